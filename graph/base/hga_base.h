@@ -12,10 +12,10 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define HGA_API __attribute__((visibility("default")))
-#define HGA_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define HGA_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define HGA_API
-#define HGA_PRINTF(format, first)
+#define HGA_PRINTF(text, first)
 #endif
 
 typedef int32_t hga_id;  /* a node, a relation, a level, a head, a field */

@@ -1,0 +1,90 @@
+/* base.c: the error text of a thread, and allocation with checked sizes. */
+#define _POSIX_C_SOURCE 200809L
+#include "hga_base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char detail[512];
+
+hga_status hga_fail(hga_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    return status;
+}
+
+const char *hga_error_detail(void)
+{
+    return detail;
+}
+
+const char *hga_status_name(hga_status status)
+{
+    static const char *const names[] = {"HGA_OK",  "HGA_EINVAL", "HGA_EGRAPH",    "HGA_EPROGRAM",    "HGA_EFORMAT",
+                                        "HGA_EIO", "HGA_ENOMEM", "HGA_EOVERFLOW", "HGA_EUNSUPPORTED", "HGA_EEXTERNAL"};
+    return (size_t)status < sizeof names / sizeof *names ? names[status] : "an unknown status";
+}
+
+static void *take_aligned(size_t bytes)
+{
+    void *p = NULL;
+    return posix_memalign(&p, 64, bytes) == 0 ? p : NULL;
+}
+
+static void *take(const hga_allocator *a, size_t bytes)
+{
+    return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes);
+}
+
+hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
+{
+    void *p = NULL;
+    memcpy(out, &p, sizeof p);
+    if (n < 0 || (size && (uint64_t)n > (uint64_t)(PTRDIFF_MAX - 64) / size))
+        return hga_fail(HGA_EOVERFLOW, "%lld elements of %zu bytes do not fit the address space", (long long)n, size);
+    size_t bytes = (size_t)n * size;
+    if (bytes == 0) return HGA_OK;
+    p = take(a, bytes);
+    if (!p) return hga_fail(HGA_ENOMEM, "cannot allocate %zu bytes", bytes);
+    memcpy(out, &p, sizeof p);
+    return HGA_OK;
+}
+
+hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out)
+{
+    hga_status st = hga_new(a, n, size, out);
+    void *p;
+    memcpy(&p, out, sizeof p);
+    if (p) memset(p, 0, (size_t)n * size);
+    return st;
+}
+
+void hga_delete(const hga_allocator *a, void *memory, int64_t n, size_t size)
+{
+    if (!memory) return;
+    if (a && a->release)
+        a->release(memory, (size_t)n * size, a->context);
+    else
+        free(memory);
+}
+
+hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n, size_t size)
+{
+    if (n <= *capacity) return HGA_OK;
+    int64_t room = *capacity + *capacity / 2 + 8;
+    if (room < n) room = n;
+    void *old, *fresh;
+    hga_status st = hga_new(a, room, size, &fresh);
+    if (st) return st;
+    memcpy(&old, array, sizeof old);
+    if (used) memcpy(fresh, old, (size_t)used * size);
+    hga_delete(a, old, *capacity, size);
+    memcpy(array, &fresh, sizeof fresh);
+    *capacity = room;
+    return HGA_OK;
+}

@@ -1,0 +1,183 @@
+/* builder.c: collect levels, families, relations, blocks and edges; finish.c makes the graph of them. */
+#include "builder.h"
+
+#include <string.h>
+
+hga_status hga_builder_create(const hga_allocator *a, hga_builder **out)
+{
+    *out = NULL;
+    hga_status st = hga_new_zero(a, 1, sizeof **out, out);
+    if (!st && a) (*out)->allocator = *a;
+    return st;
+}
+
+static void draft_clear(const hga_allocator *a, draft *d)
+{
+    hga_delete(a, d->blocks, d->block_room, sizeof *d->blocks);
+    hga_delete(a, d->edges, d->edge_room, sizeof *d->edges);
+    hga_delete(a, d->dst_order, d->n_dst_order, sizeof *d->dst_order);
+    hga_delete(a, d->src_order, d->n_src_order, sizeof *d->src_order);
+}
+
+void builder_clear(hga_builder *b)
+{
+    hga_allocator a = b->allocator;
+    for (int64_t i = 0; i < b->n_drafts; i++) draft_clear(&a, &b->drafts[i]);
+    hga_delete(&a, b->drafts, b->draft_room, sizeof *b->drafts);
+    hga_delete(&a, b->level_size, b->level_room, sizeof *b->level_size);
+    hga_delete(&a, b->families, b->family_room, sizeof *b->families);
+    hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);
+    hga_delete(&a, b->masses, b->mass_room, sizeof *b->masses);
+    memset(b, 0, sizeof *b);
+    b->allocator = a;
+}
+
+void hga_builder_destroy(hga_builder *b)
+{
+    if (!b) return;
+    hga_allocator a = b->allocator;
+    builder_clear(b);
+    hga_delete(&a, b, 1, sizeof *b);
+}
+
+hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
+{
+    if (n < 0) return hga_fail(HGA_EINVAL, "level %lld: %d nodes", (long long)b->n_levels, n);
+    if (n > INT32_MAX - 2 - b->n)
+        return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->n_levels, n, b->n);
+    hga_status st = hga_grow(&b->allocator, &b->level_size, &b->level_room, b->n_levels, b->n_levels + 1, sizeof *b->level_size);
+    if (st) return st;
+    b->level_size[b->n_levels++] = n;
+    if (first) *first = b->n;
+    b->n += n;
+    return HGA_OK;
+}
+
+hga_status hga_builder_set_tokens(hga_builder *b, hga_id query_first, hga_id n_queries, hga_id key_first, hga_id n_keys)
+{
+    b->query_first = query_first, b->n_queries = n_queries;
+    b->key_first = key_first, b->n_keys = n_keys;
+    b->has_tokens = 1;
+    return HGA_OK;
+}
+
+/* [first, first + n) must lie among the nodes so far. */
+static hga_status check_range(const hga_builder *b, const char *what, hga_id first, hga_id n)
+{
+    if (first < 0 || n < 0 || first > b->n - n) return hga_fail(HGA_EGRAPH, "%s: nodes %d .. %lld leave [0, %d)", what, first, (long long)first + n - 1, b->n);
+    return HGA_OK;
+}
+
+hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, int side)
+{
+    hga_status st = check_range(b, "side", first, n);
+    if (!st && (side < HGA_SIDE_BOTH || side > HGA_SIDE_KEY)) st = hga_fail(HGA_EGRAPH, "side: %d is not a side", side);
+    if (!st) st = hga_grow(&b->allocator, &b->sides, &b->side_room, b->n_sides, b->n_sides + 1, sizeof *b->sides);
+    if (!st) b->sides[b->n_sides++] = (sides){first, n, (uint8_t)side};
+    return st;
+}
+
+hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child, hga_id n, hga_id each)
+{
+    if (n == 0) return HGA_OK;
+    hga_status st = check_range(b, "children", child, n);
+    if (!st && each < 1) st = hga_fail(HGA_EGRAPH, "children of node %d: %d each", parent, each);
+    if (!st) st = check_range(b, "parents", parent, (hga_id)(((int64_t)n + each - 1) / each));
+    if (!st) st = hga_grow(&b->allocator, &b->families, &b->family_room, b->n_families, b->n_families + 1, sizeof *b->families);
+    if (!st) b->families[b->n_families++] = (families){parent, child, n, each};
+    return st;
+}
+
+hga_status hga_builder_set_children(hga_builder *b, hga_id parent, hga_id child, hga_id n)
+{
+    return hga_builder_set_families(b, parent, child, n, n > 0 ? n : 1);
+}
+
+hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass)
+{
+    hga_status st = check_range(b, "mass", node, 1);
+    if (!st && !(mass >= 0 && mass < 3e38f)) st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, node);
+    if (!st) st = hga_grow(&b->allocator, &b->masses, &b->mass_room, b->n_masses, b->n_masses + 1, sizeof *b->masses);
+    if (!st) b->masses[b->n_masses++] = (masses){node, mass};
+    return st;
+}
+
+hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims)
+{
+    if (claims & ~(uint32_t)(HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE)) return hga_fail(HGA_EINVAL, "claims 0x%x are unknown", claims);
+    b->claims = claims;
+    return HGA_OK;
+}
+
+hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *relation)
+{
+    size_t length = name ? strlen(name) : 0;
+    if (length < 1 || length >= NAME_BYTES) return hga_fail(HGA_EGRAPH, "a relation's name has 1 to %d bytes, not %zu", NAME_BYTES - 1, length);
+    for (int64_t i = 0; i < b->n_drafts; i++)
+        if (strcmp(b->drafts[i].name, name) == 0) return hga_fail(HGA_EGRAPH, "two relations are named %s", name);
+    hga_status st = hga_grow(&b->allocator, &b->drafts, &b->draft_room, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
+    if (st) return st;
+    memset(&b->drafts[b->n_drafts], 0, sizeof *b->drafts);
+    memcpy(b->drafts[b->n_drafts].name, name, length);
+    if (relation) *relation = (hga_id)b->n_drafts;
+    b->n_drafts++;
+    return HGA_OK;
+}
+
+/* NULL, with the error text set, for a relation that was not added. */
+static draft *find_draft(hga_builder *b, hga_id relation)
+{
+    if (relation >= 0 && relation < b->n_drafts) return &b->drafts[relation];
+    hga_fail(HGA_EGRAPH, "relation %d of %lld does not exist", relation, (long long)b->n_drafts);
+    return NULL;
+}
+
+static hga_status copy_order(const hga_allocator *a, const hga_id *order, hga_id n, hga_id **copy, hga_id *n_copy)
+{
+    hga_delete(a, *copy, *n_copy, sizeof **copy);
+    *copy = NULL, *n_copy = 0;
+    if (!order) return HGA_OK;
+    hga_status st = hga_new(a, n, sizeof *order, copy);
+    if (st || n == 0) return st;
+    memcpy(*copy, order, (size_t)n * sizeof *order);
+    *n_copy = n;
+    return HGA_OK;
+}
+
+hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst, const hga_id *src_order, hga_id n_src)
+{
+    draft *d = find_draft(b, relation);
+    if (!d) return HGA_EGRAPH;
+    if ((dst_order && n_dst < 0) || (src_order && n_src < 0)) return hga_fail(HGA_EGRAPH, "relation %s: an order of %d nodes", d->name, n_dst < 0 ? n_dst : n_src);
+    hga_status st = copy_order(&b->allocator, dst_order, n_dst, &d->dst_order, &d->n_dst_order);
+    if (!st) st = copy_order(&b->allocator, src_order, n_src, &d->src_order, &d->n_src_order);
+    return st;
+}
+
+hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type, float weight)
+{
+    draft *d = find_draft(b, relation);
+    if (!d) return HGA_EGRAPH;
+    long long e = (long long)d->n_edges;
+    if (source < 0 || source >= b->n) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, source);
+    if (destination < 0 || destination >= b->n) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, destination);
+    if (type < 0 || type == INT32_MAX) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, type);
+    if (!(weight > 0 && weight < 3e38f)) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e, (double)weight);
+    hga_status st = hga_grow(&b->allocator, &d->edges, &d->edge_room, d->n_edges, d->n_edges + 1, sizeof *d->edges);
+    if (!st) d->edges[d->n_edges++] = (explicit_edge){source, destination, type, weight};
+    return st;
+}
+
+hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block)
+{
+    draft *d = find_draft(b, relation);
+    if (!d) return HGA_EGRAPH;
+    hga_status st = hga_grow(&b->allocator, &d->blocks, &d->block_room, d->n_blocks, d->n_blocks + 1, sizeof *d->blocks);
+    if (!st) d->blocks[d->n_blocks++] = *block;
+    return st;
+}
+
+hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src, hga_id n_src, int32_t type)
+{
+    return hga_builder_add_blocks(b, relation, &(hga_block){.dst = dst, .n_dst = n_dst, .src = src, .n_src = n_src, .type = type});
+}

@@ -1,0 +1,121 @@
+/* copy.c: what a graph is made of, said again to a builder; what can be derived is left out. */
+#include "copy.h"
+#include "graph.h"
+
+const hga_allocator *graph_allocator(const hga_graph *g)
+{
+    return &g->allocator;
+}
+
+int is_cross(const hga_nodes *nodes)
+{
+    return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys;
+}
+
+int side_by_default(const hga_nodes *nodes, hga_id v)
+{
+    if (!is_cross(nodes) || v >= nodes->level_ptr[1]) return HGA_SIDE_BOTH;
+    return v >= nodes->query_first && v < nodes->query_first + nodes->n_queries ? HGA_SIDE_QUERY : HGA_SIDE_KEY;
+}
+
+int node_side(const hga_nodes *nodes, hga_id v)
+{
+    return nodes->side ? nodes->side[v] : side_by_default(nodes, v);
+}
+
+/* The sums run in the order of the builder's, so that they round alike. */
+hga_status masses_by_default(const hga_graph *g, float **out)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    hga_id base = nodes.level_ptr[1];
+    hga_status st = hga_new_zero(graph_allocator(g), nodes.n, sizeof **out, out);
+    for (hga_id v = 0; !st && v < nodes.n; v++) {
+        int childless = v < base || !nodes.child_ptr || nodes.child_ptr[v - base] == nodes.child_ptr[v - base + 1];
+        if (childless) (*out)[v] = 1;
+        if (nodes.parent && nodes.parent[v] >= 0) (*out)[nodes.parent[v]] += nodes.mass[v];
+    }
+    return st;
+}
+
+/* ---- families ---- */
+
+static hga_id same_parent_until(const hga_id *parent, hga_id n_nodes, hga_id child)
+{
+    hga_id end = child + 1;
+    while (end < n_nodes && parent[end] == parent[child]) end++;
+    return end;
+}
+
+family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child)
+{
+    hga_id end = same_parent_until(parent, n_nodes, child);
+    family_run run = {parent[child], child, end - child, end - child};
+    for (hga_id p = run.parent + 1, size = run.each; size == run.each && end < n_nodes && parent[end] == p; p++) {
+        hga_id next = same_parent_until(parent, n_nodes, end);
+        size = next - end;
+        if (size > run.each) break;
+        end = next, run.n += size;
+    }
+    return run;
+}
+
+hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = 0; parent && !st && v < n_nodes;) {
+        if (parent[v] < 0) {
+            v++;
+            continue;
+        }
+        family_run run = family_run_at(parent, n_nodes, v);
+        st = hga_builder_set_families(b, run.parent, run.child, run.n, run.each);
+        v += run.n;
+    }
+    return st;
+}
+
+/* ---- nodes ---- */
+
+side_run side_run_at(const hga_nodes *nodes, hga_id v)
+{
+    side_run run = {v, 1, nodes->side[v], nodes->side[v] == side_by_default(nodes, v)};
+    for (hga_id u = v + 1; u < nodes->n && nodes->side[u] == run.side && (run.side == side_by_default(nodes, u)) == run.is_default; u++) run.n++;
+    return run;
+}
+
+/* Where every node has its default side, a view without sides and one that tells them still differ: one call keeps the difference. */
+static hga_status sides_copy(hga_builder *b, const hga_nodes *nodes)
+{
+    hga_status st = HGA_OK;
+    int unsaid = nodes->side && !is_cross(nodes);
+    for (hga_id v = 0; nodes->side && !st && v < nodes->n;) {
+        side_run run = side_run_at(nodes, v);
+        if (!run.is_default) st = hga_builder_set_side(b, run.first, run.n, run.side), unsaid = 0;
+        v += run.n;
+    }
+    return st || !unsaid ? st : hga_builder_set_side(b, 0, nodes->n, HGA_SIDE_BOTH);
+}
+
+static hga_status masses_copy(hga_builder *b, const hga_graph *g)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    float *mass = NULL;
+    hga_status st = masses_by_default(g, &mass);
+    for (hga_id v = 0; !st && v < nodes.n; v++)
+        if (nodes.mass[v] != mass[v]) st = hga_builder_set_mass(b, v, nodes.mass[v]);
+    hga_delete(graph_allocator(g), mass, nodes.n, sizeof *mass);
+    return st;
+}
+
+hga_status nodes_copy(hga_builder *b, const hga_graph *g)
+{
+    hga_status st = HGA_OK;
+    hga_nodes nodes = hga_graph_nodes(g);
+    for (hga_id l = 0; l < nodes.n_levels; l++) HGA_TRY(hga_builder_add_level(b, nodes.level_ptr[l + 1] - nodes.level_ptr[l], NULL));
+    HGA_TRY(hga_builder_set_tokens(b, nodes.query_first, nodes.n_queries, nodes.key_first, nodes.n_keys));
+    HGA_TRY(sides_copy(b, &nodes));
+    HGA_TRY(parents_copy(b, nodes.parent, nodes.n));
+    HGA_TRY(masses_copy(b, g));
+done:
+    return st;
+}

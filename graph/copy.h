@@ -1,0 +1,37 @@
+/* copy.h: what a graph is made of, said again to a builder. Only graph/ includes this. */
+#ifndef COPY_H
+#define COPY_H
+
+#include "hga_graph.h"
+
+/* Where the graph's memory came from. */
+const hga_allocator *graph_allocator(const hga_graph *g);
+
+/* Queries and keys are different tokens. */
+int is_cross(const hga_nodes *nodes);
+/* A node's side, also where the view has none. */
+int node_side(const hga_nodes *nodes, hga_id v);
+/* The side that a builder gives a node nobody spoke of. */
+int side_by_default(const hga_nodes *nodes, hga_id v);
+/* The longest run of nodes from v that stand on one side, all by default or none; nodes->side must not be NULL. */
+typedef struct side_run {
+    hga_id first, n;
+    int side, is_default;
+} side_run;
+side_run side_run_at(const hga_nodes *nodes, hga_id v);
+
+/* The mass that each node would have if only its children's were known; *out is [n], of the graph's allocator. */
+hga_status masses_by_default(const hga_graph *g, float **out);
+
+/* The longest run of children starting at `child`, whose parent must be >= 0, that one call of hga_builder_set_families can describe. */
+typedef struct family_run {
+    hga_id parent, child, n, each;
+} family_run;
+family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child);
+
+/* Say these parents (NULL: none), [n_nodes] with -1 for none, to a builder. */
+hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes);
+/* Levels, tokens, sides, parents and masses: hga_nodes but for its claims. */
+hga_status nodes_copy(hga_builder *b, const hga_graph *g);
+
+#endif

@@ -1,0 +1,347 @@
+/* finish.c: from what a builder collected to an immutable graph. */
+#include "builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hga_status find_levels(const hga_builder *b, hga_graph *g)
+{
+    hga_status st = hga_new(&g->allocator, b->n_levels + 1, sizeof *g->level_ptr, &g->level_ptr);
+    if (st) return st;
+    g->n_levels = (hga_id)b->n_levels;
+    g->level_ptr[0] = 0;
+    for (hga_id l = 0; l < g->n_levels; l++) g->level_ptr[l + 1] = g->level_ptr[l] + b->level_size[l];
+    g->n = b->n;
+    return HGA_OK;
+}
+
+static hga_status find_tokens(const hga_builder *b, hga_graph *g)
+{
+    hga_id n = g->level_ptr[1];
+    g->n_queries = g->n_keys = n;
+    if (!b->has_tokens) return HGA_OK;
+    g->query_first = b->query_first, g->n_queries = b->n_queries;
+    g->key_first = b->key_first, g->n_keys = b->n_keys;
+    if (g->query_first < 0 || g->n_queries < 0 || g->query_first > n - g->n_queries)
+        return hga_fail(HGA_EGRAPH, "queries %d + %d leave the %d tokens", g->query_first, g->n_queries, n);
+    if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys) return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
+    int same = g->query_first == g->key_first && g->n_queries == g->n_keys;
+    int apart = g->query_first + g->n_queries <= g->key_first || g->key_first + g->n_keys <= g->query_first;
+    int64_t covered = same ? g->n_queries : (int64_t)g->n_queries + g->n_keys;
+    if ((!same && !apart) || covered != n)
+        return hga_fail(HGA_EGRAPH, "queries %d + %d and keys %d + %d are neither the same nor two parts of the %d tokens", g->query_first, g->n_queries, g->key_first,
+                        g->n_keys, n);
+    return HGA_OK;
+}
+
+static hga_status find_sides(const hga_builder *b, hga_graph *g)
+{
+    int cross = g->query_first != g->key_first || g->n_queries != g->n_keys;
+    if (b->n_sides == 0 && !cross) return HGA_OK;
+    hga_status st = hga_new_zero(&g->allocator, g->n, sizeof *g->side, &g->side);
+    if (st || !g->side) return st;
+    if (cross) {
+        memset(g->side + g->query_first, HGA_SIDE_QUERY, (size_t)g->n_queries);
+        memset(g->side + g->key_first, HGA_SIDE_KEY, (size_t)g->n_keys);
+    }
+    for (int64_t i = 0; i < b->n_sides; i++) memset(g->side + b->sides[i].first, b->sides[i].side, (size_t)b->sides[i].n);
+    return HGA_OK;
+}
+
+static hga_id level_of(const hga_graph *g, hga_id node)
+{
+    hga_id lo = 0, hi = g->n_levels;
+    while (hi - lo > 1) {
+        hga_id mid = lo + (hi - lo) / 2;
+        if (g->level_ptr[mid] <= node)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static hga_status find_family(hga_graph *g, const families *f)
+{
+    for (hga_id i = 0; i < f->n; i++) {
+        hga_id child = f->child + i, parent = f->parent + i / f->each;
+        if (g->parent[child] >= 0) return hga_fail(HGA_EGRAPH, "node %d has two parents, %d and %d", child, g->parent[child], parent);
+        g->parent[child] = parent;
+    }
+    hga_id last_child = f->child + f->n - 1;
+    for (hga_id at = f->child; at <= last_child;) {
+        hga_id l = level_of(g, at), end = g->level_ptr[l + 1] - 1 < last_child ? g->level_ptr[l + 1] - 1 : last_child;
+        if (g->parent[at] < g->level_ptr[l + 1])
+            return hga_fail(HGA_EGRAPH, "parent %d of node %d is not on a higher level than %d", g->parent[at], at, l);
+        at = end + 1;
+    }
+    return HGA_OK;
+}
+
+static hga_status find_parents(const hga_builder *b, hga_graph *g)
+{
+    if (b->n_families == 0) return HGA_OK;
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *g->parent, &g->parent);
+    for (hga_id v = 0; !st && v < g->n; v++) g->parent[v] = -1;
+    for (int64_t i = 0; !st && i < b->n_families; i++) st = find_family(g, &b->families[i]);
+    return st;
+}
+
+/* A counting sort of the children by parent; the list is dropped again where it is the identity. */
+static hga_status find_children(hga_graph *g)
+{
+    if (!g->parent) return HGA_OK;
+    hga_id base = g->level_ptr[1], above = g->n - base, n = 0;
+    hga_status st = hga_new_zero(&g->allocator, (int64_t)above + 1, sizeof *g->child_ptr, &g->child_ptr);
+    if (st) return st;
+    for (hga_id v = 0; v < g->n; v++)
+        if (g->parent[v] >= 0) g->child_ptr[g->parent[v] - base]++, n++;
+    for (hga_id i = 0, sum = 0; i <= above; i++) {
+        hga_id here = i < above ? g->child_ptr[i] : 0;
+        g->child_ptr[i] = sum, sum += here;
+    }
+    int identity = 1;
+    for (hga_id v = 0; v < n && identity; v++) identity = g->parent[v] >= 0 && (v == 0 || g->parent[v - 1] <= g->parent[v]);
+    if (identity) return HGA_OK;
+    st = hga_new(&g->allocator, n, sizeof *g->child_list, &g->child_list);
+    if (st) return st;
+    g->n_children = n;
+    for (hga_id v = 0; v < g->n; v++)
+        if (g->parent[v] >= 0) g->child_list[g->child_ptr[g->parent[v] - base]++] = v;
+    for (hga_id i = above; i > 0; i--) g->child_ptr[i] = g->child_ptr[i - 1];
+    if (above >= 0) g->child_ptr[0] = 0;
+    return HGA_OK;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    hga_id x = ((const masses *)a)->node, y = ((const masses *)b)->node;
+    return (x > y) - (x < y);
+}
+
+/* Ids ascend with levels, so one pass upwards sees every child before its parent. */
+static hga_status find_masses(hga_builder *b, hga_graph *g)
+{
+    hga_status st = hga_new_zero(&g->allocator, g->n, sizeof *g->mass, &g->mass);
+    if (st) return st;
+    if (b->n_masses) qsort(b->masses, (size_t)b->n_masses, sizeof *b->masses, by_node);
+    const masses *given = b->masses, *end = given + b->n_masses;
+    for (hga_id v = 0; v < g->n; v++) {
+        int childless = v < g->level_ptr[1] || !g->child_ptr || g->child_ptr[v - g->level_ptr[1]] == g->child_ptr[v - g->level_ptr[1] + 1];
+        if (childless) g->mass[v] = 1;
+        for (; b->n_masses && given < end && given->node == v; given++) g->mass[v] = given->mass;
+        if (g->parent && g->parent[v] >= 0) g->mass[g->parent[v]] += g->mass[v];
+    }
+    return HGA_OK;
+}
+
+/* A node's span is its children's hull when they fill it, else none. */
+static hga_status find_spans(hga_graph *g)
+{
+    hga_status st = HGA_OK;
+    hga_id base = g->level_ptr[1], *tokens = NULL;
+    HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_first, &g->span_first));
+    HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_last, &g->span_last));
+    HGA_TRY(hga_new_zero(&g->allocator, g->n - base, sizeof *tokens, &tokens));
+    for (hga_id v = 0; v < g->n; v++) {
+        if (v < base) {
+            g->span_first[v] = g->span_last[v] = v;
+        } else if (tokens[v - base] <= 0 || g->span_last[v] - g->span_first[v] + 1 != tokens[v - base]) {
+            g->span_first[v] = 0, g->span_last[v] = -1;
+        }
+        hga_id p = g->parent ? g->parent[v] : -1, has = g->span_last[v] - g->span_first[v] + 1;
+        if (p < 0) continue;
+        if (tokens[p - base] == 0) g->span_first[p] = INT32_MAX, g->span_last[p] = -1;
+        if (g->span_first[v] < g->span_first[p]) g->span_first[p] = g->span_first[v];
+        if (g->span_last[v] > g->span_last[p]) g->span_last[p] = g->span_last[v];
+        tokens[p - base] = has <= 0 || tokens[p - base] < 0 ? -1 : tokens[p - base] + has;
+    }
+done:
+    hga_delete(&g->allocator, tokens, g->n - base, sizeof *tokens);
+    return st;
+}
+
+/* ---- relations ---- */
+
+/* Append the nodes that the order leaves out, and invert it. */
+static hga_status complete_order(const hga_graph *g, const draft *d, stored_relation *r)
+{
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *r->dst_order, &r->dst_order);
+    if (!st) st = hga_new(&g->allocator, g->n, sizeof *r->dst_rank, &r->dst_rank);
+    if (st) return st;
+    for (hga_id v = 0; v < g->n; v++) r->dst_rank[v] = -1;
+    if (d->n_dst_order > g->n) return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists %d of %d nodes", d->name, d->n_dst_order, g->n);
+    hga_id at = 0;
+    for (; at < d->n_dst_order; at++) {
+        hga_id v = d->dst_order[at];
+        if (v < 0 || v >= g->n) return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not a node", d->name, at, v);
+        if (r->dst_rank[v] >= 0) return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists node %d twice", d->name, v);
+        r->dst_rank[v] = at, r->dst_order[at] = v;
+    }
+    for (hga_id v = 0; v < g->n; v++)
+        if (r->dst_rank[v] < 0) r->dst_rank[v] = at, r->dst_order[at++] = v;
+    return HGA_OK;
+}
+
+static hga_status check_src_order(const hga_graph *g, const draft *d)
+{
+    hga_status st = HGA_OK;
+    uint8_t *seen = NULL;
+    HGA_TRY(hga_new_zero(&g->allocator, g->n, 1, &seen));
+    for (hga_id i = 0; i < d->n_src_order; i++) {
+        hga_id u = d->src_order[i];
+        if (u < 0 || u >= g->n) HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", d->name, i, u));
+        if (seen[u]) HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order lists node %d twice", d->name, u));
+        seen[u] = 1;
+    }
+done:
+    hga_delete(&g->allocator, seen, g->n, 1);
+    return st;
+}
+
+static hga_status finish_orders(const hga_graph *g, draft *d, stored_relation *r)
+{
+    hga_status st = HGA_OK;
+    if (d->dst_order) st = complete_order(g, d, r);
+    if (st || !d->src_order) return st;
+    st = check_src_order(g, d);
+    if (st) return st;
+    r->src_order = d->src_order, r->n_src_order = d->n_src_order;
+    d->src_order = NULL;
+    return HGA_OK;
+}
+
+static void note_types(stored_relation *r, int64_t most)
+{
+    if (most + 1 > r->n_types) r->n_types = (int32_t)(most + 1);
+}
+
+/* Check every block and count what it brings; *kept gets how many have edges at all. */
+static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relation *r, hga_pos *kept)
+{
+    hga_id n_columns = r->src_order ? r->n_src_order : g->n;
+    *kept = 0;
+    for (hga_pos i = 0; i < d->n_blocks; i++) {
+        const hga_block *b = &d->blocks[i];
+        hga_status st = block_check(b, g->n, n_columns, g->n, d->name, i);
+        if (st) return st;
+        int64_t edges = block_edges(b), least, most;
+        if (edges < 0 || __builtin_add_overflow(r->n_edges, edges, &r->n_edges))
+            return hga_fail(HGA_EOVERFLOW, "relation %s, block %lld: more than 2^63 edges", d->name, (long long)i);
+        if (edges == 0) continue;
+        block_types(b, &least, &most);
+        note_types(r, most);
+        r->weighted |= b->weight != 0 && b->weight != 1;
+        r->positioned |= b->pos_of != HGA_POS_OWN;
+        ++*kept;
+    }
+    return HGA_OK;
+}
+
+static hga_status finish_blocks(const hga_graph *g, const draft *d, stored_relation *r)
+{
+    hga_status st = HGA_OK;
+    hga_pos kept;
+    HGA_TRY(count_blocks(g, d, r, &kept));
+    r->n_blocks = kept;
+    HGA_TRY(hga_new(&g->allocator, kept, sizeof *r->blocks, &r->blocks));
+    HGA_TRY(hga_new(&g->allocator, kept, sizeof *r->reach, &r->reach));
+    hga_pos at = 0;
+    for (hga_pos i = 0; i < d->n_blocks; i++)
+        if (block_edges(&d->blocks[i]) > 0) r->blocks[at++] = d->blocks[i];
+    blocks_sort(r->blocks, kept);
+    blocks_index(r->blocks, kept, r->reach);
+done:
+    return st;
+}
+
+static hga_status finish_edges(const hga_graph *g, const draft *d, stored_relation *r)
+{
+    if (d->n_edges == 0) return HGA_OK;
+    hga_status st = sparse_compress(&g->allocator, g->n, d->edges, d->n_edges, r);
+    if (st) return st;
+    for (hga_pos e = 0; r->type && e < r->n_explicit; e++) note_types(r, r->type[e]);
+    note_types(r, 0);
+    r->weighted |= r->weight != NULL;
+    return __builtin_add_overflow(r->n_edges, r->n_explicit, &r->n_edges) ? hga_fail(HGA_EOVERFLOW, "relation %s: more than 2^63 edges", d->name) : HGA_OK;
+}
+
+static hga_status find_relations(hga_builder *b, hga_graph *g)
+{
+    hga_status st = hga_new_zero(&g->allocator, b->n_drafts, sizeof *g->relation, &g->relation);
+    if (st) return st;
+    g->n_relations = (hga_id)b->n_drafts;
+    for (hga_id i = 0; !st && i < g->n_relations; i++) {
+        draft *d = &b->drafts[i];
+        stored_relation *r = &g->relation[i];
+        memcpy(r->name, d->name, sizeof r->name);
+        st = finish_orders(g, d, r);
+        if (!st) st = finish_blocks(g, d, r);
+        if (!st) st = finish_edges(g, d, r);
+    }
+    return st;
+}
+
+static hga_status make(hga_builder *b, hga_graph *g)
+{
+    hga_status st = HGA_OK;
+    if (b->n_levels == 0) return hga_fail(HGA_EGRAPH, "the graph has no level of tokens");
+    HGA_TRY(find_levels(b, g));
+    HGA_TRY(find_tokens(b, g));
+    HGA_TRY(find_sides(b, g));
+    HGA_TRY(find_parents(b, g));
+    HGA_TRY(find_children(g));
+    HGA_TRY(find_masses(b, g));
+    HGA_TRY(find_spans(g));
+    HGA_TRY(find_relations(b, g));
+    for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) HGA_TRY(rule->check(g));
+done:
+    return st;
+}
+
+hga_status hga_builder_finish(hga_builder *b, hga_graph **out)
+{
+    *out = NULL;
+    hga_graph *g = NULL;
+    hga_status st = hga_new_zero(&b->allocator, 1, sizeof *g, &g);
+    if (!st) {
+        g->owners = 1;
+        g->allocator = b->allocator;
+        g->claims = b->claims;
+        st = make(b, g);
+        if (st) graph_free(g), g = NULL;
+    }
+    builder_clear(b);
+    *out = g;
+    return st;
+}
+
+static void relation_clear(const hga_allocator *a, hga_id n, stored_relation *r)
+{
+    hga_delete(a, r->blocks, r->n_blocks, sizeof *r->blocks);
+    hga_delete(a, r->reach, r->n_blocks, sizeof *r->reach);
+    hga_delete(a, r->dst_order, n, sizeof *r->dst_order);
+    hga_delete(a, r->dst_rank, n, sizeof *r->dst_rank);
+    hga_delete(a, r->src_order, r->n_src_order, sizeof *r->src_order);
+    hga_delete(a, r->ptr, (int64_t)n + 1, sizeof *r->ptr);
+    hga_delete(a, r->src, r->n_explicit, sizeof *r->src);
+    hga_delete(a, r->type, r->n_explicit, sizeof *r->type);
+    hga_delete(a, r->weight, r->n_explicit, sizeof *r->weight);
+}
+
+void graph_free(hga_graph *g)
+{
+    hga_allocator a = g->allocator;
+    hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
+    for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
+    hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
+    hga_delete(&a, g->level_ptr, (int64_t)g->n_levels + 1, sizeof *g->level_ptr);
+    hga_delete(&a, g->parent, g->n, sizeof *g->parent);
+    hga_delete(&a, g->side, g->n, sizeof *g->side);
+    hga_delete(&a, g->mass, g->n, sizeof *g->mass);
+    hga_delete(&a, g->span_first, g->n, sizeof *g->span_first);
+    hga_delete(&a, g->span_last, g->n, sizeof *g->span_last);
+    hga_delete(&a, g->child_ptr, (int64_t)above + 1, sizeof *g->child_ptr);
+    hga_delete(&a, g->child_list, g->n_children, sizeof *g->child_list);
+    hga_delete(&a, g, 1, sizeof *g);
+}

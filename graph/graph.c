@@ -1,0 +1,96 @@
+/* graph.c: a finished graph, read. */
+#include "graph.h"
+
+#include <string.h>
+
+hga_graph *hga_graph_retain(const hga_graph *g)
+{
+    hga_graph *owned = (hga_graph *)(uintptr_t)g; /* the count of owners is not part of what a graph is */
+    owned->owners++;
+    return owned;
+}
+
+void hga_graph_destroy(hga_graph *g)
+{
+    if (g && --g->owners == 0) graph_free(g);
+}
+
+hga_nodes hga_graph_nodes(const hga_graph *g)
+{
+    return (hga_nodes){
+        .n = g->n,
+        .n_levels = g->n_levels,
+        .n_relations = g->n_relations,
+        .level_ptr = g->level_ptr,
+        .parent = g->parent,
+        .side = g->side,
+        .mass = g->mass,
+        .span_first = g->span_first,
+        .span_last = g->span_last,
+        .child_ptr = g->child_ptr,
+        .child_list = g->child_list,
+        .query_first = g->query_first,
+        .n_queries = g->n_queries,
+        .key_first = g->key_first,
+        .n_keys = g->n_keys,
+        .claims = g->claims,
+    };
+}
+
+hga_relation hga_graph_relation(const hga_graph *g, hga_id index)
+{
+    const stored_relation *r = &g->relation[index];
+    return (hga_relation){
+        .name = r->name,
+        .n_edges = r->n_edges,
+        .n_blocks = r->n_blocks,
+        .n_explicit = r->n_explicit,
+        .blocks = r->blocks,
+        .dst_order = r->dst_order,
+        .dst_rank = r->dst_rank,
+        .src_order = r->src_order,
+        .n_src_order = r->n_src_order,
+        .ptr = r->ptr,
+        .src = r->src,
+        .type = r->type,
+        .weight = r->weight,
+        .n_types = r->n_types,
+        .weighted = r->weighted,
+        .positioned = r->positioned,
+    };
+}
+
+hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
+{
+    for (hga_id i = 0; i < g->n_relations; i++)
+        if (strcmp(g->relation[i].name, name) == 0) return i;
+    return -1;
+}
+
+hga_id hga_graph_level(const hga_graph *g, hga_id node)
+{
+    hga_id l = 0;
+    while (l + 1 < g->n_levels && g->level_ptr[l + 1] <= node) l++;
+    return l;
+}
+
+static int64_t relation_bytes(const stored_relation *r, int64_t n)
+{
+    int64_t bytes = r->n_blocks * (int64_t)(sizeof *r->blocks + sizeof *r->reach) + r->n_src_order * (int64_t)sizeof(hga_id);
+    if (r->dst_order) bytes += 2 * n * (int64_t)sizeof(hga_id);
+    if (r->ptr) bytes += (n + 1) * (int64_t)sizeof(hga_pos) + r->n_explicit * (int64_t)sizeof(hga_id);
+    if (r->type) bytes += r->n_explicit * (int64_t)sizeof(int32_t);
+    if (r->weight) bytes += r->n_explicit * (int64_t)sizeof(float);
+    return bytes;
+}
+
+int64_t hga_graph_bytes(const hga_graph *g)
+{
+    int64_t n = g->n, each = (int64_t)(sizeof *g->mass + sizeof *g->span_first + sizeof *g->span_last);
+    if (g->parent) each += (int64_t)sizeof *g->parent;
+    if (g->side) each += (int64_t)sizeof *g->side;
+    int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) + g->n_relations * (int64_t)sizeof(stored_relation);
+    if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
+    for (hga_id i = 0; i < g->n_relations; i++) bytes += relation_bytes(&g->relation[i], n);
+    return bytes;
+}

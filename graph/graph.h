@@ -1,0 +1,60 @@
+/* graph.h: how a graph is stored. Only graph/ includes this. */
+#ifndef GRAPH_H
+#define GRAPH_H
+
+#include "hga_graph.h"
+
+enum { NAME_BYTES = 64 };
+
+typedef struct stored_relation {
+    char name[NAME_BYTES];
+    hga_pos n_blocks, n_explicit, n_edges;
+    hga_block *blocks;
+    int64_t *reach; /* [n_blocks]: one past the last row of any block in the subtree that block roots; see blocks.c */
+    hga_id n_src_order;
+    hga_id *dst_order, *dst_rank, *src_order;
+    hga_pos *ptr;
+    hga_id *src;
+    int32_t *type;
+    float *weight;
+    int32_t n_types;
+    int weighted, positioned;
+} stored_relation;
+
+struct hga_graph {
+    _Atomic int owners;
+    hga_allocator allocator;
+    hga_id n, n_levels, n_relations;
+    hga_id *level_ptr, *parent;
+    uint8_t *side;
+    float *mass;
+    hga_id *span_first, *span_last;
+    hga_id *child_ptr, *child_list;
+    hga_id n_children;
+    hga_id query_first, n_queries, key_first, n_keys;
+    uint32_t claims;
+    stored_relation *relation;
+};
+
+typedef struct explicit_edge {
+    hga_id src, dst;
+    int32_t type;
+    float weight;
+} explicit_edge;
+
+/* blocks.c */
+hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name, hga_pos index);
+int64_t block_edges(const hga_block *b);                             /* of all instances; -1 on overflow */
+void block_types(const hga_block *b, int64_t *least, int64_t *most); /* over its edges; least > most when it has none */
+void blocks_sort(hga_block *blocks, hga_pos n);
+void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
+typedef void (*segment_visitor)(const hga_segment *s, void *context);
+void blocks_visit(const stored_relation *r, hga_id first, hga_id n, segment_visitor visit, void *context);
+
+/* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when all are 0. */
+hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges, stored_relation *out);
+
+/* finish.c */
+void graph_free(hga_graph *g);
+
+#endif

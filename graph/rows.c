@@ -1,0 +1,144 @@
+/* rows.c: a relation as ordinary CSR, for any rows. What a relation means, and what is exported; nothing fast goes through here. */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hga_id position_of(const stored_relation *r, hga_id node)
+{
+    return r->dst_rank ? r->dst_rank[node] : node;
+}
+
+static hga_id node_at(const stored_relation *r, int64_t position)
+{
+    return r->dst_order ? r->dst_order[position] : (hga_id)position;
+}
+
+/* ---- degrees ---- */
+
+typedef struct counting {
+    const stored_relation *r;
+    hga_id first, n;
+    hga_pos *degree;
+} counting;
+
+static void count_segment(const hga_segment *s, void *context)
+{
+    const counting *c = context;
+    for (hga_id i = 0; i < s->n_rows; i++) {
+        hga_id v = node_at(c->r, (int64_t)s->row + i), c0, c1, hole;
+        if (v < c->first || v - c->first >= c->n) continue;
+        hga_segment_columns(s, s->row + i, &c0, &c1, &hole);
+        c->degree[v - c->first] += c1 - c0 - (hole >= 0);
+    }
+}
+
+/* With a destination order, a few rows are asked for one by one, many by a pass over all positions. */
+void hga_graph_degrees(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_pos *degree)
+{
+    const stored_relation *r = &g->relation[index];
+    counting c = {r, first, n, degree};
+    for (hga_id i = 0; i < n; i++) degree[i] = r->ptr ? r->ptr[first + i + 1] - r->ptr[first + i] : 0;
+    if (!r->dst_order)
+        blocks_visit(r, first, n, count_segment, &c);
+    else if (n > g->n / 16)
+        blocks_visit(r, 0, g->n, count_segment, &c);
+    else
+        for (hga_id i = 0; i < n; i++) blocks_visit(r, r->dst_rank[first + i], 1, count_segment, &c);
+}
+
+/* ---- rows ---- */
+
+typedef struct cell {
+    hga_id src;
+    int32_t type;
+    float weight;
+} cell;
+
+typedef struct filling {
+    const stored_relation *r;
+    cell *cells;
+    hga_pos n;
+} filling;
+
+static void fill_segment(const hga_segment *s, void *context)
+{
+    filling *f = context;
+    hga_id c0, c1, hole;
+    hga_segment_columns(s, s->row, &c0, &c1, &hole);
+    for (hga_id c = c0; c < c1; c++) {
+        if (c == hole) continue;
+        hga_id u = f->r->src_order ? f->r->src_order[s->src + c] : s->src + c;
+        f->cells[f->n++] = (cell){u, s->type + c * s->type_src, s->weight};
+    }
+}
+
+static int by_source(const void *x, const void *y)
+{
+    const cell *a = x, *b = y;
+    if (a->src != b->src) return a->src < b->src ? -1 : 1;
+    if (a->type != b->type) return a->type < b->type ? -1 : 1;
+    return (a->weight > b->weight) - (a->weight < b->weight);
+}
+
+static void sort_row(cell *cells, hga_pos n)
+{
+    for (hga_pos i = 1; i < n; i++)
+        if (by_source(&cells[i - 1], &cells[i]) > 0) {
+            qsort(cells, (size_t)n, sizeof *cells, by_source);
+            return;
+        }
+}
+
+static void fill_row(const stored_relation *r, hga_id v, cell *cells, hga_csr *out, hga_pos at)
+{
+    filling f = {r, cells, 0};
+    blocks_visit(r, position_of(r, v), 1, fill_segment, &f);
+    for (hga_pos e = r->ptr ? r->ptr[v] : 0; r->ptr && e < r->ptr[v + 1]; e++)
+        cells[f.n++] = (cell){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1};
+    sort_row(cells, f.n);
+    for (hga_pos i = 0; i < f.n; i++) {
+        out->src[at + i] = cells[i].src;
+        out->type[at + i] = cells[i].type;
+        out->weight[at + i] = cells[i].weight;
+    }
+}
+
+hga_status hga_graph_rows(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_csr *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index < 0 || index >= g->n_relations) return hga_fail(HGA_EINVAL, "relation %d of %d does not exist", index, g->n_relations);
+    if (first < 0 || n < 0 || first > g->n - n) return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, g->n);
+    hga_status st = HGA_OK;
+    const stored_relation *r = &g->relation[index];
+    cell *cells = NULL;
+    hga_pos widest = 0;
+    out->first = first, out->n = n, out->allocator = g->allocator;
+    HGA_TRY(hga_new_zero(&g->allocator, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
+    hga_graph_degrees(g, index, first, n, out->ptr);
+    for (hga_id i = 0, last = n; i <= last; i++)
+        if (out->ptr[i] > widest) widest = out->ptr[i];
+    for (hga_pos i = 0, sum = 0; i <= n; i++) {
+        hga_pos here = out->ptr[i];
+        out->ptr[i] = sum, sum += here;
+    }
+    HGA_TRY(hga_new(&g->allocator, out->ptr[n], sizeof *out->src, &out->src));
+    HGA_TRY(hga_new(&g->allocator, out->ptr[n], sizeof *out->type, &out->type));
+    HGA_TRY(hga_new(&g->allocator, out->ptr[n], sizeof *out->weight, &out->weight));
+    HGA_TRY(hga_new(&g->allocator, widest, sizeof *cells, &cells));
+    for (hga_id i = 0; i < n; i++) fill_row(r, first + i, cells, out, out->ptr[i]);
+done:
+    hga_delete(&g->allocator, cells, widest, sizeof *cells);
+    if (st) hga_csr_clear(out);
+    return st;
+}
+
+void hga_csr_clear(hga_csr *csr)
+{
+    hga_pos n_edges = csr->ptr ? csr->ptr[csr->n] : 0;
+    hga_delete(&csr->allocator, csr->src, n_edges, sizeof *csr->src);
+    hga_delete(&csr->allocator, csr->type, n_edges, sizeof *csr->type);
+    hga_delete(&csr->allocator, csr->weight, n_edges, sizeof *csr->weight);
+    hga_delete(&csr->allocator, csr->ptr, (int64_t)csr->n + 1, sizeof *csr->ptr);
+    memset(csr, 0, sizeof *csr);
+}

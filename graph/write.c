@@ -1,0 +1,205 @@
+/* write.c: files that appear whole or not at all, numbers as text, and a relation's edges in pieces. */
+#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
+#include "write.h"
+#include "copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- a file ---- */
+
+static hga_status cannot(const char *what, const char *path, int error)
+{
+    return hga_fail(HGA_EIO, "cannot %s %s: %s", what, path, strerror(error));
+}
+
+/* A name in the target's directory that no file has; its file, opened. */
+static hga_status open_temporary(output *o)
+{
+    const char *slash = strrchr(o->target, '/');
+    int directory = slash ? (int)(slash - o->target) + 1 : 0, fd = -1;
+    for (int attempt = 0; fd < 0 && attempt < 10000; attempt++) {
+        int length = snprintf(o->temporary, sizeof o->temporary, "%.*s.hga-%ld-%d.tmp", directory, o->target, (long)getpid(), attempt);
+        if (length < 0 || (size_t)length >= sizeof o->temporary) return cannot("create a file beside", o->target, ENAMETOOLONG);
+        fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) return cannot("write", o->target, errno);
+    }
+    if (fd < 0) return cannot("create a file beside", o->target, EEXIST);
+    o->file = fdopen(fd, "wb");
+    o->is_temporary = 1;
+    if (o->file) return HGA_OK;
+    close(fd);
+    unlink(o->temporary);
+    return hga_fail(HGA_ENOMEM, "cannot allocate a stream for %s", o->target);
+}
+
+hga_status output_open(output *o, const char *path)
+{
+    o->file = NULL, o->error = o->is_stdout = o->is_temporary = 0;
+    if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to write is empty");
+    if (strcmp(path, "-") == 0) {
+        o->file = stdout, o->is_stdout = 1;
+        memcpy(o->target, "stdout", sizeof "stdout");
+        return HGA_OK;
+    }
+    if (strlen(path) >= sizeof o->target) return cannot("write", path, ENAMETOOLONG);
+    struct stat there;
+    int exists = stat(path, &there) == 0;
+    /* through a symbolic link the file it names is replaced, not the link */
+    if (!exists || !realpath(path, o->target)) memcpy(o->target, path, strlen(path) + 1);
+    if (!exists || S_ISREG(there.st_mode)) {
+        hga_status st = open_temporary(o);
+        if (!st && exists) (void)!fchmod(fileno(o->file), there.st_mode & 07777);
+        return st;
+    }
+    o->file = fopen(path, "wb");
+    return o->file ? HGA_OK : cannot("write", path, errno);
+}
+
+hga_status output_check(const output *o)
+{
+    return o->error ? cannot("write", o->target, o->error) : HGA_OK;
+}
+
+hga_status output_close(output *o, hga_status st)
+{
+    if (!o->file) return st;
+    if (!o->error && fflush(o->file) != 0) o->error = errno ? errno : EIO;
+    if (!o->is_stdout && fclose(o->file) != 0 && !o->error) o->error = errno ? errno : EIO;
+    o->file = NULL;
+    if (!st) st = output_check(o);
+    if (!st && o->is_temporary && rename(o->temporary, o->target) != 0) st = cannot("rename a file to", o->target, errno);
+    if (st && o->is_temporary) unlink(o->temporary);
+    return st;
+}
+
+/* ---- text ---- */
+
+void output_bytes(output *o, const void *bytes, size_t n)
+{
+    if (o->error || n == 0) return;
+    errno = 0;
+    if (fwrite(bytes, 1, n, o->file) != n) o->error = errno ? errno : EIO;
+}
+
+void output_text(output *o, const char *text)
+{
+    output_bytes(o, text, strlen(text));
+}
+
+void output_integer(output *o, int64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    do digits[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0) output_bytes(o, "-", 1);
+    output_bytes(o, digits + at, sizeof digits - at);
+}
+
+/* Replace the locale's decimal point by a full stop. */
+static void use_full_stop(char *text)
+{
+    const char *point = localeconv()->decimal_point;
+    size_t length = strlen(point);
+    char *at = length ? strstr(text, point) : NULL;
+    if (!at) return;
+    *at = '.';
+    memmove(at + 1, at + length, strlen(at + length) + 1);
+}
+
+void output_real(output *o, float value)
+{
+    char text[64];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    use_full_stop(text);
+    output_text(o, text);
+}
+
+/* ---- edges ---- */
+
+hga_status relation_check(const hga_graph *g, hga_id relation)
+{
+    hga_id n = hga_graph_nodes(g).n_relations;
+    if (relation >= 0 && relation < n) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "relation %d: the graph has %d", relation, n);
+}
+
+hga_status local_ids_find(const hga_graph *g, local_ids *out)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    *out = (local_ids){0};
+    if (!is_cross(&nodes)) return HGA_OK;
+    hga_status st = hga_new(graph_allocator(g), nodes.n, sizeof *out->rank, &out->rank);
+    for (hga_id v = 0; !st && v < nodes.n; v++) out->rank[v] = out->n_side[node_side(&nodes, v)]++;
+    return st;
+}
+
+void local_ids_clear(const hga_graph *g, local_ids *ids)
+{
+    hga_delete(graph_allocator(g), ids->rank, hga_graph_nodes(g).n, sizeof *ids->rank);
+    ids->rank = NULL;
+}
+
+enum { ROWS_AT_A_TIME = 16384, EDGES_AT_A_TIME = 1 << 20 };
+
+/* How many of the rows together have at most EDGES_AT_A_TIME edges; at least one. */
+static hga_id rows_in_piece(const hga_pos *degree, hga_id n)
+{
+    hga_pos edges = degree[0];
+    hga_id rows = 1;
+    while (rows < n && edges + degree[rows] <= EDGES_AT_A_TIME) edges += degree[rows++];
+    return rows;
+}
+
+typedef struct pieces {
+    const hga_graph *g;
+    hga_id relation;
+    hga_pos done, all;
+    piece_visitor visit;
+    void *context;
+} pieces;
+
+static hga_status visit_piece(pieces *p, hga_id first, hga_id n)
+{
+    hga_csr rows = {0};
+    hga_status st = hga_graph_rows(p->g, p->relation, first, n, &rows);
+    if (st) return st;
+    p->done += rows.ptr[n];
+    st = p->visit(&rows, p->context);
+    hga_csr_clear(&rows);
+    return st;
+}
+
+hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress, void *progress_context)
+{
+    hga_status st = HGA_OK;
+    hga_id n = hga_graph_nodes(g).n;
+    pieces p = {g, relation, 0, hga_graph_relation(g, relation).n_edges, visit, context};
+    hga_pos *degree = NULL;
+    HGA_TRY(hga_new(graph_allocator(g), ROWS_AT_A_TIME, sizeof *degree, &degree));
+    for (hga_id first = 0; first < n;) {
+        hga_id end = n - first < ROWS_AT_A_TIME ? n : first + ROWS_AT_A_TIME;
+        hga_graph_degrees(g, relation, first, end - first, degree);
+        for (hga_id start = first; first < end;) {
+            hga_id rows = rows_in_piece(degree + (first - start), end - first);
+            HGA_TRY(visit_piece(&p, first, rows));
+            first += rows;
+            if (progress && p.all > 0) progress((double)p.done / (double)p.all, progress_context);
+        }
+    }
+    if (p.done != p.all) st = hga_fail(HGA_EGRAPH, "relation %d: %lld edges counted, %lld found", relation, (long long)p.all, (long long)p.done);
+done:
+    hga_delete(graph_allocator(g), degree, ROWS_AT_A_TIME, sizeof *degree);
+    return st;
+}

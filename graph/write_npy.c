@@ -1,0 +1,64 @@
+/* write_npy.c: the edges of a relation as a NumPy array, int32 [edges][3] = source, destination, type. */
+#include "write.h"
+
+#include <string.h>
+
+typedef struct npy {
+    output out;
+    local_ids ids;
+} npy;
+
+/* Version 1.0: magic, version, length of the text, the text padded so that the data start at a multiple of 64. */
+static void put_header(output *o, hga_pos n_edges)
+{
+    char header[128];
+    memset(header, ' ', sizeof header);
+    memcpy(header, "\x93NUMPY\x01\x00", 8);
+    header[8] = (char)(sizeof header - 10), header[9] = 0;
+    int length = snprintf(header + 10, sizeof header - 10, "{'descr': '<i4', 'fortran_order': False, 'shape': (%lld, 3), }", (long long)n_edges);
+    header[10 + length] = ' ';
+    header[sizeof header - 1] = '\n';
+    output_bytes(o, header, sizeof header);
+}
+
+static void put_little_endian(uint8_t *out, int32_t value)
+{
+    uint32_t bits = (uint32_t)value;
+    for (int i = 0; i < 4; i++) out[i] = (uint8_t)(bits >> 8 * i);
+}
+
+static hga_status put_rows(const hga_csr *rows, void *context)
+{
+    enum { EDGE_BYTES = 12, EDGES = 1024 };
+    npy *w = context;
+    const hga_id *local = w->ids.rank;
+    uint8_t buffer[EDGES * EDGE_BYTES], *at = buffer;
+    for (hga_id i = 0; i < rows->n; i++) {
+        hga_id v = local ? local[rows->first + i] : rows->first + i;
+        for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++) {
+            put_little_endian(at, local ? local[rows->src[e]] : rows->src[e]);
+            put_little_endian(at + 4, v);
+            put_little_endian(at + 8, rows->type[e]);
+            at += EDGE_BYTES;
+            if (at < buffer + sizeof buffer) continue;
+            output_bytes(&w->out, buffer, sizeof buffer);
+            at = buffer;
+        }
+    }
+    output_bytes(&w->out, buffer, (size_t)(at - buffer));
+    return output_check(&w->out);
+}
+
+hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+{
+    hga_status st = relation_check(g, relation);
+    if (st) return st;
+    npy w = {.ids = {0}};
+    HGA_TRY(output_open(&w.out, path));
+    HGA_TRY(local_ids_find(g, &w.ids));
+    put_header(&w.out, hga_graph_relation(g, relation).n_edges);
+    HGA_TRY(pieces_visit(g, relation, put_rows, &w, progress, context));
+done:
+    local_ids_clear(g, &w.ids);
+    return output_close(&w.out, st);
+}
