@@ -120,7 +120,7 @@ void output_real(output *o, float value)
     char text[64];
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
+        if ((float)strtod(text, NULL) == value) break;
     }
     use_full_stop(text);
     output_text(o, text);

@@ -29,6 +29,7 @@ typedef struct hga_options {
     const char *topology;      /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
     int bind;                  /* 1: bind threads for the length of each call */
     int partition_metis;       /* 1: parts of irregular relations by METIS instead of by contiguous cost */
+    int edge_bias;             /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
     hga_pos cut_edges;         /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
 } hga_options;
@@ -63,8 +64,8 @@ typedef struct hga_io {
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
 HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out);
-/* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the plan; states stay valid unless
-   hga_plan_workspace_bytes grew (hga_plan_execute then says HGA_EINVAL). */
+/* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the plan; states stay
+   valid unless the plan's needs grew (hga_plan_execute then says HGA_EINVAL). A failure leaves the plan as it was. */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
@@ -89,7 +90,8 @@ HGA_API void hga_state_destroy(hga_state *state);
 /* Run. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io);
 
-/* The value of an internal field after an execution, for study: copies rows [first, first + n) of field f as [n][heads][columns]. */
+/* The values of a field after an execution, for study: rows [first, first + n) of field f as [n][heads][columns], a state with its log-sum-exp as one column more.
+   HGA_EUNSUPPORTED for a field whose rows a later one took over (hga_plan_explain says which). */
 HGA_API hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id field, hga_id first, hga_id n, float *out);
 
 /* Plan, state, execute and clean up in one call. */

@@ -1,0 +1,8 @@
+/* hga.h: everything. */
+#ifndef HGA_H
+#define HGA_H
+#include "hga_builders.h"
+#include "hga_graph.h"
+#include "hga_plan.h"
+#include "hga_program.h"
+#endif

@@ -1,0 +1,144 @@
+/* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it, with the public graph and program
+   interface alone: any of these files is an example of how to write your own.
+
+   Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in hga_error_detail(). The graph belongs
+   to the caller (hga_graph_destroy); the program is plain data. Arrays in parameters are borrowed for the call. Any number of threads may build at once. */
+#ifndef HGA_BUILDERS_H
+#define HGA_BUILDERS_H
+
+#include "hga_program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Dense attention. n_keys = 0: self-attention; else cross-attention of n_tokens queries. Relation `near`. */
+typedef struct hga_dense {
+    hga_id n_tokens, n_keys;
+    int causal;
+    const hga_allocator *allocator;
+} hga_dense;
+#define HGA_DENSE_DEFAULTS .n_tokens = 0, .n_keys = 0, .causal = 0, .allocator = NULL
+HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
+
+/* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and stride divides j - i, or i < global or
+   j < global; causal then removes j > i. left, right < 0 mean no limit. Relation `near`. */
+typedef struct hga_window {
+    hga_id n_tokens, n_keys, left, right, global, stride;
+    int causal;
+    const hga_allocator *allocator;
+} hga_window;
+#define HGA_WINDOW_DEFAULTS .n_tokens = 0, .n_keys = 0, .left = 64, .right = 64, .global = 0, .stride = 1, .causal = 0, .allocator = NULL
+HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
+
+/* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are nodes. Relation `near`. */
+typedef enum hga_bpt_rule { HGA_BPT_SHIFTED, HGA_BPT_TEXT, HGA_BPT_ALGORITHM1 } hga_bpt_rule;
+typedef struct hga_bpt {
+    hga_id n_tokens, k, clip;
+    hga_bpt_rule rule;
+    int causal;
+    const hga_allocator *allocator;
+} hga_bpt;
+#define HGA_BPT_DEFAULTS .n_tokens = 0, .k = 4, .clip = 10, .rule = HGA_BPT_SHIFTED, .causal = 0, .allocator = NULL
+HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
+/* Nodes of the tree over n tokens (the sum of the level sizes), and the n for which there are `nodes` of them; -1 if there is none. */
+HGA_API hga_id hga_bpt_nodes(hga_id n_tokens);
+HGA_API hga_id hga_bpt_tokens(hga_id nodes);
+
+/* H-Transformer-1D (Zhu and Soricut 2021): NEIGHBOURS is section 5 with the overlap removed (eq. 18-23, 29), SIBLINGS appendix A (eq. 52-57, 69-73). n_keys = 0:
+   self-attention. Relations `near`, causal also `first_child`, linear also `interpolate`. relative: `near` gets types (j - i) + 2c - 1. */
+typedef enum hga_htransformer_structure { HGA_NEIGHBOURS, HGA_SIBLINGS } hga_htransformer_structure;
+typedef struct hga_htransformer {
+    hga_id n_tokens, n_keys, block;
+    hga_htransformer_structure structure;
+    int causal, linear, relative;
+    const hga_allocator *allocator;
+} hga_htransformer;
+#define HGA_HTRANSFORMER_DEFAULTS                                                                                                                      \
+    .n_tokens = 0, .n_keys = 0, .block = 16, .structure = HGA_NEIGHBOURS, .causal = 0, .linear = 0, .relative = 0, .allocator = NULL
+HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
+
+/* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or come from hga_route. With n_tree_heads > 1 every
+   head has a tree of its own and rows are folded: row = token * n_tree_heads + head, run with one head. Leaf -1: in no leaf. Leaves are numbered 0 .. n_leaves - 1;
+   level l of a coarse tree has branching[0] * .. * branching[l - 1] nodes. Relations fine `leaf`; coarse `member`, `path` (type = level, type_scale = alpha). */
+typedef struct hga_treeformer {
+    hga_id n_queries, n_keys, n_tree_heads; /* tokens; n_keys = 0: self-attention, the keys are the queries' tokens */
+    hga_id height;
+    const hga_id *branching;       /* [height], NULL: 2 each */
+    const int32_t *query_leaf;     /* [n_queries][n_tree_heads] */
+    const int32_t *key_leaf;       /* [n_keys][n_tree_heads]; NULL: query_leaf */
+    hga_id n_leaves;               /* 0: from height and branching (fine may leave both out: 1 + the largest leaf) */
+    int causal;                    /* fine only; HGA_EUNSUPPORTED for coarse */
+    const hga_allocator *allocator;
+} hga_treeformer;
+#define HGA_TREEFORMER_DEFAULTS                                                                                                                        \
+    .n_queries = 0, .n_keys = 0, .n_tree_heads = 1, .height = 0, .branching = NULL, .query_leaf = NULL, .key_leaf = NULL, .n_leaves = 0, .causal = 0,  \
+    .allocator = NULL
+HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
+HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
+
+/* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; dot products in double). Binary: weights [2^h - 1][dim], bias
+   [2^h - 1] in level order; k-ary: rows level after level, in each its nodes, in each node its b_l rows. x row i, head t starts at x + i * row_stride + t * head_stride;
+   head t uses weights + t * rows * dim. leaf is [n][n_heads]. A non-finite dot product is HGA_EINVAL. */
+typedef struct hga_router {
+    hga_id height, dim, n_heads;
+    const hga_id *branching; /* NULL: binary with one hyperplane a node */
+    const float *weights, *bias;
+} hga_router;
+HGA_API hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride, int32_t *leaf);
+/* Hyperplanes a tree has: 2^h - 1, or the sum over levels of nodes * b_l. -1 on overflow. */
+HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
+
+/* HSA (Amizadeh et al. 2025): Algorithms 1-3 with line 18's sign mended. The tree is `parent` (or hopping windows of `branching`: lowest level first, the last number
+   repeated until one root is left). Relation `sibling`, or `frontier` with causal and FRONTIER. `self`: a leaf may attend to itself. */
+typedef enum hga_hsa_mode { HGA_HSA_FRONTIER, HGA_HSA_SELF } hga_hsa_mode;
+typedef struct hga_hsa {
+    hga_id n_tokens;             /* leaves; with parent 0 or their number */
+    const hga_id *branching;     /* [n_branching] */
+    hga_id n_branching;
+    const hga_id *parent;        /* [n_parent], -1 for a root; several roots are a batch */
+    hga_id n_parent;
+    int causal, self;
+    hga_hsa_mode mode;           /* when causal */
+    hga_id *node_of;             /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
+    const hga_allocator *allocator;
+} hga_hsa;
+#define HGA_HSA_DEFAULTS                                                                                                                               \
+    .n_tokens = 0, .branching = NULL, .n_branching = 0, .parent = NULL, .n_parent = 0, .causal = 0, .self = 0, .mode = HGA_HSA_FRONTIER, .node_of = NULL,  \
+    .allocator = NULL
+HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program);
+
+/* ---- hierarchies found in data: they give the `parent` array that hga_build_hsa takes ---- */
+
+/* A tree over n_leaves leaves as parent ids (-1: root), leaves in depth-first order with children by increasing id, level names by height, and optional position
+   embeddings [n][pos_dim] of each node within its family. Free with hga_tree_clear. */
+typedef struct hga_tree {
+    hga_id n, n_leaves, *parent;
+    hga_id *leaf_node;       /* [n_leaves], node of leaf i in reading order */
+    float *pos;              /* [n][pos_dim] or NULL */
+    hga_id pos_dim;
+    int64_t *leaf_begin, *leaf_end; /* text: byte range of leaf i; NULL elsewhere */
+    const char *const *kind_name;   /* [n_kinds], static */
+    uint8_t *kind;           /* [n], index into kind_name */
+    hga_id n_kinds;
+    hga_allocator allocator;
+} hga_tree;
+HGA_API void hga_tree_clear(hga_tree *tree);
+
+/* Text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #), paragraphs (blank lines), sentences and words (ICU break
+   iterators for `locale`, NULL: root), as far as the text has them: a level with one member everywhere is left out. Lines like "Gen1:1 In the .." (book, chapter, verse) give
+   that hierarchy. Words with no letter, digit or symbol are skipped. At most max_words words (0: all). Invalid UTF-8 is HGA_EFORMAT naming the byte. */
+HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words, hga_tree *out);
+
+/* A height x width image (leaves = pixels or tokens in the order of nested patches): patches of `patch[l]` x `patch[l]` cells of the level below, lowest first, then one root.
+   leaf_node order; *cell (NULL accepted, [height * width]) tells leaf -> row-major cell. Position embedding: sines and cosines of the offset in the family, pos_dim = 4. */
+HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch, hga_id n_patch, hga_id *cell, hga_tree *out);
+/* An unordered set: one family of n without positions (HSA, section on sets). */
+HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out);
+/* A record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding set apart from the values'; n_values[f] >= 1 values, themselves ordered. */
+HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id *n_values, hga_tree *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

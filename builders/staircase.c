@@ -1,0 +1,63 @@
+/* staircase.c: turn a staircase into as few blocks as its ends allow. */
+#include "staircase.h"
+
+/* Instances [begin, end). */
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+/* floor(a / b), b > 0 */
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/* the m for which [first + m * step, + n) lies within [begin, end) */
+static range whole_within(int64_t first, int64_t n, int64_t step, int64_t begin, int64_t end)
+{
+    return (range){floor_div(begin - first + step - 1, step), floor_div(end - n - first, step) + 1};
+}
+
+/* the m for which [first + m * step, + n) meets [begin, end) */
+static range meeting(int64_t first, int64_t n, int64_t step, int64_t begin, int64_t end)
+{
+    return (range){floor_div(begin - first - n, step) + 1, floor_div(end - first - 1, step) + 1};
+}
+
+static range both(range a, range b) { return (range){most(a.begin, b.begin), least(a.end, b.end)}; }
+
+/* `count` instances from m on; a single one may be clipped */
+static hga_status add_run(hga_builder *b, hga_id relation, const hga_staircase *s, int64_t m, int64_t count)
+{
+    int64_t row = s->row + m * s->row_step, col = s->col + m * s->col_step;
+    int64_t row_begin = most(row, s->row_begin), row_end = least(row + s->n_rows, s->row_end);
+    int64_t col_begin = most(col, s->col_begin), col_end = least(col + s->n_cols, s->col_end);
+    int64_t type = s->type + (row_begin - row) * s->type_dst + (col_begin - col) * s->type_src;
+    hga_block block = {.dst = (hga_id)row_begin,
+                       .n_dst = (hga_id)(row_end - row_begin),
+                       .src = (hga_id)col_begin,
+                       .n_src = (hga_id)(col_end - col_begin),
+                       .count = (hga_id)count,
+                       .type = (int32_t)type,
+                       .type_dst = (int32_t)s->type_dst,
+                       .type_src = (int32_t)s->type_src,
+                       .shape = s->shape,
+                       .weight = s->weight};
+    if (count > 1) block.dst_step = (hga_id)s->row_step, block.src_step = (hga_id)s->col_step;
+    return hga_builder_add_blocks(b, relation, &block);
+}
+
+hga_status hga_staircase_add(hga_builder *b, hga_id relation, const hga_staircase *s)
+{
+    if (s->n_rows <= 0 || s->n_cols <= 0 || s->row_begin >= s->row_end || s->col_begin >= s->col_end) return HGA_OK;
+    range part =
+        both(meeting(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end), meeting(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
+    range whole = both(whole_within(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end),
+                       whole_within(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
+    if (whole.begin >= whole.end) whole = (range){part.end, part.end};
+    hga_status st = HGA_OK;
+    for (int64_t m = part.begin; m < whole.begin; m++) HGA_TRY(add_run(b, relation, s, m, 1));
+    if (whole.begin < whole.end) HGA_TRY(add_run(b, relation, s, whole.begin, whole.end - whole.begin));
+    for (int64_t m = whole.end; m < part.end; m++) HGA_TRY(add_run(b, relation, s, m, 1));
+done:
+    return st;
+}

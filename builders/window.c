@@ -1,0 +1,125 @@
+/* window.c: sliding window, strided window and global tokens. Query i sees key j if -left <= j - i <= right and stride divides j - i, or i < global
+   or j < global. The three parts share no pair: global rows see everything, the other rows see the global columns, and what is left is a band. */
+#include "hga_builders.h"
+#include "sides.h"
+
+/* The rectangle of query rows and key columns behind the global ones. */
+typedef struct frame {
+    hga_id n_queries, n_keys, key_first; /* all tokens; the node of key 0 */
+    hga_id rows, cols;                   /* global tokens among the queries and the keys */
+    hga_id back, ahead;                  /* the band in strides: -back <= (j - i) / stride <= ahead */
+} frame;
+
+static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
+
+/* strides from a row to the farthest column a limit allows; no limit is all there are */
+static hga_id reach(hga_id limit, hga_id longest, hga_id stride) { return (limit < 0 || limit > longest ? longest : limit) / stride; }
+
+static frame find_frame(const hga_window *p)
+{
+    hga_id n_keys = p->n_keys > 0 ? p->n_keys : p->n_tokens, longest = n_keys > p->n_tokens ? n_keys : p->n_tokens;
+    return (frame){.n_queries = p->n_tokens,
+                   .n_keys = n_keys,
+                   .key_first = p->n_keys > 0 ? p->n_tokens : 0,
+                   .rows = least(p->global, p->n_tokens),
+                   .cols = least(p->global, n_keys),
+                   .back = reach(p->left, longest, p->stride),
+                   .ahead = p->causal ? 0 : reach(p->right, longest, p->stride)};
+}
+
+/* The nodes first + 0 .. first + n - 1: the global ones, then the others by their residue modulo stride. */
+static void sort_by_residue(hga_id first, hga_id n, hga_id global, hga_id stride, hga_id *order)
+{
+    hga_id at = 0;
+    for (hga_id i = 0; i < global; i++) order[at++] = first + i;
+    for (hga_id c = 0; c < stride && c < n - global; c++)
+        for (int64_t i = (int64_t)global + c; i < n; i += stride) order[at++] = first + (hga_id)i;
+}
+
+static hga_status set_orders(hga_builder *b, hga_id near, const hga_window *p, const frame *f)
+{
+    hga_status st = HGA_OK;
+    hga_id *rows = NULL, *cols = NULL;
+    HGA_TRY(hga_new(p->allocator, f->n_queries, sizeof *rows, &rows));
+    HGA_TRY(hga_new(p->allocator, f->n_keys, sizeof *cols, &cols));
+    sort_by_residue(0, f->n_queries, f->rows, p->stride, rows);
+    sort_by_residue(f->key_first, f->n_keys, f->cols, p->stride, cols);
+    HGA_TRY(hga_builder_set_order(b, near, rows, f->n_queries, cols, f->n_keys));
+done:
+    hga_delete(p->allocator, rows, f->n_queries, sizeof *rows);
+    hga_delete(p->allocator, cols, f->n_keys, sizeof *cols);
+    return st;
+}
+
+/* Where residue class c of m nodes starts among them, and how many nodes it has: the first m mod stride classes have one more. */
+static hga_id class_first(hga_id m, hga_id stride, hga_id c) { return c * (m / stride) + least(c, m % stride); }
+static hga_id class_size(hga_id m, hga_id stride, hga_id c) { return m / stride + (c < m % stride); }
+
+/* One band for each residue class; neighbouring classes of equal sizes are one repeated block, so there are at most three. */
+static hga_status add_bands(hga_builder *b, hga_id near, const frame *f, hga_id stride, hga_id col_base)
+{
+    hga_status st = HGA_OK;
+    hga_id rows = f->n_queries - f->rows, cols = f->n_keys - f->cols;
+    hga_id n_classes = least(stride, least(rows, cols)), ends[] = {least(rows % stride, n_classes), least(cols % stride, n_classes), n_classes};
+    for (hga_id c = 0; c < n_classes;) {
+        hga_id end = n_classes;
+        for (int i = 0; i < 3; i++)
+            if (ends[i] > c) end = least(end, ends[i]);
+        hga_block bands = {.dst = f->rows + class_first(rows, stride, c),
+                           .n_dst = class_size(rows, stride, c),
+                           .src = col_base + f->cols + class_first(cols, stride, c),
+                           .n_src = class_size(cols, stride, c),
+                           .count = end - c,
+                           .shape = HGA_BAND,
+                           .band_first = -f->back,
+                           .band_last = f->ahead};
+        bands.dst_step = bands.n_dst, bands.src_step = bands.n_src;
+        HGA_TRY(hga_builder_add_blocks(b, near, &bands));
+        c = end;
+    }
+done:
+    return st;
+}
+
+/* Rows and columns are positions in the orders; without orders keys begin at node key_first. */
+static hga_status add_pairs(hga_builder *b, hga_id near, const hga_window *p, const frame *f)
+{
+    hga_status st = HGA_OK;
+    hga_id col_base = p->stride > 1 ? 0 : f->key_first;
+    if (p->stride > 1) HGA_TRY(set_orders(b, near, p, f));
+    hga_block top = {.n_dst = f->rows, .src = col_base, .n_src = p->causal ? f->rows : f->n_keys, .shape = p->causal ? HGA_LOWER : HGA_ALL};
+    HGA_TRY(hga_builder_add_blocks(b, near, &top));
+    HGA_TRY(hga_builder_add_block(b, near, f->rows, f->n_queries - f->rows, col_base, f->cols, 0));
+    HGA_TRY(add_bands(b, near, f, p->stride, col_base));
+done:
+    return st;
+}
+
+static hga_status check(const hga_window *p)
+{
+    if (p->stride < 1) return hga_fail(HGA_EINVAL, "stride: %d, at least 1 is needed", p->stride);
+    if (p->global < 0) return hga_fail(HGA_EINVAL, "global: %d is negative", p->global);
+    return hga_sides_check(p->n_tokens, p->n_keys, p->causal);
+}
+
+hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program)
+{
+    hga_status st = HGA_OK;
+    hga_builder *b = NULL;
+    hga_id near;
+    *g = NULL;
+    HGA_TRY(check(p));
+    frame f = find_frame(p);
+    HGA_TRY(hga_builder_create(p->allocator, &b));
+    HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
+    HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
+    HGA_TRY(hga_builder_add_relation(b, "near", &near));
+    HGA_TRY(add_pairs(b, near, p, &f));
+    hga_program_init(program);
+    HGA_TRY(hga_program_attention(program, near));
+    program->has_lse = 1;
+    HGA_TRY(hga_builder_finish(b, g));
+done:
+    hga_builder_destroy(b);
+    return st;
+}

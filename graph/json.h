@@ -1,0 +1,17 @@
+/* json.h: what the JSON writer asks of the file that knows jansson. Only graph/ includes this. */
+#ifndef JSON_H
+#define JSON_H
+
+#include "hga_graph.h"
+
+enum { JSON_SCHEMA = 1 };
+
+/* Shape i is written as json_shapes[i]; json_sides and json_claims likewise (claim i is bit i). */
+extern const char *const json_shapes[HGA_BAND + 1], *const json_sides[HGA_SIDE_KEY + 1], *const json_claims[3];
+
+/* HGA_EINVAL unless the text is UTF-8, as a JSON string must be. */
+hga_status json_check_text(const char *what, const char *text);
+/* HGA_EINVAL unless the text is a list of members that hga_graph_read_json accepts besides the graph's own; *n gets how many. */
+hga_status json_check_members(const char *members, hga_pos *n);
+
+#endif

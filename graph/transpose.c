@@ -1,0 +1,66 @@
+/* transpose.c: the same nodes, every relation with its edges turned round; a block turns into a block. */
+#include "copy.h"
+
+static hga_block block_turned(const hga_block *b)
+{
+    static const hga_shape_kind mirrored[] = {HGA_ALL, HGA_UPPER, HGA_STRICT_UPPER, HGA_LOWER, HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
+    return (hga_block){
+        .dst = b->src,
+        .n_dst = b->n_src,
+        .src = b->dst,
+        .n_src = b->n_dst,
+        .count = b->count,
+        .dst_step = b->src_step,
+        .src_step = b->dst_step,
+        .type = b->type,
+        .type_dst = b->type_src,
+        .type_src = b->type_dst,
+        .weight = b->weight,
+        .shape = mirrored[b->shape],
+        .band_first = -b->band_last,
+        .band_last = -b->band_first,
+    };
+}
+
+static hga_status relation_turned(hga_builder *b, const hga_relation *r, hga_id n)
+{
+    hga_status st = HGA_OK;
+    hga_id index;
+    HGA_TRY(hga_builder_add_relation(b, r->name, &index));
+    HGA_TRY(hga_builder_set_order(b, index, r->src_order, r->n_src_order, r->dst_order, n));
+    for (hga_pos i = 0; i < r->n_blocks; i++) {
+        hga_block turned = block_turned(&r->blocks[i]);
+        HGA_TRY(hga_builder_add_blocks(b, index, &turned));
+    }
+    for (hga_id v = 0; r->n_explicit > 0 && v < n; v++)
+        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++)
+            HGA_TRY(hga_builder_add_edge(b, index, v, r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1));
+done:
+    return st;
+}
+
+/* Turned round, a causal graph looks into the future only, and its pairs are no longer the earlier ones. */
+static uint32_t claims_turned(uint32_t claims)
+{
+    uint32_t lost = HGA_CLAIM_CAUSAL | HGA_CLAIM_COMPLETE;
+    return claims & HGA_CLAIM_CAUSAL ? claims & ~lost : claims;
+}
+
+hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out)
+{
+    hga_status st = HGA_OK;
+    hga_nodes nodes = hga_graph_nodes(g);
+    hga_builder *b = NULL;
+    *out = NULL;
+    HGA_TRY(hga_builder_create(graph_allocator(g), &b));
+    HGA_TRY(nodes_copy(b, g));
+    HGA_TRY(hga_builder_set_claims(b, claims_turned(nodes.claims)));
+    for (hga_id i = 0; i < nodes.n_relations; i++) {
+        hga_relation r = hga_graph_relation(g, i);
+        HGA_TRY(relation_turned(b, &r, nodes.n));
+    }
+    HGA_TRY(hga_builder_finish(b, out));
+done:
+    hga_builder_destroy(b);
+    return st;
+}

@@ -1,0 +1,281 @@
+/* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a screen. The format is described in json.c. */
+#include "copy.h"
+#include "json.h"
+#include "write.h"
+
+/* A new member of the object; all but the first of an object come here. */
+static void put_member(output *o, const char *name)
+{
+    output_text(o, ",\n  \""), output_text(o, name), output_text(o, "\": ");
+}
+
+/* Between the items of a list, item i coming; a new line every `per_line` of them. */
+static void put_comma(output *o, hga_pos i, hga_pos per_line)
+{
+    if (i > 0) output_text(o, ",");
+    if (i % per_line == 0)
+        output_text(o, "\n    ");
+    else
+        output_text(o, " ");
+}
+
+static void put_integers(output *o, const int64_t *values, int n)
+{
+    output_text(o, "[");
+    for (int i = 0; i < n; i++) {
+        if (i > 0) output_text(o, ", ");
+        output_integer(o, values[i]);
+    }
+    output_text(o, "]");
+}
+
+static void put_string(output *o, const char *text)
+{
+    static const char hex[] = "0123456789abcdef";
+    output_text(o, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') output_text(o, "\\");
+        if (c >= ' ')
+            output_bytes(o, text, 1);
+        else
+            output_text(o, "\\u00"), output_bytes(o, &hex[c >> 4], 1), output_bytes(o, &hex[c & 15], 1);
+    }
+    output_text(o, "\"");
+}
+
+/* ---- nodes ---- */
+
+static void put_levels(output *o, const hga_nodes *nodes)
+{
+    put_member(o, "levels"), output_text(o, "[");
+    for (hga_id l = 0; l < nodes->n_levels; l++) {
+        if (l > 0) output_text(o, ", ");
+        output_integer(o, nodes->level_ptr[l + 1] - nodes->level_ptr[l]);
+    }
+    output_text(o, "]");
+}
+
+static void put_tokens(output *o, const hga_nodes *nodes)
+{
+    if (!is_cross(nodes)) return; /* equal ranges can only be all of level 0 */
+    put_member(o, "queries"), put_integers(o, (int64_t[]){nodes->query_first, nodes->n_queries}, 2);
+    put_member(o, "keys"), put_integers(o, (int64_t[]){nodes->key_first, nodes->n_keys}, 2);
+}
+
+static void put_claims(output *o, uint32_t claims)
+{
+    int n = 0;
+    if (!claims) return;
+    put_member(o, "claims"), output_text(o, "[");
+    for (int i = 0; i < 3; i++) {
+        if (!(claims >> i & 1)) continue;
+        if (n++) output_text(o, ", ");
+        put_string(o, json_claims[i]);
+    }
+    output_text(o, "]");
+}
+
+static void put_side(output *o, hga_pos i, side_run run)
+{
+    if (i == 0) put_member(o, "side"), output_text(o, "[");
+    put_comma(o, i, 6);
+    output_text(o, "["), output_integer(o, run.first), output_text(o, ", "), output_integer(o, run.n), output_text(o, ", ");
+    put_string(o, json_sides[run.side]), output_text(o, "]");
+}
+
+/* Only what the ranges do not tell; where they tell all but sides were given, one run of `both` says so. */
+static void put_sides(output *o, const hga_nodes *nodes)
+{
+    hga_pos n = 0;
+    for (hga_id v = 0; nodes->side && v < nodes->n;) {
+        side_run run = side_run_at(nodes, v);
+        if (!run.is_default) put_side(o, n++, run);
+        v += run.n;
+    }
+    if (n == 0 && nodes->side && !is_cross(nodes)) put_side(o, n++, (side_run){0, nodes->n, HGA_SIDE_BOTH, 1});
+    if (n > 0) output_text(o, "]");
+}
+
+static hga_pos count_families(const hga_nodes *nodes)
+{
+    hga_pos n = 0;
+    for (hga_id v = 0; v < nodes->n; n += nodes->parent[v] >= 0, v += nodes->parent[v] >= 0 ? family_run_at(nodes->parent, nodes->n, v).n : 1) continue;
+    return n;
+}
+
+static void put_families(output *o, const hga_nodes *nodes)
+{
+    put_member(o, "families"), output_text(o, "[");
+    hga_pos i = 0;
+    for (hga_id v = 0; v < nodes->n;) {
+        family_run run = {.n = 1};
+        if (nodes->parent[v] >= 0) {
+            run = family_run_at(nodes->parent, nodes->n, v);
+            put_comma(o, i++, 6);
+            put_integers(o, (int64_t[]){run.parent, run.child, run.n, run.each}, 4);
+        }
+        v += run.n;
+    }
+    output_text(o, "]");
+}
+
+/* Families while they are fewer numbers than one parent a node. */
+static void put_parents(output *o, const hga_nodes *nodes)
+{
+    if (!nodes->parent) return;
+    if (4 * count_families(nodes) <= nodes->n) {
+        put_families(o, nodes);
+        return;
+    }
+    put_member(o, "parents"), output_text(o, "[");
+    for (hga_id v = 0; v < nodes->n; v++) put_comma(o, v, 24), output_integer(o, nodes->parent[v]);
+    output_text(o, "]");
+}
+
+static hga_status put_masses(output *o, const hga_graph *g)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    float *usual = NULL;
+    hga_pos i = 0;
+    hga_status st = masses_by_default(g, &usual);
+    for (hga_id v = 0, end; !st && v < nodes.n; v = end) {
+        end = v + 1;
+        if (nodes.mass[v] == usual[v]) continue;
+        while (end < nodes.n && nodes.mass[end] == nodes.mass[v] && nodes.mass[end] != usual[end]) end++;
+        if (i == 0) put_member(o, "mass"), output_text(o, "[");
+        put_comma(o, i++, 6);
+        output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v), output_text(o, ", ");
+        output_real(o, nodes.mass[v]), output_text(o, "]");
+    }
+    if (i > 0) output_text(o, "]");
+    hga_delete(graph_allocator(g), usual, nodes.n, sizeof *usual);
+    return st;
+}
+
+/* ---- relations ---- */
+
+/* Ids, three and more that follow one another as [first, n]. */
+static void put_order(output *o, const char *name, const hga_id *order, hga_id n)
+{
+    output_text(o, ",\n     \""), output_text(o, name), output_text(o, "\": [");
+    hga_pos item = 0;
+    for (hga_id i = 0, run; i < n; i += run) {
+        for (run = 1; i + run < n && order[i + run] == order[i] + run; run++) continue;
+        if (run < 3) run = 1;
+        put_comma(o, item++, 16);
+        if (run == 1)
+            output_integer(o, order[i]);
+        else
+            put_integers(o, (int64_t[]){order[i], run}, 2);
+    }
+    output_text(o, "]");
+}
+
+/* The builder appends what an order leaves out in ascending order, so the last ascending run need not be written; one entry tells that there is an order. */
+static hga_id order_length(const hga_id *order, hga_id n)
+{
+    hga_id length = n > 0 ? n - 1 : 0;
+    while (length > 0 && order[length - 1] < order[length]) length--;
+    return length == 0 && n > 0 ? 1 : length;
+}
+
+static void put_field(output *o, const char *name, int64_t value)
+{
+    if (value == 0) return;
+    output_text(o, ", \""), output_text(o, name), output_text(o, "\": "), output_integer(o, value);
+}
+
+static void put_block(output *o, const hga_block *b)
+{
+    output_text(o, "{\"dst\": "), output_integer(o, b->dst);
+    output_text(o, ", \"n_dst\": "), output_integer(o, b->n_dst);
+    output_text(o, ", \"src\": "), output_integer(o, b->src);
+    output_text(o, ", \"n_src\": "), output_integer(o, b->n_src);
+    put_field(o, "count", b->count), put_field(o, "dst_step", b->dst_step), put_field(o, "src_step", b->src_step);
+    put_field(o, "type", b->type), put_field(o, "type_dst", b->type_dst), put_field(o, "type_src", b->type_src);
+    if (b->pos_of != HGA_POS_OWN) output_text(o, ", \"pos_of\": "), output_integer(o, b->pos_of - 1);
+    put_field(o, "pos_step", b->pos_step);
+    if (b->weight != 0) output_text(o, ", \"weight\": "), output_real(o, b->weight);
+    if (b->shape != HGA_ALL) output_text(o, ", \"shape\": "), put_string(o, json_shapes[b->shape]);
+    if (b->shape == HGA_BAND) output_text(o, ", \"band\": "), put_integers(o, (int64_t[]){b->band_first, b->band_last}, 2);
+    output_text(o, "}");
+}
+
+static void put_edge(output *o, const hga_relation *r, hga_id v, hga_pos e)
+{
+    output_text(o, "["), output_integer(o, r->src[e]);
+    output_text(o, ", "), output_integer(o, v);
+    float weight = r->weight ? r->weight[e] : 1;
+    int32_t type = r->type ? r->type[e] : 0;
+    if (type != 0 || weight != 1) output_text(o, ", "), output_integer(o, type);
+    if (weight != 1) output_text(o, ", "), output_real(o, weight);
+    output_text(o, "]");
+}
+
+static hga_status put_edges(output *o, const hga_relation *r, hga_id n)
+{
+    hga_status st = HGA_OK;
+    output_text(o, ",\n     \"edges\": [");
+    for (hga_id v = 0; !st && v < n; v++) {
+        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) put_comma(o, e, 8), put_edge(o, r, v, e);
+        st = output_check(o);
+    }
+    output_text(o, "]");
+    return st;
+}
+
+static hga_status put_relation(output *o, const hga_relation *r, hga_id n)
+{
+    output_text(o, "    {\"name\": "), put_string(o, r->name);
+    if (r->dst_order) put_order(o, "dst_order", r->dst_order, order_length(r->dst_order, n));
+    if (r->src_order) put_order(o, "src_order", r->src_order, r->n_src_order);
+    if (r->n_blocks > 0) output_text(o, ",\n     \"blocks\": [");
+    for (hga_pos i = 0; i < r->n_blocks; i++) put_comma(o, i, 1), put_block(o, &r->blocks[i]);
+    if (r->n_blocks > 0) output_text(o, "]");
+    hga_status st = r->n_explicit > 0 ? put_edges(o, r, n) : HGA_OK;
+    output_text(o, "}");
+    return st ? st : output_check(o);
+}
+
+static hga_status put_relations(output *o, const hga_graph *g)
+{
+    hga_status st = HGA_OK;
+    hga_nodes nodes = hga_graph_nodes(g);
+    put_member(o, "relations"), output_text(o, "[");
+    for (hga_id i = 0; !st && i < nodes.n_relations; i++) {
+        hga_relation r = hga_graph_relation(g, i);
+        output_text(o, i > 0 ? ",\n" : "\n");
+        st = put_relation(o, &r, nodes.n);
+    }
+    output_text(o, "]");
+    return st;
+}
+
+static hga_status check_names(const hga_graph *g)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; !st && i < hga_graph_nodes(g).n_relations; i++) st = json_check_text("a relation's name", hga_graph_relation(g, i).name);
+    return st;
+}
+
+hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)
+{
+    hga_status st = HGA_OK;
+    hga_nodes nodes = hga_graph_nodes(g);
+    hga_pos n_members = 0;
+    output o = {0};
+    HGA_TRY(json_check_members(members, &n_members));
+    HGA_TRY(check_names(g));
+    HGA_TRY(output_open(&o, path));
+    output_text(&o, "{\n  \"format\": \"hga-graph\"");
+    put_member(&o, "schema"), output_integer(&o, JSON_SCHEMA);
+    put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
+    put_sides(&o, &nodes), put_parents(&o, &nodes);
+    HGA_TRY(put_masses(&o, g));
+    HGA_TRY(put_relations(&o, g));
+    if (n_members > 0) output_text(&o, ",\n  "), output_text(&o, members);
+    output_text(&o, "\n}\n");
+done:
+    return output_close(&o, st);
+}

@@ -1,0 +1,53 @@
+/* kernels.h: arithmetic on plain pointers. One table of operations per instruction set; the same source, rows.inc, is compiled for each.
+
+   Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction set, never on who calls. */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include "hga_base.h"
+
+/* The most edges a call sees at once; longer rows come in chunks, the state carrying over. */
+enum { KERNEL_CHUNK = 64 };
+
+/* Vectors are at most 16 floats: scratch vectors are padded to a multiple of this many. */
+enum { KERNEL_PAD = 16 };
+
+/* A softmax state while its row is being read: greatest score so far, sum of e^(score - greatest), and the sum of e^(score - greatest) v. */
+typedef struct kernel_state {
+    float greatest, sum;
+    float *acc; /* [dim_v padded] */
+} kernel_state;
+
+/* One chunk of a row's in-edges, for one head. k[e] + k_offset is the key of edge e, of `dim` floats; v likewise with dim_v. */
+typedef struct kernel_chunk {
+    hga_id n, dim, dim_v;
+    const float *q;         /* [dim padded with zeros], already scaled */
+    const float *const *k;
+    const float *const *v;
+    ptrdiff_t k_offset, v_offset;
+    const float *const *r;  /* NULL, or the row to add to each key (relative keys) */
+    const float *bias;      /* [n], added to each score */
+} kernel_chunk;
+
+typedef struct kernel_table {
+    const char *isa;
+    /* state <- state merged with the softmax state of the chunk */
+    void (*attend)(const kernel_chunk *c, kernel_state *s);
+    /* acc[j] += sum over i of w[i] * x[i][offset + j] */
+    void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
+    /* out[j] = a * x[j] + b * y[j]; out may be x or y */
+    void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
+    /* x[i] = e^x[i]; e^-inf is 0 exactly */
+    void (*exp)(hga_id n, float *x);
+    /* x rounded to bfloat16 precision, to nearest even; out may be x */
+    void (*round_bf16)(hga_id n, const float *x, float *out);
+    /* n fused multiply-adds of full vectors on 12 independent chains; returns flops done. To measure the peak. */
+    double (*peak_fma)(hga_pos n, float *sink);
+    /* sum of n floats (a multiple of KERNEL_PAD), to measure bandwidth */
+    float (*read)(hga_pos n, const float *x);
+} kernel_table;
+
+/* The tables compiled in, best last, ended by NULL. Whether this machine can run one is cpu.c's business. */
+extern const kernel_table *const kernel_tables[];
+
+#endif

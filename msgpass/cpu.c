@@ -1,0 +1,42 @@
+/* cpu.c: which instruction sets this machine runs, and the only place that reads the environment (HGA_ISA; OpenMP reads OMP_NUM_THREADS itself). */
+#include "engine.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int usable(const char *isa)
+{
+#if defined(__x86_64__)
+    if (strcmp(isa, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(isa, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+#endif
+    return strcmp(isa, "ref") == 0;
+}
+
+hga_status cpu_kernels(const char *isa, const kernel_table **out)
+{
+    *out = NULL;
+    if (!isa) isa = getenv("HGA_ISA");
+    if (isa && !*isa) isa = NULL;
+    for (const kernel_table *const *t = kernel_tables; *t; t++)
+        if (usable((*t)->isa) && (!isa || strcmp(isa, (*t)->isa) == 0)) *out = *t;
+    if (*out) return HGA_OK;
+    return hga_fail(HGA_EUNSUPPORTED, "instruction set %s is not one of this machine's: %s", isa, hga_isa_list());
+}
+
+/* The subsets in the order of kernel_tables; static, since the text must outlive the call. */
+const char *hga_isa_list(void)
+{
+    static const char *const lists[] = {"ref", "ref avx2", "ref avx2 avx512"};
+    if (usable("avx512") && usable("avx2")) return lists[2];
+    return usable("avx2") ? lists[1] : lists[0];
+}
+
+hga_id cpu_threads(hga_id wanted, const topology *machine)
+{
+    if (wanted > 0) return wanted;
+    hga_id cores = topology_cores(machine), most = (hga_id)omp_get_max_threads();
+    return most < cores || getenv("OMP_NUM_THREADS") ? most : cores;
+}

@@ -1,0 +1,244 @@
+/* engine.h: how a plan is stored and who does what. Only msgpass/ includes this.
+
+   plan.c     graph + program -> plan              homes.c    where the values of each field live
+   phases.c   stages -> phases, cut by cost        rows.c     the in-edges of a row, a chunk at a time
+   stages.c   the fused row functions              generic.c  the plain ones, which define what a stage means
+   execute.c  threads and barriers                 explain.c  the plan in words */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include "hga_plan.h"
+#include "kernels.h"
+#include "program.h"
+#include "topology.h"
+
+/* Rows that are looked up together; a phase with few rows has smaller panels. */
+enum { PANEL_ROWS = 64 };
+
+/* ---- where a field lives ---- */
+
+typedef struct home {
+    hga_id columns, heads;
+    hga_id io_first, io_n;    /* nodes whose rows are the caller's; 0 rows when internal */
+    hga_id ws_first, ws_n;    /* nodes that have rows in the workspace */
+    int64_t ws_at;            /* floats from the start of the workspace */
+    int64_t lse_at;           /* states: [lse_n][heads], from node lse_first on */
+    hga_id lse_first, lse_n;
+    hga_id heir_of;           /* the field whose workspace rows it takes over, -1 */
+    int rounded;              /* inputs are copied to the workspace in bfloat16 precision, and so is what stages write */
+} home;
+
+/* A home with this call's addresses. */
+typedef struct view {
+    float *io, *ws, *lse;
+    ptrdiff_t io_row, io_head, ws_row, ws_head;
+    hga_id io_first, io_n, ws_first, lse_first, columns, heads;
+} view;
+
+static inline int view_is_io(const view *f, hga_id v)
+{
+    return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n;
+}
+/* Node v's values for head 0. */
+static inline float *view_row(const view *f, hga_id v)
+{
+    return view_is_io(f, v) ? f->io + (v - f->io_first) * f->io_row : f->ws + (v - f->ws_first) * f->ws_row;
+}
+static inline ptrdiff_t view_head(const view *f, hga_id v)
+{
+    return view_is_io(f, v) ? f->io_head : f->ws_head;
+}
+static inline float *view_lse(const view *f, hga_id v)
+{
+    return f->lse + (ptrdiff_t)(v - f->lse_first) * f->heads;
+}
+
+/* ---- phases: rows that may run side by side ---- */
+
+typedef struct wide_row { /* a row whose pieces are shared out and merged */
+    hga_id position;
+    hga_id first_piece, n_pieces;
+} wide_row;
+
+typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_ROUND, JOB_LSE } phase_job;
+
+typedef struct phase {
+    phase_job job;
+    hga_id stage;       /* JOB_ROUND, JOB_LSE: the field */
+    hga_id first, n;    /* rows: positions of the relation's order, or nodes */
+    int by_position;
+    hga_id panel;       /* rows in a panel */
+    hga_id n_panels;
+    hga_id *share;      /* [threads + 1]: panels of thread t are order[share[t]] .. */
+    hga_id *order;      /* [n_panels], NULL: the identity */
+} phase;
+
+/* What the plan knows of a stage. */
+typedef struct stage_plan {
+    stage_kind kind;
+    hga_relation relation; /* zeroed along the tree */
+    double edges;
+    hga_pos panels;
+    wide_row *wide;        /* ascending position */
+    hga_id n_wide, n_pieces;
+    hga_pos *row_ptr;      /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
+    int64_t piece_at;      /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
+} stage_plan;
+
+struct hga_plan {
+    hga_allocator allocator;
+    hga_graph *graph;
+    hga_program program;
+    hga_shape shape;
+    hga_options options;
+    hga_nodes nodes;
+    const kernel_table *kernels;
+    topology *machine;
+    hga_id threads;
+    hga_id *domain, *pu;   /* [threads] */
+    home home[HGA_MAX_FIELDS];
+    stage_plan stage[HGA_MAX_STAGES];
+    phase *phase;
+    int64_t n_phases, phase_room;
+    int64_t workspace_floats;
+    int64_t segment_room, list_room, degree_room; /* of a thread's reader */
+    uint64_t serial;       /* changes with every update, so that a state knows when it is stale */
+    hga_id bias_stage;     /* the attend stage that edge_bias belongs to, -1 */
+};
+
+/* ---- reading rows ---- */
+
+/* In-edges of one row, at most KERNEL_CHUNK of them. */
+typedef struct edge_chunk {
+    hga_id n;
+    hga_id src[KERNEL_CHUNK];
+    int32_t type[KERNEL_CHUNK];
+    float weight[KERNEL_CHUNK];
+    hga_id pos_of[KERNEL_CHUNK];
+    hga_pos number; /* of the chunk's first edge in the row, in the order read */
+} edge_chunk;
+
+typedef struct rank_key {
+    hga_id src;
+    int32_t type;
+} rank_key;
+
+/* Reads the rows of one stage's relation, a panel at a time. */
+typedef struct row_reader {
+    const hga_graph *graph;
+    hga_id relation;
+    hga_relation r;
+    hga_nodes nodes;
+    hga_segment *segment; /* [segment_room] of the panel, sorted */
+    hga_id *list;         /* [list_room] segments of each row of the panel */
+    rank_key *rank;       /* [degree_room] the edges of row `ranked` in canonical order; NULL where no stage asks, or the order read is canonical */
+    hga_id ranked;
+    hga_pos n_ranked;
+    hga_pos n_segments, segment_room, list_room, degree_room;
+    hga_id first, n;      /* positions loaded */
+    hga_id list_ptr[PANEL_ROWS + 1];
+} row_reader;
+
+typedef struct edge_cursor {
+    const row_reader *reader;
+    hga_id v;
+    hga_id position;
+    hga_id list_at, list_end;         /* segments to come */
+    hga_id column, column_end, hole;  /* of the current one */
+    hga_pos explicit_at, explicit_end;
+    hga_id tree_at, tree_end;
+    hga_pos number;
+} edge_cursor;
+
+/* Point the reader at a stage's relation. */
+void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
+/* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
+void reader_load(row_reader *r, hga_id first, hga_id n);
+/* Room that loading [first, first + n) takes: segments and list entries. */
+void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list);
+/* Start on node v, whose position must be loaded (not needed along the tree). */
+edge_cursor cursor_start(const row_reader *r, hga_id v);
+/* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
+void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
+/* Step over n edges. */
+void cursor_skip(edge_cursor *c, hga_pos n);
+/* Canonical positions of a chunk's edges within the row (add row_ptr[v]). */
+void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
+
+/* ---- one thread at work ---- */
+
+typedef struct worker {
+    const hga_plan *plan;
+    hga_state *state;
+    const hga_io *io;
+    row_reader reader;
+    hga_id reading;    /* the stage the reader is open on, -1 */
+    edge_chunk chunk;
+    float *query;      /* [heads][dim padded]: the row's queries, scaled */
+    float *acc;        /* [heads][columns padded] */
+    float *bias;       /* [KERNEL_CHUNK] + padding */
+    float *greatest, *sum; /* [heads] */
+    double *plain;     /* generic executor: a whole row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far */
+    int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
+    hga_pos rank[KERNEL_CHUNK];
+    float edge_base[KERNEL_CHUNK];
+    const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
+} worker;
+
+struct hga_state {
+    const hga_plan *plan;
+    uint64_t serial;
+    hga_allocator allocator;
+    float *workspace;
+    int64_t workspace_floats;
+    worker *workers;
+    hga_id n_workers;
+    view view[HGA_MAX_FIELDS];
+    float scale;
+};
+
+/* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state in that piece's place. */
+typedef struct row_job {
+    hga_id stage, v, position;
+    hga_pos from, count;
+    hga_id piece;
+} row_job;
+typedef void (*row_function)(worker *w, const row_job *job);
+
+typedef struct stage_kernel {
+    const char *name;
+    row_function row;
+} stage_kernel;
+/* By stage_kind. */
+extern const stage_kernel fused_stages[N_KINDS], generic_stages[N_KINDS];
+/* Which of the two a plan runs. */
+const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
+
+/* stages.c: merge a wide row's pieces into its state; round a row of a field. */
+void merge_pieces(worker *w, hga_id stage, const wide_row *wide);
+void round_input(worker *w, hga_id field, hga_id v);
+
+/* ---- the other files ---- */
+
+static inline hga_id padded(hga_id n)
+{
+    return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
+}
+static inline hga_id kv_head(const hga_shape *s, hga_id head)
+{
+    return head / (s->n_heads / s->n_kv_heads);
+}
+
+hga_status homes_lay_out(hga_plan *plan);
+hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state);
+hga_status phases_make(hga_plan *plan);
+void phases_clear(hga_plan *plan);
+/* One thread's scratch: its bytes, and handing them out. */
+hga_status workers_create(const hga_plan *plan, hga_state *state);
+void workers_destroy(hga_state *state);
+int64_t workers_bytes(const hga_plan *plan);
+hga_status cpu_kernels(const char *isa, const kernel_table **out);
+hga_id cpu_threads(hga_id wanted, const topology *machine);
+hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first);
+
+#endif

@@ -1,0 +1,184 @@
+/* homes.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace, [row][head][column]. */
+#include "engine.h"
+
+#include <math.h>
+
+hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
+{
+    const hga_nodes *n = &plan->nodes;
+    switch (rows) {
+    case HGA_ROWS_QUERIES: *first = n->query_first; return n->n_queries;
+    case HGA_ROWS_KEYS: *first = n->key_first; return n->n_keys;
+    case HGA_ROWS_ABOVE: *first = n->level_ptr[1]; return n->n - n->level_ptr[1];
+    default: *first = 0; return n->n;
+    }
+}
+
+static void find_width(const hga_shape *s, hga_width width, home *h)
+{
+    h->columns = width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim : width == HGA_WIDTH_SCALAR ? 1 : s->dim_v;
+    h->heads = width == HGA_WIDTH_KV_KEY || width == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
+}
+
+static int is_operand(const hga_field *f)
+{
+    return f->width == HGA_WIDTH_KEY || f->width == HGA_WIDTH_KV_KEY || f->width == HGA_WIDTH_VALUE;
+}
+
+/* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. */
+static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
+{
+    hga_id first, n = range_of_rows(plan, f->rows, &first);
+    h->rounded = plan->options.precision == HGA_PRECISION_BF16 && is_operand(f);
+    h->ws_first = first, h->ws_n = n;
+    if (f->width == HGA_WIDTH_STATE) h->lse_first = first, h->lse_n = n;
+    if (f->binding == HGA_INTERNAL) return;
+    h->io_n = range_of_rows(plan, f->io, &h->io_first);
+    if (h->rounded) return;
+    hga_id base = plan->nodes.level_ptr[1];
+    if (h->io_first == first && h->io_n == n) {
+        h->ws_n = 0;
+    } else if (first < base && first + n > base) {
+        h->ws_first = base, h->ws_n = first + n - base; /* the tokens are the caller's, or nobody's */
+    }
+}
+
+static int reads_field(const hga_plan *plan, hga_id stage, hga_id field)
+{
+    return plan->program.stage[stage].reads >> field & 1u;
+}
+
+/* A state may take the place of its rows' queries when nobody reads those afterwards: a row's query is read by that row alone, before the row is written. */
+static hga_id find_heir(const hga_plan *plan, hga_id field)
+{
+    const hga_program *p = &plan->program;
+    const home *mine = &plan->home[field];
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const hga_stage *stage = &p->stage[s];
+        if (stage->out != field) continue;
+        if (plan->stage[s].kind != KIND_ATTEND || plan->stage[s].n_pieces) return -1;
+        hga_id q = stage->query;
+        const home *theirs = &plan->home[q];
+        for (hga_id later = s + 1; later < p->n_stages; later++)
+            if (reads_field(plan, later, q)) return -1;
+        for (hga_id other = 0; other < field; other++)
+            if (plan->home[other].heir_of == q) return -1;
+        int fits = mine->ws_first == theirs->ws_first && mine->ws_n == theirs->ws_n && mine->heads == theirs->heads && mine->columns == theirs->columns;
+        return fits && q != stage->key && q != stage->value ? q : -1;
+    }
+    return -1;
+}
+
+static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
+{
+    int64_t floats;
+    *at = *total;
+    if (__builtin_mul_overflow(rows, each, &floats) || __builtin_add_overflow(floats, KERNEL_PAD, &floats) || __builtin_add_overflow(*total, floats, total) ||
+        *total > INT64_MAX / 8)
+        return hga_fail(HGA_EOVERFLOW, "the workspace of %lld rows of %lld floats does not fit", (long long)rows, (long long)each);
+    *total = (*total + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
+    return HGA_OK;
+}
+
+hga_status homes_lay_out(hga_plan *plan)
+{
+    const hga_program *p = &plan->program;
+    int64_t total = 0;
+    hga_status st = HGA_OK;
+    for (hga_id f = 0; f < p->n_fields; f++) {
+        home *h = &plan->home[f];
+        *h = (home){.heir_of = -1};
+        find_width(&plan->shape, p->field[f].width, h);
+        find_rows(plan, &p->field[f], h);
+    }
+    for (hga_id f = 0; f < p->n_fields; f++) {
+        home *h = &plan->home[f];
+        h->heir_of = p->field[f].width == HGA_WIDTH_STATE && h->ws_n ? find_heir(plan, f) : -1;
+        if (h->heir_of < 0) HGA_TRY(take(&total, h->ws_n, (int64_t)h->heads * h->columns, &h->ws_at));
+        HGA_TRY(take(&total, h->lse_n, h->heads, &h->lse_at));
+    }
+    for (hga_id f = 0; f < p->n_fields; f++)
+        if (plan->home[f].heir_of >= 0) plan->home[f].ws_at = plan->home[plan->home[f].heir_of].ws_at;
+    for (hga_id s = 0; s < p->n_stages; s++)
+        HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2), &plan->stage[s].piece_at));
+    plan->workspace_floats = total;
+done:
+    return st;
+}
+
+/* ---- this call's addresses ---- */
+
+/* The caller's tensor of a field, NULL for internal ones; *what names it. */
+static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_id field, const char **what)
+{
+    const hga_program *p = &plan->program;
+    hga_id user = 0;
+    *what = p->field[field].name;
+    switch (p->field[field].binding) {
+    case HGA_IO_QUERY: return &io->query;
+    case HGA_IO_KEY: return &io->key;
+    case HGA_IO_VALUE: return &io->value;
+    case HGA_IO_OUT: return &io->out;
+    case HGA_IO_USER:
+        for (hga_id f = 0; f < field; f++) user += p->field[f].binding == HGA_IO_USER;
+        return user < HGA_MAX_USER_TENSORS ? &io->user[user] : NULL;
+    default: return NULL;
+    }
+}
+
+static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *state, hga_id f)
+{
+    const home *h = &plan->home[f];
+    view *x = &state->view[f];
+    const char *what;
+    const hga_tensor *t = tensor_of(plan, io, f, &what);
+    *x = (view){.io_first = h->io_first, .io_n = h->io_n, .ws_first = h->ws_first, .lse_first = h->lse_first, .columns = h->columns, .heads = h->heads};
+    x->ws = state->workspace ? state->workspace + h->ws_at : NULL;
+    x->lse = state->workspace ? state->workspace + h->lse_at : NULL;
+    x->ws_head = h->columns, x->ws_row = (ptrdiff_t)h->columns * h->heads;
+    if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
+    if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
+    if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
+    if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
+    x->io = t->data;
+    x->io_head = t->head_stride ? t->head_stride : h->columns;
+    x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
+    if (h->rounded) x->io_n = 0; /* stages see the rounded copy */
+    return HGA_OK;
+}
+
+static hga_status check_tables(const hga_plan *plan, const hga_io *io)
+{
+    const hga_program *p = &plan->program;
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const stage_plan *sp = &plan->stage[s];
+        int scores = p->stage[s].query >= 0 && p->stage[s].key >= 0 && p->stage[s].relation >= 0;
+        int32_t n_types = sp->relation.n_types;
+        if (scores && io->rel_key && io->n_rel_key < n_types)
+            return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key, sp->relation.name, n_types);
+        if (scores && io->rel_bias && io->n_rel_bias < n_types)
+            return hga_fail(HGA_EINVAL, "rel_bias has %d rows but relation %s has %d types", io->n_rel_bias, sp->relation.name, n_types);
+        if (sp->kind == KIND_WEIGHTED_SUM && (!io->type_scale || io->n_type_scale < n_types))
+            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", io->type_scale ? io->n_type_scale : 0, sp->relation.name, n_types);
+    }
+    if (io->edge_bias) {
+        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");
+        hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
+        if (io->n_edge_bias != n) return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges", (long long)io->n_edge_bias, (long long)n);
+        if (io->edge_bias_heads != 1 && io->edge_bias_heads != plan->shape.n_heads)
+            return hga_fail(HGA_EINVAL, "edge_bias has %d heads, not 1 or %d", io->edge_bias_heads, plan->shape.n_heads);
+    }
+    if (io->node_pos && plan->shape.pos_dim < 1) return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
+    if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
+    if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
+    return HGA_OK;
+}
+
+hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state)
+{
+    hga_status st = check_tables(plan, io);
+    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
+    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
+    state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
+    return st;
+}

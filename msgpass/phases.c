@@ -1,0 +1,316 @@
+/* phases.c: stages become phases, sets of rows that may run side by side, each cut into one share a thread by cost. What is cut where depends on the graph;
+   only which thread gets which share depends on the number of threads. */
+#include "engine.h"
+#include "partition.h"
+
+#include <string.h>
+
+static hga_status add_phase(hga_plan *plan, phase ph)
+{
+    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1, sizeof *plan->phase);
+    if (!st) st = hga_new_zero(&plan->allocator, (int64_t)plan->threads + 1, sizeof *ph.share, &ph.share);
+    if (!st) plan->phase[plan->n_phases++] = ph;
+    return st;
+}
+
+static phase *last_phase(hga_plan *plan)
+{
+    return &plan->phase[plan->n_phases - 1];
+}
+
+/* n panels of equal cost. */
+static void share_evenly(const hga_plan *plan, phase *ph)
+{
+    for (hga_id t = 0; t <= plan->threads; t++) ph->share[t] = (hga_id)((int64_t)ph->n_panels * t / plan->threads);
+}
+
+/* Contiguous runs of panels whose costs are about equal; cost is turned into its running sum. */
+static void share_by_cost(const hga_plan *plan, phase *ph, int64_t *cost)
+{
+    for (hga_id i = 1; i < ph->n_panels; i++) cost[i] += cost[i - 1];
+    int64_t total = ph->n_panels ? cost[ph->n_panels - 1] : 0;
+    hga_id at = 0;
+    for (hga_id t = 1; t < plan->threads; t++) {
+        int64_t goal = total / plan->threads * t;
+        while (at < ph->n_panels && cost[at] <= goal) at++;
+        ph->share[t] = at;
+    }
+    ph->share[plan->threads] = ph->n_panels;
+}
+
+/* ---- what a panel costs ---- */
+
+typedef struct costing {
+    hga_plan *plan;
+    hga_id stage;
+    row_reader reader;
+    int64_t *cost; /* [n_panels]: edges, roughly, and a little for each row */
+} costing;
+
+static hga_status make_room(costing *c, hga_id first, hga_id n)
+{
+    hga_pos segments, list;
+    hga_plan *plan = c->plan;
+    reader_measure(&c->reader, first, n, &segments, &list);
+    if (segments > c->reader.segment_room) {
+        hga_status st = hga_grow(&plan->allocator, &c->reader.segment, &c->reader.segment_room, 0, segments, sizeof *c->reader.segment);
+        if (st) return st;
+        reader_measure(&c->reader, first, n, &segments, &list);
+    }
+    c->reader.n_segments = segments;
+    if (segments > plan->segment_room) plan->segment_room = segments;
+    if (list > plan->list_room) plan->list_room = list;
+    return HGA_OK;
+}
+
+/* Pairs in the segments that were just measured, an upper bound where a band cuts corners. */
+static int64_t segment_edges(const row_reader *r)
+{
+    int64_t edges = 0;
+    for (hga_pos i = 0; i < r->n_segments; i++) {
+        const hga_segment *s = &r->segment[i];
+        int64_t width = (int64_t)s->band_last - s->band_first + 1;
+        edges += (int64_t)s->n_rows * (width < s->n_src ? width : s->n_src);
+    }
+    return edges;
+}
+
+static int64_t explicit_edges(const hga_plan *plan, const stage_plan *s, hga_id first, hga_id n)
+{
+    (void)plan;
+    if (!s->relation.ptr) return 0;
+    if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
+    int64_t edges = 0;
+    for (hga_id p = first; p < first + n; p++) edges += s->relation.ptr[s->relation.dst_order[p] + 1] - s->relation.ptr[s->relation.dst_order[p]];
+    return edges;
+}
+
+/* Rows of LEVELS_* stages go by node id; with a destination order each is looked up by itself. */
+static hga_status measure_panel(costing *c, const phase *ph, hga_id first, hga_id n, int64_t *cost)
+{
+    const stage_plan *s = &c->plan->stage[c->stage];
+    *cost = 4 * (int64_t)n;
+    if (c->plan->program.stage[c->stage].relation < 0) return HGA_OK;
+    int one_by_one = s->relation.dst_order && !ph->by_position;
+    for (hga_id i = 0; i < n; i += one_by_one ? 1 : n) {
+        hga_id at = one_by_one ? s->relation.dst_rank[first + i] : first, many = one_by_one ? 1 : n;
+        hga_status st = make_room(c, at, many);
+        if (st) return st;
+        *cost += segment_edges(&c->reader) + explicit_edges(c->plan, s, at, many);
+    }
+    return HGA_OK;
+}
+
+/* ---- METIS: which panels belong together ---- */
+
+/* The panel that reads each node's row: its own panel as a destination, -1 outside. */
+static void panels_of_nodes(const hga_plan *plan, const phase *ph, const stage_plan *s, hga_id *panel)
+{
+    for (hga_id v = 0; v < plan->nodes.n; v++) panel[v] = -1;
+    for (hga_id p = 0; p < ph->n; p++) {
+        hga_id at = ph->first + p, v = ph->by_position && s->relation.dst_order ? s->relation.dst_order[at] : at;
+        panel[v] = p / ph->panel;
+    }
+}
+
+/* Edges between panels, by explicit edges; a pair of panels may be listed several times, which adds up. */
+static hga_status order_by_metis(hga_plan *plan, phase *ph, const int64_t *cost)
+{
+    const stage_plan *s = &plan->stage[ph->stage];
+    const hga_relation *r = &s->relation;
+    const hga_allocator *a = &plan->allocator;
+    hga_status st = HGA_OK;
+    hga_id *panel = NULL, *part = NULL;
+    int64_t *ptr = NULL, *adjacent = NULL, *weight = NULL, n_adjacent = 0;
+    HGA_TRY(hga_new(a, plan->nodes.n, sizeof *panel, &panel));
+    HGA_TRY(hga_new(a, ph->n_panels, sizeof *part, &part));
+    HGA_TRY(hga_new_zero(a, (int64_t)ph->n_panels + 1, sizeof *ptr, &ptr));
+    HGA_TRY(hga_new(a, r->n_explicit, sizeof *adjacent, &adjacent));
+    HGA_TRY(hga_new(a, r->n_explicit, sizeof *weight, &weight));
+    panels_of_nodes(plan, ph, s, panel);
+    for (hga_id p = 0; p < ph->n_panels; p++) {
+        hga_id begin = ph->first + p * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
+        for (hga_id at = begin; at < end; at++) {
+            hga_id v = ph->by_position && r->dst_order ? r->dst_order[at] : at;
+            for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
+                hga_id other = panel[r->src[e]];
+                if (other < 0 || other == p) continue;
+                if (n_adjacent > ptr[p] && adjacent[n_adjacent - 1] == other)
+                    weight[n_adjacent - 1]++;
+                else
+                    adjacent[n_adjacent] = other, weight[n_adjacent++] = 1;
+            }
+        }
+        ptr[p + 1] = n_adjacent;
+    }
+    HGA_TRY(partition_graph(a, ph->n_panels, ptr, adjacent, cost, weight, plan->threads, part));
+    HGA_TRY(hga_new(a, ph->n_panels, sizeof *ph->order, &ph->order));
+    hga_id at = 0;
+    for (hga_id t = 0; t < plan->threads; t++) {
+        ph->share[t] = at;
+        for (hga_id p = 0; p < ph->n_panels; p++)
+            if (part[p] == t) ph->order[at++] = p;
+    }
+    ph->share[plan->threads] = at;
+done:
+    hga_delete(a, panel, plan->nodes.n, sizeof *panel);
+    hga_delete(a, part, ph->n_panels, sizeof *part);
+    hga_delete(a, ptr, (int64_t)ph->n_panels + 1, sizeof *ptr);
+    hga_delete(a, adjacent, r->n_explicit, sizeof *adjacent);
+    hga_delete(a, weight, r->n_explicit, sizeof *weight);
+    return st;
+}
+
+/* ---- row phases ---- */
+
+static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position)
+{
+    if (n <= 0) return HGA_OK;
+    hga_id panel = n / 256 < 1 ? 1 : n / 256 > PANEL_ROWS ? PANEL_ROWS : n / 256;
+    hga_status st = HGA_OK;
+    costing c = {.plan = plan, .stage = stage};
+    HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS, .stage = stage, .first = first, .n = n, .by_position = by_position, .panel = panel, .n_panels = (n + panel - 1) / panel}));
+    phase *ph = last_phase(plan);
+    plan->stage[stage].panels += ph->n_panels;
+    if (plan->program.stage[stage].relation < 0) {
+        share_evenly(plan, ph);
+        return HGA_OK;
+    }
+    HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *c.cost, &c.cost));
+    reader_open(&c.reader, plan, stage);
+    for (hga_id p = 0; p < ph->n_panels; p++) {
+        hga_id begin = p * panel, rows = begin + panel < n ? panel : n - begin;
+        HGA_TRY(measure_panel(&c, ph, first + begin, rows, &c.cost[p]));
+    }
+    if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
+        HGA_TRY(order_by_metis(plan, ph, c.cost));
+    else
+        share_by_cost(plan, ph, c.cost);
+done:
+    hga_delete(&plan->allocator, c.reader.segment, c.reader.segment_room, sizeof *c.reader.segment);
+    if (plan->n_phases) hga_delete(&plan->allocator, c.cost, last_phase(plan)->n_panels, sizeof *c.cost);
+    return st;
+}
+
+static hga_status add_levels(hga_plan *plan, hga_id stage, hga_order order)
+{
+    const hga_nodes *n = &plan->nodes;
+    const hga_stage *s = &plan->program.stage[stage];
+    hga_id lowest = order == HGA_LEVELS_UP && s->value == s->out && plan->stage[stage].kind != KIND_USER; /* level 0 is what it starts from */
+    hga_status st = HGA_OK;
+    for (hga_id i = lowest; !st && i < n->n_levels; i++) {
+        hga_id l = order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i + lowest;
+        st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0);
+    }
+    return st;
+}
+
+/* ---- wide rows ---- */
+
+/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of them. */
+static hga_status find_wide(hga_plan *plan, hga_id stage)
+{
+    stage_plan *s = &plan->stage[stage];
+    const hga_relation *r = &s->relation;
+    hga_pos cut = plan->options.cut_edges, limit = r->n_edges / 64 > cut ? r->n_edges / 64 : cut;
+    if (s->kind != KIND_ATTEND || plan->options.generic || r->n_edges <= limit) return HGA_OK;
+    hga_status st = HGA_OK;
+    hga_pos *degree = NULL;
+    HGA_TRY(hga_new(&plan->allocator, plan->nodes.n, sizeof *degree, &degree));
+    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, plan->nodes.n, degree);
+    for (hga_id v = 0; v < plan->nodes.n; v++) s->n_wide += degree[v] > limit;
+    HGA_TRY(hga_new(&plan->allocator, s->n_wide, sizeof *s->wide, &s->wide));
+    hga_id at = 0;
+    for (hga_id p = 0; p < plan->nodes.n && at < s->n_wide; p++) {
+        hga_id v = r->dst_order ? r->dst_order[p] : p;
+        if (degree[v] <= limit) continue;
+        hga_id pieces = (hga_id)((degree[v] + cut - 1) / cut);
+        s->wide[at++] = (wide_row){p, s->n_pieces, pieces};
+        s->n_pieces += pieces;
+    }
+done:
+    hga_delete(&plan->allocator, degree, plan->nodes.n, sizeof *degree);
+    return st;
+}
+
+static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id first, hga_id n, hga_id panel)
+{
+    if (n <= 0) return HGA_OK;
+    hga_status st = add_phase(plan, (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
+    if (!st) share_evenly(plan, last_phase(plan));
+    return st;
+}
+
+static hga_status add_stage(hga_plan *plan, hga_id stage)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    hga_status st = HGA_OK;
+    if (s->order != HGA_FLAT) return add_levels(plan, stage, s->order);
+    HGA_TRY(find_wide(plan, stage));
+    hga_id first = 0, n = plan->nodes.n;
+    int by_position = plan->stage[stage].relation.dst_order != NULL;
+    if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
+    HGA_TRY(add_rows(plan, stage, first, n, by_position));
+    HGA_TRY(add_even(plan, JOB_PIECES, stage, 0, plan->stage[stage].n_pieces, 1));
+    HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_wide, 1));
+done:
+    return st;
+}
+
+/* Canonical positions of rows and room to rank a row's edges, where an edge bias or a user function asks for them. */
+static hga_status find_positions(hga_plan *plan, hga_id stage)
+{
+    stage_plan *s = &plan->stage[stage];
+    if (plan->program.stage[stage].relation < 0 || (s->kind != KIND_USER && stage != plan->bias_stage)) return HGA_OK;
+    hga_id n = plan->nodes.n;
+    hga_status st = hga_new(&plan->allocator, (int64_t)n + 1, sizeof *s->row_ptr, &s->row_ptr);
+    if (st) return st;
+    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, s->row_ptr);
+    hga_pos sum = 0;
+    for (hga_id v = 0; v < n; v++) {
+        hga_pos here = s->row_ptr[v];
+        if (here > plan->degree_room && s->relation.n_blocks) plan->degree_room = here;
+        s->row_ptr[v] = sum, sum += here;
+    }
+    s->row_ptr[n] = sum;
+    return HGA_OK;
+}
+
+hga_status phases_make(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    plan->segment_room = plan->list_room = plan->degree_room = 0;
+    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+        hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
+        if (plan->options.precision == HGA_PRECISION_BF16 && program_is_input(plan->program.field[f].binding) && plan->program.field[f].binding != HGA_IO_USER)
+            HGA_TRY(add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS));
+    }
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        HGA_TRY(find_positions(plan, s));
+        HGA_TRY(add_stage(plan, s));
+    }
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    if (out >= 0 && plan->program.has_lse) {
+        hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
+        HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
+    }
+done:
+    return st;
+}
+
+void phases_clear(hga_plan *plan)
+{
+    const hga_allocator *a = &plan->allocator;
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        hga_delete(a, plan->phase[i].share, (int64_t)plan->threads + 1, sizeof *plan->phase->share);
+        hga_delete(a, plan->phase[i].order, plan->phase[i].n_panels, sizeof *plan->phase->order);
+    }
+    hga_delete(a, plan->phase, plan->phase_room, sizeof *plan->phase);
+    plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        stage_plan *sp = &plan->stage[s];
+        hga_delete(a, sp->wide, sp->n_wide, sizeof *sp->wide);
+        hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
+        sp->wide = NULL, sp->n_wide = sp->n_pieces = 0, sp->row_ptr = NULL, sp->panels = 0;
+    }
+}

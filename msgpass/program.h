@@ -1,0 +1,74 @@
+/* program.h: what a stage means, as data. The legal table of hga_program.h with the roles its fields play, for the check, the analyses and the engine. */
+#ifndef HGA_PROGRAM_RULES_H
+#define HGA_PROGRAM_RULES_H
+
+#include "hga_program.h"
+
+typedef enum stage_kind {
+    KIND_NONE, /* an illegal combination */
+    KIND_MEAN,
+    KIND_SUM,
+    KIND_WEIGHTED_SUM,
+    KIND_ATTEND,
+    KIND_ATTEND_MORE,
+    KIND_SPREAD,
+    KIND_ENERGY,
+    KIND_DESCEND,
+    KIND_USER,
+    N_KINDS
+} stage_kind;
+
+/* The places of a stage that name a field; sets of roles have bit r for role r. */
+typedef enum stage_role { ROLE_QUERY, ROLE_KEY, ROLE_VALUE, ROLE_GATE, ROLE_KEEP, ROLE_OUT, N_ROLES } stage_role;
+
+enum { ON_RELATION = 1, ON_TREE_UP = 2, ON_TREE_DOWN = 4 };
+
+/* One row of the legal table. */
+typedef struct stage_rule {
+    const char *name;
+    hga_message message;
+    hga_reduce reduce;
+    hga_update update;
+    unsigned relations;      /* ON_* it may run along */
+    unsigned orders;         /* set of hga_order */
+    unsigned width[N_ROLES]; /* set of hga_width the role may have; 0: the role is unused */
+    unsigned source_reads;   /* roles read at the source of an edge */
+    unsigned own_reads;      /* roles read at the row itself when it has an in-edge */
+    unsigned lone_reads;     /* roles read at a row without in-edges */
+    unsigned writes;         /* roles written */
+    unsigned ready;          /* roles that an input or an earlier stage must have filled */
+    unsigned may_be_out;     /* roles that may name the out field too */
+    unsigned must_be_out;    /* roles that must */
+    int carries;             /* the stage hands values on: tokens that carry_source of a source and carry_own of the row stand for reach ROLE_OUT */
+    unsigned carry_source, carry_own;
+} stage_rule;
+
+/* The table, indexed by stage_kind; row KIND_NONE has no name. */
+extern const stage_rule program_rules[N_KINDS];
+
+/* Which row a stage is; KIND_NONE when its message, reduce and update go together in no row. */
+stage_kind program_kind(const hga_stage *s);
+/* "mean", "weighted sum", ..; "none" for an illegal combination. */
+const char *program_stage_kind(const hga_stage *s);
+/* The field in a role, -1 without. */
+hga_id program_role(const hga_stage *s, stage_role role);
+/* The fields in a set of roles, as a set of fields. */
+uint32_t program_fields(const hga_stage *s, unsigned roles);
+/* Does a stage read at the sources the field it writes there? Then it must go level by level. */
+int program_in_place(const hga_stage *s);
+/* Is `binding` something the caller fills? */
+int program_is_input(hga_binding binding);
+/* The field bound to `binding`, -1 without. */
+hga_id program_bound(const hga_program *p, hga_binding binding);
+/* Is node v among `rows`? */
+int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v);
+
+/* Is every node of rows `a` among rows `b`, as far as the two names tell? */
+int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
+
+/* Everything a plan relies on: HGA_OK, or HGA_EPROGRAM naming the stage or field and what is wrong with it. */
+hga_status program_check(const hga_program *p, const hga_graph *g);
+/* The part of program_check that looks at edges: fields exist where they are read, and a stage in place runs strictly up or down. */
+hga_status program_check_rows(const hga_program *p, const hga_graph *g);
+
+#endif

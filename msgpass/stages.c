@@ -1,0 +1,412 @@
+/* stages.c: the fused row functions: one pass over a row's edges, nothing stored per edge. Each equals its plain version in generic.c. */
+#include "engine.h"
+
+#include <math.h>
+#include <string.h>
+
+static const hga_stage *stage_of(const worker *w, hga_id stage)
+{
+    return &w->plan->program.stage[stage];
+}
+static const view *field(const worker *w, hga_id f)
+{
+    return &w->state->view[f];
+}
+
+static int is_rounded(const worker *w, hga_id f)
+{
+    return w->plan->home[f].rounded;
+}
+
+/* ---- scores ---- */
+
+static float dot(const float *a, const float *b, hga_id n)
+{
+    float sum = 0;
+    for (hga_id i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* The part of the scores that all heads share: log mass, log weight, positions. */
+static void base_of_scores(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const edge_chunk *c = &w->chunk;
+    hga_id dim = w->plan->shape.pos_dim;
+    float mass = 1, log_mass = 0, weight = 1, log_weight = 0;
+    for (hga_id e = 0; e < c->n; e++) {
+        float base = 0;
+        if (s->by_mass) {
+            float m = w->plan->nodes.mass[c->src[e]];
+            if (m != mass) mass = m, log_mass = logf(m); /* masses come in long runs */
+            base += log_mass;
+        }
+        if (c->weight[e] != weight) weight = c->weight[e], log_weight = logf(weight);
+        base += log_weight;
+        if (w->io->node_pos) {
+            hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : job->v;
+            base += dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
+        }
+        w->edge_base[e] = base;
+    }
+}
+
+static void biases_of_head(worker *w, const row_job *job, hga_id head)
+{
+    const edge_chunk *c = &w->chunk;
+    const hga_io *io = w->io;
+    hga_id heads = w->plan->shape.n_heads;
+    memcpy(w->bias, w->edge_base, (size_t)c->n * sizeof *w->bias);
+    if (io->rel_bias)
+        for (hga_id e = 0; e < c->n; e++) w->bias[e] += io->rel_bias[(ptrdiff_t)c->type[e] * heads + head];
+    if (io->edge_bias && job->stage == w->plan->bias_stage) {
+        hga_pos first = w->plan->stage[job->stage].row_ptr[job->v];
+        hga_id columns = io->edge_bias_heads, column = columns == 1 ? 0 : head;
+        for (hga_id e = 0; e < c->n; e++) w->bias[e] += io->edge_bias[(first + w->rank[e]) * columns + column];
+    }
+}
+
+/* ---- addresses ---- */
+
+/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
+static void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
+{
+    int from_io = 0, from_ws = 0;
+    for (hga_id e = 0; e < c->n; e++) {
+        hga_id u = c->src[e];
+        if (view_is_io(x, u))
+            row[e] = x->io + (u - x->io_first) * x->io_row, from_io = 1;
+        else
+            row[e] = x->ws + (u - x->ws_first) * x->ws_row, from_ws = 1;
+    }
+    *same = !(from_io && from_ws) || x->io_head == x->ws_head;
+    *stride = from_io ? x->io_head : x->ws_head;
+}
+
+/* The same for another head, where strides differ from row to row. */
+static void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
+{
+    for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * view_head(x, c->src[e]);
+}
+
+/* ---- attend ---- */
+
+static void load_queries(worker *w, const row_job *job)
+{
+    const view *q = field(w, stage_of(w, job->stage)->query);
+    hga_id dim = w->plan->shape.dim, room = padded(dim);
+    const float *row = view_row(q, job->v);
+    ptrdiff_t stride = view_head(q, job->v);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
+        for (hga_id j = 0; j < dim; j++) w->query[h * room + j] = row[h * stride + j] * w->state->scale;
+}
+
+/* An empty state, or the one that is there. */
+static void start_states(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    memset(w->acc, 0, (size_t)(shape->n_heads * room) * sizeof *w->acc);
+    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = -INFINITY, w->sum[h] = 0;
+    if (w->plan->stage[job->stage].kind != KIND_ATTEND_MORE) return;
+    const view *out = field(w, s->out);
+    const float *lse = view_lse(out, job->v), *row = view_row(out, job->v);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        if (lse[h] == -INFINITY) continue;
+        w->greatest[h] = lse[h], w->sum[h] = 1;
+        memcpy(w->acc + h * room, row + h * view_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
+    }
+}
+
+static void attend_chunk(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const hga_shape *shape = &w->plan->shape;
+    const view *key = field(w, s->key), *value = field(w, s->value);
+    const edge_chunk *c = &w->chunk;
+    int same_k, same_v;
+    ptrdiff_t k_stride, v_stride;
+    find_sources(c, key, w->k, &same_k, &k_stride);
+    find_sources(c, value, w->v, &same_v, &v_stride);
+    if (w->io->rel_key)
+        for (hga_id e = 0; e < c->n; e++) w->r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
+    if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->rank);
+    base_of_scores(w, job);
+    int plain = !w->io->rel_bias && !w->io->edge_bias;
+    if (plain) memcpy(w->bias, w->edge_base, (size_t)c->n * sizeof *w->bias);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        hga_id kv = kv_head(shape, h);
+        if (!plain) biases_of_head(w, job, h);
+        if (!same_k) move_to_head(c, key, w->k, kv, w->k_head);
+        if (!same_v) move_to_head(c, value, w->v, kv, w->v_head);
+        kernel_chunk part = {
+            .n = c->n,
+            .dim = shape->dim,
+            .dim_v = shape->dim_v,
+            .q = w->query + h * padded(shape->dim),
+            .k = same_k ? w->k : w->k_head,
+            .v = same_v ? w->v : w->v_head,
+            .k_offset = same_k ? kv * k_stride : 0,
+            .v_offset = same_v ? kv * v_stride : 0,
+            .r = w->io->rel_key ? w->r : NULL,
+            .bias = w->bias,
+        };
+        kernel_state state = {w->greatest[h], w->sum[h], w->acc + h * padded(shape->dim_v)};
+        w->plan->kernels->attend(&part, &state);
+        w->greatest[h] = state.greatest, w->sum[h] = state.sum;
+    }
+}
+
+/* ---- pieces: long rows are cut at places that depend on the row alone, and the pieces' states merged in order ---- */
+
+static float log_sum(float greatest, float sum)
+{
+    return sum > 0 ? greatest + logf(sum) : -INFINITY;
+}
+
+/* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
+static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)
+{
+    if (ly == -INFINITY) return lx;
+    float greatest = lx > ly ? lx : ly, a = expf(lx - greatest), b = expf(ly - greatest), sum = a + b;
+    k->blend(columns, a / sum, x, b / sum, y, x);
+    return greatest + logf(sum);
+}
+
+/* Normalise the state in acc and hand it to out: the row's state, or a piece's place. */
+static void store_states(worker *w, const row_job *job)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    const view *out = field(w, stage_of(w, job->stage)->out);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        float *acc = w->acc + h * room, inverse = w->sum[h] > 0 ? 1 / w->sum[h] : 0, lse = log_sum(w->greatest[h], w->sum[h]);
+        float *to;
+        if (job->piece >= 0) {
+            to = w->state->workspace + w->plan->stage[job->stage].piece_at + ((ptrdiff_t)job->piece * shape->n_heads + h) * (room + 2);
+            to[room] = lse;
+        } else {
+            to = view_row(out, job->v) + h * view_head(out, job->v);
+            view_lse(out, job->v)[h] = lse;
+        }
+        w->plan->kernels->blend(shape->dim_v, inverse, acc, 0, acc, to);
+    }
+}
+
+/* Keep the state of the pieces so far in `whole` while the next piece is read. */
+static void fold_piece(worker *w, float *whole, float *whole_lse, int first)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        float *acc = w->acc + h * room, lse = log_sum(w->greatest[h], w->sum[h]);
+        w->plan->kernels->blend(shape->dim_v, w->sum[h] > 0 ? 1 / w->sum[h] : 0, acc, 0, acc, acc);
+        if (first)
+            memcpy(whole + h * room, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
+        else
+            whole_lse[h] = merge_state(w->plan->kernels, shape->dim_v, whole + h * room, whole_lse[h], acc, lse);
+        memset(acc, 0, (size_t)room * sizeof *acc);
+        w->greatest[h] = -INFINITY, w->sum[h] = 0;
+    }
+}
+
+static void unfold(worker *w, const float *whole, const float *whole_lse)
+{
+    const hga_shape *shape = &w->plan->shape;
+    memcpy(w->acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
+    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] > -INFINITY;
+}
+
+static void attend_row(worker *w, const row_job *job)
+{
+    hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;
+    hga_id pieces = 0, heads = w->plan->shape.n_heads;
+    float *whole = (float *)w->plain, *whole_lse = whole + (ptrdiff_t)heads * padded(w->plan->shape.dim_v);
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    cursor_skip(&c, job->from);
+    load_queries(w, job);
+    start_states(w, job);
+    for (;;) {
+        hga_pos most = left < cut - in_piece ? left : cut - in_piece;
+        cursor_next(&c, most, &w->chunk);
+        if (!w->chunk.n) break;
+        if (pieces && !in_piece) pieces++;
+        attend_chunk(w, job);
+        in_piece += w->chunk.n, left -= w->chunk.n;
+        if (in_piece < cut || left == 0) continue;
+        fold_piece(w, whole, whole_lse, !pieces);
+        pieces += !pieces, in_piece = 0;
+    }
+    if (pieces && in_piece) fold_piece(w, whole, whole_lse, 0);
+    if (pieces) unfold(w, whole, whole_lse);
+    store_states(w, job);
+}
+
+void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    const hga_relation *r = &w->plan->stage[stage].relation;
+    hga_id v = r->dst_order ? r->dst_order[wide->position] : wide->position;
+    const view *out = field(w, stage_of(w, stage)->out);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        float *piece = w->state->workspace + w->plan->stage[stage].piece_at + ((ptrdiff_t)wide->first_piece * shape->n_heads + h) * (room + 2);
+        ptrdiff_t next = (ptrdiff_t)shape->n_heads * (room + 2);
+        float lse = piece[room];
+        for (hga_id i = 1; i < wide->n_pieces; i++)
+            lse = merge_state(w->plan->kernels, shape->dim_v, piece, lse, piece + i * next, piece[i * next + room]);
+        memcpy(view_row(out, v) + h * view_head(out, v), piece, (size_t)shape->dim_v * sizeof *piece);
+        view_lse(out, v)[h] = lse;
+    }
+}
+
+/* ---- sums and means ---- */
+
+static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, hga_id e)
+{
+    const edge_chunk *c = &w->chunk;
+    float factor = c->weight[e];
+    if (kind == KIND_MEAN && s->by_mass) factor *= w->plan->nodes.mass[c->src[e]];
+    if (kind == KIND_WEIGHTED_SUM) factor *= w->io->type_scale[c->type[e]];
+    return factor;
+}
+
+/* acc += the chunk's weighted rows; when heads lie side by side they are one long row. */
+static void sum_chunk(worker *w, const view *x, const view *out)
+{
+    const edge_chunk *c = &w->chunk;
+    int same;
+    ptrdiff_t stride;
+    find_sources(c, x, w->k, &same, &stride);
+    if (same && stride == x->columns && x->heads == out->heads) {
+        w->plan->kernels->sum(c->n, w->k, 0, w->bias, x->columns * x->heads, w->acc);
+        return;
+    }
+    for (hga_id h = 0; h < out->heads; h++) {
+        hga_id from = x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
+        if (!same) move_to_head(c, x, w->k, from, w->k_head);
+        w->plan->kernels->sum(c->n, same ? w->k : w->k_head, same ? from * stride : 0, w->bias, x->columns, w->acc + h * out->columns);
+    }
+}
+
+static void sum_row(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    stage_kind kind = w->plan->stage[job->stage].kind;
+    const view *x = field(w, s->value), *out = field(w, s->out);
+    hga_id columns = out->columns * out->heads;
+    double total = 0; /* in double, since a row may hold 2^31 terms */
+    memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk)) {
+        for (hga_id e = 0; e < w->chunk.n; e++) {
+            w->bias[e] = edge_factor(w, s, kind, e);
+            total += (double)w->bias[e];
+        }
+        sum_chunk(w, x, out);
+    }
+    float factor = kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
+    float *row = view_row(out, job->v);
+    for (hga_id h = 0; h < out->heads; h++) {
+        float *to = row + h * view_head(out, job->v);
+        w->plan->kernels->blend(out->columns, factor, w->acc + h * out->columns, 0, w->acc + h * out->columns, to);
+        if (is_rounded(w, s->out)) w->plan->kernels->round_bf16(out->columns, to, to);
+    }
+}
+
+/* ---- states down the hierarchy ---- */
+
+static void spread_head(worker *w, const view *x, hga_id v, hga_id head)
+{
+    const edge_chunk *c = &w->chunk;
+    float *row = view_row(x, v) + head * view_head(x, v), *lse = view_lse(x, v) + head;
+    for (hga_id e = 0; e < c->n; e++) {
+        hga_id u = c->src[e];
+        float theirs = view_lse(x, u)[head];
+        if (c->weight[e] != 1) theirs += logf(c->weight[e]);
+        *lse = merge_state(w->plan->kernels, x->columns, row, *lse, view_row(x, u) + head * view_head(x, u), theirs);
+    }
+}
+
+static void spread_row(worker *w, const row_job *job)
+{
+    const view *x = field(w, stage_of(w, job->stage)->out);
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
+        for (hga_id h = 0; h < x->heads; h++) spread_head(w, x, job->v, h);
+}
+
+/* log(e^a + e^b) */
+static float log_add(float a, float b)
+{
+    float greatest = a > b ? a : b, least = a > b ? b : a;
+    return least == -INFINITY ? greatest : greatest + log1pf(expf(least - greatest));
+}
+
+/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (HSA eq. 8-10 as log-likelihoods) */
+static void energy_row(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const view *state = field(w, s->value), *psi = field(w, s->out);
+    const float *mass = w->plan->nodes.mass;
+    hga_id heads = psi->heads;
+    float *out = view_row(psi, job->v), total = 0;
+    for (hga_id h = 0; h < heads; h++) w->sum[h] = 0;
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
+        for (hga_id e = 0; e < w->chunk.n; e++) {
+            hga_id u = w->chunk.src[e];
+            if (mass[u] == 0) continue;
+            total += mass[u];
+            for (hga_id h = 0; h < heads; h++) w->sum[h] += mass[u] * log_add(view_row(psi, u)[h * view_head(psi, u)], view_lse(state, u)[h]);
+        }
+    for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? w->sum[h] / total : -INFINITY;
+}
+
+/* The share of its mass that a node spends on its siblings, 1 / (1 + e^(psi - LSE)); the rest passes inside. */
+static float spent(float lse, float psi)
+{
+    if (lse == -INFINITY) return 0;
+    return psi == -INFINITY ? 1 : 1 / (1 + expf(psi - lse));
+}
+
+static void descend_row(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep), *out = field(w, s->out);
+    hga_id v = job->v;
+    edge_cursor c = cursor_start(&w->reader, v);
+    cursor_next(&c, 1, &w->chunk);
+    hga_id u = w->chunk.n ? w->chunk.src[0] : -1;
+    for (hga_id h = 0; h < out->heads; h++) {
+        float gate = view_row(psi, v)[h * view_head(psi, v)], lse = view_lse(state, v)[h];
+        float share = spent(lse, gate), above = u >= 0 ? view_row(keep, u)[h * view_head(keep, u)] : 1;
+        float rest = lse == -INFINITY ? 1 : gate == -INFINITY ? 0 : 1 / (1 + expf(lse - gate));
+        const float *theirs = u >= 0 ? view_row(out, u) + h * view_head(out, u) : NULL, *mine = view_row(state, v) + h * view_head(state, v);
+        float *to = view_row(out, v) + h * view_head(out, v);
+        w->plan->kernels->blend(out->columns, theirs ? 1 : 0, theirs ? theirs : mine, above * share, mine, to);
+        view_row(keep, v)[h * view_head(keep, v)] = above * rest;
+    }
+}
+
+/* ---- inputs in bfloat16 precision ---- */
+
+void round_input(worker *w, hga_id f, hga_id v)
+{
+    const view *x = field(w, f);
+    const home *h = &w->plan->home[f];
+    for (hga_id head = 0; head < x->heads; head++)
+        w->plan->kernels->round_bf16(x->columns, x->io + (v - h->io_first) * x->io_row + head * x->io_head, view_row(x, v) + head * x->ws_head);
+}
+
+const stage_kernel fused_stages[N_KINDS] = {
+    [KIND_MEAN] = {"rows mean", sum_row},
+    [KIND_SUM] = {"rows sum", sum_row},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row},
+    [KIND_ATTEND] = {"rows online softmax", attend_row},
+    [KIND_ATTEND_MORE] = {"rows online softmax, merged", attend_row},
+    [KIND_SPREAD] = {"rows state merge", spread_row},
+    [KIND_ENERGY] = {"rows energy", energy_row},
+    [KIND_DESCEND] = {"rows descend", descend_row},
+};

@@ -1,0 +1,338 @@
+/* topology.c: the one file that knows hwloc. A machine is read once into plain arrays; hwloc itself is needed again only to bind threads. */
+#include "topology.h"
+
+#include <errno.h>
+#include <hwloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct topology {
+    hwloc_topology_t hw;
+    int owners, is_shared;
+    hga_id n_domains, n_pus;
+    topology_domain *domain; /* [n_domains] */
+    hga_id *pu;              /* [n_pus], domain after domain */
+    double quota;
+};
+
+/* This machine, for the whole process; freed when the library is unloaded. */
+static struct {
+    pthread_mutex_t lock;
+    topology *machine;
+} shared = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
+/* ---- reading ---- */
+
+/* Quiet and quick: no caches, devices, distances; the thread that discovers is not moved about. */
+static hga_status load(topology *t, const char *synthetic)
+{
+    unsigned long flags = HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    if (!synthetic) flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
+    if (hwloc_topology_init(&t->hw) != 0) {
+        t->hw = NULL;
+        return hga_fail(HGA_ENOMEM, "hwloc: no memory for a topology");
+    }
+    if (synthetic && hwloc_topology_set_synthetic(t->hw, synthetic) != 0)
+        return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology such as 'pack:2 numa:1 core:4 pu:1'", synthetic);
+    int failed = hwloc_topology_set_flags(t->hw, flags) != 0 || hwloc_topology_set_io_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
+                 hwloc_topology_set_cache_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0;
+    if (failed) return hga_fail(HGA_EEXTERNAL, "hwloc: setting up failed, errno %d", errno);
+    if (hwloc_topology_load(t->hw) == 0) return HGA_OK;
+    if (synthetic) return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology that can be built, errno %d", synthetic, errno);
+    return hga_fail(HGA_EEXTERNAL, "hwloc: discovery failed, errno %d", errno);
+}
+
+/* What the administrator and the process's own affinity leave: never empty. */
+static hga_status usable(topology *t, hwloc_bitmap_t *out)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hw)), own = hwloc_bitmap_alloc();
+    int failed = !set || !own;
+    if (!failed && hwloc_topology_is_thissystem(t->hw) && hwloc_get_cpubind(t->hw, own, HWLOC_CPUBIND_PROCESS) == 0 && hwloc_bitmap_intersects(set, own))
+        failed = hwloc_bitmap_and(set, set, own) != 0;
+    hwloc_bitmap_free(own);
+    if (failed) hwloc_bitmap_free(set), set = NULL;
+    *out = set;
+    return failed ? hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset") : HGA_OK;
+}
+
+/* A PU with the place where it will stand. */
+typedef struct seat {
+    hga_id domain, rank, logical, os; /* rank: how many usable PUs of its core come before it */
+} seat;
+
+static int by_seat(const void *x, const void *y)
+{
+    const seat *a = x, *b = y;
+    if (a->domain != b->domain) return a->domain < b->domain ? -1 : 1;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    return (a->logical > b->logical) - (a->logical < b->logical);
+}
+
+/* The first NUMA node with that PU; memory of several kinds at the same cores counts once. */
+static hga_id domain_of(hwloc_topology_t hw, unsigned pu)
+{
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(hw, HWLOC_OBJ_NUMANODE, node)) != NULL)
+        if (hwloc_bitmap_isset(node->cpuset, pu)) return (hga_id)node->logical_index;
+    return 0;
+}
+
+/* The usable PUs in hwloc's order, in which the PUs of a core follow each other. */
+static hga_id list_seats(hwloc_topology_t hw, hwloc_const_bitmap_t set, seat *seats)
+{
+    hga_id n = 0, rank = 0;
+    hwloc_obj_t pu = NULL, last_core = NULL;
+    while ((pu = hwloc_get_next_obj_by_type(hw, HWLOC_OBJ_PU, pu)) != NULL) {
+        if (!hwloc_bitmap_isset(set, pu->os_index)) continue;
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_CORE, pu);
+        rank = core && core == last_core ? rank + 1 : 0;
+        last_core = core;
+        if (seats) seats[n] = (seat){ domain_of(hw, pu->os_index), rank, (hga_id)pu->logical_index, (hga_id)pu->os_index };
+        n++;
+    }
+    return n;
+}
+
+/* Sorted seats become domains, numbered without gaps. */
+static void fill_domains(topology *t, const seat *seats)
+{
+    hga_id d = -1;
+    for (hga_id i = 0; i < t->n_pus; i++) {
+        if (i == 0 || seats[i].domain != seats[i - 1].domain) t->domain[++d] = (topology_domain){ .number = seats[i].domain, .pu = t->pu + i };
+        t->domain[d].n_pus++;
+        t->domain[d].n_cores += seats[i].rank == 0;
+        t->pu[i] = seats[i].os;
+    }
+    t->n_domains = d + 1;
+}
+
+static hga_status arrange(topology *t, hwloc_const_bitmap_t set)
+{
+    hga_status st = HGA_OK;
+    seat *seats = NULL;
+    t->n_pus = list_seats(t->hw, set, NULL);
+    if (t->n_pus == 0) return hga_fail(HGA_EEXTERNAL, "hwloc: the topology has no PU that may be used");
+    HGA_TRY(hga_new(NULL, t->n_pus, sizeof *seats, &seats));
+    HGA_TRY(hga_new(NULL, t->n_pus, sizeof *t->pu, &t->pu));
+    HGA_TRY(hga_new(NULL, t->n_pus, sizeof *t->domain, &t->domain));
+    list_seats(t->hw, set, seats);
+    qsort(seats, (size_t)t->n_pus, sizeof *seats, by_seat);
+    fill_domains(t, seats);
+done:
+    hga_delete(NULL, seats, t->n_pus, sizeof *seats);
+    return st;
+}
+
+static void destroy(topology *t)
+{
+    if (!t) return;
+    if (t->hw) hwloc_topology_destroy(t->hw);
+    hga_delete(NULL, t->pu, t->n_pus, sizeof *t->pu);
+    hga_delete(NULL, t->domain, t->n_pus, sizeof *t->domain);
+    hga_delete(NULL, t, 1, sizeof *t);
+}
+
+static hga_status discover(const char *synthetic, topology **out)
+{
+    hga_status st = HGA_OK;
+    topology *t = NULL;
+    hwloc_bitmap_t set = NULL;
+    HGA_TRY(hga_new_zero(NULL, 1, sizeof *t, &t));
+    t->owners = 1;
+    HGA_TRY(load(t, synthetic));
+    HGA_TRY(usable(t, &set));
+    HGA_TRY(arrange(t, set));
+    if (topology_is_this_machine(t)) t->quota = topology_read_quota("/sys/fs/cgroup", "/proc/self/cgroup");
+done:
+    hwloc_bitmap_free(set);
+    if (st) destroy(t), t = NULL;
+    *out = t;
+    return st;
+}
+
+hga_status topology_open(const char *synthetic, topology **out)
+{
+    hga_status st = HGA_OK;
+    *out = NULL;
+    if (synthetic) return discover(synthetic, out);
+    pthread_mutex_lock(&shared.lock);
+    if (!shared.machine) st = discover(NULL, &shared.machine);
+    if (!st) shared.machine->owners++;
+    *out = shared.machine;
+    pthread_mutex_unlock(&shared.lock);
+    return st;
+}
+
+void topology_close(topology *t)
+{
+    if (!t) return;
+    pthread_mutex_lock(&shared.lock);
+    int last = --t->owners == 0;
+    pthread_mutex_unlock(&shared.lock);
+    if (last) destroy(t);
+}
+
+/* The library's own share in this machine ends when it is unloaded. */
+__attribute__((destructor)) static void forget_machine(void)
+{
+    topology_close(shared.machine);
+    shared.machine = NULL;
+}
+
+/* ---- asking ---- */
+
+hga_id topology_domains(const topology *t)
+{
+    return t->n_domains;
+}
+
+topology_domain topology_domain_at(const topology *t, hga_id domain)
+{
+    return t->domain[domain];
+}
+
+hga_id topology_cores(const topology *t)
+{
+    if (t->quota <= 0 || t->quota >= t->n_pus) return t->n_pus;
+    hga_id whole = (hga_id)t->quota;
+    return whole < t->quota || whole == 0 ? whole + 1 : whole;
+}
+
+double topology_cpu_quota(const topology *t)
+{
+    return t->quota;
+}
+
+int topology_is_this_machine(const topology *t)
+{
+    return hwloc_topology_is_thissystem(t->hw);
+}
+
+/* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in order. */
+void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
+{
+    hga_id d = 0, before = 0, taken = 0; /* PUs in domains before d, threads already in d */
+    for (hga_id i = 0; i < threads; i++) {
+        int64_t at = (int64_t)i * t->n_pus / threads;
+        for (; at >= (int64_t)before + t->domain[d].n_pus; d++, taken = 0) before += t->domain[d].n_pus;
+        domain[i] = d;
+        if (pu) pu[i] = t->domain[d].pu[taken % t->domain[d].n_pus];
+        taken++;
+    }
+}
+
+/* ---- binding ---- */
+
+hga_status topology_bind(topology *t, hga_id pu, binding *old)
+{
+    *old = (binding){ NULL, NULL };
+    if (!topology_is_this_machine(t)) return HGA_OK;
+    hwloc_bitmap_t before = hwloc_bitmap_alloc(), set = hwloc_bitmap_alloc();
+    hga_status st = HGA_OK;
+    if (!before || !set || hwloc_bitmap_only(set, (unsigned)pu) != 0) st = hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset");
+    else if (hwloc_get_cpubind(t->hw, before, HWLOC_CPUBIND_THREAD) != 0 || hwloc_set_cpubind(t->hw, set, HWLOC_CPUBIND_THREAD) != 0)
+        st = hga_fail(HGA_EEXTERNAL, "hwloc: cannot bind a thread to PU %d, errno %d", pu, errno);
+    hwloc_bitmap_free(set);
+    if (st) hwloc_bitmap_free(before);
+    else *old = (binding){ t, before };
+    return st;
+}
+
+void topology_unbind(binding *old)
+{
+    if (old->t) hwloc_set_cpubind(old->t->hw, old->cpuset, HWLOC_CPUBIND_THREAD);
+    hwloc_bitmap_free(old->cpuset);
+    *old = (binding){ NULL, NULL };
+}
+
+/* ---- quota ---- */
+
+/* The first line of a file, without its end; 0 when there is none. */
+static int read_line(const char *path, char *line, int bytes)
+{
+    FILE *f = fopen(path, "re");
+    int got = f && fgets(line, bytes, f) != NULL;
+    if (f) fclose(f);
+    if (got) line[strcspn(line, "\n")] = 0;
+    return got;
+}
+
+static double ratio(const char *quota, const char *period)
+{
+    double q = strtod(quota, NULL), p = strtod(period, NULL);
+    return q > 0 && p > 0 ? q / p : 0;
+}
+
+static double tighter(double a, double b)
+{
+    return a <= 0 ? b : b <= 0 || a < b ? a : b;
+}
+
+enum { PATH_BYTES = 4096 };
+
+/* One group of cgroup v2 ("max 100000" or "150000 100000") or v1 (quota -1: none). */
+static double group_quota(const char *folder)
+{
+    char path[PATH_BYTES + 32], quota[64], period[64];
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (read_line(path, quota, sizeof quota)) {
+        char *space = strchr(quota, ' ');
+        return space ? ratio(quota, space + 1) : 0;
+    }
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_line(path, quota, sizeof quota)) return 0;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    return read_line(path, period, sizeof period) ? ratio(quota, period) : 0;
+}
+
+/* The tightest of a group and all above it up to the mount; a container sees its own group as the mount itself. */
+static double tightest_above(const char *root, const char *mount, const char *group)
+{
+    char folder[PATH_BYTES];
+    int n = snprintf(folder, sizeof folder, "%s%s%s", root, mount, group);
+    size_t top = strlen(root) + strlen(mount);
+    double quota = 0;
+    if (n < 0 || (size_t)n >= sizeof folder) return 0;
+    for (;;) {
+        quota = tighter(quota, group_quota(folder));
+        char *slash = strrchr(folder, '/');
+        if (strlen(folder) <= top || !slash) return quota;
+        folder[slash < folder + top ? top : (size_t)(slash - folder)] = 0;
+    }
+}
+
+/* Is `cpu` one of the comma-separated controllers of a v1 line? */
+static int names_cpu(const char *controllers, size_t bytes)
+{
+    for (const char *p = controllers; p < controllers + bytes;) {
+        size_t word = strcspn(p, ",:");
+        if (word == 3 && memcmp(p, "cpu", 3) == 0) return 1;
+        p += word + 1;
+    }
+    return 0;
+}
+
+/* A line of /proc/self/cgroup is "number:controllers:group"; v2's number is 0 and has no controllers. */
+static double line_quota(const char *root, char *line)
+{
+    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group) return 0;
+    controllers++;
+    line[strcspn(line, "\n")] = 0;
+    size_t bytes = (size_t)(group - controllers);
+    if (bytes == 0) return tighter(tightest_above(root, "", group + 1), tightest_above(root, "/unified", group + 1));
+    if (!names_cpu(controllers, bytes)) return 0;
+    return tighter(tightest_above(root, "/cpu", group + 1), tightest_above(root, "/cpu,cpuacct", group + 1));
+}
+
+double topology_read_quota(const char *root, const char *self)
+{
+    char line[PATH_BYTES];
+    double quota = tighter(group_quota(root), tightest_above(root, "/cpu", ""));
+    FILE *f = fopen(self, "re");
+    while (f && fgets(line, sizeof line, f)) quota = tighter(quota, line_quota(root, line));
+    if (f) fclose(f);
+    return quota;
+}

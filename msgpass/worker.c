@@ -1,0 +1,91 @@
+/* worker.c: what one thread needs to compute rows, taken once per state so that executing allocates nothing. */
+#include "engine.h"
+
+#include <string.h>
+
+/* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
+typedef struct layout {
+    int64_t query, acc, bias, greatest, sum, plain, total;
+} layout;
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* One aggregate of the generic executor: its header and a vector of doubles; or a user's state. */
+static int64_t aggregate_bytes(const hga_plan *plan)
+{
+    int64_t bytes = 64 + most(plan->shape.dim, plan->shape.dim_v) * (int64_t)sizeof(double);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) bytes = most(bytes, (int64_t)plan->program.stage[s].udf.state_bytes);
+    return (bytes + 63) / 64 * 64;
+}
+
+static layout lay_out(const hga_plan *plan)
+{
+    const hga_shape *s = &plan->shape;
+    layout l;
+    int64_t heads = s->n_heads, width = padded((hga_id)most(s->dim, s->dim_v));
+    l.query = heads * padded(s->dim);
+    l.acc = heads * width;
+    l.bias = KERNEL_CHUNK + KERNEL_PAD;
+    l.greatest = l.sum = padded(s->n_heads);
+    l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), heads * padded(s->dim_v) + heads));
+    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.plain;
+    return l;
+}
+
+static int64_t reader_bytes(const hga_plan *plan)
+{
+    return plan->segment_room * (int64_t)sizeof(hga_segment) + plan->list_room * (int64_t)sizeof(hga_id) + plan->degree_room * (int64_t)sizeof(rank_key);
+}
+
+int64_t workers_bytes(const hga_plan *plan)
+{
+    return plan->threads * ((int64_t)sizeof(worker) + lay_out(plan).total * (int64_t)sizeof(float) + reader_bytes(plan));
+}
+
+static hga_status create(const hga_plan *plan, worker *w)
+{
+    const hga_allocator *a = &plan->allocator;
+    layout l = lay_out(plan);
+    hga_status st = HGA_OK;
+    w->plan = plan;
+    w->reading = -1;
+    w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room, w->reader.degree_room = plan->degree_room;
+    w->floats = l.total;
+    HGA_TRY(hga_new_zero(a, l.total, sizeof(float), &w->query));
+    w->acc = w->query + l.query;
+    w->bias = w->acc + l.acc;
+    w->greatest = w->bias + l.bias;
+    w->sum = w->greatest + l.greatest;
+    w->plain = (double *)(void *)(w->sum + l.sum);
+    w->plain_bytes = aggregate_bytes(plan);
+    HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
+    HGA_TRY(hga_new(a, plan->list_room, sizeof *w->reader.list, &w->reader.list));
+    HGA_TRY(hga_new(a, plan->degree_room, sizeof *w->reader.rank, &w->reader.rank));
+done:
+    return st;
+}
+
+hga_status workers_create(const hga_plan *plan, hga_state *state)
+{
+    hga_status st = hga_new_zero(&plan->allocator, plan->threads, sizeof *state->workers, &state->workers);
+    if (st) return st;
+    state->n_workers = plan->threads;
+    for (hga_id t = 0; !st && t < plan->threads; t++) st = create(plan, &state->workers[t]);
+    return st;
+}
+
+void workers_destroy(hga_state *state)
+{
+    const hga_allocator *a = &state->allocator;
+    for (hga_id t = 0; t < state->n_workers; t++) {
+        worker *w = &state->workers[t];
+        hga_delete(a, w->query, w->floats, sizeof(float));
+        hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
+        hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);
+        hga_delete(a, w->reader.rank, w->reader.degree_room, sizeof *w->reader.rank);
+    }
+    hga_delete(a, state->workers, state->n_workers, sizeof *state->workers);
+}
