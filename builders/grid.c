@@ -1,10 +1,12 @@
 /* grid.c: an image as nested patches.
 
-   Level 0 are the pixels, level l + 1 the patches of patch[l] x patch[l] cells of level l (fewer at the right and lower edge), and above the last one root, unless a
-   single cell is left. Nodes are numbered level by level; within a level the cells of one patch follow each other, row by row, patch after patch.
+   Level 0 are the pixels, level l + 1 the patches of patch[l] x patch[l] cells of level l (fewer at the right and lower edge), and above the last
+   one root, unless a single cell is left. Nodes are numbered level by level; within a level the cells of one patch follow each other, row by row,
+   patch after patch.
 
    The position embedding of cell (y, x) of a family of h x w places is e = (cos(pi y / h), sin(pi y / h), cos(pi x / w), sin(pi x / w)), so that
-   e(A).e(B) = cos(pi (y_A - y_B) / h) + cos(pi (x_A - x_B) / w) falls with either distance. A patch at the edge keeps the h and w of a whole one. The root has 0. */
+   e(A).e(B) = cos(pi (y_A - y_B) / h) + cos(pi (x_A - x_B) / w) falls with either distance. A patch at the edge keeps the h and w of a whole one.
+   The root has 0. */
 #include "hga_builders.h"
 
 #include <math.h>
@@ -24,10 +26,7 @@ typedef struct pyramid {
     grid level[MAX_GRIDS];
 } pyramid;
 
-static hga_id divide_up(hga_id n, hga_id d)
-{
-    return (hga_id)(((int64_t)n + d - 1) / d);
-}
+static hga_id divide_up(hga_id n, hga_id d) { return (hga_id)(((int64_t)n + d - 1) / d); }
 
 static hga_status check(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch)
 {
@@ -42,7 +41,8 @@ static hga_status check(hga_id height, hga_id width, const hga_id *patch, hga_id
 static hga_status push(pyramid *p, grid g)
 {
     int64_t nodes = p->n_nodes + (int64_t)g.height * g.width;
-    if (nodes > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "level %d of %d x %d cells: more than %d nodes", p->n, g.height, g.width, INT32_MAX - 2);
+    if (nodes > INT32_MAX - 2)
+        return hga_fail(HGA_EOVERFLOW, "level %d of %d x %d cells: more than %d nodes", p->n, g.height, g.width, INT32_MAX - 2);
     g.first = p->n_nodes;
     p->level[p->n++] = g;
     p->n_nodes = (hga_id)nodes;

@@ -1,25 +1,23 @@
 /* hsa.c: hierarchical self-attention (Amizadeh et al. 2025), Algorithms 1-3, on any tree.
 
-   Nodes are numbered by height; within a level by their first token. Without self edges or causality a family's members attend to each other and not to
-   themselves: one block with a missing diagonal. With `self` a leaf also attends to itself: its softmax state then holds the paper's two terms, eta and phi(leaf), already
-   merged. Causal SELF keeps the left siblings. Causal FRONTIER has no tree on the query side: a leaf i attends, with its own query, to itself and to the left siblings of
-   itself and of each of its ancestors; the position embedding on its side is that of the ancestor (pos_of). */
+   Nodes are numbered by height; within a level by their first token. Without self edges or causality a family's members attend to each other and
+   not to themselves: one block with a missing diagonal. With `self` a leaf also attends to itself: its softmax state then holds the paper's two
+   terms, eta and phi(leaf), already merged. Causal SELF keeps the left siblings. Causal FRONTIER has no tree on the query side: a leaf i attends,
+   with its own query, to itself and to the left siblings of itself and of each of its ancestors; the position embedding on its side is that of the
+   ancestor (pos_of). */
 #include "hga_builders.h"
 
 /* A forest by graph ids: tokens first, then level by level. */
 typedef struct forest {
     const hga_allocator *a;
     hga_id n, n_tokens, n_roots, n_levels;
-    hga_id *level_size;  /* [n_levels] */
+    hga_id *level_size;   /* [n_levels] */
     hga_id *first, *size; /* [n]: the tokens below node v are first[v] .. first[v] + size[v] - 1 */
-    hga_id *family_ptr;  /* [n + 1]: the children of v are at positions family_ptr[v] .. family_ptr[v + 1] - 1, from left to right */
-    hga_id *order;       /* [n]: position -> node, roots last; NULL: the identity */
+    hga_id *family_ptr;   /* [n + 1]: the children of v are at positions family_ptr[v] .. family_ptr[v + 1] - 1, from left to right */
+    hga_id *order;        /* [n]: position -> node, roots last; NULL: the identity */
 } forest;
 
-static hga_id member(const forest *f, hga_id position)
-{
-    return f->order ? f->order[position] : position;
-}
+static hga_id member(const forest *f, hga_id position) { return f->order ? f->order[position] : position; }
 
 static void forest_clear(forest *f)
 {
@@ -50,14 +48,12 @@ static hga_status check_branching(const hga_hsa *p)
     for (hga_id l = 0; l < p->n_branching; l++)
         if (p->branching[l] < 1) return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, p->branching[l]);
     if (p->n_tokens > 1 && p->branching[p->n_branching - 1] < 2)
-        return hga_fail(HGA_EINVAL, "branching[%d] is 1; the last number is repeated until one root is left, so it must be at least 2", p->n_branching - 1);
+        return hga_fail(HGA_EINVAL, "branching[%d] is 1; the last number is repeated until one root is left, so it must be at least 2",
+                        p->n_branching - 1);
     return HGA_OK;
 }
 
-static hga_id window(const hga_hsa *p, hga_id level)
-{
-    return p->branching[level < p->n_branching ? level : p->n_branching - 1];
-}
+static hga_id window(const hga_hsa *p, hga_id level) { return p->branching[level < p->n_branching ? level : p->n_branching - 1]; }
 
 /* levels and nodes of the windows over n_tokens, until one node is left */
 static hga_status count_windows(const hga_hsa *p, forest *f)
@@ -108,11 +104,11 @@ done:
 typedef struct family_tree {
     const hga_id *parent;
     hga_id n;
-    hga_id *child_ptr, *child;      /* children of v, by increasing id */
-    hga_id *climb;                  /* every node after its children */
-    hga_id *height, *size, *first;  /* leaves below v: first[v] .. first[v] + size[v] - 1 in depth-first order */
-    hga_id *place;                  /* v's id in the graph */
-    hga_id *scratch;                /* [n + 1] */
+    hga_id *child_ptr, *child;     /* children of v, by increasing id */
+    hga_id *climb;                 /* every node after its children */
+    hga_id *height, *size, *first; /* leaves below v: first[v] .. first[v] + size[v] - 1 in depth-first order */
+    hga_id *place;                 /* v's id in the graph */
+    hga_id *scratch;               /* [n + 1] */
 } family_tree;
 
 static hga_status tree_allocate(const hga_allocator *a, family_tree *t)
@@ -245,8 +241,7 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
     list_children(&t);
     HGA_TRY(climb(&t));
     hga_id n_roots, n_leaves = number_leaves(&t, &n_roots), top = 0;
-    if (p->n_tokens && p->n_tokens != n_leaves)
-        HGA_TRY(hga_fail(HGA_EINVAL, "n_tokens is %d, but parent has %d leaves", p->n_tokens, n_leaves));
+    if (p->n_tokens && p->n_tokens != n_leaves) HGA_TRY(hga_fail(HGA_EINVAL, "n_tokens is %d, but parent has %d leaves", p->n_tokens, n_leaves));
     for (hga_id v = 0; v < t.n; v++) top = t.height[v] > top ? t.height[v] : top;
     f->n = t.n, f->n_tokens = n_leaves, f->n_roots = n_roots, f->n_levels = top + 1;
     HGA_TRY(forest_allocate(f));
@@ -276,7 +271,8 @@ static int same_form(const hga_block *x, const hga_block *y)
 /* extend the last block by the next, if it fits */
 static int extend(hga_block *last, const hga_block *next)
 {
-    int64_t i = last->count - 1, dst = (int64_t)next->dst - last->dst, src = (int64_t)next->src - last->src, pos = (int64_t)next->pos_of - last->pos_of;
+    int64_t i = last->count - 1, dst = (int64_t)next->dst - last->dst;
+    int64_t src = (int64_t)next->src - last->src, pos = (int64_t)next->pos_of - last->pos_of;
     if (!same_form(last, next)) return 0;
     dst -= i * last->dst_step, src -= i * last->src_step, pos -= i * last->pos_step;
     if (i > 0 && (dst != last->dst_step || src != last->src_step || pos != last->pos_step)) return 0;
@@ -325,7 +321,8 @@ done:
 }
 
 /* m x m over one family, without self edges on nodes above the tokens; *loops gets them on its leaves */
-static hga_status add_family(hga_builder *b, hga_id relation, const forest *f, hga_id start, hga_id m, int self, int causal, chain *pairs, chain *loops)
+static hga_status add_family(hga_builder *b, hga_id relation, const forest *f, hga_id start, hga_id m, int self, int causal, chain *pairs,
+                             chain *loops)
 {
     hga_status st = HGA_OK;
     hga_block block = {.dst = start, .n_dst = m, .src = start, .n_src = m};
@@ -399,7 +396,7 @@ static hga_status add_frontier(hga_builder *b, const forest *f)
     for (hga_id v = f->n_tokens; v < f->n; v++)
         HGA_TRY(add_frontier_family(b, relation, f, f->family_ptr[v], f->family_ptr[v + 1] - f->family_ptr[v], chains));
     for (hga_id i = f->n - f->n_roots; i < f->n; i++) /* a tree of one leaf */
-        if (member(f, i) < f->n_tokens) HGA_TRY(put(b, relation, &chains[0], (hga_block){.dst = member(f, i), .n_dst = 1, .src = i, .n_src = 1, .shape = HGA_LOWER}));
+        if (member(f, i) < f->n_tokens) HGA_TRY(add_frontier_family(b, relation, f, i, 1, chains));
     for (hga_id i = 0; i < n_chains; i++) HGA_TRY(flush(b, relation, &chains[i]));
 done:
     hga_delete(f->a, chains, n_chains, sizeof *chains);
@@ -453,7 +450,8 @@ static hga_status check(const hga_hsa *p)
 {
     if (!p->parent && !p->branching) return hga_fail(HGA_EINVAL, "hsa needs parent or branching");
     if (p->parent && p->branching) return hga_fail(HGA_EINVAL, "hsa takes parent or branching, not both");
-    if (p->causal && p->mode != HGA_HSA_FRONTIER && p->mode != HGA_HSA_SELF) return hga_fail(HGA_EINVAL, "mode %d is neither frontier nor self", (int)p->mode);
+    if (p->causal && p->mode != HGA_HSA_FRONTIER && p->mode != HGA_HSA_SELF)
+        return hga_fail(HGA_EINVAL, "mode %d is neither frontier nor self", (int)p->mode);
     return HGA_OK;
 }
 
@@ -464,8 +462,10 @@ static hga_status build(const hga_hsa *p, const forest *f, hga_builder *b)
     for (hga_id l = 0; l < f->n_levels; l++) HGA_TRY(hga_builder_add_level(b, f->level_size[l], NULL));
     HGA_TRY(add_families(b, f));
     HGA_TRY(hga_builder_set_claims(b, claims));
-    if (p->causal && p->mode == HGA_HSA_FRONTIER) HGA_TRY(add_frontier(b, f));
-    else HGA_TRY(add_siblings(b, f, p->self || p->causal, p->causal));
+    if (p->causal && p->mode == HGA_HSA_FRONTIER)
+        HGA_TRY(add_frontier(b, f));
+    else
+        HGA_TRY(add_siblings(b, f, p->self || p->causal, p->causal));
 done:
     return st;
 }

@@ -3,22 +3,17 @@
 
 #include <math.h>
 
-/* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a node when binary, one a child otherwise. */
+/* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a node when binary, one a
+   child otherwise. */
 typedef struct tree {
     const hga_router *r;
     int64_t n_rows;
 } tree;
 
-static hga_id branches(const hga_id *branching, hga_id level)
-{
-    return branching ? branching[level] : 2;
-}
+static hga_id branches(const hga_id *branching, hga_id level) { return branching ? branching[level] : 2; }
 
 /* hyperplanes a node of `level` owns */
-static hga_id planes(const hga_id *branching, hga_id level)
-{
-    return branching ? branching[level] : 1;
-}
+static hga_id planes(const hga_id *branching, hga_id level) { return branching ? branching[level] : 1; }
 
 int64_t hga_route_rows(hga_id height, const hga_id *branching)
 {
@@ -50,7 +45,8 @@ static hga_status check(const hga_router *r, const float *x, hga_id n, const int
     if (r->n_heads < 1) return hga_fail(HGA_EINVAL, "n_heads is %d; it must be at least 1", r->n_heads);
     if (n < 0) return hga_fail(HGA_EINVAL, "%d rows; there must be at least 0", n);
     if (n > 0 && (!x || !leaf)) return hga_fail(HGA_EINVAL, "%d rows, but %s is NULL", n, x ? "leaf" : "x");
-    if (r->height > 0 && (!r->weights || !r->bias)) return hga_fail(HGA_EINVAL, "height is %d, but %s is NULL", r->height, r->weights ? "bias" : "weights");
+    if (r->height > 0 && (!r->weights || !r->bias))
+        return hga_fail(HGA_EINVAL, "height is %d, but %s is NULL", r->height, r->weights ? "bias" : "weights");
     return check_leaves(r);
 }
 
@@ -65,7 +61,8 @@ static double plane_value(const float *w, const float *x, hga_id dim, float bias
     return (sum[0] + sum[1]) + (sum[2] + sum[3]) + (double)bias;
 }
 
-/* the child of a node whose hyperplanes start at `row`: binary by sign, else the largest value, lowest index on ties; -1 and *bad when one is not finite */
+/* the child of a node whose hyperplanes start at `row`: binary by sign, else the largest value, lowest index on ties; -1 and *bad when one is not
+   finite */
 static hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
@@ -105,8 +102,7 @@ hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t ro
         for (hga_id head = 0; head < r->n_heads; head++) {
             int64_t bad = 0;
             int32_t found = descend(&t, head, x + i * row_stride + head * head_stride, &bad);
-            if (found < 0)
-                return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", i, head, (long long)bad);
+            if (found < 0) return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", i, head, (long long)bad);
             leaf[(int64_t)i * r->n_heads + head] = found;
         }
 done:

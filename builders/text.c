@@ -1,11 +1,15 @@
 /* text.c: the hierarchy a text has anyway: books, chapters, paragraphs or verses, sentences, words.
 
-   Every word notes the highest level at which it begins something new; a level's members are then the words that begin at it or above, and a level with as many
-   members as the one above it (or as there are words) adds nothing and is left out. Lines give the levels down to paragraphs, ICU the sentences and words.
+   Every word notes the highest level at which it begins something new; a level's members are then the words that begin at it or above, and a level
+   with as many members as the one above it (or as there are words) adds nothing and is left out. Lines give the levels down to paragraphs, ICU the
+   sentences and words.
 
-   Headings: a line that starts with BOOK or PART (books), with CHAPTER, or has a Markdown #, or is a Roman or Arabic numeral alone (chapters); "Chapter One" and the like
-   where a blank line or another heading comes before. A heading's words are a paragraph of what it opens; a heading right after a higher one opens nothing more.
-   Verses: where more than half of the lines that are not blank begin with a label such as "1Cor13:4 ", labels (which are not words) alone give books, chapters and verses. */
+   Headings: a line that starts with BOOK or PART (books), with CHAPTER, or has a Markdown #, or is a Roman or Arabic numeral alone (chapters);
+ "Chapter One" and the like where a blank line or another heading comes before. A heading's words are a paragraph of what it opens; a heading
+   right after a higher one opens nothing more.
+
+   Verses: where more than half of the lines that are not blank begin with a label such as "1Cor13:4", labels (which are not words) alone give
+   books, chapters and verses. */
 #include "hga_builders.h"
 
 #include <string.h>
@@ -76,21 +80,12 @@ typedef struct line {
     int32_t start, next;
 } line;
 
-static int is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static int is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* a letter for the purpose of labels: ASCII's, or any byte of a longer character */
-static int is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80;
-}
+static int is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80; }
 
 /* the line at `at`; lines end with \n, \r\n or \r */
 static line line_at(const reader *r, int32_t at)
@@ -220,9 +215,11 @@ static int is_arabic(const char *s, const char *end)
 
 static int is_spelled(const char *s, const char *end)
 {
-    static const char *const number[] = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
-        "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "first", "second", "third", "fourth", "fifth", "sixth", "seventh",
-        "eighth", "ninth", "tenth", "last"};
+    static const char *const number[] = {
+        "one",    "two",      "three",    "four",    "five",    "six",       "seven",    "eight",    "nine",   "ten",   "eleven",
+        "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "first", "second",
+        "third",  "fourth",   "fifth",    "sixth",   "seventh", "eighth",    "ninth",    "tenth",    "last",
+    };
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (strlen(number[i]) == (size_t)(end - s) && strncasecmp(s, number[i], (size_t)(end - s)) == 0) return 1;
     return 0;
@@ -262,7 +259,10 @@ static int is_markdown_heading(const char *s, const char *end)
 /* The level a heading opens, or WORD for other lines. `alone`: nothing but a blank line or a heading comes right before. */
 static int heading_level(const char *s, const char *end, int alone)
 {
-    static const struct { const char *upper, *mixed; int level; } keyword[] = {{"BOOK", "Book", BOOK}, {"PART", "Part", BOOK}, {"CHAPTER", "Chapter", CHAPTER}};
+    static const struct {
+        const char *upper, *mixed;
+        int level;
+    } keyword[] = {{"BOOK", "Book", BOOK}, {"PART", "Part", BOOK}, {"CHAPTER", "Chapter", CHAPTER}};
     for (size_t i = 0; i < sizeof keyword / sizeof *keyword; i++) {
         if (starts_with(s, end, keyword[i].upper)) return keyword[i].level;
         if (alone && starts_with(s, end, keyword[i].mixed) && is_numbered(s + strlen(keyword[i].mixed), end)) return keyword[i].level;
@@ -282,9 +282,12 @@ static hga_status mark_prose(reader *r)
             continue;
         }
         int level = heading_level(r->text + l.begin, r->text + l.end, blank || before != WORD);
-        if (level != WORD) HGA_TRY(add_mark(r, l.begin, level < before ? level : PARAGRAPH));
-        else if (blank || before != WORD) HGA_TRY(add_mark(r, l.begin, PARAGRAPH));
-        else join(r, &l);
+        if (level != WORD)
+            HGA_TRY(add_mark(r, l.begin, level < before ? level : PARAGRAPH));
+        else if (blank || before != WORD)
+            HGA_TRY(add_mark(r, l.begin, PARAGRAPH));
+        else
+            join(r, &l);
         before = level == WORD || level < before ? level : before;
         blank = 0;
     }
@@ -300,6 +303,7 @@ static hga_status icu_failure(const char *what, UErrorCode code)
     return hga_fail(HGA_EEXTERNAL, "ICU: %s: %s", what, u_errorName(code));
 }
 
+/* An ICU iterator over the text. (ICU 72 itself loses two small blocks when malloc fails inside ubrk_open.) */
 static hga_status open_breaks(UBreakIteratorType type, const char *locale, UText *text, UBreakIterator **out)
 {
     UErrorCode code = U_ZERO_ERROR;
@@ -378,8 +382,10 @@ static levels count_levels(const reader *r)
     for (int64_t i = 0; i < r->n_words; i++) v.count[r->words[i].opens]++;
     for (int k = 1; k < N_LEVELS; k++) v.count[k] += v.count[k - 1];
     for (int k = 0; k < WORD; k++) {
-        if (v.count[k] == above || v.count[k] == r->n_words) v.count[k] = 0;
-        else above = v.count[k];
+        if (v.count[k] == above || v.count[k] == r->n_words)
+            v.count[k] = 0;
+        else
+            above = v.count[k];
     }
     for (int k = WORD; k >= 0; k--) v.first[k] = v.n_nodes, v.n_nodes += v.count[k];
     if (r->n_words > 1) v.n_nodes++;
@@ -400,7 +406,8 @@ done:
     return st;
 }
 
-/* Words in order; each first becomes a new member of the levels it opens, the highest first, so that a member's parent is the current one above it. */
+/* Words in order; each first becomes a new member of the levels it opens, the highest first, so that a member's parent is the current one above
+   it. */
 static void plant(const reader *r, const levels *v, hga_tree *t)
 {
     int64_t next[N_LEVELS];

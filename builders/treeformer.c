@@ -1,9 +1,11 @@
 /* treeformer.c: Treeformer (Madaan et al. 2022) on routed tokens.
 
-   Fine (TF-attention, eq. 3): a query attends to the keys of its leaf; sorted by leaf, every leaf is one block. Coarse (TC-attention, eq. 4): a query gets, at every level of
-   the tree, the mean of the values in its node; a tree node is an interval of the keys sorted by leaf, a block of one row.
+   Fine (TF-attention, eq. 3): a query attends to the keys of its leaf; sorted by leaf, every leaf is one block. Coarse (TC-attention, eq. 4): a
+   query gets, at every level of the tree, the mean of the values in its node; a tree node is an interval of the keys sorted by leaf, a block of
+   one row.
 
-   Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the bucket, is head * n_leaves + leaf. */
+   Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the bucket, is head * n_leaves +
+   leaf. */
 #include "hga_builders.h"
 #include "sides.h"
 
@@ -21,18 +23,12 @@ typedef struct layout {
     const int32_t *key_leaf;
     hga_id n_queries, n_keys, key_first; /* rows; key_first: the graph's id of the first key row */
     hga_id n_leaves, n_buckets;
-    sorted query, key;                   /* key.order counts from 0, too, until shift_keys */
+    sorted query, key; /* key.order counts from 0, too, until shift_keys */
 } layout;
 
-static hga_id branches(const hga_treeformer *p, hga_id level)
-{
-    return p->branching ? p->branching[level] : 2;
-}
+static hga_id branches(const hga_treeformer *p, hga_id level) { return p->branching ? p->branching[level] : 2; }
 
-static int is_cross(const hga_treeformer *p)
-{
-    return p->n_keys > 0;
-}
+static int is_cross(const hga_treeformer *p) { return p->n_keys > 0; }
 
 /* ---- checks ---- */
 
@@ -100,14 +96,12 @@ static hga_status count_leaves(const layout *t, int coarse, hga_id *leaves)
 static hga_status check_leaves(const char *what, const int32_t *leaf, hga_id n, hga_id n_leaves)
 {
     for (hga_id i = 0; i < n; i++)
-        if (leaf[i] < -1 || leaf[i] >= n_leaves) return hga_fail(HGA_EINVAL, "%s[%d] is %d; it must be 0 to %d, or -1 for none", what, i, leaf[i], n_leaves - 1);
+        if (leaf[i] < -1 || leaf[i] >= n_leaves)
+            return hga_fail(HGA_EINVAL, "%s[%d] is %d; it must be 0 to %d, or -1 for none", what, i, leaf[i], n_leaves - 1);
     return HGA_OK;
 }
 
-static hga_id bucket_of(const layout *t, const int32_t *leaf, hga_id row)
-{
-    return (row % t->p->n_tree_heads) * t->n_leaves + leaf[row];
-}
+static hga_id bucket_of(const layout *t, const int32_t *leaf, hga_id row) { return (row % t->p->n_tree_heads) * t->n_leaves + leaf[row]; }
 
 /* a counting sort; stable, so that a bucket's rows stay in token order */
 static hga_status sort_rows(const layout *t, const int32_t *leaf, hga_id n, sorted *s)
@@ -165,8 +159,9 @@ static void shift_keys(layout *t)
 
 /* ---- fine ---- */
 
-/* Queries [q, q_end) against keys [k, k_end) of one leaf, both in token order, each query seeing the keys up to its own token. Halve the queries: the later half sees all
-   keys up to the middle token, a full block; what is left are two smaller staircases. So a row has few columns intervals, log of the leaf's size. */
+/* Queries [q, q_end) against keys [k, k_end) of one leaf, both in token order, each query seeing the keys up to its own token. Halve the queries:
+   the later half sees all keys up to the middle token, a full block; what is left are two smaller staircases. So a row has few columns intervals,
+   log of the leaf's size. */
 static hga_status add_stairs(hga_builder *b, hga_id relation, const layout *t, hga_id q, hga_id q_end, hga_id k, hga_id k_end)
 {
     hga_status st = HGA_OK;
@@ -174,8 +169,10 @@ static hga_status add_stairs(hga_builder *b, hga_id relation, const layout *t, h
         hga_id middle = q + (q_end - q) / 2, split = k, last = k_end;
         while (split < last) { /* the first key later than the middle query */
             hga_id half = split + (last - split) / 2;
-            if (t->key.order[half] <= t->query.order[middle]) split = half + 1;
-            else last = half;
+            if (t->key.order[half] <= t->query.order[middle])
+                split = half + 1;
+            else
+                last = half;
         }
         if (split > k) HGA_TRY(hga_builder_add_block(b, relation, middle, q_end - middle, k, split - k, 0));
         HGA_TRY(add_stairs(b, relation, t, q, middle, k, split));
@@ -316,8 +313,7 @@ hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, h
     layout t = {.p = p};
     hga_builder *b = NULL;
     *g = NULL;
-    if (p->causal)
-        return hga_fail(HGA_EUNSUPPORTED, "causal is %d, but treeformer-coarse has no causal form: a node's mean holds later keys and does not split by query", p->causal);
+    if (p->causal) return hga_fail(HGA_EUNSUPPORTED, "causal is %d, but treeformer-coarse has no causal form: node means hold later keys", p->causal);
     HGA_TRY(lay_out(p, 1, &t));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build_coarse(&t, b));

@@ -29,10 +29,36 @@ typedef struct kernel_chunk {
     const float *bias;      /* [n], added to each score */
 } kernel_chunk;
 
+/* Rows of a tile: they lie across the lanes. */
+enum { KERNEL_TILE = 16 };
+
+/* Softmax states of a tile's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of dim_v padded. */
+typedef struct kernel_tile_state {
+    float *greatest, *sum; /* [KERNEL_TILE] */
+    float *acc;
+    ptrdiff_t stride;
+} kernel_tile_state;
+
+/* Rows 0 .. n_rows - 1 against n <= KERNEL_CHUNK columns, for one head. Row r and column c have an edge if row_first <= r < row_last and
+   band_first <= c - r <= band_last, but not c - r == hole when has_hole; `masked` tells that some pair has none. */
+typedef struct kernel_tile {
+    hga_id n_rows, n, dim, dim_v;
+    const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
+    const float *const *k;
+    const float *const *v;
+    ptrdiff_t k_offset, v_offset;
+    const float *bias;      /* [n], added to a column's scores */
+    const float *pair_bias; /* NULL or [n][KERNEL_TILE] */
+    int masked, has_hole;
+    hga_id row_first, row_last, band_first, band_last, hole;
+} kernel_tile;
+
 typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
     void (*attend)(const kernel_chunk *c, kernel_state *s);
+    /* the same for a tile of rows */
+    void (*attend_tile)(const kernel_tile *t, kernel_tile_state *s);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */

@@ -34,7 +34,58 @@ static inline void vec_store_first(float *p, vec x, int n)
     for (int i = 0; i < n; i++) p[i] = x[i];
 }
 
-/* Pairwise, so that the order does not depend on the compiler. */
+/* Lanes of a and b in turns of `turn`: add the even turns of both to the odd ones. Applied with turn = 1, 2, 4, .. to neighbours it transposes and adds, so that lane i of
+   the last result is the sum of vector i. The order of the additions is the same at every width's own tree, whatever the compiler does. */
+#if VEC_FLOATS == 4
+#define VEC_TURNS_1 {0, 4, 2, 6}, {1, 5, 3, 7}
+#define VEC_TURNS_2 {0, 1, 4, 5}, {2, 3, 6, 7}
+#elif VEC_FLOATS == 8
+#define VEC_TURNS_1 {0, 8, 2, 10, 4, 12, 6, 14}, {1, 9, 3, 11, 5, 13, 7, 15}
+#define VEC_TURNS_2 {0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}
+#define VEC_TURNS_4 {0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}
+#else
+#define VEC_TURNS_1 {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31}
+#define VEC_TURNS_2 {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31}
+#define VEC_TURNS_4 {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}, {4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31}
+#define VEC_TURNS_8 {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31}
+#endif
+
+#define VEC_ADD_TURNS(a, b, ...) vec_add_turns(a, b, (const vec_int[]){__VA_ARGS__})
+static inline __attribute__((always_inline)) vec vec_add_turns(vec a, vec b, const vec_int *turns)
+{
+    return __builtin_shuffle(a, b, turns[0]) + __builtin_shuffle(a, b, turns[1]);
+}
+
+/* Lane i: the sum of x[i], for VEC_FLOATS vectors; x is used up. */
+static inline __attribute__((always_inline)) vec vec_sums(vec *x)
+{
+    _Pragma("GCC unroll 8") for (int i = 0; i < VEC_FLOATS; i += 2) x[i] = VEC_ADD_TURNS(x[i], x[i + 1], VEC_TURNS_1);
+    _Pragma("GCC unroll 8") for (int i = 0; i < VEC_FLOATS; i += 4) x[i] = VEC_ADD_TURNS(x[i], x[i + 2], VEC_TURNS_2);
+#if VEC_FLOATS > 4
+    _Pragma("GCC unroll 8") for (int i = 0; i < VEC_FLOATS; i += 8) x[i] = VEC_ADD_TURNS(x[i], x[i + 4], VEC_TURNS_4);
+#endif
+#if VEC_FLOATS > 8
+    x[0] = VEC_ADD_TURNS(x[0], x[8], VEC_TURNS_8);
+#endif
+    return x[0];
+}
+
+/* The sums of four vectors. */
+static inline __attribute__((always_inline)) void vec_sum_four(const vec *x, float *sum)
+{
+    vec ab = VEC_ADD_TURNS(x[0], x[1], VEC_TURNS_1), cd = VEC_ADD_TURNS(x[2], x[3], VEC_TURNS_1);
+    vec all = VEC_ADD_TURNS(ab, cd, VEC_TURNS_2);
+#if VEC_FLOATS > 4
+    vec_int swapped = VEC_FLOATS == 8 ? (vec_int){4, 5, 6, 7} : (vec_int){8, 9, 10, 11, 12, 13, 14, 15};
+    all += __builtin_shuffle(all, swapped);
+#endif
+#if VEC_FLOATS > 8
+    all += __builtin_shuffle(all, (vec_int){4, 5, 6, 7});
+#endif
+    memcpy(sum, &all, 4 * sizeof *sum);
+}
+
+/* The sum of one vector, by halves. */
 static inline float vec_sum(vec x)
 {
     float t[VEC_FLOATS];

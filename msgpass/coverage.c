@@ -25,6 +25,11 @@ typedef struct edge_point {
     hga_id at, change;
 } edge_point;
 
+/* Pairs to show: of the first query token that has one; -1. */
+typedef struct examples {
+    hga_id more[2], none[2], diagonal;
+} examples;
+
 typedef struct survey {
     const hga_program *p;
     const hga_graph *g;
@@ -45,6 +50,11 @@ typedef struct survey {
     int64_t n_heap, heap_room;
     edge_point *points;
     int64_t points_room;
+    /* the result */
+    int causal;
+    int final;                  /* the stage at hand is the last, and no row of it reads another: lists are counted and dropped at once */
+    hga_coverage *count;
+    examples seen;
 } survey;
 
 /* ---- lists ---- */
@@ -216,6 +226,73 @@ done:
     return st;
 }
 
+/* ---- counting ---- */
+
+/* Of a list: tokens before `end` covered once and more often, and whether token end - 1 is covered. */
+static void count_before(const cover *list, int64_t n, hga_id end, int64_t *once, int64_t *more, int *last_is_covered)
+{
+    int64_t lo = 0, hi = n;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (list[mid].first < end) lo = mid + 1;
+        else hi = mid;
+    }
+    *once = *more = *last_is_covered = 0;
+    if (lo == 0) return;
+    cover c = list[lo - 1];
+    hga_id inside = (c.last < end ? c.last + 1 : end) - c.first;
+    *once = c.once + (c.times == 1 ? inside : 0);
+    *more = c.more + (c.times == 1 ? 0 : inside);
+    *last_is_covered = end > c.first && end <= c.last + 1;
+}
+
+/* The first token below `end` covered more than once, -1 without. */
+static hga_id first_more(const cover *list, int64_t n, hga_id end)
+{
+    for (int64_t i = 0; i < n && list[i].first < end; i++)
+        if (list[i].times > 1) return list[i].first;
+    return -1;
+}
+
+/* The first token below `end` other than `except` that is not covered, -1 without. */
+static hga_id first_none(const cover *list, int64_t n, hga_id end, hga_id except)
+{
+    hga_id next = 0;
+    for (int64_t i = 0; i <= n; i++) {
+        hga_id gap_end = i < n && list[i].first < end ? list[i].first : end;
+        if (next == except && next < gap_end) next++;
+        if (next < gap_end) return next;
+        if (i < n) next = list[i].last + 1;
+    }
+    return -1;
+}
+
+static int is_earlier(hga_id i, hga_id seen)
+{
+    return seen < 0 || i < seen;
+}
+
+/* Count a node's list if the node is a query token. Query tokens come in any order. */
+static void count_row(survey *s, const cover_lists *lists, hga_id v)
+{
+    hga_id i = v - s->nodes.query_first, n_keys = s->nodes.n_keys, earlier = i < n_keys ? i + 1 : n_keys, end = s->causal ? earlier : n_keys;
+    if (v < s->nodes.query_first || i >= s->nodes.n_queries) return;
+    const cover *list = list_of(lists, v);
+    int64_t n = lists->size[v], once_early, more_early, once_all, more_all;
+    int self, unused;
+    count_before(list, n, earlier, &once_early, &more_early, &self);
+    count_before(list, n, n_keys, &once_all, &more_all, &unused);
+    int64_t once = s->causal ? once_early : once_all, more = s->causal ? more_early : more_all, none = end - once - more;
+    int lacks_self = s->nodes.query_first == s->nodes.key_first && i < n_keys && !self;
+    hga_coverage *c = s->count;
+    examples *seen = &s->seen;
+    c->pairs += end, c->none += none, c->once += once, c->more += more, c->none_diagonal += lacks_self;
+    c->later += once_all + more_all - once_early - more_early;
+    if (more && is_earlier(i, seen->more[0])) seen->more[0] = i, seen->more[1] = first_more(list, n, end);
+    if (none > lacks_self && is_earlier(i, seen->none[0])) seen->none[0] = i, seen->none[1] = first_none(list, n, end, lacks_self ? i : -1);
+    if (lacks_self && is_earlier(i, seen->diagonal)) seen->diagonal = i;
+}
+
 /* ---- one stage ---- */
 
 /* Single intervals that follow each other, as tokens do, are taken together. */
@@ -301,25 +378,28 @@ static hga_status visit_rows(const reach *r, void *context)
     hga_status st = HGA_OK;
     int64_t shared = 0, size = 0;
     const hga_field *out = &s->p->field[s->stage->out];
-    int lone = r->n_spans == 0 && r->n_nodes == 0, counted = 0;
+    int lone = r->n_spans == 0 && r->n_nodes == 0, added = 0;
     for (hga_id i = 0; i < r->n_rows; i++) {
         hga_id v = r->row_order ? r->row_order[r->row + i] : r->row + i;
         int given = program_is_input(out->binding) && program_row(&s->nodes, out->io, v);
         if (!program_row(&s->nodes, out->rows, v) || (lone && given)) {
             HGA_TRY(keep_row(s, v));
+            if (s->final) count_row(s, &s->out, v);
             continue;
         }
-        if (!counted && shares_parent(s, r)) shared = s->out.start[r->nodes[0]], size = s->out.size[r->nodes[0]];
-        else if (!counted) {
+        if (!added && shares_parent(s, r)) shared = s->out.start[r->nodes[0]], size = s->out.size[r->nodes[0]];
+        else if (!added) {
             s->n_heap = 0;
             for (int64_t k = 0; k < r->n_spans; k++) HGA_TRY(add_span(s, r->spans[k]));
             for (int64_t k = 0; k < r->n_nodes; k++) HGA_TRY(add_node(s, r->nodes[k]));
             HGA_TRY(heap_sum(s, &s->out, &shared));
             size = s->out.n_pool - shared;
         }
-        counted = 1;
+        added = 1;
         HGA_TRY(finish_row(s, v, shared, size));
+        if (s->final) count_row(s, &s->out, v);
     }
+    if (s->final) s->out.n_pool = 0;
 done:
     return st;
 }
@@ -350,7 +430,7 @@ static hga_status ready(survey *s, hga_id f)
     return s->of[f].start ? HGA_OK : lists_create(s->nodes.n, &s->of[f]);
 }
 
-static hga_status cover_stage(survey *s, const hga_stage *stage)
+static hga_status cover_stage(survey *s, const hga_stage *stage, int last)
 {
     hga_id source = handed_on(s->p, stage), own = own_share(stage);
     hga_status st = HGA_OK;
@@ -362,6 +442,7 @@ static hga_status cover_stage(survey *s, const hga_stage *stage)
     s->source = source < 0 ? &s->nothing : s->in_place ? &s->out : &s->of[source];
     s->own = own >= 0 ? &s->of[own] : NULL;
     s->kept = &s->of[stage->out];
+    s->final = last && !s->in_place;
     HGA_TRY(lists_create(s->nodes.n, &s->out));
     HGA_TRY(find_chains(s));
     HGA_TRY(reach_rows(s->g, stage->relation, stage->order, visit_rows, s));
@@ -390,68 +471,7 @@ static uint32_t needed_stages(const hga_program *p, uint32_t *fields)
     return stages;
 }
 
-/* ---- counting ---- */
-
-/* Of a list: tokens before `end` covered once and more often, and whether token end - 1 is covered. */
-static void count_before(const cover *list, int64_t n, hga_id end, int64_t *once, int64_t *more, int *last_is_covered)
-{
-    int64_t lo = 0, hi = n;
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo) / 2;
-        if (list[mid].first < end) lo = mid + 1;
-        else hi = mid;
-    }
-    *once = *more = *last_is_covered = 0;
-    if (lo == 0) return;
-    cover c = list[lo - 1];
-    hga_id inside = (c.last < end ? c.last + 1 : end) - c.first;
-    *once = c.once + (c.times == 1 ? inside : 0);
-    *more = c.more + (c.times == 1 ? 0 : inside);
-    *last_is_covered = end > c.first && end <= c.last + 1;
-}
-
-/* The first token below `end` covered more than once, -1 without. */
-static hga_id first_more(const cover *list, int64_t n, hga_id end)
-{
-    for (int64_t i = 0; i < n && list[i].first < end; i++)
-        if (list[i].times > 1) return list[i].first;
-    return -1;
-}
-
-/* The first token below `end` other than `except` that is not covered, -1 without. */
-static hga_id first_none(const cover *list, int64_t n, hga_id end, hga_id except)
-{
-    hga_id next = 0;
-    for (int64_t i = 0; i <= n; i++) {
-        hga_id gap_end = i < n && list[i].first < end ? list[i].first : end;
-        if (next == except && next < gap_end) next++;
-        if (next < gap_end) return next;
-        if (i < n) next = list[i].last + 1;
-    }
-    return -1;
-}
-
-typedef struct examples {
-    hga_id more[2], none[2], diagonal; /* the first pair of each sort; -1 */
-} examples;
-
-static void count_query(const survey *s, const cover_lists *lists, hga_id i, int causal, hga_coverage *c, examples *seen)
-{
-    hga_id v = s->nodes.query_first + i, n_keys = s->nodes.n_keys, earlier = i < n_keys ? i + 1 : n_keys, end = causal ? earlier : n_keys;
-    const cover *list = list_of(lists, v);
-    int64_t n = lists->size[v], once, more, once_early, more_early, once_all, more_all;
-    int self, unused;
-    count_before(list, n, earlier, &once_early, &more_early, &self);
-    count_before(list, n, n_keys, &once_all, &more_all, &unused);
-    once = causal ? once_early : once_all, more = causal ? more_early : more_all;
-    int lacks_self = s->nodes.query_first == s->nodes.key_first && i < n_keys && !self;
-    int64_t none = end - once - more;
-    c->pairs += end, c->none += none, c->once += once, c->more += more, c->none_diagonal += lacks_self;
-    c->later += once_all + more_all - once_early - more_early;
-    if (more && seen->more[0] < 0) seen->more[0] = i, seen->more[1] = first_more(list, n, end);
-    if (none > lacks_self && seen->none[0] < 0) seen->none[0] = i, seen->none[1] = first_none(list, n, end, lacks_self ? i : -1);
-    if (lacks_self && seen->diagonal < 0) seen->diagonal = i;
-}
+/* ---- everything ---- */
 
 /* The pair to show: one covered more than once, else one never covered, a token and itself last. */
 static void choose_example(const examples *seen, hga_coverage *c)
@@ -461,25 +481,33 @@ static void choose_example(const examples *seen, hga_coverage *c)
     else c->token = c->other = seen->diagonal;
 }
 
+/* The stages in order. A last stage that is not in place has counted its rows; after another, or none, they are counted here. */
+static hga_status survey_all(survey *s)
+{
+    hga_status st = HGA_OK;
+    uint32_t fields, stages = needed_stages(s->p, &fields);
+    hga_id out = program_bound(s->p, HGA_IO_OUT);
+    HGA_TRY(lists_create(s->nodes.n, &s->nothing));
+    for (hga_id f = 0; f < s->p->n_fields; f++)
+        if (program_is_input(s->p->field[f].binding) && fields >> f & 1u) HGA_TRY(start_input(s, f));
+    for (hga_id i = 0; i < s->p->n_stages; i++)
+        if (stages >> i & 1u) HGA_TRY(cover_stage(s, &s->p->stage[i], stages >> i == 1));
+    HGA_TRY(ready(s, out));
+    for (hga_id v = 0; v < s->nodes.n && !s->final; v++) count_row(s, &s->of[out], v);
+    choose_example(&s->seen, s->count);
+done:
+    return st;
+}
+
 hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out)
 {
-    survey s = { 0 };
-    examples seen = { { -1, -1 }, { -1, -1 }, -1 };
+    survey s = { .p = p, .g = g, .causal = causal, .count = out, .seen = { { -1, -1 }, { -1, -1 }, -1 } };
     hga_status st = HGA_OK;
     if (!out) return hga_fail(HGA_EINVAL, "coverage: nowhere to put the result");
     *out = (hga_coverage){ .token = -1, .other = -1 };
     HGA_TRY(program_check(p, g));
-    s.p = p, s.g = g, s.nodes = hga_graph_nodes(g);
-    HGA_TRY(lists_create(s.nodes.n, &s.nothing));
-    uint32_t fields, stages = needed_stages(p, &fields);
-    for (hga_id f = 0; f < p->n_fields; f++)
-        if (program_is_input(p->field[f].binding) && fields >> f & 1u) HGA_TRY(start_input(&s, f));
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (stages >> i & 1u) HGA_TRY(cover_stage(&s, &p->stage[i]));
-    hga_id field = program_bound(p, HGA_IO_OUT);
-    HGA_TRY(ready(&s, field));
-    for (hga_id i = 0; i < s.nodes.n_queries; i++) count_query(&s, &s.of[field], i, causal, out, &seen);
-    choose_example(&seen, out);
+    s.nodes = hga_graph_nodes(g);
+    HGA_TRY(survey_all(&s));
 done:
     for (hga_id f = 0; f < HGA_MAX_FIELDS; f++) lists_clear(&s.of[f]);
     lists_clear(&s.out);

@@ -118,9 +118,10 @@ typedef struct edge_chunk {
     hga_pos number; /* of the chunk's first edge in the row, in the order read */
 } edge_chunk;
 
-typedef struct rank_key {
+typedef struct rank_key { /* what canonical order compares; weights only tell twins apart */
     hga_id src;
     int32_t type;
+    float weight;
 } rank_key;
 
 /* Reads the rows of one stage's relation, a panel at a time. */
@@ -141,6 +142,7 @@ typedef struct row_reader {
 
 typedef struct edge_cursor {
     const row_reader *reader;
+    const uint8_t *done;              /* NULL, or by segment of the panel: leave it out */
     hga_id v;
     hga_id position;
     hga_id list_at, list_end;         /* segments to come */
@@ -158,6 +160,8 @@ void reader_load(row_reader *r, hga_id first, hga_id n);
 void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list);
 /* Start on node v, whose position must be loaded (not needed along the tree). */
 edge_cursor cursor_start(const row_reader *r, hga_id v);
+/* The same without the edges of segments that are done. */
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done);
 /* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
 void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
 /* Step over n edges. */
@@ -178,6 +182,9 @@ typedef struct worker {
     float *acc;        /* [heads][columns padded] */
     float *bias;       /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
+    float *group_query, *group_acc, *group_greatest, *group_sum; /* of KERNEL_TILE rows: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
+    float *pair_bias, *tile_key;                                 /* [KERNEL_CHUNK][tile], [KERNEL_CHUNK][dim] */
+    uint8_t *tiled;    /* [segment_room] */
     double *plain;     /* generic executor: a whole row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far */
     int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
     hga_pos rank[KERNEL_CHUNK];
@@ -204,16 +211,33 @@ typedef struct row_job {
     hga_id piece;
 } row_job;
 typedef void (*row_function)(worker *w, const row_job *job);
+/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone. */
+typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 typedef struct stage_kernel {
     const char *name;
     row_function row;
+    panel_function panel; /* NULL: row by row */
 } stage_kernel;
 /* By stage_kind. */
 extern const stage_kernel fused_stages[N_KINDS], generic_stages[N_KINDS];
 /* Which of the two a plan runs. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 
+/* Rows that are computed together. */
+typedef struct tile_group {
+    hga_id stage, first, n_rows;
+    const hga_id *node;
+} tile_group;
+
+/* tiles.c */
+void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+/* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
+void attend_nothing(worker *w);
+void attend_start(worker *w, const row_job *job);
+void attend_rest(worker *w, const row_job *job, const uint8_t *done);
+/* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, positions. */
+void score_bases(worker *w, hga_id stage, hga_id v);
 /* stages.c: merge a wide row's pieces into its state; round a row of a field. */
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide);
 void round_input(worker *w, hga_id field, hga_id v);

@@ -60,21 +60,35 @@ static int writes_row(const hga_plan *plan, hga_id stage, hga_id v)
     return out < 0 || program_row(&plan->nodes, plan->program.field[out].rows, v);
 }
 
+/* The node at each row of a panel, -1 where this phase has nothing to write. */
+static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n, hga_id *node)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    for (hga_id i = 0; i < n; i++) {
+        hga_id v = ph->by_position && s->relation.dst_order ? s->relation.dst_order[begin + i] : begin + i;
+        node[i] = writes_row(w->plan, ph->stage, v) && !(s->n_wide && find_wide(s, begin + i)) ? v : -1;
+    }
+}
+
+/* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
 static void run_panel(worker *w, const phase *ph, hga_id panel)
 {
-    const hga_plan *plan = w->plan;
-    const stage_plan *s = &plan->stage[ph->stage];
-    row_function row = plan_kernel(plan, ph->stage)->row;
-    hga_id begin = ph->first + panel * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
-    const hga_id *order = s->relation.dst_order, *rank = s->relation.dst_rank;
-    int one_by_one = order && !ph->by_position;
-    if (!one_by_one) reader_load(&w->reader, begin, end - begin);
-    for (hga_id at = begin; at < end; at++) {
-        hga_id v = ph->by_position && order ? order[at] : at, position = one_by_one ? rank[at] : at;
-        if (!writes_row(plan, ph->stage, v)) continue;
-        if (s->n_wide && find_wide(s, position)) continue;
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    const stage_kernel *kernel = plan_kernel(w->plan, ph->stage);
+    hga_id begin = ph->first + panel * ph->panel, n = begin + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - begin;
+    hga_id node[PANEL_ROWS];
+    list_nodes(w, ph, begin, n, node);
+    int one_by_one = s->relation.dst_order && !ph->by_position;
+    if (!one_by_one) reader_load(&w->reader, begin, n);
+    if (kernel->panel && !one_by_one) {
+        kernel->panel(w, ph->stage, begin, n, node);
+        return;
+    }
+    for (hga_id i = 0; i < n; i++) {
+        if (node[i] < 0) continue;
+        hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
         if (one_by_one) reader_load(&w->reader, position, 1);
-        row(w, &(row_job){.stage = ph->stage, .v = v, .position = position, .count = INT64_MAX, .piece = -1});
+        kernel->row(w, &(row_job){.stage = ph->stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
     }
 }
 

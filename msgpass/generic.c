@@ -119,7 +119,7 @@ static void state_finish(const void *state, const hga_end *v, hga_id head, void 
     *v->lse[p->stage->out] = p->b > 0 ? (float)(p->a + log(p->b)) : -INFINITY;
 }
 
-/* ---- HSA's scalars ---- */
+/* ---- energies up, shares down ---- */
 
 static void energy_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
@@ -286,13 +286,13 @@ static void generic_row(worker *w, const row_job *job)
 }
 
 const stage_kernel generic_stages[N_KINDS] = {
-    [KIND_MEAN] = {"plain mean", generic_row},
-    [KIND_SUM] = {"plain sum", generic_row},
-    [KIND_WEIGHTED_SUM] = {"plain weighted sum", generic_row},
-    [KIND_ATTEND] = {"plain softmax", generic_row},
-    [KIND_ATTEND_MORE] = {"plain softmax, merged", generic_row},
-    [KIND_SPREAD] = {"plain state merge", generic_row},
-    [KIND_ENERGY] = {"plain energy", generic_row},
-    [KIND_DESCEND] = {"plain descend", generic_row},
-    [KIND_USER] = {"user function", generic_row},
+    [KIND_MEAN] = {"plain mean", generic_row, NULL},
+    [KIND_SUM] = {"plain sum", generic_row, NULL},
+    [KIND_WEIGHTED_SUM] = {"plain weighted sum", generic_row, NULL},
+    [KIND_ATTEND] = {"plain softmax", generic_row, NULL},
+    [KIND_ATTEND_MORE] = {"plain softmax, merged", generic_row, NULL},
+    [KIND_SPREAD] = {"plain state merge", generic_row, NULL},
+    [KIND_ENERGY] = {"plain energy", generic_row, NULL},
+    [KIND_DESCEND] = {"plain descend", generic_row, NULL},
+    [KIND_USER] = {"user function", generic_row, NULL},
 };

@@ -3,6 +3,7 @@
 #include "reach.h"
 
 enum { BLOCK = 16, MAX_TABLE_LEVELS = 32 };
+enum { EMPTY = -2, NO_TOKEN = -1 };
 
 /* Maxima of any interval of an array in constant time: prefix and suffix maxima inside blocks of 16, and over the blocks a table of the maxima of 2^k of them. */
 typedef struct maxima {
@@ -16,7 +17,7 @@ typedef struct trace {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
-    int32_t *latest[HGA_MAX_FIELDS]; /* [n] for each field, -1: no token */
+    int32_t *latest[HGA_MAX_FIELDS]; /* [n] for each field; NO_TOKEN: a value of no token, EMPTY: no value at all, such as the state of a row without edges */
     /* of the stage at hand */
     const hga_stage *stage;
     stage_kind kind;
@@ -75,7 +76,7 @@ done:
 static int32_t maxima_of(const maxima *m, hga_id first, hga_id last)
 {
     hga_id a = first / BLOCK, b = last / BLOCK;
-    int32_t best = -1;
+    int32_t best = EMPTY;
     if (a == b) {
         for (hga_id i = first; i <= last; i++) best = larger(best, m->x[i]);
         return best;
@@ -91,7 +92,7 @@ static int32_t maxima_of(const maxima *m, hga_id first, hga_id last)
 /* A token stands for itself, a node above for its descendants: what it holds is known when the last of them is. Ids ascend with levels. */
 static void last_tokens(const hga_nodes *nodes, int32_t *last)
 {
-    for (hga_id v = 0; v < nodes->n; v++) last[v] = v < nodes->level_ptr[1] ? v - nodes->query_first : -1;
+    for (hga_id v = 0; v < nodes->n; v++) last[v] = v < nodes->level_ptr[1] ? v - nodes->query_first : NO_TOKEN;
     for (hga_id v = 0; v < nodes->n && nodes->parent; v++)
         if (nodes->parent[v] >= 0) last[nodes->parent[v]] = larger(last[nodes->parent[v]], last[v]);
 }
@@ -106,7 +107,7 @@ static hga_status start_fields(trace *t)
         const hga_field *field = &t->p->field[f];
         HGA_TRY(hga_new(NULL, t->nodes.n, sizeof(int32_t), &t->latest[f]));
         for (hga_id v = 0; v < t->nodes.n; v++)
-            t->latest[f][v] = program_is_input(field->binding) && program_row(&t->nodes, field->io, v) ? t->source[v] : -1;
+            t->latest[f][v] = program_is_input(field->binding) && program_row(&t->nodes, field->io, v) ? t->source[v] : EMPTY;
     }
 done:
     return st;
@@ -116,7 +117,7 @@ done:
 
 static int32_t latest_of(const trace *t, uint32_t fields, hga_id v)
 {
-    int32_t best = -1;
+    int32_t best = EMPTY;
     for (hga_id f = 0; f < t->p->n_fields; f++)
         if (fields >> f & 1u) best = larger(best, t->latest[f][v]);
     return best;
@@ -133,16 +134,18 @@ static uint32_t source_fields(const trace *t)
     return t->kind == KIND_USER ? user_reads(t->stage) : program_fields(t->stage, program_rules[t->kind].source_reads);
 }
 
-static uint32_t own_fields(const trace *t, int lone)
+static uint32_t own_fields(const trace *t, hga_id v, int lone)
 {
     const stage_rule *rule = &program_rules[t->kind];
     if (t->kind == KIND_USER) return user_reads(t->stage);
-    return program_fields(t->stage, lone ? rule->lone_reads : rule->own_reads);
+    unsigned roles = lone ? rule->lone_reads : rule->own_reads;
+    if (rule->gating_reads && t->latest[t->stage->value][v] == EMPTY) roles &= ~rule->gating_reads;
+    return program_fields(t->stage, roles);
 }
 
 static int32_t latest_source(const trace *t, const reach *r)
 {
-    int32_t best = -1;
+    int32_t best = EMPTY;
     for (int64_t i = 0; i < r->n_spans; i++) {
         reach_span s = r->spans[i];
         if (t->table) best = larger(best, maxima_of(&t->max, s.first, s.last));
@@ -156,7 +159,8 @@ static int32_t latest_source(const trace *t, const reach *r)
 /* A row without in-edges keeps what the caller put there; else it gets what it reads itself and what its sources hand on. */
 static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
 {
-    int32_t value = larger(from_sources, latest_of(t, own_fields(t, lone), v));
+    int32_t value = larger(from_sources, latest_of(t, own_fields(t, v, lone), v));
+    if (t->kind == KIND_USER || (!lone && t->stage->reduce == HGA_SOFTMAX)) value = larger(value, NO_TOKEN);
     for (hga_id f = 0; f < t->p->n_fields; f++) {
         const hga_field *field = &t->p->field[f];
         int given = program_is_input(field->binding) && program_row(&t->nodes, field->io, v);

@@ -77,7 +77,7 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));
-    if (plan->options.cut_edges < KERNEL_CHUNK) HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld is below %d", (long long)plan->options.cut_edges, KERNEL_CHUNK));
+    if (plan->options.cut_edges < 1) HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)plan->options.cut_edges));
     if ((unsigned)plan->options.precision > HGA_PRECISION_BF16) HGA_TRY(hga_fail(HGA_EINVAL, "%d is not a precision", (int)plan->options.precision));
     HGA_TRY(choose_machine(plan));
     HGA_TRY(lower(plan, g));

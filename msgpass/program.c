@@ -52,6 +52,7 @@ const stage_rule program_rules[N_KINDS] = {
         .name = "descend", .message = HGA_GATE, .reduce = HGA_SUM, .update = HGA_DESCEND, .relations = ON_TREE_DOWN, .orders = 1u << HGA_LEVELS_DOWN,
         .width = { [ROLE_VALUE] = WIDTH(STATE), [ROLE_GATE] = WIDTH(SCALAR), [ROLE_KEEP] = WIDTH(SCALAR), [ROLE_OUT] = WIDTH(OUT) },
         .source_reads = ROLE(OUT) | ROLE(KEEP), .own_reads = ROLE(VALUE) | ROLE(GATE), .lone_reads = ROLE(VALUE) | ROLE(GATE),
+        .gating_reads = ROLE(GATE), /* sigmoid(-inf - psi) = 0 */
         .writes = ROLE(OUT) | ROLE(KEEP), .ready = ROLE(VALUE) | ROLE(GATE),
         .carries = 1, .carry_source = ROLE(OUT), .carry_own = ROLE(VALUE) },
     /* what a user stage reads and writes are its own sets; `value`, where it names one, is what its edges hand on */

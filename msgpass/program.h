@@ -35,6 +35,7 @@ typedef struct stage_rule {
     unsigned source_reads;   /* roles read at the source of an edge */
     unsigned own_reads;      /* roles read at the row itself when it has an in-edge */
     unsigned lone_reads;     /* roles read at a row without in-edges */
+    unsigned gating_reads;   /* of them, those without effect where the state in ROLE_VALUE is empty */
     unsigned writes;         /* roles written */
     unsigned ready;          /* roles that an input or an earlier stage must have filled */
     unsigned may_be_out;     /* roles that may name the out field too */

@@ -44,7 +44,9 @@ void reader_load(row_reader *r, hga_id first, hga_id n)
 static int next_segment(edge_cursor *c)
 {
     while (c->list_at < c->list_end) {
-        hga_segment_columns(&c->reader->segment[c->reader->list[c->list_at++]], c->position, &c->column, &c->column_end, &c->hole);
+        hga_id segment = c->reader->list[c->list_at++];
+        if (c->done && c->done[segment]) continue;
+        hga_segment_columns(&c->reader->segment[segment], c->position, &c->column, &c->column_end, &c->hole);
         if (c->column == c->hole) c->column++;
         if (c->column < c->column_end) return 1;
     }
@@ -65,7 +67,12 @@ static void start_on_tree(edge_cursor *c)
 
 edge_cursor cursor_start(const row_reader *r, hga_id v)
 {
-    edge_cursor c = {.reader = r, .v = v, .hole = -1};
+    return cursor_start_beyond(r, v, NULL);
+}
+
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done)
+{
+    edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done};
     if (r->relation < 0) {
         start_on_tree(&c);
         return c;
@@ -148,7 +155,8 @@ void cursor_skip(edge_cursor *c, hga_pos n)
 
 static int before(rank_key a, rank_key b)
 {
-    return a.src != b.src ? a.src < b.src : a.type < b.type;
+    if (a.src != b.src) return a.src < b.src;
+    return a.type != b.type ? a.type < b.type : a.weight < b.weight;
 }
 
 /* Heap sort: in place, no allocation, no recursion. */
@@ -178,7 +186,7 @@ static void rank_row(row_reader *r, hga_id v)
     edge_chunk chunk;
     hga_pos n = 0;
     for (cursor_next(&c, KERNEL_CHUNK, &chunk); chunk.n; cursor_next(&c, KERNEL_CHUNK, &chunk))
-        for (hga_id e = 0; e < chunk.n; e++) r->rank[n++] = (rank_key){chunk.src[e], chunk.type[e]};
+        for (hga_id e = 0; e < chunk.n; e++) r->rank[n++] = (rank_key){chunk.src[e], chunk.type[e], chunk.weight[e]};
     int sorted = 1;
     for (hga_pos i = 1; i < n && sorted; i++) sorted = !before(r->rank[i], r->rank[i - 1]);
     if (!sorted) sort_ranks(r->rank, n);
@@ -207,7 +215,7 @@ static hga_pos twins_before(const row_reader *r, hga_id v, const edge_chunk *chu
     edge_chunk seen;
     for (cursor_next(&c, KERNEL_CHUNK, &seen); seen.n; cursor_next(&c, KERNEL_CHUNK, &seen))
         for (hga_id i = 0; i < seen.n && seen.number + i < chunk->number + e; i++)
-            twins += seen.src[i] == chunk->src[e] && seen.type[i] == chunk->type[e];
+            twins += seen.src[i] == chunk->src[e] && seen.type[i] == chunk->type[e] && seen.weight[i] == chunk->weight[e];
     return twins;
 }
 
@@ -219,7 +227,7 @@ void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *ran
     }
     if (r->ranked != v) rank_row(r, v);
     for (hga_id e = 0; e < chunk->n; e++) {
-        rank_key key = {chunk->src[e], chunk->type[e]};
+        rank_key key = {chunk->src[e], chunk->type[e], chunk->weight[e]};
         rank[e] = find_rank(r, key);
         if (rank[e] + 1 < r->n_ranked && !before(key, r->rank[rank[e] + 1])) rank[e] += twins_before(r, v, chunk, e);
     }

@@ -27,10 +27,9 @@ static float dot(const float *a, const float *b, hga_id n)
     return sum;
 }
 
-/* The part of the scores that all heads share: log mass, log weight, positions. */
-static void base_of_scores(worker *w, const row_job *job)
+void score_bases(worker *w, hga_id stage, hga_id v)
 {
-    const hga_stage *s = stage_of(w, job->stage);
+    const hga_stage *s = stage_of(w, stage);
     const edge_chunk *c = &w->chunk;
     hga_id dim = w->plan->shape.pos_dim;
     float mass = 1, log_mass = 0, weight = 1, log_weight = 0;
@@ -44,7 +43,7 @@ static void base_of_scores(worker *w, const row_job *job)
         if (c->weight[e] != weight) weight = c->weight[e], log_weight = logf(weight);
         base += log_weight;
         if (w->io->node_pos) {
-            hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : job->v;
+            hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : v;
             base += dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
         }
         w->edge_base[e] = base;
@@ -101,14 +100,19 @@ static void load_queries(worker *w, const row_job *job)
         for (hga_id j = 0; j < dim; j++) w->query[h * room + j] = row[h * stride + j] * w->state->scale;
 }
 
-/* An empty state, or the one that is there. */
-static void start_states(worker *w, const row_job *job)
+void attend_nothing(worker *w)
+{
+    const hga_shape *shape = &w->plan->shape;
+    memset(w->acc, 0, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *w->acc);
+    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = -INFINITY, w->sum[h] = 0;
+}
+
+void attend_start(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
-    memset(w->acc, 0, (size_t)(shape->n_heads * room) * sizeof *w->acc);
-    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = -INFINITY, w->sum[h] = 0;
+    attend_nothing(w);
     if (w->plan->stage[job->stage].kind != KIND_ATTEND_MORE) return;
     const view *out = field(w, s->out);
     const float *lse = view_lse(out, job->v), *row = view_row(out, job->v);
@@ -132,7 +136,7 @@ static void attend_chunk(worker *w, const row_job *job)
     if (w->io->rel_key)
         for (hga_id e = 0; e < c->n; e++) w->r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->rank);
-    base_of_scores(w, job);
+    score_bases(w, job->stage, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias;
     if (plain) memcpy(w->bias, w->edge_base, (size_t)c->n * sizeof *w->bias);
     for (hga_id h = 0; h < shape->n_heads; h++) {
@@ -218,19 +222,19 @@ static void unfold(worker *w, const float *whole, const float *whole_lse)
     for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] > -INFINITY;
 }
 
-static void attend_row(worker *w, const row_job *job)
+void attend_rest(worker *w, const row_job *job, const uint8_t *done)
 {
     hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;
     hga_id pieces = 0, heads = w->plan->shape.n_heads;
     float *whole = (float *)w->plain, *whole_lse = whole + (ptrdiff_t)heads * padded(w->plan->shape.dim_v);
-    edge_cursor c = cursor_start(&w->reader, job->v);
+    edge_cursor c = cursor_start_beyond(&w->reader, job->v, done);
     cursor_skip(&c, job->from);
-    load_queries(w, job);
-    start_states(w, job);
+    int loaded = 0;
     for (;;) {
         hga_pos most = left < cut - in_piece ? left : cut - in_piece;
         cursor_next(&c, most, &w->chunk);
         if (!w->chunk.n) break;
+        if (!loaded++) load_queries(w, job);
         if (pieces && !in_piece) pieces++;
         attend_chunk(w, job);
         in_piece += w->chunk.n, left -= w->chunk.n;
@@ -241,6 +245,12 @@ static void attend_row(worker *w, const row_job *job)
     if (pieces && in_piece) fold_piece(w, whole, whole_lse, 0);
     if (pieces) unfold(w, whole, whole_lse);
     store_states(w, job);
+}
+
+static void attend_row(worker *w, const row_job *job)
+{
+    attend_start(w, job);
+    attend_rest(w, job, NULL);
 }
 
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
@@ -344,7 +354,7 @@ static float log_add(float a, float b)
     return least == -INFINITY ? greatest : greatest + log1pf(expf(least - greatest));
 }
 
-/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (HSA eq. 8-10 as log-likelihoods) */
+/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods) */
 static void energy_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -401,12 +411,12 @@ void round_input(worker *w, hga_id f, hga_id v)
 }
 
 const stage_kernel fused_stages[N_KINDS] = {
-    [KIND_MEAN] = {"rows mean", sum_row},
-    [KIND_SUM] = {"rows sum", sum_row},
-    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row},
-    [KIND_ATTEND] = {"rows online softmax", attend_row},
-    [KIND_ATTEND_MORE] = {"rows online softmax, merged", attend_row},
-    [KIND_SPREAD] = {"rows state merge", spread_row},
-    [KIND_ENERGY] = {"rows energy", energy_row},
-    [KIND_DESCEND] = {"rows descend", descend_row},
+    [KIND_MEAN] = {"rows mean", sum_row, NULL},
+    [KIND_SUM] = {"rows sum", sum_row, NULL},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, NULL},
+    [KIND_ATTEND] = {"tiles and rows, online softmax", attend_row, attend_panel},
+    [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel},
+    [KIND_SPREAD] = {"rows state merge", spread_row, NULL},
+    [KIND_ENERGY] = {"rows energy", energy_row, NULL},
+    [KIND_DESCEND] = {"rows descend", descend_row, NULL},
 };

@@ -5,7 +5,7 @@
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, acc, bias, greatest, sum, plain, total;
+    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_bias, tile_key, plain, total;
 } layout;
 
 static int64_t most(int64_t a, int64_t b)
@@ -31,13 +31,18 @@ static layout lay_out(const hga_plan *plan)
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
     l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), heads * padded(s->dim_v) + heads));
-    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.plain;
+    l.group_query = heads * padded(s->dim) * KERNEL_TILE;
+    l.group_acc = heads * padded(s->dim_v) * KERNEL_TILE;
+    l.group_scalar = heads * KERNEL_TILE;
+    l.pair_bias = KERNEL_CHUNK * KERNEL_TILE;
+    l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
+    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_bias + l.tile_key + l.plain;
     return l;
 }
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)sizeof(hga_segment) + plan->list_room * (int64_t)sizeof(hga_id) + plan->degree_room * (int64_t)sizeof(rank_key);
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 1) + plan->list_room * (int64_t)sizeof(hga_id) + plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
 int64_t workers_bytes(const hga_plan *plan)
@@ -59,9 +64,16 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->bias = w->acc + l.acc;
     w->greatest = w->bias + l.bias;
     w->sum = w->greatest + l.greatest;
-    w->plain = (double *)(void *)(w->sum + l.sum);
+    w->group_query = w->sum + l.sum;
+    w->group_acc = w->group_query + l.group_query;
+    w->group_greatest = w->group_acc + l.group_acc;
+    w->group_sum = w->group_greatest + l.group_scalar;
+    w->pair_bias = w->group_sum + l.group_scalar;
+    w->tile_key = w->pair_bias + l.pair_bias;
+    w->plain = (double *)(void *)(w->tile_key + l.tile_key);
     w->plain_bytes = aggregate_bytes(plan);
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
+    HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->tiled, &w->tiled));
     HGA_TRY(hga_new(a, plan->list_room, sizeof *w->reader.list, &w->reader.list));
     HGA_TRY(hga_new(a, plan->degree_room, sizeof *w->reader.rank, &w->reader.rank));
 done:
@@ -84,6 +96,7 @@ void workers_destroy(hga_state *state)
         worker *w = &state->workers[t];
         hga_delete(a, w->query, w->floats, sizeof(float));
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
+        hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
         hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);
         hga_delete(a, w->reader.rank, w->reader.degree_room, sizeof *w->reader.rank);
     }

@@ -10,7 +10,7 @@
    attend        SCORE     SOFTMAX   REPLACE  the softmax state of the scores s(u, v, e): O = sum p v[u], LSE = log sum e^s
    attend more   SCORE     SOFTMAX   MERGE    the same, merged into the state that is there
    spread        STATE     MERGE     MERGE    state[v] = merge of state[v] and every e^(log w) state[u]
-   energy        ENERGY    MEAN      REPLACE  psi[v] = sum m log(e^psi[u] + e^LSE[u]) / sum m (HSA's -phi, up to the constant sqrt d);  -inf without edges
+   energy        ENERGY    MEAN      REPLACE  psi[v] = sum m log(e^psi[u] + e^LSE[u]) / sum m (-phi of Amizadeh et al. 2025, eq. 9, less a constant);  -inf without edges
    descend       GATE      SUM       DESCEND  s = sigmoid(LSE[v] - psi[v]);  out[v] = out[u] + keep[u] s O[v];  keep[v] = keep[u] (1 - s);  roots: out[u] = 0, keep[u] = 1
    user          USER      USER      USER     the stage's own aggregate
 
@@ -126,7 +126,7 @@ HGA_API hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage)
 
 /* x[parent] = mean of x[child] by mass, level by level. */
 HGA_API hga_status hga_program_coarsen(hga_program *p, hga_id x);
-/* x[v] = x[u] over a relation of one edge a row, level by level (causal H-Transformer: a coarse query is its first token's). */
+/* x[v] = x[u] over a relation of one edge a row, level by level (where a mean would let a coarse query see later tokens). */
 HGA_API hga_status hga_program_coarsen_along(hga_program *p, hga_id relation, hga_id x);
 /* out = softmax state over a relation. */
 HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass);
