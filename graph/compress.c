@@ -1,6 +1,6 @@
-/* compress.c: explicit edges as blocks, wherever they are regular. Three steps: the edges of a row fall into runs of columns; runs of consecutive rows that
-   keep their ends, or move them by one, grow into pieces; equal pieces at equal distances become one block with a count. What stays small stays explicit.
-   All in positions, that is in the relation's orders. */
+/* compress.c: explicit edges as blocks, wherever they are regular. Three steps: the edges of a row fall into runs of columns; runs of consecutive
+   rows that keep their ends, or move them by one, grow into pieces; equal pieces at equal distances become one block with a count. What stays small
+   stays explicit. All in positions, that is in the relation's orders. */
 #include "copy.h"
 
 #include <stdlib.h>
@@ -21,8 +21,8 @@ typedef struct run { /* columns [src, src + n) of one row; column c has type + (
     float weight;
 } run;
 
-/* Rows [dst, dst + n_dst); row r has columns [src + r * left, src + n + r * right), both 0 or 1: rectangles, triangles, bands. `count` times with the steps;
-   0: another piece tells it. */
+/* Rows [dst, dst + n_dst); row r has columns [src + r * left, src + n + r * right), both 0 or 1: rectangles, triangles, bands. `count` times with
+   the steps; 0: another piece tells it. */
 typedef struct piece {
     hga_id n_dst, n;
     int32_t type, type_dst, type_src;
@@ -163,7 +163,7 @@ static hga_id open_src(const compression *c, int64_t i)
     return row_src(p, p->n_dst - 1);
 }
 
-/* Give a run to the open piece that it fits best, or start a piece with it. *from is the first open piece that this run and later ones can still reach. */
+/* Give a run to the open piece that it fits best, or start a piece with it. *from is the first open piece that this run and later ones can reach. */
 static hga_status place_run(compression *c, const run *x, int64_t *from)
 {
     int64_t best = -1;
@@ -258,8 +258,8 @@ static int64_t find_expecting(const compression *c, const piece *here)
     return -1;
 }
 
-/* Of the equal pieces [first, end) of one row, the nearest one not to the right of `here` that is still single; -1 without. Looks at a few only, so that the
-   cost stays linear. */
+/* Of the equal pieces [first, end) of one row, the nearest one not to the right of `here` that is still single; -1 without. Looks at a few only, so
+   that the cost stays linear. */
 static int64_t find_nearest(const compression *c, int64_t first, int64_t end, const piece *here)
 {
     int64_t lo = first, hi = end;

@@ -1,5 +1,5 @@
-/* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the cost is that of nodes and blocks, not
-   of edges. */
+/* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the cost is that of nodes and
+   blocks, not of edges. */
 #include "copy.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static hga_status take_samples(whole *w, const hga_graph *const *graphs)
         if (!graphs[i]) return hga_fail(HGA_EINVAL, "graph %d is NULL", i);
         s->g = graphs[i], s->nodes = hga_graph_nodes(graphs[i]);
         n += s->nodes.n;
-        if (n > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "the first %d graphs have %lld nodes, which do not fit a 32-bit id", i + 1, (long long)n);
+        if (n > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "the first %d graphs have %lld nodes, too many for a 32-bit id", i + 1, (long long)n);
         if (s->nodes.n_levels > w->n_levels) w->n_levels = s->nodes.n_levels;
         if (i == 0) w->cross = is_cross(&s->nodes);
         if (is_cross(&s->nodes) != w->cross) return hga_fail(HGA_EINVAL, "of graphs 0 and %d one is self-attention, the other cross-attention", i);
@@ -113,16 +113,6 @@ static hga_status tell_sides(const whole *w, const sample *s)
     return st || !unsaid ? st : hga_builder_set_side(w->b, 0, 0, HGA_SIDE_BOTH);
 }
 
-static hga_status tell_masses(const whole *w, const sample *s)
-{
-    float *usual = NULL;
-    hga_status st = masses_by_default(s->g, &usual);
-    for (hga_id v = 0; !st && v < s->nodes.n; v++)
-        if (s->nodes.mass[v] != usual[v]) st = hga_builder_set_mass(w->b, s->map[v], s->nodes.mass[v]);
-    hga_delete(w->allocator, usual, s->nodes.n, sizeof *usual);
-    return st;
-}
-
 static hga_status tell_parents(whole *w)
 {
     hga_status st = hga_new(w->allocator, w->n, sizeof *w->parent, &w->parent);
@@ -133,6 +123,20 @@ static hga_status tell_parents(whole *w)
             if (s->nodes.parent[v] >= 0) w->parent[s->map[v]] = s->map[s->nodes.parent[v]];
     }
     return st ? st : parents_copy(w->b, w->parent, w->n);
+}
+
+/* With other numbers the children of a node may be summed in another order, so what is usual is found anew. */
+static hga_status tell_masses(const whole *w)
+{
+    float *mass = NULL;
+    hga_status st = hga_new(w->allocator, w->n, sizeof *mass, &mass);
+    for (hga_id i = 0; !st && i < w->n_samples; i++) {
+        const sample *s = &w->samples[i];
+        for (hga_id v = 0; v < s->nodes.n; v++) mass[s->map[v]] = s->nodes.mass[v];
+    }
+    if (!st) st = masses_copy(w->b, w->allocator, w->n, w->parent, mass);
+    hga_delete(w->allocator, mass, w->n, sizeof *mass);
+    return st;
 }
 
 /* What all promise; but pairs across samples are not covered. */
@@ -150,10 +154,8 @@ static hga_status tell_nodes(whole *w)
     HGA_TRY(number_nodes(w));
     HGA_TRY(tell_tokens(w));
     HGA_TRY(tell_parents(w));
-    for (hga_id i = 0; i < w->n_samples; i++) {
-        HGA_TRY(tell_sides(w, &w->samples[i]));
-        HGA_TRY(tell_masses(w, &w->samples[i]));
-    }
+    HGA_TRY(tell_masses(w));
+    for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(tell_sides(w, &w->samples[i]));
     HGA_TRY(tell_claims(w));
 done:
     return st;

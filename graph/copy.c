@@ -23,18 +23,20 @@ int node_side(const hga_nodes *nodes, hga_id v)
     return nodes->side ? nodes->side[v] : side_by_default(nodes, v);
 }
 
-/* The sums run in the order of the builder's, so that they round alike. */
-hga_status masses_by_default(const hga_graph *g, float **out)
+/* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet; ids ascend with levels, so
+   at its own turn none will. */
+hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out)
 {
-    hga_nodes nodes = hga_graph_nodes(g);
-    hga_id base = nodes.level_ptr[1];
-    hga_status st = hga_new_zero(graph_allocator(g), nodes.n, sizeof **out, out);
-    for (hga_id v = 0; !st && v < nodes.n; v++) {
-        int childless = v < base || !nodes.child_ptr || nodes.child_ptr[v - base] == nodes.child_ptr[v - base + 1];
-        if (childless) (*out)[v] = 1;
-        if (nodes.parent && nodes.parent[v] >= 0) (*out)[nodes.parent[v]] += nodes.mass[v];
+    hga_status st = hga_new(a, n, sizeof **out, out);
+    if (st) return st;
+    float *sum = *out;
+    for (hga_id v = 0; v < n; v++) sum[v] = -1;
+    for (hga_id v = 0; v < n; v++) {
+        hga_id p = parent ? parent[v] : -1;
+        if (sum[v] < 0) sum[v] = 1;
+        if (p >= 0) sum[p] = (sum[p] < 0 ? 0 : sum[p]) + mass[v];
     }
-    return st;
+    return HGA_OK;
 }
 
 /* ---- families ---- */
@@ -96,14 +98,13 @@ static hga_status sides_copy(hga_builder *b, const hga_nodes *nodes)
     return st || !unsaid ? st : hga_builder_set_side(b, 0, nodes->n, HGA_SIDE_BOTH);
 }
 
-static hga_status masses_copy(hga_builder *b, const hga_graph *g)
+hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass)
 {
-    hga_nodes nodes = hga_graph_nodes(g);
-    float *mass = NULL;
-    hga_status st = masses_by_default(g, &mass);
-    for (hga_id v = 0; !st && v < nodes.n; v++)
-        if (nodes.mass[v] != mass[v]) st = hga_builder_set_mass(b, v, nodes.mass[v]);
-    hga_delete(graph_allocator(g), mass, nodes.n, sizeof *mass);
+    float *usual = NULL;
+    hga_status st = masses_by_default(a, n, parent, mass, &usual);
+    for (hga_id v = 0; !st && v < n; v++)
+        if (mass[v] != usual[v]) st = hga_builder_set_mass(b, v, mass[v]);
+    hga_delete(a, usual, n, sizeof *usual);
     return st;
 }
 
@@ -115,7 +116,7 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
     HGA_TRY(hga_builder_set_tokens(b, nodes.query_first, nodes.n_queries, nodes.key_first, nodes.n_keys));
     HGA_TRY(sides_copy(b, &nodes));
     HGA_TRY(parents_copy(b, nodes.parent, nodes.n));
-    HGA_TRY(masses_copy(b, g));
+    HGA_TRY(masses_copy(b, graph_allocator(g), nodes.n, nodes.parent, nodes.mass));
 done:
     return st;
 }

@@ -20,8 +20,8 @@ typedef struct side_run {
 } side_run;
 side_run side_run_at(const hga_nodes *nodes, hga_id v);
 
-/* The mass that each node would have if only its children's were known; *out is [n], of the graph's allocator. */
-hga_status masses_by_default(const hga_graph *g, float **out);
+/* The mass that a builder gives each of n nodes when it knows those of the children only; *out is [n]. parent may be NULL. */
+hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out);
 
 /* The longest run of children starting at `child`, whose parent must be >= 0, that one call of hga_builder_set_families can describe. */
 typedef struct family_run {
@@ -31,6 +31,8 @@ family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child);
 
 /* Say these parents (NULL: none), [n_nodes] with -1 for none, to a builder. */
 hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes);
+/* Say those masses to it that it would not find itself. */
+hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass);
 /* Levels, tokens, sides, parents and masses: hga_nodes but for its claims. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g);
 

@@ -32,7 +32,8 @@ const char *const json_shapes[HGA_BAND + 1] = {"all", "lower", "strict_lower", "
 const char *const json_sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
 const char *const json_claims[3] = {"causal", "single", "complete"};
 
-static const char *const graph_members[] = {"format", "schema", "levels", "queries", "keys", "claims", "side", "families", "parents", "mass", "relations", NULL};
+static const char *const graph_members[] = {"format", "schema",   "levels",  "queries", "keys",      "claims",
+                                            "side",   "families", "parents", "mass",    "relations", NULL};
 static const char *const free_members[] = {"program", "words", "comment", NULL};
 static const char *const relation_members[] = {"name", "dst_order", "src_order", "blocks", "edges", "comment", NULL};
 
@@ -154,7 +155,10 @@ static hga_status want_object(const place *p, json_t *value, const char *const *
     if (!json_is_object(value)) return wrong(p, "an object is expected, not %s", type_name(value));
     const char *name;
     json_t *ignored;
-    json_object_foreach(value, name, ignored) if (!is_listed(name, names) && !(more && is_listed(name, more))) return wrong(p, "unknown member \"%.60s\"", name);
+    json_object_foreach(value, name, ignored)
+    {
+        if (!is_listed(name, names) && !(more && is_listed(name, more))) return wrong(p, "unknown member \"%.60s\"", name);
+    }
     return HGA_OK;
 }
 
@@ -232,7 +236,8 @@ static hga_status read_tokens(reader *r)
     int32_t q[2], k[2];
     size_t n;
     if (!queries && !keys) return HGA_OK;
-    if (!queries || !keys) return wrong(&r->root, "member \"%s\" is missing beside \"%s\"", queries ? "keys" : "queries", queries ? "queries" : "keys");
+    if (!queries) return wrong(&r->root, "member \"queries\" is missing beside \"keys\"");
+    if (!keys) return wrong(&r->root, "member \"keys\" is missing beside \"queries\"");
     hga_status st = read_integers(&query_place, queries, 2, 2, q, &n);
     if (!st) st = read_integers(&key_place, keys, 2, 2, k, &n);
     return st ? st : refused(&query_place, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
@@ -263,7 +268,8 @@ static hga_status read_run(reader *r, const place *p, json_t *value, hga_id *fir
     if (!st) st = read_integer(&at[0], json_array_get(value, 0), first);
     if (!st) st = read_integer(&at[1], json_array_get(value, 1), n);
     if (st) return st;
-    if (*first < 0 || *n < 0 || *first > r->n_nodes - *n) return wrong(p, "nodes %d .. %lld leave [0, %d)", *first, (long long)*first + *n - 1, r->n_nodes);
+    if (*first < 0 || *n < 0 || *first > r->n_nodes - *n)
+        return wrong(p, "nodes %d .. %lld leave [0, %d)", *first, (long long)*first + *n - 1, r->n_nodes);
     *x = json_array_get(value, 2);
     return HGA_OK;
 }
@@ -392,8 +398,8 @@ static const block_field block_fields[] = {
     {"type_src", offsetof(hga_block, type_src)}, {"pos_step", offsetof(hga_block, pos_step)},
 };
 enum { N_BLOCK_FIELDS = sizeof block_fields / sizeof *block_fields, N_NEEDED = 4 };
-static const char *const block_members[] = {"dst",      "n_dst",    "src",    "n_src",    "count",  "dst_step", "src_step", "type",
-                                            "type_dst", "type_src", "pos_of", "pos_step", "weight", "shape",    "band",     "comment", NULL};
+static const char *const block_members[] = {"dst",      "n_dst",  "src",      "n_src",  "count", "dst_step", "src_step", "type", "type_dst",
+                                            "type_src", "pos_of", "pos_step", "weight", "shape", "band",     "comment",  NULL};
 
 static hga_status read_block_fields(const place *p, const json_t *object, hga_block *b)
 {
@@ -513,40 +519,58 @@ void hga_text_free(char *text)
     if (text) hga_delete(NULL, text, (int64_t)strlen(text) + 1, 1);
 }
 
-/* jansson leaves the text of an error empty where an allocation failed in the middle. */
-static hga_status not_json(const char *name, const json_error_t *error)
+static int starts_with(const char *text, const char *words)
 {
-    if (json_error_code(error) == json_error_out_of_memory || !error->text[0]) return hga_fail(HGA_ENOMEM, "%s: no memory for its values", name);
-    return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error->line, error->column, error->text);
+    return strncmp(text, words, strlen(words)) == 0;
 }
 
-typedef struct input {
-    FILE *file;
-    int error;
-} input;
-
-static size_t take_bytes(void *buffer, size_t room, void *context)
+/* jansson tells of a failed allocation in three ways: by its code, by no text at all, and by calling a string no token, although one was complete. */
+static int is_want_of_memory(const json_error_t *error, const char *text, size_t n)
 {
-    input *in = context;
-    errno = 0;
-    size_t n = fread(buffer, 1, room, in->file);
-    if (n < room && ferror(in->file)) in->error = errno ? errno : EIO;
-    return n;
+    if (json_error_code(error) == json_error_out_of_memory || !error->text[0]) return 1;
+    if (!starts_with(error->text, "string or '}' expected") && !starts_with(error->text, "invalid token")) return 0;
+    return error->position > 0 && (size_t)error->position <= n && text[error->position - 1] == '"';
 }
 
-static hga_status load(const char *path, const char *name, json_t **out)
+static hga_status parse(const char *name, const char *text, size_t n, json_t **out)
 {
-    int is_stdin = strcmp(path, "-") == 0;
-    input in = {is_stdin ? stdin : fopen(path, "rb"), 0};
-    if (!in.file) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno));
     json_error_t error;
-    *out = json_load_callback(take_bytes, &in, JSON_REJECT_DUPLICATES, &error);
-    if (!is_stdin) fclose(in.file);
-    if (in.error) {
-        json_decref(*out), *out = NULL;
-        return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(in.error));
+    *out = json_loadb(text ? text : "", n, JSON_REJECT_DUPLICATES, &error);
+    if (*out) return HGA_OK;
+    if (is_want_of_memory(&error, text, n)) return hga_fail(HGA_ENOMEM, "%s: no memory for its values", name);
+    return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
+}
+
+typedef struct bytes {
+    char *text;
+    int64_t n, room;
+} bytes;
+
+static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *name, bytes *out)
+{
+    for (size_t got = 1; got > 0; out->n += (int64_t)got) {
+        hga_status st = hga_grow(a, &out->text, &out->room, out->n, out->n + 65536, 1);
+        if (st) return st;
+        errno = 0;
+        got = fread(out->text + out->n, 1, (size_t)(out->room - out->n), file);
+        if (ferror(file)) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno ? errno : EIO));
     }
-    return *out ? HGA_OK : not_json(name, &error);
+    return HGA_OK;
+}
+
+static hga_status load(const hga_allocator *a, const char *path, const char *name, json_t **out)
+{
+    hga_status st = HGA_OK;
+    bytes whole = {0};
+    int is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "rb");
+    if (!file) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno));
+    HGA_TRY(take_bytes(a, file, name, &whole));
+    HGA_TRY(parse(name, whole.text, (size_t)whole.n, out));
+done:
+    hga_delete(a, whole.text, whole.room, 1);
+    if (!is_stdin) fclose(file);
+    return st;
 }
 
 /* The text of the member `program`, NULL without. */
@@ -574,7 +598,7 @@ hga_status hga_graph_read_json(const hga_allocator *a, const char *path, hga_gra
     if (program) *program = NULL;
     if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to read is empty");
     reader r = {.allocator = a, .root = {NULL, strcmp(path, "-") == 0 ? "stdin" : path, 0}};
-    HGA_TRY(load(path, r.root.name, &r.object));
+    HGA_TRY(load(a, path, r.root.name, &r.object));
     HGA_TRY(hga_builder_create(a, &r.b));
     HGA_TRY(read_graph(&r, out));
     if (program) HGA_TRY(take_program(&r, program));
@@ -601,17 +625,14 @@ hga_status json_check_text(const char *what, const char *text)
 static hga_status load_members(const char *members, json_t **out)
 {
     char *text = NULL;
-    json_error_t error;
     int64_t length = (int64_t)strlen(members);
     hga_status st = hga_new(NULL, length + 2, 1, &text);
     if (st) return st;
     text[0] = '{';
     memcpy(text + 1, members, (size_t)length);
     text[length + 1] = '}';
-    *out = json_loadb(text, (size_t)length + 2, JSON_REJECT_DUPLICATES, &error);
+    st = parse("the further members", text, (size_t)length + 2, out);
     hga_delete(NULL, text, length + 2, 1);
-    if (*out) return HGA_OK;
-    st = not_json("the further members", &error);
     return st == HGA_EFORMAT ? HGA_EINVAL : st;
 }
 

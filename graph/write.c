@@ -1,6 +1,6 @@
 /* write.c: files that appear whole or not at all, numbers as text, and a relation's edges in pieces. */
 #define _POSIX_C_SOURCE 200809L
-#define _XOPEN_SOURCE 700
+#define _XOPEN_SOURCE   700
 #include "write.h"
 #include "copy.h"
 
@@ -41,7 +41,7 @@ static hga_status open_temporary(output *o)
 
 hga_status output_open(output *o, const char *path)
 {
-    o->file = NULL, o->error = o->is_stdout = o->is_temporary = 0;
+    o->file = NULL, o->used = 0, o->error = o->is_stdout = o->is_temporary = 0;
     if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to write is empty");
     if (strcmp(path, "-") == 0) {
         o->file = stdout, o->is_stdout = 1;
@@ -67,9 +67,23 @@ hga_status output_check(const output *o)
     return o->error ? cannot("write", o->target, o->error) : HGA_OK;
 }
 
+static void put(output *o, const void *bytes, size_t n)
+{
+    if (o->error || n == 0) return;
+    errno = 0;
+    if (fwrite(bytes, 1, n, o->file) != n) o->error = errno ? errno : EIO;
+}
+
+static void put_waiting(output *o)
+{
+    put(o, o->buffer, o->used);
+    o->used = 0;
+}
+
 hga_status output_close(output *o, hga_status st)
 {
     if (!o->file) return st;
+    if (!st) put_waiting(o);
     if (!o->error && fflush(o->file) != 0) o->error = errno ? errno : EIO;
     if (!o->is_stdout && fclose(o->file) != 0 && !o->error) o->error = errno ? errno : EIO;
     o->file = NULL;
@@ -83,9 +97,13 @@ hga_status output_close(output *o, hga_status st)
 
 void output_bytes(output *o, const void *bytes, size_t n)
 {
-    if (o->error || n == 0) return;
-    errno = 0;
-    if (fwrite(bytes, 1, n, o->file) != n) o->error = errno ? errno : EIO;
+    if (n > sizeof o->buffer - o->used) put_waiting(o);
+    if (n > sizeof o->buffer) {
+        put(o, bytes, n);
+    } else {
+        memcpy(o->buffer + o->used, bytes, n);
+        o->used += n;
+    }
 }
 
 void output_text(output *o, const char *text)

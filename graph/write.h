@@ -13,6 +13,8 @@ typedef struct output {
     int error; /* errno of the first write that failed; the later ones do nothing */
     int is_stdout, is_temporary;
     char target[PATH_MAX], temporary[PATH_MAX];
+    size_t used; /* bytes that wait in the buffer */
+    char buffer[1 << 14];
 } output;
 
 hga_status output_open(output *o, const char *path);

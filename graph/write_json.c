@@ -1,4 +1,5 @@
-/* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a screen. The format is described in json.c. */
+/* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a screen. json.c describes the
+   format. */
 #include "copy.h"
 #include "json.h"
 #include "write.h"
@@ -14,7 +15,7 @@ static void put_comma(output *o, hga_pos i, hga_pos per_line)
 {
     if (i > 0) output_text(o, ",");
     if (i % per_line == 0)
-        output_text(o, "\n    ");
+        output_text(o, "\n      ");
     else
         output_text(o, " ");
 }
@@ -100,7 +101,11 @@ static void put_sides(output *o, const hga_nodes *nodes)
 static hga_pos count_families(const hga_nodes *nodes)
 {
     hga_pos n = 0;
-    for (hga_id v = 0; v < nodes->n; n += nodes->parent[v] >= 0, v += nodes->parent[v] >= 0 ? family_run_at(nodes->parent, nodes->n, v).n : 1) continue;
+    for (hga_id v = 0; v < nodes->n;) {
+        int is_child = nodes->parent[v] >= 0;
+        n += is_child;
+        v += is_child ? family_run_at(nodes->parent, nodes->n, v).n : 1;
+    }
     return n;
 }
 
@@ -138,7 +143,7 @@ static hga_status put_masses(output *o, const hga_graph *g)
     hga_nodes nodes = hga_graph_nodes(g);
     float *usual = NULL;
     hga_pos i = 0;
-    hga_status st = masses_by_default(g, &usual);
+    hga_status st = masses_by_default(graph_allocator(g), nodes.n, nodes.parent, nodes.mass, &usual);
     for (hga_id v = 0, end; !st && v < nodes.n; v = end) {
         end = v + 1;
         if (nodes.mass[v] == usual[v]) continue;
@@ -172,7 +177,8 @@ static void put_order(output *o, const char *name, const hga_id *order, hga_id n
     output_text(o, "]");
 }
 
-/* The builder appends what an order leaves out in ascending order, so the last ascending run need not be written; one entry tells that there is an order. */
+/* The builder appends what an order leaves out in ascending order, so the last ascending run need not be written; one entry tells that there is an
+   order. */
 static hga_id order_length(const hga_id *order, hga_id n)
 {
     hga_id length = n > 0 ? n - 1 : 0;
