@@ -185,7 +185,7 @@ typedef struct worker {
     float *group_query, *group_acc, *group_greatest, *group_sum; /* of KERNEL_TILE rows: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
     float *pair_bias, *tile_key;                                 /* [KERNEL_CHUNK][tile], [KERNEL_CHUNK][dim] */
     uint8_t *tiled;    /* [segment_room] */
-    double *plain;     /* generic executor: a whole row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far */
+    double *plain;     /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
     hga_pos rank[KERNEL_CHUNK];
     float edge_base[KERNEL_CHUNK];

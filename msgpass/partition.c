@@ -58,8 +58,9 @@ static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *
         if (vertex_weight && vertex_weight[v] < 0) return hga_fail(HGA_EINVAL, "partition: vertex %lld weighs %lld", (long long)v, (long long)vertex_weight[v]);
         if (ptr[v] > ptr[v + 1]) return hga_fail(HGA_EINVAL, "partition: offsets fall at vertex %lld", (long long)v);
         for (int64_t e = ptr[v]; e < ptr[v + 1]; e++) {
-            if (adj[e] < 0 || adj[e] >= n) return hga_fail(HGA_EINVAL, "partition: edge %lld goes to vertex %lld of %lld", (long long)e, (long long)adj[e], (long long)n);
-            if (edge_weight && edge_weight[e] < 0) return hga_fail(HGA_EINVAL, "partition: edge %lld weighs %lld", (long long)e, (long long)edge_weight[e]);
+            long long edge = (long long)e;
+            if (adj[e] < 0 || adj[e] >= n) return hga_fail(HGA_EINVAL, "partition: edge %lld goes to vertex %lld of %lld", edge, (long long)adj[e], (long long)n);
+            if (edge_weight && edge_weight[e] < 0) return hga_fail(HGA_EINVAL, "partition: edge %lld weighs %lld", edge, (long long)edge_weight[e]);
         }
     }
     return HGA_OK;
@@ -155,15 +156,15 @@ static void cut_in_order(const piece *p, hga_id left, hga_id right, idx_t *side)
 
 static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
 {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
     idx_t n = (idx_t)p->n, one = 1, two = 2, cut = 0, options[METIS_NOPTIONS];
     real_t share[2] = { (real_t)left / (real_t)(left + right), (real_t)right / (real_t)(left + right) };
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = 1;
-    pthread_mutex_lock(&turn);
+    pthread_mutex_lock(&turn_lock);
     int answer = METIS_PartGraphRecursive(&n, &one, p->ptr, p->adj, p->weight, NULL, p->adj_weight, &two, share, NULL, options, &cut, side);
-    pthread_mutex_unlock(&turn);
+    pthread_mutex_unlock(&turn_lock);
     if (answer == METIS_ERROR_MEMORY) return hga_fail(HGA_ENOMEM, "METIS: no memory for %lld vertices", (long long)p->n);
     if (answer != METIS_OK) return hga_fail(HGA_EEXTERNAL, "METIS: error %d for %lld vertices", answer, (long long)p->n);
     for (int64_t i = 0; i < p->n; i++)

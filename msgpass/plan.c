@@ -1,7 +1,6 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing cannot fail on it. */
 #include "engine.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 static hga_status check_shape(hga_shape *s)
@@ -52,10 +51,9 @@ static void find_stages(hga_plan *plan)
 
 static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
-    static atomic_uint_least64_t serial;
     plan->graph = hga_graph_retain(g);
     plan->nodes = hga_graph_nodes(g);
-    plan->serial = ++serial;
+    plan->serial++;
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     find_stages(plan);

@@ -298,17 +298,28 @@ done:
     return st;
 }
 
+/* jansson reports an allocation that failed amid a token as bad syntax at that token. Text that is good at a second try was never bad. */
+static hga_status parse(const char *text, json_t **root)
+{
+    json_error_t error;
+    *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (*root) return HGA_OK;
+    json_t *again = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    int good = again != NULL;
+    json_decref(again);
+    if (good || json_error_code(&error) == json_error_out_of_memory || !error.text[0]) return no_memory();
+    return hga_fail(HGA_EFORMAT, "program, line %d, column %d: %s", error.line, error.column, error.text);
+}
+
 hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out)
 {
     hga_status st = HGA_OK;
-    json_error_t error;
     hga_program p;
     if (!text || !g || !out) return hga_fail(HGA_EINVAL, "program_from_json: no %s", !text ? "text" : !g ? "graph" : "program");
     hga_program_init(&p);
     hga_program_init(out);
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (!root && (json_error_code(&error) == json_error_out_of_memory || !error.text[0])) return no_memory();
-    if (!root) return hga_fail(HGA_EFORMAT, "program, line %d, column %d: %s", error.line, error.column, error.text);
+    json_t *root;
+    HGA_TRY(parse(text, &root));
     HGA_TRY(only_members(root, "program", program_members));
     HGA_TRY(number_member(root, "program", "default_scale", &p.default_scale));
     HGA_TRY(flag_member(root, "program", "lse", 0, &p.has_lse));

@@ -300,13 +300,25 @@ static void sum_chunk(worker *w, const view *x, const view *out)
     }
 }
 
+/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end. */
+enum { SUM_CUT = 4096 };
+
+static void pour(worker *w, hga_id columns, int first, int last)
+{
+    for (hga_id j = 0; j < columns; j++) {
+        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->acc[j];
+        w->acc[j] = last ? (float)w->plain[j] : 0;
+    }
+}
+
 static void sum_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
     const view *x = field(w, s->value), *out = field(w, s->out);
     hga_id columns = out->columns * out->heads;
-    double total = 0; /* in double, since a row may hold 2^31 terms */
+    double total = 0;
+    int poured = 0;
     memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk)) {
@@ -315,7 +327,9 @@ static void sum_row(worker *w, const row_job *job)
             total += (double)w->bias[e];
         }
         sum_chunk(w, x, out);
+        if (c.number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
     }
+    if (poured) pour(w, columns, 0, 1);
     float factor = kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
     float *row = view_row(out, job->v);
     for (hga_id h = 0; h < out->heads; h++) {

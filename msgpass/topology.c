@@ -10,7 +10,7 @@
 
 struct topology {
     hwloc_topology_t hw;
-    int owners, is_shared;
+    int owners;
     hga_id n_domains, n_pus;
     topology_domain *domain; /* [n_domains] */
     hga_id *pu;              /* [n_pus], domain after domain */
@@ -21,7 +21,7 @@ struct topology {
 static struct {
     pthread_mutex_t lock;
     topology *machine;
-} shared = { PTHREAD_MUTEX_INITIALIZER, NULL };
+} shared_under_lock = { PTHREAD_MUTEX_INITIALIZER, NULL };
 
 /* ---- reading ---- */
 
@@ -157,28 +157,28 @@ hga_status topology_open(const char *synthetic, topology **out)
     hga_status st = HGA_OK;
     *out = NULL;
     if (synthetic) return discover(synthetic, out);
-    pthread_mutex_lock(&shared.lock);
-    if (!shared.machine) st = discover(NULL, &shared.machine);
-    if (!st) shared.machine->owners++;
-    *out = shared.machine;
-    pthread_mutex_unlock(&shared.lock);
+    pthread_mutex_lock(&shared_under_lock.lock);
+    if (!shared_under_lock.machine) st = discover(NULL, &shared_under_lock.machine);
+    if (!st) shared_under_lock.machine->owners++;
+    *out = shared_under_lock.machine;
+    pthread_mutex_unlock(&shared_under_lock.lock);
     return st;
 }
 
 void topology_close(topology *t)
 {
     if (!t) return;
-    pthread_mutex_lock(&shared.lock);
+    pthread_mutex_lock(&shared_under_lock.lock);
     int last = --t->owners == 0;
-    pthread_mutex_unlock(&shared.lock);
+    pthread_mutex_unlock(&shared_under_lock.lock);
     if (last) destroy(t);
 }
 
 /* The library's own share in this machine ends when it is unloaded. */
 __attribute__((destructor)) static void forget_machine(void)
 {
-    topology_close(shared.machine);
-    shared.machine = NULL;
+    topology_close(shared_under_lock.machine);
+    shared_under_lock.machine = NULL;
 }
 
 /* ---- asking ---- */

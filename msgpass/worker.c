@@ -30,7 +30,7 @@ static layout lay_out(const hga_plan *plan)
     l.acc = heads * width;
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
-    l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), heads * padded(s->dim_v) + heads));
+    l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads));
     l.group_query = heads * padded(s->dim) * KERNEL_TILE;
     l.group_acc = heads * padded(s->dim_v) * KERNEL_TILE;
     l.group_scalar = heads * KERNEL_TILE;

@@ -1,0 +1,217 @@
+/* Every kernel of every instruction set this machine has, against the same formula in double. */
+#include "testing.h"
+
+#include "engine.h"
+#include "kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DIM = 130, ROW = 192 };
+
+typedef struct numbers {
+    float k[KERNEL_CHUNK][ROW], v[KERNEL_CHUNK][ROW], r[KERNEL_CHUNK][ROW], q[KERNEL_TILE][ROW], bias[KERNEL_CHUNK + KERNEL_PAD];
+    const float *kp[KERNEL_CHUNK], *vp[KERNEL_CHUNK], *rp[KERNEL_CHUNK];
+} numbers;
+
+static uint32_t seed = 1;
+static float draw(float scale)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return ((float)(seed >> 8) / 8388608.0f - 1) * scale;
+}
+
+static hga_id below(hga_id n)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (hga_id)((seed >> 8) % (uint32_t)n);
+}
+
+static void fill(numbers *x, hga_id dim)
+{
+    memset(x, 0, sizeof *x);
+    for (int i = 0; i < KERNEL_CHUNK; i++) {
+        for (int j = 0; j < ROW; j++) x->k[i][j] = draw(1), x->v[i][j] = draw(1), x->r[i][j] = draw(1);
+        x->bias[i] = draw(3);
+        x->kp[i] = x->k[i], x->vp[i] = x->v[i], x->rp[i] = x->r[i];
+    }
+    for (int r = 0; r < KERNEL_TILE; r++)
+        for (hga_id j = 0; j < dim; j++) x->q[r][j] = draw(1);
+}
+
+/* out[dim_v], *lse: softmax over columns with keep[c], in double */
+static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim, hga_id dim_v, int relative, const int *keep, const double *extra, double *out, double *lse)
+{
+    double score[KERNEL_CHUNK], most = -INFINITY, sum = 0;
+    for (hga_id c = 0; c < n; c++) {
+        score[c] = (double)x->bias[c] + (extra ? extra[c] : 0);
+        for (hga_id j = 0; j < dim; j++) score[c] += (double)q[j] * ((double)x->k[c][j] + (relative ? (double)x->r[c][j] : 0));
+        if (keep[c] && score[c] > most) most = score[c];
+    }
+    for (hga_id j = 0; j < dim_v; j++) out[j] = 0;
+    for (hga_id c = 0; c < n; c++) {
+        if (!keep[c]) continue;
+        double p = exp(score[c] - most);
+        sum += p;
+        for (hga_id j = 0; j < dim_v; j++) out[j] += p * (double)x->v[c][j];
+    }
+    for (hga_id j = 0; j < dim_v; j++) out[j] = sum > 0 ? out[j] / sum : 0;
+    *lse = sum > 0 ? most + log(sum) : -INFINITY;
+}
+
+static void compare_state(const char *isa, const float *acc, float greatest, float sum, const double *out, double lse, hga_id dim_v)
+{
+    if (lse == -INFINITY) {
+        assert_true(sum == 0);
+        return;
+    }
+    if (fabs((double)greatest + log((double)sum) - lse) > 2e-5) fail_msg("%s: lse %.8g is not %.8g", isa, (double)greatest + log((double)sum), lse);
+    for (hga_id j = 0; j < dim_v; j++)
+        if (fabs((double)(acc[j] / sum) - out[j]) > 2e-5) fail_msg("%s: [%d] %.8g is not %.8g", isa, j, (double)(acc[j] / sum), out[j]);
+}
+
+#define FOR_EACH_ISA(t) for (const kernel_table *const *at = kernel_tables, *t; (t = *at) != NULL; at++) if (cpu_kernels(t->isa, &(const kernel_table *){NULL}) == HGA_OK)
+
+static int all_kept[KERNEL_CHUNK];
+
+/* Two chunks one after the other: the state carries over. */
+static void attend_is_softmax(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 400; round++) {
+        hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), half = below(n + 1);
+        int relative = round & 1;
+        float acc[ROW] = {0};
+        double out[ROW], lse;
+        fill(x, dim);
+        kernel_state s = {-INFINITY, 0, acc};
+        kernel_chunk c = {.n = half, .dim = dim, .dim_v = dim_v, .q = x->q[0], .k = x->kp, .v = x->vp, .r = relative ? x->rp : NULL, .bias = x->bias};
+        if (half) t->attend(&c, &s);
+        c.n = n - half, c.k += half, c.v += half, c.bias += half;
+        if (relative) c.r += half;
+        if (c.n) t->attend(&c, &s);
+        plain_softmax(x, x->q[0], n, dim, dim_v, relative, all_kept, NULL, out, &lse);
+        compare_state(t->isa, acc, s.greatest, s.sum, out, lse, dim_v);
+    }
+    free(x);
+}
+
+static void minus_infinity_scores_weigh_nothing(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    FOR_EACH_ISA(t)
+    {
+        fill(x, 8);
+        float acc[ROW] = {0};
+        for (int i = 0; i < KERNEL_CHUNK; i++) x->bias[i] = -INFINITY;
+        kernel_state s = {-INFINITY, 0, acc};
+        t->attend(&(kernel_chunk){.n = 20, .dim = 8, .dim_v = 8, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias}, &s);
+        assert_true(s.sum == 0 && s.greatest == -INFINITY && acc[0] == 0);
+    }
+    free(x);
+}
+
+/* Any rows, columns, band, hole and pair bias; two tiles one after the other. */
+static void a_tile_is_softmax_of_each_row(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 300; round++) {
+        hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), rows = 1 + below(KERNEL_TILE), room = (dim_v + 15) / 16 * 16;
+        static float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW];
+        float greatest[KERNEL_TILE], sum[KERNEL_TILE];
+        fill(x, dim);
+        for (hga_id r = 0; r < KERNEL_TILE; r++) {
+            greatest[r] = -INFINITY, sum[r] = 0;
+            for (hga_id j = 0; j < dim; j++) q[j * KERNEL_TILE + r] = r < rows ? x->q[r][j] : 0;
+        }
+        memset(acc, 0, sizeof acc);
+        for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) pair[i] = draw(2);
+        kernel_tile tile = {.n_rows = rows, .n = n, .dim = dim, .dim_v = dim_v, .q = q, .k = x->kp, .v = x->vp, .bias = x->bias};
+        tile.pair_bias = round % 3 == 0 ? pair : NULL;
+        tile.masked = round & 1;
+        tile.row_first = below(rows), tile.row_last = tile.row_first + 1 + below(rows - tile.row_first);
+        tile.band_first = -below(20), tile.band_last = below(60), tile.has_hole = round % 5 == 1, tile.hole = below(9) - 4;
+        kernel_tile_state s = {greatest, sum, acc, room};
+        t->attend_tile(&tile, &s);
+        for (hga_id r = 0; r < rows; r++) {
+            int keep[KERNEL_CHUNK];
+            double extra[KERNEL_CHUNK], out[ROW], lse;
+            for (hga_id c = 0; c < n; c++) {
+                int inside = r >= tile.row_first && r < tile.row_last && c - r >= tile.band_first && c - r <= tile.band_last && !(tile.has_hole && c - r == tile.hole);
+                keep[c] = !tile.masked || inside;
+                extra[c] = tile.pair_bias ? (double)pair[c * KERNEL_TILE + r] : 0;
+            }
+            plain_softmax(x, x->q[r], n, dim, dim_v, 0, keep, extra, out, &lse);
+            compare_state(t->isa, acc + r * room, greatest[r], sum[r], out, lse, dim_v);
+        }
+    }
+    free(x);
+}
+
+static void sum_and_blend_are_what_they_say(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id n = below(KERNEL_CHUNK + 1), columns = 1 + below(MOST_DIM);
+        fill(x, 4);
+        float acc[ROW], was[ROW], out[ROW];
+        for (int j = 0; j < ROW; j++) acc[j] = was[j] = draw(1);
+        t->sum(n, x->kp, 3, x->bias, columns, acc);
+        for (hga_id j = 0; j < ROW; j++) {
+            double want = (double)was[j];
+            for (hga_id i = 0; j < columns && i < n; i++) want += (double)x->bias[i] * (double)x->k[i][3 + j];
+            assert_true(fabs((double)acc[j] - want) < 1e-4);
+        }
+        t->blend(columns, 2, x->k[0], -0.5f, x->v[0], out);
+        for (hga_id j = 0; j < columns; j++) assert_true(fabsf(out[j] - (2 * x->k[0][j] - 0.5f * x->v[0][j])) < 1e-6f);
+    }
+    free(x);
+}
+
+/* Within 2 ulp from -87 to 0, and an exact zero below. */
+static void exp_is_exact_enough(void **unused)
+{
+    (void)unused;
+    FOR_EACH_ISA(t)
+    for (float x = -100; x <= 0; x += 0.0037f) {
+        float y[5] = {x, -INFINITY, 0, x, -1e30f};
+        t->exp(5, y);
+        double want = x > -87 ? exp((double)x) : 0;
+        if (fabs((double)y[0] - want) > 2.5e-7 * want) fail_msg("%s: e^%g is %.9g, not %.9g", t->isa, (double)x, (double)y[0], want);
+        assert_true(y[1] == 0 && y[2] == 1 && y[4] == 0 && y[3] == y[0]);
+    }
+}
+
+static void bf16_rounds_to_nearest_even(void **unused)
+{
+    (void)unused;
+    FOR_EACH_ISA(t)
+    {
+        float x[4] = {1 + 1 / 256.0f, 1 + 3 / 256.0f, -3.14159274f, 0}, y[4];
+        t->round_bf16(4, x, y);
+        assert_true(y[0] == 1 && y[1] == 1 + 4 / 256.0f && y[2] == -3.140625f && y[3] == 0);
+    }
+}
+
+int main(void)
+{
+    for (int i = 0; i < KERNEL_CHUNK; i++) all_kept[i] = 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attend_is_softmax),
+        cmocka_unit_test(minus_infinity_scores_weigh_nothing),
+        cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(sum_and_blend_are_what_they_say),
+        cmocka_unit_test(exp_is_exact_enough),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
