@@ -1,6 +1,8 @@
 /* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it, with the public graph and program
    interface alone: any of these files is an example of how to write your own.
 
+   Parameters start from HGA_*_DEFAULTS, which sets those whose default is not zero:
+       hga_build_bpt(&(hga_bpt){HGA_BPT_DEFAULTS, .n_tokens = 4096}, &g, &program).
    Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in hga_error_detail(). The graph belongs
    to the caller (hga_graph_destroy); the program is plain data. Arrays in parameters are borrowed for the call. Any number of threads may build at once. */
 #ifndef HGA_BUILDERS_H
@@ -18,7 +20,7 @@ typedef struct hga_dense {
     int causal;
     const hga_allocator *allocator;
 } hga_dense;
-#define HGA_DENSE_DEFAULTS .n_tokens = 0, .n_keys = 0, .causal = 0, .allocator = NULL
+#define HGA_DENSE_DEFAULTS .causal = 0
 HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
 
 /* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and stride divides j - i, or i < global or
@@ -28,7 +30,7 @@ typedef struct hga_window {
     int causal;
     const hga_allocator *allocator;
 } hga_window;
-#define HGA_WINDOW_DEFAULTS .n_tokens = 0, .n_keys = 0, .left = 64, .right = 64, .global = 0, .stride = 1, .causal = 0, .allocator = NULL
+#define HGA_WINDOW_DEFAULTS .left = 64, .right = 64, .stride = 1
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
 
 /* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are nodes. Relation `near`. */
@@ -39,7 +41,7 @@ typedef struct hga_bpt {
     int causal;
     const hga_allocator *allocator;
 } hga_bpt;
-#define HGA_BPT_DEFAULTS .n_tokens = 0, .k = 4, .clip = 10, .rule = HGA_BPT_SHIFTED, .causal = 0, .allocator = NULL
+#define HGA_BPT_DEFAULTS .k = 4, .clip = 10
 HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
 /* Nodes of the tree over n tokens (the sum of the level sizes), and the n for which there are `nodes` of them; -1 if there is none. */
 HGA_API hga_id hga_bpt_nodes(hga_id n_tokens);
@@ -54,8 +56,7 @@ typedef struct hga_htransformer {
     int causal, linear, relative;
     const hga_allocator *allocator;
 } hga_htransformer;
-#define HGA_HTRANSFORMER_DEFAULTS                                                                                                                      \
-    .n_tokens = 0, .n_keys = 0, .block = 16, .structure = HGA_NEIGHBOURS, .causal = 0, .linear = 0, .relative = 0, .allocator = NULL
+#define HGA_HTRANSFORMER_DEFAULTS .block = 16
 HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
 
 /* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or come from hga_route. With n_tree_heads > 1 every
@@ -71,9 +72,7 @@ typedef struct hga_treeformer {
     int causal;                    /* fine only; HGA_EUNSUPPORTED for coarse */
     const hga_allocator *allocator;
 } hga_treeformer;
-#define HGA_TREEFORMER_DEFAULTS                                                                                                                        \
-    .n_queries = 0, .n_keys = 0, .n_tree_heads = 1, .height = 0, .branching = NULL, .query_leaf = NULL, .key_leaf = NULL, .n_leaves = 0, .causal = 0,  \
-    .allocator = NULL
+#define HGA_TREEFORMER_DEFAULTS .n_tree_heads = 1
 HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
 
@@ -103,9 +102,7 @@ typedef struct hga_hsa {
     hga_id *node_of;             /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
     const hga_allocator *allocator;
 } hga_hsa;
-#define HGA_HSA_DEFAULTS                                                                                                                               \
-    .n_tokens = 0, .branching = NULL, .n_branching = 0, .parent = NULL, .n_parent = 0, .causal = 0, .self = 0, .mode = HGA_HSA_FRONTIER, .node_of = NULL,  \
-    .allocator = NULL
+#define HGA_HSA_DEFAULTS .mode = HGA_HSA_FRONTIER
 HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program);
 
 /* ---- hierarchies found in data: they give the `parent` array that hga_build_hsa takes ---- */
