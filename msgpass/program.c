@@ -268,6 +268,13 @@ hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga
     return add_named(p, "attend", &s);
 }
 
+hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass)
+{
+    hga_stage s = { .relation = relation, .order = HGA_FLAT, .message = HGA_SCORE, .reduce = HGA_SOFTMAX, .update = HGA_UPDATE_MERGE, .by_mass = by_mass,
+                    .query = query, .key = key, .value = value, .out = out };
+    return add_named(p, "attend more", &s);
+}
+
 hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state)
 {
     hga_stage s = { .relation = relation, .order = HGA_LEVELS_DOWN, .message = HGA_STATE, .reduce = HGA_MERGE, .update = HGA_UPDATE_MERGE,

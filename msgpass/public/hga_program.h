@@ -130,6 +130,8 @@ HGA_API hga_status hga_program_coarsen(hga_program *p, hga_id x);
 HGA_API hga_status hga_program_coarsen_along(hga_program *p, hga_id relation, hga_id x);
 /* out = softmax state over a relation. */
 HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass);
+/* out = the softmax state over one more relation merged with the state that is there: as if its edges had been among the first one's. */
+HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass);
 /* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
 HGA_API hga_status hga_program_mean(hga_program *p, hga_id relation, hga_id x, hga_id out, int by_mass);
@@ -142,6 +144,11 @@ HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 /* The text of the JSON object that names the fields and stages (user functions cannot be written: HGA_EUNSUPPORTED), and back. Relations go by name. */
 HGA_API hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text);
 HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out);
+
+/* A graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's graph=FILE), and back: the graph is the caller's. Written whole
+   or not at all; "-" is stdout, stdin. Reading a file without a program is HGA_EFORMAT. */
+HGA_API hga_status hga_program_write_file(const hga_program *p, const hga_graph *g, const char *path);
+HGA_API hga_status hga_program_read_file(const hga_allocator *a, const char *path, hga_graph **g, hga_program *p);
 
 /* Does any output depend on a later token? Follows the latest token that reaches every field of every node through all stages. *token = -1 when causal, else
    a query token and *sees, the latest token that influences it. Self-attention only (HGA_EUNSUPPORTED otherwise); user stages count as reading all they may. */
