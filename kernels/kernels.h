@@ -39,18 +39,15 @@ typedef struct kernel_tile_state {
     ptrdiff_t stride;
 } kernel_tile_state;
 
-/* Rows 0 .. n_rows - 1 against n <= KERNEL_CHUNK columns, for one head. Row r and column c have an edge if row_first <= r < row_last and
-   band_first <= c - r <= band_last, but not c - r == hole when has_hole; `masked` tells that some pair has none. */
+/* Rows 0 .. n_rows - 1 against n <= KERNEL_CHUNK columns, for one head. Bit r of rows[c] tells whether row r and column c have an edge. */
 typedef struct kernel_tile {
     hga_id n_rows, n, dim, dim_v;
     const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
     const float *const *k;
     const float *const *v;
-    ptrdiff_t k_offset, v_offset;
+    const uint16_t *rows;   /* [n]; NULL: every pair has an edge */
     const float *bias;      /* [n], added to a column's scores */
     const float *pair_bias; /* NULL or [n][KERNEL_TILE] */
-    int masked, has_hole;
-    hga_id row_first, row_last, band_first, band_last, hole;
 } kernel_tile;
 
 typedef struct kernel_table {

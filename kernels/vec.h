@@ -101,6 +101,11 @@ static inline vec vec_keep(vec_int mask, vec x)
     return (vec)(mask & (vec_int)x);
 }
 
+static inline vec vec_choose(vec_int mask, vec x, vec y)
+{
+    return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y));
+}
+
 /* e^x for x <= 88: x = n ln 2 + r, a polynomial in r (error below 2 ulp), n into the exponent. Below -87 the result is 0 exactly: denormals would
    cost more than they are worth. */
 static inline vec vec_exp(vec x)

@@ -69,6 +69,7 @@ typedef struct phase {
     int by_position;
     hga_id panel;       /* rows in a panel */
     hga_id n_panels;
+    int alone;          /* so little work that one thread does it, and a barrier would cost more */
     hga_id *share;      /* [threads + 1]: panels of thread t are order[share[t]] .. */
     hga_id *order;      /* [n_panels], NULL: the identity */
 } phase;
@@ -183,7 +184,9 @@ typedef struct worker {
     float *bias;       /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
     float *group_query, *group_acc, *group_greatest, *group_sum; /* of KERNEL_TILE rows: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
-    float *pair_bias, *tile_key;                                 /* [KERNEL_CHUNK][tile], [KERNEL_CHUNK][dim] */
+    float *pair_base, *pair_bias, *tile_key;                     /* [KERNEL_CHUNK][tile] twice, [KERNEL_CHUNK][dim] */
+    uint16_t tile_rows[KERNEL_CHUNK];
+    int32_t tile_type_row[KERNEL_CHUNK];                         /* by how much a column's type grows from row to row */
     uint8_t *tiled;    /* [segment_room] */
     double *plain;     /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
@@ -236,7 +239,7 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 void attend_nothing(worker *w);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint8_t *done);
-/* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, positions. */
+/* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
 /* stages.c: merge a wide row's pieces into its state; round a row of a field. */
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide);

@@ -156,6 +156,12 @@ static void run_serially(const hga_plan *plan, hga_state *state)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], &plan->phase[i], t);
 }
 
+/* Small phases are the first thread's; between two of them nobody waits. */
+static int needs_barrier(const hga_plan *plan, int64_t i)
+{
+    return !(plan->phase[i].alone && i + 1 < plan->n_phases && plan->phase[i + 1].alone);
+}
+
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never what. */
 static void run_in_parallel(const hga_plan *plan, hga_state *state)
 {
@@ -166,8 +172,12 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
         binding old = {0};
         if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
         for (int64_t i = 0; i < plan->n_phases; i++) {
-            for (hga_id t = me; t < plan->threads; t += n) run_share(w, &plan->phase[i], t);
+            const phase *ph = &plan->phase[i];
+            if (!ph->alone || me == 0)
+                for (hga_id t = ph->alone ? 0 : me; t < plan->threads; t += ph->alone ? 1 : n) run_share(w, ph, t);
+            if (needs_barrier(plan, i)) {
 #pragma omp barrier
+            }
         }
         if (plan->options.bind) topology_unbind(&old);
     }
@@ -195,7 +205,9 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io
         w->plan = plan, w->state = state, w->io = io;
         w->reading = -1;
     }
-    if (plan->threads == 1 || omp_in_parallel())
+    int64_t shared = 0;
+    for (int64_t i = 0; i < plan->n_phases; i++) shared += !plan->phase[i].alone;
+    if (plan->threads == 1 || shared == 0 || omp_in_parallel())
         run_serially(plan, state);
     else
         run_in_parallel(plan, state);

@@ -18,9 +18,18 @@ static phase *last_phase(hga_plan *plan)
     return &plan->phase[plan->n_phases - 1];
 }
 
+/* Multiplications below which waking the other threads does not pay: some tens of microseconds. */
+static const double ALONE = 1e6;
+
+static int is_small(const hga_plan *plan, int64_t edges)
+{
+    return (double)edges * plan->shape.n_heads * (plan->shape.dim + plan->shape.dim_v) < ALONE;
+}
+
 /* n panels of equal cost. */
 static void share_evenly(const hga_plan *plan, phase *ph)
 {
+    ph->alone = is_small(plan, ph->n);
     for (hga_id t = 0; t <= plan->threads; t++) ph->share[t] = (hga_id)((int64_t)ph->n_panels * t / plan->threads);
 }
 
@@ -29,6 +38,7 @@ static void share_by_cost(const hga_plan *plan, phase *ph, int64_t *cost)
 {
     for (hga_id i = 1; i < ph->n_panels; i++) cost[i] += cost[i - 1];
     int64_t total = ph->n_panels ? cost[ph->n_panels - 1] : 0;
+    ph->alone = is_small(plan, total);
     hga_id at = 0;
     for (hga_id t = 1; t < plan->threads; t++) {
         int64_t goal = total / plan->threads * t;
@@ -238,6 +248,7 @@ static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id firs
     if (n <= 0) return HGA_OK;
     hga_status st = add_phase(plan, (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
     if (!st) share_evenly(plan, last_phase(plan));
+    if (!st && job == JOB_PIECES) last_phase(plan)->alone = 0; /* a piece is many edges */
     return st;
 }
 

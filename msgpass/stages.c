@@ -42,7 +42,7 @@ void score_bases(worker *w, hga_id stage, hga_id v)
         }
         if (c->weight[e] != weight) weight = c->weight[e], log_weight = logf(weight);
         base += log_weight;
-        if (w->io->node_pos) {
+        if (w->io->node_pos && v >= 0) {
             hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : v;
             base += dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
         }

@@ -1,47 +1,64 @@
-/* tiles.c: attention over a panel. Sixteen rows that share most of a segment's columns are a tile; what is left of a row (narrow bands, explicit edges) goes through
-   the row kernel, into the same states. Which segment goes where depends on the graph and on what the call brings, never on the threads. */
+/* tiles.c: attention over a panel. Sixteen rows are a group; the columns that enough of them share, of whatever segment, are laid side by side into tiles. What is left of a
+   row (narrow bands, explicit edges) goes through the row kernel, into the same states. What goes where depends on the graph and on what the call brings, never on the
+   threads. */
 #include "engine.h"
 
+#include <math.h>
 #include <string.h>
 
-/* A tile costs about as much as this many edges of the row kernel per sixteen pairs, from measurements: below that share of edges it does not pay. */
+/* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel (measured); a segment with fewer edges stays with the rows. */
 static const double TILE_SHARE = 0.3;
-enum { LEAST_COLUMNS = 8 };
 
-/* ---- which segments ---- */
+/* ---- which columns ---- */
 
-/* Part of a segment that belongs to the group's rows: columns [column, column + n) of it, counted from the group's first row. */
+/* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <= band_last but c - r != hole. */
 typedef struct strip {
     const hga_segment *segment;
-    hga_id row_first, row_last, band_first, band_last, hole, column, n;
+    hga_id row_first, row_last, n;
+    hga_id src;              /* position of column 0 */
+    int64_t band_first, band_last, hole;
+    int64_t type;            /* of lane 0 and column 0 */
 } strip;
 
-/* Trim a segment to rows [first, first + n_rows) and the columns they keep; 0 when nothing is left. */
-static int trim(const hga_segment *s, hga_id first, hga_id n_rows, strip *out)
+static int64_t least(int64_t a, int64_t b)
 {
-    hga_id r0 = s->row > first ? s->row - first : 0, r1 = s->row + s->n_rows - first < n_rows ? s->row + s->n_rows - first : n_rows;
-    if (r0 >= r1) return 0;
-    int64_t shift = (int64_t)first - s->row; /* the segment's own row of lane 0 */
+    return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* 0 when nothing of the segment is left. */
+static int trim(const hga_segment *s, const tile_group *g, strip *out)
+{
+    int64_t shift = (int64_t)g->first - s->row; /* the segment's own row of lane 0 */
+    int64_t r0 = most(0, -shift), r1 = least(g->n_rows, s->n_rows - shift);
     int64_t lo = shift + s->band_first, hi = shift + s->band_last;
-    int64_t c0 = r0 + lo > 0 ? r0 + lo : 0, c1 = r1 - 1 + hi + 1 < s->n_src ? r1 - 1 + hi + 1 : s->n_src;
-    if (c0 >= c1) return 0;
-    int64_t far = (int64_t)1 << 30;
+    int64_t c0 = most(0, r0 + lo), c1 = least(s->n_src, r1 + hi);
+    if (r0 >= r1 || c0 >= c1) return 0;
     out->segment = s;
-    out->row_first = r0, out->row_last = r1;
-    out->column = (hga_id)c0, out->n = (hga_id)(c1 - c0);
-    lo -= c0, hi -= c0;
-    out->band_first = (hga_id)(lo < -far ? -far : lo), out->band_last = (hga_id)(hi > far ? far : hi);
-    out->hole = (hga_id)(shift + s->hole - c0);
+    out->row_first = (hga_id)r0, out->row_last = (hga_id)r1;
+    out->n = (hga_id)(c1 - c0), out->src = (hga_id)(s->src + c0);
+    out->band_first = lo - c0, out->band_last = hi - c0, out->hole = shift + s->hole - c0;
+    out->type = s->type + shift * s->type_dst + c0 * s->type_src;
     return 1;
+}
+
+/* The lanes that have column c, as bits. */
+static unsigned rows_of_column(const strip *x, hga_id c)
+{
+    int64_t r0 = most(x->row_first, c - x->band_last), r1 = least(x->row_last, c - x->band_first + 1), hole = c - x->hole;
+    if (r0 >= r1) return 0;
+    unsigned rows = ((1u << (r1 - r0)) - 1) << r0;
+    return x->segment->has_hole && hole >= r0 && hole < r1 ? rows & ~(1u << hole) : rows;
 }
 
 static int64_t strip_edges(const strip *x)
 {
     int64_t edges = 0;
     for (hga_id r = x->row_first; r < x->row_last; r++) {
-        int64_t c0 = r + (int64_t)x->band_first, c1 = r + (int64_t)x->band_last + 1, hole = r + (int64_t)x->hole;
-        if (c0 < 0) c0 = 0;
-        if (c1 > x->n) c1 = x->n;
+        int64_t c0 = most(0, r + x->band_first), c1 = least(x->n, r + x->band_last + 1), hole = r + x->hole;
         if (c1 > c0) edges += c1 - c0 - (x->segment->has_hole && hole >= c0 && hole < c1);
     }
     return edges;
@@ -49,49 +66,51 @@ static int64_t strip_edges(const strip *x)
 
 static int pays(const worker *w, const strip *x)
 {
-    if (x->n < LEAST_COLUMNS) return 0;
     if (w->io->rel_key && x->segment->type_dst) return 0; /* a key's relative part would differ from row to row */
     return (double)strip_edges(x) >= TILE_SHARE * KERNEL_TILE * x->n;
 }
 
-/* ---- one tile ---- */
+/* ---- one tile: the columns in w->chunk ---- */
 
-/* Sources and the scores' common part of columns [at, at + n) of a strip. */
-static void load_columns(worker *w, const tile_group *g, const strip *x, hga_id at, hga_id n)
+/* Scores' parts that all heads share and that differ from pair to pair: positions. */
+static int load_pair_base(worker *w, const tile_group *g)
 {
-    const hga_segment *segment = x->segment;
-    const hga_id *order = w->reader.r.src_order;
-    const hga_stage *s = &w->plan->program.stage[g->stage];
-    edge_chunk *c = &w->chunk;
-    c->n = n;
-    for (hga_id i = 0; i < n; i++) {
-        hga_id column = x->column + at + i, p = segment->src + column;
-        c->src[i] = order ? order[p] : p;
-        c->type[i] = segment->type + column * segment->type_src; /* of rows in a segment whose type does not depend on the row */
-        c->weight[i] = segment->weight;
-        w->k[i] = view_row(&w->state->view[s->key], c->src[i]);
-        w->v[i] = view_row(&w->state->view[s->value], c->src[i]);
+    const edge_chunk *c = &w->chunk;
+    hga_id dim = w->plan->shape.pos_dim;
+    if (!w->io->node_pos) return 0;
+    for (hga_id i = 0; i < c->n; i++) {
+        const float *theirs = w->io->node_pos + (ptrdiff_t)c->src[i] * dim;
+        for (hga_id r = 0; r < KERNEL_TILE; r++) {
+            hga_id own = c->pos_of[i] ? c->pos_of[i] - 1 : r < g->n_rows ? g->node[r] : -1;
+            float sum = 0;
+            for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
+            w->pair_base[i * KERNEL_TILE + r] = sum;
+        }
     }
-    score_bases(w, g->stage, -1);
+    return 1;
 }
 
-/* rel_bias of every pair, where a type depends on the row too. */
-static void load_pair_bias(worker *w, const tile_group *g, const strip *x, hga_id at, hga_id n, hga_id head)
+/* The pair biases of one head: pair_base and, where a type depends on the row too, rel_bias. */
+static void load_pair_bias(worker *w, int has_base, hga_id head)
 {
-    const hga_segment *s = x->segment;
-    hga_id heads = w->plan->shape.n_heads, n_types = w->reader.r.n_types, shift = g->first - s->row;
-    for (hga_id i = 0; i < n; i++)
+    const edge_chunk *c = &w->chunk;
+    hga_id heads = w->plan->shape.n_heads, n_types = w->reader.r.n_types;
+    if (has_base)
+        memcpy(w->pair_bias, w->pair_base, (size_t)c->n * KERNEL_TILE * sizeof *w->pair_bias);
+    else
+        memset(w->pair_bias, 0, (size_t)c->n * KERNEL_TILE * sizeof *w->pair_bias);
+    for (hga_id i = 0; w->io->rel_bias && i < c->n; i++)
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            int64_t type = s->type + (int64_t)(r + shift) * s->type_dst + (int64_t)(x->column + at + i) * s->type_src;
-            w->pair_bias[i * KERNEL_TILE + r] = type >= 0 && type < n_types ? w->io->rel_bias[type * heads + head] : 0; /* outside: no edge */
+            int64_t type = c->type[i] + (int64_t)r * w->tile_type_row[i];
+            if (type >= 0 && type < n_types) w->pair_bias[i * KERNEL_TILE + r] += w->io->rel_bias[type * heads + head]; /* outside: no edge */
         }
 }
 
 /* k + rel_key[type], packed. */
-static void load_relative_keys(worker *w, hga_id n)
+static void load_relative_keys(worker *w)
 {
     hga_id dim = w->plan->shape.dim;
-    for (hga_id i = 0; i < n; i++) {
+    for (hga_id i = 0; i < w->chunk.n; i++) {
         const float *r = w->io->rel_key + (ptrdiff_t)w->chunk.type[i] * dim;
         float *to = w->tile_key + (ptrdiff_t)i * dim;
         w->plan->kernels->blend(dim, 1, w->k_head[i], 1, r, to);
@@ -99,57 +118,75 @@ static void load_relative_keys(worker *w, hga_id n)
     }
 }
 
-static void load_biases(worker *w, const tile_group *g, const strip *x, hga_id at, hga_id head, kernel_tile *t)
-{
-    memcpy(w->bias, w->edge_base, (size_t)t->n * sizeof *w->bias);
-    if (!w->io->rel_bias) return;
-    if (x->segment->type_dst) {
-        load_pair_bias(w, g, x, at, t->n, head);
-        t->pair_bias = w->pair_bias;
-        return;
-    }
-    for (hga_id i = 0; i < t->n; i++) w->bias[i] += w->io->rel_bias[(ptrdiff_t)w->chunk.type[i] * w->plan->shape.n_heads + head];
-}
-
-static void load_mask(const tile_group *g, const strip *x, hga_id at, kernel_tile *t)
-{
-    t->row_first = x->row_first, t->row_last = x->row_last;
-    t->band_first = x->band_first - at, t->band_last = x->band_last - at;
-    t->has_hole = x->segment->has_hole, t->hole = x->hole - at;
-    int full = t->band_first <= 1 - x->row_last && t->band_last >= t->n - 1 - x->row_first && !t->has_hole;
-    t->masked = !full || x->row_first > 0 || x->row_last < g->n_rows;
-}
-
-static void run_tile(worker *w, const tile_group *g, const strip *x, hga_id at, hga_id n, hga_id head)
+static void run_head(worker *w, const tile_group *g, kernel_tile *t, hga_id head)
 {
     const hga_shape *shape = &w->plan->shape;
     const hga_stage *s = &w->plan->program.stage[g->stage];
-    hga_id room = padded(shape->dim_v), kv = kv_head(shape, head);
     const view *key = &w->state->view[s->key], *value = &w->state->view[s->value];
-    kernel_tile t = {.n_rows = g->n_rows, .n = n, .dim = shape->dim, .dim_v = shape->dim_v, .k = w->k_head, .v = w->v_head, .bias = w->bias};
-    t.q = w->group_query + (ptrdiff_t)head * shape->dim * KERNEL_TILE;
-    for (hga_id i = 0; i < n; i++) {
+    hga_id room = padded(shape->dim_v), kv = kv_head(shape, head);
+    t->q = w->group_query + (ptrdiff_t)head * shape->dim * KERNEL_TILE;
+    for (hga_id i = 0; i < t->n; i++) {
         w->k_head[i] = w->k[i] + kv * view_head(key, w->chunk.src[i]);
         w->v_head[i] = w->v[i] + kv * view_head(value, w->chunk.src[i]);
     }
-    if (w->io->rel_key) load_relative_keys(w, n);
-    load_biases(w, g, x, at, head, &t);
-    load_mask(g, x, at, &t);
+    if (w->io->rel_key) load_relative_keys(w);
     kernel_tile_state state = {
         .greatest = w->group_greatest + head * KERNEL_TILE,
         .sum = w->group_sum + head * KERNEL_TILE,
         .acc = w->group_acc + (ptrdiff_t)head * KERNEL_TILE * room,
         .stride = room,
     };
-    w->plan->kernels->attend_tile(&t, &state);
+    w->plan->kernels->attend_tile(t, &state);
 }
 
-static void run_strip(worker *w, const tile_group *g, const strip *x)
+/* Is every pair an edge? */
+static int is_full(const worker *w, const tile_group *g)
 {
-    for (hga_id at = 0; at < x->n; at += KERNEL_CHUNK) {
-        hga_id n = x->n - at < KERNEL_CHUNK ? x->n - at : KERNEL_CHUNK;
-        load_columns(w, g, x, at, n);
-        for (hga_id h = 0; h < w->plan->shape.n_heads; h++) run_tile(w, g, x, at, n, h);
+    unsigned all = (1u << g->n_rows) - 1;
+    for (hga_id i = 0; i < w->chunk.n; i++)
+        if (w->tile_rows[i] != all) return 0;
+    return 1;
+}
+
+static void flush_tile(worker *w, const tile_group *g)
+{
+    const hga_shape *shape = &w->plan->shape;
+    edge_chunk *c = &w->chunk;
+    if (c->n == 0) return;
+    const hga_stage *s = &w->plan->program.stage[g->stage];
+    for (hga_id i = 0; i < c->n; i++) {
+        w->k[i] = view_row(&w->state->view[s->key], c->src[i]);
+        w->v[i] = view_row(&w->state->view[s->value], c->src[i]);
+    }
+    score_bases(w, g->stage, -1);
+    int has_base = load_pair_base(w, g), has_pairs = has_base || w->io->rel_bias;
+    kernel_tile t = {.n_rows = g->n_rows, .n = c->n, .dim = shape->dim, .dim_v = shape->dim_v, .k = w->k_head, .v = w->v_head, .bias = w->edge_base};
+    t.rows = is_full(w, g) ? NULL : w->tile_rows;
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        if (has_pairs) load_pair_bias(w, has_base, h);
+        t.pair_bias = has_pairs ? w->pair_bias : NULL;
+        run_head(w, g, &t, h);
+    }
+    c->n = 0;
+}
+
+/* Lay a strip's columns into tiles. */
+static void add_strip(worker *w, const tile_group *g, const strip *x)
+{
+    const hga_segment *s = x->segment;
+    const hga_id *order = w->reader.r.src_order;
+    edge_chunk *c = &w->chunk;
+    for (hga_id i = 0; i < x->n; i++) {
+        unsigned rows = rows_of_column(x, i);
+        if (!rows) continue;
+        hga_id e = c->n++;
+        c->src[e] = order ? order[x->src + i] : x->src + i;
+        c->type[e] = (int32_t)(x->type + (int64_t)i * s->type_src);
+        c->weight[e] = s->weight;
+        c->pos_of[e] = s->pos_of;
+        w->tile_rows[e] = (uint16_t)rows;
+        w->tile_type_row[e] = s->type_dst;
+        if (c->n == KERNEL_CHUNK) flush_tile(w, g);
     }
 }
 
@@ -207,23 +244,27 @@ static void start_group(worker *w, const tile_group *g)
     }
 }
 
-/* Run the strips that pay; w->tiled tells which segments are done. Returns how many. */
-static hga_id run_strips(worker *w, const tile_group *g)
+/* Run what pays as tiles; w->tiled tells which segments are done. Returns how many. */
+static hga_id run_tiles(worker *w, const tile_group *g)
 {
     hga_id n = 0;
     for (hga_pos i = 0; i < w->reader.n_segments; i++) {
         strip x = {0};
-        w->tiled[i] = trim(&w->reader.segment[i], g->first, g->n_rows, &x) && pays(w, &x);
+        w->tiled[i] = trim(&w->reader.segment[i], g, &x) && pays(w, &x);
         if (!w->tiled[i]) continue;
-        if (n++ == 0) start_group(w, g);
-        run_strip(w, g, &x);
+        if (n++ == 0) {
+            start_group(w, g);
+            w->chunk.n = 0;
+        }
+        add_strip(w, g, &x);
     }
+    if (n) flush_tile(w, g);
     return n;
 }
 
 static void run_group(worker *w, const tile_group *g)
 {
-    hga_id tiles = run_strips(w, g);
+    hga_id tiles = run_tiles(w, g);
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (g->node[r] < 0) continue;
         row_job job = job_of(g, r);
@@ -237,7 +278,7 @@ static void run_group(worker *w, const tile_group *g)
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
-    int possible = !w->io->edge_bias && !w->io->node_pos;
+    int possible = !w->io->edge_bias;
     for (hga_id at = 0; at < n; at += KERNEL_TILE) {
         tile_group g = {.stage = stage, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
         if (possible && w->reader.n_segments)

@@ -36,7 +36,7 @@ static layout lay_out(const hga_plan *plan)
     l.group_scalar = heads * KERNEL_TILE;
     l.pair_bias = KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
-    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_bias + l.tile_key + l.plain;
+    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + 2 * l.pair_bias + l.tile_key + l.plain;
     return l;
 }
 
@@ -69,7 +69,8 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->group_greatest = w->group_acc + l.group_acc;
     w->group_sum = w->group_greatest + l.group_scalar;
     w->pair_bias = w->group_sum + l.group_scalar;
-    w->tile_key = w->pair_bias + l.pair_bias;
+    w->pair_base = w->pair_bias + l.pair_bias;
+    w->tile_key = w->pair_base + l.pair_bias;
     w->plain = (double *)(void *)(w->tile_key + l.tile_key);
     w->plain_bytes = aggregate_bytes(plan);
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));

@@ -116,7 +116,7 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
     free(x);
 }
 
-/* Any rows, columns, band, hole and pair bias; two tiles one after the other. */
+/* Any rows, columns, mask and pair bias. */
 static void a_tile_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
@@ -135,17 +135,16 @@ static void a_tile_is_softmax_of_each_row(void **unused)
         for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) pair[i] = draw(2);
         kernel_tile tile = {.n_rows = rows, .n = n, .dim = dim, .dim_v = dim_v, .q = q, .k = x->kp, .v = x->vp, .bias = x->bias};
         tile.pair_bias = round % 3 == 0 ? pair : NULL;
-        tile.masked = round & 1;
-        tile.row_first = below(rows), tile.row_last = tile.row_first + 1 + below(rows - tile.row_first);
-        tile.band_first = -below(20), tile.band_last = below(60), tile.has_hole = round % 5 == 1, tile.hole = below(9) - 4;
+        uint16_t mask[KERNEL_CHUNK];
+        for (hga_id c = 0; c < n; c++) mask[c] = (uint16_t)(below(1 << 16) & below(1 << 16));
+        tile.rows = round & 1 ? mask : NULL;
         kernel_tile_state s = {greatest, sum, acc, room};
         t->attend_tile(&tile, &s);
         for (hga_id r = 0; r < rows; r++) {
             int keep[KERNEL_CHUNK];
             double extra[KERNEL_CHUNK], out[ROW], lse;
             for (hga_id c = 0; c < n; c++) {
-                int inside = r >= tile.row_first && r < tile.row_last && c - r >= tile.band_first && c - r <= tile.band_last && !(tile.has_hole && c - r == tile.hole);
-                keep[c] = !tile.masked || inside;
+                keep[c] = !tile.rows || mask[c] >> r & 1;
                 extra[c] = tile.pair_bias ? (double)pair[c * KERNEL_TILE + r] : 0;
             }
             plain_softmax(x, x->q[r], n, dim, dim_v, 0, keep, extra, out, &lse);

@@ -1,0 +1,197 @@
+/* arguments.c: argp, with one-line errors. */
+#include "arguments.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- parsing ---- */
+
+typedef struct root {
+    void *input;
+    int next; /* where an error stopped */
+} root;
+
+enum { KEY_HELP = 0x1000 };
+
+static error_t parse_root(int key, char *value, struct argp_state *state)
+{
+    (void)value;
+    root *r = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = r->input; return 0;
+    case ARGP_KEY_ERROR: r->next = state->next; return 0;
+    case KEY_HELP:
+        argp_help(state->root_argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, state->name);
+        exit(fflush(stdout) ? CLI_OUTSIDE : CLI_GOOD);
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* the option called `name` in the tree of argps, NULL when there is none */
+static const struct argp_option *find_option(const struct argp *argp, const char *name, size_t length)
+{
+    for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++) {
+        if (o->name && strlen(o->name) == length && strncmp(o->name, name, length) == 0) return o;
+        if (length == 1 && o->key == name[0]) return o;
+    }
+    for (const struct argp_child *c = argp->children; c && c->argp; c++) {
+        const struct argp_option *o = find_option(c->argp, name, length);
+        if (o) return o;
+    }
+    return NULL;
+}
+
+/* say what getopt did not like about argv[next - 1] */
+static int complain_about(const struct argp *argp, const char *argument)
+{
+    const char *name = argument + strspn(argument, "-");
+    size_t length = strcspn(name, "=");
+    const struct argp_option *o = find_option(argp, name, length);
+    if (o && o->arg) return complain(CLI_USAGE, "%s needs a value (%s)", argument, o->arg);
+    if (o && name[length]) return complain(CLI_USAGE, "%s: the option takes no value", argument);
+    return complain(CLI_USAGE, "unknown option '%s'", argument);
+}
+
+int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+    static const struct argp_option options[] = {{"help", KEY_HELP, NULL, 0, "print this and exit", -1}, {0}};
+    struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
+    struct argp top = {.options = options, .parser = parse_root, .args_doc = argp->args_doc, .doc = argp->doc, .children = children};
+    struct argp below = *argp;
+    below.args_doc = below.doc = NULL; /* the top says it */
+    children[0].argp = &below;
+    root r = {.input = input};
+    int next = 0;
+    error_t e = argp_parse(&top, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, &r);
+    if (e == ECANCELED) return CLI_USAGE;
+    if (e == ENOMEM) return complain(CLI_OUTSIDE, "out of memory");
+    if (e) return complain_about(&top, argv[r.next > 0 && r.next <= argc ? r.next - 1 : 0]);
+    if (next < argc) return complain(CLI_USAGE, "unexpected argument '%s'", argv[next]);
+    return CLI_GOOD;
+}
+
+error_t arguments_said(int status) { return status ? ECANCELED : 0; }
+
+/* ---- values ---- */
+
+int read_whole(const char *what, const char *text, int64_t lo, int64_t hi, int64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = isspace((unsigned char)*text) ? 0 : strtoll(text, &end, 10);
+    if (!end || end == text || *end) return complain(CLI_USAGE, "%s: '%s' is not a whole number", what, text);
+    if (errno == ERANGE || value < lo || value > hi)
+        return complain(CLI_USAGE, "%s: %s is not in %lld .. %lld", what, text, (long long)lo, (long long)hi);
+    *out = value;
+    return CLI_GOOD;
+}
+
+int read_id(const char *what, const char *text, int64_t lo, int64_t hi, hga_id *out)
+{
+    int64_t value = 0;
+    int status = read_whole(what, text, lo, hi, &value);
+    if (status == CLI_GOOD) *out = (hga_id)value;
+    return status;
+}
+
+int read_number(const char *what, const char *text, double *out)
+{
+    char *end = NULL;
+    double value = isspace((unsigned char)*text) ? 0 : strtod(text, &end);
+    if (!end || end == text || *end || !isfinite(value)) return complain(CLI_USAGE, "%s: '%s' is not a finite number", what, text);
+    *out = value;
+    return CLI_GOOD;
+}
+
+int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out)
+{
+    *n = 0;
+    while (1) {
+        char word[32];
+        size_t length = strcspn(text, ",");
+        if (length >= sizeof word || *n == room) return complain(CLI_USAGE, "%s: '%s' is not a list of at most %d whole numbers", what, text, room);
+        memcpy(word, text, length);
+        word[length] = 0;
+        int status = read_id(what, word, lo, hi, &out[*n]);
+        if (status) return status;
+        ++*n;
+        if (!text[length]) return CLI_GOOD;
+        text += length + 1;
+    }
+}
+
+int choice_of(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    int index = 0;
+    for (const char *c = choices; *c; index++) {
+        size_t n = strcspn(c, " ");
+        if (n == length && strncmp(c, text, n) == 0) return index;
+        c += n + strspn(c + n, " ");
+    }
+    return -1;
+}
+
+int read_isa(const char *what, const char *text, const char **out)
+{
+    if (choice_of(hga_isa_list(), text) < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, hga_isa_list());
+    *out = text;
+    return CLI_GOOD;
+}
+
+int read_precision(const char *what, const char *text, hga_precision *out)
+{
+    int i = choice_of("f32 bf16", text);
+    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: f32 bf16", what, text);
+    *out = i == 0 ? HGA_PRECISION_F32 : HGA_PRECISION_BF16;
+    return CLI_GOOD;
+}
+
+/* ---- shared options ---- */
+
+enum { KEY_ISA = 0x1100, KEY_PRECISION, KEY_HEADS, KEY_KV_HEADS, KEY_DIM };
+
+static error_t parse_machine(int key, char *value, struct argp_state *state)
+{
+    hga_options *o = state->input;
+    switch (key) {
+    case 't': return arguments_said(read_id("--threads", value, 1, 65536, &o->threads));
+    case KEY_ISA: return arguments_said(read_isa("--isa", value, &o->isa));
+    case KEY_PRECISION: return arguments_said(read_precision("--precision", value, &o->precision));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option machine_options[] = {
+    {"threads", 't', "T", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
+    {"isa", KEY_ISA, "ISA", 0, "instruction set, a word of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
+    {"precision", KEY_PRECISION, "P", 0, "f32, or bf16 operands (default: f32)", 8},
+    {0},
+};
+const struct argp machine_argp = {.options = machine_options, .parser = parse_machine};
+
+static error_t parse_shape(int key, char *value, struct argp_state *state)
+{
+    hga_shape *s = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: *s = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM}; return 0;
+    case KEY_HEADS: return arguments_said(read_id("--heads", value, 1, MAX_HEADS, &s->n_heads));
+    case KEY_KV_HEADS: return arguments_said(read_id("--kv-heads", value, 1, MAX_HEADS, &s->n_kv_heads));
+    case KEY_DIM: return arguments_said(read_id("--dim", value, 1, MAX_DIM, &s->dim));
+    case ARGP_KEY_END:
+        if (s->n_kv_heads == 0 || s->n_heads % s->n_kv_heads == 0) return 0;
+        return arguments_said(complain(CLI_USAGE, "--kv-heads: %d does not divide the %d heads", s->n_kv_heads, s->n_heads));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option shape_options[] = {
+    {"heads", KEY_HEADS, "H", 0, "query heads (default: 8)", 7},
+    {"kv-heads", KEY_KV_HEADS, "H", 0, "key/value heads (default: as many as query heads)", 7},
+    {"dim", KEY_DIM, "D", 0, "dimension of a head (default: 64)", 7},
+    {0},
+};
+const struct argp shape_argp = {.options = shape_options, .parser = parse_shape};

@@ -1,0 +1,36 @@
+/* arguments.h: command lines. Each subcommand has an argp of its own; errors are one line, and what several subcommands share is a child. */
+#ifndef CLI_ARGUMENTS_H
+#define CLI_ARGUMENTS_H
+
+#include <argp.h>
+
+#include "complain.h"
+
+/* Parse argv by `argp` into `input`. --help prints the options with their defaults and ends the process with 0. */
+int arguments_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* What an argp parser returns once a function below has complained: 0 for CLI_GOOD, else the error that arguments_parse stays silent about. */
+error_t arguments_said(int status);
+
+/* A whole number in [lo, hi], or a finite number; `what` is the option's name in the complaint. */
+int read_whole(const char *what, const char *text, int64_t lo, int64_t hi, int64_t *out);
+int read_id(const char *what, const char *text, int64_t lo, int64_t hi, hga_id *out);
+int read_number(const char *what, const char *text, double *out);
+
+/* Whole numbers with commas between them, at most `room`. */
+int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int room, int *n, hga_id *out);
+
+/* "a b c" has `text`: its index, or -1. */
+int choice_of(const char *choices, const char *text);
+
+/* --threads, --isa, --precision: input is an hga_options. */
+extern const struct argp machine_argp;
+/* --heads, --kv-heads, --dim: input is an hga_shape. */
+extern const struct argp shape_argp;
+enum { DEFAULT_HEADS = 8, DEFAULT_DIM = 64, MAX_HEADS = 4096, MAX_DIM = 65536 };
+
+/* An ISA or precision by name. */
+int read_isa(const char *what, const char *text, const char **out);
+int read_precision(const char *what, const char *text, hga_precision *out);
+
+#endif

@@ -1,0 +1,303 @@
+/* attend_io.c: what goes into an execution and what comes out. */
+#include "attend_io.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rows.h"
+
+/* ---- query, key and value ---- */
+
+static int read_tensor(const char *path, tensor_file *t)
+{
+    char shape[200];
+    int status = npy_read_real(path, &t->array);
+    if (status) return status;
+    const npy *a = &t->array;
+    if (a->n_dims < 2 || a->n_dims > 3 || a->count == 0)
+        return complain(CLI_DATA, "%s: a tensor is [rows][dim] or [rows][heads][dim], not the shape %s", a->path,
+                        npy_shape(a->n_dims, a->dim, shape));
+    for (int i = 0; i < a->n_dims; i++)
+        if (a->dim[i] > INT32_MAX) return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
+    t->rows = (hga_id)a->dim[0];
+    t->heads = a->n_dims == 3 ? (hga_id)a->dim[1] : 1;
+    t->columns = (hga_id)a->dim[a->n_dims - 1];
+    return CLI_GOOD;
+}
+
+static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_file *v)
+{
+    if (k->columns != q->columns)
+        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path, q->columns);
+    if (v->rows != k->rows) return complain(CLI_DATA, "%s: has %d rows, the key in %s has %d", v->array.path, v->rows, k->array.path, k->rows);
+    if (v->heads != k->heads) return complain(CLI_DATA, "%s: has %d heads, the key in %s has %d", v->array.path, v->heads, k->array.path, k->heads);
+    if (q->heads % k->heads != 0)
+        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads, q->heads);
+    return CLI_GOOD;
+}
+
+int attend_io_read(const attend_paths *paths, attend_io *a)
+{
+    int status = CLI_GOOD;
+    TRY(read_tensor(paths->query, &a->query));
+    TRY(read_tensor(paths->key, &a->key));
+    TRY(read_tensor(paths->value, &a->value));
+    TRY(check_pairs(&a->query, &a->key, &a->value));
+done:
+    return status;
+}
+
+model_tensors attend_io_tensors(const attend_io *a)
+{
+    return (model_tensors){&a->query.array, &a->key.array, a->query.heads, a->key.heads, a->query.columns};
+}
+
+/* ---- rows ---- */
+
+/* a field's rows in tokens or nodes of the caller; a program without the field leaves the tensor to the tree that routes it */
+static hga_id rows_of(const model *m, hga_binding binding, hga_rows otherwise)
+{
+    return bound_rows(m->graph, &m->program, binding, otherwise) / m->tree_heads;
+}
+
+static int check_rows(const model *m, hga_binding binding, hga_rows otherwise, const tensor_file *t)
+{
+    hga_id rows = rows_of(m, binding, otherwise);
+    return rows == t->rows ? CLI_GOOD : complain(CLI_DATA, "%s: has %d rows, %s needs %d", t->array.path, t->rows, m->title, rows);
+}
+
+static int check_all_rows(const model *m, attend_io *a)
+{
+    int status = CLI_GOOD;
+    for (hga_id i = 0; i < m->program.n_fields; i++)
+        if (m->program.field[i].binding == HGA_IO_USER)
+            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives", m->program.field[i].name));
+    if (!bound_field(&m->program, HGA_IO_OUT)) TRY(complain(CLI_DATA, "the program of %s has no output", m->title));
+    TRY(check_rows(m, HGA_IO_QUERY, HGA_ROWS_QUERIES, &a->query));
+    TRY(check_rows(m, HGA_IO_KEY, HGA_ROWS_KEYS, &a->key));
+    TRY(check_rows(m, HGA_IO_VALUE, HGA_ROWS_KEYS, &a->value));
+    a->out_rows = rows_of(m, HGA_IO_OUT, HGA_ROWS_QUERIES);
+done:
+    return status;
+}
+
+/* ---- the other tensors ---- */
+
+/* [types] or [types][1] -> [types][columns] */
+static int repeat_columns(hga_id columns, npy *a)
+{
+    float *wide = NULL;
+    int status = take(a->count * columns, sizeof *wide, &wide);
+    if (status) return status;
+    for (int64_t i = 0; i < a->count * columns; i++) wide[i] = a->real[i / columns];
+    free(a->real);
+    a->real = wide;
+    a->n_dims = 2;
+    a->dim[1] = columns;
+    a->count *= columns;
+    return CLI_GOOD;
+}
+
+/* [types][columns], where `sharing` allows it one column for all; at least as many types as the edges have */
+static int read_types(const char *path, const model *m, hga_id columns, int sharing, npy *a)
+{
+    char shape[200];
+    int status = npy_read_real(path, a);
+    if (status == CLI_GOOD && sharing && (a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1))) status = repeat_columns(columns, a);
+    if (status) return status;
+    if (a->n_dims != 2 || a->dim[1] != columns)
+        return complain(CLI_DATA, "%s: has the shape %s, not [types][%d]", a->path, npy_shape(a->n_dims, a->dim, shape), columns);
+    int32_t types = hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_types;
+    if (a->dim[0] < types || a->dim[0] > INT32_MAX)
+        return complain(CLI_DATA, "%s: has %lld types, the edges of %s have %d", a->path, (long long)a->dim[0], m->title, types);
+    return CLI_GOOD;
+}
+
+static int bind_types(const attend_paths *paths, const model *m, attend_io *a)
+{
+    int status = CLI_GOOD;
+    if (paths->rel_bias && m->tree_heads > 1)
+        TRY(complain(CLI_USAGE, "--rel-bias: trees that differ by head have one bias for all; use --edge-bias"));
+    if (paths->rel_key) TRY(read_types(paths->rel_key, m, a->shape.dim, 0, &a->rel_key));
+    if (paths->rel_bias) TRY(read_types(paths->rel_bias, m, a->shape.n_heads, 1, &a->rel_bias));
+    a->io.rel_key = a->rel_key.real;
+    a->io.n_rel_key = (hga_id)a->rel_key.dim[0];
+    a->io.rel_bias = a->rel_bias.real;
+    a->io.n_rel_bias = (hga_id)a->rel_bias.dim[0];
+done:
+    return status;
+}
+
+static int bind_edge_bias(const char *path, const model *m, attend_io *a)
+{
+    char shape[200];
+    npy *b = &a->edge_bias;
+    if (!path) return CLI_GOOD;
+    int status = npy_read_real(path, b);
+    if (status) return status;
+    int64_t heads = b->n_dims == 2 ? b->dim[1] : 1;
+    if (b->n_dims > 2 || (heads != 1 && heads != a->shape.n_heads))
+        return complain(CLI_DATA, "%s: has the shape %s, not [edges] or [edges][%d]", b->path, npy_shape(b->n_dims, b->dim, shape), a->shape.n_heads);
+    hga_pos edges = hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_edges;
+    if (b->dim[0] != edges) return complain(CLI_DATA, "%s: has %lld edges, %s has %lld", b->path, (long long)b->dim[0], m->title, (long long)edges);
+    a->io.edge_bias = b->real;
+    a->io.edge_bias_heads = (hga_id)heads;
+    a->io.n_edge_bias = edges;
+    return CLI_GOOD;
+}
+
+/* rows in the caller's node ids go where the graph has those nodes */
+static int reorder_node_pos(const model *m, const npy *p, float **out)
+{
+    int64_t columns = p->dim[1];
+    int status = take(p->count, sizeof **out, out);
+    for (hga_id i = 0; status == CLI_GOOD && i < m->n_node_of; i++)
+        memcpy(*out + m->node_of[i] * columns, p->real + i * columns, (size_t)columns * sizeof **out);
+    return status;
+}
+
+static int bind_node_pos(const char *path, const model *m, attend_io *a)
+{
+    char shape[200];
+    npy *p = &a->node_pos;
+    if (!path) return CLI_GOOD;
+    int status = npy_read_real(path, p);
+    if (status) return status;
+    hga_id nodes = hga_graph_nodes(m->graph).n;
+    if (p->n_dims != 2 || p->dim[0] != nodes || p->dim[1] < 1 || p->dim[1] > INT32_MAX)
+        return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path, npy_shape(p->n_dims, p->dim, shape), nodes);
+    if (m->node_of) status = reorder_node_pos(m, p, &a->node_pos_of);
+    a->io.node_pos = m->node_of ? a->node_pos_of : p->real;
+    a->shape.pos_dim = (hga_id)p->dim[1];
+    return status;
+}
+
+static const hga_stage *scaled_stage(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCALED) return &p->stage[i];
+    return NULL;
+}
+
+static int bind_alpha(const model *m, attend_io *a)
+{
+    const hga_stage *scaled = scaled_stage(&m->program);
+    if (!scaled && m->alpha) return complain(CLI_USAGE, "alpha: the program of %s has no weighted sum", m->title);
+    if (!scaled) return CLI_GOOD;
+    if (!m->alpha) return complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", m->title);
+    int32_t types = scaled->relation >= 0 ? hga_graph_relation(m->graph, scaled->relation).n_types : 1;
+    if (m->n_alpha < types) return complain(CLI_DATA, "alpha: has %d weights, the edges of %s have %d types", m->n_alpha, m->title, types);
+    a->io.type_scale = m->alpha;
+    a->io.n_type_scale = m->n_alpha;
+    return CLI_GOOD;
+}
+
+/* options that only scores can use */
+static int check_scored(const attend_paths *paths, const model *m, const double *scale)
+{
+    const struct {
+        const char *option;
+        int given;
+    } options[] = {
+        {"--rel-key", paths->rel_key != NULL},
+        {"--rel-bias", paths->rel_bias != NULL},
+        {"--node-pos", paths->node_pos != NULL},
+        {"--edge-bias", paths->edge_bias != NULL},
+        {"--scale", scale != NULL},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].given && !score_stage(&m->program)) return complain(CLI_USAGE, "%s: %s computes no scores", options[i].option, m->title);
+    if (paths->lse && !m->program.has_lse) return complain(CLI_USAGE, "--lse: %s has no softmax denominator", m->title);
+    return CLI_GOOD;
+}
+
+/* ---- shape, heads and outputs ---- */
+
+/* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's */
+static int widen(const tensor_file *t, hga_id heads, float **out)
+{
+    int64_t columns = t->columns, group = heads / t->heads;
+    int status = take((int64_t)t->rows * heads * columns, sizeof **out, out);
+    for (int64_t i = 0; status == CLI_GOOD && i < (int64_t)t->rows * heads; i++)
+        memcpy(*out + i * columns, t->array.real + (i / heads * t->heads + i % heads / group) * columns, (size_t)columns * sizeof **out);
+    return status;
+}
+
+static int fold_heads(attend_io *a)
+{
+    int status = CLI_GOOD;
+    a->shape.n_heads = a->shape.n_kv_heads = 1;
+    if (a->key.heads == a->query.heads) goto done;
+    TRY(widen(&a->key, a->query.heads, &a->wide_key));
+    TRY(widen(&a->value, a->query.heads, &a->wide_value));
+    a->io.key.data = a->wide_key;
+    a->io.value.data = a->wide_value;
+done:
+    return status;
+}
+
+static int bind_tensors(const model *m, attend_io *a)
+{
+    a->shape = (hga_shape){.n_heads = a->query.heads, .n_kv_heads = a->key.heads, .dim = a->query.columns, .dim_v = a->value.columns};
+    a->io.query.data = a->query.array.real;
+    a->io.key.data = a->key.array.real;
+    a->io.value.data = a->value.array.real;
+    int status = m->tree_heads > 1 ? fold_heads(a) : CLI_GOOD;
+    if (!bound_field(&m->program, HGA_IO_QUERY)) a->io.query.data = NULL;
+    if (!bound_field(&m->program, HGA_IO_KEY)) a->io.key.data = NULL;
+    if (!bound_field(&m->program, HGA_IO_VALUE)) a->io.value.data = NULL;
+    return status;
+}
+
+static int bind_outputs(const attend_paths *paths, attend_io *a)
+{
+    int status = CLI_GOOD;
+    int64_t rows = (int64_t)a->out_rows * a->query.heads;
+    TRY(take(rows * a->value.columns, sizeof *a->out, &a->out));
+    if (paths->lse) TRY(take(rows, sizeof *a->lse, &a->lse));
+    a->io.out.data = a->out;
+    a->io.lse.data = a->lse;
+done:
+    return status;
+}
+
+/* in hga_io a scale of 0 asks for the default; products with a query of zeros are what a scale of 0 means */
+static void bind_scale(const double *scale, attend_io *a)
+{
+    if (!scale) return;
+    a->io.scale = (float)*scale;
+    if (a->io.scale == 0) memset(a->query.array.real, 0, (size_t)a->query.array.count * sizeof(float));
+}
+
+int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a)
+{
+    int status = CLI_GOOD;
+    TRY(check_scored(paths, m, scale));
+    TRY(check_all_rows(m, a));
+    TRY(bind_tensors(m, a));
+    TRY(bind_types(paths, m, a));
+    TRY(bind_edge_bias(paths->edge_bias, m, a));
+    TRY(bind_node_pos(paths->node_pos, m, a));
+    TRY(bind_alpha(m, a));
+    TRY(bind_outputs(paths, a));
+    bind_scale(scale, a);
+done:
+    return status;
+}
+
+void attend_io_clear(attend_io *a)
+{
+    npy_clear(&a->query.array);
+    npy_clear(&a->key.array);
+    npy_clear(&a->value.array);
+    npy_clear(&a->rel_key);
+    npy_clear(&a->rel_bias);
+    npy_clear(&a->node_pos);
+    npy_clear(&a->edge_bias);
+    free(a->node_pos_of);
+    free(a->wide_key);
+    free(a->wide_value);
+    free(a->out);
+    free(a->lse);
+    *a = (attend_io){0};
+}

@@ -1,0 +1,37 @@
+/* attend_io.h: the tensors of `hga attend`, checked against each other, the variant and its graph. */
+#ifndef CLI_ATTEND_IO_H
+#define CLI_ATTEND_IO_H
+
+#include "variant.h"
+
+/* A tensor [rows][heads][columns]. */
+typedef struct tensor_file {
+    npy array;
+    hga_id rows, heads, columns;
+} tensor_file;
+
+/* Paths as typed, NULL where an option was not. */
+typedef struct attend_paths {
+    const char *query, *key, *value, *out, *lse, *rel_key, *rel_bias, *node_pos, *edge_bias;
+} attend_paths;
+
+typedef struct attend_io {
+    tensor_file query, key, value;
+    npy rel_key, rel_bias, node_pos, edge_bias;
+    hga_shape shape;
+    hga_io io;
+    hga_id out_rows;              /* of the caller's output, heads unfolded */
+    float *node_pos_of;           /* node_pos in the graph's order, where that differs */
+    float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
+    float *out, *lse;
+} attend_io;
+
+/* Read query, key and value and check them against each other. */
+int attend_io_read(const attend_paths *paths, attend_io *a);
+/* What a variant needs to know of them. */
+model_tensors attend_io_tensors(const attend_io *a);
+/* Read the other tensors, check everything against the model, and fill a->io and a->shape. scale NULL: the program's. */
+int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a);
+void attend_io_clear(attend_io *a);
+
+#endif

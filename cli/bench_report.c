@@ -1,0 +1,186 @@
+/* bench_report.c: what a benchmark says. */
+#include "bench_report.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "version.h"
+
+/* ---- rows ---- */
+
+/* the least time that the machine's limits allow: arithmetic, or moving what must move */
+static double roofline_seconds(const bench_row *r, double peak_gflops)
+{
+    double arithmetic = r->m.cost.flops / (peak_gflops * 1e9), traffic = r->m.cost.bytes_min / (r->peaks.dram_gbytes * r->m.threads * 1e9);
+    return arithmetic > traffic ? arithmetic : traffic;
+}
+
+static json_t *row_name(const bench_row *r)
+{
+    return json_sprintf("%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant, *r->parameters ? ":" : "", r->parameters,
+                        r->tokens, r->shape.n_heads, r->shape.dim, r->m.threads, r->isa, r->precision);
+}
+
+/* what Google's tools read */
+static json_t *google_part(const bench_row *r)
+{
+    json_t *name = row_name(r);
+    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name, "run_name", name, "run_type", "iteration", "repetitions", 1,
+                     "repetition_index", 0, "threads", r->m.threads, "iterations", r->m.repeats, "real_time", 1e3 * r->m.seconds, "cpu_time",
+                     1e3 * r->m.cpu_seconds, "time_unit", "ms");
+}
+
+static json_t *case_part(const bench_row *r)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:i, s:s, s:s}", "variant", r->variant, "parameters", r->parameters, "tokens", r->tokens,
+                     "nodes", r->nodes, "edges", (json_int_t)r->edges, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa, "precision",
+                     r->precision);
+}
+
+static json_t *time_part(const bench_row *r)
+{
+    const measurement *m = &r->m;
+    double gflops = m->cost.flops / m->seconds / 1e9, peak = r->peaks.fma_gflops * m->threads;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o}", "graph_seconds", r->graph_seconds, "plan_seconds",
+                     m->plan_seconds, "seconds", m->seconds, "seconds_min", m->seconds_min, "seconds_spread", m->spread, "flops", m->cost.flops,
+                     "gflops", gflops, "peak_gflops", peak, "share_of_peak", json_number(gflops / peak), "ns_per_edge_head",
+                     json_number(1e9 * m->seconds / ((double)r->edges * r->shape.n_heads)), "bytes_min", m->cost.bytes_min, "gbytes_per_second",
+                     m->cost.bytes_min / m->seconds / 1e9, "share_of_roofline", json_number(roofline_seconds(r, peak) / m->seconds));
+}
+
+static json_t *memory_part(const bench_row *r)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "bytes_workspace", (json_int_t)r->m.workspace_bytes, "bytes_graph", (json_int_t)r->m.graph_bytes,
+                     "bytes_plan", (json_int_t)r->m.plan_bytes, "bytes_tensors", (json_int_t)r->tensor_bytes, "peak_rss_bytes",
+                     (json_int_t)r->peak_rss_bytes);
+}
+
+json_t *bench_row_json(const bench_row *r)
+{
+    json_t *row = google_part(r), *more[] = {case_part(r), time_part(r), memory_part(r)};
+    int failed = !row;
+    for (size_t i = 0; i < 3; i++) {
+        if (!more[i] || failed || json_object_update(row, more[i]) != 0) failed = 1;
+        json_decref(more[i]);
+    }
+    if (!failed) return row;
+    json_decref(row);
+    return NULL;
+}
+
+/* ---- context ---- */
+
+json_t *bench_context(const char *program, json_t *peaks)
+{
+    char date[64] = "", host[256] = "";
+    time_t now = time(NULL);
+    struct tm local;
+    if (localtime_r(&now, &local)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S%z", &local);
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "unknown");
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:[], s:[], s:s, s:s, s:s, s:o}", "date", date, "host_name", host, "executable", program,
+                     "num_cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mhz_per_cpu", 0, "cpu_scaling_enabled", 0, "caches", "load_avg",
+                     "library_build_type", strcmp(BUILD_TYPE, "Debug") == 0 ? "debug" : "release", "hga_version", hga_version(), "hga_commit",
+                     BUILD_COMMIT, "peaks", peaks);
+}
+
+/* ---- overtaking ---- */
+
+static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+
+static json_int_t whole_of(const json_t *row, const char *key) { return json_integer_value(json_object_get(row, key)); }
+
+static double real_of(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+
+/* the machine's part of two cases is the same */
+static int same_setting(const json_t *a, const json_t *b)
+{
+    return whole_of(a, "threads") == whole_of(b, "threads") && strcmp(text_of(a, "isa"), text_of(b, "isa")) == 0 &&
+           strcmp(text_of(a, "precision"), text_of(b, "precision")) == 0;
+}
+
+static int same_variant(const json_t *a, const json_t *b)
+{
+    return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 && strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
+}
+
+/* plain dense attention on as many tokens in the same setting */
+static const json_t *dense_beside(const json_t *rows, const json_t *row)
+{
+    size_t i;
+    json_t *d;
+    json_array_foreach(rows, i, d)
+    {
+        if (strcmp(text_of(d, "variant"), "dense") == 0 && !*text_of(d, "parameters") && same_setting(d, row) &&
+            whole_of(d, "tokens") == whole_of(row, "tokens"))
+            return d;
+    }
+    return NULL;
+}
+
+/* log(time / dense time): below 0 the variant is faster; NaN without dense beside it */
+static double lead(const json_t *rows, const json_t *row)
+{
+    const json_t *d = dense_beside(rows, row);
+    return d ? log(real_of(row, "seconds") / real_of(d, "seconds")) : NAN;
+}
+
+static int is_first(const json_t *rows, size_t at, const json_t *row)
+{
+    for (size_t i = 0; i < at; i++) {
+        const json_t *before = json_array_get(rows, i);
+        if (same_variant(before, row) && same_setting(before, row)) return 0;
+    }
+    return 1;
+}
+
+/* the shortest length above `from` measured for this variant, NULL when there is none */
+static const json_t *next_length(const json_t *rows, const json_t *like, json_int_t from)
+{
+    const json_t *best = NULL;
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        if (!same_variant(row, like) || !same_setting(row, like) || whole_of(row, "tokens") <= from) continue;
+        if (!best || whole_of(row, "tokens") < whole_of(best, "tokens")) best = row;
+    }
+    return best;
+}
+
+/* between the last length that lost and the first that won, on the straight line in logarithms of length and time */
+static json_t *overtake(const json_t *rows, const json_t *like)
+{
+    double before = NAN, length_before = 0;
+    for (const json_t *row = next_length(rows, like, 0); row; row = next_length(rows, like, whole_of(row, "tokens"))) {
+        double now = lead(rows, row), length = (double)whole_of(row, "tokens");
+        if (now < 0) {
+            int bracketed = before >= 0;
+            double share = bracketed ? before / (before - now) : 1;
+            double tokens = bracketed ? exp(log(length_before) + share * (log(length) - log(length_before))) : length;
+            return json_pack("{s:f, s:b}", "tokens", ceil(tokens), "or_shorter", !bracketed);
+        }
+        before = now;
+        length_before = length;
+    }
+    return json_pack("{s:n, s:b}", "tokens", "or_shorter", 0);
+}
+
+json_t *bench_overtakes(const json_t *rows)
+{
+    json_t *list = json_array(), *row;
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        if (strcmp(text_of(row, "variant"), "dense") == 0 || !is_first(rows, i, row) || isnan(lead(rows, row))) continue;
+        json_t *found = overtake(rows, row);
+        json_t *setting =
+            json_pack("{s:O, s:O, s:O, s:O, s:O}", "variant", json_object_get(row, "variant"), "parameters", json_object_get(row, "parameters"),
+                      "threads", json_object_get(row, "threads"), "isa", json_object_get(row, "isa"), "precision", json_object_get(row, "precision"));
+        if (setting && found) json_object_update(setting, found);
+        json_decref(found);
+        json_array_append_new(list, setting);
+    }
+    return list;
+}

@@ -1,0 +1,27 @@
+/* bench_report.h: a benchmark's rows as JSON in Google Benchmark's schema, and where each variant overtakes dense. */
+#ifndef CLI_BENCH_REPORT_H
+#define CLI_BENCH_REPORT_H
+
+#include "measure.h"
+#include "table.h"
+
+/* One case and what was measured. */
+typedef struct bench_row {
+    const char *variant, *parameters, *isa, *precision;
+    hga_id tokens, nodes;
+    hga_pos edges;
+    hga_shape shape;
+    double graph_seconds;
+    int64_t tensor_bytes, peak_rss_bytes;
+    measurement m;
+    hga_peaks peaks;
+} bench_row;
+
+/* A row in the schema that Google Benchmark's compare tool reads, with our columns beside; times in milliseconds. */
+json_t *bench_row_json(const bench_row *r);
+/* The machine, the date and the program. */
+json_t *bench_context(const char *program, json_t *peaks);
+/* For each variant and setting of the rows, the least length at which it is faster than dense. */
+json_t *bench_overtakes(const json_t *rows);
+
+#endif

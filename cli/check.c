@@ -1,0 +1,208 @@
+/* check.c: hga check, a graph against its rules and its promises. */
+#include <stdio.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "graph_file.h"
+#include "table.h"
+
+typedef struct arguments {
+    const char *path;
+    int json, causal, coverage;
+} arguments;
+
+/* What was found; a property that does not apply (no program; order in cross-attention) is not `known`. */
+typedef struct finding {
+    int known, pass, claimed, demanded;
+} finding;
+
+typedef struct findings {
+    json_t *rules;
+    int rules_pass;
+    finding single, complete, causal;
+    hga_coverage coverage;
+    hga_id token, sees;
+} findings;
+
+/* ---- looking ---- */
+
+static int check_rules(const hga_graph *g, findings *f)
+{
+    f->rules = json_array();
+    f->rules_pass = 1;
+    for (const hga_rule *r = hga_graph_rules(); r->name; r++) {
+        hga_status st = r->check(g);
+        if (st == HGA_ENOMEM) return complain_of(st, CLI_DATA, r->name);
+        json_t *row =
+            json_pack("{s:s, s:b, s:s, s:s}", "name", r->name, "pass", st == HGA_OK, "says", r->says, "detail", st ? hga_error_detail() : "");
+        if (!row || json_array_append_new(f->rules, row) != 0) return complain(CLI_OUTSIDE, "out of memory");
+        f->rules_pass &= st == HGA_OK;
+    }
+    return CLI_GOOD;
+}
+
+/* all pairs, though a token may leave itself out */
+static int check_coverage(const graph_file *g, const arguments *a, uint32_t claims, findings *f)
+{
+    int causal = (claims & HGA_CLAIM_CAUSAL) || a->causal;
+    hga_status st = hga_program_coverage(&g->program, g->graph, causal, &f->coverage);
+    if (st == HGA_EUNSUPPORTED) return CLI_GOOD;
+    f->single = (finding){1, f->coverage.more == 0, (claims & HGA_CLAIM_SINGLE) != 0, a->coverage};
+    f->complete = (finding){1, f->coverage.none == f->coverage.none_diagonal, (claims & HGA_CLAIM_COMPLETE) != 0, a->coverage};
+    return complain_of(st, CLI_DATA, a->path);
+}
+
+static int check_causality(const graph_file *g, const arguments *a, uint32_t claims, findings *f)
+{
+    hga_status st = hga_program_influence(&g->program, g->graph, &f->token, &f->sees);
+    if (st == HGA_EUNSUPPORTED && a->causal) return complain_of(st, CLI_USAGE, "--causal");
+    if (st == HGA_EUNSUPPORTED) return CLI_GOOD;
+    f->causal = (finding){1, f->token < 0, (claims & HGA_CLAIM_CAUSAL) != 0, a->causal};
+    return complain_of(st, CLI_DATA, a->path);
+}
+
+static int look(const graph_file *g, const arguments *a, findings *f)
+{
+    uint32_t claims = hga_graph_nodes(g->graph).claims;
+    int status = CLI_GOOD;
+    TRY(check_rules(g->graph, f));
+    if (!g->text && (a->causal || a->coverage)) TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality", a->path));
+    if (!g->text) goto done;
+    TRY(check_coverage(g, a, claims, f));
+    TRY(check_causality(g, a, claims, f));
+done:
+    return status;
+}
+
+/* ---- saying ---- */
+
+static int breaks(const finding *f) { return f->known && !f->pass && (f->claimed || f->demanded); }
+
+static const char *word(const finding *f) { return f->pass ? "pass" : "fail"; }
+
+static const char *standing(const finding *f) { return f->claimed ? "claimed" : f->demanded ? "demanded" : "not claimed"; }
+
+static void print_coverage(const findings *f)
+{
+    const hga_coverage *c = &f->coverage;
+    finding both = {1, f->single.pass && f->complete.pass, f->single.claimed && f->complete.claimed, f->single.demanded};
+    printf("coverage   %s  of %lld pairs %lld once, %lld never (%lld of them a token and itself), %lld more than once", word(&both),
+           (long long)c->pairs, (long long)c->once, (long long)c->none, (long long)c->none_diagonal, (long long)c->more);
+    if (!both.pass && c->token >= 0) printf("; first: query %d and key %d", c->token, c->other);
+    printf(" (single: %s, %s; complete: %s, %s)\n", word(&f->single), standing(&f->single), word(&f->complete), standing(&f->complete));
+}
+
+static void print_causality(const findings *f)
+{
+    printf("causality  %s  ", word(&f->causal));
+    if (f->causal.pass)
+        printf("no output depends on a later token");
+    else
+        printf("the output of token %d depends on token %d", f->token, f->sees);
+    printf(" (%s)\n", standing(&f->causal));
+}
+
+static void print_text(const graph_file *g, const findings *f)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(f->rules, i, row)
+    {
+        const char *detail = json_string_value(json_object_get(row, "detail"));
+        printf("rule       %s  %s: %s%s%s\n", json_is_true(json_object_get(row, "pass")) ? "pass" : "fail",
+               json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "says")), *detail ? "; " : "", detail);
+    }
+    if (!g->text) {
+        printf("the graph has no program: coverage and causality are not known\n");
+        return;
+    }
+    if (f->single.known)
+        print_coverage(f);
+    else
+        printf("coverage   -     it has no meaning for this program\n");
+    if (f->causal.known)
+        print_causality(f);
+    else
+        printf("causality  -     queries and keys are different tokens, without an order between them\n");
+}
+
+static json_t *finding_json(const finding *f) { return f->known ? json_pack("{s:b, s:b}", "pass", f->pass, "claimed", f->claimed) : json_null(); }
+
+static json_t *coverage_json(const findings *f)
+{
+    const hga_coverage *c = &f->coverage;
+    if (!f->single.known) return json_null();
+    return json_pack("{s:b, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i}", "pass", f->single.pass && f->complete.pass, "claimed",
+                     f->single.claimed && f->complete.claimed, "single", finding_json(&f->single), "complete", finding_json(&f->complete), "pairs",
+                     (json_int_t)c->pairs, "none", (json_int_t)c->none, "once", (json_int_t)c->once, "more", (json_int_t)c->more, "none_diagonal",
+                     (json_int_t)c->none_diagonal, "later", (json_int_t)c->later, "token", c->token, "other", c->other);
+}
+
+static json_t *causality_json(const findings *f)
+{
+    if (!f->causal.known) return json_null();
+    return json_pack("{s:b, s:b, s:i, s:i}", "pass", f->causal.pass, "claimed", f->causal.claimed, "token", f->token, "sees",
+                     f->causal.pass ? -1 : f->sees);
+}
+
+static int print_json(const graph_file *g, const arguments *a, const findings *f, int pass)
+{
+    return json_print(stdout, json_pack("{s:s, s:b, s:b, s:O, s:o, s:o}", "graph", a->path, "pass", pass, "program", g->text != NULL, "rules",
+                                        f->rules, "coverage", coverage_json(f), "causality", causality_json(f)));
+}
+
+/* ---- the command ---- */
+
+enum { KEY_JSON = 0x2300, KEY_CAUSAL, KEY_COVERAGE };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case KEY_JSON: a->json = 1; return 0;
+    case KEY_CAUSAL: a->causal = 1; return 0;
+    case KEY_COVERAGE: a->coverage = 1; return 0;
+    case ARGP_KEY_ARG:
+        if (a->path) return ARGP_ERR_UNKNOWN;
+        a->path = value;
+        return 0;
+    case ARGP_KEY_END: return a->path ? 0 : arguments_said(complain(CLI_USAGE, "check: GRAPH is missing"));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"causal", KEY_CAUSAL, NULL, 0, "fail unless no output depends on a later token (default: only if the graph claims it)", 0},
+    {"coverage", KEY_COVERAGE, NULL, 0, "fail unless every pair of tokens is covered once (default: only if the graph claims it)", 0},
+    {"json", KEY_JSON, NULL, 0, "as JSON", 0},
+    {0},
+};
+
+int run_check(int argc, char **argv)
+{
+    struct argp argp = {
+        options,
+        parse,
+        "GRAPH",
+        "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property that the graph claims, does not hold.",
+        NULL,
+        NULL,
+        NULL};
+    arguments a = {0};
+    graph_file g = {0};
+    findings f = {0};
+    int status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(graph_file_read(a.path, &g));
+    TRY(look(&g, &a, &f));
+    int pass = f.rules_pass && !breaks(&f.single) && !breaks(&f.complete) && !breaks(&f.causal);
+    if (a.json)
+        TRY(print_json(&g, &a, &f, pass));
+    else
+        print_text(&g, &f);
+    status = pass ? CLI_GOOD : CLI_FAILED;
+done:
+    json_decref(f.rules);
+    graph_file_clear(&g);
+    return status;
+}

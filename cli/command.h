@@ -1,0 +1,20 @@
+/* command.h: the table of subcommands. To add one is to write its file and to add a row to main.c. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+typedef struct command {
+    const char *name, *says;
+    int (*run)(int argc, char **argv); /* argv[0] is "hga NAME"; returns the exit status */
+} command;
+
+int run_run(int argc, char **argv);
+int run_build(int argc, char **argv);
+int run_attend(int argc, char **argv);
+int run_check(int argc, char **argv);
+int run_export(int argc, char **argv);
+int run_explain(int argc, char **argv);
+int run_bench(int argc, char **argv);
+int run_flops(int argc, char **argv);
+int run_topo(int argc, char **argv);
+
+#endif

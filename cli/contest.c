@@ -1,0 +1,286 @@
+/* contest.c: the contenders and what they are fed. */
+#include "contest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "numbers.h"
+#include "rows.h"
+
+enum { LEAF_TOKENS = 128 };
+
+/* ---- leaves: hyperplanes in random directions through the median key of each node, so that leaves are of one size ---- */
+
+static hga_id height_for(hga_id n)
+{
+    hga_id height = 0;
+    while (n >> (height + 1) >= LEAF_TOKENS) height++;
+    return height;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static float dot(const float *x, const float *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
+    return (float)sum;
+}
+
+/* the median of w . k over the keys of one node; `room` holds a float a key */
+static float median_projection(const embedding *e, const int32_t *node_of, int32_t node, const float *w, float *room)
+{
+    int64_t columns = (int64_t)e->heads * e->dim, n = 0;
+    for (hga_id i = 0; i < e->n; i++)
+        if (node_of[i] == node) room[n++] = dot(w, e->key + i * columns, columns);
+    if (n == 0) return 0;
+    qsort(room, (size_t)n, sizeof *room, by_size);
+    return room[n / 2];
+}
+
+/* level by level: a median for each node, then everybody goes one level down */
+static int grow_tree(const embedding *e, hga_id height, float *weights, float *bias)
+{
+    int64_t columns = (int64_t)e->heads * e->dim;
+    int32_t *node_of = NULL;
+    float *room = NULL;
+    int status = CLI_GOOD;
+    TRY(take(e->n, sizeof *node_of, &node_of));
+    TRY(take(e->n, sizeof *room, &room));
+    for (hga_id l = 0; l < height; l++) {
+        int64_t first = ((int64_t)1 << l) - 1;
+        for (int32_t j = 0; j < 1 << l; j++) bias[first + j] = -median_projection(e, node_of, j, weights + (first + j) * columns, room);
+        for (hga_id i = 0; i < e->n; i++) {
+            int64_t plane = first + node_of[i];
+            node_of[i] = 2 * node_of[i] + (dot(weights + plane * columns, e->key + i * columns, columns) + bias[plane] > 0);
+        }
+    }
+done:
+    free(node_of);
+    free(room);
+    return status;
+}
+
+static int route_words(const embedding *e, hga_id height, uint64_t seed, int32_t *query_leaf, int32_t *key_leaf)
+{
+    hga_id columns = e->heads * e->dim;
+    int64_t planes = ((int64_t)1 << height) - 1;
+    float *weights = NULL, *bias = NULL;
+    int status = CLI_GOOD;
+    if (planes == 0) return CLI_GOOD; /* everybody in the one leaf */
+    TRY(take(planes * columns, sizeof *weights, &weights));
+    TRY(take(planes, sizeof *bias, &bias));
+    numbers_fill(number_bits(seed, 100), 1, planes * columns, weights);
+    TRY(grow_tree(e, height, weights, bias));
+    hga_router r = {.height = height, .dim = columns, .n_heads = 1, .weights = weights, .bias = bias};
+    TRY(complain_of(hga_route(&r, e->query, e->n, columns, 0, query_leaf), CLI_OUTSIDE, "treeformer"));
+    TRY(complain_of(hga_route(&r, e->key, e->n, columns, 0, key_leaf), CLI_OUTSIDE, "treeformer"));
+done:
+    free(weights);
+    free(bias);
+    return status;
+}
+
+/* ---- the scene ---- */
+
+int scene_make(const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out)
+{
+    int status = CLI_GOOD;
+    *out = (scene){0};
+    TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, max_words, &out->tree), CLI_DATA, "text"));
+    hga_id n = out->tree.n_leaves;
+    TRY(embed_words(text, out->tree.leaf_begin, out->tree.leaf_end, n, heads, dim, seed, &out->words));
+    out->height = height_for(n);
+    TRY(take(n, sizeof *out->query_leaf, &out->query_leaf));
+    TRY(take(n, sizeof *out->key_leaf, &out->key_leaf));
+    TRY(route_words(&out->words, out->height, seed, out->query_leaf, out->key_leaf));
+done:
+    if (status) scene_clear(out);
+    return status;
+}
+
+void scene_clear(scene *s)
+{
+    if (s->tree.n) hga_tree_clear(&s->tree);
+    embedding_clear(&s->words);
+    free(s->query_leaf);
+    free(s->key_leaf);
+    *s = (scene){0};
+}
+
+/* ---- contenders ---- */
+
+static int built(hga_status st, const char *name) { return complain_of(st, CLI_OUTSIDE, name); }
+
+static int build_dense(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_dense d = {HGA_DENSE_DEFAULTS};
+    d.n_tokens = s->words.n;
+    d.causal = causal;
+    return built(hga_build_dense(&d, g, p), "dense");
+}
+
+static int build_window(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_window w = {HGA_WINDOW_DEFAULTS};
+    w.n_tokens = s->words.n;
+    w.causal = causal;
+    return built(hga_build_window(&w, g, p), "window");
+}
+
+static int build_bpt(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_bpt b = {HGA_BPT_DEFAULTS};
+    b.n_tokens = s->words.n;
+    b.causal = causal;
+    return built(hga_build_bpt(&b, g, p), "bpt");
+}
+
+static int build_neighbours(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    h.n_tokens = s->words.n;
+    h.causal = causal;
+    return built(hga_build_htransformer(&h, g, p), "htransformer");
+}
+
+static int build_siblings(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    h.n_tokens = s->words.n;
+    h.structure = HGA_SIBLINGS;
+    h.causal = causal;
+    return built(hga_build_htransformer(&h, g, p), "htransformer");
+}
+
+/* the text's own chapters, paragraphs and sentences */
+static int build_hsa_text(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.parent = s->tree.parent;
+    h.n_parent = s->tree.n;
+    h.causal = causal;
+    return built(hga_build_hsa(&h, g, p), "hsa");
+}
+
+static int build_hsa_windows(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    static const hga_id branching[] = {2, 4, 8, 16};
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.n_tokens = s->words.n;
+    h.branching = branching;
+    h.n_branching = 4;
+    h.causal = causal;
+    return built(hga_build_hsa(&h, g, p), "hsa");
+}
+
+static hga_treeformer treeformer_of(const scene *s)
+{
+    hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+    t.n_queries = s->words.n;
+    t.height = s->height;
+    t.n_leaves = (hga_id)1 << s->height;
+    t.query_leaf = s->query_leaf;
+    t.key_leaf = s->key_leaf;
+    return t;
+}
+
+static int build_fine(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_treeformer t = treeformer_of(s);
+    t.causal = causal;
+    return built(hga_build_treeformer_fine(&t, g, p), "treeformer-fine");
+}
+
+static int build_coarse(const scene *s, int causal, hga_graph **g, hga_program *p)
+{
+    hga_treeformer t = treeformer_of(s);
+    t.causal = causal;
+    return built(hga_build_treeformer_coarse(&t, g, p), "treeformer-coarse");
+}
+
+const contender contenders[] = {
+    {"dense", "", 0, build_dense},
+    {"dense", "causal=1", 1, build_dense},
+    {"window", "left=64 right=64", 0, build_window},
+    {"window", "left=64 causal=1", 1, build_window},
+    {"bpt", "k=4", 0, build_bpt},
+    {"bpt", "k=4 causal=1", 1, build_bpt},
+    {"htransformer", "block=16", 0, build_neighbours},
+    {"htransformer", "block=16 siblings", 0, build_siblings},
+    {"htransformer", "block=16 causal=1", 1, build_neighbours},
+    {"hsa", "the text's tree", 0, build_hsa_text},
+    {"hsa", "branching=2,4,8,16", 0, build_hsa_windows},
+    {"hsa", "the text's tree causal=1", 1, build_hsa_text},
+    {"treeformer-fine", "random tree", 0, build_fine},
+    {"treeformer-coarse", "random tree", 0, build_coarse},
+    {0},
+};
+
+/* ---- tensors ---- */
+
+/* each node's row is the mean of its tokens' */
+static void spread_rows(const hga_nodes *n, const float *tokens, int64_t columns, float *rows)
+{
+    hga_id first = n->level_ptr[1];
+    memcpy(rows, tokens, (size_t)(first * columns) * sizeof *rows);
+    for (hga_id v = first; v < n->n; v++) {
+        float *row = rows + v * columns, share = 1 / (float)(n->span_last[v] - n->span_first[v] + 1);
+        for (int64_t u = n->span_first[v]; u <= n->span_last[v]; u++)
+            for (int64_t c = 0; c < columns; c++) row[c] += share * tokens[u * columns + c];
+    }
+}
+
+/* the tokens' rows, or, where rows are nodes, *at's part of the memory */
+static const float *rows_for(const hga_nodes *n, hga_id rows, const float *tokens, int64_t columns, float **at)
+{
+    if (rows == n->level_ptr[1]) return tokens;
+    float *filled = *at;
+    spread_rows(n, tokens, columns, filled);
+    *at += rows * columns;
+    return filled;
+}
+
+static int make_alpha(hga_id levels, cast *c)
+{
+    int status = take(levels, sizeof *c->alpha, &c->alpha);
+    for (hga_id l = 0; status == CLI_GOOD && l < levels; l++) c->alpha[l] = 1 / (float)levels;
+    c->io.type_scale = c->alpha;
+    c->io.n_type_scale = levels;
+    return status;
+}
+
+int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out)
+{
+    const embedding *e = &s->words;
+    hga_nodes n = hga_graph_nodes(g);
+    hga_id q = bound_rows(g, p, HGA_IO_QUERY, HGA_ROWS_QUERIES), k = bound_rows(g, p, HGA_IO_KEY, HGA_ROWS_KEYS);
+    hga_id v = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS), o = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
+    int64_t width = (int64_t)e->heads * e->dim, width_v = (int64_t)e->heads * dim_v;
+    *out = (cast){.bytes = (int64_t)sizeof(float) * ((q + k) * width + (v + o) * width_v)};
+    int status = CLI_GOOD;
+    TRY(take((q + k) * width + (v + o) * width_v, sizeof *out->memory, &out->memory));
+    float *at = out->memory;
+    out->out = at;
+    at += o * width_v;
+    out->io.out.data = out->out;
+    if (bound_field(p, HGA_IO_QUERY)) out->io.query.data = (void *)(uintptr_t)rows_for(&n, q, e->query, width, &at);
+    if (bound_field(p, HGA_IO_KEY)) out->io.key.data = (void *)(uintptr_t)rows_for(&n, k, e->key, width, &at);
+    out->io.value.data = (void *)(uintptr_t)rows_for(&n, v, value ? value : e->value, width_v, &at);
+    if (!bound_field(p, HGA_IO_QUERY)) TRY(make_alpha(s->height + 1, out));
+done:
+    if (status) cast_clear(out);
+    return status;
+}
+
+void cast_clear(cast *c)
+{
+    free(c->memory);
+    free(c->alpha);
+    *c = (cast){0};
+}

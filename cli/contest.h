@@ -1,0 +1,39 @@
+/* contest.h: every variant on one text: the graphs, and the tensors that go in. */
+#ifndef CLI_CONTEST_H
+#define CLI_CONTEST_H
+
+#include "embed.h"
+
+/* A text as the variants see it: its words' tensors, its own hierarchy, and leaves for the trees. */
+typedef struct scene {
+    hga_tree tree;
+    embedding words;
+    hga_id height; /* of the Treeformer tree */
+    int32_t *query_leaf, *key_leaf;
+} scene;
+
+/* The first `max_words` words of a text (0: all). */
+int scene_make(const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out);
+void scene_clear(scene *s);
+
+/* One variant of the contest. */
+typedef struct contender {
+    const char *name, *parameters;
+    int causal;
+    int (*build)(const scene *s, int causal, hga_graph **g, hga_program *p);
+} contender;
+/* Ended by a NULL name. The first two are dense attention, without and with the causal mask; each variant is compared with the one of its kind. */
+extern const contender contenders[];
+
+/* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows. */
+typedef struct cast {
+    hga_io io;
+    float *memory, *alpha;
+    int64_t bytes; /* of query, key, value and output */
+    float *out;    /* [rows][heads][dim_v], tokens first */
+} cast;
+/* value NULL: the scene's, else [words][heads][dim_v]. */
+int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out);
+void cast_clear(cast *c);
+
+#endif

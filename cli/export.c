@@ -1,0 +1,44 @@
+/* export.c: hga export, a graph from JSON in another format. */
+#include "arguments.h"
+#include "command.h"
+#include "graph_file.h"
+#include "variant.h"
+
+typedef struct arguments {
+    const char *path;
+    graph_target target;
+} arguments;
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->target; return 0;
+    case ARGP_KEY_ARG:
+        if (a->path) return ARGP_ERR_UNKNOWN;
+        a->path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (!a->path) return arguments_said(complain(CLI_USAGE, "export: GRAPH is missing"));
+        return arguments_said(graph_target_check(&a->target));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int run_export(int argc, char **argv)
+{
+    struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {NULL,     parse, "GRAPH", "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx or .dot.",
+                        children, NULL,  NULL};
+    arguments a = {0};
+    graph_file f = {0};
+    int status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(graph_file_read(a.path, &f));
+    hga_id main = f.text ? main_relation(&f.program) : -1;
+    if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
+    TRY(graph_write(f.graph, f.text, main, &a.target));
+done:
+    graph_file_clear(&f);
+    return status;
+}

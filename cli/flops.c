@@ -1,0 +1,142 @@
+/* flops.c: hga flops, operation counts by formula and by counting edges. */
+#include <math.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "formula.h"
+#include "hsa3.h"
+#include "table.h"
+#include "variant.h"
+
+typedef struct arguments {
+    typed_variant variant;
+    hga_shape shape;
+    const char *table;
+    int json;
+} arguments;
+
+/* ---- the command line ---- */
+
+enum { KEY_TABLE = 0x2400, KEY_JSON };
+
+static int check_arguments(const arguments *a)
+{
+    if (a->table && a->variant.name) return complain(CLI_USAGE, "--table: a table or a VARIANT, not both");
+    if (a->table && strcmp(a->table, "hsa3") != 0) return complain(CLI_USAGE, "--table: '%s' is not hsa3", a->table);
+    if (!a->table && !a->variant.name) return complain(CLI_USAGE, "flops: VARIANT or --table hsa3 is missing");
+    return CLI_GOOD;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->variant;
+        state->child_inputs[1] = &a->shape;
+        return 0;
+    case KEY_TABLE: a->table = value; return 0;
+    case KEY_JSON: a->json = 1; return 0;
+    case ARGP_KEY_END: return arguments_said(check_arguments(a));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"table", KEY_TABLE, "NAME", 0, "hsa3: Table 3 of the HSA paper, recomputed", 8},
+    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {0},
+};
+
+/* ---- counting ---- */
+
+typedef struct count {
+    const char *title;
+    hga_id tokens;
+    hga_shape shape;
+    double formula, edges; /* of the attended relation; formula NaN: none known */
+    double flops;          /* of every stage */
+} count;
+
+static int count_model(const model *m, const hga_shape *shape, count *c)
+{
+    hga_plan *plan = NULL;
+    hga_shape folded = *shape;
+    if (m->tree_heads > 1) folded.n_heads = folded.n_kv_heads = 1;
+    hga_options o = {0};
+    int status = complain_of(hga_plan_create(m->graph, &m->program, &folded, &o, &plan), m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+    if (status) return status;
+    c->flops = hga_plan_cost(plan).flops;
+    hga_plan_destroy(plan);
+    c->shape = folded;
+    c->title = m->title;
+    c->tokens = hga_graph_nodes(m->graph).n_queries / m->tree_heads;
+    hga_id relation = main_relation(&m->program);
+    c->edges = relation < 0 ? 0 : (double)hga_graph_relation(m->graph, relation).n_edges;
+    return CLI_GOOD;
+}
+
+static int count_by_formula(const typed_variant *typed, count *c)
+{
+    settings s = {0};
+    const char *name = NULL;
+    int status = variant_settings(typed, &s, &name);
+    if (status) return status;
+    c->formula = formula_edges(name, &s, c->tokens);
+    settings_clear(&s);
+    return CLI_GOOD;
+}
+
+static const column columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"tokens", "tokens", NULL, 0},
+    {"edges_formula", "edges by formula", "%.0f", 0},
+    {"edges_counted", "counted", "%.0f", 0},
+    {"agrees", "agrees", NULL, 0},
+    {"flops_attention", "attention GFLOP", "%.6g", 1e-9},
+    {"flops", "all stages GFLOP", "%.6g", 1e-9},
+    {"flops_dense", "dense GFLOP", "%.6g", 1e-9},
+    {"share_of_dense", "of dense", "%.3f %%", 100},
+    {0},
+};
+
+/* 4 x dim an edge and head when scores are computed, otherwise nothing is attended */
+static json_t *count_row(const count *c, int scored)
+{
+    double each = 4.0 * c->shape.dim * c->shape.n_heads, dense = each * c->tokens * (double)c->tokens;
+    json_t *agrees = isnan(c->formula) ? json_null() : json_boolean(c->formula == c->edges);
+    return json_pack("{s:s, s:i, s:i, s:i, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "variant", c->title, "tokens", c->tokens, "heads", c->shape.n_heads,
+                     "dim", c->shape.dim, "edges_formula", json_number(c->formula), "edges_counted", c->edges, "agrees", agrees, "flops_attention",
+                     scored ? json_real(each * c->edges) : json_null(), "flops", c->flops, "flops_dense", dense, "share_of_dense", c->flops / dense);
+}
+
+static int print_count(const count *c, int scored, int json)
+{
+    json_t *rows = json_array();
+    if (json_array_append_new(rows, count_row(c, scored)) != 0) return complain(CLI_OUTSIDE, "out of memory");
+    int status = json ? json_print(stdout, json_pack("{s:O}", "rows", rows)) : table_print(stdout, rows, columns);
+    json_decref(rows);
+    if (status) return status;
+    return isnan(c->formula) || c->formula == c->edges ? CLI_GOOD : CLI_FAILED;
+}
+
+int run_flops(int argc, char **argv)
+{
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&shape_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {options,  parse, "[VARIANT]", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
+                        children, NULL,  NULL};
+    arguments a = {0};
+    model m = {0};
+    count c = {0};
+    int status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    if (a.table) return print_hsa3(a.json);
+    TRY(model_build(&a.variant, NULL, &m));
+    TRY(count_model(&m, &a.shape, &c));
+    TRY(count_by_formula(&a.variant, &c));
+    TRY(print_count(&c, score_stage(&m.program) != NULL, a.json));
+done:
+    model_clear(&m);
+    return status;
+}

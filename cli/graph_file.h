@@ -1,0 +1,31 @@
+/* graph_file.h: graphs in files: reading one with its program, writing one in any format. */
+#ifndef CLI_GRAPH_FILE_H
+#define CLI_GRAPH_FILE_H
+
+#include <argp.h>
+
+#include "complain.h"
+
+/* A graph from JSON; `text` is its `program` member, NULL without one, and `program` what it says. */
+typedef struct graph_file {
+    hga_graph *graph;
+    hga_program program;
+    char *text;
+} graph_file;
+int graph_file_read(const char *path, graph_file *out);
+void graph_file_clear(graph_file *f);
+
+/* Where and how to write. */
+typedef struct graph_target {
+    const char *path, *format, *relation; /* format NULL: by path's suffix; relation NULL: the main one */
+    int64_t max_edges;                    /* of a drawing */
+} graph_target;
+/* -o, --format, --relation, --max-edges: input is a graph_target. */
+extern const struct argp target_argp;
+
+/* Is the target complete? Before anything is built. */
+int graph_target_check(const graph_target *t);
+/* Write g; program_text (NULL accepted) becomes the JSON's `program`; `main` is the relation written when none is named, -1 without one. */
+int graph_write(const hga_graph *g, const char *program_text, hga_id main, const graph_target *t);
+
+#endif

@@ -1,0 +1,125 @@
+/* main.c: the subcommands, help and version. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "complain.h"
+#include "table.h"
+#include "version.h"
+
+static const command commands[] = {
+    {"run", "every variant on a text, in one table", run_run},
+    {"build", "a variant's graph, to a file", run_build},
+    {"attend", "attention on tensors from .npy files", run_attend},
+    {"check", "a graph's rules, its coverage and causality", run_check},
+    {"export", "a graph in another format", run_export},
+    {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain},
+    {"bench", "benchmark tables", run_bench},
+    {"flops", "operation counts by formula and by counting edges", run_flops},
+    {"topo", "the machine as the engine sees it", run_topo},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static const command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0) return &commands[i];
+    return NULL;
+}
+
+static int complain_of_command(const char *name) { return complain(CLI_USAGE, "no subcommand '%s'; `hga help` lists them", name); }
+
+/* ---- help and version ---- */
+
+static int print_help(void)
+{
+    printf(
+        "Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND\n       hga --version [--json]\n\nHierarchical graph attention on CPUs.\n\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-8s  %s\n", commands[i].name, commands[i].says);
+    printf("\nExit status: 0 good, 1 a check failed, 2 wrong usage, 3 bad input data, 4 out of memory or an external failure.\n");
+    return CLI_GOOD;
+}
+
+/* the words of the library's ISA list */
+static json_t *isa_list(void)
+{
+    json_t *list = json_array();
+    char word[32];
+    for (const char *c = hga_isa_list(); *c; c += strspn(c, " ")) {
+        size_t n = strcspn(c, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, c);
+        json_array_append_new(list, json_string(word));
+        c += n;
+    }
+    return list;
+}
+
+static int print_version(int json)
+{
+    if (!json) {
+        printf("hga %s (%s), %s, isa: %s\n", hga_version(), BUILD_COMMIT, BUILD_COMPILER, hga_isa_list());
+        return CLI_GOOD;
+    }
+    json_t *packages = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "jansson", BUILD_JANSSON, "hwloc", BUILD_HWLOC, "icu", BUILD_ICU, "cxsparse",
+                                 BUILD_CXSPARSE, "metis", BUILD_METIS, "openmp", BUILD_OPENMP);
+    return json_print(stdout, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "version", hga_version(), "commit", BUILD_COMMIT, "compiler",
+                                        BUILD_COMPILER, "build_type", BUILD_TYPE, "isa", isa_list(), "packages", packages));
+}
+
+/* --version and --json in any order, and nothing else */
+static int version(int argc, char **argv)
+{
+    int json = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = 1;
+        else if (strcmp(argv[i], "--version") != 0)
+            return complain(CLI_USAGE, "unexpected argument '%s' beside --version", argv[i]);
+    }
+    return print_version(json);
+}
+
+/* ---- dispatch ---- */
+
+static int run_command(const char *name, int argc, char **argv)
+{
+    const command *c = find_command(name);
+    if (!c) return complain_of_command(name);
+    char title[32];
+    snprintf(title, sizeof title, "hga %s", c->name);
+    argv[0] = title;
+    return c->run(argc, argv);
+}
+
+/* hga help NAME is hga NAME --help */
+static int help(int argc, char **argv)
+{
+    char option[] = "--help";
+    char *shown[] = {NULL, option, NULL};
+    if (argc == 2) return print_help();
+    if (argc > 3) return complain(CLI_USAGE, "unexpected argument '%s'", argv[3]);
+    return run_command(argv[2], 2, shown);
+}
+
+static int wants_version(int argc, char **argv)
+{
+    return strcmp(argv[1], "--version") == 0 || (argc > 2 && strcmp(argv[1], "--json") == 0 && strcmp(argv[2], "--version") == 0);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) return complain(CLI_USAGE, "a subcommand is missing; `hga help` lists them");
+    if (strcmp(argv[1], "help") == 0) return help(argc, argv);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
+    if (wants_version(argc, argv)) return version(argc, argv);
+    if (argv[1][0] == '-') return complain(CLI_USAGE, "unknown option '%s'", argv[1]);
+    return run_command(argv[1], argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    int status = dispatch(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) return status ? status : complain(CLI_OUTSIDE, "standard output cannot be written");
+    return status;
+}

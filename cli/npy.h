@@ -1,0 +1,31 @@
+/* npy.h: numpy's .npy files, everything in them checked. */
+#ifndef CLI_NPY_H
+#define CLI_NPY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum { NPY_MAX_DIMS = 8 };
+
+/* An array in C order. Exactly one of `real` and `whole` is set, unless there are no elements. */
+typedef struct npy {
+    int n_dims;
+    int64_t dim[NPY_MAX_DIMS], count;
+    float *real;
+    int32_t *whole;
+    char *path;
+} npy;
+
+/* Read float32 or float64 ("-" is stdin) as float32; anything else, a NaN, an infinity or a value beyond float32 is refused with its position. */
+int npy_read_real(const char *path, npy *out);
+/* Read int32 or int64 as int32, each value checked. */
+int npy_read_whole(const char *path, npy *out);
+void npy_clear(npy *a);
+
+/* Write a float32 array in C order. */
+int npy_write_real(FILE *file, const float *data, int n_dims, const int64_t *dim);
+
+/* "(3, 4)" as numpy prints it, into `text`; returns it. */
+const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200]);
+
+#endif

@@ -1,0 +1,12 @@
+/* rows.h: how many rows the tensors of a program have. */
+#ifndef CLI_ROWS_H
+#define CLI_ROWS_H
+
+#include "hga.h"
+
+/* The field bound to one of the caller's tensors, NULL without. */
+const hga_field *bound_field(const hga_program *p, hga_binding binding);
+/* Rows of the tensor bound so; of `otherwise` where the program has no such field. */
+hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_rows otherwise);
+
+#endif

@@ -1,0 +1,320 @@
+/* run.c: hga run, every variant on a text, in one table. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "contest.h"
+#include "measure.h"
+#include "progress.h"
+#include "table.h"
+#include "variant.h"
+#include "weights.h"
+
+enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024, MAX_TEXT = 1 << 30 };
+static const double case_seconds = 1; /* of repeats, for one variant */
+
+typedef struct arguments {
+    const char *path;
+    hga_id tokens;
+    hga_shape shape;
+    hga_options options;
+    int64_t seed;
+    int json;
+} arguments;
+
+/* ---- the command line ---- */
+
+enum { KEY_SEED = 0x2600, KEY_JSON };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->shape;
+        state->child_inputs[1] = &a->options;
+        return 0;
+    case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
+    case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
+    case KEY_JSON: a->json = 1; return 0;
+    case ARGP_KEY_ARG:
+        if (a->path) return ARGP_ERR_UNKNOWN;
+        a->path = value;
+        return 0;
+    case ARGP_KEY_END:
+        if (a->shape.n_kv_heads) return arguments_said(complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads"));
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
+    {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
+    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {0},
+};
+
+static const char doc[] =
+    "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with the examples), in one table."
+    "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A word's features are hashes of it and of its pieces, "
+    "and its "
+    "position; seeded random matrices make queries, keys and values of them, so that the same text gives the same table but for the times.\n\n"
+    "edges are those of the attended relation. FLOP and ms are of one execution, after the graph and its plan are made. \"of peak\" is the share of "
+    "this "
+    "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the engine's own dense attention, a causal one with causal "
+    "dense. MB is "
+    "graph, plan, workspace and tensors together. rel L2 is the distance of the output from dense attention's; KL is the mean over rows of "
+    "KL(variant's "
+    "attention || dense attention) in nats, measured on the first 1024 words. In bpt, where rows are nodes, a span has the mean of its words' rows.";
+
+/* ---- the text ---- */
+
+/* where the text of the examples is: installed, or in the source tree */
+static FILE *open_default(const char **path)
+{
+    FILE *file = fopen(INSTALLED_TEXT, "rb");
+    *path = file ? INSTALLED_TEXT : SOURCE_TEXT;
+    return file ? file : fopen(SOURCE_TEXT, "rb");
+}
+
+static FILE *open_text(const char **path)
+{
+    if (!*path) return open_default(path);
+    return strcmp(*path, "-") == 0 ? stdin : fopen(*path, "rb");
+}
+
+static int read_all(FILE *file, const char *path, char **text, size_t *bytes)
+{
+    size_t room = 0;
+    *bytes = 0;
+    while (!feof(file)) {
+        if (*bytes == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *more = room <= MAX_TEXT ? realloc(*text, room) : NULL;
+            if (!more) return complain(room <= MAX_TEXT ? CLI_OUTSIDE : CLI_DATA, "%s: the text is too long", path);
+            *text = more;
+        }
+        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
+        if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    return CLI_GOOD;
+}
+
+static int read_text(const char **path, char **text, size_t *bytes)
+{
+    FILE *file = open_text(path);
+    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", *path, strerror(errno));
+    int status = read_all(file, *path, text, bytes);
+    if (file != stdin) fclose(file);
+    return status;
+}
+
+/* ---- one variant ---- */
+
+/* Dense attention without and with the causal mask: what the others are compared with. */
+typedef struct reference {
+    float *out[2], *weights[2];
+    double seconds[2];
+} reference;
+
+typedef struct result {
+    const contender *variant;
+    hga_id nodes;
+    hga_pos edges;
+    double graph_seconds, distance, divergence;
+    int64_t bytes;
+    measurement m;
+} result;
+
+/* |x - y| / |y| over the tokens */
+static double relative_distance(const float *x, const float *y, int64_t n)
+{
+    double apart = 0, whole = 0;
+    for (int64_t i = 0; i < n; i++) {
+        apart += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        whole += (double)y[i] * (double)y[i];
+    }
+    return sqrt(apart / whole);
+}
+
+/* dense's own output is kept, the others are compared with it */
+static int compare_output(const scene *s, const contender *c, const cast *ran, reference *ref, result *r)
+{
+    int64_t n = (int64_t)s->words.n * s->words.heads * s->words.dim;
+    if (!ref->out[c->causal]) {
+        int status = take(n, sizeof *ref->out[0], &ref->out[c->causal]);
+        if (status) return status;
+        memcpy(ref->out[c->causal], ran->out, (size_t)n * sizeof *ran->out);
+        ref->seconds[c->causal] = r->m.seconds;
+    }
+    r->distance = relative_distance(ran->out, ref->out[c->causal], n);
+    return CLI_GOOD;
+}
+
+static int time_variant(const scene *s, const contender *c, const arguments *a, reference *ref, result *r)
+{
+    hga_graph *g = NULL;
+    hga_program p;
+    hga_plan *plan = NULL;
+    cast in = {0};
+    int status = CLI_GOOD;
+    double start = seconds_now();
+    TRY(c->build(s, c->causal, &g, &p));
+    r->graph_seconds = seconds_now() - start;
+    r->nodes = hga_graph_nodes(g).n;
+    hga_id relation = main_relation(&p);
+    r->edges = relation < 0 ? 0 : hga_graph_relation(g, relation).n_edges;
+    job j = {g, &p, a->shape, a->options, c->name};
+    TRY(measure_plan(&j, &plan, &r->m));
+    TRY(cast_make(s, g, &p, NULL, a->shape.dim, &in));
+    TRY(measure_execution(&j, plan, &in.io, case_seconds, &r->m));
+    r->bytes = in.bytes + r->m.graph_bytes + r->m.plan_bytes + r->m.workspace_bytes;
+    TRY(compare_output(s, c, &in, ref, r));
+done:
+    cast_clear(&in);
+    hga_plan_destroy(plan);
+    hga_graph_destroy(g);
+    return status;
+}
+
+static int probe_variant(const scene *probe, const contender *c, const arguments *a, reference *ref, result *r)
+{
+    float *weights = NULL;
+    int status = weights_of(probe, c, &a->options, &weights);
+    if (status) return status;
+    int mine = !ref->weights[c->causal];
+    if (mine) ref->weights[c->causal] = weights;
+    r->divergence = mean_divergence(weights, ref->weights[c->causal], probe->words.n, probe->words.heads);
+    if (!mine) free(weights);
+    return CLI_GOOD;
+}
+
+/* ---- the table ---- */
+
+static const column columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"parameters", "parameters", NULL, 0},
+    {"nodes", "nodes", NULL, 0},
+    {"edges", "edges", NULL, 0},
+    {"edges_per_token", "edges/token", "%.1f", 0},
+    {"flops", "GFLOP", "%.3f", 1e-9},
+    {"seconds", "ms", "%.2f", 1e3},
+    {"gflops", "GFLOP/s", "%.1f", 0},
+    {"share_of_peak", "of peak", "%.1f %%", 100},
+    {"speedup", "x dense", "%.2f", 0},
+    {"bytes", "MB", "%.1f", 1e-6},
+    {"relative_l2", "rel L2", "%.4f", 0},
+    {"mean_kl", "KL", "%.4f", 0},
+    {0},
+};
+
+static json_t *result_json(const result *r, hga_id tokens, const reference *ref, const hga_peaks *peaks)
+{
+    double gflops = r->m.cost.flops / r->m.seconds / 1e9;
+    json_t *row = json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name, "parameters",
+                            r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes, "edges", (json_int_t)r->edges, "edges_per_token",
+                            (double)r->edges / tokens, "flops", r->m.cost.flops, "seconds", r->m.seconds, "gflops", gflops, "share_of_peak",
+                            json_number(gflops / (peaks->fma_gflops * r->m.threads)), "speedup", ref->seconds[r->variant->causal] / r->m.seconds);
+    json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:i, s:i}", "bytes", (json_int_t)r->bytes, "bytes_workspace",
+                             (json_int_t)r->m.workspace_bytes, "relative_l2", json_number(r->distance), "mean_kl", json_number(r->divergence),
+                             "graph_seconds", r->graph_seconds, "plan_seconds", r->m.plan_seconds, "seconds_min", r->m.seconds_min, "seconds_spread",
+                             r->m.spread, "repeats", r->m.repeats, "threads", r->m.threads);
+    if (!row || !more || json_object_update(row, more) != 0) {
+        json_decref(row);
+        row = NULL;
+    }
+    json_decref(more);
+    return row;
+}
+
+/* what the text turned out to be: the number of units of each kind */
+static json_t *levels_json(const hga_tree *t)
+{
+    json_t *levels = json_object();
+    for (hga_id k = 0; k < t->n_kinds; k++) {
+        json_int_t count = 0;
+        for (hga_id i = 0; i < t->n; i++) count += t->kind[i] == k;
+        if (count) json_object_set_new(levels, t->kind_name[k], json_integer(count));
+    }
+    return levels;
+}
+
+/* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
+static void print_levels(const arguments *a, const scene *s, const hga_peaks *peaks)
+{
+    json_t *levels = levels_json(&s->tree), *count;
+    const char *kind, *before = " in";
+    printf("%s: %d words", a->path, s->words.n);
+    json_object_foreach(levels, kind, count)
+    {
+        long long units = (long long)json_integer_value(count);
+        if (units == s->words.n) continue;
+        printf("%s %lld %s%s", before, units, kind, units == 1 ? "" : "s");
+        before = ",";
+    }
+    printf("; %d heads x %d; fp32 peak of a thread %.1f GFLOP/s\n\n", a->shape.n_heads, a->shape.dim, peaks->fma_gflops);
+    json_decref(levels);
+}
+
+static int print_results(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows)
+{
+    if (!a->json) {
+        print_levels(a, s, peaks);
+        return table_print(stdout, rows, columns);
+    }
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f, s:O}", "text", a->path, "tokens", s->words.n, "heads",
+                                        a->shape.n_heads, "dim", a->shape.dim, "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed, "levels",
+                                        levels_json(&s->tree), "peak_gflops_per_thread", peaks->fma_gflops, "rows", rows));
+}
+
+static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows)
+{
+    reference ref = {0};
+    int status = CLI_GOOD;
+    size_t n = 0;
+    while (contenders[n].name) n++;
+    progress bar = progress_start("variants");
+    for (size_t i = 0; i < n; i++) {
+        const contender *c = &contenders[i];
+        result r = {.variant = c};
+        progress_show((double)i / (double)n, &bar);
+        TRY(time_variant(s, c, a, &ref, &r));
+        TRY(probe_variant(probe, c, a, &ref, &r));
+        if (json_array_append_new(rows, result_json(&r, s->words.n, &ref, peaks)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+    }
+done:
+    progress_end(&bar);
+    for (int i = 0; i < 2; i++) free(ref.out[i]), free(ref.weights[i]);
+    return status;
+}
+
+int run_run(int argc, char **argv)
+{
+    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
+    arguments a = {.tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED};
+    char *text = NULL;
+    size_t bytes = 0;
+    scene s = {0}, probe = {0};
+    hga_peaks peaks = {0};
+    json_t *rows = json_array();
+    int status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(read_text(&a.path, &text, &bytes));
+    TRY(scene_make(text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
+    hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
+    TRY(scene_make(text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
+    TRY(complain_of(hga_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
+    TRY(run_contest(&a, &s, &probe, &peaks, rows));
+    TRY(print_results(&a, &s, &probe, &peaks, rows));
+done:
+    json_decref(rows);
+    scene_clear(&probe);
+    scene_clear(&s);
+    free(text);
+    return status;
+}

@@ -1,0 +1,81 @@
+/* table.c: aligned columns of text, and JSON. */
+#include "table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELL = 96, MAX_COLUMNS = 32 };
+
+static void show_cell(const json_t *row, const column *c, char text[static CELL])
+{
+    const json_t *value = json_object_get(row, c->key);
+    if (json_is_string(value))
+        snprintf(text, CELL, "%s", json_string_value(value));
+    else if (json_is_boolean(value))
+        snprintf(text, CELL, "%s", json_is_true(value) ? "yes" : "no");
+    else if (json_is_integer(value) && !c->format)
+        snprintf(text, CELL, "%lld", (long long)json_integer_value(value));
+    else if (json_is_number(value))
+        snprintf(text, CELL, c->format ? c->format : "%g", json_number_value(value) * (c->scale != 0 ? c->scale : 1));
+    else
+        snprintf(text, CELL, "-");
+}
+
+/* characters, not bytes: continuation bytes of UTF-8 take no room */
+static int width_of(const char *text)
+{
+    int width = 0;
+    for (; *text; text++) width += (*text & 0xC0) != 0x80;
+    return width;
+}
+
+static void print_cell(FILE *file, const char *text, int width, int left, int last)
+{
+    int pad = width - width_of(text);
+    if (left)
+        fprintf(file, "%s%*s", text, last ? 0 : pad, "");
+    else
+        fprintf(file, "%*s%s", pad, "", text);
+    fputs(last ? "\n" : "  ", file);
+}
+
+/* texts stand left, numbers right */
+static int stands_left(const json_t *rows, const column *c) { return json_is_string(json_object_get(json_array_get(rows, 0), c->key)); }
+
+int table_print(FILE *file, const json_t *rows, const column *columns)
+{
+    int width[MAX_COLUMNS], n = 0;
+    char text[CELL];
+    size_t i;
+    json_t *row;
+    for (; columns[n].key; n++) {
+        width[n] = width_of(columns[n].heading);
+        json_array_foreach(rows, i, row)
+        {
+            show_cell(row, &columns[n], text);
+            if (width_of(text) > width[n]) width[n] = width_of(text);
+        }
+    }
+    for (int c = 0; c < n; c++) print_cell(file, columns[c].heading, width[c], stands_left(rows, &columns[c]), c == n - 1);
+    json_array_foreach(rows, i, row)
+    {
+        for (int c = 0; c < n; c++) {
+            show_cell(row, &columns[c], text);
+            print_cell(file, text, width[c], stands_left(rows, &columns[c]), c == n - 1);
+        }
+    }
+    return ferror(file) ? complain(CLI_OUTSIDE, "the table cannot be written") : CLI_GOOD;
+}
+
+int json_print(FILE *file, json_t *document)
+{
+    json_t *whole = json_pack("{s:i}", "schema", TABLE_SCHEMA);
+    int failed = !document || !whole || json_object_update(whole, document) != 0;
+    json_decref(document);
+    if (!failed) failed = json_dumpf(whole, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0 || fputc('\n', file) == EOF;
+    json_decref(whole);
+    return failed ? complain(CLI_OUTSIDE, "the JSON cannot be written, or memory ran out") : CLI_GOOD;
+}
+
+json_t *json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }

@@ -1,0 +1,28 @@
+/* table.h: tables. Rows are JSON objects, so that the text and --json show the same numbers. */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "complain.h"
+
+enum { TABLE_SCHEMA = 1 };
+
+/* A column shows the member `key`. `format` is printf's for a real such as "%.2f", or NULL for whole numbers, texts and truths;
+   `scale` multiplies reals before they are shown (0: 1). */
+typedef struct column {
+    const char *key, *heading, *format;
+    double scale;
+} column;
+
+/* Columns end with a NULL key. A member that is null or missing shows as "-". */
+int table_print(FILE *file, const json_t *rows, const column *columns);
+
+/* Print a document on `file`, with "schema" first. Takes over the reference; NULL means that memory ran out. */
+int json_print(FILE *file, json_t *document);
+
+/* A real, or null where it is NaN or infinite. */
+json_t *json_number(double value);
+
+#endif

@@ -1,0 +1,76 @@
+/* variant.h: VARIANT and its parameters, as typed, become a graph and a program. */
+#ifndef CLI_VARIANT_H
+#define CLI_VARIANT_H
+
+#include <argp.h>
+
+#include "parameter.h"
+
+/* What was typed: the variant's name and the texts of -p, all borrowed from argv. */
+typedef struct typed_variant {
+    const char *name;
+    const char *setting[MAX_TYPED];
+    const char *tokens; /* of --tokens, or NULL */
+    int n;
+} typed_variant;
+
+/* VARIANT, -p, --tokens: input is a typed_variant. Without a VARIANT it complains. */
+extern const struct argp variant_argp;
+
+/* The tensors a model is made for, as [rows][heads][dim]; NULL where there are none. */
+typedef struct model_tensors {
+    const npy *query, *key;
+    hga_id heads, kv_heads, dim;
+} model_tensors;
+
+/* What a variant is once its parameters are known. */
+typedef struct model {
+    hga_graph *graph;
+    hga_program program;
+    char *title;     /* "bpt k=4" */
+    hga_id *node_of; /* [n_node_of], the graph's id of each of the caller's nodes; NULL: the same */
+    hga_id n_node_of;
+    hga_id tree_heads; /* more than 1: rows are token * tree_heads + head, and there is one head */
+    float *alpha;      /* [n_alpha], the weights of levels, NULL without */
+    hga_id n_alpha;
+    int from_file; /* the program was read, so what is wrong with it is bad data */
+} model;
+
+/* tensors NULL: `tokens` must be among the parameters. */
+int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
+void model_clear(model *m);
+
+/* The parameters alone, defaults filled in; release with settings_clear. *name gets the variant's name in the table ("graph=FILE" for a file's). */
+int variant_settings(const typed_variant *typed, settings *out, const char **name);
+
+/* The relation that `build` and `export` write when none is named: the first that is attended; without one, the last stage's. -1 without stages on
+ * relations. */
+hga_id main_relation(const hga_program *p);
+/* The first stage that computes scores, NULL without. */
+const hga_stage *score_stage(const hga_program *p);
+
+/* ---- for the variants' own files ---- */
+
+/* What a row of the table is called with. */
+typedef struct variant_job {
+    const settings *settings;
+    const model_tensors *tensors; /* or NULL */
+    const char *path;             /* of graph=FILE */
+    hga_status (*sample)(const settings *s, hga_id tokens, hga_id keys, hga_graph **g, hga_program *p);
+    hga_id (*tokens_of)(hga_id rows); /* tokens from query rows; NULL: the same */
+    int crossing;                     /* queries and keys may differ in number */
+    const char *name;
+} variant_job;
+
+/* One graph of `tokens`, or one for each length side by side. */
+int make_from_tokens(const variant_job *job, model *out);
+int make_hsa(const variant_job *job, model *out);
+int make_treeformer(const variant_job *job, model *out);
+int make_from_file(const variant_job *job, model *out);
+
+/* The tokens of each sample: from `tokens`, or from the query's rows; *batch says whether a file of lengths was given. Free *length. */
+int sample_lengths(const variant_job *job, hga_id **length, hga_id *n, int *batch);
+/* Graphs side by side, with a program that runs on them; the graphs stay the caller's. */
+int join_samples(hga_graph *const *graph, const hga_program *program, hga_id n, model *out);
+
+#endif

@@ -1,0 +1,38 @@
+/* variant_file.c: graph=FILE, a hierarchy of the user's own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph_file.h"
+#include "variant.h"
+
+/* weights by type, for a program with weighted sums */
+static int copy_alpha(const npy *a, model *out)
+{
+    char shape[200];
+    if (!a) return CLI_GOOD;
+    if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
+        return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path, npy_shape(a->n_dims, a->dim, shape));
+    int status = take(a->count, sizeof *out->alpha, &out->alpha);
+    if (status) return status;
+    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
+    out->n_alpha = (hga_id)a->count;
+    return CLI_GOOD;
+}
+
+int make_from_file(const variant_job *job, model *out)
+{
+    graph_file f = {0};
+    int status = CLI_GOOD;
+    TRY(graph_file_read(job->path, &f));
+    if (!f.text) TRY(complain(CLI_DATA, "%s: has no member \"program\" that names the stages", job->path));
+    out->graph = hga_graph_retain(f.graph);
+    out->program = f.program;
+    out->from_file = 1;
+    TRY(copy_alpha(setting_array(job->settings, "alpha"), out));
+    hga_id n = hga_graph_nodes(out->graph).n_queries, tokens = setting_id(job->settings, "tokens");
+    if (setting_given(job->settings, "tokens") && tokens != n)
+        TRY(complain(CLI_USAGE, "tokens: %d, but the graph in %s has %d query tokens", tokens, job->path, n));
+done:
+    graph_file_clear(&f);
+    return status;
+}

@@ -1,0 +1,300 @@
+/* variant_tree.c: Treeformer. Leaves are given or routed; trees that differ by head fold the heads into rows (row = token * heads + head). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "variant.h"
+
+/* One side's leaves, [n][heads]. */
+typedef struct leaves {
+    int32_t *leaf;
+    hga_id n, heads;
+} leaves;
+
+typedef struct tree {
+    hga_id height;           /* -1: not known */
+    const hga_id *branching; /* NULL: binary */
+    int64_t rows;            /* hyperplanes */
+} tree;
+
+/* ---- the tree's shape ---- */
+
+static int read_tree(const settings *s, tree *t)
+{
+    const npy *b = setting_array(s, "branching");
+    *t = (tree){.height = setting_given(s, "height") ? setting_id(s, "height") : -1};
+    if (b && (b->n_dims != 1 || b->count > INT32_MAX)) return complain(CLI_DATA, "%s: branching has one axis", b->path);
+    if (b && t->height >= 0 && t->height != b->count)
+        return complain(CLI_USAGE, "height: %d, but branching has %lld levels", t->height, (long long)b->count);
+    if (b) {
+        t->height = (hga_id)b->count;
+        t->branching = b->whole;
+        for (int64_t i = 0; i < b->count; i++)
+            if (b->whole[i] < 1) return complain(CLI_USAGE, "branching: level %lld has %d children", (long long)i, b->whole[i]);
+    }
+    if (t->height < 0) return CLI_GOOD;
+    t->rows = hga_route_rows(t->height, t->branching);
+    return t->rows >= 0 ? CLI_GOOD : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
+}
+
+/* ---- leaves that are given ---- */
+
+static int copy_leaves(const npy *a, leaves *out)
+{
+    char shape[200];
+    if (a->n_dims < 1 || a->n_dims > 2 || a->count == 0 || a->count > INT32_MAX)
+        return complain(CLI_DATA, "%s: leaves are [n] or [n][heads], not the shape %s", a->path, npy_shape(a->n_dims, a->dim, shape));
+    int status = take(a->count, sizeof *out->leaf, &out->leaf);
+    if (status) return status;
+    memcpy(out->leaf, a->whole, (size_t)a->count * sizeof *out->leaf);
+    out->n = (hga_id)a->dim[0];
+    out->heads = a->n_dims == 2 ? (hga_id)a->dim[1] : 1;
+    return CLI_GOOD;
+}
+
+/* ---- leaves that are routed ---- */
+
+/* The hyperplanes of one side and the vectors they judge. */
+typedef struct routing {
+    const tree *tree;
+    const npy *weights, *bias, *x;
+    hga_id heads, x_heads, dim;
+    hga_id tree_heads, tree_dim; /* filled by check_hyperplanes */
+} routing;
+
+static int check_hyperplanes(routing *r)
+{
+    const npy *w = r->weights, *b = r->bias;
+    char shape[200], other[200];
+    if (w->n_dims < 2 || w->n_dims > 3)
+        return complain(CLI_DATA, "%s: weights are [rows][d] or [heads][rows][d], not the shape %s", w->path, npy_shape(w->n_dims, w->dim, shape));
+    int64_t rows = w->dim[w->n_dims - 2], dim = w->dim[w->n_dims - 1], trees = w->n_dims == 3 ? w->dim[0] : 1;
+    if (rows != r->tree->rows)
+        return complain(CLI_DATA, "%s: has %lld hyperplanes where a tree of height %d has %lld", w->path, (long long)rows, r->tree->height,
+                        (long long)r->tree->rows);
+    if (b->n_dims != w->n_dims - 1 || memcmp(b->dim, w->dim, (size_t)b->n_dims * sizeof *b->dim) != 0)
+        return complain(CLI_DATA, "%s: has the shape %s, the weights have %s", b->path, npy_shape(b->n_dims, b->dim, shape),
+                        npy_shape(w->n_dims, w->dim, other));
+    if (trees != 1 && trees != r->heads)
+        return complain(CLI_DATA, "%s: has trees for %lld heads, the query has %d", w->path, (long long)trees, r->heads);
+    if (dim != r->dim && !(trees == 1 && dim == (int64_t)r->x_heads * r->dim))
+        return complain(CLI_DATA, "%s: has %lld columns, a head has %d", w->path, (long long)dim, r->dim);
+    r->tree_heads = (hga_id)trees;
+    r->tree_dim = (hga_id)dim;
+    return CLI_GOOD;
+}
+
+/* the leaves of head t of `leaf`, which has `heads` columns */
+static int route_head(const routing *r, hga_id t, hga_id heads, int32_t *column, int32_t *leaf)
+{
+    int64_t which = r->tree_heads > 1 ? t : 0;
+    hga_router router = {.height = r->tree->height, .dim = r->tree_dim, .n_heads = 1, .branching = r->tree->branching};
+    router.weights = r->weights->real + which * r->tree->rows * r->tree_dim;
+    router.bias = r->bias->real + which * r->tree->rows;
+    hga_id group = r->heads / r->x_heads, n = (hga_id)r->x->dim[0];
+    const float *x = r->x->real + (heads > 1 ? (int64_t)(t / group) * r->dim : 0);
+    int status = complain_of(hga_route(&router, x, n, (ptrdiff_t)r->x_heads * r->dim, 0, column), CLI_DATA, r->weights->path);
+    for (hga_id i = 0; status == CLI_GOOD && i < n; i++) leaf[(int64_t)i * heads + t] = column[i];
+    return status;
+}
+
+/* hyperplanes over a head's columns judge each head by itself; over all heads' columns, the token */
+static int route_side(routing *r, leaves *out)
+{
+    int32_t *column = NULL;
+    int status = CLI_GOOD;
+    TRY(check_hyperplanes(r));
+    out->n = (hga_id)r->x->dim[0];
+    out->heads = r->tree_dim == r->dim ? r->heads : 1;
+    TRY(take(out->n, sizeof *column, &column));
+    TRY(take((int64_t)out->n * out->heads, sizeof *out->leaf, &out->leaf));
+    for (hga_id t = 0; t < out->heads; t++) TRY(route_head(r, t, out->heads, column, out->leaf));
+done:
+    free(column);
+    return status;
+}
+
+/* ---- both sides ---- */
+
+/* a tree of height 0: everybody is in its one leaf */
+static int all_in_leaf_zero(hga_id n, leaves *out)
+{
+    out->n = n;
+    out->heads = 1;
+    return take(n, sizeof *out->leaf, &out->leaf);
+}
+
+static int route_by(const variant_job *job, const tree *t, const char *weights, const char *bias, int keys, leaves *out)
+{
+    const npy *w = setting_array(job->settings, weights), *b = setting_array(job->settings, bias);
+    if (!w || !b) return complain(CLI_USAGE, "%s: %s and %s go together", job->name, weights, bias);
+    if (t->height < 0) return complain(CLI_USAGE, "%s: %s needs height or branching", job->name, weights);
+    if (!job->tensors) return complain(CLI_USAGE, "%s: %s cannot route without tensors; give query-leaf", job->name, weights);
+    const model_tensors *x = job->tensors;
+    routing r = {.tree = t, .weights = w, .bias = b, .x = keys ? x->key : x->query, .heads = x->heads, .dim = x->dim};
+    r.x_heads = keys ? x->kv_heads : x->heads;
+    return route_side(&r, out);
+}
+
+static int query_leaves(const variant_job *job, const tree *t, leaves *out)
+{
+    const settings *s = job->settings;
+    const npy *given = setting_array(s, "query-leaf");
+    int weights = setting_given(s, "weights") || setting_given(s, "bias");
+    if (given && weights) return complain(CLI_USAGE, "%s takes weights or query-leaf, not both", job->name);
+    if (given) return copy_leaves(given, out);
+    if (weights && t->height != 0) return route_by(job, t, "weights", "bias", 0, out);
+    if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->query->dim[0], out);
+    if (t->height == 0 && setting_id(s, "tokens") > 0) return all_in_leaf_zero(setting_id(s, "tokens"), out);
+    return complain(CLI_USAGE, "%s needs query-leaf, or height, weights and bias", job->name);
+}
+
+/* no leaves: the keys are the queries' tokens and have their leaves */
+static int key_leaves(const variant_job *job, const tree *t, const leaves *query, leaves *out)
+{
+    const settings *s = job->settings;
+    const npy *given = setting_array(s, "key-leaf");
+    int own = setting_given(s, "key-weights") || setting_given(s, "key-bias");
+    if (given && own) return complain(CLI_USAGE, "%s takes key-weights or key-leaf, not both", job->name);
+    if (given) return copy_leaves(given, out);
+    if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->key->dim[0], out);
+    if (own) return route_by(job, t, "key-weights", "key-bias", 1, out);
+    if (setting_given(s, "weights") && t->height != 0) return route_by(job, t, "weights", "bias", 1, out);
+    if (job->tensors && job->tensors->key->dim[0] != query->n)
+        return complain(CLI_USAGE, "%s needs key-leaf: the %lld keys are not the %d queries", job->name, (long long)job->tensors->key->dim[0],
+                        query->n);
+    return CLI_GOOD;
+}
+
+/* the same leaf for each of `heads` heads */
+static int widen(leaves *side, hga_id heads)
+{
+    if (!side->leaf || side->heads == heads) return CLI_GOOD;
+    int32_t *wide = NULL;
+    int status = take((int64_t)side->n * heads, sizeof *wide, &wide);
+    if (status) return status;
+    for (int64_t i = 0; i < (int64_t)side->n * heads; i++) wide[i] = side->leaf[i / heads];
+    free(side->leaf);
+    side->leaf = wide;
+    side->heads = heads;
+    return CLI_GOOD;
+}
+
+/* one number of tree heads for both sides: 1, or the query's heads */
+static int match_heads(const variant_job *job, leaves *query, leaves *key)
+{
+    hga_id heads = query->heads;
+    if (key->leaf && key->heads > heads) heads = key->heads;
+    if ((query->heads != 1 && query->heads != heads) || (key->leaf && key->heads != 1 && key->heads != heads))
+        return complain(CLI_DATA, "query leaves have %d heads, key leaves %d", query->heads, key->heads);
+    if (job->tensors && heads != 1 && heads != job->tensors->heads)
+        return complain(CLI_DATA, "leaves have %d heads, the query has %d", heads, job->tensors->heads);
+    int status = widen(query, heads);
+    return status ? status : widen(key, heads);
+}
+
+static int match_rows(const variant_job *job, const leaves *query, const leaves *key)
+{
+    const model_tensors *x = job->tensors;
+    if (x && x->query->dim[0] != query->n)
+        return complain(CLI_DATA, "%s: has %lld rows, query-leaf %d", x->query->path, (long long)x->query->dim[0], query->n);
+    if (x && key->leaf && x->key->dim[0] != key->n)
+        return complain(CLI_DATA, "%s: has %lld rows, key-leaf %d", x->key->path, (long long)x->key->dim[0], key->n);
+    return CLI_GOOD;
+}
+
+/* ---- graphs ---- */
+
+/* tokens [first, first + n) of both sides */
+static int build_sample(const variant_job *job, const tree *t, const leaves *query, const leaves *key, int64_t first, hga_id n, hga_graph **g,
+                        hga_program *p)
+{
+    int coarse = strcmp(job->name, "treeformer-coarse") == 0;
+    hga_treeformer f = {HGA_TREEFORMER_DEFAULTS};
+    f.n_queries = n;
+    f.n_keys = key->leaf && key->n != query->n ? key->n : 0;
+    f.n_tree_heads = query->heads;
+    f.height = t->height > 0 ? t->height : 0;
+    f.branching = t->branching;
+    f.n_leaves = t->height == 0 ? 1 : 0;
+    f.query_leaf = query->leaf + first * query->heads;
+    f.key_leaf = key->leaf ? key->leaf + first * key->heads : NULL;
+    f.causal = setting_id(job->settings, "causal");
+    return complain_of((coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&f, g, p), CLI_DATA, job->name);
+}
+
+/* tokens: nothing, the number of rows, or the lengths that cut them into samples */
+static int cut_samples(const variant_job *job, const leaves *query, const leaves *key, hga_id **length, hga_id *n)
+{
+    if (!setting_given(job->settings, "tokens")) {
+        *n = 1;
+        int status = take(1, sizeof **length, length);
+        if (status == CLI_GOOD) **length = query->n;
+        return status;
+    }
+    int batch = 0;
+    int status = sample_lengths(job, length, n, &batch);
+    if (status) return status;
+    int64_t sum = 0;
+    for (hga_id i = 0; i < *n; i++) sum += (*length)[i];
+    if (sum != query->n) return complain(batch ? CLI_DATA : CLI_USAGE, "tokens: %lld, but there are leaves for %d", (long long)sum, query->n);
+    if (batch && key->leaf && key->n != query->n) return complain(CLI_USAGE, "tokens: a batch of cross-attentions has no lengths for its keys");
+    return CLI_GOOD;
+}
+
+static int build_all(const variant_job *job, const tree *t, const leaves *query, const leaves *key, model *out)
+{
+    hga_id *length = NULL, n = 0;
+    hga_graph **graph = NULL;
+    hga_program *program = NULL;
+    int64_t first = 0;
+    int status = CLI_GOOD;
+    TRY(cut_samples(job, query, key, &length, &n));
+    TRY(take(n, sizeof *graph, &graph));
+    TRY(take(n, sizeof *program, &program));
+    for (hga_id i = 0; i < n; first += length[i++]) TRY(build_sample(job, t, query, key, first, length[i], &graph[i], &program[i]));
+    TRY(join_samples(graph, program, n, out));
+done:
+    for (hga_id i = 0; graph && i < n; i++) hga_graph_destroy(graph[i]);
+    free(graph);
+    free(program);
+    free(length);
+    return status;
+}
+
+/* ---- alpha ---- */
+
+static int read_alpha(const variant_job *job, const tree *t, model *out)
+{
+    const npy *a = setting_array(job->settings, "alpha");
+    char shape[200];
+    if (strcmp(job->name, "treeformer-coarse") != 0) return CLI_GOOD;
+    if (t->height < 0) return complain(CLI_USAGE, "%s needs height or branching", job->name);
+    if (!a) return job->tensors ? complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", job->name) : CLI_GOOD;
+    if (a->n_dims != 1 || a->count != (int64_t)t->height + 1)
+        return complain(CLI_DATA, "%s: alpha has the shape %s where a tree of height %d has %d levels", a->path, npy_shape(a->n_dims, a->dim, shape),
+                        t->height, t->height + 1);
+    int status = take(a->count, sizeof *out->alpha, &out->alpha);
+    if (status) return status;
+    memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);
+    out->n_alpha = (hga_id)a->count;
+    return CLI_GOOD;
+}
+
+int make_treeformer(const variant_job *job, model *out)
+{
+    tree t;
+    leaves query = {0}, key = {0};
+    int status = CLI_GOOD;
+    TRY(read_tree(job->settings, &t));
+    TRY(read_alpha(job, &t, out));
+    TRY(query_leaves(job, &t, &query));
+    TRY(key_leaves(job, &t, &query, &key));
+    TRY(match_rows(job, &query, &key));
+    TRY(match_heads(job, &query, &key));
+    TRY(build_all(job, &t, &query, &key, out));
+    out->tree_heads = query.heads;
+done:
+    free(query.leaf);
+    free(key.leaf);
+    return status;
+}
