@@ -88,11 +88,11 @@ done:
 
 /* ---- the scene ---- */
 
-int scene_make(const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out)
+int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out)
 {
     int status = CLI_GOOD;
     *out = (scene){0};
-    TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, max_words, &out->tree), CLI_DATA, "text"));
+    TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, max_words, &out->tree), CLI_DATA, name));
     hga_id n = out->tree.n_leaves;
     TRY(embed_words(text, out->tree.leaf_begin, out->tree.leaf_end, n, heads, dim, seed, &out->words));
     out->height = height_for(n);

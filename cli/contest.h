@@ -12,8 +12,8 @@ typedef struct scene {
     int32_t *query_leaf, *key_leaf;
 } scene;
 
-/* The first `max_words` words of a text (0: all). */
-int scene_make(const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out);
+/* The first `max_words` words of a text (0: all); `name` is what messages call it. */
+int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out);
 void scene_clear(scene *s);
 
 /* One variant of the contest. */

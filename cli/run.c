@@ -305,9 +305,9 @@ int run_run(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(read_text(&a.path, &text, &bytes));
-    TRY(scene_make(text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
+    TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
-    TRY(scene_make(text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
+    TRY(scene_make(a.path, text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
     TRY(complain_of(hga_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
     TRY(run_contest(&a, &s, &probe, &peaks, rows));
     TRY(print_results(&a, &s, &probe, &peaks, rows));

@@ -135,13 +135,22 @@ static int route_by(const variant_job *job, const tree *t, const char *weights, 
     return route_side(&r, out);
 }
 
+/* Given leaves are one a token. */
+static int given_leaves(const npy *given, const npy *tensor, leaves *out)
+{
+    int status = copy_leaves(given, out);
+    if (!status && tensor && tensor->dim[0] != out->n)
+        status = complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", given->path, out->n, (long long)tensor->dim[0], tensor->path);
+    return status;
+}
+
 static int query_leaves(const variant_job *job, const tree *t, leaves *out)
 {
     const settings *s = job->settings;
     const npy *given = setting_array(s, "query-leaf");
     int weights = setting_given(s, "weights") || setting_given(s, "bias");
     if (given && weights) return complain(CLI_USAGE, "%s takes weights or query-leaf, not both", job->name);
-    if (given) return copy_leaves(given, out);
+    if (given) return given_leaves(given, job->tensors ? job->tensors->query : NULL, out);
     if (weights && t->height != 0) return route_by(job, t, "weights", "bias", 0, out);
     if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->query->dim[0], out);
     if (t->height == 0 && setting_id(s, "tokens") > 0) return all_in_leaf_zero(setting_id(s, "tokens"), out);
@@ -155,7 +164,7 @@ static int key_leaves(const variant_job *job, const tree *t, const leaves *query
     const npy *given = setting_array(s, "key-leaf");
     int own = setting_given(s, "key-weights") || setting_given(s, "key-bias");
     if (given && own) return complain(CLI_USAGE, "%s takes key-weights or key-leaf, not both", job->name);
-    if (given) return copy_leaves(given, out);
+    if (given) return given_leaves(given, job->tensors ? job->tensors->key : NULL, out);
     if (t->height == 0 && job->tensors) return all_in_leaf_zero((hga_id)job->tensors->key->dim[0], out);
     if (own) return route_by(job, t, "key-weights", "key-bias", 1, out);
     if (setting_given(s, "weights") && t->height != 0) return route_by(job, t, "weights", "bias", 1, out);

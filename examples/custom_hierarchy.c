@@ -1,5 +1,6 @@
-/* A hierarchy of one's own: a website of pages, sections and sentences. A sentence attends to its section's sentences, and from afar to the other sections
-   of its page, to the other pages, and to what its page links to, each standing for all of its sentences. Written to JSON, read back, run again. */
+/* A hierarchy of one's own: a website of pages, sections and sentences. A sentence attends to its section's sentences, and from afar to the other
+   sections of its page, to the other pages, and to what its page links to, each standing for all of its sentences. Written to JSON, read back, run
+   again. */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +49,8 @@ done:
     return st;
 }
 
-/* Means go up, every node attends to its sources by mass, links count once more, and what a page has seen is merged into its sections, theirs into sentences. */
+/* Means go up, every node attends to its sources by mass, links count once more, and what a page has seen is merged into its sections, theirs into
+   sentences. */
 static hga_status site_program(const hga_graph *g, hga_program *p)
 {
     hga_status st;

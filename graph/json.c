@@ -564,7 +564,7 @@ static hga_status load(const hga_allocator *a, const char *path, const char *nam
     bytes whole = {0};
     int is_stdin = strcmp(path, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(path, "rb");
-    if (!file) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno));
+    if (!file) return hga_fail(errno == ENOMEM ? HGA_ENOMEM : HGA_EIO, "cannot read %s: %s", name, strerror(errno));
     HGA_TRY(take_bytes(a, file, name, &whole));
     HGA_TRY(parse(name, whole.text, (size_t)whole.n, out));
 done:
@@ -611,14 +611,16 @@ done:
 
 /* ---- for the writer ---- */
 
+/* jansson does not say why it refuses: text that it takes at a second try, or not even unchecked, was refused for want of memory. */
 hga_status json_check_text(const char *what, const char *text)
 {
-    json_t *string = json_string(text), *unchecked = string ? NULL : json_string_nocheck(text);
-    int invalid = !string && unchecked;
+    json_t *first = json_string(text), *again = first ? NULL : json_string(text), *unchecked = first || again ? NULL : json_string_nocheck(text);
+    int good = first != NULL, invalid = unchecked != NULL;
+    json_decref(first);
+    json_decref(again);
     json_decref(unchecked);
-    if (!string) return invalid ? hga_fail(HGA_EINVAL, "%s, %s, is not UTF-8", what, text) : hga_fail(HGA_ENOMEM, "no memory for %s", what);
-    json_decref(string);
-    return HGA_OK;
+    if (good) return HGA_OK;
+    return invalid ? hga_fail(HGA_EINVAL, "%s, %s, is not UTF-8", what, text) : hga_fail(HGA_ENOMEM, "no memory for %s", what);
 }
 
 /* The members between braces, parsed. */

@@ -1,0 +1,49 @@
+#!/bin/bash
+# Install what is missing, build in four ways and run every test in each. Ends with ctest's summary of the release build, or of the first suite that failed.
+set -euo pipefail
+cd "$(dirname "$0")"
+export CTEST_OUTPUT_ON_FAILURE=1
+jobs=$(nproc)
+
+# One build and its tests: suite PRESET [CTEST OPTION..]
+suite() {
+    local preset=$1 log=build-$1/ctest.log
+    [ "$preset" = release ] && log=build/ctest.log
+    shift
+    echo "== $preset"
+    cmake --preset "$preset"
+    cmake --build --preset "$preset" --parallel "$jobs"
+    ctest --preset "$preset" --parallel "$jobs" "$@" </dev/null | tee "$log" || fail "$log"
+    summary "$log" >/dev/null || fail "$log"
+}
+
+# ctest's summary is the last line, whatever the outcome.
+summary() { grep -E 'tests passed, [0-9]+ tests? failed out of' "$1"; }
+fail() {
+    summary "$1" || echo "no tests were run: see $1"
+    exit 1
+}
+
+.ci/install
+suite release
+
+# The slow ones under a sanitiser would say nothing new.
+suite asan --label-exclude slow
+
+echo "== valgrind"
+checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" </dev/null; }
+(
+    cd build/examples
+    checked ../cli/hga build bpt --tokens 50 --format npy -o - >/dev/null
+    checked ./custom_hierarchy
+    checked ./user_message
+)
+echo "no errors"
+
+# Counters of an earlier run would be added up.
+find build-coverage -name '*.gcda' -delete 2>/dev/null || true
+suite coverage --label-exclude slow
+gcovr --root . --filter '(graph|kernels|msgpass|builders|cli)/' build-coverage
+
+echo
+summary build/ctest.log

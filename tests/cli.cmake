@@ -1,0 +1,17 @@
+# Shell tests of the tool and of the library's symbols; included by tests/CMakeLists.txt.
+add_executable(npy_tool npy.c)
+target_link_libraries(npy_tool PRIVATE hga_flags m)
+set_target_properties(npy_tool PROPERTIES OUTPUT_NAME npy)
+add_executable(json_tool json.c)
+target_link_libraries(json_tool PRIVATE hga_flags PkgConfig::JANSSON)
+set_target_properties(json_tool PROPERTIES OUTPUT_NAME json)
+
+add_test(NAME cli COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_cli.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
+add_test(NAME bad_input COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bad_input.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool>)
+set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+
+# Instrumented objects call the instrument's own functions.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
+  add_test(NAME symbols COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+  set_tests_properties(symbols PROPERTIES TIMEOUT 60 LABELS rules)
+endif()

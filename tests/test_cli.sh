@@ -1,0 +1,256 @@
+#!/bin/bash
+# What the tool does when all is well: test_cli.sh HGA NPY JSON
+# Each `fact NAME command..` is one fact; the command's exit status says whether it is true.
+set -u
+hga=$1 npy=$2 json=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -5
+    fi
+}
+
+# The exit status is the wanted one: exits STATUS COMMAND..
+exits() {
+    local want=$1 got
+    shift
+    "$@"
+    got=$?
+    [ $got = "$want" ] || { echo "exit status $got, not $want"; false; }
+}
+same_bytes() { cmp "$1" "$2"; }
+equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
+holds() { grep -qE -- "$2" "$1" || { echo "$1 does not hold $2"; head -3 "$1"; false; }; }
+silent() { "$@" 2>stderr && [ ! -s stderr ] || { cat stderr; false; }; }
+
+# ---- inputs: 20 tokens, 2 heads; a tree over them for Treeformer and HSA ----
+
+n=20
+while read -r file dtype shape values; do "$npy" make "$file.npy" "$dtype" "$shape" "$values" || exit 1; done <<'END'
+q f4 20,2,4 random:1
+k f4 20,2,4 random:2
+v f4 20,2,4 random:3
+ones f4 20,2,4 1
+k1 f4 20,1,4 random:2
+v1 f4 20,1,4 random:3
+flat f4 20,4 random:1
+q64 f8 20,2,4 random:1
+key13 f4 13,2,4 random:4
+value13 f4 13,2,6 random:5
+bpt_q f4 41,2,4 random:6
+bpt_ones f4 41,2,4 1
+leaf i4 20 0,1,2,3,1,1
+zero i4 20 0
+weights f4 3,4 random:7
+head_weights f4 2,3,4 random:7
+bias f4 3 0.1,-0.1,0
+head_bias f4 2,3 0.1,-0.1,0
+alpha f4 3 0.5,1,-0.25
+parent i4 31 20,20,20,21,21,22,22,22,22,23,24,24,24,25,26,26,26,26,26,26,27,27,28,28,29,29,29,30,30,30,-1
+lengths i4 2 7,13
+rel_key f4 99,4 random:8
+rel_bias f4 99,2 random:9
+END
+"$npy" make node_pos.npy f4 31,3 random:10
+"$npy" compare q.npy q.npy 0 || exit 1
+
+# name, variant and parameters: without tokens, which build takes from --tokens and attend from the query
+names=() ; declare -A words
+variant() { names+=("$1"); words[$1]=$2; }
+variant dense "dense"
+variant dense_causal "dense -p causal=1"
+variant window "window -p left=3 -p right=2 -p global=1"
+variant strided "window -p left=9 -p right=0 -p stride=3 -p causal=1"
+variant bpt "bpt -p k=2"
+variant bpt_causal "bpt -p k=2 -p causal=1 -p clip=2"
+variant bpt_text "bpt -p k=2 -p rule=text"
+variant htransformer "htransformer -p block=3"
+variant htransformer_causal "htransformer -p block=4 -p causal=1"
+variant htransformer_siblings "htransformer -p block=2 -p structure=siblings"
+variant htransformer_linear "htransformer -p block=4 -p interpolation=linear"
+variant hsa "hsa -p branching=2,3"
+variant hsa_parent "hsa -p parent=@parent.npy"
+variant hsa_frontier "hsa -p branching=2,3 -p causal=1"
+variant hsa_self "hsa -p branching=2,3 -p self=1"
+variant treeformer_fine "treeformer-fine -p query-leaf=@leaf.npy"
+variant treeformer_fine_causal "treeformer-fine -p query-leaf=@leaf.npy -p causal=1"
+variant treeformer_coarse "treeformer-coarse -p height=2 -p query-leaf=@leaf.npy"
+
+# ---- build, export, check ----
+
+edges_of_npy() { "$npy" print "$1" | sed -n '1s/^i4 \([0-9]*\),3$/\1/p'; }
+edges_of_mtx() { grep -v '^%' "$1" | head -1 | awk '{ print $3 }'; }
+edges_of_dot() { grep -cE '^ *[0-9]+ -> [0-9]+' "$1"; }
+sorted_edges() { "$npy" print "$1" | tail -n +2 | awk '{ print $2, $1, $3 }' | sort -c -n -k1,1 -k2,2 -k3,3; }
+
+for name in "${names[@]}"; do
+    for suffix in json npy mtx dot; do
+        # shellcheck disable=SC2086 # words
+        fact "build_${name}_to_$suffix" silent "$hga" build ${words[$name]} --tokens $n -o $name.$suffix
+    done
+    fact ${name}_edges_are_int32_triples_sorted_by_destination sorted_edges $name.npy
+    fact ${name}_has_as_many_edges_in_mtx equal "$(edges_of_npy $name.npy)" "$(edges_of_mtx $name.mtx)"
+    fact ${name}_has_as_many_edges_in_dot equal "$(edges_of_npy $name.npy)" "$(edges_of_dot $name.dot)"
+    fact ${name}_json_is_json "$json" $name.json
+    fact ${name}_exports_what_it_was_built_as silent "$hga" export $name.json -o again.npy
+    fact ${name}_exports_the_same_bytes same_bytes $name.npy again.npy
+    fact ${name}_json_goes_round silent "$hga" export $name.json -o again.json
+    fact ${name}_json_goes_round_again silent "$hga" export again.json -o third.json
+    fact ${name}_json_goes_round_to_the_same_bytes same_bytes again.json third.json
+    fact ${name}_keeps_its_promises exits 0 "$hga" check $name.json
+done
+# shellcheck disable=SC2016
+fact hsa_self_mode_is_not_causal_and_check_says_so exits 1 sh -c '"$0" build hsa --tokens 20 -p branching=2,3 -p causal=1 -p mode=self -o self.json && "$0" check self.json' "$hga"
+
+fact a_pipe_of_json exits 0 bash -c 'set -o pipefail; "$0" build bpt --tokens 9 --format json -o - | "$0" check -' "$hga"
+fact a_pipe_of_npy exits 0 bash -c 'set -o pipefail; "$0" build window --tokens 20 -p left=3 -p right=2 -p global=1 --format npy -o - >piped.npy && cmp piped.npy window.npy' "$hga"
+fact a_file_is_replaced silent "$hga" build dense --tokens 3 -o replaced.npy
+fact a_file_is_replaced_again silent "$hga" build dense --tokens 2 -o replaced.npy
+fact the_replaced_file_has_four_edges equal "$(edges_of_npy replaced.npy)" 4
+fact dense_of_two_tokens_is_all_pairs equal "$("$npy" print replaced.npy | tr '\n' ' ')" "i4 4,3 0 0 0 1 0 0 0 1 0 1 1 0 "
+fact another_relation_by_name silent "$hga" build treeformer-coarse --tokens 20 -p height=2 -p query-leaf=@leaf.npy --relation path -o path.npy
+
+# ---- attend ----
+
+attend() { # attend NAME OUT OPTION..: with the variant's own tensors
+    local name=$1 out=$2
+    shift 2
+    # shellcheck disable=SC2086
+    "$hga" attend ${words[$name]} $(tensors "$name") --out "$out" "$@"
+}
+tensors() {
+    case $1 in
+    bpt*) echo "--query bpt_q.npy --key bpt_q.npy --value bpt_q.npy" ;;
+    treeformer_coarse) echo "--query q.npy --key k.npy --value v.npy -p alpha=@alpha.npy" ;;
+    *) echo "--query q.npy --key k.npy --value v.npy" ;;
+    esac
+}
+shape_of() { "$npy" print "$1" | head -1; }
+
+for name in "${names[@]}"; do
+    rows=20 ones=ones.npy
+    case $name in bpt*) rows=41 ones=bpt_ones.npy ;; esac
+    fact attend_$name silent attend $name $name.out.npy --threads 1
+    fact attend_${name}_gives_the_queries_shape equal "$(shape_of $name.out.npy)" "f4 $rows,2,4"
+    fact attend_${name}_on_three_threads silent attend $name other.npy --threads 3
+    fact attend_${name}_gives_the_same_bits_on_three_threads "$npy" compare $name.out.npy other.npy 0
+    fact attend_${name}_by_the_reference_kernels silent attend $name other.npy --isa ref
+    fact attend_${name}_is_near_the_reference_kernels "$npy" compare $name.out.npy other.npy 1e-5
+    fact attend_${name}_in_bf16 silent attend $name other.npy --precision bf16
+    fact attend_${name}_is_not_far_in_bf16 "$npy" compare $name.out.npy other.npy 0.1
+    # shellcheck disable=SC2046
+    fact ${name}_from_its_file silent "$hga" attend graph=$name.json $(tensors "$name") --out other.npy --threads 1
+    fact ${name}_from_its_file_gives_the_same_bits "$npy" compare $name.out.npy other.npy 0
+    case $name in treeformer_coarse) continue ;; esac # its weights do not sum to one
+    # shellcheck disable=SC2046
+    fact ${name}_of_ones silent "$hga" attend ${words[$name]} $(tensors "$name") --value $ones --out other.npy
+    fact ${name}_of_ones_is_ones "$npy" compare other.npy $ones 1e-6
+done
+
+q="--query q.npy --key k.npy --value v.npy"
+# shellcheck disable=SC2086
+{
+    fact a_window_over_everything silent "$hga" attend window -p left=20 -p right=20 $q --out other.npy
+    fact a_window_over_everything_is_dense "$npy" compare other.npy dense.out.npy 1e-6
+    fact two_blocks silent "$hga" attend htransformer -p block=10 $q --out other.npy
+    fact two_blocks_are_dense "$npy" compare other.npy dense.out.npy 1e-6
+    fact one_leaf silent "$hga" attend treeformer-fine -p query-leaf=@zero.npy $q --out other.npy
+    fact one_leaf_is_dense "$npy" compare other.npy dense.out.npy 1e-6
+    fact float64_is_accepted silent "$hga" attend dense --query q64.npy --key k.npy --value v.npy --out other.npy
+    fact float64_is_rounded_once "$npy" compare other.npy dense.out.npy 1e-6
+    fact rank_two_in silent "$hga" attend dense --query flat.npy --key flat.npy --value flat.npy --out other.npy --lse lse.npy
+    fact rank_two_out equal "$(shape_of other.npy)" "f4 20,4"
+    fact lse_of_rank_two equal "$(shape_of lse.npy)" "f4 20"
+    fact lse silent "$hga" attend htransformer -p block=3 $q --out other.npy --lse lse.npy
+    fact lse_is_rows_by_heads equal "$(shape_of lse.npy)" "f4 20,2"
+    fact lse_does_not_change_the_output "$npy" compare other.npy htransformer.out.npy 0
+    fact shared_key_heads silent "$hga" attend dense --query q.npy --key k1.npy --value v1.npy --out other.npy
+    fact cross_attention silent "$hga" attend dense --query q.npy --key key13.npy --value value13.npy --out other.npy
+    fact cross_attention_has_the_queries_rows_and_the_values_columns equal "$(shape_of other.npy)" "f4 20,2,6"
+    fact cross_htransformer silent "$hga" attend htransformer -p block=4 --query q.npy --key key13.npy --value value13.npy --out other.npy
+    fact cross_window silent "$hga" attend window --query q.npy --key key13.npy --value value13.npy --out other.npy
+    fact scale silent "$hga" attend dense $q --scale 0.5 --out other.npy
+    fact half_is_the_default_scale_of_four_columns "$npy" compare other.npy dense.out.npy 0
+    fact relative_keys silent "$hga" attend bpt -p k=2 --query bpt_q.npy --key bpt_q.npy --value bpt_q.npy --rel-key rel_key.npy --out other.npy
+    fact relative_bias silent "$hga" attend htransformer -p block=4 -p relative=1 $q --rel-bias rel_bias.npy --out other.npy
+    fact positions silent "$hga" attend hsa -p parent=@parent.npy $q --node-pos node_pos.npy --out other.npy
+    fact routing silent "$hga" attend treeformer-fine -p height=2 -p weights=@weights.npy -p bias=@bias.npy $q --out other.npy
+    fact routing_by_head silent "$hga" attend treeformer-fine -p height=2 -p weights=@head_weights.npy -p bias=@head_bias.npy $q --out other.npy
+    fact coarse_routing silent "$hga" attend treeformer-coarse -p height=2 -p weights=@weights.npy -p bias=@bias.npy -p alpha=@alpha.npy $q --out other.npy
+    fact output_to_a_pipe bash -c 'set -o pipefail; "$0" attend dense '"$q"' --out - >piped.npy && cmp piped.npy dense.out.npy' "$hga"
+    fact input_from_a_pipe bash -c '"$0" attend dense --query - --key k.npy --value v.npy --out other.npy <q.npy && cmp other.npy dense.out.npy' "$hga"
+}
+
+# one bias an edge: zeros change nothing, and a bias that grows with the position among the edges does
+"$npy" make zero_bias.npy f4 "$(edges_of_npy window.npy)" 0
+"$npy" make edge_bias.npy f4 "$(edges_of_npy window.npy),2" random:11
+fact zero_edge_bias silent attend window other.npy --edge-bias zero_bias.npy
+fact zero_edge_bias_changes_nothing "$npy" compare other.npy window.out.npy 1e-6
+fact edge_bias silent attend window biased.npy --edge-bias edge_bias.npy
+fact edge_bias_counts exits 1 "$npy" compare biased.npy window.out.npy 1e-3
+
+# ---- ragged batches: two texts of 7 and 13 tokens together are the two alone ----
+
+for x in q k v; do "$npy" rows $x.npy 0 7 ${x}_a.npy && "$npy" rows $x.npy 7 13 ${x}_b.npy; done
+for name in dense window htransformer htransformer_causal htransformer_linear hsa hsa_frontier; do
+    # shellcheck disable=SC2086
+    {
+        fact ragged_$name silent "$hga" attend ${words[$name]} -p tokens=@lengths.npy $q --out both.npy
+        fact ragged_${name}_first silent "$hga" attend ${words[$name]} --query q_a.npy --key k_a.npy --value v_a.npy --out alone_a.npy
+        fact ragged_${name}_second silent "$hga" attend ${words[$name]} --query q_b.npy --key k_b.npy --value v_b.npy --out alone_b.npy
+    }
+    "$npy" rows both.npy 0 7 both_a.npy && "$npy" rows both.npy 7 13 both_b.npy
+    fact ragged_${name}_is_the_first_alone "$npy" compare both_a.npy alone_a.npy 1e-6
+    fact ragged_${name}_is_the_second_alone "$npy" compare both_b.npy alone_b.npy 1e-6
+done
+
+# ---- the other subcommands ----
+
+says() { # says PATTERN COMMAND..: all is well and stdout holds the pattern
+    local pattern=$1
+    shift
+    "$@" >stdout 2>stderr && [ ! -s stderr ] && holds stdout "$pattern" || { cat stderr; false; }
+}
+parses() { "$@" >stdout 2>stderr && "$json" stdout || { cat stderr; false; }; }
+
+fact version says '[0-9]+\.[0-9]+' "$hga" --version
+fact version_as_json parses "$hga" --version --json
+fact help says 'attend' "$hga" help
+fact help_flag says 'attend' "$hga" --help
+for command in run build attend check export explain bench flops topo; do
+    fact help_of_$command says -- "$hga" help $command
+    fact ${command}_help says -- "$hga" $command --help
+done
+fact explain says 'near' "$hga" explain htransformer --tokens 64
+fact explain_as_json parses "$hga" explain htransformer --tokens 64 --json
+fact check_as_json parses "$hga" check window.json --json
+fact topology says '.' "$hga" topo
+fact a_synthetic_topology says '.' "$hga" topo --synthetic 'pack:2 numa:1 core:4 pu:1'
+fact a_synthetic_topology_as_json parses "$hga" topo --synthetic 'pack:2 numa:1 core:4 pu:1' --json
+fact flops_table says 'HSA|hsa' "$hga" flops --table hsa3
+fact flops_table_as_json parses "$hga" flops --table hsa3 --json
+fact bench_dry_run says 'dense' "$hga" bench --variants dense,htransformer --tokens 64,128 --dry-run
+fact bench_to_json exits 0 "$hga" bench --variants dense,htransformer --tokens 64 --heads 2 --dim 16 --threads 1 --json bench.json
+fact bench_json_is_json "$json" bench.json context
+fact bench_json_has_benchmarks "$json" bench.json benchmarks 0 name
+
+printf 'CHAPTER I\n\nIt was late. Nobody came, or so it seemed.\n\nThen somebody did.\n\nCHAPTER II\n\nHe knocked. Twice! And once more, for the door was thick.\n' >tale.txt
+mkdir run
+fact run_a_text exits 0 sh -c 'cd run && "$0" run ../tale.txt >table' "$hga"
+fact run_prints_dense_and_the_variants holds run/table 'dense'
+fact run_names_htransformer holds run/table 'htransformer'
+fact run_names_hsa holds run/table 'hsa'
+fact run_as_json parses "$hga" run --json tale.txt
+fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run - <../tale.txt >table' "$hga"
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]

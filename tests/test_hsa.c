@@ -1,0 +1,573 @@
+/* test_hsa.c: HSA's graphs against the definition, pair by pair, and its outputs against Algorithms 1 to 3 and the causal formulas, recursively
+   and in double. */
+#include "testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hga_graph *build(const hga_hsa *h, hga_program *p)
+{
+    hga_graph *g;
+    assert_ok(hga_build_hsa(h, &g, p));
+    return g;
+}
+
+static hga_hsa windows(hga_id n, const hga_id *branching, hga_id n_branching)
+{
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.n_tokens = n, h.branching = branching, h.n_branching = n_branching;
+    return h;
+}
+
+static hga_hsa tree(const hga_id *parent, hga_id n, hga_id *node_of)
+{
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.parent = parent, h.n_parent = n, h.node_of = node_of;
+    return h;
+}
+
+/* ---- the definition, by the caller's ids ---- */
+
+enum { MOST = 400 };
+
+/* A tree with what the definitions speak of. Leaves are numbered depth first, children by increasing id. */
+typedef struct family_tree {
+    hga_id n, n_leaves;
+    const hga_id *parent;
+    hga_id leaf[MOST];  /* leaf -> node */
+    hga_id index[MOST]; /* node -> leaf, -1 above */
+    hga_id size[MOST], height[MOST], first[MOST];
+    hga_id node_of[MOST]; /* the graph's ids, as the builder says */
+} family_tree;
+
+static void visit(family_tree *t, hga_id v)
+{
+    t->size[v] = t->height[v] = 0, t->index[v] = -1, t->first[v] = t->n_leaves;
+    for (hga_id c = 0; c < t->n; c++) {
+        if (t->parent[c] != v) continue;
+        visit(t, c);
+        t->size[v] += t->size[c];
+        if (t->height[v] <= t->height[c]) t->height[v] = t->height[c] + 1;
+    }
+    if (t->size[v]) return;
+    t->size[v] = 1, t->index[v] = t->n_leaves;
+    t->leaf[t->n_leaves++] = v;
+}
+
+static void understand(family_tree *t, const hga_id *parent, hga_id n)
+{
+    t->n = n, t->n_leaves = 0, t->parent = parent;
+    assert_true(n <= MOST);
+    for (hga_id v = 0; v < n; v++)
+        if (parent[v] < 0) visit(t, v);
+}
+
+static int is_leaf(const family_tree *t, hga_id v) { return t->index[v] >= 0; }
+
+static int siblings(const family_tree *t, hga_id a, hga_id b) { return a != b && t->parent[a] >= 0 && t->parent[a] == t->parent[b]; }
+
+/* ---- structure ---- */
+
+/* 10 tokens in windows of 4 (tokens 0 - 3, 4 - 7, 8 - 9 below nodes 10, 11, 12), one window over the three: node 13. */
+static void hopping_windows_are_one_block_a_level_and_a_rest(void **state)
+{
+    (void)state;
+    const hga_id four[] = {4};
+    hga_program p;
+    hga_hsa h = windows(10, four, 1);
+    hga_graph *g = build(&h, &p);
+    hga_nodes v = hga_graph_nodes(g);
+    hga_relation r = hga_graph_relation(g, hga_graph_find_relation(g, "sibling"));
+    const hga_id levels[] = {0, 10, 13, 14}, parents[] = {10, 10, 10, 10, 11, 11, 11, 11, 12, 12, 13, 13, 13, -1};
+    assert_int_equal(v.n_levels, 3);
+    assert_memory_equal(v.level_ptr, levels, sizeof levels);
+    assert_memory_equal(v.parent, parents, sizeof parents);
+    assert_int_equal(r.n_blocks, 3);
+    assert_null(r.dst_order);
+    assert_null(r.src_order);
+    assert_int_equal(r.blocks[0].count, 2);
+    assert_int_equal(r.blocks[0].shape, HGA_OFF_DIAGONAL);
+    assert_int_equal(r.n_edges, 12 + 12 + 2 + 6);
+    assert_int_equal(v.claims, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE);
+    hga_graph_destroy(g);
+}
+
+static void the_last_branching_is_repeated_until_one_root_is_left(void **state)
+{
+    (void)state;
+    const hga_id b[] = {2, 4, 8};
+    const hga_id sizes[] = {0, 600, 900, 975, 985, 987, 988};
+    hga_program p;
+    hga_hsa h = windows(600, b, 3);
+    hga_graph *g = build(&h, &p);
+    hga_nodes v = hga_graph_nodes(g);
+    assert_int_equal(v.n_levels, 6);
+    assert_memory_equal(v.level_ptr, sizes, sizeof sizes);
+    hga_graph_destroy(g);
+}
+
+/* node 0 is the root; 1, 2 and 5 its children, 3 and 4 below 2, 6 below 1 and 7 below 6 */
+static const hga_id ragged[] = {-1, 0, 0, 2, 2, 0, 1, 6};
+
+static void nodes_are_numbered_by_height_then_first_token(void **state)
+{
+    (void)state;
+    hga_id node_of[8];
+    const hga_id want[] = {7, 6, 5, 1, 2, 3, 4, 0}, mass[] = {1, 1, 1, 1, 1, 2, 1, 4};
+    hga_program p;
+    hga_hsa h = tree(ragged, 8, node_of);
+    hga_graph *g = build(&h, &p);
+    hga_nodes v = hga_graph_nodes(g);
+    assert_memory_equal(node_of, want, sizeof want);
+    assert_int_equal(v.n_queries, 4);
+    for (hga_id i = 0; i < 8; i++) {
+        assert_true(v.mass[i] == (float)mass[i]);
+        assert_int_equal(v.parent[node_of[i]], ragged[i] < 0 ? -1 : node_of[ragged[i]]);
+    }
+    hga_graph_destroy(g);
+}
+
+/* Siblings of all heights are one interval of the relation's order: 6 (chain), 5 (pair) and leaf 3 below the root, 1 and 2 below 5. */
+static void a_family_of_several_levels_is_one_block(void **state)
+{
+    (void)state;
+    const edge want[] = {
+        {.dst = 1, .src = 2}, {.dst = 2, .src = 1}, {.dst = 3, .src = 5}, {.dst = 3, .src = 6},
+        {.dst = 5, .src = 3}, {.dst = 5, .src = 6}, {.dst = 6, .src = 3}, {.dst = 6, .src = 5},
+    };
+    hga_program p;
+    hga_hsa h = tree(ragged, 8, NULL);
+    hga_graph *g = build(&h, &p);
+    int64_t n;
+    edge *got = all_edges(g, 0, &n);
+    assert_same_edges("sibling", got, n, want, 8);
+    assert_int_equal(hga_graph_relation(g, 0).n_blocks, 2);
+    free(got);
+    hga_graph_destroy(g);
+}
+
+/* every pair of nodes, by the definition */
+static edge *sibling_pairs(const family_tree *t, int self, int causal, int64_t *n)
+{
+    edge *e = memory((int64_t)t->n * t->n, sizeof *e);
+    *n = 0;
+    for (hga_id a = 0; a < t->n; a++)
+        for (hga_id b = 0; b < t->n; b++)
+            if ((siblings(t, a, b) && (!causal || t->first[b] < t->first[a])) || (self && a == b && is_leaf(t, a)))
+                e[(*n)++] = (edge){.dst = t->node_of[a], .src = t->node_of[b], .pos_of = t->node_of[a]};
+    sort_edges(e, *n);
+    return e;
+}
+
+/* leaf i: itself, and the left siblings C of i and its ancestors B; position of B */
+static edge *frontier_pairs(const family_tree *t, int64_t *n)
+{
+    edge *e = memory((int64_t)t->n * t->n, sizeof *e);
+    *n = 0;
+    for (hga_id i = 0; i < t->n_leaves; i++) {
+        hga_id leaf = t->leaf[i];
+        e[(*n)++] = (edge){.dst = i, .src = i, .pos_of = i};
+        for (hga_id b = leaf; b >= 0; b = t->parent[b])
+            for (hga_id c = 0; c < t->n; c++)
+                if (siblings(t, b, c) && t->first[c] < t->first[b]) e[(*n)++] = (edge){.dst = i, .src = t->node_of[c], .pos_of = t->node_of[b]};
+    }
+    sort_edges(e, *n);
+    return e;
+}
+
+static void check_structure(const hga_id *parent, hga_id n, int causal, int self, hga_hsa_mode mode)
+{
+    family_tree t;
+    hga_program p;
+    int64_t n_want, n_got;
+    understand(&t, parent, n);
+    hga_hsa h = tree(parent, n, t.node_of);
+    h.causal = causal, h.self = self, h.mode = mode, h.n_tokens = t.n_leaves;
+    hga_graph *g = build(&h, &p);
+    for (hga_id v = 0; v < n; v++) {
+        assert_int_equal(hga_graph_level(g, t.node_of[v]), t.height[v]);
+        if (is_leaf(&t, v)) assert_int_equal(t.node_of[v], t.index[v]);
+    }
+    edge *want = causal && mode == HGA_HSA_FRONTIER ? frontier_pairs(&t, &n_want) : sibling_pairs(&t, self || causal, causal, &n_want);
+    edge *got = all_edges(g, 0, &n_got);
+    assert_same_edges("edges", got, n_got, want, n_want);
+    for (int64_t e = 0; e < n_got; e++) assert_int_equal(got[e].pos_of, want[e].pos_of);
+    free(want), free(got);
+    hga_graph_destroy(g);
+}
+
+/* ids in no order: the same tree with its nodes renamed */
+static void shuffle_names(hga_id *parent, hga_id n, uint64_t *rng)
+{
+    hga_id name[MOST], old[MOST];
+    for (hga_id i = 0; i < n; i++) {
+        hga_id j = random_below(rng, i + 1);
+        name[i] = name[j], name[j] = i;
+    }
+    memcpy(old, parent, (size_t)n * sizeof *old);
+    for (hga_id i = 0; i < n; i++) parent[name[i]] = old[i] < 0 ? -1 : name[old[i]];
+}
+
+static void random_trees_give_the_pairs_of_the_definition(void **state)
+{
+    (void)state;
+    uint64_t rng = 21;
+    for (int round = 0; round < 30; round++) {
+        hga_id n, *parent = random_tree(next_random(&rng), 1 + random_below(&rng, 40), &n);
+        if (round % 2) shuffle_names(parent, n, &rng);
+        check_structure(parent, n, 0, 0, HGA_HSA_FRONTIER);
+        check_structure(parent, n, 0, 1, HGA_HSA_FRONTIER);
+        check_structure(parent, n, 1, 0, HGA_HSA_FRONTIER);
+        check_structure(parent, n, 1, 0, HGA_HSA_SELF);
+        free(parent);
+    }
+}
+
+/* the parents that hopping windows stand for */
+static hga_id window_parents(hga_id n, const hga_id *branching, hga_id n_branching, hga_id *parent)
+{
+    hga_id first = 0, m = n;
+    for (hga_id l = 0; m > 1; l++) {
+        hga_id b = branching[l < n_branching ? l : n_branching - 1];
+        for (hga_id i = 0; i < m; i++) parent[first + i] = first + m + i / b;
+        first += m, m = (m + b - 1) / b;
+    }
+    parent[first] = -1;
+    return first + 1;
+}
+
+static void windows_equal_their_parents(void **state)
+{
+    (void)state;
+    const hga_id b[] = {3, 2};
+    for (hga_id n = 1; n < 60; n++)
+        for (int mode = 0; mode < 4; mode++) {
+            hga_id parent[MOST], nodes = window_parents(n, b, 2, parent);
+            hga_program p;
+            hga_hsa h = windows(n, b, 2), k = tree(parent, nodes, NULL);
+            h.causal = k.causal = mode >= 2, h.mode = k.mode = mode == 2 ? HGA_HSA_SELF : HGA_HSA_FRONTIER, h.self = k.self = mode == 1;
+            hga_graph *g = build(&h, &p), *f = build(&k, &p);
+            int64_t x, y;
+            edge *e = all_edges(g, 0, &x), *d = all_edges(f, 0, &y);
+            assert_same_edges("windows", e, x, d, y);
+            for (int64_t i = 0; i < x; i++) assert_int_equal(e[i].pos_of, d[i].pos_of);
+            assert_int_equal(hga_graph_relation(g, 0).n_blocks, hga_graph_relation(f, 0).n_blocks);
+            free(e), free(d);
+            hga_graph_destroy(g), hga_graph_destroy(f);
+        }
+}
+
+static void frontiers_of_windows_are_few_blocks(void **state)
+{
+    (void)state;
+    const hga_id four[] = {4};
+    hga_program p;
+    hga_hsa h = windows(100001, four, 1);
+    h.causal = 1;
+    hga_graph *g = build(&h, &p);
+    hga_id levels = hga_graph_nodes(g).n_levels;
+    assert_true(hga_graph_relation(g, 0).n_blocks <= levels * 5);
+    hga_graph_destroy(g);
+}
+
+static void a_leaf_alone_has_no_edge_but_its_own(void **state)
+{
+    (void)state;
+    const hga_id root[] = {-1};
+    check_structure(root, 1, 0, 0, HGA_HSA_FRONTIER);
+    check_structure(root, 1, 0, 1, HGA_HSA_FRONTIER);
+    check_structure(root, 1, 1, 0, HGA_HSA_FRONTIER);
+    check_structure(root, 1, 1, 0, HGA_HSA_SELF);
+}
+
+/* two trees and a lone leaf: no edges between the roots, so not every pair is promised */
+static void a_forest_is_a_batch(void **state)
+{
+    (void)state;
+    const hga_id forest[] = {2, 2, -1, 5, 5, -1, -1};
+    const hga_id modes[4][3] = {{0, 0, 0}, {0, 1, 0}, {1, 0, HGA_HSA_FRONTIER}, {1, 0, HGA_HSA_SELF}};
+    hga_program p;
+    for (int m = 0; m < 4; m++) check_structure(forest, 7, modes[m][0], modes[m][1], (hga_hsa_mode)modes[m][2]);
+    hga_hsa h = tree(forest, 7, NULL);
+    hga_graph *g = build(&h, &p);
+    assert_int_equal(hga_graph_nodes(g).claims, HGA_CLAIM_SINGLE);
+    hga_graph_destroy(g);
+}
+
+/* ---- promises ---- */
+
+static hga_id latest_seen(const hga_hsa *h)
+{
+    hga_program p;
+    hga_id token, sees;
+    hga_graph *g = build(h, &p);
+    assert_ok(hga_program_influence(&p, g, &token, &sees));
+    hga_graph_destroy(g);
+    return token;
+}
+
+/* The weights of the mode `self` come from means over whole subtrees; the frontier's do not. */
+static void the_frontier_is_causal_and_self_is_not(void **state)
+{
+    (void)state;
+    const hga_id three[] = {3};
+    hga_hsa h = windows(20, three, 1);
+    h.causal = 1;
+    assert_int_equal(latest_seen(&h), -1);
+    h.mode = HGA_HSA_SELF;
+    assert_true(latest_seen(&h) >= 0);
+}
+
+static void every_pair_is_covered_once(void **state)
+{
+    (void)state;
+    for (int mode = 0; mode < 4; mode++) {
+        hga_id n, *parent = random_tree(77, 30, &n);
+        hga_hsa h = tree(parent, n, NULL);
+        hga_program p;
+        hga_coverage c;
+        h.causal = mode >= 2, h.self = mode == 1, h.mode = mode == 2 ? HGA_HSA_SELF : HGA_HSA_FRONTIER;
+        hga_graph *g = build(&h, &p);
+        assert_ok(hga_program_coverage(&p, g, h.causal, &c));
+        assert_int_equal(c.more, 0);
+        assert_int_equal(c.none, mode == 0 ? 30 : 0);
+        assert_int_equal(c.none_diagonal, c.none);
+        if (h.causal) assert_int_equal(c.later, 0);
+        hga_graph_destroy(g);
+        free(parent);
+    }
+}
+
+/* ---- outputs: the paper's recursion on one head, by the caller's ids ---- */
+
+enum { DIM = 4, DIM_V = 3, POS = 2 };
+
+typedef struct paper {
+    const family_tree *t;
+    int self, causal;
+    const float *pos;                                  /* [node][POS] or NULL */
+    double q[MOST][DIM], k[MOST][DIM], v[MOST][DIM_V]; /* rho, of every node */
+    double eta[MOST], theta[MOST][DIM_V], phi[MOST], m[MOST], o[MOST][DIM_V];
+} paper;
+
+static double dot(const double *x, const double *y, int n) { return n ? x[0] * y[0] + dot(x + 1, y + 1, n - 1) : 0; }
+
+static double similarity(const paper *a, hga_id x, hga_id y)
+{
+    double s = 0;
+    for (int c = 0; a->pos && c < POS; c++) s += (double)a->pos[x * POS + c] * (double)a->pos[y * POS + c];
+    return s;
+}
+
+/* rho(A) = mean over the leaves of A */
+static void means(paper *a, const float *q, const float *k, const float *v)
+{
+    for (hga_id n = 0; n < a->t->n; n++)
+        for (hga_id i = a->t->first[n]; i < a->t->first[n] + a->t->size[n]; i++) {
+            for (int c = 0; c < DIM; c++) a->q[n][c] += (double)q[i * DIM + c] / a->t->size[n], a->k[n][c] += (double)k[i * DIM + c] / a->t->size[n];
+            for (int c = 0; c < DIM_V; c++) a->v[n][c] += (double)v[i * DIM_V + c] / a->t->size[n];
+        }
+}
+
+/* lp(A, B) = e(A).e(B) + rho_q(A).rho_k(B) / sqrt d - sqrt d + log |l(B)| */
+static double log_weight(const paper *a, hga_id x, hga_id y)
+{
+    return similarity(a, x, y) + dot(a->q[x], a->k[y], DIM) / sqrt(DIM) - sqrt(DIM) + log(a->t->size[y]);
+}
+
+static int attends(const paper *a, hga_id x, hga_id y) { return siblings(a->t, x, y) && (!a->causal || a->t->first[y] < a->t->first[x]); }
+
+/* eta(A) = -log sum_B exp lp(A, B); theta(A) = the softmax average of rho_v */
+static void look_at_siblings(paper *a, hga_id x)
+{
+    double sum = 0;
+    for (hga_id y = 0; y < a->t->n; y++) {
+        if (!attends(a, x, y)) continue;
+        double w = exp(log_weight(a, x, y));
+        sum += w;
+        for (int c = 0; c < DIM_V; c++) a->theta[x][c] += w * a->v[y][c];
+    }
+    a->eta[x] = sum > 0 ? -log(sum) : INFINITY;
+    for (int c = 0; c < DIM_V; c++) a->theta[x][c] = sum > 0 ? a->theta[x][c] / sum : 0;
+}
+
+/* phi(leaf) = inf, or its own energy; phi(P) = -sum over its children A of |l(A)| / |l(P)| log (e^-phi(A) + e^-eta(A)) */
+static void find_energy(paper *a, hga_id x)
+{
+    look_at_siblings(a, x);
+    if (is_leaf(a->t, x)) {
+        a->phi[x] = a->self ? -log_weight(a, x, x) : INFINITY;
+        return;
+    }
+    for (hga_id c = 0; c < a->t->n; c++) {
+        if (a->t->parent[c] != x) continue;
+        find_energy(a, c);
+        a->phi[x] -= (double)a->t->size[c] / a->t->size[x] * log(exp(-a->phi[c]) + exp(-a->eta[c]));
+    }
+}
+
+/* s = sigmoid(phi - eta): nobody to attend to, and all goes inside; nothing inside, and all goes to the siblings; neither: nothing */
+static double share_of_siblings(double phi, double eta) { return isinf(eta) ? 0 : isinf(phi) ? 1 : 1 / (1 + exp(eta - phi)); }
+
+static void pass_down(paper *a, hga_id x)
+{
+    hga_id up = a->t->parent[x];
+    double m = up < 0 ? 1 : a->m[up], s = up < 0 ? 0 : share_of_siblings(a->phi[x], a->eta[x]);
+    a->m[x] = m * (1 - s);
+    for (int c = 0; c < DIM_V; c++) a->o[x][c] = (up < 0 ? 0 : a->o[up][c]) + m * s * a->theta[x][c];
+    if (is_leaf(a->t, x) && a->self)
+        for (int c = 0; c < DIM_V; c++) a->o[x][c] += a->m[x] * a->v[x][c];
+    for (hga_id c = 0; c < a->t->n; c++)
+        if (a->t->parent[c] == x) pass_down(a, c);
+}
+
+/* score(i, C) = e(B).e(C) + q_i.rho_k(C) / sqrt d + log |l(C)| over i itself and the left siblings C of its ancestors B */
+static void look_at_frontier(paper *a, hga_id leaf)
+{
+    double sum = 0, *o = a->o[leaf];
+    for (hga_id b = leaf; b >= 0; b = a->t->parent[b])
+        for (hga_id c = 0; c < a->t->n; c++) {
+            if (!attends(a, b, c) && !(b == leaf && c == leaf)) continue;
+            double w = exp(similarity(a, b, c) + dot(a->q[leaf], a->k[c], DIM) / sqrt(DIM)) * a->t->size[c];
+            sum += w;
+            for (int x = 0; x < DIM_V; x++) o[x] += w * a->v[c][x];
+        }
+    for (int x = 0; x < DIM_V; x++) o[x] /= sum;
+}
+
+static void by_the_paper(paper *a, int frontier)
+{
+    for (hga_id v = 0; v < a->t->n; v++) {
+        if (frontier && is_leaf(a->t, v)) look_at_frontier(a, v);
+        if (frontier || a->t->parent[v] >= 0) continue;
+        find_energy(a, v);
+        pass_down(a, v);
+    }
+}
+
+/* position embeddings by the caller's ids, moved to the graph's */
+static float *move_positions(const family_tree *t, const float *pos)
+{
+    float *moved = memory((int64_t)t->n * POS, sizeof *moved);
+    for (hga_id v = 0; v < t->n; v++) memcpy(moved + t->node_of[v] * POS, pos + v * POS, POS * sizeof *moved);
+    return moved;
+}
+
+static void check_outputs(const hga_id *parent, hga_id n, int causal, int self, hga_hsa_mode mode, int positions, uint64_t seed)
+{
+    family_tree t;
+    problem r = {.name = "hsa"};
+    understand(&t, parent, n);
+    hga_hsa h = tree(parent, n, t.node_of);
+    h.causal = causal, h.self = self, h.mode = mode;
+    r.graph = build(&h, &r.program);
+    assert_int_equal(r.program.has_lse, 0);
+    r.shape = (hga_shape){.n_heads = 1, .n_kv_heads = 1, .dim = DIM, .dim_v = DIM_V, .pos_dim = positions ? POS : 0};
+    problem_fill(&r, seed);
+    float *pos = random_floats(seed + 9, 1, (int64_t)n * POS), *moved = move_positions(&t, pos);
+    r.io.node_pos = positions ? moved : NULL;
+    problem_run(&r);
+    paper *a = memory(1, sizeof *a);
+    a->t = &t, a->self = self || causal, a->causal = causal, a->pos = positions ? pos : NULL;
+    means(a, r.io.query.data, r.io.key.data, r.io.value.data);
+    by_the_paper(a, causal && mode == HGA_HSA_FRONTIER);
+    for (hga_id i = 0; i < t.n_leaves; i++) assert_near("out", (float *)r.io.out.data + i * DIM_V, a->o[t.leaf[i]], DIM_V, 2e-5);
+    free(a), free(pos), free(moved);
+    problem_clear(&r);
+}
+
+static void outputs_are_the_papers(int causal, int self, hga_hsa_mode mode)
+{
+    uint64_t rng = 31;
+    for (int round = 0; round < 12; round++) {
+        hga_id n, *parent = random_tree(next_random(&rng), 1 + random_below(&rng, 30), &n);
+        if (round % 3 == 1) shuffle_names(parent, n, &rng);
+        check_outputs(parent, n, causal, self, mode, round % 2, next_random(&rng));
+        free(parent);
+    }
+    check_outputs(ragged, 8, causal, self, mode, 1, 5);
+    check_outputs((const hga_id[]){2, 2, -1, 5, 5, -1, -1}, 7, causal, self, mode, 1, 6); /* a batch */
+    check_outputs((const hga_id[]){1, 2, -1}, 3, causal, self, mode, 1, 7);               /* one leaf below a chain */
+}
+
+static void both_ways(void **state)
+{
+    (void)state;
+    outputs_are_the_papers(0, 0, HGA_HSA_FRONTIER);
+}
+
+static void both_ways_and_itself(void **state)
+{
+    (void)state;
+    outputs_are_the_papers(0, 1, HGA_HSA_FRONTIER);
+}
+
+static void causal_by_left_siblings(void **state)
+{
+    (void)state;
+    outputs_are_the_papers(1, 0, HGA_HSA_SELF);
+}
+
+static void causal_by_the_frontier(void **state)
+{
+    (void)state;
+    outputs_are_the_papers(1, 0, HGA_HSA_FRONTIER);
+}
+
+/* ---- refusals ---- */
+
+static void refused(hga_hsa h, const char *says)
+{
+    hga_graph *g = (hga_graph *)&h;
+    hga_program p;
+    assert_status(HGA_EINVAL, hga_build_hsa(&h, &g, &p));
+    assert_null(g);
+    if (!strstr(hga_error_detail(), says)) fail_msg("\"%s\" does not say \"%s\"", hga_error_detail(), says);
+}
+
+static void bad_parameters_are_named(void **state)
+{
+    (void)state;
+    const hga_id cycle[] = {4, -1, 3, 2, 1}, far[] = {1, 7}, low[] = {1, -2}, own[] = {-1, 1}, ones[] = {2, 1}, none[] = {2, 0}, two[] = {2};
+    refused(tree(cycle, 5, NULL), "node 2");
+    refused(tree(far, 2, NULL), "parent of node 1: 7");
+    refused(tree(low, 2, NULL), "parent of node 1: -2");
+    refused(tree(own, 2, NULL), "node 1 is its own ancestor");
+    refused(tree(own, 0, NULL), "n_parent is 0");
+    refused(windows(0, two, 1), "n_tokens is 0");
+    refused(windows(5, two, 0), "n_branching is 0");
+    refused(windows(5, none, 2), "branching[1] is 0");
+    refused(windows(5, ones, 2), "branching[1] is 1");
+    refused(windows(5, NULL, 0), "parent or branching");
+    hga_hsa h = tree(ragged, 8, NULL);
+    h.n_tokens = 5;
+    refused(h, "n_tokens is 5, but parent has 4 leaves");
+    h.n_tokens = 0, h.branching = two, h.n_branching = 1;
+    refused(h, "not both");
+    h = tree(ragged, 8, NULL), h.causal = 1, h.mode = (hga_hsa_mode)7;
+    refused(h, "mode 7");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hopping_windows_are_one_block_a_level_and_a_rest),
+        cmocka_unit_test(the_last_branching_is_repeated_until_one_root_is_left),
+        cmocka_unit_test(nodes_are_numbered_by_height_then_first_token),
+        cmocka_unit_test(a_family_of_several_levels_is_one_block),
+        cmocka_unit_test(random_trees_give_the_pairs_of_the_definition),
+        cmocka_unit_test(windows_equal_their_parents),
+        cmocka_unit_test(frontiers_of_windows_are_few_blocks),
+        cmocka_unit_test(a_leaf_alone_has_no_edge_but_its_own),
+        cmocka_unit_test(a_forest_is_a_batch),
+        cmocka_unit_test(the_frontier_is_causal_and_self_is_not),
+        cmocka_unit_test(every_pair_is_covered_once),
+        cmocka_unit_test(both_ways),
+        cmocka_unit_test(both_ways_and_itself),
+        cmocka_unit_test(causal_by_left_siblings),
+        cmocka_unit_test(causal_by_the_frontier),
+        cmocka_unit_test(bad_parameters_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,520 @@
+/* test_program.c: programs are written by helpers, held to the legal table, and survive a journey through JSON. */
+#include "program.h"
+#include "testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Four tokens under two parents under a root, relation `near`: every token sees every token, `down`: parents to tokens. */
+static hga_graph *small_graph(void)
+{
+    hga_builder *b;
+    hga_graph *g;
+    hga_id near, down;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 4, NULL));
+    assert_ok(hga_builder_add_level(b, 2, NULL));
+    assert_ok(hga_builder_add_level(b, 1, NULL));
+    assert_ok(hga_builder_set_families(b, 4, 0, 4, 2));
+    assert_ok(hga_builder_set_children(b, 6, 4, 2));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 4, 0, 4, 0));
+    assert_ok(hga_builder_add_block(b, near, 4, 2, 4, 2, 0));
+    assert_ok(hga_builder_add_relation(b, "down", &down));
+    assert_ok(hga_builder_add_edge(b, down, 4, 1, 0, 1));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+enum { NEAR, DOWN };
+
+/* query, key, value on all nodes given for tokens, state and out: coarsen, attend, spread. */
+static hga_program hierarchy(void)
+{
+    hga_program p;
+    hga_id q, k, v, out;
+    hga_program_init(&p);
+    assert_ok(hga_program_add_field(&p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES, &q));
+    assert_ok(hga_program_add_field(&p, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES, &k));
+    assert_ok(hga_program_add_field(&p, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES, &v));
+    assert_ok(hga_program_add_field(&p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES, &out));
+    assert_ok(hga_program_coarsen(&p, q));
+    assert_ok(hga_program_coarsen(&p, k));
+    assert_ok(hga_program_coarsen(&p, v));
+    assert_ok(hga_program_attend(&p, NEAR, q, k, v, out, 1));
+    assert_ok(hga_program_spread(&p, HGA_TREE_DOWN, out));
+    p.has_lse = 1;
+    return p;
+}
+
+/* attend into an inner state, energy up, descend into out. */
+static hga_program energies(void)
+{
+    hga_program p = hierarchy();
+    hga_id state, psi, keep;
+    p.n_stages = 3;
+    p.has_lse = 0;
+    p.field[3].width = HGA_WIDTH_OUT;
+    assert_ok(hga_program_add_field(&p, "state", HGA_WIDTH_STATE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &state));
+    assert_ok(hga_program_add_field(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &psi));
+    assert_ok(hga_program_add_field(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &keep));
+    assert_ok(hga_program_attend(&p, NEAR, 0, 1, 2, state, 1));
+    assert_ok(hga_program_energy(&p, state, psi));
+    assert_ok(hga_program_descend(&p, state, psi, keep, 3));
+    return p;
+}
+
+static void refused(const hga_program *p, const char *because)
+{
+    hga_graph *g = small_graph();
+    assert_status(HGA_EPROGRAM, program_check(p, g));
+    if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
+    hga_graph_destroy(g);
+}
+
+static void accepted(const hga_program *p)
+{
+    hga_graph *g = small_graph();
+    assert_ok(program_check(p, g));
+    hga_graph_destroy(g);
+}
+
+/* ---- helpers ---- */
+
+static void attention_is_four_fields_and_one_stage(void **state)
+{
+    (void)state;
+    hga_program p;
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, NEAR));
+    assert_int_equal(p.n_fields, 4);
+    assert_int_equal(p.n_stages, 1);
+    assert_string_equal(p.field[0].name, "query");
+    assert_string_equal(p.field[3].name, "out");
+    assert_int_equal(p.field[3].width, HGA_WIDTH_STATE);
+    assert_int_equal(p.has_lse, 1);
+    assert_string_equal(program_stage_kind(&p.stage[0]), "attend");
+    accepted(&p);
+}
+
+static void helpers_fill_what_stages_read_and_write(void **state)
+{
+    (void)state;
+    hga_program p = energies(); /* query 0, key 1, value 2, out 3, state 4, psi 5, keep 6 */
+    assert_int_equal(p.stage[0].reads, 1 << 0);
+    assert_int_equal(p.stage[0].writes, 1 << 0);
+    assert_int_equal(p.stage[3].reads, 1 << 0 | 1 << 1 | 1 << 2);
+    assert_int_equal(p.stage[3].writes, 1 << 4);
+    assert_int_equal(p.stage[4].reads, 1 << 4 | 1 << 5);
+    assert_int_equal(p.stage[4].writes, 1 << 5);
+    assert_int_equal(p.stage[5].reads, 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6);
+    assert_int_equal(p.stage[5].writes, 1 << 3 | 1 << 6);
+    accepted(&p);
+}
+
+static void unused_roles_name_no_field(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    assert_int_equal(p.stage[0].query, -1);
+    assert_int_equal(p.stage[0].keep, -1);
+    assert_int_equal(p.stage[3].gate, -1);
+}
+
+static void stages_get_names_of_their_own(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    assert_string_equal(p.stage[0].name, "coarsen query");
+    assert_ok(hga_program_spread(&p, DOWN, 3));
+    assert_string_equal(p.stage[4].name, "spread out");
+    assert_string_equal(p.stage[5].name, "spread out 2");
+    accepted(&p);
+}
+
+static void long_field_names_still_give_stage_names(void **state)
+{
+    (void)state;
+    hga_program p;
+    hga_id x;
+    hga_program_init(&p);
+    assert_ok(hga_program_add_field(&p, "abcdefghijklmnopqrstuvwxyz01234", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES, &x));
+    assert_ok(hga_program_coarsen(&p, x));
+    assert_ok(hga_program_coarsen(&p, x));
+    assert_string_equal(p.stage[0].name, "coarsen abcdefghijklmnopqrstuvw");
+    assert_string_equal(p.stage[1].name, "coarsen abcdefghijklmnopqrstu 2");
+}
+
+static void full_tables_are_refused(void **state)
+{
+    (void)state;
+    hga_program p;
+    hga_program_init(&p);
+    char name[] = "a";
+    for (int i = 0; i < HGA_MAX_FIELDS; i++, name[0]++)
+        assert_ok(hga_program_add_field(&p, name, HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "more", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    for (int i = 0; i < HGA_MAX_STAGES; i++) assert_ok(hga_program_coarsen(&p, 0));
+    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 0));
+    assert_int_equal(p.n_stages, HGA_MAX_STAGES);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    (void)state;
+    hga_program p;
+    hga_program_init(&p);
+    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "a name that has more than 31 bytes", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_ok(hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 1));
+    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, -1));
+    assert_status(HGA_EPROGRAM, hga_program_attention(NULL, 0));
+    assert_status(HGA_EPROGRAM, hga_program_add_stage(&p, &(hga_stage){ .name = "odd", .message = HGA_GATE, .reduce = HGA_SOFTMAX }));
+    assert_int_equal(p.n_stages, 0);
+}
+
+/* ---- the table ---- */
+
+static void combinations_have_the_names_of_the_header(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        hga_message message;
+        hga_reduce reduce;
+        hga_update update;
+    } row[] = {
+        { "mean", HGA_COPY, HGA_MEAN, HGA_REPLACE },          { "sum", HGA_COPY, HGA_SUM, HGA_REPLACE },
+        { "weighted sum", HGA_SCALED, HGA_SUM, HGA_REPLACE }, { "attend", HGA_SCORE, HGA_SOFTMAX, HGA_REPLACE },
+        { "attend more", HGA_SCORE, HGA_SOFTMAX, HGA_UPDATE_MERGE }, { "spread", HGA_STATE, HGA_MERGE, HGA_UPDATE_MERGE },
+        { "energy", HGA_ENERGY, HGA_MEAN, HGA_REPLACE },      { "descend", HGA_GATE, HGA_SUM, HGA_DESCEND },
+        { "user", HGA_MESSAGE_USER, HGA_REDUCE_USER, HGA_UPDATE_USER },
+    };
+    int legal = 0;
+    for (int m = 0; m <= HGA_MESSAGE_USER; m++)
+        for (int r = 0; r <= HGA_REDUCE_USER; r++)
+            for (int u = 0; u <= HGA_UPDATE_USER; u++) {
+                hga_stage s = { .message = (hga_message)m, .reduce = (hga_reduce)r, .update = (hga_update)u };
+                legal += program_kind(&s) != KIND_NONE;
+            }
+    assert_int_equal(legal, 9);
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        hga_stage s = { .message = row[i].message, .reduce = row[i].reduce, .update = row[i].update };
+        assert_string_equal(program_stage_kind(&s), row[i].name);
+    }
+}
+
+static void a_combination_without_meaning_names_its_stage(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.stage[3].reduce = HGA_MEAN;
+    refused(&p, "stage 'attend out'");
+}
+
+static void fields_must_have_the_width_of_their_role(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.stage[3].query = 1, p.stage[3].reads = 1 << 1 | 1 << 2;
+    refused(&p, "query of attend cannot be field 'key'");
+    p = hierarchy();
+    p.field[3].width = HGA_WIDTH_OUT;
+    refused(&p, "out of attend cannot be field 'out' of width out");
+}
+
+static void fields_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.stage[3].value = 9;
+    refused(&p, "field 9 of 4");
+}
+
+static void relations_must_exist_and_go_the_right_way(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.stage[3].relation = 2;
+    refused(&p, "relation 2 of 2");
+    p = hierarchy();
+    p.stage[3].relation = HGA_TREE_UP;
+    refused(&p, "attend does not run along the tree");
+    p = energies();
+    p.stage[4].relation = HGA_TREE_DOWN, p.stage[4].order = HGA_LEVELS_DOWN;
+    refused(&p, "energy does not run along the tree that way");
+    p = hierarchy();
+    p.stage[4].order = HGA_FLAT;
+    refused(&p, "spread does not run in order 0");
+    p = hierarchy();
+    p.stage[0].order = HGA_LEVELS_DOWN;
+    refused(&p, "up the tree but not level by level upwards");
+}
+
+static void a_stage_in_place_must_go_level_by_level(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.stage[0].relation = NEAR, p.stage[0].order = HGA_FLAT;
+    refused(&p, "must go level by level");
+    p.stage[0].order = HGA_LEVELS_UP;
+    refused(&p, "has an edge from node 3 of level 0 to node 0 of level 0");
+}
+
+static void nothing_is_read_before_it_is_written(void **state)
+{
+    (void)state;
+    hga_program p = energies();
+    hga_stage attend = p.stage[3];
+    p.stage[3] = p.stage[4], p.stage[4] = attend;
+    refused(&p, "stage 'energy psi' reads field 'state'");
+}
+
+static void inputs_are_not_written_over(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.field[0].io = HGA_ROWS_NODES;
+    refused(&p, "writes over the caller's rows of field 'query'");
+}
+
+static void bindings_are_unique_and_out_is_there(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.field[1].binding = HGA_IO_VALUE, p.field[1].width = HGA_WIDTH_VALUE;
+    refused(&p, "2 fields are bound to value");
+    p = hierarchy();
+    p.field[3].binding = HGA_INTERNAL;
+    refused(&p, "no field is bound to out");
+    p = energies();
+    p.n_stages = 5;
+    refused(&p, "no stage writes the out field 'out'");
+}
+
+static void names_are_unique(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    strcpy(p.field[2].name, "key");
+    refused(&p, "fields 1 and 2 are both named 'key'");
+    p = hierarchy();
+    strcpy(p.stage[1].name, p.stage[0].name);
+    refused(&p, "stages 0 and 1 are both named 'coarsen query'");
+    p.stage[1].name[0] = 0;
+    refused(&p, "stage 1 has no name");
+    memset(p.stage[1].name, 'x', sizeof p.stage[1].name);
+    refused(&p, "stage 1 has no name of 1 to 31 bytes");
+}
+
+static void an_lse_is_promised_of_states_only(void **state)
+{
+    (void)state;
+    hga_program p = energies();
+    p.has_lse = 1;
+    refused(&p, "promises an LSE");
+}
+
+static void fields_must_exist_where_they_are_read(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.field[1].rows = HGA_ROWS_KEYS;
+    p.stage[1] = p.stage[2], p.stage[2] = p.stage[3], p.stage[3] = p.stage[4], p.n_stages = 4;
+    refused(&p, "stage 'attend out' needs field 'key' on node 4");
+    p.field[0].rows = HGA_ROWS_QUERIES;
+    p.n_stages = 1, p.stage[0] = p.stage[2];
+    refused(&p, "stage 'attend out' needs field 'query' on node 4");
+}
+
+/* ---- user stages ---- */
+
+static void begin(void *s, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)s, (void)v, (void)head, (void)ctx;
+}
+static void each(void *s, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)s, (void)e, (void)head, (void)ctx;
+}
+static void finish(const void *s, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)s, (void)v, (void)head, (void)ctx;
+}
+
+static hga_program with_user_stage(void)
+{
+    hga_program p = hierarchy();
+    p.n_stages = 3;
+    hga_stage s = { .name = "mine", .relation = NEAR, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER,
+                    .query = 0, .key = 1, .value = -1, .gate = -1, .keep = -1, .out = 3, .reads = 1 << 2, .writes = 1 << 3,
+                    .udf = { .state_bytes = 64, .begin = begin, .edge = each, .finish = finish } };
+    assert_ok(hga_program_add_stage(&p, &s));
+    return p;
+}
+
+static void user_stages_need_their_functions(void **state)
+{
+    (void)state;
+    hga_program p = with_user_stage();
+    accepted(&p);
+    p.stage[3].udf.edge = NULL;
+    refused(&p, "stage 'mine': the user function has no edge");
+    p = with_user_stage();
+    p.stage[3].udf.state_bytes = HGA_UDF_STATE_BYTES + 1;
+    refused(&p, "state of 4097 bytes, more than 4096");
+    p = with_user_stage();
+    p.stage[3].writes = 0;
+    refused(&p, "out field 'out' is not among its writes");
+    p = with_user_stage();
+    p.stage[3].key = -1;
+    refused(&p, "needs both query and key");
+}
+
+/* ---- JSON ---- */
+
+static void assert_same_stage(const hga_stage *a, const hga_stage *b)
+{
+    const int x[] = { a->relation, (int)a->order, (int)a->message, (int)a->reduce, (int)a->update, a->by_mass, a->query, a->key, a->value, a->gate, a->keep, a->out };
+    const int y[] = { b->relation, (int)b->order, (int)b->message, (int)b->reduce, (int)b->update, b->by_mass, b->query, b->key, b->value, b->gate, b->keep, b->out };
+    assert_string_equal(a->name, b->name);
+    assert_memory_equal(x, y, sizeof x);
+    assert_int_equal(a->reads, b->reads);
+    assert_int_equal(a->writes, b->writes);
+}
+
+static void assert_same_program(const hga_program *a, const hga_program *b)
+{
+    assert_int_equal(a->n_fields, b->n_fields);
+    assert_int_equal(a->n_stages, b->n_stages);
+    assert_int_equal(a->has_lse, b->has_lse);
+    assert_true(a->default_scale >= b->default_scale && a->default_scale <= b->default_scale);
+    assert_memory_equal(a->field, b->field, sizeof a->field);
+    for (hga_id s = 0; s < a->n_stages; s++) assert_same_stage(&a->stage[s], &b->stage[s]);
+}
+
+static void survives_json(const hga_program *p)
+{
+    hga_graph *g = small_graph();
+    hga_program back;
+    char *text, *again;
+    assert_ok(hga_program_to_json(p, g, &text));
+    assert_ok(hga_program_from_json(text, g, &back));
+    assert_same_program(&back, p);
+    assert_ok(hga_program_to_json(&back, g, &again));
+    assert_string_equal(again, text);
+    hga_text_free(text);
+    hga_text_free(again);
+    hga_graph_destroy(g);
+}
+
+static void programs_survive_json(void **state)
+{
+    (void)state;
+    hga_program p = hierarchy();
+    p.default_scale = 0.1f;
+    survives_json(&p);
+    p = energies();
+    survives_json(&p);
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, NEAR));
+    survives_json(&p);
+}
+
+static void user_functions_cannot_be_written(void **state)
+{
+    (void)state;
+    hga_graph *g = small_graph();
+    hga_program p = with_user_stage();
+    char *text;
+    assert_status(HGA_EUNSUPPORTED, hga_program_to_json(&p, g, &text));
+    assert_null(text);
+    hga_graph_destroy(g);
+}
+
+#define FIELDS                                                                                                                     \
+    "{\"fields\": [{\"name\": \"q\", \"width\": \"key\", \"binding\": \"query\", \"io\": \"queries\", \"rows\": \"queries\"},"      \
+    "{\"name\": \"k\", \"width\": \"kv key\", \"binding\": \"key\", \"io\": \"keys\", \"rows\": \"nodes\"},"                        \
+    "{\"name\": \"v\", \"width\": \"value\", \"binding\": \"value\", \"io\": \"keys\", \"rows\": \"nodes\"},"                       \
+    "{\"name\": \"o\", \"width\": \"state\", \"binding\": \"out\", \"io\": \"queries\", \"rows\": \"queries\"}], \"stages\": ["
+#define ATTEND "\"query\": \"q\", \"key\": \"k\", \"value\": \"v\", \"out\": \"o\""
+
+static void reads(const char *text, hga_program *p)
+{
+    hga_graph *g = small_graph();
+    assert_ok(hga_program_from_json(text, g, p));
+    hga_graph_destroy(g);
+}
+
+static void rejects(hga_status status, const char *text, const char *because)
+{
+    hga_graph *g = small_graph();
+    hga_program p;
+    assert_status(status, hga_program_from_json(text, g, &p));
+    assert_int_equal(p.n_fields, 0);
+    if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
+    hga_graph_destroy(g);
+}
+
+static void a_person_may_write_kinds_or_triples(void **state)
+{
+    (void)state;
+    hga_program a, b;
+    reads(FIELDS "{\"name\": \"look\", \"kind\": \"attend\", \"relation\": \"near\", " ATTEND "}]}", &a);
+    reads(FIELDS "{\"name\": \"look\", \"message\": \"score\", \"reduce\": \"softmax\", \"update\": \"replace\", \"relation\": \"near\", " ATTEND "}]}", &b);
+    assert_same_program(&a, &b);
+    assert_int_equal(a.stage[0].order, HGA_FLAT);
+    assert_int_equal(a.has_lse, 0);
+}
+
+static void what_json_gets_wrong_is_named(void **state)
+{
+    (void)state;
+    rejects(HGA_EFORMAT, "{\"fields\": [", "line 1");
+    rejects(HGA_EFORMAT, "{\"stages\": []}", "'fields' is not an array");
+    rejects(HGA_EFORMAT, FIELDS "], \"colour\": 1}", "unknown member 'colour'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"far\", " ATTEND "}]}", "no relation 'far'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"guess\", \"relation\": \"near\", " ATTEND "}]}", "'kind' cannot be 'guess'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"near\", \"gate\": \"q\", " ATTEND "}]}", "attend has no 'gate'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"value\": \"z\", \"out\": \"k\"}]}", "names field 'z'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"by_mass\": 3, \"value\": \"k\", \"out\": \"k\"}]}", "neither true nor false");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"update\": \"merge\", \"message\": \"score\", \"reduce\": \"softmax\", \"relation\": \"near\", " ATTEND "}]}",
+            "contradicts");
+    rejects(HGA_EFORMAT, "[1]", "not a JSON object");
+    rejects(HGA_EPROGRAM, FIELDS "]}", "0 stages");
+    rejects(HGA_EUNSUPPORTED, FIELDS "{\"name\": \"x\", \"kind\": \"user\", \"relation\": \"near\", \"out\": \"o\"}]}", "user function");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_is_four_fields_and_one_stage),
+        cmocka_unit_test(helpers_fill_what_stages_read_and_write),
+        cmocka_unit_test(unused_roles_name_no_field),
+        cmocka_unit_test(stages_get_names_of_their_own),
+        cmocka_unit_test(long_field_names_still_give_stage_names),
+        cmocka_unit_test(full_tables_are_refused),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(combinations_have_the_names_of_the_header),
+        cmocka_unit_test(a_combination_without_meaning_names_its_stage),
+        cmocka_unit_test(fields_must_have_the_width_of_their_role),
+        cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(relations_must_exist_and_go_the_right_way),
+        cmocka_unit_test(a_stage_in_place_must_go_level_by_level),
+        cmocka_unit_test(nothing_is_read_before_it_is_written),
+        cmocka_unit_test(inputs_are_not_written_over),
+        cmocka_unit_test(bindings_are_unique_and_out_is_there),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(an_lse_is_promised_of_states_only),
+        cmocka_unit_test(fields_must_exist_where_they_are_read),
+        cmocka_unit_test(user_stages_need_their_functions),
+        cmocka_unit_test(programs_survive_json),
+        cmocka_unit_test(user_functions_cannot_be_written),
+        cmocka_unit_test(a_person_may_write_kinds_or_triples),
+        cmocka_unit_test(what_json_gets_wrong_is_named),
+    };
+    return cmocka_run_group_tests_name("program", tests, NULL, NULL);
+}

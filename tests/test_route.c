@@ -1,0 +1,168 @@
+/* test_route.c: vectors down trees of hyperplanes, on numbers small enough to follow by hand, and against a plain walk in long double. */
+#include "testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void a_positive_value_goes_right_and_zero_goes_left(void **state)
+{
+    (void)state;
+    const float w[] = {1, 1, 1}, b[] = {0, 10, -10}; /* the root splits at 0, its children at -10 and 10 */
+    const float x[] = {-11, -9, -10, 0, 0.5f, 10, 11};
+    const int32_t want[] = {0, 1, 0, 1, 2, 2, 3};
+    int32_t leaf[7];
+    hga_router r = {.height = 2, .dim = 1, .n_heads = 1, .weights = w, .bias = b};
+    assert_ok(hga_route(&r, x, 7, 1, 0, leaf));
+    for (int i = 0; i < 7; i++) assert_int_equal(leaf[i], want[i]);
+}
+
+static void height_zero_has_one_leaf(void **state)
+{
+    (void)state;
+    const float x[] = {1, 2};
+    int32_t leaf[2] = {9, 9};
+    hga_router r = {.height = 0, .dim = 1, .n_heads = 1};
+    assert_ok(hga_route(&r, x, 2, 1, 0, leaf));
+    assert_int_equal(leaf[0], 0);
+    assert_int_equal(leaf[1], 0);
+}
+
+static void ties_of_a_k_ary_node_go_to_the_lowest_child(void **state)
+{
+    (void)state;
+    /* root: 3 children by x; below child 1: bias decides between 2 children, equal for the others */
+    const hga_id branching[] = {3, 2};
+    const float w[] = {-1, 0, 1, 0, 0, 0, 0, 0, 0}, b[] = {0, 0, 0, 5, 5, 1, 2, 7, 7};
+    const float x[] = {-2, 0, 2};
+    const int32_t want[] = {0, 0, 4}; /* x = 0: all three agree, child 0 */
+    int32_t leaf[3];
+    hga_router r = {.height = 2, .dim = 1, .n_heads = 1, .branching = branching, .weights = w, .bias = b};
+    assert_int_equal(hga_route_rows(2, branching), 9);
+    assert_ok(hga_route(&r, x, 3, 1, 0, leaf));
+    for (int i = 0; i < 3; i++) assert_int_equal(leaf[i], want[i]);
+}
+
+static void each_head_has_its_own_tree_and_strides_are_obeyed(void **state)
+{
+    (void)state;
+    const float w[] = {1, -1}, b[] = {0, 0};
+    const float x[] = {1, 99, 2, 99, -1, 99, -2, 99}; /* rows of 4, heads 2 apart */
+    const int32_t want[] = {1, 0, 0, 1};
+    int32_t leaf[4];
+    hga_router r = {.height = 1, .dim = 1, .n_heads = 2, .weights = w, .bias = b};
+    assert_ok(hga_route(&r, x, 2, 4, 2, leaf));
+    for (int i = 0; i < 4; i++) assert_int_equal(leaf[i], want[i]);
+}
+
+/* 2^24 + 1 - 2^24 is 0 in float and 1 in double */
+static void products_are_summed_in_double(void **state)
+{
+    (void)state;
+    const float w[] = {16777216, 1, -16777216}, b[] = {-0.5f}, x[] = {1, 1, 1};
+    int32_t leaf;
+    hga_router r = {.height = 1, .dim = 3, .n_heads = 1, .weights = w, .bias = b};
+    assert_ok(hga_route(&r, x, 1, 3, 0, &leaf));
+    assert_int_equal(leaf, 1);
+}
+
+static void rows_are_counted(void **state)
+{
+    (void)state;
+    const hga_id wide[] = {1 << 30, 1 << 30, 1 << 30}, zero[] = {2, 0};
+    assert_int_equal(hga_route_rows(0, NULL), 0);
+    assert_int_equal(hga_route_rows(5, NULL), 31);
+    assert_int_equal(hga_route_rows(3, (const hga_id[]){2, 3, 4}), 2 + 2 * 3 + 6 * 4);
+    assert_int_equal(hga_route_rows(-1, NULL), -1);
+    assert_int_equal(hga_route_rows(200, NULL), -1);
+    assert_int_equal(hga_route_rows(3, wide), -1);
+    assert_int_equal(hga_route_rows(2, zero), -1);
+}
+
+/* the walk itself, written down once more */
+static int32_t walk(const hga_router *r, hga_id head, const float *x)
+{
+    int64_t rows = hga_route_rows(r->height, r->branching), level_row = 0, nodes = 1, node = 0;
+    for (hga_id l = 0; l < r->height; l++) {
+        hga_id b = r->branching ? r->branching[l] : 2, planes = r->branching ? b : 1, child = 0;
+        long double best = -INFINITY;
+        for (hga_id c = 0; c < planes; c++) {
+            int64_t row = head * rows + level_row + node * planes + c;
+            long double f = r->bias[row];
+            for (hga_id i = 0; i < r->dim; i++) f += (long double)r->weights[row * r->dim + i] * x[i];
+            if (!r->branching)
+                child = f > 0;
+            else if (f > best)
+                best = f, child = c;
+        }
+        level_row += nodes * planes, nodes *= b, node = node * b + child;
+    }
+    return (int32_t)node;
+}
+
+static void check_walks(const hga_id *branching, hga_id height, uint64_t seed)
+{
+    enum { N = 60, DIM = 7, HEADS = 3 };
+    int64_t rows = hga_route_rows(height, branching);
+    float *w = random_floats(seed, 1, HEADS * rows * DIM), *b = random_floats(seed + 1, 0.2, HEADS * rows);
+    float *x = random_floats(seed + 2, 1, N * HEADS * DIM);
+    int32_t leaf[N * HEADS];
+    hga_router r = {.height = height, .dim = DIM, .n_heads = HEADS, .branching = branching, .weights = w, .bias = b};
+    assert_ok(hga_route(&r, x, N, HEADS * DIM, DIM, leaf));
+    for (hga_id i = 0; i < N * HEADS; i++) assert_int_equal(leaf[i], walk(&r, i % HEADS, x + i * DIM));
+    free(w), free(b), free(x);
+}
+
+static void random_trees_agree_with_a_plain_walk(void **state)
+{
+    (void)state;
+    check_walks(NULL, 5, 100);
+    check_walks((const hga_id[]){3, 1, 4}, 3, 200);
+    check_walks((const hga_id[]){2, 2}, 2, 300);
+}
+
+static void a_product_that_is_not_finite_names_its_row(void **state)
+{
+    (void)state;
+    const float w[] = {1}, b[] = {0}, x[] = {1, 2, NAN};
+    int32_t leaf[3];
+    hga_router r = {.height = 1, .dim = 1, .n_heads = 1, .weights = w, .bias = b};
+    assert_status(HGA_EINVAL, hga_route(&r, x, 3, 1, 0, leaf));
+    assert_non_null(strstr(hga_error_detail(), "row 2"));
+}
+
+static void bad_parameters_are_named(void **state)
+{
+    (void)state;
+    const float w[] = {1}, b[] = {0}, x[] = {1};
+    int32_t leaf;
+    hga_router good = {.height = 1, .dim = 1, .n_heads = 1, .weights = w, .bias = b}, r;
+    r = good, r.height = -1;
+    assert_status(HGA_EINVAL, hga_route(&r, x, 1, 1, 0, &leaf));
+    r = good, r.dim = 0;
+    assert_status(HGA_EINVAL, hga_route(&r, x, 1, 1, 0, &leaf));
+    r = good, r.n_heads = 0;
+    assert_status(HGA_EINVAL, hga_route(&r, x, 1, 1, 0, &leaf));
+    r = good, r.weights = NULL;
+    assert_status(HGA_EINVAL, hga_route(&r, x, 1, 1, 0, &leaf));
+    r = good, r.height = 31;
+    assert_status(HGA_EOVERFLOW, hga_route(&r, x, 1, 1, 0, &leaf));
+    assert_status(HGA_EINVAL, hga_route(&good, x, -1, 1, 0, &leaf));
+    assert_status(HGA_EINVAL, hga_route(&good, NULL, 1, 1, 0, &leaf));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_positive_value_goes_right_and_zero_goes_left),
+        cmocka_unit_test(height_zero_has_one_leaf),
+        cmocka_unit_test(ties_of_a_k_ary_node_go_to_the_lowest_child),
+        cmocka_unit_test(each_head_has_its_own_tree_and_strides_are_obeyed),
+        cmocka_unit_test(products_are_summed_in_double),
+        cmocka_unit_test(rows_are_counted),
+        cmocka_unit_test(random_trees_agree_with_a_plain_walk),
+        cmocka_unit_test(a_product_that_is_not_finite_names_its_row),
+        cmocka_unit_test(bad_parameters_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

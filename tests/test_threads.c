@@ -1,0 +1,167 @@
+/* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's parallel region. */
+#include "testing.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 170, CALLERS = 4 };
+
+static const hga_shape shape = {.n_heads = 3, .dim = 20, .dim_v = 12, .pos_dim = 4};
+
+/* Run with other options and compare with what one thread of this machine gave. */
+static void compare(problem *p, const float *want, const float *want_lse, const char *how, hga_options options)
+{
+    char what[200];
+    float *lse, *out = problem_out(p, &options, &lse);
+    snprintf(what, sizeof what, "%s: %s", p->name, how);
+    assert_same_bits(what, out, want, out_count(p));
+    if (want_lse && p->program.has_lse) assert_same_bits(what, lse, want_lse, lse_count(p));
+    free(out), free(lse);
+}
+
+static void check_machines(problem *p, hga_pos cut)
+{
+    static const hga_id threads[] = {2, 3, 5, 8};
+    static const char *const machines[] = {"pack:1 core:1 pu:1", "pack:2 numa:1 core:4 pu:1", "pack:2 numa:2 core:2 pu:2", "numa:3 core:1 pu:1"};
+    char how[100];
+    float *lse, *out = problem_out(p, &(hga_options){.threads = 1, .cut_edges = cut}, &lse);
+    for (int t = 0; t < 4; t++) {
+        snprintf(how, sizeof how, "%d threads", threads[t]);
+        compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut});
+        snprintf(how, sizeof how, "%d threads by METIS", threads[t]);
+        compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .partition_metis = 1});
+        snprintf(how, sizeof how, "%d threads on %s", threads[t], machines[t]);
+        compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t]});
+        compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t], .partition_metis = 1});
+    }
+    compare(p, out, lse, "bound threads", (hga_options){.threads = 2, .cut_edges = cut, .bind = 1});
+    compare(p, out, lse, "as many threads as there are", (hga_options){.cut_edges = cut});
+    free(out), free(lse);
+}
+
+static void bits_do_not_depend_on_threads_or_machine(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++) {
+        problem p;
+        variant_build(i, TOKENS, 21, &shape, &p);
+        check_machines(&p, i % 2 ? 0 : 64);
+        problem_clear(&p);
+    }
+}
+
+/* Thousands of rows: full panels, tiles, and rows long enough to be cut. */
+static void bits_of_large_graphs_do_not_depend_on_threads(void **state)
+{
+    static const char *const names[] = {"window_global", "neighbours_wide", "neighbours_causal_wide", "siblings_wide",
+                                        "bpt_wide", "hsa_wide", "hsa", "coarse", "fine"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        problem p;
+        variant_build(variant_named(names[i]), 4133, 25 + i, &(hga_shape){.n_heads = 1, .dim = 12, .dim_v = 9}, &p);
+        float *want = problem_out(&p, &(hga_options){.threads = 1, .cut_edges = 512}, NULL);
+        for (hga_id threads = 2; threads < 8; threads += 1 + threads / 2) {
+            compare(&p, want, NULL, "more threads", (hga_options){.threads = threads, .cut_edges = 512});
+            hga_options other = {.threads = threads, .cut_edges = 512, .topology = "pack:2 numa:1 core:4 pu:1", .partition_metis = 1};
+            compare(&p, want, NULL, "another machine", other);
+        }
+        free(want);
+        problem_clear(&p);
+    }
+}
+
+/* Called from every thread of a parallel region, whole calls run side by side on their callers' threads. */
+static void calls_inside_a_parallel_region(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++) {
+        problem p;
+        hga_status st[CALLERS];
+        float *out[CALLERS];
+        variant_build(i, TOKENS, 22, &shape, &p);
+        problem_run(&p);
+        for (int c = 0; c < CALLERS; c++) out[c] = memory(out_count(&p), sizeof *out[c]);
+#pragma omp parallel for num_threads(CALLERS)
+        for (int c = 0; c < CALLERS; c++) {
+            hga_io io = p.io;
+            io.out = (hga_tensor){.data = out[c]}, io.lse = (hga_tensor){.data = NULL};
+            st[c] = hga_attention(p.graph, &p.program, &p.shape, &(hga_options){.threads = c + 1}, &io);
+        }
+        for (int c = 0; c < CALLERS; c++) {
+            assert_int_equal(st[c], HGA_OK);
+            assert_same_bits(p.name, out[c], p.io.out.data, out_count(&p));
+            free(out[c]);
+        }
+        problem_clear(&p);
+    }
+}
+
+/* One plan serves many threads, each with a state of its own. */
+static void threads_share_a_plan(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i += 3) {
+        problem p;
+        hga_plan *plan;
+        hga_status st[CALLERS];
+        hga_state *own[CALLERS];
+        float *out[CALLERS];
+        variant_build(i, TOKENS, 23, &shape, &p);
+        problem_run(&p);
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 3}, &plan));
+        for (int c = 0; c < CALLERS; c++) {
+            assert_ok(hga_state_create(plan, &own[c]));
+            out[c] = memory(out_count(&p), sizeof *out[c]);
+        }
+#pragma omp parallel for num_threads(CALLERS)
+        for (int c = 0; c < CALLERS; c++) {
+            hga_io io = p.io;
+            io.out = (hga_tensor){.data = out[c]}, io.lse = (hga_tensor){.data = NULL};
+            st[c] = hga_plan_execute(plan, own[c], &io);
+        }
+        for (int c = 0; c < CALLERS; c++) {
+            assert_int_equal(st[c], HGA_OK);
+            assert_same_bits(p.name, out[c], p.io.out.data, out_count(&p));
+            hga_state_destroy(own[c]), free(out[c]);
+        }
+        hga_plan_destroy(plan);
+        problem_clear(&p);
+    }
+}
+
+/* The workspace has no memory: the second execution of a state is the first. */
+static void a_state_can_be_used_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++) {
+        problem p;
+        hga_plan *plan;
+        hga_state *own;
+        variant_build(i, TOKENS, 24, &shape, &p);
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 2}, &plan));
+        assert_ok(hga_state_create(plan, &own));
+        float *first = memory(out_count(&p), sizeof *first);
+        assert_ok(hga_plan_execute(plan, own, &p.io));
+        memcpy(first, p.io.out.data, (size_t)out_count(&p) * sizeof *first);
+        assert_ok(hga_plan_execute(plan, own, &p.io));
+        assert_same_bits(p.name, p.io.out.data, first, out_count(&p));
+        free(first);
+        hga_state_destroy(own);
+        hga_plan_destroy(plan);
+        problem_clear(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_do_not_depend_on_threads_or_machine),
+        cmocka_unit_test(bits_of_large_graphs_do_not_depend_on_threads),
+        cmocka_unit_test(calls_inside_a_parallel_region),
+        cmocka_unit_test(threads_share_a_plan),
+        cmocka_unit_test(a_state_can_be_used_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

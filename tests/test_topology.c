@@ -1,0 +1,305 @@
+/* test_topology.c: synthetic machines show where threads go; this one shows that bindings are put back. */
+#define _GNU_SOURCE
+#include "testing.h"
+#include "topology.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static topology *machine(const char *synthetic)
+{
+    topology *t;
+    assert_ok(topology_open(synthetic, &t));
+    return t;
+}
+
+/* Threads, their domains, their PUs. */
+static void assert_placed(const char *synthetic, hga_id n, const hga_id *domain, const hga_id *pu)
+{
+    topology *t = machine(synthetic);
+    hga_id got_domain[64], got_pu[64];
+    topology_place(t, n, got_domain, got_pu);
+    assert_memory_equal(got_domain, domain, (size_t)n * sizeof *domain);
+    assert_memory_equal(got_pu, pu, (size_t)n * sizeof *pu);
+    topology_close(t);
+}
+
+static void domains_and_cores_are_counted(void **state)
+{
+    (void)state;
+    topology *t = machine("pack:2 numa:2 core:3 pu:2");
+    assert_int_equal(topology_domains(t), 4);
+    assert_int_equal(topology_cores(t), 24);
+    assert_int_equal(topology_domain_at(t, 1).n_cores, 3);
+    assert_int_equal(topology_domain_at(t, 1).n_pus, 6);
+    assert_int_equal(topology_is_this_machine(t), 0);
+    assert_true(topology_cpu_quota(t) <= 0);
+    topology_close(t);
+}
+
+static void without_numa_nodes_there_is_one_domain(void **state)
+{
+    (void)state;
+    topology *t = machine("pack:2 core:2 pu:1");
+    assert_int_equal(topology_domains(t), 1);
+    assert_int_equal(topology_cores(t), 4);
+    topology_close(t);
+}
+
+static void threads_spread_over_domains_in_order(void **state)
+{
+    (void)state;
+    assert_placed("pack:2 numa:1 core:4 pu:1", 1, (hga_id[]){ 0 }, (hga_id[]){ 0 });
+    assert_placed("pack:2 numa:1 core:4 pu:1", 2, (hga_id[]){ 0, 1 }, (hga_id[]){ 0, 4 });
+    assert_placed("pack:2 numa:1 core:4 pu:1", 4, (hga_id[]){ 0, 0, 1, 1 }, (hga_id[]){ 0, 1, 4, 5 });
+    assert_placed("pack:2 numa:1 core:4 pu:1", 8, (hga_id[]){ 0, 0, 0, 0, 1, 1, 1, 1 }, (hga_id[]){ 0, 1, 2, 3, 4, 5, 6, 7 });
+}
+
+static void cores_come_before_their_second_pu(void **state)
+{
+    (void)state;
+    assert_placed("numa:1 core:2 pu:2", 2, (hga_id[]){ 0, 0 }, (hga_id[]){ 0, 2 });
+    assert_placed("numa:1 core:2 pu:2", 4, (hga_id[]){ 0, 0, 0, 0 }, (hga_id[]){ 0, 2, 1, 3 });
+}
+
+static void more_threads_than_pus_share_them(void **state)
+{
+    (void)state;
+    assert_placed("numa:2 core:1 pu:1", 5, (hga_id[]){ 0, 0, 0, 1, 1 }, (hga_id[]){ 0, 0, 0, 1, 1 });
+}
+
+static void nonsense_is_refused_with_its_text(void **state)
+{
+    (void)state;
+    topology *t;
+    assert_status(HGA_EINVAL, topology_open("four cores", &t));
+    assert_null(t);
+    assert_non_null(strstr(hga_error_detail(), "four cores"));
+    assert_status(HGA_EINVAL, topology_open("", &t));
+    char *text;
+    assert_status(HGA_EINVAL, hga_topology_describe("core:", 0, &text));
+    assert_null(text);
+    assert_status(HGA_EINVAL, hga_topology_describe(NULL, -1, &text));
+}
+
+/* ---- this machine ---- */
+
+static void this_machine_is_discovered_once(void **state)
+{
+    (void)state;
+    topology *a = machine(NULL), *b = machine(NULL);
+    assert_ptr_equal(a, b);
+    assert_true(topology_domains(a) >= 1);
+    assert_in_range(topology_cores(a), 1, sysconf(_SC_NPROCESSORS_CONF));
+    topology_close(a);
+    topology_close(b);
+    topology_close(NULL);
+}
+
+static void *open_and_close(void *context)
+{
+    (void)context;
+    for (int i = 0; i < 50; i++) {
+        topology *t;
+        if (topology_open(NULL, &t)) return "failed";
+        topology_close(t);
+    }
+    return NULL;
+}
+
+static void threads_may_open_at_once(void **state)
+{
+    (void)state;
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, open_and_close, NULL), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(thread[i], &failed);
+        assert_null(failed);
+    }
+}
+
+static void a_binding_is_put_back(void **state)
+{
+    (void)state;
+    topology *t = machine(NULL);
+    cpu_set_t before, bound, after;
+    hga_id domain, pu;
+    binding old;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    topology_place(t, 1, &domain, &pu);
+    assert_ok(topology_bind(t, pu, &old));
+    assert_int_equal(sched_getaffinity(0, sizeof bound, &bound), 0);
+    assert_int_equal(CPU_COUNT(&bound), 1);
+    assert_true(CPU_ISSET((size_t)pu, &bound));
+    topology_unbind(&old);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+    topology_unbind(&old);
+    topology_close(t);
+}
+
+static void synthetic_machines_bind_nothing(void **state)
+{
+    (void)state;
+    topology *t = machine("numa:4 core:16 pu:1");
+    cpu_set_t before, after;
+    binding old;
+    sched_getaffinity(0, sizeof before, &before);
+    assert_ok(topology_bind(t, 63, &old));
+    sched_getaffinity(0, sizeof after, &after);
+    assert_true(CPU_EQUAL(&before, &after));
+    topology_unbind(&old);
+    topology_close(t);
+}
+
+/* ---- quota ---- */
+
+static void write_file(const char *root, const char *path, const char *text)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    for (char *slash = strchr(whole + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(whole, 0700);
+        *slash = '/';
+    }
+    FILE *f = fopen(whole, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static double quota(const char *root)
+{
+    char self[512];
+    snprintf(self, sizeof self, "%s/self", root);
+    return topology_read_quota(root, self);
+}
+
+static char *folder(char *name)
+{
+    strcpy(name, "quota_XXXXXX");
+    assert_non_null(mkdtemp(name));
+    return name;
+}
+
+static void remove_folder(const char *name)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -r '%s'", name);
+    assert_int_equal(system(command), 0);
+}
+
+static void assert_quota(double got, double want)
+{
+    if (got < want - 1e-9 || got > want + 1e-9) fail_msg("quota %g, want %g", got, want);
+}
+
+static void the_tightest_group_above_decides(void **state)
+{
+    (void)state;
+    char name[32], *root = folder(name);
+    write_file(root, "self", "0::/a/b/c\n");
+    assert_quota(quota(root), 0);
+    write_file(root, "a/b/c/cpu.max", "max 100000\n");
+    assert_quota(quota(root), 0);
+    write_file(root, "a/cpu.max", "250000 100000\n");
+    assert_quota(quota(root), 2.5);
+    write_file(root, "a/b/cpu.max", "150000 100000\n");
+    assert_quota(quota(root), 1.5);
+    write_file(root, "cpu.max", "50000 100000\n");
+    assert_quota(quota(root), 0.5);
+    remove_folder(root);
+}
+
+static void version_1_groups_are_read_too(void **state)
+{
+    (void)state;
+    char name[32], *root = folder(name);
+    write_file(root, "self", "7:cpuset:/x\n4:cpu,cpuacct:/box\n0::/\n");
+    write_file(root, "cpu,cpuacct/box/cpu.cfs_quota_us", "-1\n");
+    write_file(root, "cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
+    assert_quota(quota(root), 0);
+    write_file(root, "cpu,cpuacct/box/cpu.cfs_quota_us", "300000\n");
+    assert_quota(quota(root), 3);
+    write_file(root, "cpu/cpu.cfs_quota_us", "200000\n");
+    write_file(root, "cpu/cpu.cfs_period_us", "100000\n");
+    assert_quota(quota(root), 2);
+    remove_folder(root);
+}
+
+static void no_files_mean_no_quota(void **state)
+{
+    (void)state;
+    assert_quota(topology_read_quota("/nonexistent", "/nonexistent/self"), 0);
+}
+
+/* ---- words ---- */
+
+static void descriptions_show_domains_and_threads(void **state)
+{
+    (void)state;
+    char *text;
+    assert_ok(hga_topology_describe("pack:2 numa:1 core:4 pu:1", 2, &text));
+    assert_string_equal(text, "a synthetic machine: 2 NUMA domains, 8 cores, 8 PUs; 2 threads\n"
+                              "domain 0 (node 0): 4 cores, PUs 0-3; thread 0 on PU 0\n"
+                              "domain 1 (node 1): 4 cores, PUs 4-7; thread 1 on PU 4\n");
+    hga_text_free(text);
+    assert_ok(hga_topology_describe_json("numa:1 core:2 pu:1", 0, &text));
+    assert_string_equal(text, "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, \"usable\": 2, \"domains\": [\n"
+                              " {\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}],\n"
+                              " \"threads\": 2}\n");
+    hga_text_free(text);
+    assert_ok(hga_topology_describe(NULL, 0, &text));
+    assert_non_null(strstr(text, "this machine: "));
+    hga_text_free(text);
+}
+
+static void nothing_is_printed(void **state)
+{
+    (void)state;
+    char name[] = "silent_XXXXXX", *text;
+    int file = mkstemp(name), out = dup(1), err = dup(2);
+    topology *t;
+    fflush(NULL);
+    dup2(file, 1), dup2(file, 2);
+    hga_status wrong = topology_open("rubbish:x (", &t), right = hga_topology_describe(NULL, 3, &text);
+    fflush(NULL);
+    dup2(out, 1), dup2(err, 2);
+    close(out), close(err);
+    assert_int_equal(lseek(file, 0, SEEK_END), 0);
+    close(file);
+    unlink(name);
+    assert_int_equal(wrong, HGA_EINVAL);
+    assert_ok(right);
+    hga_text_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(domains_and_cores_are_counted),
+        cmocka_unit_test(without_numa_nodes_there_is_one_domain),
+        cmocka_unit_test(threads_spread_over_domains_in_order),
+        cmocka_unit_test(cores_come_before_their_second_pu),
+        cmocka_unit_test(more_threads_than_pus_share_them),
+        cmocka_unit_test(nonsense_is_refused_with_its_text),
+        cmocka_unit_test(this_machine_is_discovered_once),
+        cmocka_unit_test(threads_may_open_at_once),
+        cmocka_unit_test(a_binding_is_put_back),
+        cmocka_unit_test(synthetic_machines_bind_nothing),
+        cmocka_unit_test(the_tightest_group_above_decides),
+        cmocka_unit_test(version_1_groups_are_read_too),
+        cmocka_unit_test(no_files_mean_no_quota),
+        cmocka_unit_test(descriptions_show_domains_and_threads),
+        cmocka_unit_test(nothing_is_printed),
+    };
+    return cmocka_run_group_tests_name("topology", tests, NULL, NULL);
+}

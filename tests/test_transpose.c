@@ -1,0 +1,88 @@
+/* test_transpose.c: turned edges, against turning them one by one. */
+#include "graphs.h"
+
+static edges turned_one_by_one(const hga_graph *g, hga_id relation)
+{
+    edges list = edges_of(g, relation);
+    for (int64_t i = 0; i < list.n; i++) list.e[i] = (edge){list.e[i].src, list.e[i].dst, list.e[i].type, list.e[i].weight};
+    edges_sort(&list);
+    return list;
+}
+
+static void assert_turned(hga_graph *g)
+{
+    hga_graph *t;
+    SUCCEEDS(hga_graph_transpose(g, &t));
+    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) assert_equal_edges(edges_of(t, i), turned_one_by_one(g, i));
+    hga_graph_destroy(t);
+    hga_graph_destroy(g);
+}
+
+static void every_edge_is_turned_round(void **state)
+{
+    (void)state;
+    assert_turned(mixed_graph(NULL));
+    assert_turned(cross_graph(NULL));
+    for (uint64_t seed = 0; seed < 200; seed++) assert_turned(random_graph(seed, (int)(seed % 2)));
+}
+
+static void a_block_turns_into_a_block(void **state)
+{
+    (void)state;
+    hga_graph *g = mixed_graph(NULL), *t;
+    SUCCEEDS(hga_graph_transpose(g, &t));
+    for (hga_id i = 0; i < 3; i++) assert_int_equal(hga_graph_relation(t, i).n_blocks, hga_graph_relation(g, i).n_blocks);
+    assert_int_equal(hga_graph_relation(t, 0).positioned, 0);
+    hga_graph_destroy(t), hga_graph_destroy(g);
+}
+
+static void turned_twice_the_rows_are_as_before(void **state)
+{
+    (void)state;
+    hga_graph *g = random_graph(7, 1), *t, *back;
+    SUCCEEDS(hga_graph_transpose(g, &t));
+    SUCCEEDS(hga_graph_transpose(t, &back));
+    assert_equal_rows(g, back);
+    hga_graph_destroy(back), hga_graph_destroy(t), hga_graph_destroy(g);
+}
+
+static void the_nodes_stay_but_a_turned_graph_is_not_causal(void **state)
+{
+    (void)state;
+    hga_graph *g = mixed_graph(NULL), *t;
+    SUCCEEDS(hga_graph_transpose(g, &t));
+    hga_nodes a = hga_graph_nodes(g), b = hga_graph_nodes(t);
+    assert_memory_equal(a.mass, b.mass, (size_t)a.n * sizeof *a.mass);
+    assert_memory_equal(a.parent, b.parent, (size_t)a.n * sizeof *a.parent);
+    assert_int_equal(b.claims, 0);
+    hga_graph_destroy(t), hga_graph_destroy(g);
+}
+
+static void a_failed_allocation_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    scarce s = {INT64_MAX, 0};
+    hga_allocator a = scarce_allocator(&s);
+    hga_graph *g = mixed_graph(&a), *t = NULL;
+    int64_t held = s.blocks;
+    for (int64_t n = 0; !t; n++) {
+        s.left = n;
+        hga_status st = hga_graph_transpose(g, &t);
+        if (st) assert_int_equal(st, HGA_ENOMEM), assert_null(t), assert_int_equal(s.blocks, held);
+    }
+    s.left = INT64_MAX;
+    hga_graph_destroy(t), hga_graph_destroy(g);
+    assert_int_equal(s.blocks, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_edge_is_turned_round),
+        cmocka_unit_test(a_block_turns_into_a_block),
+        cmocka_unit_test(turned_twice_the_rows_are_as_before),
+        cmocka_unit_test(the_nodes_stay_but_a_turned_graph_is_not_causal),
+        cmocka_unit_test(a_failed_allocation_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests_name("transpose", tests, NULL, NULL);
+}

@@ -1,0 +1,473 @@
+/* variants.c: a table of the built-in variants over random parameters, random trees and random graphs. */
+#include "testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef hga_status build(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p);
+
+/* ---- random trees ---- */
+
+/* Put a new node over the `size` first of the roots; a lone root may also stay as it is. Returns what stands in their place. */
+static hga_id join(hga_id *parent, const hga_id *root, hga_id size, uint64_t *rng, hga_id *n)
+{
+    if (size == 1 && random_below(rng, 2)) return root[0];
+    for (hga_id i = 0; i < size; i++) parent[root[i]] = *n;
+    parent[*n] = -1;
+    return (*n)++;
+}
+
+hga_id *random_tree(uint64_t seed, hga_id leaves, hga_id *n)
+{
+    enum { MORE = 8 }; /* every pass at least keeps its count, and joins half of the roots in the mean */
+    hga_id capacity = leaves * MORE + 256, *parent = memory(capacity, sizeof *parent), *root = memory(leaves, sizeof *root), count = leaves;
+    for (hga_id i = 0; i < leaves; i++) parent[i] = -1, root[i] = i;
+    *n = leaves;
+    while (count > 1) {
+        hga_id kept = 0;
+        for (hga_id i = 0, size; i < count; i += size) {
+            size = 1 + random_below(&seed, 5);
+            if (size > count - i) size = count - i;
+            if (*n >= capacity - 2) size = count - i;
+            root[kept++] = join(parent, root + i, size, &seed, n);
+        }
+        count = kept;
+    }
+    free(root);
+    return parent;
+}
+
+/* ---- baselines ---- */
+
+static hga_status all_pairs(hga_id n, hga_id n_keys, int causal, hga_graph **g, hga_program *p)
+{
+    hga_dense d = {HGA_DENSE_DEFAULTS};
+    d.n_tokens = n, d.n_keys = n_keys, d.causal = causal;
+    return hga_build_dense(&d, g, p);
+}
+
+static hga_status dense(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    (void)rng;
+    return all_pairs(n, 0, 0, g, p);
+}
+
+static hga_status dense_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    (void)rng;
+    return all_pairs(n, 0, 1, g, p);
+}
+
+static hga_status dense_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return all_pairs(n, 1 + random_below(rng, 2 * n), 0, g, p);
+}
+
+static hga_status window(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_window w = {HGA_WINDOW_DEFAULTS};
+    w.n_tokens = n, w.left = random_below(rng, n + 1), w.right = random_below(rng, n + 1);
+    return hga_build_window(&w, g, p);
+}
+
+static hga_status window_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_window w = {HGA_WINDOW_DEFAULTS};
+    w.n_tokens = n, w.left = random_below(rng, n + 1), w.right = 0, w.causal = 1;
+    return hga_build_window(&w, g, p);
+}
+
+static hga_status window_global(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_window w = {HGA_WINDOW_DEFAULTS};
+    w.n_tokens = n, w.left = random_below(rng, 9), w.right = random_below(rng, 9), w.global = 1 + random_below(rng, n < 3 ? n : 3);
+    return hga_build_window(&w, g, p);
+}
+
+static hga_status window_strided(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_window w = {HGA_WINDOW_DEFAULTS};
+    w.n_tokens = n, w.left = w.right = -1, w.stride = 2 + random_below(rng, 5), w.causal = random_below(rng, 2);
+    return hga_build_window(&w, g, p);
+}
+
+/* ---- methods of the literature ---- */
+
+static hga_status span_tree(hga_id n, uint64_t *rng, hga_bpt_rule rule, int causal, hga_graph **g, hga_program *p)
+{
+    hga_bpt b = {HGA_BPT_DEFAULTS};
+    b.n_tokens = n, b.k = 1 + random_below(rng, 6), b.clip = 1 + random_below(rng, 10), b.rule = rule, b.causal = causal;
+    return hga_build_bpt(&b, g, p);
+}
+
+static hga_status bpt(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_SHIFTED, 0, g, p);
+}
+
+static hga_status bpt_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_SHIFTED, 1, g, p);
+}
+
+static hga_status bpt_text(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_TEXT, 0, g, p);
+}
+
+static hga_status bpt_algorithm1(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_ALGORITHM1, 0, g, p);
+}
+
+/* Blocks of 1 to 9 tokens. */
+static hga_htransformer blocks(hga_id n, uint64_t *rng)
+{
+    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    h.n_tokens = n, h.block = 1 + random_below(rng, 9);
+    return h;
+}
+
+static hga_status neighbours(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status neighbours_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.causal = 1;
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status neighbours_relative(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.relative = 1;
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status neighbours_linear(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.linear = 1;
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status neighbours_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.n_keys = 1 + random_below(rng, 2 * n);
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status siblings(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.structure = HGA_SIBLINGS, h.relative = 1;
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status siblings_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.structure = HGA_SIBLINGS, h.causal = 1;
+    return hga_build_htransformer(&h, g, p);
+}
+
+/* Blocks of 16 to 64 tokens: rows with many columns in common. */
+static hga_status wide_blocks(hga_id n, uint64_t *rng, int causal, hga_htransformer_structure structure, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = blocks(n, rng);
+    h.block = 16 + random_below(rng, 49), h.causal = causal, h.structure = structure, h.relative = 1;
+    return hga_build_htransformer(&h, g, p);
+}
+
+static hga_status neighbours_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return wide_blocks(n, rng, 0, HGA_NEIGHBOURS, g, p);
+}
+
+static hga_status neighbours_causal_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return wide_blocks(n, rng, 1, HGA_NEIGHBOURS, g, p);
+}
+
+static hga_status siblings_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return wide_blocks(n, rng, 0, HGA_SIBLINGS, g, p);
+}
+
+static hga_status bpt_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_bpt b = {HGA_BPT_DEFAULTS};
+    b.n_tokens = n, b.k = 16 + random_below(rng, 33), b.causal = random_below(rng, 2);
+    return hga_build_bpt(&b, g, p);
+}
+
+/* Leaves of a binary tree of height 3, one token in eight in none of them. */
+static hga_status routed(hga_id n, uint64_t *rng, hga_id heads, int causal, int coarse, hga_graph **g, hga_program *p)
+{
+    enum { HEIGHT = 3 };
+    int64_t tokens = (int64_t)n * heads;
+    int32_t *leaf = memory(2 * tokens, sizeof *leaf);
+    for (int64_t i = 0; i < 2 * tokens; i++) leaf[i] = random_below(rng, 8) ? random_below(rng, 1 << HEIGHT) : -1;
+    hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+    t.n_queries = n, t.n_tree_heads = heads, t.height = HEIGHT, t.query_leaf = leaf, t.key_leaf = leaf + tokens, t.causal = causal;
+    hga_status st = coarse ? hga_build_treeformer_coarse(&t, g, p) : hga_build_treeformer_fine(&t, g, p);
+    free(leaf);
+    return st;
+}
+
+static hga_status fine(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 1, 0, 0, g, p);
+}
+
+static hga_status fine_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 1, 1, 0, g, p);
+}
+
+static hga_status fine_per_head(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 3, 0, 0, g, p);
+}
+
+static hga_status coarse(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 1, 0, 1, g, p);
+}
+
+static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hsa_mode mode, hga_graph **g, hga_program *p)
+{
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_id *parent = random_tree(next_random(rng), n, &h.n_parent);
+    h.parent = parent, h.causal = causal, h.self = self, h.mode = mode;
+    hga_status st = hga_build_hsa(&h, g, p);
+    free(parent);
+    return st;
+}
+
+static hga_status hsa(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 0, 0, HGA_HSA_FRONTIER, g, p);
+}
+
+static hga_status hsa_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 0, 1, HGA_HSA_FRONTIER, g, p);
+}
+
+static hga_status hsa_causal_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 1, 1, HGA_HSA_SELF, g, p);
+}
+
+static hga_status hsa_frontier(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 1, 0, HGA_HSA_FRONTIER, g, p);
+}
+
+static hga_status hsa_hopping(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_id branching[2] = {2 + random_below(rng, 7), 2 + random_below(rng, 3)};
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.n_tokens = n, h.branching = branching, h.n_branching = 2;
+    return hga_build_hsa(&h, g, p);
+}
+
+static hga_status hsa_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_id branching[2] = {20 + random_below(rng, 20), 3};
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.n_tokens = n, h.branching = branching, h.n_branching = 2, h.self = random_below(rng, 2);
+    return hga_build_hsa(&h, g, p);
+}
+
+static hga_status hsa_frontier_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_id branching[2] = {20 + random_below(rng, 20), 3};
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.n_tokens = n, h.branching = branching, h.n_branching = 2, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
+    return hga_build_hsa(&h, g, p);
+}
+
+static const struct variant {
+    const char *name;
+    build *build;
+    int positions, one_head; /* takes position embeddings; rows are folded heads */
+} table[] = {
+    {"dense", dense, 0, 0},
+    {"dense_causal", dense_causal, 0, 0},
+    {"dense_cross", dense_cross, 0, 0},
+    {"window", window, 0, 0},
+    {"window_causal", window_causal, 0, 0},
+    {"window_global", window_global, 0, 0},
+    {"window_strided", window_strided, 0, 0},
+    {"bpt", bpt, 0, 0},
+    {"bpt_causal", bpt_causal, 0, 0},
+    {"bpt_text", bpt_text, 0, 0},
+    {"bpt_algorithm1", bpt_algorithm1, 0, 0},
+    {"neighbours", neighbours, 0, 0},
+    {"neighbours_causal", neighbours_causal, 0, 0},
+    {"neighbours_relative", neighbours_relative, 0, 0},
+    {"neighbours_linear", neighbours_linear, 0, 0},
+    {"neighbours_cross", neighbours_cross, 0, 0},
+    {"siblings", siblings, 0, 0},
+    {"siblings_causal", siblings_causal, 0, 0},
+    {"fine", fine, 0, 0},
+    {"fine_causal", fine_causal, 0, 0},
+    {"fine_per_head", fine_per_head, 0, 1},
+    {"coarse", coarse, 0, 0},
+    {"hsa", hsa, 1, 0},
+    {"hsa_self", hsa_self, 1, 0},
+    {"hsa_causal_self", hsa_causal_self, 1, 0},
+    {"hsa_frontier", hsa_frontier, 1, 0},
+    {"hsa_hopping", hsa_hopping, 1, 0},
+    {"neighbours_wide", neighbours_wide, 0, 0},
+    {"neighbours_causal_wide", neighbours_causal_wide, 0, 0},
+    {"siblings_wide", siblings_wide, 0, 0},
+    {"bpt_wide", bpt_wide, 0, 0},
+    {"hsa_wide", hsa_wide, 1, 0},
+    {"hsa_frontier_wide", hsa_frontier_wide, 1, 0},
+};
+
+int n_variants(void)
+{
+    return (int)(sizeof table / sizeof *table);
+}
+
+const char *variant_name(int i)
+{
+    return table[i].name;
+}
+
+int variant_named(const char *name)
+{
+    for (int i = 0; i < n_variants(); i++)
+        if (strcmp(table[i].name, name) == 0) return i;
+    fail_msg("no variant is named %s", name);
+    return -1;
+}
+
+/* type_scale for every type, where a stage scales by type. */
+static void fill_type_scale(problem *p, uint64_t seed)
+{
+    const hga_stage *s = find_stage(&p->program, HGA_SCALED);
+    if (!s) return;
+    int32_t n = hga_graph_relation(p->graph, s->relation).n_types;
+    assert_true(p->n_owned < 16);
+    p->io.type_scale = p->owned[p->n_owned++] = random_floats(seed, 1, n);
+    p->io.n_type_scale = n;
+}
+
+void variant_build(int i, hga_id n, uint64_t seed, const hga_shape *shape, problem *out)
+{
+    uint64_t rng = seed;
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "%s of %d tokens, seed %llu", table[i].name, n, (unsigned long long)seed);
+    hga_status st = table[i].build(n, &rng, &out->graph, &out->program);
+    if (st) fail_msg("%s: %s, %s", out->name, hga_status_name(st), hga_error_detail());
+    out->shape = *shape;
+    if (!table[i].positions) out->shape.pos_dim = 0;
+    if (table[i].one_head) out->shape.n_heads = out->shape.n_kv_heads = 1;
+    problem_fill(out, seed * 16 + 1);
+    problem_fill_tables(out, seed * 16 + 5, 0, 0, 0);
+    fill_type_scale(out, seed * 16 + 9);
+}
+
+/* ---- random graphs ---- */
+
+/* Levels over level 0 of n nodes, each family of 1 to 4, up to `height`. Returns the nodes in all. */
+static hga_id add_levels(hga_builder *b, uint64_t *rng, hga_id n, int height)
+{
+    hga_id first, below, total = n;
+    assert_ok(hga_builder_add_level(b, n, &below));
+    for (int l = 1; l <= height && n > 1; l++) {
+        hga_id each = 1 + random_below(rng, 4), above = (n + each - 1) / each;
+        assert_ok(hga_builder_add_level(b, above, &first));
+        assert_ok(hga_builder_set_families(b, first, below, n, each));
+        below = first, n = above, total += above;
+    }
+    return total;
+}
+
+/* An interval [*first, *first + *size) inside [0, n) of at most `most`. */
+static void interval(uint64_t *rng, hga_id n, hga_id most, hga_id *first, hga_id *size)
+{
+    *size = 1 + random_below(rng, most < n ? most : n);
+    *first = random_below(rng, n - *size + 1);
+}
+
+static hga_block random_block(uint64_t *rng, hga_id n, unsigned with)
+{
+    hga_block b = {.count = 1, .shape = (hga_shape_kind)random_below(rng, HGA_BAND + 1)};
+    interval(rng, n, 40, &b.dst, &b.n_dst);
+    interval(rng, n, 40, &b.src, &b.n_src);
+    b.dst_step = random_below(rng, 2 * b.n_dst + 1), b.src_step = random_below(rng, 2 * b.n_src + 1);
+    while (b.count < 5 && b.dst + b.count * b.dst_step + b.n_dst <= n && b.src + b.count * b.src_step + b.n_src <= n) b.count++;
+    b.band_first = random_below(rng, 9) - 6, b.band_last = b.band_first + random_below(rng, 9);
+    if (with & WITH_TYPES) b.type = random_below(rng, 4), b.type_dst = random_below(rng, 3), b.type_src = random_below(rng, 3);
+    if (with & WITH_WEIGHTS) b.weight = 0.25f * (float)(1 + random_below(rng, 8));
+    if ((with & WITH_POSITIONS) && random_below(rng, 2)) {
+        b.pos_of = 1 + random_below(rng, n);
+        b.pos_step = random_below(rng, 1 + (n - b.pos_of) / b.count);
+    }
+    return b;
+}
+
+/* A weight that depends on the edge alone, so that an edge given twice agrees with itself. */
+static float edge_weight(hga_id source, hga_id destination, int32_t type, unsigned with)
+{
+    uint64_t stream = (uint64_t)source * 1000003u + (uint64_t)destination * 10007u + (uint64_t)type;
+    return with & WITH_WEIGHTS ? 0.125f * (float)(1 + random_below(&stream, 16)) : 1.0f;
+}
+
+static void add_edges(hga_builder *b, uint64_t *rng, hga_id relation, hga_id n, unsigned with)
+{
+    for (hga_id i = 0; i < 6 * n; i++) {
+        hga_id source = random_below(rng, n), destination = random_below(rng, n);
+        if (destination % 7 == 3) continue; /* rows without explicit edges */
+        int32_t type = with & WITH_TYPES ? random_below(rng, 5) : 0;
+        assert_ok(hga_builder_add_edge(b, relation, source, destination, type, edge_weight(source, destination, type, with)));
+    }
+}
+
+static hga_id *permutation(uint64_t *rng, hga_id n)
+{
+    hga_id *p = memory(n, sizeof *p);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id j = random_below(rng, i + 1);
+        p[i] = p[j], p[j] = i;
+    }
+    return p;
+}
+
+static void set_random_orders(hga_builder *b, uint64_t *rng, hga_id relation, hga_id n)
+{
+    hga_id *dst = permutation(rng, n), *src = permutation(rng, n);
+    assert_ok(hga_builder_set_order(b, relation, dst, n, src, n));
+    free(dst), free(src);
+}
+
+hga_graph *random_graph(uint64_t seed, hga_id n_tokens, unsigned with)
+{
+    hga_builder *b;
+    hga_graph *g;
+    hga_id relation;
+    assert_ok(hga_builder_create(NULL, &b));
+    hga_id n = add_levels(b, &seed, n_tokens, 3);
+    assert_ok(hga_builder_add_relation(b, "near", &relation));
+    if (with & WITH_ORDERS) set_random_orders(b, &seed, relation, n);
+    for (hga_id i = 0; (with & WITH_BLOCKS) && i < 12 + n / 25; i++) {
+        hga_block block = random_block(&seed, n, with);
+        assert_ok(hga_builder_add_blocks(b, relation, &block));
+    }
+    if (with & WITH_EDGES) add_edges(b, &seed, relation, n, with);
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
