@@ -50,7 +50,9 @@ static hga_status hsa(hga_id n, hga_graph **g, hga_program *p)
 static const struct {
     const char *name;
     maker make;
-} rows[] = {{"dense", dense}, {"window", window}, {"bpt", bpt}, {"htransformer", htransformer}, {"htransformer causal", htransformer_causal}, {"hsa", hsa}};
+} rows[] = {
+    {"dense", dense}, {"window", window}, {"bpt", bpt}, {"htransformer", htransformer}, {"htransformer causal", htransformer_causal}, {"hsa", hsa},
+};
 
 /* ---- measuring ---- */
 

@@ -121,14 +121,19 @@ done:
     return st;
 }
 
+/* Uniform in [0, 1]. */
+static void randomise(float x[MAX_SENTENCES][DIM])
+{
+    for (int i = 0; i < MAX_SENTENCES * DIM; i++) (&x[0][0])[i] = (float)rand() / (float)RAND_MAX;
+}
+
 int main(void)
 {
     hga_status st;
     hga_graph *g = NULL, *g2 = NULL;
     hga_program p, p2;
     double error = 0;
-    for (int i = 0; i < MAX_SENTENCES * DIM; i++)
-        (&q[0][0])[i] = (float)rand() / (float)RAND_MAX, (&k[0][0])[i] = (float)rand() / (float)RAND_MAX, (&v[0][0])[i] = (float)rand() / (float)RAND_MAX;
+    randomise(q), randomise(k), randomise(v);
 
     HGA_TRY(build_site(&g));
     HGA_TRY(site_program(g, &p));

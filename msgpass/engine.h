@@ -69,6 +69,8 @@ typedef struct phase {
     int by_position;
     hga_id panel;       /* rows in a panel */
     hga_id n_panels;
+    hga_id front;       /* phases of one front do not read what the others of it write */
+    int barrier;        /* the threads wait for each other after it */
     int alone;          /* so little work that one thread does it, and a barrier would cost more */
     hga_id *share;      /* [threads + 1]: panels of thread t are order[share[t]] .. */
     hga_id *order;      /* [n_panels], NULL: the identity */
@@ -101,6 +103,7 @@ struct hga_plan {
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
     int64_t n_phases, phase_room;
+    hga_id fronts;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
     uint64_t serial;       /* changes with every update, so that a state knows when it is stale */

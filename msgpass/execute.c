@@ -156,12 +156,6 @@ static void run_serially(const hga_plan *plan, hga_state *state)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], &plan->phase[i], t);
 }
 
-/* Small phases are the first thread's; between two of them nobody waits. */
-static int needs_barrier(const hga_plan *plan, int64_t i)
-{
-    return !(plan->phase[i].alone && i + 1 < plan->n_phases && plan->phase[i + 1].alone);
-}
-
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never what. */
 static void run_in_parallel(const hga_plan *plan, hga_state *state)
 {
@@ -175,7 +169,7 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
             const phase *ph = &plan->phase[i];
             if (!ph->alone || me == 0)
                 for (hga_id t = ph->alone ? 0 : me; t < plan->threads; t += ph->alone ? 1 : n) run_share(w, ph, t);
-            if (needs_barrier(plan, i)) {
+            if (ph->barrier) {
 #pragma omp barrier
             }
         }

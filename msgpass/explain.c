@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef HGA_VERSION
-#define HGA_VERSION "0.1.0"
-#endif
-
 const char *hga_version(void)
 {
     return HGA_VERSION;

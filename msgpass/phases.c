@@ -9,6 +9,7 @@ static hga_status add_phase(hga_plan *plan, phase ph)
 {
     hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1, sizeof *plan->phase);
     if (!st) st = hga_new_zero(&plan->allocator, (int64_t)plan->threads + 1, sizeof *ph.share, &ph.share);
+    ph.front = plan->fronts;
     if (!st) plan->phase[plan->n_phases++] = ph;
     return st;
 }
@@ -203,17 +204,41 @@ done:
     return st;
 }
 
-static hga_status add_levels(hga_plan *plan, hga_id stage, hga_order order)
+/* A stage that starts from what level 0 holds leaves it alone. */
+static hga_id lowest_level(const hga_plan *plan, hga_id stage)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    return s->order == HGA_LEVELS_UP && s->value == s->out && plan->stage[stage].kind != KIND_USER;
+}
+
+/* Stages first .. last - 1 go level by level together, since none reads what another writes: one front a level. */
+static hga_status add_levels(hga_plan *plan, hga_id first, hga_id last)
 {
     const hga_nodes *n = &plan->nodes;
-    const hga_stage *s = &plan->program.stage[stage];
-    hga_id lowest = order == HGA_LEVELS_UP && s->value == s->out && plan->stage[stage].kind != KIND_USER; /* level 0 is what it starts from */
     hga_status st = HGA_OK;
-    for (hga_id i = lowest; !st && i < n->n_levels; i++) {
-        hga_id l = order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i + lowest;
-        st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0);
+    for (hga_id i = 0; i < n->n_levels; i++) {
+        hga_id l = plan->program.stage[first].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
+        plan->fronts++;
+        for (hga_id s = first; !st && s < last; s++)
+            if (l >= lowest_level(plan, s)) st = add_rows(plan, s, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0);
     }
     return st;
+}
+
+static int independent(const hga_stage *a, const hga_stage *b)
+{
+    return !(a->writes & (b->reads | b->writes)) && !(b->writes & a->reads);
+}
+
+/* One past the last of the stages from `first` on that can share fronts with it. */
+static hga_id end_of_run(const hga_plan *plan, hga_id first)
+{
+    const hga_stage *s = plan->program.stage;
+    hga_id last = first + 1;
+    for (; s[first].order != HGA_FLAT && last < plan->program.n_stages && s[last].order == s[first].order; last++)
+        for (hga_id i = first; i < last; i++)
+            if (!independent(&s[i], &s[last])) return last;
+    return last;
 }
 
 /* ---- wide rows ---- */
@@ -253,17 +278,18 @@ static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id firs
     return st;
 }
 
-static hga_status add_stage(hga_plan *plan, hga_id stage)
+static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     hga_status st = HGA_OK;
-    if (s->order != HGA_FLAT) return add_levels(plan, stage, s->order);
+    plan->fronts++;
     HGA_TRY(find_wide(plan, stage));
     hga_id first = 0, n = plan->nodes.n;
     int by_position = plan->stage[stage].relation.dst_order != NULL;
     if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     HGA_TRY(add_rows(plan, stage, first, n, by_position));
-    HGA_TRY(add_even(plan, JOB_PIECES, stage, 0, plan->stage[stage].n_pieces, 1));
+    HGA_TRY(add_even(plan, JOB_PIECES, stage, 0, plan->stage[stage].n_pieces, 1)); /* other rows than those above: the same front */
+    plan->fronts++;
     HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_wide, 1));
 done:
     return st;
@@ -288,24 +314,47 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
     return HGA_OK;
 }
 
+/* Nobody needs to wait before a phase when all since the last barrier are of its front, or all of them and it are the first thread's alone. */
+static void find_barriers(hga_plan *plan)
+{
+    int64_t since = 0;
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *next = i + 1 < plan->n_phases ? &plan->phase[i + 1] : NULL;
+        int one_front = next != NULL, all_alone = next && next->alone;
+        for (int64_t j = since; next && j <= i; j++) {
+            one_front &= plan->phase[j].front == next->front;
+            all_alone &= plan->phase[j].alone;
+        }
+        plan->phase[i].barrier = !one_front && !all_alone;
+        if (plan->phase[i].barrier) since = i + 1;
+    }
+}
+
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     plan->segment_room = plan->list_room = plan->degree_room = 0;
+    plan->fronts = 0;
     for (hga_id f = 0; f < plan->program.n_fields; f++) {
         hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
         if (plan->options.precision == HGA_PRECISION_BF16 && program_is_input(plan->program.field[f].binding) && plan->program.field[f].binding != HGA_IO_USER)
             HGA_TRY(add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS));
     }
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        HGA_TRY(find_positions(plan, s));
-        HGA_TRY(add_stage(plan, s));
+    for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
+    for (hga_id s = 0, last; s < plan->program.n_stages; s = last) {
+        last = end_of_run(plan, s);
+        if (plan->program.stage[s].order == HGA_FLAT)
+            HGA_TRY(add_flat(plan, s));
+        else
+            HGA_TRY(add_levels(plan, s, last));
     }
+    plan->fronts++;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     if (out >= 0 && plan->program.has_lse) {
         hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
         HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
     }
+    find_barriers(plan);
 done:
     return st;
 }

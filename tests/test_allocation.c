@@ -1,5 +1,6 @@
-/* test_allocation.c: every function that makes something is run with its first allocation failing, then its second, and so on until it succeeds. Each time it
-   must say HGA_ENOMEM, give NULL and leave no block behind. Once with the caller's allocator, once with malloc itself, which the packages use inside. */
+/* test_allocation.c: every function that makes something is run with its first allocation failing, then its second, and so on until it succeeds.
+   Each time it must say HGA_ENOMEM, give NULL and leave no block behind. Once with the caller's allocator, once with malloc itself, which the
+   packages use inside. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,8 +123,8 @@ enum { MALLOC_IS_OURS = 0 };
 /* Makes one thing with allocator `a`, holds a failure to NULL, and gives everything back. */
 typedef hga_status (*attempt)(const hga_allocator *a);
 
-/* What is wrong after an attempt; NULL when nothing is. A caller's allocator is asked by us alone, so success in spite of it has hidden a failure. malloc is
-   also asked by packages that can do without: stdio reads without its buffer. */
+/* What is wrong after an attempt; NULL when nothing is. A caller's allocator is asked by us alone, so success in spite of it has hidden a failure.
+   malloc is also asked by packages that can do without: stdio reads without its buffer. */
 static const char *fault(const fuse *f, const fuse *before, hga_status st, int leaks)
 {
     if (!leaks && (f->blocks != before->blocks || f->bytes != before->bytes)) return "memory is not given back";
@@ -225,7 +226,8 @@ static hga_status make_treeformer_fine(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
     hga_program p;
-    return settle(hga_build_treeformer_fine(&(hga_treeformer){.n_queries = 12, .n_tree_heads = 1, .height = 2, .query_leaf = leaf_of, .allocator = a}, &g, &p), &g);
+    hga_treeformer t = {.n_queries = 12, .n_tree_heads = 1, .height = 2, .query_leaf = leaf_of, .allocator = a};
+    return settle(hga_build_treeformer_fine(&t, &g, &p), &g);
 }
 
 static hga_status make_treeformer_coarse(const hga_allocator *a)
@@ -484,8 +486,10 @@ static int prepare(void **state)
     hga_status st;
     hga_options options = options_of(&fused);
     const hga_hsa h = {.parent = parent_of, .n_parent = 8, .allocator = &fused};
-    HGA_TRY(hga_build_htransformer(&(hga_htransformer){.n_tokens = 45, .block = 4, .causal = 1, .relative = 1, .allocator = &fused}, &other, &program));
-    HGA_TRY(hga_build_htransformer(&(hga_htransformer){.n_tokens = 45, .block = 4, .causal = 1, .allocator = &fused}, &given, &program));
+    hga_htransformer h1d = {.n_tokens = 45, .block = 4, .causal = 1, .relative = 1, .allocator = &fused};
+    HGA_TRY(hga_build_htransformer(&h1d, &other, &program));
+    h1d.relative = 0;
+    HGA_TRY(hga_build_htransformer(&h1d, &given, &program));
     HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = 150, .allocator = &fused}, &wide, &wide_program));
     HGA_TRY(hga_program_to_json(&program, given, &program_text));
     HGA_TRY(hga_plan_create(given, &program, &shape, &options, &plan));
@@ -551,6 +555,7 @@ static void every_failing_malloc_inside_icu_is_reported(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest facts[] = {ALLOCATOR_FACTS(ALLOCATOR_ROW) MALLOC_FACTS(MALLOC_ROW) cmocka_unit_test(every_failing_malloc_inside_icu_is_reported)};
+    const struct CMUnitTest facts[] = {ALLOCATOR_FACTS(ALLOCATOR_ROW) MALLOC_FACTS(MALLOC_ROW)
+                                           cmocka_unit_test(every_failing_malloc_inside_icu_is_reported)};
     return cmocka_run_group_tests(facts, prepare, clear);
 }
