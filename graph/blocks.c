@@ -78,6 +78,7 @@ void block_types(const hga_block *b, int64_t *least_type, int64_t *most_type)
         for (int64_t r = bend[i] - 1; r <= bend[i] + 1; r++) {
             if (r < 0 || r >= b->n_dst) continue;
             int64_t c0 = most(0, r + lo), c1 = least(b->n_src - 1, r + hi);
+            c0 += hole && c0 == r, c1 -= hole && c1 == r;
             if (c0 > c1) continue;
             int64_t row = b->type + r * b->type_dst, one = row + c0 * b->type_src, other = row + c1 * b->type_src;
             *least_type = least(*least_type, least(one, other));

@@ -40,10 +40,13 @@ void hga_builder_destroy(hga_builder *b)
     hga_delete(&a, b, 1, sizeof *b);
 }
 
+/* The positions of a panel of rows that begins at the last node still fit an id. */
+enum { MOST_NODES = INT32_MAX - 4096 };
+
 hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "level %lld: %d nodes", (long long)b->n_levels, n);
-    if (n > INT32_MAX - 2 - b->n)
+    if (n > MOST_NODES - b->n)
         return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->n_levels, n, b->n);
     hga_status st = hga_grow(&b->allocator, &b->level_size, &b->level_room, b->n_levels, b->n_levels + 1, sizeof *b->level_size);
     if (st) return st;

@@ -109,7 +109,7 @@ static hga_status find_children(hga_graph *g)
     for (hga_id v = 0; v < g->n; v++)
         if (g->parent[v] >= 0) g->child_list[g->child_ptr[g->parent[v] - base]++] = v;
     for (hga_id i = above; i > 0; i--) g->child_ptr[i] = g->child_ptr[i - 1];
-    if (above >= 0) g->child_ptr[0] = 0;
+    g->child_ptr[0] = 0;
     return HGA_OK;
 }
 
@@ -119,20 +119,25 @@ static int by_node(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ids ascend with levels, so one pass upwards sees every child before its parent. */
+/* Ids ascend with levels, so one pass upwards sees every child before its parent. In double, since a float stops counting at 2^24 children. */
 static hga_status find_masses(hga_builder *b, hga_graph *g)
 {
-    hga_status st = hga_new_zero(&g->allocator, g->n, sizeof *g->mass, &g->mass);
-    if (st) return st;
+    hga_status st = HGA_OK;
+    hga_id base = g->level_ptr[1];
+    double *sum = NULL;
+    HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->mass, &g->mass));
+    HGA_TRY(hga_new_zero(&g->allocator, g->n - base, sizeof *sum, &sum));
     if (b->n_masses) qsort(b->masses, (size_t)b->n_masses, sizeof *b->masses, by_node);
-    const masses *given = b->masses, *end = given + b->n_masses;
-    for (hga_id v = 0; v < g->n; v++) {
-        int childless = v < g->level_ptr[1] || !g->child_ptr || g->child_ptr[v - g->level_ptr[1]] == g->child_ptr[v - g->level_ptr[1] + 1];
-        if (childless) g->mass[v] = 1;
-        for (; b->n_masses && given < end && given->node == v; given++) g->mass[v] = given->mass;
-        if (g->parent && g->parent[v] >= 0) g->mass[g->parent[v]] += g->mass[v];
+    const masses *given = b->masses;
+    for (hga_id v = 0, at = 0; v < g->n; v++) {
+        int childless = v < base || !g->child_ptr || g->child_ptr[v - base] == g->child_ptr[v - base + 1];
+        g->mass[v] = childless ? 1 : (float)sum[v - base];
+        for (; at < b->n_masses && given[at].node == v; at++) g->mass[v] = given[at].mass;
+        if (g->parent && g->parent[v] >= 0) sum[g->parent[v] - base] += (double)g->mass[v];
     }
-    return HGA_OK;
+done:
+    hga_delete(&g->allocator, sum, g->n - base, sizeof *sum);
+    return st;
 }
 
 /* A node's span is its children's hull when they fill it, else none. */

@@ -1,6 +1,12 @@
 /* transpose.c: the same nodes, every relation with its edges turned round; a block turns into a block. */
 #include "copy.h"
 
+/* A band open at an end stays open: INT32_MIN has no opposite. */
+static hga_id opposite(hga_id offset)
+{
+    return offset == INT32_MIN ? INT32_MAX : -offset;
+}
+
 static hga_block block_turned(const hga_block *b)
 {
     static const hga_shape_kind mirrored[] = {HGA_ALL, HGA_UPPER, HGA_STRICT_UPPER, HGA_LOWER, HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
@@ -17,8 +23,8 @@ static hga_block block_turned(const hga_block *b)
         .type_src = b->type_dst,
         .weight = b->weight,
         .shape = mirrored[b->shape],
-        .band_first = -b->band_last,
-        .band_last = -b->band_first,
+        .band_first = opposite(b->band_last),
+        .band_last = opposite(b->band_first),
     };
 }
 

@@ -3,6 +3,7 @@
 #define HGA_H
 #include "hga_builders.h"
 #include "hga_graph.h"
+#include "hga_inspect.h"
 #include "hga_plan.h"
 #include "hga_program.h"
 #endif
