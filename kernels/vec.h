@@ -6,6 +6,17 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__AVX512F__) && VEC_FLOATS == 16
+#define VEC_AVX512
+#include <immintrin.h>
+#elif defined(__AVX2__) && VEC_FLOATS == 8
+#define VEC_AVX2
+#include <immintrin.h>
+#elif defined(__SSE2__) && VEC_FLOATS == 4
+#define VEC_SSE
+#include <immintrin.h>
+#endif
+
 typedef float vec __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef int32_t vec_int __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 
@@ -22,7 +33,57 @@ static inline vec vec_all(float x)
     return x - (vec){0};
 }
 
-/* The first n < VEC_FLOATS floats, zeros after them; nothing beyond p[n - 1] is touched. */
+static inline vec vec_choose(vec_int mask, vec x, vec y)
+{
+    return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y));
+}
+/* mask lanes are all ones or all zeros */
+static inline vec vec_keep(vec_int mask, vec x)
+{
+    return (vec)(mask & (vec_int)x);
+}
+
+/* What the extensions cannot say in one instruction: the greater of two (of numbers: neither is NaN), and loads and stores of the first n < VEC_FLOATS floats, the lanes
+   after them zero; nothing beyond p[n - 1] is touched. */
+#if defined(VEC_AVX512)
+static inline vec vec_max(vec x, vec y)
+{
+    return (vec)_mm512_max_ps((__m512)x, (__m512)y);
+}
+static inline vec vec_load_first(const float *p, int n)
+{
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+static inline void vec_store_first(float *p, vec x, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+}
+#elif defined(VEC_AVX2)
+static inline vec vec_max(vec x, vec y)
+{
+    return (vec)_mm256_max_ps((__m256)x, (__m256)y);
+}
+static inline __m256i vec_first(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vec vec_load_first(const float *p, int n)
+{
+    return (vec)_mm256_maskload_ps(p, vec_first(n));
+}
+static inline void vec_store_first(float *p, vec x, int n)
+{
+    _mm256_maskstore_ps(p, vec_first(n), (__m256)x);
+}
+#else
+static inline vec vec_max(vec x, vec y)
+{
+#if defined(VEC_SSE)
+    return (vec)_mm_max_ps((__m128)x, (__m128)y);
+#else
+    return vec_choose(x > y, x, y);
+#endif
+}
 static inline vec vec_load_first(const float *p, int n)
 {
     float padded[VEC_FLOATS] = {0};
@@ -33,6 +94,7 @@ static inline void vec_store_first(float *p, vec x, int n)
 {
     for (int i = 0; i < n; i++) p[i] = x[i];
 }
+#endif
 
 /* Lanes of a and b in turns of `turn`: add the even turns of both to the odd ones. Applied with turn = 1, 2, 4, .. to neighbours it transposes and adds, so that lane i of
    the last result is the sum of vector i. The order of the additions is the same at every width's own tree, whatever the compiler does. */
@@ -85,25 +147,24 @@ static inline __attribute__((always_inline)) void vec_sum_four(const vec *x, flo
     memcpy(sum, &all, 4 * sizeof *sum);
 }
 
-/* The sum of one vector, by halves. */
+/* Lanes i and i ^ half change places. */
+static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
+{
+    vec_int from;
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) from[i] = i ^ half;
+    return __builtin_shuffle(x, from);
+}
+
+/* The sum of the lanes, and the greatest, by halves. */
 static inline float vec_sum(vec x)
 {
-    float t[VEC_FLOATS];
-    vec_store(t, x);
-    for (int half = VEC_FLOATS / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) t[i] += t[i + half];
-    return t[0];
+    _Pragma("GCC unroll 4") for (int half = VEC_FLOATS / 2; half; half /= 2) x += vec_swap(x, half);
+    return x[0];
 }
-
-/* mask lanes are all ones or all zeros */
-static inline vec vec_keep(vec_int mask, vec x)
+static inline float vec_greatest(vec x)
 {
-    return (vec)(mask & (vec_int)x);
-}
-
-static inline vec vec_choose(vec_int mask, vec x, vec y)
-{
-    return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y));
+    _Pragma("GCC unroll 4") for (int half = VEC_FLOATS / 2; half; half /= 2) x = vec_max(x, vec_swap(x, half));
+    return x[0];
 }
 
 /* e^x for x <= 88: x = n ln 2 + r, a polynomial in r (error below 2 ulp), n into the exponent. Below -87 the result is 0 exactly: denormals would
