@@ -25,18 +25,21 @@ int node_side(const hga_nodes *nodes, hga_id v)
 
 /* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet; ids ascend with levels, so
    at its own turn none will. */
-hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, double **out)
+hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out)
 {
-    hga_status st = hga_new(a, n, sizeof **out, out);
-    if (st) return st;
-    double *sum = *out;
+    hga_status st = HGA_OK;
+    double *sum = NULL;
+    HGA_TRY(hga_new(a, n, sizeof **out, out));
+    HGA_TRY(hga_new(a, n, sizeof *sum, &sum));
     for (hga_id v = 0; v < n; v++) sum[v] = -1;
     for (hga_id v = 0; v < n; v++) {
         hga_id p = parent ? parent[v] : -1;
-        if (sum[v] < 0) sum[v] = 1;
+        (*out)[v] = sum[v] < 0 ? 1 : (float)sum[v];
         if (p >= 0) sum[p] = (sum[p] < 0 ? 0 : sum[p]) + (double)mass[v];
     }
-    return HGA_OK;
+done:
+    hga_delete(a, sum, n, sizeof *sum);
+    return st;
 }
 
 /* ---- families ---- */
@@ -100,10 +103,10 @@ static hga_status sides_copy(hga_builder *b, const hga_nodes *nodes)
 
 hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass)
 {
-    double *usual = NULL;
+    float *usual = NULL;
     hga_status st = masses_by_default(a, n, parent, mass, &usual);
     for (hga_id v = 0; !st && v < n; v++)
-        if (mass[v] != (float)usual[v]) st = hga_builder_set_mass(b, v, mass[v]);
+        if (mass[v] != usual[v]) st = hga_builder_set_mass(b, v, mass[v]);
     hga_delete(a, usual, n, sizeof *usual);
     return st;
 }

@@ -136,7 +136,7 @@ typedef struct row_reader {
     hga_nodes nodes;
     hga_segment *segment; /* [segment_room] of the panel, sorted */
     hga_id *list;         /* [list_room] segments of each row of the panel */
-    rank_key *rank;       /* [degree_room] the edges of row `ranked` in canonical order; NULL where no stage asks, or the order read is canonical */
+    rank_key *rank;       /* [degree_room] the edges of row `ranked` in canonical order; for the stages that ask and whose relation has blocks */
     hga_id ranked;
     hga_pos n_ranked;
     hga_pos n_segments, segment_room, list_room, degree_room;

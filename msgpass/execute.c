@@ -191,9 +191,14 @@ static hga_status fit_state(const hga_plan *plan, hga_state *state)
 
 hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io)
 {
+    if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
     hga_status st = fit_state(plan, state);
-    if (!st) st = views_bind(plan, io, state);
     if (st) return st;
+    st = views_bind(plan, io, state);
+    if (st) {
+        memset(state->view, 0, sizeof state->view); /* as if it had never run */
+        return st;
+    }
     for (hga_id t = 0; t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         w->plan = plan, w->state = state, w->io = io;
@@ -217,7 +222,8 @@ hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id 
         if (plan->home[other].heir_of == f)
             return hga_fail(HGA_EUNSUPPORTED, "field %s gave its rows to %s during the execution", field->name, plan->program.field[other].name);
     const view *x = &state->view[f];
-    if (!x->heads) return hga_fail(HGA_EINVAL, "the state has not been executed");
+    if (state->plan != plan) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
+    if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");
     int is_state = field->width == HGA_WIDTH_STATE;
     for (hga_id v = first; v < first + n; v++) {
         if (!program_row(&plan->nodes, field->rows, v)) return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
@@ -235,6 +241,7 @@ hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_sha
     hga_status st = HGA_OK;
     hga_plan *plan = NULL;
     hga_state *state = NULL;
+    if (!io) return hga_fail(HGA_EINVAL, "no tensors");
     hga_options mine = options ? *options : (hga_options){0};
     mine.edge_bias |= io->edge_bias != NULL;
     HGA_TRY(hga_plan_create(g, p, shape, &mine, &plan));

@@ -25,11 +25,19 @@ static int is_operand(const hga_field *f)
     return f->width == HGA_WIDTH_KEY || f->width == HGA_WIDTH_KV_KEY || f->width == HGA_WIDTH_VALUE;
 }
 
+/* Is every token that the field exists on a row of the caller's? */
+static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home *h)
+{
+    for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++)
+        if ((v < h->io_first || v - h->io_first >= h->io_n) && program_row(&plan->nodes, f->rows, v)) return 0;
+    return 1;
+}
+
 /* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. */
 static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first);
-    h->rounded = plan->options.precision == HGA_PRECISION_BF16 && is_operand(f);
+    h->rounded = plan->options.precision == HGA_PRECISION_BF16 && is_operand(f) && f->binding != HGA_IO_USER;
     h->ws_first = first, h->ws_n = n;
     if (f->width == HGA_WIDTH_STATE) h->lse_first = first, h->lse_n = n;
     if (f->binding == HGA_INTERNAL) return;
@@ -38,29 +46,29 @@ static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
     hga_id base = plan->nodes.level_ptr[1];
     if (h->io_first == first && h->io_n == n) {
         h->ws_n = 0;
-    } else if (first < base && first + n > base) {
-        h->ws_first = base, h->ws_n = first + n - base; /* the tokens are the caller's, or nobody's */
+    } else if (first < base && first + n > base && tokens_are_given(plan, f, h)) {
+        h->ws_first = base, h->ws_n = first + n - base;
     }
 }
 
-static int reads_field(const hga_plan *plan, hga_id stage, hga_id field)
+static int touches_field(const hga_plan *plan, hga_id stage, hga_id field)
 {
-    return plan->program.stage[stage].reads >> field & 1u;
+    return (plan->program.stage[stage].reads | plan->program.stage[stage].writes) >> field & 1u;
 }
 
-/* A state may take the place of its rows' queries when nobody reads those afterwards: a row's query is read by that row alone, before the row is written. */
+/* A state may take the place of its rows' queries when nobody touches those afterwards: a row's query is read by that row alone, before the row is written. */
 static hga_id find_heir(const hga_plan *plan, hga_id field)
 {
     const hga_program *p = &plan->program;
     const home *mine = &plan->home[field];
     for (hga_id s = 0; s < p->n_stages; s++) {
         const hga_stage *stage = &p->stage[s];
-        if (stage->out != field) continue;
+        if (!touches_field(plan, s, field)) continue;
         if (plan->stage[s].kind != KIND_ATTEND || plan->stage[s].n_pieces) return -1;
         hga_id q = stage->query;
         const home *theirs = &plan->home[q];
         for (hga_id later = s + 1; later < p->n_stages; later++)
-            if (reads_field(plan, later, q)) return -1;
+            if (touches_field(plan, later, q)) return -1;
         for (hga_id other = 0; other < field; other++)
             if (plan->home[other].heir_of == q) return -1;
         int fits = mine->ws_first == theirs->ws_first && mine->ws_n == theirs->ws_n && mine->heads == theirs->heads && mine->columns == theirs->columns;
@@ -158,8 +166,9 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
             return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key, sp->relation.name, n_types);
         if (scores && io->rel_bias && io->n_rel_bias < n_types)
             return hga_fail(HGA_EINVAL, "rel_bias has %d rows but relation %s has %d types", io->n_rel_bias, sp->relation.name, n_types);
-        if (sp->kind == KIND_WEIGHTED_SUM && (!io->type_scale || io->n_type_scale < n_types))
-            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", io->type_scale ? io->n_type_scale : 0, sp->relation.name, n_types);
+        int32_t n_scales = io->type_scale ? io->n_type_scale : 0;
+        if (sp->kind == KIND_WEIGHTED_SUM && n_scales < n_types)
+            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", n_scales, sp->relation.name, n_types);
     }
     if (io->edge_bias) {
         if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");

@@ -260,9 +260,10 @@ static hga_status find_wide(hga_plan *plan, hga_id stage)
     for (hga_id p = 0; p < plan->nodes.n && at < s->n_wide; p++) {
         hga_id v = r->dst_order ? r->dst_order[p] : p;
         if (degree[v] <= limit) continue;
-        hga_id pieces = (hga_id)((degree[v] + cut - 1) / cut);
-        s->wide[at++] = (wide_row){p, s->n_pieces, pieces};
-        s->n_pieces += pieces;
+        hga_pos pieces = (degree[v] - 1) / cut + 1;
+        if (pieces > INT32_MAX / 2 - s->n_pieces) HGA_TRY(hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut));
+        s->wide[at++] = (wide_row){p, s->n_pieces, (hga_id)pieces};
+        s->n_pieces += (hga_id)pieces;
     }
 done:
     hga_delete(&plan->allocator, degree, plan->nodes.n, sizeof *degree);

@@ -10,7 +10,7 @@ static hga_status check_shape(hga_shape *s)
     if (s->n_heads < 1 || s->n_kv_heads < 1) return hga_fail(HGA_EINVAL, "%d heads, %d key/value heads", s->n_heads, s->n_kv_heads);
     if (s->n_heads % s->n_kv_heads) return hga_fail(HGA_EINVAL, "%d key/value heads do not divide %d heads", s->n_kv_heads, s->n_heads);
     if (s->dim < 1 || s->dim_v < 1 || s->pos_dim < 0) return hga_fail(HGA_EINVAL, "dim %d, dim_v %d, pos_dim %d", s->dim, s->dim_v, s->pos_dim);
-    int64_t row = (int64_t)s->n_heads * (s->dim > s->dim_v ? s->dim : s->dim_v);
+    int64_t row = (int64_t)s->n_heads * ((int64_t)(s->dim > s->dim_v ? s->dim : s->dim_v) + KERNEL_PAD);
     if (row > INT32_MAX / 8) return hga_fail(HGA_EOVERFLOW, "%d heads of %d and %d columns do not fit a row", s->n_heads, s->dim, s->dim_v);
     return HGA_OK;
 }
@@ -35,9 +35,10 @@ static void find_stages(hga_plan *plan)
 {
     plan->bias_stage = -1;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        const hga_stage *stage = &plan->program.stage[s];
+        hga_stage *stage = &plan->program.stage[s];
         stage_plan *sp = &plan->stage[s];
         *sp = (stage_plan){.kind = program_kind(stage)};
+        if (sp->kind == KIND_USER) stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY); /* its scores do, whether it says so or not */
         if (stage->relation >= 0) {
             sp->relation = hga_graph_relation(plan->graph, stage->relation);
             sp->edges = (double)sp->relation.n_edges;
@@ -64,6 +65,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
 hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out)
 {
     *out = NULL;
+    if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
     hga_plan *plan = NULL;
     const hga_allocator *a = options ? options->allocator : NULL;
     hga_status st = hga_new_zero(a, 1, sizeof *plan, &plan);
@@ -100,6 +102,7 @@ static hga_status same_relations(const hga_graph *old, const hga_graph *g)
 /* Lower into a copy, so that a failure leaves the plan as it was. */
 hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 {
+    if (!plan || !g) return hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph");
     hga_status st = same_relations(plan->graph, g);
     if (st) return st;
     hga_plan *fresh = NULL;

@@ -43,6 +43,8 @@ static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *n
         return hga_fail(HGA_EPROGRAM, "field '%s': rows %d, io %d", f->name, (int)f->rows, (int)f->io);
     if (f->binding != HGA_INTERNAL && !program_rows_within(nodes, f->io, f->rows))
         return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows (%d) are not among the field's (%d)", f->name, (int)f->io, (int)f->rows);
+    if (f->binding != HGA_INTERNAL && nodes->side && (f->io == HGA_ROWS_QUERY_SIDE || f->io == HGA_ROWS_KEY_SIDE))
+        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows are the nodes of one side, which are no range of nodes", f->name);
     return check_binding(f);
 }
 
@@ -143,7 +145,8 @@ static hga_status check_flow(const hga_program *p, const hga_stage *s, stage_kin
             return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is no input and not written before", s->name, field->name);
         int input = field->binding == HGA_IO_QUERY || field->binding == HGA_IO_KEY || field->binding == HGA_IO_VALUE;
         int tokens = field->io == HGA_ROWS_QUERIES || field->io == HGA_ROWS_KEYS;
-        if (s->writes >> f & 1u && input && !(tokens && s->order == HGA_LEVELS_UP))
+        int above = s->order == HGA_LEVELS_UP && (kind == KIND_USER || s->value == f); /* in place: level 0 is what it starts from */
+        if (s->writes >> f & 1u && input && !(tokens && above))
             return hga_fail(HGA_EPROGRAM, "stage '%s' writes over the caller's rows of field '%s'", s->name, field->name);
     }
     *filled |= s->writes;

@@ -9,17 +9,25 @@ typedef struct inspection {
     const hga_graph *g;
     hga_nodes nodes;
     uint32_t source_reads; /* fields */
+    uint32_t written;      /* fields that earlier stages and this one write: the caller's others exist on the caller's rows only */
     const hga_id *order;   /* of source positions */
     hga_id n_positions;
     hga_id *missing;       /* [n_positions + 1]: positions before that lack one of source_reads; NULL: none lacks any */
     int directed;          /* edges must go up, or down */
 } inspection;
 
+/* Where field f has values. */
+static hga_rows rows_of(const inspection *c, hga_id f)
+{
+    const hga_field *field = &c->p->field[f];
+    return program_is_input(field->binding) && !(c->written >> f & 1u) ? field->io : field->rows;
+}
+
 /* The first of `fields` that does not exist on node v, -1 when all do. */
 static hga_id lacking(const inspection *c, uint32_t fields, hga_id v)
 {
     for (hga_id f = 0; f < c->p->n_fields; f++)
-        if (fields >> f & 1u && !program_row(&c->nodes, c->p->field[f].rows, v)) return f;
+        if (fields >> f & 1u && !program_row(&c->nodes, rows_of(c, f), v)) return f;
     return -1;
 }
 
@@ -32,7 +40,7 @@ static hga_status complain(const inspection *c, hga_id field, hga_id v)
 static int everywhere(const inspection *c, uint32_t fields, hga_rows rows)
 {
     for (hga_id f = 0; f < c->p->n_fields; f++)
-        if (fields >> f & 1u && !program_rows_within(&c->nodes, rows, c->p->field[f].rows)) return 0;
+        if (fields >> f & 1u && !program_rows_within(&c->nodes, rows, rows_of(c, f))) return 0;
     return 1;
 }
 
@@ -161,11 +169,13 @@ done:
 hga_status program_check_rows(const hga_program *p, const hga_graph *g)
 {
     hga_status st = HGA_OK;
+    uint32_t written = 0;
     for (hga_id i = 0; i < p->n_stages; i++) {
         stage_kind kind = program_kind(&p->stage[i]);
         const stage_rule *rule = &program_rules[kind];
+        written |= p->stage[i].writes;
         if (kind == KIND_USER) continue; /* a user function is told where a field does not exist */
-        inspection c = { .p = p, .stage = &p->stage[i], .g = g, .nodes = hga_graph_nodes(g) };
+        inspection c = { .p = p, .stage = &p->stage[i], .g = g, .nodes = hga_graph_nodes(g), .written = written };
         c.source_reads = program_fields(c.stage, rule->source_reads);
         HGA_TRY(check_own(&c, rule));
         HGA_TRY(check_sources(&c));

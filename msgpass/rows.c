@@ -102,10 +102,10 @@ static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     hga_id stop = c->hole > c->column ? c->hole : c->column_end, n = stop - c->column;
     if (n > limit - chunk->n) n = limit - chunk->n;
     hga_id u = s->src + c->column;
-    int32_t type = s->type + (c->position - s->row) * s->type_dst + c->column * s->type_src;
+    int32_t type = (int32_t)(s->type + (int64_t)(c->position - s->row) * s->type_dst + (int64_t)c->column * s->type_src);
     for (hga_id i = 0, e = chunk->n; i < n; i++, e++) {
         chunk->src[e] = order ? order[u + i] : u + i;
-        chunk->type[e] = type + i * s->type_src;
+        chunk->type[e] = (int32_t)(type + (int64_t)i * s->type_src);
         chunk->weight[e] = s->weight;
         chunk->pos_of[e] = s->pos_of;
     }
@@ -221,7 +221,7 @@ static hga_pos twins_before(const row_reader *r, hga_id v, const edge_chunk *chu
 
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
 {
-    if (!r->rank) { /* explicit edges alone are read in canonical order */
+    if (!r->r.n_blocks) { /* explicit edges alone are read in canonical order, and room was made for the others only */
         for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
         return;
     }

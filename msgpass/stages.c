@@ -375,17 +375,18 @@ static void energy_row(worker *w, const row_job *job)
     const view *state = field(w, s->value), *psi = field(w, s->out);
     const float *mass = w->plan->nodes.mass;
     hga_id heads = psi->heads;
-    float *out = view_row(psi, job->v), total = 0;
-    for (hga_id h = 0; h < heads; h++) w->sum[h] = 0;
+    float *out = view_row(psi, job->v);
+    double *sum = w->plain, total = 0; /* a family may be large */
+    for (hga_id h = 0; h < heads; h++) sum[h] = 0;
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
         for (hga_id e = 0; e < w->chunk.n; e++) {
             hga_id u = w->chunk.src[e];
             if (mass[u] == 0) continue;
-            total += mass[u];
-            for (hga_id h = 0; h < heads; h++) w->sum[h] += mass[u] * log_add(view_row(psi, u)[h * view_head(psi, u)], view_lse(state, u)[h]);
+            total += (double)mass[u];
+            for (hga_id h = 0; h < heads; h++) sum[h] += (double)mass[u] * (double)log_add(view_row(psi, u)[h * view_head(psi, u)], view_lse(state, u)[h]);
         }
-    for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? w->sum[h] / total : -INFINITY;
+    for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? (float)(sum[h] / total) : -INFINITY;
 }
 
 /* The share of its mass that a node spends on its siblings, 1 / (1 + e^(psi - LSE)); the rest passes inside. */

@@ -119,7 +119,7 @@ static const struct {
     {"{" HEAD ", \"levels\": [-1]}", HGA_EFORMAT, "levels[0]: a level of -1 nodes"},
     {"{" HEAD ", \"levels\": [2147483648]}", HGA_EFORMAT, "levels[0]: 2147483648 does not fit"},
     {"{" HEAD ", \"levels\": [99999999999999999999]}", HGA_EFORMAT, "too big integer"},
-    {"{" HEAD ", \"levels\": [2147483000, 2147483000]}", HGA_EOVERFLOW, "levels[1]"},
+    {"{" HEAD ", \"levels\": [2147479000, 2147479000]}", HGA_EOVERFLOW, "levels[1]"},
     {"{" HEAD ", \"levels\": [], \"relations\": []}", HGA_EGRAPH, "no level"},
     {"{" NODES "}", HGA_EFORMAT, "\"relations\" is missing"},
     {"{" NODES ", \"relations\": {}}", HGA_EFORMAT, "relations: an array is expected"},

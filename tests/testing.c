@@ -170,7 +170,7 @@ static int64_t instance_edges(const hga_relation *r, const hga_block *b, hga_id 
             if (e)
                 e[n] = (edge){.dst = v,
                               .src = r->src_order ? r->src_order[s] : s,
-                              .type = b->type + row * b->type_dst + column * b->type_src,
+                              .type = (int32_t)(b->type + (int64_t)row * b->type_dst + (int64_t)column * b->type_src),
                               .weight = b->weight == 0 ? 1 : b->weight,
                               .pos_of = b->pos_of ? b->pos_of - 1 + i * b->pos_step : v};
             n++;

@@ -1,0 +1,456 @@
+/* Bugs found by reading, each with the smallest graph that shows it. */
+#include "testing.h"
+
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hga_id field(hga_program *p, const char *name, hga_width width, hga_binding bound, hga_rows io, hga_rows rows)
+{
+    hga_id f;
+    assert_ok(hga_program_add_field(p, name, width, bound, io, rows, &f));
+    return f;
+}
+
+static hga_graph *finished(hga_builder *b)
+{
+    hga_graph *g;
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+/* `tokens` tokens, the first `queries` of them queries and the others keys (all both when 0), `above` nodes over them, relations "a" and "b" without edges. */
+static hga_builder *started(hga_id tokens, hga_id queries, hga_id above)
+{
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, tokens, NULL));
+    assert_ok(hga_builder_add_level(b, above, NULL));
+    if (queries) assert_ok(hga_builder_set_tokens(b, 0, queries, queries, tokens - queries));
+    assert_ok(hga_builder_add_relation(b, "a", NULL));
+    assert_ok(hga_builder_add_relation(b, "b", NULL));
+    return b;
+}
+
+/* ---- graph ---- */
+
+static void bands_open_below_can_be_turned_round(void **state)
+{
+    (void)state;
+    hga_builder *b = started(4, 0, 0);
+    hga_graph *turned;
+    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .shape = HGA_BAND, .band_first = INT32_MIN, .band_last = 0}));
+    hga_graph *g = finished(b);
+    assert_ok(hga_graph_transpose(g, &turned));
+    assert_int_equal(hga_graph_relation(turned, 0).n_edges, 10);
+    hga_graph_destroy(g), hga_graph_destroy(turned);
+}
+
+/* The pair on the diagonal that is left out would have had the largest type, and here the only negative one. */
+static void pairs_left_out_have_no_type(void **state)
+{
+    (void)state;
+    hga_builder *b = started(4, 0, 0);
+    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .type = 10, .type_dst = -1, .type_src = -1, .shape = HGA_OFF_DIAGONAL}));
+    assert_ok(hga_builder_add_blocks(b, 1, &(hga_block){.n_dst = 4, .n_src = 4, .type = -1, .type_dst = 1, .type_src = 1, .shape = HGA_OFF_DIAGONAL}));
+    hga_graph *g = finished(b);
+    assert_int_equal(hga_graph_relation(g, 0).n_types, 10);
+    assert_int_equal(hga_graph_relation(g, 1).n_types, 5);
+    hga_graph_destroy(g);
+}
+
+/* A float stops counting at 2^24. */
+static void masses_of_large_families_count_on(void **state)
+{
+    (void)state;
+    hga_builder *b = started(3, 0, 1);
+    assert_ok(hga_builder_set_children(b, 3, 0, 3));
+    assert_ok(hga_builder_set_mass(b, 0, 16777216));
+    hga_graph *g = finished(b), *turned;
+    assert_true(hga_graph_nodes(g).mass[3] == 16777218);
+    assert_ok(hga_graph_transpose(g, &turned));
+    assert_true(hga_graph_nodes(turned).mass[3] == 16777218);
+    hga_graph_destroy(g), hga_graph_destroy(turned);
+}
+
+/* Types are small along the band, but not at the corner of the block that they are counted from. */
+static void steep_types_stay_what_they_are(void **state)
+{
+    (void)state;
+    hga_builder *b = started(64, 0, 0);
+    problem p = {.name = "steep", .shape = {.n_heads = 1, .dim = 3}};
+    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 64, .n_src = 64, .type_dst = 1 << 30, .type_src = 1 - (1 << 30), .shape = HGA_BAND}));
+    p.graph = finished(b);
+    assert_int_equal(hga_graph_relation(p.graph, 0).n_types, 64);
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 1);
+    problem_fill_tables(&p, 2, 1, 1, 0);
+    problem_run(&p);
+    assert_equals_slow(&p, 1e-5);
+    problem_clear(&p);
+}
+
+/* ---- where fields live ---- */
+
+/* Means over all nodes, keys among them, of a field that the caller gives for the queries only. */
+static void fields_on_other_tokens_than_the_callers_have_room(void **state)
+{
+    (void)state;
+    for (int coarse = 0; coarse < 2; coarse++) {
+        hga_builder *b = started(6, 2, 1);
+        assert_ok(hga_builder_add_block(b, 0, 0, 7, 0, 2, 0));
+        assert_ok(hga_builder_add_block(b, 1, 0, 2, 2, 4, 0));
+        problem p = {.name = "means", .graph = finished(b), .shape = {.n_heads = 2, .dim = 3}};
+        hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, coarse ? HGA_ROWS_ABOVE : HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+        hga_id x = field(&p.program, "x", HGA_WIDTH_VALUE, HGA_IO_VALUE, coarse ? HGA_ROWS_NODES : HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+        hga_id m = field(&p.program, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        assert_ok(hga_program_mean(&p.program, 0, x, m, 0));
+        assert_ok(hga_program_weighted_sum(&p.program, 1, m, out));
+        problem_fill(&p, 3);
+        p.io.type_scale = (float[]){0.5f}, p.io.n_type_scale = 1;
+        problem_run(&p);
+        assert_equals_slow(&p, 1e-5);
+        p.options.generic = 1;
+        problem_run(&p);
+        assert_equals_slow(&p, 1e-5);
+        problem_clear(&p);
+    }
+}
+
+static void nothing_begin(void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)state, (void)v, (void)head, (void)ctx;
+}
+static void nothing_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)state, (void)e, (void)head, (void)ctx;
+}
+static void count_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)head, (void)ctx;
+    assert_true(e->position >= 0);
+    ++*(int *)state;
+}
+static void count_begin(void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)v, (void)head, (void)ctx;
+    *(int *)state = 0;
+}
+static void count_finish(const void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)head;
+    *v->field[*(hga_id *)ctx] = (float)*(const int *)state;
+}
+/* The field *ctx becomes 7 on the row. */
+static void seven_finish(const void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)state, (void)head;
+    v->field[*(hga_id *)ctx][0] = 7;
+}
+
+/* bfloat16 precision rounds the query, key and value; a tensor of the user's is read, and written, as it is. */
+static void the_users_tensors_are_not_copied(void **state)
+{
+    (void)state;
+    hga_program p;
+    hga_graph *g;
+    float given[2] = {1.5f, 2.5f}, taken[2] = {0}, out[2];
+    hga_builder *b = started(2, 0, 0);
+    assert_ok(hga_builder_add_block(b, 0, 0, 2, 0, 2, 0));
+    g = finished(b);
+    hga_program_init(&p);
+    hga_id x = field(&p, "x", HGA_WIDTH_VALUE, HGA_IO_USER, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_id y = field(&p, "y", HGA_WIDTH_VALUE, HGA_IO_USER, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_id o = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_mean(&p, 0, x, y, 0));
+    assert_ok(hga_program_weighted_sum(&p, 0, y, o));
+    hga_io io = {.out = {.data = out}, .type_scale = (float[]){1}, .n_type_scale = 1, .user = {{.data = given}, {.data = taken}}};
+    assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.precision = HGA_PRECISION_BF16}, &io));
+    assert_true(taken[0] == 2 && taken[1] == 2 && out[0] == 4);
+    hga_graph_destroy(g);
+}
+
+/* The state would take over the rows of a query that a later stage writes, or that a user's scores read. */
+static void rows_that_are_still_used_are_not_taken_over(void **state)
+{
+    (void)state;
+    for (int written = 0; written < 2; written++) {
+        hga_builder *b = started(3, 0, 1);
+        assert_ok(hga_builder_add_block(b, 0, 0, 4, 0, 3, 0));
+        problem p = {.name = "heirs", .graph = finished(b), .shape = {.n_heads = 1, .dim = 2}};
+        hga_id v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        hga_id k = field(&p.program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        hga_id given = field(&p.program, "given", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        hga_id q = field(&p.program, "q", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        hga_id mark = field(&p.program, "mark", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        hga_id s = field(&p.program, "state", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        p.program.field[s].binding = HGA_INTERNAL;
+        hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        assert_ok(hga_program_mean(&p.program, 0, given, q, 0));
+        assert_ok(hga_program_attend(&p.program, 0, q, k, v, s, 0));
+        hga_id psi = field(&p.program, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        hga_id keep = field(&p.program, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        p.program.field[out].rows = HGA_ROWS_NODES;
+        hga_id target = written ? q : mark;
+        hga_stage user = {.name = "user", .relation = 0, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER, .value = -1, .gate = -1,
+                          .keep = -1, .query = written ? -1 : q, .key = written ? -1 : k, .out = target, .writes = 1u << target,
+                          .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &target}};
+        assert_ok(hga_program_add_stage(&p.program, &user));
+        assert_ok(hga_program_energy(&p.program, s, psi));
+        assert_ok(hga_program_descend(&p.program, s, psi, keep, out));
+        hga_plan *plan;
+        char *text;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
+        assert_ok(hga_plan_explain(plan, &text));
+        assert_null(strstr(text, "takes over"));
+        hga_text_free(text);
+        hga_plan_destroy(plan);
+        problem_clear(&p);
+    }
+}
+
+/* Level by level, a user's scores read the queries that the stage before coarsens: neither may start before the other's level is done. */
+static void scores_wait_for_their_queries(void **state)
+{
+    (void)state;
+    hga_builder *b = started(2, 0, 1);
+    assert_ok(hga_builder_set_children(b, 2, 0, 2));
+    hga_graph *g = finished(b);
+    hga_program p;
+    hga_program_init(&p);
+    hga_id q = field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    hga_id k = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    assert_ok(hga_program_coarsen(&p, q));
+    hga_stage user = {.name = "user", .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER,
+                      .query = q, .key = k, .value = -1, .gate = -1, .keep = -1, .out = out, .writes = 1u << out,
+                      .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &out}};
+    assert_ok(hga_program_add_stage(&p, &user));
+    hga_plan *plan;
+    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+    for (int64_t i = 0; i < plan->n_phases; i++)
+        for (int64_t j = 0; j < i; j++) assert_true(plan->phase[i].stage == plan->phase[j].stage || plan->phase[i].front != plan->phase[j].front);
+    hga_plan_destroy(plan);
+    hga_graph_destroy(g);
+}
+
+/* ---- ranks ---- */
+
+/* A wide row of explicit edges beside narrow rows of blocks: the room for ranking is made for the latter alone. */
+static void explicit_rows_need_no_room_to_rank(void **state)
+{
+    (void)state;
+    for (int update = 0; update < 2; update++) {
+        hga_builder *b = started(200, 0, 0);
+        assert_ok(hga_builder_add_block(b, 0, 0, 2, 0, 2, 0));
+        for (hga_id u = 0; !update && u < 200; u++) assert_ok(hga_builder_add_edge(b, 1, u, 5, 0, 1));
+        hga_graph *g = finished(b), *other;
+        b = started(200, 0, 0);
+        for (hga_id u = 0; u < 200; u++) assert_ok(hga_builder_add_edge(b, 0, u, 5, 0, 1));
+        other = finished(b);
+        hga_program p;
+        hga_program_init(&p);
+        hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        hga_stage user = {.name = "first", .relation = 0, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER, .query = -1, .key = -1,
+                          .value = -1, .gate = -1, .keep = -1, .out = out, .writes = 1u << out,
+                          .udf = {.state_bytes = sizeof(int), .begin = count_begin, .edge = count_edge, .finish = count_finish, .ctx = &out}};
+        assert_ok(hga_program_add_stage(&p, &user));
+        if (!update) {
+            strcpy(user.name, "second"), user.relation = 1;
+            assert_ok(hga_program_add_stage(&p, &user));
+        }
+        hga_plan *plan;
+        hga_state *s;
+        float *counts = memory(200, sizeof *counts);
+        hga_io io = {.out = {.data = counts}};
+        assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+        assert_ok(hga_state_create(plan, &s));
+        assert_ok(hga_plan_execute(plan, s, &io));
+        if (update) {
+            assert_ok(hga_plan_update(plan, other));
+            assert_ok(hga_plan_execute(plan, s, &io));
+        }
+        assert_true(counts[5] == 200 && counts[6] == 0);
+        free(counts);
+        hga_state_destroy(s), hga_plan_destroy(plan);
+        hga_graph_destroy(g), hga_graph_destroy(other);
+    }
+}
+
+/* ---- kernels ---- */
+
+/* A later chunk's scores are so much greater that e^(before - after) is 0: nothing of the earlier ones may remain. */
+static void what_underflows_is_forgotten(void **state)
+{
+    (void)state;
+    enum { N = 128 };
+    float q[N], k[N], v[N], out[N];
+    hga_builder *b = started(N, 0, 0);
+    for (hga_id u = 0; u < N; u++) {
+        assert_ok(hga_builder_add_edge(b, 0, u, 0, 0, 1));
+        q[u] = 1, k[u] = u < N / 2 ? -200 : 0, v[u] = u < N / 2 ? 1000 : 1;
+    }
+    hga_graph *g = finished(b);
+    hga_program p;
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, 0));
+    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
+    assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &io));
+    assert_true(out[0] == 1);
+    hga_graph_destroy(g);
+}
+
+/* ---- programs ---- */
+
+/* Keys of nodes above the tokens, which neither the caller nor a stage fills. */
+static void rows_that_nobody_fills_are_not_read(void **state)
+{
+    (void)state;
+    hga_builder *b = started(2, 0, 1);
+    assert_ok(hga_builder_add_block(b, 0, 0, 2, 0, 3, 0));
+    hga_graph *g = finished(b);
+    hga_plan *plan;
+    for (int coarsen = 0; coarsen < 2; coarsen++) {
+        hga_program p;
+        hga_program_init(&p);
+        hga_id q = field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        hga_id k = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+        hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        hga_id out = field(&p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        if (coarsen) assert_ok(hga_program_coarsen(&p, k));
+        assert_ok(hga_program_attend(&p, 0, q, k, v, out, 0));
+        assert_status(coarsen ? HGA_OK : HGA_EPROGRAM, hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+        if (!coarsen) assert_non_null(strstr(hga_error_detail(), "'k' on node 2"));
+        hga_plan_destroy(plan);
+    }
+    hga_graph_destroy(g);
+}
+
+/* Only a stage in place leaves level 0 alone: another would put its means over the caller's queries. */
+static void the_callers_queries_are_not_written_over(void **state)
+{
+    (void)state;
+    hga_builder *b = started(2, 0, 1);
+    assert_ok(hga_builder_set_children(b, 2, 0, 2));
+    hga_graph *g = finished(b);
+    hga_plan *plan;
+    hga_program p;
+    hga_program_init(&p);
+    hga_id q = field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    hga_id x = field(&p, "x", HGA_WIDTH_KEY, HGA_IO_USER, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    hga_stage up = {.name = "up", .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .value = x, .out = q};
+    assert_ok(hga_program_add_stage(&p, &up));
+    assert_ok(hga_program_weighted_sum(&p, 0, v, out));
+    assert_status(HGA_EPROGRAM, hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+    assert_non_null(strstr(hga_error_detail(), "writes over the caller's rows of field 'q'"));
+    hga_graph_destroy(g);
+}
+
+/* A tensor with a row for every node of one side would be read as one with a row for every node. */
+static void tensors_have_ranges_of_nodes(void **state)
+{
+    (void)state;
+    hga_graph *cross = finished(started(6, 2, 1)), *self = finished(started(6, 0, 1));
+    hga_plan *plan;
+    hga_program p;
+    hga_program_init(&p);
+    hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEY_SIDE, HGA_ROWS_KEY_SIDE);
+    hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_weighted_sum(&p, 0, v, out));
+    assert_status(HGA_EPROGRAM, hga_plan_create(cross, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+    assert_ok(hga_plan_create(self, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+    hga_plan_destroy(plan), hga_graph_destroy(cross), hga_graph_destroy(self);
+}
+
+/* ---- wrong calls ---- */
+
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    hga_builder *b = started(2, 0, 0);
+    hga_graph *g = finished(b);
+    hga_program p;
+    hga_plan *plan;
+    hga_state *s;
+    hga_shape shape = {.n_heads = 1, .dim = 1};
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, 0));
+    assert_status(HGA_EINVAL, hga_plan_create(NULL, &p, &shape, NULL, &plan));
+    assert_status(HGA_EINVAL, hga_plan_create(g, NULL, &shape, NULL, &plan));
+    assert_status(HGA_EINVAL, hga_plan_create(g, &p, NULL, NULL, &plan));
+    assert_status(HGA_EINVAL, hga_attention(g, &p, &shape, NULL, NULL));
+    assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
+    assert_status(HGA_EINVAL, hga_plan_update(plan, NULL));
+    assert_ok(hga_state_create(plan, &s));
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, s, NULL));
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, NULL, &(hga_io){0}));
+    hga_state_destroy(s), hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
+/* Padded to vectors, the rows of so many heads are far longer than they look. */
+static void rows_of_many_narrow_heads_do_not_fit(void **state)
+{
+    (void)state;
+    hga_graph *g = finished(started(2, 0, 0));
+    hga_program p;
+    hga_plan *plan;
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, 0));
+    assert_status(HGA_EOVERFLOW, hga_plan_create(g, &p, &(hga_shape){.n_heads = 1 << 27, .dim = 1}, NULL, &plan));
+    hga_graph_destroy(g);
+}
+
+/* Fields are read after an execution of that plan as it is now, and after one that succeeded. */
+static void fields_belong_to_the_last_execution(void **state)
+{
+    (void)state;
+    hga_graph *g = finished(started(2, 0, 0)), *larger = finished(started(300, 0, 0));
+    hga_program p;
+    hga_plan *plan, *other;
+    hga_state *s;
+    hga_shape shape = {.n_heads = 1, .dim = 1};
+    float x[300] = {0}, out[600];
+    hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, 0));
+    assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
+    assert_ok(hga_plan_create(larger, &p, &shape, NULL, &other));
+    assert_ok(hga_state_create(plan, &s));
+    assert_status(HGA_EINVAL, hga_state_field(plan, s, 0, 0, 2, out));
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, s, &(hga_io){.query = io.query, .out = io.out}));
+    assert_status(HGA_EINVAL, hga_state_field(plan, s, 1, 0, 2, out));
+    assert_ok(hga_plan_execute(plan, s, &io));
+    assert_ok(hga_state_field(plan, s, 0, 0, 2, out));
+    assert_status(HGA_EINVAL, hga_state_field(other, s, 0, 0, 300, out));
+    assert_ok(hga_plan_update(plan, larger));
+    assert_status(HGA_EINVAL, hga_state_field(plan, s, 0, 0, 300, out));
+    hga_state_destroy(s), hga_plan_destroy(plan), hga_plan_destroy(other);
+    hga_graph_destroy(g), hga_graph_destroy(larger);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bands_open_below_can_be_turned_round),
+        cmocka_unit_test(pairs_left_out_have_no_type),
+        cmocka_unit_test(masses_of_large_families_count_on),
+        cmocka_unit_test(steep_types_stay_what_they_are),
+        cmocka_unit_test(fields_on_other_tokens_than_the_callers_have_room),
+        cmocka_unit_test(the_users_tensors_are_not_copied),
+        cmocka_unit_test(rows_that_are_still_used_are_not_taken_over),
+        cmocka_unit_test(scores_wait_for_their_queries),
+        cmocka_unit_test(explicit_rows_need_no_room_to_rank),
+        cmocka_unit_test(what_underflows_is_forgotten),
+        cmocka_unit_test(rows_that_nobody_fills_are_not_read),
+        cmocka_unit_test(the_callers_queries_are_not_written_over),
+        cmocka_unit_test(tensors_have_ranges_of_nodes),
+        cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(rows_of_many_narrow_heads_do_not_fit),
+        cmocka_unit_test(fields_belong_to_the_last_execution),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
