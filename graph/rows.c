@@ -116,7 +116,7 @@ hga_status hga_graph_rows(const hga_graph *g, hga_id index, hga_id first, hga_id
     out->first = first, out->n = n, out->allocator = g->allocator;
     HGA_TRY(hga_new_zero(&g->allocator, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
     hga_graph_degrees(g, index, first, n, out->ptr);
-    for (hga_id i = 0, last = n; i <= last; i++)
+    for (hga_id i = 0; i < n; i++)
         if (out->ptr[i] > widest) widest = out->ptr[i];
     for (hga_pos i = 0, sum = 0; i <= n; i++) {
         hga_pos here = out->ptr[i];

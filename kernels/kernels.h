@@ -1,5 +1,7 @@
 /* kernels.h: arithmetic on plain pointers. One table of operations per instruction set; the same source, rows.inc, is compiled for each.
 
+   NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
+
    Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction set, never on who calls. */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -60,7 +62,9 @@ typedef struct kernel_table {
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
-    /* x[i] = e^x[i]; e^-inf is 0 exactly */
+    /* out[j] = a * x[j]; out may be x */
+    void (*scale)(hga_id columns, float a, const float *x, float *out);
+    /* x[i] = e^x[i]; e^-inf is 0 exactly, e^NaN is NaN */
     void (*exp)(hga_id n, float *x);
     /* x rounded to bfloat16 precision, to nearest even; out may be x */
     void (*round_bf16)(hga_id n, const float *x, float *out);

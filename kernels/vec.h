@@ -43,7 +43,7 @@ static inline vec vec_keep(vec_int mask, vec x)
     return (vec)(mask & (vec_int)x);
 }
 
-/* What the extensions cannot say in one instruction: the greater of two (of numbers: neither is NaN), and loads and stores of the first n < VEC_FLOATS floats, the lanes
+/* What the extensions cannot say in one instruction: the greater of two, which is y when either is NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes
    after them zero; nothing beyond p[n - 1] is touched. */
 #if defined(VEC_AVX512)
 static inline vec vec_max(vec x, vec y)
@@ -81,7 +81,7 @@ static inline vec vec_max(vec x, vec y)
 #if defined(VEC_SSE)
     return (vec)_mm_max_ps((__m128)x, (__m128)y);
 #else
-    return vec_choose(x > y, x, y);
+    return vec_choose(x > y, x, y); /* a comparison with NaN is false */
 #endif
 }
 static inline vec vec_load_first(const float *p, int n)
@@ -155,6 +155,15 @@ static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
     return __builtin_shuffle(x, from);
 }
 
+/* Is some lane NaN? */
+static inline int vec_some_nan(vec x)
+{
+    vec_int odd = x != x;
+    int some = 0;
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) some |= odd[i];
+    return some;
+}
+
 /* The sum of the lanes, and the greatest, by halves. */
 static inline float vec_sum(vec x)
 {
@@ -167,13 +176,13 @@ static inline float vec_greatest(vec x)
     return x[0];
 }
 
-/* e^x for x <= 88: x = n ln 2 + r, a polynomial in r (error below 2 ulp), n into the exponent. Below -87 the result is 0 exactly: denormals would
-   cost more than they are worth. */
+/* e^x for x <= 88: x = n ln 2 + r, a polynomial in r (error below 2 ulp), times 2^n. Below -87 the result is 0 exactly: denormals would cost more than they are worth.
+   NaN stays NaN: the greater of a number and NaN, in this order, is NaN. */
 static inline vec vec_exp(vec x)
 {
     const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    vec_int kept = x > vec_all(-87.0f);
-    vec t = vec_keep(kept, x);
+    vec_int gone = x < vec_all(-87.0f);
+    vec t = vec_max(vec_all(-87.0f), x);
     vec shifted = t * vec_all(1.44269504f) + magic;
     vec n = shifted - magic;
     vec r = t - n * vec_all(0.693359375f);
@@ -185,8 +194,8 @@ static inline vec vec_exp(vec x)
     p = p * r + vec_all(1.6666665459e-1f);
     p = p * r + vec_all(5.0000001201e-1f);
     p = p * r * r + r + vec_all(1.0f);
-    vec_int scale = ((vec_int)shifted - (vec_int)magic) << 23;
-    return vec_keep(kept, (vec)((vec_int)p + scale));
+    vec_int power = ((vec_int)shifted - (vec_int)magic + 127) << 23;
+    return vec_keep(~gone, p * (vec)power);
 }
 
 #endif

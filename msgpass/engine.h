@@ -189,7 +189,8 @@ typedef struct worker {
     float *group_query, *group_acc, *group_greatest, *group_sum; /* of KERNEL_TILE rows: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
     float *pair_base, *pair_bias, *tile_key;                     /* [KERNEL_CHUNK][tile] twice, [KERNEL_CHUNK][dim] */
     uint16_t tile_rows[KERNEL_CHUNK];
-    int32_t tile_type_row[KERNEL_CHUNK];                         /* by how much a column's type grows from row to row */
+    int64_t tile_type[KERNEL_CHUNK];                             /* of lane 0, which may have no edge; .. */
+    int32_t tile_type_row[KERNEL_CHUNK];                         /* .. by how much a column's type grows from row to row */
     uint8_t *tiled;    /* [segment_room] */
     double *plain;     /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */

@@ -65,7 +65,7 @@ static void sum_finish(const void *state, const hga_end *v, hga_id head, void *c
 static void add_state(plain *p, double lse, const float *y)
 {
     if (lse == -INFINITY) return;
-    double greatest = lse > p->a ? lse : p->a, down = p->b > 0 ? exp(p->a - greatest) : 0, up = exp(lse - greatest);
+    double greatest = lse > p->a ? lse : p->a, down = p->b == 0 ? 0 : exp(p->a - greatest), up = exp(lse - greatest);
     for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) p->x[j] = p->x[j] * down + up * (double)y[j];
     p->b = p->b * down + up, p->a = greatest;
 }
@@ -104,8 +104,8 @@ static void state_merge(void *state, const void *later, void *ctx)
     plain *p = state;
     const plain *q = later;
     (void)ctx;
-    if (q->b <= 0) return;
-    double greatest = q->a > p->a ? q->a : p->a, down = p->b > 0 ? exp(p->a - greatest) : 0, up = exp(q->a - greatest);
+    if (q->b == 0) return;
+    double greatest = q->a > p->a ? q->a : p->a, down = p->b == 0 ? 0 : exp(p->a - greatest), up = exp(q->a - greatest);
     for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) p->x[j] = p->x[j] * down + q->x[j] * up;
     p->b = p->b * down + q->b * up, p->a = greatest;
 }
@@ -115,8 +115,8 @@ static void state_finish(const void *state, const hga_end *v, hga_id head, void 
     const plain *p = state;
     (void)head, (void)ctx;
     float *out = v->field[p->stage->out];
-    for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) out[j] = p->b > 0 ? (float)(p->x[j] / p->b) : 0;
-    *v->lse[p->stage->out] = p->b > 0 ? (float)(p->a + log(p->b)) : -INFINITY;
+    for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) out[j] = p->b == 0 ? 0 : (float)(p->x[j] / p->b);
+    *v->lse[p->stage->out] = p->b == 0 ? -INFINITY : (float)(p->a + log(p->b)); /* NaN stays NaN */
 }
 
 /* ---- energies up, shares down ---- */

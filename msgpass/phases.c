@@ -86,9 +86,8 @@ static int64_t segment_edges(const row_reader *r)
     return edges;
 }
 
-static int64_t explicit_edges(const hga_plan *plan, const stage_plan *s, hga_id first, hga_id n)
+static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
 {
-    (void)plan;
     if (!s->relation.ptr) return 0;
     if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
     int64_t edges = 0;
@@ -107,7 +106,7 @@ static hga_status measure_panel(costing *c, const phase *ph, hga_id first, hga_i
         hga_id at = one_by_one ? s->relation.dst_rank[first + i] : first, many = one_by_one ? 1 : n;
         hga_status st = make_room(c, at, many);
         if (st) return st;
-        *cost += segment_edges(&c->reader) + explicit_edges(c->plan, s, at, many);
+        *cost += segment_edges(&c->reader) + explicit_edges(s, at, many);
     }
     return HGA_OK;
 }

@@ -166,7 +166,7 @@ static void attend_chunk(worker *w, const row_job *job)
 
 static float log_sum(float greatest, float sum)
 {
-    return sum > 0 ? greatest + logf(sum) : -INFINITY;
+    return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */
 }
 
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
@@ -185,7 +185,7 @@ static void store_states(worker *w, const row_job *job)
     hga_id room = padded(shape->dim_v);
     const view *out = field(w, stage_of(w, job->stage)->out);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *acc = w->acc + h * room, inverse = w->sum[h] > 0 ? 1 / w->sum[h] : 0, lse = log_sum(w->greatest[h], w->sum[h]);
+        float *acc = w->acc + h * room, inverse = w->sum[h] == 0 ? 0 : 1 / w->sum[h], lse = log_sum(w->greatest[h], w->sum[h]);
         float *to;
         if (job->piece >= 0) {
             to = w->state->workspace + w->plan->stage[job->stage].piece_at + ((ptrdiff_t)job->piece * shape->n_heads + h) * (room + 2);
@@ -194,7 +194,7 @@ static void store_states(worker *w, const row_job *job)
             to = view_row(out, job->v) + h * view_head(out, job->v);
             view_lse(out, job->v)[h] = lse;
         }
-        w->plan->kernels->blend(shape->dim_v, inverse, acc, 0, acc, to);
+        w->plan->kernels->scale(shape->dim_v, inverse, acc, to);
     }
 }
 
@@ -205,7 +205,7 @@ static void fold_piece(worker *w, float *whole, float *whole_lse, int first)
     hga_id room = padded(shape->dim_v);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *acc = w->acc + h * room, lse = log_sum(w->greatest[h], w->sum[h]);
-        w->plan->kernels->blend(shape->dim_v, w->sum[h] > 0 ? 1 / w->sum[h] : 0, acc, 0, acc, acc);
+        w->plan->kernels->scale(shape->dim_v, w->sum[h] == 0 ? 0 : 1 / w->sum[h], acc, acc);
         if (first)
             memcpy(whole + h * room, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
         else
@@ -219,7 +219,7 @@ static void unfold(worker *w, const float *whole, const float *whole_lse)
 {
     const hga_shape *shape = &w->plan->shape;
     memcpy(w->acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
-    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] > -INFINITY;
+    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
 void attend_rest(worker *w, const row_job *job, const uint8_t *done)
@@ -334,7 +334,7 @@ static void sum_row(worker *w, const row_job *job)
     float *row = view_row(out, job->v);
     for (hga_id h = 0; h < out->heads; h++) {
         float *to = row + h * view_head(out, job->v);
-        w->plan->kernels->blend(out->columns, factor, w->acc + h * out->columns, 0, w->acc + h * out->columns, to);
+        w->plan->kernels->scale(out->columns, factor, w->acc + h * out->columns, to);
         if (is_rounded(w, s->out)) w->plan->kernels->round_bf16(out->columns, to, to);
     }
 }

@@ -101,7 +101,7 @@ static void load_pair_bias(worker *w, int has_base, hga_id head)
         memset(w->pair_bias, 0, (size_t)c->n * KERNEL_TILE * sizeof *w->pair_bias);
     for (hga_id i = 0; w->io->rel_bias && i < c->n; i++)
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            int64_t type = c->type[i] + (int64_t)r * w->tile_type_row[i];
+            int64_t type = w->tile_type[i] + (int64_t)r * w->tile_type_row[i];
             if (type >= 0 && type < n_types) w->pair_bias[i * KERNEL_TILE + r] += w->io->rel_bias[type * heads + head]; /* outside: no edge */
         }
 }
@@ -181,7 +181,8 @@ static void add_strip(worker *w, const tile_group *g, const strip *x)
         if (!rows) continue;
         hga_id e = c->n++;
         c->src[e] = order ? order[x->src + i] : x->src + i;
-        c->type[e] = (int32_t)(x->type + (int64_t)i * s->type_src);
+        w->tile_type[e] = x->type + (int64_t)i * s->type_src;
+        c->type[e] = (int32_t)w->tile_type[e]; /* of every row where type_dst is 0; relative keys ask no others */
         c->weight[e] = s->weight;
         c->pos_of[e] = s->pos_of;
         w->tile_rows[e] = (uint16_t)rows;

@@ -171,6 +171,8 @@ static void sum_and_blend_are_what_they_say(void **unused)
             assert_true(fabs((double)acc[j] - want) < 1e-4);
         }
         t->blend(columns, 2, x->k[0], -0.5f, x->v[0], out);
+        t->scale(columns, 3, x->v[1], acc);
+        for (hga_id j = 0; j < columns; j++) assert_true(acc[j] == 3 * x->v[1][j]);
         for (hga_id j = 0; j < columns; j++) assert_true(fabsf(out[j] - (2 * x->k[0][j] - 0.5f * x->v[0][j])) < 1e-6f);
     }
     free(x);

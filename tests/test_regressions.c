@@ -3,6 +3,7 @@
 
 #include "engine.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -432,6 +433,42 @@ static void fields_belong_to_the_last_execution(void **state)
     hga_graph_destroy(g), hga_graph_destroy(larger);
 }
 
+/* ---- numbers that are none ---- */
+
+enum { ROWS = 100, DIM = 20, SPOILT = 53 };
+
+/* Dense causal attention with key and value of token SPOILT set. */
+static void attend_with(const hga_options *options, float key, float value, float *out)
+{
+    hga_graph *g;
+    hga_program program;
+    float *q = random_floats(1, 2, ROWS * DIM), *k = random_floats(2, 2, ROWS * DIM), *v = random_floats(3, 2, ROWS * DIM);
+    k[SPOILT * DIM + 7] = key, v[SPOILT * DIM + 17] = value;
+    assert_ok(hga_build_dense(&(hga_dense){.n_tokens = ROWS, .causal = 1}, &g, &program));
+    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
+    assert_ok(hga_attention(g, &program, &(hga_shape){.n_heads = 1, .dim = DIM}, options, &io));
+    hga_graph_destroy(g);
+    free(q), free(k), free(v);
+}
+
+/* NaN and infinity reach the rows that see them and no others, on every instruction set. */
+static void what_is_not_finite_stays_with_those_who_see_it(void **state)
+{
+    static const hga_options all[] = {{.threads = 1, .isa = "ref"}, {.threads = 1, .isa = "avx2"}, {.threads = 1, .isa = "avx512"}, {.threads = 1, .generic = 1}};
+    float clean[ROWS * DIM], out[ROWS * DIM];
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].isa && !strstr(hga_isa_list(), all[i].isa)) continue;
+        attend_with(&all[i], 1, 1, clean);
+        attend_with(&all[i], NAN, 1, out);
+        assert_same_bits("rows before a key that is NaN", out, clean, SPOILT * DIM);
+        for (int j = SPOILT * DIM; j < ROWS * DIM; j++) assert_true(isnan(out[j]));
+        attend_with(&all[i], 1, INFINITY, out);
+        assert_same_bits("rows before an infinite value", out, clean, SPOILT * DIM);
+        for (int r = SPOILT; r < ROWS; r++) assert_true(isinf(out[r * DIM + 17]) && isfinite(out[r * DIM + 16]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,6 +488,7 @@ int main(void)
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(rows_of_many_narrow_heads_do_not_fit),
         cmocka_unit_test(fields_belong_to_the_last_execution),
+        cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

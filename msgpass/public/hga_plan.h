@@ -71,6 +71,7 @@ HGA_API void hga_plan_destroy(hga_plan *plan);
 
 /* Bytes that hga_state_create will take, before it does. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
+/* Bytes that the plan holds; threads that it was made for. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
 HGA_API hga_id hga_plan_threads(const hga_plan *plan);
 
@@ -84,10 +85,11 @@ HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, char **text);
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, char **text);
 
+/* The workspace of one caller; NULL is accepted by destroy. */
 HGA_API hga_status hga_state_create(const hga_plan *plan, hga_state **out);
 HGA_API void hga_state_destroy(hga_state *state);
 
-/* Run. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
+/* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io);
 
 /* The values of a field after an execution, for study: rows [first, first + n) of field f as [n][heads][columns], a state with its log-sum-exp as one column more.
