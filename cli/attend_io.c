@@ -8,7 +8,7 @@
 
 /* ---- query, key and value ---- */
 
-static int read_tensor(const char *path, tensor_file *t)
+int tensor_file_read(const char *path, tensor_file *t)
 {
     char shape[200];
     int status = npy_read_real(path, &t->array);
@@ -39,9 +39,9 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
 int attend_io_read(const attend_paths *paths, attend_io *a)
 {
     int status = CLI_GOOD;
-    TRY(read_tensor(paths->query, &a->query));
-    TRY(read_tensor(paths->key, &a->key));
-    TRY(read_tensor(paths->value, &a->value));
+    TRY(tensor_file_read(paths->query, &a->query));
+    TRY(tensor_file_read(paths->key, &a->key));
+    TRY(tensor_file_read(paths->value, &a->value));
     TRY(check_pairs(&a->query, &a->key, &a->value));
 done:
     return status;
@@ -213,8 +213,7 @@ static int check_scored(const attend_paths *paths, const model *m, const double 
 
 /* ---- shape, heads and outputs ---- */
 
-/* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's */
-static int widen(const tensor_file *t, hga_id heads, float **out)
+int tensor_file_widen(const tensor_file *t, hga_id heads, float **out)
 {
     int64_t columns = t->columns, group = heads / t->heads;
     int status = take((int64_t)t->rows * heads * columns, sizeof **out, out);
@@ -228,8 +227,8 @@ static int fold_heads(attend_io *a)
     int status = CLI_GOOD;
     a->shape.n_heads = a->shape.n_kv_heads = 1;
     if (a->key.heads == a->query.heads) goto done;
-    TRY(widen(&a->key, a->query.heads, &a->wide_key));
-    TRY(widen(&a->value, a->query.heads, &a->wide_value));
+    TRY(tensor_file_widen(&a->key, a->query.heads, &a->wide_key));
+    TRY(tensor_file_widen(&a->value, a->query.heads, &a->wide_value));
     a->io.key.data = a->wide_key;
     a->io.value.data = a->wide_value;
 done:

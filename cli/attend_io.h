@@ -10,6 +10,10 @@ typedef struct tensor_file {
     hga_id rows, heads, columns;
 } tensor_file;
 
+int tensor_file_read(const char *path, tensor_file *t);
+/* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
+int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
+
 /* Paths as typed, NULL where an option was not. */
 typedef struct attend_paths {
     const char *query, *key, *value, *out, *lse, *rel_key, *rel_bias, *node_pos, *edge_bias;

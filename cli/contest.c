@@ -10,7 +10,7 @@
 
 enum { LEAF_TOKENS = 128 };
 
-/* ---- leaves: hyperplanes in random directions through the median key of each node, so that leaves are of one size ---- */
+/* ---- leaves: hyperplanes in random directions, through the median key of each node where leaves are to be of one size ---- */
 
 static hga_id height_for(hga_id n)
 {
@@ -66,7 +66,7 @@ done:
     return status;
 }
 
-static int route_words(const embedding *e, hga_id height, uint64_t seed, int32_t *query_leaf, int32_t *key_leaf)
+static int route_words(const embedding *e, hga_id height, int medians, uint64_t seed, int32_t *query_leaf, int32_t *key_leaf)
 {
     hga_id columns = e->heads * e->dim;
     int64_t planes = ((int64_t)1 << height) - 1;
@@ -76,7 +76,7 @@ static int route_words(const embedding *e, hga_id height, uint64_t seed, int32_t
     TRY(take(planes * columns, sizeof *weights, &weights));
     TRY(take(planes, sizeof *bias, &bias));
     numbers_fill(number_bits(seed, 100), 1, planes * columns, weights);
-    TRY(grow_tree(e, height, weights, bias));
+    if (medians) TRY(grow_tree(e, height, weights, bias));
     hga_router r = {.height = height, .dim = columns, .n_heads = 1, .weights = weights, .bias = bias};
     TRY(complain_of(hga_route(&r, e->query, e->n, columns, 0, query_leaf), CLI_OUTSIDE, "treeformer"));
     TRY(complain_of(hga_route(&r, e->key, e->n, columns, 0, key_leaf), CLI_OUTSIDE, "treeformer"));
@@ -88,6 +88,20 @@ done:
 
 /* ---- the scene ---- */
 
+int scene_route(scene *s, hga_id height, int medians, uint64_t seed)
+{
+    int status = CLI_GOOD;
+    free(s->query_leaf);
+    free(s->key_leaf);
+    s->query_leaf = s->key_leaf = NULL;
+    s->height = height;
+    TRY(take(s->words.n, sizeof *s->query_leaf, &s->query_leaf));
+    TRY(take(s->words.n, sizeof *s->key_leaf, &s->key_leaf));
+    TRY(route_words(&s->words, height, medians, seed, s->query_leaf, s->key_leaf));
+done:
+    return status;
+}
+
 int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out)
 {
     int status = CLI_GOOD;
@@ -95,10 +109,7 @@ int scene_make(const char *name, const char *text, size_t bytes, hga_id max_word
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, max_words, &out->tree), CLI_DATA, name));
     hga_id n = out->tree.n_leaves;
     TRY(embed_words(text, out->tree.leaf_begin, out->tree.leaf_end, n, heads, dim, seed, &out->words));
-    out->height = height_for(n);
-    TRY(take(n, sizeof *out->query_leaf, &out->query_leaf));
-    TRY(take(n, sizeof *out->key_leaf, &out->key_leaf));
-    TRY(route_words(&out->words, out->height, seed, out->query_leaf, out->key_leaf));
+    TRY(scene_route(out, height_for(n), 1, seed));
 done:
     if (status) scene_clear(out);
     return status;
@@ -179,7 +190,7 @@ static int build_hsa_windows(const scene *s, int causal, hga_graph **g, hga_prog
     return built(hga_build_hsa(&h, g, p), "hsa");
 }
 
-static hga_treeformer treeformer_of(const scene *s)
+hga_treeformer scene_treeformer(const scene *s)
 {
     hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
     t.n_queries = s->words.n;
@@ -192,14 +203,14 @@ static hga_treeformer treeformer_of(const scene *s)
 
 static int build_fine(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_treeformer t = treeformer_of(s);
+    hga_treeformer t = scene_treeformer(s);
     t.causal = causal;
     return built(hga_build_treeformer_fine(&t, g, p), "treeformer-fine");
 }
 
 static int build_coarse(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_treeformer t = treeformer_of(s);
+    hga_treeformer t = scene_treeformer(s);
     t.causal = causal;
     return built(hga_build_treeformer_coarse(&t, g, p), "treeformer-coarse");
 }

@@ -14,6 +14,10 @@ typedef struct scene {
 
 /* The first `max_words` words of a text (0: all); `name` is what messages call it. */
 int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out);
+/* Leaves for a tree of that height: hyperplanes in random directions through the origin, or through the median key of each node. */
+int scene_route(scene *s, hga_id height, int medians, uint64_t seed);
+/* What both Treeformers are built from. */
+hga_treeformer scene_treeformer(const scene *s);
 void scene_clear(scene *s);
 
 /* One variant of the contest. */

@@ -39,27 +39,43 @@ static void normalise(float *row, hga_id n)
     for (hga_id j = 0; j < n; j++) row[j] = (float)(row[j] / sum);
 }
 
-int weights_of(const scene *s, const contender *c, const hga_options *options, float **weights)
+int weights_of_graph(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options, float **weights)
 {
     hga_id n = s->words.n, heads = s->words.heads;
-    hga_graph *g = NULL;
-    hga_program p;
     float *value = NULL;
     int status = CLI_GOOD;
     *weights = NULL;
-    TRY(c->build(s, c->causal, &g, &p));
     TRY(take((int64_t)n * heads * n, sizeof **weights, weights));
     TRY(take((int64_t)n * heads * CHUNK, sizeof *value, &value));
     for (hga_id first = 0; first < n; first += CHUNK) {
         identity_columns(n, heads, first, value);
-        TRY(run_columns(s, g, &p, options, value, first, *weights));
+        TRY(run_columns(s, g, p, options, value, first, *weights));
     }
     for (int64_t row = 0; row < (int64_t)n * heads; row++) normalise(*weights + row * n, n);
 done:
     free(value);
-    hga_graph_destroy(g);
     if (status) free(*weights), *weights = NULL;
     return status;
+}
+
+int weights_of(const scene *s, const contender *c, const hga_options *options, float **weights)
+{
+    hga_graph *g = NULL;
+    hga_program p;
+    int status = c->build(s, c->causal, &g, &p);
+    if (status == CLI_GOOD) status = weights_of_graph(s, g, &p, options, weights);
+    hga_graph_destroy(g);
+    return status;
+}
+
+double relative_distance(const float *x, const float *y, int64_t n)
+{
+    double apart = 0, whole = 0;
+    for (int64_t i = 0; i < n; i++) {
+        apart += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        whole += (double)y[i] * (double)y[i];
+    }
+    return sqrt(apart / whole);
 }
 
 /* q as small as a float can be stands for 0, where rounding lost what softmax never makes 0 */

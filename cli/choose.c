@@ -1,0 +1,395 @@
+/* choose.c: hga choose, error against cost for many variants and parameters, on given tensors. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "attend_io.h"
+#include "candidates.h"
+#include "choose_plot.h"
+#include "command.h"
+#include "measure.h"
+#include "progress.h"
+#include "table.h"
+#include "variant.h"
+#include "weights.h"
+
+enum { DEFAULT_SEED = 1, PROBE_TOKENS = 1024, PROBE_WEIGHTS = 1 << 26 };
+static const double default_seconds = 0.25; /* of repeats, for one candidate */
+
+typedef struct arguments {
+    attend_paths paths;
+    const char *variants, *out;
+    hga_options options;
+    double scale, seconds;
+    int64_t seed;
+    int has_scale, causal, json;
+} arguments;
+
+typedef struct outcome {
+    const candidate *tried;
+    hga_id nodes;
+    hga_pos edges;
+    int64_t bytes;
+    double error, divergence;
+    int front[N_COSTS];
+    measurement m;
+} outcome;
+
+/* What all candidates are measured on and against. */
+typedef struct bench {
+    scene whole, probe; /* the probe is the first tokens, for attention rows; it borrows everything from the whole */
+    hga_id dim_v;
+    float *out, *weights; /* dense attention's */
+    double seconds;
+} bench;
+
+/* ---- tensors ---- */
+
+static int check_rows(const attend_io *io)
+{
+    if (io->query.rows == io->key.rows) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: has %d rows, the query in %s has %d; the variants are compared on self-attention", io->key.array.path,
+                    io->key.rows, io->query.array.path, io->query.rows);
+}
+
+/* the array itself where heads are as many, so that nothing is there twice */
+static int take_tensor(tensor_file *t, hga_id heads, float **out)
+{
+    if (t->heads != heads) return tensor_file_widen(t, heads, out);
+    *out = t->array.real;
+    t->array.real = NULL;
+    return CLI_GOOD;
+}
+
+/* S is meant where the engine multiplies by 1 / sqrt(dim) */
+static void scale_query(const arguments *a, embedding *e)
+{
+    double factor = a->scale * sqrt(e->dim);
+    for (int64_t i = 0; a->has_scale && i < (int64_t)e->n * e->heads * e->dim; i++) e->query[i] = (float)(factor * e->query[i]);
+}
+
+/* as many tokens as have attention rows in bounded memory */
+static hga_id probe_tokens(const embedding *e)
+{
+    hga_id n = e->n < PROBE_TOKENS ? e->n : PROBE_TOKENS;
+    while (n > 1 && (int64_t)n * n * e->heads > PROBE_WEIGHTS) n /= 2;
+    return n;
+}
+
+static int bench_make(const arguments *a, bench *b)
+{
+    attend_io io = {0};
+    int status = CLI_GOOD;
+    embedding *e = &b->whole.words;
+    TRY(attend_io_read(&a->paths, &io));
+    TRY(check_rows(&io));
+    *e = (embedding){.n = io.query.rows, .heads = io.query.heads, .dim = io.query.columns};
+    b->dim_v = io.value.columns;
+    TRY(take_tensor(&io.query, e->heads, &e->query));
+    TRY(take_tensor(&io.key, e->heads, &e->key));
+    TRY(take_tensor(&io.value, e->heads, &e->value));
+    scale_query(a, e);
+done:
+    attend_io_clear(&io);
+    return status;
+}
+
+static void bench_clear(bench *b)
+{
+    scene_clear(&b->whole);
+    free(b->out);
+    free(b->weights);
+}
+
+/* ---- one candidate ---- */
+
+static int compare_output(const cast *ran, bench *b, outcome *o)
+{
+    int64_t n = (int64_t)b->whole.words.n * b->whole.words.heads * b->dim_v;
+    if (!b->out) { /* dense attention comes first */
+        int status = take(n, sizeof *b->out, &b->out);
+        if (status) return status;
+        memcpy(b->out, ran->out, (size_t)n * sizeof *b->out);
+        b->seconds = o->m.seconds;
+    }
+    o->error = relative_distance(ran->out, b->out, n);
+    return CLI_GOOD;
+}
+
+static int time_candidate(const arguments *a, bench *b, outcome *o)
+{
+    const scene *s = &b->whole;
+    hga_graph *g = NULL;
+    hga_program p;
+    hga_plan *plan = NULL;
+    cast in = {0};
+    int status = CLI_GOOD;
+    TRY(candidate_build(o->tried, s, &g, &p));
+    o->nodes = hga_graph_nodes(g).n;
+    hga_id relation = main_relation(&p);
+    o->edges = relation < 0 ? 0 : hga_graph_relation(g, relation).n_edges;
+    job j = {g, &p, {.n_heads = s->words.heads, .dim = s->words.dim, .dim_v = b->dim_v}, a->options, o->tried->variant};
+    TRY(measure_plan(&j, &plan, &o->m));
+    TRY(cast_make(s, g, &p, s->words.value, b->dim_v, &in));
+    TRY(measure_execution(&j, plan, &in.io, a->seconds, &o->m));
+    o->bytes = in.bytes + o->m.graph_bytes + o->m.plan_bytes + o->m.workspace_bytes;
+    TRY(compare_output(&in, b, o));
+done:
+    cast_clear(&in);
+    hga_plan_destroy(plan);
+    hga_graph_destroy(g);
+    return status;
+}
+
+static int probe_candidate(const arguments *a, bench *b, outcome *o)
+{
+    const scene *s = &b->probe;
+    hga_graph *g = NULL;
+    hga_program p;
+    float *weights = NULL;
+    int status = CLI_GOOD;
+    TRY(candidate_build(o->tried, s, &g, &p));
+    TRY(weights_of_graph(s, g, &p, &a->options, &weights));
+    int mine = !b->weights;
+    if (mine) b->weights = weights;
+    o->divergence = mean_divergence(weights, b->weights, s->words.n, s->words.heads);
+    if (!mine) free(weights);
+done:
+    hga_graph_destroy(g);
+    return status;
+}
+
+static int try_candidate(const arguments *a, bench *b, outcome *o)
+{
+    int status = CLI_GOOD;
+    if (candidate_routes(o->tried)) TRY(scene_route(&b->whole, o->tried->height, o->tried->medians, (uint64_t)a->seed));
+    b->probe = b->whole;
+    b->probe.words.n = probe_tokens(&b->whole.words);
+    TRY(time_candidate(a, b, o));
+    TRY(probe_candidate(a, b, o));
+done:
+    return status;
+}
+
+static int try_all(const arguments *a, bench *b, const candidate *list, int n, outcome *results)
+{
+    int status = CLI_GOOD;
+    progress bar = progress_start("candidates");
+    for (int i = 0; i < n; i++) {
+        progress_show((double)i / n, &bar);
+        results[i].tried = &list[i];
+        TRY(try_candidate(a, b, &results[i]));
+    }
+done:
+    progress_end(&bar);
+    return status;
+}
+
+/* ---- what is best ---- */
+
+static double cost_of(const outcome *o, int cost) { return cost == COST_TIME ? o->m.seconds : o->m.cost.flops; }
+
+/* is nothing both as near and as cheap, and better in one? */
+static int is_best(const outcome *o, const outcome *all, int n, int cost)
+{
+    if (!isfinite(o->error)) return 0;
+    double mine = cost_of(o, cost);
+    for (int i = 0; i < n; i++) {
+        double other = cost_of(&all[i], cost);
+        if (all[i].error <= o->error && other <= mine && (all[i].error < o->error || other < mine)) return 0;
+    }
+    return 1;
+}
+
+static void mark_front(outcome *all, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int cost = 0; cost < N_COSTS; cost++) all[i].front[cost] = is_best(&all[i], all, n, cost);
+}
+
+/* errors that are no numbers last, equals by time */
+static int by_error(const void *a, const void *b)
+{
+    const outcome *x = a, *y = b;
+    if (isnan(x->error) != isnan(y->error)) return isnan(x->error) ? 1 : -1;
+    if (x->error < y->error || x->error > y->error) return x->error < y->error ? -1 : 1;
+    return (x->m.seconds > y->m.seconds) - (x->m.seconds < y->m.seconds);
+}
+
+/* ---- the table ---- */
+
+static const column columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"parameters", "parameters", NULL, 0},
+    {"relative_l2", "rel L2", "%.5f", 0},
+    {"mean_kl", "KL", "%.5f", 0},
+    {"edges_per_token", "edges/token", "%.1f", 0},
+    {"flops", "GFLOP", "%.4g", 1e-9},
+    {"seconds", "ms", "%.3f", 1e3},
+    {"speedup", "x dense", "%.2f", 0},
+    {"bytes", "MB", "%.1f", 1e-6},
+    {"front", "front", NULL, 0},
+    {0},
+};
+
+static const char *front_name(const outcome *o)
+{
+    static const char *const name[2][2] = {{"", "FLOP"}, {"time", "time FLOP"}};
+    return name[o->front[COST_TIME]][o->front[COST_FLOPS]];
+}
+
+static json_t *outcome_json(const outcome *o, const bench *b)
+{
+    json_t *row = json_pack("{s:s, s:s, s:o, s:o, s:i, s:I, s:f, s:f, s:f, s:f}", "variant", o->tried->variant, "parameters", o->tried->parameters,
+                            "relative_l2", json_number(o->error), "mean_kl", json_number(o->divergence), "nodes", o->nodes, "edges",
+                            (json_int_t)o->edges, "edges_per_token", (double)o->edges / b->whole.words.n, "flops", o->m.cost.flops, "seconds",
+                            o->m.seconds, "speedup", b->seconds / o->m.seconds);
+    json_t *more =
+        json_pack("{s:f, s:f, s:i, s:i, s:I, s:I, s:s, s:b, s:b}", "seconds_min", o->m.seconds_min, "seconds_spread", o->m.spread, "repeats",
+                  o->m.repeats, "threads", o->m.threads, "bytes", (json_int_t)o->bytes, "bytes_workspace", (json_int_t)o->m.workspace_bytes, "front",
+                  front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
+    if (row && json_object_update(row, more) != 0) json_decref(row), row = NULL;
+    json_decref(more);
+    return row;
+}
+
+static int print_results(const arguments *a, const bench *b, const outcome *all, int n)
+{
+    const embedding *e = &b->whole.words;
+    json_t *rows = json_array();
+    int status = CLI_GOOD;
+    for (int i = 0; i < n; i++)
+        if (json_array_append_new(rows, outcome_json(&all[i], b)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+    if (a->json) {
+        TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:O}", "tokens", e->n, "heads", e->heads, "dim", e->dim, "dim_v",
+                                         b->dim_v, "causal", a->causal, "kl_tokens", probe_tokens(e), "seed", (json_int_t)a->seed, "rows", rows)));
+        goto done;
+    }
+    printf("%d tokens, %d heads x %d%s; KL on the first %d tokens\n\n", e->n, e->heads, e->dim, a->causal ? ", causal" : "", probe_tokens(e));
+    TRY(table_print(stdout, rows, columns));
+    printf("\nfront: nothing else is both as near to dense attention (rel L2) and as cheap, in time or in FLOP.\n");
+done:
+    json_decref(rows);
+    return status;
+}
+
+static int draw_results(const arguments *a, const bench *b, const outcome *all, int n)
+{
+    const embedding *e = &b->whole.words;
+    char title[128];
+    plot_point *point = NULL;
+    int status = take(n, sizeof *point, &point);
+    if (status) return status;
+    for (int i = 0; i < n; i++) {
+        point[i] = (plot_point){all[i].tried->variant,
+                                all[i].tried->parameters,
+                                all[i].error,
+                                {1e3 * all[i].m.seconds, 1e-9 * all[i].m.cost.flops},
+                                {all[i].front[COST_TIME], all[i].front[COST_FLOPS]}};
+    }
+    snprintf(title, sizeof title, "Distance from dense attention: %d tokens, %d heads x %d%s, %d threads", e->n, e->heads, e->dim,
+             a->causal ? ", causal" : "", all[0].m.threads);
+    status = choose_plot_write(point, n, title, a->out);
+    free(point);
+    return status;
+}
+
+/* ---- the command ---- */
+
+enum { KEY_QUERY = 0x2900, KEY_KEY, KEY_VALUE, KEY_SCALE, KEY_CAUSAL, KEY_VARIANTS, KEY_SECONDS, KEY_SEED, KEY_JSON };
+
+static int read_seconds(const char *text, double *out)
+{
+    int status = read_number("--seconds", text, out);
+    if (status == CLI_GOOD && (*out < 0 || *out > 3600)) return complain(CLI_USAGE, "--seconds: %s is not in 0 .. 3600", text);
+    return status;
+}
+
+static int read_scale(const char *text, double *out)
+{
+    int status = read_number("--scale", text, out);
+    if (status == CLI_GOOD && fabs(*out) > 1e6) return complain(CLI_USAGE, "--scale: %s is not in -1e6 .. 1e6", text);
+    return status;
+}
+
+static int check(const arguments *a)
+{
+    candidate list[MAX_CANDIDATES];
+    int n;
+    size_t length = a->out ? strlen(a->out) : 0;
+    if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
+    if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
+    if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
+    if (a->out && (length < 5 || strcmp(a->out + length - 4, ".svg") != 0)) return complain(CLI_USAGE, "-o: '%s' does not end in .svg", a->out);
+    return candidates_list(a->variants, 1, a->causal, list, &n); /* wrong names are known before anything is read */
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->options; return 0;
+    case KEY_QUERY: a->paths.query = value; return 0;
+    case KEY_KEY: a->paths.key = value; return 0;
+    case KEY_VALUE: a->paths.value = value; return 0;
+    case KEY_SCALE: a->has_scale = 1; return arguments_said(read_scale(value, &a->scale));
+    case KEY_CAUSAL: a->causal = 1; return 0;
+    case KEY_VARIANTS: a->variants = value; return 0;
+    case KEY_SECONDS: return arguments_said(read_seconds(value, &a->seconds));
+    case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
+    case KEY_JSON: a->json = 1; return 0;
+    case 'o': a->out = value; return 0;
+    case ARGP_KEY_END: return arguments_said(check(a));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"query", KEY_QUERY, "FILE", 0, "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
+    {"key", KEY_KEY, "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
+    {"value", KEY_VALUE, "FILE", 0, "value tensor, with the key's rows and heads", 1},
+    {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
+    {"causal", KEY_CAUSAL, NULL, 0, "nothing sees what comes later; compared with causal dense attention", 2},
+    {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them (default: all)", 2},
+    {"seconds", KEY_SECONDS, "S", 0, "of repeats for each candidate (default: 0.25)", 3},
+    {"seed", KEY_SEED, "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)", 3},
+    {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg", 9},
+    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {0},
+};
+
+static const char doc[] =
+    "Variants and their parameters against dense attention on given tensors: error, FLOP and time, sorted by error."
+    "\vrel L2 is the distance of the output from dense attention's, KL the mean over attention rows of KL(variant || dense) in nats, on the first "
+    "1024 tokens (fewer with many heads). FLOP and ms are of one execution, after the graph and its plan are made; a key head that several query "
+    "heads "
+    "share is measured as if each had its own. MB is graph, plan, workspace and tensors together.\n\n"
+    "Candidates are windows, bpt, htransformer and hsa with parameters from a few tokens up to where they see everything, as -p takes them, and "
+    "Treeformers of several heights whose hyperplanes have seeded random directions and pass through the origin (split=random) or the median key of "
+    "their node (split=median); coarse levels weigh alike. In bpt, where rows are nodes, a span has the mean of its tokens' rows.";
+
+int run_choose(int argc, char **argv)
+{
+    struct argp_child children[] = {{&machine_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {options, parse, NULL, doc, children, NULL, NULL};
+    arguments a = {.seconds = default_seconds, .seed = DEFAULT_SEED};
+    candidate list[MAX_CANDIDATES];
+    outcome *results = NULL;
+    bench b = {0};
+    int n = 0, status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(bench_make(&a, &b));
+    TRY(candidates_list(a.variants, b.whole.words.n, a.causal, list, &n));
+    TRY(take(n, sizeof *results, &results));
+    TRY(try_all(&a, &b, list, n, results));
+    qsort(results, (size_t)n, sizeof *results, by_error);
+    mark_front(results, n);
+    if (a.out) TRY(draw_results(&a, &b, results, n));
+    TRY(print_results(&a, &b, results, n));
+done:
+    free(results);
+    bench_clear(&b);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* choose_plot.h: error against cost, as .svg. */
+#ifndef CLI_CHOOSE_PLOT_H
+#define CLI_CHOOSE_PLOT_H
+
+#include "complain.h"
+
+enum { COST_TIME, COST_FLOPS, N_COSTS };
+
+typedef struct plot_point {
+    const char *variant, *parameters;
+    double error, cost[N_COSTS]; /* costs are above 0; an error that is no number is not drawn */
+    int front[N_COSTS];
+} plot_point;
+
+/* Two panels, log by log, with the fronts joined and labelled. Errors of 0 lie on a line of their own at the bottom. Sorts
+   the points. */
+int choose_plot_write(plot_point *point, int n, const char *title, const char *path);
+
+#endif

@@ -1,0 +1,127 @@
+#!/bin/bash
+# Variants against dense attention on given tensors: test_choose.sh HGA NPY JSON
+set -u
+hga=$1 npy=$2 json=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -5
+    fi
+}
+equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
+
+# table FILE: "variant;parameters;rel L2;KL;seconds;flops;front in time;front in FLOP" of each row
+table() {
+    local n i
+    n=$("$json" "$1" rows)
+    for ((i = 0; i < n; i++)); do
+        for member in variant parameters relative_l2 mean_kl seconds flops front_time front_flops; do "$json" "$1" rows $i $member; done | paste -sd';'
+    done
+}
+column() { cut -d';' -f"$2" "$1"; }
+
+refused() {
+    local want=$1 text=$2 got
+    shift 2
+    "$hga" choose "$@" >stdout 2>stderr </dev/null
+    got=$?
+    [ $got = "$want" ] || { echo "exit status $got, not $want"; cat stderr; return 1; }
+    [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr || { echo "stderr does not say: $text"; cat stderr; return 1; }
+    [ ! -s stdout ] && [ ! -e no.svg ] || { echo "something was left"; return 1; }
+}
+
+"$npy" make q.npy f4 40,2,4 random:1
+"$npy" make k.npy f4 40,1,4 random:2
+"$npy" make v.npy f4 40,1,3 random:3
+"$npy" make ones.npy f4 40,1,3 1
+"$npy" make short_k.npy f4 39,1,4 random:2
+"$npy" make short_v.npy f4 39,1,3 random:2
+"$npy" make zero.npy f4 40,2,4 0
+tensors=(--query q.npy --key k.npy --value v.npy --seconds 0)
+
+# ---- the table ----
+
+fact choose_as_json "$hga" choose "${tensors[@]}" --json
+cp said all.json
+table all.json >all
+fact it_is_json_of_the_40_tokens equal "$("$json" all.json tokens) $("$json" all.json schema)" "40 1"
+fact dense_is_first_with_error_0 equal "$(head -1 all | cut -d';' -f1-4)" "dense;;0.0;0.0"
+fact errors_are_sorted equal "$(column all 3)" "$(column all 3 | sort -g)"
+fact every_variant_is_tried equal "$(column all 1 | sort -u | xargs)" "bpt dense hsa htransformer treeformer-coarse treeformer-fine window"
+fact parameters_that_see_everything_are_left_out equal "$(grep -c 'block=\(32\|64\)\|left=64\|k=32' all)" 0
+fact dense_is_on_both_fronts equal "$(head -1 all | cut -d';' -f7-8)" "true;true"
+
+# a row is on a front exactly when no other has at most its error and at most its cost, and less of one
+front_is_right() { # front_is_right COST_COLUMN FRONT_COLUMN
+    awk -F';' -v c="$1" -v f="$2" '{ e[NR] = $3 + 0; x[NR] = $c + 0; front[NR] = $f == "true" }
+        END { for (i = 1; i <= NR; i++) {
+                  best = 1
+                  for (j = 1; j <= NR; j++) if (e[j] <= e[i] && x[j] <= x[i] && (e[j] < e[i] || x[j] < x[i])) best = 0
+                  if (best != front[i]) { print "row " i; bad = 1 }
+              } exit bad }' all
+}
+fact the_front_in_flop_is_what_nothing_beats front_is_right 6 8
+fact the_front_in_time_is_what_nothing_beats front_is_right 5 7
+
+# as `hga attend` computes it
+"$hga" attend dense --query q.npy --key k.npy --value v.npy --out dense.npy
+"$hga" attend htransformer -p block=4 --query q.npy --key k.npy --value v.npy --out ht.npy
+distance=$(paste <("$npy" print ht.npy | tail -n +2 | tr ' ' '\n') <("$npy" print dense.npy | tail -n +2 | tr ' ' '\n') |
+    awk '{ a += ($1 - $2) ^ 2; w += $2 ^ 2 } END { printf "%.4f", sqrt(a / w) }')
+fact the_error_is_that_of_attend equal "$(grep 'htransformer;block=4;' all | cut -d';' -f3 | xargs printf %.4f)" "$distance"
+
+fact equal_values_leave_no_error_to_variants_that_normalise "$hga" choose --query q.npy --key k.npy --value ones.npy --seconds 0 --variants hsa,htransformer --json
+cp said ones.json
+table ones.json >ones
+fact their_errors_are_rounding awk -F';' '$3 > 1e-5 { exit 1 }' ones
+fact unlisted_variants_are_not_tried equal "$(column ones 1 | sort -u | xargs)" "dense hsa htransformer"
+
+# ---- causal, scale, seed, threads ----
+
+fact causal_as_json "$hga" choose "${tensors[@]}" --causal --json
+cp said causal.json
+table causal.json >causal
+fact causal_dense_has_error_0 equal "$(head -1 causal | cut -d';' -f1-4)" "dense;causal=1;0.0;0.0"
+fact every_candidate_is_causal equal "$(column causal 2 | grep -vc 'causal=1')" 0
+fact coarse_treeformer_cannot_be_causal equal "$(grep -c coarse causal)" 0
+"$hga" choose --query zero.npy --key k.npy --value v.npy --seconds 0 --variants htransformer,hsa --json >flat.json
+"$hga" choose "${tensors[@]}" --scale 0 --variants htransformer,hsa --json >scaled.json
+fact a_scale_of_0_is_a_query_of_zeros equal "$(table scaled.json | cut -d';' -f1-3 | sort)" "$(table flat.json | cut -d';' -f1-3 | sort)"
+"$hga" choose "${tensors[@]}" --threads 1 --variants treeformer-fine --seed 5 --json >one.json
+"$hga" choose "${tensors[@]}" --threads 2 --variants treeformer-fine --seed 5 --json >two.json
+fact errors_do_not_depend_on_threads equal "$(table one.json | cut -d';' -f1-4 | sort)" "$(table two.json | cut -d';' -f1-4 | sort)"
+
+# ---- text and picture ----
+
+fact choose_as_text "$hga" choose "${tensors[@]}" -o plot.svg
+cp said text
+fact the_table_names_the_front grep -q '^dense .* time FLOP' text
+points=$(($(wc -l <all) * 2))
+fact each_candidate_is_in_both_panels equal "$(grep -c 'class="\(best\|point\)"' plot.svg)" $points
+
+# ---- wrong input ----
+
+fact query_is_needed refused 2 "--query FILE is missing"
+fact key_is_needed refused 2 "--key FILE is missing" --query q.npy
+fact value_is_needed refused 2 "--value FILE is missing" --query q.npy --key k.npy
+fact variants_are_known refused 2 "--variants: 'hs' is not one of" "${tensors[@]}" --variants bpt,hs
+fact no_variant_is_not_a_variant refused 2 "--variants: '' is not one of" "${tensors[@]}" --variants ''
+fact coarse_and_causal_exclude_each_other refused 2 "treeformer-coarse cannot be causal" "${tensors[@]}" --causal --variants treeformer-coarse
+fact plot_is_svg refused 2 "'no.gif' does not end in .svg" "${tensors[@]}" -o no.gif
+fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "${tensors[@]}" --seconds -1
+fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" --query q.npy --key short_k.npy --value short_v.npy -o no.svg
+fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" --query q.npy --key k.npy --value short_v.npy
+fact file_is_there refused 3 "absent.npy" --query absent.npy --key k.npy --value v.npy -o no.svg
+fact plot_needs_a_folder refused 4 "absent/no.svg" "${tensors[@]}" --variants hsa -o absent/no.svg
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]

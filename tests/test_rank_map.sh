@@ -1,0 +1,123 @@
+#!/bin/bash
+# The numerical rank of blocks of scores: test_rank_map.sh HGA NPY JSON
+set -u
+hga=$1 npy=$2 json=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -5
+    fi
+}
+equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
+
+# A member of map.json, found by names and indices; all values of a member over a list.
+of() { "$json" map.json "$@"; }
+all() { # all LIST MEMBER
+    local n i
+    n=$(of "$1")
+    for ((i = 0; i < n; i++)); do of "$1" $i "$2"; done | xargs
+}
+map() { "$hga" rank-map --json "$@" >map.json; }
+
+# refused STATUS TEXT ARGUMENTS..: one line on stderr that holds TEXT, nothing on stdout, no picture
+refused() {
+    local want=$1 text=$2 got
+    shift 2
+    "$hga" rank-map "$@" >stdout 2>stderr </dev/null
+    got=$?
+    [ $got = "$want" ] || { echo "exit status $got, not $want"; cat stderr; return 1; }
+    [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr || { echo "stderr does not say: $text"; cat stderr; return 1; }
+    [ ! -s stdout ] && [ ! -e no.svg ] || { echo "something was left"; return 1; }
+}
+
+# ---- the example of the H-Transformer-1D paper, (11)-(13) ----
+
+fact example_runs map --example
+fact example_has_rank_4_near_and_2_at_both_levels equal "$(all blocks rank)" "4 4 4 4 2 2 2 2 2 2"
+fact example_has_the_blocks_of_equation_9 equal "$(all blocks row)/$(all blocks column)/$(all blocks rows)" \
+    "0 4 8 12 0 4 8 12 0 8/0 4 8 12 4 0 12 8 8 0/4 4 4 4 4 4 4 4 8 8"
+fact example_stores_as_the_footnote_counts equal "$(all levels stored)" "64 64 64"
+fact example_stores_192_of_256 equal "$(of stored) of $(of entries)" "192 of 256"
+fact example_compresses_by_4_to_3 equal "$(of compression)" 1.33333333
+fact example_is_printed_like_equation_13 equal "$("$hga" rank-map --example | sed -n 3,6p | tr -s ' ' | xargs)" "4 2 2 . 2 4 . . 2 . 4 2 . . 2 4"
+fact example_is_counted_in_words grep -q "stored 192 of 256 entries: compression 1.333" <("$hga" rank-map --example)
+map --example --relative
+fact example_is_the_same_relative_to_the_largest_singular_value equal "$(all blocks rank)" "4 4 4 4 2 2 2 2 2 2"
+map --example --block 16 --tolerance 0.1
+fact example_as_a_whole_has_full_rank_at_a_hundredfold_tolerance equal "$(all blocks rank)" 16
+map --example --structure neighbours
+fact neighbours_cut_what_adjacent_blocks_leave equal "$(all blocks level)" "-1 -1 -1 -1 -1 -1 -1 -1 -1 -1 1 1 1 1 1 1"
+fact neighbours_far_blocks_of_the_example_are_nearly_constant equal "$(all blocks rank)" "4 2 2 4 2 2 4 2 2 4 1 1 1 1 1 1"
+
+# ---- tensors ----
+
+"$npy" make same.npy f4 20,4 0.5,-1,2,0.25
+"$npy" make key.npy f4 20,4 random:3
+"$npy" make q.npy f4 37,2,4 random:1
+"$npy" make k.npy f4 37,1,4 random:2
+"$npy" make short.npy f4 19,4 random:1
+"$npy" make dim5.npy f4 20,5 random:1
+"$npy" make large.npy f4 20,4 1000
+"$npy" make nan.npy f4 20,4 nan
+"$npy" make one.npy f4 1,4 1
+"$npy" make three.npy f4 37,3,4 1
+
+map --query same.npy --key key.npy --block 3
+fact equal_queries_have_rank_1_everywhere equal "$(all blocks rank | tr ' ' '\n' | sort -u | xargs)" 1
+fact rank_1_far_blocks_store_their_two_factors equal "$(all levels stored)" "58 36 40 40"
+fact tokens_that_no_power_of_two_divides_are_all_there equal "$(all levels entries)" "58 54 96 192"
+map --query large.npy --key large.npy --block 4 --relative
+fact relative_tolerance_needs_no_exponential equal "$(all blocks rank | tr ' ' '\n' | sort -u | xargs)" 1
+map --query same.npy --key key.npy --block 4 --tolerance 1e9
+fact nothing_is_needed_at_a_huge_tolerance equal "$(all blocks rank | tr ' ' '\n' | sort -u | xargs)" 0
+
+# every pair of 37 tokens in one block, for both structures and any block size
+covered() {
+    local n i sum=0
+    map --query q.npy --key k.npy --head 1 "$@" || return 1
+    n=$(of blocks)
+    paste -d' ' <(all blocks row | tr ' ' '\n') <(all blocks rows | tr ' ' '\n') <(all blocks column | tr ' ' '\n') <(all blocks columns | tr ' ' '\n') |
+        awk '{ for (i = $1; i < $1 + $2; i++) for (j = $3; j < $3 + $4; j++) seen[i, j]++ }
+             END { for (i = 0; i < 37; i++) for (j = 0; j < 37; j++) if (seen[i, j] != 1) bad++; print bad + 0, length(seen); exit bad || length(seen) != 1369 }'
+}
+for block in 1 5 16 64; do
+    fact siblings_of_${block}_cover_every_pair_once covered --block $block
+    fact neighbours_of_${block}_cover_every_pair_once covered --block $block --structure neighbours
+done
+map --query one.npy --key one.npy
+fact one_token_is_one_block equal "$(all blocks rank) $(of stored)" "1 1"
+
+fact a_picture_is_drawn "$hga" rank-map --query q.npy --key k.npy --block 5 -o map.svg
+map --query q.npy --key k.npy --block 5
+fact a_picture_has_every_block equal "$(grep -c 'class="block"' map.svg)" "$(of blocks)"
+
+# ---- wrong input ----
+
+fact query_is_needed refused 2 "--query FILE is missing"
+fact key_is_needed refused 2 "--key FILE is missing" --query q.npy
+fact example_takes_no_tensors refused 2 "--example has scores of its own" --example --query q.npy
+fact tolerance_is_positive refused 2 "--tolerance: 0 is not above 0" --example --tolerance 0
+fact block_is_positive refused 2 "--block: 0 is not in" --example --block 0
+fact structure_is_known refused 2 "--structure: 'tree' is not one of" --example --structure tree
+fact picture_is_svg refused 2 "'no.gif' does not end in .svg" --example -o no.gif
+fact head_is_there refused 2 "--head: 2, but q.npy has 2 heads" --query q.npy --key k.npy --head 2
+fact file_is_there refused 3 "absent.npy" --query absent.npy --key k.npy -o no.svg
+fact rows_agree refused 3 "short.npy: has 19 rows, the query in same.npy has 20" --query same.npy --key short.npy
+fact dims_agree refused 3 "dim5.npy: has dim 5" --query same.npy --key dim5.npy
+fact heads_agree refused 3 "three.npy: has 3 heads" --query q.npy --key three.npy
+fact numbers_are_finite refused 3 "nan.npy" --query nan.npy --key key.npy
+fact exponentials_are_finite refused 3 "the score of query 0 and key 0 is 2e+06" --query large.npy --key large.npy -o no.svg
+
+fact scores_are_finite refused 3 "the score of query 0 and key 0 is not finite" --query large.npy --key large.npy --scale 1e305 --relative -o no.svg
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]
