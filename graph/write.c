@@ -133,15 +133,20 @@ static void use_full_stop(char *text)
     memmove(at + 1, at + length, strlen(at + length) + 1);
 }
 
-void output_real(output *o, float value)
+char *real_text(float value, char text[static REAL_BYTES])
 {
-    char text[64];
     for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        snprintf(text, REAL_BYTES, "%.*g", digits, (double)value);
         if ((float)strtod(text, NULL) == value) break;
     }
     use_full_stop(text);
-    output_text(o, text);
+    return text;
+}
+
+void output_real(output *o, float value)
+{
+    char text[REAL_BYTES];
+    output_text(o, real_text(value, text));
 }
 
 /* ---- edges ---- */

@@ -28,6 +28,9 @@ void output_text(output *o, const char *text);
 void output_integer(output *o, int64_t value);
 /* The shortest decimal that reads back as the same float, with a point in every locale. */
 void output_real(output *o, float value);
+/* The same as text; returns `text`. */
+enum { REAL_BYTES = 64 };
+char *real_text(float value, char text[static REAL_BYTES]);
 
 /* HGA_EINVAL unless the graph has that relation. */
 hga_status relation_check(const hga_graph *g, hga_id relation);

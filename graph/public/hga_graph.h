@@ -133,8 +133,9 @@ HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 HGA_API hga_graph *hga_graph_retain(const hga_graph *g);
 HGA_API void hga_graph_destroy(hga_graph *g);
 
+/* A view of the nodes, valid as long as the graph. */
 HGA_API hga_nodes hga_graph_nodes(const hga_graph *g);
-/* relation must be in [0, n_relations). */
+/* A view of a relation, which must be in [0, n_relations). */
 HGA_API hga_relation hga_graph_relation(const hga_graph *g, hga_id relation);
 /* The index of the relation of that name, -1 without. */
 HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
@@ -231,6 +232,13 @@ typedef void (*hga_progress)(double done, void *context);
    npy: int32 [edges][3] = source, destination, type. mtx: pattern or real general, rows = destinations. dot: graphviz, refused above `max_edges`. */
 HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
 HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
+/* csv: a line with the names of the columns, then source,destination,type and, where some edge has one, weight.
+   graphml, gexf: nodes with level, mass, span, parent and side, edges with type and weight; ids are the graph's own.
+   metis: METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges between two nodes, left out where all are 1. */
+HGA_API hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
+HGA_API hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
+HGA_API hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
+HGA_API hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
 HGA_API hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges);
 
 #ifdef __cplusplus

@@ -134,6 +134,7 @@ HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id qu
 HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass);
 /* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
+/* One stage of the kind, as the table above says; energy goes up the tree, descend down. */
 HGA_API hga_status hga_program_mean(hga_program *p, hga_id relation, hga_id x, hga_id out, int by_mass);
 HGA_API hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga_id x, hga_id out);
 HGA_API hga_status hga_program_energy(hga_program *p, hga_id state, hga_id psi);

@@ -1,0 +1,256 @@
+/* write_xml.c: a graph with the edges of one relation as GraphML or GEXF, by libxml2's text writer (the only file that includes it). The two formats say the same with
+   other words: nodes with level, mass, span, parent and side, edges with type and weight. */
+#include "copy.h"
+#include "json.h"
+#include "write.h"
+
+#include <libxml/xmlwriter.h>
+
+enum { ATTRIBUTES = 8, NODES_AT_A_TIME = 65536 };
+typedef enum dialect { GRAPHML, GEXF } dialect;
+
+/* What nodes (the first six) and edges carry. GEXF has weights of its own. */
+static const struct attribute {
+    const char *name, *type[2];
+    int of_edges;
+} attributes[ATTRIBUTES] = {
+    {"level", {"int", "integer"}, 0},
+    {"mass", {"float", "float"}, 0},
+    {"span_first", {"int", "integer"}, 0},
+    {"span_last", {"int", "integer"}, 0},
+    {"parent", {"int", "integer"}, 0},
+    {"side", {"string", "string"}, 0},
+    {"type", {"int", "integer"}, 1},
+    {"weight", {"double", "double"}, 1},
+};
+enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT };
+
+typedef struct xml {
+    output out;
+    dialect dialect;
+    int weighted; /* some edge has a weight: all are written */
+    xmlTextWriterPtr writer;
+    int failed; /* libxml2 refused something: without memory, since what it is given is checked */
+    hga_pos n_edges;
+} xml;
+
+static int take_bytes(void *context, const char *bytes, int n)
+{
+    output_bytes(context, bytes, (size_t)n);
+    return n;
+}
+
+static hga_status open_writer(xml *w)
+{
+    xmlOutputBufferPtr buffer = xmlOutputBufferCreateIO(take_bytes, NULL, &w->out, NULL);
+    w->writer = buffer ? xmlNewTextWriter(buffer) : NULL;
+    if (buffer && !w->writer) xmlOutputBufferClose(buffer);
+    return w->writer ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for an XML writer");
+}
+
+static hga_status check(const xml *w)
+{
+    return w->failed ? hga_fail(HGA_ENOMEM, "no memory to write XML") : output_check(&w->out);
+}
+
+/* ---- elements ---- */
+
+static void begin(xml *w, const char *name)
+{
+    w->failed |= xmlTextWriterStartElement(w->writer, BAD_CAST name) < 0;
+}
+
+static void end(xml *w)
+{
+    w->failed |= xmlTextWriterEndElement(w->writer) < 0;
+}
+
+static void put(xml *w, const char *name, const char *value)
+{
+    w->failed |= xmlTextWriterWriteAttribute(w->writer, BAD_CAST name, BAD_CAST value) < 0;
+}
+
+static void put_number(xml *w, const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    put(w, name, text);
+}
+
+/* "d3": the attribute's id, of GraphML a key. */
+static void put_key(xml *w, const char *name, int attribute)
+{
+    char text[8];
+    snprintf(text, sizeof text, "d%d", attribute);
+    put(w, name, text);
+}
+
+static void put_value(xml *w, int attribute, const char *text)
+{
+    begin(w, w->dialect == GRAPHML ? "data" : "attvalue");
+    put_key(w, w->dialect == GRAPHML ? "key" : "for", attribute);
+    if (w->dialect == GEXF) put(w, "value", text);
+    else w->failed |= xmlTextWriterWriteString(w->writer, BAD_CAST text) < 0;
+    end(w);
+}
+
+static void put_integer_value(xml *w, int attribute, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    put_value(w, attribute, text);
+}
+
+static void put_real_value(xml *w, int attribute, float value)
+{
+    char text[REAL_BYTES];
+    put_value(w, attribute, real_text(value, text));
+}
+
+/* GEXF wraps an element's values. */
+static void begin_values(xml *w)
+{
+    if (w->dialect == GEXF) begin(w, "attvalues");
+}
+
+static void end_values(xml *w)
+{
+    if (w->dialect == GEXF) end(w);
+}
+
+/* ---- the document ---- */
+
+static void put_attribute(xml *w, int i)
+{
+    const struct attribute *a = &attributes[i];
+    if (i == WEIGHT && (w->dialect == GEXF || !w->weighted)) return;
+    begin(w, w->dialect == GRAPHML ? "key" : "attribute");
+    put_key(w, "id", i);
+    if (w->dialect == GRAPHML) put(w, "for", a->of_edges ? "edge" : "node"), put(w, "attr.name", a->name), put(w, "attr.type", a->type[0]);
+    else put(w, "title", a->name), put(w, "type", a->type[1]);
+    end(w);
+}
+
+static void put_attributes(xml *w, int of_edges)
+{
+    if (w->dialect == GEXF) begin(w, "attributes"), put(w, "class", of_edges ? "edge" : "node");
+    for (int i = 0; i < ATTRIBUTES; i++)
+        if (attributes[i].of_edges == of_edges) put_attribute(w, i);
+    if (w->dialect == GEXF) end(w);
+}
+
+static void begin_graphml(xml *w, const char *name)
+{
+    begin(w, "graphml"), put(w, "xmlns", "http://graphml.graphdrawing.org/xmlns");
+    put_attributes(w, 0), put_attributes(w, 1);
+    begin(w, "graph"), put(w, "id", name), put(w, "edgedefault", "directed");
+}
+
+static void begin_gexf(xml *w, const char *name)
+{
+    begin(w, "gexf"), put(w, "xmlns", "http://www.gexf.net/1.2draft"), put(w, "version", "1.2");
+    begin(w, "meta");
+    w->failed |= xmlTextWriterWriteElement(w->writer, BAD_CAST "description", BAD_CAST name) < 0;
+    end(w);
+    begin(w, "graph"), put(w, "defaultedgetype", "directed");
+    put_attributes(w, 0), put_attributes(w, 1);
+}
+
+static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level)
+{
+    static const char *const sides[] = {"both", "query", "key"};
+    begin(w, "node"), put_number(w, "id", v);
+    if (w->dialect == GEXF) put_number(w, "label", v);
+    begin_values(w);
+    put_integer_value(w, LEVEL, level);
+    put_real_value(w, MASS, nodes->mass[v]);
+    if (nodes->span_first[v] <= nodes->span_last[v]) {
+        put_integer_value(w, SPAN_FIRST, nodes->span_first[v]);
+        put_integer_value(w, SPAN_LAST, nodes->span_last[v]);
+    }
+    if (nodes->parent && nodes->parent[v] >= 0) put_integer_value(w, PARENT, nodes->parent[v]);
+    if (nodes->side) put_value(w, SIDE, sides[nodes->side[v]]);
+    end_values(w);
+    end(w);
+}
+
+static hga_status put_nodes(xml *w, const hga_graph *g)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    hga_status st = HGA_OK;
+    if (w->dialect == GEXF) begin(w, "nodes");
+    for (hga_id l = 0; l < nodes.n_levels; l++)
+        for (hga_id v = nodes.level_ptr[l]; v < nodes.level_ptr[l + 1]; v++) {
+            put_node(w, &nodes, v, l);
+            if (v % NODES_AT_A_TIME == 0) HGA_TRY(check(w));
+        }
+    if (w->dialect == GEXF) end(w);
+done:
+    return st;
+}
+
+static void put_edge(xml *w, hga_id source, hga_id destination, int32_t type, float weight)
+{
+    char text[REAL_BYTES];
+    begin(w, "edge"), put_number(w, "id", w->n_edges++);
+    put_number(w, "source", source), put_number(w, "target", destination);
+    if (w->dialect == GEXF && w->weighted) put(w, "weight", real_text(weight, text));
+    begin_values(w);
+    put_integer_value(w, TYPE, type);
+    if (w->dialect == GRAPHML && w->weighted) put_real_value(w, WEIGHT, weight);
+    end_values(w);
+    end(w);
+}
+
+static hga_status put_rows(const hga_csr *rows, void *context)
+{
+    xml *w = context;
+    for (hga_id i = 0; i < rows->n; i++)
+        for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++) put_edge(w, rows->src[e], rows->first + i, rows->type[e], rows->weight[e]);
+    return check(w);
+}
+
+/* A name that libxml2 would complain of on stderr, or write as what no reader takes. */
+static hga_status check_name(const char *name)
+{
+    hga_status st = json_check_text("a relation's name", name);
+    for (const char *c = name; !st && *c; c++)
+        if ((unsigned char)*c < ' ') st = hga_fail(HGA_EINVAL, "relation %s: XML has no character %d", name, *c);
+    return st;
+}
+
+static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+{
+    const char *name = hga_graph_relation(g, relation).name;
+    hga_status st = check_name(name);
+    w->weighted = hga_graph_relation(g, relation).weighted;
+    if (st) return st;
+    HGA_TRY(output_open(&w->out, path));
+    HGA_TRY(open_writer(w));
+    xmlTextWriterSetIndent(w->writer, 1);
+    w->failed |= xmlTextWriterStartDocument(w->writer, NULL, "UTF-8", NULL) < 0;
+    if (w->dialect == GRAPHML) begin_graphml(w, name);
+    else begin_gexf(w, name);
+    HGA_TRY(put_nodes(w, g));
+    if (w->dialect == GEXF) begin(w, "edges");
+    HGA_TRY(pieces_visit(g, relation, put_rows, w, progress, context));
+    w->failed |= xmlTextWriterEndDocument(w->writer) < 0;
+    HGA_TRY(check(w));
+done:
+    if (w->writer) xmlFreeTextWriter(w->writer);
+    return output_close(&w->out, st);
+}
+
+hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+{
+    xml w = {.dialect = GRAPHML};
+    hga_status st = relation_check(g, relation);
+    return st ? st : write_document(&w, g, relation, path, progress, context);
+}
+
+hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+{
+    xml w = {.dialect = GEXF};
+    hga_status st = relation_check(g, relation);
+    return st ? st : write_document(&w, g, relation, path, progress, context);
+}
