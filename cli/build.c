@@ -36,7 +36,8 @@ int run_build(int argc, char **argv)
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(model_build(&a.variant, NULL, &m));
     TRY(complain_of(hga_program_to_json(&m.program, m.graph, &program), CLI_USAGE, m.title));
-    TRY(graph_write(m.graph, program, main_relation(&m.program), &a.target));
+    graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, NULL};
+    TRY(graph_write(&source, &a.target));
 done:
     hga_text_free(program);
     model_clear(&m);

@@ -10,11 +10,15 @@ typedef struct command {
 int run_run(int argc, char **argv);
 int run_build(int argc, char **argv);
 int run_attend(int argc, char **argv);
+int run_inspect(int argc, char **argv);
 int run_check(int argc, char **argv);
 int run_export(int argc, char **argv);
 int run_explain(int argc, char **argv);
 int run_bench(int argc, char **argv);
 int run_flops(int argc, char **argv);
+int run_view(int argc, char **argv);
+int run_rank_map(int argc, char **argv);
+int run_choose(int argc, char **argv);
 int run_topo(int argc, char **argv);
 
 #endif

@@ -1,4 +1,6 @@
 /* export.c: hga export, a graph from JSON in another format. */
+#include <string.h>
+
 #include "arguments.h"
 #include "command.h"
 #include "graph_file.h"
@@ -28,7 +30,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int run_export(int argc, char **argv)
 {
     struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {NULL,     parse, "GRAPH", "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx or .dot.",
+    struct argp argp = {NULL,     parse, "GRAPH", "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx, .csv, .dot, .graphml, .gexf, .graph (METIS's); or as a picture of who attends to whom: .svg, .png.",
                         children, NULL,  NULL};
     arguments a = {0};
     graph_file f = {0};
@@ -37,7 +39,9 @@ int run_export(int argc, char **argv)
     TRY(graph_file_read(a.path, &f));
     hga_id main = f.text ? main_relation(&f.program) : -1;
     if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
-    TRY(graph_write(f.graph, f.text, main, &a.target));
+    const char *slash = strrchr(a.path, '/');
+    graph_source source = {f.graph, f.text ? &f.program : NULL, f.text, main, slash ? slash + 1 : a.path, a.path};
+    TRY(graph_write(&source, &a.target));
 done:
     graph_file_clear(&f);
     return status;

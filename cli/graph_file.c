@@ -29,57 +29,71 @@ void graph_file_clear(graph_file *f)
 /* ---- writing ---- */
 
 typedef struct writing {
-    const hga_graph *graph;
-    const char *program_text;
-    hga_id relation;
+    const graph_source *source;
     const graph_target *target;
+    hga_id relation;
 } writing;
 
-static hga_status write_json(const writing *w)
+static hga_status put_json(const graph_source *s, const char *path)
 {
     static const char name[] = "\"program\": ";
     char *member = NULL;
-    if (!w->program_text) return hga_graph_write_json(w->graph, NULL, w->target->path);
-    size_t length = sizeof name + strlen(w->program_text);
+    if (!s->program_text) return hga_graph_write_json(s->graph, NULL, path);
+    size_t length = sizeof name + strlen(s->program_text);
     hga_status st = HGA_OK;
     HGA_TRY(hga_new(NULL, (int64_t)length, 1, &member));
-    snprintf(member, length, "%s%s", name, w->program_text);
-    HGA_TRY(hga_graph_write_json(w->graph, member, w->target->path));
+    snprintf(member, length, "%s%s", name, s->program_text);
+    HGA_TRY(hga_graph_write_json(s->graph, member, path));
 done:
     hga_delete(NULL, member, (int64_t)length, 1);
     return st;
 }
 
-static hga_status write_npy(const writing *w)
+static int said(const writing *w, hga_status st) { return complain_of(st, CLI_USAGE, w->target->path); }
+
+static int write_json(const writing *w) { return said(w, put_json(w->source, w->target->path)); }
+
+static int write_dot(const writing *w)
 {
-    progress bar = progress_start("writing edges");
-    hga_status st = hga_graph_write_npy(w->graph, w->relation, w->target->path, progress_show, &bar);
-    progress_end(&bar);
-    return st;
+    return said(w, hga_graph_write_dot(w->source->graph, w->relation, w->target->path, w->target->max_edges));
 }
 
-static hga_status write_mtx(const writing *w)
+/* the formats that are a list of edges */
+static int write_edges(const writing *w, hga_status (*write)(const hga_graph *, hga_id, const char *, hga_progress, void *))
 {
     progress bar = progress_start("writing edges");
-    hga_status st = hga_graph_write_mtx(w->graph, w->relation, w->target->path, progress_show, &bar);
+    hga_status st = write(w->source->graph, w->relation, w->target->path, progress_show, &bar);
     progress_end(&bar);
-    return st;
+    return said(w, st);
 }
 
-static hga_status write_dot(const writing *w) { return hga_graph_write_dot(w->graph, w->relation, w->target->path, w->target->max_edges); }
+static int write_npy(const writing *w) { return write_edges(w, hga_graph_write_npy); }
+static int write_mtx(const writing *w) { return write_edges(w, hga_graph_write_mtx); }
+static int write_csv(const writing *w) { return write_edges(w, hga_graph_write_csv); }
+static int write_graphml(const writing *w) { return write_edges(w, hga_graph_write_graphml); }
+static int write_gexf(const writing *w) { return write_edges(w, hga_graph_write_gexf); }
+static int write_metis(const writing *w) { return write_edges(w, hga_graph_write_metis); }
+
+static int write_picture(const writing *w, picture_kind kind)
+{
+    const graph_source *s = w->source;
+    if (!s->program) return complain(CLI_DATA, "%s: has no program, so there is no attention to draw", s->title);
+    return picture_file_write(s->graph, s->program, s->title, s->json, kind, &w->target->picture, w->target->path);
+}
+
+static int write_svg(const writing *w) { return write_picture(w, PICTURE_SVG); }
+static int write_png(const writing *w) { return write_picture(w, PICTURE_PNG); }
 
 static const struct format {
     const char *name;
-    int one_relation;
-    hga_status (*write)(const writing *);
+    int one_relation, is_picture;
+    int (*write)(const writing *);
 } formats[] = {
-    {"json", 0, write_json},
-    {"npy", 1, write_npy},
-    {"mtx", 1, write_mtx},
-    {"dot", 1, write_dot},
+    {"json", 0, 0, write_json},      {"npy", 1, 0, write_npy},     {"mtx", 1, 0, write_mtx}, {"csv", 1, 0, write_csv}, {"dot", 1, 0, write_dot},
+    {"graphml", 1, 0, write_graphml}, {"gexf", 1, 0, write_gexf}, {"graph", 1, 0, write_metis}, {"svg", 0, 1, write_svg}, {"png", 0, 1, write_png},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
-static const char format_names[] = "json npy mtx dot";
+static const char format_names[] = "json npy mtx csv dot graphml gexf graph svg png";
 
 static const struct format *format_of(const graph_target *t)
 {
@@ -96,8 +110,9 @@ int graph_target_check(const graph_target *t)
     if (!t->path) return complain(CLI_USAGE, "-o FILE is missing");
     const struct format *f = format_of(t);
     if (!f && t->format) return complain(CLI_USAGE, "--format: '%s' is not one of: %s", t->format, format_names);
-    if (!f) return complain(CLI_USAGE, "-o %s: the name does not end in .json, .npy, .mtx or .dot; say --format", t->path);
-    if (t->relation && !f->one_relation) return complain(CLI_USAGE, "--relation: %s holds every relation", f->name);
+    if (!f) return complain(CLI_USAGE, "-o %s: the name's end is none of: %s; say --format", t->path, format_names);
+    if (t->relation && !f->one_relation) return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");
+    if (!f->is_picture && t->picture.given) return complain(CLI_USAGE, "%s: is for .svg and .png only", t->picture.given);
     return CLI_GOOD;
 }
 
@@ -115,12 +130,12 @@ static int pick_relation(const hga_graph *g, hga_id main, const char *name, hga_
     return complain(CLI_USAGE, "--relation: no relation '%s'; there are:%s", name, known);
 }
 
-int graph_write(const hga_graph *g, const char *program_text, hga_id main, const graph_target *t)
+int graph_write(const graph_source *source, const graph_target *t)
 {
     const struct format *f = format_of(t);
-    writing w = {g, program_text, -1, t};
-    int status = f->one_relation ? pick_relation(g, main, t->relation, &w.relation) : CLI_GOOD;
-    return status ? status : complain_of(f->write(&w), CLI_USAGE, t->path);
+    writing w = {source, t, -1};
+    int status = f->one_relation ? pick_relation(source->graph, source->main, t->relation, &w.relation) : CLI_GOOD;
+    return status ? status : f->write(&w);
 }
 
 /* ---- options ---- */
@@ -131,7 +146,11 @@ static error_t parse_target(int key, char *value, struct argp_state *state)
 {
     graph_target *t = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: t->max_edges = DEFAULT_MAX_EDGES; return 0;
+    case ARGP_KEY_INIT:
+        t->max_edges = DEFAULT_MAX_EDGES;
+        state->child_inputs[0] = &t->picture;
+        return 0;
+    case ARGP_KEY_END: return arguments_said(picture_options_check(&t->picture));
     case 'o': t->path = value; return 0;
     case KEY_FORMAT: t->format = value; return 0;
     case KEY_RELATION: t->relation = value; return 0;
@@ -142,10 +161,11 @@ static error_t parse_target(int key, char *value, struct argp_state *state)
 
 static const struct argp_option target_options[] = {
     {"output", 'o', "FILE", 0, "where to write, - for standard output", 2},
-    {"format", KEY_FORMAT, "FORMAT", 0, "json, npy, mtx or dot (default: by FILE's suffix)", 2},
+    {"format", KEY_FORMAT, "FORMAT", 0, "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
     {"relation", KEY_RELATION, "NAME", 0,
-     "the relation whose edges npy, mtx and dot hold (default: the first attended; without one, the last stage's)", 2},
+     "the relation whose edges the file holds; json holds all, pictures show all (default: the first attended; without one, the last stage's)", 2},
     {"max-edges", KEY_MAX_EDGES, "N", 0, "refuse a .dot with more edges (default: 20000)", 2},
     {0},
 };
-const struct argp target_argp = {.options = target_options, .parser = parse_target};
+static const struct argp_child target_children[] = {{&picture_argp, 0, NULL, 0}, {0}};
+const struct argp target_argp = {.options = target_options, .parser = parse_target, .children = target_children};

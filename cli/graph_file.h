@@ -5,6 +5,7 @@
 #include <argp.h>
 
 #include "complain.h"
+#include "picture_file.h"
 
 /* A graph from JSON; `text` is its `program` member, NULL without one, and `program` what it says. */
 typedef struct graph_file {
@@ -15,17 +16,27 @@ typedef struct graph_file {
 int graph_file_read(const char *path, graph_file *out);
 void graph_file_clear(graph_file *f);
 
+/* What to write. */
+typedef struct graph_source {
+    const hga_graph *graph;
+    const hga_program *program; /* NULL without one */
+    const char *program_text;   /* becomes the JSON's `program`; NULL accepted */
+    hga_id main;                /* the relation written when none is named, -1 without one */
+    const char *title;          /* of pictures */
+    const char *json;           /* where the graph came from: its member `words` names the tokens; NULL accepted */
+} graph_source;
+
 /* Where and how to write. */
 typedef struct graph_target {
     const char *path, *format, *relation; /* format NULL: by path's suffix; relation NULL: the main one */
     int64_t max_edges;                    /* of a drawing */
+    picture_options picture;
 } graph_target;
-/* -o, --format, --relation, --max-edges: input is a graph_target. */
+/* -o, --format, --relation, --max-edges, and a picture's: input is a graph_target. */
 extern const struct argp target_argp;
 
 /* Is the target complete? Before anything is built. */
 int graph_target_check(const graph_target *t);
-/* Write g; program_text (NULL accepted) becomes the JSON's `program`; `main` is the relation written when none is named, -1 without one. */
-int graph_write(const hga_graph *g, const char *program_text, hga_id main, const graph_target *t);
+int graph_write(const graph_source *source, const graph_target *t);
 
 #endif

@@ -12,11 +12,15 @@ static const command commands[] = {
     {"run", "every variant on a text, in one table", run_run},
     {"build", "a variant's graph, to a file", run_build},
     {"attend", "attention on tensors from .npy files", run_attend},
+    {"inspect", "what a graph is, and who sees whom in it", run_inspect},
     {"check", "a graph's rules, its coverage and causality", run_check},
     {"export", "a graph in another format", run_export},
     {"explain", "the plan of a variant: stages, kernels, threads, workspace", run_explain},
     {"bench", "benchmark tables", run_bench},
     {"flops", "operation counts by formula and by counting edges", run_flops},
+    {"view", "a graph as an interactive page, one .html file", run_view},
+    {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map},
+    {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose},
     {"topo", "the machine as the engine sees it", run_topo},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

@@ -1,6 +1,5 @@
 /* run.c: hga run, every variant on a text, in one table. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +7,9 @@
 #include "command.h"
 #include "contest.h"
 #include "measure.h"
+#include "outfile.h"
 #include "progress.h"
+#include "report.h"
 #include "table.h"
 #include "variant.h"
 #include "weights.h"
@@ -23,11 +24,12 @@ typedef struct arguments {
     hga_options options;
     int64_t seed;
     int json;
+    const char *report; /* where to write the page, NULL: nowhere */
 } arguments;
 
 /* ---- the command line ---- */
 
-enum { KEY_SEED = 0x2600, KEY_JSON };
+enum { KEY_SEED = 0x2600, KEY_JSON, KEY_REPORT, KEY_NO_REPORT };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -40,6 +42,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
     case KEY_JSON: a->json = 1; return 0;
+    case KEY_REPORT: a->report = value; return strcmp(value, "-") ? 0 : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
+    case KEY_NO_REPORT: a->report = NULL; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
         a->path = value;
@@ -54,6 +58,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
+    {"report", KEY_REPORT, "FILE", 0, "the page with table, patterns, times against length and plans (default: report.html)", 2},
+    {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
@@ -130,17 +136,6 @@ typedef struct result {
     measurement m;
 } result;
 
-/* |x - y| / |y| over the tokens */
-static double relative_distance(const float *x, const float *y, int64_t n)
-{
-    double apart = 0, whole = 0;
-    for (int64_t i = 0; i < n; i++) {
-        apart += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
-        whole += (double)y[i] * (double)y[i];
-    }
-    return sqrt(apart / whole);
-}
-
 /* dense's own output is kept, the others are compared with it */
 static int compare_output(const scene *s, const contender *c, const cast *ran, reference *ref, result *r)
 {
@@ -155,7 +150,8 @@ static int compare_output(const scene *s, const contender *c, const cast *ran, r
     return CLI_GOOD;
 }
 
-static int time_variant(const scene *s, const contender *c, const arguments *a, reference *ref, result *r)
+/* page NULL: nobody wants one */
+static int time_variant(const scene *s, const contender *c, const arguments *a, reference *ref, result *r, report *page)
 {
     hga_graph *g = NULL;
     hga_program p;
@@ -174,6 +170,7 @@ static int time_variant(const scene *s, const contender *c, const arguments *a, 
     TRY(measure_execution(&j, plan, &in.io, case_seconds, &r->m));
     r->bytes = in.bytes + r->m.graph_bytes + r->m.plan_bytes + r->m.workspace_bytes;
     TRY(compare_output(s, c, &in, ref, r));
+    if (page) TRY(report_case_fill(page, (size_t)(c - contenders), g, &p, plan, r->m.seconds));
 done:
     cast_clear(&in);
     hga_plan_destroy(plan);
@@ -271,7 +268,7 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
                                         levels_json(&s->tree), "peak_gflops_per_thread", peaks->fma_gflops, "rows", rows));
 }
 
-static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows)
+static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows, report *page)
 {
     reference ref = {0};
     int status = CLI_GOOD;
@@ -282,8 +279,9 @@ static int run_contest(const arguments *a, const scene *s, const scene *probe, c
         const contender *c = &contenders[i];
         result r = {.variant = c};
         progress_show((double)i / (double)n, &bar);
-        TRY(time_variant(s, c, a, &ref, &r));
+        TRY(time_variant(s, c, a, &ref, &r, page));
         TRY(probe_variant(probe, c, a, &ref, &r));
+        if (page) page->threads = r.m.threads;
         if (json_array_append_new(rows, result_json(&r, s->words.n, &ref, peaks)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
     }
 done:
@@ -292,26 +290,60 @@ done:
     return status;
 }
 
+/* ---- the report ---- */
+
+/* Nobody should wait for a minute to hear that the page has no place. */
+static int check_place(const char *path)
+{
+    outfile out = {0};
+    int status = outfile_open(path, &out);
+    outfile_drop(&out);
+    return status;
+}
+
+static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, const json_t *rows, report *page)
+{
+    json_t *levels = levels_json(&s->tree);
+    progress bar = progress_start("prefixes");
+    int status = growth_measure(&page->source, &page->growth, &bar);
+    progress_end(&bar);
+    page->kl_words = probe->words.n;
+    page->rows = rows;
+    page->columns = columns;
+    page->levels = levels;
+    page->peaks = peaks;
+    if (status == CLI_GOOD) status = report_write(page, a->report);
+    json_decref(levels);
+    return status;
+}
+
 int run_run(int argc, char **argv)
 {
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
-    arguments a = {.tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED};
+    arguments a = {.tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html"};
     char *text = NULL;
     size_t bytes = 0;
     scene s = {0}, probe = {0};
+    report page = {0};
     hga_peaks peaks = {0};
     json_t *rows = json_array();
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    if (a.report) TRY(check_place(a.report));
     TRY(read_text(&a.path, &text, &bytes));
     TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(a.path, text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
     TRY(complain_of(hga_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
-    TRY(run_contest(&a, &s, &probe, &peaks, rows));
+    growth_text source = {a.path, text, bytes, s.words.n, a.shape, a.options, (uint64_t)a.seed};
+    if (a.report) TRY(report_start(&source, &page));
+    TRY(run_contest(&a, &s, &probe, &peaks, rows, a.report ? &page : NULL));
     TRY(print_results(&a, &s, &probe, &peaks, rows));
+    fflush(stdout);
+    if (a.report) TRY(write_report(&a, &s, &probe, &peaks, rows, &page));
 done:
+    report_clear(&page);
     json_decref(rows);
     scene_clear(&probe);
     scene_clear(&s);

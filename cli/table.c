@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 96, MAX_COLUMNS = 32 };
+enum { CELL = TABLE_CELL, MAX_COLUMNS = 32 };
 
-static void show_cell(const json_t *row, const column *c, char text[static CELL])
+void table_cell(const json_t *row, const column *c, char text[static CELL])
 {
     const json_t *value = json_object_get(row, c->key);
     if (json_is_string(value))
@@ -41,7 +41,7 @@ static void print_cell(FILE *file, const char *text, int width, int left, int la
 }
 
 /* texts stand left, numbers right */
-static int stands_left(const json_t *rows, const column *c) { return json_is_string(json_object_get(json_array_get(rows, 0), c->key)); }
+int table_stands_left(const json_t *rows, const column *c) { return json_is_string(json_object_get(json_array_get(rows, 0), c->key)); }
 
 int table_print(FILE *file, const json_t *rows, const column *columns)
 {
@@ -53,16 +53,16 @@ int table_print(FILE *file, const json_t *rows, const column *columns)
         width[n] = width_of(columns[n].heading);
         json_array_foreach(rows, i, row)
         {
-            show_cell(row, &columns[n], text);
+            table_cell(row, &columns[n], text);
             if (width_of(text) > width[n]) width[n] = width_of(text);
         }
     }
-    for (int c = 0; c < n; c++) print_cell(file, columns[c].heading, width[c], stands_left(rows, &columns[c]), c == n - 1);
+    for (int c = 0; c < n; c++) print_cell(file, columns[c].heading, width[c], table_stands_left(rows, &columns[c]), c == n - 1);
     json_array_foreach(rows, i, row)
     {
         for (int c = 0; c < n; c++) {
-            show_cell(row, &columns[c], text);
-            print_cell(file, text, width[c], stands_left(rows, &columns[c]), c == n - 1);
+            table_cell(row, &columns[c], text);
+            print_cell(file, text, width[c], table_stands_left(rows, &columns[c]), c == n - 1);
         }
     }
     return ferror(file) ? complain(CLI_OUTSIDE, "the table cannot be written") : CLI_GOOD;

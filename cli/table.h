@@ -16,6 +16,11 @@ typedef struct column {
     double scale;
 } column;
 
+/* What a cell shows, and whether a column of these rows stands left, as texts do, or right. */
+enum { TABLE_CELL = 96 };
+void table_cell(const json_t *row, const column *c, char text[static TABLE_CELL]);
+int table_stands_left(const json_t *rows, const column *c);
+
 /* Columns end with a NULL key. A member that is null or missing shows as "-". */
 int table_print(FILE *file, const json_t *rows, const column *columns);
 

@@ -8,10 +8,29 @@ set_target_properties(json_tool PROPERTIES OUTPUT_NAME json)
 
 add_test(NAME cli COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_cli.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
 add_test(NAME bad_input COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bad_input.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool>)
+add_test(NAME view COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_view.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(view PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+
+foreach(name rank_map choose)
+  add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+endforeach()
 
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
   add_test(NAME symbols COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
   set_tests_properties(symbols PROPERTIES TIMEOUT 60 LABELS rules)
+endif()
+
+# What is documented, and what is installed.
+if(DOXYGEN)
+  set(doxyfile ${HGA_DOXYGEN}/Doxyfile)
+endif()
+add_test(NAME docs COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_docs.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${HGA_MAN} ${doxyfile})
+set_tests_properties(docs PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  add_test(NAME package COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_package.sh
+    ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga> ${CMAKE_C_COMPILER})
+  set_tests_properties(package PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()

@@ -1,0 +1,44 @@
+/* growth.h: time against length: every variant on growing prefixes of a text, with dense attention beside it. */
+#ifndef CLI_GROWTH_H
+#define CLI_GROWTH_H
+
+#include <stdio.h>
+
+#include "contest.h"
+#include "progress.h"
+
+enum { MAX_LENGTHS = 6 };
+
+/* What was read, and how it is run. */
+typedef struct growth_text {
+    const char *name, *text;
+    size_t bytes;
+    hga_id words;
+    hga_shape shape;
+    hga_options options;
+    uint64_t seed;
+} growth_text;
+
+/* Seconds of an execution, of contender i on the first length[j] words in seconds[i * MAX_LENGTHS + j]; 0: not measured. */
+typedef struct growth {
+    int n_lengths, n_contenders;
+    hga_id length[MAX_LENGTHS];
+    double *seconds;
+} growth;
+
+/* The lengths, ascending: the text's and its halves. */
+int growth_start(hga_id words, growth *out);
+/* The last length is the run's own: what contender i took there. */
+void growth_set_last(growth *g, size_t i, double seconds);
+/* Measure all shorter lengths. */
+int growth_measure(const growth_text *t, growth *g, progress *bar);
+void growth_clear(growth *g);
+
+/* From which length on contender i takes less time than dense attention of its kind: between two measured lengths by a straight line between logarithms; the shortest length when
+   it is faster there already (*at_once), 0 when it is slower at the longest. */
+double growth_crossover(const growth *g, size_t i, int *at_once);
+
+/* Charts of the contenders without and with the causal mask, as SVG inside HTML. */
+void growth_draw(FILE *file, const growth *g, int causal);
+
+#endif

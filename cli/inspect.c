@@ -1,0 +1,414 @@
+/* inspect.c: hga inspect, what a graph is and who sees whom in it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "ascii.h"
+#include "command.h"
+#include "degrees.h"
+#include "inspect_row.h"
+#include "table.h"
+
+enum { MOST_LAYERS = INT32_MAX };
+
+typedef struct arguments {
+    const char *path;
+    hga_shape shape;
+    row_wish row;
+    hga_id width;
+    int json, causal, has_row, draws;
+} arguments;
+
+/* ---- nodes and edges ---- */
+
+static json_t *level_row(const hga_nodes *nodes, hga_id l)
+{
+    hga_id count[3] = {0};
+    for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++) count[nodes->side ? nodes->side[v] : HGA_SIDE_BOTH]++;
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "level", l, "nodes", nodes->level_ptr[l + 1] - nodes->level_ptr[l], "both", count[HGA_SIDE_BOTH], "query",
+                     count[HGA_SIDE_QUERY], "key", count[HGA_SIDE_KEY]);
+}
+
+static int list_levels(const hga_graph *g, json_t *rows)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    for (hga_id l = 0; l < nodes.n_levels; l++)
+        if (json_array_append_new(rows, level_row(&nodes, l)) != 0) return complain(CLI_OUTSIDE, "out of memory");
+    return CLI_GOOD;
+}
+
+static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
+{
+    hga_graph *turned = NULL;
+    int status = CLI_GOOD;
+    TRY(complain_of(hga_graph_transpose(g, &turned), CLI_DATA, a->path));
+    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
+        hga_relation r = hga_graph_relation(g, i);
+        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges, "blocks", (json_int_t)r.n_blocks, "explicit",
+                                (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
+        if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+        TRY(degrees_add(g, i, "in", row));
+        TRY(degrees_add(turned, i, "out", row));
+    }
+done:
+    hga_graph_destroy(turned);
+    return status;
+}
+
+static int add_bytes(const arguments *a, const graph_file *f, json_t *document)
+{
+    hga_plan *plan = NULL;
+    int64_t plan_bytes = -1, state_bytes = -1;
+    int status = CLI_GOOD;
+    if (f->text) {
+        TRY(complain_of(hga_plan_create(f->graph, &f->program, &a->shape, &a->row.options, &plan), CLI_DATA, a->path));
+        plan_bytes = hga_plan_bytes(plan), state_bytes = hga_plan_workspace_bytes(plan);
+    }
+    json_t *bytes = json_pack("{s:I, s:o, s:o, s:i, s:i, s:o}", "graph", (json_int_t)hga_graph_bytes(f->graph), "plan", plan ? json_integer(plan_bytes) : json_null(),
+                              "state", plan ? json_integer(state_bytes) : json_null(), "heads", a->shape.n_heads, "dim", a->shape.dim, "threads",
+                              plan ? json_integer(hga_plan_threads(plan)) : json_null());
+    if (json_object_set_new(document, "bytes", bytes) != 0) status = complain(CLI_OUTSIDE, "out of memory");
+done:
+    hga_plan_destroy(plan);
+    return status;
+}
+
+/* ---- pairs ---- */
+
+static json_t *level_set(uint64_t levels)
+{
+    json_t *list = json_array();
+    for (int l = 0; l < 64; l++)
+        if (levels >> l & 1) json_array_append_new(list, json_integer(l));
+    return list;
+}
+
+static int add_coverage(const arguments *a, const graph_file *f, int causal, json_t *document)
+{
+    hga_coverage c;
+    hga_levels_count levels = {0};
+    json_t *sets = json_array();
+    int status = CLI_GOOD;
+    TRY(complain_of(hga_program_coverage(&f->program, f->graph, causal, &c), CLI_DATA, a->path));
+    TRY(complain_of(hga_program_levels(&f->program, f->graph, &levels), CLI_DATA, a->path));
+    for (hga_id i = 0; i < levels.n; i++)
+        json_array_append_new(sets, json_pack("{s:o, s:I}", "levels", level_set(levels.levels[i]), "pairs", (json_int_t)levels.pairs[i]));
+    json_t *coverage = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:O}", "causal", causal, "pairs", (json_int_t)c.pairs, "none", (json_int_t)c.none, "none_diagonal",
+                                 (json_int_t)c.none_diagonal, "once", (json_int_t)c.once, "more", (json_int_t)c.more, "later", (json_int_t)c.later, "token", c.token, "other",
+                                 c.other, "levels", sets);
+    if (json_object_set_new(document, "coverage", coverage) != 0) status = complain(CLI_OUTSIDE, "out of memory");
+done:
+    json_decref(sets);
+    hga_levels_count_clear(&levels);
+    return status;
+}
+
+/* By which node a token sees a later one: a source that holds later tokens, else a destination whose query is made of them. */
+typedef struct leak {
+    hga_nodes nodes;
+    hga_id token, sees;
+    hga_id source, query; /* nodes, -1 unknown */
+    int exact;            /* the source holds the token that is seen */
+} leak;
+
+static hga_status find_way(const hga_seen *e, void *context)
+{
+    leak *k = context;
+    int holds = e->key_first <= k->sees && k->sees <= e->key_last;
+    if ((k->source < 0 && e->key_last > k->token) || (holds && !k->exact)) k->source = e->source, k->exact = holds;
+    if (k->query < 0 && k->nodes.span_last[e->destination] - k->nodes.query_first > k->token) k->query = e->destination;
+    return HGA_OK;
+}
+
+static int add_causality(const arguments *a, const graph_file *f, json_t *document)
+{
+    hga_id token, sees;
+    json_t *causality = json_null();
+    hga_status st = hga_program_influence(&f->program, f->graph, &token, &sees);
+    leak k = {.nodes = hga_graph_nodes(f->graph), .token = token, .sees = sees, .source = -1, .query = -1};
+    int status = CLI_GOOD;
+    if (st != HGA_EUNSUPPORTED) {
+        TRY(complain_of(st, CLI_DATA, a->path));
+        if (token >= 0) TRY(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
+        hga_id node = k.source >= 0 ? k.source : k.query;
+        causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees, "node", node, "side",
+                              k.source >= 0 ? "key" : k.query >= 0 ? "query" : NULL, "level", node >= 0 ? hga_graph_level(f->graph, node) : -1);
+    }
+    if (json_object_set_new(document, "causality", causality) != 0) status = complain(CLI_OUTSIDE, "out of memory");
+done:
+    return status;
+}
+
+/* null where layers have no meaning, or what tokens reach is too irregular to be followed */
+static int add_layers(const arguments *a, const graph_file *f, int causal, json_t *document)
+{
+    hga_id layers;
+    hga_status st = hga_program_layers(&f->program, f->graph, causal, MOST_LAYERS, &layers);
+    if (st && st != HGA_EUNSUPPORTED) return complain_of(st, CLI_DATA, a->path);
+    json_t *why = st ? json_string(hga_error_detail()) : json_null();
+    int failed = json_object_set_new(document, "layers", st ? json_null() : json_integer(layers)) != 0;
+    failed |= json_object_set_new(document, "layers_unknown", why) != 0;
+    return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
+/* ---- the document ---- */
+
+static int look(const arguments *a, const graph_file *f, json_t *document)
+{
+    hga_nodes nodes = hga_graph_nodes(f->graph);
+    int status = CLI_GOOD, causal = (nodes.claims & HGA_CLAIM_CAUSAL) || a->causal;
+    json_object_set_new(document, "program", json_boolean(f->text != NULL));
+    json_object_set_new(document, "queries", json_integer(nodes.n_queries));
+    json_object_set_new(document, "keys", json_integer(nodes.n_keys));
+    json_object_set_new(document, "nodes", json_integer(nodes.n));
+    json_object_set_new(document, "levels", json_array());
+    json_object_set_new(document, "relations", json_array());
+    TRY(list_levels(f->graph, json_object_get(document, "levels")));
+    TRY(list_relations(a, f->graph, json_object_get(document, "relations")));
+    TRY(add_bytes(a, f, document));
+    if (!f->text) goto done;
+    TRY(add_coverage(a, f, causal, document));
+    TRY(add_causality(a, f, document));
+    TRY(add_layers(a, f, causal, document));
+done:
+    return status;
+}
+
+static int fill(const arguments *a, const graph_file *f, json_t *document)
+{
+    json_t *part = NULL;
+    int status = CLI_GOOD;
+    json_object_set_new(document, "graph", json_string(a->path));
+    if ((a->has_row || a->draws) && !f->text) TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom", a->path));
+    if (a->has_row) {
+        TRY(row_document(f, &a->row, &part));
+        json_object_set_new(document, "row", part);
+    }
+    if (a->draws) {
+        TRY(ascii_draw(f->graph, &f->program, a->width, a->path, &part));
+        json_object_set_new(document, "ascii", part);
+    }
+    if (!a->has_row && !a->draws) TRY(look(a, f, document));
+done:
+    return status;
+}
+
+/* ---- as text ---- */
+
+static long long number_of(const json_t *object, const char *key) { return (long long)json_integer_value(json_object_get(object, key)); }
+
+/* "1: 3, 2-3: 40, .." */
+static void print_histogram(const json_t *relation, const char *direction)
+{
+    char key[32];
+    size_t i;
+    json_t *bar;
+    snprintf(key, sizeof key, "%s_histogram", direction);
+    printf("%s-degrees of %s:", direction, json_string_value(json_object_get(relation, "name")));
+    json_array_foreach(json_object_get(relation, key), i, bar)
+    {
+        long long from = number_of(bar, "from"), to = number_of(bar, "to");
+        if (from == to) printf("%s %lld: %lld", i ? "," : "", from, number_of(bar, "nodes"));
+        else printf("%s %lld-%lld: %lld", i ? "," : "", from, to, number_of(bar, "nodes"));
+    }
+    printf("%s\n", i ? " nodes" : " no edges");
+}
+
+static void print_amount(const char *what, const json_t *bytes)
+{
+    double n = (double)json_integer_value(bytes);
+    if (json_is_null(bytes)) printf("%s -", what);
+    else if (n < 1e4) printf("%s %.0f B", what, n);
+    else if (n < 1e7) printf("%s %.1f kB", what, n / 1e3);
+    else printf("%s %.1f MB", what, n / 1e6);
+}
+
+static void print_bytes(const json_t *bytes)
+{
+    print_amount("bytes      graph", json_object_get(bytes, "graph"));
+    print_amount(", plan", json_object_get(bytes, "plan"));
+    print_amount(", state", json_object_get(bytes, "state"));
+    printf(" (%lld heads of %lld, %lld threads)\n", number_of(bytes, "heads"), number_of(bytes, "dim"), number_of(bytes, "threads"));
+}
+
+static void print_levels_of(const json_t *set)
+{
+    size_t i;
+    json_t *level;
+    printf("           %14lld by level", number_of(set, "pairs"));
+    json_array_foreach(json_object_get(set, "levels"), i, level) printf("%s%lld", i ? " and " : " ", (long long)json_integer_value(level));
+    puts("");
+}
+
+static void print_coverage(const json_t *c)
+{
+    size_t i;
+    json_t *set;
+    printf("coverage   of %lld pairs%s %lld once, %lld never (%lld of them a token and itself), %lld more than once", number_of(c, "pairs"),
+           json_is_true(json_object_get(c, "causal")) ? " of a token and an earlier one or itself" : "", number_of(c, "once"), number_of(c, "none"),
+           number_of(c, "none_diagonal"), number_of(c, "more"));
+    if (number_of(c, "token") >= 0) printf("; first: query %lld and key %lld", number_of(c, "token"), number_of(c, "other"));
+    puts("");
+    json_array_foreach(json_object_get(c, "levels"), i, set) print_levels_of(set);
+}
+
+static void print_causality(const json_t *c, const json_t *coverage)
+{
+    const char *side = json_string_value(json_object_get(c, "side"));
+    printf("order      ");
+    if (json_is_null(c)) printf("queries and keys are different tokens, without an order between them");
+    else if (json_is_true(json_object_get(c, "causal"))) printf("no output depends on a later token");
+    else printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld", number_of(coverage, "later"), number_of(c, "token"), number_of(c, "sees"));
+    if (side) printf(strcmp(side, "key") == 0 ? ", by way of node %lld of level %lld" : ", by the query of node %lld of level %lld", number_of(c, "node"), number_of(c, "level"));
+    puts("");
+}
+
+static void print_layers(const json_t *document)
+{
+    const json_t *layers = json_object_get(document, "layers");
+    const char *whom = json_is_true(json_object_get(json_object_get(document, "coverage"), "causal")) ? "every earlier one" : "every other";
+    if (json_is_null(layers)) printf("layers     unknown: %s\n", json_string_value(json_object_get(document, "layers_unknown")));
+    else if (json_integer_value(layers) < 0) printf("layers     some tokens are never reached by %s\n", whom);
+    else printf("layers     %lld until every token is reached by %s\n", number_of(document, "layers"), whom);
+}
+
+static int print_tables(const json_t *document)
+{
+    static const column levels[] = {
+        {"level", "level", NULL, 0}, {"nodes", "nodes", NULL, 0}, {"both", "both sides", NULL, 0}, {"query", "query side", NULL, 0}, {"key", "key side", NULL, 0}, {0},
+    };
+    static const column relations[] = {
+        {"name", "relation", NULL, 0},      {"edges", "edges", NULL, 0},      {"blocks", "blocks", NULL, 0},      {"explicit", "explicit", NULL, 0},
+        {"types", "types", NULL, 0},        {"in_nodes", "rows", NULL, 0},    {"in_min", "in min", NULL, 0},      {"in_mean", "mean", "%.1f", 0},
+        {"in_median", "median", "%.1f", 0}, {"in_max", "max", NULL, 0},       {"out_nodes", "sources", NULL, 0},  {"out_min", "out min", NULL, 0},
+        {"out_mean", "mean", "%.1f", 0},    {"out_median", "median", "%.1f", 0}, {"out_max", "max", NULL, 0},      {0},
+    };
+    int status = CLI_GOOD;
+    TRY(table_print(stdout, json_object_get(document, "levels"), levels));
+    if (json_array_size(json_object_get(document, "relations")) == 0) goto done;
+    puts("");
+    TRY(table_print(stdout, json_object_get(document, "relations"), relations));
+done:
+    return status;
+}
+
+static int print_look(const json_t *document)
+{
+    size_t i;
+    json_t *relation;
+    int status = CLI_GOOD;
+    printf("%s: %lld query tokens, %lld key tokens, %lld nodes\n\n", json_string_value(json_object_get(document, "graph")), number_of(document, "queries"),
+           number_of(document, "keys"), number_of(document, "nodes"));
+    TRY(print_tables(document));
+    puts("");
+    json_array_foreach(json_object_get(document, "relations"), i, relation)
+    {
+        print_histogram(relation, "in");
+        print_histogram(relation, "out");
+    }
+    puts("");
+    print_bytes(json_object_get(document, "bytes"));
+    if (!json_is_true(json_object_get(document, "program"))) {
+        printf("the graph has no program: who sees whom is not known\n");
+        return CLI_GOOD;
+    }
+    print_coverage(json_object_get(document, "coverage"));
+    print_causality(json_object_get(document, "causality"), json_object_get(document, "coverage"));
+    print_layers(document);
+done:
+    return status;
+}
+
+static int print_text(const arguments *a, const json_t *document)
+{
+    int status = CLI_GOOD;
+    if (a->has_row) TRY(row_print(json_object_get(document, "row")));
+    if (a->has_row && a->draws) puts("");
+    if (a->draws) ascii_print(json_object_get(document, "ascii"));
+    if (!a->has_row && !a->draws) TRY(print_look(document));
+done:
+    return status;
+}
+
+/* ---- the command ---- */
+
+enum { KEY_JSON = 0x2900, KEY_CAUSAL, KEY_ROW, KEY_QUERY, KEY_KEY, KEY_SCALE, KEY_SORT, KEY_ASCII };
+
+static int read_scale(const char *text, double *scale)
+{
+    int status = read_number("--scale", text, scale);
+    if (status == CLI_GOOD && (*scale == 0 || !isfinite((float)*scale))) return complain(CLI_USAGE, "--scale: %s is 0 or does not fit float32", text);
+    return status;
+}
+
+static int check(const arguments *a)
+{
+    const row_wish *r = &a->row;
+    if (!a->path) return complain(CLI_USAGE, "inspect: GRAPH is missing");
+    if (!r->query != !r->key) return complain(CLI_USAGE, "--query and --key go together");
+    if (r->query && !a->has_row) return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
+    if (r->sort && !r->query) return complain(CLI_USAGE, "--sort: there are no weights without --query and --key");
+    return CLI_GOOD;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->shape;
+        state->child_inputs[1] = &a->row.options;
+        return 0;
+    case KEY_JSON: a->json = 1; return 0;
+    case KEY_CAUSAL: a->causal = 1; return 0;
+    case KEY_SORT: a->row.sort = 1; return 0;
+    case KEY_QUERY: a->row.query = value; return 0;
+    case KEY_KEY: a->row.key = value; return 0;
+    case KEY_SCALE: return arguments_said(read_scale(value, &a->row.scale));
+    case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
+    case KEY_ASCII:
+        a->draws = 1, a->width = ASCII_WIDTH;
+        return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
+    case ARGP_KEY_ARG:
+        if (a->path) return ARGP_ERR_UNKNOWN;
+        a->path = value;
+        return 0;
+    case ARGP_KEY_END: a->row.path = a->path; return arguments_said(check(a));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"causal", KEY_CAUSAL, NULL, 0, "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
+    {"row", KEY_ROW, "TOKEN", 0, "instead: whom this query token attends to, by which node and level", 2},
+    {"query", KEY_QUERY, "FILE", 0, "with --row: queries [rows][dim] or [rows][heads][dim], for the attention weights (.npy)", 2},
+    {"key", KEY_KEY, "FILE", 0, "with --row: keys, likewise", 2},
+    {"scale", KEY_SCALE, "S", 0, "with --row: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
+    {"sort", KEY_SORT, NULL, 0, "with --row: heaviest first (default: by node)", 2},
+    {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL, "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},
+    {"json", KEY_JSON, NULL, 0, "as JSON", 9},
+    {0},
+};
+
+int run_inspect(int argc, char **argv)
+{
+    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {options,  parse, "GRAPH", "What a graph is: nodes, edges, degrees, bytes; which pairs of tokens its program covers, by which levels, in which order, in how many layers.",
+                        children, NULL,  NULL};
+    arguments a = {0};
+    graph_file f = {0};
+    json_t *document = json_object();
+    int status = CLI_GOOD;
+    a.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(graph_file_read(a.path, &f));
+    TRY(fill(&a, &f, document));
+    if (a.json) TRY(json_print(stdout, json_incref(document)));
+    else TRY(print_text(&a, document));
+done:
+    json_decref(document);
+    graph_file_clear(&f);
+    return status;
+}

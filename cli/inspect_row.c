@@ -1,0 +1,136 @@
+/* inspect_row.c: hga inspect --row, the edges of one token as rows of a table. */
+#include "inspect_row.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "row_weights.h"
+#include "table.h"
+
+typedef struct seen_list {
+    hga_seen *seen;
+    int64_t n, room;
+} seen_list;
+
+static hga_status collect(const hga_seen *seen, void *context)
+{
+    seen_list *list = context;
+    if (list->n == list->room) {
+        int64_t room = 2 * list->room + 64;
+        hga_seen *more = realloc(list->seen, (size_t)room * sizeof *more);
+        if (!more) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)room);
+        list->seen = more, list->room = room;
+    }
+    list->seen[list->n++] = *seen;
+    return HGA_OK;
+}
+
+/* "12", "12-15", or NULL where the node's tokens are no interval */
+static json_t *tokens_of(const hga_seen *e)
+{
+    char text[32];
+    if (e->key_first > e->key_last) return json_null();
+    if (e->key_first == e->key_last) snprintf(text, sizeof text, "%d", e->key_first);
+    else snprintf(text, sizeof text, "%d-%d", e->key_first, e->key_last);
+    return json_string(text);
+}
+
+/* `weight` is the mean over heads, `weights` each head's. */
+static int add_weights(json_t *row, const double *weight, hga_id heads)
+{
+    json_t *list = json_array();
+    double sum = 0;
+    for (hga_id h = 0; h < heads; h++) {
+        sum += weight[h];
+        json_array_append_new(list, json_number(weight[h]));
+    }
+    int failed = json_object_set_new(row, "weight", json_number(sum / heads)) != 0;
+    failed |= json_object_set_new(row, "weights", list) != 0;
+    return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
+static json_t *edge_row(const graph_file *f, const hga_seen *e)
+{
+    int interval = e->key_first <= e->key_last;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name, "destination", e->destination, "level", e->level,
+                     "source", e->source, "source_level", e->source_level, "type", e->type, "tokens", tokens_of(e), "key_first",
+                     interval ? json_integer(e->key_first) : json_null(), "key_last", interval ? json_integer(e->key_last) : json_null());
+}
+
+typedef struct ranked {
+    double weight;
+    int64_t edge;
+} ranked;
+
+/* Heaviest first, the order of the edges among equals. */
+static int by_weight(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->weight > y->weight || x->weight < y->weight) return x->weight > y->weight ? -1 : 1;
+    return (x->edge > y->edge) - (x->edge < y->edge);
+}
+
+static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, int64_t n, ranked **out)
+{
+    int status = take(n, sizeof **out, out);
+    for (int64_t i = 0; i < n && !status; i++) {
+        (*out)[i].edge = i;
+        for (hga_id h = 0; h < heads && weight; h++) (*out)[i].weight += weight[i * heads + h];
+    }
+    if (!status && n && wish->sort) qsort(*out, (size_t)n, sizeof **out, by_weight);
+    return status;
+}
+
+static int list_edges(const graph_file *f, const row_wish *wish, const seen_list *list, const double *weight, hga_id heads, json_t *rows)
+{
+    ranked *order = NULL;
+    int status = CLI_GOOD;
+    TRY(rank_edges(wish, weight, heads, list->n, &order));
+    for (int64_t i = 0; i < list->n; i++) {
+        json_t *row = edge_row(f, &list->seen[order[i].edge]);
+        if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+        if (weight) TRY(add_weights(row, weight + order[i].edge * heads, heads));
+    }
+done:
+    free(order);
+    return status;
+}
+
+int row_document(const graph_file *f, const row_wish *wish, json_t **out)
+{
+    seen_list list = {0};
+    double *weight = NULL;
+    hga_id heads = 0, n_queries = hga_graph_nodes(f->graph).n_queries;
+    json_t *rows = json_array();
+    int status = CLI_GOOD;
+    *out = NULL;
+    if (wish->token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish->token, n_queries));
+    TRY(complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &list), CLI_DATA, wish->path));
+    if (wish->query) TRY(row_weights(f, wish, list.seen, list.n, &heads, &weight));
+    TRY(list_edges(f, wish, &list, weight, heads, rows));
+    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", weight != NULL, "heads", heads, "edges", rows);
+    if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
+done:
+    json_decref(rows);
+    free(weight);
+    free(list.seen);
+    return status;
+}
+
+int row_print(const json_t *row)
+{
+    static const column columns[] = {
+        {"stage", "stage", NULL, 0},   {"destination", "node", NULL, 0}, {"level", "level", NULL, 0},   {"source", "sees node", NULL, 0},
+        {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},        {"tokens", "tokens", NULL, 0}, {"weight", "weight", "%.6g", 0},
+        {0},
+    };
+    static const column bare[] = {
+        {"stage", "stage", NULL, 0},   {"destination", "node", NULL, 0}, {"level", "level", NULL, 0},   {"source", "sees node", NULL, 0},
+        {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},        {"tokens", "tokens", NULL, 0}, {0},
+    };
+    const json_t *edges = json_object_get(row, "edges");
+    printf("token %lld attends to %zu nodes\n", (long long)json_integer_value(json_object_get(row, "token")), json_array_size(edges));
+    if (json_array_size(edges) == 0) return CLI_GOOD;
+    return table_print(stdout, edges, json_is_true(json_object_get(row, "weighed")) ? columns : bare);
+}

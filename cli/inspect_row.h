@@ -1,0 +1,21 @@
+/* inspect_row.h: what one token attends to, and how much. */
+#ifndef CLI_INSPECT_ROW_H
+#define CLI_INSPECT_ROW_H
+
+#include <jansson.h>
+
+#include "graph_file.h"
+
+typedef struct row_wish {
+    const char *path;        /* of the graph, for complaints */
+    hga_id token;
+    const char *query, *key; /* both or none */
+    double scale;            /* 0: the program's */
+    int sort;                /* heaviest first */
+    hga_options options;
+} row_wish;
+
+int row_document(const graph_file *f, const row_wish *wish, json_t **out);
+int row_print(const json_t *row);
+
+#endif

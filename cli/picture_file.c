@@ -1,0 +1,90 @@
+/* picture_file.c: from a graph to a picture of its attention. */
+#include "picture_file.h"
+
+#include <stdio.h>
+
+#include "arguments.h"
+#include "plot.h"
+#include "png_file.h"
+#include "progress.h"
+#include "svg.h"
+#include "words.h"
+
+enum { SVG_CELLS = 160, SVG_TOKENS = 256, WORD_TOKENS = 400, DEFAULT_WIDTH = 900, LEAST_WIDTH = 360, MOST_WIDTH = 8192 };
+
+/* The least pixels of a cell. A rectangle of an .svg costs some eighty bytes, a pixel nothing: cells of an .svg are larger, unless that would hide tokens. */
+static int least_cell(const hga_nodes *n, picture_kind kind, hga_id width)
+{
+    return kind == PICTURE_PNG || (n->n_queries <= SVG_TOKENS && n->n_keys <= SVG_TOKENS) ? 1 : width / SVG_CELLS;
+}
+
+static int make_picture(const hga_graph *g, const hga_program *p, const picture_options *o, const layout *l, picture *out)
+{
+    progress bar = progress_start(o->tensors.query ? "weighing" : "drawing");
+    int status = o->tensors.query ? picture_weights(p, g, &o->tensors, l->max_rows, l->max_columns, progress_show, &bar, out)
+                                  : picture_pattern(p, g, l->max_rows, l->max_columns, progress_show, &bar, out);
+    progress_end(&bar);
+    return status;
+}
+
+static void name_weights(const picture_options *o, const char *title, char text[static 256])
+{
+    if (o->tensors.head < 0) snprintf(text, 256, "%.180s: attention weights, mean over heads", title);
+    else snprintf(text, 256, "%.180s: attention weights, head %d", title, o->tensors.head);
+}
+
+int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const char *json, picture_kind kind, const picture_options *o, const char *path)
+{
+    hga_nodes n = hga_graph_nodes(g);
+    picture made = {0};
+    words w = {0};
+    char text[256];
+    int status = CLI_GOOD;
+    if (n.n_queries == 0 || n.n_keys == 0) return complain(CLI_DATA, "%s: has no tokens to draw", title);
+    if (n.n_queries <= WORD_TOKENS && n.n_keys <= WORD_TOKENS) TRY(words_read(json, n.level_ptr[1], &w));
+    plot_words names = {w.text ? w.text + n.query_first : NULL, w.text ? w.text + n.key_first : NULL};
+    if (o->tensors.query) name_weights(o, title, text);
+    else snprintf(text, sizeof text, "%.200s", title);
+    layout l = layout_start(o->width, least_cell(&n, kind, o->width), n.n_queries, n.n_keys, &names);
+    TRY(make_picture(g, p, o, &l, &made));
+    layout_finish(&made, &l);
+    TRY((kind == PICTURE_SVG ? svg_write : png_write_plot)(path, &l, &made, text, &names));
+done:
+    picture_clear(&made);
+    words_clear(&w);
+    return status;
+}
+
+/* ---- options ---- */
+
+enum { KEY_WIDTH = 0x2600, KEY_QUERY, KEY_KEY, KEY_HEAD };
+
+static error_t parse_picture(int key, char *value, struct argp_state *state)
+{
+    picture_options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: *o = (picture_options){.width = DEFAULT_WIDTH, .tensors.head = -1}; return 0;
+    case KEY_WIDTH: o->given = "--width"; return arguments_said(read_id("--width", value, LEAST_WIDTH, MOST_WIDTH, &o->width));
+    case KEY_QUERY: o->tensors.query = value, o->given = "--query"; return 0;
+    case KEY_KEY: o->tensors.key = value, o->given = "--key"; return 0;
+    case KEY_HEAD: o->given = "--head"; return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &o->tensors.head));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int picture_options_check(const picture_options *o)
+{
+    if (o->tensors.query && !o->tensors.key) return complain(CLI_USAGE, "--key FILE is missing beside --query");
+    if (o->tensors.key && !o->tensors.query) return complain(CLI_USAGE, "--query FILE is missing beside --key");
+    if (o->tensors.head >= 0 && !o->tensors.query) return complain(CLI_USAGE, "--head: needs --query and --key");
+    return CLI_GOOD;
+}
+
+static const struct argp_option picture_argp_options[] = {
+    {"width", KEY_WIDTH, "PIXELS", 0, "width of a picture (default: 900)", 3},
+    {"query", KEY_QUERY, "FILE", 0, "draw the attention weights for this query tensor, [rows][dim] or [rows][heads][dim] (default: who attends to whom, by level)", 3},
+    {"key", KEY_KEY, "FILE", 0, "the key tensor that goes with --query", 3},
+    {"head", KEY_HEAD, "H", 0, "the head whose weights are drawn (default: the mean over heads)", 3},
+    {0},
+};
+const struct argp picture_argp = {.options = picture_argp_options, .parser = parse_picture};

@@ -1,0 +1,23 @@
+/* picture_file.h: pictures of attention in files, and their options. */
+#ifndef CLI_PICTURE_FILE_H
+#define CLI_PICTURE_FILE_H
+
+#include <argp.h>
+
+#include "picture.h"
+
+typedef enum picture_kind { PICTURE_SVG, PICTURE_PNG } picture_kind;
+
+typedef struct picture_options {
+    hga_id width;
+    picture_tensors tensors; /* query NULL: the pattern */
+    const char *given;       /* an option that was typed, NULL without */
+} picture_options;
+/* --width, --query, --key, --head: input is a picture_options. */
+extern const struct argp picture_argp;
+int picture_options_check(const picture_options *o);
+
+/* json: the file whose words name the tokens, or NULL. */
+int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const char *json, picture_kind kind, const picture_options *o, const char *path);
+
+#endif

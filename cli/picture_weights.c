@@ -1,0 +1,215 @@
+/* picture_weights.c: attention weights summed over cells. The output is linear in the values, so that running the program on the indicator columns of the cells gives, row by
+   row, the attention paid to each cell, exactly and without a tokens x tokens table. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attend_io.h"
+#include "picture.h"
+#include "rows.h"
+
+enum { CHUNK = 128, DECADES = 3, STEPS = 60 };
+
+typedef struct weighing {
+    const hga_program *program;
+    const hga_graph *graph;
+    hga_nodes nodes;
+    picture *picture;
+    tensor_file query, key;
+    hga_id kv_head, n_values, n_out; /* rows of the value and of the output */
+    hga_id *column_of;               /* key token -> its column */
+    float *q, *k;                    /* one head of query and key */
+    float *value, *out;              /* [rows][CHUNK] */
+    double *cells;                   /* [rows of cells][columns], attention summed over queries and heads */
+} weighing;
+
+/* ---- tensors ---- */
+
+static int check_rows(const weighing *w, const tensor_file *t, hga_binding binding, hga_rows otherwise)
+{
+    hga_id rows = bound_rows(w->graph, w->program, binding, otherwise);
+    return rows == t->rows ? CLI_GOOD : complain(CLI_DATA, "%s: has %d rows, the graph needs %d", t->array.path, t->rows, rows);
+}
+
+static int read_tensors(weighing *w, const picture_tensors *t)
+{
+    int status = CLI_GOOD;
+    for (hga_id i = 0; i < w->program->n_fields; i++)
+        if (w->program->field[i].binding == HGA_IO_USER)
+            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives", w->program->field[i].name));
+    TRY(tensor_file_read(t->query, &w->query));
+    TRY(tensor_file_read(t->key, &w->key));
+    TRY(check_rows(w, &w->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
+    TRY(check_rows(w, &w->key, HGA_IO_KEY, HGA_ROWS_KEYS));
+    if (w->key.columns != w->query.columns)
+        TRY(complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", t->key, w->key.columns, t->query, w->query.columns));
+    if (w->query.heads % w->key.heads != 0)
+        TRY(complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", t->key, w->key.heads, w->query.heads));
+    if (t->head >= w->query.heads) TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", t->head, t->query, w->query.heads - 1));
+done:
+    return status;
+}
+
+static void copy_head(const tensor_file *t, hga_id head, float *out)
+{
+    for (int64_t i = 0; i < t->rows; i++)
+        memcpy(out + i * t->columns, t->array.real + (i * t->heads + head) * t->columns, (size_t)t->columns * sizeof *out);
+}
+
+/* ---- values ---- */
+
+static int has_value_row(const weighing *w, hga_id v)
+{
+    const hga_field *f = bound_field(w->program, HGA_IO_VALUE);
+    const hga_nodes *n = &w->nodes;
+    switch (f ? f->io : HGA_ROWS_KEYS) {
+    case HGA_ROWS_QUERIES: return v >= n->query_first && v - n->query_first < n->n_queries;
+    case HGA_ROWS_KEYS: return v >= n->key_first && v - n->key_first < n->n_keys;
+    case HGA_ROWS_QUERY_SIDE: return !n->side || n->side[v] != HGA_SIDE_KEY;
+    case HGA_ROWS_KEY_SIDE: return !n->side || n->side[v] != HGA_SIDE_QUERY;
+    case HGA_ROWS_ABOVE: return v >= n->level_ptr[1];
+    case HGA_ROWS_NODES: break;
+    }
+    return 1;
+}
+
+/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is shared by its tokens alike. */
+static int fill_values(weighing *w, hga_id first, hga_id n)
+{
+    const hga_nodes *nodes = &w->nodes;
+    hga_id *row = NULL, *tokens = NULL, rows = 0;
+    int status = CLI_GOOD;
+    TRY(take(nodes->n, sizeof *row, &row));
+    TRY(take(nodes->n, sizeof *tokens, &tokens));
+    memset(w->value, 0, (size_t)((int64_t)w->n_values * CHUNK) * sizeof *w->value);
+    for (hga_id v = 0; v < nodes->n; v++) row[v] = has_value_row(w, v) ? rows++ : -1;
+    for (int fill = 0; fill < 2; fill++)
+        for (hga_id j = 0; j < nodes->n_keys; j++)
+            for (hga_id v = nodes->key_first + j; v >= 0; v = nodes->parent ? nodes->parent[v] : -1) {
+                hga_id column = w->column_of[j] - first;
+                if (!fill) tokens[v]++;
+                else if (row[v] >= 0 && column >= 0 && column < n) w->value[(int64_t)row[v] * CHUNK + column] += 1 / (float)tokens[v];
+            }
+done:
+    free(row);
+    free(tokens);
+    return status;
+}
+
+/* ---- sums ---- */
+
+static void add_rows(weighing *w, hga_id first, hga_id n)
+{
+    const picture *p = w->picture;
+    const hga_field *f = bound_field(w->program, HGA_IO_OUT);
+    hga_id skip = f && f->io == HGA_ROWS_NODES ? w->nodes.query_first : 0;
+    for (hga_id i = 0; i < p->n_queries; i++) {
+        double *cell = w->cells + (int64_t)cell_of(i, p->n_queries, p->rows) * p->columns + first;
+        for (hga_id c = 0; c < n; c++) cell[c] += (double)w->out[((int64_t)i + skip) * CHUNK + c];
+    }
+}
+
+static int run_columns(weighing *w, const hga_plan *plan, hga_state *state, hga_id first)
+{
+    hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
+    hga_io io = {.query = {.data = w->q}, .key = {.data = w->k}, .value = {.data = w->value}, .out = {.data = w->out}};
+    int status = CLI_GOOD;
+    TRY(fill_values(w, first, n));
+    TRY(complain_of(hga_plan_execute(plan, state, &io), CLI_DATA, "attention weights"));
+    add_rows(w, first, n);
+done:
+    return status;
+}
+
+static int run_heads(weighing *w, hga_id head, hga_progress progress, void *context)
+{
+    hga_shape shape = {.n_heads = 1, .n_kv_heads = 1, .dim = w->query.columns, .dim_v = CHUNK};
+    hga_plan *plan = NULL;
+    hga_state *state = NULL;
+    hga_id from = head < 0 ? 0 : head, to = head < 0 ? w->query.heads : head + 1, group = w->query.heads / w->key.heads;
+    int status = CLI_GOOD;
+    TRY(complain_of(hga_plan_create(w->graph, w->program, &shape, NULL, &plan), CLI_DATA, "attention weights"));
+    TRY(complain_of(hga_state_create(plan, &state), CLI_DATA, "attention weights"));
+    for (hga_id h = from; h < to; h++) {
+        copy_head(&w->query, h, w->q);
+        copy_head(&w->key, h / group, w->k);
+        for (hga_id first = 0; first < w->picture->columns; first += CHUNK) {
+            TRY(run_columns(w, plan, state, first));
+            if (progress) progress(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), context);
+        }
+    }
+done:
+    hga_state_destroy(state);
+    hga_plan_destroy(plan);
+    return status;
+}
+
+/* ---- cells ---- */
+
+/* Means over the queries of a row and over heads, then logarithms from the largest down. */
+static int finish_cells(weighing *w, hga_id heads)
+{
+    picture *p = w->picture;
+    float *value = NULL;
+    int status = take((int64_t)p->rows * p->columns, sizeof *value, &value);
+    for (hga_id r = 0; status == CLI_GOOD && r < p->rows; r++)
+        for (hga_id c = 0; c < p->columns; c++) {
+            double *cell = &w->cells[(int64_t)r * p->columns + c];
+            *cell /= (double)(cell_start(r + 1, p->n_queries, p->rows) - cell_start(r, p->n_queries, p->rows)) * heads;
+            if (*cell > p->largest) p->largest = *cell;
+        }
+    for (int64_t i = 0; status == CLI_GOOD && i < (int64_t)p->rows * p->columns; i++)
+        if (w->cells[i] > 0) value[i] = (float)fmax(1 + log10(w->cells[i] / p->largest) / DECADES, 1e-6);
+    if (status == CLI_GOOD) status = picture_from_cells(p, value, NULL, STEPS);
+    free(value);
+    return status;
+}
+
+static int take_room(weighing *w)
+{
+    const picture *p = w->picture;
+    int status = CLI_GOOD;
+    TRY(take(w->nodes.n_keys, sizeof *w->column_of, &w->column_of));
+    TRY(take((int64_t)w->query.rows * w->query.columns, sizeof *w->q, &w->q));
+    TRY(take((int64_t)w->key.rows * w->key.columns, sizeof *w->k, &w->k));
+    TRY(take((int64_t)w->n_values * CHUNK, sizeof *w->value, &w->value));
+    TRY(take((int64_t)w->n_out * CHUNK, sizeof *w->out, &w->out));
+    TRY(take((int64_t)p->rows * p->columns, sizeof *w->cells, &w->cells));
+    for (hga_id j = 0; j < w->nodes.n_keys; j++) w->column_of[j] = cell_of(j, p->n_keys, p->columns);
+done:
+    return status;
+}
+
+static void weighing_clear(weighing *w)
+{
+    npy_clear(&w->query.array);
+    npy_clear(&w->key.array);
+    free(w->column_of);
+    free(w->q);
+    free(w->k);
+    free(w->value);
+    free(w->out);
+    free(w->cells);
+}
+
+int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows, hga_id max_columns, hga_progress progress, void *context,
+                    picture *out)
+{
+    weighing w = {.program = p, .graph = g, .nodes = hga_graph_nodes(g), .picture = out};
+    int status = CLI_GOOD;
+    *out = (picture){.n_queries = w.nodes.n_queries, .n_keys = w.nodes.n_keys, .n_levels = w.nodes.n_levels, .is_weights = 1, .decades = DECADES};
+    out->exact = out->n_queries <= max_rows && out->n_keys <= max_columns;
+    out->rows = out->n_queries < max_rows ? out->n_queries : max_rows;
+    out->columns = out->n_keys < max_columns ? out->n_keys : max_columns;
+    if (!score_stage(p)) TRY(complain(CLI_USAGE, "--query: the program computes no scores, so that no tensors decide its weights"));
+    TRY(read_tensors(&w, tensors));
+    w.n_values = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS);
+    w.n_out = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
+    TRY(take_room(&w));
+    TRY(run_heads(&w, tensors->head, progress, context));
+    TRY(finish_cells(&w, tensors->head < 0 ? w.query.heads : 1));
+done:
+    weighing_clear(&w);
+    if (status) picture_clear(out);
+    return status;
+}

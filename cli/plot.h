@@ -1,0 +1,30 @@
+/* plot.h: a picture with its title, axes and legend, on any canvas. */
+#ifndef CLI_PLOT_H
+#define CLI_PLOT_H
+
+#include "canvas.h"
+#include "picture.h"
+
+/* Where things go. Made before the picture, since the room decides how many cells it may have. */
+typedef struct layout {
+    int width, height;             /* of everything */
+    int left, top;                 /* of the plot itself */
+    hga_id max_rows, max_columns;  /* cells that fit */
+    double cell_width, cell_height, plot_width, plot_height;
+} layout;
+
+typedef struct plot_words {
+    const char *const *query, *const *key; /* [n_queries], [n_keys]; NULL: tokens have no names */
+} plot_words;
+
+/* `cell` is the least pixels a cell may have. Complains if `width` is too narrow for anything. */
+layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const plot_words *words);
+/* Fit the plot to the picture that was made. */
+void layout_finish(const picture *p, layout *l);
+
+void plot_draw(canvas *c, const layout *l, const picture *p, const char *title, const plot_words *words);
+
+/* A name that fits an axis: at most 14 characters of it. */
+const char *short_word(const char *word, char text[static 80]);
+
+#endif

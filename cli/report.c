@@ -1,0 +1,308 @@
+/* report.c: the page that `hga run` writes beside its table. */
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "html.h"
+#include "outfile.h"
+#include "palette.h"
+#include "report_page.h"
+#include "version.h"
+
+enum { CELLS = 128, FIRST_WORDS = 64 };
+
+/* ---- collecting ---- */
+
+int report_start(const growth_text *source, report *out)
+{
+    const growth_text *t = source;
+    *out = (report){.source = *source};
+    int status = CLI_GOOD;
+    TRY(growth_start(t->words, &out->growth));
+    out->n_cases = (size_t)out->growth.n_contenders;
+    TRY(take((int64_t)out->n_cases, sizeof *out->cases, &out->cases));
+    hga_id first = t->words < FIRST_WORDS ? t->words : FIRST_WORDS;
+    TRY(scene_make(t->name, t->text, t->bytes, first, t->shape.n_heads, t->shape.dim, t->seed, &out->first_words));
+done:
+    return status;
+}
+
+static int draw_start(const scene *first_words, const contender *c, picture *out)
+{
+    hga_graph *g = NULL;
+    hga_program p;
+    int status = CLI_GOOD;
+    TRY(c->build(first_words, c->causal, &g, &p));
+    TRY(picture_pattern(&p, g, FIRST_WORDS, FIRST_WORDS, NULL, NULL, out));
+done:
+    hga_graph_destroy(g);
+    return status;
+}
+
+int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds)
+{
+    report_case *c = &r->cases[i];
+    int status = CLI_GOOD;
+    TRY(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
+    TRY(draw_start(&r->first_words, &contenders[i], &c->start));
+    TRY(complain_of(hga_plan_explain(plan, &c->plan), CLI_OUTSIDE, contenders[i].name));
+    growth_set_last(&r->growth, i, seconds);
+done:
+    return status;
+}
+
+void report_clear(report *r)
+{
+    for (size_t i = 0; r->cases && i < r->n_cases; i++) {
+        picture_clear(&r->cases[i].whole);
+        picture_clear(&r->cases[i].start);
+        hga_text_free(r->cases[i].plan);
+    }
+    free(r->cases);
+    growth_clear(&r->growth);
+    scene_clear(&r->first_words);
+    *r = (report){0};
+}
+
+/* ---- the head ---- */
+
+static void put_text_name(FILE *file, const void *context)
+{
+    const char *name = ((const report *)context)->source.name, *slash = strrchr(name, '/');
+    html_text(file, strcmp(name, "-") == 0 ? "standard input" : slash && slash[1] ? slash + 1 : name);
+}
+
+static void put_style(FILE *file, const void *context)
+{
+    (void)context;
+    fputs(report_css, file);
+}
+
+static void put_summary(FILE *file, const void *context)
+{
+    const report *r = context;
+    const char *kind, *before = " in ";
+    const json_t *count;
+    fprintf(file, "%d words", r->source.words);
+    json_object_foreach((json_t *)(uintptr_t)r->levels, kind, count)
+    {
+        long long units = (long long)json_integer_value(count);
+        if (units == r->source.words) continue;
+        fprintf(file, "%s%lld ", before, units);
+        html_text(file, kind);
+        fputs(units == 1 ? "" : "s", file);
+        before = ", ";
+    }
+    fprintf(file, "; %d heads x %d, %d thread%s", r->source.shape.n_heads, r->source.shape.dim, r->threads, r->threads == 1 ? "" : "s");
+}
+
+static void put_date(FILE *file, const void *context)
+{
+    (void)context;
+    char text[64] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc)) strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc);
+    fprintf(file, "%s, hga %s (%s)", text, hga_version(), BUILD_COMMIT);
+}
+
+/* ---- the table ---- */
+
+static void put_row(FILE *file, const report *r, const json_t *row, size_t i)
+{
+    char text[TABLE_CELL];
+    fputs("<tr>", file);
+    for (const column *c = r->columns; c->key; c++) {
+        table_cell(row, c, text);
+        int left = table_stands_left(r->rows, c);
+        fputs(left ? "<td class=\"left\">" : "<td>", file);
+        if (c == r->columns) fprintf(file, "<a href=\"#v%zu\">", i);
+        html_text(file, text);
+        fputs(c == r->columns ? "</a></td>" : "</td>", file);
+    }
+    fputs("</tr>\n", file);
+}
+
+static void put_table(FILE *file, const void *context)
+{
+    const report *r = context;
+    size_t i;
+    json_t *row;
+    fputs("<table>\n<thead><tr>", file);
+    for (const column *c = r->columns; c->key; c++) {
+        fputs(table_stands_left(r->rows, c) ? "<th class=\"left\">" : "<th>", file);
+        html_text(file, c->heading);
+        fputs("</th>", file);
+    }
+    fputs("</tr></thead>\n<tbody>\n", file);
+    json_array_foreach(r->rows, i, row) put_row(file, r, row, i);
+    fputs("</tbody>\n</table>\n", file);
+}
+
+static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", ((const report *)context)->kl_words); }
+
+/* ---- time against length ---- */
+
+static void put_crossover(FILE *file, const growth *g, size_t i)
+{
+    int at_once;
+    double length = growth_crossover(g, i, &at_once);
+    fputs("<li><b>", file);
+    html_text(file, contenders[i].name);
+    fputs("</b> ", file);
+    html_text(file, contenders[i].parameters);
+    if (length <= 0)
+        fprintf(file, ": not faster than dense at %d words</li>\n", g->length[g->n_lengths - 1]);
+    else if (at_once)
+        fprintf(file, ": faster from the shortest prefix on, %d words</li>\n", g->length[0]);
+    else
+        fprintf(file, ": faster than dense from about %.0f words on</li>\n", length);
+}
+
+static void put_growth(FILE *file, const void *context)
+{
+    const report *r = context;
+    if (r->growth.n_lengths < 2) {
+        fputs("<p>The text is too short for prefixes.</p>\n", file);
+        return;
+    }
+    fputs("<div class=\"charts\"><figure>", file);
+    growth_draw(file, &r->growth, 0);
+    fputs("<figcaption>Every word may see every other.</figcaption></figure>\n<figure>", file);
+    growth_draw(file, &r->growth, 1);
+    fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n<ul class=\"crossovers\">\n", file);
+    for (size_t i = 0; i < r->n_cases; i++)
+        if (strcmp(contenders[i].name, "dense") != 0) put_crossover(file, &r->growth, i);
+    fputs("</ul>\n", file);
+}
+
+/* ---- patterns ---- */
+
+static int by_look(const void *a, const void *b)
+{
+    const picture_rect *x = a, *y = b;
+    if (x->level != y->level) return (y->level > x->level) - (y->level < x->level);
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+/* Levels up to the highest that covers something: what the colours are spread over. */
+static hga_id shown_levels(const picture *p)
+{
+    hga_id n = p->n_levels;
+    while (n > 1 && p->level_pairs[n - 1] <= 0) n--;
+    return n;
+}
+
+/* Rectangles of one look are one path. Coarse levels are drawn first, as the picture's maker has them. */
+static void put_rects(FILE *file, const picture *p, picture_rect *rects, hga_id n_levels)
+{
+    memcpy(rects, p->rects, (size_t)p->n_rects * sizeof *rects);
+    qsort(rects, (size_t)p->n_rects, sizeof *rects, by_look);
+    for (int64_t i = 0; i < p->n_rects; i++) {
+        const picture_rect *r = &rects[i];
+        if (i == 0 || by_look(r, r - 1) != 0) {
+            fprintf(file, "%s<path fill=\"#%06x\"", i ? "\"/>" : "", (unsigned)level_colour(r->level, n_levels));
+            if (r->value < 0.999f) fprintf(file, " opacity=\"%.2f\"", share_opacity((double)r->value));
+            fputs(" d=\"", file);
+        }
+        hga_id x = cell_of(r->key, p->n_keys, p->columns), y = cell_of(r->query, p->n_queries, p->rows);
+        hga_id wide = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns) + 1 - x, high = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows) + 1 - y;
+        fprintf(file, "M%d %dh%dv%dh-%dz", x, y, wide, high, wide);
+    }
+    if (p->n_rects) fputs("\"/>", file);
+}
+
+static void put_picture(FILE *file, const picture *p, hga_id n_levels, const char *says)
+{
+    picture_rect *rects = NULL;
+    if (take(p->n_rects, sizeof *rects, &rects)) return;
+    fprintf(file, "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d words by %d words\" shape-rendering=\"crispEdges\">", p->columns, p->rows,
+            p->n_queries, p->n_keys);
+    put_rects(file, p, rects, n_levels);
+    fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
+    free(rects);
+}
+
+/* A level's colour, and how many of all pairs it covers. */
+static void put_legend(FILE *file, const picture *p, hga_id n_levels)
+{
+    fputs("<p class=\"legend\">", file);
+    for (hga_id l = 0; l < n_levels; l++)
+        if (p->level_pairs[l] > 0)
+            fprintf(file, "<span><i style=\"background: #%06x\"></i>level %d: %.3g %%</span> ", (unsigned)level_colour(l, n_levels), l,
+                    100 * p->level_pairs[l] / ((double)p->n_queries * (double)p->n_keys));
+    fputs("</p>\n", file);
+}
+
+static void put_coverage(FILE *file, const picture *p)
+{
+    const hga_coverage *c = &p->coverage;
+    fprintf(file, "<p>Of %lld pairs of words%s: %lld covered once, %lld more often, %lld never", (long long)c->pairs, c->pairs < (int64_t)p->n_queries * p->n_keys ? " in order" : "",
+            (long long)c->once, (long long)c->more, (long long)c->none);
+    if (c->none_diagonal) fprintf(file, " (%lld of them a word and itself)", (long long)c->none_diagonal);
+    fprintf(file, "; a word sees a later one in %lld.</p>\n", (long long)c->later);
+}
+
+static void put_case(FILE *file, const report *r, size_t i)
+{
+    const report_case *c = &r->cases[i];
+    hga_id n_levels = shown_levels(&c->whole);
+    char says[128];
+    fprintf(file, "<section class=\"case\" id=\"v%zu\">\n<h3>", i);
+    html_text(file, contenders[i].name);
+    fputs(" <small>", file);
+    html_text(file, contenders[i].parameters);
+    fputs("</small></h3>\n<div class=\"pictures\">\n", file);
+    snprintf(says, sizeof says, "all %d words%s", r->source.words, c->whole.exact ? "" : ", counted into cells");
+    put_picture(file, &c->whole, n_levels, says);
+    snprintf(says, sizeof says, "a text of the first %d words", c->start.n_queries);
+    put_picture(file, &c->start, n_levels, says);
+    fputs("</div>\n", file);
+    put_legend(file, &c->whole, n_levels);
+    put_coverage(file, &c->whole);
+    fputs("<details><summary>The plan</summary><pre>", file);
+    html_text(file, c->plan ? c->plan : "");
+    fputs("</pre></details>\n</section>\n", file);
+}
+
+static void put_cases(FILE *file, const void *context)
+{
+    const report *r = context;
+    for (size_t i = 0; i < r->n_cases; i++) put_case(file, r, i);
+}
+
+/* ---- the machine ---- */
+
+static void put_machine(FILE *file, const void *context)
+{
+    const report *r = context;
+    char *text = NULL;
+    fprintf(file, "<p>One thread: %.1f GFLOP/s (fp32 multiply-add), %.2f G exp/s, %.1f GB/s from L2, %.1f GB/s from memory. Instruction sets: %s. Compiler: ", r->peaks->fma_gflops,
+            r->peaks->exp_gelements, r->peaks->l2_gbytes, r->peaks->dram_gbytes, hga_isa_list());
+    html_text(file, BUILD_COMPILER);
+    fputs(".</p>\n<pre>", file);
+    if (hga_topology_describe(NULL, r->threads, &text) == HGA_OK) html_text(file, text);
+    hga_text_free(text);
+    fputs("</pre>\n", file);
+}
+
+/* ---- the page ---- */
+
+static const html_mark marks[] = {
+    {"text", put_text_name}, {"style", put_style},       {"summary", put_summary}, {"date", put_date},       {"table", put_table},
+    {"growth", put_growth},  {"kl_words", put_kl_words}, {"cases", put_cases},     {"machine", put_machine}, {0},
+};
+
+int report_write(const report *r, const char *path)
+{
+    outfile out = {0};
+    int status = CLI_GOOD;
+    TRY(outfile_open(path, &out));
+    html_fill(out.file, report_html, marks, r);
+    TRY(outfile_keep(&out));
+done:
+    outfile_drop(&out);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One file, readable without JavaScript. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include "growth.h"
+#include "picture.h"
+#include "table.h"
+
+/* What is told of one contender. */
+typedef struct report_case {
+    picture whole, start; /* the pattern on the whole text, counted into cells; and on its first words, a cell a word */
+    char *plan;           /* what hga_plan_explain says; hga_text_free */
+} report_case;
+
+/* What is told is borrowed; what is made here is the report's own. */
+typedef struct report {
+    hga_id threads, kl_words;
+    const json_t *rows;    /* of the table */
+    const column *columns;
+    const json_t *levels;  /* what the text is made of: kind -> number */
+    const hga_peaks *peaks;
+    growth_text source;
+    scene first_words;
+    growth growth;
+    report_case *cases;    /* [n_cases], one a contender */
+    size_t n_cases;
+} report;
+
+/* Room for the contenders. */
+int report_start(const growth_text *source, report *out);
+/* Contender i: its pattern on the whole text and on the first words, its plan, the seconds that an execution took. */
+int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds);
+/* Write what was collected, once the prefixes are measured. */
+int report_write(const report *r, const char *path);
+void report_clear(report *r);
+
+#endif

@@ -1,0 +1,129 @@
+#!/bin/bash
+# The documents are true: test_docs.sh HGA SOURCE MAN [DOXYFILE]
+# MAN is a folder of the made manual pages. Links resolve, commands run, parameters and options are those of the tool, public functions have comments.
+set -u
+hga=$1 source=$2 man=$3 doxyfile=${4-}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+export ARGP_HELP_FMT=rmargin=100000,no-dup-args-note
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -20
+    fi
+}
+empty() { [ ! -s "$1" ] || { cat "$1"; false; }; }
+missing() { sort -u "$1" >wanted && sort -u "$2" >have && comm -23 wanted have >lacking && empty lacking; }
+
+# ---- links ----
+
+# Relative links of Markdown files, as paths; code is no link.
+links() {
+    local page
+    for page in "$source"/*.md "$source"/docs/*.md "$source"/*/README.md; do
+        awk '/^ *```/ { code = !code } !code' "$page" | sed 's/`[^`]*`//g' | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//; s/#.*//' |
+            grep -vE '^(https?:|mailto:|$)' | sed "s,^,$(dirname "$page")/,"
+    done
+}
+links | sort -u >links
+while read -r path; do [ -e "$path" ] || echo "$path"; done <links >broken
+there_are_links() { [ "$(wc -l <links)" -gt 20 ]; }
+fact there_are_links there_are_links
+fact every_link_leads_somewhere empty broken
+(cd "$source/docs" && ls ./*.md) | sed 's,^\./,,' | grep -v README >pages
+grep -oE '\]\([a-z-]+\.md\)' "$source/docs/README.md" | sed 's/^](//; s/)//' >named
+fact the_index_names_every_page missing pages named
+
+# ---- variants ----
+
+"$hga" help build | awk '/^Variants and/ { on = 1; next } on && /^[a-z]/ { sub(/[:=].*/, ""); name = $0; next } on && /^  [a-z]/ { sub(/^ */, ""); sub(/=.*/, ""); print name, $0 }' >parameters
+awk '{ print $1 ".md" }' parameters >wants_page
+fact every_variant_has_a_page missing wants_page pages
+# TC-attention's page sends the reader to TF-attention's.
+while read -r variant parameter; do
+    cat "$source/docs/$variant.md" "$(sed -n 's/.*with all its parameters.*/x/p' "$source/docs/$variant.md" | sed "s,x,$source/docs/treeformer-fine.md,;q" | grep . || echo /dev/null)" |
+        grep -qE "^\|.*\`$parameter\`" || echo "$variant: $parameter"
+done <parameters >untold
+fact every_page_has_every_parameter empty untold
+default_is_told() { # the defaults that the tool prints and the pages' tables agree
+    "$hga" help build | awk '/^Variants and/ { on = 1; next } on && /^[a-z]/ { sub(/[:=].*/, ""); name = $0 } on && /^  [a-z].*\(default: / {
+        p = $1; sub(/=.*/, "", p); d = $0; sub(/.*\(default: /, "", d); sub(/\).*/, "", d); print name, p, d }' >defaults
+    [ -s defaults ] || return 1
+    while read -r variant parameter default; do
+        [ "$variant" = treeformer-coarse ] || grep -qE "^\|[^|]*\`$parameter\`[^|]*\| $default \|" "$source/docs/$variant.md" || echo "$variant: $parameter is $default"
+    done <defaults >wrong
+    empty wrong
+}
+fact and_its_default default_is_told
+
+# ---- commands: the sh blocks of the pages, in the index's order, in one folder ----
+
+mkdir run bin
+ln -s "$hga" bin/hga
+commands() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
+runs() { (cd run && commands "$source/docs/$1" >"../$1.sh" && PATH=$scratch/bin:$PATH bash -eu "../$1.sh"); }
+for page in README.md $(awk '!seen[$0]++' named); do
+    if grep -q '^```sh$' "$source/docs/$page"; then fact "the_commands_of_${page}_run" runs "$page"; fi
+done
+every_variant_is_drawn() { for page in $(sort -u wants_page); do commands "$source/docs/$page" | grep -q 'hga export .*\.svg' || { echo "$page"; return 1; }; done; }
+fact every_variants_page_draws_it every_variant_is_drawn
+awk '/^```json$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/formats.md" >example.json
+checks() { "$hga" check example.json && "$hga" explain graph=example.json; }
+fact the_example_of_the_format_is_a_graph checks
+# What the readers accept, by their own lists of members.
+sed -n '/_members\[\]/,/;/p' "$source/graph/json.c" "$source/msgpass/program_json.c" | grep -oE '"[a-z_]+"' | tr -d '"' | sort -u >members
+grep -oE '`[a-z_]+`' "$source/docs/formats.md" | tr -d '`' | sort -u >told
+there_are_members() { [ "$(wc -l <members)" -gt 25 ]; }
+fact the_readers_have_members there_are_members
+fact the_format_tells_every_member missing members told
+
+# ---- manual pages ----
+
+mkdir pages.d
+for page in "$man"/*.1.gz; do gzip -dc "$page" >"pages.d/$(basename "$page" .gz)"; done
+"$hga" help | awk '/^  [a-z]/ { print "hga-" $1 ".1" } END { print "hga.1" }' >wants_manual
+ls pages.d >manuals
+fact every_subcommand_has_a_manual_page missing wants_manual manuals
+fact and_no_page_is_too_much missing manuals wants_manual
+words() { sed 's/^\.SS "\(.*\)"$/\1/; s/\\-/-/g; s/\\f[A-Z]//g; s/\\&//g; s/\\e/\\/g' "$1" | tr -s ' \n' '\n'; }
+while read -r page; do
+    name=${page%.1} name=${name#hga} name=${name#-}
+    [ -n "$name" ] || continue
+    words "pages.d/$page" >page_words
+    "$hga" help "$name" | sed 's/^Usage: //' | tr -s ' \n' '\n' | grep -vE '^(\[.*|.*\]|Usage:|hga|Variants|and|their|parameters:|)$' | sed 's/:$//' | sort -u >help_words
+    sed 's/:$//' page_words | sort -u >page_set
+    comm -23 help_words page_set | sed "s/^/$name: /"
+done <wants_manual >unsaid
+fact manual_pages_say_all_that_help_says empty unsaid
+examples() { sed 's/\\-/-/g' pages.d/*.1 | awk '/^\.EX/ { on = 1; next } /^\.EE/ { on = 0 } on' >examples.sh && [ "$(wc -l <examples.sh)" -gt 5 ] && (cd run && PATH=$scratch/bin:$PATH bash -euo pipefail ../examples.sh); }
+fact their_examples_run examples
+if command -v mandoc >/dev/null; then
+    lint() { mandoc -T lint -W warning pages.d/*.1; }
+    fact mandoc_has_nothing_against_them lint
+fi
+
+# ---- the headers ----
+
+if [ -n "$doxyfile" ]; then
+    sed "s,^OUTPUT_DIRECTORY .*,OUTPUT_DIRECTORY = $scratch/doxygen,; s,^WARN_LOGFILE .*,WARN_LOGFILE = $scratch/warnings," "$doxyfile" >Doxyfile
+    doxygen -q Doxyfile >/dev/null 2>&1
+    # Plain names may speak for themselves in structs, enumerations and opaque types; functions may not.
+    grep -vE 'warning: (Compound|Member) .*(\((variable|enumeration value|enumeration|typedef|macro definition)\) of .*)?is not documented' warnings >other
+    grep -E '\(function\).*is not documented' warnings >>other
+    ran() { [ -s doxygen/html/index.html ] && [ -e warnings ]; }
+    fact doxygen_runs ran
+    fact every_public_function_is_documented_without_warnings empty other
+    cat "$source"/graph/base/*.h "$source"/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
+    cat doxygen/html/*_8h.html | grep -oE 'hga_[a-z0-9_]+' | sort -u >shown
+    fact its_pages_show_every_public_function missing declared shown
+fi
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]

@@ -1,0 +1,115 @@
+#!/bin/bash
+# The installed package works: test_package.sh BUILD SOURCE PLAIN_LIBRARY [CC [CXX]]
+# Installs what is built into a folder of its own, moves it, and uses it as a stranger would: by pkg-config, by find_package, from the shell.
+set -u
+build=$1 source=$2 plain=$3 cc=${4:-cc} cxx=${5:-c++}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -20
+    fi
+}
+empty() { [ ! -s "$1" ] || { cat "$1"; false; }; }
+
+cmake --install "$build" --prefix "$scratch/first" >log 2>&1 || { cat log; exit 1; }
+mv first moved
+prefix=$scratch/moved
+lib=$(dirname "$(find "$prefix" -name libhga.so)")
+export PKG_CONFIG_PATH=$lib/pkgconfig
+unset LD_LIBRARY_PATH
+
+# ---- what is there ----
+
+soname() { readelf -d "$lib/libhga.so" | grep -q 'SONAME.*\[libhga\.so\.[0-9]*\]'; }
+headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/public builders/public | grep '\.h$' | sort)" ]; }
+fact the_shared_library_has_a_soname soname
+fact every_public_header_is_installed_and_no_other headers
+fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"
+
+# The names a library defines for others to link.
+defined() { nm "$@" 2>/dev/null | awk 'NF == 3 && $2 ~ /[A-Z]/ { print $3 }' | sort -u; }
+defined -D --defined-only "$lib/libhga.so" >shared_names
+defined -g --defined-only "$lib/libhga.a" >static_names
+grep -v '^hga_' shared_names >foreign
+fact the_shared_library_exports_hga_names_only empty foreign
+fact both_libraries_export_the_same_names cmp shared_names static_names
+
+# ---- by pkg-config ----
+
+by_pkg_config() { read -ra flags <<<"$(pkg-config --cflags --libs hga)" && "$cc" -Wall -Werror "$source/tests/package/use.c" -o by_pc "${flags[@]}" -lm; }
+fact pkg_config_compiles_with_the_shared_library by_pkg_config
+fact which_runs env LD_LIBRARY_PATH="$lib" ./by_pc
+
+# A program with functions called as our internal ones.
+defined -g --defined-only "$plain" | comm -23 - static_names | grep -E '^[a-z_]+$' | sed 's/.*/int &(void);\nint &(void) { return -1; }/' >clash.c
+static_by_pkg_config() {
+    read -ra flags <<<"$(pkg-config --cflags --libs --static hga | sed 's/-lhga\b/-l:libhga.a/')"
+    "$cc" "$source/tests/package/use.c" clash.c -fno-builtin -o by_static "${flags[@]}"
+}
+fact there_are_internal_names grep -q int clash.c
+fact static_linking_meets_no_internal_name static_by_pkg_config
+fact which_runs_alone ./by_static
+no_libhga() { ! readelf -d by_static | grep -q 'NEEDED.*libhga'; }
+fact and_needs_no_libhga no_libhga
+
+includes() { printf '#include <hga.h>\nint main() { return hga_version() == 0; }\n' >plus.cc && "$cxx" -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include/hga" plus.cc; }
+fact the_headers_are_cplusplus_too includes
+
+# ---- by find_package ----
+
+fact find_package_configures cmake -S "$source/tests/package" -B user -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
+fact and_builds cmake --build user
+fact the_shared_program_runs user/use_shared
+fact the_static_program_runs user/use_static
+wants() {
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(wants LANGUAGES C)\nfind_package(hga %s)\nif(hga_FOUND)\nmessage(FATAL_ERROR found)\nendif()\n' "$1" >wants/CMakeLists.txt
+    cmake -S wants -B wants/build -DCMAKE_PREFIX_PATH="$prefix"
+}
+mkdir wants
+fact another_version_is_not_taken wants 99.0
+
+# ---- the tool ----
+
+fact the_installed_tool_runs "$prefix/bin/hga" --version
+fact and_checks_a_graph_it_made sh -c "'$prefix/bin/hga' build bpt --tokens 50 -o g.json && '$prefix/bin/hga' check g.json"
+page() { gzip -dc "$prefix/share/man/man1/hga.1.gz" | grep -q '^.TH HGA 1'; }
+fact the_manual_page_is_there page
+
+# What TAB offers at the end of a line; readline puts it after the last `=`.
+offers() (
+    PATH=$prefix/bin:$PATH
+    source "$prefix/share/bash-completion/completions/hga"
+    COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMPREPLY=()
+    _hga
+    printf '%s\n' "${COMPREPLY[@]}"
+)
+has() { local want=$1; shift; offers "$@" | grep -qx -- "$want" || { echo "offered:"; offers "$@"; false; }; }
+lacks() { local other=$1; shift; ! offers "$@" | grep -qx -- "$other"; }
+fact completion_offers_subcommands has 'attend' hga a
+fact after_help_too has 'attend' hga help at
+fact and_long_options has '--relation=' hga build --re
+fact options_without_a_value_end_the_word has '--json' hga check --js
+fact other_subcommands_options_are_not_offered lacks '--causal' hga build --c
+fact variants_are_offered has 'htransformer' hga build h
+fact and_graph_files has 'graph=' hga attend gr
+fact parameters_are_the_variants_own has 'k=' hga build bpt -p ''
+fact parameters_of_another_variant_are_not_offered lacks 'k=' hga build window -p ''
+fact words_of_a_parameter_are_offered has 'algorithm1' hga build bpt -p rule=a
+fact after_the_long_option_too has 'text' hga build bpt --parameter=rule=t
+fact a_variant_before_the_parameter_counts has 'frontier' hga explain --heads 2 hsa -p mode=f
+touch mine.json
+fact files_are_offered_for_graphs has 'mine.json' hga check mi
+fact and_after_graph has 'mine.json' hga attend graph=mi
+fact and_for_arrays has '@mine.json' hga build hsa -p parent=@mi
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]

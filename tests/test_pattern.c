@@ -1,0 +1,237 @@
+/* test_pattern.c: the rectangles of the attention pattern against counting every pair along every way, and against the spans of the edges. */
+#include "random_program.h"
+
+#include <string.h>
+
+#include "hga_inspect.h"
+
+enum { MOST_NODES = 500, MOST_TOKENS = 64, MOST_LEVELS = 16 };
+
+/* ---- the oracle: times[f][v][j], how many ways lead from key token j to field f of node v ---- */
+
+typedef struct counts {
+    const hga_graph *g;
+    const hga_program *p;
+    hga_nodes nodes;
+    int64_t times[HGA_MAX_FIELDS][MOST_NODES][MOST_TOKENS];
+} counts;
+
+static int descends_from(const hga_nodes *nodes, hga_id token, hga_id v)
+{
+    while (token >= 0 && token != v) token = nodes->parent ? nodes->parent[token] : -1;
+    return token == v;
+}
+
+static void start(counts *c, const hga_graph *g, const hga_program *p)
+{
+    memset(c, 0, sizeof *c);
+    c->g = g, c->p = p, c->nodes = hga_graph_nodes(g);
+    for (hga_id f = 0; f < p->n_fields; f++)
+        for (hga_id v = 0; v < c->nodes.n; v++)
+            for (hga_id j = 0; is_given(g, &p->field[f], v) && j < c->nodes.n_keys; j++)
+                c->times[f][v][j] = descends_from(&c->nodes, c->nodes.key_first + j, v);
+}
+
+static void add(int64_t *sum, const int64_t *x)
+{
+    for (int j = 0; j < MOST_TOKENS; j++) sum[j] += x[j];
+}
+
+static void run(counts *c, const hga_stage *s)
+{
+    int64_t n;
+    edge *e = stage_edges(c->g, s, &n);
+    hga_id handed = s->message == HGA_GATE ? s->out : s->value;
+    for (hga_id i = 0; i < c->nodes.n_levels; i++) {
+        hga_id l = level_of_step(&c->nodes, s->order, i);
+        for (hga_id v = c->nodes.level_ptr[l]; v < c->nodes.level_ptr[l + 1]; v++) {
+            int64_t sum[MOST_TOKENS] = { 0 };
+            int n_edges = 0;
+            for (int64_t k = 0; k < n; k++)
+                if (e[k].dst == v) add(sum, c->times[handed][e[k].src]), n_edges++;
+            if (s->update == HGA_UPDATE_MERGE) add(sum, c->times[s->out][v]);
+            if (s->message == HGA_GATE) add(sum, c->times[s->value][v]);
+            if (s->message == HGA_ENERGY || !is_row(c->g, c->p->field[s->out].rows, v)) continue;
+            if (n_edges || !is_given(c->g, &c->p->field[s->out], v)) memcpy(c->times[s->out][v], sum, sizeof sum);
+        }
+    }
+    free(e);
+}
+
+static hga_id out_field(const hga_program *p)
+{
+    hga_id f = 0;
+    while (p->field[f].binding != HGA_IO_OUT) f++;
+    return f;
+}
+
+/* ---- what the rectangles add up to ---- */
+
+typedef struct table {
+    hga_id n_queries, n_keys;
+    int64_t times[MOST_TOKENS][MOST_TOKENS];
+    int64_t by_level[MOST_LEVELS][MOST_LEVELS][MOST_TOKENS][MOST_TOKENS]; /* destination's, source's */
+    int64_t n_patches;
+} table;
+
+static hga_status add_patch(const hga_patch *p, void *context)
+{
+    table *t = context;
+    assert_true(p->query >= 0 && p->n_queries > 0 && p->query + p->n_queries <= t->n_queries);
+    assert_true(p->key >= 0 && p->n_keys > 0 && p->key + p->n_keys <= t->n_keys);
+    assert_true(p->times > 0);
+    for (hga_id i = p->query; i < p->query + p->n_queries; i++)
+        for (hga_id j = p->key; j < p->key + p->n_keys; j++) t->times[i][j] += p->times, t->by_level[p->level][p->source_level][i][j] += p->times;
+    t->n_patches++;
+    return HGA_OK;
+}
+
+static void collect(const hga_graph *g, const hga_program *p, table *t)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    memset(t, 0, sizeof *t);
+    t->n_queries = nodes.n_queries, t->n_keys = nodes.n_keys;
+    assert_in_range(nodes.n_queries, 1, MOST_TOKENS);
+    assert_in_range(nodes.n_keys, 1, MOST_TOKENS);
+    assert_ok(hga_program_pattern(p, g, add_patch, t));
+}
+
+static void assert_pattern_is_the_oracles(const char *name, int number, const hga_graph *g, const hga_program *p)
+{
+    static counts c;
+    static table t;
+    start(&c, g, p);
+    for (hga_id i = 0; i < p->n_stages; i++) run(&c, &p->stage[i]);
+    collect(g, p, &t);
+    for (hga_id i = 0; i < t.n_queries; i++)
+        for (hga_id j = 0; j < t.n_keys; j++) {
+            int64_t want = c.times[out_field(p)][c.nodes.query_first + i][j];
+            if (t.times[i][j] != want) fail_msg("%s %d: query %d, key %d: %lld times, not %lld", name, number, i, j, (long long)t.times[i][j], (long long)want);
+        }
+}
+
+static void patterns_of_random_programs_are_the_oracles(void **state)
+{
+    (void)state;
+    for (int seed = 1; seed <= 300; seed++) {
+        uint64_t rng = (uint64_t)seed;
+        hga_graph *g = random_graph((uint64_t)seed, 1 + random_below(&rng, 40), 1 + (unsigned)random_below(&rng, 63));
+        hga_program p = random_program(&rng);
+        assert_pattern_is_the_oracles("random graph", seed, g, &p);
+        hga_graph_destroy(g);
+    }
+}
+
+static void patterns_of_the_variants_are_the_oracles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++)
+        for (int seed = 1; seed <= 6; seed++) {
+            problem p;
+            variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            hga_nodes nodes = hga_graph_nodes(p.graph);
+            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS) assert_pattern_is_the_oracles(p.name, seed, p.graph, &p.program);
+            problem_clear(&p);
+        }
+}
+
+/* With one attend stage and nothing on the way down, a pair's levels are those of its edge. */
+static void levels_are_those_of_the_edges(void **state)
+{
+    (void)state;
+    static table t;
+    static int64_t want[MOST_LEVELS][MOST_TOKENS][MOST_TOKENS];
+    problem p;
+    variant_build(variant_named("bpt"), 40, 1, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+    hga_nodes nodes = hga_graph_nodes(p.graph);
+    int64_t n;
+    edge *e = all_edges(p.graph, find_stage(&p.program, HGA_SCORE)->relation, &n);
+    collect(p.graph, &p.program, &t);
+    memset(want, 0, sizeof want);
+    for (int64_t k = 0; k < n; k++)
+        for (hga_id j = nodes.span_first[e[k].src]; e[k].dst < nodes.n_queries && j <= nodes.span_last[e[k].src]; j++) want[hga_graph_level(p.graph, e[k].src)][e[k].dst][j]++;
+    for (hga_id l = 0; l < nodes.n_levels; l++) assert_memory_equal(want[l], t.by_level[0][l], sizeof want[l]);
+    free(e);
+    problem_clear(&p);
+}
+
+/* ---- facts ---- */
+
+static hga_graph *blocks_graph(hga_id n, const hga_block *block, hga_program *p)
+{
+    hga_builder *b;
+    hga_graph *g;
+    hga_id near;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_blocks(b, near, block));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    hga_program_init(p);
+    assert_ok(hga_program_attention(p, near));
+    return g;
+}
+
+static hga_status count_area(const hga_patch *p, void *context)
+{
+    int64_t *sum = context;
+    sum[0]++, sum[1] += (int64_t)p->n_queries * p->n_keys * p->times;
+    return HGA_OK;
+}
+
+static void a_full_block_is_few_rectangles_however_large(void **state)
+{
+    (void)state;
+    hga_program p;
+    int64_t sum[2] = { 0, 0 };
+    hga_graph *g = blocks_graph(100000, &(hga_block){ .n_dst = 100000, .n_src = 100000 }, &p);
+    assert_ok(hga_program_pattern(&p, g, count_area, sum));
+    assert_in_range(sum[0], 1, 100);
+    assert_int_equal(sum[1], INT64_C(10000000000));
+    hga_graph_destroy(g);
+}
+
+static void a_triangle_is_a_rectangle_a_row(void **state)
+{
+    (void)state;
+    hga_program p;
+    int64_t sum[2] = { 0, 0 };
+    hga_graph *g = blocks_graph(5000, &(hga_block){ .n_dst = 5000, .n_src = 5000, .shape = HGA_LOWER }, &p);
+    assert_ok(hga_program_pattern(&p, g, count_area, sum));
+    assert_int_equal(sum[0], 5000);
+    assert_int_equal(sum[1], 5000 * 5001 / 2);
+    hga_graph_destroy(g);
+}
+
+static hga_status refuse(const hga_patch *p, void *context)
+{
+    (void)p;
+    ++*(int *)context;
+    return hga_fail(HGA_EIO, "enough");
+}
+
+static void the_first_refusal_ends_it(void **state)
+{
+    (void)state;
+    hga_program p;
+    int calls = 0;
+    hga_graph *g = blocks_graph(9, &(hga_block){ .n_dst = 9, .n_src = 9, .shape = HGA_LOWER }, &p);
+    assert_status(HGA_EIO, hga_program_pattern(&p, g, refuse, &calls));
+    assert_int_equal(calls, 1);
+    assert_status(HGA_EINVAL, hga_program_pattern(&p, g, NULL, NULL));
+    hga_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_of_random_programs_are_the_oracles),
+        cmocka_unit_test(patterns_of_the_variants_are_the_oracles),
+        cmocka_unit_test(levels_are_those_of_the_edges),
+        cmocka_unit_test(a_full_block_is_few_rectangles_however_large),
+        cmocka_unit_test(a_triangle_is_a_rectangle_a_row),
+        cmocka_unit_test(the_first_refusal_ends_it),
+    };
+    return cmocka_run_group_tests_name("pattern", tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+#!/bin/bash
+# The page of `hga view` and the report of `hga run`: test_view.sh HGA NPY JSON FOLDER, FOLDER being where view_check.js lies.
+# What a file can show is always checked; what only a browser can show needs chromium, and is skipped with a message where there is none.
+set -u
+hga=$1 npy=$2 json=$3 folder=$4
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -5
+    fi
+}
+equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
+below() { [ "$1" -lt "$2" ] || { echo "$1 is not less than $2"; false; }; }
+holds() { grep -qF -- "$2" "$1" || { echo "$1 does not hold $2"; false; }; }
+lacks() { ! grep -noE -- "$2" "$1"; }
+silent() { "$@" 2>stderr && [ ! -s stderr ] || { cat stderr; false; }; }
+# Exit status STATUS, one line on stderr that holds TEXT, nothing on stdout and no file OUT: refused STATUS TEXT OUT COMMAND..
+refused() {
+    local want=$1 text=$2 out=$3 got
+    shift 3
+    "$@" >stdout 2>stderr
+    got=$?
+    [ $got = "$want" ] && [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr && [ ! -s stdout ] && [ ! -e "$out" ] || { echo "exit status $got"; cat stderr; false; }
+}
+
+# Every tag that was opened is closed again, in order: well_formed FILE. What is inside <script> and <style> is not markup.
+well_formed() {
+    awk '
+        { text = text $0 "\n" }
+        END {
+            split("area base br col hr img input link meta source wbr", names, " ")
+            for (i in names) empty[names[i]] = 1
+            while (match(text, /<[^<>]*>/)) {
+                tag = substr(text, RSTART + 1, RLENGTH - 2)
+                text = substr(text, RSTART + RLENGTH)
+                if (tag ~ /^!/) continue
+                name = tag
+                sub(/[ \n\/].*/, "", name)
+                if (tag ~ /^\//) {
+                    name = substr(tag, 2)
+                    if (open[depth] != name) { print "</" name "> where <" open[depth] "> is open"; exit 1 }
+                    depth--
+                } else if (!(name in empty) && tag !~ /\/$/) open[++depth] = name
+                if (name == "script" || name == "style") {
+                    at = index(text, "</" name ">")
+                    if (tag !~ /^\//) text = substr(text, at)
+                }
+            }
+            if (depth) { print "<" open[depth] "> is not closed"; exit 1 }
+        }' "$1"
+}
+self_contained() { lacks "$1" "(src|href)=[\"'](http|//|file)|url\\([\"']?(http|//)|@import|fetch\\(|XMLHttpRequest|WebSocket"; }
+data_of() { sed -n '/<script type="application\/json"/,/<\/script>/p' "$1" | sed '1d;$d'; }
+edges_of() { "$npy" print "$1" | tail -n +2 | awk 'BEGIN { printf "[" } { printf("%s[%d,%d,%d]", (NR > 1 ? "," : ""), $1, $2, $3) } END { print "]" }'; }
+
+# ---- graphs: name | edges of how many | reach facts | words of `hga build` ----
+
+"$npy" make leaf.npy i4 40 0,1,2,3,1,1,2 || exit 1
+"$npy" make parent.npy i4 31 20,20,20,21,21,22,22,22,22,23,24,24,24,25,26,26,26,26,26,26,27,27,28,28,29,29,29,30,30,30,-1 || exit 1
+cat >graphs <<'END'
+bpt|all|[[3,1,48],[40,1,48]]|bpt --tokens 48 -p k=2
+window|all|[[20,1,6],[20,2,11],[0,1,3]]|window --tokens 40 -p left=3 -p right=2
+htransformer|all|[[5,1,45]]|htransformer --tokens 45 -p block=4
+causal|all|[[0,1,1],[20,1,21]]|htransformer --tokens 45 -p block=4 -p causal=1
+hsa|all|[[7,1,19],[7,2,20]]|hsa -p parent=@parent.npy
+fine|scattered|[[0,1,6],[0,2,6],[1,1,17]]|treeformer-fine --tokens 40 -p query-leaf=@leaf.npy
+million|none|[[500000,1,1000000]]|bpt --tokens 1000000 -p k=4
+END
+number() { "$json" "$@"; }
+
+while IFS='|' read -r name listed reach words; do
+    # shellcheck disable=SC2086 # words
+    fact build_$name silent "$hga" build $words -o $name.json
+    fact view_$name silent "$hga" view $name.json -o $name.html
+    fact ${name}_is_well_formed well_formed $name.html
+    fact ${name}_needs_no_network self_contained $name.html
+    data_of $name.html >$name.data
+    fact ${name}_holds_json "$json" $name.data schema
+    fact ${name}_has_the_relations_blocks equal "$(number $name.data relations 0 n_blocks)" "$(number $name.json relations 0 blocks)"
+    fact ${name}_has_the_levels equal "$(number $name.data levels 0)" "$(number $name.json levels 0)"
+    edges=null scattered=false
+    # shellcheck disable=SC2086
+    if [ "$listed" != none ]; then
+        "$hga" build $words -o $name.npy
+        edges=$(edges_of $name.npy)
+        fact ${name}_tells_how_many_edges_there_are equal "$(number $name.data relations 0 n_edges)" "$("$npy" print $name.npy | tail -n +2 | wc -l)"
+    fi
+    [ "$listed" = scattered ] && scattered=true
+    echo "const expected = {relation: 0, scattered: $scattered, n_edges: $(number $name.data relations 0 n_edges), reach: $reach, edges: $edges};" >$name.expected
+done <graphs
+fact a_million_tokens_take_little_room below "$(wc -c <million.html)" 200000
+
+# ---- explicit edges: as a person writes them; a name that would end the script ----
+
+cat >'own <script>&.json' <<'END'
+{"format": "hga-graph", "schema": 1, "levels": [4, 2], "families": [[4, 0, 4, 2]],
+ "relations": [{"name": "</script><b>", "edges": [[0, 1, 2, 0.5], [1, 0], [5, 0], [2, 3], [3, 3]]}, {"name": "second", "blocks": [{"dst": 0, "n_dst": 2, "src": 2, "n_src": 2}]}]}
+END
+fact a_graph_without_a_program silent "$hga" view 'own <script>&.json' -o own.html
+fact names_are_escaped well_formed own.html
+fact the_title_is_the_files_name holds own.html '<title>own &lt;script&gt;&amp;.json - hga view</title>'
+data_of own.html >own.data
+fact names_come_back equal "$("$json" own.data relations 0 name)" '</script><b>'
+fact explicit_edges_are_there equal "$("$json" own.data relations 0 explicit src)" 5
+fact a_weight_is_there equal "$("$json" own.data relations 0 n_explicit)" 5
+echo 'const expected = {relation: 0, n_edges: 5, reach: [], edges: [[0,1,2],[1,0,0],[5,0,0],[2,3,0],[3,3,0]], scattered: true};' >own.expected
+fact too_many_explicit_edges_are_left_out silent "$hga" view 'own <script>&.json' --max-edges 4 -o capped.html
+data_of capped.html >capped.data
+fact and_still_counted equal "$("$json" capped.data relations 0 n_explicit)" 5
+fact and_not_sent bash -c '! "$0" capped.data relations 0 explicit' "$json"
+
+# ---- wrong use ----
+
+fact no_graph refused 2 GRAPH x.html "$hga" view -o x.html
+fact no_output refused 2 -o x.html "$hga" view window.json
+fact no_file refused 3 missing.json x.html "$hga" view missing.json -o x.html
+echo '{"format": "hga-graph"' >half.json
+fact half_a_file refused 3 half.json x.html "$hga" view half.json -o x.html
+fact a_folder_that_is_not_there refused 4 nowhere/x.html nowhere/x.html "$hga" view window.json -o nowhere/x.html
+fact a_negative_number_of_edges refused 2 --max-edges x.html "$hga" view window.json --max-edges -1 -o x.html
+fact a_pipe bash -c 'set -o pipefail; "$0" view - -o - <window.json | tail -1 | grep -q "</html>"' "$hga"
+
+# ---- the report ----
+
+printf 'CHAPTER I\n\nIt was late. Nobody came, or so it <b>seemed</b> & was said.\n\nThen somebody did.\n\nCHAPTER II\n\nHe knocked. Twice! And once more, for the door was thick.\n' >'tale <1>.txt'
+mkdir here
+fact a_run_writes_its_report_to_the_current_folder bash -c 'cd here && "$0" run "../tale <1>.txt" >table && test -s report.html' "$hga"
+fact the_report_is_all_it_writes equal "$(ls here | tr '\n' ' ')" 'report.html table '
+fact the_report_is_well_formed well_formed here/report.html
+fact the_report_needs_no_network self_contained here/report.html
+fact the_report_needs_no_script lacks here/report.html '<script'
+fact the_report_names_the_text holds here/report.html 'tale &lt;1&gt;.txt'
+for name in $(awk 'NR > 2 && NF { print $1 }' here/table | sed 1d | sort -u); do fact the_report_has_$name holds here/report.html ">$name</a>"; done
+rows=$(awk 'NR > 3 && NF' here/table | wc -l)
+fact the_report_has_all_rows equal "$(grep -c '^<tr><td' here/report.html)" "$rows"
+fact each_variant_has_two_pictures equal "$(grep -c '<svg class="pattern"' here/report.html)" $((2 * rows))
+fact each_variant_has_its_plan equal "$(grep -c '<summary>The plan</summary>' here/report.html)" "$rows"
+fact both_charts_are_there equal "$(grep -c '<svg class="chart"' here/report.html)" 2
+fact no_number_is_wrong lacks here/report.html '[^a-z](nan|inf)[^a-z]'
+fact the_report_tells_the_version holds here/report.html "hga $("$json" <("$hga" --version --json) version)"
+fact a_report_elsewhere bash -c 'cd here && rm report.html && "$0" run "../tale <1>.txt" --report other.html >table && test -s other.html && ! test -e report.html' "$hga"
+fact no_report bash -c 'cd here && rm other.html && "$0" run "../tale <1>.txt" --no-report >table && ! test -e report.html' "$hga"
+fact a_report_that_has_no_place refused 4 nowhere/r.html nowhere/r.html "$hga" run 'tale <1>.txt' --report nowhere/r.html
+fact a_report_on_standard_output refused 2 --report report.html "$hga" run 'tale <1>.txt' --report -
+
+# ---- in the browser ----
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [ -z "$browser" ]; then
+    echo "skipped: what only a browser can show, since chromium is not installed"
+else
+    in_browser() { # in_browser FILE OPTION..: the page after its scripts ran
+        local page=$1
+        shift
+        timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/profile" --window-size=1500,1000 \
+            --virtual-time-budget=5000 "$@" "file://$scratch/$page" 2>browser.log
+    }
+    # The page as a browser runs it, with the checks at its end; every line of the verdict is a fact.
+    check_page() {
+        local name=$1
+        shift
+        awk -v expected="$name.expected" -v check="$folder/view_check.js" '
+            function copy(file, line) { while ((getline line < file) > 0) print line }
+            /<style>/ && !begun { begun = 1; print "<script>window.trouble = []; addEventListener(\"error\", (e) => trouble.push(e.message));</script>" }
+            /^<\/body>/ { print "<script>"; copy(expected); print "</script><script>"; copy(check); print "</script>" }
+            { print }' "$name.html" >"$name.checked.html"
+        in_browser "$name.checked.html" --dump-dom "$@" >"$name.dom"
+        sed -n '/<pre id="verdict"/,$ { s/.*<pre id="verdict">//; /^true /p; /^FALSE /p; /^end/p }' "$name.dom" >"$name.verdict"
+        fact "${name}_was_checked_in_the_browser" grep -q '^end' "$name.verdict"
+        while read -r truth line; do
+            case $truth in end*) continue ;; esac
+            fact "${name}_${line%%:*}" equal "$truth ${line#*: }" "true ${line#*: }"
+        done <"$name.verdict"
+    }
+    for name in bpt window htransformer causal hsa fine million own; do check_page $name; done
+    fact the_capped_page_says_so bash -c 'grep -q "too many for a page" <<<"$1"' - "$(in_browser capped.html --dump-dom)"
+fi
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]

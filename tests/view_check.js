@@ -1,0 +1,148 @@
+/* Facts about a page of `hga view`, checked inside it. test_view.sh puts this script at the end of a copy of the page, after `const expected = {..}`:
+     relation    the one that `edges` are of
+     edges       [source, destination, type] of every edge, as `hga build -o FILE.npy` lists them; null: too many to list
+     n_edges     their number
+     reach       [token, layer, number of tokens] triples that must hold
+   and window.trouble, a list of the page's script errors, kept from its first line on. Each fact becomes a line of the element `verdict`. */
+"use strict";
+(function () {
+const verdict = document.createElement("pre"), page = window.hga || {};
+verdict.id = "verdict";
+const fact = (name, holds, detail) => { verdict.textContent += (holds ? "true  " : "FALSE ") + name + (holds ? "" : ": " + (detail === undefined ? "" : JSON.stringify(detail))) + "\n"; };
+const same = (name, got, want) => fact(name, JSON.stringify(got) === JSON.stringify(want), { got, want });
+const canvas = document.getElementById("canvas"), under = document.getElementById("under"), reach = document.getElementById("reach");
+const r = expected.relation, relation = page.relations && page.relations[r];
+
+/* the slow way: spans by walking down from a node to its tokens, pairs by looking at every edge */
+const children = new Map();
+function findChildren() {
+  const unroll = (runs) => { const out = []; let value = 0; for (const run of runs) for (let i = 0; i < (run.length ? run[1] : 1); i++) out.push(value += run.length ? run[0] : run); return out; };
+  if (!page.data.child_ptr) return;
+  const ptr = unroll(page.data.child_ptr), list = page.data.child_list && unroll(page.data.child_list);
+  for (let i = 0; i + 1 < ptr.length; i++) children.set(page.tokens + i, Array.from({ length: ptr[i + 1] - ptr[i] }, (_, j) => list ? list[ptr[i] + j] : ptr[i] + j));
+}
+const below = (v) => v < page.tokens ? [v] : (children.get(v) || []).flatMap(below);
+/* an edge is shown over tokens when both ends stand for an interval of them */
+const whole = (tokens) => tokens.length > 0 && Math.max(...tokens) - Math.min(...tokens) + 1 === tokens.length;
+
+const coloured = (pixel) => page.paper().some((c, i) => Math.abs(c - pixel[i]) > 12);
+function pointer(type, [x, y]) {
+  canvas.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, pointerId: 1, bubbles: true, cancelable: true }));
+}
+function click(at) {
+  pointer("pointerdown", at);
+  pointer("pointerup", at);
+  page.draw();
+}
+
+function edges_are_the_engines() {
+  same("as_many_edges_as_the_engine_counts", page.count(r), expected.n_edges);
+  if (!expected.edges) return;
+  const key = (e) => e.join(" "), order = (list) => list.map(key).sort();
+  same("every_edge_is_the_engines", order(page.edges(r).map((e) => [e.source, e.destination, e.type])), order(expected.edges));
+}
+
+/* positions of a matrix that has `n` rows and columns: every cell is coloured exactly where there is an edge */
+function cells_are_drawn(name, rows, columns, has) {
+  const wrong = [];
+  for (const p of rows) for (const c of columns) if (coloured(page.pixel(p, c)) !== has(p, c)) wrong.push([p, c]);
+  same(name, wrong.slice(0, 5), []);
+}
+const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+function nodes_are_drawn() {
+  page.set({ relation: r, mode: "nodes" });
+  page.draw();
+  same("all_edges_are_in_the_first_view", page.drawn.edges, expected.n_edges);
+  if (!expected.edges) return;
+  const there = new Set(expected.edges.map(([s, d]) => d + " " + s)), box = relation.extent;
+  const node = (order, p) => order ? order[p] : p;
+  cells_are_drawn("cells_are_coloured_where_edges_are", range(box[1]).slice(box[0]), range(box[3]).slice(box[2]), (p, c) => there.has(node(relation.dstOrder, p) + " " + node(relation.srcOrder, c)));
+  const half = [0, Math.ceil(page.nodes / 2), 0, Math.ceil(page.nodes / 3)];
+  const rank = (table, v) => table ? table[v] : v;
+  same("a_corner_is_counted_as_its_edges", page.count(r, half), expected.edges.filter(([s, d]) => rank(relation.dstRank, d) < half[1] && rank(relation.srcRank, s) < half[3]).length);
+}
+
+function tokens_are_drawn() {
+  if (!expected.edges || expected.scattered) return;
+  page.set({ relation: r, mode: "tokens" });
+  page.draw();
+  const stages = page.data.program ? page.data.program.stages : [], down = stages.some((s) => s.message === 3 || s.message === 4 || s.message === 5);
+  const there = new Map();
+  for (const [s, d] of expected.edges) {
+    const to = below(d), from = below(s);
+    if (!whole(to) || !whole(from) || (d >= page.tokens && !down)) continue;
+    for (const q of to) for (const k of from) there.set(q + " " + k, (there.get(q + " " + k) || 0) + 1);
+  }
+  const q0 = page.data.queries[0], k0 = page.data.keys[0], rows = range(page.data.queries[1]).map((i) => i + q0), columns = range(page.data.keys[1]).map((i) => i + k0);
+  cells_are_drawn("tokens_are_coloured_where_they_see_each_other", rows, columns, (q, k) => there.has(q + " " + k));
+  const wrong = rows.flatMap((q) => columns.filter((k) => page.pair(r, q, k).length !== (there.get(q + " " + k) || 0)).map((k) => [q, k]));
+  same("pairs_have_as_many_edges_as_by_brute_force", wrong.slice(0, 5), []);
+}
+
+function pointing_tells_the_edge() {
+  if (!expected.edges) return;
+  page.set({ relation: r, mode: "nodes" });
+  page.draw();
+  const [s, d, type] = expected.edges[expected.edges.length >> 1];
+  const p = relation.dstRank ? relation.dstRank[d] : d, c = relation.srcRank ? relation.srcRank[s] : s;
+  pointer("pointermove", page.where(p, c));
+  fact("pointing_tells_type_and_weight", under.textContent.includes("type " + type + ", weight "), under.textContent);
+  const name = s < page.tokens ? "\u2190 token " : "\u2190 node " + s + " (level ";
+  fact("pointing_tells_the_source_and_its_level", under.textContent.includes(name) || page.data.queries[1] !== page.tokens, under.textContent);
+}
+
+function clicking_shows_the_reach() {
+  page.set({ relation: r, mode: "tokens" });
+  page.draw();
+  const q = page.data.queries[0] + (page.data.queries[1] >> 1);
+  click(page.where(q, page.data.keys[0]));
+  if (expected.edges) same("a_click_chooses_the_rows_token", page.state().selected, q);
+  const layers = reach.textContent.includes("layer 1: ") && reach.querySelector("canvas") !== null;
+  fact("a_click_shows_layers_or_says_why_not", page.data.program ? layers : reach.textContent.includes("no program"), reach.textContent);
+  for (const [token, layer, n] of expected.reach) {
+    const layers = page.reach(token, layer).layers;
+    same("token_" + token + "_reaches_" + n + "_in_layer_" + layer, layers.length >= layer ? layers[layer - 1].n : layers.length && layers[layers.length - 1].n, n);
+  }
+}
+
+function links_are_drawn_when_few() {
+  const few = expected.n_edges <= 2000 && page.nodes <= 4000;
+  page.set({ relation: r, mode: "links" });
+  page.draw();
+  same("links_are_drawn_only_when_few", page.state().mode, few ? "links" : "nodes");
+  if (!few) return;
+  same("every_link_is_drawn", page.drawn.edges, expected.n_edges);
+  same("every_node_is_drawn", page.drawn.nodes, page.nodes);
+  click(page.spot(1));
+  same("a_click_chooses_a_node", page.state().selected, 1);
+}
+
+function zooming_stays_inside() {
+  page.set({ relation: r, mode: "nodes" });
+  const before = page.state().eye;
+  canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -900, clientX: 200, clientY: 200, bubbles: true, cancelable: true }));
+  page.draw();
+  fact("the_wheel_zooms", page.state().eye.x > before.x || before.x >= 46, page.state().eye);
+  fact("a_part_has_no_more_edges_than_all", page.drawn.edges <= expected.n_edges, page.drawn.edges);
+  document.getElementById("fit").click();
+  same("fit_shows_everything_again", page.state().eye, before);
+}
+
+try {
+  same("the_page_is_ready", page.ready, true);
+  findChildren();
+  edges_are_the_engines();
+  nodes_are_drawn();
+  tokens_are_drawn();
+  pointing_tells_the_edge();
+  clicking_shows_the_reach();
+  links_are_drawn_when_few();
+  zooming_stays_inside();
+} catch (error) {
+  fact("the_check_ran_to_its_end", false, String(error.stack));
+}
+same("the_page_has_no_script_errors", window.trouble, []);
+verdict.textContent += "end\n";
+document.body.append(verdict);
+}());
