@@ -78,10 +78,11 @@ static int run(weighing *w)
 {
     const hga_graph *g = w->f->graph;
     const hga_program *p = &w->program;
-    int64_t values = (int64_t)bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS) * w->shape.n_kv_heads, outs = (int64_t)bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES) * w->heads;
     int status = CLI_GOOD;
     w->program = w->f->program;
     TRY(complain_of(keep_queries(&w->program), CLI_DATA, w->wish->path));
+    int64_t values = (int64_t)bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS) * w->shape.n_kv_heads;
+    int64_t outs = (int64_t)bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES) * w->heads;
     TRY(take(values, sizeof *w->value, &w->value));
     TRY(take(outs, sizeof *w->out, &w->out));
     hga_io io = {.query.data = w->query.real, .key.data = w->key.real, .value.data = w->value, .out.data = w->out, .scale = (float)w->wish->scale};

@@ -1,0 +1,82 @@
+# Debian packages by cpack: libhga0 (its number is the SOVERSION), libhga-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
+# target package_check does, builds them apart and asks lintian.
+set(HGA_MAINTAINER "hga maintainers <maintainers@hga.invalid>" CACHE STRING "Maintainer field of Debian packages")
+set(HGA_DEB_runtime libhga${PROJECT_VERSION_MAJOR})
+set(HGA_DEB_development libhga-dev)
+set(HGA_DEB_tool hga)
+set(HGA_DEB_VERSION ${PROJECT_VERSION}-1)
+string(TIMESTAMP HGA_DEB_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)
+
+# The -dev packages of what a static hga needs: who owns each .pc and .so file?
+set(HGA_DEB_NEEDS "${HGA_DEB_runtime} (= ${HGA_DEB_VERSION})")
+find_program(DPKG dpkg-query)
+if(DPKG)
+  foreach(module ${HGA_PC_MODULES})
+    pkg_get_variable(folder_${module} ${module} pcfiledir)
+    list(APPEND owned ${folder_${module}}/${module}.pc)
+  endforeach()
+  foreach(need ${HGA_NEEDS})
+    if(IS_ABSOLUTE ${need})
+      list(APPEND owned ${need})
+    endif()
+  endforeach()
+  foreach(file ${owned})
+    execute_process(COMMAND ${DPKG} -S ${file} OUTPUT_VARIABLE owner ERROR_QUIET)
+    if(owner MATCHES "^([^:]+):")
+      list(APPEND HGA_DEB_NEEDS ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES HGA_DEB_NEEDS)
+endif()
+list(JOIN HGA_DEB_NEEDS ", " HGA_DEB_NEEDS)
+
+# What tells dpkg about a shared library. cpack would write these too, and scripts that call ldconfig beside them.
+set(folder ${PROJECT_BINARY_DIR}/installed/debian)
+file(CONFIGURE OUTPUT ${folder}/shlibs CONTENT "libhga ${PROJECT_VERSION_MAJOR} ${HGA_DEB_runtime} (>= ${PROJECT_VERSION})\n")
+file(CONFIGURE OUTPUT ${folder}/triggers CONTENT "activate-noawait ldconfig\n")
+
+# Every Debian package has its copyright and changelog.
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/debian/changelog.in ${folder}/changelog.Debian @ONLY)
+  execute_process(COMMAND ${GZIP} -9nf ${folder}/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)
+  foreach(component runtime development tool)
+    install(FILES ${CMAKE_CURRENT_LIST_DIR}/debian/copyright ${folder}/changelog.Debian.gz
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${HGA_DEB_${component}} COMPONENT ${component})
+  endforeach()
+else()
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT ${HGA_MAINTAINER})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL runtime development tool)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_PACKAGE_SOURCE hga)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(about "Attention over hierarchies on CPUs: BP-Transformer, H-Transformer-1D,
+Treeformer, hierarchical self-attention, windows, dense attention, and any
+levelled graph of one's own, all run by one engine.")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${HGA_DEB_runtime})
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${folder}/shlibs ${folder}/triggers)
+set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "hierarchical graph attention, shared library\n${about}\n\nThis package has the shared library.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME ${HGA_DEB_development})
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ${HGA_DEB_NEEDS})
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "hierarchical graph attention, development files\n${about}\n\nThis package has headers, the static library, CMake and pkg-config\nfiles.")
+set(CPACK_DEBIAN_TOOL_PACKAGE_NAME ${HGA_DEB_tool})
+set(CPACK_DEBIAN_TOOL_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_TOOL_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TOOL_PACKAGE_DEPENDS "${HGA_DEB_runtime} (= ${HGA_DEB_VERSION})")
+set(CPACK_DEBIAN_TOOL_DESCRIPTION "hierarchical graph attention, command-line tool\n${about}\n\nThis package has the tool hga, its manual pages and an example text.")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
+include(CPack)
+
+add_custom_target(package_check
+  COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/debian/check.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/debian USES_TERMINAL VERBATIM)

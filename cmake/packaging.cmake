@@ -1,0 +1,104 @@
+# What an installed hga is made of: a shared library, a static one whose internal names are hidden, headers, CMake and pkg-config files, the tool with its man pages
+# and completion. cpack makes Debian packages of the same parts. The tests use the plain static target `hga`, whose internals they may see.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(HGA_HEADERS graph/base graph/public msgpass/public builders/public)
+set(HGA_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/hga)
+get_target_property(HGA_OBJECTS hga SOURCES)
+get_target_property(HGA_NEEDS hga LINK_LIBRARIES)
+list(REMOVE_ITEM HGA_NEEDS hga_flags)
+
+# ---- the shared library: what HGA_API names, nothing else; the needs are nobody else's business ----
+
+add_library(hga_shared SHARED ${HGA_OBJECTS})
+set_target_properties(hga_shared PROPERTIES OUTPUT_NAME hga EXPORT_NAME hga VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
+target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:hga_flags>)
+foreach(need ${HGA_NEEDS})
+  target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:${need}>)
+endforeach()
+if(NOT HGA_SANITIZE)
+  target_link_options(hga_shared PRIVATE -Wl,-z,defs)
+endif()
+foreach(folder ${HGA_HEADERS})
+  target_include_directories(hga_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${folder}>)
+endforeach()
+target_include_directories(hga_shared INTERFACE $<INSTALL_INTERFACE:${HGA_INCLUDE}>)
+
+# What a program links, in this tree as after find_package(hga).
+if(BUILD_SHARED_LIBS)
+  add_library(hga::hga ALIAS hga_shared)
+else()
+  add_library(hga::hga ALIAS hga)
+endif()
+
+# ---- the static library: one object in which everything but HGA_API is local, so that no name of ours meets one of the user's.
+# After the shared library, of the same objects: make knows those only as that target's ----
+
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/installed)
+# Instrumented objects need their instrument: they are installed as the shared library alone.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  set(HGA_ARCHIVE ${PROJECT_BINARY_DIR}/installed/libhga.a)
+  add_custom_command(OUTPUT ${HGA_ARCHIVE}
+    COMMAND ${CMAKE_LINKER} -r -o hga.o ${HGA_OBJECTS}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --strip-debug --remove-section=.comment hga.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${HGA_ARCHIVE}
+    COMMAND ${CMAKE_AR} qcs ${HGA_ARCHIVE} hga.o
+    DEPENDS hga_shared WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/installed COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(hga_archive ALL DEPENDS ${HGA_ARCHIVE})
+  install(FILES ${HGA_ARCHIVE} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
+
+# ---- what a static hga needs, from the target itself. Plain -l of every package: Requires.private would bring what only a static hwloc needs (libudev) ----
+
+set(HGA_PC_MODULES "")
+set(HGA_PC_LIBRARIES "")
+foreach(need ${HGA_NEEDS})
+  if(need MATCHES "^PkgConfig::(.*)$")
+    list(APPEND HGA_PC_MODULES ${${CMAKE_MATCH_1}_MODULE_NAME})
+    list(TRANSFORM ${CMAKE_MATCH_1}_LIBRARIES PREPEND -l OUTPUT_VARIABLE names)
+    list(APPEND HGA_PC_LIBRARIES ${names})
+  elseif(need MATCHES "^OpenMP::")
+    list(APPEND HGA_PC_LIBRARIES -lgomp -lpthread)
+  else()
+    get_filename_component(name ${need} NAME_WE)
+    string(REGEX REPLACE "^lib" "" name ${name})
+    list(APPEND HGA_PC_LIBRARIES -l${name})
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES HGA_PC_MODULES)
+list(REMOVE_DUPLICATES HGA_PC_LIBRARIES)
+list(JOIN HGA_PC_LIBRARIES " " HGA_PC_LIBS)
+
+# Both files find their prefix from where they lie, so that a tree may be installed, or moved, anywhere.
+set(HGA_PC_FOLDER ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH HGA_PC_UP /prefix/${HGA_PC_FOLDER} /prefix)
+string(REGEX REPLACE "/$" "" HGA_PC_UP ${HGA_PC_UP})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/hga.pc.in ${PROJECT_BINARY_DIR}/installed/hga.pc @ONLY)
+set(HGA_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/hga)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hgaConfig.cmake.in ${PROJECT_BINARY_DIR}/installed/hgaConfig.cmake
+  INSTALL_DESTINATION ${HGA_CMAKE_FOLDER} PATH_VARS HGA_INCLUDE CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/installed/hgaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+
+# ---- install: `runtime` is the shared library, `development` what compiling against it takes, `tool` the command ----
+
+install(TARGETS hga_shared EXPORT hgaTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+  INCLUDES DESTINATION ${HGA_INCLUDE})
+install(EXPORT hgaTargets NAMESPACE hga:: DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT development)
+foreach(folder ${HGA_HEADERS})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${HGA_INCLUDE} COMPONENT development FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(FILES ${PROJECT_BINARY_DIR}/installed/hga.pc DESTINATION ${HGA_PC_FOLDER} COMPONENT development)
+install(FILES ${PROJECT_BINARY_DIR}/installed/hgaConfig.cmake ${PROJECT_BINARY_DIR}/installed/hgaConfigVersion.cmake
+  DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/completions/hga.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME hga COMPONENT tool)
+
+# The tool's own rules name no component. Outside of /usr it looks for a shared library beside itself.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME tool)
+if(BUILD_SHARED_LIBS AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+  set(CMAKE_INSTALL_RPATH "$ORIGIN/${up}")
+endif()
+
+include(${CMAKE_CURRENT_LIST_DIR}/docs.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/debian.cmake)
