@@ -51,7 +51,7 @@ static int check_paths(const arguments *a)
     if (!p->key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!p->value) return complain(CLI_USAGE, "--value FILE is missing");
     if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
-    if (p->lse && strcmp(p->lse, p->out) == 0) return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
+    if (p->lse && outfile_same(p->lse, p->out)) return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
     return CLI_GOOD;
 }
 

@@ -86,3 +86,23 @@ void outfile_drop(outfile *out)
     free(out->temporary);
     out->temporary = NULL;
 }
+
+/* The folder of a path as the system knows it, and the name within it. */
+static const char *split(const char *path, struct stat *folder, int *found)
+{
+    const char *slash = strrchr(path, '/');
+    char *name = slash ? strndup(path, (size_t)(slash - path) + 1) : NULL;
+    *found = slash && !name ? 0 : stat(name ? name : ".", folder) == 0;
+    free(name);
+    return slash ? slash + 1 : path;
+}
+
+int outfile_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    int found_x, found_y;
+    if (strcmp(a, b) == 0) return 1;
+    if (stat(a, &x) == 0 && stat(b, &y) == 0) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    const char *name_a = split(a, &x, &found_x), *name_b = split(b, &y, &found_y);
+    return found_x && found_y && strcmp(name_a, name_b) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}

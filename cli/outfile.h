@@ -18,4 +18,7 @@ int outfile_keep(outfile *out);
 /* Close and remove what was not kept; harmless on a zeroed or kept output. */
 void outfile_drop(outfile *out);
 
+/* Would the two paths be one file? Names of files that do not exist yet are one when their folders are; devices may be given twice. */
+int outfile_same(const char *a, const char *b);
+
 #endif

@@ -33,7 +33,8 @@ static int read_tree(const settings *s, tree *t)
     }
     if (t->height < 0) return CLI_GOOD;
     t->rows = hga_route_rows(t->height, t->branching);
-    return t->rows >= 0 ? CLI_GOOD : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
+    int64_t most = setting_given(s, "weights") ? INT64_MAX : INT32_MAX - 2; /* weights of another size are told by their own file */
+    return t->rows >= 0 && t->rows <= most ? CLI_GOOD : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
 }
 
 /* ---- leaves that are given ---- */

@@ -1,4 +1,5 @@
-/* cover.c: key tokens reach query tokens, without an n x n table. Every node's value stands for a list of key intervals with multiplicities; stages add lists.
+/* cover.c: key tokens reach query tokens, without an n x n table. Every node's value stands for a list of key intervals with multiplicities; stages
+   add lists.
    Complete disjoint coverage melts into one interval, so lists stay short exactly where hierarchies are sound. */
 #include "cover.h"
 
@@ -31,21 +32,21 @@ typedef struct survey {
     cover_lists of[HGA_MAX_FIELDS];
     /* of the stage at hand */
     const hga_stage *stage;
-    const cover_lists *source;  /* what sources hand on; `out` itself where the stage runs in place */
+    const cover_lists *source; /* what sources hand on; `out` itself where the stage runs in place */
     int in_place;
-    int tag;                    /* what a source hands on is from now on known by the source's level */
-    cover_lists nothing;        /* an empty list for every node */
-    const cover_lists *own;     /* what a row adds of its own, or NULL */
-    const cover_lists *kept;    /* what a row keeps that the stage does not write */
-    cover_lists out;            /* being written */
+    int tag;                 /* what a source hands on is from now on known by the source's level */
+    cover_lists nothing;     /* an empty list for every node */
+    const cover_lists *own;  /* what a row adds of its own, or NULL */
+    const cover_lists *kept; /* what a row keeps that the stage does not write */
+    cover_lists out;         /* being written */
     const hga_id *order;
-    hga_id *chain;              /* [n_positions]: the last position up to which single intervals follow each other; NULL when in place */
+    hga_id *chain; /* [n_positions]: the last position up to which single intervals follow each other; NULL when in place */
     hga_id n_positions;
-    cover *heap;                /* lists to be added up */
+    cover *heap; /* lists to be added up */
     int64_t n_heap, heap_room;
     edge_point *points;
     int64_t points_room;
-    int final;                  /* the stage at hand is the last, and its lists are handed out as they are made */
+    int final; /* the stage at hand is the last, and its lists are handed out as they are made */
 } survey;
 
 /* ---- lists ---- */
@@ -53,7 +54,7 @@ typedef struct survey {
 static hga_status lists_create(hga_id n, cover_lists *l)
 {
     hga_status st = HGA_OK;
-    *l = (cover_lists){ .n = n };
+    *l = (cover_lists){.n = n};
     HGA_TRY(hga_new_zero(NULL, n, sizeof *l->start, &l->start));
     HGA_TRY(hga_new_zero(NULL, n, sizeof *l->size, &l->size));
 done:
@@ -65,13 +66,10 @@ static void lists_clear(cover_lists *l)
     hga_delete(NULL, l->start, l->n, sizeof *l->start);
     hga_delete(NULL, l->size, l->n, sizeof *l->size);
     hga_delete(NULL, l->pool, l->room, sizeof *l->pool);
-    *l = (cover_lists){ 0 };
+    *l = (cover_lists){0};
 }
 
-static const cover *list_of(const cover_lists *l, hga_id v)
-{
-    return l->size[v] ? l->pool + l->start[v] : NULL;
-}
+static const cover *list_of(const cover_lists *l, hga_id v) { return l->size[v] ? l->pool + l->start[v] : NULL; }
 
 /* Append an interval to the list that starts at `start`, joined to its last one when it continues it. */
 static hga_status push(cover_lists *l, int64_t start, hga_id first, hga_id last, hga_id times, uint64_t levels)
@@ -83,7 +81,7 @@ static hga_status push(cover_lists *l, int64_t start, hga_id first, hga_id last,
     }
     hga_status st = hga_grow(NULL, &l->pool, &l->room, l->n_pool, l->n_pool + 1, sizeof *l->pool);
     if (st) return st;
-    cover new = { .first = first, .last = last, .times = times, .levels = levels };
+    cover new = {.first = first, .last = last, .times = times, .levels = levels};
     if (l->n_pool > start) {
         cover before = l->pool[l->n_pool - 1];
         hga_id n = before.last - before.first + 1;
@@ -141,8 +139,10 @@ static int heap_sort(survey *s)
     enum { FEW = 64 };
     int sorted = 1, disjoint = 1;
     for (int64_t i = 1; i < s->n_heap && sorted; i++) sorted = s->heap[i - 1].first <= s->heap[i].first;
-    if (!sorted && s->n_heap <= FEW) insertion_sort(s->heap, s->n_heap);
-    else if (!sorted) qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_first);
+    if (!sorted && s->n_heap <= FEW)
+        insertion_sort(s->heap, s->n_heap);
+    else if (!sorted)
+        qsort(s->heap, (size_t)s->n_heap, sizeof *s->heap, by_first);
     for (int64_t i = 1; i < s->n_heap && disjoint; i++) disjoint = s->heap[i - 1].last < s->heap[i].first;
     return disjoint;
 }
@@ -158,8 +158,10 @@ static void change_levels(open_levels *open, uint64_t levels, hga_id change)
     for (; levels; levels &= levels - 1) {
         int l = __builtin_ctzll(levels);
         open->n[l] += change > 0 ? 1 : -1;
-        if (open->n[l] > 0) open->set |= UINT64_C(1) << l;
-        else open->set &= ~(UINT64_C(1) << l);
+        if (open->n[l] > 0)
+            open->set |= UINT64_C(1) << l;
+        else
+            open->set &= ~(UINT64_C(1) << l);
     }
 }
 
@@ -168,12 +170,12 @@ static hga_status heap_sweep(survey *s, cover_lists *out, int64_t start)
 {
     hga_status st = HGA_OK;
     int64_t n = 2 * s->n_heap, times = 0;
-    open_levels open = { .set = 0 };
+    open_levels open = {.set = 0};
     HGA_TRY(hga_grow(NULL, &s->points, &s->points_room, 0, n, sizeof *s->points));
     for (int64_t i = 0; i < s->n_heap; i++) {
         cover c = s->heap[i];
-        s->points[2 * i] = (edge_point){ c.first, c.times, c.levels };
-        s->points[2 * i + 1] = (edge_point){ c.last + 1, -c.times, c.levels };
+        s->points[2 * i] = (edge_point){c.first, c.times, c.levels};
+        s->points[2 * i + 1] = (edge_point){c.last + 1, -c.times, c.levels};
     }
     qsort(s->points, (size_t)n, sizeof *s->points, by_place);
     for (int64_t i = 0; i < n; i++) {
@@ -205,7 +207,7 @@ static int span_of(const hga_nodes *nodes, hga_id v, cover *out)
     hga_id first = nodes->span_first[v], last = nodes->span_last[v], end = nodes->key_first + nodes->n_keys - 1;
     if (first > last) return 0;
     first = first > nodes->key_first ? first : nodes->key_first, last = last < end ? last : end;
-    *out = (cover){ .first = first - nodes->key_first, .last = last - nodes->key_first, .times = 1 };
+    *out = (cover){.first = first - nodes->key_first, .last = last - nodes->key_first, .times = 1};
     return 1;
 }
 
@@ -251,7 +253,7 @@ done:
 static hga_status start_input(survey *s, hga_id f)
 {
     const hga_field *field = &s->p->field[f];
-    cover_lists all = { 0 };
+    cover_lists all = {0};
     hga_status st = HGA_OK;
     HGA_TRY(lists_create(s->nodes.n, &all));
     for (hga_id v = 0; v < s->nodes.n; v++) HGA_TRY(start_node(s, &all, v));
@@ -269,7 +271,7 @@ done:
 /* Single intervals that follow each other, as tokens do, are taken together. */
 static hga_status find_chains(survey *s)
 {
-    hga_relation rel = { 0 };
+    hga_relation rel = {0};
     if (s->stage->relation >= 0) rel = hga_graph_relation(s->g, s->stage->relation);
     s->order = rel.src_order;
     s->n_positions = rel.src_order ? rel.n_src_order : s->nodes.n;
@@ -342,10 +344,7 @@ static hga_status keep_row(survey *s, hga_id v)
 }
 
 /* A row with one source in the same pool and nothing of its own shares that source's list. */
-static int shares_parent(const survey *s, const reach *r)
-{
-    return s->in_place && r->n_spans == 0 && r->n_nodes == 1;
-}
+static int shares_parent(const survey *s, const reach *r) { return s->in_place && r->n_spans == 0 && r->n_nodes == 1; }
 
 static hga_status hand_out(survey *s, const cover_lists *lists, hga_id v)
 {
@@ -409,7 +408,7 @@ static hga_status walk_families(survey *s, hga_id *stack, int64_t *end)
         if (!nodes->parent || nodes->parent[root] < 0) stack[n++] = root;
         while (n > 0) {
             hga_id v = stack[--n], p = nodes->parent ? nodes->parent[v] : -1;
-            reach r = { .row = v, .n_rows = 1, .nodes = p < 0 ? NULL : nodes->parent + v, .n_nodes = p >= 0 };
+            reach r = {.row = v, .n_rows = 1, .nodes = p < 0 ? NULL : nodes->parent + v, .n_nodes = p >= 0};
             s->out.n_pool = p < 0 ? 0 : end[p];
             HGA_TRY(visit_rows(&r, s));
             end[v] = s->out.n_pool;
@@ -456,10 +455,7 @@ hga_id cover_own(const hga_stage *s)
 }
 
 /* Lists that were never written are empty. */
-static hga_status ready(survey *s, hga_id f)
-{
-    return s->of[f].start ? HGA_OK : lists_create(s->nodes.n, &s->of[f]);
-}
+static hga_status ready(survey *s, hga_id f) { return s->of[f].start ? HGA_OK : lists_create(s->nodes.n, &s->of[f]); }
 
 /* Each node's list in the field that the stage writes. */
 static hga_status cover_stage(survey *s, const hga_stage *stage, int tag, int last)
@@ -478,11 +474,13 @@ static hga_status cover_stage(survey *s, const hga_stage *stage, int tag, int la
     s->final = last && (!s->in_place || stage->relation == HGA_TREE_DOWN);
     HGA_TRY(lists_create(s->nodes.n, &s->out));
     HGA_TRY(find_chains(s));
-    if (s->final && s->in_place) HGA_TRY(visit_families(s));
-    else HGA_TRY(reach_rows(s->g, stage->relation, stage->order, visit_rows, s));
+    if (s->final && s->in_place)
+        HGA_TRY(visit_families(s));
+    else
+        HGA_TRY(reach_rows(s->g, stage->relation, stage->order, visit_rows, s));
     lists_clear(&s->of[stage->out]);
     s->of[stage->out] = s->out;
-    s->out = (cover_lists){ 0 };
+    s->out = (cover_lists){0};
 done:
     hga_delete(NULL, s->chain, s->n_positions, sizeof *s->chain);
     s->chain = NULL;
@@ -543,7 +541,7 @@ done:
 
 hga_status cover_rows(const hga_program *p, const hga_graph *g, const cover_wish *wish)
 {
-    survey s = { .p = p, .g = g, .wish = wish };
+    survey s = {.p = p, .g = g, .wish = wish};
     hga_status st = HGA_OK;
     HGA_TRY(program_check(p, g));
     s.nodes = hga_graph_nodes(g);

@@ -1,4 +1,5 @@
-/* cover.h: which key tokens reach which query tokens, as sorted lists of intervals, one list a node. Counted by coverage.c, inspect_levels.c and inspect_layers.c. */
+/* cover.h: which key tokens reach which query tokens, as sorted lists of intervals, one list a node. Counted by coverage.c, inspect_levels.c and
+   inspect_layers.c. */
 #ifndef HGA_COVER_H
 #define HGA_COVER_H
 
@@ -6,7 +7,8 @@
 
 enum { COVER_LEVELS = 64 }; /* levels above share the last bit of a set */
 
-/* Key tokens first .. last are covered `times` (2 means more than once), by way of sources on `levels`; before them in its list, `once` tokens are covered once and `more` more often. */
+/* Key tokens first .. last are covered `times` (2 means more than once), by way of sources on `levels`; before them in its list, `once` tokens are
+   covered once and `more` more often. */
 typedef struct cover {
     hga_id first, last, times, once, more;
     uint64_t levels;
@@ -17,7 +19,8 @@ typedef hga_status (*cover_row)(const cover *list, int64_t n, hga_id v, void *co
 
 typedef struct cover_wish {
     int by_level;  /* tell the levels of attended sources; 0: `levels` is 0, and lists are shorter */
-    int by_node;   /* 0: intervals of key tokens. 1: of nodes; a node whose output is a row of the out field's io stands for itself, others for their tokens. Self-attention only */
+    int by_node;   /* 0: intervals of key tokens. 1: of nodes, self-attention only: a node with a row in the caller's output stands for itself, others
+                      for their tokens */
     cover_row row; /* called once for every query token, and perhaps for other nodes; with by_node for every node */
     void *context;
 } cover_wish;

@@ -21,8 +21,10 @@ static void count_before(const cover *list, int64_t n, hga_id end, int64_t *once
     int64_t lo = 0, hi = n;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (list[mid].first < end) lo = mid + 1;
-        else hi = mid;
+        if (list[mid].first < end)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     *once = *more = *last_is_covered = 0;
     if (lo == 0) return;
@@ -54,10 +56,7 @@ static hga_id first_none(const cover *list, int64_t n, hga_id end, hga_id except
     return -1;
 }
 
-static int is_earlier(hga_id i, hga_id seen)
-{
-    return seen < 0 || i < seen;
-}
+static int is_earlier(hga_id i, hga_id seen) { return seen < 0 || i < seen; }
 
 /* Count a node's list if the node is a query token. Query tokens come in any order. */
 static hga_status count_row(const cover *list, int64_t n, hga_id v, void *context)
@@ -84,18 +83,21 @@ static hga_status count_row(const cover *list, int64_t n, hga_id v, void *contex
 /* The pair to show: one covered more than once, else one never covered, a token and itself last. */
 static void choose_example(const examples *seen, hga_coverage *c)
 {
-    if (seen->more[0] >= 0) c->token = seen->more[0], c->other = seen->more[1];
-    else if (seen->none[0] >= 0) c->token = seen->none[0], c->other = seen->none[1];
-    else c->token = c->other = seen->diagonal;
+    if (seen->more[0] >= 0)
+        c->token = seen->more[0], c->other = seen->more[1];
+    else if (seen->none[0] >= 0)
+        c->token = seen->none[0], c->other = seen->none[1];
+    else
+        c->token = c->other = seen->diagonal;
 }
 
 hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out)
 {
-    census s = { .causal = causal, .count = out, .seen = { { -1, -1 }, { -1, -1 }, -1 } };
+    census s = {.causal = causal, .count = out, .seen = {{-1, -1}, {-1, -1}, -1}};
     if (!out) return hga_fail(HGA_EINVAL, "coverage: nowhere to put the result");
-    *out = (hga_coverage){ .token = -1, .other = -1 };
+    *out = (hga_coverage){.token = -1, .other = -1};
     s.nodes = hga_graph_nodes(g);
-    hga_status st = cover_rows(p, g, &(cover_wish){ .row = count_row, .context = &s });
+    hga_status st = cover_rows(p, g, &(cover_wish){.row = count_row, .context = &s});
     if (!st) choose_example(&s.seen, out);
     return st;
 }

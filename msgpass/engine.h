@@ -25,7 +25,7 @@ typedef struct home {
     int64_t lse_at;           /* states: [lse_n][heads], from node lse_first on */
     hga_id lse_first, lse_n;
     hga_id heir_of;           /* the field whose workspace rows it takes over, -1 */
-    int rounded;              /* inputs are copied to the workspace in bfloat16 precision, and so is what stages write */
+    int rounded;              /* lives in the workspace alone, and is rounded to bfloat16 precision once, before the first flat stage that reads it */
 } home;
 
 /* A home with this call's addresses. */
@@ -60,11 +60,11 @@ typedef struct wide_row { /* a row whose pieces are shared out and merged */
     hga_id first_piece, n_pieces;
 } wide_row;
 
-typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_ROUND, JOB_LSE } phase_job;
+typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
 
 typedef struct phase {
     phase_job job;
-    hga_id stage;       /* JOB_ROUND, JOB_LSE: the field */
+    hga_id stage;       /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
     hga_id first, n;    /* rows: positions of the relation's order, or nodes */
     int by_position;
     hga_id panel;       /* rows in a panel */
@@ -245,9 +245,10 @@ void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint8_t *done);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
-/* stages.c: merge a wide row's pieces into its state; round a row of a field. */
+/* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there. */
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide);
-void round_input(worker *w, hga_id field, hga_id v);
+void copy_input(worker *w, hga_id field, hga_id v);
+void round_row(worker *w, hga_id field, hga_id v);
 
 /* ---- the other files ---- */
 
@@ -260,6 +261,8 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head)
     return head / (s->n_heads / s->n_kv_heads);
 }
 
+/* Is the field an operand of a bfloat16 plan? */
+int home_is_rounded(const hga_plan *plan, hga_id field);
 hga_status homes_lay_out(hga_plan *plan);
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state);
 hga_status phases_make(hga_plan *plan);

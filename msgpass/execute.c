@@ -121,16 +121,13 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
     for (hga_id h = 0; h < x->heads; h++) to[h * head] = view_lse(x, v)[h];
 }
 
-/* The rounding and the log-sum-exp jobs: panels of nodes of one field. */
+/* The jobs on nodes of one field. */
 static void run_nodes(worker *w, const phase *ph, hga_id panel)
 {
+    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY ? copy_input : ph->job == JOB_ROUND ? round_row : copy_lse;
     if (ph->job == JOB_LSE && !w->io->lse.data) return;
     hga_id begin = ph->first + panel * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
-    for (hga_id v = begin; v < end; v++)
-        if (ph->job == JOB_LSE)
-            copy_lse(w, ph->stage, v);
-        else
-            round_input(w, ph->stage, v);
+    for (hga_id v = begin; v < end; v++) each(w, ph->stage, v);
 }
 
 static void run_share(worker *w, const phase *ph, hga_id t)

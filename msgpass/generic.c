@@ -56,7 +56,6 @@ static void sum_finish(const void *state, const hga_end *v, hga_id head, void *c
     double total = p->stage->reduce == HGA_MEAN ? p->a : 1;
     float *out = v->field[p->stage->out];
     for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) out[j] = total > 0 ? (float)(p->x[j] / total) : 0;
-    if (p->w->plan->home[p->stage->out].rounded) p->w->plan->kernels->round_bf16(columns_of(p, p->stage->out), out, out);
 }
 
 /* ---- softmax states ---- */

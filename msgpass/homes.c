@@ -20,9 +20,11 @@ static void find_width(const hga_shape *s, hga_width width, home *h)
     h->heads = width == HGA_WIDTH_KV_KEY || width == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
 }
 
-static int is_operand(const hga_field *f)
+int home_is_rounded(const hga_plan *plan, hga_id field)
 {
-    return f->width == HGA_WIDTH_KEY || f->width == HGA_WIDTH_KV_KEY || f->width == HGA_WIDTH_VALUE;
+    const hga_field *f = &plan->program.field[field];
+    int operand = f->width == HGA_WIDTH_KEY || f->width == HGA_WIDTH_KV_KEY || f->width == HGA_WIDTH_VALUE;
+    return plan->options.precision == HGA_PRECISION_BF16 && operand && f->binding != HGA_IO_USER;
 }
 
 /* Is every token that the field exists on a row of the caller's? */
@@ -37,7 +39,7 @@ static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home
 static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first);
-    h->rounded = plan->options.precision == HGA_PRECISION_BF16 && is_operand(f) && f->binding != HGA_IO_USER;
+    h->rounded = home_is_rounded(plan, (hga_id)(f - plan->program.field));
     h->ws_first = first, h->ws_n = n;
     if (f->width == HGA_WIDTH_STATE) h->lse_first = first, h->lse_n = n;
     if (f->binding == HGA_INTERNAL) return;
@@ -151,7 +153,7 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *s
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
     x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
-    if (h->rounded) x->io_n = 0; /* stages see the rounded copy */
+    if (h->rounded) x->io_n = 0; /* stages see the copy */
     return HGA_OK;
 }
 

@@ -6,12 +6,12 @@
 
 /* What one relation may take: 1 GB of spans, and as many looked at as take some ten seconds. */
 #define MOST_SPANS ((int64_t)1 << 27)
-#define MOST_WORK ((int64_t)1 << 31)
+#define MOST_WORK  ((int64_t)1 << 31)
 
 hga_status hop_create(hga_id n, hop *h)
 {
     hga_status st = HGA_OK;
-    *h = (hop){ .n = n };
+    *h = (hop){.n = n};
     HGA_TRY(hga_new(NULL, n, sizeof *h->first, &h->first));
     HGA_TRY(hga_new(NULL, n, sizeof *h->last, &h->last));
     HGA_TRY(hga_new_zero(NULL, n, sizeof *h->start, &h->start));
@@ -33,7 +33,7 @@ void hop_clear(hop *h)
     hga_delete(NULL, h->other, h->n, sizeof *h->other);
     hga_delete(NULL, h->low, 2 * (int64_t)h->n, sizeof *h->low);
     hga_delete(NULL, h->high, 2 * (int64_t)h->n, sizeof *h->high);
-    *h = (hop){ 0 };
+    *h = (hop){0};
 }
 
 /* ---- one node ---- */
@@ -44,10 +44,7 @@ static int by_first(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static hga_status add_extra(hop *h, hga_id v, reach_span span)
 {
@@ -69,8 +66,10 @@ hga_status hop_set(hop *h, hga_id v, reach_span *spans, int64_t n)
     for (int64_t i = 0; i < n;) {
         reach_span all = spans[i++];
         while (i < n && spans[i].first <= (int64_t)all.last + 1) all.last = (hga_id)larger(all.last, spans[i++].last);
-        if (all.first <= v && v <= all.last) h->first[v] = all.first, h->last[v] = all.last;
-        else HGA_TRY(add_extra(h, v, all));
+        if (all.first <= v && v <= all.last)
+            h->first[v] = all.first, h->last[v] = all.last;
+        else
+            HGA_TRY(add_extra(h, v, all));
     }
 done:
     return st;
@@ -150,7 +149,8 @@ static hga_status gather(gathering *s, const reach_span *spans, int64_t n)
 {
     hga_status st = HGA_OK;
     s->work += n;
-    if (s->work > MOST_WORK) return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is too irregular, more than %lld intervals to be joined", (long long)MOST_WORK);
+    if (s->work > MOST_WORK)
+        return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is too irregular, more than %lld intervals to be joined", (long long)MOST_WORK);
     HGA_TRY(hga_grow(NULL, &s->span, &s->room, s->n, s->n + n, sizeof *s->span));
     memcpy(s->span + s->n, spans, (size_t)n * sizeof *spans);
     s->n += n;
@@ -174,12 +174,12 @@ done:
 
 hga_status hop_compose(const hop *a, const hop *b, hop *out)
 {
-    gathering s = { 0 };
+    gathering s = {0};
     hga_status st = HGA_OK;
     HGA_TRY(hop_create(a->n, out));
     for (hga_id v = 0; v < a->n; v++) {
         s.n = 0;
-        HGA_TRY(gather_from(&s, b, (reach_span){ a->first[v], a->last[v] }));
+        HGA_TRY(gather_from(&s, b, (reach_span){a->first[v], a->last[v]}));
         for (int64_t i = 0; i < a->size[v]; i++) HGA_TRY(gather_from(&s, b, a->extra[a->start[v] + i]));
         HGA_TRY(hop_set(out, v, s.span, s.n));
     }

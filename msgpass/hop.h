@@ -1,11 +1,13 @@
-/* hop.h: a relation between nodes that every node has to itself, as intervals of ids. Where tokens reach whole neighbourhoods, one interval a node says all, and composing two relations is
+/* hop.h: a relation between nodes that every node has to itself, as intervals of ids. Where tokens reach whole neighbourhoods, one interval a node
+   says all, and composing two relations is
    a search for the smallest and the largest end over an interval. */
 #ifndef HGA_HOP_H
 #define HGA_HOP_H
 
 #include "reach.h"
 
-/* Node v reaches [first[v], last[v]], which holds v, and the further spans extra[start[v] .. start[v] + size[v]), sorted and apart from each other and from it. */
+/* Node v reaches [first[v], last[v]], which holds v, and the further spans extra[start[v] .. start[v] + size[v]), sorted and apart from each other
+   and from it. */
 typedef struct hop {
     hga_id n;
     hga_id *first, *last;
@@ -13,10 +15,10 @@ typedef struct hop {
     int32_t *size;
     reach_span *extra;
     int64_t n_extra, room;
-    hga_id *next;   /* [n]: the next node with extra spans, from v on; n without */
-    hga_id *other;  /* [n]: the next node after v with extra spans other than v's; n without */
-    hga_id *low;    /* [2 n]: the smallest first below each place of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */
-    hga_id *high;   /* and the largest last */
+    hga_id *next;  /* [n]: the next node with extra spans, from v on; n without */
+    hga_id *other; /* [n]: the next node after v with extra spans other than v's; n without */
+    hga_id *low;   /* [2 n]: the smallest first below each place of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */
+    hga_id *high;  /* and the largest last */
 } hop;
 
 /* Every node reaches itself alone. */

@@ -21,8 +21,10 @@ static int64_t place_of(const level_census *s, uint64_t levels)
     int64_t lo = 0, hi = s->n;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (s->set[mid].levels < levels) lo = mid + 1;
-        else hi = mid;
+        if (s->set[mid].levels < levels)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -34,7 +36,7 @@ static hga_status add_pairs(level_census *s, uint64_t levels, int64_t pairs)
     if (at == s->n || s->set[at].levels != levels) {
         HGA_TRY(hga_grow(NULL, &s->set, &s->room, s->n, s->n + 1, sizeof *s->set));
         memmove(s->set + at + 1, s->set + at, (size_t)(s->n - at) * sizeof *s->set);
-        s->set[at] = (level_set){ .levels = levels };
+        s->set[at] = (level_set){.levels = levels};
         s->n++;
     }
     s->set[at].pairs += pairs;
@@ -69,9 +71,9 @@ hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_leve
 {
     hga_status st = HGA_OK;
     if (!out) return hga_fail(HGA_EINVAL, "levels: nowhere to put the result");
-    *out = (hga_levels_count){ 0 };
-    level_census s = { .nodes = hga_graph_nodes(g) };
-    HGA_TRY(cover_rows(p, g, &(cover_wish){ .by_level = 1, .row = count_row, .context = &s }));
+    *out = (hga_levels_count){0};
+    level_census s = {.nodes = hga_graph_nodes(g)};
+    HGA_TRY(cover_rows(p, g, &(cover_wish){.by_level = 1, .row = count_row, .context = &s}));
     HGA_TRY(hand_over(&s, out));
 done:
     hga_delete(NULL, s.set, s.room, sizeof *s.set);
@@ -83,5 +85,5 @@ void hga_levels_count_clear(hga_levels_count *c)
     if (!c) return;
     hga_delete(NULL, c->levels, c->n, sizeof *c->levels);
     hga_delete(NULL, c->pairs, c->n, sizeof *c->pairs);
-    *c = (hga_levels_count){ 0 };
+    *c = (hga_levels_count){0};
 }

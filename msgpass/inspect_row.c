@@ -1,4 +1,5 @@
-/* inspect_row.c: what one query token attends to, found backwards from its output: the rows of each stage that reach it, and the edges of those that attend. */
+/* inspect_row.c: what one query token attends to, found backwards from its output: the rows of each stage that reach it, and the edges of those
+   that attend. */
 #include "cover.h"
 #include "program.h"
 
@@ -40,7 +41,7 @@ static void set_clear(const row_search *s, node_set *set)
 {
     hga_delete(NULL, set->id, set->room, sizeof *set->id);
     hga_delete(NULL, set->has, s->nodes.n, 1);
-    *set = (node_set){ 0 };
+    *set = (node_set){0};
 }
 
 /* ---- the edges of one row ---- */
@@ -51,8 +52,9 @@ static hga_status row_of_tree(const row_search *s, hga_id relation, hga_id v, hg
     hga_status st = HGA_OK;
     hga_id tokens = nodes->level_ptr[1], parent = nodes->parent ? nodes->parent[v] : -1;
     int up = relation == HGA_TREE_UP && v >= tokens && nodes->child_ptr;
-    hga_id first = up ? nodes->child_ptr[v - tokens] : 0, n = up ? nodes->child_ptr[v - tokens + 1] - first : relation == HGA_TREE_DOWN && parent >= 0;
-    *out = (hga_csr){ .first = v, .n = 1 };
+    hga_id first = up ? nodes->child_ptr[v - tokens] : 0,
+           n = up ? nodes->child_ptr[v - tokens + 1] - first : relation == HGA_TREE_DOWN && parent >= 0;
+    *out = (hga_csr){.first = v, .n = 1};
     HGA_TRY(hga_new_zero(NULL, 2, sizeof *out->ptr, &out->ptr));
     HGA_TRY(hga_new(NULL, n, sizeof *out->src, &out->src));
     out->ptr[1] = n;
@@ -76,7 +78,7 @@ static void clear_row(hga_id relation, hga_csr *row)
 static hga_seen describe(const row_search *s, hga_id stage, hga_id v, hga_id u, int32_t type)
 {
     const hga_nodes *nodes = &s->nodes;
-    hga_seen e = { .stage = stage, .destination = v, .source = u, .type = type, .key_last = -1 };
+    hga_seen e = {.stage = stage, .destination = v, .source = u, .type = type, .key_last = -1};
     hga_id end = nodes->key_first + nodes->n_keys - 1, first = nodes->span_first[u], last = nodes->span_last[u];
     e.level = hga_graph_level(s->g, v), e.source_level = hga_graph_level(s->g, u);
     if (first < nodes->key_first) first = nodes->key_first;
@@ -109,10 +111,12 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, hga_id v)
 {
     const hga_stage *stage = &s->p->stage[i];
     hga_id source = cover_source(s->p, stage), own = cover_own(stage);
-    hga_csr row = { 0 };
+    hga_csr row = {0};
     hga_status st = HGA_OK;
-    if (stage->relation >= 0) HGA_TRY(hga_graph_rows(s->g, stage->relation, v, 1, &row));
-    else HGA_TRY(row_of_tree(s, stage->relation, v, &row));
+    if (stage->relation >= 0)
+        HGA_TRY(hga_graph_rows(s->g, stage->relation, v, 1, &row));
+    else
+        HGA_TRY(row_of_tree(s, stage->relation, v, &row));
     if (!is_written(s, &s->p->field[stage->out], v, row.ptr[1])) {
         HGA_TRY(set_add(s, &s->wanted[stage->out], v));
         goto done;
@@ -131,7 +135,7 @@ static hga_status trace_stage(row_search *s, hga_id i)
     hga_id out = s->p->stage[i].out;
     hga_status st = HGA_OK;
     node_set after = s->wanted[out];
-    s->wanted[out] = (node_set){ 0 };
+    s->wanted[out] = (node_set){0};
     for (int64_t k = 0; k < after.n; k++) HGA_TRY(trace_row(s, i, &after, after.id[k]));
 done:
     set_clear(s, &after);
@@ -178,7 +182,7 @@ done:
 
 hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit, void *context)
 {
-    row_search s = { .p = p, .g = g };
+    row_search s = {.p = p, .g = g};
     hga_status st = HGA_OK;
     if (!visit) return hga_fail(HGA_EINVAL, "row: nobody to tell");
     HGA_TRY(program_check(p, g));

@@ -295,6 +295,31 @@ done:
     return st;
 }
 
+/* bfloat16: the caller's operands come to the workspace as they are .. */
+static hga_status add_copies(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
+        hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
+        if (home_is_rounded(plan, f) && program_is_input(plan->program.field[f].binding)) st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
+    }
+    return st;
+}
+
+/* .. and are rounded, means and all, before the first flat stage that reads them. */
+static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
+{
+    hga_status st = HGA_OK;
+    plan->fronts++;
+    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
+        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u || !home_is_rounded(plan, f)) continue;
+        hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
+        st = add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS);
+        *done |= 1u << f;
+    }
+    return st;
+}
+
 /* Canonical positions of rows and room to rank a row's edges, where an edge bias or a user function asks for them. */
 static hga_status find_positions(hga_plan *plan, hga_id stage)
 {
@@ -335,18 +360,17 @@ hga_status phases_make(hga_plan *plan)
     hga_status st = HGA_OK;
     plan->segment_room = plan->list_room = plan->degree_room = 0;
     plan->fronts = 0;
-    for (hga_id f = 0; f < plan->program.n_fields; f++) {
-        hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
-        if (plan->options.precision == HGA_PRECISION_BF16 && program_is_input(plan->program.field[f].binding) && plan->program.field[f].binding != HGA_IO_USER)
-            HGA_TRY(add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS));
-    }
+    uint32_t rounded = 0;
+    HGA_TRY(add_copies(plan));
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
     for (hga_id s = 0, last; s < plan->program.n_stages; s = last) {
         last = end_of_run(plan, s);
-        if (plan->program.stage[s].order == HGA_FLAT)
-            HGA_TRY(add_flat(plan, s));
-        else
+        if (plan->program.stage[s].order != HGA_FLAT) {
             HGA_TRY(add_levels(plan, s, last));
+        } else {
+            HGA_TRY(add_roundings(plan, s, &rounded));
+            HGA_TRY(add_flat(plan, s));
+        }
     }
     plan->fronts++;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);

@@ -13,11 +13,6 @@ static const view *field(const worker *w, hga_id f)
     return &w->state->view[f];
 }
 
-static int is_rounded(const worker *w, hga_id f)
-{
-    return w->plan->home[f].rounded;
-}
-
 /* ---- scores ---- */
 
 static float dot(const float *a, const float *b, hga_id n)
@@ -335,7 +330,6 @@ static void sum_row(worker *w, const row_job *job)
     for (hga_id h = 0; h < out->heads; h++) {
         float *to = row + h * view_head(out, job->v);
         w->plan->kernels->scale(out->columns, factor, w->acc + h * out->columns, to);
-        if (is_rounded(w, s->out)) w->plan->kernels->round_bf16(out->columns, to, to);
     }
 }
 
@@ -417,12 +411,18 @@ static void descend_row(worker *w, const row_job *job)
 
 /* ---- inputs in bfloat16 precision ---- */
 
-void round_input(worker *w, hga_id f, hga_id v)
+void copy_input(worker *w, hga_id f, hga_id v)
 {
     const view *x = field(w, f);
-    const home *h = &w->plan->home[f];
-    for (hga_id head = 0; head < x->heads; head++)
-        w->plan->kernels->round_bf16(x->columns, x->io + (v - h->io_first) * x->io_row + head * x->io_head, view_row(x, v) + head * x->ws_head);
+    const float *from = x->io + (v - w->plan->home[f].io_first) * x->io_row;
+    for (hga_id h = 0; h < x->heads; h++) memcpy(view_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
+}
+
+void round_row(worker *w, hga_id f, hga_id v)
+{
+    const view *x = field(w, f);
+    if (!program_row(&w->plan->nodes, w->plan->program.field[f].rows, v)) return;
+    w->plan->kernels->round_bf16(x->columns * x->heads, view_row(x, v), view_row(x, v));
 }
 
 const stage_kernel fused_stages[N_KINDS] = {

@@ -214,6 +214,8 @@ done <<'END'
 2|--grad|attend window Q20 --out O/x.npy --grad-query O/g.npy
 2|lse|attend hsa -p branching=2 Q20 --out O/x.npy --lse O/l.npy
 2|lse|attend treeformer-coarse -p height=2 -p weights=@I/weights.npy -p bias=@I/bias.npy -p alpha=@I/three.npy Q20 --out O/x.npy --lse O/l.npy
+2|--lse|attend window Q20 --out O/x.npy --lse O/../O/x.npy
+2|height|build treeformer-fine -p height=31 -p query-leaf=@I/leaf19.npy -o O/x.npy
 2|causal|attend treeformer-coarse -p height=2 -p weights=@I/weights.npy -p bias=@I/bias.npy -p alpha=@I/three.npy -p causal=1 Q20 --out O/x.npy
 3|I/two_leaves.npy|attend treeformer-coarse -p height=2 -p weights=@I/weights.npy -p bias=@I/bias.npy -p alpha=@I/two_leaves.npy Q20 --out O/x.npy
 # trees
