@@ -83,8 +83,8 @@ int ascii_draw(const hga_graph *g, const hga_program *p, hga_id width, const cha
     c.columns = c.n_keys < width ? c.n_keys : width;
     TRY(take((int64_t)c.rows * c.columns * c.signs, sizeof *c.pairs, &c.pairs));
     TRY(complain_of(hga_program_pattern(p, g, paint, &c), CLI_DATA, about));
-    *out = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "queries", c.n_queries, "keys", c.n_keys, "rows", c.rows, "columns", c.columns, "lines", lines_of(&c),
-                     "legend", legend_of(&c));
+    *out = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "queries", c.n_queries, "keys", c.n_keys, "rows", c.rows, "columns", c.columns, "lines",
+                     lines_of(&c), "legend", legend_of(&c));
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     free(c.pairs);

@@ -2,22 +2,25 @@
 #include "arguments.h"
 #include "command.h"
 #include "graph_file.h"
-#include "variant.h"
+#include "text_model.h"
 
 typedef struct arguments {
     typed_variant variant;
     graph_target target;
+    const char *text;
 } arguments;
+
+enum { KEY_TEXT = 0x2700 };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-    (void)value;
     arguments *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->target;
         return 0;
+    case KEY_TEXT: a->text = value; return 0;
     case ARGP_KEY_END:
         if (!a->variant.name) return arguments_said(complain(CLI_USAGE, "build: VARIANT is missing"));
         return arguments_said(graph_target_check(&a->target));
@@ -25,21 +28,29 @@ static error_t parse(int key, char *value, struct argp_state *state)
     }
 }
 
+static const struct argp_option options[] = {
+    {"text", KEY_TEXT, "FILE", 0,
+     "the tokens are the words of this text (- is standard input), or the first --tokens of them; their names go into .json and onto pictures; hsa takes its hierarchy too", 2},
+    {0},
+};
+
 int run_build(int argc, char **argv)
 {
     struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&target_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {NULL, parse, "VARIANT", "A variant's graph, to a file.\v", children, NULL, NULL};
+    struct argp argp = {options, parse, "VARIANT", "A variant's graph, to a file.\v", children, NULL, NULL};
     arguments a = {0};
     model m = {0};
+    words names = {0};
     char *program = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(model_build(&a.variant, NULL, &m));
+    TRY(a.text ? text_model_build(a.text, &a.variant, &m, &names) : model_build(&a.variant, NULL, &m));
     TRY(complain_of(hga_program_to_json(&m.program, m.graph, &program), CLI_USAGE, m.title));
-    graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, NULL};
+    graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, &names, NULL};
     TRY(graph_write(&source, &a.target));
 done:
     hga_text_free(program);
+    words_clear(&names);
     model_clear(&m);
     return status;
 }

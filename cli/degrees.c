@@ -30,7 +30,8 @@ static json_t *histogram(const hga_pos *degree, hga_id n)
         while (bits + 1 < BUCKETS - 1 && degree[i] >> (bits + 1)) bits++;
         hga_id first = i;
         while (i < n && degree[i] >> bits == 1) i++;
-        json_array_append_new(list, json_pack("{s:I, s:I, s:i}", "from", (json_int_t)1 << bits, "to", ((json_int_t)2 << bits) - 1, "nodes", i - first));
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:i}", "from", (json_int_t)1 << bits, "to", ((json_int_t)2 << bits) - 1, "nodes", i - first));
     }
     return list;
 }

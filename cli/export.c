@@ -40,7 +40,7 @@ int run_export(int argc, char **argv)
     hga_id main = f.text ? main_relation(&f.program) : -1;
     if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
     const char *slash = strrchr(a.path, '/');
-    graph_source source = {f.graph, f.text ? &f.program : NULL, f.text, main, slash ? slash + 1 : a.path, a.path};
+    graph_source source = {f.graph, f.text ? &f.program : NULL, f.text, main, slash ? slash + 1 : a.path, NULL, a.path};
     TRY(graph_write(&source, &a.target));
 done:
     graph_file_clear(&f);

@@ -34,24 +34,38 @@ typedef struct writing {
     hga_id relation;
 } writing;
 
-static hga_status put_json(const graph_source *s, const char *path)
+/* the members of the JSON that are not the graph's: its program and its words, as far as there are any; for free() */
+static int join_members(const char *program, const json_t *names, char **out)
 {
-    static const char name[] = "\"program\": ";
-    char *member = NULL;
-    if (!s->program_text) return hga_graph_write_json(s->graph, NULL, path);
-    size_t length = sizeof name + strlen(s->program_text);
-    hga_status st = HGA_OK;
-    HGA_TRY(hga_new(NULL, (int64_t)length, 1, &member));
-    snprintf(member, length, "%s%s", name, s->program_text);
-    HGA_TRY(hga_graph_write_json(s->graph, member, path));
-done:
-    hga_delete(NULL, member, (int64_t)length, 1);
-    return st;
+    char *list = names ? json_dumps(names, 0) : NULL;
+    if (names && !list) return complain(CLI_OUTSIDE, "out of memory: words");
+    size_t room = (program ? strlen(program) : 0) + (list ? strlen(list) : 0) + 64;
+    int status = take((int64_t)room, 1, out);
+    if (status == CLI_GOOD)
+        snprintf(*out, room, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "", program && list ? ",\n  " : "", list ? "\"words\": " : "",
+                 list ? list : "");
+    free(list);
+    return status;
 }
 
 static int said(const writing *w, hga_status st) { return complain_of(st, CLI_USAGE, w->target->path); }
 
-static int write_json(const writing *w) { return said(w, put_json(w->source, w->target->path)); }
+static const json_t *list_of(const words *w) { return json_is_array(w->document) ? w->document : json_object_get(w->document, "words"); }
+
+static int write_json(const writing *w)
+{
+    const graph_source *s = w->source;
+    words kept = {0};
+    char *members = NULL;
+    int status = CLI_GOOD;
+    if (!s->names) TRY(words_read(s->json, hga_graph_nodes(s->graph).level_ptr[1], &kept));
+    TRY(join_members(s->program_text, list_of(s->names ? s->names : &kept), &members));
+    TRY(said(w, hga_graph_write_json(s->graph, *members ? members : NULL, w->target->path)));
+done:
+    words_clear(&kept);
+    free(members);
+    return status;
+}
 
 static int write_dot(const writing *w)
 {
@@ -78,7 +92,7 @@ static int write_picture(const writing *w, picture_kind kind)
 {
     const graph_source *s = w->source;
     if (!s->program) return complain(CLI_DATA, "%s: has no program, so there is no attention to draw", s->title);
-    return picture_file_write(s->graph, s->program, s->title, s->json, kind, &w->target->picture, w->target->path);
+    return picture_file_write(s->graph, s->program, s->title, s->names, s->json, kind, &w->target->picture, w->target->path);
 }
 
 static int write_svg(const writing *w) { return write_picture(w, PICTURE_SVG); }

@@ -23,7 +23,8 @@ typedef struct graph_source {
     const char *program_text;   /* becomes the JSON's `program`; NULL accepted */
     hga_id main;                /* the relation written when none is named, -1 without one */
     const char *title;          /* of pictures */
-    const char *json;           /* where the graph came from: its member `words` names the tokens; NULL accepted */
+    const words *names;         /* of tokens; NULL: those in the file `json` */
+    const char *json;           /* where the graph came from, NULL accepted */
 } graph_source;
 
 /* Where and how to write. */

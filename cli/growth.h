@@ -34,8 +34,8 @@ void growth_set_last(growth *g, size_t i, double seconds);
 int growth_measure(const growth_text *t, growth *g, progress *bar);
 void growth_clear(growth *g);
 
-/* From which length on contender i takes less time than dense attention of its kind: between two measured lengths by a straight line between logarithms; the shortest length when
-   it is faster there already (*at_once), 0 when it is slower at the longest. */
+/* From which length on contender i takes less time than dense attention of its kind: between two measured lengths by a straight line between
+   logarithms; the shortest length when it is faster there already (*at_once), 0 when it is slower at the longest. */
 double growth_crossover(const growth *g, size_t i, int *at_once);
 
 /* Charts of the contenders without and with the causal mask, as SVG inside HTML. */

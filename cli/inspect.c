@@ -27,8 +27,8 @@ static json_t *level_row(const hga_nodes *nodes, hga_id l)
 {
     hga_id count[3] = {0};
     for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++) count[nodes->side ? nodes->side[v] : HGA_SIDE_BOTH]++;
-    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "level", l, "nodes", nodes->level_ptr[l + 1] - nodes->level_ptr[l], "both", count[HGA_SIDE_BOTH], "query",
-                     count[HGA_SIDE_QUERY], "key", count[HGA_SIDE_KEY]);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "level", l, "nodes", nodes->level_ptr[l + 1] - nodes->level_ptr[l], "both", count[HGA_SIDE_BOTH],
+                     "query", count[HGA_SIDE_QUERY], "key", count[HGA_SIDE_KEY]);
 }
 
 static int list_levels(const hga_graph *g, json_t *rows)
@@ -46,8 +46,8 @@ static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
     TRY(complain_of(hga_graph_transpose(g, &turned), CLI_DATA, a->path));
     for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
-        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges, "blocks", (json_int_t)r.n_blocks, "explicit",
-                                (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
+        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges, "blocks", (json_int_t)r.n_blocks,
+                                "explicit", (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
         if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
         TRY(degrees_add(g, i, "in", row));
         TRY(degrees_add(turned, i, "out", row));
@@ -66,9 +66,9 @@ static int add_bytes(const arguments *a, const graph_file *f, json_t *document)
         TRY(complain_of(hga_plan_create(f->graph, &f->program, &a->shape, &a->row.options, &plan), CLI_DATA, a->path));
         plan_bytes = hga_plan_bytes(plan), state_bytes = hga_plan_workspace_bytes(plan);
     }
-    json_t *bytes = json_pack("{s:I, s:o, s:o, s:i, s:i, s:o}", "graph", (json_int_t)hga_graph_bytes(f->graph), "plan", plan ? json_integer(plan_bytes) : json_null(),
-                              "state", plan ? json_integer(state_bytes) : json_null(), "heads", a->shape.n_heads, "dim", a->shape.dim, "threads",
-                              plan ? json_integer(hga_plan_threads(plan)) : json_null());
+    json_t *bytes = json_pack("{s:I, s:o, s:o, s:i, s:i, s:o}", "graph", (json_int_t)hga_graph_bytes(f->graph), "plan",
+                              plan ? json_integer(plan_bytes) : json_null(), "state", plan ? json_integer(state_bytes) : json_null(), "heads",
+                              a->shape.n_heads, "dim", a->shape.dim, "threads", plan ? json_integer(hga_plan_threads(plan)) : json_null());
     if (json_object_set_new(document, "bytes", bytes) != 0) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     hga_plan_destroy(plan);
@@ -95,9 +95,9 @@ static int add_coverage(const arguments *a, const graph_file *f, int causal, jso
     TRY(complain_of(hga_program_levels(&f->program, f->graph, &levels), CLI_DATA, a->path));
     for (hga_id i = 0; i < levels.n; i++)
         json_array_append_new(sets, json_pack("{s:o, s:I}", "levels", level_set(levels.levels[i]), "pairs", (json_int_t)levels.pairs[i]));
-    json_t *coverage = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:O}", "causal", causal, "pairs", (json_int_t)c.pairs, "none", (json_int_t)c.none, "none_diagonal",
-                                 (json_int_t)c.none_diagonal, "once", (json_int_t)c.once, "more", (json_int_t)c.more, "later", (json_int_t)c.later, "token", c.token, "other",
-                                 c.other, "levels", sets);
+    json_t *coverage = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:O}", "causal", causal, "pairs", (json_int_t)c.pairs, "none",
+                                 (json_int_t)c.none, "none_diagonal", (json_int_t)c.none_diagonal, "once", (json_int_t)c.once, "more",
+                                 (json_int_t)c.more, "later", (json_int_t)c.later, "token", c.token, "other", c.other, "levels", sets);
     if (json_object_set_new(document, "coverage", coverage) != 0) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     json_decref(sets);
@@ -134,18 +134,29 @@ static int add_causality(const arguments *a, const graph_file *f, json_t *docume
         if (token >= 0) TRY(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
         hga_id node = k.source >= 0 ? k.source : k.query;
         causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees, "node", node, "side",
-                              k.source >= 0 ? "key" : k.query >= 0 ? "query" : NULL, "level", node >= 0 ? hga_graph_level(f->graph, node) : -1);
+                              k.source >= 0  ? "key"
+                              : k.query >= 0 ? "query"
+                                             : NULL,
+                              "level", node >= 0 ? hga_graph_level(f->graph, node) : -1);
     }
     if (json_object_set_new(document, "causality", causality) != 0) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     return status;
 }
 
+/* Are there pairs that one layer does not cover, other than a token and itself? */
+static int lacks_pairs(const json_t *document)
+{
+    const json_t *c = json_object_get(document, "coverage");
+    return json_integer_value(json_object_get(c, "none")) > json_integer_value(json_object_get(c, "none_diagonal"));
+}
+
 /* null where layers have no meaning, or what tokens reach is too irregular to be followed */
 static int add_layers(const arguments *a, const graph_file *f, int causal, json_t *document)
 {
-    hga_id layers;
-    hga_status st = hga_program_layers(&f->program, f->graph, causal, MOST_LAYERS, &layers);
+    hga_id layers = 1;
+    int known = json_is_object(json_object_get(document, "causality")) && !lacks_pairs(document);
+    hga_status st = known ? HGA_OK : hga_program_layers(&f->program, f->graph, causal, MOST_LAYERS, &layers);
     if (st && st != HGA_EUNSUPPORTED) return complain_of(st, CLI_DATA, a->path);
     json_t *why = st ? json_string(hga_error_detail()) : json_null();
     int failed = json_object_set_new(document, "layers", st ? json_null() : json_integer(layers)) != 0;
@@ -210,8 +221,10 @@ static void print_histogram(const json_t *relation, const char *direction)
     json_array_foreach(json_object_get(relation, key), i, bar)
     {
         long long from = number_of(bar, "from"), to = number_of(bar, "to");
-        if (from == to) printf("%s %lld: %lld", i ? "," : "", from, number_of(bar, "nodes"));
-        else printf("%s %lld-%lld: %lld", i ? "," : "", from, to, number_of(bar, "nodes"));
+        if (from == to)
+            printf("%s %lld: %lld", i ? "," : "", from, number_of(bar, "nodes"));
+        else
+            printf("%s %lld-%lld: %lld", i ? "," : "", from, to, number_of(bar, "nodes"));
     }
     printf("%s\n", i ? " nodes" : " no edges");
 }
@@ -219,10 +232,14 @@ static void print_histogram(const json_t *relation, const char *direction)
 static void print_amount(const char *what, const json_t *bytes)
 {
     double n = (double)json_integer_value(bytes);
-    if (json_is_null(bytes)) printf("%s -", what);
-    else if (n < 1e4) printf("%s %.0f B", what, n);
-    else if (n < 1e7) printf("%s %.1f kB", what, n / 1e3);
-    else printf("%s %.1f MB", what, n / 1e6);
+    if (json_is_null(bytes))
+        printf("%s -", what);
+    else if (n < 1e4)
+        printf("%s %.0f B", what, n);
+    else if (n < 1e7)
+        printf("%s %.1f kB", what, n / 1e3);
+    else
+        printf("%s %.1f MB", what, n / 1e6);
 }
 
 static void print_bytes(const json_t *bytes)
@@ -258,10 +275,16 @@ static void print_causality(const json_t *c, const json_t *coverage)
 {
     const char *side = json_string_value(json_object_get(c, "side"));
     printf("order      ");
-    if (json_is_null(c)) printf("queries and keys are different tokens, without an order between them");
-    else if (json_is_true(json_object_get(c, "causal"))) printf("no output depends on a later token");
-    else printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld", number_of(coverage, "later"), number_of(c, "token"), number_of(c, "sees"));
-    if (side) printf(strcmp(side, "key") == 0 ? ", by way of node %lld of level %lld" : ", by the query of node %lld of level %lld", number_of(c, "node"), number_of(c, "level"));
+    if (json_is_null(c))
+        printf("queries and keys are different tokens, without an order between them");
+    else if (json_is_true(json_object_get(c, "causal")))
+        printf("no output depends on a later token");
+    else
+        printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld", number_of(coverage, "later"),
+               number_of(c, "token"), number_of(c, "sees"));
+    if (side)
+        printf(strcmp(side, "key") == 0 ? ", by way of node %lld of level %lld" : ", by the query of node %lld of level %lld", number_of(c, "node"),
+               number_of(c, "level"));
     puts("");
 }
 
@@ -269,21 +292,25 @@ static void print_layers(const json_t *document)
 {
     const json_t *layers = json_object_get(document, "layers");
     const char *whom = json_is_true(json_object_get(json_object_get(document, "coverage"), "causal")) ? "every earlier one" : "every other";
-    if (json_is_null(layers)) printf("layers     unknown: %s\n", json_string_value(json_object_get(document, "layers_unknown")));
-    else if (json_integer_value(layers) < 0) printf("layers     some tokens are never reached by %s\n", whom);
-    else printf("layers     %lld until every token is reached by %s\n", number_of(document, "layers"), whom);
+    if (json_is_null(layers))
+        printf("layers     unknown: %s\n", json_string_value(json_object_get(document, "layers_unknown")));
+    else if (json_integer_value(layers) < 0)
+        printf("layers     some tokens are never reached by %s\n", whom);
+    else
+        printf("layers     %lld until every token is reached by %s\n", number_of(document, "layers"), whom);
 }
 
 static int print_tables(const json_t *document)
 {
     static const column levels[] = {
-        {"level", "level", NULL, 0}, {"nodes", "nodes", NULL, 0}, {"both", "both sides", NULL, 0}, {"query", "query side", NULL, 0}, {"key", "key side", NULL, 0}, {0},
+        {"level", "level", NULL, 0},      {"nodes", "nodes", NULL, 0},  {"both", "both sides", NULL, 0},
+        {"query", "query side", NULL, 0}, {"key", "key side", NULL, 0}, {0},
     };
     static const column relations[] = {
-        {"name", "relation", NULL, 0},      {"edges", "edges", NULL, 0},      {"blocks", "blocks", NULL, 0},      {"explicit", "explicit", NULL, 0},
-        {"types", "types", NULL, 0},        {"in_nodes", "rows", NULL, 0},    {"in_min", "in min", NULL, 0},      {"in_mean", "mean", "%.1f", 0},
-        {"in_median", "median", "%.1f", 0}, {"in_max", "max", NULL, 0},       {"out_nodes", "sources", NULL, 0},  {"out_min", "out min", NULL, 0},
-        {"out_mean", "mean", "%.1f", 0},    {"out_median", "median", "%.1f", 0}, {"out_max", "max", NULL, 0},      {0},
+        {"name", "relation", NULL, 0},      {"edges", "edges", NULL, 0},         {"blocks", "blocks", NULL, 0},     {"explicit", "explicit", NULL, 0},
+        {"types", "types", NULL, 0},        {"in_nodes", "rows", NULL, 0},       {"in_min", "in min", NULL, 0},     {"in_mean", "mean", "%.1f", 0},
+        {"in_median", "median", "%.1f", 0}, {"in_max", "max", NULL, 0},          {"out_nodes", "sources", NULL, 0}, {"out_min", "out min", NULL, 0},
+        {"out_mean", "mean", "%.1f", 0},    {"out_median", "median", "%.1f", 0}, {"out_max", "max", NULL, 0},       {0},
     };
     int status = CLI_GOOD;
     TRY(table_print(stdout, json_object_get(document, "levels"), levels));
@@ -299,8 +326,8 @@ static int print_look(const json_t *document)
     size_t i;
     json_t *relation;
     int status = CLI_GOOD;
-    printf("%s: %lld query tokens, %lld key tokens, %lld nodes\n\n", json_string_value(json_object_get(document, "graph")), number_of(document, "queries"),
-           number_of(document, "keys"), number_of(document, "nodes"));
+    printf("%s: %lld query tokens, %lld key tokens, %lld nodes\n\n", json_string_value(json_object_get(document, "graph")),
+           number_of(document, "queries"), number_of(document, "keys"), number_of(document, "nodes"));
     TRY(print_tables(document));
     puts("");
     json_array_foreach(json_object_get(document, "relations"), i, relation)
@@ -368,9 +395,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_KEY: a->row.key = value; return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, &a->row.scale));
     case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
-    case KEY_ASCII:
-        a->draws = 1, a->width = ASCII_WIDTH;
-        return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
+    case KEY_ASCII: a->draws = 1, a->width = ASCII_WIDTH; return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
         a->path = value;
@@ -395,8 +420,11 @@ static const struct argp_option options[] = {
 int run_inspect(int argc, char **argv)
 {
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {options,  parse, "GRAPH", "What a graph is: nodes, edges, degrees, bytes; which pairs of tokens its program covers, by which levels, in which order, in how many layers.",
-                        children, NULL,  NULL};
+    struct argp argp = {
+        options,  parse,
+        "GRAPH",  "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, by which levels, in how many layers.",
+        children, NULL,
+        NULL};
     arguments a = {0};
     graph_file f = {0};
     json_t *document = json_object();
@@ -405,8 +433,10 @@ int run_inspect(int argc, char **argv)
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(graph_file_read(a.path, &f));
     TRY(fill(&a, &f, document));
-    if (a.json) TRY(json_print(stdout, json_incref(document)));
-    else TRY(print_text(&a, document));
+    if (a.json)
+        TRY(json_print(stdout, json_incref(document)));
+    else
+        TRY(print_text(&a, document));
 done:
     json_decref(document);
     graph_file_clear(&f);

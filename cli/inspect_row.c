@@ -31,8 +31,10 @@ static json_t *tokens_of(const hga_seen *e)
 {
     char text[32];
     if (e->key_first > e->key_last) return json_null();
-    if (e->key_first == e->key_last) snprintf(text, sizeof text, "%d", e->key_first);
-    else snprintf(text, sizeof text, "%d-%d", e->key_first, e->key_last);
+    if (e->key_first == e->key_last)
+        snprintf(text, sizeof text, "%d", e->key_first);
+    else
+        snprintf(text, sizeof text, "%d-%d", e->key_first, e->key_last);
     return json_string(text);
 }
 
@@ -53,8 +55,8 @@ static int add_weights(json_t *row, const double *weight, hga_id heads)
 static json_t *edge_row(const graph_file *f, const hga_seen *e)
 {
     int interval = e->key_first <= e->key_last;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name, "destination", e->destination, "level", e->level,
-                     "source", e->source, "source_level", e->source_level, "type", e->type, "tokens", tokens_of(e), "key_first",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name, "destination", e->destination,
+                     "level", e->level, "source", e->source, "source_level", e->source_level, "type", e->type, "tokens", tokens_of(e), "key_first",
                      interval ? json_integer(e->key_first) : json_null(), "key_last", interval ? json_integer(e->key_last) : json_null());
 }
 
@@ -121,12 +123,12 @@ done:
 int row_print(const json_t *row)
 {
     static const column columns[] = {
-        {"stage", "stage", NULL, 0},   {"destination", "node", NULL, 0}, {"level", "level", NULL, 0},   {"source", "sees node", NULL, 0},
-        {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},        {"tokens", "tokens", NULL, 0}, {"weight", "weight", "%.6g", 0},
-        {0},
+        {"stage", "stage", NULL, 0},      {"destination", "node", NULL, 0},      {"level", "level", NULL, 0},
+        {"source", "sees node", NULL, 0}, {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},
+        {"tokens", "tokens", NULL, 0},    {"weight", "weight", "%.6g", 0},       {0},
     };
     static const column bare[] = {
-        {"stage", "stage", NULL, 0},   {"destination", "node", NULL, 0}, {"level", "level", NULL, 0},   {"source", "sees node", NULL, 0},
+        {"stage", "stage", NULL, 0},           {"destination", "node", NULL, 0}, {"level", "level", NULL, 0},   {"source", "sees node", NULL, 0},
         {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},        {"tokens", "tokens", NULL, 0}, {0},
     };
     const json_t *edges = json_object_get(row, "edges");

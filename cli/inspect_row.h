@@ -7,7 +7,7 @@
 #include "graph_file.h"
 
 typedef struct row_wish {
-    const char *path;        /* of the graph, for complaints */
+    const char *path; /* of the graph, for complaints */
     hga_id token;
     const char *query, *key; /* both or none */
     double scale;            /* 0: the program's */

@@ -8,7 +8,6 @@
 #include "png_file.h"
 #include "progress.h"
 #include "svg.h"
-#include "words.h"
 
 enum { SVG_CELLS = 160, SVG_TOKENS = 256, WORD_TOKENS = 400, DEFAULT_WIDTH = 900, LEAST_WIDTH = 360, MOST_WIDTH = 8192 };
 
@@ -33,25 +32,27 @@ static void name_weights(const picture_options *o, const char *title, char text[
     else snprintf(text, 256, "%.180s: attention weights, head %d", title, o->tensors.head);
 }
 
-int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const char *json, picture_kind kind, const picture_options *o, const char *path)
+int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names, const char *json, picture_kind kind, const picture_options *o,
+                       const char *path)
 {
     hga_nodes n = hga_graph_nodes(g);
     picture made = {0};
-    words w = {0};
+    words kept = {0};
     char text[256];
     int status = CLI_GOOD;
     if (n.n_queries == 0 || n.n_keys == 0) return complain(CLI_DATA, "%s: has no tokens to draw", title);
-    if (n.n_queries <= WORD_TOKENS && n.n_keys <= WORD_TOKENS) TRY(words_read(json, n.level_ptr[1], &w));
-    plot_words names = {w.text ? w.text + n.query_first : NULL, w.text ? w.text + n.key_first : NULL};
+    if (!names && n.n_queries <= WORD_TOKENS && n.n_keys <= WORD_TOKENS) TRY(words_read(json, n.level_ptr[1], &kept));
+    const char **word = names ? names->text : kept.text;
+    plot_words on_axes = {word ? word + n.query_first : NULL, word ? word + n.key_first : NULL};
     if (o->tensors.query) name_weights(o, title, text);
     else snprintf(text, sizeof text, "%.200s", title);
-    layout l = layout_start(o->width, least_cell(&n, kind, o->width), n.n_queries, n.n_keys, &names);
+    layout l = layout_start(o->width, least_cell(&n, kind, o->width), n.n_queries, n.n_keys, &on_axes);
     TRY(make_picture(g, p, o, &l, &made));
     layout_finish(&made, &l);
-    TRY((kind == PICTURE_SVG ? svg_write : png_write_plot)(path, &l, &made, text, &names));
+    TRY((kind == PICTURE_SVG ? svg_write : png_write_plot)(path, &l, &made, text, &on_axes));
 done:
     picture_clear(&made);
-    words_clear(&w);
+    words_clear(&kept);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <argp.h>
 
 #include "picture.h"
+#include "words.h"
 
 typedef enum picture_kind { PICTURE_SVG, PICTURE_PNG } picture_kind;
 
@@ -17,7 +18,8 @@ typedef struct picture_options {
 extern const struct argp picture_argp;
 int picture_options_check(const picture_options *o);
 
-/* json: the file whose words name the tokens, or NULL. */
-int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const char *json, picture_kind kind, const picture_options *o, const char *path);
+/* names: of the tokens; NULL: those that the file `json` has, where that is not NULL too. */
+int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names, const char *json, picture_kind kind, const picture_options *o,
+                       const char *path);
 
 #endif

@@ -18,7 +18,8 @@ static const text_style plain = {12, TEXT_START, 0, 0.75}, plain_middle = {12, T
 
 layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const plot_words *words)
 {
-    layout l = {.width = width, .left = words->key ? WORDS : LEFT, .top = TOP};
+    int named = words->key && WORD_CELL * n_keys <= width - WORDS - LEGEND - RIGHT;
+    layout l = {.width = width, .left = named ? WORDS : LEFT, .top = TOP};
     int room = width - l.left - LEGEND - RIGHT;
     double shape = (double)n_queries / n_keys;
     shape = shape < 0.2 ? 0.2 : shape > 2 ? 2 : shape;
@@ -75,7 +76,7 @@ static hga_id tick_step(hga_id n, int most)
 
 static int shows_words(const picture *p, const layout *l, const plot_words *w)
 {
-    return w->key && w->query && p->columns == p->n_keys && p->rows == p->n_queries && l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
+    return l->left == WORDS && w->key && w->query && p->columns == p->n_keys && p->rows == p->n_queries && l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
 }
 
 static void draw_words(canvas *c, const layout *l, const picture *p, const plot_words *w)

@@ -208,7 +208,8 @@ static void put_rects(FILE *file, const picture *p, picture_rect *rects, hga_id 
             fputs(" d=\"", file);
         }
         hga_id x = cell_of(r->key, p->n_keys, p->columns), y = cell_of(r->query, p->n_queries, p->rows);
-        hga_id wide = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns) + 1 - x, high = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows) + 1 - y;
+        hga_id wide = cell_of(r->key + r->n_keys - 1, p->n_keys, p->columns) + 1 - x,
+               high = cell_of(r->query + r->n_queries - 1, p->n_queries, p->rows) + 1 - y;
         fprintf(file, "M%d %dh%dv%dh-%dz", x, y, wide, high, wide);
     }
     if (p->n_rects) fputs("\"/>", file);
@@ -218,8 +219,10 @@ static void put_picture(FILE *file, const picture *p, hga_id n_levels, const cha
 {
     picture_rect *rects = NULL;
     if (take(p->n_rects, sizeof *rects, &rects)) return;
-    fprintf(file, "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d words by %d words\" shape-rendering=\"crispEdges\">", p->columns, p->rows,
-            p->n_queries, p->n_keys);
+    fprintf(file,
+            "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d words by %d words\" "
+            "shape-rendering=\"crispEdges\">",
+            p->columns, p->rows, p->n_queries, p->n_keys);
     put_rects(file, p, rects, n_levels);
     fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
     free(rects);
@@ -239,8 +242,8 @@ static void put_legend(FILE *file, const picture *p, hga_id n_levels)
 static void put_coverage(FILE *file, const picture *p)
 {
     const hga_coverage *c = &p->coverage;
-    fprintf(file, "<p>Of %lld pairs of words%s: %lld covered once, %lld more often, %lld never", (long long)c->pairs, c->pairs < (int64_t)p->n_queries * p->n_keys ? " in order" : "",
-            (long long)c->once, (long long)c->more, (long long)c->none);
+    fprintf(file, "<p>Of %lld pairs of words%s: %lld covered once, %lld more often, %lld never", (long long)c->pairs,
+            c->pairs < (int64_t)p->n_queries * p->n_keys ? " in order" : "", (long long)c->once, (long long)c->more, (long long)c->none);
     if (c->none_diagonal) fprintf(file, " (%lld of them a word and itself)", (long long)c->none_diagonal);
     fprintf(file, "; a word sees a later one in %lld.</p>\n", (long long)c->later);
 }
@@ -279,8 +282,10 @@ static void put_machine(FILE *file, const void *context)
 {
     const report *r = context;
     char *text = NULL;
-    fprintf(file, "<p>One thread: %.1f GFLOP/s (fp32 multiply-add), %.2f G exp/s, %.1f GB/s from L2, %.1f GB/s from memory. Instruction sets: %s. Compiler: ", r->peaks->fma_gflops,
-            r->peaks->exp_gelements, r->peaks->l2_gbytes, r->peaks->dram_gbytes, hga_isa_list());
+    fprintf(
+        file,
+        "<p>One thread: %.1f GFLOP/s (fp32 multiply-add), %.2f G exp/s, %.1f GB/s from L2, %.1f GB/s from memory. Instruction sets: %s. Compiler: ",
+        r->peaks->fma_gflops, r->peaks->exp_gelements, r->peaks->l2_gbytes, r->peaks->dram_gbytes, hga_isa_list());
     html_text(file, BUILD_COMPILER);
     fputs(".</p>\n<pre>", file);
     if (hga_topology_describe(NULL, r->threads, &text) == HGA_OK) html_text(file, text);

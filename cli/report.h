@@ -1,4 +1,5 @@
-/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One file, readable without JavaScript. */
+/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One file, readable without
+   JavaScript. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
@@ -15,14 +16,14 @@ typedef struct report_case {
 /* What is told is borrowed; what is made here is the report's own. */
 typedef struct report {
     hga_id threads, kl_words;
-    const json_t *rows;    /* of the table */
+    const json_t *rows; /* of the table */
     const column *columns;
-    const json_t *levels;  /* what the text is made of: kind -> number */
+    const json_t *levels; /* what the text is made of: kind -> number */
     const hga_peaks *peaks;
     growth_text source;
     scene first_words;
     growth growth;
-    report_case *cases;    /* [n_cases], one a contender */
+    report_case *cases; /* [n_cases], one a contender */
     size_t n_cases;
 } report;
 

@@ -1,4 +1,5 @@
-/* row_weights.c: the weights of one token's edges, in double, from the queries and keys that the engine made of the caller's on every level. Where states are merged, an edge weighs
+/* row_weights.c: the weights of one token's edges, in double, from the queries and keys that the engine made of the caller's on every level. Where
+   states are merged, an edge weighs
    e^score over the sum of all; where they are gated on the way down, each node shares out what its ancestors left. */
 #include "row_weights.h"
 
@@ -13,17 +14,17 @@ typedef struct weighing {
     const graph_file *f;
     const row_wish *wish;
     hga_nodes nodes;
-    hga_program program;        /* with the queries kept to the end */
+    hga_program program; /* with the queries kept to the end */
     npy query, key;
     hga_shape shape;
-    float *value, *out;         /* of zeros: the values do not matter */
+    float *value, *out; /* of zeros: the values do not matter */
     hga_plan *plan;
     hga_state *state;
     double scale;
     const hga_seen *seen;
     int64_t n;
-    double *score;              /* [n][heads]: score, then its logarithm in the token's sum, then the weight */
-    double *log_way;            /* [nodes]: the logarithm of the weight with which a node's state reaches the token */
+    double *score;   /* [n][heads]: score, then its logarithm in the token's sum, then the weight */
+    double *log_way; /* [nodes]: the logarithm of the weight with which a node's state reaches the token */
     hga_id heads;
 } weighing;
 
@@ -37,7 +38,8 @@ static int read_tensor(const char *option, const char *path, hga_id rows, npy *o
     if (status) return status;
     int64_t n_heads = out->n_dims == 3 ? out->dim[1] : 1, n_dim = out->n_dims > 1 ? out->dim[out->n_dims - 1] : 0;
     if ((out->n_dims != 2 && out->n_dims != 3) || out->dim[0] != rows || n_heads < 1 || n_heads > INT32_MAX || n_dim < 1 || n_dim > INT32_MAX)
-        return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path, npy_shape(out->n_dims, out->dim, shape), rows, rows);
+        return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path, npy_shape(out->n_dims, out->dim, shape),
+                        rows, rows);
     *heads = (hga_id)n_heads, *dim = (hga_id)n_dim;
     return CLI_GOOD;
 }
@@ -47,10 +49,12 @@ static int read_tensors(weighing *w)
     const graph_file *f = w->f;
     hga_id key_dim;
     int status = CLI_GOOD;
-    TRY(read_tensor("--query", w->wish->query, bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES), &w->query, &w->shape.n_heads, &w->shape.dim));
+    TRY(read_tensor("--query", w->wish->query, bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES), &w->query, &w->shape.n_heads,
+                    &w->shape.dim));
     TRY(read_tensor("--key", w->wish->key, bound_rows(f->graph, &f->program, HGA_IO_KEY, HGA_ROWS_KEYS), &w->key, &w->shape.n_kv_heads, &key_dim));
     if (key_dim != w->shape.dim) return complain(CLI_DATA, "--key: %d columns, but --query has %d", key_dim, w->shape.dim);
-    if (w->shape.n_heads % w->shape.n_kv_heads) return complain(CLI_DATA, "--key: %d heads do not divide the %d of --query", w->shape.n_kv_heads, w->shape.n_heads);
+    if (w->shape.n_heads % w->shape.n_kv_heads)
+        return complain(CLI_DATA, "--key: %d heads do not divide the %d of --query", w->shape.n_kv_heads, w->shape.n_heads);
     w->shape.dim_v = 1;
     w->heads = w->shape.n_heads;
 done:
@@ -224,7 +228,8 @@ static double log_sum(const weighing *w, int64_t from, int64_t to, hga_id h)
     return sum;
 }
 
-/* Edges by destination: the token's first, then its ancestors', so that walking backwards is walking down from the root. What the gate gives a node is its share; the rest goes on. */
+/* Edges by destination: the token's first, then its ancestors', so that walking backwards is walking down from the root. What the gate gives a node
+   is its share; the rest goes on. */
 static int share_out(weighing *w, const hga_stage *gate)
 {
     float *psi = NULL;

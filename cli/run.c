@@ -42,7 +42,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
     case KEY_JSON: a->json = 1; return 0;
-    case KEY_REPORT: a->report = value; return strcmp(value, "-") ? 0 : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
+    case KEY_REPORT:
+        a->report = value;
+        return strcmp(value, "-") ? 0 : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
     case KEY_NO_REPORT: a->report = NULL; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;

@@ -101,8 +101,19 @@ static const char *const letters[] = {
     "04133443",                            /* ~ */
 };
 
+/* Letters of western Europe lose their accents; typographic quotes and dashes become plain ones. */
+static uint32_t plain_character(uint32_t c)
+{
+    static const char latin[] = "AAAAAAACEEEEIIIIDNOOOOOxOUUUUYPsaaaaaaaceeeeiiiidnooooo/ouuuuypy";
+    if (c >= 0xC0 && c <= 0xFF) return (uint32_t)latin[c - 0xC0];
+    if (c == 0x2018 || c == 0x2019) return '\'';
+    if (c == 0x201C || c == 0x201D) return '"';
+    return c == 0x2013 || c == 0x2014 ? '-' : c;
+}
+
 const char *letter_lines(uint32_t character)
 {
+    character = plain_character(character);
     size_t i = (size_t)character - ' ';
     return character >= ' ' && i < sizeof letters / sizeof *letters ? letters[i] : "1030361610";
 }

@@ -1,5 +1,6 @@
-/* view.c: hga view, a graph as one interactive page. The page (view/) is given the structure as it is stored, blocks as blocks and families as runs, and does the arithmetic itself,
-   so that it stays small whatever the number of edges. Only explicit edges and irregular blocks cost bytes each; beyond a limit they are left out, and the page says so. */
+/* view.c: hga view, a graph as one interactive page. The page (view/) is given the structure as it is stored, blocks as blocks and families as runs,
+   and does the arithmetic itself, so that it stays small whatever the number of edges. Only explicit edges and irregular blocks cost bytes each; beyond
+   a limit they are left out, and the page says so. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +56,11 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static const char doc[] =
-    "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe page shows each relation as a matrix to zoom into, over nodes or over the tokens they "
-    "stand for; pointing at a cell tells its edges, a click on it how far its row's token reaches, layer by layer. Below 2000 edges it draws nodes and links too. The structure goes "
-    "in as it is stored, so that a million tokens take little more room than a thousand.";
+static const char doc[] = "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe page shows each relation as a "
+                          "matrix to zoom into, over nodes or over the tokens they "
+                          "stand for; pointing at a cell tells its edges, a click on it how far its row's token reaches, layer by layer. Below 2000 "
+                          "edges it draws nodes and links too. The structure goes "
+                          "in as it is stored, so that a million tokens take little more room than a thousand.";
 
 /* ---- numbers ---- */
 
@@ -91,12 +93,18 @@ static const struct member {
     const char *name;
     size_t at;
 } block_members[] = {
-    {"dst", offsetof(hga_block, dst)},           {"n_dst", offsetof(hga_block, n_dst)},
-    {"src", offsetof(hga_block, src)},           {"n_src", offsetof(hga_block, n_src)},
-    {"count", offsetof(hga_block, count)},       {"dst_step", offsetof(hga_block, dst_step)},
-    {"src_step", offsetof(hga_block, src_step)}, {"type", offsetof(hga_block, type)},
-    {"type_dst", offsetof(hga_block, type_dst)}, {"type_src", offsetof(hga_block, type_src)},
-    {"band_first", offsetof(hga_block, band_first)}, {"band_last", offsetof(hga_block, band_last)},
+    {"dst", offsetof(hga_block, dst)},
+    {"n_dst", offsetof(hga_block, n_dst)},
+    {"src", offsetof(hga_block, src)},
+    {"n_src", offsetof(hga_block, n_src)},
+    {"count", offsetof(hga_block, count)},
+    {"dst_step", offsetof(hga_block, dst_step)},
+    {"src_step", offsetof(hga_block, src_step)},
+    {"type", offsetof(hga_block, type)},
+    {"type_dst", offsetof(hga_block, type_dst)},
+    {"type_src", offsetof(hga_block, type_src)},
+    {"band_first", offsetof(hga_block, band_first)},
+    {"band_last", offsetof(hga_block, band_last)},
 };
 enum { N_BLOCK_MEMBERS = sizeof block_members / sizeof block_members[0] };
 
@@ -139,7 +147,8 @@ static void put_relation(FILE *file, const view *v, hga_id i)
     int with_blocks = r.n_blocks > 0 && r.n_blocks <= MOST_BLOCKS, with_explicit = r.n_explicit > 0 && r.n_explicit <= v->a->max_edges;
     fputs(i ? ",\n{\"name\": " : "\n{\"name\": ", file);
     html_json_string(file, r.name);
-    fprintf(file, ", \"n_edges\": %lld, \"n_blocks\": %lld, \"n_explicit\": %lld", (long long)r.n_edges, (long long)r.n_blocks, (long long)r.n_explicit);
+    fprintf(file, ", \"n_edges\": %lld, \"n_blocks\": %lld, \"n_explicit\": %lld", (long long)r.n_edges, (long long)r.n_blocks,
+            (long long)r.n_explicit);
     put_order(file, v, "dst_order", r.dst_order, v->nodes.n);
     put_order(file, v, "src_order", r.src_order, r.n_src_order);
     if (with_blocks) put_blocks(file, v, &r);
@@ -187,7 +196,8 @@ static void put_fields(FILE *file, const hga_program *p)
         const hga_field *field = &p->field[f];
         fputs(f ? ", {\"name\": " : "{\"name\": ", file);
         html_json_string(file, field->name);
-        fprintf(file, ", \"width\": %d, \"binding\": %d, \"io\": %d, \"rows\": %d}", (int)field->width, (int)field->binding, (int)field->io, (int)field->rows);
+        fprintf(file, ", \"width\": %d, \"binding\": %d, \"io\": %d, \"rows\": %d}", (int)field->width, (int)field->binding, (int)field->io,
+                (int)field->rows);
     }
 }
 
@@ -197,8 +207,10 @@ static void put_stages(FILE *file, const hga_program *p)
         const hga_stage *s = &p->stage[i];
         fputs(i ? ", {\"name\": " : "{\"name\": ", file);
         html_json_string(file, s->name);
-        fprintf(file, ", \"relation\": %d, \"order\": %d, \"message\": %d, \"reduce\": %d, \"update\": %d, \"by_mass\": %d, \"value\": %d, \"out\": %d, \"reads\": %u}", s->relation,
-                (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0, s->value, s->out, s->reads);
+        fprintf(file,
+                ", \"relation\": %d, \"order\": %d, \"message\": %d, \"reduce\": %d, \"update\": %d, \"by_mass\": %d, \"value\": %d, \"out\": %d, "
+                "\"reads\": %u}",
+                s->relation, (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0, s->value, s->out, s->reads);
     }
 }
 

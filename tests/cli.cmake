@@ -10,12 +10,18 @@ add_test(NAME cli COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_cli.sh $<TARGET_FI
 add_test(NAME bad_input COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bad_input.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool>)
 add_test(NAME view COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_view.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(view PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+add_test(NAME inspect_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_inspect.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
+set_tests_properties(inspect_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 foreach(name rank_map choose)
   add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endforeach()
+
+# Exports read back by other programs; needs python3 with networkx, igraph, numpy and scipy, metis, graphviz, netpbm and xmllint.
+add_test(NAME exports COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_exports.sh $<TARGET_FILE:hga_tool> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")

@@ -226,7 +226,7 @@ fact version says '[0-9]+\.[0-9]+' "$hga" --version
 fact version_as_json parses "$hga" --version --json
 fact help says 'attend' "$hga" help
 fact help_flag says 'attend' "$hga" --help
-for command in run build attend check export explain bench flops topo; do
+for command in run build attend check export explain bench flops view topo; do
     fact help_of_$command says -- "$hga" help $command
     fact ${command}_help says -- "$hga" $command --help
 done

@@ -15,9 +15,9 @@ typedef struct world {
     hga_nodes nodes;
     edge *e[HGA_MAX_STAGES];
     int64_t n_edges[HGA_MAX_STAGES];
-    uint8_t row[HGA_MAX_FIELDS][MOST_NODES], given[HGA_MAX_FIELDS][MOST_NODES], goes_on[MOST_NODES]; /* goes_on: the output goes into the next layer */
-    uint64_t below[MOST_NODES]; /* the tokens under a node */
-    uint32_t attends;           /* stages whose edges are attention */
+    uint8_t row[HGA_MAX_FIELDS][MOST_NODES], given[HGA_MAX_FIELDS][MOST_NODES], goes_on[MOST_NODES]; /* goes_on: into the next layer */
+    uint64_t below[MOST_NODES];                                                                      /* the tokens under a node */
+    uint32_t attends;                                                                                /* stages whose edges are attention */
     hga_id out;
 } world;
 
@@ -33,7 +33,8 @@ static void take_apart(world *w, const hga_graph *g, const hga_program *p)
     w->g = g, w->p = p, w->nodes = hga_graph_nodes(g);
     while (p->field[w->out].binding != HGA_IO_OUT) w->out++;
     for (hga_id f = 0; f < p->n_fields; f++)
-        for (hga_id v = 0; v < w->nodes.n; v++) w->row[f][v] = (uint8_t)is_row(g, p->field[f].rows, v), w->given[f][v] = (uint8_t)is_given(g, &p->field[f], v);
+        for (hga_id v = 0; v < w->nodes.n; v++)
+            w->row[f][v] = (uint8_t)is_row(g, p->field[f].rows, v), w->given[f][v] = (uint8_t)is_given(g, &p->field[f], v);
     for (hga_id v = 0; v < w->nodes.n; v++) w->goes_on[v] = (uint8_t)is_row(g, p->field[w->out].io, v);
     for (hga_id j = 0; j < w->nodes.n_keys; j++)
         for (hga_id v = w->nodes.key_first + j; v >= 0; v = w->nodes.parent ? w->nodes.parent[v] : -1) w->below[v] |= UINT64_C(1) << j;
@@ -50,7 +51,8 @@ static void put_away(world *w)
     for (hga_id i = 0; i < w->p->n_stages; i++) free(w->e[i]);
 }
 
-/* One question: what the caller's rows hold, which level attention is let through (-1: all), which row of which stage is marked with a token of its own (-1: none). */
+/* One question: what the caller's rows hold, which level attention is let through (-1: all), which row of which stage is marked with a token of its
+   own (-1: none). */
 typedef struct question {
     const uint64_t *given;
     hga_id level, stage, node;
@@ -68,8 +70,10 @@ static const edge *first_edge(const world *w, hga_id i, hga_id v)
     int64_t lo = 0, hi = w->n_edges[i];
     while (lo < hi) {
         int64_t mid = (lo + hi) / 2;
-        if (w->e[i][mid].dst < v) lo = mid + 1;
-        else hi = mid;
+        if (w->e[i][mid].dst < v)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return w->e[i] + lo;
 }
@@ -114,7 +118,7 @@ static void assert_levels(const char *name, const world *w)
     hga_levels_count c;
     memset(set, 0, sizeof set);
     for (hga_id l = 0; l < w->nodes.n_levels; l++) {
-        answer(w, &(question){ w->below, l, -1, -1 }, out);
+        answer(w, &(question){w->below, l, -1, -1}, out);
         for (hga_id i = 0; i < w->nodes.n_queries; i++)
             for (hga_id j = 0; j < w->nodes.n_keys; j++)
                 if (out[w->nodes.query_first + i] >> j & 1) set[i][j] |= UINT64_C(1) << l;
@@ -123,7 +127,8 @@ static void assert_levels(const char *name, const world *w)
     for (hga_id i = 0; i < w->nodes.n_queries; i++)
         for (hga_id j = 0; j < w->nodes.n_keys; j++)
             for (hga_id k = 0; k <= c.n && set[i][j]; k++) {
-                if (k == c.n) fail_msg("%s: token %d sees %d by levels %llx, which are not among the %d sets", name, i, j, (unsigned long long)set[i][j], c.n);
+                if (k == c.n)
+                    fail_msg("%s: token %d sees %d by levels %llx, which are not among the %d sets", name, i, j, (unsigned long long)set[i][j], c.n);
                 if (c.levels[k] != set[i][j]) continue;
                 c.pairs[k]--;
                 break;
@@ -154,8 +159,8 @@ static void assert_seen(const char *name, const world *w, const hga_seen *got, h
 {
     hga_id first = w->nodes.span_first[want->src] - w->nodes.key_first, last = w->nodes.span_last[want->src] - w->nodes.key_first;
     if (got->stage != stage || got->destination != want->dst || got->source != want->src || got->type != want->type)
-        fail_msg("%s: edge %d -> %d type %d of stage %d, not %d -> %d type %d of stage %d", name, got->source, got->destination, got->type, got->stage, want->src,
-                 want->dst, want->type, stage);
+        fail_msg("%s: edge %d -> %d type %d of stage %d, not %d -> %d type %d of stage %d", name, got->source, got->destination, got->type,
+                 got->stage, want->src, want->dst, want->type, stage);
     assert_int_equal(got->level, hga_graph_level(w->g, want->dst));
     assert_int_equal(got->source_level, hga_graph_level(w->g, want->src));
     if (first >= 0 && first <= last && last < w->nodes.n_keys) {
@@ -175,7 +180,7 @@ static void mark_rows(const world *w, uint8_t reaches[HGA_MAX_STAGES][MOST_NODES
             int shown = scores ? (w->attends >> i & 1u) != 0 : w->p->stage[i].relation >= 0;
             reaches[i][v] = 0;
             if (!shown || !w->row[w->p->stage[i].out][v]) continue;
-            answer(w, &(question){ NULL, -1, i, v }, out);
+            answer(w, &(question){NULL, -1, i, v}, out);
             reaches[i][v] = out[w->nodes.query_first + token] & 1;
         }
 }
@@ -183,7 +188,7 @@ static void mark_rows(const world *w, uint8_t reaches[HGA_MAX_STAGES][MOST_NODES
 static void assert_row(const char *name, const world *w, hga_id token)
 {
     static uint8_t reaches[HGA_MAX_STAGES][MOST_NODES];
-    seen_list list = { 0 };
+    seen_list list = {0};
     int64_t at = 0;
     mark_rows(w, reaches, token);
     assert_ok(hga_program_row(w->p, w->g, token, collect, &list));
@@ -224,7 +229,7 @@ static hga_id layers_of(const world *w, int causal, hga_id most)
     for (hga_id k = 1;; k++) {
         int grows = 0;
         next_input(w, x, given);
-        answer(w, &(question){ given, -1, -1, -1 }, out);
+        answer(w, &(question){given, -1, -1, -1}, out);
         for (hga_id v = 0; v < w->nodes.n; v++) {
             grows |= w->goes_on[v] && (out[v] & ~x[v]) != 0;
             if (w->goes_on[v]) x[v] |= out[v];
@@ -273,7 +278,7 @@ static void all_variants(void (*look)(const char *name, const world *w))
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 1; seed <= 4; seed++) {
             problem p;
-            variant_build(i, 1 + (hga_id)(seed * 9), seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            variant_build(i, 1 + (hga_id)(seed * 9), seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             if (fits(p.graph)) {
                 take_apart(&w, p.graph, &p.program);
                 look(p.name, &w);
@@ -330,7 +335,7 @@ static void layers_of_the_variants_are_the_oracles(void **state)
 
 static hga_id window_layers(hga_id n, hga_id left, hga_id right, hga_id stride, int causal, hga_id most)
 {
-    hga_window w = { HGA_WINDOW_DEFAULTS };
+    hga_window w = {HGA_WINDOW_DEFAULTS};
     hga_graph *g;
     hga_program p;
     hga_id layers;
@@ -371,9 +376,10 @@ static hga_graph *sections(hga_program *p)
     assert_ok(hga_builder_add_level(b, 2, &section));
     assert_ok(hga_builder_set_families(b, section, 0, 4, 2));
     assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){ .n_dst = 2, .n_src = 2, .count = 2, .dst_step = 2, .src_step = 2 }));
+    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = 2, .n_src = 2, .count = 2, .dst_step = 2, .src_step = 2}));
     assert_ok(hga_builder_add_relation(b, "far", &far));
-    assert_ok(hga_builder_add_blocks(b, far, &(hga_block){ .dst = section, .n_dst = 2, .src = section, .n_src = 2, .shape = HGA_OFF_DIAGONAL, .type = 3 }));
+    assert_ok(
+        hga_builder_add_blocks(b, far, &(hga_block){.dst = section, .n_dst = 2, .src = section, .n_src = 2, .shape = HGA_OFF_DIAGONAL, .type = 3}));
     assert_ok(hga_builder_finish(b, &g));
     hga_builder_destroy(b);
     hga_program_init(p);
@@ -393,7 +399,7 @@ static void a_token_sees_its_section_and_the_other_as_a_whole(void **state)
     (void)state;
     hga_program p;
     hga_graph *g = sections(&p);
-    seen_list list = { 0 };
+    seen_list list = {0};
     hga_levels_count c;
     hga_id layers;
     assert_ok(hga_program_row(&p, g, 2, collect, &list));
@@ -443,7 +449,7 @@ static void wrong_arguments_are_refused(void **state)
     hga_program p;
     hga_graph *g = sections(&p);
     hga_id layers;
-    seen_list list = { 0 };
+    seen_list list = {0};
     assert_status(HGA_EINVAL, hga_program_row(&p, g, 4, collect, &list));
     assert_status(HGA_EINVAL, hga_program_row(&p, g, -1, collect, &list));
     assert_status(HGA_EINVAL, hga_program_row(&p, g, 0, NULL, NULL));

@@ -29,7 +29,10 @@ refused() {
     shift 3
     "$@" >stdout 2>stderr
     got=$?
-    [ $got = "$want" ] && [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr && [ ! -s stdout ] && [ ! -e "$out" ] || { echo "exit status $got"; cat stderr; false; }
+    [ $got = "$want" ] && [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr && [ ! -s stdout ] && [ ! -e "$out" ] && return
+    echo "exit status $got"
+    cat stderr
+    false
 }
 
 # Every tag that was opened is closed again, in order: well_formed FILE. What is inside <script> and <style> is not markup.
@@ -60,7 +63,7 @@ well_formed() {
 }
 self_contained() { lacks "$1" "(src|href)=[\"'](http|//|file)|url\\([\"']?(http|//)|@import|fetch\\(|XMLHttpRequest|WebSocket"; }
 data_of() { sed -n '/<script type="application\/json"/,/<\/script>/p' "$1" | sed '1d;$d'; }
-edges_of() { "$npy" print "$1" | tail -n +2 | awk 'BEGIN { printf "[" } { printf("%s[%d,%d,%d]", (NR > 1 ? "," : ""), $1, $2, $3) } END { print "]" }'; }
+edges_of() { "$npy" print "$1" | tail -n +2 | awk '{ printf("%s[%d,%d,%d]", (NR > 1 ? "," : "["), $1, $2, $3) } END { print "]" }'; }
 
 # ---- graphs: name | edges of how many | reach facts | words of `hga build` ----
 
@@ -95,7 +98,8 @@ while IFS='|' read -r name listed reach words; do
         fact ${name}_tells_how_many_edges_there_are equal "$(number $name.data relations 0 n_edges)" "$("$npy" print $name.npy | tail -n +2 | wc -l)"
     fi
     [ "$listed" = scattered ] && scattered=true
-    echo "const expected = {relation: 0, scattered: $scattered, n_edges: $(number $name.data relations 0 n_edges), reach: $reach, edges: $edges};" >$name.expected
+    n_edges=$(number $name.data relations 0 n_edges)
+    echo "const expected = {relation: 0, scattered: $scattered, n_edges: $n_edges, reach: $reach, edges: $edges};" >$name.expected
 done <graphs
 fact a_million_tokens_take_little_room below "$(wc -c <million.html)" 200000
 
@@ -103,7 +107,8 @@ fact a_million_tokens_take_little_room below "$(wc -c <million.html)" 200000
 
 cat >'own <script>&.json' <<'END'
 {"format": "hga-graph", "schema": 1, "levels": [4, 2], "families": [[4, 0, 4, 2]],
- "relations": [{"name": "</script><b>", "edges": [[0, 1, 2, 0.5], [1, 0], [5, 0], [2, 3], [3, 3]]}, {"name": "second", "blocks": [{"dst": 0, "n_dst": 2, "src": 2, "n_src": 2}]}]}
+ "relations": [{"name": "</script><b>", "edges": [[0, 1, 2, 0.5], [1, 0], [5, 0], [2, 3], [3, 3]]},
+               {"name": "second", "blocks": [{"dst": 0, "n_dst": 2, "src": 2, "n_src": 2}]}]}
 END
 fact a_graph_without_a_program silent "$hga" view 'own <script>&.json' -o own.html
 fact names_are_escaped well_formed own.html
@@ -131,7 +136,17 @@ fact a_pipe bash -c 'set -o pipefail; "$0" view - -o - <window.json | tail -1 | 
 
 # ---- the report ----
 
-printf 'CHAPTER I\n\nIt was late. Nobody came, or so it <b>seemed</b> & was said.\n\nThen somebody did.\n\nCHAPTER II\n\nHe knocked. Twice! And once more, for the door was thick.\n' >'tale <1>.txt'
+cat >'tale <1>.txt' <<'END'
+CHAPTER I
+
+It was late. Nobody came, or so it <b>seemed</b> & was said.
+
+Then somebody did.
+
+CHAPTER II
+
+He knocked. Twice! And once more, for the door was thick.
+END
 mkdir here
 fact a_run_writes_its_report_to_the_current_folder bash -c 'cd here && "$0" run "../tale <1>.txt" >table && test -s report.html' "$hga"
 fact the_report_is_all_it_writes equal "$(ls here | tr '\n' ' ')" 'report.html table '
@@ -147,8 +162,9 @@ fact each_variant_has_its_plan equal "$(grep -c '<summary>The plan</summary>' he
 fact both_charts_are_there equal "$(grep -c '<svg class="chart"' here/report.html)" 2
 fact no_number_is_wrong lacks here/report.html '[^a-z](nan|inf)[^a-z]'
 fact the_report_tells_the_version holds here/report.html "hga $("$json" <("$hga" --version --json) version)"
-fact a_report_elsewhere bash -c 'cd here && rm report.html && "$0" run "../tale <1>.txt" --report other.html >table && test -s other.html && ! test -e report.html' "$hga"
-fact no_report bash -c 'cd here && rm other.html && "$0" run "../tale <1>.txt" --no-report >table && ! test -e report.html' "$hga"
+rm here/report.html
+fact a_report_elsewhere bash -c 'cd here && "$0" run "../tale <1>.txt" --report other.html >table && test -s other.html -a ! -e report.html' "$hga"
+fact no_report bash -c 'cd here && "$0" run "../tale <1>.txt" --no-report >table && ! test -e report.html' "$hga"
 fact a_report_that_has_no_place refused 4 nowhere/r.html nowhere/r.html "$hga" run 'tale <1>.txt' --report nowhere/r.html
 fact a_report_on_standard_output refused 2 --report report.html "$hga" run 'tale <1>.txt' --report -
 
@@ -161,8 +177,8 @@ else
     in_browser() { # in_browser FILE OPTION..: the page after its scripts ran
         local page=$1
         shift
-        timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/profile" --window-size=1500,1000 \
-            --virtual-time-budget=5000 "$@" "file://$scratch/$page" 2>browser.log
+        timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/profile" \
+            --window-size=1500,1000 --virtual-time-budget=5000 "$@" "file://$scratch/$page" 2>browser.log
     }
     # The page as a browser runs it, with the checks at its end; every line of the verdict is a fact.
     check_page() {
@@ -170,7 +186,7 @@ else
         shift
         awk -v expected="$name.expected" -v check="$folder/view_check.js" '
             function copy(file, line) { while ((getline line < file) > 0) print line }
-            /<style>/ && !begun { begun = 1; print "<script>window.trouble = []; addEventListener(\"error\", (e) => trouble.push(e.message));</script>" }
+            /<style>/ && !begun++ { print "<script>window.trouble = []; addEventListener(\"error\", (e) => trouble.push(e.message))</script>" }
             /^<\/body>/ { print "<script>"; copy(expected); print "</script><script>"; copy(check); print "</script>" }
             { print }' "$name.html" >"$name.checked.html"
         in_browser "$name.checked.html" --dump-dom "$@" >"$name.dom"

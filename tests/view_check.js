@@ -8,7 +8,7 @@
 (function () {
 const verdict = document.createElement("pre"), page = window.hga || {};
 verdict.id = "verdict";
-const fact = (name, holds, detail) => { verdict.textContent += (holds ? "true  " : "FALSE ") + name + (holds ? "" : ": " + (detail === undefined ? "" : JSON.stringify(detail))) + "\n"; };
+const fact = (name, holds, detail) => { verdict.textContent += (holds ? "true  " + name : "FALSE " + name + ": " + JSON.stringify(detail)) + "\n"; };
 const same = (name, got, want) => fact(name, JSON.stringify(got) === JSON.stringify(want), { got, want });
 const canvas = document.getElementById("canvas"), under = document.getElementById("under"), reach = document.getElementById("reach");
 const r = expected.relation, relation = page.relations && page.relations[r];
@@ -16,10 +16,18 @@ const r = expected.relation, relation = page.relations && page.relations[r];
 /* the slow way: spans by walking down from a node to its tokens, pairs by looking at every edge */
 const children = new Map();
 function findChildren() {
-  const unroll = (runs) => { const out = []; let value = 0; for (const run of runs) for (let i = 0; i < (run.length ? run[1] : 1); i++) out.push(value += run.length ? run[0] : run); return out; };
+  const unroll = (runs) => {
+    const out = [];
+    let value = 0;
+    for (const run of runs) for (let i = 0; i < (run.length ? run[1] : 1); i++) out.push(value += run.length ? run[0] : run);
+    return out;
+  };
   if (!page.data.child_ptr) return;
   const ptr = unroll(page.data.child_ptr), list = page.data.child_list && unroll(page.data.child_list);
-  for (let i = 0; i + 1 < ptr.length; i++) children.set(page.tokens + i, Array.from({ length: ptr[i + 1] - ptr[i] }, (_, j) => list ? list[ptr[i] + j] : ptr[i] + j));
+  for (let i = 0; i + 1 < ptr.length; i++) {
+    const own = Array.from({ length: ptr[i + 1] - ptr[i] }, (_, j) => ptr[i] + j);
+    children.set(page.tokens + i, list ? own.map((at) => list[at]) : own);
+  }
 }
 const below = (v) => v < page.tokens ? [v] : (children.get(v) || []).flatMap(below);
 /* an edge is shown over tokens when both ends stand for an interval of them */
@@ -57,10 +65,12 @@ function nodes_are_drawn() {
   if (!expected.edges) return;
   const there = new Set(expected.edges.map(([s, d]) => d + " " + s)), box = relation.extent;
   const node = (order, p) => order ? order[p] : p;
-  cells_are_drawn("cells_are_coloured_where_edges_are", range(box[1]).slice(box[0]), range(box[3]).slice(box[2]), (p, c) => there.has(node(relation.dstOrder, p) + " " + node(relation.srcOrder, c)));
+  const has = (p, c) => there.has(node(relation.dstOrder, p) + " " + node(relation.srcOrder, c));
+  cells_are_drawn("cells_are_coloured_where_edges_are", range(box[1]).slice(box[0]), range(box[3]).slice(box[2]), has);
   const half = [0, Math.ceil(page.nodes / 2), 0, Math.ceil(page.nodes / 3)];
   const rank = (table, v) => table ? table[v] : v;
-  same("a_corner_is_counted_as_its_edges", page.count(r, half), expected.edges.filter(([s, d]) => rank(relation.dstRank, d) < half[1] && rank(relation.srcRank, s) < half[3]).length);
+  const inCorner = expected.edges.filter(([s, d]) => rank(relation.dstRank, d) < half[1] && rank(relation.srcRank, s) < half[3]);
+  same("a_corner_is_counted_as_its_edges", page.count(r, half), inCorner.length);
 }
 
 function tokens_are_drawn() {
@@ -74,7 +84,8 @@ function tokens_are_drawn() {
     if (!whole(to) || !whole(from) || (d >= page.tokens && !down)) continue;
     for (const q of to) for (const k of from) there.set(q + " " + k, (there.get(q + " " + k) || 0) + 1);
   }
-  const q0 = page.data.queries[0], k0 = page.data.keys[0], rows = range(page.data.queries[1]).map((i) => i + q0), columns = range(page.data.keys[1]).map((i) => i + k0);
+  const [q0, queries] = page.data.queries, [k0, keys] = page.data.keys;
+  const rows = range(queries).map((i) => i + q0), columns = range(keys).map((i) => i + k0);
   cells_are_drawn("tokens_are_coloured_where_they_see_each_other", rows, columns, (q, k) => there.has(q + " " + k));
   const wrong = rows.flatMap((q) => columns.filter((k) => page.pair(r, q, k).length !== (there.get(q + " " + k) || 0)).map((k) => [q, k]));
   same("pairs_have_as_many_edges_as_by_brute_force", wrong.slice(0, 5), []);
@@ -102,7 +113,8 @@ function clicking_shows_the_reach() {
   fact("a_click_shows_layers_or_says_why_not", page.data.program ? layers : reach.textContent.includes("no program"), reach.textContent);
   for (const [token, layer, n] of expected.reach) {
     const layers = page.reach(token, layer).layers;
-    same("token_" + token + "_reaches_" + n + "_in_layer_" + layer, layers.length >= layer ? layers[layer - 1].n : layers.length && layers[layers.length - 1].n, n);
+    const last = layers[Math.min(layer, layers.length) - 1];
+    same("token_" + token + "_reaches_" + n + "_in_layer_" + layer, last && last.n, n);
   }
 }
 

@@ -1,4 +1,5 @@
-# Turns files into C strings: cmake -DOUTPUT=FILE.h "-DINPUTS=view.html|view.css|view.js" -P embed.cmake. view.js becomes `static const char view_js[]`.
+# Turns files into C strings: cmake -DOUTPUT=FILE.h "-DINPUTS=view.html|view.css|view.js" -P embed.cmake.
+# view.js becomes `static const char view_js[]`.
 set(text "/* made by embed.cmake */\n")
 string(REPLACE "|" ";" inputs "${INPUTS}")
 foreach(input IN LISTS inputs)

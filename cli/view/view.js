@@ -1,4 +1,5 @@
-/* The page of `hga view`. The graph comes as it is stored: blocks, families, orders; everything shown is computed from them, so that a million tokens cost little more than a thousand.
+/* The page of `hga view`. The graph comes as it is stored: blocks, families, orders; everything shown is computed from
+   them, so that a million tokens cost little more than a thousand.
    window.hga lets tests (and the console) ask what the page knows and what it has drawn. */
 "use strict";
 (function () {
@@ -160,11 +161,12 @@ function inside(start, n, step, count, first, end) {
   return a < z ? [a, z] : [0, 0];
 }
 const both = (x, y) => { const a = Math.max(x[0], y[0]), z = Math.min(x[1], y[1]); return a < z ? [a, z] : [0, 0]; };
-const instancesMeeting = (b, i, box) => both(meeting(b.dst[i], b.n_dst[i], b.dst_step[i], b.count[i], box[0], box[1]), meeting(b.src[i], b.n_src[i], b.src_step[i], b.count[i], box[2], box[3]));
-const instancesInside = (b, i, box) => both(inside(b.dst[i], b.n_dst[i], b.dst_step[i], b.count[i], box[0], box[1]), inside(b.src[i], b.n_src[i], b.src_step[i], b.count[i], box[2], box[3]));
+const rowInstances = (how, b, i, first, end) => how(b.dst[i], b.n_dst[i], b.dst_step[i], b.count[i], first, end);
+const columnInstances = (how, b, i, first, end) => how(b.src[i], b.n_src[i], b.src_step[i], b.count[i], first, end);
+const instances = (how, b, i, box) => both(rowInstances(how, b, i, box[0], box[1]), columnInstances(how, b, i, box[2], box[3]));
 
 function countBlock(b, i, box) {
-  const some = instancesMeeting(b, i, box), whole = instancesInside(b, i, box), n = whole[1] - whole[0];
+  const some = instances(meeting, b, i, box), whole = instances(inside, b, i, box), n = whole[1] - whole[0];
   let sum = n ? n * instancePairs(b, i, 0, b.n_dst[i], 0, b.n_src[i]) : 0;
   for (let k = some[0]; k < some[1]; k++) {
     if (n && k === whole[0]) k = whole[1];
@@ -204,12 +206,14 @@ function eachEdgeOfRow(r, p, visit) {
       const row = p - b.dst[i] - k * b.dst_step[i], start = b.src[i] + k * b.src_step[i];
       const c0 = Math.max(0, row + b.lo[i]), c1 = Math.min(b.n_src[i], row + b.hi[i] + 1);
       for (let c = c0; c < c1; c++)
-        if (!b.hole[i] || c !== row) visit(start + c, b.type[i] + row * b.type_dst[i] + c * b.type_src[i], (b.weight && b.weight[i]) || 1);
+        if (!b.hole[i] || c !== row) visit(start + c, b.type[i] + row * b.type_dst[i] + c * b.type_src[i], weightOf(b, i));
     }
   }
   const v = dstNode(r, p);
   for (let e = x ? x.ptr[v] : 0; x && e < x.ptr[v + 1]; e++) visit(srcPosition(r, x.src[e]), x.type ? x.type[e] : 0, x.weight ? x.weight[e] : 1);
 }
+
+const weightOf = (b, i) => (b.weight && b.weight[i]) || 1;
 
 /* the edges between row position p and the columns of a set, without walking along the row */
 function edgesBetween(r, p, columns) {
@@ -221,20 +225,26 @@ function edgesBetween(r, p, columns) {
       for (const at of columns) {
         const c = at - b.src[i] - k * b.src_step[i], offset = c - row;
         if (c < 0 || c >= b.n_src[i] || offset < b.lo[i] || offset > b.hi[i] || (b.hole[i] && offset === 0)) continue;
-        found.push({ destination: dstNode(r, p), source: srcNode(r, at), type: b.type[i] + row * b.type_dst[i] + c * b.type_src[i], weight: (b.weight && b.weight[i]) || 1 });
+        const type = b.type[i] + row * b.type_dst[i] + c * b.type_src[i];
+        found.push({ destination: dstNode(r, p), source: srcNode(r, at), type, weight: weightOf(b, i) });
       }
     }
   }
   const v = dstNode(r, p);
-  for (let e = x ? x.ptr[v] : 0; x && e < x.ptr[v + 1]; e++)
-    if (columns.includes(srcPosition(r, x.src[e]))) found.push({ destination: v, source: x.src[e], type: x.type ? x.type[e] : 0, weight: x.weight ? x.weight[e] : 1 });
+  for (let e = x ? x.ptr[v] : 0; x && e < x.ptr[v + 1]; e++) {
+    if (!columns.includes(srcPosition(r, x.src[e]))) continue;
+    found.push({ destination: v, source: x.src[e], type: x.type ? x.type[e] : 0, weight: x.weight ? x.weight[e] : 1 });
+  }
   return found;
 }
 
 const MOST_LINKS = 2000;
 function allEdges(r) {
   const list = [];
-  for (let p = 0; p < nNodes; p++) eachEdgeOfRow(r, p, (c, type, weight) => list.push({ destination: dstNode(r, p), source: srcNode(r, c), type, weight }));
+  for (let p = 0; p < nNodes; p++) {
+    const destination = dstNode(r, p);
+    eachEdgeOfRow(r, p, (c, type, weight) => list.push({ destination, source: srcNode(r, c), type, weight }));
+  }
   return list;
 }
 
@@ -318,7 +328,7 @@ function blockSources(b, i, first, end, out) {
     if (b.hole[i] && p1 - p0 === 1 && p0 >= c0 && p0 < c1) out.push(c + c0, c + p0, c + p0 + 1, c + c1);
     else if (c0 < c1) out.push(c + c0, c + c1);
   };
-  const [w0, w1] = inside(b.dst[i], b.n_dst[i], b.dst_step[i], b.count[i], first, end), c0 = Math.max(0, b.lo[i]), c1 = Math.min(b.n_src[i], b.n_dst[i] + b.hi[i]);
+  const [w0, w1] = rowInstances(inside, b, i, first, end), c0 = Math.max(0, b.lo[i]), c1 = Math.min(b.n_src[i], b.n_dst[i] + b.hi[i]);
   const joined = w1 - w0 > 2 && b.src_step[i] <= c1 - c0 && b.n_dst[i] > 1;
   for (let k = k0; k < k1; k++) {
     if (joined && k === w0) {
@@ -442,28 +452,39 @@ const rgbOf = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 const LEVEL_RGB = data.colours.map(rgbOf);
 const styleColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/* ---- painting rectangles into pixels; small ones keep their share of a pixel, so that what is sparse looks sparse ---- */
+/* ---- painting rectangles into pixels: each pixel adds up how much of it is covered, and in which colours, so that what is too small to see is still
+   shown in its true share ---- */
 
 const canvas = byId("canvas"), ink = canvas.getContext("2d");
 const LEFT = 62, TOP = 26;
-const FAINTEST = 0.22;
-let picture = null; /* {width, height, pixels} of the matrix, in device pixels */
+const FAINTEST = 0.2;
+let picture = null; /* {width, height, sums, box} of the matrix, in device pixels; sums: red, green, blue, share of each */
 let drawn = {};
 
 function paint(y0, y1, x0, x1, level, share) {
-  const { width, height, pixels } = picture;
-  const narrow = Math.min(1, x1 - x0), low = Math.min(1, y1 - y0);
-  const alpha = Math.max(FAINTEST, Math.min(1, share * narrow * low));
-  const ax = Math.max(0, x1 - x0 < 1 ? Math.floor(x0) : Math.round(x0)), ay = Math.max(0, y1 - y0 < 1 ? Math.floor(y0) : Math.round(y0));
-  const zx = Math.min(width, x1 - x0 < 1 ? ax + 1 : Math.max(ax + 1, Math.round(x1))), zy = Math.min(height, y1 - y0 < 1 ? ay + 1 : Math.max(ay + 1, Math.round(y1)));
-  const [red, green, blue] = LEVEL_RGB[level], rest = 1 - alpha;
-  for (let y = ay; y < zy; y++)
-    for (let at = (y * width + ax) * 4, end = (y * width + zx) * 4; at < end; at += 4) {
-      pixels[at] = pixels[at] * rest + red * alpha;
-      pixels[at + 1] = pixels[at + 1] * rest + green * alpha;
-      pixels[at + 2] = pixels[at + 2] * rest + blue * alpha;
+  const { width, height, sums } = picture, [red, green, blue] = LEVEL_RGB[level];
+  const top = Math.max(0, y0), bottom = Math.min(height, y1), left = Math.max(0, x0), right = Math.min(width, x1);
+  for (let y = Math.floor(top); y < bottom; y++) {
+    const row = share * (Math.min(bottom, y + 1) - Math.max(top, y));
+    for (let x = Math.floor(left), at = (y * width + x) * 4; x < right; x++, at += 4) {
+      const part = row * (Math.min(right, x + 1) - Math.max(left, x));
+      sums[at] += red * part;
+      sums[at + 1] += green * part;
+      sums[at + 2] += blue * part;
+      sums[at + 3] += part;
     }
+  }
   drawn.rectangles++;
+}
+
+/* sums over the page's colour; nothing that is there fades away altogether */
+function develop(image) {
+  const { sums } = picture, { data: pixels } = image, paper = rgbOf(styleColour("--paper"));
+  for (let at = 0; at < pixels.length; at += 4) {
+    const part = sums[at + 3], alpha = part > 1e-6 ? Math.max(FAINTEST, Math.min(1, part)) : 0, scale = alpha ? alpha / part : 0;
+    for (let c = 0; c < 3; c++) pixels[at + c] = paper[c] * (1 - alpha) + sums[at + c] * scale;
+    pixels[at + 3] = 255;
+  }
 }
 
 /* ---- the window on the matrix: rows from `row`, columns from `column`, so many CSS pixels a cell ---- */
@@ -493,7 +514,8 @@ function fit() {
 
 /* a rectangle of cells, by position, that lies in one level each way */
 function paintCells(r0, r1, c0, c1, level, share) {
-  paint((r0 - eye.row) * eye.y * ratio, (r1 - eye.row) * eye.y * ratio, (c0 - eye.column) * eye.x * ratio, (c1 - eye.column) * eye.x * ratio, level, share);
+  const y = (row) => (row - eye.row) * eye.y * ratio, x = (column) => (column - eye.column) * eye.x * ratio;
+  paint(y(r0), y(r1), x(c0), x(c1), level, share);
 }
 
 /* intervals of positions as intervals of nodes of one level each */
@@ -531,11 +553,14 @@ function paintTokens(r, r0, r1, c0, c1, share) {
   const box = picture.box, rows = tokenRuns(r.dstOrder, r0, r1), columns = tokenRuns(r.srcOrder, c0, c1);
   for (const [l, a, z] of rows) {
     if (z <= box[0] || a >= box[1] || (l && !statesGoDown)) continue;
-    for (const [m, b, y] of columns) if (y > box[2] && b < box[3]) paintCells(Math.max(a, box[0]), Math.min(z, box[1]), Math.max(b, box[2]), Math.min(y, box[3]), Math.max(l, m), share);
+    const top = Math.max(a, box[0]), bottom = Math.min(z, box[1]);
+    for (const [m, b, y] of columns)
+      if (y > box[2] && b < box[3]) paintCells(top, bottom, Math.max(b, box[2]), Math.min(y, box[3]), Math.max(l, m), share);
   }
 }
 /* Without a way down, what a node above the tokens gathers is its own and no token's. */
-const statesGoDown = !data.program || data.program.stages.some((s) => s.message === MESSAGE.STATE || s.message === MESSAGE.GATE || (s.message <= MESSAGE.SCALED && s.relation >= 0));
+const handsDown = (s) => s.message === MESSAGE.STATE || s.message === MESSAGE.GATE || (s.message <= MESSAGE.SCALED && s.relation >= 0);
+const statesGoDown = !data.program || data.program.stages.some(handsDown);
 
 /* One instance of a block: a full one is a rectangle, a band goes row after row, or as many rows together as share a pixel. */
 function paintInstance(r, i, row, column, box) {
@@ -568,13 +593,21 @@ function positionBoxes(r, box) {
   if (mode === "nodes") return [box];
   if (r.dstOrder || r.srcOrder) return [everything()];
   const boxes = [];
-  for (let l = 0; l < nLevels; l++) for (let m = 0; m < nLevels; m++) if (l === 0 || statesGoDown) boxes.push([...levelWindow(l, box[0], box[1]), ...levelWindow(m, box[2], box[3])]);
+  for (let l = 0; l < (statesGoDown ? nLevels : 1); l++)
+    for (let m = 0; m < nLevels; m++) boxes.push([...levelWindow(l, box[0], box[1]), ...levelWindow(m, box[2], box[3])]);
   return boxes.filter((x) => x[0] < x[1] && x[2] < x[3]);
 }
 /* the nodes of a level whose tokens meet [first, end) */
 const levelWindow = remembering((l, first, end) => {
   if (!gapless[l]) return [levelPtr[l], levelPtr[l + 1]];
-  const search = (good) => { let a = levelPtr[l], z = levelPtr[l + 1]; while (a < z) { const h = (a + z) >> 1; if (good(h)) z = h; else a = h + 1; } return a; };
+  const search = (good) => {
+    let a = levelPtr[l], z = levelPtr[l + 1];
+    while (a < z) {
+      const h = (a + z) >> 1;
+      if (good(h)) z = h; else a = h + 1;
+    }
+    return a;
+  };
   return [search((v) => endToken(v) > first), search((v) => firstToken(v) >= end)];
 });
 function remembering(f) {
@@ -600,7 +633,7 @@ function stepPixels(r, i) {
 }
 
 function paintBlock(r, i, box) {
-  const b = r.blocks, [k0, k1] = instancesMeeting(b, i, box);
+  const b = r.blocks, [k0, k1] = instances(meeting, b, i, box);
   if (k0 >= k1) return;
   const pixels = stepPixels(r, i), scattered = mode === "tokens" && (r.dstOrder || r.srcOrder);
   const group = k1 - k0 > 1 && pixels < 1 && !scattered ? Math.min(k1 - k0, Math.ceil(1 / Math.max(pixels, 1e-9))) : 1;
@@ -627,28 +660,17 @@ function paintExplicit(r, box) {
 
 /* ---- the matrix ---- */
 
-function paperPixels() {
-  const paper = rgbOf(styleColour("--paper"));
-  const { pixels } = picture;
-  for (let at = 0; at < pixels.length; at += 4) {
-    pixels[at] = paper[0];
-    pixels[at + 1] = paper[1];
-    pixels[at + 2] = paper[2];
-    pixels[at + 3] = 255;
-  }
-}
-
 function drawMatrix() {
   const width = Math.round(roomX() * ratio), height = Math.round(roomY() * ratio), image = ink.createImageData(width, height);
   const box = clip(seen(), bounds());
-  picture = { width, height, pixels: image.data, box };
-  paperPixels();
+  picture = { width, height, sums: new Float32Array(width * height * 4), box };
   const r = relation();
   if (r && box[0] < box[1] && box[2] < box[3])
     for (const positions of positionBoxes(r, box)) {
       for (let i = 0; r.blocks && i < r.blocks.n; i++) paintBlock(r, i, positions);
       if (r.explicit) paintExplicit(r, positions);
     }
+  develop(image);
   ink.putImageData(image, Math.round(LEFT * ratio), Math.round(TOP * ratio));
   ink.save();
   ink.scale(ratio, ratio);
@@ -750,7 +772,7 @@ function placeNodes() {
   for (let v = 0; v < nNodes; v++) {
     const l = levelOf(v), placed = firstToken(v) < endToken(v), share = (v - levelPtr[l] + .5) / data.levels[l];
     const middle = placed ? (firstToken(v) + endToken(v)) / 2 * each : share * wide;
-    const y = nLevels > 1 ? high - l * (high - 20) / (nLevels - 1 + 1) : high * .6;
+    const y = nLevels > 1 ? high - l * (high - 20) / (nLevels - 1) : high * .6;
     spots.push([30 + (middle - eye.column) * eye.x, 30 + (y - eye.row) * eye.y, l]);
   }
 }
@@ -781,7 +803,7 @@ function drawLink(e, alpha, width) {
   ink.beginPath();
   if (e.source === e.destination) ink.arc(x0, y0 - 8, 6, 0, 2 * Math.PI);
   else {
-    const bend = l === m ? Math.min(110, Math.abs(x1 - x0) * .45) : 0, way = x1 > x0 ? -1 : 1;
+    const bend = l === m ? Math.min(80, Math.abs(x1 - x0) * .45) : 0, way = x1 > x0 ? -1 : 1;
     ink.moveTo(x0, y0);
     ink.quadraticCurveTo((x0 + x1) / 2, (y0 + y1) / 2 + bend * way, x1, y1);
   }
@@ -899,10 +921,12 @@ function describe(x, y) {
   if (mode === "tokens") { showEdges(tokenName(p) + " sees " + tokenName(c) + " by", edgesOfPair(r, p, c)); return; }
   if (high > 1 || wide > 1) {
     const n = countEdges(r, [p, p + high, c, c + wide]);
-    showEdges(plural(n, "edge") + " in this pixel: rows " + p + " to " + (p + high - 1) + ", columns " + c + " to " + (c + wide - 1) + (n ? "; the first cell has" : ""), edgesBetween(r, p, [c]));
+    const where = "rows " + p + " to " + (p + high - 1) + ", columns " + c + " to " + (c + wide - 1);
+    showEdges(plural(n, "edge") + " in this pixel: " + where + (n ? "; the first cell has" : ""), edgesBetween(r, p, [c]));
     return;
   }
-  showEdges(nodeWords(dstNode(r, p)) + ", " + nodeWords(srcNode(r, c)), edgesBetween(r, p, [c]));
+  const edges = edgesBetween(r, p, [c]);
+  showEdges(edges.length ? "row " + dstNode(r, p) + ", column " + srcNode(r, c) : nodeWords(dstNode(r, p)) + ", " + nodeWords(srcNode(r, c)), edges);
 }
 function describeSpot(v) {
   if (v !== pointed) pointed = v, redraw();
@@ -919,7 +943,8 @@ function showReach(token) {
   element("p", "Tokens whose values reach " + (crossing ? tokenName(token) : "token " + token) + ":", place);
   found.layers.forEach((layer, i) => {
     const share = 100 * layer.n / all;
-    element("p", "layer " + (i + 1) + ": " + plural(layer.n, "token") + " of " + all.toLocaleString("en") + " (" + (share >= 99.95 || share < .05 ? share.toPrecision(3) : share.toFixed(1)) + " %)", place);
+    const percent = share >= 99.95 || share < .05 ? share.toPrecision(3) : share.toFixed(1);
+    element("p", "layer " + (i + 1) + ": " + layer.n.toLocaleString("en") + " of " + plural(all, "token") + " (" + percent + "\u00a0%)", place);
     drawStrip(element("canvas", undefined, place), layer.tokens, i ? found.layers[i - 1].tokens : [], token);
   });
   const last = found.layers[found.layers.length - 1];
@@ -1059,7 +1084,8 @@ function fillTables() {
   row(byId("levels"), ["level", "nodes", "tokens each"], "th");
   data.levels.forEach((n, l) => {
     const a = levelPtr[l], tokens = n ? endToken(a) - firstToken(a) : 0;
-    const line = row(byId("levels"), [String(l), n.toLocaleString("en"), tokens > 0 ? (l && n > 1 && endToken(a + n - 1) - firstToken(a + n - 1) !== tokens ? "up to " : "") + tokens.toLocaleString("en") : "-"]);
+    const ragged = n > 1 && endToken(a + n - 1) - firstToken(a + n - 1) !== tokens;
+    const line = row(byId("levels"), [String(l), n.toLocaleString("en"), tokens > 0 ? (ragged ? "up to " : "") + tokens.toLocaleString("en") : "-"]);
     const swatch = element("span", undefined, undefined, "swatch");
     swatch.style.background = colourOf(l);
     line.firstChild.prepend(swatch);
@@ -1079,8 +1105,9 @@ function mainRelation() {
 
 function start() {
   const edges = relations.reduce((sum, r) => sum + r.nEdges, 0);
-  byId("summary").textContent = (crossing ? plural(data.queries[1], "query token") + ", " + plural(data.keys[1], "key token") : plural(nTokens, "token")) + ", " + plural(nNodes, "node") + " in " +
-    plural(nLevels, "level") + ", " + plural(edges, "edge") + (data.claims.length ? "; claims to be " + data.claims.join(", ") : "");
+  const sides = plural(data.queries[1], "query token") + ", " + plural(data.keys[1], "key token");
+  byId("summary").textContent = (crossing ? sides : plural(nTokens, "token")) + ", " + plural(nNodes, "node") + " in " + plural(nLevels, "level") +
+    ", " + plural(edges, "edge") + (data.claims.length ? "; claims to be " + data.claims.join(", ") : "");
   byId("made").textContent = "made by " + data.tool + " view";
   byId("token").max = data.queries[1] - 1;
   fillTables();
@@ -1089,6 +1116,12 @@ function start() {
   draw();
   window.hga.ready = true;
 }
+
+function onScreen(x, y) {
+  const box = canvas.getBoundingClientRect();
+  return [box.left + x, box.top + y];
+}
+const pixelAt = (x, y) => [...ink.getImageData(Math.floor(x * ratio), Math.floor(y * ratio), 1, 1).data];
 
 window.hga = {
   ready: false, data, relations, drawn,
@@ -1099,9 +1132,9 @@ window.hga = {
   pair: (i, q, k) => edgesOfPair(relations[i], q, k),
   reach: (token, most) => reach(token, most || MOST_LAYERS),
   set, select, draw,
-  where: (position, column) => { const box = canvas.getBoundingClientRect(); return [box.left + toX(column) + eye.x / 2, box.top + toY(position) + eye.y / 2]; },
-  spot: (v) => { const box = canvas.getBoundingClientRect(); return [box.left + spots[v][0], box.top + spots[v][1]]; },
-  pixel: (position, column) => [...ink.getImageData(Math.floor((toX(column) + eye.x * .4) * ratio), Math.floor((toY(position) + eye.y * .4) * ratio), 1, 1).data],
+  where: (position, column) => onScreen(toX(column) + eye.x / 2, toY(position) + eye.y / 2),
+  spot: (v) => onScreen(spots[v][0], spots[v][1]),
+  pixel: (position, column) => pixelAt(toX(column) + eye.x * .4, toY(position) + eye.y * .4),
   paper: () => rgbOf(styleColour("--paper")),
   state: () => ({ mode, relation: chosen, selected, eye: { ...eye } }),
 };

@@ -1,0 +1,103 @@
+/* text_model.c: words become tokens, and for hsa the text's own tree the hierarchy. */
+#include "text_model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+
+static int read_file(FILE *file, const char *path, char **text, size_t *bytes)
+{
+    size_t room = 0;
+    while (!feof(file)) {
+        if (*bytes == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *more = realloc(*text, room);
+            if (!more) return complain(CLI_OUTSIDE, "%s: out of memory: %zu bytes", path, room);
+            *text = more;
+        }
+        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
+        if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    return CLI_GOOD;
+}
+
+static int read_text(const char *path, char **text, size_t *bytes)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    int status = read_file(file, path, text, bytes);
+    if (file != stdin) fclose(file);
+    return status;
+}
+
+static int name_tokens(const char *text, const hga_tree *tree, words *names)
+{
+    int status = take(tree->n_leaves, sizeof *names->text, &names->text);
+    names->document = json_array();
+    for (hga_id i = 0; status == CLI_GOOD && i < tree->n_leaves; i++) {
+        json_t *word = json_stringn(text + tree->leaf_begin[i], (size_t)(tree->leaf_end[i] - tree->leaf_begin[i]));
+        if (json_array_append_new(names->document, word)) return complain(CLI_OUTSIDE, "out of memory: word %d", i);
+        names->text[i] = json_string_value(word);
+    }
+    return status;
+}
+
+/* hsa on the tree of the text, with the other parameters as typed */
+static int build_tree(const char *path, const settings *s, const hga_tree *tree, model *out)
+{
+    char title[300];
+    int status = CLI_GOOD;
+    hga_hsa h = {HGA_HSA_DEFAULTS};
+    h.parent = tree->parent;
+    h.n_parent = tree->n;
+    h.causal = setting_id(s, "causal");
+    h.mode = (hga_hsa_mode)setting_id(s, "mode");
+    h.self = setting_id(s, "self");
+    *out = (model){.tree_heads = 1};
+    TRY(complain_of(hga_build_hsa(&h, &out->graph, &out->program), CLI_DATA, path));
+    snprintf(title, sizeof title, "hsa on %.200s%s", path, h.causal ? " causal=1" : "");
+    out->title = strdup(title);
+    if (!out->title) TRY(complain(CLI_OUTSIDE, "out of memory"));
+done:
+    return status;
+}
+
+static int build(const char *path, const typed_variant *typed, const settings *s, const char *name, const hga_tree *tree, model *out)
+{
+    char tokens[16];
+    if (strcmp(name, "hsa") == 0 && !setting_given(s, "branching") && !setting_given(s, "parent")) return build_tree(path, s, tree, out);
+    typed_variant counted = *typed;
+    snprintf(tokens, sizeof tokens, "%d", tree->n_leaves);
+    counted.tokens = tokens;
+    return model_build(&counted, NULL, out);
+}
+
+int text_model_build(const char *path, const typed_variant *typed, model *out, words *names)
+{
+    settings s = {0};
+    hga_tree tree = {0};
+    const char *name;
+    char *text = NULL;
+    size_t bytes = 0;
+    hga_id most = 0;
+    int status = CLI_GOOD;
+    *names = (words){0};
+    TRY(variant_settings(typed, &s, &name));
+    if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
+    if (setting_given(&s, "tokens")) most = setting_id(&s, "tokens");
+    if (typed->tokens) TRY(read_id("--tokens", typed->tokens, 1, INT32_MAX, &most));
+    TRY(read_text(path, &text, &bytes));
+    TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
+    TRY(name_tokens(text, &tree, names));
+    TRY(build(path, typed, &s, name, &tree, out));
+    if (hga_graph_nodes(out->graph).level_ptr[1] != tree.n_leaves)
+        TRY(complain(CLI_USAGE, "--text: the graph has %d tokens, the text %d words", hga_graph_nodes(out->graph).level_ptr[1], tree.n_leaves));
+done:
+    if (tree.n) hga_tree_clear(&tree);
+    settings_clear(&s);
+    free(text);
+    return status;
+}
