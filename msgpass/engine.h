@@ -12,8 +12,8 @@
 #include "program.h"
 #include "topology.h"
 
-/* Rows that are looked up together; a phase with few rows has smaller panels. */
-enum { PANEL_ROWS = 64 };
+/* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
+enum { PANEL_GROUPS = 8, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
 /* ---- where a field lives ---- */
 
@@ -146,7 +146,8 @@ typedef struct row_reader {
 
 typedef struct edge_cursor {
     const row_reader *reader;
-    const uint8_t *done;              /* NULL, or by segment of the panel: leave it out */
+    const uint8_t *done;              /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
+    unsigned done_bits;
     hga_id v;
     hga_id position;
     hga_id list_at, list_end;         /* segments to come */
@@ -164,8 +165,8 @@ void reader_load(row_reader *r, hga_id first, hga_id n);
 void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list);
 /* Start on node v, whose position must be loaded (not needed along the tree). */
 edge_cursor cursor_start(const row_reader *r, hga_id v);
-/* The same without the edges of segments that are done. */
-edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done);
+/* The same without the edges of segments that are done: done[segment] has one of done_bits. */
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done, unsigned done_bits);
 /* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
 void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
 /* Step over n edges. */
@@ -186,12 +187,13 @@ typedef struct worker {
     float *acc;        /* [heads][columns padded] */
     float *bias;       /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
-    float *group_query, *group_acc, *group_greatest, *group_sum; /* of KERNEL_TILE rows: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
+    /* of each of PANEL_GROUPS groups: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
+    float *group_query, *group_acc, *group_greatest, *group_sum;
     float *pair_base, *pair_bias, *tile_key;                     /* [KERNEL_CHUNK][tile] twice, [KERNEL_CHUNK][dim] */
     uint16_t tile_rows[KERNEL_CHUNK];
     int64_t tile_type[KERNEL_CHUNK];                             /* of lane 0, which may have no edge; .. */
     int32_t tile_type_row[KERNEL_CHUNK];                         /* .. by how much a column's type grows from row to row */
-    uint8_t *tiled;    /* [segment_room] */
+    uint8_t *tiled;    /* [segment_room]: bit g when group g of the panel has the segment in tiles */
     double *plain;     /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
     hga_pos rank[KERNEL_CHUNK];
@@ -231,9 +233,9 @@ extern const stage_kernel fused_stages[N_KINDS], generic_stages[N_KINDS];
 /* Which of the two a plan runs. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 
-/* Rows that are computed together. */
+/* Rows that are computed together: group `number` of a panel. */
 typedef struct tile_group {
-    hga_id stage, first, n_rows;
+    hga_id stage, number, first, n_rows;
     const hga_id *node;
 } tile_group;
 
@@ -242,7 +244,7 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 /* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
 void attend_nothing(worker *w);
 void attend_start(worker *w, const row_job *job);
-void attend_rest(worker *w, const row_job *job, const uint8_t *done);
+void attend_rest(worker *w, const row_job *job, const uint8_t *done, unsigned done_bits);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
 /* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there. */

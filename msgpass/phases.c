@@ -173,11 +173,17 @@ done:
 
 /* ---- row phases ---- */
 
+/* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there are any. */
+static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
+{
+    if (!fused_stages[plan->stage[stage].kind].panel) return n / 256 < 1 ? 1 : n / 256 > 64 ? 64 : n / 256;
+    return n / 64 < KERNEL_TILE ? KERNEL_TILE : n / 64 > PANEL_ROWS ? PANEL_ROWS : n / 64 / KERNEL_TILE * KERNEL_TILE;
+}
+
 static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position)
 {
     if (n <= 0) return HGA_OK;
-    hga_id least = fused_stages[plan->stage[stage].kind].panel ? KERNEL_TILE : 1; /* a tile wants its rows together */
-    hga_id panel = n / 256 < least ? least : n / 256 > PANEL_ROWS ? PANEL_ROWS : n / 256 / least * least;
+    hga_id panel = panel_rows(plan, stage, n);
     hga_status st = HGA_OK;
     costing c = {.plan = plan, .stage = stage};
     HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS, .stage = stage, .first = first, .n = n, .by_position = by_position, .panel = panel, .n_panels = (n + panel - 1) / panel}));

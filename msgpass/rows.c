@@ -45,7 +45,7 @@ static int next_segment(edge_cursor *c)
 {
     while (c->list_at < c->list_end) {
         hga_id segment = c->reader->list[c->list_at++];
-        if (c->done && c->done[segment]) continue;
+        if (c->done && c->done[segment] & c->done_bits) continue;
         hga_segment_columns(&c->reader->segment[segment], c->position, &c->column, &c->column_end, &c->hole);
         if (c->column == c->hole) c->column++;
         if (c->column < c->column_end) return 1;
@@ -67,12 +67,12 @@ static void start_on_tree(edge_cursor *c)
 
 edge_cursor cursor_start(const row_reader *r, hga_id v)
 {
-    return cursor_start_beyond(r, v, NULL);
+    return cursor_start_beyond(r, v, NULL, 0);
 }
 
-edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done)
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done, unsigned done_bits)
 {
-    edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done};
+    edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done, .done_bits = done_bits};
     if (r->relation < 0) {
         start_on_tree(&c);
         return c;

@@ -217,12 +217,12 @@ static void unfold(worker *w, const float *whole, const float *whole_lse)
     for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
-void attend_rest(worker *w, const row_job *job, const uint8_t *done)
+void attend_rest(worker *w, const row_job *job, const uint8_t *done, unsigned done_bits)
 {
     hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;
     hga_id pieces = 0, heads = w->plan->shape.n_heads;
     float *whole = (float *)w->plain, *whole_lse = whole + (ptrdiff_t)heads * padded(w->plan->shape.dim_v);
-    edge_cursor c = cursor_start_beyond(&w->reader, job->v, done);
+    edge_cursor c = cursor_start_beyond(&w->reader, job->v, done, done_bits);
     cursor_skip(&c, job->from);
     int loaded = 0;
     for (;;) {
@@ -245,7 +245,7 @@ void attend_rest(worker *w, const row_job *job, const uint8_t *done)
 static void attend_row(worker *w, const row_job *job)
 {
     attend_start(w, job);
-    attend_rest(w, job, NULL);
+    attend_rest(w, job, NULL, 0);
 }
 
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide)

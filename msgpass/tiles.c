@@ -1,5 +1,6 @@
-/* tiles.c: attention over a panel. Sixteen rows are a group; the columns that enough of them share, of whatever segment, are laid side by side into tiles. What is left of a
-   row (narrow bands, explicit edges) goes through the row kernel, into the same states. What goes where depends on the graph and on what the call brings, never on the
+/* tiles.c: attention over a panel. Sixteen rows are a group; the columns that enough of them share, of whatever segment, are laid side by side into tiles. A segment that is wide
+   and shared by several groups is passed through once for all of them, a chunk at a time, so that its keys and values come from memory once a panel. What is left of a row
+   (narrow bands, explicit edges) goes through the row kernel, into the same states. What goes where depends on the graph and on what the call brings, never on the
    threads. */
 #include "engine.h"
 
@@ -124,16 +125,17 @@ static void run_head(worker *w, const tile_group *g, kernel_tile *t, hga_id head
     const hga_stage *s = &w->plan->program.stage[g->stage];
     const view *key = &w->state->view[s->key], *value = &w->state->view[s->value];
     hga_id room = padded(shape->dim_v), kv = kv_head(shape, head);
-    t->q = w->group_query + (ptrdiff_t)head * shape->dim * KERNEL_TILE;
+    ptrdiff_t slot = (ptrdiff_t)g->number * shape->n_heads + head;
+    t->q = w->group_query + slot * padded(shape->dim) * KERNEL_TILE;
     for (hga_id i = 0; i < t->n; i++) {
         w->k_head[i] = w->k[i] + kv * view_head(key, w->chunk.src[i]);
         w->v_head[i] = w->v[i] + kv * view_head(value, w->chunk.src[i]);
     }
     if (w->io->rel_key) load_relative_keys(w);
     kernel_tile_state state = {
-        .greatest = w->group_greatest + head * KERNEL_TILE,
-        .sum = w->group_sum + head * KERNEL_TILE,
-        .acc = w->group_acc + (ptrdiff_t)head * KERNEL_TILE * room,
+        .greatest = w->group_greatest + slot * KERNEL_TILE,
+        .sum = w->group_sum + slot * KERNEL_TILE,
+        .acc = w->group_acc + slot * KERNEL_TILE * room,
         .stride = room,
     };
     w->plan->kernels->attend_tile(t, &state);
@@ -203,25 +205,27 @@ static void load_group_queries(worker *w, const tile_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
     const view *q = &w->state->view[w->plan->program.stage[g->stage].query];
-    memset(w->group_query, 0, (size_t)shape->n_heads * (size_t)shape->dim * KERNEL_TILE * sizeof(float));
+    ptrdiff_t each = (ptrdiff_t)padded(shape->dim) * KERNEL_TILE;
+    float *to = w->group_query + g->number * shape->n_heads * each;
+    memset(to, 0, (size_t)(shape->n_heads * each) * sizeof *to);
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (g->node[r] < 0) continue;
         const float *row = view_row(q, g->node[r]);
         ptrdiff_t stride = view_head(q, g->node[r]);
         for (hga_id h = 0; h < shape->n_heads; h++)
-            for (hga_id j = 0; j < shape->dim; j++)
-                w->group_query[((ptrdiff_t)h * shape->dim + j) * KERNEL_TILE + r] = row[h * stride + j] * w->state->scale;
+            for (hga_id j = 0; j < shape->dim; j++) to[h * each + j * KERNEL_TILE + r] = row[h * stride + j] * w->state->scale;
     }
 }
 
 /* Between a row's own states and its lanes of the group's. */
-static void move_states(worker *w, hga_id r, int to_group)
+static void move_states(worker *w, const tile_group *g, hga_id r, int to_group)
 {
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *acc = w->group_acc + ((ptrdiff_t)h * KERNEL_TILE + r) * room, *own = w->acc + (ptrdiff_t)h * room;
-        float *greatest = w->group_greatest + h * KERNEL_TILE + r, *sum = w->group_sum + h * KERNEL_TILE + r;
+        ptrdiff_t lane = ((ptrdiff_t)g->number * shape->n_heads + h) * KERNEL_TILE + r;
+        float *acc = w->group_acc + lane * room, *own = w->acc + (ptrdiff_t)h * room;
+        float *greatest = w->group_greatest + lane, *sum = w->group_sum + lane;
         if (to_group) {
             memcpy(acc, own, (size_t)room * sizeof *acc);
             *greatest = w->greatest[h], *sum = w->sum[h];
@@ -241,55 +245,102 @@ static void start_group(worker *w, const tile_group *g)
             attend_start(w, &job);
         else
             attend_nothing(w);
-        move_states(w, r, 1);
+        move_states(w, g, r, 1);
     }
 }
 
-/* Run what pays as tiles; w->tiled tells which segments are done. Returns how many. */
-static hga_id run_tiles(worker *w, const tile_group *g)
+/* ---- a panel of groups ---- */
+
+typedef struct tile_panel {
+    tile_group group[PANEL_GROUPS];
+    hga_id n_groups;
+    unsigned started; /* bit g: group g has tiles, and its states live in the group's lanes */
+} tile_panel;
+
+/* Decide which segments which groups have in tiles. */
+static void choose_tiles(worker *w, tile_panel *p)
 {
-    hga_id n = 0;
+    for (hga_pos i = 0; i < w->reader.n_segments; i++) {
+        w->tiled[i] = 0;
+        for (hga_id g = 0; g < p->n_groups; g++) {
+            strip x = {0};
+            if (trim(&w->reader.segment[i], &p->group[g], &x) && pays(w, &x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g);
+        }
+        p->started |= w->tiled[i];
+    }
+    for (hga_id g = 0; g < p->n_groups; g++)
+        if (p->started >> g & 1u) start_group(w, &p->group[g]);
+}
+
+/* Is it worth passing through segment i once for all groups? */
+static int is_wide(const worker *w, hga_pos i)
+{
+    unsigned groups = w->tiled[i];
+    return (groups & (groups - 1)) && w->reader.segment[i].n_src >= 2 * KERNEL_CHUNK;
+}
+
+/* The part of a strip at source positions [src, src + n). */
+static int cut_strip(const strip *x, int64_t src, hga_id n, strip *out)
+{
+    int64_t c0 = most(0, src - x->src), c1 = least(x->n, src + n - x->src);
+    if (c0 >= c1) return 0;
+    *out = *x;
+    out->src = (hga_id)(x->src + c0), out->n = (hga_id)(c1 - c0);
+    out->band_first -= c0, out->band_last -= c0, out->hole -= c0;
+    out->type += c0 * x->segment->type_src;
+    return 1;
+}
+
+static void run_wide(worker *w, const tile_panel *p, hga_pos i)
+{
+    const hga_segment *s = &w->reader.segment[i];
+    strip whole[PANEL_GROUPS] = {{0}}, part;
+    for (hga_id g = 0; g < p->n_groups; g++)
+        if (w->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
+    for (int64_t at = s->src; at < (int64_t)s->src + s->n_src; at += KERNEL_CHUNK)
+        for (hga_id g = 0; g < p->n_groups; g++) {
+            if (!(w->tiled[i] >> g & 1u) || !cut_strip(&whole[g], at, KERNEL_CHUNK, &part)) continue;
+            w->chunk.n = 0;
+            add_strip(w, &p->group[g], &part);
+            flush_tile(w, &p->group[g]);
+        }
+}
+
+/* A group's other strips, side by side. */
+static void run_narrow(worker *w, const tile_group *g)
+{
+    w->chunk.n = 0;
     for (hga_pos i = 0; i < w->reader.n_segments; i++) {
         strip x = {0};
-        w->tiled[i] = trim(&w->reader.segment[i], g, &x) && pays(w, &x);
-        if (!w->tiled[i]) continue;
-        if (n++ == 0) {
-            start_group(w, g);
-            w->chunk.n = 0;
-        }
-        add_strip(w, g, &x);
+        if (w->tiled[i] >> g->number & 1u && !is_wide(w, i) && trim(&w->reader.segment[i], g, &x)) add_strip(w, g, &x);
     }
-    if (n) flush_tile(w, g);
-    return n;
+    flush_tile(w, g);
 }
 
-static void run_group(worker *w, const tile_group *g)
+static void finish_group(worker *w, const tile_panel *p, const tile_group *g)
 {
-    hga_id tiles = run_tiles(w, g);
+    unsigned bit = 1u << g->number;
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (g->node[r] < 0) continue;
         row_job job = job_of(g, r);
-        if (tiles)
-            move_states(w, r, 0);
+        if (p->started & bit)
+            move_states(w, g, r, 0);
         else
             attend_start(w, &job);
-        attend_rest(w, &job, tiles ? w->tiled : NULL);
+        attend_rest(w, &job, p->started & bit ? w->tiled : NULL, bit);
     }
 }
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
-    int possible = !w->io->edge_bias;
-    for (hga_id at = 0; at < n; at += KERNEL_TILE) {
-        tile_group g = {.stage = stage, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
-        if (possible && w->reader.n_segments)
-            run_group(w, &g);
-        else
-            for (hga_id r = 0; r < g.n_rows; r++) {
-                row_job job = job_of(&g, r);
-                if (job.v < 0) continue;
-                attend_start(w, &job);
-                attend_rest(w, &job, NULL);
-            }
+    tile_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
+    for (hga_id g = 0, at = 0; g < p.n_groups; g++, at += KERNEL_TILE)
+        p.group[g] = (tile_group){.stage = stage, .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
+    if (!w->io->edge_bias) choose_tiles(w, &p);
+    for (hga_pos i = 0; p.started && i < w->reader.n_segments; i++)
+        if (is_wide(w, i)) run_wide(w, &p, i);
+    for (hga_id g = 0; g < p.n_groups; g++) {
+        if (p.started >> g & 1u) run_narrow(w, &p.group[g]);
+        finish_group(w, &p, &p.group[g]);
     }
 }

@@ -31,9 +31,9 @@ static layout lay_out(const hga_plan *plan)
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
     l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads));
-    l.group_query = heads * padded(s->dim) * KERNEL_TILE;
-    l.group_acc = heads * padded(s->dim_v) * KERNEL_TILE;
-    l.group_scalar = heads * KERNEL_TILE;
+    l.group_query = heads * padded(s->dim) * PANEL_ROWS;
+    l.group_acc = heads * padded(s->dim_v) * PANEL_ROWS;
+    l.group_scalar = heads * PANEL_ROWS;
     l.pair_bias = KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
     l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + 2 * l.pair_bias + l.tile_key + l.plain;
