@@ -1,6 +1,6 @@
 /* view.c: hga view, a graph as one interactive page. The page (view/) is given the structure as it is stored, blocks as blocks and families as runs,
-   and does the arithmetic itself, so that it stays small whatever the number of edges. Only explicit edges and irregular blocks cost bytes each; beyond
-   a limit they are left out, and the page says so. */
+   and does the arithmetic itself, so that it stays small whatever the number of edges. Only explicit edges and irregular blocks cost bytes each;
+   beyond a limit they are left out, and the page says so. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
