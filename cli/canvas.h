@@ -9,9 +9,9 @@ typedef enum paint_kind { PAINT_COLOUR, PAINT_PAGE, PAINT_INK } paint_kind;
 
 typedef struct paint {
     paint_kind kind;
-    uint32_t rgb;   /* of a colour */
+    uint32_t rgb; /* of a colour */
     double opacity;
-    int edged;      /* a thin line of page around it */
+    int edged; /* a thin line of page around it */
 } paint;
 
 typedef enum text_anchor { TEXT_START, TEXT_MIDDLE, TEXT_END } text_anchor;

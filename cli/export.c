@@ -30,8 +30,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int run_export(int argc, char **argv)
 {
     struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {NULL,     parse, "GRAPH", "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx, .csv, .dot, .graphml, .gexf, .graph (METIS's); or as a picture of who attends to whom: .svg, .png.",
-                        children, NULL,  NULL};
+    struct argp argp = {NULL,
+                        parse,
+                        "GRAPH",
+                        "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx, .csv, .dot, .graphml, .gexf, .graph "
+                        "(METIS's); or as a picture of who attends to whom: .svg, .png.",
+                        children,
+                        NULL,
+                        NULL};
     arguments a = {0};
     graph_file f = {0};
     int status = CLI_GOOD;

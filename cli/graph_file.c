@@ -42,8 +42,8 @@ static int join_members(const char *program, const json_t *names, char **out)
     size_t room = (program ? strlen(program) : 0) + (list ? strlen(list) : 0) + 64;
     int status = take((int64_t)room, 1, out);
     if (status == CLI_GOOD)
-        snprintf(*out, room, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "", program && list ? ",\n  " : "", list ? "\"words\": " : "",
-                 list ? list : "");
+        snprintf(*out, room, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "", program && list ? ",\n  " : "",
+                 list ? "\"words\": " : "", list ? list : "");
     free(list);
     return status;
 }
@@ -67,10 +67,7 @@ done:
     return status;
 }
 
-static int write_dot(const writing *w)
-{
-    return said(w, hga_graph_write_dot(w->source->graph, w->relation, w->target->path, w->target->max_edges));
-}
+static int write_dot(const writing *w) { return said(w, hga_graph_write_dot(w->source->graph, w->relation, w->target->path, w->target->max_edges)); }
 
 /* the formats that are a list of edges */
 static int write_edges(const writing *w, hga_status (*write)(const hga_graph *, hga_id, const char *, hga_progress, void *))
@@ -103,7 +100,7 @@ static const struct format {
     int one_relation, is_picture;
     int (*write)(const writing *);
 } formats[] = {
-    {"json", 0, 0, write_json},      {"npy", 1, 0, write_npy},     {"mtx", 1, 0, write_mtx}, {"csv", 1, 0, write_csv}, {"dot", 1, 0, write_dot},
+    {"json", 0, 0, write_json},       {"npy", 1, 0, write_npy},   {"mtx", 1, 0, write_mtx},     {"csv", 1, 0, write_csv}, {"dot", 1, 0, write_dot},
     {"graphml", 1, 0, write_graphml}, {"gexf", 1, 0, write_gexf}, {"graph", 1, 0, write_metis}, {"svg", 0, 1, write_svg}, {"png", 0, 1, write_png},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };

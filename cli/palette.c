@@ -20,4 +20,4 @@ uint32_t level_colour(hga_id level, hga_id n_levels) { return on_ramp(levels, n_
 
 uint32_t weight_colour(double value) { return on_ramp(weights, value); }
 
-double share_opacity(double share) { return 0.15 + 0.85 * share; }
+double share_opacity(double share) { return 0.2 + 0.8 * share; }

@@ -95,9 +95,9 @@ typedef struct strip {
 typedef struct drawing {
     picture *out;
     int status;
-    double *covered;     /* [cells], pairs of each that are covered */
-    double **of_level;   /* [n_levels], NULL or [cells] */
-    int keeps_strips;    /* some pair is covered twice, so that areas do not add up to what is covered */
+    double *covered;   /* [cells], pairs of each that are covered */
+    double **of_level; /* [n_levels], NULL or [cells] */
+    int keeps_strips;  /* some pair is covered twice, so that areas do not add up to what is covered */
     strip *strips;
     int64_t n_strips, room;
     double area, all;

@@ -11,7 +11,8 @@
 
 enum { SVG_CELLS = 160, SVG_TOKENS = 256, WORD_TOKENS = 400, DEFAULT_WIDTH = 900, LEAST_WIDTH = 360, MOST_WIDTH = 8192 };
 
-/* The least pixels of a cell. A rectangle of an .svg costs some eighty bytes, a pixel nothing: cells of an .svg are larger, unless that would hide tokens. */
+/* The least pixels of a cell. A rectangle of an .svg costs some eighty bytes, a pixel nothing: cells of an .svg are larger, unless that would hide
+   tokens. */
 static int least_cell(const hga_nodes *n, picture_kind kind, hga_id width)
 {
     return kind == PICTURE_PNG || (n->n_queries <= SVG_TOKENS && n->n_keys <= SVG_TOKENS) ? 1 : width / SVG_CELLS;
@@ -28,12 +29,14 @@ static int make_picture(const hga_graph *g, const hga_program *p, const picture_
 
 static void name_weights(const picture_options *o, const char *title, char text[static 256])
 {
-    if (o->tensors.head < 0) snprintf(text, 256, "%.180s: attention weights, mean over heads", title);
-    else snprintf(text, 256, "%.180s: attention weights, head %d", title, o->tensors.head);
+    if (o->tensors.head < 0)
+        snprintf(text, 256, "%.180s: attention weights, mean over heads", title);
+    else
+        snprintf(text, 256, "%.180s: attention weights, head %d", title, o->tensors.head);
 }
 
-int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names, const char *json, picture_kind kind, const picture_options *o,
-                       const char *path)
+int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names, const char *json, picture_kind kind,
+                       const picture_options *o, const char *path)
 {
     hga_nodes n = hga_graph_nodes(g);
     picture made = {0};
@@ -44,8 +47,10 @@ int picture_file_write(const hga_graph *g, const hga_program *p, const char *tit
     if (!names && n.n_queries <= WORD_TOKENS && n.n_keys <= WORD_TOKENS) TRY(words_read(json, n.level_ptr[1], &kept));
     const char **word = names ? names->text : kept.text;
     plot_words on_axes = {word ? word + n.query_first : NULL, word ? word + n.key_first : NULL};
-    if (o->tensors.query) name_weights(o, title, text);
-    else snprintf(text, sizeof text, "%.200s", title);
+    if (o->tensors.query)
+        name_weights(o, title, text);
+    else
+        snprintf(text, sizeof text, "%.200s", title);
     layout l = layout_start(o->width, least_cell(&n, kind, o->width), n.n_queries, n.n_keys, &on_axes);
     TRY(make_picture(g, p, o, &l, &made));
     layout_finish(&made, &l);
@@ -83,7 +88,8 @@ int picture_options_check(const picture_options *o)
 
 static const struct argp_option picture_argp_options[] = {
     {"width", KEY_WIDTH, "PIXELS", 0, "width of a picture (default: 900)", 3},
-    {"query", KEY_QUERY, "FILE", 0, "draw the attention weights for this query tensor, [rows][dim] or [rows][heads][dim] (default: who attends to whom, by level)", 3},
+    {"query", KEY_QUERY, "FILE", 0,
+     "draw the attention weights for this query tensor, [rows][dim] or [rows][heads][dim] (default: who attends to whom, by level)", 3},
     {"key", KEY_KEY, "FILE", 0, "the key tensor that goes with --query", 3},
     {"head", KEY_HEAD, "H", 0, "the head whose weights are drawn (default: the mean over heads)", 3},
     {0},

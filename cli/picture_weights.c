@@ -1,5 +1,5 @@
-/* picture_weights.c: attention weights summed over cells. The output is linear in the values, so that running the program on the indicator columns of the cells gives, row by
-   row, the attention paid to each cell, exactly and without a tokens x tokens table. */
+/* picture_weights.c: attention weights summed over cells. The output is linear in the values, so that running the program on the indicator columns
+   of the cells gives, row by row, the attention paid to each cell, exactly and without a tokens x tokens table. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,8 @@ static int has_value_row(const weighing *w, hga_id v)
     return 1;
 }
 
-/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is shared by its tokens alike. */
+/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is shared by its tokens alike.
+   */
 static int fill_values(weighing *w, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->nodes;
@@ -87,8 +88,10 @@ static int fill_values(weighing *w, hga_id first, hga_id n)
         for (hga_id j = 0; j < nodes->n_keys; j++)
             for (hga_id v = nodes->key_first + j; v >= 0; v = nodes->parent ? nodes->parent[v] : -1) {
                 hga_id column = w->column_of[j] - first;
-                if (!fill) tokens[v]++;
-                else if (row[v] >= 0 && column >= 0 && column < n) w->value[(int64_t)row[v] * CHUNK + column] += 1 / (float)tokens[v];
+                if (!fill)
+                    tokens[v]++;
+                else if (row[v] >= 0 && column >= 0 && column < n)
+                    w->value[(int64_t)row[v] * CHUNK + column] += 1 / (float)tokens[v];
             }
 done:
     free(row);
@@ -192,8 +195,8 @@ static void weighing_clear(weighing *w)
     free(w->cells);
 }
 
-int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows, hga_id max_columns, hga_progress progress, void *context,
-                    picture *out)
+int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows, hga_id max_columns,
+                    hga_progress progress, void *context, picture *out)
 {
     weighing w = {.program = p, .graph = g, .nodes = hga_graph_nodes(g), .picture = out};
     int status = CLI_GOOD;

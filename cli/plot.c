@@ -76,7 +76,8 @@ static hga_id tick_step(hga_id n, int most)
 
 static int shows_words(const picture *p, const layout *l, const plot_words *w)
 {
-    return l->left == WORDS && w->key && w->query && p->columns == p->n_keys && p->rows == p->n_queries && l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
+    return l->left == WORDS && w->key && w->query && p->columns == p->n_keys && p->rows == p->n_queries && l->cell_width >= WORD_CELL &&
+           l->cell_height >= WORD_CELL;
 }
 
 static void draw_words(canvas *c, const layout *l, const picture *p, const plot_words *w)
@@ -84,9 +85,11 @@ static void draw_words(canvas *c, const layout *l, const picture *p, const plot_
     char text[80];
     double size = fmin(12, l->cell_width - 1);
     for (hga_id i = 0; i < p->n_queries; i++)
-        c->text(c, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35, (text_style){size, TEXT_END, 0, 0.85}, short_word(w->query[i], text));
+        c->text(c, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35, (text_style){size, TEXT_END, 0, 0.85},
+                short_word(w->query[i], text));
     for (hga_id i = 0; i < p->n_keys; i++)
-        c->text(c, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6, (text_style){size, TEXT_END, 1, 0.85}, short_word(w->key[i], text));
+        c->text(c, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6, (text_style){size, TEXT_END, 1, 0.85},
+                short_word(w->key[i], text));
 }
 
 static void draw_ticks(canvas *c, const layout *l, const picture *p)
@@ -146,7 +149,8 @@ static void draw_data(canvas *c, const layout *l, const picture *p)
     for (int64_t i = 0; i < p->n_rects; i++) {
         const picture_rect *r = &p->rects[i];
         double x = along(r->key, p->n_keys, p->columns, l->cell_width), y = along(r->query, p->n_queries, p->rows, l->cell_height);
-        double right = along(r->key + r->n_keys, p->n_keys, p->columns, l->cell_width), bottom = along(r->query + r->n_queries, p->n_queries, p->rows, l->cell_height);
+        double right = along(r->key + r->n_keys, p->n_keys, p->columns, l->cell_width),
+               bottom = along(r->query + r->n_queries, p->n_queries, p->rows, l->cell_height);
         if (p->exact && !p->is_weights) c->rect(c, l->left + x, l->top + y, right - x, bottom - y, page);
         c->rect(c, l->left + x, l->top + y, right - x, bottom - y, paint_of(p, r, edged));
     }
@@ -171,7 +175,8 @@ static void entry(legend *g, paint p, const char *text)
     if (p.kind == PAINT_PAGE) {
         g->c->rect(g->c, g->x, g->y, 16, 14, ink);
         g->c->rect(g->c, g->x + 1, g->y + 1, 14, 12, page);
-    } else g->c->rect(g->c, g->x, g->y, 16, 14, p);
+    } else
+        g->c->rect(g->c, g->x, g->y, 16, 14, p);
     g->c->text(g->c, g->x + 24, g->y + 11, plain, text);
     g->y += 22;
 }
@@ -216,7 +221,8 @@ static void draw_weight_ramp(legend *g, const picture *p)
     enum { STEPS = 48, STEP = 4 };
     char text[40];
     heading(g, p->exact ? "weight" : "weight of a cell");
-    for (int i = 0; i < STEPS; i++) g->c->rect(g->c, g->x, g->y + i * STEP, 18, STEP, (paint){PAINT_COLOUR, weight_colour(1 - (i + 0.5) / STEPS), 1, 0});
+    for (int i = 0; i < STEPS; i++)
+        g->c->rect(g->c, g->x, g->y + i * STEP, 18, STEP, (paint){PAINT_COLOUR, weight_colour(1 - (i + 0.5) / STEPS), 1, 0});
     for (int i = 0; i <= p->decades; i++) {
         snprintf(text, sizeof text, i == p->decades ? "%.2g and less" : "%.2g", p->largest * pow(10, -i));
         g->c->text(g->c, g->x + 26, g->y + (double)i * STEPS * STEP / p->decades + 4, plain, text);

@@ -7,9 +7,9 @@
 
 /* Where things go. Made before the picture, since the room decides how many cells it may have. */
 typedef struct layout {
-    int width, height;             /* of everything */
-    int left, top;                 /* of the plot itself */
-    hga_id max_rows, max_columns;  /* cells that fit */
+    int width, height;            /* of everything */
+    int left, top;                /* of the plot itself */
+    hga_id max_rows, max_columns; /* cells that fit */
     double cell_width, cell_height, plot_width, plot_height;
 } layout;
 

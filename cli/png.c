@@ -91,12 +91,16 @@ static void text(canvas *base, double x, double y, text_style style, const char 
     double advance = LETTER_ADVANCE * s.across, length = -1.4 * s.across;
     for (const char *at = content; *at; length += advance) next_character(&at);
     double back = style.anchor == TEXT_MIDDLE ? length / 2 : style.anchor == TEXT_END ? length : 0;
-    if (s.upwards) s.y += back;
-    else s.x -= back;
+    if (s.upwards)
+        s.y += back;
+    else
+        s.x -= back;
     while (*content) {
         draw_letter((pixels *)base, &s, letter_lines(next_character(&content)));
-        if (s.upwards) s.y -= advance;
-        else s.x += advance;
+        if (s.upwards)
+            s.y -= advance;
+        else
+            s.x += advance;
     }
 }
 
@@ -107,7 +111,8 @@ static int put_image(FILE *file, const pixels *c, png_text *notes, int n_notes, 
 {
     if (setjmp(png_jmpbuf(png))) return complain(CLI_OUTSIDE, "the picture cannot be written");
     png_init_io(png, file);
-    png_set_IHDR(png, info, (png_uint_32)c->width, (png_uint_32)c->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)c->width, (png_uint_32)c->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
     png_set_text(png, info, notes, n_notes);
     png_write_info(png, info);
     for (int y = 0; y < c->height; y++) png_write_row(png, c->rgb + 3 * (int64_t)y * c->width);
@@ -143,7 +148,10 @@ done:
     return status;
 }
 
-static png_text note(char *key, char *value) { return (png_text){.compression = PNG_TEXT_COMPRESSION_NONE, .key = key, .text = value, .text_length = strlen(value)}; }
+static png_text note(char *key, char *value)
+{
+    return (png_text){.compression = PNG_TEXT_COMPRESSION_NONE, .key = key, .text = value, .text_length = strlen(value)};
+}
 
 int png_write_plot(const char *path, const layout *l, const picture *p, const char *title, const plot_words *words)
 {

@@ -58,7 +58,8 @@ static int build_tree(const char *path, const settings *s, const hga_tree *tree,
     h.self = setting_id(s, "self");
     *out = (model){.tree_heads = 1};
     TRY(complain_of(hga_build_hsa(&h, &out->graph, &out->program), CLI_DATA, path));
-    snprintf(title, sizeof title, "hsa on %.200s%s", path, h.causal ? " causal=1" : "");
+    const char *slash = strrchr(path, '/');
+    snprintf(title, sizeof title, "hsa on %.200s%s", slash ? slash + 1 : path, h.causal ? " causal=1" : "");
     out->title = strdup(title);
     if (!out->title) TRY(complain(CLI_OUTSIDE, "out of memory"));
 done:

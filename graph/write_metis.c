@@ -1,5 +1,5 @@
-/* write_metis.c: a relation as a METIS .graph file, which is undirected: an edge for every pair of nodes that are joined in either direction, without self loops.
-   Its weight counts the edges between the two; a file where all weights are 1 has none. */
+/* write_metis.c: a relation as a METIS .graph file, which is undirected: an edge for every pair of nodes that are joined in either direction,
+   without self loops. Its weight counts the edges between the two; a file where all weights are 1 has none. */
 #include "copy.h"
 #include "write.h"
 
@@ -11,9 +11,9 @@ typedef struct metis {
     output out;
     const hga_graph *g, *turned;
     hga_id relation, n;
-    hga_pos entries;    /* of all rows: every undirected edge twice */
-    int weighted;       /* some pair is joined more than once */
-    hga_id *neighbour;  /* of one row */
+    hga_pos entries;   /* of all rows: every undirected edge twice */
+    int weighted;      /* some pair is joined more than once */
+    hga_id *neighbour; /* of one row */
     int64_t room;
     hga_progress progress;
     void *context;

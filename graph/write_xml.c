@@ -1,5 +1,5 @@
-/* write_xml.c: a graph with the edges of one relation as GraphML or GEXF, by libxml2's text writer (the only file that includes it). The two formats say the same with
-   other words: nodes with level, mass, span, parent and side, edges with type and weight. */
+/* write_xml.c: a graph with the edges of one relation as GraphML or GEXF, by libxml2's text writer (the only file that includes it). The two
+   formats say the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
 #include "copy.h"
 #include "json.h"
 #include "write.h"
@@ -14,14 +14,8 @@ static const struct attribute {
     const char *name, *type[2];
     int of_edges;
 } attributes[ATTRIBUTES] = {
-    {"level", {"int", "integer"}, 0},
-    {"mass", {"float", "float"}, 0},
-    {"span_first", {"int", "integer"}, 0},
-    {"span_last", {"int", "integer"}, 0},
-    {"parent", {"int", "integer"}, 0},
-    {"side", {"string", "string"}, 0},
-    {"type", {"int", "integer"}, 1},
-    {"weight", {"double", "double"}, 1},
+    {"level", {"int", "integer"}, 0},  {"mass", {"float", "float"}, 0},   {"span_first", {"int", "integer"}, 0}, {"span_last", {"int", "integer"}, 0},
+    {"parent", {"int", "integer"}, 0}, {"side", {"string", "string"}, 0}, {"type", {"int", "integer"}, 1},       {"weight", {"double", "double"}, 1},
 };
 enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT };
 
@@ -48,22 +42,13 @@ static hga_status open_writer(xml *w)
     return w->writer ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for an XML writer");
 }
 
-static hga_status check(const xml *w)
-{
-    return w->failed ? hga_fail(HGA_ENOMEM, "no memory to write XML") : output_check(&w->out);
-}
+static hga_status check(const xml *w) { return w->failed ? hga_fail(HGA_ENOMEM, "no memory to write XML") : output_check(&w->out); }
 
 /* ---- elements ---- */
 
-static void begin(xml *w, const char *name)
-{
-    w->failed |= xmlTextWriterStartElement(w->writer, BAD_CAST name) < 0;
-}
+static void begin(xml *w, const char *name) { w->failed |= xmlTextWriterStartElement(w->writer, BAD_CAST name) < 0; }
 
-static void end(xml *w)
-{
-    w->failed |= xmlTextWriterEndElement(w->writer) < 0;
-}
+static void end(xml *w) { w->failed |= xmlTextWriterEndElement(w->writer) < 0; }
 
 static void put(xml *w, const char *name, const char *value)
 {
@@ -89,8 +74,10 @@ static void put_value(xml *w, int attribute, const char *text)
 {
     begin(w, w->dialect == GRAPHML ? "data" : "attvalue");
     put_key(w, w->dialect == GRAPHML ? "key" : "for", attribute);
-    if (w->dialect == GEXF) put(w, "value", text);
-    else w->failed |= xmlTextWriterWriteString(w->writer, BAD_CAST text) < 0;
+    if (w->dialect == GEXF)
+        put(w, "value", text);
+    else
+        w->failed |= xmlTextWriterWriteString(w->writer, BAD_CAST text) < 0;
     end(w);
 }
 
@@ -126,8 +113,10 @@ static void put_attribute(xml *w, int i)
     if (i == WEIGHT && (w->dialect == GEXF || !w->weighted)) return;
     begin(w, w->dialect == GRAPHML ? "key" : "attribute");
     put_key(w, "id", i);
-    if (w->dialect == GRAPHML) put(w, "for", a->of_edges ? "edge" : "node"), put(w, "attr.name", a->name), put(w, "attr.type", a->type[0]);
-    else put(w, "title", a->name), put(w, "type", a->type[1]);
+    if (w->dialect == GRAPHML)
+        put(w, "for", a->of_edges ? "edge" : "node"), put(w, "attr.name", a->name), put(w, "attr.type", a->type[0]);
+    else
+        put(w, "title", a->name), put(w, "type", a->type[1]);
     end(w);
 }
 
@@ -229,8 +218,10 @@ static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, co
     HGA_TRY(open_writer(w));
     xmlTextWriterSetIndent(w->writer, 1);
     w->failed |= xmlTextWriterStartDocument(w->writer, NULL, "UTF-8", NULL) < 0;
-    if (w->dialect == GRAPHML) begin_graphml(w, name);
-    else begin_gexf(w, name);
+    if (w->dialect == GRAPHML)
+        begin_graphml(w, name);
+    else
+        begin_gexf(w, name);
     HGA_TRY(put_nodes(w, g));
     if (w->dialect == GEXF) begin(w, "edges");
     HGA_TRY(pieces_visit(g, relation, put_rows, w, progress, context));

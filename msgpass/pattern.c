@@ -1,5 +1,6 @@
-/* pattern.c: the attention pattern as rectangles. Every way from a key token to an output crosses one edge of an attend stage: the key tokens that the edge's source stands for
-   are found by going forwards from the inputs, the query tokens that its destination reaches by going backwards from the output, and the edge covers their product. */
+/* pattern.c: the attention pattern as rectangles. Every way from a key token to an output crosses one edge of an attend stage: the key tokens that
+   the edge's source stands for are found by going forwards from the inputs, the query tokens that its destination reaches by going backwards from
+   the output, and the edge covers their product. */
 #include "hga_inspect.h"
 #include "program.h"
 #include "reach.h"
@@ -21,7 +22,8 @@ typedef struct pattern {
 
 /* ---- stages ---- */
 
-/* The field whose lists an edge hands on. A user function that names no value is taken to pass on the first value, state or output it may read; -1: nothing. */
+/* The field whose lists an edge hands on. A user function that names no value is taken to pass on the first value, state or output it may read; -1:
+   nothing. */
 static hga_id handed_on(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = program_fields(s, program_rules[program_kind(s)].carry_source);

@@ -157,7 +157,7 @@ def wanted(name, cells):
         share = sums(times.any(0), cells) / sums(np.ones((n, n)), cells)
         share = np.ceil(share * 32 - 1e-6) / 32
     colour = np.moveaxis(ramp(LEVELS, level / top if top else level * 0.0), 0, -1)
-    opacity = np.where(share > 0, 0.15 + 0.85 * share, 0)
+    opacity = np.where(share > 0, 0.2 + 0.8 * share, 0)
     return colour * opacity[..., None] + 255 * (1 - opacity[..., None])
 
 

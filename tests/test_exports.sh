@@ -83,6 +83,21 @@ fact words_name_the_tokens grep -q '>word0<' words.svg
 fact words_are_escaped grep -q '&lt;last&gt; &amp; w' words.svg
 fact a_picture_has_a_title_and_axes grep -q 'key token' dense.svg
 
+# words of a text
+printf 'In the beginning was the Word. And the Word was with God.\n\nThe same was in the beginning with God.\n' >text.txt
+$hga build hsa --text text.txt -o text.json && $hga export text.json -o text.svg && $hga build hsa --text text.txt -o direct.svg || exit 1
+fact the_words_of_a_text_come_through_json grep -q '"words": \["In", "the", "beginning"' text.json
+fact the_words_of_a_text_name_the_tokens grep -q '>beginning<' text.svg
+fact a_text_gives_the_picture_its_words grep -q '>beginning<' direct.svg
+fact hsa_keeps_the_tree_of_a_text $hga check text.json
+$hga export text.json -o again.json || exit 1
+fact words_survive_an_export grep -q '"words": \["In", "the", "beginning"' again.json
+$hga build bpt -p k=2 --tokens 7 --text text.txt -o seven.svg || exit 1
+fact a_text_is_cut_at_tokens grep -q 'data-tokens="7 7"' seven.svg
+fact a_text_must_be_there refuses 3 "nothing.txt" $hga build hsa --text nothing.txt -o refused.json
+printf 'a\377b' >bad.txt
+fact a_text_must_be_utf_8 refuses 3 "bad.txt" $hga build dense --text bad.txt -o refused.json
+
 fact a_picture_needs_a_program refuses 3 "own.json: has no program" $hga export own.json -o refused.svg
 fact words_must_be_as_many_as_tokens refuses 3 "words: 39 for 40 tokens" $hga export short.json -o refused.png
 fact query_needs_key refuses 2 "--key" $hga export dense40.json -o refused.png --query q.npy

@@ -106,7 +106,8 @@ static void assert_pattern_is_the_oracles(const char *name, int number, const hg
     for (hga_id i = 0; i < t.n_queries; i++)
         for (hga_id j = 0; j < t.n_keys; j++) {
             int64_t want = c.times[out_field(p)][c.nodes.query_first + i][j];
-            if (t.times[i][j] != want) fail_msg("%s %d: query %d, key %d: %lld times, not %lld", name, number, i, j, (long long)t.times[i][j], (long long)want);
+            if (t.times[i][j] != want)
+                fail_msg("%s %d: query %d, key %d: %lld times, not %lld", name, number, i, j, (long long)t.times[i][j], (long long)want);
         }
 }
 
@@ -130,7 +131,8 @@ static void patterns_of_the_variants_are_the_oracles(void **state)
             problem p;
             variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
-            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS) assert_pattern_is_the_oracles(p.name, seed, p.graph, &p.program);
+            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS)
+                assert_pattern_is_the_oracles(p.name, seed, p.graph, &p.program);
             problem_clear(&p);
         }
 }
@@ -149,7 +151,8 @@ static void levels_are_those_of_the_edges(void **state)
     collect(p.graph, &p.program, &t);
     memset(want, 0, sizeof want);
     for (int64_t k = 0; k < n; k++)
-        for (hga_id j = nodes.span_first[e[k].src]; e[k].dst < nodes.n_queries && j <= nodes.span_last[e[k].src]; j++) want[hga_graph_level(p.graph, e[k].src)][e[k].dst][j]++;
+        for (hga_id j = nodes.span_first[e[k].src]; e[k].dst < nodes.n_queries && j <= nodes.span_last[e[k].src]; j++)
+            want[hga_graph_level(p.graph, e[k].src)][e[k].dst][j]++;
     for (hga_id l = 0; l < nodes.n_levels; l++) assert_memory_equal(want[l], t.by_level[0][l], sizeof want[l]);
     free(e);
     problem_clear(&p);
