@@ -17,20 +17,14 @@ static double now(void)
 
 typedef hga_status (*maker)(hga_id n, hga_graph **g, hga_program *p);
 
-static hga_status dense(hga_id n, hga_graph **g, hga_program *p)
-{
-    return hga_build_dense(&(hga_dense){.n_tokens = n}, g, p);
-}
+static hga_status dense(hga_id n, hga_graph **g, hga_program *p) { return hga_build_dense(&(hga_dense){.n_tokens = n}, g, p); }
 
 static hga_status window(hga_id n, hga_graph **g, hga_program *p)
 {
     return hga_build_window(&(hga_window){.n_tokens = n, .left = 64, .right = 64, .stride = 1}, g, p);
 }
 
-static hga_status bpt(hga_id n, hga_graph **g, hga_program *p)
-{
-    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p);
-}
+static hga_status bpt(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p); }
 
 static hga_status htransformer(hga_id n, hga_graph **g, hga_program *p)
 {
@@ -106,10 +100,7 @@ done:
     return st;
 }
 
-static hga_id argument(int n_words, char **word, int i, hga_id otherwise)
-{
-    return n_words > i ? (hga_id)strtol(word[i], NULL, 10) : otherwise;
-}
+static hga_id argument(int n_words, char **word, int i, hga_id otherwise) { return n_words > i ? (hga_id)strtol(word[i], NULL, 10) : otherwise; }
 
 int main(int n_words, char **word)
 {

@@ -18,14 +18,8 @@ static hga_status window(hga_id n, hga_graph **g, hga_program *p)
 {
     return hga_build_window(&(hga_window){.n_tokens = n, .left = 64, .right = 64, .stride = 1}, g, p);
 }
-static hga_status bpt(hga_id n, hga_graph **g, hga_program *p)
-{
-    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p);
-}
-static hga_status wide_bpt(hga_id n, hga_graph **g, hga_program *p)
-{
-    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 64, .clip = 10}, g, p);
-}
+static hga_status bpt(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p); }
+static hga_status wide_bpt(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 64, .clip = 10}, g, p); }
 static hga_status htransformer(hga_id n, hga_graph **g, hga_program *p)
 {
     return hga_build_htransformer(&(hga_htransformer){.n_tokens = n, .block = 16}, g, p);
@@ -110,8 +104,8 @@ static int grow_in_time(void)
     static const struct {
         const char *name;
         maker make;
-    } rows[] = {{"window 64+64", window}, {"bpt k=4", bpt}, {"htransformer 16", htransformer}, {"htransformer causal", causal_htransformer},
-                {"hsa 2,4,8,16", hsa}, {"hsa frontier", frontier}, {"treeformer-coarse", coarse}};
+    } rows[] = {{"window 64+64", window}, {"bpt k=4", bpt},           {"htransformer 16", htransformer}, {"htransformer causal", causal_htransformer},
+                {"hsa 2,4,8,16", hsa},    {"hsa frontier", frontier}, {"treeformer-coarse", coarse}};
     int failed = 0;
     printf("%-20s %9s %10s %8s\n", "variant", "tokens", "ms", "ratio");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

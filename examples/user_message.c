@@ -79,9 +79,20 @@ static hga_status fading_attention(hga_program *p, hga_id relation, places *at)
     HGA_TRY(hga_program_add_field(p, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &at->key));
     HGA_TRY(hga_program_add_field(p, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &at->value));
     HGA_TRY(hga_program_add_field(p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES, &at->out));
-    hga_stage stage = {.name = "fade", .relation = relation, .order = HGA_FLAT, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER,
-                       .update = HGA_UPDATE_USER, .query = at->query, .key = at->key, .value = at->value, .gate = -1, .keep = -1, .out = at->out,
-                       .reads = 1u << at->query | 1u << at->key | 1u << at->value, .writes = 1u << at->out,
+    hga_stage stage = {.name = "fade",
+                       .relation = relation,
+                       .order = HGA_FLAT,
+                       .message = HGA_MESSAGE_USER,
+                       .reduce = HGA_REDUCE_USER,
+                       .update = HGA_UPDATE_USER,
+                       .query = at->query,
+                       .key = at->key,
+                       .value = at->value,
+                       .gate = -1,
+                       .keep = -1,
+                       .out = at->out,
+                       .reads = 1u << at->query | 1u << at->key | 1u << at->value,
+                       .writes = 1u << at->out,
                        .udf = {sizeof(running), begin, edge, merge, finish, at}};
     HGA_TRY(hga_program_add_stage(p, &stage));
 done:

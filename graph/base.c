@@ -18,14 +18,11 @@ hga_status hga_fail(hga_status status, const char *format, ...)
     return status;
 }
 
-const char *hga_error_detail(void)
-{
-    return detail;
-}
+const char *hga_error_detail(void) { return detail; }
 
 const char *hga_status_name(hga_status status)
 {
-    static const char *const names[] = {"HGA_OK",  "HGA_EINVAL", "HGA_EGRAPH",    "HGA_EPROGRAM",    "HGA_EFORMAT",
+    static const char *const names[] = {"HGA_OK",  "HGA_EINVAL", "HGA_EGRAPH",    "HGA_EPROGRAM",     "HGA_EFORMAT",
                                         "HGA_EIO", "HGA_ENOMEM", "HGA_EOVERFLOW", "HGA_EUNSUPPORTED", "HGA_EEXTERNAL"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "an unknown status";
 }
@@ -36,10 +33,7 @@ static void *take_aligned(size_t bytes)
     return posix_memalign(&p, 64, bytes) == 0 ? p : NULL;
 }
 
-static void *take(const hga_allocator *a, size_t bytes)
-{
-    return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes);
-}
+static void *take(const hga_allocator *a, size_t bytes) { return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes); }
 
 hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
 {

@@ -4,34 +4,16 @@
 
 #include <stdlib.h>
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-static int64_t clamp(int64_t x, int64_t lo, int64_t hi)
-{
-    return x < lo ? lo : x > hi ? hi : x;
-}
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t clamp(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
 /* floor(a / b), b > 0 */
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
+static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-static hga_id instances(const hga_block *b)
-{
-    return b->count ? b->count : 1;
-}
+static hga_id instances(const hga_block *b) { return b->count ? b->count : 1; }
 
 /* One past the last row of the last instance. */
-static int64_t row_end(const hga_block *b)
-{
-    return b->dst + (int64_t)(instances(b) - 1) * b->dst_step + b->n_dst;
-}
+static int64_t row_end(const hga_block *b) { return b->dst + (int64_t)(instances(b) - 1) * b->dst_step + b->n_dst; }
 
 /* The shape as a band of offsets column - row; *hole tells whether offset 0 is left out. */
 static void shape_band(const hga_block *b, int64_t *lo, int64_t *hi, int *hole)
@@ -95,7 +77,8 @@ hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_
         return hga_fail(HGA_EGRAPH, "relation %s, block %lld: rows %d .. %lld leave [0, %d)", name, at, b->dst, (long long)row_end(b) - 1, n_rows);
     int64_t column_end = b->src + (int64_t)(instances(b) - 1) * b->src_step + b->n_src;
     if (b->src < 0 || column_end > n_columns)
-        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: columns %d .. %lld leave [0, %d)", name, at, b->src, (long long)column_end - 1, n_columns);
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: columns %d .. %lld leave [0, %d)", name, at, b->src, (long long)column_end - 1,
+                        n_columns);
     if ((unsigned)b->shape > HGA_BAND) return hga_fail(HGA_EGRAPH, "relation %s, block %lld: %d is not a shape", name, at, (int)b->shape);
     int64_t low, high;
     block_types(b, &low, &high);
@@ -140,10 +123,7 @@ static int64_t index_range(const hga_block *blocks, hga_pos lo, hga_pos hi, int6
     return reach[mid] = end;
 }
 
-void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach)
-{
-    index_range(blocks, 0, n, reach);
-}
+void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach) { index_range(blocks, 0, n, reach); }
 
 /* Cut one instance, its first row at `row`, to the rows [first, last), and its columns to those that some row keeps. */
 static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t last, hga_segment *s)
@@ -234,8 +214,7 @@ static void sort_segments(hga_segment *s, hga_pos n)
         for (hga_pos i = gaps[g]; i < n; i++) {
             hga_segment moved = s[i];
             hga_pos j = i;
-            for (; j >= gaps[g] && segment_after(&s[j - gaps[g]], &moved); j -= gaps[g])
-                s[j] = s[j - gaps[g]];
+            for (; j >= gaps[g] && segment_after(&s[j - gaps[g]], &moved); j -= gaps[g]) s[j] = s[j - gaps[g]];
             s[j] = moved;
         }
 }

@@ -67,7 +67,8 @@ hga_status hga_builder_set_tokens(hga_builder *b, hga_id query_first, hga_id n_q
 /* [first, first + n) must lie among the nodes so far. */
 static hga_status check_range(const hga_builder *b, const char *what, hga_id first, hga_id n)
 {
-    if (first < 0 || n < 0 || first > b->n - n) return hga_fail(HGA_EGRAPH, "%s: nodes %d .. %lld leave [0, %d)", what, first, (long long)first + n - 1, b->n);
+    if (first < 0 || n < 0 || first > b->n - n)
+        return hga_fail(HGA_EGRAPH, "%s: nodes %d .. %lld leave [0, %d)", what, first, (long long)first + n - 1, b->n);
     return HGA_OK;
 }
 
@@ -107,7 +108,8 @@ hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass)
 
 hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims)
 {
-    if (claims & ~(uint32_t)(HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE)) return hga_fail(HGA_EINVAL, "claims 0x%x are unknown", claims);
+    if (claims & ~(uint32_t)(HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE))
+        return hga_fail(HGA_EINVAL, "claims 0x%x are unknown", claims);
     b->claims = claims;
     return HGA_OK;
 }
@@ -151,7 +153,8 @@ hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *
 {
     draft *d = find_draft(b, relation);
     if (!d) return HGA_EGRAPH;
-    if ((dst_order && n_dst < 0) || (src_order && n_src < 0)) return hga_fail(HGA_EGRAPH, "relation %s: an order of %d nodes", d->name, n_dst < 0 ? n_dst : n_src);
+    if ((dst_order && n_dst < 0) || (src_order && n_src < 0))
+        return hga_fail(HGA_EGRAPH, "relation %s: an order of %d nodes", d->name, n_dst < 0 ? n_dst : n_src);
     hga_status st = copy_order(&b->allocator, dst_order, n_dst, &d->dst_order, &d->n_dst_order);
     if (!st) st = copy_order(&b->allocator, src_order, n_src, &d->src_order, &d->n_src_order);
     return st;
@@ -163,9 +166,11 @@ hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, 
     if (!d) return HGA_EGRAPH;
     long long e = (long long)d->n_edges;
     if (source < 0 || source >= b->n) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, source);
-    if (destination < 0 || destination >= b->n) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, destination);
+    if (destination < 0 || destination >= b->n)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, destination);
     if (type < 0 || type == INT32_MAX) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, type);
-    if (!(weight > 0 && weight < 3e38f)) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e, (double)weight);
+    if (!(weight > 0 && weight < 3e38f))
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e, (double)weight);
     hga_status st = hga_grow(&b->allocator, &d->edges, &d->edge_room, d->n_edges, d->n_edges + 1, sizeof *d->edges);
     if (!st) d->edges[d->n_edges++] = (explicit_edge){source, destination, type, weight};
     return st;

@@ -8,7 +8,8 @@ static hga_status levels_partition_the_nodes(const hga_graph *g)
 {
     for (hga_id l = 0; l < g->n_levels; l++)
         if (g->level_ptr[l] > g->level_ptr[l + 1]) return hga_fail(HGA_EGRAPH, "level %d has %d nodes", l, g->level_ptr[l + 1] - g->level_ptr[l]);
-    if (g->level_ptr[0] != 0 || g->level_ptr[g->n_levels] != g->n) return hga_fail(HGA_EGRAPH, "levels end at %d of %d nodes", g->level_ptr[g->n_levels], g->n);
+    if (g->level_ptr[0] != 0 || g->level_ptr[g->n_levels] != g->n)
+        return hga_fail(HGA_EGRAPH, "levels end at %d of %d nodes", g->level_ptr[g->n_levels], g->n);
     return HGA_OK;
 }
 
@@ -31,7 +32,8 @@ static hga_status children_are_the_parents_turned_round(const hga_graph *g)
     for (hga_id p = base; p < g->n; p++)
         for (hga_id i = g->child_ptr[p - base]; i < g->child_ptr[p - base + 1]; i++, n++) {
             hga_id child = g->child_list ? g->child_list[i] : i;
-            if (g->parent[child] != p) return hga_fail(HGA_EGRAPH, "node %d is listed as a child of %d but its parent is %d", child, p, g->parent[child]);
+            if (g->parent[child] != p)
+                return hga_fail(HGA_EGRAPH, "node %d is listed as a child of %d but its parent is %d", child, p, g->parent[child]);
         }
     for (hga_id v = 0; v < g->n; v++) n -= g->parent[v] >= 0;
     return n ? hga_fail(HGA_EGRAPH, "%d more children than nodes with a parent", n) : HGA_OK;
@@ -55,8 +57,10 @@ static hga_status spans_are_tokens(const hga_graph *g)
 static hga_status queries_and_keys_are_tokens(const hga_graph *g)
 {
     hga_id n = g->level_ptr[1];
-    if (g->query_first < 0 || g->n_queries < 0 || g->query_first > n - g->n_queries) return hga_fail(HGA_EGRAPH, "queries %d + %d leave the %d tokens", g->query_first, g->n_queries, n);
-    if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys) return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
+    if (g->query_first < 0 || g->n_queries < 0 || g->query_first > n - g->n_queries)
+        return hga_fail(HGA_EGRAPH, "queries %d + %d leave the %d tokens", g->query_first, g->n_queries, n);
+    if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys)
+        return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
     return HGA_OK;
 }
 
@@ -76,7 +80,8 @@ static hga_status orders_are_permutations(const hga_graph *g)
             if (r->dst_order[p] < 0 || r->dst_order[p] >= g->n || r->dst_rank[r->dst_order[p]] != p)
                 return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not the inverse of its rank", r->name, p, r->dst_order[p]);
         for (hga_id p = 0; r->src_order && p < r->n_src_order; p++)
-            if (r->src_order[p] < 0 || r->src_order[p] >= g->n) return hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", r->name, p, r->src_order[p]);
+            if (r->src_order[p] < 0 || r->src_order[p] >= g->n)
+                return hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", r->name, p, r->src_order[p]);
     }
     return HGA_OK;
 }
@@ -96,7 +101,8 @@ static hga_status blocks_stay_inside(const hga_graph *g)
 static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
 {
     for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
-        if (r->src[e] < 0 || r->src[e] >= n) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", r->name, (long long)e, r->src[e]);
+        if (r->src[e] < 0 || r->src[e] >= n)
+            return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", r->name, (long long)e, r->src[e]);
         if (e == r->ptr[v]) continue;
         int32_t before = r->type ? r->type[e - 1] : 0, here = r->type ? r->type[e] : 0;
         if (r->src[e - 1] > r->src[e] || (r->src[e - 1] == r->src[e] && before >= here))

@@ -53,15 +53,9 @@ static int by_column(const void *x, const void *y)
     return (a->type > b->type) - (a->type < b->type);
 }
 
-static hga_id row_node(const compression *c, hga_id row)
-{
-    return c->r->dst_order ? c->r->dst_order[row] : row;
-}
+static hga_id row_node(const compression *c, hga_id row) { return c->r->dst_order ? c->r->dst_order[row] : row; }
 
-static hga_id column_node(const compression *c, hga_id column)
-{
-    return c->r->src_order ? c->r->src_order[column] : column;
-}
+static hga_id column_node(const compression *c, hga_id column) { return c->r->src_order ? c->r->src_order[column] : column; }
 
 /* The row's explicit edges by column; those whose source has no column stay explicit. */
 static hga_status find_cells(compression *c, hga_id row)
@@ -101,21 +95,12 @@ static run run_at(const compression *c, hga_id row, int64_t i)
 
 /* ---- runs into pieces ---- */
 
-static int64_t size_of(int64_t x)
-{
-    return x < 0 ? -x : x;
-}
+static int64_t size_of(int64_t x) { return x < 0 ? -x : x; }
 
 /* The first column, and the number of columns, of row r of a piece. */
-static hga_id row_src(const piece *p, hga_id r)
-{
-    return p->src + r * p->left;
-}
+static hga_id row_src(const piece *p, hga_id r) { return p->src + r * p->left; }
 
-static hga_id row_n(const piece *p, hga_id r)
-{
-    return p->n + r * p->right - r * p->left;
-}
+static hga_id row_n(const piece *p, hga_id r) { return p->n + r * p->right - r * p->left; }
 
 /* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before, staying, or starting to move. */
 static int extend(const piece *p, const run *x, piece *longer, int *rank)
@@ -223,15 +208,9 @@ static int by_form_and_place(const void *x, const void *y)
     return (a->src > b->src) - (a->src < b->src);
 }
 
-static int64_t next_dst(const piece *p)
-{
-    return p->dst + (int64_t)p->count * p->dst_step;
-}
+static int64_t next_dst(const piece *p) { return p->dst + (int64_t)p->count * p->dst_step; }
 
-static int64_t next_src(const piece *p)
-{
-    return p->src + (int64_t)p->count * p->src_step;
-}
+static int64_t next_src(const piece *p) { return p->src + (int64_t)p->count * p->src_step; }
 
 /* A slot for a place; the form takes no part, since few forms share a place. */
 static int64_t slot_of(const compression *c, int64_t dst, int64_t src)

@@ -55,10 +55,7 @@ static void clear(whole *w)
 }
 
 /* Where a node is numbered: tokens by the query and key ranges, which must stay ranges. */
-static int numbering_side(const hga_nodes *nodes, hga_id l, hga_id v)
-{
-    return l == 0 ? side_by_default(nodes, v) : node_side(nodes, v);
-}
+static int numbering_side(const hga_nodes *nodes, hga_id l, hga_id v) { return l == 0 ? side_by_default(nodes, v) : node_side(nodes, v); }
 
 /* Number the nodes of one level that stand on one side, sample after sample. A single graph keeps its ids, so there sides are not told apart. */
 static void number_level(whole *w, hga_id l, int side, hga_id *next)
@@ -170,10 +167,7 @@ typedef struct axis {
     hga_id offset;
 } axis;
 
-static int64_t axis_move(const axis *a, int64_t position)
-{
-    return a->ordered ? a->offset : a->s->map[position] - position;
-}
+static int64_t axis_move(const axis *a, int64_t position) { return a->ordered ? a->offset : a->s->map[position] - position; }
 
 /* How many instances from the first, which lies at [position, position + n), move by the same distance; 0: not even one stays together. */
 static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_id step, hga_id count)
@@ -184,10 +178,7 @@ static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_
     return step == 0 || room / step + 1 >= count ? count : (hga_id)(room / step + 1);
 }
 
-static hga_id instances(const hga_block *b)
-{
-    return b->count ? b->count : 1;
-}
+static hga_id instances(const hga_block *b) { return b->count ? b->count : 1; }
 
 /* Does an instance hold nodes that do not stay together? */
 static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id count)
@@ -200,10 +191,7 @@ static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id 
     return 0;
 }
 
-static hga_id least(hga_id a, hga_id b)
-{
-    return a < b ? a : b;
-}
+static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* Instances i .. i + n - 1, moved. */
 static hga_block block_moved(const hga_block *b, hga_id i, hga_id n, const axis *dst, const axis *src, const axis *pos)

@@ -2,15 +2,9 @@
 #include "copy.h"
 #include "graph.h"
 
-const hga_allocator *graph_allocator(const hga_graph *g)
-{
-    return &g->allocator;
-}
+const hga_allocator *graph_allocator(const hga_graph *g) { return &g->allocator; }
 
-int is_cross(const hga_nodes *nodes)
-{
-    return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys;
-}
+int is_cross(const hga_nodes *nodes) { return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys; }
 
 int side_by_default(const hga_nodes *nodes, hga_id v)
 {
@@ -18,10 +12,7 @@ int side_by_default(const hga_nodes *nodes, hga_id v)
     return v >= nodes->query_first && v < nodes->query_first + nodes->n_queries ? HGA_SIDE_QUERY : HGA_SIDE_KEY;
 }
 
-int node_side(const hga_nodes *nodes, hga_id v)
-{
-    return nodes->side ? nodes->side[v] : side_by_default(nodes, v);
-}
+int node_side(const hga_nodes *nodes, hga_id v) { return nodes->side ? nodes->side[v] : side_by_default(nodes, v); }
 
 /* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet; ids ascend with levels, so
    at its own turn none will. */

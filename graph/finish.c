@@ -24,13 +24,14 @@ static hga_status find_tokens(const hga_builder *b, hga_graph *g)
     g->key_first = b->key_first, g->n_keys = b->n_keys;
     if (g->query_first < 0 || g->n_queries < 0 || g->query_first > n - g->n_queries)
         return hga_fail(HGA_EGRAPH, "queries %d + %d leave the %d tokens", g->query_first, g->n_queries, n);
-    if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys) return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
+    if (g->key_first < 0 || g->n_keys < 0 || g->key_first > n - g->n_keys)
+        return hga_fail(HGA_EGRAPH, "keys %d + %d leave the %d tokens", g->key_first, g->n_keys, n);
     int same = g->query_first == g->key_first && g->n_queries == g->n_keys;
     int apart = g->query_first + g->n_queries <= g->key_first || g->key_first + g->n_keys <= g->query_first;
     int64_t covered = same ? g->n_queries : (int64_t)g->n_queries + g->n_keys;
     if ((!same && !apart) || covered != n)
-        return hga_fail(HGA_EGRAPH, "queries %d + %d and keys %d + %d are neither the same nor two parts of the %d tokens", g->query_first, g->n_queries, g->key_first,
-                        g->n_keys, n);
+        return hga_fail(HGA_EGRAPH, "queries %d + %d and keys %d + %d are neither the same nor two parts of the %d tokens", g->query_first,
+                        g->n_queries, g->key_first, g->n_keys, n);
     return HGA_OK;
 }
 
@@ -268,7 +269,8 @@ static hga_status finish_edges(const hga_graph *g, const draft *d, stored_relati
     for (hga_pos e = 0; r->type && e < r->n_explicit; e++) note_types(r, r->type[e]);
     note_types(r, 0);
     r->weighted |= r->weight != NULL;
-    return __builtin_add_overflow(r->n_edges, r->n_explicit, &r->n_edges) ? hga_fail(HGA_EOVERFLOW, "relation %s: more than 2^63 edges", d->name) : HGA_OK;
+    return __builtin_add_overflow(r->n_edges, r->n_explicit, &r->n_edges) ? hga_fail(HGA_EOVERFLOW, "relation %s: more than 2^63 edges", d->name)
+                                                                          : HGA_OK;
 }
 
 static hga_status find_relations(hga_builder *b, hga_graph *g)

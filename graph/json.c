@@ -46,15 +46,9 @@ typedef struct place {
     size_t index;
 } place;
 
-static place member_of(const place *up, const char *name)
-{
-    return (place){up, name, 0};
-}
+static place member_of(const place *up, const char *name) { return (place){up, name, 0}; }
 
-static place item_of(const place *up, size_t index)
-{
-    return (place){up, NULL, index};
-}
+static place item_of(const place *up, size_t index) { return (place){up, NULL, index}; }
 
 /* "graph.json: relations[2].blocks[17].n_dst" */
 static size_t put_place(const place *p, char *text, size_t room)
@@ -519,10 +513,7 @@ void hga_text_free(char *text)
     if (text) hga_delete(NULL, text, (int64_t)strlen(text) + 1, 1);
 }
 
-static int starts_with(const char *text, const char *words)
-{
-    return strncmp(text, words, strlen(words)) == 0;
-}
+static int starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
 
 /* jansson tells of a failed allocation in three ways: by its code, by no text at all, and by calling a string no token, although one was complete. */
 static int is_want_of_memory(const json_error_t *error, const char *text, size_t n)

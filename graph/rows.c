@@ -4,15 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static hga_id position_of(const stored_relation *r, hga_id node)
-{
-    return r->dst_rank ? r->dst_rank[node] : node;
-}
+static hga_id position_of(const stored_relation *r, hga_id node) { return r->dst_rank ? r->dst_rank[node] : node; }
 
-static hga_id node_at(const stored_relation *r, int64_t position)
-{
-    return r->dst_order ? r->dst_order[position] : (hga_id)position;
-}
+static hga_id node_at(const stored_relation *r, int64_t position) { return r->dst_order ? r->dst_order[position] : (hga_id)position; }
 
 /* ---- degrees ---- */
 

@@ -30,10 +30,7 @@ static cs_dl *sorted_by_destination(hga_id n, const explicit_edge *edges, hga_po
     return sorted;
 }
 
-static const explicit_edge *edge_at(const cs_dl *m, const explicit_edge *edges, hga_pos at)
-{
-    return &edges[(hga_pos)m->x[at]];
-}
+static const explicit_edge *edge_at(const cs_dl *m, const explicit_edge *edges, hga_pos at) { return &edges[(hga_pos)m->x[at]]; }
 
 /* Sort the edges of one (source, destination) pair by type: insertion, since pairs have few. */
 static void sort_types(cs_dl *m, const explicit_edge *edges, hga_pos first, hga_pos last)
@@ -54,10 +51,7 @@ static void sort_pairs(cs_dl *m, const explicit_edge *edges)
         }
 }
 
-static int same_edge(const explicit_edge *a, const explicit_edge *b)
-{
-    return a->src == b->src && a->dst == b->dst && a->type == b->type;
-}
+static int same_edge(const explicit_edge *a, const explicit_edge *b) { return a->src == b->src && a->dst == b->dst && a->type == b->type; }
 
 static int repeats(const cs_dl *m, const explicit_edge *edges, hga_pos v, hga_pos at)
 {
@@ -74,8 +68,8 @@ static hga_status count_once(const cs_dl *m, const explicit_edge *edges, stored_
             if (!repeats(m, edges, v, at))
                 out->n_explicit++;
             else if (edge_at(m, edges, at - 1)->weight != e->weight)
-                return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d is given with weights %g and %g", out->name, e->src, e->dst, e->type,
-                                (double)edge_at(m, edges, at - 1)->weight, (double)e->weight);
+                return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d is given with weights %g and %g", out->name, e->src, e->dst,
+                                e->type, (double)edge_at(m, edges, at - 1)->weight, (double)e->weight);
         }
     return HGA_OK;
 }

@@ -2,10 +2,7 @@
 #include "copy.h"
 
 /* A band open at an end stays open: INT32_MIN has no opposite. */
-static hga_id opposite(hga_id offset)
-{
-    return offset == INT32_MIN ? INT32_MAX : -offset;
-}
+static hga_id opposite(hga_id offset) { return offset == INT32_MIN ? INT32_MAX : -offset; }
 
 static hga_block block_turned(const hga_block *b)
 {

@@ -14,10 +14,7 @@
 
 /* ---- a file ---- */
 
-static hga_status cannot(const char *what, const char *path, int error)
-{
-    return hga_fail(HGA_EIO, "cannot %s %s: %s", what, path, strerror(error));
-}
+static hga_status cannot(const char *what, const char *path, int error) { return hga_fail(HGA_EIO, "cannot %s %s: %s", what, path, strerror(error)); }
 
 /* A name in the target's directory that no file has; its file, opened. */
 static hga_status open_temporary(output *o)
@@ -62,10 +59,7 @@ hga_status output_open(output *o, const char *path)
     return o->file ? HGA_OK : cannot("write", path, errno);
 }
 
-hga_status output_check(const output *o)
-{
-    return o->error ? cannot("write", o->target, o->error) : HGA_OK;
-}
+hga_status output_check(const output *o) { return o->error ? cannot("write", o->target, o->error) : HGA_OK; }
 
 static void put(output *o, const void *bytes, size_t n)
 {
@@ -106,10 +100,7 @@ void output_bytes(output *o, const void *bytes, size_t n)
     }
 }
 
-void output_text(output *o, const char *text)
-{
-    output_bytes(o, text, strlen(text));
-}
+void output_text(output *o, const char *text) { output_bytes(o, text, strlen(text)); }
 
 void output_integer(output *o, int64_t value)
 {

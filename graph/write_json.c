@@ -5,10 +5,7 @@
 #include "write.h"
 
 /* A new member of the object; all but the first of an object come here. */
-static void put_member(output *o, const char *name)
-{
-    output_text(o, ",\n  \""), output_text(o, name), output_text(o, "\": ");
-}
+static void put_member(output *o, const char *name) { output_text(o, ",\n  \""), output_text(o, name), output_text(o, "\": "); }
 
 /* Between the items of a list, item i coming; a new line every `per_line` of them. */
 static void put_comma(output *o, hga_pos i, hga_pos per_line)

@@ -23,12 +23,12 @@ typedef struct kernel_state {
 /* One chunk of a row's in-edges, for one head. k[e] + k_offset is the key of edge e, of `dim` floats; v likewise with dim_v. */
 typedef struct kernel_chunk {
     hga_id n, dim, dim_v;
-    const float *q;         /* [dim padded with zeros], already scaled */
+    const float *q; /* [dim padded with zeros], already scaled */
     const float *const *k;
     const float *const *v;
     ptrdiff_t k_offset, v_offset;
-    const float *const *r;  /* NULL, or the row to add to each key (relative keys) */
-    const float *bias;      /* [n], added to each score */
+    const float *const *r; /* NULL, or the row to add to each key (relative keys) */
+    const float *bias;     /* [n], added to each score */
 } kernel_chunk;
 
 /* Rows of a tile: they lie across the lanes. */
@@ -44,7 +44,7 @@ typedef struct kernel_tile_state {
 /* Rows 0 .. n_rows - 1 against n <= KERNEL_CHUNK columns, for one head. Bit r of rows[c] tells whether row r and column c have an edge. */
 typedef struct kernel_tile {
     hga_id n_rows, n, dim, dim_v;
-    const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
+    const float *q; /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
     const float *const *k;
     const float *const *v;
     const uint16_t *rows;   /* [n]; NULL: every pair has an edge */

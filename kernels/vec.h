@@ -20,61 +20,25 @@
 typedef float vec __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef int32_t vec_int __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 
-static inline vec vec_load(const float *p)
-{
-    return *(const vec *)p;
-}
-static inline void vec_store(float *p, vec x)
-{
-    *(vec *)p = x;
-}
-static inline vec vec_all(float x)
-{
-    return x - (vec){0};
-}
+static inline vec vec_load(const float *p) { return *(const vec *)p; }
+static inline void vec_store(float *p, vec x) { *(vec *)p = x; }
+static inline vec vec_all(float x) { return x - (vec){0}; }
 
-static inline vec vec_choose(vec_int mask, vec x, vec y)
-{
-    return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y));
-}
+static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y)); }
 /* mask lanes are all ones or all zeros */
-static inline vec vec_keep(vec_int mask, vec x)
-{
-    return (vec)(mask & (vec_int)x);
-}
+static inline vec vec_keep(vec_int mask, vec x) { return (vec)(mask & (vec_int)x); }
 
 /* What the extensions cannot say in one instruction: the greater of two, which is y when either is NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes
    after them zero; nothing beyond p[n - 1] is touched. */
 #if defined(VEC_AVX512)
-static inline vec vec_max(vec x, vec y)
-{
-    return (vec)_mm512_max_ps((__m512)x, (__m512)y);
-}
-static inline vec vec_load_first(const float *p, int n)
-{
-    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-}
-static inline void vec_store_first(float *p, vec x, int n)
-{
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
-}
+static inline vec vec_max(vec x, vec y) { return (vec)_mm512_max_ps((__m512)x, (__m512)y); }
+static inline vec vec_load_first(const float *p, int n) { return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
+static inline void vec_store_first(float *p, vec x, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x); }
 #elif defined(VEC_AVX2)
-static inline vec vec_max(vec x, vec y)
-{
-    return (vec)_mm256_max_ps((__m256)x, (__m256)y);
-}
-static inline __m256i vec_first(int n)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-static inline vec vec_load_first(const float *p, int n)
-{
-    return (vec)_mm256_maskload_ps(p, vec_first(n));
-}
-static inline void vec_store_first(float *p, vec x, int n)
-{
-    _mm256_maskstore_ps(p, vec_first(n), (__m256)x);
-}
+static inline vec vec_max(vec x, vec y) { return (vec)_mm256_max_ps((__m256)x, (__m256)y); }
+static inline __m256i vec_first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+static inline vec vec_load_first(const float *p, int n) { return (vec)_mm256_maskload_ps(p, vec_first(n)); }
+static inline void vec_store_first(float *p, vec x, int n) { _mm256_maskstore_ps(p, vec_first(n), (__m256)x); }
 #else
 static inline vec vec_max(vec x, vec y)
 {
@@ -99,17 +63,26 @@ static inline void vec_store_first(float *p, vec x, int n)
 /* Lanes of a and b in turns of `turn`: add the even turns of both to the odd ones. Applied with turn = 1, 2, 4, .. to neighbours it transposes and adds, so that lane i of
    the last result is the sum of vector i. The order of the additions is the same at every width's own tree, whatever the compiler does. */
 #if VEC_FLOATS == 4
-#define VEC_TURNS_1 {0, 4, 2, 6}, {1, 5, 3, 7}
-#define VEC_TURNS_2 {0, 1, 4, 5}, {2, 3, 6, 7}
+#define VEC_TURNS_1 \
+    {0, 4, 2, 6}, { 1, 5, 3, 7 }
+#define VEC_TURNS_2 \
+    {0, 1, 4, 5}, { 2, 3, 6, 7 }
 #elif VEC_FLOATS == 8
-#define VEC_TURNS_1 {0, 8, 2, 10, 4, 12, 6, 14}, {1, 9, 3, 11, 5, 13, 7, 15}
-#define VEC_TURNS_2 {0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}
-#define VEC_TURNS_4 {0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}
+#define VEC_TURNS_1 \
+    {0, 8, 2, 10, 4, 12, 6, 14}, { 1, 9, 3, 11, 5, 13, 7, 15 }
+#define VEC_TURNS_2 \
+    {0, 1, 8, 9, 4, 5, 12, 13}, { 2, 3, 10, 11, 6, 7, 14, 15 }
+#define VEC_TURNS_4 \
+    {0, 1, 2, 3, 8, 9, 10, 11}, { 4, 5, 6, 7, 12, 13, 14, 15 }
 #else
-#define VEC_TURNS_1 {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31}
-#define VEC_TURNS_2 {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31}
-#define VEC_TURNS_4 {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}, {4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31}
-#define VEC_TURNS_8 {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31}
+#define VEC_TURNS_1 \
+    {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, { 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31 }
+#define VEC_TURNS_2 \
+    {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, { 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31 }
+#define VEC_TURNS_4 \
+    {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}, { 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31 }
+#define VEC_TURNS_8 \
+    {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, { 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31 }
 #endif
 
 #define VEC_ADD_TURNS(a, b, ...) vec_add_turns(a, b, (const vec_int[]){__VA_ARGS__})

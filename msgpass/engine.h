@@ -19,13 +19,13 @@ enum { PANEL_GROUPS = 8, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
 typedef struct home {
     hga_id columns, heads;
-    hga_id io_first, io_n;    /* nodes whose rows are the caller's; 0 rows when internal */
-    hga_id ws_first, ws_n;    /* nodes that have rows in the workspace */
-    int64_t ws_at;            /* floats from the start of the workspace */
-    int64_t lse_at;           /* states: [lse_n][heads], from node lse_first on */
+    hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
+    hga_id ws_first, ws_n; /* nodes that have rows in the workspace */
+    int64_t ws_at;         /* floats from the start of the workspace */
+    int64_t lse_at;        /* states: [lse_n][heads], from node lse_first on */
     hga_id lse_first, lse_n;
-    hga_id heir_of;           /* the field whose workspace rows it takes over, -1 */
-    int rounded;              /* lives in the workspace alone, and is rounded to bfloat16 precision once, before the first flat stage that reads it */
+    hga_id heir_of; /* the field whose workspace rows it takes over, -1 */
+    int rounded;    /* lives in the workspace alone, and is rounded to bfloat16 precision once, before the first flat stage that reads it */
 } home;
 
 /* A home with this call's addresses. */
@@ -35,23 +35,14 @@ typedef struct view {
     hga_id io_first, io_n, ws_first, lse_first, columns, heads;
 } view;
 
-static inline int view_is_io(const view *f, hga_id v)
-{
-    return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n;
-}
+static inline int view_is_io(const view *f, hga_id v) { return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n; }
 /* Node v's values for head 0. */
 static inline float *view_row(const view *f, hga_id v)
 {
     return view_is_io(f, v) ? f->io + (v - f->io_first) * f->io_row : f->ws + (v - f->ws_first) * f->ws_row;
 }
-static inline ptrdiff_t view_head(const view *f, hga_id v)
-{
-    return view_is_io(f, v) ? f->io_head : f->ws_head;
-}
-static inline float *view_lse(const view *f, hga_id v)
-{
-    return f->lse + (ptrdiff_t)(v - f->lse_first) * f->heads;
-}
+static inline ptrdiff_t view_head(const view *f, hga_id v) { return view_is_io(f, v) ? f->io_head : f->ws_head; }
+static inline float *view_lse(const view *f, hga_id v) { return f->lse + (ptrdiff_t)(v - f->lse_first) * f->heads; }
 
 /* ---- phases: rows that may run side by side ---- */
 
@@ -64,16 +55,16 @@ typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, J
 
 typedef struct phase {
     phase_job job;
-    hga_id stage;       /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
-    hga_id first, n;    /* rows: positions of the relation's order, or nodes */
+    hga_id stage;    /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
+    hga_id first, n; /* rows: positions of the relation's order, or nodes */
     int by_position;
-    hga_id panel;       /* rows in a panel */
+    hga_id panel; /* rows in a panel */
     hga_id n_panels;
-    hga_id front;       /* phases of one front do not read what the others of it write */
-    int barrier;        /* the threads wait for each other after it */
-    int alone;          /* so little work that one thread does it, and a barrier would cost more */
-    hga_id *share;      /* [threads + 1]: panels of thread t are order[share[t]] .. */
-    hga_id *order;      /* [n_panels], NULL: the identity */
+    hga_id front;  /* phases of one front do not read what the others of it write */
+    int barrier;   /* the threads wait for each other after it */
+    int alone;     /* so little work that one thread does it, and a barrier would cost more */
+    hga_id *share; /* [threads + 1]: panels of thread t are order[share[t]] .. */
+    hga_id *order; /* [n_panels], NULL: the identity */
 } phase;
 
 /* What the plan knows of a stage. */
@@ -82,10 +73,10 @@ typedef struct stage_plan {
     hga_relation relation; /* zeroed along the tree */
     double edges;
     hga_pos panels;
-    wide_row *wide;        /* ascending position */
+    wide_row *wide; /* ascending position */
     hga_id n_wide, n_pieces;
-    hga_pos *row_ptr;      /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
-    int64_t piece_at;      /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
+    hga_pos *row_ptr; /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
+    int64_t piece_at; /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
 } stage_plan;
 
 struct hga_plan {
@@ -98,7 +89,7 @@ struct hga_plan {
     const kernel_table *kernels;
     topology *machine;
     hga_id threads;
-    hga_id *domain, *pu;   /* [threads] */
+    hga_id *domain, *pu; /* [threads] */
     home home[HGA_MAX_FIELDS];
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
@@ -106,8 +97,8 @@ struct hga_plan {
     hga_id fronts;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
-    uint64_t serial;       /* changes with every update, so that a state knows when it is stale */
-    hga_id bias_stage;     /* the attend stage that edge_bias belongs to, -1 */
+    uint64_t serial;                              /* changes with every update, so that a state knows when it is stale */
+    hga_id bias_stage;                            /* the attend stage that edge_bias belongs to, -1 */
 };
 
 /* ---- reading rows ---- */
@@ -140,18 +131,18 @@ typedef struct row_reader {
     hga_id ranked;
     hga_pos n_ranked;
     hga_pos n_segments, segment_room, list_room, degree_room;
-    hga_id first, n;      /* positions loaded */
+    hga_id first, n; /* positions loaded */
     hga_id list_ptr[PANEL_ROWS + 1];
 } row_reader;
 
 typedef struct edge_cursor {
     const row_reader *reader;
-    const uint8_t *done;              /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
+    const uint8_t *done; /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
     unsigned done_bits;
     hga_id v;
     hga_id position;
-    hga_id list_at, list_end;         /* segments to come */
-    hga_id column, column_end, hole;  /* of the current one */
+    hga_id list_at, list_end;        /* segments to come */
+    hga_id column, column_end, hole; /* of the current one */
     hga_pos explicit_at, explicit_end;
     hga_id tree_at, tree_end;
     hga_pos number;
@@ -181,20 +172,21 @@ typedef struct worker {
     hga_state *state;
     const hga_io *io;
     row_reader reader;
-    hga_id reading;    /* the stage the reader is open on, -1 */
+    hga_id reading; /* the stage the reader is open on, -1 */
     edge_chunk chunk;
-    float *query;      /* [heads][dim padded]: the row's queries, scaled */
-    float *acc;        /* [heads][columns padded] */
-    float *bias;       /* [KERNEL_CHUNK] + padding */
+    float *query;          /* [heads][dim padded]: the row's queries, scaled */
+    float *acc;            /* [heads][columns padded] */
+    float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
     /* of each of PANEL_GROUPS groups: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
     float *group_query, *group_acc, *group_greatest, *group_sum;
-    float *pair_base, *pair_bias, *tile_key;                     /* [KERNEL_CHUNK][tile] twice, [KERNEL_CHUNK][dim] */
+    float *pair_base, *pair_bias, *tile_key; /* [KERNEL_CHUNK][tile] twice, [KERNEL_CHUNK][dim] */
     uint16_t tile_rows[KERNEL_CHUNK];
-    int64_t tile_type[KERNEL_CHUNK];                             /* of lane 0, which may have no edge; .. */
-    int32_t tile_type_row[KERNEL_CHUNK];                         /* .. by how much a column's type grows from row to row */
-    uint8_t *tiled;    /* [segment_room]: bit g when group g of the panel has the segment in tiles */
-    double *plain;     /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
+    int64_t tile_type[KERNEL_CHUNK];     /* of lane 0, which may have no edge; .. */
+    int32_t tile_type_row[KERNEL_CHUNK]; /* .. by how much a column's type grows from row to row */
+    uint8_t *tiled;                      /* [segment_room]: bit g when group g of the panel has the segment in tiles */
+    double *
+        plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
     hga_pos rank[KERNEL_CHUNK];
     float edge_base[KERNEL_CHUNK];
@@ -254,14 +246,8 @@ void round_row(worker *w, hga_id field, hga_id v);
 
 /* ---- the other files ---- */
 
-static inline hga_id padded(hga_id n)
-{
-    return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
-}
-static inline hga_id kv_head(const hga_shape *s, hga_id head)
-{
-    return head / (s->n_heads / s->n_kv_heads);
-}
+static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
+static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
 
 /* Is the field an operand of a bfloat16 plan? */
 int home_is_rounded(const hga_plan *plan, hga_id field);

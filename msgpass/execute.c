@@ -102,14 +102,17 @@ static void run_piece(worker *w, const phase *ph, hga_id piece)
     hga_pos cut = w->plan->options.cut_edges;
     reader_load(&w->reader, wide->position, 1);
     plan_kernel(w->plan, ph->stage)
-        ->row(w, &(row_job){.stage = ph->stage, .v = v, .position = wide->position, .from = cut * (piece - wide->first_piece), .count = cut, .piece = piece});
+        ->row(w,
+              &(row_job){
+                  .stage = ph->stage, .v = v, .position = wide->position, .from = cut * (piece - wide->first_piece), .count = cut, .piece = piece});
 }
 
 static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const wide_row *wide = &s->wide[i];
-    if (writes_row(w->plan, ph->stage, s->relation.dst_order ? s->relation.dst_order[wide->position] : wide->position)) merge_pieces(w, ph->stage, wide);
+    if (writes_row(w->plan, ph->stage, s->relation.dst_order ? s->relation.dst_order[wide->position] : wide->position))
+        merge_pieces(w, ph->stage, wide);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)
@@ -180,7 +183,8 @@ static hga_status fit_state(const hga_plan *plan, hga_state *state)
     if (state->plan != plan) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (state->serial == plan->serial) return HGA_OK;
     const row_reader *r = &state->workers[0].reader;
-    if (state->workspace_floats < plan->workspace_floats || r->segment_room < plan->segment_room || r->list_room < plan->list_room || r->degree_room < plan->degree_room)
+    if (state->workspace_floats < plan->workspace_floats || r->segment_room < plan->segment_room || r->list_room < plan->list_room ||
+        r->degree_room < plan->degree_room)
         return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes", (long long)hga_plan_workspace_bytes(plan));
     state->serial = plan->serial;
     return HGA_OK;

@@ -7,10 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *hga_version(void)
-{
-    return HGA_VERSION;
-}
+const char *hga_version(void) { return HGA_VERSION; }
 
 static const char *relation_name(const hga_plan *plan, hga_id stage)
 {
@@ -35,11 +32,12 @@ static json_t *stage_json(const hga_plan *plan, hga_id s)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i}", "name", plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]),
-                     "relation", relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name, "isa",
-                     kernel == &fused_stages[sp->kind] ? plan->kernels->isa : "none", "edges", sp->edges, "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges",
-                     (json_int_t)sp->relation.n_explicit, "panels", (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_wide,
-                     "pieces", (int)sp->n_pieces);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i}", "name", plan->program.stage[s].name, "kind",
+                     program_stage_kind(&plan->program.stage[s]), "relation", relation_name(plan, s), "order",
+                     order_name(plan->program.stage[s].order), "kernel", kernel->name, "isa",
+                     kernel == &fused_stages[sp->kind] ? plan->kernels->isa : "none", "edges", sp->edges, "blocks", (json_int_t)sp->relation.n_blocks,
+                     "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels", (json_int_t)sp->panels, "phases",
+                     (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_wide, "pieces", (int)sp->n_pieces);
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -54,7 +52,8 @@ static json_t *heirs_json(const hga_plan *plan)
 {
     json_t *heirs = json_object();
     for (hga_id f = 0; heirs && f < plan->program.n_fields; f++)
-        if (plan->home[f].heir_of >= 0) json_object_set_new(heirs, plan->program.field[f].name, json_string(plan->program.field[plan->home[f].heir_of].name));
+        if (plan->home[f].heir_of >= 0)
+            json_object_set_new(heirs, plan->program.field[f].name, json_string(plan->program.field[plan->home[f].heir_of].name));
     return heirs;
 }
 
@@ -63,13 +62,14 @@ static json_t *plan_json(const hga_plan *plan)
     json_t *stages = json_array();
     for (hga_id s = 0; stages && s < plan->program.n_stages; s++) json_array_append_new(stages, stage_json(plan, s));
     hga_cost cost = hga_plan_cost(plan);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o}", "schema", 1, "nodes", (int)plan->nodes.n, "levels",
-                     (int)plan->nodes.n_levels, "heads", (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v",
-                     (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision", plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "threads", (int)plan->threads,
-                     "domains", (int)topology_domains(plan->machine), "partition", plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
-                     (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
-                     (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min, "stages", stages, "placement", threads_json(plan), "takes_over",
-                     heirs_json(plan));
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o}", "schema", 1,
+                     "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads", (int)plan->shape.n_heads, "kv_heads",
+                     (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v", (int)plan->shape.dim_v, "isa", plan->kernels->isa,
+                     "precision", plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "threads", (int)plan->threads, "domains",
+                     (int)topology_domains(plan->machine), "partition", plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
+                     (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes",
+                     (json_int_t)hga_plan_bytes(plan), "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops,
+                     "bytes_min", cost.bytes_min, "stages", stages, "placement", threads_json(plan), "takes_over", heirs_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -91,8 +91,8 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
-    fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edges", s + 1, plan->program.stage[s].name, program_stage_kind(&plan->program.stage[s]), relation_name(plan, s),
-            order_name(plan->program.stage[s].order), sp->edges);
+    fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edges", s + 1, plan->program.stage[s].name, program_stage_kind(&plan->program.stage[s]),
+            relation_name(plan, s), order_name(plan->program.stage[s].order), sp->edges);
     if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);
     fprintf(f, "\n      kernel: %s", kernel->name);
@@ -109,14 +109,15 @@ static void say_plan(FILE *f, const hga_plan *plan)
     fprintf(f, "graph: %d nodes on %d levels, %.1f kB\n", plan->nodes.n, plan->nodes.n_levels, (double)hga_graph_bytes(plan->graph) / 1e3);
     fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
             plan->options.precision == HGA_PRECISION_BF16 ? "operands rounded to bf16" : "f32");
-    fprintf(f, "threads: %d on %d domains, %s, %s\n", plan->threads, topology_domains(plan->machine), plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost",
-            plan->options.bind ? "bound for the call" : "not bound");
-    fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n", (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
-            (long long)plan->options.cut_edges);
+    fprintf(f, "threads: %d on %d domains, %s, %s\n", plan->threads, topology_domains(plan->machine),
+            plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost", plan->options.bind ? "bound for the call" : "not bound");
+    fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n", (double)hga_plan_workspace_bytes(plan) / 1e3,
+            (double)hga_plan_bytes(plan) / 1e3, (long long)plan->options.cut_edges);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i);
     for (hga_id i = 0; i < plan->program.n_fields; i++)
-        if (plan->home[i].heir_of >= 0) fprintf(f, "field %s takes over the rows of %s\n", plan->program.field[i].name, plan->program.field[plan->home[i].heir_of].name);
+        if (plan->home[i].heir_of >= 0)
+            fprintf(f, "field %s takes over the rows of %s\n", plan->program.field[i].name, plan->program.field[plan->home[i].heir_of].name);
 }
 
 hga_status hga_plan_explain(const hga_plan *plan, char **text)

@@ -9,14 +9,11 @@
 typedef struct plain {
     const worker *w;
     const hga_stage *stage;
-    double a, b;      /* attend: greatest score, sum of exponentials; sums: total weight */
-    double x[];       /* a vector */
+    double a, b; /* attend: greatest score, sum of exponentials; sums: total weight */
+    double x[];  /* a vector */
 } plain;
 
-static hga_id columns_of(const plain *p, hga_id f)
-{
-    return p->w->plan->home[f].columns;
-}
+static hga_id columns_of(const plain *p, hga_id f) { return p->w->plan->home[f].columns; }
 
 static void begin_vector(void *state, const hga_end *v, hga_id head, void *ctx)
 {

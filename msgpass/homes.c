@@ -73,7 +73,8 @@ static hga_id find_heir(const hga_plan *plan, hga_id field)
             if (touches_field(plan, later, q)) return -1;
         for (hga_id other = 0; other < field; other++)
             if (plan->home[other].heir_of == q) return -1;
-        int fits = mine->ws_first == theirs->ws_first && mine->ws_n == theirs->ws_n && mine->heads == theirs->heads && mine->columns == theirs->columns;
+        int fits =
+            mine->ws_first == theirs->ws_first && mine->ws_n == theirs->ws_n && mine->heads == theirs->heads && mine->columns == theirs->columns;
         return fits && q != stage->key && q != stage->value ? q : -1;
     }
     return -1;
@@ -83,8 +84,8 @@ static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
 {
     int64_t floats;
     *at = *total;
-    if (__builtin_mul_overflow(rows, each, &floats) || __builtin_add_overflow(floats, KERNEL_PAD, &floats) || __builtin_add_overflow(*total, floats, total) ||
-        *total > INT64_MAX / 8)
+    if (__builtin_mul_overflow(rows, each, &floats) || __builtin_add_overflow(floats, KERNEL_PAD, &floats) ||
+        __builtin_add_overflow(*total, floats, total) || *total > INT64_MAX / 8)
         return hga_fail(HGA_EOVERFLOW, "the workspace of %lld rows of %lld floats does not fit", (long long)rows, (long long)each);
     *total = (*total + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
     return HGA_OK;
@@ -142,7 +143,8 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *s
     view *x = &state->view[f];
     const char *what;
     const hga_tensor *t = tensor_of(plan, io, f, &what);
-    *x = (view){.io_first = h->io_first, .io_n = h->io_n, .ws_first = h->ws_first, .lse_first = h->lse_first, .columns = h->columns, .heads = h->heads};
+    *x = (view){
+        .io_first = h->io_first, .io_n = h->io_n, .ws_first = h->ws_first, .lse_first = h->lse_first, .columns = h->columns, .heads = h->heads};
     x->ws = state->workspace ? state->workspace + h->ws_at : NULL;
     x->lse = state->workspace ? state->workspace + h->lse_at : NULL;
     x->ws_head = h->columns, x->ws_row = (ptrdiff_t)h->columns * h->heads;
@@ -175,11 +177,13 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if (io->edge_bias) {
         if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");
         hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
-        if (io->n_edge_bias != n) return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges", (long long)io->n_edge_bias, (long long)n);
+        if (io->n_edge_bias != n)
+            return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges", (long long)io->n_edge_bias, (long long)n);
         if (io->edge_bias_heads != 1 && io->edge_bias_heads != plan->shape.n_heads)
             return hga_fail(HGA_EINVAL, "edge_bias has %d heads, not 1 or %d", io->edge_bias_heads, plan->shape.n_heads);
     }
-    if (io->node_pos && plan->shape.pos_dim < 1) return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
+    if (io->node_pos && plan->shape.pos_dim < 1)
+        return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
     return HGA_OK;

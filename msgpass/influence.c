@@ -17,22 +17,20 @@ typedef struct trace {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
-    int32_t *latest[HGA_MAX_FIELDS]; /* [n] for each field; NO_TOKEN: a value of no token, EMPTY: no value at all, such as the state of a row without edges */
+    int32_t *latest
+        [HGA_MAX_FIELDS]; /* [n] for each field; NO_TOKEN: a value of no token, EMPTY: no value at all, such as the state of a row without edges */
     /* of the stage at hand */
     const hga_stage *stage;
     stage_kind kind;
     const hga_id *order;
     hga_id n_positions;
-    int32_t *source;                 /* [n]: the latest token an edge from this node hands on */
-    int32_t *ordered;                /* the same by source position */
-    int table;                       /* sources do not change while the stage runs, so `max` serves */
+    int32_t *source;  /* [n]: the latest token an edge from this node hands on */
+    int32_t *ordered; /* the same by source position */
+    int table;        /* sources do not change while the stage runs, so `max` serves */
     maxima max;
 } trace;
 
-static int32_t larger(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
+static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 /* ---- interval maxima ---- */
 
@@ -41,7 +39,7 @@ static void maxima_clear(maxima *m)
     hga_delete(NULL, m->prefix, m->n, sizeof(int32_t));
     hga_delete(NULL, m->suffix, m->n, sizeof(int32_t));
     for (int k = 0; k < MAX_TABLE_LEVELS; k++) hga_delete(NULL, m->over[k], m->n_blocks, sizeof(int32_t));
-    *m = (maxima){ 0 };
+    *m = (maxima){0};
 }
 
 static hga_status maxima_over_blocks(maxima *m)
@@ -124,10 +122,7 @@ static int32_t latest_of(const trace *t, uint32_t fields, hga_id v)
 }
 
 /* A user function may read everything it names at both ends. */
-static uint32_t user_reads(const hga_stage *s)
-{
-    return s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
-}
+static uint32_t user_reads(const hga_stage *s) { return s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY); }
 
 static uint32_t source_fields(const trace *t)
 {
@@ -148,7 +143,8 @@ static int32_t latest_source(const trace *t, const reach *r)
     int32_t best = EMPTY;
     for (int64_t i = 0; i < r->n_spans; i++) {
         reach_span s = r->spans[i];
-        if (t->table) best = larger(best, maxima_of(&t->max, s.first, s.last));
+        if (t->table)
+            best = larger(best, maxima_of(&t->max, s.first, s.last));
         else
             for (hga_id k = s.first; k <= s.last; k++) best = larger(best, t->source[r->source_order ? r->source_order[k] : k]);
     }
@@ -217,7 +213,7 @@ static void find_leak(const trace *t, hga_id *token, hga_id *sees)
 
 hga_status hga_program_influence(const hga_program *p, const hga_graph *g, hga_id *token, hga_id *sees)
 {
-    trace t = { 0 };
+    trace t = {0};
     hga_status st = HGA_OK;
     hga_id unused;
     if (!token) token = &unused;

@@ -28,7 +28,7 @@ typedef struct cutting {
 static hga_status piece_create(const hga_allocator *a, int64_t n, int64_t n_adj, piece *p)
 {
     hga_status st = HGA_OK;
-    *p = (piece){ .n = n, .room = n_adj };
+    *p = (piece){.n = n, .room = n_adj};
     HGA_TRY(hga_new_zero(a, n + 1, sizeof *p->ptr, &p->ptr));
     HGA_TRY(hga_new(a, n, sizeof *p->weight, &p->weight));
     HGA_TRY(hga_new(a, n, sizeof *p->name, &p->name));
@@ -45,21 +45,24 @@ static void piece_clear(const hga_allocator *a, piece *p)
     hga_delete(a, p->name, p->n, sizeof *p->name);
     hga_delete(a, p->adj, p->room, sizeof *p->adj);
     hga_delete(a, p->adj_weight, p->room, sizeof *p->adj_weight);
-    *p = (piece){ 0 };
+    *p = (piece){0};
 }
 
 /* ---- the caller's graph, symmetric, without loops, weights in range ---- */
 
-static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight, const int64_t *edge_weight, hga_id n_parts)
+static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight, const int64_t *edge_weight,
+                                  hga_id n_parts)
 {
     if (n_parts < 1) return hga_fail(HGA_EINVAL, "partition: %d parts", n_parts);
     if (n < 0 || n > LIMIT / 2) return hga_fail(n < 0 ? HGA_EINVAL : HGA_EOVERFLOW, "partition: %lld vertices", (long long)n);
     for (int64_t v = 0; v < n; v++) {
-        if (vertex_weight && vertex_weight[v] < 0) return hga_fail(HGA_EINVAL, "partition: vertex %lld weighs %lld", (long long)v, (long long)vertex_weight[v]);
+        if (vertex_weight && vertex_weight[v] < 0)
+            return hga_fail(HGA_EINVAL, "partition: vertex %lld weighs %lld", (long long)v, (long long)vertex_weight[v]);
         if (ptr[v] > ptr[v + 1]) return hga_fail(HGA_EINVAL, "partition: offsets fall at vertex %lld", (long long)v);
         for (int64_t e = ptr[v]; e < ptr[v + 1]; e++) {
             long long edge = (long long)e;
-            if (adj[e] < 0 || adj[e] >= n) return hga_fail(HGA_EINVAL, "partition: edge %lld goes to vertex %lld of %lld", edge, (long long)adj[e], (long long)n);
+            if (adj[e] < 0 || adj[e] >= n)
+                return hga_fail(HGA_EINVAL, "partition: edge %lld goes to vertex %lld of %lld", edge, (long long)adj[e], (long long)n);
             if (edge_weight && edge_weight[e] < 0) return hga_fail(HGA_EINVAL, "partition: edge %lld weighs %lld", edge, (long long)edge_weight[e]);
         }
     }
@@ -114,7 +117,8 @@ static void join_multiple(const int64_t *row, int64_t *place, piece *p)
     p->n_adj = used;
 }
 
-static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight, const int64_t *edge_weight, piece *p)
+static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight, const int64_t *edge_weight,
+                             piece *p)
 {
     hga_status st = HGA_OK;
     int64_t *row = NULL, *at = NULL;
@@ -158,7 +162,7 @@ static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
 {
     static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
     idx_t n = (idx_t)p->n, one = 1, two = 2, cut = 0, options[METIS_NOPTIONS];
-    real_t share[2] = { (real_t)left / (real_t)(left + right), (real_t)right / (real_t)(left + right) };
+    real_t share[2] = {(real_t)left / (real_t)(left + right), (real_t)right / (real_t)(left + right)};
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = 1;
@@ -216,8 +220,8 @@ static hga_status cut(cutting *c, piece *p, hga_id first, hga_id n_parts)
 {
     hga_status st = HGA_OK;
     idx_t *side = NULL;
-    piece half[2] = { { 0 }, { 0 } };
-    hga_id parts[2] = { n_parts / 2, n_parts - n_parts / 2 };
+    piece half[2] = {{0}, {0}};
+    hga_id parts[2] = {n_parts / 2, n_parts - n_parts / 2};
     int64_t n = p->n;
     if (n_parts == 1) {
         for (int64_t i = 0; i < n; i++) c->part[p->name[i]] = first;
@@ -238,8 +242,8 @@ hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int
                            const int64_t *edge_weight, hga_id n_parts, hga_id *part)
 {
     hga_status st = HGA_OK;
-    cutting c = { .a = a, .part = part, .n = n_vertices };
-    piece whole = { 0 };
+    cutting c = {.a = a, .part = part, .n = n_vertices};
+    piece whole = {0};
     HGA_TRY(check_arguments(n_vertices, ptr, adj, vertex_weight, edge_weight, n_parts));
     for (int64_t v = 0; v < n_vertices; v++) part[v] = n_parts == 1 ? 0 : (hga_id)(v < n_parts ? v : 0);
     if (n_parts == 1 || n_vertices <= n_parts) return HGA_OK;

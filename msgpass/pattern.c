@@ -9,14 +9,14 @@
 typedef struct pattern {
     const hga_program *p;
     const hga_graph *g;
-    hga_graph *turned;                /* its transpose, made when a relation is walked backwards */
+    hga_graph *turned; /* its transpose, made when a relation is walked backwards */
     hga_nodes nodes;
     hga_patch_visit visit;
     void *context;
-    uint32_t needed, cuts;            /* stages that hand on what ends in the output; those whose edges are shown */
-    tally key[HGA_MAX_FIELDS];        /* the key tokens a value stands for */
-    tally query[HGA_MAX_FIELDS];      /* the query tokens that a value reaches */
-    tally through[HGA_MAX_STAGES];    /* of each cut, the query tokens that its rows reach */
+    uint32_t needed, cuts;         /* stages that hand on what ends in the output; those whose edges are shown */
+    tally key[HGA_MAX_FIELDS];     /* the key tokens a value stands for */
+    tally query[HGA_MAX_FIELDS];   /* the query tokens that a value reaches */
+    tally through[HGA_MAX_STAGES]; /* of each cut, the query tokens that its rows reach */
     tally_sum sum;
 } pattern;
 
@@ -42,10 +42,7 @@ static hga_id own_share(const hga_stage *s)
     return roles ? program_role(s, (stage_role)__builtin_ctz(roles)) : -1;
 }
 
-static int is_in_place(const pattern *c, const hga_stage *s)
-{
-    return handed_on(c->p, s) == s->out;
-}
+static int is_in_place(const pattern *c, const hga_stage *s) { return handed_on(c->p, s) == s->out; }
 
 /* The stages that fields `wanted` before stage `end` come from; *wanted grows by what those read. */
 static uint32_t stages_behind(const hga_program *p, hga_id end, uint32_t *wanted)
@@ -76,10 +73,7 @@ static uint32_t choose_cuts(const pattern *c)
 }
 
 /* Lists that were never written are empty. */
-static hga_status ready(const pattern *c, tally *t)
-{
-    return t->start ? HGA_OK : tally_create(c->nodes.n, t);
-}
+static hga_status ready(const pattern *c, tally *t) { return t->start ? HGA_OK : tally_create(c->nodes.n, t); }
 
 /* ---- gathering lists over the edges of a stage, either way ---- */
 
@@ -87,22 +81,16 @@ typedef struct gathering {
     pattern *c;
     const tally *from, *own; /* what the other ends hand on; what a row adds of its own, NULL: nothing */
     tally *out;
-    const hga_field *field;  /* going forwards: the field written, whose other rows stay as `kept` has them */
+    const hga_field *field; /* going forwards: the field written, whose other rows stay as `kept` has them */
     const tally *kept;
-    const hga_field *only;   /* going backwards: other ends that are not rows of this field hand on nothing */
-    const hga_id *order;     /* position -> node of the other ends */
-    const hga_id *chain;     /* position -> the last one up to which single intervals continue each other; NULL: unknown */
+    const hga_field *only; /* going backwards: other ends that are not rows of this field hand on nothing */
+    const hga_id *order;   /* position -> node of the other ends */
+    const hga_id *chain;   /* position -> the last one up to which single intervals continue each other; NULL: unknown */
 } gathering;
 
-static hga_id node_at(const hga_id *order, hga_id position)
-{
-    return order ? order[position] : position;
-}
+static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
-static hga_status add_list(pattern *c, const tally *t, hga_id v)
-{
-    return tally_add(&c->sum, tally_list(t, v), t->size[v]);
-}
+static hga_status add_list(pattern *c, const tally *t, hga_id v) { return tally_add(&c->sum, tally_list(t, v), t->size[v]); }
 
 static hga_status add_node(const gathering *w, hga_id u)
 {
@@ -217,7 +205,7 @@ done:
 /* t[v] += more[v] */
 static hga_status add_all(pattern *c, tally *t, const tally *more)
 {
-    tally sums = { 0 };
+    tally sums = {0};
     hga_status st = HGA_OK;
     HGA_TRY(ready(c, t));
     HGA_TRY(tally_create(c->nodes.n, &sums));
@@ -252,7 +240,7 @@ static hga_status split(const pattern *c, const hga_stage *s, tally *all, tally 
     const hga_field *out = &c->p->field[s->out];
     hga_pos *n_edges = NULL;
     hga_status st = HGA_OK;
-    tally_sum sum = { 0 };
+    tally_sum sum = {0};
     HGA_TRY(tally_create(c->nodes.n, kept));
     HGA_TRY(find_edges(c, s, &n_edges));
     for (hga_id v = 0; v < c->nodes.n; v++) {
@@ -273,7 +261,7 @@ static hga_status gather_back(pattern *c, const hga_stage *s, const tally *from,
     hga_status st = HGA_OK;
     int up = s->relation == HGA_TREE_UP;
     hga_order order = s->order == HGA_FLAT ? HGA_FLAT : s->order == HGA_LEVELS_UP ? HGA_LEVELS_DOWN : HGA_LEVELS_UP;
-    gathering w = { .c = c, .from = from, .own = own, .out = to, .only = from == to ? &c->p->field[s->out] : NULL };
+    gathering w = {.c = c, .from = from, .own = own, .out = to, .only = from == to ? &c->p->field[s->out] : NULL};
     if (s->relation < 0) return gather(&w, c->g, up ? HGA_TREE_DOWN : HGA_TREE_UP, order);
     if (!c->turned) HGA_TRY(hga_graph_transpose(c->g, &c->turned));
     HGA_TRY(gather(&w, c->turned, s->relation, order));
@@ -286,10 +274,10 @@ static hga_status take_reached(pattern *c, const hga_stage *s, tally *all)
 {
     hga_status st = HGA_OK;
     tally after = c->query[s->out];
-    c->query[s->out] = (tally){ 0 };
+    c->query[s->out] = (tally){0};
     *all = after;
     if (!is_in_place(c, s)) return HGA_OK;
-    *all = (tally){ 0 };
+    *all = (tally){0};
     HGA_TRY(tally_create(c->nodes.n, all));
     HGA_TRY(gather_back(c, s, all, &after, all));
 done:
@@ -302,7 +290,7 @@ static hga_status go_back(pattern *c, hga_id i)
 {
     const hga_stage *s = &c->p->stage[i];
     hga_id source = handed_on(c->p, s), own = own_share(s);
-    tally all = { 0 }, before = { 0 };
+    tally all = {0}, before = {0};
     hga_status st = HGA_OK;
     HGA_TRY(ready(c, &c->query[s->out]));
     HGA_TRY(take_reached(c, s, &all));
@@ -318,7 +306,7 @@ static hga_status go_back(pattern *c, hga_id i)
         HGA_TRY(gather_back(c, s, &all, &c->query[source], &before));
         tally_clear(&c->query[source]);
         c->query[source] = before;
-        before = (tally){ 0 };
+        before = (tally){0};
     }
 done:
     tally_clear(&all);
@@ -331,7 +319,7 @@ static hga_status start_output(pattern *c)
     tally *t = &c->query[program_bound(c->p, HGA_IO_OUT)];
     hga_status st = tally_create(c->nodes.n, t);
     for (hga_id i = 0; !st && i < c->nodes.n_queries; i++) {
-        st = tally_add(&c->sum, &(tally_run){ i, i, 1 }, 1);
+        st = tally_add(&c->sum, &(tally_run){i, i, 1}, 1);
         if (!st) st = tally_put(&c->sum, t, c->nodes.query_first + i);
     }
     return st;
@@ -345,7 +333,7 @@ static int span_of(const hga_nodes *nodes, hga_id v, tally_run *out)
     hga_id first = nodes->span_first[v], last = nodes->span_last[v], end = nodes->key_first + nodes->n_keys - 1;
     if (first > last) return 0;
     first = first > nodes->key_first ? first : nodes->key_first, last = last < end ? last : end;
-    *out = (tally_run){ first - nodes->key_first, last - nodes->key_first, 1 };
+    *out = (tally_run){first - nodes->key_first, last - nodes->key_first, 1};
     return 1;
 }
 
@@ -368,8 +356,10 @@ static hga_status start_input(pattern *c, hga_id f)
     HGA_TRY(tally_create(c->nodes.n, t));
     for (hga_id v = 0; v < c->nodes.n; v++) {
         tally_run span;
-        if (!span_of(&c->nodes, v, &span)) HGA_TRY(add_children(c, t, v));
-        else if (span.first <= span.last) HGA_TRY(tally_add(&c->sum, &span, 1));
+        if (!span_of(&c->nodes, v, &span))
+            HGA_TRY(add_children(c, t, v));
+        else if (span.first <= span.last)
+            HGA_TRY(tally_add(&c->sum, &span, 1));
         HGA_TRY(tally_put(&c->sum, t, v));
     }
     for (hga_id v = 0; v < c->nodes.n; v++)
@@ -381,19 +371,19 @@ done:
 static hga_status go_forward(pattern *c, const hga_stage *s)
 {
     hga_id source = handed_on(c->p, s), own = own_share(s);
-    tally nothing = { 0 }, new = { 0 };
+    tally nothing = {0}, new = {0};
     hga_status st = HGA_OK;
     HGA_TRY(tally_create(c->nodes.n, &nothing));
     HGA_TRY(tally_create(c->nodes.n, &new));
     HGA_TRY(ready(c, &c->key[s->out]));
     if (source >= 0) HGA_TRY(ready(c, &c->key[source]));
     if (own >= 0) HGA_TRY(ready(c, &c->key[own]));
-    gathering w = { .c = c, .out = &new, .field = &c->p->field[s->out], .kept = &c->key[s->out], .own = own >= 0 ? &c->key[own] : NULL };
+    gathering w = {.c = c, .out = &new, .field = &c->p->field[s->out], .kept = &c->key[s->out], .own = own >= 0 ? &c->key[own] : NULL};
     w.from = source < 0 ? &nothing : is_in_place(c, s) ? &new : &c->key[source];
     HGA_TRY(gather(&w, c->g, s->relation, s->order));
     tally_clear(&c->key[s->out]);
     c->key[s->out] = new;
-    new = (tally){ 0 };
+    new = (tally){0};
 done:
     tally_clear(&nothing);
     tally_clear(&new);
@@ -406,7 +396,7 @@ done:
 typedef struct showing {
     pattern *c;
     const tally *query, *key;
-    hga_patch patch;      /* n_queries 0: no rows wait; n_keys 0: no sources wait */
+    hga_patch patch; /* n_queries 0: no rows wait; n_keys 0: no sources wait */
     hga_pos row_times, key_times;
     const hga_id *chain;
     const reach *r;
@@ -439,7 +429,7 @@ static hga_status feed_source(showing *w, hga_id u, hga_id end)
     hga_status st = HGA_OK;
     const tally_run *list = tally_list(w->key, u);
     hga_id level = hga_graph_level(w->c->g, u);
-    if (end != u && list) return feed_key(w, (tally_run){ list->first, tally_list(w->key, end)->last, list->times }, level);
+    if (end != u && list) return feed_key(w, (tally_run){list->first, tally_list(w->key, end)->last, list->times}, level);
     for (int32_t k = 0; k < w->key->size[u]; k++) HGA_TRY(feed_key(w, list[k], level));
 done:
     return st;
@@ -500,7 +490,7 @@ static hga_status show_cut(pattern *c, hga_id i)
     HGA_TRY(ready(c, &c->key[source]));
     const hga_id *order = source_order(c->g, s->relation, &n);
     HGA_TRY(find_chain(c, &c->key[source], order, n, &chain));
-    showing w = { .c = c, .query = &c->through[i], .key = &c->key[source], .patch = { .stage = i }, .chain = chain };
+    showing w = {.c = c, .query = &c->through[i], .key = &c->key[source], .patch = {.stage = i}, .chain = chain};
     HGA_TRY(reach_rows(c->g, s->relation, HGA_FLAT, show_edges, &w));
     tally_clear(&c->through[i]);
 done:
@@ -512,9 +502,9 @@ done:
 static hga_status show_input(pattern *c, hga_id f)
 {
     hga_status st = HGA_OK;
-    showing w = { .c = c, .query = &c->query[f], .key = &c->key[f], .patch = { .stage = __builtin_ctz(c->needed) } };
+    showing w = {.c = c, .query = &c->query[f], .key = &c->key[f], .patch = {.stage = __builtin_ctz(c->needed)}};
     for (hga_id v = 0; v < c->nodes.n; v++) {
-        reach r = { .row = v, .n_rows = 1, .nodes = &v, .n_nodes = 1 };
+        reach r = {.row = v, .n_rows = 1, .nodes = &v, .n_nodes = 1};
         HGA_TRY(show_edges(&r, &w));
     }
 done:
@@ -563,7 +553,7 @@ done:
 
 hga_status hga_program_pattern(const hga_program *p, const hga_graph *g, hga_patch_visit visit, void *context)
 {
-    pattern c = { .p = p, .g = g, .visit = visit, .context = context };
+    pattern c = {.p = p, .g = g, .visit = visit, .context = context};
     hga_status st = HGA_OK;
     if (!visit) return hga_fail(HGA_EINVAL, "pattern: nobody to show it to");
     HGA_TRY(program_check(p, g));

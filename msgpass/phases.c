@@ -14,10 +14,7 @@ static hga_status add_phase(hga_plan *plan, phase ph)
     return st;
 }
 
-static phase *last_phase(hga_plan *plan)
-{
-    return &plan->phase[plan->n_phases - 1];
-}
+static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
 
 /* Multiplications below which waking the other threads does not pay: some tens of microseconds. */
 static const double ALONE = 1e6;
@@ -186,7 +183,13 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
     hga_id panel = panel_rows(plan, stage, n);
     hga_status st = HGA_OK;
     costing c = {.plan = plan, .stage = stage};
-    HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS, .stage = stage, .first = first, .n = n, .by_position = by_position, .panel = panel, .n_panels = (n + panel - 1) / panel}));
+    HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS,
+                                    .stage = stage,
+                                    .first = first,
+                                    .n = n,
+                                    .by_position = by_position,
+                                    .panel = panel,
+                                    .n_panels = (n + panel - 1) / panel}));
     phase *ph = last_phase(plan);
     plan->stage[stage].panels += ph->n_panels;
     if (plan->program.stage[stage].relation < 0) {
@@ -230,10 +233,7 @@ static hga_status add_levels(hga_plan *plan, hga_id first, hga_id last)
     return st;
 }
 
-static int independent(const hga_stage *a, const hga_stage *b)
-{
-    return !(a->writes & (b->reads | b->writes)) && !(b->writes & a->reads);
-}
+static int independent(const hga_stage *a, const hga_stage *b) { return !(a->writes & (b->reads | b->writes)) && !(b->writes & a->reads); }
 
 /* One past the last of the stages from `first` on that can share fronts with it. */
 static hga_id end_of_run(const hga_plan *plan, hga_id first)

@@ -38,7 +38,8 @@ static void find_stages(hga_plan *plan)
         hga_stage *stage = &plan->program.stage[s];
         stage_plan *sp = &plan->stage[s];
         *sp = (stage_plan){.kind = program_kind(stage)};
-        if (sp->kind == KIND_USER) stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY); /* its scores do, whether it says so or not */
+        if (sp->kind == KIND_USER)
+            stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY); /* its scores do, whether it says so or not */
         if (stage->relation >= 0) {
             sp->relation = hga_graph_relation(plan->graph, stage->relation);
             sp->edges = (double)sp->relation.n_edges;
@@ -91,7 +92,8 @@ done:
 static hga_status same_relations(const hga_graph *old, const hga_graph *g)
 {
     hga_nodes a = hga_graph_nodes(old), b = hga_graph_nodes(g);
-    if (a.n_relations != b.n_relations) return hga_fail(HGA_EPROGRAM, "the plan's graph has %d relations, the new one %d", a.n_relations, b.n_relations);
+    if (a.n_relations != b.n_relations)
+        return hga_fail(HGA_EPROGRAM, "the plan's graph has %d relations, the new one %d", a.n_relations, b.n_relations);
     for (hga_id r = 0; r < a.n_relations; r++) {
         const char *was = hga_graph_relation(old, r).name, *is = hga_graph_relation(g, r).name;
         if (strcmp(was, is) != 0) return hga_fail(HGA_EPROGRAM, "relation %d is %s in the plan and %s in the new graph", r, was, is);
@@ -156,10 +158,7 @@ int64_t hga_plan_bytes(const hga_plan *plan)
     return bytes;
 }
 
-hga_id hga_plan_threads(const hga_plan *plan)
-{
-    return plan->threads;
-}
+hga_id hga_plan_threads(const hga_plan *plan) { return plan->threads; }
 
 /* Multiplications and additions per edge, and per edge and head, that a stage cannot do without. */
 static double stage_flops(const hga_plan *plan, hga_id s)

@@ -4,64 +4,139 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROLE(r) (1u << ROLE_##r)
-#define WIDTH(w) (1u << HGA_WIDTH_##w)
+#define ROLE(r)   (1u << ROLE_##r)
+#define WIDTH(w)  (1u << HGA_WIDTH_##w)
 #define ANY_PLAIN (WIDTH(KEY) | WIDTH(KV_KEY) | WIDTH(VALUE) | WIDTH(OUT) | WIDTH(SCALAR))
 #define ANY_WIDTH (ANY_PLAIN | WIDTH(STATE))
 #define ANY_ORDER (1u << HGA_FLAT | 1u << HGA_LEVELS_UP | 1u << HGA_LEVELS_DOWN)
-#define ANYWHERE (ON_RELATION | ON_TREE_UP | ON_TREE_DOWN)
+#define ANYWHERE  (ON_RELATION | ON_TREE_UP | ON_TREE_DOWN)
 
 const stage_rule program_rules[N_KINDS] = {
-    [KIND_MEAN] = {
-        .name = "mean", .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .relations = ANYWHERE, .orders = ANY_ORDER,
-        .width = { [ROLE_VALUE] = ANY_PLAIN, [ROLE_OUT] = ANY_PLAIN },
-        .source_reads = ROLE(VALUE), .writes = ROLE(OUT), .ready = ROLE(VALUE), .may_be_out = ROLE(VALUE),
-        .carries = 1, .carry_source = ROLE(VALUE) },
-    [KIND_SUM] = {
-        .name = "sum", .message = HGA_COPY, .reduce = HGA_SUM, .update = HGA_REPLACE, .relations = ANYWHERE, .orders = ANY_ORDER,
-        .width = { [ROLE_VALUE] = ANY_PLAIN, [ROLE_OUT] = ANY_PLAIN },
-        .source_reads = ROLE(VALUE), .writes = ROLE(OUT), .ready = ROLE(VALUE), .may_be_out = ROLE(VALUE),
-        .carries = 1, .carry_source = ROLE(VALUE) },
-    [KIND_WEIGHTED_SUM] = {
-        .name = "weighted sum", .message = HGA_SCALED, .reduce = HGA_SUM, .update = HGA_REPLACE, .relations = ON_RELATION, .orders = 1u << HGA_FLAT,
-        .width = { [ROLE_VALUE] = WIDTH(VALUE) | WIDTH(OUT), [ROLE_OUT] = WIDTH(OUT) },
-        .source_reads = ROLE(VALUE), .writes = ROLE(OUT), .ready = ROLE(VALUE),
-        .carries = 1, .carry_source = ROLE(VALUE) },
-    [KIND_ATTEND] = {
-        .name = "attend", .message = HGA_SCORE, .reduce = HGA_SOFTMAX, .update = HGA_REPLACE, .relations = ON_RELATION, .orders = 1u << HGA_FLAT,
-        .width = { [ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = WIDTH(VALUE), [ROLE_OUT] = WIDTH(STATE) },
-        .source_reads = ROLE(KEY) | ROLE(VALUE), .own_reads = ROLE(QUERY), .writes = ROLE(OUT), .ready = ROLE(QUERY) | ROLE(KEY) | ROLE(VALUE),
-        .carries = 1, .carry_source = ROLE(VALUE) },
-    [KIND_ATTEND_MORE] = {
-        .name = "attend more", .message = HGA_SCORE, .reduce = HGA_SOFTMAX, .update = HGA_UPDATE_MERGE, .relations = ON_RELATION, .orders = 1u << HGA_FLAT,
-        .width = { [ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = WIDTH(VALUE), [ROLE_OUT] = WIDTH(STATE) },
-        .source_reads = ROLE(KEY) | ROLE(VALUE), .own_reads = ROLE(QUERY) | ROLE(OUT), .lone_reads = ROLE(OUT), .writes = ROLE(OUT),
-        .ready = ROLE(QUERY) | ROLE(KEY) | ROLE(VALUE) | ROLE(OUT),
-        .carries = 1, .carry_source = ROLE(VALUE), .carry_own = ROLE(OUT) },
-    [KIND_SPREAD] = {
-        .name = "spread", .message = HGA_STATE, .reduce = HGA_MERGE, .update = HGA_UPDATE_MERGE, .relations = ON_RELATION | ON_TREE_DOWN,
-        .orders = 1u << HGA_LEVELS_DOWN,
-        .width = { [ROLE_VALUE] = WIDTH(STATE), [ROLE_OUT] = WIDTH(STATE) },
-        .source_reads = ROLE(VALUE), .own_reads = ROLE(OUT), .lone_reads = ROLE(OUT), .writes = ROLE(OUT), .ready = ROLE(VALUE), .must_be_out = ROLE(VALUE),
-        .carries = 1, .carry_source = ROLE(VALUE), .carry_own = ROLE(OUT) },
-    [KIND_ENERGY] = {
-        .name = "energy", .message = HGA_ENERGY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .relations = ON_TREE_UP, .orders = 1u << HGA_LEVELS_UP,
-        .width = { [ROLE_VALUE] = WIDTH(STATE), [ROLE_KEY] = WIDTH(SCALAR), [ROLE_OUT] = WIDTH(SCALAR) },
-        .source_reads = ROLE(VALUE) | ROLE(KEY), .writes = ROLE(OUT), .ready = ROLE(VALUE), .must_be_out = ROLE(KEY) },
-    [KIND_DESCEND] = {
-        .name = "descend", .message = HGA_GATE, .reduce = HGA_SUM, .update = HGA_DESCEND, .relations = ON_TREE_DOWN, .orders = 1u << HGA_LEVELS_DOWN,
-        .width = { [ROLE_VALUE] = WIDTH(STATE), [ROLE_GATE] = WIDTH(SCALAR), [ROLE_KEEP] = WIDTH(SCALAR), [ROLE_OUT] = WIDTH(OUT) },
-        .source_reads = ROLE(OUT) | ROLE(KEEP), .own_reads = ROLE(VALUE) | ROLE(GATE), .lone_reads = ROLE(VALUE) | ROLE(GATE),
-        .gating_reads = ROLE(GATE), /* sigmoid(-inf - psi) = 0 */
-        .writes = ROLE(OUT) | ROLE(KEEP), .ready = ROLE(VALUE) | ROLE(GATE),
-        .carries = 1, .carry_source = ROLE(OUT), .carry_own = ROLE(VALUE) },
+    [KIND_MEAN] = {.name = "mean",
+                   .message = HGA_COPY,
+                   .reduce = HGA_MEAN,
+                   .update = HGA_REPLACE,
+                   .relations = ANYWHERE,
+                   .orders = ANY_ORDER,
+                   .width = {[ROLE_VALUE] = ANY_PLAIN, [ROLE_OUT] = ANY_PLAIN},
+                   .source_reads = ROLE(VALUE),
+                   .writes = ROLE(OUT),
+                   .ready = ROLE(VALUE),
+                   .may_be_out = ROLE(VALUE),
+                   .carries = 1,
+                   .carry_source = ROLE(VALUE)},
+    [KIND_SUM] = {.name = "sum",
+                  .message = HGA_COPY,
+                  .reduce = HGA_SUM,
+                  .update = HGA_REPLACE,
+                  .relations = ANYWHERE,
+                  .orders = ANY_ORDER,
+                  .width = {[ROLE_VALUE] = ANY_PLAIN, [ROLE_OUT] = ANY_PLAIN},
+                  .source_reads = ROLE(VALUE),
+                  .writes = ROLE(OUT),
+                  .ready = ROLE(VALUE),
+                  .may_be_out = ROLE(VALUE),
+                  .carries = 1,
+                  .carry_source = ROLE(VALUE)},
+    [KIND_WEIGHTED_SUM] = {.name = "weighted sum",
+                           .message = HGA_SCALED,
+                           .reduce = HGA_SUM,
+                           .update = HGA_REPLACE,
+                           .relations = ON_RELATION,
+                           .orders = 1u << HGA_FLAT,
+                           .width = {[ROLE_VALUE] = WIDTH(VALUE) | WIDTH(OUT), [ROLE_OUT] = WIDTH(OUT)},
+                           .source_reads = ROLE(VALUE),
+                           .writes = ROLE(OUT),
+                           .ready = ROLE(VALUE),
+                           .carries = 1,
+                           .carry_source = ROLE(VALUE)},
+    [KIND_ATTEND] = {.name = "attend",
+                     .message = HGA_SCORE,
+                     .reduce = HGA_SOFTMAX,
+                     .update = HGA_REPLACE,
+                     .relations = ON_RELATION,
+                     .orders = 1u << HGA_FLAT,
+                     .width = {[ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = WIDTH(VALUE), [ROLE_OUT] = WIDTH(STATE)},
+                     .source_reads = ROLE(KEY) | ROLE(VALUE),
+                     .own_reads = ROLE(QUERY),
+                     .writes = ROLE(OUT),
+                     .ready = ROLE(QUERY) | ROLE(KEY) | ROLE(VALUE),
+                     .carries = 1,
+                     .carry_source = ROLE(VALUE)},
+    [KIND_ATTEND_MORE] = {.name = "attend more",
+                          .message = HGA_SCORE,
+                          .reduce = HGA_SOFTMAX,
+                          .update = HGA_UPDATE_MERGE,
+                          .relations = ON_RELATION,
+                          .orders = 1u << HGA_FLAT,
+                          .width = {[ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = WIDTH(VALUE), [ROLE_OUT] = WIDTH(STATE)},
+                          .source_reads = ROLE(KEY) | ROLE(VALUE),
+                          .own_reads = ROLE(QUERY) | ROLE(OUT),
+                          .lone_reads = ROLE(OUT),
+                          .writes = ROLE(OUT),
+                          .ready = ROLE(QUERY) | ROLE(KEY) | ROLE(VALUE) | ROLE(OUT),
+                          .carries = 1,
+                          .carry_source = ROLE(VALUE),
+                          .carry_own = ROLE(OUT)},
+    [KIND_SPREAD] = {.name = "spread",
+                     .message = HGA_STATE,
+                     .reduce = HGA_MERGE,
+                     .update = HGA_UPDATE_MERGE,
+                     .relations = ON_RELATION | ON_TREE_DOWN,
+                     .orders = 1u << HGA_LEVELS_DOWN,
+                     .width = {[ROLE_VALUE] = WIDTH(STATE), [ROLE_OUT] = WIDTH(STATE)},
+                     .source_reads = ROLE(VALUE),
+                     .own_reads = ROLE(OUT),
+                     .lone_reads = ROLE(OUT),
+                     .writes = ROLE(OUT),
+                     .ready = ROLE(VALUE),
+                     .must_be_out = ROLE(VALUE),
+                     .carries = 1,
+                     .carry_source = ROLE(VALUE),
+                     .carry_own = ROLE(OUT)},
+    [KIND_ENERGY] = {.name = "energy",
+                     .message = HGA_ENERGY,
+                     .reduce = HGA_MEAN,
+                     .update = HGA_REPLACE,
+                     .relations = ON_TREE_UP,
+                     .orders = 1u << HGA_LEVELS_UP,
+                     .width = {[ROLE_VALUE] = WIDTH(STATE), [ROLE_KEY] = WIDTH(SCALAR), [ROLE_OUT] = WIDTH(SCALAR)},
+                     .source_reads = ROLE(VALUE) | ROLE(KEY),
+                     .writes = ROLE(OUT),
+                     .ready = ROLE(VALUE),
+                     .must_be_out = ROLE(KEY)},
+    [KIND_DESCEND] = {.name = "descend",
+                      .message = HGA_GATE,
+                      .reduce = HGA_SUM,
+                      .update = HGA_DESCEND,
+                      .relations = ON_TREE_DOWN,
+                      .orders = 1u << HGA_LEVELS_DOWN,
+                      .width = {[ROLE_VALUE] = WIDTH(STATE), [ROLE_GATE] = WIDTH(SCALAR), [ROLE_KEEP] = WIDTH(SCALAR), [ROLE_OUT] = WIDTH(OUT)},
+                      .source_reads = ROLE(OUT) | ROLE(KEEP),
+                      .own_reads = ROLE(VALUE) | ROLE(GATE),
+                      .lone_reads = ROLE(VALUE) | ROLE(GATE),
+                      .gating_reads = ROLE(GATE), /* sigmoid(-inf - psi) = 0 */
+                      .writes = ROLE(OUT) | ROLE(KEEP),
+                      .ready = ROLE(VALUE) | ROLE(GATE),
+                      .carries = 1,
+                      .carry_source = ROLE(OUT),
+                      .carry_own = ROLE(VALUE)},
     /* what a user stage reads and writes are its own sets; `value`, where it names one, is what its edges hand on */
-    [KIND_USER] = {
-        .name = "user", .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER, .relations = ANYWHERE, .orders = ANY_ORDER,
-        .width = { [ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = ANY_WIDTH, [ROLE_GATE] = ANY_WIDTH, [ROLE_KEEP] = ANY_WIDTH,
-                   [ROLE_OUT] = ANY_WIDTH },
-        .may_be_out = ROLE(VALUE) | ROLE(GATE) | ROLE(KEEP),
-        .carries = 1, .carry_source = ROLE(VALUE) },
+    [KIND_USER] = {.name = "user",
+                   .message = HGA_MESSAGE_USER,
+                   .reduce = HGA_REDUCE_USER,
+                   .update = HGA_UPDATE_USER,
+                   .relations = ANYWHERE,
+                   .orders = ANY_ORDER,
+                   .width = {[ROLE_QUERY] = WIDTH(KEY),
+                             [ROLE_KEY] = WIDTH(KV_KEY),
+                             [ROLE_VALUE] = ANY_WIDTH,
+                             [ROLE_GATE] = ANY_WIDTH,
+                             [ROLE_KEEP] = ANY_WIDTH,
+                             [ROLE_OUT] = ANY_WIDTH},
+                   .may_be_out = ROLE(VALUE) | ROLE(GATE) | ROLE(KEEP),
+                   .carries = 1,
+                   .carry_source = ROLE(VALUE)},
 };
 
 stage_kind program_kind(const hga_stage *s)
@@ -81,8 +156,8 @@ const char *program_stage_kind(const hga_stage *s)
 
 hga_id program_role(const hga_stage *s, stage_role role)
 {
-    const hga_id field[N_ROLES] = { [ROLE_QUERY] = s->query, [ROLE_KEY] = s->key,   [ROLE_VALUE] = s->value,
-                                    [ROLE_GATE] = s->gate,   [ROLE_KEEP] = s->keep, [ROLE_OUT] = s->out };
+    const hga_id field[N_ROLES] = {
+        [ROLE_QUERY] = s->query, [ROLE_KEY] = s->key, [ROLE_VALUE] = s->value, [ROLE_GATE] = s->gate, [ROLE_KEEP] = s->keep, [ROLE_OUT] = s->out};
     return field[role];
 }
 
@@ -160,7 +235,7 @@ hga_status hga_program_add_field(hga_program *p, const char *name, hga_width wid
     if (field) *field = -1;
     if (!p) return hga_fail(HGA_EPROGRAM, "add_field: no program");
     if (p->n_fields >= HGA_MAX_FIELDS) return hga_fail(HGA_EPROGRAM, "field '%s' is one more than %d", name ? name : "", HGA_MAX_FIELDS);
-    hga_field new = { .width = width, .binding = binding, .io = binding == HGA_INTERNAL ? rows : io, .rows = rows };
+    hga_field new = {.width = width, .binding = binding, .io = binding == HGA_INTERNAL ? rows : io, .rows = rows};
     hga_status st = HGA_OK;
     HGA_TRY(take_name("field", name, new.name));
     for (hga_id f = 0; f < p->n_fields; f++)
@@ -175,8 +250,8 @@ done:
 static void settle(hga_stage *s)
 {
     const stage_rule *r = &program_rules[program_kind(s)];
-    hga_id *field[N_ROLES] = { [ROLE_QUERY] = &s->query, [ROLE_KEY] = &s->key, [ROLE_VALUE] = &s->value,
-                               [ROLE_GATE] = &s->gate, [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out };
+    hga_id *field[N_ROLES] = {[ROLE_QUERY] = &s->query, [ROLE_KEY] = &s->key,   [ROLE_VALUE] = &s->value,
+                              [ROLE_GATE] = &s->gate,   [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out};
     for (int i = 0; i < N_ROLES; i++)
         if (!r->width[i]) *field[i] = -1;
     s->reads = program_fields(s, r->source_reads | r->own_reads);
@@ -190,8 +265,8 @@ hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage)
     hga_stage new = *stage;
     stage_kind kind = program_kind(&new);
     if (kind == KIND_NONE)
-        return hga_fail(HGA_EPROGRAM, "stage '%.31s': message %d, reduce %d, update %d go together in no row of the table", stage->name, (int)stage->message,
-                        (int)stage->reduce, (int)stage->update);
+        return hga_fail(HGA_EPROGRAM, "stage '%.31s': message %d, reduce %d, update %d go together in no row of the table", stage->name,
+                        (int)stage->message, (int)stage->reduce, (int)stage->update);
     if (kind != KIND_USER) settle(&new);
     p->stage[p->n_stages++] = new;
     return HGA_OK;
@@ -237,62 +312,110 @@ static hga_order order_along(hga_id relation, int in_place)
 
 hga_status hga_program_mean(hga_program *p, hga_id relation, hga_id x, hga_id out, int by_mass)
 {
-    hga_stage s = { .relation = relation, .order = order_along(relation, x == out), .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE,
-                    .by_mass = by_mass, .value = x, .out = out };
+    hga_stage s = {.relation = relation,
+                   .order = order_along(relation, x == out),
+                   .message = HGA_COPY,
+                   .reduce = HGA_MEAN,
+                   .update = HGA_REPLACE,
+                   .by_mass = by_mass,
+                   .value = x,
+                   .out = out};
     return add_named(p, "mean", &s);
 }
 
 hga_status hga_program_coarsen(hga_program *p, hga_id x)
 {
-    hga_stage s = { .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE,
-                    .by_mass = 1, .value = x, .out = x };
+    hga_stage s = {.relation = HGA_TREE_UP,
+                   .order = HGA_LEVELS_UP,
+                   .message = HGA_COPY,
+                   .reduce = HGA_MEAN,
+                   .update = HGA_REPLACE,
+                   .by_mass = 1,
+                   .value = x,
+                   .out = x};
     return add_named(p, "coarsen", &s);
 }
 
 hga_status hga_program_coarsen_along(hga_program *p, hga_id relation, hga_id x)
 {
-    hga_stage s = { .relation = relation, .order = HGA_LEVELS_UP, .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .value = x, .out = x };
+    hga_stage s = {
+        .relation = relation, .order = HGA_LEVELS_UP, .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .value = x, .out = x};
     return add_named(p, "coarsen", &s);
 }
 
 hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga_id x, hga_id out)
 {
-    hga_stage s = { .relation = relation, .order = HGA_FLAT, .message = HGA_SCALED, .reduce = HGA_SUM, .update = HGA_REPLACE, .value = x, .out = out };
+    hga_stage s = {.relation = relation, .order = HGA_FLAT, .message = HGA_SCALED, .reduce = HGA_SUM, .update = HGA_REPLACE, .value = x, .out = out};
     return add_named(p, "weighted sum", &s);
 }
 
 hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass)
 {
-    hga_stage s = { .relation = relation, .order = HGA_FLAT, .message = HGA_SCORE, .reduce = HGA_SOFTMAX, .update = HGA_REPLACE, .by_mass = by_mass,
-                    .query = query, .key = key, .value = value, .out = out };
+    hga_stage s = {.relation = relation,
+                   .order = HGA_FLAT,
+                   .message = HGA_SCORE,
+                   .reduce = HGA_SOFTMAX,
+                   .update = HGA_REPLACE,
+                   .by_mass = by_mass,
+                   .query = query,
+                   .key = key,
+                   .value = value,
+                   .out = out};
     return add_named(p, "attend", &s);
 }
 
 hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass)
 {
-    hga_stage s = { .relation = relation, .order = HGA_FLAT, .message = HGA_SCORE, .reduce = HGA_SOFTMAX, .update = HGA_UPDATE_MERGE, .by_mass = by_mass,
-                    .query = query, .key = key, .value = value, .out = out };
+    hga_stage s = {.relation = relation,
+                   .order = HGA_FLAT,
+                   .message = HGA_SCORE,
+                   .reduce = HGA_SOFTMAX,
+                   .update = HGA_UPDATE_MERGE,
+                   .by_mass = by_mass,
+                   .query = query,
+                   .key = key,
+                   .value = value,
+                   .out = out};
     return add_named(p, "attend more", &s);
 }
 
 hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state)
 {
-    hga_stage s = { .relation = relation, .order = HGA_LEVELS_DOWN, .message = HGA_STATE, .reduce = HGA_MERGE, .update = HGA_UPDATE_MERGE,
-                    .value = state, .out = state };
+    hga_stage s = {.relation = relation,
+                   .order = HGA_LEVELS_DOWN,
+                   .message = HGA_STATE,
+                   .reduce = HGA_MERGE,
+                   .update = HGA_UPDATE_MERGE,
+                   .value = state,
+                   .out = state};
     return add_named(p, "spread", &s);
 }
 
 hga_status hga_program_energy(hga_program *p, hga_id state, hga_id psi)
 {
-    hga_stage s = { .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_ENERGY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .by_mass = 1,
-                    .value = state, .key = psi, .out = psi };
+    hga_stage s = {.relation = HGA_TREE_UP,
+                   .order = HGA_LEVELS_UP,
+                   .message = HGA_ENERGY,
+                   .reduce = HGA_MEAN,
+                   .update = HGA_REPLACE,
+                   .by_mass = 1,
+                   .value = state,
+                   .key = psi,
+                   .out = psi};
     return add_named(p, "energy", &s);
 }
 
 hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi, hga_id keep, hga_id out)
 {
-    hga_stage s = { .relation = HGA_TREE_DOWN, .order = HGA_LEVELS_DOWN, .message = HGA_GATE, .reduce = HGA_SUM, .update = HGA_DESCEND,
-                    .value = state, .gate = psi, .keep = keep, .out = out };
+    hga_stage s = {.relation = HGA_TREE_DOWN,
+                   .order = HGA_LEVELS_DOWN,
+                   .message = HGA_GATE,
+                   .reduce = HGA_SUM,
+                   .update = HGA_DESCEND,
+                   .value = state,
+                   .gate = psi,
+                   .keep = keep,
+                   .out = out};
     return add_named(p, "descend", &s);
 }
 

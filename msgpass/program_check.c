@@ -4,15 +4,12 @@
 
 #include <string.h>
 
-static const char *const role_name[N_ROLES] = { "query", "key", "value", "gate", "keep", "out" };
-static const char *const width_name[] = { "key", "kv key", "value", "state", "out", "scalar" };
+static const char *const role_name[N_ROLES] = {"query", "key", "value", "gate", "keep", "out"};
+static const char *const width_name[] = {"key", "kv key", "value", "state", "out", "scalar"};
 enum { N_WIDTHS = sizeof width_name / sizeof width_name[0] };
 
 /* The text of a fixed array that may lack its end. */
-static int is_text(const char *name)
-{
-    return memchr(name, 0, HGA_NAME_BYTES) != NULL;
-}
+static int is_text(const char *name) { return memchr(name, 0, HGA_NAME_BYTES) != NULL; }
 
 /* ---- fields ---- */
 
@@ -50,8 +47,8 @@ static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *n
 
 static hga_status check_bound_once(const hga_program *p)
 {
-    static const char *const name[] = { "", "query", "key", "value", "out" };
-    hga_id count[HGA_IO_USER + 1] = { 0 };
+    static const char *const name[] = {"", "query", "key", "value", "out"};
+    hga_id count[HGA_IO_USER + 1] = {0};
     for (hga_id f = 0; f < p->n_fields; f++) count[p->field[f].binding]++;
     for (int b = HGA_IO_QUERY; b <= HGA_IO_OUT; b++)
         if (count[b] > 1) return hga_fail(HGA_EPROGRAM, "%d fields are bound to %s", count[b], name[b]);
@@ -69,10 +66,12 @@ static hga_status check_relation(const hga_stage *s, const stage_rule *rule, con
         return hga_fail(HGA_EPROGRAM, "stage '%s': relation %d of %d", s->name, s->relation, nodes->n_relations);
     unsigned where = s->relation == HGA_TREE_UP ? ON_TREE_UP : s->relation == HGA_TREE_DOWN ? ON_TREE_DOWN : ON_RELATION;
     if (!(rule->relations & where))
-        return hga_fail(HGA_EPROGRAM, "stage '%s': %s does not run along %s", s->name, rule->name, where == ON_RELATION ? "a relation" : "the tree that way");
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s does not run along %s", s->name, rule->name,
+                        where == ON_RELATION ? "a relation" : "the tree that way");
     if ((unsigned)s->order > HGA_LEVELS_DOWN || !(rule->orders >> s->order & 1u))
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s does not run in order %d", s->name, rule->name, (int)s->order);
-    if (where == ON_TREE_UP && s->order != HGA_LEVELS_UP) return hga_fail(HGA_EPROGRAM, "stage '%s' runs up the tree but not level by level upwards", s->name);
+    if (where == ON_TREE_UP && s->order != HGA_LEVELS_UP)
+        return hga_fail(HGA_EPROGRAM, "stage '%s' runs up the tree but not level by level upwards", s->name);
     if (where == ON_TREE_DOWN && s->order != HGA_LEVELS_DOWN)
         return hga_fail(HGA_EPROGRAM, "stage '%s' runs down the tree but not level by level downwards", s->name);
     if (s->order == HGA_FLAT && program_in_place(s))
@@ -120,7 +119,8 @@ static hga_status check_user(const hga_program *p, const hga_stage *s)
     if ((s->query < 0) != (s->key < 0)) return hga_fail(HGA_EPROGRAM, "stage '%s': a score needs both query and key", s->name);
     if ((s->reads | s->writes) & ~fields)
         return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x, of %d fields", s->name, s->reads, s->writes, p->n_fields);
-    if (!(s->writes >> s->out & 1u)) return hga_fail(HGA_EPROGRAM, "stage '%s': out field '%s' is not among its writes", s->name, p->field[s->out].name);
+    if (!(s->writes >> s->out & 1u))
+        return hga_fail(HGA_EPROGRAM, "stage '%s': out field '%s' is not among its writes", s->name, p->field[s->out].name);
     return HGA_OK;
 }
 
@@ -138,7 +138,8 @@ static hga_status check_sets(const hga_program *p, const hga_stage *s, stage_kin
 static hga_status check_flow(const hga_program *p, const hga_stage *s, stage_kind kind, uint32_t *filled)
 {
     const stage_rule *rule = &program_rules[kind];
-    uint32_t ready = kind == KIND_USER ? (s->reads & ~s->writes) | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY) : program_fields(s, rule->ready);
+    uint32_t ready =
+        kind == KIND_USER ? (s->reads & ~s->writes) | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY) : program_fields(s, rule->ready);
     for (hga_id f = 0; f < p->n_fields; f++) {
         const hga_field *field = &p->field[f];
         if (ready >> f & 1u && !(*filled >> f & 1u))
@@ -179,7 +180,8 @@ static hga_status check_out(const hga_program *p, uint32_t filled)
     hga_id out = program_bound(p, HGA_IO_OUT);
     if (!(filled >> out & 1u)) return hga_fail(HGA_EPROGRAM, "no stage writes the out field '%s'", p->field[out].name);
     if (p->has_lse && p->field[out].width != HGA_WIDTH_STATE)
-        return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s", p->field[out].name, width_name[p->field[out].width]);
+        return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s", p->field[out].name,
+                        width_name[p->field[out].width]);
     if (!(p->default_scale > -1e30f && p->default_scale < 1e30f)) return hga_fail(HGA_EPROGRAM, "default scale %g", (double)p->default_scale);
     return HGA_OK;
 }

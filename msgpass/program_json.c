@@ -13,27 +13,24 @@
 
 typedef const char *const *names;
 
-static const char *const width_names[] = { "key", "kv key", "value", "state", "out", "scalar", NULL };
-static const char *const binding_names[] = { "internal", "query", "key", "value", "out", "user", NULL };
-static const char *const rows_names[] = { "queries", "keys", "nodes", "query side", "key side", "above", NULL };
-static const char *const order_names[] = { "flat", "levels up", "levels down", NULL };
-static const char *const message_names[] = { "copy", "scaled", "score", "state", "energy", "gate", "user", NULL };
-static const char *const reduce_names[] = { "mean", "sum", "softmax", "merge", "user", NULL };
-static const char *const update_names[] = { "replace", "merge", "descend", "user", NULL };
-static const char *const role_names[] = { "query", "key", "value", "gate", "keep", "out", NULL };
-static const char *const tree_names[] = { "tree up", "tree down", NULL };
+static const char *const width_names[] = {"key", "kv key", "value", "state", "out", "scalar", NULL};
+static const char *const binding_names[] = {"internal", "query", "key", "value", "out", "user", NULL};
+static const char *const rows_names[] = {"queries", "keys", "nodes", "query side", "key side", "above", NULL};
+static const char *const order_names[] = {"flat", "levels up", "levels down", NULL};
+static const char *const message_names[] = {"copy", "scaled", "score", "state", "energy", "gate", "user", NULL};
+static const char *const reduce_names[] = {"mean", "sum", "softmax", "merge", "user", NULL};
+static const char *const update_names[] = {"replace", "merge", "descend", "user", NULL};
+static const char *const role_names[] = {"query", "key", "value", "gate", "keep", "out", NULL};
+static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
-static const char *const program_members[] = { "fields", "stages", "default_scale", "lse", NULL };
-static const char *const field_members[] = { "name", "width", "binding", "io", "rows", NULL };
-static const char *const stage_members[] = { "name", "kind", "message", "reduce", "update", "relation", "order", "by_mass",
-                                             "query", "key", "value", "gate", "keep", "out", NULL };
+static const char *const program_members[] = {"fields", "stages", "default_scale", "lse", NULL};
+static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
+static const char *const stage_members[] = {"name",  "kind", "message", "reduce", "update", "relation", "order", "by_mass",
+                                            "query", "key",  "value",   "gate",   "keep",   "out",      NULL};
 
 /* ---- writing ---- */
 
-static hga_status no_memory(void)
-{
-    return hga_fail(HGA_ENOMEM, "no memory for the program's JSON");
-}
+static hga_status no_memory(void) { return hga_fail(HGA_ENOMEM, "no memory for the program's JSON"); }
 
 /* Puts a new value into an object; both jansson failures, of the value and of the object, are lack of memory or text that is not UTF-8. */
 static hga_status put(json_t *object, const char *name, json_t *value)
@@ -127,8 +124,7 @@ static hga_status only_members(json_t *object, const char *where, names allowed)
     const char *name;
     json_t *value;
     if (!json_is_object(object)) return hga_fail(HGA_EFORMAT, "%s is not a JSON object", where);
-    json_object_foreach(object, name, value)
-        if (find_name(allowed, name) < 0) return hga_fail(HGA_EFORMAT, "%s: unknown member '%s'", where, name);
+    json_object_foreach(object, name, value) if (find_name(allowed, name) < 0) return hga_fail(HGA_EFORMAT, "%s: unknown member '%s'", where, name);
     return HGA_OK;
 }
 
@@ -239,15 +235,17 @@ static hga_status read_role(json_t *object, const char *where, const hga_program
 static hga_status read_roles(json_t *object, const char *where, const hga_program *p, hga_stage *s)
 {
     hga_status st = HGA_OK;
-    hga_id *field[N_ROLES] = { [ROLE_QUERY] = &s->query, [ROLE_KEY] = &s->key,   [ROLE_VALUE] = &s->value,
-                               [ROLE_GATE] = &s->gate,   [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out };
+    hga_id *field[N_ROLES] = {[ROLE_QUERY] = &s->query, [ROLE_KEY] = &s->key,   [ROLE_VALUE] = &s->value,
+                              [ROLE_GATE] = &s->gate,   [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out};
     const stage_rule *rule = &program_rules[program_kind(s)];
     for (int r = N_ROLES - 1; r >= 0; r--) {
         int given = json_object_get(object, role_names[r]) != NULL, implied = rule->must_be_out >> r & 1u;
         *field[r] = -1;
         if (given && rule->name && !rule->width[r]) return hga_fail(HGA_EFORMAT, "%s: %s has no '%s'", where, rule->name, role_names[r]);
-        if (implied && !given) *field[r] = s->out;
-        else if (rule->width[r]) HGA_TRY(read_role(object, where, p, (stage_role)r, field[r]));
+        if (implied && !given)
+            *field[r] = s->out;
+        else if (rule->width[r])
+            HGA_TRY(read_role(object, where, p, (stage_role)r, field[r]));
     }
 done:
     return st;
@@ -256,7 +254,7 @@ done:
 static hga_status read_stage(json_t *object, const char *where, const hga_graph *g, hga_program *p)
 {
     hga_status st = HGA_OK;
-    hga_stage s = { .relation = 0 };
+    hga_stage s = {.relation = 0};
     const char *name;
     HGA_TRY(only_members(object, where, stage_members));
     HGA_TRY(text_member(object, where, "name", &name));
@@ -275,8 +273,10 @@ done:
 static void describe(const char *what, size_t i, json_t *object, char *where, size_t bytes)
 {
     const char *name = json_string_value(json_object_get(object, "name"));
-    if (name) snprintf(where, bytes, "%s %zu ('%.40s')", what, i, name);
-    else snprintf(where, bytes, "%s %zu", what, i);
+    if (name)
+        snprintf(where, bytes, "%s %zu ('%.40s')", what, i, name);
+    else
+        snprintf(where, bytes, "%s %zu", what, i);
 }
 
 static hga_status read_arrays(json_t *root, const hga_graph *g, hga_program *p)

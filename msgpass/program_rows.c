@@ -12,8 +12,8 @@ typedef struct inspection {
     uint32_t written;      /* fields that earlier stages and this one write: the caller's others exist on the caller's rows only */
     const hga_id *order;   /* of source positions */
     hga_id n_positions;
-    hga_id *missing;       /* [n_positions + 1]: positions before that lack one of source_reads; NULL: none lacks any */
-    int directed;          /* edges must go up, or down */
+    hga_id *missing; /* [n_positions + 1]: positions before that lack one of source_reads; NULL: none lacks any */
+    int directed;    /* edges must go up, or down */
 } inspection;
 
 /* Where field f has values. */
@@ -60,10 +60,7 @@ static hga_status check_own(const inspection *c, const stage_rule *rule)
 
 /* ---- sources ---- */
 
-static hga_id source_at(const inspection *c, hga_id position)
-{
-    return c->order ? c->order[position] : position;
-}
+static hga_id source_at(const inspection *c, hga_id position) { return c->order ? c->order[position] : position; }
 
 static hga_status count_missing(inspection *c)
 {
@@ -151,7 +148,7 @@ static hga_status check_sources(inspection *c)
 {
     const hga_stage *s = c->stage;
     hga_status st = HGA_OK;
-    hga_relation rel = { 0 };
+    hga_relation rel = {0};
     if (s->relation >= 0) rel = hga_graph_relation(c->g, s->relation);
     c->order = rel.src_order;
     c->n_positions = rel.src_order ? rel.n_src_order : c->nodes.n;
@@ -175,7 +172,7 @@ hga_status program_check_rows(const hga_program *p, const hga_graph *g)
         const stage_rule *rule = &program_rules[kind];
         written |= p->stage[i].writes;
         if (kind == KIND_USER) continue; /* a user function is told where a field does not exist */
-        inspection c = { .p = p, .stage = &p->stage[i], .g = g, .nodes = hga_graph_nodes(g), .written = written };
+        inspection c = {.p = p, .stage = &p->stage[i], .g = g, .nodes = hga_graph_nodes(g), .written = written};
         c.source_reads = program_fields(c.stage, rule->source_reads);
         HGA_TRY(check_own(&c, rule));
         HGA_TRY(check_sources(&c));

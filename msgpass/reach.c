@@ -13,17 +13,14 @@ typedef struct walk {
     int64_t segment_room;
     reach_span *span;
     int64_t span_room;
-    int64_t ptr[PIECE + 2];    /* spans of group i are [ptr[i], ptr[i + 1]) */
-    hga_id group[PIECE + 1];   /* row of the piece -> group */
-    hga_id start[PIECE + 1];   /* group -> its first row of the piece */
-    uint8_t cut[PIECE + 1];    /* a group starts here */
+    int64_t ptr[PIECE + 2];  /* spans of group i are [ptr[i], ptr[i + 1]) */
+    hga_id group[PIECE + 1]; /* row of the piece -> group */
+    hga_id start[PIECE + 1]; /* group -> its first row of the piece */
+    uint8_t cut[PIECE + 1];  /* a group starts here */
 } walk;
 
 /* Has every row of the segment all its columns? */
-static int is_full(const hga_segment *s)
-{
-    return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1;
-}
+static int is_full(const hga_segment *s) { return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1; }
 
 static hga_status fetch_segments(walk *w, hga_id first, hga_id n, hga_pos *count)
 {
@@ -44,15 +41,9 @@ static void clip(const hga_segment *s, hga_id first, hga_id n, hga_id *from, hga
     *to = end < n ? (hga_id)end : n;
 }
 
-static int has_explicit(const walk *w, hga_id v)
-{
-    return w->rel.ptr && w->rel.ptr[v + 1] > w->rel.ptr[v];
-}
+static int has_explicit(const walk *w, hga_id v) { return w->rel.ptr && w->rel.ptr[v + 1] > w->rel.ptr[v]; }
 
-static hga_id node_at(const hga_id *order, hga_id position)
-{
-    return order ? order[position] : position;
-}
+static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
 /* Groups end where a segment starts or ends; rows of cut-off columns and rows with explicit edges are groups of their own. */
 static hga_id mark_groups(walk *w, hga_id first, hga_id n, hga_pos n_segments)
@@ -86,10 +77,10 @@ static void sort_spans(walk *w, hga_id first, hga_id n, hga_pos n_segments, int 
         if (from >= to) continue;
         for (hga_id i = w->group[from]; i <= w->group[to - 1]; i++) {
             hga_segment_columns(s, first + w->start[i], &c0, &c1, &hole);
-            reach_span part[2] = { { c0, hole < 0 ? c1 - 1 : hole - 1 }, { hole + 1, hole < 0 ? -1 : c1 - 1 } };
+            reach_span part[2] = {{c0, hole < 0 ? c1 - 1 : hole - 1}, {hole + 1, hole < 0 ? -1 : c1 - 1}};
             for (int h = 0; h < 2; h++) {
                 if (part[h].first > part[h].last) continue;
-                if (fill) w->span[w->ptr[i + 1]] = (reach_span){ s->src + part[h].first, s->src + part[h].last };
+                if (fill) w->span[w->ptr[i + 1]] = (reach_span){s->src + part[h].first, s->src + part[h].last};
                 w->ptr[fill ? i + 1 : i + 2]++;
             }
         }
@@ -98,8 +89,12 @@ static void sort_spans(walk *w, hga_id first, hga_id n, hga_pos n_segments, int 
 
 static hga_status visit_group(walk *w, hga_id first, hga_id i)
 {
-    reach r = { .row = first + w->start[i], .n_rows = w->start[i + 1] - w->start[i], .row_order = w->rel.dst_order,
-                .spans = w->span ? w->span + w->ptr[i] : NULL, .n_spans = w->ptr[i + 1] - w->ptr[i], .source_order = w->rel.src_order };
+    reach r = {.row = first + w->start[i],
+               .n_rows = w->start[i + 1] - w->start[i],
+               .row_order = w->rel.dst_order,
+               .spans = w->span ? w->span + w->ptr[i] : NULL,
+               .n_spans = w->ptr[i + 1] - w->ptr[i],
+               .source_order = w->rel.src_order};
     hga_id v = node_at(r.row_order, r.row);
     if (has_explicit(w, v)) {
         r.nodes = w->rel.src + w->rel.ptr[v];
@@ -167,12 +162,14 @@ static hga_status walk_up(const hga_graph *g, reach_visit visit, void *context)
     hga_id tokens = nodes.level_ptr[1];
     hga_status st = HGA_OK;
     for (hga_id v = 0; v < nodes.n; v++) {
-        reach r = { .row = v, .n_rows = 1 };
+        reach r = {.row = v, .n_rows = 1};
         int childless = v < tokens || !nodes.child_ptr;
         hga_id first = childless ? 0 : nodes.child_ptr[v - tokens], end = childless ? 0 : nodes.child_ptr[v - tokens + 1];
-        reach_span children = { first, end - 1 };
-        if (nodes.child_list) r.nodes = nodes.child_list + first, r.n_nodes = end - first;
-        else r.spans = &children, r.n_spans = end > first;
+        reach_span children = {first, end - 1};
+        if (nodes.child_list)
+            r.nodes = nodes.child_list + first, r.n_nodes = end - first;
+        else
+            r.spans = &children, r.n_spans = end > first;
         HGA_TRY(visit(&r, context));
     }
 done:
@@ -184,7 +181,7 @@ static hga_status walk_down(const hga_graph *g, reach_visit visit, void *context
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
     for (hga_id v = nodes.n - 1; v >= 0; v--) {
-        reach r = { .row = v, .n_rows = 1 };
+        reach r = {.row = v, .n_rows = 1};
         if (nodes.parent && nodes.parent[v] >= 0) r.nodes = nodes.parent + v, r.n_nodes = 1;
         HGA_TRY(visit(&r, context));
     }

@@ -4,14 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static const hga_stage *stage_of(const worker *w, hga_id stage)
-{
-    return &w->plan->program.stage[stage];
-}
-static const view *field(const worker *w, hga_id f)
-{
-    return &w->state->view[f];
-}
+static const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
+static const view *field(const worker *w, hga_id f) { return &w->state->view[f]; }
 
 /* ---- scores ---- */
 
@@ -159,10 +153,7 @@ static void attend_chunk(worker *w, const row_job *job)
 
 /* ---- pieces: long rows are cut at places that depend on the row alone, and the pieces' states merged in order ---- */
 
-static float log_sum(float greatest, float sum)
-{
-    return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */
-}
+static float log_sum(float greatest, float sum) { return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */ }
 
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
 static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)
@@ -378,7 +369,8 @@ static void energy_row(worker *w, const row_job *job)
             hga_id u = w->chunk.src[e];
             if (mass[u] == 0) continue;
             total += (double)mass[u];
-            for (hga_id h = 0; h < heads; h++) sum[h] += (double)mass[u] * (double)log_add(view_row(psi, u)[h * view_head(psi, u)], view_lse(state, u)[h]);
+            for (hga_id h = 0; h < heads; h++)
+                sum[h] += (double)mass[u] * (double)log_add(view_row(psi, u)[h * view_head(psi, u)], view_lse(state, u)[h]);
         }
     for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? (float)(sum[h] / total) : -INFINITY;
 }

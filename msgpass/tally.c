@@ -13,7 +13,7 @@ typedef struct tally_point {
 hga_status tally_create(hga_id n, tally *t)
 {
     hga_status st = HGA_OK;
-    *t = (tally){ .n = n };
+    *t = (tally){.n = n};
     HGA_TRY(hga_new_zero(NULL, n, sizeof *t->start, &t->start));
     HGA_TRY(hga_new_zero(NULL, n, sizeof *t->size, &t->size));
 done:
@@ -26,19 +26,16 @@ void tally_clear(tally *t)
     hga_delete(NULL, t->start, t->n, sizeof *t->start);
     hga_delete(NULL, t->size, t->n, sizeof *t->size);
     hga_delete(NULL, t->pool, t->room, sizeof *t->pool);
-    *t = (tally){ 0 };
+    *t = (tally){0};
 }
 
-const tally_run *tally_list(const tally *t, hga_id v)
-{
-    return t->size[v] ? t->pool + t->start[v] : NULL;
-}
+const tally_run *tally_list(const tally *t, hga_id v) { return t->size[v] ? t->pool + t->start[v] : NULL; }
 
 void tally_sum_clear(tally_sum *s)
 {
     hga_delete(NULL, s->run, s->room, sizeof *s->run);
     hga_delete(NULL, s->points, s->points_room, sizeof *s->points);
-    *s = (tally_sum){ 0 };
+    *s = (tally_sum){0};
 }
 
 hga_status tally_add(tally_sum *s, const tally_run *run, int64_t n)
@@ -101,13 +98,13 @@ static hga_status sweep(tally_sum *s, tally *t, int64_t start)
     hga_pos times = 0;
     HGA_TRY(hga_grow(NULL, &s->points, &s->points_room, 0, n, sizeof *s->points));
     for (int64_t i = 0; i < s->n; i++) {
-        s->points[2 * i] = (tally_point){ s->run[i].first, s->run[i].times };
-        s->points[2 * i + 1] = (tally_point){ s->run[i].last + 1, -s->run[i].times };
+        s->points[2 * i] = (tally_point){s->run[i].first, s->run[i].times};
+        s->points[2 * i + 1] = (tally_point){s->run[i].last + 1, -s->run[i].times};
     }
     qsort(s->points, (size_t)n, sizeof *s->points, by_place);
     for (int64_t i = 0; i < n; i++) {
         hga_id from = i ? s->points[i - 1].at : 0, to = s->points[i].at - 1;
-        if (times > 0 && from <= to) HGA_TRY(push(t, start, (tally_run){ from, to, times }));
+        if (times > 0 && from <= to) HGA_TRY(push(t, start, (tally_run){from, to, times}));
         times += s->points[i].change;
     }
 done:
@@ -118,7 +115,8 @@ hga_status tally_append(tally_sum *s, tally *t, int64_t *start, int32_t *size)
 {
     hga_status st = HGA_OK;
     *start = t->n_pool;
-    if (!sort_runs(s)) st = sweep(s, t, *start);
+    if (!sort_runs(s))
+        st = sweep(s, t, *start);
     else
         for (int64_t i = 0; !st && i < s->n; i++) st = push(t, *start, s->run[i]);
     s->n = 0;
@@ -126,7 +124,4 @@ hga_status tally_append(tally_sum *s, tally *t, int64_t *start, int32_t *size)
     return st;
 }
 
-hga_status tally_put(tally_sum *s, tally *t, hga_id v)
-{
-    return tally_append(s, t, &t->start[v], &t->size[v]);
-}
+hga_status tally_put(tally_sum *s, tally *t, hga_id v) { return tally_append(s, t, &t->start[v], &t->size[v]); }

@@ -16,19 +16,13 @@ static const double TILE_SHARE = 0.3;
 typedef struct strip {
     const hga_segment *segment;
     hga_id row_first, row_last, n;
-    hga_id src;              /* position of column 0 */
+    hga_id src; /* position of column 0 */
     int64_t band_first, band_last, hole;
-    int64_t type;            /* of lane 0 and column 0 */
+    int64_t type; /* of lane 0 and column 0 */
 } strip;
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* 0 when nothing of the segment is left. */
 static int trim(const hga_segment *s, const tile_group *g, strip *out)
@@ -335,7 +329,8 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 {
     tile_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
     for (hga_id g = 0, at = 0; g < p.n_groups; g++, at += KERNEL_TILE)
-        p.group[g] = (tile_group){.stage = stage, .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
+        p.group[g] =
+            (tile_group){.stage = stage, .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
     if (!w->io->edge_bias) choose_tiles(w, &p);
     for (hga_pos i = 0; p.started && i < w->reader.n_segments; i++)
         if (is_wide(w, i)) run_wide(w, &p, i);

@@ -21,7 +21,7 @@ struct topology {
 static struct {
     pthread_mutex_t lock;
     topology *machine;
-} shared_under_lock = { PTHREAD_MUTEX_INITIALIZER, NULL };
+} shared_under_lock = {PTHREAD_MUTEX_INITIALIZER, NULL};
 
 /* ---- reading ---- */
 
@@ -49,7 +49,8 @@ static hga_status usable(topology *t, hwloc_bitmap_t *out)
 {
     hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hw)), own = hwloc_bitmap_alloc();
     int failed = !set || !own;
-    if (!failed && hwloc_topology_is_thissystem(t->hw) && hwloc_get_cpubind(t->hw, own, HWLOC_CPUBIND_PROCESS) == 0 && hwloc_bitmap_intersects(set, own))
+    if (!failed && hwloc_topology_is_thissystem(t->hw) && hwloc_get_cpubind(t->hw, own, HWLOC_CPUBIND_PROCESS) == 0 &&
+        hwloc_bitmap_intersects(set, own))
         failed = hwloc_bitmap_and(set, set, own) != 0;
     hwloc_bitmap_free(own);
     if (failed) hwloc_bitmap_free(set), set = NULL;
@@ -89,7 +90,7 @@ static hga_id list_seats(hwloc_topology_t hw, hwloc_const_bitmap_t set, seat *se
         hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_CORE, pu);
         rank = core && core == last_core ? rank + 1 : 0;
         last_core = core;
-        if (seats) seats[n] = (seat){ domain_of(hw, pu->os_index), rank, (hga_id)pu->logical_index, (hga_id)pu->os_index };
+        if (seats) seats[n] = (seat){domain_of(hw, pu->os_index), rank, (hga_id)pu->logical_index, (hga_id)pu->os_index};
         n++;
     }
     return n;
@@ -100,7 +101,7 @@ static void fill_domains(topology *t, const seat *seats)
 {
     hga_id d = -1;
     for (hga_id i = 0; i < t->n_pus; i++) {
-        if (i == 0 || seats[i].domain != seats[i - 1].domain) t->domain[++d] = (topology_domain){ .number = seats[i].domain, .pu = t->pu + i };
+        if (i == 0 || seats[i].domain != seats[i - 1].domain) t->domain[++d] = (topology_domain){.number = seats[i].domain, .pu = t->pu + i};
         t->domain[d].n_pus++;
         t->domain[d].n_cores += seats[i].rank == 0;
         t->pu[i] = seats[i].os;
@@ -183,15 +184,9 @@ __attribute__((destructor)) static void forget_machine(void)
 
 /* ---- asking ---- */
 
-hga_id topology_domains(const topology *t)
-{
-    return t->n_domains;
-}
+hga_id topology_domains(const topology *t) { return t->n_domains; }
 
-topology_domain topology_domain_at(const topology *t, hga_id domain)
-{
-    return t->domain[domain];
-}
+topology_domain topology_domain_at(const topology *t, hga_id domain) { return t->domain[domain]; }
 
 hga_id topology_cores(const topology *t)
 {
@@ -200,15 +195,9 @@ hga_id topology_cores(const topology *t)
     return whole < t->quota || whole == 0 ? whole + 1 : whole;
 }
 
-double topology_cpu_quota(const topology *t)
-{
-    return t->quota;
-}
+double topology_cpu_quota(const topology *t) { return t->quota; }
 
-int topology_is_this_machine(const topology *t)
-{
-    return hwloc_topology_is_thissystem(t->hw);
-}
+int topology_is_this_machine(const topology *t) { return hwloc_topology_is_thissystem(t->hw); }
 
 /* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in order. */
 void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
@@ -227,16 +216,19 @@ void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *p
 
 hga_status topology_bind(topology *t, hga_id pu, binding *old)
 {
-    *old = (binding){ NULL, NULL };
+    *old = (binding){NULL, NULL};
     if (!topology_is_this_machine(t)) return HGA_OK;
     hwloc_bitmap_t before = hwloc_bitmap_alloc(), set = hwloc_bitmap_alloc();
     hga_status st = HGA_OK;
-    if (!before || !set || hwloc_bitmap_only(set, (unsigned)pu) != 0) st = hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset");
+    if (!before || !set || hwloc_bitmap_only(set, (unsigned)pu) != 0)
+        st = hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset");
     else if (hwloc_get_cpubind(t->hw, before, HWLOC_CPUBIND_THREAD) != 0 || hwloc_set_cpubind(t->hw, set, HWLOC_CPUBIND_THREAD) != 0)
         st = hga_fail(HGA_EEXTERNAL, "hwloc: cannot bind a thread to PU %d, errno %d", pu, errno);
     hwloc_bitmap_free(set);
-    if (st) hwloc_bitmap_free(before);
-    else *old = (binding){ t, before };
+    if (st)
+        hwloc_bitmap_free(before);
+    else
+        *old = (binding){t, before};
     return st;
 }
 
@@ -244,7 +236,7 @@ void topology_unbind(binding *old)
 {
     if (old->t) hwloc_set_cpubind(old->t->hw, old->cpuset, HWLOC_CPUBIND_THREAD);
     hwloc_bitmap_free(old->cpuset);
-    *old = (binding){ NULL, NULL };
+    *old = (binding){NULL, NULL};
 }
 
 /* ---- quota ---- */
@@ -265,10 +257,7 @@ static double ratio(const char *quota, const char *period)
     return q > 0 && p > 0 ? q / p : 0;
 }
 
-static double tighter(double a, double b)
-{
-    return a <= 0 ? b : b <= 0 || a < b ? a : b;
-}
+static double tighter(double a, double b) { return a <= 0 ? b : b <= 0 || a < b ? a : b; }
 
 enum { PATH_BYTES = 4096 };
 

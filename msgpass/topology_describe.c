@@ -56,9 +56,12 @@ static void say_quoted(text *t, const char *s)
     say(t, "\"");
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') say(t, "\\%c", c);
-        else if (c < 0x20) say(t, "\\u%04x", c);
-        else say(t, "%c", c);
+        if (c == '"' || c == '\\')
+            say(t, "\\%c", c);
+        else if (c < 0x20)
+            say(t, "\\u%04x", c);
+        else
+            say(t, "%c", c);
     }
     say(t, "\"");
 }
@@ -67,7 +70,8 @@ static void say_domains(text *t, const topology *m, const hga_id *domain, const 
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
-    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs", topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s", cores, pus);
+    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs", topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s",
+        cores, pus);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
     say(t, "; %d threads\n", threads);
     for (hga_id d = 0, i = 0; d < n; d++) {
@@ -76,7 +80,8 @@ static void say_domains(text *t, const topology *m, const hga_id *domain, const 
         say(t, "domain %d (node %d): %d cores, PUs ", d, domain_d.number, domain_d.n_cores);
         say_ranges(t, domain_d.pu, domain_d.n_pus);
         while (i < threads && domain[i] == d) i++;
-        if (i == first) say(t, "; no threads\n");
+        if (i == first)
+            say(t, "; no threads\n");
         else {
             say(t, i - first > 1 ? "; threads %d-%d on PUs " : "; thread %d on PU ", first, i - 1);
             say_ranges(t, pu + first, i - first);
@@ -88,11 +93,15 @@ static void say_domains(text *t, const topology *m, const hga_id *domain, const 
 static void say_json(text *t, const topology *m, const char *synthetic, const hga_id *domain, const hga_id *pu, hga_id threads)
 {
     say(t, "{\"schema\": 1, \"synthetic\": ");
-    if (synthetic) say_quoted(t, synthetic);
-    else say(t, "null");
+    if (synthetic)
+        say_quoted(t, synthetic);
+    else
+        say(t, "null");
     say(t, ", \"this_machine\": %s, \"cpu_quota\": ", topology_is_this_machine(m) ? "true" : "false");
-    if (topology_cpu_quota(m) > 0) say(t, "%d.%02d", (int)topology_cpu_quota(m), (int)(topology_cpu_quota(m) * 100) % 100);
-    else say(t, "null");
+    if (topology_cpu_quota(m) > 0)
+        say(t, "%d.%02d", (int)topology_cpu_quota(m), (int)(topology_cpu_quota(m) * 100) % 100);
+    else
+        say(t, "null");
     say(t, ", \"usable\": %d, \"domains\": [", topology_cores(m));
     for (hga_id d = 0, i = 0; d < topology_domains(m); d++) {
         topology_domain domain_d = topology_domain_at(m, d);
@@ -112,7 +121,7 @@ static hga_status describe(const char *synthetic, hga_id threads, int json, char
     hga_status st = HGA_OK;
     topology *m = NULL;
     hga_id *domain = NULL, *pu = NULL;
-    text t = { 0 };
+    text t = {0};
     if (!out) return hga_fail(HGA_EINVAL, "topology: nowhere to put the text");
     *out = NULL;
     if (threads < 0 || threads > 1 << 20) return hga_fail(HGA_EINVAL, "topology: %d threads", threads);
@@ -121,8 +130,10 @@ static hga_status describe(const char *synthetic, hga_id threads, int json, char
     HGA_TRY(hga_new(NULL, threads, sizeof *domain, &domain));
     HGA_TRY(hga_new(NULL, threads, sizeof *pu, &pu));
     topology_place(m, threads, domain, pu);
-    if (json) say_json(&t, m, synthetic, domain, pu, threads);
-    else say_domains(&t, m, domain, pu, threads);
+    if (json)
+        say_json(&t, m, synthetic, domain, pu, threads);
+    else
+        say_domains(&t, m, domain, pu, threads);
     HGA_TRY(take(&t, out));
 done:
     hga_delete(NULL, domain, threads, sizeof *domain);
@@ -131,12 +142,6 @@ done:
     return st;
 }
 
-hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **out)
-{
-    return describe(synthetic, threads, 0, out);
-}
+hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **out) { return describe(synthetic, threads, 0, out); }
 
-hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **out)
-{
-    return describe(synthetic, threads, 1, out);
-}
+hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **out) { return describe(synthetic, threads, 1, out); }

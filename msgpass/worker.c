@@ -8,10 +8,7 @@ typedef struct layout {
     int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_bias, tile_key, plain, total;
 } layout;
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* One aggregate of the generic executor: its header and a vector of doubles; or a user's state. */
 static int64_t aggregate_bytes(const hga_plan *plan)
@@ -36,13 +33,15 @@ static layout lay_out(const hga_plan *plan)
     l.group_scalar = heads * PANEL_ROWS;
     l.pair_bias = KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
-    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + 2 * l.pair_bias + l.tile_key + l.plain;
+    l.total =
+        l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + 2 * l.pair_bias + l.tile_key + l.plain;
     return l;
 }
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 1) + plan->list_room * (int64_t)sizeof(hga_id) + plan->degree_room * (int64_t)sizeof(rank_key);
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 1) + plan->list_room * (int64_t)sizeof(hga_id) +
+           plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
 int64_t workers_bytes(const hga_plan *plan)

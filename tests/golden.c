@@ -94,20 +94,11 @@ static json_t *member(const golden *c, const char *key)
     return m;
 }
 
-int64_t golden_int(const golden *c, const char *key)
-{
-    return json_integer_value(member(c, key));
-}
+int64_t golden_int(const golden *c, const char *key) { return json_integer_value(member(c, key)); }
 
-int golden_true(const golden *c, const char *key)
-{
-    return json_is_true(member(c, key));
-}
+int golden_true(const golden *c, const char *key) { return json_is_true(member(c, key)); }
 
-const char *golden_text(const golden *c, const char *key)
-{
-    return json_string_value(member(c, key));
-}
+const char *golden_text(const golden *c, const char *key) { return json_string_value(member(c, key)); }
 
 double golden_number(const golden *c, const char *key, double fallback)
 {
@@ -115,10 +106,7 @@ double golden_number(const golden *c, const char *key, double fallback)
     return json_is_number(m) ? json_number_value(m) : fallback;
 }
 
-int golden_member(const golden *c, const char *key)
-{
-    return json_object_get(c->json, key) != NULL;
-}
+int golden_member(const golden *c, const char *key) { return json_object_get(c->json, key) != NULL; }
 
 int64_t golden_list(const golden *c, const char *key, hga_id *out, int64_t capacity)
 {
@@ -129,10 +117,7 @@ int64_t golden_list(const golden *c, const char *key, hga_id *out, int64_t capac
     return n;
 }
 
-double golden_tolerance(const golden *c)
-{
-    return json_number_value(json_object_get(member(c, "tolerance"), "float32_compute_max_abs"));
-}
+double golden_tolerance(const golden *c) { return json_number_value(json_object_get(member(c, "tolerance"), "float32_compute_max_abs")); }
 
 uint64_t golden_seed(const golden *c)
 {
@@ -171,10 +156,7 @@ int64_t golden_dim(golden *c, const char *name, int axis)
     return a->extent[axis];
 }
 
-int64_t golden_count(golden *c, const char *name)
-{
-    return find_array(c, name)->n;
-}
+int64_t golden_count(golden *c, const char *name) { return find_array(c, name)->n; }
 
 static const void *data_of(golden *c, const char *name, const char *kind)
 {
@@ -183,20 +165,11 @@ static const void *data_of(golden *c, const char *name, const char *kind)
     return a->data;
 }
 
-const float *golden_floats(golden *c, const char *name)
-{
-    return data_of(c, name, "f4");
-}
+const float *golden_floats(golden *c, const char *name) { return data_of(c, name, "f4"); }
 
-const double *golden_doubles(golden *c, const char *name)
-{
-    return data_of(c, name, "f8");
-}
+const double *golden_doubles(golden *c, const char *name) { return data_of(c, name, "f8"); }
 
-const int32_t *golden_ints(golden *c, const char *name)
-{
-    return data_of(c, name, "i4");
-}
+const int32_t *golden_ints(golden *c, const char *name) { return data_of(c, name, "i4"); }
 
 /* ---- comparing ---- */
 
@@ -232,10 +205,7 @@ void assert_golden_rows(golden *c, const char *want, const float *x, int64_t col
 
 /* ---- one cmocka test a case ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name);
-}
+static int by_name(const void *a, const void *b) { return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name); }
 
 int golden_run(const char *family, const char *prefix, CMUnitTestFunction each)
 {

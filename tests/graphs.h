@@ -40,10 +40,7 @@ static inline uint64_t random_bits(uint64_t *seed)
     return z ^ z >> 31;
 }
 
-static inline hga_id random_up_to(uint64_t *seed, hga_id most)
-{
-    return (hga_id)(random_bits(seed) % (uint64_t)(most + 1));
-}
+static inline hga_id random_up_to(uint64_t *seed, hga_id most) { return (hga_id)(random_bits(seed) % (uint64_t)(most + 1)); }
 
 /* ---- an allocator that fails once ---- */
 
@@ -67,10 +64,7 @@ static inline void scarce_release(void *memory, size_t bytes, void *context)
     free(memory);
 }
 
-static inline hga_allocator scarce_allocator(scarce *s)
-{
-    return (hga_allocator){scarce_allocate, scarce_release, s};
-}
+static inline hga_allocator scarce_allocator(scarce *s) { return (hga_allocator){scarce_allocate, scarce_release, s}; }
 
 /* ---- edges ---- */
 

@@ -60,7 +60,7 @@ static inline edge *stage_edges(const hga_graph *g, const hga_stage *s, int64_t 
     for (hga_id v = 0; v < nodes.n; v++) {
         hga_id p = nodes.parent ? nodes.parent[v] : -1;
         if (p < 0) continue;
-        e[(*n)++] = s->relation == HGA_TREE_UP ? (edge){ .src = v, .dst = p } : (edge){ .src = p, .dst = v };
+        e[(*n)++] = s->relation == HGA_TREE_UP ? (edge){.src = v, .dst = p} : (edge){.src = p, .dst = v};
     }
     return e;
 }

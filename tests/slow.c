@@ -46,21 +46,12 @@ static double *unset(int64_t n)
 }
 
 /* Where node v's values of head h begin. */
-static double *at(const values *f, hga_id v, hga_id h)
-{
-    return f->x + ((int64_t)v * f->heads + h) * f->columns;
-}
+static double *at(const values *f, hga_id v, hga_id h) { return f->x + ((int64_t)v * f->heads + h) * f->columns; }
 
-static double *lse_at(const values *f, hga_id v, hga_id h)
-{
-    return f->lse + (int64_t)v * f->heads + h;
-}
+static double *lse_at(const values *f, hga_id v, hga_id h) { return f->lse + (int64_t)v * f->heads + h; }
 
 /* The head of `f` that head h of n_heads reads. */
-static hga_id head_for(const values *f, hga_id h, hga_id n_heads)
-{
-    return h / (n_heads / f->heads);
-}
+static hga_id head_for(const values *f, hga_id h, hga_id n_heads) { return h / (n_heads / f->heads); }
 
 /* The caller's tensor into the field, on the rows it has. */
 static void load(machine *m, const hga_field *field, values *f, const hga_tensor *tensor)

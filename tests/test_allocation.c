@@ -81,15 +81,9 @@ static void *counted(void *p)
     return p;
 }
 
-FOR_ALL void *malloc(size_t bytes)
-{
-    return watching && blow(&libc) ? refuse() : counted(__libc_malloc(bytes));
-}
+FOR_ALL void *malloc(size_t bytes) { return watching && blow(&libc) ? refuse() : counted(__libc_malloc(bytes)); }
 
-FOR_ALL void *calloc(size_t n, size_t bytes)
-{
-    return watching && blow(&libc) ? refuse() : counted(__libc_calloc(n, bytes));
-}
+FOR_ALL void *calloc(size_t n, size_t bytes) { return watching && blow(&libc) ? refuse() : counted(__libc_calloc(n, bytes)); }
 
 FOR_ALL void *realloc(void *old, size_t bytes)
 {
@@ -154,10 +148,7 @@ static void fail_each(fuse *f, const hga_allocator *a, attempt make, int leaks)
     assert_true(n > 1);
 }
 
-static void every_allocation(attempt make)
-{
-    fail_each(&lent, &fused, make, 0);
-}
+static void every_allocation(attempt make) { fail_each(&lent, &fused, make, 0); }
 
 /* The packages keep things for good when they are first used, so once beforehand. */
 static void every_malloc(attempt make, int leaks)
@@ -379,10 +370,7 @@ static hga_status make_coverage(const hga_allocator *a)
 
 static const hga_shape shape = {.n_heads = 2, .dim = 8};
 
-static hga_options options_of(const hga_allocator *a)
-{
-    return (hga_options){.threads = 1, .cut_edges = 64, .allocator = a};
-}
+static hga_options options_of(const hga_allocator *a) { return (hga_options){.threads = 1, .cut_edges = 64, .allocator = a}; }
 
 static hga_status make_plan(const hga_allocator *a)
 {
@@ -517,28 +505,27 @@ static int clear(void **state)
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
-#define BY_ALLOCATOR(what)                                                                                                             \
-    static void every_failing_allocation_of_##what##_is_reported(void **state)                                                         \
-    {                                                                                                                                  \
-        (void)state;                                                                                                                   \
-        every_allocation(make_##what);                                                                                                 \
+#define BY_ALLOCATOR(what)                                                     \
+    static void every_failing_allocation_of_##what##_is_reported(void **state) \
+    {                                                                          \
+        (void)state;                                                           \
+        every_allocation(make_##what);                                         \
     }
-#define BY_MALLOC(what)                                                                                                                \
-    static void every_failing_malloc_of_##what##_is_reported(void **state)                                                             \
-    {                                                                                                                                  \
-        (void)state;                                                                                                                   \
-        every_malloc(make_##what, 0);                                                                                                  \
+#define BY_MALLOC(what)                                                    \
+    static void every_failing_malloc_of_##what##_is_reported(void **state) \
+    {                                                                      \
+        (void)state;                                                       \
+        every_malloc(make_##what, 0);                                      \
     }
 
 /* What takes a caller's allocator, or makes from what has one; and what runs through a package's own malloc (CXSparse, jansson, ICU). */
-#define ALLOCATOR_FACTS(fact)                                                                                                          \
-    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine)    \
-    fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows)    \
-    fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
-#define MALLOC_FACTS(fact)                                                                                                             \
-    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand) fact(transpose)       \
-    fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) fact(influence) fact(coverage)          \
-    fact(explain)
+#define ALLOCATOR_FACTS(fact)                                                                                                                      \
+    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine)                \
+        fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) fact(read) \
+            fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
+#define MALLOC_FACTS(fact)                                                                                                                      \
+    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand) fact(transpose) fact(compress) \
+        fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) fact(influence) fact(coverage) fact(explain)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)
@@ -551,7 +538,7 @@ static void every_failing_malloc_inside_icu_is_reported(void **state)
 }
 
 #define ALLOCATOR_ROW(what) cmocka_unit_test(every_failing_allocation_of_##what##_is_reported),
-#define MALLOC_ROW(what) cmocka_unit_test(every_failing_malloc_of_##what##_is_reported),
+#define MALLOC_ROW(what)    cmocka_unit_test(every_failing_malloc_of_##what##_is_reported),
 
 int main(void)
 {

@@ -88,34 +88,13 @@ static int32_t earlier(hga_id v, hga_id u, hga_id n)
     (void)n;
     return u <= v ? 0 : -1;
 }
-static int32_t relative(hga_id v, hga_id u, hga_id n)
-{
-    return u - v + n;
-}
-static int32_t same_block(hga_id v, hga_id u, hga_id size)
-{
-    return v / size == u / size ? u - v + size : -1;
-}
-static int32_t near_block(hga_id v, hga_id u, hga_id size)
-{
-    return abs(v / size - u / size) <= 1 ? u - v + 2 * size : -1;
-}
-static int32_t others_in_block(hga_id v, hga_id u, hga_id size)
-{
-    return v / size == u / size && v != u ? 0 : -1;
-}
-static int32_t window(hga_id v, hga_id u, hga_id reach)
-{
-    return abs(v - u) <= reach ? u - v + reach : -1;
-}
-static int32_t strided(hga_id v, hga_id u, hga_id stride)
-{
-    return u <= v && (v - u) % stride == 0 ? (v - u) / stride : -1;
-}
-static int32_t only_child(hga_id v, hga_id u, hga_id first)
-{
-    return v >= first && u == 2 * (v - first) ? 0 : -1;
-}
+static int32_t relative(hga_id v, hga_id u, hga_id n) { return u - v + n; }
+static int32_t same_block(hga_id v, hga_id u, hga_id size) { return v / size == u / size ? u - v + size : -1; }
+static int32_t near_block(hga_id v, hga_id u, hga_id size) { return abs(v / size - u / size) <= 1 ? u - v + 2 * size : -1; }
+static int32_t others_in_block(hga_id v, hga_id u, hga_id size) { return v / size == u / size && v != u ? 0 : -1; }
+static int32_t window(hga_id v, hga_id u, hga_id reach) { return abs(v - u) <= reach ? u - v + reach : -1; }
+static int32_t strided(hga_id v, hga_id u, hga_id stride) { return u <= v && (v - u) % stride == 0 ? (v - u) / stride : -1; }
+static int32_t only_child(hga_id v, hga_id u, hga_id first) { return v >= first && u == 2 * (v - first) ? 0 : -1; }
 static int32_t distant_children(hga_id v, hga_id u, hga_id first)
 {
     return v >= first && (u == 6 * (v - first) || u == 6 * (v - first) + 3) ? 0 : -1;

@@ -35,10 +35,7 @@ static void start(counts *c, const hga_graph *g, const hga_program *p)
 }
 
 /* What an edge from u hands on: the value, the state, or what came down so far. */
-static const int64_t *handed_on(const counts *c, const hga_stage *s, hga_id u)
-{
-    return c->times[s->message == HGA_GATE ? s->out : s->value][u];
-}
+static const int64_t *handed_on(const counts *c, const hga_stage *s, hga_id u) { return c->times[s->message == HGA_GATE ? s->out : s->value][u]; }
 
 static void add(int64_t *sum, const int64_t *x)
 {
@@ -52,7 +49,7 @@ static void run(counts *c, const hga_stage *s)
     for (hga_id i = 0; i < c->nodes.n_levels; i++) {
         hga_id l = level_of_step(&c->nodes, s->order, i);
         for (hga_id v = c->nodes.level_ptr[l]; v < c->nodes.level_ptr[l + 1]; v++) {
-            int64_t sum[MOST_TOKENS] = { 0 };
+            int64_t sum[MOST_TOKENS] = {0};
             int n_edges = 0;
             for (int64_t k = 0; k < n; k++)
                 if (e[k].dst == v) add(sum, handed_on(c, s, e[k].src)), n_edges++;
@@ -67,7 +64,7 @@ static void run(counts *c, const hga_stage *s)
 
 static hga_coverage count(const counts *c, int causal)
 {
-    hga_coverage all = { .token = -1, .other = -1 };
+    hga_coverage all = {.token = -1, .other = -1};
     hga_id out = 0;
     while (c->p->field[out].binding != HGA_IO_OUT) out++;
     int self = c->nodes.query_first == c->nodes.key_first;
@@ -99,12 +96,16 @@ static void assert_coverage_is_the_oracles(const char *name, const hga_graph *g,
         assert_ok(hga_program_coverage(p, g, causal, &got));
         if (got.pairs != want.pairs || got.none != want.none || got.once != want.once || got.more != want.more || got.later != want.later ||
             got.none_diagonal != want.none_diagonal)
-            fail_msg("%s, causal %d: %lld pairs, none %lld once %lld more %lld later %lld diagonal %lld; want %lld: %lld %lld %lld %lld %lld", name, causal,
-                     (long long)got.pairs, (long long)got.none, (long long)got.once, (long long)got.more, (long long)got.later, (long long)got.none_diagonal,
-                     (long long)want.pairs, (long long)want.none, (long long)want.once, (long long)want.more, (long long)want.later, (long long)want.none_diagonal);
-        if (got.more) assert_true(times_of(&c, got.token, got.other) > 1);
-        else if (got.none) assert_int_equal(times_of(&c, got.token, got.other), 0);
-        else assert_int_equal(got.token, -1);
+            fail_msg("%s, causal %d: %lld pairs, none %lld once %lld more %lld later %lld diagonal %lld; want %lld: %lld %lld %lld %lld %lld", name,
+                     causal, (long long)got.pairs, (long long)got.none, (long long)got.once, (long long)got.more, (long long)got.later,
+                     (long long)got.none_diagonal, (long long)want.pairs, (long long)want.none, (long long)want.once, (long long)want.more,
+                     (long long)want.later, (long long)want.none_diagonal);
+        if (got.more)
+            assert_true(times_of(&c, got.token, got.other) > 1);
+        else if (got.none)
+            assert_int_equal(times_of(&c, got.token, got.other), 0);
+        else
+            assert_int_equal(got.token, -1);
         if (causal && got.token >= 0) assert_true(got.other <= got.token);
         if (!got.more && got.none > got.none_diagonal) assert_int_not_equal(got.token, got.other);
     }
@@ -130,7 +131,7 @@ static void coverage_of_the_variants_is_the_oracles(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             problem p;
-            variant_build(i, 10 + (hga_id)(seed * 9), seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            variant_build(i, 10 + (hga_id)(seed * 9), seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
             if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS) assert_coverage_is_the_oracles(p.name, p.graph, &p.program);
             problem_clear(&p);
@@ -145,11 +146,12 @@ static void the_variants_keep_their_claims(void **state)
         for (uint64_t seed = 4; seed <= 6; seed++) {
             problem p;
             hga_coverage c;
-            variant_build(i, 300, seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            variant_build(i, 300, seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             uint32_t claims = hga_graph_nodes(p.graph).claims;
             if (i == variant_named("bpt_algorithm1")) claims = 0;
             assert_ok(hga_program_coverage(&p.program, p.graph, (claims & HGA_CLAIM_CAUSAL) != 0, &c));
-            if ((claims & HGA_CLAIM_SINGLE && c.more) || (claims & HGA_CLAIM_COMPLETE && c.none > c.none_diagonal) || (claims & HGA_CLAIM_CAUSAL && c.later))
+            if ((claims & HGA_CLAIM_SINGLE && c.more) || (claims & HGA_CLAIM_COMPLETE && c.none > c.none_diagonal) ||
+                (claims & HGA_CLAIM_CAUSAL && c.later))
                 fail_msg("%s claims %u: more %lld, none %lld of which diagonal %lld, later %lld; %d and %d", p.name, claims, (long long)c.more,
                          (long long)c.none, (long long)c.none_diagonal, (long long)c.later, c.token, c.other);
             problem_clear(&p);
@@ -180,7 +182,7 @@ static void all_pairs_are_covered_once(void **state)
 {
     (void)state;
     hga_coverage c;
-    attention_over(6, &(hga_block){ .n_dst = 6, .n_src = 6 }, 1, &c, 0);
+    attention_over(6, &(hga_block){.n_dst = 6, .n_src = 6}, 1, &c, 0);
     assert_int_equal(c.pairs, 36);
     assert_int_equal(c.once, 36);
     assert_int_equal(c.later, 15);
@@ -191,7 +193,7 @@ static void a_lower_triangle_covers_the_earlier_ones(void **state)
 {
     (void)state;
     hga_coverage c;
-    attention_over(6, &(hga_block){ .n_dst = 6, .n_src = 6, .shape = HGA_LOWER }, 1, &c, 1);
+    attention_over(6, &(hga_block){.n_dst = 6, .n_src = 6, .shape = HGA_LOWER}, 1, &c, 1);
     assert_int_equal(c.pairs, 21);
     assert_int_equal(c.once, 21);
     assert_int_equal(c.later, 0);
@@ -201,7 +203,7 @@ static void a_pair_given_twice_is_shown(void **state)
 {
     (void)state;
     hga_coverage c;
-    hga_block twice[] = { { .n_dst = 4, .n_src = 4, .type = 1 }, { .dst = 2, .n_dst = 1, .src = 1, .n_src = 2 } };
+    hga_block twice[] = {{.n_dst = 4, .n_src = 4, .type = 1}, {.dst = 2, .n_dst = 1, .src = 1, .n_src = 2}};
     attention_over(4, twice, 2, &c, 0);
     assert_int_equal(c.more, 2);
     assert_int_equal(c.once, 14);
@@ -213,12 +215,12 @@ static void a_token_and_itself_is_shown_last(void **state)
 {
     (void)state;
     hga_coverage c;
-    attention_over(3, &(hga_block){ .n_dst = 3, .n_src = 3, .shape = HGA_OFF_DIAGONAL }, 1, &c, 0);
+    attention_over(3, &(hga_block){.n_dst = 3, .n_src = 3, .shape = HGA_OFF_DIAGONAL}, 1, &c, 0);
     assert_int_equal(c.none, 3);
     assert_int_equal(c.none_diagonal, 3);
     assert_int_equal(c.token, 0);
     assert_int_equal(c.other, 0);
-    attention_over(3, &(hga_block){ .n_dst = 3, .n_src = 3, .shape = HGA_STRICT_LOWER }, 1, &c, 0);
+    attention_over(3, &(hga_block){.n_dst = 3, .n_src = 3, .shape = HGA_STRICT_LOWER}, 1, &c, 0);
     assert_int_equal(c.none, 6);
     assert_int_equal(c.token, 0);
     assert_int_equal(c.other, 1);

@@ -114,9 +114,9 @@ static void tables_equal_the_oracle(void **state)
 /* Thousands of rows, so that rows come in full panels and tiles: bands, triangles, holes, types that go with the row, the column or both. */
 static void large_graphs_equal_the_oracle(void **state)
 {
-    static const char *const names[] = {"window",   "window_global", "window_strided", "neighbours_wide", "neighbours_causal_wide",
-                                        "siblings_wide", "siblings_causal", "bpt_wide", "bpt_text", "fine_causal", "hsa_wide",
-                                        "hsa_frontier_wide", "hsa", "coarse"};
+    static const char *const names[] = {
+        "window",   "window_global", "window_strided", "neighbours_wide", "neighbours_causal_wide", "siblings_wide", "siblings_causal",
+        "bpt_wide", "bpt_text",      "fine_causal",    "hsa_wide",        "hsa_frontier_wide",      "hsa",           "coarse"};
     static const hga_shape few[] = {{.n_heads = 2, .dim = 9, .dim_v = 7}, {.n_heads = 2, .n_kv_heads = 1, .dim = 24, .dim_v = 17, .pos_dim = 2}};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -261,7 +261,7 @@ static void random_graphs_equal_the_oracle(void **state)
 {
     (void)state;
     for (int i = 0; i < N_PROGRAMS; i++)
-        for (unsigned with = 1; with < 64; with += with > 8 ? 2 : 1) {
+        for (unsigned with = 1; with<64; with += with> 8 ? 2 : 1) {
             problem p;
             random_problem(i, with, 20 + (hga_id)with, with * 10 + (unsigned)i, shapes[with % N_SHAPES], &p);
             if (find_stage(&p.program, HGA_SCORE))
@@ -428,8 +428,12 @@ static void make_user_stage(problem *p, user_context *ctx, int with_merge)
     *ctx = (user_context){.value = s->value, .out = s->out, .dim_v = p->shape.dim_v ? p->shape.dim_v : p->shape.dim};
     s->reads = 1u << s->query | 1u << s->key | 1u << s->value, s->writes = 1u << s->out;
     s->message = HGA_MESSAGE_USER, s->reduce = HGA_REDUCE_USER, s->update = HGA_UPDATE_USER;
-    s->udf = (hga_udf){.state_bytes = sizeof(user_softmax), .begin = user_begin, .edge = user_edge, .merge = with_merge ? user_merge : NULL,
-                       .finish = user_finish, .ctx = ctx};
+    s->udf = (hga_udf){.state_bytes = sizeof(user_softmax),
+                       .begin = user_begin,
+                       .edge = user_edge,
+                       .merge = with_merge ? user_merge : NULL,
+                       .finish = user_finish,
+                       .ctx = ctx};
 }
 
 /* Written by a user, softmax attention gives what the built-in stage gives; rows are cut where the user can merge. */
@@ -471,8 +475,7 @@ static void rename_members(json_t *objects, const char *const *members)
 {
     size_t i;
     json_t *object;
-    json_array_foreach(objects, i, object)
-        for (const char *const *m = members; *m; m++) rename_member(object, *m);
+    json_array_foreach(objects, i, object) for (const char *const *m = members; *m; m++) rename_member(object, *m);
 }
 
 /* Every name in the file that a person could have chosen otherwise. */
@@ -637,18 +640,12 @@ static void bfloat16_rounds_the_operands(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_blocks_and_edges),
-        cmocka_unit_test(variants_equal_the_oracle),
-        cmocka_unit_test(tables_equal_the_oracle),
-        cmocka_unit_test(large_graphs_equal_the_oracle),
-        cmocka_unit_test(random_graphs_equal_the_oracle),
-        cmocka_unit_test(large_random_graphs_equal_the_oracle),
-        cmocka_unit_test(strides_change_nothing),
-        cmocka_unit_test(empty_rows_are_zero),
-        cmocka_unit_test(user_softmax_equals_the_built_in),
-        cmocka_unit_test(renamed_variants_are_the_same),
-        cmocka_unit_test(an_updated_plan_is_a_new_plan),
-        cmocka_unit_test(bfloat16_is_near),
+        cmocka_unit_test(rows_are_the_blocks_and_edges),    cmocka_unit_test(variants_equal_the_oracle),
+        cmocka_unit_test(tables_equal_the_oracle),          cmocka_unit_test(large_graphs_equal_the_oracle),
+        cmocka_unit_test(random_graphs_equal_the_oracle),   cmocka_unit_test(large_random_graphs_equal_the_oracle),
+        cmocka_unit_test(strides_change_nothing),           cmocka_unit_test(empty_rows_are_zero),
+        cmocka_unit_test(user_softmax_equals_the_built_in), cmocka_unit_test(renamed_variants_are_the_same),
+        cmocka_unit_test(an_updated_plan_is_a_new_plan),    cmocka_unit_test(bfloat16_is_near),
         cmocka_unit_test(bfloat16_rounds_the_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ typedef struct sets {
 
 static void start(sets *s, const hga_graph *g, const hga_program *p)
 {
-    uint64_t tokens[MOST_NODES] = { 0 };
+    uint64_t tokens[MOST_NODES] = {0};
     memset(s, 0, sizeof *s);
     s->g = g, s->p = p, s->nodes = hga_graph_nodes(g);
     assert_in_range(s->nodes.n, 1, MOST_NODES);
@@ -103,7 +103,7 @@ static void influence_of_the_variants_is_the_oracles(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             problem p;
-            variant_build(i, 10 + (hga_id)(seed * 9), seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            variant_build(i, 10 + (hga_id)(seed * 9), seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
             if (nodes.query_first == nodes.key_first && nodes.n <= MOST_NODES && nodes.n_queries <= 64)
                 assert_influence_is_the_oracles(p.name, p.graph, &p.program);
@@ -119,7 +119,7 @@ static void causal_variants_keep_their_claim(void **state)
         for (uint64_t seed = 4; seed <= 6; seed++) {
             problem p;
             hga_id token, sees;
-            variant_build(i, 300, seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            variant_build(i, 300, seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             if (hga_graph_nodes(p.graph).claims & HGA_CLAIM_CAUSAL && i != variant_named("hsa_causal_self")) {
                 assert_ok(hga_program_influence(&p.program, p.graph, &token, &sees));
                 if (token >= 0) fail_msg("%s: token %d sees %d", p.name, token, sees);
@@ -138,7 +138,7 @@ static void one_block(hga_id n, hga_shape_kind shape, hga_graph **g, hga_program
     assert_ok(hga_builder_create(NULL, &b));
     assert_ok(hga_builder_add_level(b, n, NULL));
     assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){ .n_dst = n, .n_src = n, .shape = shape }));
+    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = n, .n_src = n, .shape = shape}));
     assert_ok(hga_builder_finish(b, g));
     hga_builder_destroy(b);
     hga_program_init(p);
@@ -184,7 +184,7 @@ static hga_graph *two_families(void)
     assert_ok(hga_builder_add_relation(b, "near", &near));
     assert_ok(hga_builder_add_block(b, near, 5, 1, 4, 1, 0));
     assert_ok(hga_builder_add_relation(b, "first", &first));
-    assert_ok(hga_builder_add_blocks(b, first, &(hga_block){ .dst = 4, .n_dst = 1, .src = 0, .n_src = 1, .count = 2, .dst_step = 1, .src_step = 2 }));
+    assert_ok(hga_builder_add_blocks(b, first, &(hga_block){.dst = 4, .n_dst = 1, .src = 0, .n_src = 1, .count = 2, .dst_step = 1, .src_step = 2}));
     assert_ok(hga_builder_finish(b, &g));
     hga_builder_destroy(b);
     return g;
@@ -230,18 +230,9 @@ static void a_first_childs_query_does_not(void **state)
     hga_graph_destroy(g);
 }
 
-static void begin(void *s, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)s, (void)v, (void)head, (void)ctx;
-}
-static void each(void *s, const hga_edge *e, hga_id head, void *ctx)
-{
-    (void)s, (void)e, (void)head, (void)ctx;
-}
-static void finish(const void *s, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)s, (void)v, (void)head, (void)ctx;
-}
+static void begin(void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
+static void each(void *s, const hga_edge *e, hga_id head, void *ctx) { (void)s, (void)e, (void)head, (void)ctx; }
+static void finish(const void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
 
 static void a_user_stage_counts_as_reading_all_it_may(void **state)
 {
@@ -252,9 +243,21 @@ static void a_user_stage_counts_as_reading_all_it_may(void **state)
     hga_program_init(&p);
     program_field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
     program_field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-    hga_stage up = { .name = "up", .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER,
-                     .update = HGA_UPDATE_USER, .query = -1, .key = -1, .value = -1, .gate = -1, .keep = -1, .out = 1, .reads = 3, .writes = 2,
-                     .udf = { .begin = begin, .edge = each, .finish = finish } };
+    hga_stage up = {.name = "up",
+                    .relation = HGA_TREE_UP,
+                    .order = HGA_LEVELS_UP,
+                    .message = HGA_MESSAGE_USER,
+                    .reduce = HGA_REDUCE_USER,
+                    .update = HGA_UPDATE_USER,
+                    .query = -1,
+                    .key = -1,
+                    .value = -1,
+                    .gate = -1,
+                    .keep = -1,
+                    .out = 1,
+                    .reads = 3,
+                    .writes = 2,
+                    .udf = {.begin = begin, .edge = each, .finish = finish}};
     hga_stage down = up;
     down.name[0] = 'd', down.relation = HGA_TREE_DOWN, down.order = HGA_LEVELS_DOWN;
     assert_ok(hga_program_add_stage(&p, &up));

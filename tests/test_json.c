@@ -332,10 +332,7 @@ static void a_failed_allocation_leaves_nothing_behind(void **state)
 
 static int64_t jansson_left = INT64_MAX;
 
-static void *jansson_allocate(size_t bytes)
-{
-    return jansson_left-- > 0 ? malloc(bytes) : NULL;
-}
+static void *jansson_allocate(size_t bytes) { return jansson_left-- > 0 ? malloc(bytes) : NULL; }
 
 static void want_of_memory_in_jansson_is_told_from_a_wrong_file(void **state)
 {

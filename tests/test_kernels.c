@@ -42,7 +42,8 @@ static void fill(numbers *x, hga_id dim)
 }
 
 /* out[dim_v], *lse: softmax over columns with keep[c], in double */
-static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim, hga_id dim_v, int relative, const int *keep, const double *extra, double *out, double *lse)
+static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim, hga_id dim_v, int relative, const int *keep, const double *extra,
+                          double *out, double *lse)
 {
     double score[KERNEL_CHUNK], most = -INFINITY, sum = 0;
     for (hga_id c = 0; c < n; c++) {
@@ -72,7 +73,9 @@ static void compare_state(const char *isa, const float *acc, float greatest, flo
         if (fabs((double)(acc[j] / sum) - out[j]) > 2e-5) fail_msg("%s: [%d] %.8g is not %.8g", isa, j, (double)(acc[j] / sum), out[j]);
 }
 
-#define FOR_EACH_ISA(t) for (const kernel_table *const *at = kernel_tables, *t; (t = *at) != NULL; at++) if (cpu_kernels(t->isa, &(const kernel_table *){NULL}) == HGA_OK)
+#define FOR_EACH_ISA(t)                                                              \
+    for (const kernel_table *const *at = kernel_tables, *t; (t = *at) != NULL; at++) \
+        if (cpu_kernels(t->isa, &(const kernel_table *){NULL}) == HGA_OK)
 
 static int all_kept[KERNEL_CHUNK];
 
@@ -123,7 +126,8 @@ static void a_tile_is_softmax_of_each_row(void **unused)
     numbers *x = malloc(sizeof *x);
     FOR_EACH_ISA(t)
     for (int round = 0; round < 300; round++) {
-        hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), rows = 1 + below(KERNEL_TILE), room = (dim_v + 15) / 16 * 16;
+        hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), rows = 1 + below(KERNEL_TILE),
+               room = (dim_v + 15) / 16 * 16;
         static float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW];
         float greatest[KERNEL_TILE], sum[KERNEL_TILE];
         fill(x, dim);

@@ -14,8 +14,10 @@ static edge *golden_edges(golden *c, const char *array, const char *skip, int64_
     const int32_t *bad = skip && golden_has(c, skip) ? golden_ints(c, skip) : NULL;
     int64_t n_bad = bad ? golden_count(c, skip) : 0;
     for (int64_t i = 0; i < rows; i++) {
-        if (skipped < n_bad && bad[skipped] == i) skipped++;
-        else e[kept++] = (edge){.src = row[3 * i], .dst = row[3 * i + 1], .type = row[3 * i + 2]};
+        if (skipped < n_bad && bad[skipped] == i)
+            skipped++;
+        else
+            e[kept++] = (edge){.src = row[3 * i], .dst = row[3 * i + 1], .type = row[3 * i + 2]};
     }
     assert_int_equal(skipped, n_bad);
     sort_edges(e, kept);

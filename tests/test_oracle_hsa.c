@@ -81,10 +81,7 @@ static void run(tree_case *t, hga_hsa h, hga_id dropped, const float *q, const f
     problem_run(p);
 }
 
-static hga_hsa defaults(void)
-{
-    return (hga_hsa){HGA_HSA_DEFAULTS};
-}
+static hga_hsa defaults(void) { return (hga_hsa){HGA_HSA_DEFAULTS}; }
 
 static void run_case(tree_case *t, hga_hsa h)
 {

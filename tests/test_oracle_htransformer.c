@@ -131,10 +131,7 @@ typedef struct level {
     hga_id size, block;
 } level;
 
-static hga_id blocks_in(level l)
-{
-    return (l.size + l.block - 1) / l.block;
-}
+static hga_id blocks_in(level l) { return (l.size + l.block - 1) / l.block; }
 
 /* Each block of s nodes becomes ceil(s / 2); plain pairs where structure is siblings. Two halves form a block of the next level. */
 static level coarser(level l, hga_id c, hga_htransformer_structure structure)

@@ -69,8 +69,10 @@ static void open_case(routed_case *t, const char *name)
     int kary = golden_member(t->c, "branching");
     t->n = (hga_id)golden_int(t->c, kary ? "n" : "n_queries"), t->m = (hga_id)golden_int(t->c, kary ? "m" : "n_keys");
     t->dim = (hga_id)golden_int(t->c, "d"), t->heads = 1;
-    if (kary) take_kary_tree(t);
-    else take_binary_tree(t);
+    if (kary)
+        take_kary_tree(t);
+    else
+        take_binary_tree(t);
     t->query_leaf = memory((int64_t)t->n * t->heads, sizeof(int32_t)), t->key_leaf = memory((int64_t)t->m * t->heads, sizeof(int32_t));
     route(t, golden_floats(t->c, "q"), t->n, t->query_leaf);
     route(t, golden_floats(t->c, "k"), t->m, t->key_leaf);

@@ -11,15 +11,12 @@ typedef struct arrays {
     int64_t n, *ptr, *adj;
 } arrays;
 
-static void arrays_free(arrays *a)
-{
-    free(a->ptr), free(a->adj);
-}
+static void arrays_free(arrays *a) { free(a->ptr), free(a->adj); }
 
 /* Vertices 0 .. n - 1 in a row. */
 static arrays path(int64_t n)
 {
-    arrays a = { n, memory(n + 1, sizeof(int64_t)), memory(n, sizeof(int64_t)) };
+    arrays a = {n, memory(n + 1, sizeof(int64_t)), memory(n, sizeof(int64_t))};
     for (int64_t v = 0; v < n; v++) {
         a.ptr[v + 1] = a.ptr[v];
         if (v + 1 < n) a.adj[a.ptr[v + 1]++] = v + 1; /* one direction only */
@@ -30,7 +27,7 @@ static arrays path(int64_t n)
 /* Edges from every vertex to `degree` random ones, loops and repetitions among them. */
 static arrays random_arrays(uint64_t *rng, int64_t n, int64_t degree)
 {
-    arrays a = { n, memory(n + 1, sizeof(int64_t)), memory(n * degree + 1, sizeof(int64_t)) };
+    arrays a = {n, memory(n + 1, sizeof(int64_t)), memory(n * degree + 1, sizeof(int64_t))};
     for (int64_t v = 0; v < n; v++) {
         a.ptr[v + 1] = a.ptr[v];
         for (int64_t i = random_below(rng, degree + 1); i > 0; i--) a.adj[a.ptr[v + 1]++] = random_below(rng, n);
@@ -53,7 +50,7 @@ static void one_part_takes_all(void **state)
 {
     (void)state;
     arrays a = path(5);
-    hga_id part[5] = { 7, 7, 7, 7, 7 };
+    hga_id part[5] = {7, 7, 7, 7, 7};
     assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, NULL, 1, part));
     for (int v = 0; v < 5; v++) assert_int_equal(part[v], 0);
     arrays_free(&a);
@@ -89,7 +86,7 @@ static void heavy_edges_are_spared(void **state)
 {
     (void)state;
     arrays a = path(10);
-    int64_t weight[9] = { 100, 100, 100, 100, 1, 100, 100, 100, 100 };
+    int64_t weight[9] = {100, 100, 100, 100, 1, 100, 100, 100, 100};
     hga_id part[10];
     assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, NULL, weight, 2, part));
     assert_int_not_equal(part[4], part[5]);
@@ -102,7 +99,7 @@ static void weights_are_balanced(void **state)
 {
     (void)state;
     arrays a = path(60);
-    int64_t weight[60], sum[3] = { 0 };
+    int64_t weight[60], sum[3] = {0};
     hga_id part[60];
     for (int v = 0; v < 60; v++) weight[v] = INT64_C(1000000000000) * (1 + v % 3); /* more than 32 bits hold */
     assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, weight, NULL, 3, part));
@@ -115,8 +112,8 @@ static void weights_are_balanced(void **state)
 static void without_edges_weights_still_balance(void **state)
 {
     (void)state;
-    int64_t ptr[9] = { 0 }, weight[8] = { 5, 1, 1, 1, 1, 1, 1, 5 };
-    hga_id part[8], want[8] = { 0, 0, 0, 0, 1, 1, 1, 1 };
+    int64_t ptr[9] = {0}, weight[8] = {5, 1, 1, 1, 1, 1, 1, 5};
+    hga_id part[8], want[8] = {0, 0, 0, 0, 1, 1, 1, 1};
     assert_ok(partition_graph(NULL, 8, ptr, NULL, weight, NULL, 2, part));
     assert_memory_equal(part, want, sizeof part);
 }
@@ -125,7 +122,7 @@ static void one_giant_leaves_no_part_empty(void **state)
 {
     (void)state;
     arrays a = path(9);
-    int64_t weight[9] = { 1, 1, 1, 1, INT64_C(1) << 40, 1, 1, 1, 1 };
+    int64_t weight[9] = {1, 1, 1, 1, INT64_C(1) << 40, 1, 1, 1, 1};
     hga_id part[9];
     for (hga_id parts = 2; parts <= 9; parts++) {
         assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, weight, NULL, parts, part));
@@ -138,7 +135,7 @@ static void no_weight_at_all_counts_as_equal_weight(void **state)
 {
     (void)state;
     arrays a = path(20);
-    int64_t zero[20] = { 0 };
+    int64_t zero[20] = {0};
     hga_id part[20];
     assert_ok(partition_graph(NULL, a.n, a.ptr, a.adj, zero, zero, 4, part));
     assert_complete(part, 20, 4);
@@ -168,7 +165,7 @@ static void random_graphs_are_cut_completely_and_repeatably(void **state)
 static void wrong_arguments_are_named(void **state)
 {
     (void)state;
-    int64_t ptr[] = { 0, 1, 2 }, outside[] = { 1, 2 }, good[] = { 1, 0 }, falling[] = { 0, 2, 1 }, negative[] = { 1, -4 };
+    int64_t ptr[] = {0, 1, 2}, outside[] = {1, 2}, good[] = {1, 0}, falling[] = {0, 2, 1}, negative[] = {1, -4};
     hga_id part[2];
     assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, good, NULL, NULL, 0, part));
     assert_status(HGA_EINVAL, partition_graph(NULL, 2, ptr, outside, NULL, NULL, 2, part));
@@ -207,8 +204,8 @@ static void every_failing_allocation_is_survived(void **state)
     hga_status st = HGA_ENOMEM;
     int n = 0;
     for (; st == HGA_ENOMEM && n < 1000; n++) {
-        fuse f = { n, 0 };
-        st = partition_graph(&(hga_allocator){ burn, give_back, &f }, a.n, a.ptr, a.adj, NULL, NULL, 4, part);
+        fuse f = {n, 0};
+        st = partition_graph(&(hga_allocator){burn, give_back, &f}, a.n, a.ptr, a.adj, NULL, NULL, 4, part);
         assert_int_equal(f.blocks, 0);
     }
     assert_ok(st);

@@ -45,7 +45,7 @@ static void run(counts *c, const hga_stage *s)
     for (hga_id i = 0; i < c->nodes.n_levels; i++) {
         hga_id l = level_of_step(&c->nodes, s->order, i);
         for (hga_id v = c->nodes.level_ptr[l]; v < c->nodes.level_ptr[l + 1]; v++) {
-            int64_t sum[MOST_TOKENS] = { 0 };
+            int64_t sum[MOST_TOKENS] = {0};
             int n_edges = 0;
             for (int64_t k = 0; k < n; k++)
                 if (e[k].dst == v) add(sum, c->times[handed][e[k].src]), n_edges++;
@@ -129,7 +129,7 @@ static void patterns_of_the_variants_are_the_oracles(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (int seed = 1; seed <= 6; seed++) {
             problem p;
-            variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+            variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
             if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS)
                 assert_pattern_is_the_oracles(p.name, seed, p.graph, &p.program);
@@ -144,7 +144,7 @@ static void levels_are_those_of_the_edges(void **state)
     static table t;
     static int64_t want[MOST_LEVELS][MOST_TOKENS][MOST_TOKENS];
     problem p;
-    variant_build(variant_named("bpt"), 40, 1, &(hga_shape){ .n_heads = 1, .dim = 2, .pos_dim = 2 }, &p);
+    variant_build(variant_named("bpt"), 40, 1, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
     hga_nodes nodes = hga_graph_nodes(p.graph);
     int64_t n;
     edge *e = all_edges(p.graph, find_stage(&p.program, HGA_SCORE)->relation, &n);
@@ -187,8 +187,8 @@ static void a_full_block_is_few_rectangles_however_large(void **state)
 {
     (void)state;
     hga_program p;
-    int64_t sum[2] = { 0, 0 };
-    hga_graph *g = blocks_graph(100000, &(hga_block){ .n_dst = 100000, .n_src = 100000 }, &p);
+    int64_t sum[2] = {0, 0};
+    hga_graph *g = blocks_graph(100000, &(hga_block){.n_dst = 100000, .n_src = 100000}, &p);
     assert_ok(hga_program_pattern(&p, g, count_area, sum));
     assert_in_range(sum[0], 1, 100);
     assert_int_equal(sum[1], INT64_C(10000000000));
@@ -199,8 +199,8 @@ static void a_triangle_is_a_rectangle_a_row(void **state)
 {
     (void)state;
     hga_program p;
-    int64_t sum[2] = { 0, 0 };
-    hga_graph *g = blocks_graph(5000, &(hga_block){ .n_dst = 5000, .n_src = 5000, .shape = HGA_LOWER }, &p);
+    int64_t sum[2] = {0, 0};
+    hga_graph *g = blocks_graph(5000, &(hga_block){.n_dst = 5000, .n_src = 5000, .shape = HGA_LOWER}, &p);
     assert_ok(hga_program_pattern(&p, g, count_area, sum));
     assert_int_equal(sum[0], 5000);
     assert_int_equal(sum[1], 5000 * 5001 / 2);
@@ -219,7 +219,7 @@ static void the_first_refusal_ends_it(void **state)
     (void)state;
     hga_program p;
     int calls = 0;
-    hga_graph *g = blocks_graph(9, &(hga_block){ .n_dst = 9, .n_src = 9, .shape = HGA_LOWER }, &p);
+    hga_graph *g = blocks_graph(9, &(hga_block){.n_dst = 9, .n_src = 9, .shape = HGA_LOWER}, &p);
     assert_status(HGA_EIO, hga_program_pattern(&p, g, refuse, &calls));
     assert_int_equal(calls, 1);
     assert_status(HGA_EINVAL, hga_program_pattern(&p, g, NULL, NULL));

@@ -166,13 +166,14 @@ static void wrong_arguments_are_refused(void **state)
     hga_program p;
     hga_program_init(&p);
     assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
-    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "a name that has more than 31 bytes", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM,
+                  hga_program_add_field(&p, "a name that has more than 31 bytes", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_ok(hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 1));
     assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, -1));
     assert_status(HGA_EPROGRAM, hga_program_attention(NULL, 0));
-    assert_status(HGA_EPROGRAM, hga_program_add_stage(&p, &(hga_stage){ .name = "odd", .message = HGA_GATE, .reduce = HGA_SOFTMAX }));
+    assert_status(HGA_EPROGRAM, hga_program_add_stage(&p, &(hga_stage){.name = "odd", .message = HGA_GATE, .reduce = HGA_SOFTMAX}));
     assert_int_equal(p.n_stages, 0);
 }
 
@@ -187,22 +188,26 @@ static void combinations_have_the_names_of_the_header(void **state)
         hga_reduce reduce;
         hga_update update;
     } row[] = {
-        { "mean", HGA_COPY, HGA_MEAN, HGA_REPLACE },          { "sum", HGA_COPY, HGA_SUM, HGA_REPLACE },
-        { "weighted sum", HGA_SCALED, HGA_SUM, HGA_REPLACE }, { "attend", HGA_SCORE, HGA_SOFTMAX, HGA_REPLACE },
-        { "attend more", HGA_SCORE, HGA_SOFTMAX, HGA_UPDATE_MERGE }, { "spread", HGA_STATE, HGA_MERGE, HGA_UPDATE_MERGE },
-        { "energy", HGA_ENERGY, HGA_MEAN, HGA_REPLACE },      { "descend", HGA_GATE, HGA_SUM, HGA_DESCEND },
-        { "user", HGA_MESSAGE_USER, HGA_REDUCE_USER, HGA_UPDATE_USER },
+        {"mean", HGA_COPY, HGA_MEAN, HGA_REPLACE},
+        {"sum", HGA_COPY, HGA_SUM, HGA_REPLACE},
+        {"weighted sum", HGA_SCALED, HGA_SUM, HGA_REPLACE},
+        {"attend", HGA_SCORE, HGA_SOFTMAX, HGA_REPLACE},
+        {"attend more", HGA_SCORE, HGA_SOFTMAX, HGA_UPDATE_MERGE},
+        {"spread", HGA_STATE, HGA_MERGE, HGA_UPDATE_MERGE},
+        {"energy", HGA_ENERGY, HGA_MEAN, HGA_REPLACE},
+        {"descend", HGA_GATE, HGA_SUM, HGA_DESCEND},
+        {"user", HGA_MESSAGE_USER, HGA_REDUCE_USER, HGA_UPDATE_USER},
     };
     int legal = 0;
     for (int m = 0; m <= HGA_MESSAGE_USER; m++)
         for (int r = 0; r <= HGA_REDUCE_USER; r++)
             for (int u = 0; u <= HGA_UPDATE_USER; u++) {
-                hga_stage s = { .message = (hga_message)m, .reduce = (hga_reduce)r, .update = (hga_update)u };
+                hga_stage s = {.message = (hga_message)m, .reduce = (hga_reduce)r, .update = (hga_update)u};
                 legal += program_kind(&s) != KIND_NONE;
             }
     assert_int_equal(legal, 9);
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
-        hga_stage s = { .message = row[i].message, .reduce = row[i].reduce, .update = row[i].update };
+        hga_stage s = {.message = row[i].message, .reduce = row[i].reduce, .update = row[i].update};
         assert_string_equal(program_stage_kind(&s), row[i].name);
     }
 }
@@ -332,26 +337,28 @@ static void fields_must_exist_where_they_are_read(void **state)
 
 /* ---- user stages ---- */
 
-static void begin(void *s, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)s, (void)v, (void)head, (void)ctx;
-}
-static void each(void *s, const hga_edge *e, hga_id head, void *ctx)
-{
-    (void)s, (void)e, (void)head, (void)ctx;
-}
-static void finish(const void *s, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)s, (void)v, (void)head, (void)ctx;
-}
+static void begin(void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
+static void each(void *s, const hga_edge *e, hga_id head, void *ctx) { (void)s, (void)e, (void)head, (void)ctx; }
+static void finish(const void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
 
 static hga_program with_user_stage(void)
 {
     hga_program p = hierarchy();
     p.n_stages = 3;
-    hga_stage s = { .name = "mine", .relation = NEAR, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER,
-                    .query = 0, .key = 1, .value = -1, .gate = -1, .keep = -1, .out = 3, .reads = 1 << 2, .writes = 1 << 3,
-                    .udf = { .state_bytes = 64, .begin = begin, .edge = each, .finish = finish } };
+    hga_stage s = {.name = "mine",
+                   .relation = NEAR,
+                   .message = HGA_MESSAGE_USER,
+                   .reduce = HGA_REDUCE_USER,
+                   .update = HGA_UPDATE_USER,
+                   .query = 0,
+                   .key = 1,
+                   .value = -1,
+                   .gate = -1,
+                   .keep = -1,
+                   .out = 3,
+                   .reads = 1 << 2,
+                   .writes = 1 << 3,
+                   .udf = {.state_bytes = 64, .begin = begin, .edge = each, .finish = finish}};
     assert_ok(hga_program_add_stage(&p, &s));
     return p;
 }
@@ -378,8 +385,10 @@ static void user_stages_need_their_functions(void **state)
 
 static void assert_same_stage(const hga_stage *a, const hga_stage *b)
 {
-    const int x[] = { a->relation, (int)a->order, (int)a->message, (int)a->reduce, (int)a->update, a->by_mass, a->query, a->key, a->value, a->gate, a->keep, a->out };
-    const int y[] = { b->relation, (int)b->order, (int)b->message, (int)b->reduce, (int)b->update, b->by_mass, b->query, b->key, b->value, b->gate, b->keep, b->out };
+    const int x[] = {a->relation, (int)a->order, (int)a->message, (int)a->reduce, (int)a->update, a->by_mass,
+                     a->query,    a->key,        a->value,        a->gate,        a->keep,        a->out};
+    const int y[] = {b->relation, (int)b->order, (int)b->message, (int)b->reduce, (int)b->update, b->by_mass,
+                     b->query,    b->key,        b->value,        b->gate,        b->keep,        b->out};
     assert_string_equal(a->name, b->name);
     assert_memory_equal(x, y, sizeof x);
     assert_int_equal(a->reads, b->reads);
@@ -435,10 +444,10 @@ static void user_functions_cannot_be_written(void **state)
     hga_graph_destroy(g);
 }
 
-#define FIELDS                                                                                                                     \
-    "{\"fields\": [{\"name\": \"q\", \"width\": \"key\", \"binding\": \"query\", \"io\": \"queries\", \"rows\": \"queries\"},"      \
-    "{\"name\": \"k\", \"width\": \"kv key\", \"binding\": \"key\", \"io\": \"keys\", \"rows\": \"nodes\"},"                        \
-    "{\"name\": \"v\", \"width\": \"value\", \"binding\": \"value\", \"io\": \"keys\", \"rows\": \"nodes\"},"                       \
+#define FIELDS                                                                                                                 \
+    "{\"fields\": [{\"name\": \"q\", \"width\": \"key\", \"binding\": \"query\", \"io\": \"queries\", \"rows\": \"queries\"}," \
+    "{\"name\": \"k\", \"width\": \"kv key\", \"binding\": \"key\", \"io\": \"keys\", \"rows\": \"nodes\"},"                   \
+    "{\"name\": \"v\", \"width\": \"value\", \"binding\": \"value\", \"io\": \"keys\", \"rows\": \"nodes\"},"                  \
     "{\"name\": \"o\", \"width\": \"state\", \"binding\": \"out\", \"io\": \"queries\", \"rows\": \"queries\"}], \"stages\": ["
 #define ATTEND "\"query\": \"q\", \"key\": \"k\", \"value\": \"v\", \"out\": \"o\""
 
@@ -464,7 +473,9 @@ static void a_person_may_write_kinds_or_triples(void **state)
     (void)state;
     hga_program a, b;
     reads(FIELDS "{\"name\": \"look\", \"kind\": \"attend\", \"relation\": \"near\", " ATTEND "}]}", &a);
-    reads(FIELDS "{\"name\": \"look\", \"message\": \"score\", \"reduce\": \"softmax\", \"update\": \"replace\", \"relation\": \"near\", " ATTEND "}]}", &b);
+    reads(FIELDS "{\"name\": \"look\", \"message\": \"score\", \"reduce\": \"softmax\", \"update\": \"replace\", \"relation\": \"near\", " ATTEND
+                 "}]}",
+          &b);
     assert_same_program(&a, &b);
     assert_int_equal(a.stage[0].order, HGA_FLAT);
     assert_int_equal(a.has_lse, 0);
@@ -478,10 +489,16 @@ static void what_json_gets_wrong_is_named(void **state)
     rejects(HGA_EFORMAT, FIELDS "], \"colour\": 1}", "unknown member 'colour'");
     rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"far\", " ATTEND "}]}", "no relation 'far'");
     rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"guess\", \"relation\": \"near\", " ATTEND "}]}", "'kind' cannot be 'guess'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"near\", \"gate\": \"q\", " ATTEND "}]}", "attend has no 'gate'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"value\": \"z\", \"out\": \"k\"}]}", "names field 'z'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"by_mass\": 3, \"value\": \"k\", \"out\": \"k\"}]}", "neither true nor false");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"update\": \"merge\", \"message\": \"score\", \"reduce\": \"softmax\", \"relation\": \"near\", " ATTEND "}]}",
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"near\", \"gate\": \"q\", " ATTEND "}]}",
+            "attend has no 'gate'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"value\": \"z\", \"out\": \"k\"}]}",
+            "names field 'z'");
+    rejects(HGA_EFORMAT,
+            FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"by_mass\": 3, \"value\": \"k\", \"out\": \"k\"}]}",
+            "neither true nor false");
+    rejects(HGA_EFORMAT,
+            FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"update\": \"merge\", \"message\": \"score\", \"reduce\": \"softmax\", \"relation\": "
+                   "\"near\", " ATTEND "}]}",
             "contradicts");
     rejects(HGA_EFORMAT, "[1]", "not a JSON object");
     rejects(HGA_EPROGRAM, FIELDS "]}", "0 stages");

@@ -9,10 +9,7 @@
 static const hga_id sizes[] = {1, 2, 3, 5, 8, 13, 31, 64, 100, 150};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-static hga_shape plain_shape(void)
-{
-    return (hga_shape){.n_heads = 2, .dim = 8, .dim_v = 5, .pos_dim = 3};
-}
+static hga_shape plain_shape(void) { return (hga_shape){.n_heads = 2, .dim = 8, .dim_v = 5, .pos_dim = 3}; }
 
 static void set_all(hga_tensor *t, int64_t n, float value)
 {
@@ -90,15 +87,9 @@ static int nothing(int64_t i, int64_t j)
     return 0;
 }
 
-static int later_keys(int64_t i, int64_t j)
-{
-    return j > i;
-}
+static int later_keys(int64_t i, int64_t j) { return j > i; }
 
-static int itself(int64_t i, int64_t j)
-{
-    return i == j;
-}
+static int itself(int64_t i, int64_t j) { return i == j; }
 
 /* The problem's output is softmax attention without the pairs left out, plus a bias by pair where there is one. */
 static void assert_is_dense(problem *p, leaves_out *out, float (*bias_of)(const problem *p, int64_t i, int64_t j, hga_id h), int64_t n_rows)
@@ -301,8 +292,10 @@ static void move_rows(const problem *part, const problem *whole, hga_binding bin
         for (hga_id i = 0; i < n; i++) {
             for (at = 0; at < m && all[at] != id[rows[i]]; at++) continue;
             assert_true(at < m);
-            if (back) memcpy(from + i * columns, to + at * columns, (size_t)columns * sizeof *from);
-            else memcpy(to + at * columns, from + i * columns, (size_t)columns * sizeof *from);
+            if (back)
+                memcpy(from + i * columns, to + at * columns, (size_t)columns * sizeof *from);
+            else
+                memcpy(to + at * columns, from + i * columns, (size_t)columns * sizeof *from);
         }
         free(rows), free(all);
     }
@@ -355,8 +348,10 @@ static void check_concatenation(int variant, uint64_t seed, const hga_id *length
         float *out = memory(out_count(part + i), sizeof *out);
         move_rows(part + i, &whole, HGA_IO_OUT, map.id[i], out, whole.io.out.data, columns, 1);
         problem_run(part + i);
-        if (tolerance > 0) assert_near_floats(part[i].name, out, part[i].io.out.data, out_count(part + i), tolerance);
-        else assert_same_bits(part[i].name, out, part[i].io.out.data, out_count(part + i));
+        if (tolerance > 0)
+            assert_near_floats(part[i].name, out, part[i].io.out.data, out_count(part + i), tolerance);
+        else
+            assert_same_bits(part[i].name, out, part[i].io.out.data, out_count(part + i));
         free(out);
         problem_clear(part + i);
     }
@@ -375,8 +370,8 @@ static void concatenation_is_separate_runs(void **state)
 
 static void large_concatenation_is_separate_runs(void **state)
 {
-    static const char *const names[] = {"window", "neighbours_wide", "neighbours_causal_wide", "siblings_wide",
-                                        "bpt_wide", "hsa_wide", "hsa_frontier_wide", "coarse"};
+    static const char *const names[] = {"window",   "neighbours_wide", "neighbours_causal_wide", "siblings_wide",
+                                        "bpt_wide", "hsa_wide",        "hsa_frontier_wide",      "coarse"};
     static const hga_id length[N_PARTS] = {2133, 1, 733};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_concatenation(variant_named(names[i]), i + 1, length, 5e-6);
@@ -561,7 +556,7 @@ static int rows_that_see(int variant, hga_id n, uint64_t seed, hga_id t)
 /* Changing token t moves no output before it by a bit. */
 static void causal_outputs_do_not_see_later_tokens(void **state)
 {
-    static const char *const names[] = {"dense_causal", "window_causal", "bpt_causal",   "neighbours_causal",      "siblings_causal",
+    static const char *const names[] = {"dense_causal", "window_causal", "bpt_causal",        "neighbours_causal",     "siblings_causal",
                                         "fine_causal",  "hsa_frontier",  "hsa_frontier_wide", "neighbours_causal_wide"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -586,10 +581,7 @@ static void hsa_self_sees_later_tokens(void **state)
 }
 
 /* Two variants of the papers break the promise their kind makes, and are there so that hga can say so. */
-static int breaks_its_promise(const char *name)
-{
-    return strncmp(name, "bpt_algorithm1", 14) == 0 || strncmp(name, "hsa_causal_self", 15) == 0;
-}
+static int breaks_its_promise(const char *name) { return strncmp(name, "bpt_algorithm1", 14) == 0 || strncmp(name, "hsa_causal_self", 15) == 0; }
 
 static void broken_promises_are_found(void **state)
 {

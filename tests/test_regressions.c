@@ -54,8 +54,10 @@ static void pairs_left_out_have_no_type(void **state)
 {
     (void)state;
     hga_builder *b = started(4, 0, 0);
-    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .type = 10, .type_dst = -1, .type_src = -1, .shape = HGA_OFF_DIAGONAL}));
-    assert_ok(hga_builder_add_blocks(b, 1, &(hga_block){.n_dst = 4, .n_src = 4, .type = -1, .type_dst = 1, .type_src = 1, .shape = HGA_OFF_DIAGONAL}));
+    assert_ok(
+        hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .type = 10, .type_dst = -1, .type_src = -1, .shape = HGA_OFF_DIAGONAL}));
+    assert_ok(
+        hga_builder_add_blocks(b, 1, &(hga_block){.n_dst = 4, .n_src = 4, .type = -1, .type_dst = 1, .type_src = 1, .shape = HGA_OFF_DIAGONAL}));
     hga_graph *g = finished(b);
     assert_int_equal(hga_graph_relation(g, 0).n_types, 10);
     assert_int_equal(hga_graph_relation(g, 1).n_types, 5);
@@ -82,7 +84,8 @@ static void steep_types_stay_what_they_are(void **state)
     (void)state;
     hga_builder *b = started(64, 0, 0);
     problem p = {.name = "steep", .shape = {.n_heads = 1, .dim = 3}};
-    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 64, .n_src = 64, .type_dst = 1 << 30, .type_src = 1 - (1 << 30), .shape = HGA_BAND}));
+    assert_ok(
+        hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 64, .n_src = 64, .type_dst = 1 << 30, .type_src = 1 - (1 << 30), .shape = HGA_BAND}));
     p.graph = finished(b);
     assert_int_equal(hga_graph_relation(p.graph, 0).n_types, 64);
     assert_ok(hga_program_attention(&p.program, 0));
@@ -120,14 +123,8 @@ static void fields_on_other_tokens_than_the_callers_have_room(void **state)
     }
 }
 
-static void nothing_begin(void *state, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)state, (void)v, (void)head, (void)ctx;
-}
-static void nothing_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
-{
-    (void)state, (void)e, (void)head, (void)ctx;
-}
+static void nothing_begin(void *state, const hga_end *v, hga_id head, void *ctx) { (void)state, (void)v, (void)head, (void)ctx; }
+static void nothing_edge(void *state, const hga_edge *e, hga_id head, void *ctx) { (void)state, (void)e, (void)head, (void)ctx; }
 static void count_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
     (void)head, (void)ctx;
@@ -195,8 +192,18 @@ static void rows_that_are_still_used_are_not_taken_over(void **state)
         hga_id keep = field(&p.program, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
         p.program.field[out].rows = HGA_ROWS_NODES;
         hga_id target = written ? q : mark;
-        hga_stage user = {.name = "user", .relation = 0, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER, .value = -1, .gate = -1,
-                          .keep = -1, .query = written ? -1 : q, .key = written ? -1 : k, .out = target, .writes = 1u << target,
+        hga_stage user = {.name = "user",
+                          .relation = 0,
+                          .message = HGA_MESSAGE_USER,
+                          .reduce = HGA_REDUCE_USER,
+                          .update = HGA_UPDATE_USER,
+                          .value = -1,
+                          .gate = -1,
+                          .keep = -1,
+                          .query = written ? -1 : q,
+                          .key = written ? -1 : k,
+                          .out = target,
+                          .writes = 1u << target,
                           .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &target}};
         assert_ok(hga_program_add_stage(&p.program, &user));
         assert_ok(hga_program_energy(&p.program, s, psi));
@@ -225,8 +232,19 @@ static void scores_wait_for_their_queries(void **state)
     hga_id k = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
     assert_ok(hga_program_coarsen(&p, q));
-    hga_stage user = {.name = "user", .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER,
-                      .query = q, .key = k, .value = -1, .gate = -1, .keep = -1, .out = out, .writes = 1u << out,
+    hga_stage user = {.name = "user",
+                      .relation = HGA_TREE_UP,
+                      .order = HGA_LEVELS_UP,
+                      .message = HGA_MESSAGE_USER,
+                      .reduce = HGA_REDUCE_USER,
+                      .update = HGA_UPDATE_USER,
+                      .query = q,
+                      .key = k,
+                      .value = -1,
+                      .gate = -1,
+                      .keep = -1,
+                      .out = out,
+                      .writes = 1u << out,
                       .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &out}};
     assert_ok(hga_program_add_stage(&p, &user));
     hga_plan *plan;
@@ -254,8 +272,18 @@ static void explicit_rows_need_no_room_to_rank(void **state)
         hga_program p;
         hga_program_init(&p);
         hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
-        hga_stage user = {.name = "first", .relation = 0, .message = HGA_MESSAGE_USER, .reduce = HGA_REDUCE_USER, .update = HGA_UPDATE_USER, .query = -1, .key = -1,
-                          .value = -1, .gate = -1, .keep = -1, .out = out, .writes = 1u << out,
+        hga_stage user = {.name = "first",
+                          .relation = 0,
+                          .message = HGA_MESSAGE_USER,
+                          .reduce = HGA_REDUCE_USER,
+                          .update = HGA_UPDATE_USER,
+                          .query = -1,
+                          .key = -1,
+                          .value = -1,
+                          .gate = -1,
+                          .keep = -1,
+                          .out = out,
+                          .writes = 1u << out,
                           .udf = {.state_bytes = sizeof(int), .begin = count_begin, .edge = count_edge, .finish = count_finish, .ctx = &out}};
         assert_ok(hga_program_add_stage(&p, &user));
         if (!update) {
@@ -343,7 +371,14 @@ static void the_callers_queries_are_not_written_over(void **state)
     hga_id x = field(&p, "x", HGA_WIDTH_KEY, HGA_IO_USER, HGA_ROWS_NODES, HGA_ROWS_NODES);
     hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES);
-    hga_stage up = {.name = "up", .relation = HGA_TREE_UP, .order = HGA_LEVELS_UP, .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .value = x, .out = q};
+    hga_stage up = {.name = "up",
+                    .relation = HGA_TREE_UP,
+                    .order = HGA_LEVELS_UP,
+                    .message = HGA_COPY,
+                    .reduce = HGA_MEAN,
+                    .update = HGA_REPLACE,
+                    .value = x,
+                    .out = q};
     assert_ok(hga_program_add_stage(&p, &up));
     assert_ok(hga_program_weighted_sum(&p, 0, v, out));
     assert_status(HGA_EPROGRAM, hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
@@ -454,7 +489,8 @@ static void attend_with(const hga_options *options, float key, float value, floa
 /* NaN and infinity reach the rows that see them and no others, on every instruction set. */
 static void what_is_not_finite_stays_with_those_who_see_it(void **state)
 {
-    static const hga_options all[] = {{.threads = 1, .isa = "ref"}, {.threads = 1, .isa = "avx2"}, {.threads = 1, .isa = "avx512"}, {.threads = 1, .generic = 1}};
+    static const hga_options all[] = {
+        {.threads = 1, .isa = "ref"}, {.threads = 1, .isa = "avx2"}, {.threads = 1, .isa = "avx512"}, {.threads = 1, .generic = 1}};
     float clean[ROWS * DIM], out[ROWS * DIM];
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

@@ -55,8 +55,8 @@ static void bits_do_not_depend_on_threads_or_machine(void **state)
 /* Thousands of rows: full panels, tiles, and rows long enough to be cut. */
 static void bits_of_large_graphs_do_not_depend_on_threads(void **state)
 {
-    static const char *const names[] = {"window_global", "neighbours_wide", "neighbours_causal_wide", "siblings_wide",
-                                        "bpt_wide", "hsa_wide", "hsa", "coarse", "fine"};
+    static const char *const names[] = {
+        "window_global", "neighbours_wide", "neighbours_causal_wide", "siblings_wide", "bpt_wide", "hsa_wide", "hsa", "coarse", "fine"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;

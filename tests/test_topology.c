@@ -55,23 +55,23 @@ static void without_numa_nodes_there_is_one_domain(void **state)
 static void threads_spread_over_domains_in_order(void **state)
 {
     (void)state;
-    assert_placed("pack:2 numa:1 core:4 pu:1", 1, (hga_id[]){ 0 }, (hga_id[]){ 0 });
-    assert_placed("pack:2 numa:1 core:4 pu:1", 2, (hga_id[]){ 0, 1 }, (hga_id[]){ 0, 4 });
-    assert_placed("pack:2 numa:1 core:4 pu:1", 4, (hga_id[]){ 0, 0, 1, 1 }, (hga_id[]){ 0, 1, 4, 5 });
-    assert_placed("pack:2 numa:1 core:4 pu:1", 8, (hga_id[]){ 0, 0, 0, 0, 1, 1, 1, 1 }, (hga_id[]){ 0, 1, 2, 3, 4, 5, 6, 7 });
+    assert_placed("pack:2 numa:1 core:4 pu:1", 1, (hga_id[]){0}, (hga_id[]){0});
+    assert_placed("pack:2 numa:1 core:4 pu:1", 2, (hga_id[]){0, 1}, (hga_id[]){0, 4});
+    assert_placed("pack:2 numa:1 core:4 pu:1", 4, (hga_id[]){0, 0, 1, 1}, (hga_id[]){0, 1, 4, 5});
+    assert_placed("pack:2 numa:1 core:4 pu:1", 8, (hga_id[]){0, 0, 0, 0, 1, 1, 1, 1}, (hga_id[]){0, 1, 2, 3, 4, 5, 6, 7});
 }
 
 static void cores_come_before_their_second_pu(void **state)
 {
     (void)state;
-    assert_placed("numa:1 core:2 pu:2", 2, (hga_id[]){ 0, 0 }, (hga_id[]){ 0, 2 });
-    assert_placed("numa:1 core:2 pu:2", 4, (hga_id[]){ 0, 0, 0, 0 }, (hga_id[]){ 0, 2, 1, 3 });
+    assert_placed("numa:1 core:2 pu:2", 2, (hga_id[]){0, 0}, (hga_id[]){0, 2});
+    assert_placed("numa:1 core:2 pu:2", 4, (hga_id[]){0, 0, 0, 0}, (hga_id[]){0, 2, 1, 3});
 }
 
 static void more_threads_than_pus_share_them(void **state)
 {
     (void)state;
-    assert_placed("numa:2 core:1 pu:1", 5, (hga_id[]){ 0, 0, 0, 1, 1 }, (hga_id[]){ 0, 0, 0, 1, 1 });
+    assert_placed("numa:2 core:1 pu:1", 5, (hga_id[]){0, 0, 0, 1, 1}, (hga_id[]){0, 0, 0, 1, 1});
 }
 
 static void nonsense_is_refused_with_its_text(void **state)
@@ -253,9 +253,10 @@ static void descriptions_show_domains_and_threads(void **state)
                               "domain 1 (node 1): 4 cores, PUs 4-7; thread 1 on PU 4\n");
     hga_text_free(text);
     assert_ok(hga_topology_describe_json("numa:1 core:2 pu:1", 0, &text));
-    assert_string_equal(text, "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, \"usable\": 2, \"domains\": [\n"
-                              " {\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}],\n"
-                              " \"threads\": 2}\n");
+    assert_string_equal(
+        text, "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, \"usable\": 2, \"domains\": [\n"
+              " {\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}],\n"
+              " \"threads\": 2}\n");
     hga_text_free(text);
     assert_ok(hga_topology_describe(NULL, 0, &text));
     assert_non_null(strstr(text, "this machine: "));

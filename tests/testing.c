@@ -38,10 +38,7 @@ float *random_floats(uint64_t seed, double scale, int64_t n)
     return x;
 }
 
-hga_id random_below(uint64_t *stream, int64_t below)
-{
-    return (hga_id)(next_random(stream) % (uint64_t)below);
-}
+hga_id random_below(uint64_t *stream, int64_t below) { return (hga_id)(next_random(stream) % (uint64_t)below); }
 
 void *memory(int64_t n, size_t size)
 {
@@ -182,8 +179,7 @@ static int64_t block_edges(const hga_relation *r, edge *e)
 {
     int64_t n = 0;
     for (hga_pos b = 0; b < r->n_blocks; b++)
-        for (hga_id i = 0; i < (r->blocks[b].count ? r->blocks[b].count : 1); i++)
-            n += instance_edges(r, r->blocks + b, i, e ? e + n : NULL);
+        for (hga_id i = 0; i < (r->blocks[b].count ? r->blocks[b].count : 1); i++) n += instance_edges(r, r->blocks + b, i, e ? e + n : NULL);
     return n;
 }
 
@@ -257,25 +253,13 @@ static float *own(problem *p, float *x)
     return p->owned[p->n_owned++] = x;
 }
 
-static hga_id kv_heads(const hga_shape *s)
-{
-    return s->n_kv_heads ? s->n_kv_heads : s->n_heads;
-}
+static hga_id kv_heads(const hga_shape *s) { return s->n_kv_heads ? s->n_kv_heads : s->n_heads; }
 
-static hga_id value_columns(const hga_shape *s)
-{
-    return s->dim_v ? s->dim_v : s->dim;
-}
+static hga_id value_columns(const hga_shape *s) { return s->dim_v ? s->dim_v : s->dim; }
 
-int64_t out_count(const problem *p)
-{
-    return p->n_out * p->shape.n_heads * value_columns(&p->shape);
-}
+int64_t out_count(const problem *p) { return p->n_out * p->shape.n_heads * value_columns(&p->shape); }
 
-int64_t lse_count(const problem *p)
-{
-    return p->n_out * p->shape.n_heads;
-}
+int64_t lse_count(const problem *p) { return p->n_out * p->shape.n_heads; }
 
 void problem_fill(problem *p, uint64_t seed)
 {
@@ -341,8 +325,10 @@ float *problem_out(problem *p, const hga_options *options, float **lse)
     io.lse = (hga_tensor){.data = p->program.has_lse ? l : NULL};
     hga_status st = hga_attention(p->graph, &p->program, &p->shape, options, &io);
     if (st) fail_msg("%s: %s, %s", p->name, hga_status_name(st), hga_error_detail());
-    if (lse) *lse = l;
-    else free(l);
+    if (lse)
+        *lse = l;
+    else
+        free(l);
     return out;
 }
 

@@ -59,10 +59,7 @@ static hga_status dense_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_progr
     return all_pairs(n, 0, 1, g, p);
 }
 
-static hga_status dense_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return all_pairs(n, 1 + random_below(rng, 2 * n), 0, g, p);
-}
+static hga_status dense_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return all_pairs(n, 1 + random_below(rng, 2 * n), 0, g, p); }
 
 static hga_status window(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
@@ -101,25 +98,13 @@ static hga_status span_tree(hga_id n, uint64_t *rng, hga_bpt_rule rule, int caus
     return hga_build_bpt(&b, g, p);
 }
 
-static hga_status bpt(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return span_tree(n, rng, HGA_BPT_SHIFTED, 0, g, p);
-}
+static hga_status bpt(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_SHIFTED, 0, g, p); }
 
-static hga_status bpt_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return span_tree(n, rng, HGA_BPT_SHIFTED, 1, g, p);
-}
+static hga_status bpt_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_SHIFTED, 1, g, p); }
 
-static hga_status bpt_text(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return span_tree(n, rng, HGA_BPT_TEXT, 0, g, p);
-}
+static hga_status bpt_text(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_TEXT, 0, g, p); }
 
-static hga_status bpt_algorithm1(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return span_tree(n, rng, HGA_BPT_ALGORITHM1, 0, g, p);
-}
+static hga_status bpt_algorithm1(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_ALGORITHM1, 0, g, p); }
 
 /* Blocks of 1 to 9 tokens. */
 static hga_htransformer blocks(hga_id n, uint64_t *rng)
@@ -185,20 +170,14 @@ static hga_status wide_blocks(hga_id n, uint64_t *rng, int causal, hga_htransfor
     return hga_build_htransformer(&h, g, p);
 }
 
-static hga_status neighbours_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return wide_blocks(n, rng, 0, HGA_NEIGHBOURS, g, p);
-}
+static hga_status neighbours_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return wide_blocks(n, rng, 0, HGA_NEIGHBOURS, g, p); }
 
 static hga_status neighbours_causal_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     return wide_blocks(n, rng, 1, HGA_NEIGHBOURS, g, p);
 }
 
-static hga_status siblings_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return wide_blocks(n, rng, 0, HGA_SIBLINGS, g, p);
-}
+static hga_status siblings_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return wide_blocks(n, rng, 0, HGA_SIBLINGS, g, p); }
 
 static hga_status bpt_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
@@ -221,25 +200,13 @@ static hga_status routed(hga_id n, uint64_t *rng, hga_id heads, int causal, int 
     return st;
 }
 
-static hga_status fine(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return routed(n, rng, 1, 0, 0, g, p);
-}
+static hga_status fine(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 1, 0, 0, g, p); }
 
-static hga_status fine_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return routed(n, rng, 1, 1, 0, g, p);
-}
+static hga_status fine_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 1, 1, 0, g, p); }
 
-static hga_status fine_per_head(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return routed(n, rng, 3, 0, 0, g, p);
-}
+static hga_status fine_per_head(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 3, 0, 0, g, p); }
 
-static hga_status coarse(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return routed(n, rng, 1, 0, 1, g, p);
-}
+static hga_status coarse(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 1, 0, 1, g, p); }
 
 static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hsa_mode mode, hga_graph **g, hga_program *p)
 {
@@ -251,25 +218,13 @@ static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hs
     return st;
 }
 
-static hga_status hsa(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return families(n, rng, 0, 0, HGA_HSA_FRONTIER, g, p);
-}
+static hga_status hsa(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 0, 0, HGA_HSA_FRONTIER, g, p); }
 
-static hga_status hsa_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return families(n, rng, 0, 1, HGA_HSA_FRONTIER, g, p);
-}
+static hga_status hsa_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 0, 1, HGA_HSA_FRONTIER, g, p); }
 
-static hga_status hsa_causal_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return families(n, rng, 1, 1, HGA_HSA_SELF, g, p);
-}
+static hga_status hsa_causal_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 1, 1, HGA_HSA_SELF, g, p); }
 
-static hga_status hsa_frontier(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
-{
-    return families(n, rng, 1, 0, HGA_HSA_FRONTIER, g, p);
-}
+static hga_status hsa_frontier(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 1, 0, HGA_HSA_FRONTIER, g, p); }
 
 static hga_status hsa_hopping(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
@@ -335,15 +290,9 @@ static const struct variant {
     {"hsa_frontier_wide", hsa_frontier_wide, 1, 0},
 };
 
-int n_variants(void)
-{
-    return (int)(sizeof table / sizeof *table);
-}
+int n_variants(void) { return (int)(sizeof table / sizeof *table); }
 
-const char *variant_name(int i)
-{
-    return table[i].name;
-}
+const char *variant_name(int i) { return table[i].name; }
 
 int variant_named(const char *name)
 {

@@ -65,11 +65,11 @@ HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph *
 typedef struct hga_treeformer {
     hga_id n_queries, n_keys, n_tree_heads; /* tokens; n_keys = 0: self-attention, the keys are the queries' tokens */
     hga_id height;
-    const hga_id *branching;       /* [height], NULL: 2 each */
-    const int32_t *query_leaf;     /* [n_queries][n_tree_heads] */
-    const int32_t *key_leaf;       /* [n_keys][n_tree_heads]; NULL: query_leaf */
-    hga_id n_leaves;               /* 0: from height and branching (fine may leave both out: 1 + the largest leaf) */
-    int causal;                    /* fine only; HGA_EUNSUPPORTED for coarse */
+    const hga_id *branching;   /* [height], NULL: 2 each */
+    const int32_t *query_leaf; /* [n_queries][n_tree_heads] */
+    const int32_t *key_leaf;   /* [n_keys][n_tree_heads]; NULL: query_leaf */
+    hga_id n_leaves;           /* 0: from height and branching (fine may leave both out: 1 + the largest leaf) */
+    int causal;                /* fine only; HGA_EUNSUPPORTED for coarse */
     const hga_allocator *allocator;
 } hga_treeformer;
 #define HGA_TREEFORMER_DEFAULTS .n_tree_heads = 1
@@ -92,14 +92,14 @@ HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
    repeated until one root is left). Relation `sibling`, or `frontier` with causal and FRONTIER. `self`: a leaf may attend to itself. */
 typedef enum hga_hsa_mode { HGA_HSA_FRONTIER, HGA_HSA_SELF } hga_hsa_mode;
 typedef struct hga_hsa {
-    hga_id n_tokens;             /* leaves; with parent 0 or their number */
-    const hga_id *branching;     /* [n_branching] */
+    hga_id n_tokens;         /* leaves; with parent 0 or their number */
+    const hga_id *branching; /* [n_branching] */
     hga_id n_branching;
-    const hga_id *parent;        /* [n_parent], -1 for a root; several roots are a batch */
+    const hga_id *parent; /* [n_parent], -1 for a root; several roots are a batch */
     hga_id n_parent;
     int causal, self;
-    hga_hsa_mode mode;           /* when causal */
-    hga_id *node_of;             /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
+    hga_hsa_mode mode; /* when causal */
+    hga_id *node_of;   /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
     const hga_allocator *allocator;
 } hga_hsa;
 #define HGA_HSA_DEFAULTS .mode = HGA_HSA_FRONTIER
@@ -111,12 +111,12 @@ HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *p
    embeddings [n][pos_dim] of each node within its family. Free with hga_tree_clear. */
 typedef struct hga_tree {
     hga_id n, n_leaves, *parent;
-    hga_id *leaf_node;       /* [n_leaves], node of leaf i in reading order */
-    float *pos;              /* [n][pos_dim] or NULL */
+    hga_id *leaf_node; /* [n_leaves], node of leaf i in reading order */
+    float *pos;        /* [n][pos_dim] or NULL */
     hga_id pos_dim;
     int64_t *leaf_begin, *leaf_end; /* text: byte range of leaf i; NULL elsewhere */
     const char *const *kind_name;   /* [n_kinds], static */
-    uint8_t *kind;           /* [n], index into kind_name */
+    uint8_t *kind;                  /* [n], index into kind_name */
     hga_id n_kinds;
     hga_allocator allocator;
 } hga_tree;
@@ -129,7 +129,8 @@ HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_
 
 /* A height x width image (leaves = pixels or tokens in the order of nested patches): patches of `patch[l]` x `patch[l]` cells of the level below, lowest first, then one root.
    leaf_node order; *cell (NULL accepted, [height * width]) tells leaf -> row-major cell. Position embedding: sines and cosines of the offset in the family, pos_dim = 4. */
-HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch, hga_id n_patch, hga_id *cell, hga_tree *out);
+HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch, hga_id n_patch, hga_id *cell,
+                                 hga_tree *out);
 /* An unordered set: one family of n without positions (HSA, section on sets). */
 HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out);
 /* A record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding set apart from the values'; n_values[f] >= 1 values, themselves ordered. */

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define HGA_API __attribute__((visibility("default")))
+#define HGA_API                 __attribute__((visibility("default")))
 #define HGA_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define HGA_API
@@ -64,10 +64,10 @@ HGA_API hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capaci
 HGA_API void hga_delete(const hga_allocator *a, void *memory, int64_t n, size_t size);
 
 /* Leave the function through `done:` with the status of a call that failed; the enclosing function declares hga_status st. */
-#define HGA_TRY(call)                                                                                                                  \
-    do {                                                                                                                               \
-        st = (call);                                                                                                                   \
-        if (st != HGA_OK) goto done;                                                                                                   \
+#define HGA_TRY(call)                \
+    do {                             \
+        st = (call);                 \
+        if (st != HGA_OK) goto done; \
     } while (0)
 
 #ifdef __cplusplus

@@ -28,15 +28,15 @@ enum {
 /* A read-only view of the nodes; every pointer lives as long as the graph. */
 typedef struct hga_nodes {
     hga_id n, n_levels, n_relations;
-    const hga_id *level_ptr;                /* [n_levels + 1]: level l is [level_ptr[l], level_ptr[l + 1]) */
-    const hga_id *parent;                   /* [n], -1 without; NULL: no node has a parent */
-    const uint8_t *side;                    /* [n]; NULL: HGA_SIDE_BOTH everywhere */
-    const float *mass;                      /* [n], tokens each node stands for */
-    const hga_id *span_first, *span_last;   /* [n], the level-0 ids a node stands for; first > last: none or not an interval */
-    const hga_id *child_ptr;                /* [n - level_ptr[1] + 1]: children of node level_ptr[1] + i are child_list[child_ptr[i] .. child_ptr[i + 1]) */
-    const hga_id *child_list;               /* NULL: the identity, so the children are the ids child_ptr[i] .. child_ptr[i + 1] - 1 */
+    const hga_id *level_ptr;              /* [n_levels + 1]: level l is [level_ptr[l], level_ptr[l + 1]) */
+    const hga_id *parent;                 /* [n], -1 without; NULL: no node has a parent */
+    const uint8_t *side;                  /* [n]; NULL: HGA_SIDE_BOTH everywhere */
+    const float *mass;                    /* [n], tokens each node stands for */
+    const hga_id *span_first, *span_last; /* [n], the level-0 ids a node stands for; first > last: none or not an interval */
+    const hga_id *child_ptr;  /* [n - level_ptr[1] + 1]: children of node level_ptr[1] + i are child_list[child_ptr[i] .. child_ptr[i + 1]) */
+    const hga_id *child_list; /* NULL: the identity, so the children are the ids child_ptr[i] .. child_ptr[i + 1] - 1 */
     hga_id query_first, n_queries, key_first, n_keys; /* level-0 ranges */
-    uint32_t claims;                        /* HGA_CLAIM_* */
+    uint32_t claims;                                  /* HGA_CLAIM_* */
 } hga_nodes;
 
 /* Which pairs of a block are edges, by offset = column - row, both counted inside the block from 0. */
@@ -69,18 +69,18 @@ enum { HGA_POS_OWN = 0 };
 typedef struct hga_relation {
     const char *name;
     hga_pos n_edges, n_blocks, n_explicit;
-    const hga_block *blocks;     /* sorted by dst, src, type */
-    const hga_id *dst_order;     /* [n_nodes], a permutation: position -> node; NULL: the identity */
-    const hga_id *dst_rank;      /* its inverse, node -> position; NULL with dst_order */
-    const hga_id *src_order;     /* [n_src_order]: position -> node; NULL: the identity */
+    const hga_block *blocks; /* sorted by dst, src, type */
+    const hga_id *dst_order; /* [n_nodes], a permutation: position -> node; NULL: the identity */
+    const hga_id *dst_rank;  /* its inverse, node -> position; NULL with dst_order */
+    const hga_id *src_order; /* [n_src_order]: position -> node; NULL: the identity */
     hga_id n_src_order;
-    const hga_pos *ptr;          /* [n_nodes + 1], explicit in-edges of node v are [ptr[v], ptr[v + 1]); NULL: none */
-    const hga_id *src;           /* [n_explicit], ascending (src, type) within a row */
-    const int32_t *type;         /* [n_explicit]; NULL: 0 */
-    const float *weight;         /* [n_explicit]; NULL: 1 */
-    int32_t n_types;             /* 1 + the largest type */
-    int weighted;                /* some edge has a weight other than 1 */
-    int positioned;              /* some block names a pos_of */
+    const hga_pos *ptr;  /* [n_nodes + 1], explicit in-edges of node v are [ptr[v], ptr[v + 1]); NULL: none */
+    const hga_id *src;   /* [n_explicit], ascending (src, type) within a row */
+    const int32_t *type; /* [n_explicit]; NULL: 0 */
+    const float *weight; /* [n_explicit]; NULL: 1 */
+    int32_t n_types;     /* 1 + the largest type */
+    int weighted;        /* some edge has a weight other than 1 */
+    int positioned;      /* some block names a pos_of */
 } hga_relation;
 
 /* ---- building ---- */
@@ -115,7 +115,8 @@ HGA_API hga_status hga_builder_add_relation(hga_builder *b, const char *name, hg
 
 /* Position -> node of a relation's rows and columns, copied; NULL keeps the identity. Each lists a node at most once; nodes that dst_order
    does not list are appended to it in id order. Call before adding blocks that use it. */
-HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst, const hga_id *src_order, hga_id n_src);
+HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst, const hga_id *src_order,
+                                         hga_id n_src);
 
 /* One explicit edge, by node ids whatever the orders are. The same (source, destination, type) twice counts once; two weights for it are an error. */
 HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type, float weight);
@@ -174,10 +175,10 @@ static inline void hga_segment_columns(const hga_segment *s, hga_id p, hga_id *c
 /* In-edges of destination nodes [first, first + n) as ordinary CSR, canonical order: source, type within a row. */
 typedef struct hga_csr {
     hga_id first, n;
-    hga_pos *ptr;   /* [n + 1] */
-    hga_id *src;    /* [ptr[n]] */
-    int32_t *type;  /* [ptr[n]] */
-    float *weight;  /* [ptr[n]] */
+    hga_pos *ptr;  /* [n + 1] */
+    hga_id *src;   /* [ptr[n]] */
+    int32_t *type; /* [ptr[n]] */
+    float *weight; /* [ptr[n]] */
     hga_allocator allocator;
 } hga_csr;
 HGA_API hga_status hga_graph_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_csr *out);

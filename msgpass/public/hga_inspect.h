@@ -25,10 +25,10 @@ HGA_API hga_status hga_program_pattern(const hga_program *p, const hga_graph *g,
 
 /* One source that a query token attends to. */
 typedef struct hga_seen {
-    hga_id stage, destination, source;      /* the edge, by node ids */
+    hga_id stage, destination, source; /* the edge, by node ids */
     hga_id level, source_level;
     int32_t type;
-    hga_id key_first, key_last;             /* the source's span within the key range; first > last: not an interval */
+    hga_id key_first, key_last; /* the source's span within the key range; first > last: not an interval */
 } hga_seen;
 typedef hga_status (*hga_seen_visit)(const hga_seen *seen, void *context);
 /* Everything that query token `token` attends to, directly and through the nodes whose states reach it, canonical order within each destination, destinations from the token up. */

@@ -22,15 +22,15 @@ typedef struct hga_shape {
 } hga_shape;
 
 typedef struct hga_options {
-    hga_id threads;            /* 0: OMP_NUM_THREADS, or the cores this process may use */
-    const char *isa;           /* "ref", "avx2", "avx512"; NULL: HGA_ISA from the environment, or the best this machine has */
+    hga_id threads;  /* 0: OMP_NUM_THREADS, or the cores this process may use */
+    const char *isa; /* "ref", "avx2", "avx512"; NULL: HGA_ISA from the environment, or the best this machine has */
     hga_precision precision;
-    int generic;               /* 1: every stage by the plain executor that defines its meaning */
-    const char *topology;      /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
-    int bind;                  /* 1: bind threads for the length of each call */
-    int partition_metis;       /* 1: parts of irregular relations by METIS instead of by contiguous cost */
-    int edge_bias;             /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
-    hga_pos cut_edges;         /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
+    int generic;          /* 1: every stage by the plain executor that defines its meaning */
+    const char *topology; /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
+    int bind;             /* 1: bind threads for the length of each call */
+    int partition_metis;  /* 1: parts of irregular relations by METIS instead of by contiguous cost */
+    int edge_bias;        /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
+    hga_pos cut_edges;    /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
 } hga_options;
 
@@ -45,20 +45,21 @@ enum { HGA_MAX_USER_TENSORS = 8 };
 
 /* Everything a call reads and writes; NULL data where a thing is not used. */
 typedef struct hga_io {
-    hga_tensor query, key, value; /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim], [..][n_kv_heads][dim_v] */
-    hga_tensor out;               /* [rows of the out field's io][n_heads][dim_v] */
-    hga_tensor lse;               /* [same rows][n_heads], natural log; row_stride counts, head_stride 0 means 1 */
-    const float *rel_key;         /* [n_rel_key][dim], shared by heads */
+    hga_tensor query, key,
+        value;            /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim], [..][n_kv_heads][dim_v] */
+    hga_tensor out;       /* [rows of the out field's io][n_heads][dim_v] */
+    hga_tensor lse;       /* [same rows][n_heads], natural log; row_stride counts, head_stride 0 means 1 */
+    const float *rel_key; /* [n_rel_key][dim], shared by heads */
     hga_id n_rel_key;
-    const float *rel_bias;        /* [n_rel_bias][n_heads], added after scaling */
+    const float *rel_bias; /* [n_rel_bias][n_heads], added after scaling */
     hga_id n_rel_bias;
-    const float *edge_bias;       /* [edges of the attended relation, canonical order][n_heads or 1] */
-    hga_id edge_bias_heads;       /* n_heads or 1 */
+    const float *edge_bias; /* [edges of the attended relation, canonical order][n_heads or 1] */
+    hga_id edge_bias_heads; /* n_heads or 1 */
     hga_pos n_edge_bias;
-    const float *node_pos;        /* [n_nodes][pos_dim] */
-    const float *type_scale;      /* [n_type_scale], of weighted sums */
+    const float *node_pos;   /* [n_nodes][pos_dim] */
+    const float *type_scale; /* [n_type_scale], of weighted sums */
     hga_id n_type_scale;
-    float scale;                  /* 0: the program's default */
+    float scale;                           /* 0: the program's default */
     hga_tensor user[HGA_MAX_USER_TENSORS]; /* of the HGA_IO_USER fields, in the order they were added */
 } hga_io;
 

@@ -38,12 +38,12 @@ typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE
 
 /* What a field holds for each (node, head). */
 typedef enum hga_width {
-    HGA_WIDTH_KEY,   /* dim floats, per query head */
+    HGA_WIDTH_KEY,    /* dim floats, per query head */
     HGA_WIDTH_KV_KEY, /* dim floats, per key/value head */
-    HGA_WIDTH_VALUE, /* dim_v floats, per key/value head */
-    HGA_WIDTH_STATE, /* dim_v floats and a log-sum-exp, per query head */
-    HGA_WIDTH_OUT,   /* dim_v floats, per query head */
-    HGA_WIDTH_SCALAR /* one float, per query head */
+    HGA_WIDTH_VALUE,  /* dim_v floats, per key/value head */
+    HGA_WIDTH_STATE,  /* dim_v floats and a log-sum-exp, per query head */
+    HGA_WIDTH_OUT,    /* dim_v floats, per query head */
+    HGA_WIDTH_SCALAR  /* one float, per query head */
 } hga_width;
 
 /* The caller's tensor that holds a field on its io rows; the engine keeps the field's other rows in the workspace. */
@@ -51,9 +51,9 @@ typedef enum hga_binding { HGA_INTERNAL, HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE,
 
 /* Nodes. As `io`: the rows the caller's tensor has. As `rows`: the nodes the field exists on, a superset of io. */
 typedef enum hga_rows {
-    HGA_ROWS_QUERIES, /* the query tokens */
-    HGA_ROWS_KEYS,    /* the key tokens */
-    HGA_ROWS_NODES,   /* every node */
+    HGA_ROWS_QUERIES,    /* the query tokens */
+    HGA_ROWS_KEYS,       /* the key tokens */
+    HGA_ROWS_NODES,      /* every node */
     HGA_ROWS_QUERY_SIDE, /* every node that is not HGA_SIDE_KEY */
     HGA_ROWS_KEY_SIDE,   /* every node that is not HGA_SIDE_QUERY */
     HGA_ROWS_ABOVE       /* every node above level 0 */
@@ -63,7 +63,7 @@ typedef struct hga_field {
     char name[HGA_NAME_BYTES];
     hga_width width;
     hga_binding binding;
-    hga_rows io;   /* unused when internal */
+    hga_rows io; /* unused when internal */
     hga_rows rows;
 } hga_field;
 
@@ -82,15 +82,15 @@ typedef struct hga_edge {
     hga_pos position; /* in the relation's canonical order; -1 along the tree */
     int32_t type;
     float weight;
-    double score;     /* s(u, v, e) when the stage names query and key, else 0 */
+    double score;                /* s(u, v, e) when the stage names query and key, else 0 */
     hga_end source, destination; /* of the source's fields, nothing may be written */
 } hga_edge;
 
 typedef struct hga_udf {
-    size_t state_bytes;                                              /* at most HGA_UDF_STATE_BYTES */
+    size_t state_bytes; /* at most HGA_UDF_STATE_BYTES */
     void (*begin)(void *state, const hga_end *v, hga_id head, void *ctx);
     void (*edge)(void *state, const hga_edge *e, hga_id head, void *ctx);
-    void (*merge)(void *state, const void *later, void *ctx);        /* NULL: rows of this stage are never cut */
+    void (*merge)(void *state, const void *later, void *ctx);                    /* NULL: rows of this stage are never cut */
     void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx); /* writes v's fields named in `writes` */
     void *ctx;
 } hga_udf;
@@ -121,7 +121,8 @@ typedef struct hga_program {
 
 /* Everything returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing allocates. */
 HGA_API void hga_program_init(hga_program *p);
-HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io, hga_rows rows, hga_id *field);
+HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io, hga_rows rows,
+                                         hga_id *field);
 HGA_API hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage);
 
 /* x[parent] = mean of x[child] by mass, level by level. */
@@ -157,11 +158,11 @@ HGA_API hga_status hga_program_influence(const hga_program *p, const hga_graph *
 
 /* (query token, key token) pairs the program's attend stages cover, through sources' spans and the states' way down. */
 typedef struct hga_coverage {
-    int64_t pairs;                          /* n_queries * n_keys, or the earlier ones when `causal` */
-    int64_t none, once, more;               /* among them, covered never, once, more often */
-    int64_t none_diagonal;                  /* of `none`, a token and itself */
-    int64_t later;                          /* pairs covered whose key token is later than the query token */
-    hga_id token, other;                    /* a pair covered more than once, or (first) never; -1 */
+    int64_t pairs;            /* n_queries * n_keys, or the earlier ones when `causal` */
+    int64_t none, once, more; /* among them, covered never, once, more often */
+    int64_t none_diagonal;    /* of `none`, a token and itself */
+    int64_t later;            /* pairs covered whose key token is later than the query token */
+    hga_id token, other;      /* a pair covered more than once, or (first) never; -1 */
 } hga_coverage;
 HGA_API hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out);
 
