@@ -1,5 +1,5 @@
-/* tiles.c: attention over a panel. Sixteen rows are a group; the columns that enough of them share, of whatever segment, are laid side by side into tiles. A segment that is wide
-   and shared by several groups is passed through once for all of them, a chunk at a time, so that its keys and values come from memory once a panel. What is left of a row
+/* tiles.c: attention over a panel. Sixteen rows are a group; the columns that enough of them share, of whatever segments, are laid side by side into tiles. A wide
+   segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values come from memory once a panel. What is left of a row
    (narrow bands, explicit edges) goes through the row kernel, into the same states. What goes where depends on the graph and on what the call brings, never on the
    threads. */
 #include "engine.h"
@@ -243,6 +243,97 @@ static void start_group(worker *w, const tile_group *g)
     }
 }
 
+/* ---- runs: narrow strips side by side, or one over the other ---- */
+
+enum { RUN_COLUMNS = 256 };
+
+/* Segments first .. last - 1 of the panel as one group sees them: source positions [src, src + n), and which rows have each. Windows that move on by a column every row or
+   two overlap almost wholly: each alone is a thin strip, all together are a full tile. */
+typedef struct run {
+    hga_pos first, last;
+    hga_id n_strips, n;
+    int64_t src, edges;
+    strip strip; /* the first one; the only one where columns have types that matter */
+    uint16_t rows[RUN_COLUMNS];
+} run;
+
+/* Rows with many columns: such segments are not laid into runs but passed through by themselves. */
+static int is_wide(const worker *w, hga_pos i)
+{
+    const hga_segment *s = &w->reader.segment[i];
+    return least(s->n_src, (int64_t)s->band_last - s->band_first + 1) >= 2 * KERNEL_CHUNK;
+}
+
+/* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its score differs from theirs. */
+static int joins(const worker *w, const run *r, const strip *x)
+{
+    const hga_segment *s = x->segment, *t = r->strip.segment;
+    if (w->io->rel_key || w->io->rel_bias || s->weight != t->weight || s->pos_of != t->pos_of) return 0;
+    if (x->src < r->src || x->src >= r->src + r->n || x->src + x->n > r->src + RUN_COLUMNS) return 0;
+    for (hga_id c = 0; c < x->n && x->src + c < r->src + r->n; c++)
+        if (r->rows[x->src + c - r->src] & rows_of_column(x, c)) return 0;
+    return 1;
+}
+
+static void join(run *r, const strip *x)
+{
+    for (; r->n < x->src + x->n - r->src; r->n++) r->rows[r->n] = 0;
+    for (hga_id c = 0; c < x->n; c++) r->rows[x->src + c - r->src] = (uint16_t)(r->rows[x->src + c - r->src] | rows_of_column(x, c));
+    r->edges += strip_edges(x);
+    r->n_strips++;
+}
+
+/* The run that begins at segment `from` or later; 0 when there is none. */
+static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
+{
+    strip x = {0};
+    r->n_strips = 0;
+    for (hga_pos i = from; i < w->reader.n_segments; i++) {
+        if (is_wide(w, i) || !trim(&w->reader.segment[i], g, &x)) continue;
+        if (r->n_strips && !joins(w, r, &x)) break;
+        if (!r->n_strips) {
+            r->first = i, r->strip = x;
+            r->src = x.src, r->n = 0, r->edges = 0;
+        }
+        join(r, &x);
+        r->last = i + 1;
+    }
+    return r->n_strips > 0;
+}
+
+static int run_pays(const worker *w, const run *r)
+{
+    return r->n_strips == 1 ? pays(w, &r->strip) : (double)r->edges >= TILE_SHARE * KERNEL_TILE * r->n;
+}
+
+/* Mark what the group has of segments first .. last - 1. */
+static void mark_run(worker *w, const tile_group *g, const run *r)
+{
+    strip x;
+    for (hga_pos i = r->first; i < r->last; i++)
+        if (!is_wide(w, i) && trim(&w->reader.segment[i], g, &x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g->number);
+}
+
+static void add_run(worker *w, const tile_group *g, const run *r)
+{
+    const hga_segment *s = r->strip.segment;
+    const hga_id *order = w->reader.r.src_order;
+    edge_chunk *c = &w->chunk;
+    if (r->n_strips == 1) {
+        add_strip(w, g, &r->strip);
+        return;
+    }
+    for (hga_id i = 0; i < r->n; i++) {
+        if (!r->rows[i]) continue;
+        hga_id e = c->n++;
+        c->src[e] = order ? order[r->src + i] : (hga_id)(r->src + i);
+        c->type[e] = 0, w->tile_type[e] = 0, w->tile_type_row[e] = 0; /* nobody asks */
+        c->weight[e] = s->weight, c->pos_of[e] = s->pos_of;
+        w->tile_rows[e] = r->rows[i];
+        if (c->n == KERNEL_CHUNK) flush_tile(w, g);
+    }
+}
+
 /* ---- a panel of groups ---- */
 
 typedef struct tile_panel {
@@ -254,23 +345,18 @@ typedef struct tile_panel {
 /* Decide which segments which groups have in tiles. */
 static void choose_tiles(worker *w, tile_panel *p)
 {
-    for (hga_pos i = 0; i < w->reader.n_segments; i++) {
-        w->tiled[i] = 0;
-        for (hga_id g = 0; g < p->n_groups; g++) {
-            strip x = {0};
-            if (trim(&w->reader.segment[i], &p->group[g], &x) && pays(w, &x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g);
-        }
-        p->started |= w->tiled[i];
+    strip x;
+    run r;
+    for (hga_pos i = 0; i < w->reader.n_segments; i++) w->tiled[i] = 0;
+    for (hga_id g = 0; g < p->n_groups; g++) {
+        for (hga_pos i = 0; i < w->reader.n_segments; i++)
+            if (is_wide(w, i) && trim(&w->reader.segment[i], &p->group[g], &x) && pays(w, &x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g);
+        for (hga_pos at = 0; next_run(w, &p->group[g], at, &r); at = r.last)
+            if (run_pays(w, &r)) mark_run(w, &p->group[g], &r);
     }
+    for (hga_pos i = 0; i < w->reader.n_segments; i++) p->started |= w->tiled[i];
     for (hga_id g = 0; g < p->n_groups; g++)
         if (p->started >> g & 1u) start_group(w, &p->group[g]);
-}
-
-/* Is it worth passing through segment i once for all groups? */
-static int is_wide(const worker *w, hga_pos i)
-{
-    unsigned groups = w->tiled[i];
-    return (groups & (groups - 1)) && w->reader.segment[i].n_src >= 2 * KERNEL_CHUNK;
 }
 
 /* The part of a strip at source positions [src, src + n). */
@@ -300,14 +386,13 @@ static void run_wide(worker *w, const tile_panel *p, hga_pos i)
         }
 }
 
-/* A group's other strips, side by side. */
+/* A group's runs, side by side. */
 static void run_narrow(worker *w, const tile_group *g)
 {
+    run r;
     w->chunk.n = 0;
-    for (hga_pos i = 0; i < w->reader.n_segments; i++) {
-        strip x = {0};
-        if (w->tiled[i] >> g->number & 1u && !is_wide(w, i) && trim(&w->reader.segment[i], g, &x)) add_strip(w, g, &x);
-    }
+    for (hga_pos at = 0; next_run(w, g, at, &r); at = r.last)
+        if (w->tiled[r.first] >> g->number & 1u) add_run(w, g, &r);
     flush_tile(w, g);
 }
 
@@ -333,7 +418,7 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
             (tile_group){.stage = stage, .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
     if (!w->io->edge_bias) choose_tiles(w, &p);
     for (hga_pos i = 0; p.started && i < w->reader.n_segments; i++)
-        if (is_wide(w, i)) run_wide(w, &p, i);
+        if (is_wide(w, i) && w->tiled[i]) run_wide(w, &p, i);
     for (hga_id g = 0; g < p.n_groups; g++) {
         if (p.started >> g & 1u) run_narrow(w, &p.group[g]);
         finish_group(w, &p, &p.group[g]);
