@@ -110,7 +110,7 @@ static int grow_in_time(void)
     printf("%-20s %9s %10s %8s\n", "variant", "tokens", "ms", "ratio");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (double n = 65536, last = 0, seconds, bytes; n <= 1048576; n *= 2, last = seconds) {
-            if (run(rows[i].make, (hga_id)n, 7, &seconds, &bytes)) return 1;
+            if (run(rows[i].make, (hga_id)n, 20, &seconds, &bytes)) return 1;
             printf("%-20s %9.0f %10.2f", rows[i].name, n, seconds * 1e3);
             if (last > 0) printf(" %8.2f%s", seconds / last, seconds / last < 2.3 ? "" : "  over 2.3");
             printf("\n");

@@ -92,11 +92,14 @@ static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
     return edges;
 }
 
+/* Starting and storing a row takes about as long as this many of its edges. */
+enum { ROW_COST = 32 };
+
 /* Rows of LEVELS_* stages go by node id; with a destination order each is looked up by itself. */
 static hga_status measure_panel(costing *c, const phase *ph, hga_id first, hga_id n, int64_t *cost)
 {
     const stage_plan *s = &c->plan->stage[c->stage];
-    *cost = 4 * (int64_t)n;
+    *cost = ROW_COST * (int64_t)n;
     if (c->plan->program.stage[c->stage].relation < 0) return HGA_OK;
     int one_by_one = s->relation.dst_order && !ph->by_position;
     for (hga_id i = 0; i < n; i += one_by_one ? 1 : n) {
