@@ -43,7 +43,8 @@ echo "no errors"
 # Counters of an earlier run would be added up.
 find build-coverage -name '*.gcda' -delete 2>/dev/null || true
 suite coverage --label-exclude slow
-gcovr --root . --filter '(graph|kernels|msgpass|builders|cli)/' build-coverage
+# vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
+gcovr --root . --exclude kernels/vec.h --filter '(graph|kernels|msgpass|builders|cli)/' build-coverage
 
 echo
 summary build/ctest.log
