@@ -34,30 +34,41 @@ typedef struct kernel_chunk {
 /* Rows of a tile: they lie across the lanes. */
 enum { KERNEL_TILE = 16 };
 
-/* Softmax states of a tile's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of dim_v padded. */
+/* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of dim_v padded. */
 typedef struct kernel_tile_state {
     float *greatest, *sum; /* [KERNEL_TILE] */
     float *acc;
     ptrdiff_t stride;
 } kernel_tile_state;
 
-/* Rows 0 .. n_rows - 1 against n <= KERNEL_CHUNK columns, for one head. Bit r of rows[c] tells whether row r and column c have an edge. */
+/* One group of a tile: up to KERNEL_TILE rows. Bit r of rows[c] tells whether row r and column c have an edge. */
+typedef struct kernel_tile_group {
+    hga_id n_rows;
+    const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
+    const uint16_t *rows;   /* [n]; NULL: every pair has an edge */
+    const float *pair_bias; /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
+    kernel_tile_state state;
+} kernel_tile_group;
+
+/* One group of rows or two against n <= KERNEL_CHUNK columns, for one head. Two share what is read of the keys; what they compute is what each would alone. */
 typedef struct kernel_tile {
-    hga_id n_rows, n, dim, dim_v;
-    const float *q; /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
+    hga_id n_groups, n, dim, dim_v;
+    kernel_tile_group group[2];
     const float *const *k;
     const float *const *v;
-    const uint16_t *rows;   /* [n]; NULL: every pair has an edge */
-    const float *bias;      /* [n], added to a column's scores */
-    const float *pair_bias; /* NULL or [n][KERNEL_TILE] */
+    const float *bias; /* [n], added to a column's scores */
 } kernel_tile;
 
 typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
     void (*attend)(const kernel_chunk *c, kernel_state *s);
-    /* the same for a tile of rows */
-    void (*attend_tile)(const kernel_tile *t, kernel_tile_state *s);
+    /* the same for a tile's groups */
+    void (*attend_tile)(const kernel_tile *t);
+    /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */
+    void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
+    /* n rows side by side: out[i * stride + j] = x[i][j] */
+    void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */

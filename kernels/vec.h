@@ -105,6 +105,27 @@ static inline __attribute__((always_inline)) vec vec_sums(vec *x)
     return x[0];
 }
 
+/* Vector i of VEC_FLOATS becomes lane i of each. */
+static inline __attribute__((always_inline)) void vec_transpose(vec *x)
+{
+    _Pragma("GCC unroll 4") for (int half = 1; half < VEC_FLOATS; half *= 2)
+    {
+        vec_int low, high;
+        _Pragma("GCC unroll 16") for (int l = 0; l < VEC_FLOATS; l++)
+        {
+            low[l] = l & half ? VEC_FLOATS + l - half : l;
+            high[l] = l & half ? VEC_FLOATS + l : l + half;
+        }
+        _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++)
+        {
+            if (i & half) continue;
+            vec a = x[i], b = x[i + half];
+            x[i] = __builtin_shuffle(a, b, low);
+            x[i + half] = __builtin_shuffle(a, b, high);
+        }
+    }
+}
+
 /* The sums of four vectors. */
 static inline __attribute__((always_inline)) void vec_sum_four(const vec *x, float *sum)
 {

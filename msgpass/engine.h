@@ -174,20 +174,22 @@ typedef struct worker {
     row_reader reader;
     hga_id reading; /* the stage the reader is open on, -1 */
     edge_chunk chunk;
+    float *memory;         /* [floats]: all of the arrays below, from its first whole cache line on */
     float *query;          /* [heads][dim padded]: the row's queries, scaled */
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
     /* of each of PANEL_GROUPS groups: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
     float *group_query, *group_acc, *group_greatest, *group_sum;
-    float *pair_base, *pair_bias, *tile_key; /* [KERNEL_CHUNK][tile] twice, [KERNEL_CHUNK][dim] */
-    uint16_t tile_rows[KERNEL_CHUNK];
-    int64_t tile_type[KERNEL_CHUNK];     /* of lane 0, which may have no edge; .. */
+    float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
+    float *tile_key, *tile_value; /* a chunk's, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
+    uint16_t tile_rows[PANEL_GROUPS][KERNEL_CHUNK];
+    int64_t tile_type[KERNEL_CHUNK];     /* of a group's lane 0, which may have no edge; .. */
     int32_t tile_type_row[KERNEL_CHUNK]; /* .. by how much a column's type grows from row to row */
     uint8_t *tiled;                      /* [segment_room]: bit g when group g of the panel has the segment in tiles */
     double *
         plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
-    int64_t plain_bytes, floats; /* floats: all of the arrays above, in one piece from `query` on */
+    int64_t plain_bytes, floats;
     hga_pos rank[KERNEL_CHUNK];
     float edge_base[KERNEL_CHUNK];
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
@@ -197,7 +199,7 @@ struct hga_state {
     const hga_plan *plan;
     uint64_t serial;
     hga_allocator allocator;
-    float *workspace;
+    float *memory, *workspace; /* the workspace begins at the memory's first whole cache line */
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
@@ -234,9 +236,10 @@ typedef struct tile_group {
 /* tiles.c */
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 /* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
-void attend_nothing(worker *w);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint8_t *done, unsigned done_bits);
+/* The log-sum-exp of a state; -inf when it is empty. */
+float log_sum(float greatest, float sum);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
 /* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there. */
@@ -245,6 +248,13 @@ void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
 
 /* ---- the other files ---- */
+
+/* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more than it needs. */
+enum { LINE_FLOATS = 16 };
+static inline float *first_line(float *memory)
+{
+    return memory ? memory + (LINE_FLOATS - (uintptr_t)memory / sizeof *memory % LINE_FLOATS) % LINE_FLOATS : NULL;
+}
 
 static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }

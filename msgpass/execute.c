@@ -16,7 +16,8 @@ hga_status hga_state_create(const hga_plan *plan, hga_state **out)
     state->serial = plan->serial;
     state->workspace_floats = plan->workspace_floats;
     /* not cleared: pages belong to the thread that writes them first */
-    HGA_TRY(hga_new(&plan->allocator, plan->workspace_floats, sizeof(float), &state->workspace));
+    HGA_TRY(hga_new(&plan->allocator, plan->workspace_floats, sizeof *state->memory, &state->memory));
+    state->workspace = first_line(state->memory);
     HGA_TRY(workers_create(plan, state));
 done:
     if (st) hga_state_destroy(state), state = NULL;
@@ -29,7 +30,7 @@ void hga_state_destroy(hga_state *state)
     if (!state) return;
     hga_allocator a = state->allocator;
     workers_destroy(state);
-    hga_delete(&a, state->workspace, state->workspace_floats, sizeof(float));
+    hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
     hga_delete(&a, state, 1, sizeof *state);
 }
 

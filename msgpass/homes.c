@@ -112,7 +112,7 @@ hga_status homes_lay_out(hga_plan *plan)
         if (plan->home[f].heir_of >= 0) plan->home[f].ws_at = plan->home[plan->home[f].heir_of].ws_at;
     for (hga_id s = 0; s < p->n_stages; s++)
         HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2), &plan->stage[s].piece_at));
-    plan->workspace_floats = total;
+    plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
     return st;
 }

@@ -177,7 +177,7 @@ done:
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
     if (!fused_stages[plan->stage[stage].kind].panel) return n / 256 < 1 ? 1 : n / 256 > 64 ? 64 : n / 256;
-    return n / 64 < KERNEL_TILE ? KERNEL_TILE : n / 64 > PANEL_ROWS ? PANEL_ROWS : n / 64 / KERNEL_TILE * KERNEL_TILE;
+    return n / 32 < KERNEL_TILE ? KERNEL_TILE : n / 32 > PANEL_ROWS ? PANEL_ROWS : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }
 
 static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position)

@@ -89,7 +89,7 @@ static void load_queries(worker *w, const row_job *job)
         for (hga_id j = 0; j < dim; j++) w->query[h * room + j] = row[h * stride + j] * w->state->scale;
 }
 
-void attend_nothing(worker *w)
+static void attend_nothing(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
     memset(w->acc, 0, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *w->acc);
@@ -153,7 +153,7 @@ static void attend_chunk(worker *w, const row_job *job)
 
 /* ---- pieces: long rows are cut at places that depend on the row alone, and the pieces' states merged in order ---- */
 
-static float log_sum(float greatest, float sum) { return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */ }
+float log_sum(float greatest, float sum) { return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */ }
 
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
 static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)

@@ -67,124 +67,195 @@ static int pays(const worker *w, const strip *x)
 
 /* ---- one tile: the columns in w->chunk ---- */
 
+/* A group that has the columns [first, last) of the chunk; w->tile_rows[i] tells which rows have which, for the i-th part. */
+typedef struct tile_part {
+    const tile_group *group;
+    hga_id first, last;
+    int full;     /* every row has every column of these */
+    int64_t type; /* added to the columns' w->tile_type */
+} tile_part;
+
+typedef struct tile_parts {
+    tile_part part[PANEL_GROUPS];
+    hga_id n;
+} tile_parts;
+
+/* A chunk's keys and values are copied side by side when as many groups read them: rows of one head lie far apart, and fight for the same lines of the first cache. */
+enum { PACK_GROUPS = 3 };
+
 /* Scores' parts that all heads share and that differ from pair to pair: positions. */
-static int load_pair_base(worker *w, const tile_group *g)
+static void load_pair_base(worker *w, const tile_parts *parts, hga_id i)
 {
     const edge_chunk *c = &w->chunk;
+    const tile_part *part = &parts->part[i];
+    const tile_group *g = part->group;
     hga_id dim = w->plan->shape.pos_dim;
-    if (!w->io->node_pos) return 0;
-    for (hga_id i = 0; i < c->n; i++) {
-        const float *theirs = w->io->node_pos + (ptrdiff_t)c->src[i] * dim;
+    for (hga_id e = part->first; e < part->last; e++) {
+        const float *theirs = w->io->node_pos + (ptrdiff_t)c->src[e] * dim;
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            hga_id own = c->pos_of[i] ? c->pos_of[i] - 1 : r < g->n_rows ? g->node[r] : -1;
+            hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
             float sum = 0;
             for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
-            w->pair_base[i * KERNEL_TILE + r] = sum;
+            w->pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum;
         }
     }
-    return 1;
 }
 
-/* The pair biases of one head: pair_base and, where a type depends on the row too, rel_bias. */
-static void load_pair_bias(worker *w, int has_base, hga_id head)
+/* The pair biases of one head: pair_base and, where a type depends on the row too, rel_bias. NULL when there are none. */
+static const float *load_pair_bias(worker *w, const tile_parts *parts, hga_id i, hga_id head)
 {
-    const edge_chunk *c = &w->chunk;
+    const tile_part *part = &parts->part[i];
     hga_id heads = w->plan->shape.n_heads, n_types = w->reader.r.n_types;
-    if (has_base)
-        memcpy(w->pair_bias, w->pair_base, (size_t)c->n * KERNEL_TILE * sizeof *w->pair_bias);
-    else
-        memset(w->pair_bias, 0, (size_t)c->n * KERNEL_TILE * sizeof *w->pair_bias);
-    for (hga_id i = 0; w->io->rel_bias && i < c->n; i++)
+    if (!w->io->node_pos && !w->io->rel_bias) return NULL;
+    float *bias = w->pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
+    const float *base = w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
+    memset(bias, 0, KERNEL_CHUNK * KERNEL_TILE * sizeof *bias);
+    for (hga_id e = part->first; e < part->last; e++)
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            int64_t type = w->tile_type[i] + (int64_t)r * w->tile_type_row[i];
-            if (type >= 0 && type < n_types) w->pair_bias[i * KERNEL_TILE + r] += w->io->rel_bias[type * heads + head]; /* outside: no edge */
+            float *to = bias + e * KERNEL_TILE + r;
+            int64_t type = part->type + w->tile_type[e] + (int64_t)r * w->tile_type_row[e];
+            if (w->io->node_pos) *to = base[e * KERNEL_TILE + r];
+            if (w->io->rel_bias && type >= 0 && type < n_types) *to += w->io->rel_bias[type * heads + head]; /* outside: no edge */
         }
+    return bias;
 }
 
-/* k + rel_key[type], packed. */
+/* k + rel_key[type], side by side. */
 static void load_relative_keys(worker *w)
 {
     hga_id dim = w->plan->shape.dim;
-    for (hga_id i = 0; i < w->chunk.n; i++) {
-        const float *r = w->io->rel_key + (ptrdiff_t)w->chunk.type[i] * dim;
-        float *to = w->tile_key + (ptrdiff_t)i * dim;
-        w->plan->kernels->blend(dim, 1, w->k_head[i], 1, r, to);
-        w->k_head[i] = to;
-    }
+    for (hga_id e = 0; e < w->chunk.n; e++)
+        w->plan->kernels->blend(dim, 1, w->k_head[e], 1, w->io->rel_key + (ptrdiff_t)w->chunk.type[e] * dim, w->tile_key + e * padded(dim));
 }
 
-static void run_head(worker *w, const tile_group *g, kernel_tile *t, hga_id head)
+static void point_at(const float *packed, hga_id n, ptrdiff_t stride, const float **row)
+{
+    for (hga_id e = 0; e < n; e++) row[e] = packed + e * stride;
+}
+
+/* The chunk's keys and values of one head, where the kernel will find them. */
+static void load_head(worker *w, hga_id stage, hga_id kv, int pack)
 {
     const hga_shape *shape = &w->plan->shape;
-    const hga_stage *s = &w->plan->program.stage[g->stage];
+    const hga_stage *s = &w->plan->program.stage[stage];
     const view *key = &w->state->view[s->key], *value = &w->state->view[s->value];
-    hga_id room = padded(shape->dim_v), kv = kv_head(shape, head);
-    ptrdiff_t slot = (ptrdiff_t)g->number * shape->n_heads + head;
-    t->q = w->group_query + slot * padded(shape->dim) * KERNEL_TILE;
-    for (hga_id i = 0; i < t->n; i++) {
-        w->k_head[i] = w->k[i] + kv * view_head(key, w->chunk.src[i]);
-        w->v_head[i] = w->v[i] + kv * view_head(value, w->chunk.src[i]);
+    hga_id n = w->chunk.n;
+    for (hga_id e = 0; e < n; e++) {
+        w->k_head[e] = w->k[e] + kv * view_head(key, w->chunk.src[e]);
+        w->v_head[e] = w->v[e] + kv * view_head(value, w->chunk.src[e]);
     }
-    if (w->io->rel_key) load_relative_keys(w);
-    kernel_tile_state state = {
-        .greatest = w->group_greatest + slot * KERNEL_TILE,
-        .sum = w->group_sum + slot * KERNEL_TILE,
-        .acc = w->group_acc + slot * KERNEL_TILE * room,
-        .stride = room,
-    };
-    w->plan->kernels->attend_tile(t, &state);
+    if (w->io->rel_key)
+        load_relative_keys(w);
+    else if (pack)
+        w->plan->kernels->copy_rows(n, w->k_head, shape->dim, w->tile_key, padded(shape->dim));
+    if (w->io->rel_key || pack) point_at(w->tile_key, n, padded(shape->dim), w->k_head);
+    if (!pack) return;
+    w->plan->kernels->copy_rows(n, w->v_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
+    point_at(w->tile_value, n, padded(shape->dim_v), w->v_head);
 }
 
-/* Is every pair an edge? */
-static int is_full(const worker *w, const tile_group *g)
+/* Parts i .. i + many - 1 at once. */
+static void run_parts(worker *w, const tile_parts *parts, hga_id i, hga_id many, hga_id head)
 {
-    unsigned all = (1u << g->n_rows) - 1;
-    for (hga_id i = 0; i < w->chunk.n; i++)
-        if (w->tile_rows[i] != all) return 0;
-    return 1;
+    const hga_shape *shape = &w->plan->shape;
+    const tile_part *part = &parts->part[i], *other = part + many - 1;
+    hga_id first = (hga_id)least(part->first, other->first), last = (hga_id)most(part->last, other->last);
+    kernel_tile t = {.n_groups = many,
+                     .n = last - first,
+                     .dim = shape->dim,
+                     .dim_v = shape->dim_v,
+                     .k = w->k_head + first,
+                     .v = w->v_head + first,
+                     .bias = w->edge_base + first};
+    for (hga_id x = 0; x < many; x++) {
+        const tile_group *g = part[x].group;
+        ptrdiff_t slot = (ptrdiff_t)g->number * shape->n_heads + head, room = padded(shape->dim_v);
+        const float *bias = load_pair_bias(w, parts, i + x, head);
+        t.group[x] = (kernel_tile_group){
+            .n_rows = g->n_rows,
+            .q = w->group_query + slot * padded(shape->dim) * KERNEL_TILE,
+            .rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : w->tile_rows[i + x] + first,
+            .pair_bias = bias ? bias + first * KERNEL_TILE : NULL,
+            .state = {.greatest = w->group_greatest + slot * KERNEL_TILE,
+                      .sum = w->group_sum + slot * KERNEL_TILE,
+                      .acc = w->group_acc + slot * KERNEL_TILE * room,
+                      .stride = room},
+        };
+    }
+    w->plan->kernels->attend_tile(&t);
 }
 
-static void flush_tile(worker *w, const tile_group *g)
+/* Do parts i and i + 1 share most of their columns? */
+static int make_pair(const tile_parts *parts, hga_id i)
+{
+    if (i + 1 == parts->n) return 0;
+    const tile_part *a = &parts->part[i], *b = a + 1;
+    int64_t both = most(a->last, b->last) - least(a->first, b->first);
+    return 4 * least(a->last - a->first, b->last - b->first) >= 3 * both;
+}
+
+static void flush_tile(worker *w, hga_id stage, const tile_parts *parts)
 {
     const hga_shape *shape = &w->plan->shape;
     edge_chunk *c = &w->chunk;
+    const hga_stage *s = &w->plan->program.stage[stage];
     if (c->n == 0) return;
-    const hga_stage *s = &w->plan->program.stage[g->stage];
-    for (hga_id i = 0; i < c->n; i++) {
-        w->k[i] = view_row(&w->state->view[s->key], c->src[i]);
-        w->v[i] = view_row(&w->state->view[s->value], c->src[i]);
+    for (hga_id e = 0; e < c->n; e++) {
+        w->k[e] = view_row(&w->state->view[s->key], c->src[e]);
+        w->v[e] = view_row(&w->state->view[s->value], c->src[e]);
     }
-    score_bases(w, g->stage, -1);
-    int has_base = load_pair_base(w, g), has_pairs = has_base || w->io->rel_bias;
-    kernel_tile t = {.n_rows = g->n_rows, .n = c->n, .dim = shape->dim, .dim_v = shape->dim_v, .k = w->k_head, .v = w->v_head, .bias = w->edge_base};
-    t.rows = is_full(w, g) ? NULL : w->tile_rows;
+    score_bases(w, stage, -1);
+    for (hga_id i = 0; w->io->node_pos && i < parts->n; i++) load_pair_base(w, parts, i);
+    hga_id loaded = -1;
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        if (has_pairs) load_pair_bias(w, has_base, h);
-        t.pair_bias = has_pairs ? w->pair_bias : NULL;
-        run_head(w, g, &t, h);
+        if (kv_head(shape, h) != loaded) load_head(w, stage, loaded = kv_head(shape, h), parts->n >= PACK_GROUPS);
+        for (hga_id i = 0, many; i < parts->n; i += many) run_parts(w, parts, i, many = 1 + make_pair(parts, i), h);
     }
     c->n = 0;
+}
+
+/* What column e of the chunk is, whoever has it. */
+static void put_column(worker *w, const hga_segment *s, hga_id e, int64_t position, int64_t type)
+{
+    const hga_id *order = w->reader.r.src_order;
+    edge_chunk *c = &w->chunk;
+    c->src[e] = order ? order[position] : (hga_id)position;
+    c->weight[e] = s->weight;
+    c->pos_of[e] = s->pos_of;
+    c->type[e] = (int32_t)type; /* of every row where type_dst is 0; relative keys ask no others */
+    w->tile_type[e] = type;
+    w->tile_type_row[e] = s->type_dst;
+}
+
+/* ---- narrow tiles: one group, columns of any segments side by side ---- */
+
+static int all_full(const uint16_t *rows, hga_id n, const tile_group *g)
+{
+    unsigned all = (1u << g->n_rows) - 1;
+    for (hga_id c = 0; c < n; c++)
+        if (rows[c] != all) return 0;
+    return 1;
+}
+
+static void flush_group(worker *w, const tile_group *g)
+{
+    tile_part part = {.group = g, .last = w->chunk.n, .full = all_full(w->tile_rows[0], w->chunk.n, g)};
+    flush_tile(w, g->stage, &(tile_parts){.n = 1, .part = {part}});
+}
+
+static void add_column(worker *w, const tile_group *g, const hga_segment *s, int64_t position, int64_t type, unsigned rows)
+{
+    if (!rows) return;
+    hga_id e = w->chunk.n++;
+    put_column(w, s, e, position, type);
+    w->tile_rows[0][e] = (uint16_t)rows;
+    if (w->chunk.n == KERNEL_CHUNK) flush_group(w, g);
 }
 
 /* Lay a strip's columns into tiles. */
 static void add_strip(worker *w, const tile_group *g, const strip *x)
 {
-    const hga_segment *s = x->segment;
-    const hga_id *order = w->reader.r.src_order;
-    edge_chunk *c = &w->chunk;
-    for (hga_id i = 0; i < x->n; i++) {
-        unsigned rows = rows_of_column(x, i);
-        if (!rows) continue;
-        hga_id e = c->n++;
-        c->src[e] = order ? order[x->src + i] : x->src + i;
-        w->tile_type[e] = x->type + (int64_t)i * s->type_src;
-        c->type[e] = (int32_t)w->tile_type[e]; /* of every row where type_dst is 0; relative keys ask no others */
-        c->weight[e] = s->weight;
-        c->pos_of[e] = s->pos_of;
-        w->tile_rows[e] = (uint16_t)rows;
-        w->tile_type_row[e] = s->type_dst;
-        if (c->n == KERNEL_CHUNK) flush_tile(w, g);
-    }
+    for (hga_id i = 0; i < x->n; i++) add_column(w, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows_of_column(x, i));
 }
 
 /* ---- a group of rows ---- */
@@ -200,46 +271,68 @@ static void load_group_queries(worker *w, const tile_group *g)
     const hga_shape *shape = &w->plan->shape;
     const view *q = &w->state->view[w->plan->program.stage[g->stage].query];
     ptrdiff_t each = (ptrdiff_t)padded(shape->dim) * KERNEL_TILE;
-    float *to = w->group_query + g->number * shape->n_heads * each;
-    memset(to, 0, (size_t)(shape->n_heads * each) * sizeof *to);
-    for (hga_id r = 0; r < g->n_rows; r++) {
-        if (g->node[r] < 0) continue;
-        const float *row = view_row(q, g->node[r]);
-        ptrdiff_t stride = view_head(q, g->node[r]);
-        for (hga_id h = 0; h < shape->n_heads; h++)
-            for (hga_id j = 0; j < shape->dim; j++) to[h * each + j * KERNEL_TILE + r] = row[h * stride + j] * w->state->scale;
+    const float *row[KERNEL_TILE];
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        for (hga_id r = 0; r < g->n_rows; r++) row[r] = g->node[r] < 0 ? NULL : view_row(q, g->node[r]) + h * view_head(q, g->node[r]);
+        w->plan->kernels->turn_rows(g->n_rows, row, w->state->scale, shape->dim, w->group_query + (g->number * shape->n_heads + h) * each);
     }
 }
 
-/* Between a row's own states and its lanes of the group's. */
-static void move_states(worker *w, const tile_group *g, hga_id r, int to_group)
+/* The place of row r's state in the group's, for one head. */
+static ptrdiff_t lane_of(const worker *w, const tile_group *g, hga_id head, hga_id r)
+{
+    return ((ptrdiff_t)g->number * w->plan->shape.n_heads + head) * KERNEL_TILE + r;
+}
+
+/* What row r's states are before any edge: empty, or what is there already. */
+static void load_states(worker *w, const tile_group *g, hga_id r)
 {
     const hga_shape *shape = &w->plan->shape;
-    hga_id room = padded(shape->dim_v);
+    const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
+    const float *lse = view_lse(out, g->node[r]), *row = view_row(out, g->node[r]);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        ptrdiff_t lane = ((ptrdiff_t)g->number * shape->n_heads + h) * KERNEL_TILE + r;
-        float *acc = w->group_acc + lane * room, *own = w->acc + (ptrdiff_t)h * room;
-        float *greatest = w->group_greatest + lane, *sum = w->group_sum + lane;
-        if (to_group) {
-            memcpy(acc, own, (size_t)room * sizeof *acc);
-            *greatest = w->greatest[h], *sum = w->sum[h];
-        } else {
-            memcpy(own, acc, (size_t)room * sizeof *acc);
-            w->greatest[h] = *greatest, w->sum[h] = *sum;
-        }
+        ptrdiff_t lane = lane_of(w, g, h, r);
+        if (lse[h] == -INFINITY) continue;
+        w->group_greatest[lane] = lse[h], w->group_sum[lane] = 1;
+        memcpy(w->group_acc + lane * padded(shape->dim_v), row + h * view_head(out, g->node[r]), (size_t)shape->dim_v * sizeof *row);
     }
 }
 
 static void start_group(worker *w, const tile_group *g)
 {
+    const hga_shape *shape = &w->plan->shape;
+    ptrdiff_t lane = lane_of(w, g, 0, 0), lanes = (ptrdiff_t)shape->n_heads * KERNEL_TILE, room = padded(shape->dim_v);
     load_group_queries(w, g);
-    for (hga_id r = 0; r < KERNEL_TILE; r++) {
-        row_job job = job_of(g, r < g->n_rows ? r : 0);
-        if (r < g->n_rows && g->node[r] >= 0)
-            attend_start(w, &job);
-        else
-            attend_nothing(w);
-        move_states(w, g, r, 1);
+    memset(w->group_acc + lane * room, 0, (size_t)(lanes * room) * sizeof *w->group_acc);
+    for (ptrdiff_t i = lane; i < lane + lanes; i++) w->group_greatest[i] = -INFINITY, w->group_sum[i] = 0;
+    for (hga_id r = 0; r < g->n_rows && w->plan->stage[g->stage].kind == KIND_ATTEND_MORE; r++)
+        if (g->node[r] >= 0) load_states(w, g, r);
+}
+
+/* Row r's states become the row's own again, for the edges that are not in tiles. */
+static void take_states(worker *w, const tile_group *g, hga_id r)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        ptrdiff_t lane = lane_of(w, g, h, r);
+        memcpy(w->acc + (ptrdiff_t)h * room, w->group_acc + lane * room, (size_t)room * sizeof *w->acc);
+        w->greatest[h] = w->group_greatest[lane], w->sum[h] = w->group_sum[lane];
+    }
+}
+
+/* Row r's states are done: normalise and store them. */
+static void store_group_row(worker *w, const tile_group *g, hga_id r)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
+    float *row = view_row(out, g->node[r]), *lse = view_lse(out, g->node[r]);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        ptrdiff_t lane = lane_of(w, g, h, r);
+        float sum = w->group_sum[lane];
+        lse[h] = log_sum(w->group_greatest[lane], sum);
+        w->plan->kernels->scale(shape->dim_v, sum == 0 ? 0 : 1 / sum, w->group_acc + lane * padded(shape->dim_v),
+                                row + h * view_head(out, g->node[r]));
     }
 }
 
@@ -316,22 +409,10 @@ static void mark_run(worker *w, const tile_group *g, const run *r)
 
 static void add_run(worker *w, const tile_group *g, const run *r)
 {
-    const hga_segment *s = r->strip.segment;
-    const hga_id *order = w->reader.r.src_order;
-    edge_chunk *c = &w->chunk;
-    if (r->n_strips == 1) {
+    if (r->n_strips == 1)
         add_strip(w, g, &r->strip);
-        return;
-    }
-    for (hga_id i = 0; i < r->n; i++) {
-        if (!r->rows[i]) continue;
-        hga_id e = c->n++;
-        c->src[e] = order ? order[r->src + i] : (hga_id)(r->src + i);
-        c->type[e] = 0, w->tile_type[e] = 0, w->tile_type_row[e] = 0; /* nobody asks */
-        c->weight[e] = s->weight, c->pos_of[e] = s->pos_of;
-        w->tile_rows[e] = r->rows[i];
-        if (c->n == KERNEL_CHUNK) flush_tile(w, g);
-    }
+    else
+        for (hga_id i = 0; i < r->n; i++) add_column(w, g, r->strip.segment, r->src + i, 0, r->rows[i]); /* nobody asks for types */
 }
 
 /* ---- a panel of groups ---- */
@@ -371,19 +452,42 @@ static int cut_strip(const strip *x, int64_t src, hga_id n, strip *out)
     return 1;
 }
 
-static void run_wide(worker *w, const tile_panel *p, hga_pos i)
+/* A part for each group that has the strip's columns [at, at + n). */
+static void find_parts(worker *w, const tile_panel *p, const strip *whole, int64_t at, hga_id n, tile_parts *out)
+{
+    strip x;
+    out->n = 0;
+    for (hga_id g = 0; g < p->n_groups; g++) {
+        if (!whole[g].segment || !cut_strip(&whole[g], at, n, &x)) continue;
+        const hga_segment *s = x.segment;
+        uint16_t *rows = w->tile_rows[out->n];
+        hga_id first = (hga_id)(x.src - at);
+        memset(rows, 0, sizeof w->tile_rows[0]);
+        for (hga_id c = 0; c < x.n; c++) rows[first + c] = (uint16_t)rows_of_column(&x, c);
+        out->part[out->n++] = (tile_part){.group = &p->group[g],
+                                          .first = first,
+                                          .last = first + x.n,
+                                          .full = all_full(rows + first, x.n, &p->group[g]),
+                                          .type = ((int64_t)p->group[g].first - s->row) * s->type_dst};
+    }
+}
+
+/* A wide segment's columns pass by once, for all groups that have it in tiles. */
+static void run_wide(worker *w, hga_id stage, const tile_panel *p, hga_pos i)
 {
     const hga_segment *s = &w->reader.segment[i];
-    strip whole[PANEL_GROUPS] = {{0}}, part;
+    strip whole[PANEL_GROUPS] = {{0}};
+    tile_parts parts;
     for (hga_id g = 0; g < p->n_groups; g++)
         if (w->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
-    for (int64_t at = s->src; at < (int64_t)s->src + s->n_src; at += KERNEL_CHUNK)
-        for (hga_id g = 0; g < p->n_groups; g++) {
-            if (!(w->tiled[i] >> g & 1u) || !cut_strip(&whole[g], at, KERNEL_CHUNK, &part)) continue;
-            w->chunk.n = 0;
-            add_strip(w, &p->group[g], &part);
-            flush_tile(w, &p->group[g]);
-        }
+    for (hga_id at = 0, n; at < s->n_src; at += n) {
+        n = s->n_src - at < KERNEL_CHUNK ? s->n_src - at : KERNEL_CHUNK;
+        find_parts(w, p, whole, (int64_t)s->src + at, n, &parts);
+        if (!parts.n) continue;
+        for (hga_id e = 0; e < n; e++) put_column(w, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
+        w->chunk.n = n;
+        flush_tile(w, stage, &parts);
+    }
 }
 
 /* A group's runs, side by side. */
@@ -393,20 +497,38 @@ static void run_narrow(worker *w, const tile_group *g)
     w->chunk.n = 0;
     for (hga_pos at = 0; next_run(w, g, at, &r); at = r.last)
         if (w->tiled[r.first] >> g->number & 1u) add_run(w, g, &r);
-    flush_tile(w, g);
+    flush_group(w, g);
+}
+
+/* Are there edges of the group that are not in tiles? */
+static int has_rest(const worker *w, const tile_group *g)
+{
+    const hga_relation *r = &w->reader.r;
+    strip x;
+    if (w->reader.relation < 0) return 1; /* along the tree */
+    for (hga_pos i = 0; i < w->reader.n_segments; i++)
+        if (!(w->tiled[i] >> g->number & 1u) && trim(&w->reader.segment[i], g, &x)) return 1;
+    for (hga_id i = 0; i < g->n_rows && r->ptr; i++)
+        if (g->node[i] >= 0 && r->ptr[g->node[i] + 1] > r->ptr[g->node[i]]) return 1;
+    return 0;
 }
 
 static void finish_group(worker *w, const tile_panel *p, const tile_group *g)
 {
     unsigned bit = 1u << g->number;
+    int started = p->started >> g->number & 1u, rest = !started || has_rest(w, g);
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (g->node[r] < 0) continue;
         row_job job = job_of(g, r);
-        if (p->started & bit)
-            move_states(w, g, r, 0);
+        if (!rest) {
+            store_group_row(w, g, r);
+            continue;
+        }
+        if (started)
+            take_states(w, g, r);
         else
             attend_start(w, &job);
-        attend_rest(w, &job, p->started & bit ? w->tiled : NULL, bit);
+        attend_rest(w, &job, started ? w->tiled : NULL, bit);
     }
 }
 
@@ -418,7 +540,7 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
             (tile_group){.stage = stage, .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
     if (!w->io->edge_bias) choose_tiles(w, &p);
     for (hga_pos i = 0; p.started && i < w->reader.n_segments; i++)
-        if (is_wide(w, i) && w->tiled[i]) run_wide(w, &p, i);
+        if (is_wide(w, i) && w->tiled[i]) run_wide(w, stage, &p, i);
     for (hga_id g = 0; g < p.n_groups; g++) {
         if (p.started >> g & 1u) run_narrow(w, &p.group[g]);
         finish_group(w, &p, &p.group[g]);

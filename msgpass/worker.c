@@ -5,7 +5,7 @@
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_bias, tile_key, plain, total;
+    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, plain, total;
 } layout;
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -31,10 +31,12 @@ static layout lay_out(const hga_plan *plan)
     l.group_query = heads * padded(s->dim) * PANEL_ROWS;
     l.group_acc = heads * padded(s->dim_v) * PANEL_ROWS;
     l.group_scalar = heads * PANEL_ROWS;
-    l.pair_bias = KERNEL_CHUNK * KERNEL_TILE;
+    l.pair_base = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE;
+    l.pair_bias = 2 * KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
-    l.total =
-        l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + 2 * l.pair_bias + l.tile_key + l.plain;
+    l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
+    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base + l.pair_bias +
+              l.tile_key + l.tile_value + l.plain + LINE_FLOATS;
     return l;
 }
 
@@ -58,7 +60,8 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->reading = -1;
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room, w->reader.degree_room = plan->degree_room;
     w->floats = l.total;
-    HGA_TRY(hga_new_zero(a, l.total, sizeof(float), &w->query));
+    HGA_TRY(hga_new_zero(a, l.total, sizeof *w->memory, &w->memory));
+    w->query = first_line(w->memory);
     w->acc = w->query + l.query;
     w->bias = w->acc + l.acc;
     w->greatest = w->bias + l.bias;
@@ -69,8 +72,9 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->group_sum = w->group_greatest + l.group_scalar;
     w->pair_bias = w->group_sum + l.group_scalar;
     w->pair_base = w->pair_bias + l.pair_bias;
-    w->tile_key = w->pair_base + l.pair_bias;
-    w->plain = (double *)(void *)(w->tile_key + l.tile_key);
+    w->tile_key = w->pair_base + l.pair_base;
+    w->tile_value = w->tile_key + l.tile_key;
+    w->plain = (double *)(void *)(w->tile_value + l.tile_value);
     w->plain_bytes = aggregate_bytes(plan);
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->tiled, &w->tiled));
@@ -94,7 +98,7 @@ void workers_destroy(hga_state *state)
     const hga_allocator *a = &state->allocator;
     for (hga_id t = 0; t < state->n_workers; t++) {
         worker *w = &state->workers[t];
-        hga_delete(a, w->query, w->floats, sizeof(float));
+        hga_delete(a, w->memory, w->floats, sizeof *w->memory);
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
         hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
         hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);

@@ -12,7 +12,7 @@
 enum { MOST_DIM = 130, ROW = 192 };
 
 typedef struct numbers {
-    float k[KERNEL_CHUNK][ROW], v[KERNEL_CHUNK][ROW], r[KERNEL_CHUNK][ROW], q[KERNEL_TILE][ROW], bias[KERNEL_CHUNK + KERNEL_PAD];
+    float k[KERNEL_CHUNK][ROW], v[KERNEL_CHUNK][ROW], r[KERNEL_CHUNK][ROW], q[KERNEL_TILE + 1][ROW], bias[KERNEL_CHUNK + KERNEL_PAD];
     const float *kp[KERNEL_CHUNK], *vp[KERNEL_CHUNK], *rp[KERNEL_CHUNK];
 } numbers;
 
@@ -37,7 +37,7 @@ static void fill(numbers *x, hga_id dim)
         x->bias[i] = draw(3);
         x->kp[i] = x->k[i], x->vp[i] = x->v[i], x->rp[i] = x->r[i];
     }
-    for (int r = 0; r < KERNEL_TILE; r++)
+    for (int r = 0; r < KERNEL_TILE + 1; r++)
         for (hga_id j = 0; j < dim; j++) x->q[r][j] = draw(1);
 }
 
@@ -119,41 +119,89 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
     free(x);
 }
 
-/* Any rows, columns, mask and pair bias. */
+/* One group of a tile and what it is compared with. */
+typedef struct group_case {
+    float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW], greatest[KERNEL_TILE], sum[KERNEL_TILE];
+    uint16_t mask[KERNEL_CHUNK];
+} group_case;
+
+/* Rows r0 .. of the queries; some groups with a mask, some with pair biases. */
+static kernel_tile_group make_group(group_case *g, const numbers *x, hga_id r0, hga_id rows, hga_id dim, hga_id dim_v)
+{
+    const float *row[KERNEL_TILE];
+    for (hga_id r = 0; r < KERNEL_TILE; r++) g->greatest[r] = -INFINITY, g->sum[r] = 0, row[r] = x->q[r0 + r];
+    memset(g->acc, 0, sizeof g->acc);
+    for (hga_id j = 0; j < dim; j++)
+        for (hga_id r = 0; r < KERNEL_TILE; r++) g->q[j * KERNEL_TILE + r] = r < rows ? row[r][j] : 0;
+    for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) g->pair[i] = draw(2);
+    for (hga_id c = 0; c < KERNEL_CHUNK; c++) g->mask[c] = (uint16_t)(below(1 << 16) & below(1 << 16));
+    return (kernel_tile_group){.n_rows = rows,
+                               .q = g->q,
+                               .rows = below(2) ? g->mask : NULL,
+                               .pair_bias = below(3) ? NULL : g->pair,
+                               .state = {g->greatest, g->sum, g->acc, (dim_v + 15) / 16 * 16}};
+}
+
+static void compare_group(const char *isa, const group_case *g, const kernel_tile_group *t, const numbers *x, hga_id r0, hga_id n, hga_id dim,
+                          hga_id dim_v)
+{
+    for (hga_id r = 0; r < t->n_rows; r++) {
+        int keep[KERNEL_CHUNK];
+        double extra[KERNEL_CHUNK], out[ROW], lse;
+        for (hga_id c = 0; c < n; c++) {
+            keep[c] = !t->rows || g->mask[c] >> r & 1;
+            extra[c] = t->pair_bias ? (double)g->pair[c * KERNEL_TILE + r] : 0;
+        }
+        plain_softmax(x, x->q[r0 + r], n, dim, dim_v, 0, keep, extra, out, &lse);
+        compare_state(isa, g->acc + r * t->state.stride, g->greatest[r], g->sum[r], out, lse, dim_v);
+    }
+}
+
+/* Any rows, columns, masks and pair biases, in one group or two; and a group computes the same bits alone as beside another. */
 static void a_tile_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
     numbers *x = malloc(sizeof *x);
+    static group_case g[2], alone;
     FOR_EACH_ISA(t)
     for (int round = 0; round < 300; round++) {
-        hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), rows = 1 + below(KERNEL_TILE),
-               room = (dim_v + 15) / 16 * 16;
-        static float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW];
-        float greatest[KERNEL_TILE], sum[KERNEL_TILE];
+        hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), many = 1 + below(2);
         fill(x, dim);
-        for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            greatest[r] = -INFINITY, sum[r] = 0;
-            for (hga_id j = 0; j < dim; j++) q[j * KERNEL_TILE + r] = r < rows ? x->q[r][j] : 0;
-        }
-        memset(acc, 0, sizeof acc);
-        for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) pair[i] = draw(2);
-        kernel_tile tile = {.n_rows = rows, .n = n, .dim = dim, .dim_v = dim_v, .q = q, .k = x->kp, .v = x->vp, .bias = x->bias};
-        tile.pair_bias = round % 3 == 0 ? pair : NULL;
-        uint16_t mask[KERNEL_CHUNK];
-        for (hga_id c = 0; c < n; c++) mask[c] = (uint16_t)(below(1 << 16) & below(1 << 16));
-        tile.rows = round & 1 ? mask : NULL;
-        kernel_tile_state s = {greatest, sum, acc, room};
-        t->attend_tile(&tile, &s);
-        for (hga_id r = 0; r < rows; r++) {
-            int keep[KERNEL_CHUNK];
-            double extra[KERNEL_CHUNK], out[ROW], lse;
-            for (hga_id c = 0; c < n; c++) {
-                keep[c] = !tile.rows || mask[c] >> r & 1;
-                extra[c] = tile.pair_bias ? (double)pair[c * KERNEL_TILE + r] : 0;
-            }
-            plain_softmax(x, x->q[r], n, dim, dim_v, 0, keep, extra, out, &lse);
-            compare_state(t->isa, acc + r * room, greatest[r], sum[r], out, lse, dim_v);
-        }
+        kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        for (hga_id i = 0; i < many; i++) tile.group[i] = make_group(&g[i], x, i, 1 + below(KERNEL_TILE), dim, dim_v);
+        kernel_tile last = tile;
+        alone = g[many - 1];
+        last.n_groups = 1, last.group[0] = tile.group[many - 1];
+        last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, last.group[0].state.stride};
+        t->attend_tile(&tile);
+        t->attend_tile(&last);
+        for (hga_id i = 0; i < many; i++) compare_group(t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
+        assert_memory_equal(alone.acc, g[many - 1].acc, sizeof alone.acc);
+        assert_memory_equal(alone.sum, g[many - 1].sum, sizeof alone.sum);
+    }
+    free(x);
+}
+
+static void rows_are_turned_and_copied(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    static float turned[(MOST_DIM + 1) * KERNEL_TILE], copied[KERNEL_CHUNK * ROW];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 100; round++) {
+        hga_id n = below(KERNEL_TILE + 1), columns = 1 + below(MOST_DIM), missing = below(KERNEL_TILE);
+        const float *row[KERNEL_TILE];
+        fill(x, columns);
+        for (hga_id r = 0; r < n; r++) row[r] = r == missing ? NULL : x->k[r];
+        for (int i = 0; i < KERNEL_TILE; i++) turned[columns * KERNEL_TILE + i] = 7;
+        t->turn_rows(n, row, 0.5f, columns, turned);
+        for (hga_id j = 0; j < columns; j++)
+            for (hga_id r = 0; r < KERNEL_TILE; r++) assert_true(turned[j * KERNEL_TILE + r] == (r < n && row[r] ? 0.5f * row[r][j] : 0));
+        for (int i = 0; i < KERNEL_TILE; i++) assert_true(turned[columns * KERNEL_TILE + i] == 7);
+        memset(copied, 0, sizeof copied);
+        t->copy_rows(n, x->kp, columns, copied, ROW);
+        for (hga_id i = 0; i < n; i++)
+            for (hga_id j = 0; j < ROW; j++) assert_true(copied[i * ROW + j] == (j < columns ? x->kp[i][j] : 0));
     }
     free(x);
 }
@@ -214,6 +262,7 @@ int main(void)
         cmocka_unit_test(attend_is_softmax),
         cmocka_unit_test(minus_infinity_scores_weigh_nothing),
         cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(rows_are_turned_and_copied),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
         cmocka_unit_test(exp_is_exact_enough),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
