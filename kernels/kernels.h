@@ -65,6 +65,8 @@ typedef struct kernel_table {
     void (*attend)(const kernel_chunk *c, kernel_state *s);
     /* the same for a tile's groups */
     void (*attend_tile)(const kernel_tile *t);
+    /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
+    void (*score_tile)(const kernel_tile *t, float *out);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */
     void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
     /* n rows side by side: out[i * stride + j] = x[i][j] */

@@ -12,6 +12,9 @@
 #include "program.h"
 #include "topology.h"
 
+/* Columns that narrow segments side by side may span. */
+enum { RUN_COLUMNS = 256 };
+
 /* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
 enum { PANEL_GROUPS = 8, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
@@ -184,9 +187,14 @@ typedef struct worker {
     float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
     float *tile_key, *tile_value; /* a chunk's, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     uint16_t tile_rows[PANEL_GROUPS][KERNEL_CHUNK];
-    int64_t tile_type[KERNEL_CHUNK];     /* of a group's lane 0, which may have no edge; .. */
-    int32_t tile_type_row[KERNEL_CHUNK]; /* .. by how much a column's type grows from row to row */
-    uint8_t *tiled;                      /* [segment_room]: bit g when group g of the panel has the segment in tiles */
+    int types_vary;                 /* some column of the chunk has types that differ from row to row */
+    int32_t *types;                 /* [type_room]: the four arrays below */
+    int32_t *pair_type, *part_type; /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of each pair, -1 without an edge; and the different ones among them, .. */
+    hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand in pair_type */
+    int32_t *run_type, *type_place;    /* [RUN_COLUMNS][tile]; [n_types]: -1, or the place in part_type */
+    int64_t type_room;
+    float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
+    uint8_t *tiled;    /* [segment_room]: bit g when group g of the panel has the segment in tiles */
     double *
         plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats;

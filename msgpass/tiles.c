@@ -59,11 +59,7 @@ static int64_t strip_edges(const strip *x)
     return edges;
 }
 
-static int pays(const worker *w, const strip *x)
-{
-    if (w->io->rel_key && x->segment->type_dst) return 0; /* a key's relative part would differ from row to row */
-    return (double)strip_edges(x) >= TILE_SHARE * KERNEL_TILE * x->n;
-}
+static int pays(const strip *x) { return (double)strip_edges(x) >= TILE_SHARE * KERNEL_TILE * x->n; }
 
 /* ---- one tile: the columns in w->chunk ---- */
 
@@ -71,8 +67,7 @@ static int pays(const worker *w, const strip *x)
 typedef struct tile_part {
     const tile_group *group;
     hga_id first, last;
-    int full;     /* every row has every column of these */
-    int64_t type; /* added to the columns' w->tile_type */
+    int full; /* every row has every column of these */
 } tile_part;
 
 typedef struct tile_parts {
@@ -101,24 +96,91 @@ static void load_pair_base(worker *w, const tile_parts *parts, hga_id i)
     }
 }
 
-/* The pair biases of one head: pair_base and, where a type depends on the row too, rel_bias. NULL when there are none. */
+/* ---- types: where they differ from row to row, q . rel_key[type] + rel_bias[type] is found once for each type of the tile, and looked up for each pair ---- */
+
+static int has_types(const worker *w) { return w->io->rel_key || w->io->rel_bias; }
+
+static int32_t *pair_types(const worker *w, hga_id i, hga_id e) { return w->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE; }
+
+/* Types of a strip's column c, lane by lane. */
+static void types_of_column(const strip *x, hga_id c, int32_t *type)
+{
+    unsigned rows = rows_of_column(x, c);
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        if (rows >> r & 1u) type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
+}
+
+/* List the different types of part i; its pairs then say where in the list theirs is. */
+static void list_types(worker *w, const tile_parts *parts, hga_id i)
+{
+    int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE, n = 0;
+    int32_t *pair = pair_types(w, i, parts->part[i].first), *end = pair_types(w, i, parts->part[i].last);
+    for (; pair < end; pair++) {
+        if (*pair < 0) {
+            *pair = 0;
+            continue;
+        }
+        int32_t *place = &w->type_place[*pair];
+        if (*place < 0) *place = n, list[n++] = *pair;
+        *pair = *place;
+    }
+    w->n_part_types[i] = n;
+    for (int32_t t = 0; t < n; t++) w->type_place[list[t]] = -1;
+}
+
+/* What part i's types add to the scores of one head, for each lane. */
+static void score_types(worker *w, const tile_parts *parts, hga_id i, hga_id head)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const hga_io *io = w->io;
+    const tile_group *g = parts->part[i].group;
+    const int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
+    float bias[KERNEL_CHUNK] = {0};
+    const float *row[KERNEL_CHUNK];
+    for (hga_id at = 0, n; at < w->n_part_types[i]; at += n) {
+        n = w->n_part_types[i] - at < KERNEL_CHUNK ? w->n_part_types[i] - at : KERNEL_CHUNK;
+        float *out = w->type_score + (ptrdiff_t)at * KERNEL_TILE;
+        for (hga_id t = 0; t < n; t++) {
+            if (io->rel_bias) bias[t] = io->rel_bias[(ptrdiff_t)list[at + t] * shape->n_heads + head];
+            if (io->rel_key) row[t] = io->rel_key + (ptrdiff_t)list[at + t] * shape->dim;
+            for (hga_id r = 0; r < KERNEL_TILE && !io->rel_key; r++) out[t * KERNEL_TILE + r] = bias[t];
+        }
+        if (!io->rel_key) continue;
+        kernel_tile tile = {.n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias};
+        tile.group[0].q = w->group_query + ((ptrdiff_t)g->number * shape->n_heads + head) * padded(shape->dim) * KERNEL_TILE;
+        w->plan->kernels->score_tile(&tile, out);
+    }
+}
+
+/* The pair biases of one head: positions, and types that differ from row to row. NULL when there are none. */
 static const float *load_pair_bias(worker *w, const tile_parts *parts, hga_id i, hga_id head)
 {
     const tile_part *part = &parts->part[i];
-    hga_id heads = w->plan->shape.n_heads, n_types = w->reader.r.n_types;
-    if (!w->io->node_pos && !w->io->rel_bias) return NULL;
+    if (!w->io->node_pos && !w->types_vary) return NULL;
     float *bias = w->pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
-    const float *base = w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
-    memset(bias, 0, KERNEL_CHUNK * KERNEL_TILE * sizeof *bias);
-    for (hga_id e = part->first; e < part->last; e++)
-        for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            float *to = bias + e * KERNEL_TILE + r;
-            int64_t type = part->type + w->tile_type[e] + (int64_t)r * w->tile_type_row[e];
-            if (w->io->node_pos) *to = base[e * KERNEL_TILE + r];
-            if (w->io->rel_bias && type >= 0 && type < n_types) *to += w->io->rel_bias[type * heads + head]; /* outside: no edge */
-        }
+    hga_id first = part->first * KERNEL_TILE, last = part->last * KERNEL_TILE;
+    if (w->io->node_pos)
+        memcpy(bias + first, w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first, (size_t)(last - first) * sizeof *bias);
+    else
+        memset(bias + first, 0, (size_t)(last - first) * sizeof *bias);
+    if (!w->types_vary) return bias;
+    const int32_t *place = pair_types(w, i, 0);
+    score_types(w, parts, i, head);
+    for (hga_id at = first; at < last; at += KERNEL_TILE)
+        for (hga_id r = 0; r < KERNEL_TILE; r++) bias[at + r] += w->type_score[place[at + r] * KERNEL_TILE + r];
     return bias;
 }
+
+/* What one head adds to the scores of whole columns. */
+static const float *load_bias(worker *w, hga_id head)
+{
+    if (!w->io->rel_bias || w->types_vary) return w->edge_base;
+    for (hga_id e = 0; e < w->chunk.n; e++)
+        w->bias[e] = w->edge_base[e] + w->io->rel_bias[(ptrdiff_t)w->chunk.type[e] * w->plan->shape.n_heads + head];
+    return w->bias;
+}
+
+/* ---- keys and values of a head ---- */
 
 /* k + rel_key[type], side by side. */
 static void load_relative_keys(worker *w)
@@ -144,18 +206,19 @@ static void load_head(worker *w, hga_id stage, hga_id kv, int pack)
         w->k_head[e] = w->k[e] + kv * view_head(key, w->chunk.src[e]);
         w->v_head[e] = w->v[e] + kv * view_head(value, w->chunk.src[e]);
     }
-    if (w->io->rel_key)
+    int relative = w->io->rel_key && !w->types_vary;
+    if (relative)
         load_relative_keys(w);
     else if (pack)
         w->plan->kernels->copy_rows(n, w->k_head, shape->dim, w->tile_key, padded(shape->dim));
-    if (w->io->rel_key || pack) point_at(w->tile_key, n, padded(shape->dim), w->k_head);
+    if (relative || pack) point_at(w->tile_key, n, padded(shape->dim), w->k_head);
     if (!pack) return;
     w->plan->kernels->copy_rows(n, w->v_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
     point_at(w->tile_value, n, padded(shape->dim_v), w->v_head);
 }
 
 /* Parts i .. i + many - 1 at once. */
-static void run_parts(worker *w, const tile_parts *parts, hga_id i, hga_id many, hga_id head)
+static void run_parts(worker *w, const tile_parts *parts, hga_id i, hga_id many, hga_id head, const float *column_bias)
 {
     const hga_shape *shape = &w->plan->shape;
     const tile_part *part = &parts->part[i], *other = part + many - 1;
@@ -166,7 +229,7 @@ static void run_parts(worker *w, const tile_parts *parts, hga_id i, hga_id many,
                      .dim_v = shape->dim_v,
                      .k = w->k_head + first,
                      .v = w->v_head + first,
-                     .bias = w->edge_base + first};
+                     .bias = column_bias + first};
     for (hga_id x = 0; x < many; x++) {
         const tile_group *g = part[x].group;
         ptrdiff_t slot = (ptrdiff_t)g->number * shape->n_heads + head, room = padded(shape->dim_v);
@@ -206,12 +269,14 @@ static void flush_tile(worker *w, hga_id stage, const tile_parts *parts)
     }
     score_bases(w, stage, -1);
     for (hga_id i = 0; w->io->node_pos && i < parts->n; i++) load_pair_base(w, parts, i);
+    for (hga_id i = 0; w->types_vary && i < parts->n; i++) list_types(w, parts, i);
     hga_id loaded = -1;
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (kv_head(shape, h) != loaded) load_head(w, stage, loaded = kv_head(shape, h), parts->n >= PACK_GROUPS);
-        for (hga_id i = 0, many; i < parts->n; i += many) run_parts(w, parts, i, many = 1 + make_pair(parts, i), h);
+        const float *bias = load_bias(w, h);
+        for (hga_id i = 0, many; i < parts->n; i += many) run_parts(w, parts, i, many = 1 + make_pair(parts, i), h, bias);
     }
-    c->n = 0;
+    c->n = 0, w->types_vary = 0;
 }
 
 /* What column e of the chunk is, whoever has it. */
@@ -222,9 +287,7 @@ static void put_column(worker *w, const hga_segment *s, hga_id e, int64_t positi
     c->src[e] = order ? order[position] : (hga_id)position;
     c->weight[e] = s->weight;
     c->pos_of[e] = s->pos_of;
-    c->type[e] = (int32_t)type; /* of every row where type_dst is 0; relative keys ask no others */
-    w->tile_type[e] = type;
-    w->tile_type_row[e] = s->type_dst;
+    c->type[e] = (int32_t)type; /* of every row, unless types vary */
 }
 
 /* ---- narrow tiles: one group, columns of any segments side by side ---- */
@@ -243,9 +306,17 @@ static void flush_group(worker *w, const tile_group *g)
     flush_tile(w, g->stage, &(tile_parts){.n = 1, .part = {part}});
 }
 
+/* The place for the types of the column to come; NULL where nobody asks. */
+static int32_t *next_types(worker *w)
+{
+    if (!has_types(w)) return NULL;
+    int32_t *type = pair_types(w, 0, w->chunk.n);
+    for (hga_id r = 0; r < KERNEL_TILE; r++) type[r] = -1;
+    return type;
+}
+
 static void add_column(worker *w, const tile_group *g, const hga_segment *s, int64_t position, int64_t type, unsigned rows)
 {
-    if (!rows) return;
     hga_id e = w->chunk.n++;
     put_column(w, s, e, position, type);
     w->tile_rows[0][e] = (uint16_t)rows;
@@ -255,7 +326,12 @@ static void add_column(worker *w, const tile_group *g, const hga_segment *s, int
 /* Lay a strip's columns into tiles. */
 static void add_strip(worker *w, const tile_group *g, const strip *x)
 {
-    for (hga_id i = 0; i < x->n; i++) add_column(w, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows_of_column(x, i));
+    for (hga_id i = 0; i < x->n; i++) {
+        unsigned rows = rows_of_column(x, i);
+        if (!rows) continue;
+        if (has_types(w)) types_of_column(x, i, next_types(w)), w->types_vary |= x->segment->type_dst != 0;
+        add_column(w, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows);
+    }
 }
 
 /* ---- a group of rows ---- */
@@ -338,15 +414,13 @@ static void store_group_row(worker *w, const tile_group *g, hga_id r)
 
 /* ---- runs: narrow strips side by side, or one over the other ---- */
 
-enum { RUN_COLUMNS = 256 };
-
 /* Segments first .. last - 1 of the panel as one group sees them: source positions [src, src + n), and which rows have each. Windows that move on by a column every row or
    two overlap almost wholly: each alone is a thin strip, all together are a full tile. */
 typedef struct run {
     hga_pos first, last;
     hga_id n_strips, n;
     int64_t src, edges;
-    strip strip; /* the first one; the only one where columns have types that matter */
+    strip strip; /* the first one */
     uint16_t rows[RUN_COLUMNS];
 } run;
 
@@ -358,10 +432,10 @@ static int is_wide(const worker *w, hga_pos i)
 }
 
 /* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its score differs from theirs. */
-static int joins(const worker *w, const run *r, const strip *x)
+static int joins(const run *r, const strip *x)
 {
     const hga_segment *s = x->segment, *t = r->strip.segment;
-    if (w->io->rel_key || w->io->rel_bias || s->weight != t->weight || s->pos_of != t->pos_of) return 0;
+    if (s->weight != t->weight || s->pos_of != t->pos_of) return 0;
     if (x->src < r->src || x->src >= r->src + r->n || x->src + x->n > r->src + RUN_COLUMNS) return 0;
     for (hga_id c = 0; c < x->n && x->src + c < r->src + r->n; c++)
         if (r->rows[x->src + c - r->src] & rows_of_column(x, c)) return 0;
@@ -383,7 +457,7 @@ static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
     r->n_strips = 0;
     for (hga_pos i = from; i < w->reader.n_segments; i++) {
         if (is_wide(w, i) || !trim(&w->reader.segment[i], g, &x)) continue;
-        if (r->n_strips && !joins(w, r, &x)) break;
+        if (r->n_strips && !joins(r, &x)) break;
         if (!r->n_strips) {
             r->first = i, r->strip = x;
             r->src = x.src, r->n = 0, r->edges = 0;
@@ -394,10 +468,7 @@ static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
     return r->n_strips > 0;
 }
 
-static int run_pays(const worker *w, const run *r)
-{
-    return r->n_strips == 1 ? pays(w, &r->strip) : (double)r->edges >= TILE_SHARE * KERNEL_TILE * r->n;
-}
+static int run_pays(const run *r) { return r->n_strips == 1 ? pays(&r->strip) : (double)r->edges >= TILE_SHARE * KERNEL_TILE * r->n; }
 
 /* Mark what the group has of segments first .. last - 1. */
 static void mark_run(worker *w, const tile_group *g, const run *r)
@@ -407,12 +478,36 @@ static void mark_run(worker *w, const tile_group *g, const run *r)
         if (!is_wide(w, i) && trim(&w->reader.segment[i], g, &x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g->number);
 }
 
+/* Types of all pairs of a run, from the strips that have them. */
+static void load_run_types(worker *w, const tile_group *g, const run *r)
+{
+    strip x;
+    for (hga_pos i = r->first; i < r->last; i++) {
+        if (is_wide(w, i) || !trim(&w->reader.segment[i], g, &x)) continue;
+        for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, w->run_type + (x.src + c - r->src) * KERNEL_TILE);
+    }
+}
+
+/* Strips over one another: pairs of one column have the types of different strips. */
+static void add_joined(worker *w, const tile_group *g, const run *r)
+{
+    if (has_types(w)) load_run_types(w, g, r);
+    for (hga_id i = 0; i < r->n; i++) {
+        if (!r->rows[i]) continue;
+        int32_t *type = next_types(w);
+        for (hga_id lane = 0; type && lane < KERNEL_TILE; lane++)
+            if (r->rows[i] >> lane & 1) type[lane] = w->run_type[i * KERNEL_TILE + lane];
+        w->types_vary |= type != NULL;
+        add_column(w, g, r->strip.segment, r->src + i, 0, r->rows[i]);
+    }
+}
+
 static void add_run(worker *w, const tile_group *g, const run *r)
 {
     if (r->n_strips == 1)
         add_strip(w, g, &r->strip);
     else
-        for (hga_id i = 0; i < r->n; i++) add_column(w, g, r->strip.segment, r->src + i, 0, r->rows[i]); /* nobody asks for types */
+        add_joined(w, g, r);
 }
 
 /* ---- a panel of groups ---- */
@@ -431,9 +526,9 @@ static void choose_tiles(worker *w, tile_panel *p)
     for (hga_pos i = 0; i < w->reader.n_segments; i++) w->tiled[i] = 0;
     for (hga_id g = 0; g < p->n_groups; g++) {
         for (hga_pos i = 0; i < w->reader.n_segments; i++)
-            if (is_wide(w, i) && trim(&w->reader.segment[i], &p->group[g], &x) && pays(w, &x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g);
+            if (is_wide(w, i) && trim(&w->reader.segment[i], &p->group[g], &x) && pays(&x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g);
         for (hga_pos at = 0; next_run(w, &p->group[g], at, &r); at = r.last)
-            if (run_pays(w, &r)) mark_run(w, &p->group[g], &r);
+            if (run_pays(&r)) mark_run(w, &p->group[g], &r);
     }
     for (hga_pos i = 0; i < w->reader.n_segments; i++) p->started |= w->tiled[i];
     for (hga_id g = 0; g < p->n_groups; g++)
@@ -459,16 +554,16 @@ static void find_parts(worker *w, const tile_panel *p, const strip *whole, int64
     out->n = 0;
     for (hga_id g = 0; g < p->n_groups; g++) {
         if (!whole[g].segment || !cut_strip(&whole[g], at, n, &x)) continue;
-        const hga_segment *s = x.segment;
         uint16_t *rows = w->tile_rows[out->n];
         hga_id first = (hga_id)(x.src - at);
         memset(rows, 0, sizeof w->tile_rows[0]);
         for (hga_id c = 0; c < x.n; c++) rows[first + c] = (uint16_t)rows_of_column(&x, c);
-        out->part[out->n++] = (tile_part){.group = &p->group[g],
-                                          .first = first,
-                                          .last = first + x.n,
-                                          .full = all_full(rows + first, x.n, &p->group[g]),
-                                          .type = ((int64_t)p->group[g].first - s->row) * s->type_dst};
+        if (w->types_vary) {
+            memset(pair_types(w, out->n, first), -1, (size_t)x.n * KERNEL_TILE * sizeof *w->pair_type);
+            for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, pair_types(w, out->n, first + c));
+        }
+        out->part[out->n++] =
+            (tile_part){.group = &p->group[g], .first = first, .last = first + x.n, .full = all_full(rows + first, x.n, &p->group[g])};
     }
 }
 
@@ -482,6 +577,7 @@ static void run_wide(worker *w, hga_id stage, const tile_panel *p, hga_pos i)
         if (w->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src; at += n) {
         n = s->n_src - at < KERNEL_CHUNK ? s->n_src - at : KERNEL_CHUNK;
+        w->types_vary = has_types(w) && s->type_dst != 0;
         find_parts(w, p, whole, (int64_t)s->src + at, n, &parts);
         if (!parts.n) continue;
         for (hga_id e = 0; e < n; e++) put_column(w, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
@@ -494,7 +590,7 @@ static void run_wide(worker *w, hga_id stage, const tile_panel *p, hga_pos i)
 static void run_narrow(worker *w, const tile_group *g)
 {
     run r;
-    w->chunk.n = 0;
+    w->chunk.n = 0, w->types_vary = 0;
     for (hga_pos at = 0; next_run(w, g, at, &r); at = r.last)
         if (w->tiled[r.first] >> g->number & 1u) add_run(w, g, &r);
     flush_group(w, g);

@@ -5,7 +5,8 @@
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, plain, total;
+    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, type_score, plain,
+        total;
 } layout;
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -35,9 +36,20 @@ static layout lay_out(const hga_plan *plan)
     l.pair_bias = 2 * KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
     l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
+    l.type_score = (int64_t)KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE;
     l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base + l.pair_bias +
-              l.tile_key + l.tile_value + l.plain + LINE_FLOATS;
+              l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
     return l;
+}
+
+/* The types of pairs in tiles; none where no relation has types. */
+enum { PAIR_TYPES = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, RUN_TYPES = RUN_COLUMNS * KERNEL_TILE };
+
+static int64_t type_room(const hga_plan *plan)
+{
+    int64_t n_types = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) n_types = most(n_types, plan->stage[s].relation.n_types);
+    return n_types ? 2 * PAIR_TYPES + RUN_TYPES + n_types : 0;
 }
 
 static int64_t reader_bytes(const hga_plan *plan)
@@ -48,7 +60,8 @@ static int64_t reader_bytes(const hga_plan *plan)
 
 int64_t workers_bytes(const hga_plan *plan)
 {
-    return plan->threads * ((int64_t)sizeof(worker) + lay_out(plan).total * (int64_t)sizeof(float) + reader_bytes(plan));
+    return plan->threads *
+           ((int64_t)sizeof(worker) + lay_out(plan).total * (int64_t)sizeof(float) + type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
 }
 
 static hga_status create(const hga_plan *plan, worker *w)
@@ -74,8 +87,14 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->pair_base = w->pair_bias + l.pair_bias;
     w->tile_key = w->pair_base + l.pair_base;
     w->tile_value = w->tile_key + l.tile_key;
-    w->plain = (double *)(void *)(w->tile_value + l.tile_value);
+    w->type_score = w->tile_value + l.tile_value;
+    w->plain = (double *)(void *)(w->type_score + l.type_score);
     w->plain_bytes = aggregate_bytes(plan);
+    w->type_room = type_room(plan);
+    HGA_TRY(hga_new(a, w->type_room, sizeof *w->types, &w->types));
+    for (int64_t i = 0; i < w->type_room; i++) w->types[i] = -1;
+    w->pair_type = w->types, w->part_type = w->types + PAIR_TYPES;
+    w->run_type = w->types + 2 * PAIR_TYPES, w->type_place = w->types + 2 * PAIR_TYPES + RUN_TYPES;
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->tiled, &w->tiled));
     HGA_TRY(hga_new(a, plan->list_room, sizeof *w->reader.list, &w->reader.list));
@@ -99,6 +118,7 @@ void workers_destroy(hga_state *state)
     for (hga_id t = 0; t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         hga_delete(a, w->memory, w->floats, sizeof *w->memory);
+        hga_delete(a, w->types, w->type_room, sizeof *w->types);
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
         hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
         hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);
