@@ -170,26 +170,34 @@ static inline float vec_greatest(vec x)
     return x[0];
 }
 
-/* e^x for x <= 88: x = n ln 2 + r, a polynomial in r (error below 2 ulp), times 2^n. Below -87 the result is 0 exactly: denormals would cost more than they are worth.
-   NaN stays NaN: the greater of a number and NaN, in this order, is NaN. */
+/* 2^n times x, for whole n from -126 to 127. */
+static inline vec vec_times_power(vec x, vec n)
+{
+#if defined(VEC_AVX512)
+    return (vec)_mm512_scalef_ps((__m512)x, (__m512)n);
+#else
+    const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it puts a whole number into the low bits */
+    return x * (vec)(((vec_int)(n + magic) - (vec_int)magic + 127) << 23);
+#endif
+}
+
+/* e^x for x <= 88: x = n ln 2 + r, a polynomial for e^r (minimax on [-ln 2 / 2, ln 2 / 2] by Lawson's iteration, relative error 1e-7) times 2^n; below 2.5e-7 in all. Below
+   -87 the result is 0 exactly: denormals would cost more than they are worth. NaN stays NaN: the greater of a number and NaN, in this order, is NaN. */
 static inline vec vec_exp(vec x)
 {
-    const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    const vec magic = vec_all(12582912.0f); /* adding and taking it away rounds to a whole number */
     vec_int gone = x < vec_all(-87.0f);
     vec t = vec_max(vec_all(-87.0f), x);
-    vec shifted = t * vec_all(1.44269504f) + magic;
-    vec n = shifted - magic;
-    vec r = t - n * vec_all(0.693359375f);
+    vec n = t * vec_all(1.44269504f) + magic - magic;
+    vec r = t - n * vec_all(0.693359375f); /* exact: ln 2 in two parts, the first of ten bits */
     r = r + n * vec_all(2.12194440e-4f);
-    vec p = vec_all(1.9875691500e-4f);
-    p = p * r + vec_all(1.3981999507e-3f);
-    p = p * r + vec_all(8.3334519073e-3f);
-    p = p * r + vec_all(4.1665795894e-2f);
-    p = p * r + vec_all(1.6666665459e-1f);
-    p = p * r + vec_all(5.0000001201e-1f);
-    p = p * r * r + r + vec_all(1.0f);
-    vec_int power = ((vec_int)shifted - (vec_int)magic + 127) << 23;
-    return vec_keep(~gone, p * (vec)power);
+    vec p = vec_all(8.29031505e-03f);
+    p = p * r + vec_all(4.18979302e-02f);
+    p = p * r + vec_all(1.66676357e-01f);
+    p = p * r + vec_all(4.99991506e-01f);
+    p = p * r + vec_all(9.99999702e-01f);
+    p = p * r + vec_all(1.0f);
+    return vec_keep(~gone, vec_times_power(p, n));
 }
 
 #endif
