@@ -10,6 +10,9 @@
 /* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel (measured); a segment with fewer edges stays with the rows. */
 static const double TILE_SHARE = 0.3;
 
+/* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many edges (measured). */
+enum { ROW_EDGES = 24 };
+
 /* ---- which columns ---- */
 
 /* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <= band_last but c - r != hole. */
@@ -420,6 +423,7 @@ typedef struct run {
     hga_pos first, last;
     hga_id n_strips, n;
     int64_t src, edges;
+    unsigned any; /* rows that have some column */
     strip strip; /* the first one */
     uint16_t rows[RUN_COLUMNS];
 } run;
@@ -447,6 +451,7 @@ static void join(run *r, const strip *x)
     for (; r->n < x->src + x->n - r->src; r->n++) r->rows[r->n] = 0;
     for (hga_id c = 0; c < x->n; c++) r->rows[x->src + c - r->src] = (uint16_t)(r->rows[x->src + c - r->src] | rows_of_column(x, c));
     r->edges += strip_edges(x);
+    for (hga_id c = 0; c < x->n; c++) r->any |= rows_of_column(x, c);
     r->n_strips++;
 }
 
@@ -460,7 +465,7 @@ static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
         if (r->n_strips && !joins(r, &x)) break;
         if (!r->n_strips) {
             r->first = i, r->strip = x;
-            r->src = x.src, r->n = 0, r->edges = 0;
+            r->src = x.src, r->n = 0, r->edges = 0, r->any = 0;
         }
         join(r, &x);
         r->last = i + 1;
@@ -468,7 +473,11 @@ static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
     return r->n_strips > 0;
 }
 
-static int run_pays(const run *r) { return r->n_strips == 1 ? pays(&r->strip) : (double)r->edges >= TILE_SHARE * KERNEL_TILE * r->n; }
+static int run_pays(const worker *w, const run *r)
+{
+    hga_id saved = w->reader.r.ptr ? 0 : ROW_EDGES * __builtin_popcount(r->any);
+    return (double)(r->edges + saved) >= TILE_SHARE * KERNEL_TILE * r->n;
+}
 
 /* Mark what the group has of segments first .. last - 1. */
 static void mark_run(worker *w, const tile_group *g, const run *r)
@@ -528,7 +537,7 @@ static void choose_tiles(worker *w, tile_panel *p)
         for (hga_pos i = 0; i < w->reader.n_segments; i++)
             if (is_wide(w, i) && trim(&w->reader.segment[i], &p->group[g], &x) && pays(&x)) w->tiled[i] = (uint8_t)(w->tiled[i] | 1u << g);
         for (hga_pos at = 0; next_run(w, &p->group[g], at, &r); at = r.last)
-            if (run_pays(&r)) mark_run(w, &p->group[g], &r);
+            if (run_pays(w, &r)) mark_run(w, &p->group[g], &r);
     }
     for (hga_pos i = 0; i < w->reader.n_segments; i++) p->started |= w->tiled[i];
     for (hga_id g = 0; g < p->n_groups; g++)
