@@ -31,6 +31,33 @@ typedef struct kernel_chunk {
     const float *bias;     /* [n], added to each score */
 } kernel_chunk;
 
+/* The most heads that a call takes at once. */
+enum { KERNEL_HEADS = 64 };
+
+/* One chunk of a row's in-edges, for all heads. Head h of edge e has its key at k[e] + h / share * k_head; likewise the value. */
+typedef struct kernel_heads {
+    hga_id n, heads, dim, dim_v;
+    hga_id share;   /* heads to a key's head */
+    const float *q; /* head h at q + h * q_head, padded with zeros, already scaled */
+    ptrdiff_t q_head;
+    const float *const *k;
+    const float *const *v;
+    ptrdiff_t k_head, v_head;
+    const float *bias;     /* [n], added to each score of an edge */
+    float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
+    float *acc;
+    ptrdiff_t acc_head;
+} kernel_heads;
+
+/* Finished states of a row's heads: (x, lse) <- (x, lse) merged with (y, y_lse + y_log_weight). */
+typedef struct kernel_merge {
+    hga_id heads, columns;
+    float *x, *lse;
+    const float *y, *y_lse;
+    ptrdiff_t x_head, y_head;
+    float y_log_weight;
+} kernel_merge;
+
 /* Rows of a tile: they lie across the lanes. */
 enum { KERNEL_TILE = 16 };
 
@@ -63,7 +90,17 @@ typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
     void (*attend)(const kernel_chunk *c, kernel_state *s);
-    /* the same for a tile's groups */
+    /* the same for all heads of a row, at most KERNEL_HEADS */
+    void (*attend_heads)(const kernel_heads *c);
+    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] + log sum[i]; 0 and -inf where the state is empty. Outputs may be the inputs. */
+    void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);
+    /* an empty state changes nothing */
+    void (*merge)(const kernel_merge *m);
+    /* out[i] = log(e^x[i] + e^y[i]) */
+    void (*log_add)(hga_id n, const float *x, const float *y, float *out);
+    /* share[i] = e^x / (e^x + e^y), rest[i] = e^y / (e^x + e^y); 0 and 1 when x is -inf, else 1 and 0 when y is */
+    void (*divide)(hga_id n, const float *x, const float *y, float *share, float *rest);
+    /* the same as attend for a tile's groups */
     void (*attend_tile)(const kernel_tile *t);
     /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
     void (*score_tile)(const kernel_tile *t, float *out);

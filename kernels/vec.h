@@ -200,4 +200,25 @@ static inline vec vec_exp(vec x)
     return vec_keep(~gone, vec_times_power(p, n));
 }
 
+/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and a polynomial for log m (Cephes, logf). */
+static inline vec vec_log(vec x)
+{
+    const vec_int half_root = (vec_int)vec_all(0.70710677f);
+    vec_int whole = ((vec_int)x - half_root) >> 23;
+    vec f = (vec)((vec_int)x - (whole << 23)) - vec_all(1), z = f * f, n = __builtin_convertvector(whole, vec);
+    vec p = vec_all(7.0376836292e-2f);
+    p = p * f - vec_all(1.1514610310e-1f);
+    p = p * f + vec_all(1.1676998740e-1f);
+    p = p * f - vec_all(1.2420140846e-1f);
+    p = p * f + vec_all(1.4249322787e-1f);
+    p = p * f - vec_all(1.6668057665e-1f);
+    p = p * f + vec_all(2.0000714765e-1f);
+    p = p * f - vec_all(2.4999993993e-1f);
+    p = p * f + vec_all(3.3333331174e-1f);
+    vec y = p * f * z - n * vec_all(2.12194440e-4f) - vec_all(0.5f) * z;
+    y = f + y + n * vec_all(0.693359375f);
+    y = vec_choose(x < vec_all(INFINITY), y, x);
+    return vec_choose(x == (vec){0}, vec_all(-INFINITY), y);
+}
+
 #endif

@@ -112,6 +112,33 @@ void attend_start(worker *w, const row_job *job)
     }
 }
 
+/* With fewer, head by head is faster. */
+enum { FEW_HEADS = 3 };
+
+/* The chunk, whose sources are in w->k and w->v, for all heads at once. */
+static void attend_all_heads(worker *w, ptrdiff_t k_stride, ptrdiff_t v_stride)
+{
+    const hga_shape *shape = &w->plan->shape;
+    w->plan->kernels->attend_heads(&(kernel_heads){
+        .n = w->chunk.n,
+        .heads = shape->n_heads,
+        .dim = shape->dim,
+        .dim_v = shape->dim_v,
+        .share = shape->n_heads / shape->n_kv_heads,
+        .q = w->query,
+        .q_head = padded(shape->dim),
+        .k = w->k,
+        .v = w->v,
+        .k_head = k_stride,
+        .v_head = v_stride,
+        .bias = w->edge_base,
+        .greatest = w->greatest,
+        .sum = w->sum,
+        .acc = w->acc,
+        .acc_head = padded(shape->dim_v),
+    });
+}
+
 static void attend_chunk(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
@@ -127,6 +154,10 @@ static void attend_chunk(worker *w, const row_job *job)
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->rank);
     score_bases(w, job->stage, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias;
+    if (plain && !w->io->rel_key && same_k && same_v && shape->n_heads >= FEW_HEADS && shape->n_heads <= KERNEL_HEADS) {
+        attend_all_heads(w, k_stride, v_stride);
+        return;
+    }
     if (plain) memcpy(w->bias, w->edge_base, (size_t)c->n * sizeof *w->bias);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         hga_id kv = kv_head(shape, h);
@@ -170,17 +201,17 @@ static void store_states(worker *w, const row_job *job)
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
     const view *out = field(w, stage_of(w, job->stage)->out);
+    w->plan->kernels->finish(shape->n_heads, w->greatest, w->sum, w->sum, w->greatest);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *acc = w->acc + h * room, inverse = w->sum[h] == 0 ? 0 : 1 / w->sum[h], lse = log_sum(w->greatest[h], w->sum[h]);
         float *to;
         if (job->piece >= 0) {
             to = w->state->workspace + w->plan->stage[job->stage].piece_at + ((ptrdiff_t)job->piece * shape->n_heads + h) * (room + 2);
-            to[room] = lse;
+            to[room] = w->greatest[h];
         } else {
             to = view_row(out, job->v) + h * view_head(out, job->v);
-            view_lse(out, job->v)[h] = lse;
+            view_lse(out, job->v)[h] = w->greatest[h];
         }
-        w->plan->kernels->scale(shape->dim_v, inverse, acc, to);
+        w->plan->kernels->scale(shape->dim_v, w->sum[h], w->acc + h * room, to);
     }
 }
 
@@ -326,31 +357,25 @@ static void sum_row(worker *w, const row_job *job)
 
 /* ---- states down the hierarchy ---- */
 
-static void spread_head(worker *w, const view *x, hga_id v, hga_id head)
-{
-    const edge_chunk *c = &w->chunk;
-    float *row = view_row(x, v) + head * view_head(x, v), *lse = view_lse(x, v) + head;
-    for (hga_id e = 0; e < c->n; e++) {
-        hga_id u = c->src[e];
-        float theirs = view_lse(x, u)[head];
-        if (c->weight[e] != 1) theirs += logf(c->weight[e]);
-        *lse = merge_state(w->plan->kernels, x->columns, row, *lse, view_row(x, u) + head * view_head(x, u), theirs);
-    }
-}
-
 static void spread_row(worker *w, const row_job *job)
 {
     const view *x = field(w, stage_of(w, job->stage)->out);
+    kernel_merge m = {.heads = x->heads, .columns = x->columns, .x = view_row(x, job->v), .lse = view_lse(x, job->v), .x_head = view_head(x, job->v)};
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
-        for (hga_id h = 0; h < x->heads; h++) spread_head(w, x, job->v, h);
+        for (hga_id e = 0; e < w->chunk.n; e++) {
+            hga_id u = w->chunk.src[e];
+            m.y = view_row(x, u), m.y_lse = view_lse(x, u), m.y_head = view_head(x, u);
+            m.y_log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
+            w->plan->kernels->merge(&m);
+        }
 }
 
-/* log(e^a + e^b) */
-static float log_add(float a, float b)
+/* A scalar field's row, its heads side by side. */
+static void load_scalars(const view *x, hga_id v, float *out)
 {
-    float greatest = a > b ? a : b, least = a > b ? b : a;
-    return least == -INFINITY ? greatest : greatest + log1pf(expf(least - greatest));
+    const float *row = view_row(x, v);
+    for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * view_head(x, v)];
 }
 
 /* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods) */
@@ -360,7 +385,7 @@ static void energy_row(worker *w, const row_job *job)
     const view *state = field(w, s->value), *psi = field(w, s->out);
     const float *mass = w->plan->nodes.mass;
     hga_id heads = psi->heads;
-    float *out = view_row(psi, job->v);
+    float *out = view_row(psi, job->v), *theirs = w->greatest;
     double *sum = w->plain, total = 0; /* a family may be large */
     for (hga_id h = 0; h < heads; h++) sum[h] = 0;
     edge_cursor c = cursor_start(&w->reader, job->v);
@@ -369,35 +394,31 @@ static void energy_row(worker *w, const row_job *job)
             hga_id u = w->chunk.src[e];
             if (mass[u] == 0) continue;
             total += (double)mass[u];
-            for (hga_id h = 0; h < heads; h++)
-                sum[h] += (double)mass[u] * (double)log_add(view_row(psi, u)[h * view_head(psi, u)], view_lse(state, u)[h]);
+            load_scalars(psi, u, theirs);
+            w->plan->kernels->log_add(heads, theirs, view_lse(state, u), theirs);
+            for (hga_id h = 0; h < heads; h++) sum[h] += (double)mass[u] * (double)theirs[h];
         }
     for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? (float)(sum[h] / total) : -INFINITY;
 }
 
-/* The share of its mass that a node spends on its siblings, 1 / (1 + e^(psi - LSE)); the rest passes inside. */
-static float spent(float lse, float psi)
-{
-    if (lse == -INFINITY) return 0;
-    return psi == -INFINITY ? 1 : 1 / (1 + expf(psi - lse));
-}
-
+/* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. */
 static void descend_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep), *out = field(w, s->out);
     hga_id v = job->v;
+    float *share = w->sum, *rest = w->greatest;
     edge_cursor c = cursor_start(&w->reader, v);
     cursor_next(&c, 1, &w->chunk);
     hga_id u = w->chunk.n ? w->chunk.src[0] : -1;
+    load_scalars(psi, v, rest);
+    w->plan->kernels->divide(out->heads, view_lse(state, v), rest, share, rest);
     for (hga_id h = 0; h < out->heads; h++) {
-        float gate = view_row(psi, v)[h * view_head(psi, v)], lse = view_lse(state, v)[h];
-        float share = spent(lse, gate), above = u >= 0 ? view_row(keep, u)[h * view_head(keep, u)] : 1;
-        float rest = lse == -INFINITY ? 1 : gate == -INFINITY ? 0 : 1 / (1 + expf(lse - gate));
+        float above = u >= 0 ? view_row(keep, u)[h * view_head(keep, u)] : 1;
         const float *theirs = u >= 0 ? view_row(out, u) + h * view_head(out, u) : NULL, *mine = view_row(state, v) + h * view_head(state, v);
         float *to = view_row(out, v) + h * view_head(out, v);
-        w->plan->kernels->blend(out->columns, theirs ? 1 : 0, theirs ? theirs : mine, above * share, mine, to);
-        view_row(keep, v)[h * view_head(keep, v)] = above * rest;
+        w->plan->kernels->blend(out->columns, theirs ? 1 : 0, theirs ? theirs : mine, above * share[h], mine, to);
+        view_row(keep, v)[h * view_head(keep, v)] = above * rest[h];
     }
 }
 

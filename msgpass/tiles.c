@@ -400,18 +400,22 @@ static void take_states(worker *w, const tile_group *g, hga_id r)
     }
 }
 
-/* Row r's states are done: normalise and store them. */
-static void store_group_row(worker *w, const tile_group *g, hga_id r)
+/* The group's states are done: normalise and store them. */
+static void store_group(worker *w, const tile_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
     const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
-    float *row = view_row(out, g->node[r]), *lse = view_lse(out, g->node[r]);
-    for (hga_id h = 0; h < shape->n_heads; h++) {
-        ptrdiff_t lane = lane_of(w, g, h, r);
-        float sum = w->group_sum[lane];
-        lse[h] = log_sum(w->group_greatest[lane], sum);
-        w->plan->kernels->scale(shape->dim_v, sum == 0 ? 0 : 1 / sum, w->group_acc + lane * padded(shape->dim_v),
-                                row + h * view_head(out, g->node[r]));
+    float *lse = w->group_greatest + lane_of(w, g, 0, 0), *inverse = w->group_sum + lane_of(w, g, 0, 0);
+    w->plan->kernels->finish(shape->n_heads * KERNEL_TILE, lse, inverse, inverse, lse);
+    for (hga_id r = 0; r < g->n_rows; r++) {
+        if (g->node[r] < 0) continue;
+        float *row = view_row(out, g->node[r]), *row_lse = view_lse(out, g->node[r]);
+        for (hga_id h = 0; h < shape->n_heads; h++) {
+            ptrdiff_t lane = lane_of(w, g, h, r);
+            row_lse[h] = w->group_greatest[lane];
+            w->plan->kernels->scale(shape->dim_v, w->group_sum[lane], w->group_acc + lane * padded(shape->dim_v),
+                                    row + h * view_head(out, g->node[r]));
+        }
     }
 }
 
@@ -424,7 +428,7 @@ typedef struct run {
     hga_id n_strips, n;
     int64_t src, edges;
     unsigned any; /* rows that have some column */
-    strip strip; /* the first one */
+    strip strip;  /* the first one */
     uint16_t rows[RUN_COLUMNS];
 } run;
 
@@ -621,14 +625,14 @@ static int has_rest(const worker *w, const tile_group *g)
 static void finish_group(worker *w, const tile_panel *p, const tile_group *g)
 {
     unsigned bit = 1u << g->number;
-    int started = p->started >> g->number & 1u, rest = !started || has_rest(w, g);
+    int started = p->started >> g->number & 1u;
+    if (started && !has_rest(w, g)) {
+        store_group(w, g);
+        return;
+    }
     for (hga_id r = 0; r < g->n_rows; r++) {
         if (g->node[r] < 0) continue;
         row_job job = job_of(g, r);
-        if (!rest) {
-            store_group_row(w, g, r);
-            continue;
-        }
         if (started)
             take_states(w, g, r);
         else

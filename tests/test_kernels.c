@@ -206,6 +206,116 @@ static void rows_are_turned_and_copied(void **unused)
     free(x);
 }
 
+/* All heads at once are each head by itself: keys and values of several heads, some shared by several queries, columns any. */
+static void heads_are_each_head(void **unused)
+{
+    (void)unused;
+    enum { MOST_HEADS = 20, ROOM = 48 };
+    static float key[KERNEL_CHUNK][MOST_HEADS * ROOM], value[KERNEL_CHUNK][MOST_HEADS * ROOM], q[MOST_HEADS * ROOM], acc[MOST_HEADS * ROOM];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK), dim = 1 + below(ROOM - 8),
+               dim_v = 1 + below(ROOM - 8);
+        float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
+        const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
+        memset(q, 0, sizeof q), memset(acc, 0, sizeof acc);
+        for (hga_id e = 0; e < n; e++) {
+            k[e] = key[e], v[e] = value[e], bias[e] = below(6) ? draw(2) : -INFINITY;
+            for (int j = 0; j < MOST_HEADS * ROOM; j++) key[e][j] = draw(1), value[e][j] = draw(1);
+        }
+        for (hga_id h = 0; h < heads; h++) {
+            greatest[h] = -INFINITY, sum[h] = 0;
+            for (hga_id j = 0; j < dim; j++) q[h * ROOM + j] = draw(1);
+        }
+        t->attend_heads(&(kernel_heads){.n = n,
+                                        .heads = heads,
+                                        .dim = dim,
+                                        .dim_v = dim_v,
+                                        .share = share,
+                                        .q = q,
+                                        .q_head = ROOM,
+                                        .k = k,
+                                        .v = v,
+                                        .k_head = dim,
+                                        .v_head = dim_v,
+                                        .bias = bias,
+                                        .greatest = greatest,
+                                        .sum = sum,
+                                        .acc = acc,
+                                        .acc_head = ROOM});
+        for (hga_id h = 0; h < heads; h++) {
+            float alone[ROOM] = {0};
+            kernel_state s = {-INFINITY, 0, alone};
+            t->attend(&(kernel_chunk){.n = n,
+                                      .dim = dim,
+                                      .dim_v = dim_v,
+                                      .q = q + h * ROOM,
+                                      .k = k,
+                                      .v = v,
+                                      .k_offset = h / share * dim,
+                                      .v_offset = h / share * dim_v,
+                                      .bias = bias},
+                      &s);
+            double lse = (double)greatest[h] + log((double)sum[h]), want = (double)s.greatest + log((double)s.sum);
+            if (s.sum == 0)
+                assert_true(sum[h] == 0 && greatest[h] == -INFINITY);
+            else if (fabs(lse - want) > 1e-5)
+                fail_msg("%s: log-sum-exp of head %d is %g, not %g", t->isa, h, lse, want);
+            for (hga_id j = 0; j < dim_v && s.sum != 0; j++)
+                assert_true(fabs((double)(acc[h * ROOM + j] / sum[h]) - (double)(alone[j] / s.sum)) < 1e-5);
+        }
+    }
+}
+
+static double plain_log_add(double a, double b)
+{
+    double most = a > b ? a : b;
+    return most == -INFINITY ? most : most + log(exp(a - most) + exp(b - most));
+}
+
+/* A score, a very low one, or none. */
+static float draw_lse(void) { return below(4) == 0 ? -INFINITY : below(4) == 0 ? draw(80) : draw(5); }
+
+static void states_are_finished_and_merged(void **unused)
+{
+    (void)unused;
+    enum { N = 37, COLUMNS = 21 };
+    float x[N], y[N], a[N], b[N], row[N * COLUMNS], was[N * COLUMNS], other[N * COLUMNS];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id n = 1 + below(N);
+        for (hga_id i = 0; i < n; i++) x[i] = draw_lse(), y[i] = draw_lse();
+        t->log_add(n, x, y, a);
+        for (hga_id i = 0; i < n; i++) {
+            double want = plain_log_add((double)x[i], (double)y[i]);
+            assert_true((double)a[i] == want || fabs((double)a[i] - want) < 1e-5 * fmax(1, fabs(want)));
+        }
+        t->divide(n, x, y, a, b);
+        for (hga_id i = 0; i < n; i++) {
+            double want = x[i] == -INFINITY ? 0 : y[i] == -INFINITY ? 1 : 1 / (1 + exp((double)y[i] - (double)x[i]));
+            assert_true(fabs((double)a[i] - want) < 1e-6 && fabs((double)b[i] - (1 - want)) < 1e-6);
+        }
+        for (hga_id i = 0; i < n; i++) a[i] = below(3) ? 1 + draw(0.9f) : 0;
+        t->finish(n, x, a, b, y);
+        for (hga_id i = 0; i < n; i++) {
+            assert_true(a[i] == 0 ? b[i] == 0 && y[i] == -INFINITY : fabs((double)(b[i] * a[i]) - 1) < 1e-6);
+            if (a[i] != 0 && x[i] > -INFINITY) assert_true(fabs((double)y[i] - (double)x[i] - log((double)a[i])) < 1e-5);
+        }
+        for (hga_id i = 0; i < n; i++) x[i] = a[i] = draw_lse(), y[i] = draw_lse();
+        for (int i = 0; i < N * COLUMNS; i++) row[i] = was[i] = draw(1), other[i] = draw(1);
+        t->merge(&(kernel_merge){
+            .heads = n, .columns = COLUMNS, .x = row, .lse = x, .y = other, .y_lse = y, .x_head = COLUMNS, .y_head = COLUMNS, .y_log_weight = -0.5f});
+        for (hga_id i = 0; i < n; i++) {
+            double theirs = (double)y[i] - 0.5, want = plain_log_add((double)a[i], theirs);
+            assert_true((double)x[i] == want || fabs((double)x[i] - want) < 1e-5 * fmax(1, fabs(want)));
+            for (int j = 0; j < COLUMNS && want > -INFINITY; j++) {
+                double mixed = exp((double)a[i] - want) * (double)was[i * COLUMNS + j] + exp(theirs - want) * (double)other[i * COLUMNS + j];
+                assert_true(fabs((double)row[i * COLUMNS + j] - mixed) < 1e-5);
+            }
+        }
+    }
+}
+
 static void sum_and_blend_are_what_they_say(void **unused)
 {
     (void)unused;
@@ -262,6 +372,8 @@ int main(void)
         cmocka_unit_test(attend_is_softmax),
         cmocka_unit_test(minus_infinity_scores_weigh_nothing),
         cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(heads_are_each_head),
+        cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(rows_are_turned_and_copied),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
         cmocka_unit_test(exp_is_exact_enough),
