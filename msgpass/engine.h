@@ -3,13 +3,15 @@
    plan.c     graph + program -> plan              homes.c    where the values of each field live
    phases.c   stages -> phases, cut by cost        rows.c     the in-edges of a row, a chunk at a time
    stages.c   the fused row functions              generic.c  the plain ones, which define what a stage means
-   execute.c  threads and barriers                 explain.c  the plan in words */
+   execute.c  threads and barriers                 explain.c  the plan in words
+   retain.c   memory that updates use again */
 #ifndef ENGINE_H
 #define ENGINE_H
 
 #include "hga_plan.h"
 #include "kernels.h"
 #include "program.h"
+#include "retain.h"
 #include "topology.h"
 
 /* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
@@ -80,6 +82,8 @@ typedef struct stage_plan {
 } stage_plan;
 
 struct hga_plan {
+    hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
+    retained *memory;    /* .. and for the rest, which updates use again */
     hga_allocator allocator;
     hga_graph *graph;
     hga_program program;
@@ -97,6 +101,7 @@ struct hga_plan {
     hga_id fronts;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
+    uint64_t identity;                            /* of this plan for all its life: the next one at its address has another */
     uint64_t serial;                              /* changes with every update, so that a state knows when it is stale */
     hga_id bias_stage;                            /* the attend stage that edge_bias belongs to, -1 */
 };
@@ -194,8 +199,7 @@ typedef struct worker {
 } worker;
 
 struct hga_state {
-    const hga_plan *plan;
-    uint64_t serial;
+    uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
     float *workspace;
     int64_t workspace_floats;

@@ -51,7 +51,7 @@ int64_t workers_bytes(const hga_plan *plan)
 
 static hga_status create(const hga_plan *plan, worker *w)
 {
-    const hga_allocator *a = &plan->allocator;
+    const hga_allocator *a = &plan->given;
     layout l = lay_out(plan);
     hga_status st = HGA_OK;
     w->plan = plan;
@@ -82,7 +82,7 @@ done:
 
 hga_status workers_create(const hga_plan *plan, hga_state *state)
 {
-    hga_status st = hga_new_zero(&plan->allocator, plan->threads, sizeof *state->workers, &state->workers);
+    hga_status st = hga_new_zero(&plan->given, plan->threads, sizeof *state->workers, &state->workers);
     if (st) return st;
     state->n_workers = plan->threads;
     for (hga_id t = 0; !st && t < plan->threads; t++) st = create(plan, &state->workers[t]);
