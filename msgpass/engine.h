@@ -178,6 +178,7 @@ typedef struct worker {
     const hga_io *io;
     row_reader reader;
     hga_id reading; /* the stage the reader is open on, -1 */
+    int begun;      /* its thread has cleared the arrays below */
     edge_chunk chunk;
     float *query;          /* [heads][dim padded]: the row's queries, scaled */
     float *acc;            /* [heads][columns padded] */
@@ -262,6 +263,8 @@ void phases_clear(hga_plan *plan);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_state *state);
 void workers_destroy(hga_state *state);
+/* To be called by the worker's own thread before its first row. */
+void worker_begin(worker *w);
 int64_t workers_bytes(const hga_plan *plan);
 hga_status cpu_kernels(const char *isa, const kernel_table **out);
 hga_id cpu_threads(hga_id wanted, const topology *machine);

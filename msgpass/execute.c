@@ -152,6 +152,7 @@ static void run_share(worker *w, const phase *ph, hga_id t)
 
 static void run_serially(const hga_plan *plan, hga_state *state)
 {
+    worker_begin(&state->workers[0]);
     for (int64_t i = 0; i < plan->n_phases; i++)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], &plan->phase[i], t);
 }
@@ -165,6 +166,7 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
         worker *w = &state->workers[me];
         binding old = {0};
         if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
+        worker_begin(w);
         for (int64_t i = 0; i < plan->n_phases; i++) {
             const phase *ph = &plan->phase[i];
             if (!ph->alone || me == 0)

@@ -58,7 +58,7 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->reading = -1;
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room, w->reader.degree_room = plan->degree_room;
     w->floats = l.total;
-    HGA_TRY(hga_new_zero(a, l.total, sizeof(float), &w->query));
+    HGA_TRY(hga_new(a, l.total, sizeof(float), &w->query)); /* worker_begin clears it */
     w->acc = w->query + l.query;
     w->bias = w->acc + l.acc;
     w->greatest = w->bias + l.bias;
@@ -78,6 +78,13 @@ static hga_status create(const hga_plan *plan, worker *w)
     HGA_TRY(hga_new(a, plan->degree_room, sizeof *w->reader.rank, &w->reader.rank));
 done:
     return st;
+}
+
+/* Padding is read before anything is written there, so it must be numbers; and pages belong to the thread that writes them first. */
+void worker_begin(worker *w)
+{
+    if (!w->begun) memset(w->query, 0, (size_t)w->floats * sizeof *w->query);
+    w->begun = 1;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_state *state)
