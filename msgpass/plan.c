@@ -1,7 +1,7 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing cannot fail on it. */
 #include "engine.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
 
 static hga_status check_shape(hga_shape *s)
@@ -52,11 +52,19 @@ static void find_stages(hga_plan *plan)
     }
 }
 
-/* A number that no other plan has, and this one not before. */
+/* The last number given to a plan or to a lowering of one. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t last;
+} serial_under_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
+
+/* A number that nothing else in this process has. */
 static uint64_t next_serial(void)
 {
-    static atomic_uint_fast64_t last;
-    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    pthread_mutex_lock(&serial_under_lock.lock);
+    uint64_t serial = ++serial_under_lock.last;
+    pthread_mutex_unlock(&serial_under_lock.lock);
+    return serial;
 }
 
 static hga_status lower(hga_plan *plan, const hga_graph *g)
