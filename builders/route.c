@@ -10,10 +10,10 @@ typedef struct tree {
     int64_t n_rows;
 } tree;
 
-static hga_id branches(const hga_id *branching, hga_id level) { return branching ? branching[level] : 2; }
+static inline hga_id branches(const hga_id *branching, hga_id level) { return branching ? branching[level] : 2; }
 
 /* hyperplanes a node of `level` owns */
-static hga_id planes(const hga_id *branching, hga_id level) { return branching ? branching[level] : 1; }
+static inline hga_id planes(const hga_id *branching, hga_id level) { return branching ? branching[level] : 1; }
 
 int64_t hga_route_rows(hga_id height, const hga_id *branching)
 {
@@ -50,6 +50,10 @@ static hga_status check(const hga_router *r, const float *x, hga_id n, const int
     return check_leaves(r);
 }
 
+/* ---- one decision ----
+
+   Nearly all margins are wide, so that a product in float with a bound of its error decides; the others are computed again in double. */
+
 /* w.x + b in double: decisions hang on margins of 1e-5. Four sums, so that they do not wait for each other. */
 static double plane_value(const float *w, const float *x, hga_id dim, float bias)
 {
@@ -63,7 +67,7 @@ static double plane_value(const float *w, const float *x, hga_id dim, float bias
 
 /* the child of a node whose hyperplanes start at `row`: binary by sign, else the largest value, lowest index on ties; -1 and *bad when one is not
    finite */
-static hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
+static hga_id choose_exactly(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
     const float *w = r->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
@@ -78,8 +82,75 @@ static hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, c
     return child;
 }
 
+enum { LANES = 16 };
+typedef float floats __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t words __attribute__((vector_size(LANES * 4)));
+typedef float eight __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16)));
+
+#define INLINED static inline __attribute__((always_inline))
+
+/* w.x + b up to `error` */
+typedef struct estimate {
+    double value, error; /* error: not less than INFINITY when the value says nothing */
+} estimate;
+
+/* The sums of the lanes of two vectors. */
+INLINED void sum_lanes(const floats *x, const floats *y, float *sum_x, float *sum_y)
+{
+    eight x8 = __builtin_shufflevector(*x, *x, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(*x, *x, 8, 9, 10, 11, 12, 13, 14, 15);
+    eight y8 = __builtin_shufflevector(*y, *y, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(*y, *y, 8, 9, 10, 11, 12, 13, 14, 15);
+    four x4 = __builtin_shufflevector(x8, x8, 0, 1, 2, 3) + __builtin_shufflevector(x8, x8, 4, 5, 6, 7);
+    four y4 = __builtin_shufflevector(y8, y8, 0, 1, 2, 3) + __builtin_shufflevector(y8, y8, 4, 5, 6, 7);
+    four both = __builtin_shufflevector(x4, y4, 0, 4, 1, 5) + __builtin_shufflevector(x4, y4, 2, 6, 3, 7);
+    *sum_x = both[0] + both[2], *sum_y = both[1] + both[3];
+}
+
+/* Products and sums round by at most 2^-24 of sum |w x| each, in whatever order; twice that covers the rounding of sum |w x| itself, and the last term what is
+   lost below the smallest floats. */
+INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, float bias)
+{
+    floats sum = {0}, sum_abs = {0};
+    words magnitude = {0};
+    magnitude = magnitude + INT32_MAX; /* all bits but the sign */
+    hga_id c = 0;
+    for (; c + LANES <= dim; c += LANES) {
+        floats product = *(const floats *)(w + c) * *(const floats *)(x + c);
+        sum += product;
+        sum_abs += (floats)((words)product & magnitude);
+    }
+    float value, size;
+    sum_lanes(&sum, &sum_abs, &value, &size);
+    for (; c < dim; c++) value += w[c] * x[c], size += fabsf(w[c] * x[c]);
+    return (estimate){(double)value + (double)bias, (double)size * (dim + 2) * 0x1p-23 + dim * 0x1p-148};
+}
+
+/* What choose_exactly finds, mostly without it: the sign, or a largest value that no other can reach. */
+INLINED hga_id choose(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
+{
+    const hga_router *r = t->r;
+    const float *w = r->weights + (head * t->n_rows + row) * r->dim, *bias = r->bias + head * t->n_rows + row;
+    if (!r->branching) {
+        estimate e = estimate_plane(w, x, r->dim, *bias);
+        if (fabs(e.value) > e.error && fabs(e.value) < INFINITY) return e.value > 0;
+        return choose_exactly(t, head, row, n_planes, x, bad);
+    }
+    estimate best = {-INFINITY, 0};
+    double rival = -INFINITY; /* as large as any but the best may be */
+    hga_id child = 0;
+    int sure = 1;
+    for (hga_id c = 0; c < n_planes; c++) {
+        estimate e = estimate_plane(w + (ptrdiff_t)c * r->dim, x, r->dim, bias[c]);
+        sure &= fabs(e.value) + e.error < INFINITY;
+        estimate lower = e.value > best.value ? best : e;
+        if (e.value > best.value) best = e, child = c;
+        if (lower.value + lower.error > rival) rival = lower.value + lower.error;
+    }
+    return sure && best.value - best.error > rival ? child : choose_exactly(t, head, row, n_planes, x, bad);
+}
+
 /* node(0) = 0, node(l + 1) = node(l) * b_l + child */
-static int32_t descend(const tree *t, hga_id head, const float *x, int64_t *bad)
+INLINED int32_t descend(const tree *t, hga_id head, const float *x, int64_t *bad)
 {
     int64_t node = 0, level_row = 0, nodes = 1;
     for (hga_id l = 0; l < t->r->height; l++) {
@@ -93,18 +164,57 @@ static int32_t descend(const tree *t, hga_id head, const float *x, int64_t *bad)
     return (int32_t)node;
 }
 
+/* ---- all rows ---- */
+
+typedef struct rows {
+    const float *x;
+    hga_id n;
+    ptrdiff_t row_stride, head_stride;
+    int32_t *leaf; /* [n][heads] */
+} rows;
+
+/* The first row, by its first head, whose product with a hyperplane is not finite. */
+typedef struct obstacle {
+    hga_id row, head;
+    int64_t plane;
+} obstacle;
+
+/* 1 when all found their leaf. */
+INLINED int route(const tree *t, const rows *r, obstacle *bad)
+{
+    for (hga_id i = 0; i < r->n; i++)
+        for (hga_id head = 0; head < t->r->n_heads; head++) {
+            int64_t plane = 0;
+            int32_t found = descend(t, head, r->x + i * r->row_stride + head * r->head_stride, &plane);
+            if (found < 0) return *bad = (obstacle){i, head, plane}, 0;
+            r->leaf[(int64_t)i * t->r->n_heads + head] = found;
+        }
+    return 1;
+}
+
+static int route_plain(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
+
+#ifdef __x86_64__
+static __attribute__((target("avx512f"))) int route_avx512(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
+static __attribute__((target("avx2,fma"))) int route_avx2(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
+#endif
+
+/* the same for the widest vectors of this machine */
+static int route_all(const tree *t, const rows *r, obstacle *bad)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f")) return route_avx512(t, r, bad);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return route_avx2(t, r, bad);
+#endif
+    return route_plain(t, r, bad);
+}
+
 hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride, int32_t *leaf)
 {
-    hga_status st = HGA_OK;
-    HGA_TRY(check(r, x, n, leaf));
+    hga_status st = check(r, x, n, leaf);
+    if (st) return st;
     tree t = {r, hga_route_rows(r->height, r->branching)};
-    for (hga_id i = 0; i < n; i++)
-        for (hga_id head = 0; head < r->n_heads; head++) {
-            int64_t bad = 0;
-            int32_t found = descend(&t, head, x + i * row_stride + head * head_stride, &bad);
-            if (found < 0) return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", i, head, (long long)bad);
-            leaf[(int64_t)i * r->n_heads + head] = found;
-        }
-done:
-    return st;
+    obstacle bad = {0};
+    if (route_all(&t, &(rows){x, n, row_stride, head_stride, leaf}, &bad)) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head, (long long)bad.plane);
 }

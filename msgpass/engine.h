@@ -3,13 +3,15 @@
    plan.c     graph + program -> plan              homes.c    where the values of each field live
    phases.c   stages -> phases, cut by cost        rows.c     the in-edges of a row, a chunk at a time
    stages.c   the fused row functions              generic.c  the plain ones, which define what a stage means
-   execute.c  threads and barriers                 explain.c  the plan in words */
+   execute.c  threads and barriers                 explain.c  the plan in words
+   retain.c   memory that updates use again */
 #ifndef ENGINE_H
 #define ENGINE_H
 
 #include "hga_plan.h"
 #include "kernels.h"
 #include "program.h"
+#include "retain.h"
 #include "topology.h"
 
 /* Columns that narrow segments side by side may span. */
@@ -83,6 +85,8 @@ typedef struct stage_plan {
 } stage_plan;
 
 struct hga_plan {
+    hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
+    retained *memory;    /* .. and for the rest, which updates use again */
     hga_allocator allocator;
     hga_graph *graph;
     hga_program program;
@@ -100,6 +104,7 @@ struct hga_plan {
     hga_id fronts;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
+    uint64_t identity;                            /* of this plan for all its life: the next one at its address has another */
     uint64_t serial;                              /* changes with every update, so that a state knows when it is stale */
     hga_id bias_stage;                            /* the attend stage that edge_bias belongs to, -1 */
 };
@@ -176,6 +181,7 @@ typedef struct worker {
     const hga_io *io;
     row_reader reader;
     hga_id reading; /* the stage the reader is open on, -1 */
+    int begun;      /* its thread has cleared the arrays below */
     edge_chunk chunk;
     float *memory;         /* [floats]: all of the arrays below, from its first whole cache line on */
     float *query;          /* [heads][dim padded]: the row's queries, scaled */
@@ -204,8 +210,7 @@ typedef struct worker {
 } worker;
 
 struct hga_state {
-    const hga_plan *plan;
-    uint64_t serial;
+    uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
     float *memory, *workspace; /* the workspace begins at the memory's first whole cache line */
     int64_t workspace_floats;
@@ -276,6 +281,8 @@ void phases_clear(hga_plan *plan);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_state *state);
 void workers_destroy(hga_state *state);
+/* To be called by the worker's own thread before its first row. */
+void worker_begin(worker *w);
 int64_t workers_bytes(const hga_plan *plan);
 hga_status cpu_kernels(const char *isa, const kernel_table **out);
 hga_id cpu_threads(hga_id wanted, const topology *machine);

@@ -10,13 +10,13 @@ hga_status hga_state_create(const hga_plan *plan, hga_state **out)
 {
     *out = NULL;
     hga_state *state = NULL;
-    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *state, &state);
+    hga_status st = hga_new_zero(&plan->given, 1, sizeof *state, &state);
     if (st) return st;
-    state->plan = plan, state->allocator = plan->allocator;
-    state->serial = plan->serial;
+    state->allocator = plan->given;
+    state->identity = plan->identity, state->serial = plan->serial;
     state->workspace_floats = plan->workspace_floats;
     /* not cleared: pages belong to the thread that writes them first */
-    HGA_TRY(hga_new(&plan->allocator, plan->workspace_floats, sizeof *state->memory, &state->memory));
+    HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *state->memory, &state->memory));
     state->workspace = first_line(state->memory);
     HGA_TRY(workers_create(plan, state));
 done:
@@ -153,6 +153,7 @@ static void run_share(worker *w, const phase *ph, hga_id t)
 
 static void run_serially(const hga_plan *plan, hga_state *state)
 {
+    worker_begin(&state->workers[0]);
     for (int64_t i = 0; i < plan->n_phases; i++)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], &plan->phase[i], t);
 }
@@ -166,6 +167,7 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
         worker *w = &state->workers[me];
         binding old = {0};
         if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
+        worker_begin(w);
         for (int64_t i = 0; i < plan->n_phases; i++) {
             const phase *ph = &plan->phase[i];
             if (!ph->alone || me == 0)
@@ -181,7 +183,7 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
 /* A state made before an update still serves when everything in it is large enough. */
 static hga_status fit_state(const hga_plan *plan, hga_state *state)
 {
-    if (state->plan != plan) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
+    if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (state->serial == plan->serial) return HGA_OK;
     const row_reader *r = &state->workers[0].reader;
     if (state->workspace_floats < plan->workspace_floats || r->segment_room < plan->segment_room || r->list_room < plan->list_room ||
@@ -224,7 +226,7 @@ hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id 
         if (plan->home[other].heir_of == f)
             return hga_fail(HGA_EUNSUPPORTED, "field %s gave its rows to %s during the execution", field->name, plan->program.field[other].name);
     const view *x = &state->view[f];
-    if (state->plan != plan) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
+    if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");
     int is_state = field->width == HGA_WIDTH_STATE;
     for (hga_id v = first; v < first + n; v++) {

@@ -1,6 +1,7 @@
 /* explain.c: a plan in words, like SQL's EXPLAIN, and as JSON. */
 #define _POSIX_C_SOURCE 200809L
 #include "engine.h"
+#include "explain_parts.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -82,6 +83,7 @@ static hga_status hand_over(char *text, char **out)
 hga_status hga_plan_explain_json(const hga_plan *plan, char **text)
 {
     json_t *j = plan_json(plan);
+    if (j) json_object_set_new(j, "parts", parts_json(plan));
     char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(j);
     return hand_over(dump, text);
@@ -115,6 +117,7 @@ static void say_plan(FILE *f, const hga_plan *plan)
             (double)hga_plan_bytes(plan) / 1e3, (long long)plan->options.cut_edges);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i);
+    parts_say(f, plan);
     for (hga_id i = 0; i < plan->program.n_fields; i++)
         if (plan->home[i].heir_of >= 0)
             fprintf(f, "field %s takes over the rows of %s\n", plan->program.field[i].name, plan->program.field[plan->home[i].heir_of].name);

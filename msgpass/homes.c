@@ -137,6 +137,15 @@ static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_i
     }
 }
 
+/* Kernels read floats where floats may be. */
+static hga_status check_floats(const hga_tensor *t, const char *what)
+{
+    if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
+    size_t beyond = (size_t)((uintptr_t)t->data % _Alignof(float));
+    if (beyond) return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond, _Alignof(float));
+    return HGA_OK;
+}
+
 static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *state, hga_id f)
 {
     const home *h = &plan->home[f];
@@ -151,7 +160,8 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *s
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
-    if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
+    hga_status st = check_floats(t, what);
+    if (st) return st;
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
     x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
@@ -185,6 +195,10 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     if (io->node_pos && plan->shape.pos_dim < 1)
         return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
+    if (io->lse.data) {
+        hga_status st = check_floats(&io->lse, "lse");
+        if (st) return st;
+    }
     if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
     return HGA_OK;
 }

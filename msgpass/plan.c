@@ -1,6 +1,7 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing cannot fail on it. */
 #include "engine.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static hga_status check_shape(hga_shape *s)
@@ -51,11 +52,26 @@ static void find_stages(hga_plan *plan)
     }
 }
 
+/* The last number given to a plan or to a lowering of one. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t last;
+} serial_under_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
+
+/* A number that nothing else in this process has. */
+static uint64_t next_serial(void)
+{
+    pthread_mutex_lock(&serial_under_lock.lock);
+    uint64_t serial = ++serial_under_lock.last;
+    pthread_mutex_unlock(&serial_under_lock.lock);
+    return serial;
+}
+
 static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
     plan->graph = hga_graph_retain(g);
     plan->nodes = hga_graph_nodes(g);
-    plan->serial++;
+    plan->serial = next_serial();
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     find_stages(plan);
@@ -71,10 +87,13 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
     const hga_allocator *a = options ? options->allocator : NULL;
     hga_status st = hga_new_zero(a, 1, sizeof *plan, &plan);
     if (st) return st;
-    if (a) plan->allocator = *a;
+    if (a) plan->given = *a;
+    HGA_TRY(retained_create(a, &plan->memory));
+    plan->allocator = retained_allocator(plan->memory);
     if (options) plan->options = *options;
     plan->options.allocator = NULL; /* the copy is the plan's */
     if (plan->options.cut_edges == 0) plan->options.cut_edges = 16384;
+    plan->identity = next_serial();
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));
@@ -101,13 +120,14 @@ static hga_status same_relations(const hga_graph *old, const hga_graph *g)
     return HGA_OK;
 }
 
-/* Lower into a copy, so that a failure leaves the plan as it was. */
+/* Lower into a copy, so that a failure leaves the plan as it was. What the old one held waits for the next update. */
 hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 {
     if (!plan || !g) return hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph");
     hga_status st = same_relations(plan->graph, g);
     if (st) return st;
     hga_plan *fresh = NULL;
+    retained_keep(plan->memory);
     st = hga_new(&plan->allocator, 1, sizeof *fresh, &fresh);
     if (st) return st;
     *fresh = *plan;
@@ -125,13 +145,14 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
-    hga_allocator a = plan->allocator;
+    hga_allocator given = plan->given;
     phases_clear(plan);
-    hga_delete(&a, plan->domain, plan->threads, sizeof *plan->domain);
-    hga_delete(&a, plan->pu, plan->threads, sizeof *plan->pu);
+    hga_delete(&plan->allocator, plan->domain, plan->threads, sizeof *plan->domain);
+    hga_delete(&plan->allocator, plan->pu, plan->threads, sizeof *plan->pu);
+    retained_destroy(plan->memory);
     topology_close(plan->machine);
     hga_graph_destroy(plan->graph);
-    hga_delete(&a, plan, 1, sizeof *plan);
+    hga_delete(&given, plan, 1, sizeof *plan);
 }
 
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
@@ -146,17 +167,7 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + (int64_t)sizeof(hga_state);
 }
 
-int64_t hga_plan_bytes(const hga_plan *plan)
-{
-    int64_t bytes = (int64_t)sizeof *plan + plan->phase_room * (int64_t)sizeof *plan->phase;
-    for (int64_t i = 0; i < plan->n_phases; i++)
-        bytes += ((int64_t)plan->threads + 1 + (plan->phase[i].order ? plan->phase[i].n_panels : 0)) * (int64_t)sizeof(hga_id);
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        bytes += plan->stage[s].n_wide * (int64_t)sizeof(wide_row);
-        if (plan->stage[s].row_ptr) bytes += ((int64_t)plan->nodes.n + 1) * (int64_t)sizeof(hga_pos);
-    }
-    return bytes;
-}
+int64_t hga_plan_bytes(const hga_plan *plan) { return (int64_t)sizeof *plan + retained_bytes(plan->memory); }
 
 hga_id hga_plan_threads(const hga_plan *plan) { return plan->threads; }
 

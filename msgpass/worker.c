@@ -66,14 +66,14 @@ int64_t workers_bytes(const hga_plan *plan)
 
 static hga_status create(const hga_plan *plan, worker *w)
 {
-    const hga_allocator *a = &plan->allocator;
+    const hga_allocator *a = &plan->given;
     layout l = lay_out(plan);
     hga_status st = HGA_OK;
     w->plan = plan;
     w->reading = -1;
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room, w->reader.degree_room = plan->degree_room;
     w->floats = l.total;
-    HGA_TRY(hga_new_zero(a, l.total, sizeof *w->memory, &w->memory));
+    HGA_TRY(hga_new(a, l.total, sizeof *w->memory, &w->memory)); /* worker_begin clears it */
     w->query = first_line(w->memory);
     w->acc = w->query + l.query;
     w->bias = w->acc + l.acc;
@@ -103,9 +103,16 @@ done:
     return st;
 }
 
+/* Padding is read before anything is written there, so it must be numbers; and pages belong to the thread that writes them first. */
+void worker_begin(worker *w)
+{
+    if (!w->begun) memset(w->memory, 0, (size_t)w->floats * sizeof *w->memory);
+    w->begun = 1;
+}
+
 hga_status workers_create(const hga_plan *plan, hga_state *state)
 {
-    hga_status st = hga_new_zero(&plan->allocator, plan->threads, sizeof *state->workers, &state->workers);
+    hga_status st = hga_new_zero(&plan->given, plan->threads, sizeof *state->workers, &state->workers);
     if (st) return st;
     state->n_workers = plan->threads;
     for (hga_id t = 0; !st && t < plan->threads; t++) st = create(plan, &state->workers[t]);

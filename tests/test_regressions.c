@@ -468,6 +468,95 @@ static void fields_belong_to_the_last_execution(void **state)
     hga_graph_destroy(g), hga_graph_destroy(larger);
 }
 
+/* A state knows its plan, not its plan's address. */
+static void a_plan_at_a_freed_plans_address_is_another(void **state)
+{
+    (void)state;
+    hga_graph *g = finished(started(2, 0, 0));
+    hga_program p;
+    hga_plan *plan;
+    hga_state *s;
+    hga_shape shape = {.n_heads = 1, .dim = 1};
+    float x[2] = {0}, out[2];
+    hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, 0));
+    assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
+    assert_ok(hga_state_create(plan, &s));
+    hga_plan_destroy(plan);
+    assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan)); /* malloc gives the same place, as a rule */
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, s, &io));
+    hga_state_destroy(s), hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
+/* Tensors start where a float may, and lse is float32 like the others. */
+static void tensors_are_aligned_floats(void **state)
+{
+    (void)state;
+    hga_graph *g = finished(started(2, 0, 0));
+    hga_program p;
+    hga_shape shape = {.n_heads = 1, .dim = 1};
+    float x[3] = {0}, out[2], lse[3];
+    hga_io good = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}, .lse = {.data = lse}}, io = good;
+    hga_program_init(&p);
+    assert_ok(hga_program_attention(&p, 0));
+    p.has_lse = 1;
+    assert_ok(hga_attention(g, &p, &shape, NULL, &io));
+    io.key.data = (char *)x + 2;
+    assert_status(HGA_EINVAL, hga_attention(g, &p, &shape, NULL, &io));
+    assert_non_null(strstr(hga_error_detail(), "2 bytes past"));
+    io = good, io.lse.data = (char *)lse + 1;
+    assert_status(HGA_EINVAL, hga_attention(g, &p, &shape, NULL, &io));
+    io = good, io.lse.dtype = HGA_F32 + 1;
+    assert_status(HGA_EUNSUPPORTED, hga_attention(g, &p, &shape, NULL, &io));
+    assert_non_null(strstr(hga_error_detail(), "lse"));
+    hga_graph_destroy(g);
+}
+
+/* ---- updates in kept memory ---- */
+
+typedef struct counted {
+    int taken, refuse;
+} counted;
+
+static void *take_counted(size_t bytes, void *context)
+{
+    counted *c = context;
+    if (c->refuse) return NULL;
+    c->taken++;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void give_back_counted(void *taken, size_t bytes, void *context)
+{
+    (void)bytes, (void)context;
+    free(taken);
+}
+
+/* A routed graph every time: after the first update there is nothing left to take, and so nothing that can be refused. */
+static void later_updates_allocate_nothing(void **state)
+{
+    (void)state;
+    hga_shape shape = {.n_heads = 2, .dim = 8};
+    counted count = {0};
+    hga_allocator allocator = {take_counted, give_back_counted, &count};
+    problem a, b;
+    variant_build(variant_named("fine"), 300, 1, &shape, &a);
+    variant_build(variant_named("fine"), 300, 2, &shape, &b);
+    hga_plan *plan;
+    assert_ok(hga_plan_create(a.graph, &a.program, &shape, &(hga_options){.threads = 3, .cut_edges = 64, .allocator = &allocator}, &plan));
+    int64_t created = hga_plan_bytes(plan);
+    assert_ok(hga_plan_update(plan, b.graph));
+    assert_ok(hga_plan_update(plan, a.graph));
+    assert_true(hga_plan_bytes(plan) > created);
+    int before = count.taken;
+    count.refuse = 1;
+    for (int i = 0; i < 5; i++) assert_ok(hga_plan_update(plan, i % 2 ? b.graph : a.graph));
+    assert_int_equal(count.taken, before);
+    hga_plan_destroy(plan);
+    problem_clear(&a), problem_clear(&b);
+}
+
 /* ---- numbers that are none ---- */
 
 enum { ROWS = 100, DIM = 20, SPOILT = 53 };
@@ -524,6 +613,9 @@ int main(void)
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(rows_of_many_narrow_heads_do_not_fit),
         cmocka_unit_test(fields_belong_to_the_last_execution),
+        cmocka_unit_test(a_plan_at_a_freed_plans_address_is_another),
+        cmocka_unit_test(tensors_are_aligned_floats),
+        cmocka_unit_test(later_updates_allocate_nothing),
         cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,25 +100,53 @@ static int32_t walk(const hga_router *r, hga_id head, const float *x)
     return (int32_t)node;
 }
 
-static void check_walks(const hga_id *branching, hga_id height, uint64_t seed)
+static void check_walks(const hga_id *branching, hga_id height, hga_id dim, uint64_t seed)
 {
-    enum { N = 60, DIM = 7, HEADS = 3 };
+    enum { N = 60, HEADS = 3 };
     int64_t rows = hga_route_rows(height, branching);
-    float *w = random_floats(seed, 1, HEADS * rows * DIM), *b = random_floats(seed + 1, 0.2, HEADS * rows);
-    float *x = random_floats(seed + 2, 1, N * HEADS * DIM);
+    float *w = random_floats(seed, 1, HEADS * rows * dim), *b = random_floats(seed + 1, 0.2, HEADS * rows);
+    float *x = random_floats(seed + 2, 1, N * HEADS * dim);
     int32_t leaf[N * HEADS];
-    hga_router r = {.height = height, .dim = DIM, .n_heads = HEADS, .branching = branching, .weights = w, .bias = b};
-    assert_ok(hga_route(&r, x, N, HEADS * DIM, DIM, leaf));
-    for (hga_id i = 0; i < N * HEADS; i++) assert_int_equal(leaf[i], walk(&r, i % HEADS, x + i * DIM));
+    hga_router r = {.height = height, .dim = dim, .n_heads = HEADS, .branching = branching, .weights = w, .bias = b};
+    assert_ok(hga_route(&r, x, N, HEADS * dim, dim, leaf));
+    for (hga_id i = 0; i < N * HEADS; i++) assert_int_equal(leaf[i], walk(&r, i % HEADS, x + i * dim));
     free(w), free(b), free(x);
 }
 
 static void random_trees_agree_with_a_plain_walk(void **state)
 {
     (void)state;
-    check_walks(NULL, 5, 100);
-    check_walks((const hga_id[]){3, 1, 4}, 3, 200);
-    check_walks((const hga_id[]){2, 2}, 2, 300);
+    check_walks(NULL, 5, 7, 100);
+    check_walks(NULL, 6, 96, 400);
+    check_walks(NULL, 3, 16, 500);
+    check_walks((const hga_id[]){3, 1, 4}, 3, 7, 200);
+    check_walks((const hga_id[]){4, 4, 4}, 3, 83, 600);
+    check_walks((const hga_id[]){2, 2}, 2, 7, 300);
+}
+
+/* Vectors so long that they are multiplied in float first: 16 times 2^24 + 1 - 2^24, and products that only double can hold. */
+static void close_calls_are_decided_in_double(void **state)
+{
+    (void)state;
+    enum { DIM = 48 };
+    float w[2][DIM], x[DIM];
+    const float b[] = {-15.5f, -16.5f};
+    const hga_id two = 2;
+    int32_t leaf;
+    for (int c = 0; c < DIM; c++) x[c] = 1, w[0][c] = w[1][c] = c < 16 ? 16777216 : c < 32 ? 1 : -16777216;
+    hga_router r = {.height = 1, .dim = DIM, .n_heads = 1, .weights = w[0], .bias = b};
+    assert_ok(hga_route(&r, x, 1, DIM, 0, &leaf));
+    assert_int_equal(leaf, 1);
+    r.bias = b + 1;
+    assert_ok(hga_route(&r, x, 1, DIM, 0, &leaf));
+    assert_int_equal(leaf, 0);
+    r.bias = b, r.branching = &two, w[1][40] += 2; /* 2^24 - 2 is a float: the second child is larger by 2, less 1 of bias */
+    assert_ok(hga_route(&r, x, 1, DIM, 0, &leaf));
+    assert_int_equal(leaf, 1);
+    for (int c = 0; c < DIM; c++) x[c] = 1e30f, w[0][c] = w[1][c] = c == 20 ? 1e30f : 0;
+    r.branching = NULL;
+    assert_ok(hga_route(&r, x, 1, DIM, 0, &leaf));
+    assert_int_equal(leaf, 1);
 }
 
 static void a_product_that_is_not_finite_names_its_row(void **state)
@@ -161,6 +189,7 @@ int main(void)
         cmocka_unit_test(products_are_summed_in_double),
         cmocka_unit_test(rows_are_counted),
         cmocka_unit_test(random_trees_agree_with_a_plain_walk),
+        cmocka_unit_test(close_calls_are_decided_in_double),
         cmocka_unit_test(a_product_that_is_not_finite_names_its_row),
         cmocka_unit_test(bad_parameters_are_named),
     };

@@ -76,7 +76,7 @@ typedef struct hga_treeformer {
 HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
 
-/* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; dot products in double). Binary: weights [2^h - 1][dim], bias
+/* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; decided as by dot products in double). Binary: weights [2^h - 1][dim], bias
    [2^h - 1] in level order; k-ary: rows level after level, in each its nodes, in each node its b_l rows. x row i, head t starts at x + i * row_stride + t * head_stride;
    head t uses weights + t * rows * dim. leaf is [n][n_heads]. A non-finite dot product is HGA_EINVAL. */
 typedef struct hga_router {

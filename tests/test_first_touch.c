@@ -1,0 +1,198 @@
+/* test_first_touch.c: which thread first touches each page of a state. The allocator is a parameter: this one hands out pages that may not be accessed; the fault
+   handler notes the thread that came first and opens the page. */
+#define _GNU_SOURCE
+#include "testing.h"
+#include "engine.h"
+
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, MAX_AREAS = 256, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 4096, NOBODY = 255 };
+
+/* One allocation and who touched its pages. */
+typedef struct area {
+    char *start;
+    size_t pages;
+    volatile unsigned char *toucher; /* [pages]: a thread's number, NOBODY before */
+} area;
+
+static area areas[MAX_AREAS];
+static int n_areas;
+static volatile int guarded; /* 0: pages are open from the start */
+static _Thread_local int my_number;
+
+static area *area_of(const void *p)
+{
+    for (int i = 0; i < n_areas; i++)
+        if ((const char *)p >= areas[i].start && (const char *)p < areas[i].start + areas[i].pages * PAGE) return &areas[i];
+    return NULL;
+}
+
+static void note_touch(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    area *a = area_of(info->si_addr);
+    if (!a) {
+        signal(sig, SIG_DFL);
+        return;
+    }
+    size_t page = (size_t)((char *)info->si_addr - a->start) / PAGE;
+    if (a->toucher[page] == NOBODY) a->toucher[page] = (unsigned char)my_number;
+    mprotect(a->start + page * PAGE, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void *take_guarded(size_t bytes, void *context)
+{
+    (void)context;
+    size_t pages = (bytes + PAGE - 1) / PAGE;
+    if (n_areas == MAX_AREAS) return NULL;
+    char *start = mmap(NULL, pages * PAGE, guarded ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    unsigned char *toucher = malloc(pages);
+    memset(toucher, NOBODY, pages);
+    areas[n_areas++] = (area){start, pages, toucher};
+    return start;
+}
+
+static void give_back_guarded(void *p, size_t bytes, void *context)
+{
+    (void)bytes, (void)context;
+    area *a = area_of(p);
+    munmap(a->start, a->pages * PAGE);
+    free((void *)a->toucher);
+    *a = areas[--n_areas];
+}
+
+static hga_allocator guard = {take_guarded, give_back_guarded, NULL};
+
+/* libgomp keeps its threads from one region to the next. */
+static void number_threads(void)
+{
+#pragma omp parallel num_threads(THREADS)
+    my_number = omp_get_thread_num();
+}
+
+static int toucher_of(const void *p)
+{
+    const area *a = area_of(p);
+    return a->toucher[(size_t)((const char *)p - a->start) / PAGE];
+}
+
+static int64_t touched(const area *a)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < a->pages; i++) n += a->toucher[i] != NOBODY;
+    return n;
+}
+
+/* The thread whose part has row v in the first phase that writes field f. */
+static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
+{
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        if (ph->job != JOB_ROWS || !(plan->program.stage[ph->stage].writes >> f & 1u)) continue;
+        const hga_relation *r = &plan->stage[ph->stage].relation;
+        hga_id at = (ph->by_position && r->dst_rank ? r->dst_rank[v] : v) - ph->first;
+        if (at < 0 || at >= ph->n) continue;
+        for (hga_id t = 0; t < plan->threads; t++)
+            if (at / ph->panel >= ph->share[t] && at / ph->panel < ph->share[t + 1]) return ph->alone ? 0 : (int)t;
+    }
+    return -1;
+}
+
+/* Rows, and how many of them begin on a page that another than their worker touched first. */
+typedef struct tally {
+    int64_t rows, strange;
+} tally;
+
+static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row, tally *count)
+{
+    int owner = owner_of(plan, f, v);
+    if (owner < 0) return;
+    count->rows++;
+    count->strange += toucher_of(row) != owner;
+}
+
+static void count_workspace(const hga_plan *plan, const hga_state *s, hga_id f, tally *count)
+{
+    const home *h = &plan->home[f];
+    if (h->heir_of >= 0) return; /* lives where its elder did */
+    for (hga_id v = h->ws_first; v < h->ws_first + h->ws_n; v++)
+        count_row(plan, f, v, s->workspace + h->ws_at + (int64_t)(v - h->ws_first) * h->heads * h->columns, count);
+}
+
+static void count_output(const hga_plan *plan, const float *out, tally *count)
+{
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT);
+    const home *h = &plan->home[f];
+    for (hga_id i = 0; i < h->io_n; i++) count_row(plan, f, h->io_first + i, out + (int64_t)i * h->heads * h->columns, count);
+}
+
+static void check_variant(const char *name)
+{
+    hga_shape shape = {.n_heads = HEADS, .dim = DIM};
+    problem p;
+    hga_plan *plan;
+    hga_state *s;
+    tally inside = {0}, outside = {0};
+    variant_build(variant_named(name), TOKENS, 1, &shape, &p);
+    p.options.threads = THREADS, p.options.topology = "pack:2 numa:1 core:2 pu:1", p.options.allocator = &guard;
+    guarded = 0;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &p.options, &plan));
+    size_t out_bytes = (size_t)out_count(&p) * sizeof(float);
+    guarded = 1;
+    float *out = take_guarded(out_bytes, NULL);
+    assert_ok(hga_state_create(plan, &s));
+    assert_int_equal(touched(area_of(s->workspace)), 0); /* creating a state touches nothing of it .. */
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(area_of(s->workers[t].query)), 0);
+    p.io.out.data = out;
+    assert_ok(hga_plan_execute(plan, s, &p.io));
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t); /* .. and a worker clears its own scratch */
+    for (hga_id f = 0; f < plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
+    count_output(plan, out, &outside);
+    print_message("%s: first touched by another worker: %lld of %lld rows in the workspace, %lld of %lld of the output\n", name,
+                  (long long)inside.strange, (long long)inside.rows, (long long)outside.strange, (long long)outside.rows);
+    /* A page at each border of parts: one for every field and level. */
+    int64_t a_page = PAGE / (int64_t)(HEADS * DIM * sizeof(float)), borders = (int64_t)plan->program.n_fields * plan->nodes.n_levels * THREADS;
+    assert_in_range(inside.strange, 0, a_page * borders);
+    assert_in_range(outside.strange, 0, a_page * THREADS);
+    hga_state_destroy(s), hga_plan_destroy(plan), problem_clear(&p);
+    give_back_guarded(out, out_bytes, NULL);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+static void pages_belong_to_the_worker_of_their_rows(void **state)
+{
+    (void)state, (void)check_variant, (void)note_touch, (void)number_threads;
+    print_message("skipped: AddressSanitizer takes the faults that this test counts by\n");
+    skip();
+}
+#else
+static void pages_belong_to_the_worker_of_their_rows(void **state)
+{
+    (void)state;
+    const char *preload = getenv("LD_PRELOAD");
+    if (preload && strstr(preload, "vgpreload")) {
+        print_message("skipped: valgrind takes the faults that this test counts by\n");
+        skip();
+    }
+    struct sigaction action = {.sa_sigaction = note_touch, .sa_flags = SA_SIGINFO}, old;
+    omp_set_dynamic(0);
+    number_threads();
+    assert_int_equal(sigaction(SIGSEGV, &action, &old), 0);
+    check_variant("neighbours");
+    check_variant("hsa");
+    check_variant("window");
+    sigaction(SIGSEGV, &old, NULL);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_belong_to_the_worker_of_their_rows)};
+    return cmocka_run_group_tests_name("first_touch", tests, NULL, NULL);
+}
