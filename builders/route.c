@@ -107,7 +107,7 @@ INLINED void sum_lanes(const floats *x, const floats *y, float *sum_x, float *su
 }
 
 /* Products and sums round by at most 2^-24 of sum |w x| each, in whatever order; twice that covers the rounding of sum |w x| itself, and the last term what is
-   lost below the smallest floats. */
+   lost below the smallest floats, flushed to zero or not. */
 INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, float bias)
 {
     floats sum = {0}, sum_abs = {0};
@@ -122,7 +122,7 @@ INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, floa
     float value, size;
     sum_lanes(&sum, &sum_abs, &value, &size);
     for (; c < dim; c++) value += w[c] * x[c], size += fabsf(w[c] * x[c]);
-    return (estimate){(double)value + (double)bias, (double)size * (dim + 2) * 0x1p-23 + dim * 0x1p-148};
+    return (estimate){(double)value + (double)bias, (double)size * (dim + 2) * 0x1p-23 + dim * 0x1p-125};
 }
 
 /* What choose_exactly finds, mostly without it: the sign, or a largest value that no other can reach. */
