@@ -1,7 +1,7 @@
 /* peer_loops.c: plain loops, compiled once for each instruction set that matters; the loader takes the best. */
 #include "peer_loops.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
 /* The sanitisers' own start-up comes after the loader's choice, so that they get one version. */
@@ -25,7 +25,7 @@ BEST_HERE void peer_scores(const float *q, const float *k, int64_t stride, hga_i
 /* e^x for x <= 0 as 2^n times a polynomial (Cephes' coefficients): libm's is not inlined and would be most of the time */
 static inline __attribute__((always_inline)) float exp_negative(float x)
 {
-    x = x < -87.0f ? -87.0f : x;
+    x = x > -87.0f ? x : -87.0f;
     float n = x * 1.44269504f - 0.5f;
     int32_t whole = (int32_t)n; /* towards 0: the nearest, as n is below 0 */
     float r = x - (float)whole * 0.693359375f + (float)whole * 2.12194440e-4f;
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) float exp_negative(float x)
 
 BEST_HERE void peer_softmax(int64_t n, float *score)
 {
-    float most = -INFINITY, sum = 0;
+    float most = -FLT_MAX, sum = 0;
 #pragma omp simd reduction(max : most)
     for (int64_t e = 0; e < n; e++) most = score[e] > most ? score[e] : most;
 #pragma omp simd reduction(+ : sum)
