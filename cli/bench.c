@@ -83,7 +83,7 @@ static const struct argp_option options[] = {
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run and the memory it would take", 9},
     {"peers", KEY_PEERS, "LIST", 0,
      "also run other people's ways beside each case that they can do: openblas (dense), passes (scores, softmax, sums, as graph libraries do), "
-     "all; programs of several stages lend them their attended edges alone (default: none)",
+     "graphblas, all; programs of several stages lend them their attended edges alone (default: none)",
      1},
     {"table", KEY_TABLE, "NAME", 0,
      "goals: the project's performance goals with what is reached and the best peer; cases have their own lengths (at most --tokens N), heads and "

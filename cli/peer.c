@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const peer *const peers[] = {&peer_openblas, &peer_passes, NULL};
+const peer *const peers[] = {&peer_openblas, &peer_passes, &peer_graphblas, NULL};
 
 /* the bit of a word of n bytes, 0 without */
 static unsigned bit_of(const char *word, size_t n)
@@ -20,7 +20,7 @@ int peers_read(const char *list, unsigned *out)
     for (const char *word = list;; word += strcspn(word, ",") + 1) {
         size_t n = strcspn(word, ",");
         unsigned bit = bit_of(word, n);
-        if (!bit) return complain(CLI_USAGE, "--peers: '%.*s' is not one of: openblas passes all none", (int)n, word);
+        if (!bit) return complain(CLI_USAGE, "--peers: '%.*s' is not one of: openblas passes graphblas all none", (int)n, word);
         *out |= bit;
         if (!word[n]) return CLI_GOOD;
     }

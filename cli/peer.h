@@ -21,7 +21,7 @@ typedef struct peer {
     int (*run)(void *state);
     void (*stop)(void *state);
 } peer;
-extern const peer peer_openblas, peer_passes;
+extern const peer peer_openblas, peer_passes, peer_graphblas;
 
 /* All of them, ended by NULL. */
 extern const peer *const peers[];
