@@ -251,7 +251,7 @@ done:
     return status;
 }
 
-/* `extra`: what the kind of table adds beside the benchmarks, taken over */
+/* `extra`: what the kind of table adds beside the benchmarks */
 static int write_json(const arguments *a, const char *program, json_t *peaks, json_t *rows, const char *name, json_t *extra)
 {
     outfile out = {0};
