@@ -3,17 +3,19 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "bench_cases.h"
-#include "bench_report.h"
+#include "bench_run.h"
 #include "command.h"
+#include "goals.h"
 #include "outfile.h"
+#include "peer.h"
 #include "progress.h"
 
 #define DEFAULT_VARIANTS "dense,window,bpt,htransformer,hsa:branching=2,4,8,16,treeformer-fine,treeformer-coarse"
 #define DEFAULT_TOKENS   "256,1024,4096"
 
 typedef struct arguments {
-    const char *variants, *tokens, *threads, *isa, *precision, *json;
+    const char *variants, *tokens, *threads, *isa, *precision, *json, *table, *only;
+    unsigned peers;
     hga_shape shape;
     double seconds;
     int dry_run;
@@ -32,13 +34,21 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-enum { KEY_VARIANTS = 0x2500, KEY_THREADS, KEY_ISA, KEY_PRECISION, KEY_JSON, KEY_DRY_RUN, KEY_SECONDS, KEY_TABLE };
+enum { KEY_VARIANTS = 0x2500, KEY_THREADS, KEY_ISA, KEY_PRECISION, KEY_JSON, KEY_DRY_RUN, KEY_SECONDS, KEY_PEERS, KEY_TABLE, KEY_CASE };
 
 static int read_seconds(const char *text, arguments *a)
 {
     int status = read_number("--seconds", text, &a->seconds);
     if (status == CLI_GOOD && a->seconds <= 0) return complain(CLI_USAGE, "--seconds: %s is not above 0", text);
     return status;
+}
+
+static int check_arguments(const arguments *a)
+{
+    if (a->table && strcmp(a->table, "goals") != 0) return complain(CLI_USAGE, "--table: '%s' is not goals", a->table);
+    if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
+    if (a->table && a->variants) return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
+    return CLI_GOOD;
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -54,13 +64,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_JSON: a->json = value; return 0;
     case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_SECONDS: return arguments_said(read_seconds(value, a));
-    case KEY_TABLE: return arguments_said(complain(CLI_USAGE, "--table: this version has no table '%s'", value));
+    case KEY_PEERS: return arguments_said(peers_read(value, &a->peers));
+    case KEY_TABLE: a->table = value; return 0;
+    case KEY_CASE: a->only = value; return 0;
+    case ARGP_KEY_END: return arguments_said(check_arguments(a));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
 
 static const struct argp_option options[] = {
-    {"variants", KEY_VARIANTS, "LIST", 0, "variants, with parameters after colons (default: " DEFAULT_VARIANTS ")", 1},
+    {"variants", KEY_VARIANTS, "LIST", 0, "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
     {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", KEY_THREADS, "LIST", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", KEY_ISA, "LIST", 0, "instruction sets, words of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
@@ -68,7 +81,15 @@ static const struct argp_option options[] = {
     {"seconds", KEY_SECONDS, "S", 0, "at most so long for one case, warm-up apart (default: 2)", 8},
     {"json", KEY_JSON, "FILE", 0, "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run and the memory it would take", 9},
-    {"table", KEY_TABLE, "NAME", OPTION_HIDDEN, NULL, 9},
+    {"peers", KEY_PEERS, "LIST", 0,
+     "also run other people's ways beside each case that they can do: openblas (dense), passes (scores, softmax, sums, as graph libraries do), "
+     "graphblas, all; programs of several stages lend them their attended edges alone (default: none)",
+     1},
+    {"table", KEY_TABLE, "NAME", 0,
+     "goals: the project's performance goals with what is reached and the best peer; cases have their own lengths (at most --tokens N), heads and "
+     "threads",
+     2},
+    {"case", KEY_CASE, "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
     {0},
 };
 
@@ -110,7 +131,7 @@ static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
     TRY(bench_variants_read(a->variants ? a->variants : DEFAULT_VARIANTS, l->variant, &l->n_variants));
-    TRY(read_list("--tokens", a->tokens ? a->tokens : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
+    TRY(read_list("--tokens", a->tokens ? a->tokens : a->table ? "8192" : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) TRY(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
     TRY(read_isas(a->isa, l));
@@ -119,90 +140,33 @@ done:
     return status;
 }
 
-/* ---- one case ---- */
-
-typedef struct place {
-    const bench_variant *variant;
-    hga_id tokens, threads;
-    int isa;
-    hga_precision precision;
-} place;
-
-static const char *parameters_of(const bench_variant *v)
-{
-    const char *colon = strchr(v->text, ':');
-    return colon ? colon + 1 : "";
-}
-
-static void describe(const place *p, const model *m, const lists *l, const hga_shape *shape, bench_row *r)
-{
-    r->variant = p->variant->typed.name;
-    r->parameters = parameters_of(p->variant);
-    r->isa = l->isa[p->isa];
-    r->precision = p->precision == HGA_PRECISION_BF16 ? "bf16" : "f32";
-    r->tokens = p->tokens;
-    r->nodes = hga_graph_nodes(m->graph).n;
-    hga_id relation = main_relation(&m->program);
-    r->edges = relation < 0 ? 0 : hga_graph_relation(m->graph, relation).n_edges;
-    r->shape = *shape;
-    r->peaks = l->peaks[p->isa];
-}
-
-static int run_case(const place *p, const lists *l, const arguments *a, bench_row *r)
-{
-    model m = {0};
-    hga_plan *plan = NULL;
-    bench_tensors t = {0};
-    int status = CLI_GOOD;
-    reset_peak_resident();
-    double start = seconds_now();
-    TRY(bench_model(p->variant, p->tokens, &m));
-    r->graph_seconds = seconds_now() - start;
-    describe(p, &m, l, &a->shape, r);
-    job j = {m.graph, &m.program, a->shape, {.threads = p->threads, .isa = l->isa[p->isa], .precision = p->precision}, p->variant->text};
-    TRY(measure_plan(&j, &plan, &r->m));
-    TRY(bench_tensors_make(&m, &a->shape, !a->dry_run, &t));
-    r->tensor_bytes = t.bytes;
-    if (!a->dry_run) TRY(measure_execution(&j, plan, &t.io, a->seconds, &r->m));
-    r->peak_rss_bytes = peak_resident();
-done:
-    bench_tensors_clear(&t);
-    hga_plan_destroy(plan);
-    model_clear(&m);
-    return status;
-}
-
 /* ---- all cases ---- */
 
-static json_t *dry_row(const bench_row *r)
+/* case i of the product of all lists; variants change fastest */
+static bench_place place_of(const lists *l, const arguments *a, int i)
 {
-    int64_t all = r->tensor_bytes + r->m.workspace_bytes + r->m.graph_bytes + r->m.plan_bytes;
-    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:s, s:s, s:f, s:I, s:I, s:I}", "variant", r->variant, "parameters", r->parameters, "tokens",
-                     r->tokens, "nodes", r->nodes, "edges", (json_int_t)r->edges, "threads", r->m.threads, "isa", r->isa, "precision", r->precision,
-                     "flops", r->m.cost.flops, "bytes_tensors", (json_int_t)r->tensor_bytes, "bytes_workspace", (json_int_t)r->m.workspace_bytes,
-                     "bytes", (json_int_t)all);
+    bench_place p = {.shape = a->shape, .seconds = a->seconds, .dry_run = a->dry_run, .peers = a->peers};
+    p.variant = &l->variant[i % l->n_variants];
+    i /= l->n_variants;
+    p.tokens = l->tokens[i % l->n_tokens];
+    i /= l->n_tokens;
+    p.options.threads = l->threads[i % l->n_threads];
+    i /= l->n_threads;
+    p.options.isa = l->isa[i % l->n_isa];
+    p.peaks = l->peaks[i % l->n_isa];
+    p.options.precision = l->precision[i / l->n_isa];
+    return p;
 }
 
-static int run_all(const lists *l, const arguments *a, json_t *rows)
+static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed)
 {
     int all = l->n_variants * l->n_tokens * l->n_threads * l->n_isa * l->n_precision, status = CLI_GOOD;
     progress bar = progress_start("benchmarks");
-    for (int i = 0; i < all; i++) {
-        int rest = i;
-        bench_row r = {0};
-        place p = {.variant = &l->variant[rest % l->n_variants]};
-        rest /= l->n_variants;
-        p.tokens = l->tokens[rest % l->n_tokens];
-        rest /= l->n_tokens;
-        p.threads = l->threads[rest % l->n_threads];
-        rest /= l->n_threads;
-        p.isa = rest % l->n_isa;
-        p.precision = l->precision[rest / l->n_isa];
+    for (int i = 0; i < all && status == CLI_GOOD; i++) {
+        bench_place p = place_of(l, a, i);
         progress_show((double)i / all, &bar);
-        TRY(run_case(&p, l, a, &r));
-        if (json_array_append_new(rows, a->dry_run ? dry_row(&r) : bench_row_json(&r)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+        status = bench_run(&p, rows, failed);
     }
-done:
     progress_end(&bar);
     return status;
 }
@@ -287,16 +251,54 @@ done:
     return status;
 }
 
-static int write_json(const arguments *a, const char *program, json_t *peaks, json_t *rows, json_t *overtakes)
+/* `extra`: what the kind of table adds beside the benchmarks */
+static int write_json(const arguments *a, const char *program, json_t *peaks, json_t *rows, const char *name, json_t *extra)
 {
     outfile out = {0};
     int status = CLI_GOOD;
     TRY(outfile_open(a->json, &out));
-    TRY(json_print(out.file, json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context(program, json_incref(peaks)), "benchmarks", rows,
-                                       "overtakes_dense", overtakes, "dry_run", a->dry_run)));
+    TRY(json_print(out.file, json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context(program, json_incref(peaks)), "benchmarks", rows, name, extra,
+                                       "dry_run", a->dry_run)));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
+    return status;
+}
+
+static int prints_text(const arguments *a) { return !a->json || strcmp(a->json, "-") != 0; }
+
+/* every case in every setting */
+static int run_cases(const arguments *a, const lists *l, const char *program, json_t *peaks, json_t *rows, int *failed)
+{
+    json_t *overtakes = NULL;
+    int status = CLI_GOOD;
+    TRY(run_all(l, a, rows, failed));
+    overtakes = a->dry_run ? json_array() : bench_overtakes(rows);
+    if (prints_text(a)) TRY(print_tables(a, peaks, rows, overtakes));
+    if (a->json) TRY(write_json(a, program, peaks, rows, "overtakes_dense", overtakes));
+done:
+    json_decref(overtakes);
+    return status;
+}
+
+static int run_goals(const arguments *a, const lists *l, const char *program, json_t *peaks, json_t *rows, int *failed)
+{
+    goals_run r = {.only = a->only, .rows = rows, .goals = json_array()};
+    int status = CLI_GOOD;
+    if (l->n_tokens * l->n_threads * l->n_isa * l->n_precision > 1) TRY(complain(CLI_USAGE, "--table goals: takes one setting, not lists"));
+    r.place = place_of(l, a, 0);
+    if (!r.place.options.threads) r.place.options.threads = 1;
+    if (a->tokens) r.most_tokens = l->tokens[0];
+    TRY(goals_measure(&r));
+    *failed = r.failed;
+    if (prints_text(a) && !a->dry_run) {
+        TRY(table_print(stdout, peaks, peak_columns));
+        putchar('\n');
+    }
+    if (prints_text(a)) TRY(goals_print(&r));
+    if (a->json) TRY(write_json(a, program, peaks, rows, "goals", r.goals));
+done:
+    json_decref(r.goals);
     return status;
 }
 
@@ -308,18 +310,16 @@ int run_bench(int argc, char **argv)
         children, NULL,  NULL};
     arguments a = {.seconds = 2};
     lists *l = NULL;
-    json_t *rows = json_array(), *peaks = json_array(), *overtakes = NULL;
-    int status = CLI_GOOD;
+    json_t *rows = json_array(), *peaks = json_array();
+    int status = CLI_GOOD, failed = 0;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
+    if ((a.peers || a.table) && !a.dry_run) peer_openblas_tune(argc, argv);
     if (!a.dry_run) TRY(measure_peaks(l, peaks));
-    TRY(run_all(l, &a, rows));
-    overtakes = a.dry_run ? json_array() : bench_overtakes(rows);
-    if (!a.json || strcmp(a.json, "-") != 0) TRY(print_tables(&a, peaks, rows, overtakes));
-    if (a.json) TRY(write_json(&a, argv[0], peaks, rows, overtakes));
+    TRY((a.table ? run_goals : run_cases)(&a, l, argv[0], peaks, rows, &failed));
+    if (failed) status = CLI_FAILED; /* said when it was found */
 done:
-    json_decref(overtakes);
     json_decref(peaks);
     json_decref(rows);
     free(l);

@@ -9,7 +9,7 @@
 #include "numbers.h"
 #include "rows.h"
 
-enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24 };
+enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_DEGREE = 65536 };
 
 /* ---- names ---- */
 
@@ -21,16 +21,26 @@ static size_t item_length(const char *list)
     return n;
 }
 
-/* trees have leaves by chance, so that only their height is left to say */
-static int read_height(bench_variant *v)
+/* what is made by chance has one parameter, a whole number */
+static int read_only(const bench_variant *v, const char *name, hga_id most, hga_id *out)
 {
-    static const char name[] = "height=";
+    char what[64];
+    size_t n = strlen(name);
+    snprintf(what, sizeof what, "--variants: %s", name);
     for (int i = 0; i < v->typed.n; i++) {
-        if (strncmp(v->typed.setting[i], name, sizeof name - 1) != 0) return complain(CLI_USAGE, "--variants: '%s' takes height only", v->typed.name);
-        int status = read_id("--variants: height", v->typed.setting[i] + sizeof name - 1, 0, MAX_HEIGHT, &v->height);
+        const char *typed = v->typed.setting[i];
+        if (strncmp(typed, name, n) != 0 || typed[n] != '=') return complain(CLI_USAGE, "--variants: '%s' takes %s only", v->typed.name, name);
+        int status = read_id(what, typed + n + 1, 0, most, out);
         if (status) return status;
     }
     return CLI_GOOD;
+}
+
+static int read_random(bench_variant *v)
+{
+    v->degree = DEFAULT_DEGREE;
+    int status = read_only(v, "degree", MAX_DEGREE, &v->degree);
+    return status || v->degree ? status : complain(CLI_USAGE, "--variants: degree: 0 is not in 1 .. %d", MAX_DEGREE);
 }
 
 /* name:parameter=value:.. */
@@ -51,7 +61,8 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
     }
     v->coarse = strcmp(v->typed.name, "treeformer-coarse") == 0;
     v->tree = v->coarse || strcmp(v->typed.name, "treeformer-fine") == 0;
-    if (v->tree) return read_height(v);
+    if (v->tree) return read_only(v, "height", MAX_HEIGHT, &v->height);
+    if (strcmp(v->typed.name, "random") == 0) return read_random(v);
     settings s;
     const char *name;
     int status = variant_settings(&v->typed, &s, &name); /* a wrong name or value is known before anything runs */
@@ -116,11 +127,31 @@ done:
     return status;
 }
 
+/* explicit edges, which is what a graph from elsewhere has; a source drawn twice is one edge */
+static int make_random(const bench_variant *v, hga_id tokens, model *out)
+{
+    hga_builder *b = NULL;
+    hga_id relation;
+    hga_status st = hga_builder_create(NULL, &b);
+    if (!st) st = hga_builder_add_level(b, tokens, NULL);
+    if (!st) st = hga_builder_add_relation(b, "near", &relation);
+    for (int64_t e = 0; !st && e < (int64_t)tokens * v->degree; e++) {
+        hga_id source = (hga_id)(number_bits(4, (uint64_t)e) % (uint64_t)tokens);
+        st = hga_builder_add_edge(b, relation, source, (hga_id)(e / v->degree), 0, 1);
+    }
+    hga_program_init(&out->program);
+    if (!st) st = hga_program_attention(&out->program, relation);
+    if (!st) st = hga_builder_finish(b, &out->graph);
+    hga_builder_destroy(b);
+    return complain_of(st, CLI_OUTSIDE, v->text);
+}
+
 int bench_model(const bench_variant *v, hga_id tokens, model *out)
 {
     char text[16];
     *out = (model){0};
     if (v->tree) return make_tree(v, tokens, out);
+    if (v->degree) return make_random(v, tokens, out);
     typed_variant typed = v->typed;
     snprintf(text, sizeof text, "%d", tokens);
     typed.tokens = text;

@@ -12,13 +12,14 @@ typedef struct bench_variant {
     char parts[256];
     typed_variant typed;
     hga_id height; /* of a tree; -1: by the number of tokens */
+    hga_id degree; /* of a random graph; 0: it is none */
     int tree, coarse;
 } bench_variant;
 
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
 int bench_variants_read(const char *list, bench_variant *out, int *n);
 
-/* The graph of a variant on `tokens`; trees get leaves by chance. */
+/* The graph of a variant on `tokens`; trees get leaves by chance, "random:degree=32" as many edges a row from sources by chance. */
 int bench_model(const bench_variant *v, hga_id tokens, model *out);
 
 /* Random tensors for a model. */

@@ -19,6 +19,8 @@ typedef struct bench_row {
 
 /* A row in the schema that Google Benchmark's compare tool reads, with our columns beside; times in milliseconds. */
 json_t *bench_row_json(const bench_row *r);
+/* The same before anything ran: what is known of work and memory, times 0. */
+json_t *bench_dry_row_json(const bench_row *r);
 /* The machine, the date and the program. */
 json_t *bench_context(const char *program, json_t *peaks);
 /* For each variant and setting of the rows, the least length at which it is faster than dense. */

@@ -47,12 +47,12 @@ static int enough(const measurement *m, double spent, double budget)
     return m->repeats >= LEAST_REPEATS && m->spread <= stable * m->seconds && spent >= budget / 10;
 }
 
-static int run_until_stable(const hga_plan *plan, hga_state *state, const hga_io *io, double budget, measurement *m, const char *title)
+int measure_repeats(int (*run)(void *), void *context, double budget, measurement *m)
 {
     double times[MOST_REPEATS], start = seconds_now(), cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     do {
         double before = seconds_now();
-        int status = complain_of(hga_plan_execute(plan, state, io), CLI_USAGE, title);
+        int status = run(context);
         if (status) return status;
         times[m->repeats++] = seconds_now() - before;
         summarise(times, m);
@@ -76,15 +76,29 @@ int measure_plan(const job *j, hga_plan **plan, measurement *out)
     return CLI_GOOD;
 }
 
+/* One execution, as an action. */
+typedef struct execution {
+    const hga_plan *plan;
+    hga_state *state;
+    const hga_io *io;
+    const char *title;
+} execution;
+
+static int execute(void *context)
+{
+    const execution *e = context;
+    return complain_of(hga_plan_execute(e->plan, e->state, e->io), CLI_USAGE, e->title);
+}
+
 int measure_execution(const job *j, const hga_plan *plan, const hga_io *io, double budget, measurement *out)
 {
-    hga_state *state = NULL;
+    execution e = {.plan = plan, .io = io, .title = j->title};
     int status = CLI_GOOD;
-    TRY(complain_of(hga_state_create(plan, &state), CLI_USAGE, j->title));
-    TRY(complain_of(hga_plan_execute(plan, state, io), CLI_USAGE, j->title));
-    TRY(run_until_stable(plan, state, io, budget, out, j->title));
+    TRY(complain_of(hga_state_create(plan, &e.state), CLI_USAGE, j->title));
+    TRY(execute(&e));
+    TRY(measure_repeats(execute, &e, budget, out));
 done:
-    hga_state_destroy(state);
+    hga_state_destroy(e.state);
     return status;
 }
 

@@ -59,6 +59,8 @@ _hga_candidates() {
         compgen -P "$prefix" -W "$(_hga_parameters "$subcommand" "$(_hga_variant_among "$subcommand" "${@:3}")")" -- "$value"
         case $value in *=@*) _hga_files "$prefix${value%%@*}@" "${value#*@}" ;; esac ;;
     --variants) compgen -P "$prefix" -W "$(_hga_variants build)" -- "$value" ;;
+    --peers) compgen -P "$prefix" -W $'openblas\npasses\ngraphblas\nall\nnone' -- "$value" ;;
+    --table) compgen -P "$prefix" -W "$([ "$subcommand" = bench ] && echo goals || echo hsa3)" -- "$value" ;;
     -*) _hga_files "$prefix" "$value" ;;
     *)
         case $word in

@@ -1,0 +1,23 @@
+/* bench_run.h: one case of a benchmark. */
+#ifndef CLI_BENCH_RUN_H
+#define CLI_BENCH_RUN_H
+
+#include "bench_cases.h"
+#include "bench_report.h"
+
+/* What to run, and how. */
+typedef struct bench_place {
+    const bench_variant *variant;
+    hga_id tokens;
+    hga_shape shape;
+    hga_options options; /* threads 0: the library's default */
+    hga_peaks peaks;     /* of options.isa */
+    double seconds;      /* at most so long, warm-up apart */
+    int dry_run;         /* measure nothing, only say what would run */
+    unsigned peers;      /* to run beside it, see peers_read */
+} bench_place;
+
+/* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
+int bench_run(const bench_place *p, json_t *rows, int *failed);
+
+#endif

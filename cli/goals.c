@@ -1,0 +1,383 @@
+/* goals.c: the table of goals, a row each, and the few ways in which they are measured. */
+#include "goals.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "goals_routed.h"
+#include "progress.h"
+
+/* What a case came to. */
+typedef struct finding {
+    double goal, reached; /* reached NaN: `note` says why */
+    const char *peer;     /* the best one, NULL without; its figure in the goal's unit */
+    double peer_value;
+    const char *note, *benchmark; /* the measurement's name */
+    int64_t bytes;                /* the most any of its measurements needs */
+} finding;
+
+/* A row of the table. `run` reads the rest; what it does not need stays 0. */
+typedef struct goal {
+    const char *name;
+    int (*run)(goals_run *r, const struct goal *g, finding *f);
+    const char *unit;
+    double goal;
+    int at_least; /* 0: at most */
+    const char *variant;
+    hga_id tokens, heads, dim;
+    const char *key; /* of the measurement's row */
+    double scale;    /* from that to the unit */
+    const char *note;
+} goal;
+
+/* ---- measurements ---- */
+
+static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+
+static double number_of(const json_t *row, const char *key)
+{
+    const json_t *value = json_object_get(row, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static hga_id cut(const goals_run *r, hga_id tokens) { return r->most_tokens && tokens > r->most_tokens ? r->most_tokens : tokens; }
+
+/* what is measured; two cases that want the same share it */
+typedef struct trial {
+    const char *variant;
+    hga_id tokens, heads, dim, threads;
+    int peers;
+} trial;
+
+/* "bpt:k=4" is the row's variant and parameters */
+static int is_variant(const json_t *row, const char *variant)
+{
+    const char *name = text_of(row, "variant"), *parameters = text_of(row, "parameters");
+    size_t n = strlen(name);
+    return strncmp(variant, name, n) == 0 && strcmp(variant + n + (variant[n] == ':'), parameters) == 0;
+}
+
+static int same_sizes(const json_t *row, const trial *t)
+{
+    return (hga_id)number_of(row, "tokens") == t->tokens && (hga_id)number_of(row, "heads") == t->heads &&
+           (hga_id)number_of(row, "threads") == t->threads;
+}
+
+/* the row of a trial that was measured before; cases with peers come first in the table */
+static const json_t *find(const goals_run *r, const trial *t)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(r->rows, i, row)
+    {
+        if (is_variant(row, t->variant) && same_sizes(row, t) && strcmp(text_of(row, "isa"), r->place.options.isa) == 0) return row;
+    }
+    return NULL;
+}
+
+static int measure(goals_run *r, const trial *s, finding *f, const json_t **row)
+{
+    bench_variant variant;
+    bench_place p = r->place;
+    int n, status = CLI_GOOD;
+    if (!(*row = find(r, s))) {
+        TRY(bench_variants_read(s->variant, &variant, &n));
+        p.variant = &variant;
+        p.tokens = s->tokens;
+        p.shape = (hga_shape){.n_heads = s->heads, .dim = s->dim};
+        p.options.threads = s->threads;
+        p.peers = s->peers ? ~0u : 0;
+        TRY(bench_run(&p, r->rows, &r->failed));
+        *row = find(r, s);
+    }
+    double bytes = number_of(*row, "bytes");
+    if (bytes > (double)f->bytes) f->bytes = (int64_t)bytes;
+done:
+    return status;
+}
+
+static trial trial_of(const goals_run *r, const goal *g)
+{
+    return (trial){g->variant, cut(r, g->tokens), g->heads, g->dim, r->place.options.threads, 1};
+}
+
+/* the fastest of the peers beside a row */
+static const json_t *best_peer(const goals_run *r, const trial *s)
+{
+    const json_t *best = NULL;
+    size_t i;
+    json_t *row;
+    json_array_foreach(r->rows, i, row)
+    {
+        int beside = strncmp(text_of(row, "variant"), "peer:", 5) == 0 && strcmp(text_of(row, "parameters"), s->variant) == 0;
+        if (!beside || !same_sizes(row, s)) continue;
+        if (!best || number_of(row, "seconds") < number_of(best, "seconds")) best = row;
+    }
+    return best;
+}
+
+/* ---- the ways ---- */
+
+/* one figure of one measurement, with the best peer's beside it */
+static int run_figure(goals_run *r, const goal *g, finding *f)
+{
+    const json_t *row;
+    trial s = trial_of(r, g);
+    int status = measure(r, &s, f, &row);
+    if (status) return status;
+    f->reached = g->scale * number_of(row, g->key);
+    f->benchmark = text_of(row, "name");
+    const json_t *peer = best_peer(r, &s);
+    if (!peer) return CLI_GOOD;
+    f->peer = text_of(peer, "variant") + 5;
+    f->peer_value = g->scale * number_of(peer, g->key);
+    return CLI_GOOD;
+}
+
+/* of the memory's bandwidth as measured on as many threads */
+static int run_bandwidth(goals_run *r, const goal *g, finding *f)
+{
+    const json_t *row;
+    trial s = trial_of(r, g);
+    s.peers = 0;
+    int status = measure(r, &s, f, &row);
+    if (status) return status;
+    f->reached = 100 * number_of(row, "gbytes_per_second") / (r->place.peaks.dram_gbytes * s.threads);
+    f->benchmark = text_of(row, "name");
+    return CLI_GOOD;
+}
+
+/* `note` says why not */
+static int run_missing(goals_run *r, const goal *g, finding *f)
+{
+    (void)r, (void)g;
+    f->reached = NAN;
+    return CLI_GOOD;
+}
+
+static int run_amx(goals_run *r, const goal *g, finding *f)
+{
+    const char *isa = strstr(hga_isa_list(), "amx");
+    if (!isa) return run_missing(r, g, f);
+    bench_place kept = r->place;
+    r->place.options.isa = isa;
+    r->place.options.precision = HGA_PRECISION_BF16;
+    f->note = NULL;
+    int status = run_figure(r, g, f);
+    r->place = kept;
+    return status;
+}
+
+enum { TREE_HEIGHT = 6, REGULAR = 6 };
+
+static int measure_tree(goals_run *r, const goal *g, finding *f, measurement *m, routed_times *t)
+{
+    hga_id tokens = cut(r, g->tokens);
+    *m = (measurement){.seconds = NAN};
+    *t = (routed_times){.execute = NAN};
+    f->bytes = (int64_t)tokens * g->heads * g->dim * 16;
+    if (r->place.dry_run) return CLI_GOOD;
+    return measure_routed(tokens, g->heads, g->dim, TREE_HEIGHT, &r->place.options, r->place.seconds, m, t);
+}
+
+static int run_routed(goals_run *r, const goal *g, finding *f)
+{
+    measurement m;
+    routed_times t;
+    int status = measure_tree(r, g, f, &m, &t);
+    f->reached = 1e3 * m.seconds;
+    return status;
+}
+
+static int run_routed_build(goals_run *r, const goal *g, finding *f)
+{
+    measurement m;
+    routed_times t;
+    int status = measure_tree(r, g, f, &m, &t);
+    f->reached = 100 * (t.build + t.update) / t.execute;
+    return status;
+}
+
+/* the regular cases above, and those of them that two threads are tried on */
+static const trial regular[REGULAR] = {{"dense", 8192, 8, 64, 1, 1},
+                                       {"bpt:k=4", 8192, 8, 64, 1, 1},
+                                       {"htransformer:block=64", 65536, 8, 64, 1, 1},
+                                       {"htransformer:block=16", 65536, 8, 64, 1, 1},
+                                       {"bpt:k=64", 8192, 8, 64, 1, 1},
+                                       {"window:left=128:right=128", 65536, 8, 64, 1, 1}};
+enum { THREADED = 3 };
+
+static int measure_regular(goals_run *r, int i, hga_id threads, finding *f, const json_t **row)
+{
+    trial s = regular[i];
+    s.tokens = cut(r, s.tokens);
+    s.threads = threads;
+    s.peers = 0;
+    return measure(r, &s, f, row);
+}
+
+/* the least over its cases */
+static int run_threads(goals_run *r, const goal *g, finding *f)
+{
+    (void)g;
+    f->reached = INFINITY;
+    for (int i = 0; i < THREADED; i++) {
+        const json_t *one, *two;
+        int status = measure_regular(r, i, 1, f, &one);
+        if (!status) status = measure_regular(r, i, 2, f, &two);
+        if (status) return status;
+        double times = number_of(one, "seconds") / number_of(two, "seconds");
+        if (times < f->reached) f->reached = times, f->note = regular[i].variant;
+    }
+    return CLI_GOOD;
+}
+
+/* the most over its cases */
+static int run_build(goals_run *r, const goal *g, finding *f)
+{
+    (void)g;
+    f->reached = 0;
+    for (int i = 0; i < REGULAR; i++) {
+        const json_t *row;
+        int status = measure_regular(r, i, 1, f, &row);
+        if (status) return status;
+        double share = 100 * (number_of(row, "graph_seconds") + number_of(row, "plan_seconds")) / number_of(row, "seconds");
+        if (share > f->reached) f->reached = share, f->note = regular[i].variant;
+    }
+    return CLI_GOOD;
+}
+
+/* workspace, plan and graph; allowed are a tenth of the tensors and 8 MB a thread */
+static int run_memory(goals_run *r, const goal *g, finding *f)
+{
+    const json_t *row;
+    trial s = trial_of(r, g);
+    int status = measure(r, &s, f, &row);
+    if (status) return status;
+    f->goal = 1e-6 * (0.1 * number_of(row, "bytes_tensors")) + 8 * s.threads;
+    f->reached = 1e-6 * (number_of(row, "bytes_workspace") + number_of(row, "bytes_plan") + number_of(row, "bytes_graph"));
+    f->benchmark = text_of(row, "name");
+    return CLI_GOOD;
+}
+
+/* the worst variant's slowest length over its fastest, by seconds per token */
+static int run_growth(goals_run *r, const goal *g, finding *f)
+{
+    static const struct {
+        const char *variant;
+        int by_log; /* n log n edges */
+    } growing[] = {{"htransformer:block=16", 0}, {"window:left=128:right=128", 0}, {"bpt:k=4", 1}};
+    static const hga_id lengths[] = {4096, 65536, 1048576};
+    f->reached = 0;
+    for (int v = 0; v < 3; v++) {
+        double least = INFINITY, most = 0;
+        for (int i = 0; i < 3; i++) {
+            const json_t *row;
+            trial s = {growing[v].variant, cut(r, lengths[i]), g->heads, g->dim, r->place.options.threads, 0};
+            int status = measure(r, &s, f, &row);
+            if (status) return status;
+            double each = number_of(row, "seconds") / s.tokens / (growing[v].by_log ? log2(s.tokens) : 1);
+            least = fmin(least, each), most = fmax(most, each);
+        }
+        if (most / least > f->reached) f->reached = most / least, f->note = growing[v].variant;
+    }
+    return CLI_GOOD;
+}
+
+/* ---- the table ---- */
+
+#define SHARE "share_of_peak", 100
+#define EDGE  "ns_per_edge_head", 1
+#define ALONE "peers: attended edges alone"
+static const char no_amx[] = "no AMX here", hsa[] = "hsa:branching=2,4,8,16";
+
+static const goal goals[] = {
+    {"dense n=8192", run_figure, "% of peak", 78, 1, "dense", 8192, 8, 64, SHARE, NULL},
+    {"htransformer block=64 n=65536", run_figure, "% of peak", 65, 1, "htransformer:block=64", 65536, 8, 64, SHARE, ALONE},
+    {"htransformer block=16 n=65536", run_figure, "% of peak", 45, 1, "htransformer:block=16", 65536, 8, 64, SHARE, ALONE},
+    {"bpt k=64 n=8192", run_figure, "ns/edge/head", 3.0, 0, "bpt:k=64", 8192, 8, 64, EDGE, NULL},
+    {"bpt k=4 n=8192", run_figure, "ns/edge/head", 4.5, 0, "bpt:k=4", 8192, 8, 64, EDGE, NULL},
+    {"window 128+128 n=65536", run_figure, "ns/edge/head", 2.7, 0, "window:left=128:right=128", 65536, 8, 64, EDGE, NULL},
+    {"random degree=32 n=100000", run_figure, "ns/edge/head", 40, 0, "random:degree=32", 100000, 8, 64, EDGE, NULL},
+    {"random degree=32 bf16 K/V", run_missing, "ns/edge/head", 30, 0, .note = "not built: bf16 rounds operands only"},
+    {"hsa 2,4,8,16 n=65536", run_bandwidth, "% of DRAM", 70, 1, hsa, 65536, 8, 64, NULL, 0, "of bytes_min"},
+    {"hsa 2,4,8,16 n=1M", run_bandwidth, "% of DRAM", 70, 1, hsa, 1048576, 2, 64, NULL, 0, "of bytes_min; 2 heads, for memory's sake"},
+    {"treeformer n=8192 8x96 routed", run_routed, "ms", 40, 0, NULL, 8192, 8, 96, NULL, 0, "routing, graph, plan and attention"},
+    {"dense bf16 AMX", run_amx, "GFLOP/s", 600, 1, "dense", 8192, 8, 64, "gflops", 1, no_amx},
+    {"htransformer block=64 bf16 AMX", run_amx, "GFLOP/s", 350, 1, "htransformer:block=64", 65536, 8, 64, "gflops", 1, no_amx},
+    {"bpt k=64 bf16 AMX", run_amx, "GFLOP/s", 300, 1, "bpt:k=64", 8192, 8, 64, "gflops", 1, no_amx},
+    {"2 threads over 1", run_threads, "times", 1.9, 1, .note = NULL},
+    {"graph + plan, regular", run_build, "% of execute", 5, 0, .note = NULL},
+    {"graph + plan, treeformer", run_routed_build, "% of execute", 10, 0, NULL, 8192, 8, 96, NULL, 0, "routed anew"},
+    {"memory dense n=8192", run_memory, "MB", 0, 0, "dense", 8192, 8, 64, NULL, 0, "10 % of the tensors + 8 MB a thread"},
+    {"seconds per token 4k to 1M", run_growth, "times", 1.25, 0, NULL, 0, 1, 64, NULL, 0, NULL},
+    {0},
+};
+
+static json_t *goal_row(const goals_run *r, const goal *g, const finding *f)
+{
+    int done = isfinite(f->reached) && !r->place.dry_run, judged = done && !r->most_tokens; /* goals are for their own lengths */
+    int met = g->at_least ? f->reached >= f->goal : f->reached <= f->goal;
+    return json_pack("{s:s, s:f, s:b, s:s, s:o, s:o, s:s?, s:o, s:s?, s:s?, s:I}", "case", g->name, "goal", f->goal, "at_least", g->at_least, "unit",
+                     g->unit, "reached", json_number(done ? f->reached : NAN), "met", judged ? json_boolean(met) : json_null(), "peer", f->peer,
+                     "peer_value", json_number(f->peer ? f->peer_value : NAN), "note", f->note, "benchmark", f->benchmark, "bytes",
+                     (json_int_t)f->bytes);
+}
+
+static int run_goal(goals_run *r, const goal *g)
+{
+    finding f = {.goal = g->goal, .note = g->note};
+    int status = g->run(r, g, &f);
+    if (status) return status;
+    return json_array_append_new(r->goals, goal_row(r, g, &f)) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
+}
+
+int goals_measure(goals_run *r)
+{
+    int n = 0, status = CLI_GOOD;
+    progress bar = progress_start("goals");
+    while (goals[n].name) n++;
+    for (int i = 0; i < n && status == CLI_GOOD; i++) {
+        progress_show((double)i / n, &bar);
+        if (!r->only || strstr(goals[i].name, r->only)) status = run_goal(r, &goals[i]);
+    }
+    progress_end(&bar);
+    if (status == CLI_GOOD && json_array_size(r->goals) == 0) status = complain(CLI_USAGE, "--case: no case has '%s' in its name", r->only);
+    return status;
+}
+
+/* ---- printing ---- */
+
+static json_t *figure(double value, const char *unit) { return isfinite(value) ? json_sprintf("%.3g %s", value, unit) : json_string("-"); }
+
+/* numbers with their units, as the table shows them */
+static json_t *printed(const json_t *row)
+{
+    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer"), *note = text_of(row, "note");
+    double wanted = number_of(row, "goal");
+    json_t *other = peer ? json_sprintf("%s %.3g", peer, number_of(row, "peer_value")) : json_string("-");
+    json_t *met = json_object_get(row, "met");
+    json_t *aim = json_sprintf("%s %.3g %s", json_is_true(json_object_get(row, "at_least")) ? ">=" : "<=", wanted, unit);
+    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:s, s:O}", "case", json_object_get(row, "case"), "goal", aim, "reached",
+                     figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note", note ? note : "", "bytes",
+                     json_object_get(row, "bytes"));
+}
+
+int goals_print(const goals_run *r)
+{
+    static const column all[] = {{"case", "case", NULL, 0},
+                                 {"goal", "goal", NULL, 0},
+                                 {"reached", "reached", NULL, 0},
+                                 {"peer", "peer", NULL, 0},
+                                 {"met", "met", NULL, 0},
+                                 {"note", "note", NULL, 0},
+                                 {0}};
+    static const column dry[] = {
+        {"case", "case", NULL, 0}, {"goal", "goal", NULL, 0}, {"bytes", "MB without peers", "%.1f", 1e-6}, {"note", "note", NULL, 0}, {0}};
+    json_t *rows = json_array(), *row;
+    size_t i;
+    json_array_foreach(r->goals, i, row) json_array_append_new(rows, printed(row));
+    int status = table_print(stdout, rows, r->place.dry_run ? dry : all);
+    json_decref(rows);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* goals.h: the project's performance goals, measured in one run. */
+#ifndef CLI_GOALS_H
+#define CLI_GOALS_H
+
+#include "bench_run.h"
+
+/* One run of the table. */
+typedef struct goals_run {
+    bench_place place;  /* what all cases share: options, peaks, seconds, dry_run; options.threads is what a case has that does not say */
+    hga_id most_tokens; /* lengths are cut to it; 0: as the goals say */
+    const char *only;   /* cases whose name has it; NULL: all */
+    json_t *rows;       /* every measurement, peers included, in the schema of bench_report.h */
+    json_t *goals;      /* a row each: case, goal, at_least, unit, reached, met, peer, peer_value, note, benchmark */
+    int failed;         /* peers whose results were wrong */
+} goals_run;
+
+/* Measure all cases and fill both arrays. A name that no case has is CLI_USAGE. */
+int goals_measure(goals_run *r);
+/* As text: case, goal, reached, peer, and whether it is met. */
+int goals_print(const goals_run *r);
+
+#endif

@@ -1,0 +1,165 @@
+/* goals_routed.c: a Treeformer call from tokens to output. A head has a tree of its own, so that heads are folded into rows. */
+#include "goals_routed.h"
+
+#include <stdlib.h>
+
+#include "numbers.h"
+
+typedef struct routed {
+    hga_id tokens, heads, dim, height;
+    float *weights, *bias; /* [heads][planes][dim], [heads][planes] */
+    float *query, *key, *value, *out;
+    float *memory;
+    int32_t *leaf; /* [tokens][heads] */
+    hga_plan *plan;
+    hga_state *state;
+    routed_times *times;
+} routed;
+
+static int64_t planes_of(const routed *r) { return ((int64_t)1 << r->height) - 1; }
+
+/* ---- trees ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static float projection(const routed *r, hga_id head, int64_t plane, hga_id token)
+{
+    const float *w = r->weights + (head * planes_of(r) + plane) * r->dim, *x = r->query + ((int64_t)token * r->heads + head) * r->dim;
+    double sum = 0;
+    for (hga_id i = 0; i < r->dim; i++) sum += (double)w[i] * (double)x[i];
+    return (float)sum;
+}
+
+/* hyperplane `plane` through the middle of the tokens that come to its node */
+static float median_bias(const routed *r, hga_id head, int64_t plane, const int64_t *at, float *room)
+{
+    int64_t n = 0;
+    for (hga_id i = 0; i < r->tokens; i++)
+        if (at[i] == plane) room[n++] = projection(r, head, plane, i);
+    if (n == 0) return 0;
+    qsort(room, (size_t)n, sizeof *room, by_size);
+    return -(room[(n - 1) / 2] + room[n / 2]) / 2;
+}
+
+/* level by level, so that every leaf gets as many tokens */
+static int grow(routed *r, hga_id head)
+{
+    float *bias = r->bias + head * planes_of(r), *room = NULL;
+    int64_t *at = NULL; /* the node each token has come to, in level order */
+    int status = CLI_GOOD;
+    TRY(take(r->tokens, sizeof *at, &at));
+    TRY(take(r->tokens, sizeof *room, &room));
+    for (int64_t plane = 0; plane < planes_of(r); plane++) {
+        bias[plane] = median_bias(r, head, plane, at, room);
+        for (hga_id i = 0; i < r->tokens; i++)
+            if (at[i] == plane) at[i] = 2 * plane + 1 + (projection(r, head, plane, i) + bias[plane] > 0);
+    }
+done:
+    free(at);
+    free(room);
+    return status;
+}
+
+/* ---- a call ---- */
+
+static hga_status build(const routed *r, hga_graph **g, hga_program *p)
+{
+    hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+    t.n_queries = r->tokens;
+    t.n_tree_heads = r->heads;
+    t.height = r->height;
+    t.query_leaf = r->leaf;
+    return hga_build_treeformer_fine(&t, g, p);
+}
+
+static hga_status route(const routed *r)
+{
+    hga_router router = {.height = r->height, .dim = r->dim, .n_heads = r->heads, .weights = r->weights, .bias = r->bias};
+    return hga_route(&router, r->query, r->tokens, (ptrdiff_t)r->heads * r->dim, r->dim, r->leaf);
+}
+
+/* the time since *since, which moves on */
+static double lap(double *since)
+{
+    double now = seconds_now(), seconds = now - *since;
+    *since = now;
+    return seconds;
+}
+
+static int call(void *context)
+{
+    routed *r = context;
+    hga_graph *g = NULL;
+    hga_program p;
+    hga_io io = {.query.data = r->query, .key.data = r->key, .value.data = r->value, .out.data = r->out};
+    double clock = seconds_now();
+    hga_status st = route(r);
+    r->times->route += lap(&clock);
+    if (!st) st = build(r, &g, &p);
+    r->times->build += lap(&clock);
+    if (!st) st = hga_plan_update(r->plan, g);
+    r->times->update += lap(&clock);
+    if (!st) st = hga_plan_execute(r->plan, r->state, &io);
+    r->times->execute += lap(&clock);
+    r->times->calls++;
+    hga_graph_destroy(g);
+    return complain_of(st, CLI_OUTSIDE, "treeformer");
+}
+
+/* ---- all ---- */
+
+static int make_numbers(routed *r)
+{
+    int64_t count = (int64_t)r->tokens * r->heads * r->dim, weights = r->heads * planes_of(r) * r->dim;
+    int status = CLI_GOOD;
+    TRY(take(4 * count, sizeof(float), &r->memory));
+    TRY(take(weights, sizeof(float), &r->weights));
+    TRY(take(r->heads * planes_of(r), sizeof(float), &r->bias));
+    TRY(take((int64_t)r->tokens * r->heads, sizeof *r->leaf, &r->leaf));
+    r->query = r->memory, r->key = r->query + count, r->value = r->key + count, r->out = r->value + count;
+    numbers_fill(6, 1, 3 * count, r->memory);
+    numbers_fill(7, 1, weights, r->weights);
+    for (hga_id head = 0; head < r->heads; head++) TRY(grow(r, head));
+done:
+    return status;
+}
+
+static int make_plan(routed *r, const hga_options *options)
+{
+    hga_graph *g = NULL;
+    hga_program p;
+    hga_shape shape = {.n_heads = 1, .dim = r->dim};
+    hga_status st = route(r);
+    if (!st) st = build(r, &g, &p);
+    if (!st) st = hga_plan_create(g, &p, &shape, options, &r->plan);
+    if (!st) st = hga_state_create(r->plan, &r->state);
+    hga_graph_destroy(g);
+    return complain_of(st, CLI_OUTSIDE, "treeformer");
+}
+
+int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options, double budget, measurement *out,
+                   routed_times *times)
+{
+    routed r = {.tokens = tokens, .heads = heads, .dim = dim, .height = height, .times = times};
+    int status = CLI_GOOD;
+    *out = (measurement){0};
+    TRY(make_numbers(&r));
+    TRY(make_plan(&r, options));
+    TRY(call(&r)); /* warm-up */
+    *times = (routed_times){0};
+    TRY(measure_repeats(call, &r, budget, out));
+    out->cost = hga_plan_cost(r.plan);
+    out->threads = hga_plan_threads(r.plan);
+done:
+    hga_state_destroy(r.state);
+    hga_plan_destroy(r.plan);
+    free(r.memory);
+    free(r.weights);
+    free(r.bias);
+    free(r.leaf);
+    return status;
+}

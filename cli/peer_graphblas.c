@@ -1,0 +1,230 @@
+/* peer_graphblas.c: SuiteSparse:GraphBLAS 7 over explicit edges: scores as a masked product, the softmax by reductions, a product with the values. The
+   library is found at run time, so that the little of its interface that is used is declared here; its objects are pointers to us. */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "peer.h"
+
+typedef void *object;
+typedef uint64_t count;
+
+enum { NONBLOCKING = 0, THREADS_OPTION = 5 };
+
+/* The functions, and the constants: handles that are exported as variables. */
+typedef struct library {
+    int (*init)(int mode);
+    int (*set_option)(int option, int32_t value);
+    int (*new_matrix)(object *m, object type, count rows, count columns);
+    int (*free_matrix)(object *m);
+    int (*new_vector)(object *v, object type, count n);
+    int (*free_vector)(object *v);
+    int (*pack_csr)(object m, count **ptr, count **column, void **x, count ptr_bytes, count column_bytes, count x_bytes, bool one_value, bool jumbled,
+                    object descriptor);
+    int (*pack_full)(object m, void **x, count bytes, bool one_value, object descriptor);
+    int (*unpack_full)(object m, void **x, count *bytes, bool *one_value, object descriptor);
+    int (*product)(object c, object mask, object accumulate, object semiring, object a, object b, object descriptor);
+    int (*reduce)(object v, object mask, object accumulate, object monoid, object a, object descriptor);
+    int (*diagonal)(object *d, object v, int64_t k);
+    int (*apply)(object c, object mask, object accumulate, object op, object a, object descriptor);
+    object *fp32, *times, *minus, *divide, *max, *plus, *exp, *masked_transposed;
+} library;
+
+typedef struct sparse {
+    peer_job job;
+    object edges;    /* [rows][rows], the mask */
+    object *operand; /* [3][heads]: queries times scale, keys, values, each [rows][dim] */
+} sparse;
+
+static const struct {
+    const char *name;
+    size_t at;
+} symbols[] = {{"GrB_init", offsetof(library, init)},
+               {"GxB_Global_Option_set_INT32", offsetof(library, set_option)},
+               {"GrB_Matrix_new", offsetof(library, new_matrix)},
+               {"GrB_Matrix_free", offsetof(library, free_matrix)},
+               {"GrB_Vector_new", offsetof(library, new_vector)},
+               {"GrB_Vector_free", offsetof(library, free_vector)},
+               {"GxB_Matrix_pack_CSR", offsetof(library, pack_csr)},
+               {"GxB_Matrix_pack_FullR", offsetof(library, pack_full)},
+               {"GxB_Matrix_unpack_FullR", offsetof(library, unpack_full)},
+               {"GrB_mxm", offsetof(library, product)},
+               {"GrB_Matrix_reduce_Monoid", offsetof(library, reduce)},
+               {"GrB_Matrix_diag", offsetof(library, diagonal)},
+               {"GrB_Matrix_apply", offsetof(library, apply)},
+               {"GrB_FP32", offsetof(library, fp32)},
+               {"GrB_PLUS_TIMES_SEMIRING_FP32", offsetof(library, times)},
+               {"GxB_PLUS_RMINUS_FP32", offsetof(library, minus)},
+               {"GxB_PLUS_RDIV_FP32", offsetof(library, divide)},
+               {"GrB_MAX_MONOID_FP32", offsetof(library, max)},
+               {"GrB_PLUS_MONOID_FP32", offsetof(library, plus)},
+               {"GxB_EXP_FP32", offsetof(library, exp)},
+               {"GrB_DESC_ST1", offsetof(library, masked_transposed)}};
+
+/* loaded once and kept: it must not be started a second time */
+static const library *find_library(void)
+{
+    static library found;
+    static int state; /* 0: not looked for, 1: here, -1: not here */
+    if (state) return state > 0 ? &found : NULL;
+    state = -1;
+    void *handle = dlopen("libgraphblas.so.7", RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return NULL;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *address = dlsym(handle, symbols[i].name);
+        if (!address) return NULL;
+        memcpy((char *)&found + symbols[i].at, &address, sizeof address);
+    }
+    if (found.init(NONBLOCKING) != 0) return NULL;
+    state = 1;
+    return &found;
+}
+
+/* the rows' sums must be there, so every row needs an edge; a relation has no pair twice where types are one */
+static int has_plain_rows(const hga_csr *g)
+{
+    for (hga_id v = 0; v < g->n; v++) {
+        if (g->ptr[v] == g->ptr[v + 1]) return 0;
+        for (hga_pos e = g->ptr[v] + 1; e < g->ptr[v + 1]; e++)
+            if (g->src[e] == g->src[e - 1]) return 0;
+    }
+    return 1;
+}
+
+/* where every pair is an edge, a mask would only slow it down */
+static int can(const peer_job *j)
+{
+    int64_t pairs = (int64_t)j->rows * j->rows;
+    return j->edges->ptr[j->rows] < pairs && has_plain_rows(j->edges) && find_library();
+}
+
+static int succeeded(int info) { return info >= 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "GraphBLAS returned %d", info); }
+
+static void stop(void *state)
+{
+    sparse *s = state;
+    if (!s) return;
+    const library *l = find_library();
+    l->free_matrix(&s->edges);
+    for (hga_id i = 0; s->operand && i < 3 * s->job.heads; i++) l->free_matrix(&s->operand[i]);
+    free(s->operand);
+    free(s);
+}
+
+/* The library takes over what it packs, by malloc and free. */
+static int make_edges(const peer_job *j, object *out)
+{
+    const library *l = find_library();
+    count n = (count)j->edges->ptr[j->rows], *ptr = NULL, *column = NULL;
+    float *one = NULL;
+    int status = CLI_GOOD;
+    TRY(take((int64_t)j->rows + 1, sizeof *ptr, &ptr));
+    TRY(take((int64_t)n, sizeof *column, &column));
+    TRY(take(1, sizeof *one, &one));
+    for (hga_id v = 0; v <= j->rows; v++) ptr[v] = (count)j->edges->ptr[v];
+    for (count e = 0; e < n; e++) column[e] = (count)j->edges->src[e];
+    *one = 1;
+    TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->rows)));
+    TRY(succeeded(
+        l->pack_csr(*out, &ptr, &column, (void **)&one, ((count)j->rows + 1) * sizeof *ptr, n * sizeof *column, sizeof *one, true, false, NULL)));
+done:
+    free(ptr);
+    free(column);
+    free(one);
+    return status;
+}
+
+/* one head of a tensor as a full matrix */
+static int make_operand(const peer_job *j, const float *x, hga_id head, float scale, object *out)
+{
+    const library *l = find_library();
+    float *full = NULL;
+    int64_t n = (int64_t)j->rows * j->dim;
+    int status = CLI_GOOD;
+    TRY(take(n, sizeof *full, &full));
+    for (int64_t i = 0; i < n; i++) full[i] = scale * x[(i / j->dim * j->heads + head) * j->dim + i % j->dim];
+    TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->dim)));
+    TRY(succeeded(l->pack_full(*out, (void **)&full, (count)n * sizeof *full, false, NULL)));
+done:
+    free(full);
+    return status;
+}
+
+static int start(const peer_job *j, void **state)
+{
+    sparse *s = NULL;
+    int status = CLI_GOOD;
+    TRY(take(1, sizeof *s, &s));
+    s->job = *j;
+    *state = s;
+    TRY(succeeded(find_library()->set_option(THREADS_OPTION, j->threads)));
+    TRY(take(3 * (int64_t)j->heads, sizeof *s->operand, &s->operand));
+    TRY(make_edges(j, &s->edges));
+    for (hga_id h = 0; h < j->heads; h++) {
+        TRY(make_operand(j, j->query, h, j->scale, &s->operand[h]));
+        TRY(make_operand(j, j->key, h, 1, &s->operand[j->heads + h]));
+        TRY(make_operand(j, j->value, h, 1, &s->operand[2 * j->heads + h]));
+    }
+done:
+    return status;
+}
+
+/* x[i][j] = op(w[i], x[i][j]) for the reduction w of x's rows: a product with a diagonal matrix */
+static int by_row(const library *l, hga_id rows, object x, object monoid, object semiring)
+{
+    object w = NULL, d = NULL;
+    int status = CLI_GOOD;
+    TRY(succeeded(l->new_vector(&w, *l->fp32, (count)rows)));
+    TRY(succeeded(l->reduce(w, NULL, NULL, monoid, x, NULL)));
+    TRY(succeeded(l->diagonal(&d, w, 0)));
+    TRY(succeeded(l->product(x, NULL, NULL, semiring, d, x, NULL)));
+done:
+    l->free_vector(&w);
+    l->free_matrix(&d);
+    return status;
+}
+
+/* a full matrix into its head's columns; the library gives its memory away */
+static int copy_out(const library *l, const peer_job *j, object o, hga_id head)
+{
+    float *x = NULL;
+    count bytes;
+    bool one_value;
+    int status = succeeded(l->unpack_full(o, (void **)&x, &bytes, &one_value, NULL));
+    for (hga_id v = 0; status == CLI_GOOD && v < j->rows; v++)
+        for (hga_id i = 0; i < j->dim; i++) j->out[((int64_t)v * j->heads + head) * j->dim + i] = x[one_value ? 0 : (int64_t)v * j->dim + i];
+    free(x);
+    return status;
+}
+
+static int run_head(const sparse *s, hga_id head)
+{
+    const library *l = find_library();
+    const peer_job *j = &s->job;
+    object score = NULL, o = NULL, *of = s->operand + head;
+    int status = CLI_GOOD;
+    TRY(succeeded(l->new_matrix(&score, *l->fp32, (count)j->rows, (count)j->rows)));
+    TRY(succeeded(l->new_matrix(&o, *l->fp32, (count)j->rows, (count)j->dim)));
+    TRY(succeeded(l->product(score, s->edges, NULL, *l->times, of[0], of[j->heads], *l->masked_transposed)));
+    TRY(by_row(l, j->rows, score, *l->max, *l->minus));
+    TRY(succeeded(l->apply(score, NULL, NULL, *l->exp, score, NULL)));
+    TRY(by_row(l, j->rows, score, *l->plus, *l->divide));
+    TRY(succeeded(l->product(o, NULL, NULL, *l->times, score, of[2 * j->heads], NULL)));
+    TRY(copy_out(l, j, o, head));
+done:
+    l->free_matrix(&score);
+    l->free_matrix(&o);
+    return status;
+}
+
+static int run(void *state)
+{
+    const sparse *s = state;
+    int status = CLI_GOOD;
+    for (hga_id head = 0; status == CLI_GOOD && head < s->job.heads; head++) status = run_head(s, head);
+    return status;
+}
+
+const peer peer_graphblas = {"graphblas", can, start, run, stop};

@@ -1,0 +1,103 @@
+/* race.c: peers against us. */
+#include "race.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "numbers.h"
+#include "variant.h"
+
+static const double tolerance = 1e-4; /* values are in [-1, 1) */
+
+int race_possible(const hga_graph *g, const hga_program *p)
+{
+    const hga_stage *s = score_stage(p);
+    return s && !hga_graph_relation(g, s->relation).weighted;
+}
+
+/* every node is a query and a key, whatever the program says of coarse rows and of states to merge */
+static int write_program(hga_id relation, hga_program *p)
+{
+    static const struct {
+        const char *name;
+        hga_width width;
+        hga_binding binding;
+    } field[] = {{"query", HGA_WIDTH_KEY, HGA_IO_QUERY},
+                 {"key", HGA_WIDTH_KV_KEY, HGA_IO_KEY},
+                 {"value", HGA_WIDTH_VALUE, HGA_IO_VALUE},
+                 {"out", HGA_WIDTH_STATE, HGA_IO_OUT}};
+    hga_id f[4];
+    hga_program_init(p);
+    for (int i = 0; i < 4; i++) {
+        hga_status st = hga_program_add_field(p, field[i].name, field[i].width, field[i].binding, HGA_ROWS_NODES, HGA_ROWS_NODES, &f[i]);
+        if (st) return complain_of(st, CLI_OUTSIDE, "peers");
+    }
+    return complain_of(hga_program_attend(p, relation, f[0], f[1], f[2], f[3], 0), CLI_OUTSIDE, "peers");
+}
+
+static int run_ours(const hga_graph *g, hga_id relation, const hga_options *options, const peer_job *j, float *ours)
+{
+    hga_program p;
+    hga_options exact = *options;
+    hga_shape shape = {.n_heads = j->heads, .dim = j->dim};
+    hga_io io = {.query.data = (void *)j->query, .key.data = (void *)j->key, .value.data = (void *)j->value, .out.data = ours};
+    exact.precision = HGA_PRECISION_F32;
+    int status = write_program(relation, &p);
+    return status ? status : complain_of(hga_attention(g, &p, &shape, &exact, &io), CLI_OUTSIDE, "peers");
+}
+
+int race_start(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, race *out)
+{
+    hga_id relation = score_stage(p)->relation, rows = hga_graph_nodes(g).n;
+    int64_t count = (int64_t)rows * shape->n_heads * shape->dim;
+    int status = CLI_GOOD;
+    *out = (race){.job = {.rows = rows, .heads = shape->n_heads, .dim = shape->dim, .threads = options->threads}};
+    TRY(take(5 * count, sizeof *out->memory, &out->memory));
+    numbers_fill(5, 1.0f, 3 * count, out->memory);
+    TRY(complain_of(hga_graph_rows(g, relation, 0, rows, &out->edges), CLI_OUTSIDE, "peers"));
+    peer_job *j = &out->job;
+    j->edges = &out->edges;
+    j->query = out->memory, j->key = j->query + count, j->value = j->key + count;
+    j->out = out->memory + 4 * count;
+    j->scale = 1 / sqrtf((float)shape->dim);
+    out->ours = out->memory + 3 * count;
+    TRY(run_ours(g, relation, options, j, out->memory + 3 * count));
+done:
+    return status;
+}
+
+static double distance(const race *r)
+{
+    const peer_job *j = &r->job;
+    double most = 0;
+    for (int64_t i = 0; i < (int64_t)j->rows * j->heads * j->dim; i++) {
+        double d = fabs((double)j->out[i] - (double)r->ours[i]);
+        if (!(d <= most)) most = d; /* a NaN stays */
+    }
+    return most;
+}
+
+int race_run(const race *r, const peer *p, double budget, measurement *out)
+{
+    const peer_job *j = &r->job;
+    void *state = NULL;
+    int status = CLI_GOOD;
+    *out = (measurement){.threads = j->threads};
+    out->cost.edges = (double)j->edges->ptr[j->rows];
+    out->cost.flops = 4.0 * j->dim * j->heads * out->cost.edges;
+    out->cost.bytes_min = 16.0 * j->rows * j->heads * j->dim;
+    TRY(p->start(j, &state));
+    TRY(measure_repeats(p->run, state, budget, out));
+    double off = distance(r);
+    if (!(off <= tolerance)) TRY(complain(CLI_FAILED, "peer %s: its result is %g away from ours", p->name, off));
+done:
+    p->stop(state);
+    return status;
+}
+
+void race_clear(race *r)
+{
+    hga_csr_clear(&r->edges);
+    free(r->memory);
+    *r = (race){0};
+}

@@ -1,0 +1,25 @@
+/* race.h: the edges of a relation attended by us and by peers, on the same numbers, the results compared. */
+#ifndef CLI_RACE_H
+#define CLI_RACE_H
+
+#include "measure.h"
+#include "peer.h"
+
+/* What all runners share. */
+typedef struct race {
+    peer_job job;
+    hga_csr edges;
+    float *memory; /* query, key, value, ours, theirs: [rows][heads][dim] each */
+    const float *ours;
+} race;
+
+/* Whether peers can run the attention of a program: it attends, and its edges have no weights. */
+int race_possible(const hga_graph *g, const hga_program *p);
+/* Peers run the edges of the program's attended relation and nothing else, on rows for every node; our result for the same is computed here. Release with
+   race_clear, whatever is returned. */
+int race_start(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, race *out);
+/* Time a peer; a result that is not ours is complained of, with CLI_FAILED. */
+int race_run(const race *r, const peer *p, double budget, measurement *out);
+void race_clear(race *r);
+
+#endif

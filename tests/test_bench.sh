@@ -1,0 +1,66 @@
+#!/bin/bash
+# Benchmarks on tiny cases: that they run and say what they should, never how fast. test_bench.sh HGA JSON
+# Each `fact NAME command..` is one fact; the command's exit status says whether it is true.
+set -u
+hga=$1 json=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+n_facts=0 n_failed=0
+
+fact() {
+    local name=$1
+    shift
+    n_facts=$((n_facts + 1))
+    if ! "$@" >said 2>&1; then
+        n_failed=$((n_failed + 1))
+        echo "not true: $name ($*)"
+        sed 's/^/    /' said | head -5
+    fi
+}
+exits() {
+    local want=$1 got
+    shift
+    "$@"
+    got=$?
+    [ $got = "$want" ] || { echo "exit status $got, not $want"; false; }
+}
+holds() { grep -qE -- "$2" "$1" || { echo "$1 does not hold $2"; head -3 "$1"; false; }; }
+refused() { exits 2 "${@:2}" 2>stderr; local ok=$?; holds stderr "$1" && [ "$(wc -l <stderr)" = 1 ] && [ $ok = 0 ]; }
+
+# ---- the table of goals ----
+
+tiny=(--tokens 128 --seconds 0.01)
+fact goals_run exits 0 sh -c '"$@" >table' sh "$hga" bench --table goals "${tiny[@]}" --json goals.json
+fact goals_have_their_columns holds table '^case +goal +reached +peer +met +note$'
+for name in 'dense n=8192' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
+    'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
+    fact "goals_have_$name" holds table "^$name"
+done
+fact a_case_that_cannot_run_says_why holds table 'bf16 K/V .* not built: bf16 rounds operands only'
+fact a_shorter_case_is_not_judged sh -c '! grep -E "\"met\": (true|false)" goals.json'
+fact goals_in_json "$json" goals.json goals 0 reached
+fact goals_json_has_googles_rows "$json" goals.json benchmarks 0 run_name
+fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'dense n=' "${tiny[@]}"
+fact one_case_is_one_row sh -c '[ "$(grep -c "of peak" one)" = 1 ]'
+fact goals_dry_run exits 0 sh -c '"$@" >dry' sh "$hga" bench --table goals --dry-run "${tiny[@]}"
+fact goals_dry_run_says_memory holds dry 'MB without peers'
+fact an_unknown_table refused "'speed' is not goals" "$hga" bench --table speed
+fact an_unknown_case refused "no case has 'nothing'" "$hga" bench --table goals --case nothing --dry-run
+fact a_case_without_a_table refused 'names cases of --table goals' "$hga" bench --case dense
+fact goals_take_one_setting refused 'one setting' "$hga" bench --table goals --tokens 64,128
+
+# ---- peers: their results are compared with ours, and a wrong one exits 1 ----
+
+fact peers_agree exits 0 sh -c '"$@" >peers' sh "$hga" bench --variants dense,dense:causal=1,bpt:k=4,htransformer,random:degree=5,treeformer-fine,hsa:branching=3 \
+    --tokens 200 --heads 3 --dim 20 --threads 1,2 --peers all --seconds 0.01 --json peers.json
+fact passes_run_on_graphs holds peers '^peer:passes +bpt:k=4'
+fact passes_run_beside_htransformer holds peers '^peer:passes +htransformer'
+fact peers_in_json "$json" peers.json benchmarks 1 share_of_peak
+fact an_unknown_peer refused "'mkl' is not one of" "$hga" bench --peers mkl
+fact dry_runs_have_googles_names exits 0 "$hga" bench --variants dense --tokens 64 --dry-run --json dry.json
+fact dry_run_name "$json" dry.json benchmarks 0 name
+fact dry_run_type "$json" dry.json benchmarks 0 run_type
+
+echo "$n_facts facts, $n_failed not true"
+[ $n_failed = 0 ]
