@@ -4,7 +4,7 @@
 
 #include <hga.h>
 
-/* Seconds of a clock that only goes forward. */
+/* Seconds of processor time. What uses it runs on one thread, and the time in which a shared machine does other work is not its own. */
 double bench_now(void);
 
 /* n uniform floats in [-1, 1], the same in every run; NULL when there is no memory. Release with free(). */
