@@ -1,5 +1,6 @@
 /* growth.c: what grows how. `bench_growth time`: the time of one execution from 64k to 1M tokens, and its ratio from length to length; `bench_growth memory`: peak memory of
-   graphs with 10^9 edges and more against the size of their tensors. Exits 1 when a ratio or a limit is passed. */
+   graphs with 10^9 edges and more against the size of their tensors; `bench_growth linear [LONGEST]`: H-Transformer from 4k to 16M tokens, seconds and peak bytes per
+   token, which do not grow. `time` and `memory` exit 1 when a ratio or a limit is passed. */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -119,24 +120,53 @@ static int grow_in_time(void)
     return failed;
 }
 
-/* In a process of its own, whose peak memory the system tells. */
-static int grow_in_memory(const char *name, maker make, hga_id n)
+/* What one execution took. */
+typedef struct usage {
+    double seconds, tensor_bytes, peak_bytes;
+} usage;
+
+/* In a process of its own, whose peak memory the system tells; the answer comes back through a pipe. */
+static int run_apart(maker make, hga_id n, int runs, usage *u)
 {
+    int end[2], status;
+    if (pipe(end) != 0) return perror("pipe"), 1;
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        double seconds, bytes;
         struct rusage used;
-        if (run(make, n, 1, &seconds, &bytes)) _exit(1);
+        if (run(make, n, runs, &u->seconds, &u->tensor_bytes)) _exit(1);
         getrusage(RUSAGE_SELF, &used);
-        double peak = (double)used.ru_maxrss * 1024, limit = 2 * bytes + 1e9;
-        printf("%-20s %9d tokens  tensors %6.2f GB  peak %6.2f GB  limit %6.2f GB  %s\n", name, n, bytes / 1e9, peak / 1e9, limit / 1e9,
-               peak <= limit ? "within" : "over");
-        fflush(stdout);
-        _exit(peak <= limit ? 0 : 1);
+        u->peak_bytes = (double)used.ru_maxrss * 1024;
+        _exit(write(end[1], u, sizeof *u) != sizeof *u);
     }
-    int status;
-    return child < 0 || waitpid(child, &status, 0) < 0 || status != 0;
+    close(end[1]);
+    int whole = read(end[0], u, sizeof *u) == sizeof *u;
+    close(end[0]);
+    return child < 0 || waitpid(child, &status, 0) < 0 || status != 0 || !whole;
+}
+
+static int grow_in_memory(const char *name, maker make, hga_id n)
+{
+    usage u;
+    if (run_apart(make, n, 1, &u)) return 1;
+    double limit = 2 * u.tensor_bytes + 1e9;
+    printf("%-20s %9d tokens  tensors %6.2f GB  peak %6.2f GB  limit %6.2f GB  %s\n", name, n, u.tensor_bytes / 1e9, u.peak_bytes / 1e9, limit / 1e9,
+           u.peak_bytes <= limit ? "within" : "over");
+    return u.peak_bytes > limit;
+}
+
+/* Short lengths show the process itself in the bytes, so they are given beside those of the tensors. */
+static int grow_linearly(hga_id longest)
+{
+    printf("%9s %10s %12s %12s %14s\n", "tokens", "ms", "ns/token", "bytes/token", "tensors/token");
+    for (int64_t n = 4096; n <= longest; n *= 4) {
+        usage u;
+        if (run_apart(htransformer, (hga_id)n, n < 1 << 22 ? 5 : 2, &u)) return 1;
+        double tokens = (double)n;
+        printf("%9.0f %10.2f %12.1f %12.0f %14.0f\n", tokens, u.seconds * 1e3, u.seconds * 1e9 / tokens, u.peak_bytes / tokens,
+               u.tensor_bytes / tokens);
+    }
+    return 0;
 }
 
 int main(int n_words, char **word)
@@ -144,6 +174,7 @@ int main(int n_words, char **word)
     if (n_words == 2 && strcmp(word[1], "time") == 0) return grow_in_time();
     if (n_words == 2 && strcmp(word[1], "memory") == 0)
         return grow_in_memory("bpt k=64", wide_bpt, 1 << 20) | grow_in_memory("htransformer 16", htransformer, 1 << 24);
-    fprintf(stderr, "usage: bench_growth time|memory\n");
+    if (n_words >= 2 && strcmp(word[1], "linear") == 0) return grow_linearly(n_words > 2 ? (hga_id)strtol(word[2], NULL, 10) : 1 << 24);
+    fprintf(stderr, "usage: bench_growth time|memory|linear [LONGEST]\n");
     return 2;
 }

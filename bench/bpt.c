@@ -1,0 +1,138 @@
+/* bpt.c: Figures 6 and 7 of Ye et al. 2019: throughput and memory of a stack of layers at 8192 tokens a batch, d = 512, d_ff = 2048, 8 heads, against the length of
+   its sequences, for dense attention and BPT with k = 1, 4, 16, 64. bpt [TOKENS [LAYERS [SHORTEST [LONGEST]]]], one thread. A layer is attention, its four
+   projections and the feed forward of every row, with residuals; rows are BPT's nodes, twice the tokens. Weights are shared by layers, as time does not see them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench.h"
+#include "project.h"
+
+enum { HIDDEN = 512, HEADS = 8, FORWARD = 2048, CHUNK = 1024 /* rows that pass the feed forward together */ };
+
+/* ---- the batch ---- */
+
+/* k = 0: dense */
+static hga_status build_one(hga_id length, hga_id k, hga_graph **g, hga_program *p)
+{
+    if (k == 0) return hga_build_dense(&(hga_dense){.n_tokens = length}, g, p);
+    return hga_build_bpt(&(hga_bpt){.n_tokens = length, .k = k, .clip = 10}, g, p);
+}
+
+/* One sample, side by side with itself. */
+static hga_status build_batch(hga_id tokens, hga_id length, hga_id k, hga_graph **g, hga_program *p)
+{
+    hga_status st;
+    hga_id n = tokens / length;
+    hga_graph *sample = NULL;
+    const hga_graph **samples = NULL;
+    HGA_TRY(build_one(length, k, &sample, p));
+    HGA_TRY(hga_new(NULL, n, sizeof *samples, &samples));
+    for (hga_id i = 0; i < n; i++) samples[i] = sample;
+    HGA_TRY(hga_graph_concat(samples, n, g, NULL));
+done:
+    hga_delete(NULL, samples, n, sizeof *samples);
+    hga_graph_destroy(sample);
+    return st;
+}
+
+/* ---- the layers ---- */
+
+typedef struct stack {
+    bench_case attention;
+    int64_t rows;
+    float *x, *square, *up, *down, *wide; /* activations, weights, and a chunk's feed forward */
+    double bytes;                         /* of everything that is held */
+} stack;
+
+static void add(int64_t n, const float *y, float *x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* x += relu(x up) down, a chunk at a time; `y` is a chunk's result. */
+static void feed_forward(stack *s, float *y)
+{
+    for (int64_t first = 0; first < s->rows; first += CHUNK) {
+        int64_t rows = s->rows - first < CHUNK ? s->rows - first : CHUNK;
+        float *x = s->x + first * HIDDEN;
+        project(rows, HIDDEN, FORWARD, x, s->up, s->wide);
+        for (int64_t i = 0; i < rows * FORWARD; i++) s->wide[i] = s->wide[i] > 0 ? s->wide[i] : 0;
+        project(rows, FORWARD, HIDDEN, s->wide, s->down, y);
+        add(rows * HIDDEN, y, x);
+    }
+}
+
+static hga_status layer(stack *s)
+{
+    bench_case *a = &s->attention;
+    project(s->rows, HIDDEN, HIDDEN, s->x, s->square, a->io.query.data);
+    project(s->rows, HIDDEN, HIDDEN, s->x, s->square, a->io.key.data);
+    project(s->rows, HIDDEN, HIDDEN, s->x, s->square, a->io.value.data);
+    hga_status st = hga_plan_execute(a->plan, a->state, &a->io);
+    if (st) return st;
+    project(s->rows, HIDDEN, HIDDEN, a->io.out.data, s->square, a->io.query.data);
+    add(s->rows * HIDDEN, a->io.query.data, s->x);
+    feed_forward(s, a->io.query.data);
+    return HGA_OK;
+}
+
+/* Weights so small that six layers with residuals stay finite. */
+static float *small_weights(int64_t n)
+{
+    float *w = bench_random(n);
+    for (int64_t i = 0; w && i < n; i++) w[i] *= 0.01f;
+    return w;
+}
+
+static hga_status stack_make(hga_id tokens, hga_id length, hga_id k, stack *s)
+{
+    hga_status st;
+    bench_case *a = &s->attention;
+    HGA_TRY(build_batch(tokens, length, k, &a->graph, &a->program));
+    HGA_TRY(bench_ready(a, &(hga_shape){.n_heads = HEADS, .dim = HIDDEN / HEADS}, &(hga_options){.threads = 1}));
+    s->rows = hga_graph_nodes(a->graph).n;
+    s->x = bench_random(s->rows * HIDDEN);
+    s->square = small_weights(HIDDEN * HIDDEN), s->up = small_weights(HIDDEN * FORWARD), s->down = small_weights(HIDDEN * FORWARD);
+    s->wide = bench_random((int64_t)CHUNK * FORWARD);
+    if (!s->x || !s->square || !s->up || !s->down || !s->wide) return HGA_ENOMEM;
+    s->bytes = a->tensor_bytes + sizeof(float) * ((double)s->rows * HIDDEN + (double)CHUNK * FORWARD) + (double)hga_plan_workspace_bytes(a->plan) +
+               (double)hga_plan_bytes(a->plan) + (double)hga_graph_bytes(a->graph);
+done:
+    return st;
+}
+
+static void stack_clear(stack *s)
+{
+    free(s->x), free(s->square), free(s->up), free(s->down), free(s->wide);
+    bench_clear(&s->attention);
+}
+
+/* One pass: at these sizes the layers themselves are the repetition. */
+static hga_status measure(hga_id tokens, hga_id length, hga_id k, int layers)
+{
+    hga_status st;
+    stack s = {0};
+    HGA_TRY(stack_make(tokens, length, k, &s));
+    double start = bench_now();
+    for (int l = 0; l < layers; l++) HGA_TRY(layer(&s));
+    double seconds = bench_now() - start;
+    printf("%-6s %3d %8d %9.2f %10.0f %10.1f\n", k ? "bpt" : "dense", k, length, seconds, tokens / seconds, s.bytes / 1e6);
+    fflush(stdout);
+done:
+    stack_clear(&s);
+    return st;
+}
+
+int main(int n_words, char **word)
+{
+    static const hga_id degrees[] = {0, 1, 4, 16, 64};
+    hga_id tokens = bench_argument(n_words, word, 1, 8192), layers = bench_argument(n_words, word, 2, 6);
+    hga_id shortest = bench_argument(n_words, word, 3, 512), longest = bench_argument(n_words, word, 4, tokens);
+    printf("%d tokens a batch, %d layers\n%-6s %3s %8s %9s %10s %10s\n", tokens, layers, "", "k", "length", "seconds", "tokens/s", "MB");
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        for (hga_id length = shortest; length > 0 && length <= longest && length <= tokens; length *= 2) {
+            hga_status st = measure(tokens, length, degrees[i], layers);
+            if (st) return bench_complain("bpt", st);
+        }
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* hsa.c: Table 3 of Amizadeh et al. 2025 in time: softmax attention and HSA on hopping windows (2, 4, 8, 16), 12 heads of 64, one thread, at the table's
+   lengths. hsa [MILLISECONDS]. The plan is made once, as a layer that sees many texts of a length would. `hga flops --table hsa3` has the counts. */
+#include <stdio.h>
+
+#include "bench.h"
+
+/* the paper's MFLOPs of a layer */
+static const struct {
+    const char *data;
+    hga_id length;
+    double softmax, hsa;
+} published[] = {
+    {"CoLA", 12, 0.4441, 0.1912}, {"SST-2", 26, 2.08, 0.4132}, {"QNLI", 38, 4.45, 0.5643},  {"AGNEWS", 54, 8.99, 0.8357},
+    {"MRPC", 55, 9.33, 0.8481},   {"RTE", 70, 15.11, 1.29},    {"IMDB", 264, 214.94, 4.32},
+};
+
+/* The graph of `c` is made; its best time. */
+static hga_status measure(bench_case *c, double enough, double *seconds)
+{
+    hga_status st;
+    HGA_TRY(bench_ready(c, &(hga_shape){.n_heads = 12, .dim = 64}, &(hga_options){.threads = 1}));
+    HGA_TRY(bench_best(c, enough, seconds));
+done:
+    bench_clear(c);
+    return st;
+}
+
+static hga_status measure_both(hga_id n, double enough, double *dense, double *hsa)
+{
+    static const hga_id branching[] = {2, 4, 8, 16};
+    hga_status st;
+    bench_case c = {0};
+    HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = n}, &c.graph, &c.program));
+    HGA_TRY(measure(&c, enough, dense));
+    HGA_TRY(hga_build_hsa(&(hga_hsa){.n_tokens = n, .branching = branching, .n_branching = 4}, &c.graph, &c.program));
+    HGA_TRY(measure(&c, enough, hsa));
+done:
+    return st;
+}
+
+int main(int n_words, char **word)
+{
+    double enough = 1e-3 * bench_argument(n_words, word, 1, 500), dense, hsa;
+    printf("%-8s %7s %11s %11s %9s %12s\n", "data", "length", "dense us", "HSA us", "speed-up", "FLOPs ratio");
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        hga_status st = measure_both(published[i].length, enough, &dense, &hsa);
+        if (st) return bench_complain(published[i].data, st);
+        printf("%-8s %7d %11.1f %11.1f %8.2fx %11.1fx\n", published[i].data, published[i].length, dense * 1e6, hsa * 1e6, dense / hsa,
+               published[i].softmax / published[i].hsa);
+        fflush(stdout);
+    }
+    return 0;
+}
