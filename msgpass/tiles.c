@@ -587,7 +587,7 @@ static void run_wide(worker *w, hga_id stage, const tile_panel *p, hga_pos i)
     strip whole[PANEL_GROUPS] = {{0}};
     tile_parts parts;
     for (hga_id g = 0; g < p->n_groups; g++)
-        if (w->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
+        if ((unsigned)w->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src; at += n) {
         n = s->n_src - at < KERNEL_CHUNK ? s->n_src - at : KERNEL_CHUNK;
         w->types_vary = has_types(w) && s->type_dst != 0;
@@ -605,7 +605,7 @@ static void run_narrow(worker *w, const tile_group *g)
     run r;
     w->chunk.n = 0, w->types_vary = 0;
     for (hga_pos at = 0; next_run(w, g, at, &r); at = r.last)
-        if (w->tiled[r.first] >> g->number & 1u) add_run(w, g, &r);
+        if ((unsigned)w->tiled[r.first] >> g->number & 1u) add_run(w, g, &r);
     flush_group(w, g);
 }
 
@@ -616,7 +616,7 @@ static int has_rest(const worker *w, const tile_group *g)
     strip x;
     if (w->reader.relation < 0) return 1; /* along the tree */
     for (hga_pos i = 0; i < w->reader.n_segments; i++)
-        if (!(w->tiled[i] >> g->number & 1u) && trim(&w->reader.segment[i], g, &x)) return 1;
+        if (!((unsigned)w->tiled[i] >> g->number & 1u) && trim(&w->reader.segment[i], g, &x)) return 1;
     for (hga_id i = 0; i < g->n_rows && r->ptr; i++)
         if (g->node[i] >= 0 && r->ptr[g->node[i] + 1] > r->ptr[g->node[i]]) return 1;
     return 0;
