@@ -60,7 +60,10 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     find_stages(plan);
     st = phases_make(plan);
-    return st ? st : homes_lay_out(plan);
+    if (!st) st = homes_lay_out(plan);
+    if (!st) st = waves_make(plan);
+    phases_forget_costs(plan);
+    return st;
 }
 
 hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out)
@@ -112,9 +115,11 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
+    fresh->waves = (wave_order){0};
     memset(fresh->stage, 0, sizeof fresh->stage);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
+    waves_clear(loser);
     phases_clear(loser);
     hga_graph_destroy(loser->graph);
     if (!st) *plan = *fresh;
@@ -126,6 +131,7 @@ void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
     hga_allocator a = plan->allocator;
+    waves_clear(plan);
     phases_clear(plan);
     hga_delete(&a, plan->domain, plan->threads, sizeof *plan->domain);
     hga_delete(&a, plan->pu, plan->threads, sizeof *plan->pu);
@@ -148,9 +154,8 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 
 int64_t hga_plan_bytes(const hga_plan *plan)
 {
-    int64_t bytes = (int64_t)sizeof *plan + plan->phase_room * (int64_t)sizeof *plan->phase;
-    for (int64_t i = 0; i < plan->n_phases; i++)
-        bytes += ((int64_t)plan->threads + 1 + (plan->phase[i].order ? plan->phase[i].n_panels : 0)) * (int64_t)sizeof(hga_id);
+    int64_t bytes = (int64_t)sizeof *plan + plan->phase_room * (int64_t)sizeof *plan->phase + plan->waves.n_items * (int64_t)sizeof(wave_item) +
+                    ((int64_t)plan->waves.n * plan->threads + 1) * (int64_t)sizeof *plan->waves.ptr;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         bytes += plan->stage[s].n_wide * (int64_t)sizeof(wide_row);
         if (plan->stage[s].row_ptr) bytes += ((int64_t)plan->nodes.n + 1) * (int64_t)sizeof(hga_pos);
