@@ -31,10 +31,17 @@ typedef struct entry {
     wave_item item;
 } entry;
 
+/* Of a level: its first bucket, and log2 of a bucket's nodes. */
+typedef struct level_buckets {
+    hga_id first;
+    int shift;
+} level_buckets;
+
 typedef struct waving {
     hga_plan *plan;
     row_reader reader;
-    hga_id *bucket_ptr;       /* [n_levels + 1]: the first bucket of each level */
+    level_buckets *bucket;    /* [n_levels + 1] */
+    hga_id level;             /* that the last node was on */
     hga_id n_places, n_cells; /* places are tokens in the order of the sweep; a cell is a few of them */
     hga_id *thread;           /* [n_cells]: whose they are */
     entry *entry;             /* [n_entries], in program order */
@@ -134,10 +141,12 @@ static int bucket_shift(hga_id n)
     return shift;
 }
 
-static hga_id bucket_of(const waving *w, hga_id v)
+/* Nodes come mostly one after the other, so the level is often the last one found. */
+static hga_id level_of(waving *w, hga_id v)
 {
     const hga_id *level = w->plan->nodes.level_ptr;
     hga_id lo = 0, hi = w->plan->nodes.n_levels;
+    if (level[w->level] <= v && v < level[w->level + 1]) return w->level;
     while (hi - lo > 1) {
         hga_id mid = lo + (hi - lo) / 2;
         if (level[mid] <= v)
@@ -145,7 +154,13 @@ static hga_id bucket_of(const waving *w, hga_id v)
         else
             hi = mid;
     }
-    return w->bucket_ptr[lo] + ((v - level[lo]) >> bucket_shift(level[lo + 1] - level[lo]));
+    return w->level = lo;
+}
+
+static hga_id bucket_of(waving *w, hga_id v)
+{
+    hga_id l = level_of(w, v);
+    return w->bucket[l].first + ((v - w->plan->nodes.level_ptr[l]) >> w->bucket[l].shift);
 }
 
 static void wait_for(stamp *all, const stamp *one)
@@ -243,16 +258,18 @@ static void run_add(waving *w, run *r, hga_id first, hga_id last)
     r->first = first, r->last = last;
 }
 
-static void add_tree_sources(waving *w, run *r, hga_id relation, hga_id v)
+/* Parents or children of nodes [first, first + n). */
+static void add_tree_sources(waving *w, run *r, hga_id relation, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->plan->nodes;
-    hga_id above = v - nodes->level_ptr[1];
+    hga_id base = nodes->level_ptr[1], lowest = first > base ? first : base;
     if (relation == HGA_TREE_DOWN) {
-        if (nodes->parent && nodes->parent[v] >= 0) run_add(w, r, nodes->parent[v], nodes->parent[v]);
-    } else if (above >= 0 && nodes->child_ptr) {
-        hga_id first = nodes->child_ptr[above], end = nodes->child_ptr[above + 1];
-        if (!nodes->child_list && first < end) run_add(w, r, first, end - 1);
-        for (hga_id i = first; nodes->child_list && i < end; i++) run_add(w, r, nodes->child_list[i], nodes->child_list[i]);
+        for (hga_id v = first; nodes->parent && v < first + n; v++)
+            if (nodes->parent[v] >= 0) run_add(w, r, nodes->parent[v], nodes->parent[v]);
+    } else if (nodes->child_ptr && lowest < first + n) {
+        hga_id begin = nodes->child_ptr[lowest - base], end = nodes->child_ptr[first + n - base];
+        if (!nodes->child_list && begin < end) run_add(w, r, begin, end - 1);
+        for (hga_id i = begin; nodes->child_list && i < end; i++) run_add(w, r, nodes->child_list[i], nodes->child_list[i]);
     }
 }
 
@@ -278,14 +295,14 @@ static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id pa
     const stage_plan *s = &w->plan->stage[ph->stage];
     hga_id relation = w->plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
     run r = {.fields = fields, .last = -1, .mine = mine};
-    int together = ph->job == JOB_ROWS && relation >= 0 && (ph->by_position || !s->relation.dst_order);
-    if (together) add_sources(w, &r, ph->stage, ph->first + begin, n);
+    int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
+    if (relation < 0)
+        add_tree_sources(w, &r, relation, ph->first + begin, n);
+    else if (together)
+        add_sources(w, &r, ph->stage, ph->first + begin, n);
     for (hga_id i = begin; !together && i < begin + n; i++) {
         hga_id v = phase_node(w->plan, ph, i);
-        if (relation < 0)
-            add_tree_sources(w, &r, relation, v);
-        else
-            add_sources(w, &r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
+        add_sources(w, &r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
     }
     run_flush(w, &r);
 }
@@ -469,14 +486,15 @@ static hga_status make_traces(waving *w)
     const hga_plan *plan = w->plan;
     hga_id levels = plan->nodes.n_levels;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *w->bucket_ptr, &w->bucket_ptr));
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *w->bucket, &w->bucket));
     for (hga_id l = 0; l < levels; l++) {
         hga_id n = plan->nodes.level_ptr[l + 1] - plan->nodes.level_ptr[l];
-        w->bucket_ptr[l + 1] = w->bucket_ptr[l] + (n >> bucket_shift(n)) + 1;
+        w->bucket[l].shift = bucket_shift(n);
+        w->bucket[l + 1].first = w->bucket[l].first + (n >> w->bucket[l].shift) + 1;
     }
     for (hga_id s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) {
         w->trace_at[s] = w->n_traces;
-        if (w->last_writer[s] >= 0) w->n_traces += s < HGA_MAX_FIELDS ? w->bucket_ptr[levels] : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
+        if (w->last_writer[s] >= 0) w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
     }
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
@@ -488,7 +506,7 @@ done:
 static void clear(waving *w)
 {
     const hga_allocator *a = &w->plan->allocator;
-    hga_delete(a, w->bucket_ptr, (int64_t)w->plan->nodes.n_levels + 1, sizeof *w->bucket_ptr);
+    hga_delete(a, w->bucket, (int64_t)w->plan->nodes.n_levels + 1, sizeof *w->bucket);
     hga_delete(a, w->thread, w->n_cells, sizeof *w->thread);
     hga_delete(a, w->entry, w->n_entries, sizeof *w->entry);
     hga_delete(a, w->read, w->n_traces, sizeof *w->read);
