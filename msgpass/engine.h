@@ -1,7 +1,8 @@
 /* engine.h: how a plan is stored and who does what. Only msgpass/ includes this.
 
    plan.c     graph + program -> plan              homes.c    where the values of each field live
-   phases.c   stages -> phases, cut by cost        rows.c     the in-edges of a row, a chunk at a time
+   phases.c   stages -> phases, cut into panels    waves.c    which thread computes which panel, and when
+   rows.c     the in-edges of a row, a chunk at a time
    stages.c   the fused row functions              generic.c  the plain ones, which define what a stage means
    execute.c  threads and barriers                 explain.c  the plan in words
    retain.c   memory that updates use again */
@@ -65,12 +66,23 @@ typedef struct phase {
     int by_position;
     hga_id panel; /* rows in a panel */
     hga_id n_panels;
-    hga_id front;  /* phases of one front do not read what the others of it write */
-    int barrier;   /* the threads wait for each other after it */
-    int alone;     /* so little work that one thread does it, and a barrier would cost more */
-    hga_id *share; /* [threads + 1]: panels of thread t are order[share[t]] .. */
-    hga_id *order; /* [n_panels], NULL: the identity */
+    int64_t *cost; /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
+    hga_id *part;  /* [n_panels]: whose panel it is; NULL: whose tokens its rows stand for */
 } phase;
+
+/* ---- waves: the order in which panels run ---- */
+
+typedef struct wave_item {
+    hga_id phase, panel;
+} wave_item;
+
+/* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w * threads + t + 1] - 1]. */
+typedef struct wave_order {
+    wave_item *item;
+    int64_t *ptr, n_items;
+    hga_id n, sweeps; /* waves, and how often the tokens are gone through from first to last */
+    int alone;        /* so little work that one thread does it all */
+} wave_order;
 
 /* What the plan knows of a stage. */
 typedef struct stage_plan {
@@ -101,7 +113,7 @@ struct hga_plan {
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
     int64_t n_phases, phase_room;
-    hga_id fronts;
+    wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
     uint64_t identity;                            /* of this plan for all its life: the next one at its address has another */
@@ -277,7 +289,12 @@ int home_is_rounded(const hga_plan *plan, hga_id field);
 hga_status homes_lay_out(hga_plan *plan);
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state);
 hga_status phases_make(hga_plan *plan);
+/* Costs and parts serve planning alone. */
+void phases_forget_costs(hga_plan *plan);
 void phases_clear(hga_plan *plan);
+/* The order of all panels, once homes are known; the plan's waves must be clear. */
+hga_status waves_make(hga_plan *plan);
+void waves_clear(hga_plan *plan);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_state *state);
 void workers_destroy(hga_state *state);

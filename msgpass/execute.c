@@ -1,4 +1,4 @@
-/* execute.c: states, and running a plan. One parallel region a call; every thread walks the same list of phases, with a barrier after each. */
+/* execute.c: states, and running a plan. One parallel region a call; every thread walks its lists of panels, with a barrier between waves. */
 #include "engine.h"
 
 #include <math.h>
@@ -134,19 +134,24 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     for (hga_id v = begin; v < end; v++) each(w, ph->stage, v);
 }
 
-static void run_share(worker *w, const phase *ph, hga_id t)
+static void run_item(worker *w, wave_item item)
 {
-    int of_stage = ph->job == JOB_ROWS || ph->job == JOB_PIECES || ph->job == JOB_MERGE;
-    if (of_stage) open_stage(w, ph->stage);
-    for (hga_id i = ph->share[t]; i < ph->share[t + 1]; i++) {
-        hga_id panel = ph->order ? ph->order[i] : i;
-        switch (ph->job) {
-        case JOB_ROWS: run_panel(w, ph, panel); break;
-        case JOB_PIECES: run_piece(w, ph, panel); break;
-        case JOB_MERGE: run_merge(w, ph, panel); break;
-        default: run_nodes(w, ph, panel); break;
-        }
+    const phase *ph = &w->plan->phase[item.phase];
+    if (ph->job <= JOB_MERGE) open_stage(w, ph->stage);
+    switch (ph->job) {
+    case JOB_ROWS: run_panel(w, ph, item.panel); break;
+    case JOB_PIECES: run_piece(w, ph, item.panel); break;
+    case JOB_MERGE: run_merge(w, ph, item.panel); break;
+    default: run_nodes(w, ph, item.panel); break;
     }
+}
+
+/* What thread t was given of a wave. */
+static void run_share(worker *w, hga_id wave, hga_id t)
+{
+    const wave_order *o = &w->plan->waves;
+    int64_t list = (int64_t)wave * w->plan->threads + t;
+    for (int64_t i = o->ptr[list]; i < o->ptr[list + 1]; i++) run_item(w, o->item[i]);
 }
 
 /* ---- threads ---- */
@@ -154,8 +159,8 @@ static void run_share(worker *w, const phase *ph, hga_id t)
 static void run_serially(const hga_plan *plan, hga_state *state)
 {
     worker_begin(&state->workers[0]);
-    for (int64_t i = 0; i < plan->n_phases; i++)
-        for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], &plan->phase[i], t);
+    for (hga_id wave = 0; wave < plan->waves.n; wave++)
+        for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], wave, t);
 }
 
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never what. */
@@ -168,13 +173,11 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
         binding old = {0};
         if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
         worker_begin(w);
-        for (int64_t i = 0; i < plan->n_phases; i++) {
-            const phase *ph = &plan->phase[i];
-            if (!ph->alone || me == 0)
-                for (hga_id t = ph->alone ? 0 : me; t < plan->threads; t += ph->alone ? 1 : n) run_share(w, ph, t);
-            if (ph->barrier) {
+        for (hga_id wave = 0; wave < plan->waves.n; wave++) {
+            if (wave > 0) {
 #pragma omp barrier
             }
+            for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
         }
         if (plan->options.bind) topology_unbind(&old);
     }
@@ -208,9 +211,7 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io
         w->plan = plan, w->state = state, w->io = io;
         w->reading = -1;
     }
-    int64_t shared = 0;
-    for (int64_t i = 0; i < plan->n_phases; i++) shared += !plan->phase[i].alone;
-    if (plan->threads == 1 || shared == 0 || omp_in_parallel())
+    if (plan->threads == 1 || plan->waves.alone || omp_in_parallel())
         run_serially(plan, state);
     else
         run_in_parallel(plan, state);

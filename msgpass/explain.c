@@ -58,19 +58,27 @@ static json_t *heirs_json(const hga_plan *plan)
     return heirs;
 }
 
+static json_t *waves_json(const hga_plan *plan)
+{
+    const wave_order *o = &plan->waves;
+    return json_pack("{s:I, s:i, s:i, s:b}", "panels", (json_int_t)o->n_items, "waves", (int)o->n, "sweeps", (int)o->sweeps, "one_thread",
+                     plan->threads == 1 || o->alone);
+}
+
 static json_t *plan_json(const hga_plan *plan)
 {
     json_t *stages = json_array();
     for (hga_id s = 0; stages && s < plan->program.n_stages; s++) json_array_append_new(stages, stage_json(plan, s));
     hga_cost cost = hga_plan_cost(plan);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o}", "schema", 1,
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "schema", 1,
                      "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads", (int)plan->shape.n_heads, "kv_heads",
                      (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v", (int)plan->shape.dim_v, "isa", plan->kernels->isa,
                      "precision", plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "threads", (int)plan->threads, "domains",
                      (int)topology_domains(plan->machine), "partition", plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
                      (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes",
                      (json_int_t)hga_plan_bytes(plan), "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops,
-                     "bytes_min", cost.bytes_min, "stages", stages, "placement", threads_json(plan), "takes_over", heirs_json(plan));
+                     "bytes_min", cost.bytes_min, "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "takes_over",
+                     heirs_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -118,6 +126,8 @@ static void say_plan(FILE *f, const hga_plan *plan)
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i);
     parts_say(f, plan);
+    fprintf(f, "schedule: %lld panels in %d waves, %d sweeps over the tokens%s\n", (long long)plan->waves.n_items, plan->waves.n, plan->waves.sweeps,
+            plan->waves.alone && plan->threads > 1 ? "; too little work for more than one thread" : "");
     for (hga_id i = 0; i < plan->program.n_fields; i++)
         if (plan->home[i].heir_of >= 0)
             fprintf(f, "field %s takes over the rows of %s\n", plan->program.field[i].name, plan->program.field[plan->home[i].heir_of].name);

@@ -1,5 +1,5 @@
-/* phases.c: stages become phases, sets of rows that may run side by side, each cut into one share a thread by cost. What is cut where depends on the graph;
-   only which thread gets which share depends on the number of threads. */
+/* phases.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where depends on the graph; only
+   which thread gets which panel depends on the number of threads. */
 #include "engine.h"
 #include "partition.h"
 
@@ -8,42 +8,24 @@
 static hga_status add_phase(hga_plan *plan, phase ph)
 {
     hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1, sizeof *plan->phase);
-    if (!st) st = hga_new_zero(&plan->allocator, (int64_t)plan->threads + 1, sizeof *ph.share, &ph.share);
-    ph.front = plan->fronts;
     if (!st) plan->phase[plan->n_phases++] = ph;
     return st;
 }
 
 static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
 
-/* Multiplications below which waking the other threads does not pay: some tens of microseconds. */
-static const double ALONE = 1e6;
-
-static int is_small(const hga_plan *plan, int64_t edges)
+/* Contiguous runs of panels whose costs are about equal, for rows that have nothing to do with the order of the tokens. */
+static hga_status part_by_cost(const hga_plan *plan, phase *ph)
 {
-    return (double)edges * plan->shape.n_heads * (plan->shape.dim + plan->shape.dim_v) < ALONE;
-}
-
-/* n panels of equal cost. */
-static void share_evenly(const hga_plan *plan, phase *ph)
-{
-    ph->alone = is_small(plan, ph->n);
-    for (hga_id t = 0; t <= plan->threads; t++) ph->share[t] = (hga_id)((int64_t)ph->n_panels * t / plan->threads);
-}
-
-/* Contiguous runs of panels whose costs are about equal; cost is turned into its running sum. */
-static void share_by_cost(const hga_plan *plan, phase *ph, int64_t *cost)
-{
-    for (hga_id i = 1; i < ph->n_panels; i++) cost[i] += cost[i - 1];
-    int64_t total = ph->n_panels ? cost[ph->n_panels - 1] : 0;
-    ph->alone = is_small(plan, total);
-    hga_id at = 0;
-    for (hga_id t = 1; t < plan->threads; t++) {
-        int64_t goal = total / plan->threads * t;
-        while (at < ph->n_panels && cost[at] <= goal) at++;
-        ph->share[t] = at;
+    double total = 0, sum = 0;
+    hga_status st = hga_new(&plan->allocator, ph->n_panels, sizeof *ph->part, &ph->part);
+    for (hga_id i = 0; !st && i < ph->n_panels; i++) total += ph->cost ? (double)ph->cost[i] : 1;
+    for (hga_id i = 0; !st && i < ph->n_panels; i++) {
+        double cost = ph->cost ? (double)ph->cost[i] : 1;
+        ph->part[i] = (hga_id)((sum + 0.5 * cost) / total * plan->threads);
+        sum += cost;
     }
-    ph->share[plan->threads] = ph->n_panels;
+    return st;
 }
 
 /* ---- what a panel costs ---- */
@@ -52,7 +34,6 @@ typedef struct costing {
     hga_plan *plan;
     hga_id stage;
     row_reader reader;
-    int64_t *cost; /* [n_panels]: edges, roughly, and a little for each row */
 } costing;
 
 static hga_status make_room(costing *c, hga_id first, hga_id n)
@@ -124,16 +105,16 @@ static void panels_of_nodes(const hga_plan *plan, const phase *ph, const stage_p
 }
 
 /* Edges between panels, by explicit edges; a pair of panels may be listed several times, which adds up. */
-static hga_status order_by_metis(hga_plan *plan, phase *ph, const int64_t *cost)
+static hga_status part_by_metis(hga_plan *plan, phase *ph)
 {
     const stage_plan *s = &plan->stage[ph->stage];
     const hga_relation *r = &s->relation;
     const hga_allocator *a = &plan->allocator;
     hga_status st = HGA_OK;
-    hga_id *panel = NULL, *part = NULL;
+    hga_id *panel = NULL;
     int64_t *ptr = NULL, *adjacent = NULL, *weight = NULL, n_adjacent = 0;
     HGA_TRY(hga_new(a, plan->nodes.n, sizeof *panel, &panel));
-    HGA_TRY(hga_new(a, ph->n_panels, sizeof *part, &part));
+    HGA_TRY(hga_new(a, ph->n_panels, sizeof *ph->part, &ph->part));
     HGA_TRY(hga_new_zero(a, (int64_t)ph->n_panels + 1, sizeof *ptr, &ptr));
     HGA_TRY(hga_new(a, r->n_explicit, sizeof *adjacent, &adjacent));
     HGA_TRY(hga_new(a, r->n_explicit, sizeof *weight, &weight));
@@ -153,18 +134,9 @@ static hga_status order_by_metis(hga_plan *plan, phase *ph, const int64_t *cost)
         }
         ptr[p + 1] = n_adjacent;
     }
-    HGA_TRY(partition_graph(a, ph->n_panels, ptr, adjacent, cost, weight, plan->threads, part));
-    HGA_TRY(hga_new(a, ph->n_panels, sizeof *ph->order, &ph->order));
-    hga_id at = 0;
-    for (hga_id t = 0; t < plan->threads; t++) {
-        ph->share[t] = at;
-        for (hga_id p = 0; p < ph->n_panels; p++)
-            if (part[p] == t) ph->order[at++] = p;
-    }
-    ph->share[plan->threads] = at;
+    HGA_TRY(partition_graph(a, ph->n_panels, ptr, adjacent, ph->cost, weight, plan->threads, ph->part));
 done:
     hga_delete(a, panel, plan->nodes.n, sizeof *panel);
-    hga_delete(a, part, ph->n_panels, sizeof *part);
     hga_delete(a, ptr, (int64_t)ph->n_panels + 1, sizeof *ptr);
     hga_delete(a, adjacent, r->n_explicit, sizeof *adjacent);
     hga_delete(a, weight, r->n_explicit, sizeof *weight);
@@ -195,23 +167,19 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
                                     .n_panels = (n + panel - 1) / panel}));
     phase *ph = last_phase(plan);
     plan->stage[stage].panels += ph->n_panels;
-    if (plan->program.stage[stage].relation < 0) {
-        share_evenly(plan, ph);
-        return HGA_OK;
-    }
-    HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *c.cost, &c.cost));
+    if (plan->program.stage[stage].relation < 0) return HGA_OK;
+    HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
     reader_open(&c.reader, plan, stage);
     for (hga_id p = 0; p < ph->n_panels; p++) {
         hga_id begin = p * panel, rows = begin + panel < n ? panel : n - begin;
-        HGA_TRY(measure_panel(&c, ph, first + begin, rows, &c.cost[p]));
+        HGA_TRY(measure_panel(&c, ph, first + begin, rows, &ph->cost[p]));
     }
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
-        HGA_TRY(order_by_metis(plan, ph, c.cost));
-    else
-        share_by_cost(plan, ph, c.cost);
+        HGA_TRY(part_by_metis(plan, ph));
+    else if (by_position)
+        HGA_TRY(part_by_cost(plan, ph));
 done:
     hga_delete(&plan->allocator, c.reader.segment, c.reader.segment_room, sizeof *c.reader.segment);
-    if (plan->n_phases) hga_delete(&plan->allocator, c.cost, last_phase(plan)->n_panels, sizeof *c.cost);
     return st;
 }
 
@@ -222,31 +190,15 @@ static hga_id lowest_level(const hga_plan *plan, hga_id stage)
     return s->order == HGA_LEVELS_UP && s->value == s->out && plan->stage[stage].kind != KIND_USER;
 }
 
-/* Stages first .. last - 1 go level by level together, since none reads what another writes: one front a level. */
-static hga_status add_levels(hga_plan *plan, hga_id first, hga_id last)
+static hga_status add_levels(hga_plan *plan, hga_id stage)
 {
     const hga_nodes *n = &plan->nodes;
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < n->n_levels; i++) {
-        hga_id l = plan->program.stage[first].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
-        plan->fronts++;
-        for (hga_id s = first; !st && s < last; s++)
-            if (l >= lowest_level(plan, s)) st = add_rows(plan, s, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0);
+    for (hga_id i = 0; !st && i < n->n_levels; i++) {
+        hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
+        if (l >= lowest_level(plan, stage)) st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0);
     }
     return st;
-}
-
-static int independent(const hga_stage *a, const hga_stage *b) { return !(a->writes & (b->reads | b->writes)) && !(b->writes & a->reads); }
-
-/* One past the last of the stages from `first` on that can share fronts with it. */
-static hga_id end_of_run(const hga_plan *plan, hga_id first)
-{
-    const hga_stage *s = plan->program.stage;
-    hga_id last = first + 1;
-    for (; s[first].order != HGA_FLAT && last < plan->program.n_stages && s[last].order == s[first].order; last++)
-        for (hga_id i = first; i < last; i++)
-            if (!independent(&s[i], &s[last])) return last;
-    return last;
 }
 
 /* ---- wide rows ---- */
@@ -281,24 +233,31 @@ done:
 static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id first, hga_id n, hga_id panel)
 {
     if (n <= 0) return HGA_OK;
-    hga_status st = add_phase(plan, (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
-    if (!st) share_evenly(plan, last_phase(plan));
-    if (!st && job == JOB_PIECES) last_phase(plan)->alone = 0; /* a piece is many edges */
-    return st;
+    return add_phase(plan, (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
+}
+
+/* Pieces of a row are alike in cost, and have no tokens of their own. */
+static hga_status add_pieces(hga_plan *plan, hga_id stage)
+{
+    hga_id n = plan->stage[stage].n_pieces;
+    hga_status st = add_even(plan, JOB_PIECES, stage, 0, n, 1);
+    if (st || n == 0) return st;
+    phase *ph = last_phase(plan);
+    st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
+    for (hga_id i = 0; !st && i < n; i++) ph->cost[i] = plan->options.cut_edges;
+    return st ? st : part_by_cost(plan, ph);
 }
 
 static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     hga_status st = HGA_OK;
-    plan->fronts++;
     HGA_TRY(find_wide(plan, stage));
     hga_id first = 0, n = plan->nodes.n;
     int by_position = plan->stage[stage].relation.dst_order != NULL;
     if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     HGA_TRY(add_rows(plan, stage, first, n, by_position));
-    HGA_TRY(add_even(plan, JOB_PIECES, stage, 0, plan->stage[stage].n_pieces, 1)); /* other rows than those above: the same front */
-    plan->fronts++;
+    HGA_TRY(add_pieces(plan, stage));
     HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_wide, 1));
 done:
     return st;
@@ -319,7 +278,6 @@ static hga_status add_copies(hga_plan *plan)
 static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
 {
     hga_status st = HGA_OK;
-    plan->fronts++;
     for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
         if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u || !home_is_rounded(plan, f)) continue;
         hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
@@ -348,57 +306,45 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
     return HGA_OK;
 }
 
-/* Nobody needs to wait before a phase when all since the last barrier are of its front, or all of them and it are the first thread's alone. */
-static void find_barriers(hga_plan *plan)
-{
-    int64_t since = 0;
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        const phase *next = i + 1 < plan->n_phases ? &plan->phase[i + 1] : NULL;
-        int one_front = next != NULL, all_alone = next && next->alone;
-        for (int64_t j = since; next && j <= i; j++) {
-            one_front &= plan->phase[j].front == next->front;
-            all_alone &= plan->phase[j].alone;
-        }
-        plan->phase[i].barrier = !one_front && !all_alone;
-        if (plan->phase[i].barrier) since = i + 1;
-    }
-}
-
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     plan->segment_room = plan->list_room = plan->degree_room = 0;
-    plan->fronts = 0;
     uint32_t rounded = 0;
     HGA_TRY(add_copies(plan));
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
-    for (hga_id s = 0, last; s < plan->program.n_stages; s = last) {
-        last = end_of_run(plan, s);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
         if (plan->program.stage[s].order != HGA_FLAT) {
-            HGA_TRY(add_levels(plan, s, last));
+            HGA_TRY(add_levels(plan, s));
         } else {
             HGA_TRY(add_roundings(plan, s, &rounded));
             HGA_TRY(add_flat(plan, s));
         }
     }
-    plan->fronts++;
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     if (out >= 0 && plan->program.has_lse) {
         hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
         HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
     }
-    find_barriers(plan);
 done:
     return st;
+}
+
+void phases_forget_costs(hga_plan *plan)
+{
+    const hga_allocator *a = &plan->allocator;
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        phase *ph = &plan->phase[i];
+        hga_delete(a, ph->cost, ph->n_panels, sizeof *ph->cost);
+        hga_delete(a, ph->part, ph->n_panels, sizeof *ph->part);
+        ph->cost = NULL, ph->part = NULL;
+    }
 }
 
 void phases_clear(hga_plan *plan)
 {
     const hga_allocator *a = &plan->allocator;
-    for (int64_t i = 0; i < plan->n_phases; i++) {
-        hga_delete(a, plan->phase[i].share, (int64_t)plan->threads + 1, sizeof *plan->phase->share);
-        hga_delete(a, plan->phase[i].order, plan->phase[i].n_panels, sizeof *plan->phase->order);
-    }
+    phases_forget_costs(plan);
     hga_delete(a, plan->phase, plan->phase_room, sizeof *plan->phase);
     plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {

@@ -76,7 +76,10 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     find_stages(plan);
     st = phases_make(plan);
-    return st ? st : homes_lay_out(plan);
+    if (!st) st = homes_lay_out(plan);
+    if (!st) st = waves_make(plan);
+    phases_forget_costs(plan);
+    return st;
 }
 
 hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out)
@@ -132,9 +135,11 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     if (st) return st;
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
+    fresh->waves = (wave_order){0};
     memset(fresh->stage, 0, sizeof fresh->stage);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
+    waves_clear(loser);
     phases_clear(loser);
     hga_graph_destroy(loser->graph);
     if (!st) *plan = *fresh;
@@ -146,6 +151,7 @@ void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
     hga_allocator given = plan->given;
+    waves_clear(plan);
     phases_clear(plan);
     hga_delete(&plan->allocator, plan->domain, plan->threads, sizeof *plan->domain);
     hga_delete(&plan->allocator, plan->pu, plan->threads, sizeof *plan->pu);

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MAX_AREAS = 256, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 4096, NOBODY = 255 };
+enum { PAGE = 4096, MAX_AREAS = 256, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 16384, NOBODY = 255 };
 
 /* One allocation and who touched its pages. */
 typedef struct area {
@@ -89,32 +89,42 @@ static int64_t touched(const area *a)
     return n;
 }
 
-/* The thread whose part has row v in the first phase that writes field f. */
+/* The thread that has a panel in its list. */
+static int owner_of_panel(const hga_plan *plan, int64_t ph, hga_id panel)
+{
+    const wave_order *waves = &plan->waves;
+    for (int64_t list = 0; list < (int64_t)waves->n * plan->threads; list++)
+        for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
+            if (waves->item[i].phase == ph && waves->item[i].panel == panel) return waves->alone ? 0 : (int)(list % plan->threads);
+    return -1;
+}
+
+/* The thread that has row v in the first phase that writes field f. */
 static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
 {
     for (int64_t i = 0; i < plan->n_phases; i++) {
         const phase *ph = &plan->phase[i];
         if (ph->job != JOB_ROWS || !(plan->program.stage[ph->stage].writes >> f & 1u)) continue;
-        const hga_relation *r = &plan->stage[ph->stage].relation;
-        hga_id at = (ph->by_position && r->dst_rank ? r->dst_rank[v] : v) - ph->first;
-        if (at < 0 || at >= ph->n) continue;
-        for (hga_id t = 0; t < plan->threads; t++)
-            if (at / ph->panel >= ph->share[t] && at / ph->panel < ph->share[t + 1]) return ph->alone ? 0 : (int)t;
+        if (ph->by_position) return -1; /* its rows lie scattered, and pages have several owners */
+        hga_id at = v - ph->first;
+        if (at >= 0 && at < ph->n) return owner_of_panel(plan, i, at / ph->panel);
     }
     return -1;
 }
 
-/* Rows, and how many of them begin on a page that another than their worker touched first. */
+/* Pages on which rows begin, and how many of them hold a row of another worker's than the one that touched them first. Rows come in ascending order. */
 typedef struct tally {
-    int64_t rows, strange;
+    int64_t pages, strange;
+    uintptr_t page, strange_page; /* counted last */
 } tally;
 
 static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row, tally *count)
 {
     int owner = owner_of(plan, f, v);
+    uintptr_t page = (uintptr_t)row / PAGE;
     if (owner < 0) return;
-    count->rows++;
-    count->strange += toucher_of(row) != owner;
+    if (page != count->page) count->page = page, count->pages++;
+    if (toucher_of(row) != owner && page != count->strange_page) count->strange_page = page, count->strange++;
 }
 
 static void count_workspace(const hga_plan *plan, const hga_state *s, hga_id f, tally *count)
@@ -154,12 +164,11 @@ static void check_variant(const char *name)
     for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t); /* .. and a worker clears its own scratch */
     for (hga_id f = 0; f < plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
     count_output(plan, out, &outside);
-    print_message("%s: first touched by another worker: %lld of %lld rows in the workspace, %lld of %lld of the output\n", name,
-                  (long long)inside.strange, (long long)inside.rows, (long long)outside.strange, (long long)outside.rows);
-    /* A page at each border of parts: one for every field and level. */
-    int64_t a_page = PAGE / (int64_t)(HEADS * DIM * sizeof(float)), borders = (int64_t)plan->program.n_fields * plan->nodes.n_levels * THREADS;
-    assert_in_range(inside.strange, 0, a_page * borders);
-    assert_in_range(outside.strange, 0, a_page * THREADS);
+    print_message("%s: first touched by another worker: %lld of %lld pages of the workspace, %lld of %lld of the output\n", name,
+                  (long long)inside.strange, (long long)inside.pages, (long long)outside.strange, (long long)outside.pages);
+    /* Stages cut their rows into panels of different heights: where two parts meet, a panel's pages may be the other's. */
+    assert_true(20 * inside.strange <= inside.pages);
+    assert_in_range(outside.strange, 0, THREADS - 1);
     hga_state_destroy(s), hga_plan_destroy(plan), problem_clear(&p);
     give_back_guarded(out, out_bytes, NULL);
 }

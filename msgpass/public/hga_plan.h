@@ -83,7 +83,7 @@ typedef struct hga_cost {
 } hga_cost;
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
-/* Which kernel each stage got, with threads, parts, domains and workspace; text to be freed with hga_text_free. */
+/* Which kernel each stage got and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with hga_text_free. */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, char **text);
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, char **text);
 

@@ -1,0 +1,541 @@
+/* waves.c: who computes which panel, and when. Panels run as soon as what they read is there, thread by thread along the tokens, so that a stage finds in
+   the cache what the one before it left; the threads meet only where one needs what another computed. Values do not depend on any of it.
+
+   Panels are taken in program order. Each gets a stamp: the sweep over the tokens in which it runs, the wave within that sweep (waves end with a barrier),
+   the thread, and how far along the tokens the sweep must have come. What a panel waits for has an earlier stamp, so sorting by stamps is an order. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CELL = 16,     /* places that always have the same thread */
+    WINDOW = 4096, /* tokens that a sweep may be ahead of a row before the row is left to the next sweep */
+    SEVERAL = -1   /* threads */
+};
+
+typedef struct stamp {
+    hga_id sweep, wave, owner, at; /* sweep -1: nothing to wait for */
+} stamp;
+
+static const stamp nothing = {.sweep = -1};
+
+/* Panels of a phase never wait for each other, though they may share a bucket. */
+typedef struct trace {
+    stamp before, within; /* the phases before `phase`, and that one */
+    int64_t phase;
+} trace;
+
+typedef struct entry {
+    stamp when;
+    wave_item item;
+} entry;
+
+/* Of a level: its first bucket, and log2 of a bucket's nodes. */
+typedef struct level_buckets {
+    hga_id first;
+    int shift;
+} level_buckets;
+
+typedef struct waving {
+    hga_plan *plan;
+    row_reader reader;
+    level_buckets *bucket;    /* [n_levels + 1] */
+    hga_id level;             /* that the last node was on */
+    hga_id n_places, n_cells; /* places are tokens in the order of the sweep; a cell is a few of them */
+    hga_id *thread;           /* [n_cells]: whose they are */
+    entry *entry;             /* [n_entries], in program order */
+    int64_t n_entries;
+    trace *read, *written; /* of each storage in turn: [n_traces] */
+    int64_t n_traces;
+    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];     /* fields, by who had the rows first, and the pieces of stages */
+    int64_t first_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* phase, n_phases: the caller alone */
+    int64_t last_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES];  /* phase, -1: the caller alone */
+    int64_t phase;                                         /* the panel at hand: its phase .. */
+    stamp after;                                           /* .. and what it waits for, all in all */
+} waving;
+
+/* ---- panels ---- */
+
+static hga_id phase_rows(const phase *ph, hga_id panel) { return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel; }
+
+static int64_t panel_cost(const phase *ph, hga_id panel) { return ph->cost ? ph->cost[panel] : phase_rows(ph, panel); }
+
+static hga_id node_at(const stage_plan *s, hga_id position) { return s->relation.dst_order ? s->relation.dst_order[position] : position; }
+
+static const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
+{
+    const wide_row *wide = s->wide;
+    while (piece >= wide->first_piece + wide->n_pieces) wide++;
+    return wide;
+}
+
+/* The node of row i of a phase. */
+static hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
+{
+    const stage_plan *s = &plan->stage[ph->stage];
+    if (ph->job == JOB_PIECES) return node_at(s, wide_of_piece(s, i)->position);
+    if (ph->job == JOB_MERGE) return node_at(s, s->wide[i].position);
+    return ph->by_position ? node_at(s, ph->first + i) : ph->first + i;
+}
+
+/* Where the sweep meets a token: queries and keys that are not the same tokens lie side by side. */
+static hga_id place_of(const hga_nodes *n, hga_id token)
+{
+    if (n->key_first == n->query_first || token < n->key_first || token >= n->key_first + n->n_keys) return token;
+    return (hga_id)(n->query_first + (int64_t)(token - n->key_first) * n->n_queries / n->n_keys);
+}
+
+/* The places that row i of a phase stands for; a node without tokens has that of its number among the phase's. */
+static void find_places(const waving *w, const phase *ph, hga_id i, hga_id *first, hga_id *last)
+{
+    const hga_nodes *nodes = &w->plan->nodes;
+    hga_id v = phase_node(w->plan, ph, i), a = nodes->span_first[v], b = nodes->span_last[v];
+    if (a > b) a = b = (hga_id)((int64_t)i * w->n_places / ph->n);
+    *first = place_of(nodes, a), *last = place_of(nodes, b);
+}
+
+/* Those of a panel: from its first row to its last, for rows mostly go with the tokens, and where they do not the order is merely not as good. */
+static void find_panel_places(const waving *w, const phase *ph, hga_id panel, hga_id *first, hga_id *last)
+{
+    hga_id begin = panel * ph->panel, a, b;
+    find_places(w, ph, begin, first, last);
+    find_places(w, ph, begin + phase_rows(ph, panel) - 1, &a, &b);
+    if (a < *first) *first = a;
+    if (b > *last) *last = b;
+}
+
+/* ---- threads ---- */
+
+/* One cut of the places into contiguous parts of about equal cost, all stages together. */
+static hga_status share_places(waving *w)
+{
+    const hga_plan *plan = w->plan;
+    hga_status st = HGA_OK;
+    int64_t *cost = NULL, total = 0, sum = 0;
+    HGA_TRY(hga_new(&plan->allocator, w->n_cells, sizeof *w->thread, &w->thread));
+    HGA_TRY(hga_new_zero(&plan->allocator, w->n_cells, sizeof *cost, &cost));
+    for (int64_t i = 0; i < w->n_entries; i++) {
+        const phase *ph = &plan->phase[w->entry[i].item.phase];
+        int64_t each = panel_cost(ph, w->entry[i].item.panel);
+        if (!ph->part) cost[w->entry[i].when.at / CELL] += each, total += each;
+    }
+    for (hga_id c = 0; c < w->n_cells; c++) {
+        double share = total ? ((double)sum + 0.5 * (double)cost[c]) / (double)total : 0;
+        w->thread[c] = (hga_id)(share * plan->threads);
+        if (w->thread[c] >= plan->threads) w->thread[c] = plan->threads - 1;
+        sum += cost[c];
+    }
+done:
+    hga_delete(&plan->allocator, cost, w->n_cells, sizeof *cost);
+    return st;
+}
+
+/* ---- who read and wrote what ---- */
+
+/* Nodes whose last readers and writers are remembered together: of one level of n, and fewer than its panels have. */
+static int bucket_shift(hga_id n)
+{
+    int shift = 0;
+    while (shift < 5 && n >> (10 + shift)) shift++;
+    return shift;
+}
+
+/* Nodes come mostly one after the other, so the level is often the last one found. */
+static hga_id level_of(waving *w, hga_id v)
+{
+    const hga_id *level = w->plan->nodes.level_ptr;
+    hga_id lo = 0, hi = w->plan->nodes.n_levels;
+    if (level[w->level] <= v && v < level[w->level + 1]) return w->level;
+    while (hi - lo > 1) {
+        hga_id mid = lo + (hi - lo) / 2;
+        if (level[mid] <= v)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return w->level = lo;
+}
+
+static hga_id bucket_of(waving *w, hga_id v)
+{
+    hga_id l = level_of(w, v);
+    return w->bucket[l].first + ((v - w->plan->nodes.level_ptr[l]) >> w->bucket[l].shift);
+}
+
+static void wait_for(stamp *all, const stamp *one)
+{
+    if (one->sweep < all->sweep) return;
+    if (one->sweep > all->sweep) {
+        *all = *one;
+        return;
+    }
+    if (one->wave > all->wave)
+        all->wave = one->wave, all->owner = one->owner;
+    else if (one->wave == all->wave && one->owner != all->owner)
+        all->owner = SEVERAL;
+    if (one->at > all->at) all->at = one->at;
+}
+
+static void wait_for_trace(waving *w, const trace *t)
+{
+    wait_for(&w->after, &t->before);
+    if (t->phase != w->phase) wait_for(&w->after, &t->within);
+}
+
+static void leave_trace(waving *w, trace *t, const stamp *mine)
+{
+    if (t->phase != w->phase) {
+        wait_for(&t->before, &t->within);
+        t->within = nothing, t->phase = w->phase;
+    }
+    wait_for(&t->within, mine);
+}
+
+/* A panel touches buckets [first, last] of a storage: mine NULL, it learns what to wait for; else it leaves its stamp. */
+static void touch(waving *w, hga_id storage, int writes, hga_id first, hga_id last, const stamp *mine)
+{
+    int64_t at = w->trace_at[storage];
+    for (int64_t b = at + first; b <= at + last; b++) {
+        if (mine) {
+            leave_trace(w, writes ? &w->written[b] : &w->read[b], mine);
+        } else {
+            wait_for_trace(w, &w->written[b]);
+            if (writes) wait_for_trace(w, &w->read[b]);
+        }
+    }
+}
+
+/* The storage of a field: that of the field whose rows it takes over. */
+static hga_id field_storage(const hga_plan *plan, hga_id f) { return plan->home[f].heir_of >= 0 ? plan->home[f].heir_of : f; }
+
+static void touch_fields(waving *w, uint32_t fields, int writes, hga_id first, hga_id last, const stamp *mine)
+{
+    hga_id a = bucket_of(w, first), b = bucket_of(w, last);
+    for (hga_id f = 0; fields >> f; f++)
+        if (fields >> f & 1u) touch(w, field_storage(w->plan, f), writes, a, b, mine);
+}
+
+/* Of the fields that this phase reads or writes, those that it may have to wait for, or that others may have to wait for. */
+static uint32_t disputed(const waving *w, uint32_t fields, int writes, const stamp *mine)
+{
+    uint32_t some = 0;
+    for (hga_id f = 0; fields >> f; f++) {
+        hga_id s = field_storage(w->plan, f);
+        if (fields >> f & 1u && (writes || (mine ? w->last_writer[s] > w->phase : w->first_writer[s] < w->phase))) some |= 1u << f;
+    }
+    return some;
+}
+
+static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
+{
+    touch(w, HGA_MAX_FIELDS + stage, writes, first, first + n - 1, mine);
+}
+
+/* ---- what a panel touches ---- */
+
+/* Nodes in any order; those that come one after the other go together. */
+typedef struct run {
+    uint32_t fields;
+    int writes;
+    hga_id first, last;
+    const stamp *mine;
+} run;
+
+static void run_flush(waving *w, run *r)
+{
+    if (r->first <= r->last) touch_fields(w, r->fields, r->writes, r->first, r->last, r->mine);
+    r->first = 0, r->last = -1;
+}
+
+static void run_add(waving *w, run *r, hga_id first, hga_id last)
+{
+    if (r->first <= r->last && first >= r->first && first <= r->last + 1) {
+        if (last > r->last) r->last = last;
+        return;
+    }
+    run_flush(w, r);
+    r->first = first, r->last = last;
+}
+
+/* Parents or children of nodes [first, first + n). */
+static void add_tree_sources(waving *w, run *r, hga_id relation, hga_id first, hga_id n)
+{
+    const hga_nodes *nodes = &w->plan->nodes;
+    hga_id base = nodes->level_ptr[1], lowest = first > base ? first : base;
+    if (relation == HGA_TREE_DOWN) {
+        for (hga_id v = first; nodes->parent && v < first + n; v++)
+            if (nodes->parent[v] >= 0) run_add(w, r, nodes->parent[v], nodes->parent[v]);
+    } else if (nodes->child_ptr && lowest < first + n) {
+        hga_id begin = nodes->child_ptr[lowest - base], end = nodes->child_ptr[first + n - base];
+        if (!nodes->child_list && begin < end) run_add(w, r, begin, end - 1);
+        for (hga_id i = begin; nodes->child_list && i < end; i++) run_add(w, r, nodes->child_list[i], nodes->child_list[i]);
+    }
+}
+
+/* Sources by blocks of row positions [first, first + n), to whom the explicit ones of those rows are added. */
+static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_relation *rel = &w->plan->stage[stage].relation;
+    hga_pos segments, list;
+    reader_measure(&w->reader, first, n, &segments, &list);
+    for (hga_pos i = 0; i < segments; i++) {
+        const hga_segment *s = &w->reader.segment[i];
+        if (!rel->src_order) run_add(w, r, s->src, s->src + s->n_src - 1);
+        for (hga_id c = 0; rel->src_order && c < s->n_src; c++) run_add(w, r, rel->src_order[s->src + c], rel->src_order[s->src + c]);
+    }
+    for (hga_id p = first; rel->ptr && p < first + n; p++) {
+        hga_id v = node_at(&w->plan->stage[stage], p);
+        for (hga_pos e = rel->ptr[v]; e < rel->ptr[v + 1]; e++) run_add(w, r, rel->src[e], rel->src[e]);
+    }
+}
+
+static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id panel, const stamp *mine)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    hga_id relation = w->plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
+    run r = {.fields = fields, .last = -1, .mine = mine};
+    int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
+    if (relation < 0)
+        add_tree_sources(w, &r, relation, ph->first + begin, n);
+    else if (together)
+        add_sources(w, &r, ph->stage, ph->first + begin, n);
+    for (hga_id i = begin; !together && i < begin + n; i++) {
+        hga_id v = phase_node(w->plan, ph, i);
+        add_sources(w, &r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
+    }
+    run_flush(w, &r);
+}
+
+static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, hga_id panel, const stamp *mine)
+{
+    run r = {.fields = fields, .writes = writes, .last = -1, .mine = mine};
+    hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
+    if (ph->job == JOB_PIECES || ph->job == JOB_MERGE || ph->by_position) {
+        for (hga_id i = begin; i < begin + n; i++) {
+            hga_id v = phase_node(w->plan, ph, i);
+            run_add(w, &r, v, v);
+        }
+    } else {
+        run_add(w, &r, ph->first + begin, ph->first + begin + n - 1);
+    }
+    run_flush(w, &r);
+}
+
+/* The fields that a job on stage or field `of` reads at the sources and at the row, and writes there. */
+static void find_fields(const hga_plan *plan, const phase *ph, uint32_t *sources, uint32_t *own, uint32_t *writes)
+{
+    *sources = *own = *writes = 0;
+    if (ph->job > JOB_MERGE) {
+        *own = 1u << ph->stage, *writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage;
+        return;
+    }
+    const hga_stage *s = &plan->program.stage[ph->stage];
+    stage_kind kind = plan->stage[ph->stage].kind;
+    const stage_rule *rule = &program_rules[kind];
+    if (ph->job != JOB_MERGE) *sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
+    if (ph->job != JOB_MERGE) *own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
+    if (ph->job != JOB_PIECES) *writes = s->writes;
+}
+
+static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *mine)
+{
+    uint32_t sources, own, writes;
+    find_fields(w->plan, ph, &sources, &own, &writes);
+    sources = disputed(w, sources, 0, mine), own = disputed(w, own, 0, mine);
+    if (sources) touch_sources(w, ph, sources, panel, mine);
+    if (own) touch_rows(w, ph, own, 0, panel, mine);
+    if (writes) touch_rows(w, ph, writes, 1, panel, mine);
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    if (ph->job == JOB_PIECES) touch_pieces(w, ph->stage, 1, panel, 1, mine);
+    if (ph->job == JOB_MERGE) touch_pieces(w, ph->stage, 0, s->wide[panel].first_piece, s->wide[panel].n_pieces, mine);
+}
+
+/* ---- stamps ---- */
+
+/* A panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
+static void stamp_entry(waving *w, entry *e, hga_id last)
+{
+    const phase *ph = &w->plan->phase[e->item.phase];
+    stamp *mine = &e->when;
+    hga_id first = mine->at;
+    mine->owner = ph->part ? ph->part[e->item.panel] : w->thread[first / CELL];
+    w->after = nothing;
+    touch_panel(w, ph, e->item.panel, NULL);
+    int shared = w->thread[first / CELL] != w->thread[last / CELL];
+    if (w->after.sweep < 0) {
+        mine->sweep = mine->wave = 0;
+    } else if (shared || w->after.at - last <= WINDOW + (last - first)) {
+        mine->sweep = w->after.sweep;
+        mine->wave = w->after.wave + (w->after.owner != mine->owner);
+        mine->at = w->after.at > first ? w->after.at : first;
+    } else {
+        mine->sweep = w->after.sweep + 1, mine->wave = 0;
+    }
+    touch_panel(w, ph, e->item.panel, mine);
+}
+
+static void stamp_entries(waving *w)
+{
+    for (int64_t i = 0; i < w->n_entries; i++) {
+        entry *e = &w->entry[i];
+        const phase *ph = &w->plan->phase[e->item.phase];
+        hga_id first, last;
+        if (i == 0 || e->item.phase != w->phase) {
+            w->phase = e->item.phase;
+            if (ph->job <= JOB_MERGE) reader_open(&w->reader, w->plan, ph->stage);
+        }
+        find_panel_places(w, ph, e->item.panel, &first, &last);
+        stamp_entry(w, e, last);
+    }
+}
+
+/* ---- in order ---- */
+
+#define BY(x, y)                                   \
+    do {                                           \
+        if ((x) != (y)) return (x) < (y) ? -1 : 1; \
+    } while (0)
+
+static int by_stamp(const void *x, const void *y)
+{
+    const entry *a = x, *b = y;
+    BY(a->when.sweep, b->when.sweep);
+    BY(a->when.wave, b->when.wave);
+    BY(a->when.owner, b->when.owner);
+    BY(a->when.at, b->when.at);
+    BY(a->item.phase, b->item.phase);
+    return (a->item.panel > b->item.panel) - (a->item.panel < b->item.panel);
+}
+
+/* Multiplications below which a wave does not pay for waking and meeting the other threads: some tens of microseconds. */
+static const double ALONE = 1e6;
+
+static int is_small(const waving *w)
+{
+    const hga_shape *s = &w->plan->shape;
+    int64_t cost = 0;
+    for (int64_t i = 0; i < w->n_entries; i++) cost += panel_cost(&w->plan->phase[w->entry[i].item.phase], w->entry[i].item.panel);
+    return (double)cost * s->n_heads * (s->dim + s->dim_v) < ALONE * w->plan->waves.n;
+}
+
+static hga_status store_order(waving *w)
+{
+    wave_order *o = &w->plan->waves;
+    hga_id threads = w->plan->threads;
+    hga_status st = HGA_OK;
+    qsort(w->entry, (size_t)w->n_entries, sizeof *w->entry, by_stamp);
+    for (int64_t i = 0; i < w->n_entries; i++) {
+        const stamp *a = &w->entry[i].when, *b = i ? &w->entry[i - 1].when : &nothing;
+        o->sweeps += a->sweep != b->sweep;
+        o->n += a->sweep != b->sweep || a->wave != b->wave;
+    }
+    HGA_TRY(hga_new(&w->plan->allocator, w->n_entries, sizeof *o->item, &o->item));
+    o->n_items = w->n_entries;
+    HGA_TRY(hga_new_zero(&w->plan->allocator, (int64_t)o->n * threads + 1, sizeof *o->ptr, &o->ptr));
+    int64_t wave = -1;
+    for (int64_t i = 0; i < w->n_entries; i++) {
+        const stamp *a = &w->entry[i].when, *b = i ? &w->entry[i - 1].when : &nothing;
+        wave += a->sweep != b->sweep || a->wave != b->wave;
+        o->item[i] = w->entry[i].item;
+        o->ptr[wave * threads + a->owner + 1]++;
+    }
+    for (int64_t i = 0; i < (int64_t)o->n * threads; i++) o->ptr[i + 1] += o->ptr[i];
+    o->alone = is_small(w);
+done:
+    return st;
+}
+
+/* ---- all together ---- */
+
+static void note_writer(waving *w, hga_id storage, int64_t by)
+{
+    if (w->last_writer[storage] < 0) w->first_writer[storage] = by;
+    w->last_writer[storage] = by;
+}
+
+static void find_writers(waving *w)
+{
+    for (int s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) w->last_writer[s] = -1, w->first_writer[s] = w->plan->n_phases;
+    for (int64_t i = 0; i < w->plan->n_phases; i++) {
+        const phase *ph = &w->plan->phase[i];
+        uint32_t sources, own, writes;
+        find_fields(w->plan, ph, &sources, &own, &writes);
+        for (hga_id f = 0; writes >> f; f++)
+            if (writes >> f & 1u) note_writer(w, field_storage(w->plan, f), i);
+        if (ph->job == JOB_PIECES) note_writer(w, HGA_MAX_FIELDS + ph->stage, i);
+    }
+}
+
+/* Entries in program order, at the place of their first token. */
+static hga_status list_entries(waving *w)
+{
+    for (int64_t i = 0; i < w->plan->n_phases; i++) w->n_entries += w->plan->phase[i].n_panels;
+    hga_status st = hga_new(&w->plan->allocator, w->n_entries, sizeof *w->entry, &w->entry);
+    entry *e = w->entry;
+    for (int64_t i = 0; !st && i < w->plan->n_phases; i++)
+        for (hga_id p = 0, last; p < w->plan->phase[i].n_panels; p++, e++) {
+            *e = (entry){.item = {(hga_id)i, p}};
+            find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &last);
+        }
+    return st;
+}
+
+static hga_status make_traces(waving *w)
+{
+    const hga_plan *plan = w->plan;
+    hga_id levels = plan->nodes.n_levels;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *w->bucket, &w->bucket));
+    for (hga_id l = 0; l < levels; l++) {
+        hga_id n = plan->nodes.level_ptr[l + 1] - plan->nodes.level_ptr[l];
+        w->bucket[l].shift = bucket_shift(n);
+        w->bucket[l + 1].first = w->bucket[l].first + (n >> w->bucket[l].shift) + 1;
+    }
+    for (hga_id s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) {
+        w->trace_at[s] = w->n_traces;
+        if (w->last_writer[s] >= 0) w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
+    }
+    HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
+    HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
+    for (int64_t i = 0; i < w->n_traces; i++) w->read[i] = w->written[i] = (trace){nothing, nothing, -1};
+done:
+    return st;
+}
+
+static void clear(waving *w)
+{
+    const hga_allocator *a = &w->plan->allocator;
+    hga_delete(a, w->bucket, (int64_t)w->plan->nodes.n_levels + 1, sizeof *w->bucket);
+    hga_delete(a, w->thread, w->n_cells, sizeof *w->thread);
+    hga_delete(a, w->entry, w->n_entries, sizeof *w->entry);
+    hga_delete(a, w->read, w->n_traces, sizeof *w->read);
+    hga_delete(a, w->written, w->n_traces, sizeof *w->written);
+    hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
+}
+
+hga_status waves_make(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    waving w = {.plan = plan, .n_places = plan->nodes.level_ptr[1]};
+    w.n_cells = w.n_places / CELL + 1;
+    find_writers(&w);
+    w.reader.segment_room = plan->segment_room;
+    HGA_TRY(hga_new(&plan->allocator, plan->segment_room, sizeof *w.reader.segment, &w.reader.segment));
+    HGA_TRY(list_entries(&w));
+    HGA_TRY(share_places(&w));
+    HGA_TRY(make_traces(&w));
+    stamp_entries(&w);
+    HGA_TRY(store_order(&w));
+done:
+    clear(&w);
+    return st;
+}
+
+void waves_clear(hga_plan *plan)
+{
+    wave_order *o = &plan->waves;
+    hga_delete(&plan->allocator, o->item, o->n_items, sizeof *o->item);
+    hga_delete(&plan->allocator, o->ptr, (int64_t)o->n * plan->threads + 1, sizeof *o->ptr);
+    *o = (wave_order){0};
+}
