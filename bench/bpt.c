@@ -107,6 +107,9 @@ static void stack_clear(stack *s)
     bench_clear(&s->attention);
 }
 
+/* What one layer of an implementation that stores its scores would hold besides: a number for each pair of tokens and head. */
+static double score_bytes(hga_id tokens, hga_id length) { return sizeof(float) * (double)HEADS * tokens * length; }
+
 /* One pass: at these sizes the layers themselves are the repetition. */
 static hga_status measure(hga_id tokens, hga_id length, hga_id k, int layers)
 {
@@ -116,7 +119,9 @@ static hga_status measure(hga_id tokens, hga_id length, hga_id k, int layers)
     double start = bench_now();
     for (int l = 0; l < layers; l++) HGA_TRY(layer(&s));
     double seconds = bench_now() - start;
-    printf("%-6s %3d %8d %9.2f %10.0f %10.1f\n", k ? "bpt" : "dense", k, length, seconds, tokens / seconds, s.bytes / 1e6);
+    printf("%-6s %3d %8d %9.2f %10.0f %10.1f", k ? "bpt" : "dense", k, length, seconds, tokens / seconds, s.bytes / 1e6);
+    if (!k) printf(" %12.1f", (s.bytes + score_bytes(tokens, length)) / 1e6);
+    printf("\n");
     fflush(stdout);
 done:
     stack_clear(&s);
@@ -128,7 +133,8 @@ int main(int n_words, char **word)
     static const hga_id degrees[] = {0, 1, 4, 16, 64};
     hga_id tokens = bench_argument(n_words, word, 1, 8192), layers = bench_argument(n_words, word, 2, 6);
     hga_id shortest = bench_argument(n_words, word, 3, 512), longest = bench_argument(n_words, word, 4, tokens);
-    printf("%d tokens a batch, %d layers\n%-6s %3s %8s %9s %10s %10s\n", tokens, layers, "", "k", "length", "seconds", "tokens/s", "MB");
+    printf("%d tokens a batch, %d layers\n%-6s %3s %8s %9s %10s %10s %12s\n", tokens, layers, "", "k", "length", "seconds", "tokens/s", "MB",
+           "MB + scores");
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
         for (hga_id length = shortest; length > 0 && length <= longest && length <= tokens; length *= 2) {
             hga_status st = measure(tokens, length, degrees[i], layers);

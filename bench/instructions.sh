@@ -27,6 +27,6 @@ fi
 awk 'NR == FNR { if (!/^#/) record[$1] = $2; next }
      !($1 in record) { print $0 "  is not in the record"; bad = 1; next }
      { more = $2 / record[$1] - 1
-       printf "%s  record %8.2f  %+5.1f %%%s\n", $0, record[$1], 100 * more, more > 0.1 ? "  more than a tenth" : ""
+       printf "%s  record %8.2f  %+5.1f %%%s\n", $0, record[$1], 100 * more, (more > 0.1 ? "  more than a tenth" : "")
        if (more > 0.1) bad = 1 }
      END { exit bad }' "$record" "$counts/now"
