@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel (measured); a segment with fewer edges stays with the rows. */
-static const double TILE_SHARE = 0.3;
+static const double TILE_SHARE = 0.45;
 
 /* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many edges (measured). */
-enum { ROW_EDGES = 24 };
+enum { ROW_EDGES = 12 };
 
 /* ---- which columns ---- */
 
