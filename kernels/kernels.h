@@ -74,6 +74,9 @@ typedef struct kernel_tile_group {
     const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
     const uint16_t *rows;   /* [n]; NULL: every pair has an edge */
     const float *pair_bias; /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
+    int fresh;              /* the states are empty, whatever their memory holds */
+    float *const
+        *out; /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the rest is lost */
     kernel_tile_state state;
 } kernel_tile_group;
 

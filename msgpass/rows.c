@@ -67,7 +67,7 @@ static void start_on_tree(edge_cursor *c)
 
 edge_cursor cursor_start(const row_reader *r, hga_id v) { return cursor_start_beyond(r, v, NULL, 0); }
 
-edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done, unsigned done_bits)
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits)
 {
     edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done, .done_bits = done_bits};
     if (r->relation < 0) {

@@ -239,7 +239,7 @@ static void unfold(worker *w, const float *whole, const float *whole_lse)
     for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
-void attend_rest(worker *w, const row_job *job, const uint8_t *done, unsigned done_bits)
+void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
 {
     hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;
     hga_id pieces = 0, heads = w->plan->shape.n_heads;

@@ -1,5 +1,5 @@
 /* worker.c: what one thread needs to compute rows, taken once per state so that executing allocates nothing. */
-#include "engine.h"
+#include "tiles.h"
 
 #include <string.h>
 
@@ -29,9 +29,10 @@ static layout lay_out(const hga_plan *plan)
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
     l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads));
-    l.group_query = heads * padded(s->dim) * PANEL_ROWS;
-    l.group_acc = heads * padded(s->dim_v) * PANEL_ROWS;
-    l.group_scalar = heads * PANEL_ROWS;
+    int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
+    l.group_query = places * padded(s->dim) * PANEL_ROWS;
+    l.group_acc = places * padded(s->dim_v) * PANEL_ROWS;
+    l.group_scalar = places * PANEL_ROWS;
     l.pair_base = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE;
     l.pair_bias = 2 * KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
@@ -54,14 +55,14 @@ static int64_t type_room(const hga_plan *plan)
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 1) + plan->list_room * (int64_t)sizeof(hga_id) +
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + sizeof(uint16_t)) + plan->list_room * (int64_t)sizeof(hga_id) +
            plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
 int64_t workers_bytes(const hga_plan *plan)
 {
-    return plan->threads *
-           ((int64_t)sizeof(worker) + lay_out(plan).total * (int64_t)sizeof(float) + type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
+    return plan->threads * ((int64_t)sizeof(worker) + (int64_t)sizeof(tile_block) + lay_out(plan).total * (int64_t)sizeof(float) +
+                            type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
 }
 
 static hga_status create(const hga_plan *plan, worker *w)
@@ -90,6 +91,7 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->type_score = w->tile_value + l.tile_value;
     w->plain = (double *)(void *)(w->type_score + l.type_score);
     w->plain_bytes = aggregate_bytes(plan);
+    HGA_TRY(hga_new(a, 1, sizeof *w->block, &w->block));
     w->type_room = type_room(plan);
     HGA_TRY(hga_new(a, w->type_room, sizeof *w->types, &w->types));
     for (int64_t i = 0; i < w->type_room; i++) w->types[i] = -1;
@@ -125,6 +127,7 @@ void workers_destroy(hga_state *state)
     for (hga_id t = 0; t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         hga_delete(a, w->memory, w->floats, sizeof *w->memory);
+        hga_delete(a, w->block, 1, sizeof *w->block);
         hga_delete(a, w->types, w->type_room, sizeof *w->types);
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
         hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
