@@ -113,6 +113,8 @@ typedef struct kernel_table {
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
+    /* out[j] = a * sum over i of w[i] * x[i][offset + j] */
+    void (*weigh)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, float a, hga_id columns, float *out);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
     /* out[j] = a * x[j]; out may be x */

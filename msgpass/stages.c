@@ -299,21 +299,25 @@ static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, h
     return factor;
 }
 
-/* acc += the chunk's weighted rows; when heads lie side by side they are one long row. */
-static void sum_chunk(worker *w, const view *x, const view *out)
+/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one long row. */
+static void sum_chunk(worker *w, const view *x, const view *out, int more, float factor, float *to, ptrdiff_t to_head)
 {
     const edge_chunk *c = &w->chunk;
+    const kernel_table *k = w->plan->kernels;
     int same;
     ptrdiff_t stride;
     find_sources(c, x, w->k, &same, &stride);
-    if (same && stride == x->columns && x->heads == out->heads) {
-        w->plan->kernels->sum(c->n, w->k, 0, w->bias, x->columns * x->heads, w->acc);
-        return;
-    }
-    for (hga_id h = 0; h < out->heads; h++) {
-        hga_id from = x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
+    int one_row = same && stride == x->columns && to_head == x->columns && x->heads == out->heads;
+    hga_id parts = one_row ? 1 : out->heads, columns = x->columns * (out->heads / parts);
+    for (hga_id h = 0; h < parts; h++) {
+        hga_id from = one_row ? 0 : x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
         if (!same) move_to_head(c, x, w->k, from, w->k_head);
-        w->plan->kernels->sum(c->n, same ? w->k : w->k_head, same ? from * stride : 0, w->bias, x->columns, w->acc + h * out->columns);
+        const float *const *row = same ? w->k : w->k_head;
+        ptrdiff_t offset = same ? from * stride : 0;
+        if (more)
+            k->sum(c->n, row, offset, w->bias, columns, w->acc + h * out->columns);
+        else
+            k->weigh(c->n, row, offset, w->bias, factor, columns, to + h * to_head);
     }
 }
 
@@ -328,7 +332,21 @@ static void pour(worker *w, hga_id columns, int first, int last)
     }
 }
 
-static void sum_row(worker *w, const row_job *job)
+/* The chunk's factors, into bias; returns their sum. */
+static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
+{
+    double total = 0;
+    for (hga_id e = 0; e < w->chunk.n; e++) {
+        w->bias[e] = edge_factor(w, s, kind, e);
+        total += (double)w->bias[e];
+    }
+    return total;
+}
+
+static float mean_factor(stage_kind kind, double total) { return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0; }
+
+/* The sum of a row with more edges than a chunk, the first of which is read. */
+static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
@@ -337,22 +355,30 @@ static void sum_row(worker *w, const row_job *job)
     double total = 0;
     int poured = 0;
     memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk)) {
-        for (hga_id e = 0; e < w->chunk.n; e++) {
-            w->bias[e] = edge_factor(w, s, kind, e);
-            total += (double)w->bias[e];
-        }
-        sum_chunk(w, x, out);
-        if (c.number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
+    for (; w->chunk.n; cursor_next(c, job->count, &w->chunk)) {
+        total += load_factors(w, s, kind);
+        sum_chunk(w, x, out, 1, 1, NULL, out->columns);
+        if (c->number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
     }
     if (poured) pour(w, columns, 0, 1);
-    float factor = kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
-    float *row = view_row(out, job->v);
-    for (hga_id h = 0; h < out->heads; h++) {
-        float *to = row + h * view_head(out, job->v);
-        w->plan->kernels->scale(out->columns, factor, w->acc + h * out->columns, to);
+    for (hga_id h = 0; h < out->heads; h++)
+        w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->acc + h * out->columns,
+                                view_row(out, job->v) + h * view_head(out, job->v));
+}
+
+static void sum_row(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    stage_kind kind = w->plan->stage[job->stage].kind;
+    const view *x = field(w, s->value), *out = field(w, s->out);
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    cursor_next(&c, job->count, &w->chunk);
+    if (w->chunk.n == KERNEL_CHUNK) {
+        sum_long_row(w, job, &c);
+        return;
     }
+    float factor = mean_factor(kind, load_factors(w, s, kind));
+    sum_chunk(w, x, out, 0, factor, view_row(out, job->v), view_head(out, job->v));
 }
 
 /* ---- states down the hierarchy ---- */
