@@ -152,10 +152,16 @@ static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
 /* Is some lane NaN? */
 static inline int vec_some_nan(vec x)
 {
+#if defined(VEC_AVX512)
+    return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
+#elif defined(VEC_AVX2)
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q)) != 0;
+#else
     vec_int odd = x != x;
     int some = 0;
     _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) some |= odd[i];
     return some;
+#endif
 }
 
 /* The sum of the lanes, and the greatest, by halves. */

@@ -123,27 +123,33 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
 typedef struct group_case {
     float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW], greatest[KERNEL_TILE], sum[KERNEL_TILE];
     uint16_t mask[KERNEL_CHUNK];
+    float end[KERNEL_TILE][ROW], *out[KERNEL_TILE];
 } group_case;
 
-/* Rows r0 .. of the queries; some groups with a mask, some with pair biases. */
+/* Rows r0 .. of the queries; some groups with a mask, some with pair biases; some that are fresh, over whatever was there, and some that end here. */
 static kernel_tile_group make_group(group_case *g, const numbers *x, hga_id r0, hga_id rows, hga_id dim, hga_id dim_v)
 {
     const float *row[KERNEL_TILE];
-    for (hga_id r = 0; r < KERNEL_TILE; r++) g->greatest[r] = -INFINITY, g->sum[r] = 0, row[r] = x->q[r0 + r];
-    memset(g->acc, 0, sizeof g->acc);
+    int fresh = below(2);
+    for (hga_id r = 0; r < KERNEL_TILE; r++) g->greatest[r] = fresh ? 3 : -INFINITY, g->sum[r] = fresh ? NAN : 0, row[r] = x->q[r0 + r];
+    for (int i = 0; i < KERNEL_TILE * ROW; i++) g->acc[i] = fresh ? NAN : 0;
     for (hga_id j = 0; j < dim; j++)
         for (hga_id r = 0; r < KERNEL_TILE; r++) g->q[j * KERNEL_TILE + r] = r < rows ? row[r][j] : 0;
     for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) g->pair[i] = draw(2);
     for (hga_id c = 0; c < KERNEL_CHUNK; c++) g->mask[c] = (uint16_t)(below(1 << 16) & below(1 << 16));
+    for (hga_id r = 0; r < KERNEL_TILE; r++) g->out[r] = g->end[r];
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        for (int j = 0; j < ROW; j++) g->end[r][j] = 7;
     return (kernel_tile_group){.n_rows = rows,
                                .q = g->q,
                                .rows = below(2) ? g->mask : NULL,
                                .pair_bias = below(3) ? NULL : g->pair,
+                               .fresh = fresh,
+                               .out = below(2) ? g->out : NULL,
                                .state = {g->greatest, g->sum, g->acc, (dim_v + 15) / 16 * 16}};
 }
 
-static void compare_group(const char *isa, const group_case *g, const kernel_tile_group *t, const numbers *x, hga_id r0, hga_id n, hga_id dim,
-                          hga_id dim_v)
+static void compare_group(const char *isa, group_case *g, const kernel_tile_group *t, const numbers *x, hga_id r0, hga_id n, hga_id dim, hga_id dim_v)
 {
     for (hga_id r = 0; r < t->n_rows; r++) {
         int keep[KERNEL_CHUNK];
@@ -153,31 +159,65 @@ static void compare_group(const char *isa, const group_case *g, const kernel_til
             extra[c] = t->pair_bias ? (double)g->pair[c * KERNEL_TILE + r] : 0;
         }
         plain_softmax(x, x->q[r0 + r], n, dim, dim_v, 0, keep, extra, out, &lse);
-        compare_state(isa, g->acc + r * t->state.stride, g->greatest[r], g->sum[r], out, lse, dim_v);
+        /* an ended row is what remains when its sum is 1, or 0 without an edge */
+        compare_state(isa, t->out ? g->end[r] : g->acc + r * t->state.stride, g->greatest[r], t->out ? (lse > -INFINITY ? 1.0f : 0.0f) : g->sum[r],
+                      out, lse, dim_v);
+        for (hga_id j = 0; t->out && lse == -INFINITY && j < dim_v; j++) assert_true(g->end[r][j] == 0 && g->greatest[r] == -INFINITY);
+        for (hga_id j = t->out ? dim_v : 0; j < ROW; j++) assert_true(g->end[r][j] == 7);
     }
+    for (hga_id r = t->n_rows; r < KERNEL_TILE; r++) assert_true(g->end[r][0] == 7);
 }
 
-/* Any rows, columns, masks and pair biases, in one group or two; and a group computes the same bits alone as beside another. */
+/* Any rows, columns, masks and pair biases, in one group or two, fresh or not, ending or not; and a group computes the same bits alone as beside another. */
 static void a_tile_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
     numbers *x = malloc(sizeof *x);
     static group_case g[2], alone;
     FOR_EACH_ISA(t)
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 600; round++) {
         hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), many = 1 + below(2);
         fill(x, dim);
         kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
         for (hga_id i = 0; i < many; i++) tile.group[i] = make_group(&g[i], x, i, 1 + below(KERNEL_TILE), dim, dim_v);
         kernel_tile last = tile;
         alone = g[many - 1];
+        for (hga_id r = 0; r < KERNEL_TILE; r++) alone.out[r] = alone.end[r];
         last.n_groups = 1, last.group[0] = tile.group[many - 1];
         last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, last.group[0].state.stride};
+        if (last.group[0].out) last.group[0].out = alone.out;
         t->attend_tile(&tile);
         t->attend_tile(&last);
         for (hga_id i = 0; i < many; i++) compare_group(t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
-        assert_memory_equal(alone.acc, g[many - 1].acc, sizeof alone.acc);
-        assert_memory_equal(alone.sum, g[many - 1].sum, sizeof alone.sum);
+        assert_memory_equal(alone.greatest, g[many - 1].greatest, sizeof alone.greatest);
+        for (hga_id r = 0; r < last.group[0].n_rows; r++) {
+            ptrdiff_t first = r * last.group[0].state.stride;
+            if (!last.group[0].out) assert_memory_equal(alone.acc + first, g[many - 1].acc + first, (size_t)dim_v * sizeof *alone.acc);
+            assert_memory_equal(alone.end[r], g[many - 1].end[r], sizeof alone.end[r]);
+        }
+    }
+    free(x);
+}
+
+/* A value that is not finite reaches the rows that see its column, and no others. */
+static void what_is_not_finite_stays_with_its_rows(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    static group_case g;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), bad = below(n), j = below(dim_v);
+        fill(x, 8);
+        kernel_tile tile = {.n_groups = 1, .n = n, .dim = 8, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        tile.group[0] = make_group(&g, x, 0, 1 + below(KERNEL_TILE), 8, dim_v);
+        tile.group[0].rows = g.mask;
+        x->v[bad][j] = round % 2 ? NAN : INFINITY;
+        t->attend_tile(&tile);
+        for (hga_id r = 0; r < tile.group[0].n_rows; r++) {
+            const float *row = tile.group[0].out ? g.end[r] : g.acc + r * tile.group[0].state.stride;
+            for (hga_id i = 0; i < dim_v; i++) assert_true(isfinite(row[i]) == !(i == j && g.mask[bad] >> r & 1));
+        }
     }
     free(x);
 }
@@ -378,6 +418,7 @@ int main(void)
         cmocka_unit_test(attend_is_softmax),
         cmocka_unit_test(minus_infinity_scores_weigh_nothing),
         cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
         cmocka_unit_test(heads_are_each_head),
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(rows_are_turned_and_copied),
