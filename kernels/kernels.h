@@ -49,14 +49,14 @@ typedef struct kernel_heads {
     ptrdiff_t acc_head;
 } kernel_heads;
 
-/* Finished states of a row's heads: (x, lse) <- (x, lse) merged with (y, y_lse + y_log_weight). */
-typedef struct kernel_merge {
+/* out = a x + b y for each head; where b is 0, y is not looked at. */
+typedef struct kernel_mix {
     hga_id heads, columns;
-    float *x, *lse;
-    const float *y, *y_lse;
-    ptrdiff_t x_head, y_head;
-    float y_log_weight;
-} kernel_merge;
+    const float *a, *b; /* [heads] */
+    const float *x, *y;
+    float *out; /* may be x or y */
+    ptrdiff_t x_head, y_head, out_head;
+} kernel_mix;
 
 /* Rows of a tile: they lie across the lanes. */
 enum { KERNEL_TILE = 16 };
@@ -97,8 +97,10 @@ typedef struct kernel_table {
     void (*attend_heads)(const kernel_heads *c);
     /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] + log sum[i]; 0 and -inf where the state is empty. Outputs may be the inputs. */
     void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);
-    /* an empty state changes nothing */
-    void (*merge)(const kernel_merge *m);
+    /* Finished states with log-sum-exps x and y merge into a of the one and b of the other, with log-sum-exp lse, which may be x or y. An empty state changes nothing: where y is
+       -inf, a is 1 and b 0 */
+    void (*shares)(hga_id n, const float *x, const float *y, float *a, float *b, float *lse);
+    void (*mix)(const kernel_mix *m);
     /* out[i] = log(e^x[i] + e^y[i]) */
     void (*log_add)(hga_id n, const float *x, const float *y, float *out);
     /* share[i] = e^x / (e^x + e^y), rest[i] = e^y / (e^x + e^y); 0 and 1 when x is -inf, else 1 and 0 when y is */

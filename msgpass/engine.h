@@ -3,7 +3,8 @@
    plan.c     graph + program -> plan              homes.c    where the values of each field live
    phases.c   stages -> phases, cut into panels    waves.c    which thread computes which panel, and when
    rows.c     the in-edges of a row, a chunk at a time
-   stages.c   the fused row functions              generic.c  the plain ones, which define what a stage means
+   stages.c   attention by rows; the fused stages  generic.c  the plain ones, which define what a stage means
+   sums.c     sums and means                       states.c   finished states along the tree
    tiles.c    which edges go into tiles            block.c    tiles, head by head
    execute.c  threads and barriers                 explain.c  the plan in words
    retain.c   memory that updates use again */
@@ -203,6 +204,8 @@ typedef struct worker {
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
+    float *scalars[4];     /* [lanes]: of a few rows, [rows][heads] */
+    hga_id lanes;
     /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
     float *group_query, *group_acc, *group_greatest, *group_sum;
     float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
@@ -247,7 +250,7 @@ typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, 
 
 typedef struct stage_kernel {
     const char *name;
-    row_function row;
+    row_function row;     /* NULL: only along the tree, by panels */
     panel_function panel; /* NULL: row by row */
 } stage_kernel;
 /* By stage_kind. */

@@ -1,11 +1,8 @@
-/* stages.c: the fused row functions: one pass over a row's edges, nothing stored per edge. Each equals its plain version in generic.c. */
-#include "engine.h"
+/* stages.c: attention row by row, one pass over a row's edges, nothing stored per edge; and the table of all fused stages. Each equals its plain version in generic.c. */
+#include "stages.h"
 
 #include <math.h>
 #include <string.h>
-
-static const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
-static const view *field(const worker *w, hga_id f) { return &w->state->view[f]; }
 
 /* ---- scores ---- */
 
@@ -56,8 +53,7 @@ static void biases_of_head(worker *w, const row_job *job, hga_id head)
 
 /* ---- addresses ---- */
 
-/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
-static void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
+void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;
     for (hga_id e = 0; e < c->n; e++) {
@@ -71,8 +67,7 @@ static void find_sources(const edge_chunk *c, const view *x, const float **row, 
     *stride = from_io ? x->io_head : x->ws_head;
 }
 
-/* The same for another head, where strides differ from row to row. */
-static void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
+void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
 {
     for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * view_head(x, c->src[e]);
 }
@@ -288,166 +283,6 @@ void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
     }
 }
 
-/* ---- sums and means ---- */
-
-static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, hga_id e)
-{
-    const edge_chunk *c = &w->chunk;
-    float factor = c->weight[e];
-    if (kind == KIND_MEAN && s->by_mass) factor *= w->plan->nodes.mass[c->src[e]];
-    if (kind == KIND_WEIGHTED_SUM) factor *= w->io->type_scale[c->type[e]];
-    return factor;
-}
-
-/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one long row. */
-static void sum_chunk(worker *w, const view *x, const view *out, int more, float factor, float *to, ptrdiff_t to_head)
-{
-    const edge_chunk *c = &w->chunk;
-    const kernel_table *k = w->plan->kernels;
-    int same;
-    ptrdiff_t stride;
-    find_sources(c, x, w->k, &same, &stride);
-    int one_row = same && stride == x->columns && to_head == x->columns && x->heads == out->heads;
-    hga_id parts = one_row ? 1 : out->heads, columns = x->columns * (out->heads / parts);
-    for (hga_id h = 0; h < parts; h++) {
-        hga_id from = one_row ? 0 : x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
-        if (!same) move_to_head(c, x, w->k, from, w->k_head);
-        const float *const *row = same ? w->k : w->k_head;
-        ptrdiff_t offset = same ? from * stride : 0;
-        if (more)
-            k->sum(c->n, row, offset, w->bias, columns, w->acc + h * out->columns);
-        else
-            k->weigh(c->n, row, offset, w->bias, factor, columns, to + h * to_head);
-    }
-}
-
-/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end. */
-enum { SUM_CUT = 4096 };
-
-static void pour(worker *w, hga_id columns, int first, int last)
-{
-    for (hga_id j = 0; j < columns; j++) {
-        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->acc[j];
-        w->acc[j] = last ? (float)w->plain[j] : 0;
-    }
-}
-
-/* The chunk's factors, into bias; returns their sum. */
-static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
-{
-    double total = 0;
-    for (hga_id e = 0; e < w->chunk.n; e++) {
-        w->bias[e] = edge_factor(w, s, kind, e);
-        total += (double)w->bias[e];
-    }
-    return total;
-}
-
-static float mean_factor(stage_kind kind, double total) { return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0; }
-
-/* The sum of a row with more edges than a chunk, the first of which is read. */
-static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    stage_kind kind = w->plan->stage[job->stage].kind;
-    const view *x = field(w, s->value), *out = field(w, s->out);
-    hga_id columns = out->columns * out->heads;
-    double total = 0;
-    int poured = 0;
-    memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
-    for (; w->chunk.n; cursor_next(c, job->count, &w->chunk)) {
-        total += load_factors(w, s, kind);
-        sum_chunk(w, x, out, 1, 1, NULL, out->columns);
-        if (c->number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
-    }
-    if (poured) pour(w, columns, 0, 1);
-    for (hga_id h = 0; h < out->heads; h++)
-        w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->acc + h * out->columns,
-                                view_row(out, job->v) + h * view_head(out, job->v));
-}
-
-static void sum_row(worker *w, const row_job *job)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    stage_kind kind = w->plan->stage[job->stage].kind;
-    const view *x = field(w, s->value), *out = field(w, s->out);
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    cursor_next(&c, job->count, &w->chunk);
-    if (w->chunk.n == KERNEL_CHUNK) {
-        sum_long_row(w, job, &c);
-        return;
-    }
-    float factor = mean_factor(kind, load_factors(w, s, kind));
-    sum_chunk(w, x, out, 0, factor, view_row(out, job->v), view_head(out, job->v));
-}
-
-/* ---- states down the hierarchy ---- */
-
-static void spread_row(worker *w, const row_job *job)
-{
-    const view *x = field(w, stage_of(w, job->stage)->out);
-    kernel_merge m = {.heads = x->heads, .columns = x->columns, .x = view_row(x, job->v), .lse = view_lse(x, job->v), .x_head = view_head(x, job->v)};
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
-        for (hga_id e = 0; e < w->chunk.n; e++) {
-            hga_id u = w->chunk.src[e];
-            m.y = view_row(x, u), m.y_lse = view_lse(x, u), m.y_head = view_head(x, u);
-            m.y_log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
-            w->plan->kernels->merge(&m);
-        }
-}
-
-/* A scalar field's row, its heads side by side. */
-static void load_scalars(const view *x, hga_id v, float *out)
-{
-    const float *row = view_row(x, v);
-    for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * view_head(x, v)];
-}
-
-/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods) */
-static void energy_row(worker *w, const row_job *job)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    const view *state = field(w, s->value), *psi = field(w, s->out);
-    const float *mass = w->plan->nodes.mass;
-    hga_id heads = psi->heads;
-    float *out = view_row(psi, job->v), *theirs = w->greatest;
-    double *sum = w->plain, total = 0; /* a family may be large */
-    for (hga_id h = 0; h < heads; h++) sum[h] = 0;
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
-        for (hga_id e = 0; e < w->chunk.n; e++) {
-            hga_id u = w->chunk.src[e];
-            if (mass[u] == 0) continue;
-            total += (double)mass[u];
-            load_scalars(psi, u, theirs);
-            w->plan->kernels->log_add(heads, theirs, view_lse(state, u), theirs);
-            for (hga_id h = 0; h < heads; h++) sum[h] += (double)mass[u] * (double)theirs[h];
-        }
-    for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? (float)(sum[h] / total) : -INFINITY;
-}
-
-/* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. */
-static void descend_row(worker *w, const row_job *job)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep), *out = field(w, s->out);
-    hga_id v = job->v;
-    float *share = w->sum, *rest = w->greatest;
-    edge_cursor c = cursor_start(&w->reader, v);
-    cursor_next(&c, 1, &w->chunk);
-    hga_id u = w->chunk.n ? w->chunk.src[0] : -1;
-    load_scalars(psi, v, rest);
-    w->plan->kernels->divide(out->heads, view_lse(state, v), rest, share, rest);
-    for (hga_id h = 0; h < out->heads; h++) {
-        float above = u >= 0 ? view_row(keep, u)[h * view_head(keep, u)] : 1;
-        const float *theirs = u >= 0 ? view_row(out, u) + h * view_head(out, u) : NULL, *mine = view_row(state, v) + h * view_head(state, v);
-        float *to = view_row(out, v) + h * view_head(out, v);
-        w->plan->kernels->blend(out->columns, theirs ? 1 : 0, theirs ? theirs : mine, above * share[h], mine, to);
-        view_row(keep, v)[h * view_head(keep, v)] = above * rest[h];
-    }
-}
-
 /* ---- inputs in bfloat16 precision ---- */
 
 void copy_input(worker *w, hga_id f, hga_id v)
@@ -465,12 +300,12 @@ void round_row(worker *w, hga_id f, hga_id v)
 }
 
 const stage_kernel fused_stages[N_KINDS] = {
-    [KIND_MEAN] = {"rows mean", sum_row, NULL},
-    [KIND_SUM] = {"rows sum", sum_row, NULL},
-    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, NULL},
+    [KIND_MEAN] = {"rows mean", sum_row, sum_panel},
+    [KIND_SUM] = {"rows sum", sum_row, sum_panel},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel},
     [KIND_ATTEND] = {"tiles and rows, online softmax", attend_row, attend_panel},
     [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel},
-    [KIND_SPREAD] = {"rows state merge", spread_row, NULL},
-    [KIND_ENERGY] = {"rows energy", energy_row, NULL},
-    [KIND_DESCEND] = {"rows descend", descend_row, NULL},
+    [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel},
+    [KIND_ENERGY] = {"rows energy", NULL, energy_panel},
+    [KIND_DESCEND] = {"rows descend", NULL, descend_panel},
 };

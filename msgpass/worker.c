@@ -5,9 +5,12 @@
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, type_score, plain,
-        total;
+    int64_t query, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, type_score,
+        plain, total;
 } layout;
+
+/* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the first cache. */
+enum { LANES = 1024 };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -28,6 +31,7 @@ static layout lay_out(const hga_plan *plan)
     l.acc = heads * width;
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
+    l.lanes = most(LANES, l.greatest);
     l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads));
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
     l.group_query = places * padded(s->dim) * PANEL_ROWS;
@@ -38,8 +42,8 @@ static layout lay_out(const hga_plan *plan)
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
     l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
     l.type_score = (int64_t)KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE;
-    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base + l.pair_bias +
-              l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
+    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base +
+              l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
     return l;
 }
 
@@ -80,7 +84,9 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->bias = w->acc + l.acc;
     w->greatest = w->bias + l.bias;
     w->sum = w->greatest + l.greatest;
-    w->group_query = w->sum + l.sum;
+    w->lanes = (hga_id)l.lanes;
+    for (int i = 0; i < 4; i++) w->scalars[i] = w->sum + l.sum + i * l.lanes;
+    w->group_query = w->scalars[3] + l.lanes;
     w->group_acc = w->group_query + l.group_query;
     w->group_greatest = w->group_acc + l.group_acc;
     w->group_sum = w->group_greatest + l.group_scalar;

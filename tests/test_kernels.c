@@ -341,15 +341,26 @@ static void states_are_finished_and_merged(void **unused)
             assert_true(a[i] == 0 ? b[i] == 0 && y[i] == -INFINITY : fabs((double)(b[i] * a[i]) - 1) < 1e-6);
             if (a[i] != 0 && x[i] > -INFINITY) assert_true(fabs((double)y[i] - (double)x[i] - log((double)a[i])) < 1e-5);
         }
-        for (hga_id i = 0; i < n; i++) x[i] = a[i] = draw_lse(), y[i] = draw_lse();
+        for (hga_id i = 0; i < n; i++) x[i] = draw_lse(), y[i] = draw_lse();
         for (int i = 0; i < N * COLUMNS; i++) row[i] = was[i] = draw(1), other[i] = draw(1);
-        t->merge(&(kernel_merge){
-            .heads = n, .columns = COLUMNS, .x = row, .lse = x, .y = other, .y_lse = y, .x_head = COLUMNS, .y_head = COLUMNS, .y_log_weight = -0.5f});
+        float lse[N];
+        t->shares(n, x, y, a, b, lse);
+        t->mix(&(kernel_mix){.heads = n,
+                             .columns = COLUMNS,
+                             .a = a,
+                             .b = b,
+                             .x = row,
+                             .y = other,
+                             .out = row,
+                             .x_head = COLUMNS,
+                             .y_head = COLUMNS,
+                             .out_head = COLUMNS});
         for (hga_id i = 0; i < n; i++) {
-            double theirs = (double)y[i] - 0.5, want = plain_log_add((double)a[i], theirs);
-            assert_true((double)x[i] == want || fabs((double)x[i] - want) < 1e-5 * fmax(1, fabs(want)));
+            double want = plain_log_add((double)x[i], (double)y[i]);
+            assert_true((double)lse[i] == want || fabs((double)lse[i] - want) < 1e-5 * fmax(1, fabs(want)));
+            if (y[i] == -INFINITY) assert_true(a[i] == 1 && b[i] == 0 && lse[i] == x[i]);
             for (int j = 0; j < COLUMNS && want > -INFINITY; j++) {
-                double mixed = exp((double)a[i] - want) * (double)was[i * COLUMNS + j] + exp(theirs - want) * (double)other[i * COLUMNS + j];
+                double mixed = exp((double)x[i] - want) * (double)was[i * COLUMNS + j] + exp((double)y[i] - want) * (double)other[i * COLUMNS + j];
                 assert_true(fabs((double)row[i * COLUMNS + j] - mixed) < 1e-5);
             }
         }
