@@ -145,15 +145,15 @@ done:
 
 /* ---- row phases ---- */
 
-/* Rows of a panel of tiles: so many at least, that groups share what they read; and twice as many only where rows have many edges, for what a panel reads and writes should
-   still be in the cache for the next stage (measured). */
-enum { LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
+/* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take; and tall tiles only where rows have many edges, for
+   what a panel reads and writes should still be in the cache for the next stage (measured). */
+enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
 /* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there are any. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return n / 256 < 1 ? 1 : n / 256 > 64 ? 64 : n / 256;
+    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }

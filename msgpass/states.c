@@ -1,4 +1,4 @@
-/* states.c: finished states down the hierarchy, and HSA's scalars. A row has little to do, and each of its steps waits for the one before: so the scalars of many rows go
+/* states.c: finished states down the hierarchy, and energies. A row has little to do, and each of its steps waits for the one before: so the scalars of many rows go
    through the kernels together, and then each row's vectors. */
 #include "stages.h"
 
