@@ -37,9 +37,18 @@ typedef struct level_buckets {
     int shift;
 } level_buckets;
 
+/* The first and the last phase that use a storage; -1: none, or the caller alone. */
+typedef struct users {
+    int64_t first, last;
+} users;
+
+/* Fields that a panel touches: at its sources, at its rows. */
+typedef struct touched {
+    uint32_t sources, own, writes;
+} touched;
+
 typedef struct waving {
     hga_plan *plan;
-    row_reader reader;
     level_buckets *bucket;    /* [n_levels + 1] */
     hga_id level;             /* that the last node was on */
     hga_id n_places, n_cells; /* places are tokens in the order of the sweep; a cell is a few of them */
@@ -48,11 +57,11 @@ typedef struct waving {
     int64_t n_entries;
     trace *read, *written; /* of each storage in turn: [n_traces] */
     int64_t n_traces;
-    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];     /* fields, by who had the rows first, and the pieces of stages */
-    int64_t first_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* phase, n_phases: the caller alone */
-    int64_t last_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES];  /* phase, -1: the caller alone */
-    int64_t phase;                                         /* the panel at hand: its phase .. */
-    stamp after;                                           /* .. and what it waits for, all in all */
+    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* fields, by who had the rows first, and the pieces of stages */
+    users writers[HGA_MAX_FIELDS + HGA_MAX_STAGES], all[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
+    int64_t phase;                                                                        /* the panel at hand: its phase .. */
+    touched waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
+    stamp after;          /* .. and what it waits for, all in all */
 } waving;
 
 /* ---- panels ---- */
@@ -216,13 +225,13 @@ static void touch_fields(waving *w, uint32_t fields, int writes, hga_id first, h
         if (fields >> f & 1u) touch(w, field_storage(w->plan, f), writes, a, b, mine);
 }
 
-/* Of the fields that this phase reads or writes, those that it may have to wait for, or that others may have to wait for. */
-static uint32_t disputed(const waving *w, uint32_t fields, int writes, const stamp *mine)
+/* Those of `fields` whose storage has users before the phase at hand, or after it. */
+static uint32_t used(const waving *w, uint32_t fields, const users *by, int after)
 {
     uint32_t some = 0;
     for (hga_id f = 0; fields >> f; f++) {
-        hga_id s = field_storage(w->plan, f);
-        if (fields >> f & 1u && (writes || (mine ? w->last_writer[s] > w->phase : w->first_writer[s] < w->phase))) some |= 1u << f;
+        const users *u = &by[field_storage(w->plan, f)];
+        if (fields >> f & 1u && u->last >= 0 && (after ? u->last > w->phase : u->first < w->phase)) some |= 1u << f;
     }
     return some;
 }
@@ -273,17 +282,34 @@ static void add_tree_sources(waving *w, run *r, hga_id relation, hga_id first, h
     }
 }
 
-/* Sources by blocks of row positions [first, first + n), to whom the explicit ones of those rows are added. */
+/* Sources by blocks: columns that follow each other at once, others one by one. */
+typedef struct block_sources {
+    waving *w;
+    run *r;
+    const hga_id *order;
+} block_sources;
+
+static void add_columns(const block_sources *b, hga_id first, hga_id n)
+{
+    if (!b->order) run_add(b->w, b->r, first, first + n - 1);
+    for (hga_id c = 0; b->order && c < n; c++) run_add(b->w, b->r, b->order[first + c], b->order[first + c]);
+}
+
+static void add_segments(const hga_segments *s, void *context)
+{
+    const hga_segment *one = &s->first;
+    if (s->src_step <= one->n_src)
+        add_columns(context, one->src, (s->count - 1) * s->src_step + one->n_src);
+    else
+        for (hga_id i = 0; i < s->count; i++) add_columns(context, one->src + i * s->src_step, one->n_src);
+}
+
+/* Sources of row positions [first, first + n). */
 static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
 {
     const hga_relation *rel = &w->plan->stage[stage].relation;
-    hga_pos segments, list;
-    reader_measure(&w->reader, first, n, &segments, &list);
-    for (hga_pos i = 0; i < segments; i++) {
-        const hga_segment *s = &w->reader.segment[i];
-        if (!rel->src_order) run_add(w, r, s->src, s->src + s->n_src - 1);
-        for (hga_id c = 0; rel->src_order && c < s->n_src; c++) run_add(w, r, rel->src_order[s->src + c], rel->src_order[s->src + c]);
-    }
+    block_sources blocks = {w, r, rel->src_order};
+    if (rel->n_blocks) hga_graph_visit_segments(w->plan->graph, w->plan->program.stage[stage].relation, first, n, add_segments, &blocks);
     for (hga_id p = first; rel->ptr && p < first + n; p++) {
         hga_id v = node_at(&w->plan->stage[stage], p);
         for (hga_pos e = rel->ptr[v]; e < rel->ptr[v + 1]; e++) run_add(w, r, rel->src[e], rel->src[e]);
@@ -323,30 +349,32 @@ static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, 
 }
 
 /* The fields that a job on stage or field `of` reads at the sources and at the row, and writes there. */
-static void find_fields(const hga_plan *plan, const phase *ph, uint32_t *sources, uint32_t *own, uint32_t *writes)
+static touched find_fields(const hga_plan *plan, const phase *ph)
 {
-    *sources = *own = *writes = 0;
-    if (ph->job > JOB_MERGE) {
-        *own = 1u << ph->stage, *writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage;
-        return;
-    }
+    if (ph->job > JOB_MERGE) return (touched){.own = 1u << ph->stage, .writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage};
     const hga_stage *s = &plan->program.stage[ph->stage];
     stage_kind kind = plan->stage[ph->stage].kind;
     const stage_rule *rule = &program_rules[kind];
-    if (ph->job != JOB_MERGE) *sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
-    if (ph->job != JOB_MERGE) *own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
-    if (ph->job != JOB_PIECES) *writes = s->writes;
+    touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
+    if (ph->job == JOB_MERGE) return t;
+    t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
+    t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
+    return t;
+}
+
+/* Of the fields that a phase reads, those that others write; of those that it writes, those that others read or write. */
+static touched disputed(const waving *w, touched t, int after)
+{
+    return (touched){used(w, t.sources, w->writers, after), used(w, t.own, w->writers, after), used(w, t.writes, w->all, after)};
 }
 
 static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *mine)
 {
-    uint32_t sources, own, writes;
-    find_fields(w->plan, ph, &sources, &own, &writes);
-    sources = disputed(w, sources, 0, mine), own = disputed(w, own, 0, mine);
-    if (sources) touch_sources(w, ph, sources, panel, mine);
-    if (own) touch_rows(w, ph, own, 0, panel, mine);
-    if (writes) touch_rows(w, ph, writes, 1, panel, mine);
+    const touched *t = mine ? &w->tells : &w->waits;
     const stage_plan *s = &w->plan->stage[ph->stage];
+    if (t->sources) touch_sources(w, ph, t->sources, panel, mine);
+    if (t->own) touch_rows(w, ph, t->own, 0, panel, mine);
+    if (t->writes) touch_rows(w, ph, t->writes, 1, panel, mine);
     if (ph->job == JOB_PIECES) touch_pieces(w, ph->stage, 1, panel, 1, mine);
     if (ph->job == JOB_MERGE) touch_pieces(w, ph->stage, 0, s->wide[panel].first_piece, s->wide[panel].n_pieces, mine);
 }
@@ -382,8 +410,9 @@ static void stamp_entries(waving *w)
         const phase *ph = &w->plan->phase[e->item.phase];
         hga_id first, last;
         if (i == 0 || e->item.phase != w->phase) {
+            touched t = find_fields(w->plan, ph);
             w->phase = e->item.phase;
-            if (ph->job <= JOB_MERGE) reader_open(&w->reader, w->plan, ph->stage);
+            w->waits = disputed(w, t, 0), w->tells = disputed(w, t, 1);
         }
         find_panel_places(w, ph, e->item.panel, &first, &last);
         stamp_entry(w, e, last);
@@ -448,22 +477,28 @@ done:
 
 /* ---- all together ---- */
 
-static void note_writer(waving *w, hga_id storage, int64_t by)
+static void note_user(users *of, int64_t by)
 {
-    if (w->last_writer[storage] < 0) w->first_writer[storage] = by;
-    w->last_writer[storage] = by;
+    if (of->last < 0) of->first = by;
+    of->last = by;
 }
 
-static void find_writers(waving *w)
+static void note_users(const waving *w, users *of, uint32_t fields, int64_t by)
 {
-    for (int s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) w->last_writer[s] = -1, w->first_writer[s] = w->plan->n_phases;
+    for (hga_id f = 0; fields >> f; f++)
+        if (fields >> f & 1u) note_user(&of[field_storage(w->plan, f)], by);
+}
+
+static void find_users(waving *w)
+{
+    for (int s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) w->writers[s] = w->all[s] = (users){-1, -1};
     for (int64_t i = 0; i < w->plan->n_phases; i++) {
         const phase *ph = &w->plan->phase[i];
-        uint32_t sources, own, writes;
-        find_fields(w->plan, ph, &sources, &own, &writes);
-        for (hga_id f = 0; writes >> f; f++)
-            if (writes >> f & 1u) note_writer(w, field_storage(w->plan, f), i);
-        if (ph->job == JOB_PIECES) note_writer(w, HGA_MAX_FIELDS + ph->stage, i);
+        touched t = find_fields(w->plan, ph);
+        note_users(w, w->writers, t.writes, i);
+        note_users(w, w->all, t.sources | t.own | t.writes, i);
+        if (ph->job == JOB_PIECES) note_user(&w->writers[HGA_MAX_FIELDS + ph->stage], i);
+        if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&w->all[HGA_MAX_FIELDS + ph->stage], i);
     }
 }
 
@@ -494,7 +529,8 @@ static hga_status make_traces(waving *w)
     }
     for (hga_id s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) {
         w->trace_at[s] = w->n_traces;
-        if (w->last_writer[s] >= 0) w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
+        if (w->writers[s].last >= 0 && w->all[s].first < w->all[s].last)
+            w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
     }
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
@@ -511,7 +547,6 @@ static void clear(waving *w)
     hga_delete(a, w->entry, w->n_entries, sizeof *w->entry);
     hga_delete(a, w->read, w->n_traces, sizeof *w->read);
     hga_delete(a, w->written, w->n_traces, sizeof *w->written);
-    hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
 }
 
 hga_status waves_make(hga_plan *plan)
@@ -519,9 +554,7 @@ hga_status waves_make(hga_plan *plan)
     hga_status st = HGA_OK;
     waving w = {.plan = plan, .n_places = plan->nodes.level_ptr[1]};
     w.n_cells = w.n_places / CELL + 1;
-    find_writers(&w);
-    w.reader.segment_room = plan->segment_room;
-    HGA_TRY(hga_new(&plan->allocator, plan->segment_room, sizeof *w.reader.segment, &w.reader.segment));
+    find_users(&w);
     HGA_TRY(list_entries(&w));
     HGA_TRY(share_places(&w));
     HGA_TRY(make_traces(&w));
