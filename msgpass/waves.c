@@ -5,7 +5,6 @@
    the thread, and how far along the tokens the sweep must have come. What a panel waits for has an earlier stamp, so sorting by stamps is an order. */
 #include "engine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -22,13 +21,14 @@ static const stamp nothing = {.sweep = -1};
 
 /* Panels of a phase never wait for each other, though they may share a bucket. */
 typedef struct trace {
-    stamp before, within; /* the phases before `phase`, and that one */
-    int64_t phase;
+    stamp before, all; /* the phases before `phase`, and with that one */
+    hga_id phase;
 } trace;
 
 typedef struct entry {
     stamp when;
     wave_item item;
+    hga_id last; /* place */
 } entry;
 
 /* Of a level: its first bucket, and log2 of a bucket's nodes. */
@@ -47,6 +47,16 @@ typedef struct touched {
     uint32_t sources, own, writes;
 } touched;
 
+/* The same by where the traces of their storages begin. */
+typedef struct storages {
+    int64_t at[HGA_MAX_FIELDS];
+    hga_id n;
+} storages;
+
+typedef struct disputed {
+    storages sources, own, writes;
+} disputed;
+
 typedef struct waving {
     hga_plan *plan;
     level_buckets *bucket;    /* [n_levels + 1] */
@@ -59,9 +69,9 @@ typedef struct waving {
     int64_t n_traces;
     int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* fields, by who had the rows first, and the pieces of stages */
     users writers[HGA_MAX_FIELDS + HGA_MAX_STAGES], all[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
-    int64_t phase;                                                                        /* the panel at hand: its phase .. */
-    touched waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
-    stamp after;          /* .. and what it waits for, all in all */
+    hga_id phase;                                                                         /* the panel at hand: its phase .. */
+    disputed waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
+    stamp after;           /* .. and what it waits for, all in all */
 } waving;
 
 /* ---- panels ---- */
@@ -186,66 +196,52 @@ static void wait_for(stamp *all, const stamp *one)
     if (one->at > all->at) all->at = one->at;
 }
 
-static void wait_for_trace(waving *w, const trace *t)
+static void wait_for_trace(waving *w, const trace *t) { wait_for(&w->after, t->phase == w->phase ? &t->before : &t->all); }
+
+static void leave_trace(const waving *w, trace *t, const stamp *mine)
 {
-    wait_for(&w->after, &t->before);
-    if (t->phase != w->phase) wait_for(&w->after, &t->within);
+    if (t->phase != w->phase) t->before = t->all, t->phase = w->phase;
+    wait_for(&t->all, mine);
 }
 
-static void leave_trace(waving *w, trace *t, const stamp *mine)
+/* A panel touches traces [first, last]: mine NULL, it learns what to wait for; else it leaves its stamp. */
+static void touch(waving *w, int writes, int64_t first, int64_t last, const stamp *mine)
 {
-    if (t->phase != w->phase) {
-        wait_for(&t->before, &t->within);
-        t->within = nothing, t->phase = w->phase;
-    }
-    wait_for(&t->within, mine);
+    trace *left = writes ? w->written : w->read;
+    for (int64_t t = first; mine && t <= last; t++) leave_trace(w, &left[t], mine);
+    for (int64_t t = first; !mine && t <= last; t++) wait_for_trace(w, &w->written[t]);
+    for (int64_t t = first; !mine && writes && t <= last; t++) wait_for_trace(w, &w->read[t]);
 }
 
-/* A panel touches buckets [first, last] of a storage: mine NULL, it learns what to wait for; else it leaves its stamp. */
-static void touch(waving *w, hga_id storage, int writes, hga_id first, hga_id last, const stamp *mine)
+static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
 {
-    int64_t at = w->trace_at[storage];
-    for (int64_t b = at + first; b <= at + last; b++) {
-        if (mine) {
-            leave_trace(w, writes ? &w->written[b] : &w->read[b], mine);
-        } else {
-            wait_for_trace(w, &w->written[b]);
-            if (writes) wait_for_trace(w, &w->read[b]);
-        }
-    }
+    int64_t at = w->trace_at[HGA_MAX_FIELDS + stage] + first;
+    touch(w, writes, at, at + n - 1, mine);
 }
 
 /* The storage of a field: that of the field whose rows it takes over. */
 static hga_id field_storage(const hga_plan *plan, hga_id f) { return plan->home[f].heir_of >= 0 ? plan->home[f].heir_of : f; }
 
-static void touch_fields(waving *w, uint32_t fields, int writes, hga_id first, hga_id last, const stamp *mine)
-{
-    hga_id a = bucket_of(w, first), b = bucket_of(w, last);
-    for (hga_id f = 0; fields >> f; f++)
-        if (fields >> f & 1u) touch(w, field_storage(w->plan, f), writes, a, b, mine);
-}
-
 /* Those of `fields` whose storage has users before the phase at hand, or after it. */
-static uint32_t used(const waving *w, uint32_t fields, const users *by, int after)
+static storages find_storages(const waving *w, uint32_t fields, const users *by, int after)
 {
-    uint32_t some = 0;
+    storages some = {.n = 0};
+    uint32_t seen = 0;
     for (hga_id f = 0; fields >> f; f++) {
-        const users *u = &by[field_storage(w->plan, f)];
-        if (fields >> f & 1u && u->last >= 0 && (after ? u->last > w->phase : u->first < w->phase)) some |= 1u << f;
+        hga_id storage = field_storage(w->plan, f);
+        const users *u = &by[storage];
+        if (!(fields >> f & 1u) || seen >> storage & 1u || u->last < 0 || (after ? u->last <= w->phase : u->first >= w->phase)) continue;
+        some.at[some.n++] = w->trace_at[storage];
+        seen |= 1u << storage;
     }
     return some;
-}
-
-static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
-{
-    touch(w, HGA_MAX_FIELDS + stage, writes, first, first + n - 1, mine);
 }
 
 /* ---- what a panel touches ---- */
 
 /* Nodes in any order; those that come one after the other go together. */
 typedef struct run {
-    uint32_t fields;
+    const storages *of;
     int writes;
     hga_id first, last;
     const stamp *mine;
@@ -253,7 +249,9 @@ typedef struct run {
 
 static void run_flush(waving *w, run *r)
 {
-    if (r->first <= r->last) touch_fields(w, r->fields, r->writes, r->first, r->last, r->mine);
+    if (r->first > r->last) return;
+    hga_id a = bucket_of(w, r->first), b = r->first == r->last ? a : bucket_of(w, r->last);
+    for (hga_id i = 0; i < r->of->n; i++) touch(w, r->writes, r->of->at[i] + a, r->of->at[i] + b, r->mine);
     r->first = 0, r->last = -1;
 }
 
@@ -316,11 +314,11 @@ static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id panel, const stamp *mine)
+static void touch_sources(waving *w, const phase *ph, const storages *of, hga_id panel, const stamp *mine)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     hga_id relation = w->plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
-    run r = {.fields = fields, .last = -1, .mine = mine};
+    run r = {.of = of, .last = -1, .mine = mine};
     int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
     if (relation < 0)
         add_tree_sources(w, &r, relation, ph->first + begin, n);
@@ -333,9 +331,9 @@ static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id pa
     run_flush(w, &r);
 }
 
-static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, hga_id panel, const stamp *mine)
+static void touch_rows(waving *w, const phase *ph, const storages *of, int writes, hga_id panel, const stamp *mine)
 {
-    run r = {.fields = fields, .writes = writes, .last = -1, .mine = mine};
+    run r = {.of = of, .writes = writes, .last = -1, .mine = mine};
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
     if (ph->job == JOB_PIECES || ph->job == JOB_MERGE || ph->by_position) {
         for (hga_id i = begin; i < begin + n; i++) {
@@ -363,18 +361,19 @@ static touched find_fields(const hga_plan *plan, const phase *ph)
 }
 
 /* Of the fields that a phase reads, those that others write; of those that it writes, those that others read or write. */
-static touched disputed(const waving *w, touched t, int after)
+static disputed find_disputed(const waving *w, touched t, int after)
 {
-    return (touched){used(w, t.sources, w->writers, after), used(w, t.own, w->writers, after), used(w, t.writes, w->all, after)};
+    return (disputed){find_storages(w, t.sources, w->writers, after), find_storages(w, t.own, w->writers, after),
+                      find_storages(w, t.writes, w->all, after)};
 }
 
 static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *mine)
 {
-    const touched *t = mine ? &w->tells : &w->waits;
+    const disputed *d = mine ? &w->tells : &w->waits;
     const stage_plan *s = &w->plan->stage[ph->stage];
-    if (t->sources) touch_sources(w, ph, t->sources, panel, mine);
-    if (t->own) touch_rows(w, ph, t->own, 0, panel, mine);
-    if (t->writes) touch_rows(w, ph, t->writes, 1, panel, mine);
+    if (d->sources.n) touch_sources(w, ph, &d->sources, panel, mine);
+    if (d->own.n) touch_rows(w, ph, &d->own, 0, panel, mine);
+    if (d->writes.n) touch_rows(w, ph, &d->writes, 1, panel, mine);
     if (ph->job == JOB_PIECES) touch_pieces(w, ph->stage, 1, panel, 1, mine);
     if (ph->job == JOB_MERGE) touch_pieces(w, ph->stage, 0, s->wide[panel].first_piece, s->wide[panel].n_pieces, mine);
 }
@@ -382,11 +381,11 @@ static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *m
 /* ---- stamps ---- */
 
 /* A panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
-static void stamp_entry(waving *w, entry *e, hga_id last)
+static void stamp_entry(waving *w, entry *e)
 {
     const phase *ph = &w->plan->phase[e->item.phase];
     stamp *mine = &e->when;
-    hga_id first = mine->at;
+    hga_id first = mine->at, last = e->last;
     mine->owner = ph->part ? ph->part[e->item.panel] : w->thread[first / CELL];
     w->after = nothing;
     touch_panel(w, ph, e->item.panel, NULL);
@@ -408,33 +407,57 @@ static void stamp_entries(waving *w)
     for (int64_t i = 0; i < w->n_entries; i++) {
         entry *e = &w->entry[i];
         const phase *ph = &w->plan->phase[e->item.phase];
-        hga_id first, last;
         if (i == 0 || e->item.phase != w->phase) {
             touched t = find_fields(w->plan, ph);
             w->phase = e->item.phase;
-            w->waits = disputed(w, t, 0), w->tells = disputed(w, t, 1);
+            w->waits = find_disputed(w, t, 0), w->tells = find_disputed(w, t, 1);
         }
-        find_panel_places(w, ph, e->item.panel, &first, &last);
-        stamp_entry(w, e, last);
+        stamp_entry(w, e);
     }
 }
 
 /* ---- in order ---- */
 
-#define BY(x, y)                                   \
-    do {                                           \
-        if ((x) != (y)) return (x) < (y) ? -1 : 1; \
-    } while (0)
-
-static int by_stamp(const void *x, const void *y)
+/* Does `a` run before `b`, which comes later in the program? */
+static int comes_first(const stamp *a, const stamp *b)
 {
-    const entry *a = x, *b = y;
-    BY(a->when.sweep, b->when.sweep);
-    BY(a->when.wave, b->when.wave);
-    BY(a->when.owner, b->when.owner);
-    BY(a->when.at, b->when.at);
-    BY(a->item.phase, b->item.phase);
-    return (a->item.panel > b->item.panel) - (a->item.panel < b->item.panel);
+    if (a->sweep != b->sweep) return a->sweep < b->sweep;
+    if (a->wave != b->wave) return a->wave < b->wave;
+    if (a->owner != b->owner) return a->owner < b->owner;
+    return a->at <= b->at;
+}
+
+static int64_t run_end(const entry *e, int64_t i, int64_t n)
+{
+    for (i++; i < n && comes_first(&e[i - 1].when, &e[i].when);) i++;
+    return i < n ? i : n;
+}
+
+/* Merges neighbouring runs two by two; returns how many are left. */
+static int64_t merge_runs(const entry *from, int64_t n, entry *to)
+{
+    int64_t runs = 0;
+    for (int64_t a = 0, end; a < n; a = end, runs++) {
+        int64_t middle = run_end(from, a, n), b = middle;
+        end = b < n ? run_end(from, b, n) : n;
+        for (int64_t at = a; at < end; at++) to[at] = b == end || (a < middle && comes_first(&from[a].when, &from[b].when)) ? from[a++] : from[b++];
+    }
+    return runs;
+}
+
+/* A phase goes along the tokens, so that the entries are a few runs that are in order already. */
+static hga_status sort_entries(waving *w)
+{
+    entry *other = NULL;
+    if (run_end(w->entry, 0, w->n_entries) == w->n_entries) return HGA_OK;
+    hga_status st = hga_new(&w->plan->allocator, w->n_entries, sizeof *other, &other);
+    for (int64_t runs = 2; !st && runs > 1;) {
+        runs = merge_runs(w->entry, w->n_entries, other);
+        entry *sorted = other;
+        other = w->entry, w->entry = sorted;
+    }
+    hga_delete(&w->plan->allocator, other, w->n_entries, sizeof *other);
+    return st;
 }
 
 /* Multiplications below which a wave does not pay for waking and meeting the other threads: some tens of microseconds. */
@@ -453,7 +476,7 @@ static hga_status store_order(waving *w)
     wave_order *o = &w->plan->waves;
     hga_id threads = w->plan->threads;
     hga_status st = HGA_OK;
-    qsort(w->entry, (size_t)w->n_entries, sizeof *w->entry, by_stamp);
+    HGA_TRY(sort_entries(w));
     for (int64_t i = 0; i < w->n_entries; i++) {
         const stamp *a = &w->entry[i].when, *b = i ? &w->entry[i - 1].when : &nothing;
         o->sweeps += a->sweep != b->sweep;
@@ -509,9 +532,9 @@ static hga_status list_entries(waving *w)
     hga_status st = hga_new(&w->plan->allocator, w->n_entries, sizeof *w->entry, &w->entry);
     entry *e = w->entry;
     for (int64_t i = 0; !st && i < w->plan->n_phases; i++)
-        for (hga_id p = 0, last; p < w->plan->phase[i].n_panels; p++, e++) {
+        for (hga_id p = 0; p < w->plan->phase[i].n_panels; p++, e++) {
             *e = (entry){.item = {(hga_id)i, p}};
-            find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &last);
+            find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &e->last);
         }
     return st;
 }
