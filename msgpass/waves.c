@@ -335,7 +335,10 @@ static void touch_rows(waving *w, const phase *ph, const storages *of, int write
 {
     run r = {.of = of, .writes = writes, .last = -1, .mine = mine};
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
-    if (ph->job == JOB_PIECES || ph->job == JOB_MERGE || ph->by_position) {
+    if (ph->by_position) {
+        const hga_id *node = w->plan->stage[ph->stage].relation.dst_order + ph->first + begin;
+        for (hga_id i = 0; i < n; i++) run_add(w, &r, node[i], node[i]);
+    } else if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) {
         for (hga_id i = begin; i < begin + n; i++) {
             hga_id v = phase_node(w->plan, ph, i);
             run_add(w, &r, v, v);
