@@ -174,7 +174,8 @@ INLINED void fetch(const rows *r, hga_id first, hga_id head, hga_id dim)
         for (hga_id c = 0; c < dim; c += LANES) __builtin_prefetch(r->x + i * r->row_stride + head * r->head_stride + c);
 }
 
-/* The leaves of rows first .. first + n - 1; *bad gets the first row, by its first head, that fails. node(0) = 0, node(l + 1) = node(l) * b_l + child; -1: it failed. */
+/* The leaves of rows first .. first + n - 1 for one head: node(0) = 0, node(l + 1) = node(l) * b_l + child, and -1 once it fails. *bad gets the first row, by
+   its first head, that does. */
 INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_id head, obstacle *bad)
 {
     int64_t node[ABREAST] = {0}, plane, level_row = 0, nodes = 1;
