@@ -174,8 +174,6 @@ typedef struct edge_cursor {
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
 /* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
 void reader_load(row_reader *r, hga_id first, hga_id n);
-/* Room that loading [first, first + n) takes: segments and list entries. */
-void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list);
 /* Start on node v, whose position must be loaded (not needed along the tree). */
 edge_cursor cursor_start(const row_reader *r, hga_id v);
 /* The same without the edges of segments that are done: done[segment] has one of done_bits. */

@@ -15,13 +15,6 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->ranked = -1;
 }
 
-void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list)
-{
-    *list = 0;
-    *segments = r->r.n_blocks ? hga_graph_segments(r->graph, r->relation, first, n, r->segment, r->segment_room) : 0;
-    for (hga_pos i = 0; i < *segments && *segments <= r->segment_room; i++) *list += r->segment[i].n_rows;
-}
-
 void reader_load(row_reader *r, hga_id first, hga_id n)
 {
     r->first = first, r->n = n;
