@@ -29,7 +29,22 @@ typedef struct trace {
 typedef struct entry {
     stamp when;
     wave_item item;
+    int64_t number; /* in program order */
 } entry;
+
+/* Buckets [first, last] of a storage, as traces, that the panel at hand reads or writes. */
+typedef struct visit {
+    hga_id storage;
+    int writes;
+    int64_t first, last;
+} visit;
+
+/* The first and the last panel, by stamps, that touch a bucket of a field: entries, -1 before any. */
+typedef struct life {
+    int64_t first, last;
+    uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
+    uint8_t given;                     /* the program begins with reading it */
+} life;
 
 /* Of a level: its first bucket, and log2 of a bucket's nodes. */
 typedef struct level_buckets {
@@ -47,12 +62,19 @@ typedef struct waving {
     entry *entry;             /* [n_entries], in program order */
     int64_t n_entries;
     trace *read, *written; /* of each storage in turn: [n_traces] */
+    life *life;            /* [n_traces] */
     int64_t n_traces;
-    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];     /* fields, by who had the rows first, and the pieces of stages */
+    lease *lease; /* what becomes of lives: of rows that serve one node after another */
+    int64_t n_leases, lease_room;
+    uint32_t recycled;                                     /* fields with such rows */
+    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];     /* fields, and the pieces of stages */
     int64_t first_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* phase, n_phases: the caller alone */
     int64_t last_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES];  /* phase, -1: the caller alone */
-    int64_t phase;                                         /* the panel at hand: its phase .. */
-    stamp after;                                           /* .. and what it waits for, all in all */
+    int64_t phase;                                         /* the panel at hand: its phase, .. */
+    visit *visit;                                          /* .. what it touches, .. */
+    int64_t n_visits, visit_room;
+    hga_status st; /* .. unless there was no room for that, .. */
+    stamp after;   /* .. and what it waits for, all in all */
 } waving;
 
 /* ---- panels ---- */
@@ -192,59 +214,45 @@ static void leave_trace(waving *w, trace *t, const stamp *mine)
     wait_for(&t->within, mine);
 }
 
-/* A panel touches buckets [first, last] of a storage: mine NULL, it learns what to wait for; else it leaves its stamp. */
-static void touch(waving *w, hga_id storage, int writes, hga_id first, hga_id last, const stamp *mine)
+/* ---- what a panel touches ---- */
+
+/* Have others written the storage before, and will others write it later? */
+static int is_written_before(const waving *w, hga_id storage) { return w->first_writer[storage] < w->phase; }
+static int is_written_after(const waving *w, hga_id storage) { return w->last_writer[storage] > w->phase; }
+
+static void touch(waving *w, hga_id storage, int writes, hga_id first, hga_id last)
 {
     int64_t at = w->trace_at[storage];
-    for (int64_t b = at + first; b <= at + last; b++) {
-        if (mine) {
-            leave_trace(w, writes ? &w->written[b] : &w->read[b], mine);
-        } else {
-            wait_for_trace(w, &w->written[b]);
-            if (writes) wait_for_trace(w, &w->read[b]);
-        }
-    }
+    if (!w->st) w->st = hga_grow(&w->plan->allocator, &w->visit, &w->visit_room, w->n_visits, w->n_visits + 1, sizeof *w->visit);
+    if (!w->st) w->visit[w->n_visits++] = (visit){storage, writes, at + first, at + last};
 }
 
-/* The storage of a field: that of the field whose rows it takes over. */
-static hga_id field_storage(const hga_plan *plan, hga_id f) { return plan->home[f].heir_of >= 0 ? plan->home[f].heir_of : f; }
-
-static void touch_fields(waving *w, uint32_t fields, int writes, hga_id first, hga_id last, const stamp *mine)
+static void touch_fields(waving *w, uint32_t fields, int writes, hga_id first, hga_id last)
 {
     hga_id a = bucket_of(w, first), b = bucket_of(w, last);
     for (hga_id f = 0; fields >> f; f++)
-        if (fields >> f & 1u) touch(w, field_storage(w->plan, f), writes, a, b, mine);
+        if (fields >> f & 1u) touch(w, f, writes, a, b);
 }
 
-/* Of the fields that this phase reads or writes, those that it may have to wait for, or that others may have to wait for. */
-static uint32_t disputed(const waving *w, uint32_t fields, int writes, const stamp *mine)
+/* Of the fields that this phase reads, those that anyone cares about. */
+static uint32_t noted_reads(const waving *w, uint32_t fields)
 {
-    uint32_t some = 0;
-    for (hga_id f = 0; fields >> f; f++) {
-        hga_id s = field_storage(w->plan, f);
-        if (fields >> f & 1u && (writes || (mine ? w->last_writer[s] > w->phase : w->first_writer[s] < w->phase))) some |= 1u << f;
-    }
+    uint32_t some = fields & w->recycled;
+    for (hga_id f = 0; fields >> f; f++)
+        if (fields >> f & 1u && (is_written_before(w, f) || is_written_after(w, f))) some |= 1u << f;
     return some;
 }
-
-static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
-{
-    touch(w, HGA_MAX_FIELDS + stage, writes, first, first + n - 1, mine);
-}
-
-/* ---- what a panel touches ---- */
 
 /* Nodes in any order; those that come one after the other go together. */
 typedef struct run {
     uint32_t fields;
     int writes;
     hga_id first, last;
-    const stamp *mine;
 } run;
 
 static void run_flush(waving *w, run *r)
 {
-    if (r->first <= r->last) touch_fields(w, r->fields, r->writes, r->first, r->last, r->mine);
+    if (r->first <= r->last) touch_fields(w, r->fields, r->writes, r->first, r->last);
     r->first = 0, r->last = -1;
 }
 
@@ -290,11 +298,11 @@ static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id panel, const stamp *mine)
+static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id panel)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     hga_id relation = w->plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
-    run r = {.fields = fields, .last = -1, .mine = mine};
+    run r = {.fields = fields, .last = -1};
     int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
     if (relation < 0)
         add_tree_sources(w, &r, relation, ph->first + begin, n);
@@ -307,9 +315,9 @@ static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id pa
     run_flush(w, &r);
 }
 
-static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, hga_id panel, const stamp *mine)
+static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, hga_id panel)
 {
-    run r = {.fields = fields, .writes = writes, .last = -1, .mine = mine};
+    run r = {.fields = fields, .writes = writes, .last = -1};
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
     if (ph->job == JOB_PIECES || ph->job == JOB_MERGE || ph->by_position) {
         for (hga_id i = begin; i < begin + n; i++) {
@@ -327,7 +335,7 @@ static void find_fields(const hga_plan *plan, const phase *ph, uint32_t *sources
 {
     *sources = *own = *writes = 0;
     if (ph->job > JOB_MERGE) {
-        *own = 1u << ph->stage, *writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage;
+        *own = ph->job == JOB_COPY ? 0 : 1u << ph->stage, *writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage;
         return;
     }
     const hga_stage *s = &plan->program.stage[ph->stage];
@@ -338,17 +346,143 @@ static void find_fields(const hga_plan *plan, const phase *ph, uint32_t *sources
     if (ph->job != JOB_PIECES) *writes = s->writes;
 }
 
-static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *mine)
+static void touch_panel(waving *w, const phase *ph, hga_id panel)
 {
     uint32_t sources, own, writes;
     find_fields(w->plan, ph, &sources, &own, &writes);
-    sources = disputed(w, sources, 0, mine), own = disputed(w, own, 0, mine);
-    if (sources) touch_sources(w, ph, sources, panel, mine);
-    if (own) touch_rows(w, ph, own, 0, panel, mine);
-    if (writes) touch_rows(w, ph, writes, 1, panel, mine);
-    const stage_plan *s = &w->plan->stage[ph->stage];
-    if (ph->job == JOB_PIECES) touch_pieces(w, ph->stage, 1, panel, 1, mine);
-    if (ph->job == JOB_MERGE) touch_pieces(w, ph->stage, 0, s->wide[panel].first_piece, s->wide[panel].n_pieces, mine);
+    sources = noted_reads(w, sources), own = noted_reads(w, own);
+    w->n_visits = 0;
+    if (sources) touch_sources(w, ph, sources, panel);
+    if (own) touch_rows(w, ph, own, 0, panel);
+    if (writes) touch_rows(w, ph, writes, 1, panel);
+    const wide_row *wide = w->plan->stage[ph->stage].wide;
+    if (ph->job == JOB_PIECES) touch(w, HGA_MAX_FIELDS + ph->stage, 1, panel, panel);
+    if (ph->job == JOB_MERGE) touch(w, HGA_MAX_FIELDS + ph->stage, 0, wide[panel].first_piece, wide[panel].first_piece + wide[panel].n_pieces - 1);
+}
+
+/* What the panel has to wait for. */
+static void wait_for_others(waving *w)
+{
+    w->after = nothing;
+    for (const visit *v = w->visit; v < w->visit + w->n_visits; v++) {
+        if (!v->writes && !is_written_before(w, v->storage)) continue;
+        for (int64_t b = v->first; b <= v->last; b++) {
+            wait_for_trace(w, &w->written[b]);
+            if (v->writes) wait_for_trace(w, &w->read[b]);
+        }
+    }
+}
+
+/* Others may have to wait for it. */
+static void leave_traces(waving *w, const stamp *mine)
+{
+    for (const visit *v = w->visit; v < w->visit + w->n_visits; v++)
+        for (int64_t b = v->first; b <= v->last && (v->writes || is_written_after(w, v->storage)); b++)
+            leave_trace(w, v->writes ? &w->written[b] : &w->read[b], mine);
+}
+
+/* ---- lives ---- */
+
+static int compare_waves(const stamp *a, const stamp *b)
+{
+    return a->sweep != b->sweep ? (a->sweep < b->sweep ? -1 : 1) : (a->wave > b->wave) - (a->wave < b->wave);
+}
+
+/* Entry e, the latest of the program so far, may come earlier (sense -1) or later (1) than what is known. */
+static void note_end(const waving *w, int64_t e, int sense, int64_t *known, uint8_t *shared)
+{
+    const stamp *mine = &w->entry[e].when, *theirs = &w->entry[*known].when;
+    int order = compare_waves(mine, theirs);
+    if (order == 0 && mine->owner != theirs->owner) {
+        *shared = 1;
+        return;
+    }
+    if (order != 0 && order == sense) *shared = 0;
+    if (order == 0) order = mine->at < theirs->at ? -1 : 1;
+    if (order == sense) *known = e;
+}
+
+static void note_life(const waving *w, life *l, int64_t e, int writes)
+{
+    if (l->first < 0) *l = (life){.first = e, .last = e, .given = !writes};
+    note_end(w, e, -1, &l->first, &l->first_shared);
+    note_end(w, e, 1, &l->last, &l->last_shared);
+}
+
+static void note_lives(waving *w, int64_t e)
+{
+    for (const visit *v = w->visit; v < w->visit + w->n_visits; v++)
+        for (int64_t b = v->first; b <= v->last && v->storage < HGA_MAX_FIELDS && w->recycled >> v->storage & 1u; b++)
+            note_life(w, &w->life[b], e, v->writes);
+}
+
+/* Where in the order a wave begins and ends. */
+static int64_t wave_begin(const waving *w, const int64_t *wave_of, int64_t item) { return w->plan->waves.ptr[wave_of[item] * w->plan->threads]; }
+static int64_t wave_end(const waving *w, const int64_t *wave_of, int64_t item)
+{
+    return w->plan->waves.ptr[(wave_of[item] + 1) * w->plan->threads] - 1;
+}
+
+/* What several threads touch in the first wave of its life is taken before any of them could have given a row back in that wave; what in the last one another
+   thread touches is given back when all have ended. */
+static lease lease_of(const waving *w, const life *l, const int64_t *rank, const int64_t *wave_of)
+{
+    int64_t begin = rank[l->first], end = rank[l->last];
+    lease x = {.thread = w->entry[begin].when.owner, .begin = begin, .end = end};
+    if (l->first_shared) x.begin = wave_begin(w, wave_of, begin);
+    if (l->last_shared || w->entry[end].when.owner != x.thread) x.end = wave_end(w, wave_of, end);
+    if (l->given) x.begin = 0, x.end = -1;
+    return x;
+}
+
+/* Buckets that live alike go together. */
+static hga_status add_lease(waving *w, lease x)
+{
+    lease *last = w->n_leases ? &w->lease[w->n_leases - 1] : NULL;
+    if (last && last->field == x.field && last->first + last->n == x.first && last->thread == x.thread && last->begin == x.begin &&
+        last->end == x.end) {
+        last->n += x.n;
+        return HGA_OK;
+    }
+    hga_status st = hga_grow(&w->plan->allocator, &w->lease, &w->lease_room, w->n_leases, w->n_leases + 1, sizeof *w->lease);
+    if (!st) w->lease[w->n_leases++] = x;
+    return st;
+}
+
+static hga_status lease_field(waving *w, hga_id f, const int64_t *rank, const int64_t *wave_of)
+{
+    const hga_id *level = w->plan->nodes.level_ptr;
+    hga_status st = HGA_OK;
+    for (hga_id l = 0; l < w->plan->nodes.n_levels; l++)
+        for (hga_id v = level[l], each = 1 << w->bucket[l].shift; v < level[l + 1]; v += each) {
+            const life *mine = &w->life[w->trace_at[f] + bucket_of(w, v)];
+            if (mine->first < 0) continue;
+            lease x = lease_of(w, mine, rank, wave_of);
+            x.field = f, x.first = v, x.n = level[l + 1] - v < each ? level[l + 1] - v : each;
+            HGA_TRY(add_lease(w, x));
+        }
+done:
+    return st;
+}
+
+/* Once entries are in order. */
+static hga_status lease_rows(waving *w)
+{
+    const wave_order *o = &w->plan->waves;
+    hga_status st = HGA_OK;
+    int64_t *rank = NULL, *wave_of = NULL;
+    HGA_TRY(hga_new(&w->plan->allocator, w->n_entries, sizeof *rank, &rank));
+    HGA_TRY(hga_new(&w->plan->allocator, w->n_entries, sizeof *wave_of, &wave_of));
+    for (int64_t i = 0; i < w->n_entries; i++) rank[w->entry[i].number] = i;
+    for (hga_id wave = 0; wave < o->n; wave++)
+        for (int64_t i = o->ptr[wave * w->plan->threads]; i < o->ptr[(wave + 1) * w->plan->threads]; i++) wave_of[i] = wave;
+    for (hga_id f = 0; w->recycled >> f; f++)
+        if (w->recycled >> f & 1u) HGA_TRY(lease_field(w, f, rank, wave_of));
+    HGA_TRY(slots_assign(w->plan, w->lease, w->n_leases));
+done:
+    hga_delete(&w->plan->allocator, rank, w->n_entries, sizeof *rank);
+    hga_delete(&w->plan->allocator, wave_of, w->n_entries, sizeof *wave_of);
+    return st;
 }
 
 /* ---- stamps ---- */
@@ -360,8 +494,8 @@ static void stamp_entry(waving *w, entry *e, hga_id last)
     stamp *mine = &e->when;
     hga_id first = mine->at;
     mine->owner = ph->part ? ph->part[e->item.panel] : w->thread[first / CELL];
-    w->after = nothing;
-    touch_panel(w, ph, e->item.panel, NULL);
+    touch_panel(w, ph, e->item.panel);
+    wait_for_others(w);
     int shared = w->thread[first / CELL] != w->thread[last / CELL];
     if (w->after.sweep < 0) {
         mine->sweep = mine->wave = 0;
@@ -372,12 +506,13 @@ static void stamp_entry(waving *w, entry *e, hga_id last)
     } else {
         mine->sweep = w->after.sweep + 1, mine->wave = 0;
     }
-    touch_panel(w, ph, e->item.panel, mine);
+    leave_traces(w, mine);
+    note_lives(w, e->number);
 }
 
-static void stamp_entries(waving *w)
+static hga_status stamp_entries(waving *w)
 {
-    for (int64_t i = 0; i < w->n_entries; i++) {
+    for (int64_t i = 0; i < w->n_entries && !w->st; i++) {
         entry *e = &w->entry[i];
         const phase *ph = &w->plan->phase[e->item.phase];
         hga_id first, last;
@@ -388,6 +523,7 @@ static void stamp_entries(waving *w)
         find_panel_places(w, ph, e->item.panel, &first, &last);
         stamp_entry(w, e, last);
     }
+    return w->st;
 }
 
 /* ---- in order ---- */
@@ -462,9 +598,11 @@ static void find_writers(waving *w)
         uint32_t sources, own, writes;
         find_fields(w->plan, ph, &sources, &own, &writes);
         for (hga_id f = 0; writes >> f; f++)
-            if (writes >> f & 1u) note_writer(w, field_storage(w->plan, f), i);
+            if (writes >> f & 1u) note_writer(w, f, i);
         if (ph->job == JOB_PIECES) note_writer(w, HGA_MAX_FIELDS + ph->stage, i);
     }
+    for (hga_id f = 0; f < w->plan->program.n_fields; f++)
+        if (w->last_writer[f] >= 0 && slots_recycle(w->plan, f)) w->recycled |= 1u << f;
 }
 
 /* Entries in program order, at the place of their first token. */
@@ -475,7 +613,7 @@ static hga_status list_entries(waving *w)
     entry *e = w->entry;
     for (int64_t i = 0; !st && i < w->plan->n_phases; i++)
         for (hga_id p = 0, last; p < w->plan->phase[i].n_panels; p++, e++) {
-            *e = (entry){.item = {(hga_id)i, p}};
+            *e = (entry){.item = {(hga_id)i, p}, .number = e - w->entry};
             find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &last);
         }
     return st;
@@ -498,7 +636,8 @@ static hga_status make_traces(waving *w)
     }
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
-    for (int64_t i = 0; i < w->n_traces; i++) w->read[i] = w->written[i] = (trace){nothing, nothing, -1};
+    HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->life, &w->life));
+    for (int64_t i = 0; i < w->n_traces; i++) w->read[i] = w->written[i] = (trace){nothing, nothing, -1}, w->life[i] = (life){.first = -1};
 done:
     return st;
 }
@@ -511,6 +650,9 @@ static void clear(waving *w)
     hga_delete(a, w->entry, w->n_entries, sizeof *w->entry);
     hga_delete(a, w->read, w->n_traces, sizeof *w->read);
     hga_delete(a, w->written, w->n_traces, sizeof *w->written);
+    hga_delete(a, w->life, w->n_traces, sizeof *w->life);
+    hga_delete(a, w->visit, w->visit_room, sizeof *w->visit);
+    hga_delete(a, w->lease, w->lease_room, sizeof *w->lease);
     hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
 }
 
@@ -525,8 +667,9 @@ hga_status waves_make(hga_plan *plan)
     HGA_TRY(list_entries(&w));
     HGA_TRY(share_places(&w));
     HGA_TRY(make_traces(&w));
-    stamp_entries(&w);
+    HGA_TRY(stamp_entries(&w));
     HGA_TRY(store_order(&w));
+    HGA_TRY(lease_rows(&w));
 done:
     clear(&w);
     return st;
