@@ -34,6 +34,7 @@ static hga_status part_by_cost(const hga_plan *plan, phase *ph)
 typedef struct measures {
     hga_pos segments, list; /* the room that loading them takes */
     int64_t edges;          /* pairs, an upper bound where a band cuts corners */
+    int64_t columns;        /* of all segments */
     hga_pos degree;         /* no row has more of them */
 } measures;
 
@@ -46,6 +47,7 @@ static void measure_segments(const hga_segments *s, void *context)
     m->segments += s->count;
     m->list += (hga_pos)s->count * one->n_rows;
     m->edges += s->count * one->n_rows * width;
+    m->columns += (int64_t)s->count * one->n_src;
     m->degree += width * (meet < s->count ? meet : s->count);
 }
 
@@ -211,12 +213,25 @@ static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }
 
-static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position)
+/* Sources that a panel of such rows reads. */
+enum { MOST_SOURCES = 512 };
+
+/* Rows with sources of their own, many of them, get low panels: so many tokens' keys and values stay in the cache for the levels that also read them. */
+static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
+{
+    hga_id rows = panel < n ? panel : n;
+    measures m = measure_rows(plan, stage, first + (n - rows) / 2, rows);
+    if (m.columns <= MOST_SOURCES || m.edges >= 2 * m.columns) return panel;
+    int64_t fit = rows * (int64_t)MOST_SOURCES / m.columns;
+    return fit ? (hga_id)fit : 1;
+}
+
+static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position, wide_search *wide)
 {
     if (n <= 0) return HGA_OK;
     hga_id panel = panel_rows(plan, stage, n);
     hga_status st = HGA_OK;
-    wide_search wide = {.limit = wide_limit(plan, stage)};
+    if (plan->stage[stage].kind == KIND_ATTEND && !by_position) panel = few_sources(plan, stage, first, n, panel);
     HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS,
                                     .stage = stage,
                                     .first = first,
@@ -232,9 +247,8 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
         hga_id begin = first + p * panel, rows = n - p * panel < panel ? n - p * panel : panel;
         measures m = measure_panel(plan, ph, begin, rows);
         ph->cost[p] = ROW_COST * (int64_t)rows + m.edges;
-        if (m.degree > wide.limit) HGA_TRY(find_wide(plan, stage, begin, rows, &wide));
+        if (m.degree > wide->limit) HGA_TRY(find_wide(plan, stage, begin, rows, wide));
     }
-    HGA_TRY(keep_wide(plan, stage, &wide));
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
         HGA_TRY(part_by_metis(plan, ph));
     else if (by_position)
@@ -254,9 +268,10 @@ static hga_status add_levels(hga_plan *plan, hga_id stage)
 {
     const hga_nodes *n = &plan->nodes;
     hga_status st = HGA_OK;
+    wide_search none = {.limit = INT64_MAX};
     for (hga_id i = 0; !st && i < n->n_levels; i++) {
         hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
-        if (l >= lowest_level(plan, stage)) st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0);
+        if (l >= lowest_level(plan, stage)) st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0, &none);
     }
     return st;
 }
@@ -281,14 +296,32 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
     return st ? st : part_by_cost(plan, ph);
 }
 
+/* Rows of different levels differ in what they read. */
+static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *wide)
+{
+    const hga_id *level = plan->nodes.level_ptr;
+    hga_status st = HGA_OK;
+    for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
+        hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
+        st = add_rows(plan, stage, begin, end - begin, 0, wide);
+    }
+    return st;
+}
+
 static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     hga_status st = HGA_OK;
     hga_id first = 0, n = plan->nodes.n;
-    int by_position = plan->stage[stage].relation.dst_order != NULL;
+    const hga_relation *r = &plan->stage[stage].relation;
+    int by_position = r->dst_order != NULL;
+    wide_search wide = {.limit = wide_limit(plan, stage)};
     if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
-    HGA_TRY(add_rows(plan, stage, first, n, by_position));
+    if (by_position || r->ptr)
+        HGA_TRY(add_rows(plan, stage, first, n, by_position, &wide));
+    else
+        HGA_TRY(add_rows_by_level(plan, stage, first, n, &wide));
+    HGA_TRY(keep_wide(plan, stage, &wide));
     HGA_TRY(add_pieces(plan, stage));
     HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_wide, 1));
 done:
