@@ -2,6 +2,8 @@
 
    NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
 
+   Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair is a word of two, the first in the low half.
+
    Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction set, never on who calls. */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -42,6 +44,8 @@ typedef struct kernel_heads {
     ptrdiff_t q_head;
     const float *const *k;
     const float *const *v;
+    const uint16_t *const *k16; /* bfloat16: keys and values in place of k and v */
+    const uint16_t *const *v16;
     ptrdiff_t k_head, v_head;
     const float *bias;     /* [n], added to each score of an edge */
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
@@ -71,9 +75,10 @@ typedef struct kernel_tile_state {
 /* One group of a tile: up to KERNEL_TILE rows. Bit r of rows[c] tells whether row r and column c have an edge. */
 typedef struct kernel_tile_group {
     hga_id n_rows;
-    const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
-    const uint16_t *rows;   /* [n]; NULL: every pair has an edge */
-    const float *pair_bias; /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
+    const float *q;          /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
+    const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
+    const uint16_t *rows;    /* [n]; NULL: every pair has an edge */
+    const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
     kernel_tile_state state;
 } kernel_tile_group;
 
@@ -84,6 +89,11 @@ typedef struct kernel_tile {
     const float *const *k;
     const float *const *v;
     const float *bias; /* [n], added to a column's scores */
+    /* bfloat16: in place of k; in place of v, [pairs of n][dim_v padded], see pack_pairs; bit c: column c's value is not finite; what products are multiplied by */
+    const uint16_t *const *k16;
+    const uint32_t *v_pairs;
+    uint64_t v_odd;
+    float scale;
 } kernel_tile;
 
 typedef struct kernel_table {
@@ -108,6 +118,17 @@ typedef struct kernel_table {
     void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
     /* n rows side by side: out[i * stride + j] = x[i][j] */
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
+    /* the same as attend_heads and attend_tile for keys and values of 16 bits; a tile's weights are rounded to them too */
+    void (*attend_heads_bf16)(const kernel_heads *c);
+    void (*attend_tile_bf16)(const kernel_tile *t);
+    /* n <= KERNEL_TILE rows into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
+    void (*turn_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
+    /* n <= KERNEL_CHUNK rows into pairs: out[i][j] = x[2i][j], x[2i + 1][j], columns padded to whole vectors; 0 after the last row and column. Bit i of what is returned
+       is set when row i is not finite. */
+    uint64_t (*pack_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
+    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and back, which is exact */
+    void (*narrow)(hga_id n, const float *x, uint16_t *out);
+    void (*widen)(hga_id n, const uint16_t *x, float *out);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
@@ -116,7 +137,7 @@ typedef struct kernel_table {
     void (*scale)(hga_id columns, float a, const float *x, float *out);
     /* x[i] = e^x[i]; e^-inf is 0 exactly, e^NaN is NaN */
     void (*exp)(hga_id n, float *x);
-    /* x rounded to bfloat16 precision, to nearest even; out may be x */
+    /* x rounded to bfloat16 precision, to nearest even, NaN staying NaN; out may be x */
     void (*round_bf16)(hga_id n, const float *x, float *out);
     /* n fused multiply-adds of full vectors on 12 independent chains; returns flops done. To measure the peak. */
     double (*peak_fma)(hga_pos n, float *sink);
