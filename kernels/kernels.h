@@ -44,8 +44,10 @@ typedef struct kernel_heads {
     ptrdiff_t q_head;
     const float *const *k;
     const float *const *v;
-    const uint16_t *const *k16; /* bfloat16: keys and values in place of k and v */
+    const uint16_t *q16; /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
+    const uint16_t *const *k16;
     const uint16_t *const *v16;
+    float scale;
     ptrdiff_t k_head, v_head;
     const float *bias;     /* [n], added to each score of an edge */
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */

@@ -277,17 +277,45 @@ static inline vec vec_load_bf16_first(const uint16_t *p, int n) { return (vec)(v
 static inline vec_bits vec_load_pairs(const uint16_t *p) { return (vec_bits) * (const vec_loose *)p; }
 static inline vec_bits vec_load_pairs_first(const uint16_t *p, int n)
 {
+#if defined(VEC_AVX512)
+    return (vec_bits)_mm512_maskz_loadu_epi16((1u << n) - 1, p);
+#else
     uint16_t padded[2 * VEC_FLOATS] = {0};
     for (int i = 0; i < n; i++) padded[i] = p[i];
     return vec_load_pairs(padded);
+#endif
 }
 
-/* The pair at p in all lanes; one number with zero. */
+/* The pair at p in all lanes. */
 static inline vec_bits vec_all_pair(const uint16_t *p)
 {
     uint32_t pair;
     memcpy(&pair, p, sizeof pair);
     return vec_all_bits(pair);
+}
+
+/* The pairs' first numbers and second ones, as floats. */
+static inline vec vec_firsts(vec_bits pairs) { return (vec)(pairs << 16); }
+static inline vec vec_seconds(vec_bits pairs) { return (vec)(pairs & 0xffff0000); }
+
+/* Neighbours part: x has the even ones of both, y the odd ones; and come together again. */
+static inline __attribute__((always_inline)) void vec_part(vec *x, vec *y)
+{
+    vec_int even, odd;
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) even[i] = 2 * i, odd[i] = 2 * i + 1;
+    vec a = *x, b = *y;
+    *x = __builtin_shuffle(a, b, even), *y = __builtin_shuffle(a, b, odd);
+}
+static inline __attribute__((always_inline)) void vec_rejoin(vec *x, vec *y)
+{
+    vec_int low, high;
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++)
+    {
+        low[i] = i / 2 + i % 2 * VEC_FLOATS;
+        high[i] = low[i] + VEC_FLOATS / 2;
+    }
+    vec a = *x, b = *y;
+    *x = __builtin_shuffle(a, b, low), *y = __builtin_shuffle(a, b, high);
 }
 
 /* x rounded to bfloat16 precision, to nearest even; NaN stays NaN, whose low bits may be all there is of it. */
@@ -317,8 +345,8 @@ static inline __attribute__((always_inline)) vec vec_dot_pairs(vec sum, vec_bits
 #if defined(VEC_AVX512) && defined(__AVX512BF16__)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 #else
-    sum += (vec)(a << 16) * (vec)(b << 16);
-    return sum + (vec)(a & 0xffff0000) * (vec)(b & 0xffff0000);
+    sum += vec_firsts(a) * vec_firsts(b);
+    return sum + vec_seconds(a) * vec_seconds(b);
 #endif
 }
 

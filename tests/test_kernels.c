@@ -532,6 +532,7 @@ static void heads_of_16_bits_are_softmax(void **unused)
     (void)unused;
     enum { MOST_HEADS = 20, ROOM = 144 };
     static uint16_t key[KERNEL_CHUNK][5 * ROOM], value[KERNEL_CHUNK][5 * ROOM];
+    static uint16_t q16[MOST_HEADS * ROOM];
     static float q[MOST_HEADS * ROOM], acc[MOST_HEADS * ROOM], row[5 * ROOM];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
@@ -539,7 +540,7 @@ static void heads_of_16_bits_are_softmax(void **unused)
                dim_v = draw_dim();
         float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
         const uint16_t *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
-        memset(q, 0, sizeof q), memset(acc, 0, sizeof acc);
+        memset(acc, 0, sizeof acc);
         for (hga_id e = 0; e < n; e++) {
             k[e] = key[e] + e % 3, v[e] = value[e] + e % 2, bias[e] = below(6) ? draw(2) : -INFINITY;
             for (int j = 0; j < 5 * ROOM; j++) row[j] = draw(1);
@@ -549,15 +550,18 @@ static void heads_of_16_bits_are_softmax(void **unused)
         }
         for (hga_id h = 0; h < heads; h++) {
             greatest[h] = -INFINITY, sum[h] = 0;
-            for (hga_id j = 0; j < dim; j++) q[h * ROOM + j] = draw(1);
         }
+        for (int j = 0; j < MOST_HEADS * ROOM; j++) q[j] = draw(1);
+        float scale = 1 / sqrtf((float)dim);
+        t->narrow(MOST_HEADS * ROOM, q, q16), t->widen(MOST_HEADS * ROOM, q16, q), t->scale(MOST_HEADS * ROOM, scale, q, q);
         kernel_heads c = {.n = half,
                           .heads = heads,
                           .dim = dim,
                           .dim_v = dim_v,
                           .share = share,
-                          .q = q,
-                          .q_head = ROOM,
+                          .q16 = q16,
+                          .scale = scale,
+                          .q_head = dim,
                           .k16 = k,
                           .v16 = v,
                           .k_head = dim,
@@ -568,7 +572,7 @@ static void heads_of_16_bits_are_softmax(void **unused)
         t->attend_heads_bf16(&c);
         for (hga_id h = 0; h < heads; h++) {
             double out[ROOM], lse;
-            plain_head(n, dim, dim_v, q + h * ROOM, k, h / share * dim, v, h / share * dim_v, bias, out, &lse);
+            plain_head(n, dim, dim_v, q + h * dim, k, h / share * dim, v, h / share * dim_v, bias, out, &lse);
             compare_state(t->isa, acc + h * ROOM, greatest[h], sum[h], out, lse, dim_v);
         }
     }
