@@ -307,15 +307,41 @@ static int flat(const forest *f, hga_id start, hga_id m)
     return 1;
 }
 
+/* Children child .. child + n - 1 that go, `each` at a time, to parents from `parent` on. */
+typedef struct families {
+    hga_id parent, child, n, each;
+} families;
+
+static hga_status flush_families(hga_builder *b, families *f)
+{
+    hga_id n = f->n;
+    f->n = 0;
+    return n ? hga_builder_set_families(b, f->parent, f->child, n, f->each) : HGA_OK;
+}
+
+/* The next parent with the next children, as many as the others have, is told with them. */
+static hga_status put_family(hga_builder *b, families *f, hga_id parent, hga_id child, hga_id n)
+{
+    if (f->n && n == f->each && parent == f->parent + f->n / f->each && child == f->child + f->n) {
+        f->n += n;
+        return HGA_OK;
+    }
+    hga_status st = flush_families(b, f);
+    *f = (families){parent, child, n, n};
+    return st;
+}
+
 static hga_status add_families(hga_builder *b, const forest *f)
 {
     hga_status st = HGA_OK;
+    families all = {.n = 0};
     for (hga_id v = f->n_tokens; v < f->n; v++)
         for (hga_id i = f->family_ptr[v], n; i < f->family_ptr[v + 1]; i += n) {
             hga_id child = member(f, i);
             for (n = 1; i + n < f->family_ptr[v + 1] && member(f, i + n) == child + n;) n++;
-            HGA_TRY(hga_builder_set_children(b, v, child, n));
+            HGA_TRY(put_family(b, &all, v, child, n));
         }
+    HGA_TRY(flush_families(b, &all));
 done:
     return st;
 }

@@ -101,23 +101,26 @@ static hga_status check_leaves(const char *what, const int32_t *leaf, hga_id n, 
     return HGA_OK;
 }
 
-static hga_id bucket_of(const layout *t, const int32_t *leaf, hga_id row) { return (row % t->p->n_tree_heads) * t->n_leaves + leaf[row]; }
-
 /* a counting sort; stable, so that a bucket's rows stay in token order */
 static hga_status sort_rows(const layout *t, const int32_t *leaf, hga_id n, sorted *s)
 {
     hga_status st = HGA_OK;
+    hga_id heads = t->p->n_tree_heads, n_leaves = t->n_leaves;
     s->n = n, s->n_buckets = t->n_buckets;
     HGA_TRY(hga_new_zero(t->p->allocator, (int64_t)s->n_buckets + 1, sizeof *s->ptr, &s->ptr));
     HGA_TRY(hga_new(t->p->allocator, n, sizeof *s->order, &s->order));
-    for (hga_id i = 0; i < n; i++)
-        if (leaf[i] >= 0) s->ptr[bucket_of(t, leaf, i)]++;
+    for (hga_id i = 0; i < n; i += heads)
+        for (hga_id h = 0; h < heads; h++)
+            if (leaf[i + h] >= 0) s->ptr[h * n_leaves + leaf[i + h]]++;
     for (hga_id k = 0, start = 0; k <= s->n_buckets; k++) {
         hga_id count = s->ptr[k];
-        s->ptr[k] = start += count;
+        s->ptr[k] = start, start += count;
     }
-    for (hga_id i = n - 1; i >= 0; i--) /* from behind: ptr moves from a bucket's end to its start */
-        if (leaf[i] >= 0) s->order[--s->ptr[bucket_of(t, leaf, i)]] = i;
+    for (hga_id i = 0; i < n; i += heads)
+        for (hga_id h = 0; h < heads; h++)
+            if (leaf[i + h] >= 0) s->order[s->ptr[h * n_leaves + leaf[i + h]]++] = i + h;
+    for (hga_id k = s->n_buckets; k > 0; k--) s->ptr[k] = s->ptr[k - 1]; /* each came to the next one's start */
+    s->ptr[0] = 0;
 done:
     return st;
 }

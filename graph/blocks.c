@@ -148,23 +148,33 @@ static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t las
     return 1;
 }
 
-static void visit_block(const hga_block *b, int64_t first, int64_t last, segment_visitor visit, void *context)
+/* How many instances from i on, up to i1, are cut alike: all of them where they share their rows, else those that lie inside. */
+static int64_t alike(const hga_block *b, int64_t i, int64_t i1, int64_t first, int64_t last)
+{
+    int64_t row = b->dst + i * b->dst_step;
+    if (b->dst_step == 0) return i1 - i + 1;
+    if (i == i1 || row < first || row + b->n_dst > last) return 1;
+    return least(i1, floor_div(last - b->n_dst - b->dst, b->dst_step)) - i + 1;
+}
+
+static void visit_block(const hga_block *b, int64_t first, int64_t last, hga_segments_visit visit, void *context)
 {
     int64_t i0 = 0, i1 = instances(b) - 1;
     if (b->dst_step > 0) {
         i0 = most(i0, floor_div(first - b->n_dst - b->dst, b->dst_step) + 1);
         i1 = least(i1, floor_div(last - 1 - b->dst, b->dst_step));
     }
-    for (int64_t i = i0; i <= i1; i++) {
-        hga_segment s;
-        if (cut_instance(b, (hga_id)i, first, last, &s)) visit(&s, context);
+    hga_segments s = {.row_step = b->dst_step, .src_step = b->src_step, .pos_step = b->pos_of ? b->pos_step : 0};
+    for (int64_t i = i0; i <= i1; i += s.count) {
+        s.count = (hga_id)alike(b, i, i1, first, last);
+        if (cut_instance(b, (hga_id)i, first, last, &s.first)) visit(&s, context);
     }
 }
 
 typedef struct query {
     const stored_relation *r;
     int64_t first, last;
-    segment_visitor visit;
+    hga_segments_visit visit;
     void *context;
 } query;
 
@@ -181,7 +191,7 @@ static void visit_range(const query *q, hga_pos lo, hga_pos hi)
     }
 }
 
-void blocks_visit(const stored_relation *r, hga_id first, hga_id n, segment_visitor visit, void *context)
+void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context)
 {
     query q = {r, first, (int64_t)first + n, visit, context};
     if (n > 0) visit_range(&q, 0, r->n_blocks);
@@ -192,11 +202,11 @@ typedef struct collected {
     hga_pos capacity, n;
 } collected;
 
-static void collect(const hga_segment *s, void *context)
+static void collect(const hga_segments *s, void *context)
 {
     collected *c = context;
-    if (c->n < c->capacity) c->out[c->n] = *s;
-    c->n++;
+    for (hga_id i = 0; i < s->count; i++, c->n++)
+        if (c->n < c->capacity) c->out[c->n] = hga_segments_at(s, i);
 }
 
 static int segment_after(const hga_segment *a, const hga_segment *b)
@@ -225,4 +235,9 @@ hga_pos hga_graph_segments(const hga_graph *g, hga_id index, hga_id first, hga_i
     blocks_visit(&g->relation[index], first, n, collect, &c);
     if (c.n <= capacity) sort_segments(out, c.n);
     return c.n;
+}
+
+void hga_graph_visit_segments(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_segments_visit visit, void *context)
+{
+    blocks_visit(&g->relation[index], first, n, visit, context);
 }

@@ -64,17 +64,17 @@ static hga_id level_of(const hga_graph *g, hga_id node)
 
 static hga_status find_family(hga_graph *g, const families *f)
 {
-    for (hga_id i = 0; i < f->n; i++) {
-        hga_id child = f->child + i, parent = f->parent + i / f->each;
+    hga_id end_child = f->child + f->n;
+    for (hga_id child = f->child, parent = f->parent, left = f->each; child < end_child; child++, left--) {
+        if (left == 0) parent++, left = f->each;
         if (g->parent[child] >= 0) return hga_fail(HGA_EGRAPH, "node %d has two parents, %d and %d", child, g->parent[child], parent);
         g->parent[child] = parent;
     }
-    hga_id last_child = f->child + f->n - 1;
-    for (hga_id at = f->child; at <= last_child;) {
-        hga_id l = level_of(g, at), end = g->level_ptr[l + 1] - 1 < last_child ? g->level_ptr[l + 1] - 1 : last_child;
+    for (hga_id at = f->child; at < end_child;) {
+        hga_id l = level_of(g, at), end = g->level_ptr[l + 1] < end_child ? g->level_ptr[l + 1] : end_child;
         if (g->parent[at] < g->level_ptr[l + 1])
             return hga_fail(HGA_EGRAPH, "parent %d of node %d is not on a higher level than %d", g->parent[at], at, l);
-        at = end + 1;
+        at = end;
     }
     return HGA_OK;
 }
@@ -120,50 +120,64 @@ static int by_node(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ids ascend with levels, so one pass upwards sees every child before its parent. In double, since a float stops counting at 2^24 children. */
+/* The children of node v: [*first, the return value) of the child list, or of the nodes. */
+static hga_id find_own(const hga_graph *g, hga_id v, hga_id *first)
+{
+    const hga_id *ptr = g->child_ptr ? g->child_ptr + (v - g->level_ptr[1]) : NULL;
+    *first = ptr ? ptr[0] : 0;
+    return ptr ? ptr[1] : 0;
+}
+
+/* In double, since a float stops counting at 2^24 children. */
+static double children_mass(const hga_graph *g, hga_id first, hga_id end)
+{
+    double sum = 0;
+    for (hga_id i = first; i < end; i++) sum += (double)g->mass[g->child_list ? g->child_list[i] : i];
+    return sum;
+}
+
+/* Ids ascend with levels, so one pass upwards sees every child before its parent. */
 static hga_status find_masses(hga_builder *b, hga_graph *g)
 {
-    hga_status st = HGA_OK;
-    hga_id base = g->level_ptr[1];
-    double *sum = NULL;
-    HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->mass, &g->mass));
-    HGA_TRY(hga_new_zero(&g->allocator, g->n - base, sizeof *sum, &sum));
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *g->mass, &g->mass);
+    if (st) return st;
     if (b->n_masses) qsort(b->masses, (size_t)b->n_masses, sizeof *b->masses, by_node);
-    const masses *given = b->masses;
-    for (hga_id v = 0, at = 0; v < g->n; v++) {
-        int childless = v < base || !g->child_ptr || g->child_ptr[v - base] == g->child_ptr[v - base + 1];
-        g->mass[v] = childless ? 1 : (float)sum[v - base];
-        for (; at < b->n_masses && given[at].node == v; at++) g->mass[v] = given[at].mass;
-        if (g->parent && g->parent[v] >= 0) sum[g->parent[v] - base] += (double)g->mass[v];
+    const masses *given = b->masses, *end = given + b->n_masses;
+    hga_id base = g->level_ptr[1], first, last;
+    for (hga_id v = 0; v < base; v++) g->mass[v] = 1;
+    for (; given < end && given->node < base; given++) g->mass[given->node] = given->mass;
+    for (hga_id v = base; v < g->n; v++) {
+        last = find_own(g, v, &first);
+        g->mass[v] = first < last ? (float)children_mass(g, first, last) : 1;
+        for (; given < end && given->node == v; given++) g->mass[v] = given->mass;
     }
-done:
-    hga_delete(&g->allocator, sum, g->n - base, sizeof *sum);
-    return st;
+    return HGA_OK;
 }
 
 /* A node's span is its children's hull when they fill it, else none. */
+static void find_span(hga_graph *g, hga_id v)
+{
+    hga_id first = INT32_MAX, last = -1, tokens = 0, i, end = find_own(g, v, &i);
+    int filled = i < end;
+    for (; i < end; i++) {
+        hga_id child = g->child_list ? g->child_list[i] : i, from = g->span_first[child], to = g->span_last[child];
+        filled &= from <= to;
+        tokens += to - from + 1;
+        if (from < first) first = from;
+        if (to > last) last = to;
+    }
+    filled = filled && last - first + 1 == tokens;
+    g->span_first[v] = filled ? first : 0, g->span_last[v] = filled ? last : -1;
+}
+
 static hga_status find_spans(hga_graph *g)
 {
     hga_status st = HGA_OK;
-    hga_id base = g->level_ptr[1], *tokens = NULL;
     HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_first, &g->span_first));
     HGA_TRY(hga_new(&g->allocator, g->n, sizeof *g->span_last, &g->span_last));
-    HGA_TRY(hga_new_zero(&g->allocator, g->n - base, sizeof *tokens, &tokens));
-    for (hga_id v = 0; v < g->n; v++) {
-        if (v < base) {
-            g->span_first[v] = g->span_last[v] = v;
-        } else if (tokens[v - base] <= 0 || g->span_last[v] - g->span_first[v] + 1 != tokens[v - base]) {
-            g->span_first[v] = 0, g->span_last[v] = -1;
-        }
-        hga_id p = g->parent ? g->parent[v] : -1, has = g->span_last[v] - g->span_first[v] + 1;
-        if (p < 0) continue;
-        if (tokens[p - base] == 0) g->span_first[p] = INT32_MAX, g->span_last[p] = -1;
-        if (g->span_first[v] < g->span_first[p]) g->span_first[p] = g->span_first[v];
-        if (g->span_last[v] > g->span_last[p]) g->span_last[p] = g->span_last[v];
-        tokens[p - base] = has <= 0 || tokens[p - base] < 0 ? -1 : tokens[p - base] + has;
-    }
+    for (hga_id v = 0; v < g->level_ptr[1]; v++) g->span_first[v] = g->span_last[v] = v;
+    for (hga_id v = g->level_ptr[1]; v < g->n; v++) find_span(g, v);
 done:
-    hga_delete(&g->allocator, tokens, g->n - base, sizeof *tokens);
     return st;
 }
 

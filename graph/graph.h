@@ -48,8 +48,7 @@ int64_t block_edges(const hga_block *b);                             /* of all i
 void block_types(const hga_block *b, int64_t *least, int64_t *most); /* over its edges; least > most when it has none */
 void blocks_sort(hga_block *blocks, hga_pos n);
 void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
-typedef void (*segment_visitor)(const hga_segment *s, void *context);
-void blocks_visit(const stored_relation *r, hga_id first, hga_id n, segment_visitor visit, void *context);
+void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
 
 /* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when all are 0. */
 hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges, stored_relation *out);

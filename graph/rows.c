@@ -16,14 +16,21 @@ typedef struct counting {
     hga_pos *degree;
 } counting;
 
-static void count_segment(const hga_segment *s, void *context)
+static void count_segment(const counting *c, const hga_segment *s)
 {
-    const counting *c = context;
     for (hga_id i = 0; i < s->n_rows; i++) {
         hga_id v = node_at(c->r, (int64_t)s->row + i), c0, c1, hole;
         if (v < c->first || v - c->first >= c->n) continue;
         hga_segment_columns(s, s->row + i, &c0, &c1, &hole);
         c->degree[v - c->first] += c1 - c0 - (hole >= 0);
+    }
+}
+
+static void count_segments(const hga_segments *s, void *context)
+{
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        count_segment(context, &one);
     }
 }
 
@@ -34,11 +41,11 @@ void hga_graph_degrees(const hga_graph *g, hga_id index, hga_id first, hga_id n,
     counting c = {r, first, n, degree};
     for (hga_id i = 0; i < n; i++) degree[i] = r->ptr ? r->ptr[first + i + 1] - r->ptr[first + i] : 0;
     if (!r->dst_order)
-        blocks_visit(r, first, n, count_segment, &c);
+        blocks_visit(r, first, n, count_segments, &c);
     else if (n > g->n / 16)
-        blocks_visit(r, 0, g->n, count_segment, &c);
+        blocks_visit(r, 0, g->n, count_segments, &c);
     else
-        for (hga_id i = 0; i < n; i++) blocks_visit(r, r->dst_rank[first + i], 1, count_segment, &c);
+        for (hga_id i = 0; i < n; i++) blocks_visit(r, r->dst_rank[first + i], 1, count_segments, &c);
 }
 
 /* ---- rows ---- */
@@ -55,15 +62,22 @@ typedef struct filling {
     hga_pos n;
 } filling;
 
-static void fill_segment(const hga_segment *s, void *context)
+static void fill_segment(filling *f, const hga_segment *s)
 {
-    filling *f = context;
     hga_id c0, c1, hole;
     hga_segment_columns(s, s->row, &c0, &c1, &hole);
     for (hga_id c = c0; c < c1; c++) {
         if (c == hole) continue;
         hga_id u = f->r->src_order ? f->r->src_order[s->src + c] : s->src + c;
         f->cells[f->n++] = (cell){u, s->type + c * s->type_src, s->weight};
+    }
+}
+
+static void fill_segments(const hga_segments *s, void *context)
+{
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        fill_segment(context, &one);
     }
 }
 
@@ -87,7 +101,7 @@ static void sort_row(cell *cells, hga_pos n)
 static void fill_row(const stored_relation *r, hga_id v, cell *cells, hga_csr *out, hga_pos at)
 {
     filling f = {r, cells, 0};
-    blocks_visit(r, position_of(r, v), 1, fill_segment, &f);
+    blocks_visit(r, position_of(r, v), 1, fill_segments, &f);
     for (hga_pos e = r->ptr ? r->ptr[v] : 0; r->ptr && e < r->ptr[v + 1]; e++)
         cells[f.n++] = (cell){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1};
     sort_row(cells, f.n);

@@ -55,14 +55,14 @@ typedef struct kernel_heads {
     ptrdiff_t acc_head;
 } kernel_heads;
 
-/* Finished states of a row's heads: (x, lse) <- (x, lse) merged with (y, y_lse + y_log_weight). */
-typedef struct kernel_merge {
+/* out = a x + b y for each head; where b is 0, y is not looked at. */
+typedef struct kernel_mix {
     hga_id heads, columns;
-    float *x, *lse;
-    const float *y, *y_lse;
-    ptrdiff_t x_head, y_head;
-    float y_log_weight;
-} kernel_merge;
+    const float *a, *b; /* [heads] */
+    const float *x, *y;
+    float *out; /* may be x or y */
+    ptrdiff_t x_head, y_head, out_head;
+} kernel_mix;
 
 /* Rows of a tile: they lie across the lanes. */
 enum { KERNEL_TILE = 16 };
@@ -81,6 +81,9 @@ typedef struct kernel_tile_group {
     const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
     const uint16_t *rows;    /* [n]; NULL: every pair has an edge */
     const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
+    int fresh;               /* the states are empty, whatever their memory holds */
+    float *const
+        *out; /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the rest is lost */
     kernel_tile_state state;
 } kernel_tile_group;
 
@@ -91,10 +94,9 @@ typedef struct kernel_tile {
     const float *const *k;
     const float *const *v;
     const float *bias; /* [n], added to a column's scores */
-    /* bfloat16: in place of k; in place of v, [pairs of n][dim_v padded], see pack_pairs; bit c: column c's value is not finite; what products are multiplied by */
+    /* bfloat16: in place of k; in place of v, [pairs of n][dim_v padded], see pack_pairs; what products are multiplied by */
     const uint16_t *const *k16;
     const uint32_t *v_pairs;
-    uint64_t v_odd;
     float scale;
 } kernel_tile;
 
@@ -106,8 +108,10 @@ typedef struct kernel_table {
     void (*attend_heads)(const kernel_heads *c);
     /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] + log sum[i]; 0 and -inf where the state is empty. Outputs may be the inputs. */
     void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);
-    /* an empty state changes nothing */
-    void (*merge)(const kernel_merge *m);
+    /* Finished states with log-sum-exps x and y merge into a of the one and b of the other, with log-sum-exp lse, which may be x or y. An empty state changes nothing: where y is
+       -inf, a is 1 and b 0 */
+    void (*shares)(hga_id n, const float *x, const float *y, float *a, float *b, float *lse);
+    void (*mix)(const kernel_mix *m);
     /* out[i] = log(e^x[i] + e^y[i]) */
     void (*log_add)(hga_id n, const float *x, const float *y, float *out);
     /* share[i] = e^x / (e^x + e^y), rest[i] = e^y / (e^x + e^y); 0 and 1 when x is -inf, else 1 and 0 when y is */
@@ -125,14 +129,15 @@ typedef struct kernel_table {
     void (*attend_tile_bf16)(const kernel_tile *t);
     /* n <= KERNEL_TILE rows into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
     void (*turn_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
-    /* n <= KERNEL_CHUNK rows into pairs: out[i][j] = x[2i][j], x[2i + 1][j], columns padded to whole vectors; 0 after the last row and column. Bit i of what is returned
-       is set when row i is not finite. */
-    uint64_t (*pack_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
+    /* n <= KERNEL_CHUNK rows into pairs: out[i][j] = x[2i][j], x[2i + 1][j], columns padded to whole vectors; 0 after the last row and column */
+    void (*pack_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
     /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and back, which is exact */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *x, float *out);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
+    /* out[j] = a * sum over i of w[i] * x[i][offset + j] */
+    void (*weigh)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, float a, hga_id columns, float *out);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
     /* out[j] = a * x[j]; out may be x */

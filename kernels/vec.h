@@ -105,25 +105,25 @@ static inline __attribute__((always_inline)) vec vec_sums(vec *x)
     return x[0];
 }
 
+/* Even turns of both to the one, odd turns to the other. */
+#define VEC_TURN(a, b, ...) vec_turn(a, b, (const vec_int[]){__VA_ARGS__})
+static inline __attribute__((always_inline)) void vec_turn(vec *a, vec *b, const vec_int *turns)
+{
+    vec even = __builtin_shuffle(*a, *b, turns[0]), odd = __builtin_shuffle(*a, *b, turns[1]);
+    *a = even, *b = odd;
+}
+
 /* Vector i of VEC_FLOATS becomes lane i of each. */
 static inline __attribute__((always_inline)) void vec_transpose(vec *x)
 {
-    _Pragma("GCC unroll 4") for (int half = 1; half < VEC_FLOATS; half *= 2)
-    {
-        vec_int low, high;
-        _Pragma("GCC unroll 16") for (int l = 0; l < VEC_FLOATS; l++)
-        {
-            low[l] = l & half ? VEC_FLOATS + l - half : l;
-            high[l] = l & half ? VEC_FLOATS + l : l + half;
-        }
-        _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++)
-        {
-            if (i & half) continue;
-            vec a = x[i], b = x[i + half];
-            x[i] = __builtin_shuffle(a, b, low);
-            x[i + half] = __builtin_shuffle(a, b, high);
-        }
-    }
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i += 2) VEC_TURN(x + i, x + i + 1, VEC_TURNS_1);
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) if (!(i & 2)) VEC_TURN(x + i, x + i + 2, VEC_TURNS_2);
+#if VEC_FLOATS > 4
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) if (!(i & 4)) VEC_TURN(x + i, x + i + 4, VEC_TURNS_4);
+#endif
+#if VEC_FLOATS > 8
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS / 2; i++) VEC_TURN(x + i, x + i + 8, VEC_TURNS_8);
+#endif
 }
 
 /* The sums of four vectors. */
@@ -152,10 +152,16 @@ static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
 /* Is some lane NaN? */
 static inline int vec_some_nan(vec x)
 {
+#if defined(VEC_AVX512)
+    return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
+#elif defined(VEC_AVX2)
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q)) != 0;
+#else
     vec_int odd = x != x;
     int some = 0;
     _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) some |= odd[i];
     return some;
+#endif
 }
 
 /* The sum of the lanes, and the greatest, by halves. */

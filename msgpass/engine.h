@@ -3,7 +3,9 @@
    plan.c     graph + program -> plan              homes.c    where the values of each field live
    phases.c   stages -> phases, cut into panels    waves.c    which thread computes which panel, and when
    rows.c     the in-edges of a row, a chunk at a time
-   stages.c   the fused row functions              generic.c  the plain ones, which define what a stage means
+   stages.c   attention by rows; the fused stages  generic.c  the plain ones, which define what a stage means
+   sums.c     sums and means                       states.c   finished states along the tree
+   tiles.c    which edges go into tiles            block.c    tiles, head by head
    execute.c  threads and barriers                 explain.c  the plan in words
    retain.c   memory that updates use again */
 #ifndef ENGINE_H
@@ -19,7 +21,7 @@
 enum { RUN_COLUMNS = 256 };
 
 /* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
-enum { PANEL_GROUPS = 8, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
+enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
 /* ---- where a field lives ---- */
 
@@ -157,7 +159,7 @@ typedef struct row_reader {
 
 typedef struct edge_cursor {
     const row_reader *reader;
-    const uint8_t *done; /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
+    const uint16_t *done; /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
     unsigned done_bits;
     hga_id v;
     hga_id position;
@@ -172,12 +174,10 @@ typedef struct edge_cursor {
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
 /* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
 void reader_load(row_reader *r, hga_id first, hga_id n);
-/* Room that loading [first, first + n) takes: segments and list entries. */
-void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list);
 /* Start on node v, whose position must be loaded (not needed along the tree). */
 edge_cursor cursor_start(const row_reader *r, hga_id v);
 /* The same without the edges of segments that are done: done[segment] has one of done_bits. */
-edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done, unsigned done_bits);
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits);
 /* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
 void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
 /* Step over n edges. */
@@ -186,6 +186,8 @@ void cursor_skip(edge_cursor *c, hga_pos n);
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
 
 /* ---- one thread at work ---- */
+
+typedef struct tile_block tile_block; /* tiles.h */
 
 typedef struct worker {
     const hga_plan *plan;
@@ -200,11 +202,13 @@ typedef struct worker {
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
-    /* of each of PANEL_GROUPS groups: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
+    float *scalars[4];     /* [lanes]: of a few rows, [rows][heads] */
+    hga_id lanes;
+    /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
     float *group_query, *group_acc, *group_greatest, *group_sum;
     float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
     float *tile_key, *tile_value; /* a chunk's, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
-    uint16_t tile_rows[PANEL_GROUPS][KERNEL_CHUNK];
+    tile_block *block;
     int types_vary;                 /* some column of the chunk has types that differ from row to row */
     int32_t *types;                 /* [type_room]: the four arrays below */
     int32_t *pair_type, *part_type; /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of each pair, -1 without an edge; and the different ones among them, .. */
@@ -212,7 +216,7 @@ typedef struct worker {
     int32_t *run_type, *type_place;    /* [RUN_COLUMNS][tile]; [n_types]: -1, or the place in part_type */
     int64_t type_room;
     float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
-    uint8_t *tiled;    /* [segment_room]: bit g when group g of the panel has the segment in tiles */
+    uint16_t *tiled;   /* [segment_room]: bit g when group g of the panel has the segment in tiles */
     double *
         plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats;
@@ -244,7 +248,7 @@ typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, 
 
 typedef struct stage_kernel {
     const char *name;
-    row_function row;
+    row_function row;     /* NULL: only along the tree, by panels */
     panel_function panel; /* NULL: row by row */
 } stage_kernel;
 /* By stage_kind. */
@@ -252,17 +256,11 @@ extern const stage_kernel fused_stages[N_KINDS], generic_stages[N_KINDS];
 /* Which of the two a plan runs. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 
-/* Rows that are computed together: group `number` of a panel. */
-typedef struct tile_group {
-    hga_id stage, number, first, n_rows;
-    const hga_id *node;
-} tile_group;
-
 /* tiles.c */
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 /* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
 void attend_start(worker *w, const row_job *job);
-void attend_rest(worker *w, const row_job *job, const uint8_t *done, unsigned done_bits);
+void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
 /* The log-sum-exp of a state; -inf when it is empty. */
 float log_sum(float greatest, float sum);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */

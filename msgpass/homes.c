@@ -30,8 +30,10 @@ int home_is_rounded(const hga_plan *plan, hga_id field)
 /* Is every token that the field exists on a row of the caller's? */
 static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home *h)
 {
-    for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++)
-        if ((v < h->io_first || v - h->io_first >= h->io_n) && program_row(&plan->nodes, f->rows, v)) return 0;
+    for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++) {
+        if (v == h->io_first) v += h->io_n;
+        if (v < plan->nodes.level_ptr[1] && program_row(&plan->nodes, f->rows, v)) return 0;
+    }
     return 1;
 }
 

@@ -30,38 +30,23 @@ static hga_status part_by_cost(const hga_plan *plan, phase *ph)
 
 /* ---- what a panel costs ---- */
 
-typedef struct costing {
-    hga_plan *plan;
-    hga_id stage;
-    row_reader reader;
-} costing;
+/* Sums over the segments of some rows. */
+typedef struct measures {
+    hga_pos segments, list; /* the room that loading them takes */
+    int64_t edges;          /* pairs, an upper bound where a band cuts corners */
+    hga_pos degree;         /* no row has more of them */
+} measures;
 
-static hga_status make_room(costing *c, hga_id first, hga_id n)
+static void measure_segments(const hga_segments *s, void *context)
 {
-    hga_pos segments, list;
-    hga_plan *plan = c->plan;
-    reader_measure(&c->reader, first, n, &segments, &list);
-    if (segments > c->reader.segment_room) {
-        hga_status st = hga_grow(&plan->allocator, &c->reader.segment, &c->reader.segment_room, 0, segments, sizeof *c->reader.segment);
-        if (st) return st;
-        reader_measure(&c->reader, first, n, &segments, &list);
-    }
-    c->reader.n_segments = segments;
-    if (segments > plan->segment_room) plan->segment_room = segments;
-    if (list > plan->list_room) plan->list_room = list;
-    return HGA_OK;
-}
-
-/* Pairs in the segments that were just measured, an upper bound where a band cuts corners. */
-static int64_t segment_edges(const row_reader *r)
-{
-    int64_t edges = 0;
-    for (hga_pos i = 0; i < r->n_segments; i++) {
-        const hga_segment *s = &r->segment[i];
-        int64_t width = (int64_t)s->band_last - s->band_first + 1;
-        edges += (int64_t)s->n_rows * (width < s->n_src ? width : s->n_src);
-    }
-    return edges;
+    measures *m = context;
+    const hga_segment *one = &s->first;
+    int64_t band = (int64_t)one->band_last - one->band_first + 1, width = band < one->n_src ? band : one->n_src;
+    int64_t meet = s->row_step ? (one->n_rows - 1) / s->row_step + 1 : s->count;
+    m->segments += s->count;
+    m->list += (hga_pos)s->count * one->n_rows;
+    m->edges += s->count * one->n_rows * width;
+    m->degree += width * (meet < s->count ? meet : s->count);
 }
 
 static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
@@ -73,22 +58,90 @@ static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
     return edges;
 }
 
+/* Positions [first, first + n) of a stage; the plan's room grows with them. */
+static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
+{
+    measures m = {0};
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
+    if (m.segments > plan->segment_room) plan->segment_room = m.segments;
+    if (m.list > plan->list_room) plan->list_room = m.list;
+    int64_t given = explicit_edges(&plan->stage[stage], first, n);
+    m.edges += given, m.degree += given;
+    return m;
+}
+
 /* Starting and storing a row takes about as long as this many of its edges. */
 enum { ROW_COST = 32 };
 
 /* Rows of LEVELS_* stages go by node id; with a destination order each is looked up by itself. */
-static hga_status measure_panel(costing *c, const phase *ph, hga_id first, hga_id n, int64_t *cost)
+static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga_id n)
 {
-    const stage_plan *s = &c->plan->stage[c->stage];
-    *cost = ROW_COST * (int64_t)n;
-    if (c->plan->program.stage[c->stage].relation < 0) return HGA_OK;
-    int one_by_one = s->relation.dst_order && !ph->by_position;
-    for (hga_id i = 0; i < n; i += one_by_one ? 1 : n) {
-        hga_id at = one_by_one ? s->relation.dst_rank[first + i] : first, many = one_by_one ? 1 : n;
-        hga_status st = make_room(c, at, many);
-        if (st) return st;
-        *cost += segment_edges(&c->reader) + explicit_edges(s, at, many);
+    const stage_plan *s = &plan->stage[ph->stage];
+    if (!s->relation.dst_order || ph->by_position) return measure_rows(plan, ph->stage, first, n);
+    measures all = {0};
+    for (hga_id v = first; v < first + n; v++) all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
+    return all;
+}
+
+/* ---- wide rows ---- */
+
+/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of them. */
+enum { MOST_WIDE = 64 };
+
+typedef struct wide_search {
+    hga_pos limit;
+    hga_id first, n, n_wide;
+    hga_pos degree[PANEL_ROWS]; /* of positions first .. */
+    wide_row wide[MOST_WIDE];
+} wide_search;
+
+/* No limit where rows are not cut. */
+static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
+{
+    const stage_plan *s = &plan->stage[stage];
+    hga_pos share = s->relation.n_edges / MOST_WIDE;
+    if (s->kind != KIND_ATTEND || plan->options.generic || plan->program.stage[stage].order != HGA_FLAT) return INT64_MAX;
+    return share > plan->options.cut_edges ? share : plan->options.cut_edges;
+}
+
+static void count_edges(const hga_segments *s, void *context)
+{
+    wide_search *w = context;
+    hga_id c0, c1, hole;
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        for (hga_id p = one.row; p < one.row + one.n_rows; p++) {
+            hga_segment_columns(&one, p, &c0, &c1, &hole);
+            w->degree[p - w->first] += c1 - c0 - (hole >= 0);
+        }
     }
+}
+
+/* The wide rows of a panel of positions [first, first + n). */
+static hga_status find_wide(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *w)
+{
+    stage_plan *s = &plan->stage[stage];
+    hga_pos cut = plan->options.cut_edges;
+    w->first = first;
+    for (hga_id i = 0; i < n; i++) w->degree[i] = explicit_edges(s, first + i, 1);
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
+    for (hga_id i = 0; i < n; i++) {
+        if (w->degree[i] <= w->limit) continue;
+        hga_pos pieces = (w->degree[i] - 1) / cut + 1;
+        if (pieces > INT32_MAX / 2 - s->n_pieces) return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
+        w->wide[w->n_wide++] = (wide_row){first + i, s->n_pieces, (hga_id)pieces};
+        s->n_pieces += (hga_id)pieces;
+    }
+    return HGA_OK;
+}
+
+static hga_status keep_wide(hga_plan *plan, hga_id stage, const wide_search *w)
+{
+    stage_plan *s = &plan->stage[stage];
+    hga_status st = hga_new(&plan->allocator, w->n_wide, sizeof *s->wide, &s->wide);
+    if (st || !w->n_wide) return st;
+    memcpy(s->wide, w->wide, (size_t)w->n_wide * sizeof *s->wide);
+    s->n_wide = w->n_wide;
     return HGA_OK;
 }
 
@@ -145,11 +198,17 @@ done:
 
 /* ---- row phases ---- */
 
+/* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take; and tall tiles only where rows have many edges, for
+   what a panel reads and writes should still be in the cache for the next stage (measured). */
+enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
+
 /* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there are any. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
-    if (!fused_stages[plan->stage[stage].kind].panel) return n / 256 < 1 ? 1 : n / 256 > 64 ? 64 : n / 256;
-    return n / 32 < KERNEL_TILE ? KERNEL_TILE : n / 32 > PANEL_ROWS ? PANEL_ROWS : n / 32 / KERNEL_TILE * KERNEL_TILE;
+    const stage_plan *s = &plan->stage[stage];
+    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
+    hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
+    return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }
 
 static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position)
@@ -157,7 +216,7 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
     if (n <= 0) return HGA_OK;
     hga_id panel = panel_rows(plan, stage, n);
     hga_status st = HGA_OK;
-    costing c = {.plan = plan, .stage = stage};
+    wide_search wide = {.limit = wide_limit(plan, stage)};
     HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS,
                                     .stage = stage,
                                     .first = first,
@@ -169,17 +228,18 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
     plan->stage[stage].panels += ph->n_panels;
     if (plan->program.stage[stage].relation < 0) return HGA_OK;
     HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
-    reader_open(&c.reader, plan, stage);
     for (hga_id p = 0; p < ph->n_panels; p++) {
-        hga_id begin = p * panel, rows = begin + panel < n ? panel : n - begin;
-        HGA_TRY(measure_panel(&c, ph, first + begin, rows, &ph->cost[p]));
+        hga_id begin = first + p * panel, rows = n - p * panel < panel ? n - p * panel : panel;
+        measures m = measure_panel(plan, ph, begin, rows);
+        ph->cost[p] = ROW_COST * (int64_t)rows + m.edges;
+        if (m.degree > wide.limit) HGA_TRY(find_wide(plan, stage, begin, rows, &wide));
     }
+    HGA_TRY(keep_wide(plan, stage, &wide));
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
         HGA_TRY(part_by_metis(plan, ph));
     else if (by_position)
         HGA_TRY(part_by_cost(plan, ph));
 done:
-    hga_delete(&plan->allocator, c.reader.segment, c.reader.segment_room, sizeof *c.reader.segment);
     return st;
 }
 
@@ -201,34 +261,7 @@ static hga_status add_levels(hga_plan *plan, hga_id stage)
     return st;
 }
 
-/* ---- wide rows ---- */
-
-/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of them. */
-static hga_status find_wide(hga_plan *plan, hga_id stage)
-{
-    stage_plan *s = &plan->stage[stage];
-    const hga_relation *r = &s->relation;
-    hga_pos cut = plan->options.cut_edges, limit = r->n_edges / 64 > cut ? r->n_edges / 64 : cut;
-    if (s->kind != KIND_ATTEND || plan->options.generic || r->n_edges <= limit) return HGA_OK;
-    hga_status st = HGA_OK;
-    hga_pos *degree = NULL;
-    HGA_TRY(hga_new(&plan->allocator, plan->nodes.n, sizeof *degree, &degree));
-    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, plan->nodes.n, degree);
-    for (hga_id v = 0; v < plan->nodes.n; v++) s->n_wide += degree[v] > limit;
-    HGA_TRY(hga_new(&plan->allocator, s->n_wide, sizeof *s->wide, &s->wide));
-    hga_id at = 0;
-    for (hga_id p = 0; p < plan->nodes.n && at < s->n_wide; p++) {
-        hga_id v = r->dst_order ? r->dst_order[p] : p;
-        if (degree[v] <= limit) continue;
-        hga_pos pieces = (degree[v] - 1) / cut + 1;
-        if (pieces > INT32_MAX / 2 - s->n_pieces) HGA_TRY(hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut));
-        s->wide[at++] = (wide_row){p, s->n_pieces, (hga_id)pieces};
-        s->n_pieces += (hga_id)pieces;
-    }
-done:
-    hga_delete(&plan->allocator, degree, plan->nodes.n, sizeof *degree);
-    return st;
-}
+/* ---- flat stages ---- */
 
 static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id first, hga_id n, hga_id panel)
 {
@@ -252,7 +285,6 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     hga_status st = HGA_OK;
-    HGA_TRY(find_wide(plan, stage));
     hga_id first = 0, n = plan->nodes.n;
     int by_position = plan->stage[stage].relation.dst_order != NULL;
     if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);

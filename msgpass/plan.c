@@ -165,7 +165,7 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
     const stage_kernel *fused = &fused_stages[kind];
-    return fused->row && !plan->options.generic ? fused : &generic_stages[kind];
+    return (fused->row || fused->panel) && !plan->options.generic ? fused : &generic_stages[kind];
 }
 
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)

@@ -36,11 +36,19 @@ static hga_status complain(const inspection *c, hga_id field, hga_id v)
     return hga_fail(HGA_EPROGRAM, "stage '%s' needs field '%s' on node %d, where it does not exist", c->stage->name, c->p->field[field].name, v);
 }
 
-/* Does every one of `fields` exist on all of `rows`, to judge by their names? */
+/* Are these all the nodes there are? */
+static int are_all(const hga_nodes *nodes, hga_rows rows)
+{
+    return (rows == HGA_ROWS_QUERIES && nodes->n_queries == nodes->n) || (rows == HGA_ROWS_KEYS && nodes->n_keys == nodes->n);
+}
+
+/* Does every one of `fields` exist on all of `rows`, to judge without looking at each? */
 static int everywhere(const inspection *c, uint32_t fields, hga_rows rows)
 {
-    for (hga_id f = 0; f < c->p->n_fields; f++)
-        if (fields >> f & 1u && !program_rows_within(&c->nodes, rows, rows_of(c, f))) return 0;
+    for (hga_id f = 0; f < c->p->n_fields; f++) {
+        hga_rows exists = rows_of(c, f);
+        if (fields >> f & 1u && !are_all(&c->nodes, exists) && !program_rows_within(&c->nodes, rows, exists)) return 0;
+    }
     return 1;
 }
 

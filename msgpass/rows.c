@@ -15,13 +15,6 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->ranked = -1;
 }
 
-void reader_measure(const row_reader *r, hga_id first, hga_id n, hga_pos *segments, hga_pos *list)
-{
-    *list = 0;
-    *segments = r->r.n_blocks ? hga_graph_segments(r->graph, r->relation, first, n, r->segment, r->segment_room) : 0;
-    for (hga_pos i = 0; i < *segments && *segments <= r->segment_room; i++) *list += r->segment[i].n_rows;
-}
-
 void reader_load(row_reader *r, hga_id first, hga_id n)
 {
     r->first = first, r->n = n;
@@ -67,7 +60,7 @@ static void start_on_tree(edge_cursor *c)
 
 edge_cursor cursor_start(const row_reader *r, hga_id v) { return cursor_start_beyond(r, v, NULL, 0); }
 
-edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint8_t *done, unsigned done_bits)
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits)
 {
     edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done, .done_bits = done_bits};
     if (r->relation < 0) {

@@ -1,11 +1,8 @@
-/* stages.c: the fused row functions: one pass over a row's edges, nothing stored per edge. Each equals its plain version in generic.c. */
-#include "engine.h"
+/* stages.c: attention row by row, one pass over a row's edges, nothing stored per edge; and the table of all fused stages. Each equals its plain version in generic.c. */
+#include "stages.h"
 
 #include <math.h>
 #include <string.h>
-
-static const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
-static const view *field(const worker *w, hga_id f) { return &w->state->view[f]; }
 
 /* ---- scores ---- */
 
@@ -56,8 +53,7 @@ static void biases_of_head(worker *w, const row_job *job, hga_id head)
 
 /* ---- addresses ---- */
 
-/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
-static void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
+void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;
     for (hga_id e = 0; e < c->n; e++) {
@@ -71,8 +67,7 @@ static void find_sources(const edge_chunk *c, const view *x, const float **row, 
     *stride = from_io ? x->io_head : x->ws_head;
 }
 
-/* The same for another head, where strides differ from row to row. */
-static void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
+void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
 {
     for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * view_head(x, c->src[e]);
 }
@@ -239,7 +234,7 @@ static void unfold(worker *w, const float *whole, const float *whole_lse)
     for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
-void attend_rest(worker *w, const row_job *job, const uint8_t *done, unsigned done_bits)
+void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
 {
     hga_pos cut = w->plan->options.cut_edges, left = job->count, in_piece = 0;
     hga_id pieces = 0, heads = w->plan->shape.n_heads;
@@ -288,140 +283,6 @@ void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
     }
 }
 
-/* ---- sums and means ---- */
-
-static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, hga_id e)
-{
-    const edge_chunk *c = &w->chunk;
-    float factor = c->weight[e];
-    if (kind == KIND_MEAN && s->by_mass) factor *= w->plan->nodes.mass[c->src[e]];
-    if (kind == KIND_WEIGHTED_SUM) factor *= w->io->type_scale[c->type[e]];
-    return factor;
-}
-
-/* acc += the chunk's weighted rows; when heads lie side by side they are one long row. */
-static void sum_chunk(worker *w, const view *x, const view *out)
-{
-    const edge_chunk *c = &w->chunk;
-    int same;
-    ptrdiff_t stride;
-    find_sources(c, x, w->k, &same, &stride);
-    if (same && stride == x->columns && x->heads == out->heads) {
-        w->plan->kernels->sum(c->n, w->k, 0, w->bias, x->columns * x->heads, w->acc);
-        return;
-    }
-    for (hga_id h = 0; h < out->heads; h++) {
-        hga_id from = x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
-        if (!same) move_to_head(c, x, w->k, from, w->k_head);
-        w->plan->kernels->sum(c->n, same ? w->k : w->k_head, same ? from * stride : 0, w->bias, x->columns, w->acc + h * out->columns);
-    }
-}
-
-/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end. */
-enum { SUM_CUT = 4096 };
-
-static void pour(worker *w, hga_id columns, int first, int last)
-{
-    for (hga_id j = 0; j < columns; j++) {
-        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->acc[j];
-        w->acc[j] = last ? (float)w->plain[j] : 0;
-    }
-}
-
-static void sum_row(worker *w, const row_job *job)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    stage_kind kind = w->plan->stage[job->stage].kind;
-    const view *x = field(w, s->value), *out = field(w, s->out);
-    hga_id columns = out->columns * out->heads;
-    double total = 0;
-    int poured = 0;
-    memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk)) {
-        for (hga_id e = 0; e < w->chunk.n; e++) {
-            w->bias[e] = edge_factor(w, s, kind, e);
-            total += (double)w->bias[e];
-        }
-        sum_chunk(w, x, out);
-        if (c.number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
-    }
-    if (poured) pour(w, columns, 0, 1);
-    float factor = kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
-    float *row = view_row(out, job->v);
-    for (hga_id h = 0; h < out->heads; h++) {
-        float *to = row + h * view_head(out, job->v);
-        w->plan->kernels->scale(out->columns, factor, w->acc + h * out->columns, to);
-    }
-}
-
-/* ---- states down the hierarchy ---- */
-
-static void spread_row(worker *w, const row_job *job)
-{
-    const view *x = field(w, stage_of(w, job->stage)->out);
-    kernel_merge m = {.heads = x->heads, .columns = x->columns, .x = view_row(x, job->v), .lse = view_lse(x, job->v), .x_head = view_head(x, job->v)};
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
-        for (hga_id e = 0; e < w->chunk.n; e++) {
-            hga_id u = w->chunk.src[e];
-            m.y = view_row(x, u), m.y_lse = view_lse(x, u), m.y_head = view_head(x, u);
-            m.y_log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
-            w->plan->kernels->merge(&m);
-        }
-}
-
-/* A scalar field's row, its heads side by side. */
-static void load_scalars(const view *x, hga_id v, float *out)
-{
-    const float *row = view_row(x, v);
-    for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * view_head(x, v)];
-}
-
-/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods) */
-static void energy_row(worker *w, const row_job *job)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    const view *state = field(w, s->value), *psi = field(w, s->out);
-    const float *mass = w->plan->nodes.mass;
-    hga_id heads = psi->heads;
-    float *out = view_row(psi, job->v), *theirs = w->greatest;
-    double *sum = w->plain, total = 0; /* a family may be large */
-    for (hga_id h = 0; h < heads; h++) sum[h] = 0;
-    edge_cursor c = cursor_start(&w->reader, job->v);
-    for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
-        for (hga_id e = 0; e < w->chunk.n; e++) {
-            hga_id u = w->chunk.src[e];
-            if (mass[u] == 0) continue;
-            total += (double)mass[u];
-            load_scalars(psi, u, theirs);
-            w->plan->kernels->log_add(heads, theirs, view_lse(state, u), theirs);
-            for (hga_id h = 0; h < heads; h++) sum[h] += (double)mass[u] * (double)theirs[h];
-        }
-    for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, job->v)] = total > 0 ? (float)(sum[h] / total) : -INFINITY;
-}
-
-/* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. */
-static void descend_row(worker *w, const row_job *job)
-{
-    const hga_stage *s = stage_of(w, job->stage);
-    const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep), *out = field(w, s->out);
-    hga_id v = job->v;
-    float *share = w->sum, *rest = w->greatest;
-    edge_cursor c = cursor_start(&w->reader, v);
-    cursor_next(&c, 1, &w->chunk);
-    hga_id u = w->chunk.n ? w->chunk.src[0] : -1;
-    load_scalars(psi, v, rest);
-    w->plan->kernels->divide(out->heads, view_lse(state, v), rest, share, rest);
-    for (hga_id h = 0; h < out->heads; h++) {
-        float above = u >= 0 ? view_row(keep, u)[h * view_head(keep, u)] : 1;
-        const float *theirs = u >= 0 ? view_row(out, u) + h * view_head(out, u) : NULL, *mine = view_row(state, v) + h * view_head(state, v);
-        float *to = view_row(out, v) + h * view_head(out, v);
-        w->plan->kernels->blend(out->columns, theirs ? 1 : 0, theirs ? theirs : mine, above * share[h], mine, to);
-        view_row(keep, v)[h * view_head(keep, v)] = above * rest[h];
-    }
-}
-
 /* ---- inputs in bfloat16 precision ---- */
 
 void copy_input(worker *w, hga_id f, hga_id v)
@@ -439,12 +300,12 @@ void round_row(worker *w, hga_id f, hga_id v)
 }
 
 const stage_kernel fused_stages[N_KINDS] = {
-    [KIND_MEAN] = {"rows mean", sum_row, NULL},
-    [KIND_SUM] = {"rows sum", sum_row, NULL},
-    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, NULL},
+    [KIND_MEAN] = {"rows mean", sum_row, sum_panel},
+    [KIND_SUM] = {"rows sum", sum_row, sum_panel},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel},
     [KIND_ATTEND] = {"tiles and rows, online softmax", attend_row, attend_panel},
     [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel},
-    [KIND_SPREAD] = {"rows state merge", spread_row, NULL},
-    [KIND_ENERGY] = {"rows energy", energy_row, NULL},
-    [KIND_DESCEND] = {"rows descend", descend_row, NULL},
+    [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel},
+    [KIND_ENERGY] = {"rows energy", NULL, energy_panel},
+    [KIND_DESCEND] = {"rows descend", NULL, descend_panel},
 };

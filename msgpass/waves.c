@@ -5,7 +5,6 @@
    the thread, and how far along the tokens the sweep must have come. What a panel waits for has an earlier stamp, so sorting by stamps is an order. */
 #include "engine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -22,13 +21,14 @@ static const stamp nothing = {.sweep = -1};
 
 /* Panels of a phase never wait for each other, though they may share a bucket. */
 typedef struct trace {
-    stamp before, within; /* the phases before `phase`, and that one */
-    int64_t phase;
+    stamp before, all; /* the phases before `phase`, and with that one */
+    hga_id phase;
 } trace;
 
 typedef struct entry {
     stamp when;
     wave_item item;
+    hga_id last; /* place */
 } entry;
 
 /* Of a level: its first bucket, and log2 of a bucket's nodes. */
@@ -37,9 +37,28 @@ typedef struct level_buckets {
     int shift;
 } level_buckets;
 
+/* The first and the last phase that use a storage; -1: none, or the caller alone. */
+typedef struct users {
+    int64_t first, last;
+} users;
+
+/* Fields that a panel touches: at its sources, at its rows. */
+typedef struct touched {
+    uint32_t sources, own, writes;
+} touched;
+
+/* The same by where the traces of their storages begin. */
+typedef struct storages {
+    int64_t at[HGA_MAX_FIELDS];
+    hga_id n;
+} storages;
+
+typedef struct disputed {
+    storages sources, own, writes;
+} disputed;
+
 typedef struct waving {
     hga_plan *plan;
-    row_reader reader;
     level_buckets *bucket;    /* [n_levels + 1] */
     hga_id level;             /* that the last node was on */
     hga_id n_places, n_cells; /* places are tokens in the order of the sweep; a cell is a few of them */
@@ -48,11 +67,11 @@ typedef struct waving {
     int64_t n_entries;
     trace *read, *written; /* of each storage in turn: [n_traces] */
     int64_t n_traces;
-    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];     /* fields, by who had the rows first, and the pieces of stages */
-    int64_t first_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* phase, n_phases: the caller alone */
-    int64_t last_writer[HGA_MAX_FIELDS + HGA_MAX_STAGES];  /* phase, -1: the caller alone */
-    int64_t phase;                                         /* the panel at hand: its phase .. */
-    stamp after;                                           /* .. and what it waits for, all in all */
+    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* fields, by who had the rows first, and the pieces of stages */
+    users writers[HGA_MAX_FIELDS + HGA_MAX_STAGES], all[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
+    hga_id phase;                                                                         /* the panel at hand: its phase .. */
+    disputed waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
+    stamp after;           /* .. and what it waits for, all in all */
 } waving;
 
 /* ---- panels ---- */
@@ -177,66 +196,52 @@ static void wait_for(stamp *all, const stamp *one)
     if (one->at > all->at) all->at = one->at;
 }
 
-static void wait_for_trace(waving *w, const trace *t)
+static void wait_for_trace(waving *w, const trace *t) { wait_for(&w->after, t->phase == w->phase ? &t->before : &t->all); }
+
+static void leave_trace(const waving *w, trace *t, const stamp *mine)
 {
-    wait_for(&w->after, &t->before);
-    if (t->phase != w->phase) wait_for(&w->after, &t->within);
+    if (t->phase != w->phase) t->before = t->all, t->phase = w->phase;
+    wait_for(&t->all, mine);
 }
 
-static void leave_trace(waving *w, trace *t, const stamp *mine)
+/* A panel touches traces [first, last]: mine NULL, it learns what to wait for; else it leaves its stamp. */
+static void touch(waving *w, int writes, int64_t first, int64_t last, const stamp *mine)
 {
-    if (t->phase != w->phase) {
-        wait_for(&t->before, &t->within);
-        t->within = nothing, t->phase = w->phase;
-    }
-    wait_for(&t->within, mine);
+    trace *left = writes ? w->written : w->read;
+    for (int64_t t = first; mine && t <= last; t++) leave_trace(w, &left[t], mine);
+    for (int64_t t = first; !mine && t <= last; t++) wait_for_trace(w, &w->written[t]);
+    for (int64_t t = first; !mine && writes && t <= last; t++) wait_for_trace(w, &w->read[t]);
 }
 
-/* A panel touches buckets [first, last] of a storage: mine NULL, it learns what to wait for; else it leaves its stamp. */
-static void touch(waving *w, hga_id storage, int writes, hga_id first, hga_id last, const stamp *mine)
+static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
 {
-    int64_t at = w->trace_at[storage];
-    for (int64_t b = at + first; b <= at + last; b++) {
-        if (mine) {
-            leave_trace(w, writes ? &w->written[b] : &w->read[b], mine);
-        } else {
-            wait_for_trace(w, &w->written[b]);
-            if (writes) wait_for_trace(w, &w->read[b]);
-        }
-    }
+    int64_t at = w->trace_at[HGA_MAX_FIELDS + stage] + first;
+    touch(w, writes, at, at + n - 1, mine);
 }
 
 /* The storage of a field: that of the field whose rows it takes over. */
 static hga_id field_storage(const hga_plan *plan, hga_id f) { return plan->home[f].heir_of >= 0 ? plan->home[f].heir_of : f; }
 
-static void touch_fields(waving *w, uint32_t fields, int writes, hga_id first, hga_id last, const stamp *mine)
+/* Those of `fields` whose storage has users before the phase at hand, or after it. */
+static storages find_storages(const waving *w, uint32_t fields, const users *by, int after)
 {
-    hga_id a = bucket_of(w, first), b = bucket_of(w, last);
-    for (hga_id f = 0; fields >> f; f++)
-        if (fields >> f & 1u) touch(w, field_storage(w->plan, f), writes, a, b, mine);
-}
-
-/* Of the fields that this phase reads or writes, those that it may have to wait for, or that others may have to wait for. */
-static uint32_t disputed(const waving *w, uint32_t fields, int writes, const stamp *mine)
-{
-    uint32_t some = 0;
+    storages some = {.n = 0};
+    uint32_t seen = 0;
     for (hga_id f = 0; fields >> f; f++) {
-        hga_id s = field_storage(w->plan, f);
-        if (fields >> f & 1u && (writes || (mine ? w->last_writer[s] > w->phase : w->first_writer[s] < w->phase))) some |= 1u << f;
+        hga_id storage = field_storage(w->plan, f);
+        const users *u = &by[storage];
+        if (!(fields >> f & 1u) || seen >> storage & 1u || u->last < 0 || (after ? u->last <= w->phase : u->first >= w->phase)) continue;
+        some.at[some.n++] = w->trace_at[storage];
+        seen |= 1u << storage;
     }
     return some;
-}
-
-static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
-{
-    touch(w, HGA_MAX_FIELDS + stage, writes, first, first + n - 1, mine);
 }
 
 /* ---- what a panel touches ---- */
 
 /* Nodes in any order; those that come one after the other go together. */
 typedef struct run {
-    uint32_t fields;
+    const storages *of;
     int writes;
     hga_id first, last;
     const stamp *mine;
@@ -244,7 +249,9 @@ typedef struct run {
 
 static void run_flush(waving *w, run *r)
 {
-    if (r->first <= r->last) touch_fields(w, r->fields, r->writes, r->first, r->last, r->mine);
+    if (r->first > r->last) return;
+    hga_id a = bucket_of(w, r->first), b = r->first == r->last ? a : bucket_of(w, r->last);
+    for (hga_id i = 0; i < r->of->n; i++) touch(w, r->writes, r->of->at[i] + a, r->of->at[i] + b, r->mine);
     r->first = 0, r->last = -1;
 }
 
@@ -273,28 +280,45 @@ static void add_tree_sources(waving *w, run *r, hga_id relation, hga_id first, h
     }
 }
 
-/* Sources by blocks of row positions [first, first + n), to whom the explicit ones of those rows are added. */
+/* Sources by blocks: columns that follow each other at once, others one by one. */
+typedef struct block_sources {
+    waving *w;
+    run *r;
+    const hga_id *order;
+} block_sources;
+
+static void add_columns(const block_sources *b, hga_id first, hga_id n)
+{
+    if (!b->order) run_add(b->w, b->r, first, first + n - 1);
+    for (hga_id c = 0; b->order && c < n; c++) run_add(b->w, b->r, b->order[first + c], b->order[first + c]);
+}
+
+static void add_segments(const hga_segments *s, void *context)
+{
+    const hga_segment *one = &s->first;
+    if (s->src_step <= one->n_src)
+        add_columns(context, one->src, (s->count - 1) * s->src_step + one->n_src);
+    else
+        for (hga_id i = 0; i < s->count; i++) add_columns(context, one->src + i * s->src_step, one->n_src);
+}
+
+/* Sources of row positions [first, first + n). */
 static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
 {
     const hga_relation *rel = &w->plan->stage[stage].relation;
-    hga_pos segments, list;
-    reader_measure(&w->reader, first, n, &segments, &list);
-    for (hga_pos i = 0; i < segments; i++) {
-        const hga_segment *s = &w->reader.segment[i];
-        if (!rel->src_order) run_add(w, r, s->src, s->src + s->n_src - 1);
-        for (hga_id c = 0; rel->src_order && c < s->n_src; c++) run_add(w, r, rel->src_order[s->src + c], rel->src_order[s->src + c]);
-    }
+    block_sources blocks = {w, r, rel->src_order};
+    if (rel->n_blocks) hga_graph_visit_segments(w->plan->graph, w->plan->program.stage[stage].relation, first, n, add_segments, &blocks);
     for (hga_id p = first; rel->ptr && p < first + n; p++) {
         hga_id v = node_at(&w->plan->stage[stage], p);
         for (hga_pos e = rel->ptr[v]; e < rel->ptr[v + 1]; e++) run_add(w, r, rel->src[e], rel->src[e]);
     }
 }
 
-static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id panel, const stamp *mine)
+static void touch_sources(waving *w, const phase *ph, const storages *of, hga_id panel, const stamp *mine)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     hga_id relation = w->plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
-    run r = {.fields = fields, .last = -1, .mine = mine};
+    run r = {.of = of, .last = -1, .mine = mine};
     int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
     if (relation < 0)
         add_tree_sources(w, &r, relation, ph->first + begin, n);
@@ -307,11 +331,14 @@ static void touch_sources(waving *w, const phase *ph, uint32_t fields, hga_id pa
     run_flush(w, &r);
 }
 
-static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, hga_id panel, const stamp *mine)
+static void touch_rows(waving *w, const phase *ph, const storages *of, int writes, hga_id panel, const stamp *mine)
 {
-    run r = {.fields = fields, .writes = writes, .last = -1, .mine = mine};
+    run r = {.of = of, .writes = writes, .last = -1, .mine = mine};
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
-    if (ph->job == JOB_PIECES || ph->job == JOB_MERGE || ph->by_position) {
+    if (ph->by_position) {
+        const hga_id *node = w->plan->stage[ph->stage].relation.dst_order + ph->first + begin;
+        for (hga_id i = 0; i < n; i++) run_add(w, &r, node[i], node[i]);
+    } else if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) {
         for (hga_id i = begin; i < begin + n; i++) {
             hga_id v = phase_node(w->plan, ph, i);
             run_add(w, &r, v, v);
@@ -323,30 +350,33 @@ static void touch_rows(waving *w, const phase *ph, uint32_t fields, int writes, 
 }
 
 /* The fields that a job on stage or field `of` reads at the sources and at the row, and writes there. */
-static void find_fields(const hga_plan *plan, const phase *ph, uint32_t *sources, uint32_t *own, uint32_t *writes)
+static touched find_fields(const hga_plan *plan, const phase *ph)
 {
-    *sources = *own = *writes = 0;
-    if (ph->job > JOB_MERGE) {
-        *own = 1u << ph->stage, *writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage;
-        return;
-    }
+    if (ph->job > JOB_MERGE) return (touched){.own = 1u << ph->stage, .writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage};
     const hga_stage *s = &plan->program.stage[ph->stage];
     stage_kind kind = plan->stage[ph->stage].kind;
     const stage_rule *rule = &program_rules[kind];
-    if (ph->job != JOB_MERGE) *sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
-    if (ph->job != JOB_MERGE) *own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
-    if (ph->job != JOB_PIECES) *writes = s->writes;
+    touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
+    if (ph->job == JOB_MERGE) return t;
+    t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
+    t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
+    return t;
+}
+
+/* Of the fields that a phase reads, those that others write; of those that it writes, those that others read or write. */
+static disputed find_disputed(const waving *w, touched t, int after)
+{
+    return (disputed){find_storages(w, t.sources, w->writers, after), find_storages(w, t.own, w->writers, after),
+                      find_storages(w, t.writes, w->all, after)};
 }
 
 static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *mine)
 {
-    uint32_t sources, own, writes;
-    find_fields(w->plan, ph, &sources, &own, &writes);
-    sources = disputed(w, sources, 0, mine), own = disputed(w, own, 0, mine);
-    if (sources) touch_sources(w, ph, sources, panel, mine);
-    if (own) touch_rows(w, ph, own, 0, panel, mine);
-    if (writes) touch_rows(w, ph, writes, 1, panel, mine);
+    const disputed *d = mine ? &w->tells : &w->waits;
     const stage_plan *s = &w->plan->stage[ph->stage];
+    if (d->sources.n) touch_sources(w, ph, &d->sources, panel, mine);
+    if (d->own.n) touch_rows(w, ph, &d->own, 0, panel, mine);
+    if (d->writes.n) touch_rows(w, ph, &d->writes, 1, panel, mine);
     if (ph->job == JOB_PIECES) touch_pieces(w, ph->stage, 1, panel, 1, mine);
     if (ph->job == JOB_MERGE) touch_pieces(w, ph->stage, 0, s->wide[panel].first_piece, s->wide[panel].n_pieces, mine);
 }
@@ -354,11 +384,11 @@ static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *m
 /* ---- stamps ---- */
 
 /* A panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
-static void stamp_entry(waving *w, entry *e, hga_id last)
+static void stamp_entry(waving *w, entry *e)
 {
     const phase *ph = &w->plan->phase[e->item.phase];
     stamp *mine = &e->when;
-    hga_id first = mine->at;
+    hga_id first = mine->at, last = e->last;
     mine->owner = ph->part ? ph->part[e->item.panel] : w->thread[first / CELL];
     w->after = nothing;
     touch_panel(w, ph, e->item.panel, NULL);
@@ -380,32 +410,57 @@ static void stamp_entries(waving *w)
     for (int64_t i = 0; i < w->n_entries; i++) {
         entry *e = &w->entry[i];
         const phase *ph = &w->plan->phase[e->item.phase];
-        hga_id first, last;
         if (i == 0 || e->item.phase != w->phase) {
+            touched t = find_fields(w->plan, ph);
             w->phase = e->item.phase;
-            if (ph->job <= JOB_MERGE) reader_open(&w->reader, w->plan, ph->stage);
+            w->waits = find_disputed(w, t, 0), w->tells = find_disputed(w, t, 1);
         }
-        find_panel_places(w, ph, e->item.panel, &first, &last);
-        stamp_entry(w, e, last);
+        stamp_entry(w, e);
     }
 }
 
 /* ---- in order ---- */
 
-#define BY(x, y)                                   \
-    do {                                           \
-        if ((x) != (y)) return (x) < (y) ? -1 : 1; \
-    } while (0)
-
-static int by_stamp(const void *x, const void *y)
+/* Does `a` run before `b`, which comes later in the program? */
+static int comes_first(const stamp *a, const stamp *b)
 {
-    const entry *a = x, *b = y;
-    BY(a->when.sweep, b->when.sweep);
-    BY(a->when.wave, b->when.wave);
-    BY(a->when.owner, b->when.owner);
-    BY(a->when.at, b->when.at);
-    BY(a->item.phase, b->item.phase);
-    return (a->item.panel > b->item.panel) - (a->item.panel < b->item.panel);
+    if (a->sweep != b->sweep) return a->sweep < b->sweep;
+    if (a->wave != b->wave) return a->wave < b->wave;
+    if (a->owner != b->owner) return a->owner < b->owner;
+    return a->at <= b->at;
+}
+
+static int64_t run_end(const entry *e, int64_t i, int64_t n)
+{
+    for (i++; i < n && comes_first(&e[i - 1].when, &e[i].when);) i++;
+    return i < n ? i : n;
+}
+
+/* Merges neighbouring runs two by two; returns how many are left. */
+static int64_t merge_runs(const entry *from, int64_t n, entry *to)
+{
+    int64_t runs = 0;
+    for (int64_t a = 0, end; a < n; a = end, runs++) {
+        int64_t middle = run_end(from, a, n), b = middle;
+        end = b < n ? run_end(from, b, n) : n;
+        for (int64_t at = a; at < end; at++) to[at] = b == end || (a < middle && comes_first(&from[a].when, &from[b].when)) ? from[a++] : from[b++];
+    }
+    return runs;
+}
+
+/* A phase goes along the tokens, so that the entries are a few runs that are in order already. */
+static hga_status sort_entries(waving *w)
+{
+    entry *other = NULL;
+    if (run_end(w->entry, 0, w->n_entries) == w->n_entries) return HGA_OK;
+    hga_status st = hga_new(&w->plan->allocator, w->n_entries, sizeof *other, &other);
+    for (int64_t runs = 2; !st && runs > 1;) {
+        runs = merge_runs(w->entry, w->n_entries, other);
+        entry *sorted = other;
+        other = w->entry, w->entry = sorted;
+    }
+    hga_delete(&w->plan->allocator, other, w->n_entries, sizeof *other);
+    return st;
 }
 
 /* Multiplications below which a wave does not pay for waking and meeting the other threads: some tens of microseconds. */
@@ -424,7 +479,7 @@ static hga_status store_order(waving *w)
     wave_order *o = &w->plan->waves;
     hga_id threads = w->plan->threads;
     hga_status st = HGA_OK;
-    qsort(w->entry, (size_t)w->n_entries, sizeof *w->entry, by_stamp);
+    HGA_TRY(sort_entries(w));
     for (int64_t i = 0; i < w->n_entries; i++) {
         const stamp *a = &w->entry[i].when, *b = i ? &w->entry[i - 1].when : &nothing;
         o->sweeps += a->sweep != b->sweep;
@@ -448,22 +503,28 @@ done:
 
 /* ---- all together ---- */
 
-static void note_writer(waving *w, hga_id storage, int64_t by)
+static void note_user(users *of, int64_t by)
 {
-    if (w->last_writer[storage] < 0) w->first_writer[storage] = by;
-    w->last_writer[storage] = by;
+    if (of->last < 0) of->first = by;
+    of->last = by;
 }
 
-static void find_writers(waving *w)
+static void note_users(const waving *w, users *of, uint32_t fields, int64_t by)
 {
-    for (int s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) w->last_writer[s] = -1, w->first_writer[s] = w->plan->n_phases;
+    for (hga_id f = 0; fields >> f; f++)
+        if (fields >> f & 1u) note_user(&of[field_storage(w->plan, f)], by);
+}
+
+static void find_users(waving *w)
+{
+    for (int s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) w->writers[s] = w->all[s] = (users){-1, -1};
     for (int64_t i = 0; i < w->plan->n_phases; i++) {
         const phase *ph = &w->plan->phase[i];
-        uint32_t sources, own, writes;
-        find_fields(w->plan, ph, &sources, &own, &writes);
-        for (hga_id f = 0; writes >> f; f++)
-            if (writes >> f & 1u) note_writer(w, field_storage(w->plan, f), i);
-        if (ph->job == JOB_PIECES) note_writer(w, HGA_MAX_FIELDS + ph->stage, i);
+        touched t = find_fields(w->plan, ph);
+        note_users(w, w->writers, t.writes, i);
+        note_users(w, w->all, t.sources | t.own | t.writes, i);
+        if (ph->job == JOB_PIECES) note_user(&w->writers[HGA_MAX_FIELDS + ph->stage], i);
+        if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&w->all[HGA_MAX_FIELDS + ph->stage], i);
     }
 }
 
@@ -474,9 +535,9 @@ static hga_status list_entries(waving *w)
     hga_status st = hga_new(&w->plan->allocator, w->n_entries, sizeof *w->entry, &w->entry);
     entry *e = w->entry;
     for (int64_t i = 0; !st && i < w->plan->n_phases; i++)
-        for (hga_id p = 0, last; p < w->plan->phase[i].n_panels; p++, e++) {
+        for (hga_id p = 0; p < w->plan->phase[i].n_panels; p++, e++) {
             *e = (entry){.item = {(hga_id)i, p}};
-            find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &last);
+            find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &e->last);
         }
     return st;
 }
@@ -494,7 +555,8 @@ static hga_status make_traces(waving *w)
     }
     for (hga_id s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) {
         w->trace_at[s] = w->n_traces;
-        if (w->last_writer[s] >= 0) w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
+        if (w->writers[s].last >= 0 && w->all[s].first < w->all[s].last)
+            w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
     }
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
@@ -511,7 +573,6 @@ static void clear(waving *w)
     hga_delete(a, w->entry, w->n_entries, sizeof *w->entry);
     hga_delete(a, w->read, w->n_traces, sizeof *w->read);
     hga_delete(a, w->written, w->n_traces, sizeof *w->written);
-    hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
 }
 
 hga_status waves_make(hga_plan *plan)
@@ -519,9 +580,7 @@ hga_status waves_make(hga_plan *plan)
     hga_status st = HGA_OK;
     waving w = {.plan = plan, .n_places = plan->nodes.level_ptr[1]};
     w.n_cells = w.n_places / CELL + 1;
-    find_writers(&w);
-    w.reader.segment_room = plan->segment_room;
-    HGA_TRY(hga_new(&plan->allocator, plan->segment_room, sizeof *w.reader.segment, &w.reader.segment));
+    find_users(&w);
     HGA_TRY(list_entries(&w));
     HGA_TRY(share_places(&w));
     HGA_TRY(make_traces(&w));

@@ -1,13 +1,16 @@
 /* worker.c: what one thread needs to compute rows, taken once per state so that executing allocates nothing. */
-#include "engine.h"
+#include "tiles.h"
 
 #include <string.h>
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, acc, bias, greatest, sum, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, type_score, plain,
-        total;
+    int64_t query, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, type_score,
+        plain, total;
 } layout;
+
+/* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the first cache. */
+enum { LANES = 1024 };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -28,17 +31,19 @@ static layout lay_out(const hga_plan *plan)
     l.acc = heads * width;
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
+    l.lanes = most(LANES, l.greatest);
     l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads));
-    l.group_query = heads * padded(s->dim) * PANEL_ROWS;
-    l.group_acc = heads * padded(s->dim_v) * PANEL_ROWS;
-    l.group_scalar = heads * PANEL_ROWS;
+    int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
+    l.group_query = places * padded(s->dim) * PANEL_ROWS;
+    l.group_acc = places * padded(s->dim_v) * PANEL_ROWS;
+    l.group_scalar = places * PANEL_ROWS;
     l.pair_base = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE;
     l.pair_bias = 2 * KERNEL_CHUNK * KERNEL_TILE;
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
     l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
     l.type_score = (int64_t)KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE;
-    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base + l.pair_bias +
-              l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
+    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base +
+              l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
     return l;
 }
 
@@ -54,14 +59,14 @@ static int64_t type_room(const hga_plan *plan)
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 1) + plan->list_room * (int64_t)sizeof(hga_id) +
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + sizeof(uint16_t)) + plan->list_room * (int64_t)sizeof(hga_id) +
            plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
 int64_t workers_bytes(const hga_plan *plan)
 {
-    return plan->threads *
-           ((int64_t)sizeof(worker) + lay_out(plan).total * (int64_t)sizeof(float) + type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
+    return plan->threads * ((int64_t)sizeof(worker) + (int64_t)sizeof(tile_block) + lay_out(plan).total * (int64_t)sizeof(float) +
+                            type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
 }
 
 static hga_status create(const hga_plan *plan, worker *w)
@@ -79,7 +84,9 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->bias = w->acc + l.acc;
     w->greatest = w->bias + l.bias;
     w->sum = w->greatest + l.greatest;
-    w->group_query = w->sum + l.sum;
+    w->lanes = (hga_id)l.lanes;
+    for (int i = 0; i < 4; i++) w->scalars[i] = w->sum + l.sum + i * l.lanes;
+    w->group_query = w->scalars[3] + l.lanes;
     w->group_acc = w->group_query + l.group_query;
     w->group_greatest = w->group_acc + l.group_acc;
     w->group_sum = w->group_greatest + l.group_scalar;
@@ -90,6 +97,7 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->type_score = w->tile_value + l.tile_value;
     w->plain = (double *)(void *)(w->type_score + l.type_score);
     w->plain_bytes = aggregate_bytes(plan);
+    HGA_TRY(hga_new(a, 1, sizeof *w->block, &w->block));
     w->type_room = type_room(plan);
     HGA_TRY(hga_new(a, w->type_room, sizeof *w->types, &w->types));
     for (int64_t i = 0; i < w->type_room; i++) w->types[i] = -1;
@@ -125,6 +133,7 @@ void workers_destroy(hga_state *state)
     for (hga_id t = 0; t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         hga_delete(a, w->memory, w->floats, sizeof *w->memory);
+        hga_delete(a, w->block, 1, sizeof *w->block);
         hga_delete(a, w->types, w->type_room, sizeof *w->types);
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
         hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);

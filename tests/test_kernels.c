@@ -131,61 +131,107 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
 typedef struct group_case {
     float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW], greatest[KERNEL_TILE], sum[KERNEL_TILE];
     uint16_t mask[KERNEL_CHUNK];
+    float end[KERNEL_TILE][ROW], *out[KERNEL_TILE];
 } group_case;
 
-/* Rows r0 .. of the queries; some groups with a mask, some with pair biases. */
+/* Rows r0 .. of the queries; some groups with a mask, some with pair biases; some that are fresh, over whatever was there, and some that end here. */
 static kernel_tile_group make_group(group_case *g, const numbers *x, hga_id r0, hga_id rows, hga_id dim, hga_id dim_v)
 {
     const float *row[KERNEL_TILE];
-    for (hga_id r = 0; r < KERNEL_TILE; r++) g->greatest[r] = -INFINITY, g->sum[r] = 0, row[r] = x->q[r0 + r];
-    memset(g->acc, 0, sizeof g->acc);
+    int fresh = below(2);
+    for (hga_id r = 0; r < KERNEL_TILE; r++) g->greatest[r] = fresh ? 3 : -INFINITY, g->sum[r] = fresh ? NAN : 0, row[r] = x->q[r0 + r];
+    for (int i = 0; i < KERNEL_TILE * ROW; i++) g->acc[i] = fresh ? NAN : 0;
     for (hga_id j = 0; j < dim; j++)
         for (hga_id r = 0; r < KERNEL_TILE; r++) g->q[j * KERNEL_TILE + r] = r < rows ? row[r][j] : 0;
     for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) g->pair[i] = draw(2);
     for (hga_id c = 0; c < KERNEL_CHUNK; c++) g->mask[c] = (uint16_t)(below(1 << 16) & below(1 << 16));
+    for (hga_id r = 0; r < KERNEL_TILE; r++) g->out[r] = g->end[r];
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        for (int j = 0; j < ROW; j++) g->end[r][j] = 7;
     return (kernel_tile_group){.n_rows = rows,
                                .q = g->q,
                                .rows = below(2) ? g->mask : NULL,
                                .pair_bias = below(3) ? NULL : g->pair,
+                               .fresh = fresh,
+                               .out = below(2) ? g->out : NULL,
                                .state = {g->greatest, g->sum, g->acc, (dim_v + 15) / 16 * 16}};
 }
 
-static void compare_group(double most, const char *isa, const group_case *g, const kernel_tile_group *t, const numbers *x, hga_id r0, hga_id n,
-                          hga_id dim, hga_id dim_v)
+static void compare_group(double most, const char *isa, group_case *g, const kernel_tile_group *t, const numbers *x, hga_id r0, hga_id n, hga_id dim,
+                          hga_id dim_v)
 {
     for (hga_id r = 0; r < t->n_rows; r++) {
-        int keep[KERNEL_CHUNK];
+        int keep[KERNEL_CHUNK], edges = 0;
         double extra[KERNEL_CHUNK], out[ROW], lse;
         for (hga_id c = 0; c < n; c++) {
-            keep[c] = !t->rows || g->mask[c] >> r & 1;
+            keep[c] = !t->rows || g->mask[c] >> r & 1, edges += keep[c];
             extra[c] = t->pair_bias ? (double)g->pair[c * KERNEL_TILE + r] : 0;
         }
         plain_softmax(x, x->q[r0 + r], n, dim, dim_v, 0, keep, extra, out, &lse);
-        compare_within(most, isa, g->acc + r * t->state.stride, g->greatest[r], g->sum[r], out, lse, dim_v);
+        /* an ended row is what remains when its sum is 1, or 0 without an edge */
+        compare_within(most, isa, t->out ? g->end[r] : g->acc + r * t->state.stride, g->greatest[r],
+                       t->out ? (lse > -INFINITY ? 1.0f : 0.0f) : g->sum[r], out, lse, dim_v);
+        for (hga_id j = 0; t->out && !edges && j < dim_v; j++) assert_true(g->end[r][j] == 0 && g->greatest[r] == -INFINITY);
+        for (hga_id j = t->out ? dim_v : 0; j < ROW; j++) assert_true(g->end[r][j] == 7);
+    }
+    for (hga_id r = t->n_rows; r < KERNEL_TILE; r++) assert_true(g->end[r][0] == 7);
+}
+
+static void compare_groups_bits(const group_case *a, const group_case *b, const kernel_tile_group *t, hga_id dim_v)
+{
+    assert_memory_equal(a->greatest, b->greatest, sizeof a->greatest);
+    for (hga_id r = 0; r < t->n_rows; r++) {
+        ptrdiff_t first = r * t->state.stride;
+        if (!t->out) assert_memory_equal(a->acc + first, b->acc + first, (size_t)dim_v * sizeof *a->acc);
+        assert_memory_equal(a->end[r], b->end[r], sizeof a->end[r]);
     }
 }
 
-/* Any rows, columns, masks and pair biases, in one group or two; and a group computes the same bits alone as beside another. */
+/* Any rows, columns, masks and pair biases, in one group or two, fresh or not, ending or not; and a group computes the same bits alone as beside another. */
 static void a_tile_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
     numbers *x = malloc(sizeof *x);
     static group_case g[2], alone;
     FOR_EACH_ISA(t)
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 600; round++) {
         hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), many = 1 + below(2);
         fill(x, dim);
         kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
         for (hga_id i = 0; i < many; i++) tile.group[i] = make_group(&g[i], x, i, 1 + below(KERNEL_TILE), dim, dim_v);
         kernel_tile last = tile;
         alone = g[many - 1];
+        for (hga_id r = 0; r < KERNEL_TILE; r++) alone.out[r] = alone.end[r];
         last.n_groups = 1, last.group[0] = tile.group[many - 1];
         last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, last.group[0].state.stride};
+        if (last.group[0].out) last.group[0].out = alone.out;
         t->attend_tile(&tile);
         t->attend_tile(&last);
         for (hga_id i = 0; i < many; i++) compare_group(2e-5, t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
-        assert_memory_equal(alone.acc, g[many - 1].acc, sizeof alone.acc);
-        assert_memory_equal(alone.sum, g[many - 1].sum, sizeof alone.sum);
+        compare_groups_bits(&alone, &g[many - 1], &last.group[0], dim_v);
+    }
+    free(x);
+}
+
+/* A value that is not finite reaches the rows that see its column, and no others. */
+static void what_is_not_finite_stays_with_its_rows(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    static group_case g;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        hga_id dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), bad = below(n), j = below(dim_v);
+        fill(x, 8);
+        kernel_tile tile = {.n_groups = 1, .n = n, .dim = 8, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        tile.group[0] = make_group(&g, x, 0, 1 + below(KERNEL_TILE), 8, dim_v);
+        tile.group[0].rows = g.mask;
+        x->v[bad][j] = round % 2 ? NAN : INFINITY;
+        t->attend_tile(&tile);
+        for (hga_id r = 0; r < tile.group[0].n_rows; r++) {
+            const float *row = tile.group[0].out ? g.end[r] : g.acc + r * tile.group[0].state.stride;
+            for (hga_id i = 0; i < dim_v; i++) assert_true(isfinite(row[i]) == !(i == j && g.mask[bad] >> r & 1));
+        }
     }
     free(x);
 }
@@ -309,15 +355,26 @@ static void states_are_finished_and_merged(void **unused)
             assert_true(a[i] == 0 ? b[i] == 0 && y[i] == -INFINITY : fabs((double)(b[i] * a[i]) - 1) < 1e-6);
             if (a[i] != 0 && x[i] > -INFINITY) assert_true(fabs((double)y[i] - (double)x[i] - log((double)a[i])) < 1e-5);
         }
-        for (hga_id i = 0; i < n; i++) x[i] = a[i] = draw_lse(), y[i] = draw_lse();
+        for (hga_id i = 0; i < n; i++) x[i] = draw_lse(), y[i] = draw_lse();
         for (int i = 0; i < N * COLUMNS; i++) row[i] = was[i] = draw(1), other[i] = draw(1);
-        t->merge(&(kernel_merge){
-            .heads = n, .columns = COLUMNS, .x = row, .lse = x, .y = other, .y_lse = y, .x_head = COLUMNS, .y_head = COLUMNS, .y_log_weight = -0.5f});
+        float lse[N];
+        t->shares(n, x, y, a, b, lse);
+        t->mix(&(kernel_mix){.heads = n,
+                             .columns = COLUMNS,
+                             .a = a,
+                             .b = b,
+                             .x = row,
+                             .y = other,
+                             .out = row,
+                             .x_head = COLUMNS,
+                             .y_head = COLUMNS,
+                             .out_head = COLUMNS});
         for (hga_id i = 0; i < n; i++) {
-            double theirs = (double)y[i] - 0.5, want = plain_log_add((double)a[i], theirs);
-            assert_true((double)x[i] == want || fabs((double)x[i] - want) < 1e-5 * fmax(1, fabs(want)));
+            double want = plain_log_add((double)x[i], (double)y[i]);
+            assert_true((double)lse[i] == want || fabs((double)lse[i] - want) < 1e-5 * fmax(1, fabs(want)));
+            if (y[i] == -INFINITY) assert_true(a[i] == 1 && b[i] == 0 && lse[i] == x[i]);
             for (int j = 0; j < COLUMNS && want > -INFINITY; j++) {
-                double mixed = exp((double)a[i] - want) * (double)was[i * COLUMNS + j] + exp(theirs - want) * (double)other[i * COLUMNS + j];
+                double mixed = exp((double)x[i] - want) * (double)was[i * COLUMNS + j] + exp((double)y[i] - want) * (double)other[i * COLUMNS + j];
                 assert_true(fabs((double)row[i * COLUMNS + j] - mixed) < 1e-5);
             }
         }
@@ -339,6 +396,12 @@ static void sum_and_blend_are_what_they_say(void **unused)
             double want = (double)was[j];
             for (hga_id i = 0; j < columns && i < n; i++) want += (double)x->bias[i] * (double)x->k[i][3 + j];
             assert_true(fabs((double)acc[j] - want) < 1e-4);
+        }
+        t->weigh(n, x->kp, 3, x->bias, 0.25f, columns, acc);
+        for (hga_id j = 0; j < ROW; j++) {
+            double want = 0;
+            for (hga_id i = 0; i < n; i++) want += 0.25 * (double)x->bias[i] * (double)x->k[i][3 + j];
+            if (j < columns) assert_true(fabs((double)acc[j] - want) < 1e-4);
         }
         t->blend(columns, 2, x->k[0], -0.5f, x->v[0], out);
         t->scale(columns, 3, x->v[1], acc);
@@ -455,29 +518,27 @@ static void a_tile_of_16_bits_is_softmax_of_each_row(void **unused)
         round_numbers(t, y, dim, dim_v);
         float scale = 1 / sqrtf((float)dim);
         kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .bias = y->x.bias, .k16 = y->kp, .v_pairs = v, .scale = scale};
-        tile.v_odd = t->pack_pairs(n, y->vp, dim_v, v);
+        t->pack_pairs(n, y->vp, dim_v, v);
         for (hga_id i = 0; i < many; i++) {
             tile.group[i] = make_group(&g[i], &y->x, i, 1 + below(KERNEL_TILE), dim, dim_v);
             pair_group(t, y, i, dim, &tile.group[i], q[i]);
         }
         kernel_tile last = tile;
         alone = g[many - 1];
+        for (hga_id r = 0; r < KERNEL_TILE; r++) alone.out[r] = alone.end[r];
         last.n_groups = 1, last.group[0] = tile.group[many - 1];
         last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, last.group[0].state.stride};
+        if (last.group[0].out) last.group[0].out = alone.out;
         t->attend_tile_bf16(&tile);
         t->attend_tile_bf16(&last);
         for (int r = 0; r < KERNEL_TILE + 1; r++) t->scale(dim, scale, y->x.q[r], y->x.q[r]);
         for (hga_id i = 0; i < many; i++) compare_group(WEIGHT_ERROR, t->isa, &g[i], &tile.group[i], &y->x, i, n, dim, dim_v);
-        for (hga_id r = 0; r < last.group[0].n_rows; r++) {
-            assert_memory_equal(alone.acc + r * last.group[0].state.stride, g[many - 1].acc + r * last.group[0].state.stride,
-                                (size_t)dim_v * sizeof *alone.acc);
-            assert_memory_equal(alone.sum + r, g[many - 1].sum + r, sizeof *alone.sum);
-        }
+        compare_groups_bits(&alone, &g[many - 1], &last.group[0], dim_v);
     }
     free(y);
 }
 
-/* Pairs are what they say, the same bits with every instruction set: rows turned, neighbours packed, zeros around them, and which rows are not finite. */
+/* Pairs are what they say, the same bits with every instruction set: rows turned, neighbours packed, and zeros around them. */
 static void pairs_are_turned_and_packed(void **unused)
 {
     (void)unused;
@@ -494,13 +555,12 @@ static void pairs_are_turned_and_packed(void **unused)
         for (hga_id r = 0; r < rows; r++) row[r] = r == missing ? NULL : y->kp[r];
         turned[(dim + 1) / 2 * KERNEL_TILE] = packed[(n + 1) / 2 * room] = 7;
         t->turn_pairs(rows, row, dim, turned);
-        uint64_t odd = t->pack_pairs(n, y->kp, dim, packed);
+        t->pack_pairs(n, y->kp, dim, packed);
         for (hga_id j = 0; j < dim + dim % 2; j++)
             for (hga_id r = 0; r < KERNEL_TILE; r++)
                 assert_true((turned[j / 2 * KERNEL_TILE + r] >> j % 2 * 16 & 0xffff) == (r < rows && row[r] && j < dim ? row[r][j] : 0));
         for (hga_id i = 0; i < n + n % 2; i++)
             for (hga_id j = 0; j < room; j++) assert_true((packed[i / 2 * room + j] >> i % 2 * 16 & 0xffff) == (i < n && j < dim ? y->kp[i][j] : 0));
-        assert_true(odd == (bad < n ? (uint64_t)1 << bad : 0));
         assert_true(turned[(dim + 1) / 2 * KERNEL_TILE] == 7 && packed[(n + 1) / 2 * room] == 7);
     }
     free(y);
@@ -593,10 +653,14 @@ static void products_of_pairs_leave_float32_alone(void **unused)
         tile.group[0] = make_group(&g, x, 0, 1 + below(KERNEL_TILE), dim, dim_v);
         kernel_tile other = tile;
         h = g;
+        for (hga_id r = 0; r < KERNEL_TILE; r++) h.out[r] = h.end[r];
         other.group[0].state = (kernel_tile_state){h.greatest, h.sum, h.acc, tile.group[0].state.stride};
+        if (other.group[0].out) other.group[0].out = h.out;
         t->attend_tile(&tile);
         u->attend_tile(&other);
-        assert_memory_equal(&g, &h, sizeof g);
+        compare_groups_bits(&h, &g, &tile.group[0], dim_v);
+        for (int j = 0; j < KERNEL_TILE * ROW; j++) g.acc[j] = h.acc[j] = 0;
+        g.greatest[0] = h.greatest[0] = -INFINITY, g.sum[0] = h.sum[0] = 0;
         kernel_state s = {-INFINITY, 0, g.acc}, r = {-INFINITY, 0, h.acc};
         kernel_chunk c = {.n = n, .dim = dim, .dim_v = dim_v, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias};
         t->attend(&c, &s);
@@ -608,7 +672,9 @@ static void products_of_pairs_leave_float32_alone(void **unused)
         all.greatest = h.greatest, all.sum = h.sum, all.acc = h.acc;
         u->attend_heads(&all);
         t->exp(KERNEL_CHUNK, g.pair), u->exp(KERNEL_CHUNK, h.pair);
-        assert_memory_equal(&g, &h, sizeof g);
+        assert_memory_equal(g.acc, h.acc, sizeof g.acc);
+        assert_memory_equal(g.pair, h.pair, sizeof g.pair);
+        assert_true(g.greatest[0] == h.greatest[0] && g.sum[0] == h.sum[0]);
     }
     free(x);
 }
@@ -620,6 +686,7 @@ int main(void)
         cmocka_unit_test(attend_is_softmax),
         cmocka_unit_test(minus_infinity_scores_weigh_nothing),
         cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
         cmocka_unit_test(heads_are_each_head),
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(rows_are_turned_and_copied),

@@ -654,6 +654,51 @@ static void blocks_of_any_size_cover_every_pair_once(void **state)
             }
 }
 
+/* ---- segments ---- */
+
+enum { MOST_SEGMENTS = 4096 };
+
+typedef struct told {
+    hga_segment segment[MOST_SEGMENTS];
+    hga_pos n;
+} told;
+
+static void list_segments(const hga_segments *s, void *context)
+{
+    told *t = context;
+    assert_true(s->count > 0 && t->n + s->count <= MOST_SEGMENTS);
+    for (hga_id i = 0; i < s->count; i++) t->segment[t->n++] = hga_segments_at(s, i);
+}
+
+static int by_bytes(const void *a, const void *b) { return memcmp(a, b, sizeof(hga_segment)); }
+
+static void check_told(const hga_graph *g, hga_id relation, hga_id first, hga_id n)
+{
+    static told listed, visited;
+    listed.n = hga_graph_segments(g, relation, first, n, listed.segment, MOST_SEGMENTS), visited.n = 0;
+    hga_graph_visit_segments(g, relation, first, n, list_segments, &visited);
+    assert_true(listed.n <= MOST_SEGMENTS);
+    assert_int_equal(visited.n, listed.n);
+    qsort(listed.segment, (size_t)listed.n, sizeof *listed.segment, by_bytes);
+    qsort(visited.segment, (size_t)visited.n, sizeof *visited.segment, by_bytes);
+    assert_memory_equal(visited.segment, listed.segment, (size_t)listed.n * sizeof *listed.segment);
+}
+
+static void segments_told_once_are_those_listed(void **state)
+{
+    (void)state;
+    hga_shape shape = plain_shape();
+    for (int i = 0; i < n_variants(); i++)
+        for (int s = 0; s < N_SIZES; s++) {
+            problem p;
+            variant_build(i, sizes[s], (uint64_t)(100 + s), &shape, &p);
+            hga_nodes nodes = hga_graph_nodes(p.graph);
+            for (hga_id r = 0; r < nodes.n_relations; r++)
+                for (hga_id first = 0; first < nodes.n; first += 7) check_told(p.graph, r, first, nodes.n - first < 20 ? nodes.n - first : 20);
+            problem_clear(&p);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -674,6 +719,7 @@ int main(void)
         cmocka_unit_test(graphs_keep_what_they_claim),
         cmocka_unit_test(broken_promises_are_found),
         cmocka_unit_test(blocks_of_any_size_cover_every_pair_once),
+        cmocka_unit_test(segments_told_once_are_those_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,25 @@ typedef struct hga_segment {
    many there are. Cost: logarithmic in the number of blocks plus the answer. The explicit part is not included. */
 HGA_API hga_pos hga_graph_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segment *out, hga_pos capacity);
 
+/* Equal segments at equal steps: number i of `count` lies i * row_step rows and i * src_step columns further on. */
+typedef struct hga_segments {
+    hga_segment first;
+    hga_id count, row_step, src_step;
+    hga_id pos_step; /* 0 where rows use their own position embedding */
+} hga_segments;
+
+/* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many segments. */
+typedef void (*hga_segments_visit)(const hga_segments *s, void *context);
+HGA_API void hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segments_visit visit, void *context);
+
+/* Number i of them. */
+static inline hga_segment hga_segments_at(const hga_segments *s, hga_id i)
+{
+    hga_segment one = s->first;
+    one.row += i * s->row_step, one.src += i * s->src_step, one.pos_of += i * s->pos_step;
+    return one;
+}
+
 /* The columns [*c0, *c1) of a segment's row position p (inside the segment); at most one hole in it, *hole = -1 without. */
 static inline void hga_segment_columns(const hga_segment *s, hga_id p, hga_id *c0, hga_id *c1, hga_id *hole)
 {

@@ -1,0 +1,124 @@
+/* sums.c: sums and means of rows. */
+#include "stages.h"
+
+#include <string.h>
+
+static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, hga_id e)
+{
+    const edge_chunk *c = &w->chunk;
+    float factor = c->weight[e];
+    if (kind == KIND_MEAN && s->by_mass) factor *= w->plan->nodes.mass[c->src[e]];
+    if (kind == KIND_WEIGHTED_SUM) factor *= w->io->type_scale[c->type[e]];
+    return factor;
+}
+
+/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one long row. */
+static void sum_chunk(worker *w, const view *x, const view *out, int more, float factor, float *to, ptrdiff_t to_head)
+{
+    const edge_chunk *c = &w->chunk;
+    const kernel_table *k = w->plan->kernels;
+    int same;
+    ptrdiff_t stride;
+    find_sources(c, x, w->k, &same, &stride);
+    int one_row = same && stride == x->columns && to_head == x->columns && x->heads == out->heads;
+    hga_id parts = one_row ? 1 : out->heads, columns = x->columns * (out->heads / parts);
+    for (hga_id h = 0; h < parts; h++) {
+        hga_id from = one_row ? 0 : x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
+        if (!same) move_to_head(c, x, w->k, from, w->k_head);
+        const float *const *row = same ? w->k : w->k_head;
+        ptrdiff_t offset = same ? from * stride : 0;
+        if (more)
+            k->sum(c->n, row, offset, w->bias, columns, w->acc + h * out->columns);
+        else
+            k->weigh(c->n, row, offset, w->bias, factor, columns, to + h * to_head);
+    }
+}
+
+/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end. */
+enum { SUM_CUT = 4096 };
+
+static void pour(worker *w, hga_id columns, int first, int last)
+{
+    for (hga_id j = 0; j < columns; j++) {
+        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->acc[j];
+        w->acc[j] = last ? (float)w->plain[j] : 0;
+    }
+}
+
+/* The chunk's factors, into bias; returns their sum. */
+static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
+{
+    double total = 0;
+    for (hga_id e = 0; e < w->chunk.n; e++) {
+        w->bias[e] = edge_factor(w, s, kind, e);
+        total += (double)w->bias[e];
+    }
+    return total;
+}
+
+static float mean_factor(stage_kind kind, double total) { return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0; }
+
+/* The sum of a row with more edges than a chunk, the first of which is read. */
+static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    stage_kind kind = w->plan->stage[job->stage].kind;
+    const view *x = field(w, s->value), *out = field(w, s->out);
+    hga_id columns = out->columns * out->heads;
+    double total = 0;
+    int poured = 0;
+    memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
+    for (; w->chunk.n; cursor_next(c, job->count, &w->chunk)) {
+        total += load_factors(w, s, kind);
+        sum_chunk(w, x, out, 1, 1, NULL, out->columns);
+        if (c->number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
+    }
+    if (poured) pour(w, columns, 0, 1);
+    for (hga_id h = 0; h < out->heads; h++)
+        w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->acc + h * out->columns,
+                                view_row(out, job->v) + h * view_head(out, job->v));
+}
+
+/* The row in w->chunk, which has all of its edges. */
+static void sum_short_row(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    stage_kind kind = w->plan->stage[job->stage].kind;
+    const view *x = field(w, s->value), *out = field(w, s->out);
+    float factor = mean_factor(kind, load_factors(w, s, kind));
+    sum_chunk(w, x, out, 0, factor, view_row(out, job->v), view_head(out, job->v));
+}
+
+void sum_row(worker *w, const row_job *job)
+{
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    cursor_next(&c, job->count, &w->chunk);
+    if (w->chunk.n == KERNEL_CHUNK)
+        sum_long_row(w, job, &c);
+    else
+        sum_short_row(w, job);
+}
+
+/* Node v's children as the chunk; 0 when there are too many. */
+static int read_family(worker *w, hga_id v)
+{
+    const hga_id *list = NULL;
+    hga_id first = 0, n = children_of(&w->plan->nodes, v, &list, &first);
+    if (n >= KERNEL_CHUNK) return 0;
+    w->chunk.n = n;
+    for (hga_id e = 0; e < n; e++) w->chunk.src[e] = list ? list[e] : first + e, w->chunk.type[e] = 0, w->chunk.weight[e] = 1;
+    return 1;
+}
+
+void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+{
+    int families = stage_of(w, stage)->relation == HGA_TREE_UP;
+    for (hga_id i = 0; i < n; i++) {
+        row_job job = {.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1};
+        if (job.v < 0) continue;
+        if (families && read_family(w, job.v))
+            sum_short_row(w, &job);
+        else
+            sum_row(w, &job);
+    }
+}
