@@ -93,10 +93,8 @@ typedef struct kernel_tile {
     kernel_tile_group group[2];
     const float *const *k;
     const float *const *v;
-    const float *bias; /* [n], added to a column's scores */
-    /* bfloat16: in place of k; in place of v, [pairs of n][dim_v padded], see pack_pairs; what products are multiplied by */
-    const uint16_t *const *k16;
-    const uint32_t *v_pairs;
+    const float *bias;          /* [n], added to a column's scores */
+    const uint16_t *const *k16; /* bfloat16, in place of k; products are multiplied by scale */
     float scale;
 } kernel_tile;
 
@@ -124,13 +122,12 @@ typedef struct kernel_table {
     void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
     /* n rows side by side: out[i * stride + j] = x[i][j] */
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
-    /* the same as attend_heads and attend_tile for keys and values of 16 bits; a tile's weights are rounded to them too */
+    /* the same as attend_heads for keys and values of 16 bits */
     void (*attend_heads_bf16)(const kernel_heads *c);
+    /* the same as attend_tile for keys of 16 bits; NULL, and so is turn_pairs, where widening the keys is faster */
     void (*attend_tile_bf16)(const kernel_tile *t);
-    /* n <= KERNEL_TILE rows into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
-    void (*turn_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
-    /* n <= KERNEL_CHUNK rows into pairs: out[i][j] = x[2i][j], x[2i + 1][j], columns padded to whole vectors; 0 after the last row and column */
-    void (*pack_pairs)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out);
+    /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
+    void (*turn_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
     /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and back, which is exact */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *x, float *out);

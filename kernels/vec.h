@@ -254,6 +254,10 @@ static inline vec vec_log(vec x)
 
 /* ---- bfloat16: the upper half of a float. A word holds a pair, the first of the two in its low half. ---- */
 
+#if defined(VEC_AVX512) && defined(__AVX512BF16__)
+#define VEC_PAIRS /* the machine multiplies pairs */
+#endif
+
 typedef uint32_t vec_bits __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef uint16_t vec_halves __attribute__((vector_size(VEC_FLOATS * 2), aligned(2), may_alias));
 typedef uint32_t vec_loose __attribute__((vector_size(VEC_FLOATS * 4), aligned(2), may_alias)); /* vec_bits at any even address */
@@ -333,22 +337,15 @@ static inline vec_bits vec_round_bf16(vec x)
 
 static inline void vec_store_bf16(uint16_t *p, vec x) { *(vec_halves *)p = __builtin_convertvector(vec_round_bf16(x) >> 16, vec_halves); }
 
-/* Pairs of low and high, rounded. */
-static inline vec_bits vec_make_pairs(vec low, vec high)
-{
-#if defined(VEC_AVX512) && defined(__AVX512BF16__)
-    uint16_t turns __attribute__((vector_size(VEC_FLOATS * 4)));
-    _Pragma("GCC unroll 32") for (int i = 0; i < 2 * VEC_FLOATS; i++) turns[i] = (uint16_t)(i / 2 + i % 2 * VEC_FLOATS);
-    return (vec_bits)_mm512_permutexvar_epi16((__m512i)turns, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
-#else
-    return vec_round_bf16(low) >> 16 | vec_round_bf16(high);
+#if defined(VEC_PAIRS)
+/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. */
+static inline vec_bits vec_round_pairs(vec low, vec high) { return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low); }
 #endif
-}
 
 /* sum + the first of each of a's pairs times the first of b's + the second times the second */
 static inline __attribute__((always_inline)) vec vec_dot_pairs(vec sum, vec_bits a, vec_bits b)
 {
-#if defined(VEC_AVX512) && defined(__AVX512BF16__)
+#if defined(VEC_PAIRS)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 #else
     sum += vec_firsts(a) * vec_firsts(b);
