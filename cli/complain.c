@@ -50,16 +50,6 @@ int complain_of(hga_status st, int blame, const char *about)
 
 int take(int64_t n, size_t size, void *out)
 {
-    void *memory = NULL;
-    memcpy(out, &memory, sizeof memory);
-    int64_t bytes = 0;
-    if (n < 0 || __builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > INT64_MAX - 64)
-        return complain(CLI_OUTSIDE, "out of memory: %lld elements of %zu bytes", (long long)n, size);
-    if (bytes == 0) return CLI_GOOD;
-    size_t whole = ((size_t)bytes + 63) / 64 * 64;
-    memory = aligned_alloc(64, whole);
-    if (!memory) return complain(CLI_OUTSIDE, "out of memory: %lld bytes", (long long)bytes);
-    memset(memory, 0, whole);
-    memcpy(out, &memory, sizeof memory);
+    if (hga_new_zero(NULL, n, size, out)) return complain(CLI_OUTSIDE, "out of memory: %s", hga_error_detail());
     return CLI_GOOD;
 }

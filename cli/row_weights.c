@@ -14,7 +14,6 @@ typedef struct weighing {
     const graph_file *f;
     const row_wish *wish;
     hga_nodes nodes;
-    hga_program program; /* with the queries kept to the end */
     npy query, key;
     hga_shape shape;
     float *value, *out; /* of zeros: the values do not matter */
@@ -63,34 +62,19 @@ done:
 
 /* ---- the engine's part: coarse queries and keys, energies ---- */
 
-/* A stage at the end that reads the queries, so that no state takes their rows over. */
-static hga_status keep_queries(hga_program *p)
-{
-    hga_status st = HGA_OK;
-    hga_id n = p->n_stages, kept;
-    for (hga_id i = 0; i < n; i++) {
-        if (p->stage[i].message != HGA_SCORE || p->field[p->stage[i].query].io == p->field[p->stage[i].query].rows) continue;
-        HGA_TRY(hga_program_add_field(p, "queries kept", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &kept));
-        HGA_TRY(hga_program_mean(p, HGA_TREE_UP, p->stage[i].query, kept, 0));
-        return HGA_OK;
-    }
-done:
-    return st;
-}
-
 static int run(weighing *w)
 {
     const hga_graph *g = w->f->graph;
-    const hga_program *p = &w->program;
+    const hga_program *p = &w->f->program;
+    hga_options options = w->wish->options;
     int status = CLI_GOOD;
-    w->program = w->f->program;
-    TRY(complain_of(keep_queries(&w->program), CLI_DATA, w->wish->path));
+    options.keep_fields = 1;
     int64_t values = (int64_t)bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS) * w->shape.n_kv_heads;
     int64_t outs = (int64_t)bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES) * w->heads;
     TRY(take(values, sizeof *w->value, &w->value));
     TRY(take(outs, sizeof *w->out, &w->out));
     hga_io io = {.query.data = w->query.real, .key.data = w->key.real, .value.data = w->value, .out.data = w->out, .scale = (float)w->wish->scale};
-    TRY(complain_of(hga_plan_create(g, p, &w->shape, &w->wish->options, &w->plan), CLI_DATA, w->wish->path));
+    TRY(complain_of(hga_plan_create(g, p, &w->shape, &options, &w->plan), CLI_DATA, w->wish->path));
     TRY(complain_of(hga_state_create(w->plan, &w->state), CLI_DATA, w->wish->path));
     TRY(complain_of(hga_plan_execute(w->plan, w->state, &io), CLI_DATA, w->wish->path));
     w->scale = w->wish->scale != 0 ? w->wish->scale : p->default_scale != 0 ? (double)p->default_scale : 1 / sqrt((double)w->shape.dim);
@@ -119,7 +103,7 @@ static void score_edge(const weighing *w, const hga_stage *s, const hga_seen *e,
 static int score_row(weighing *w, int64_t from, int64_t to, float *q, float *k)
 {
     const hga_seen *e = w->seen + from;
-    const hga_stage *s = &w->program.stage[e->stage];
+    const hga_stage *s = &w->f->program.stage[e->stage];
     hga_csr row = {0};
     int status = CLI_GOOD;
     TRY(complain_of(hga_graph_rows(w->f->graph, s->relation, e->destination, 1, &row), CLI_DATA, w->wish->path));

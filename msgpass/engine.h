@@ -2,6 +2,7 @@
 
    plan.c     graph + program -> plan              homes.c    where the values of each field live
    phases.c   stages -> phases, cut into panels    waves.c    which thread computes which panel, and when
+   slots.c    rows of the workspace that serve one node after another
    rows.c     the in-edges of a row, a chunk at a time
    stages.c   attention by rows; the fused stages  generic.c  the plain ones, which define what a stage means
    sums.c     sums and means                       states.c   finished states along the tree
@@ -25,20 +26,32 @@ enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
 /* ---- where a field lives ---- */
 
+/* Rows of the workspace for nodes [first, first + n). */
+typedef struct area {
+    hga_id first, n;
+    int64_t floats; /* of a row */
+    int64_t at;     /* floats from the start of the workspace */
+    hga_id *slot;   /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
+} area;
+
 typedef struct home {
     hga_id columns, heads;
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
-    hga_id ws_first, ws_n; /* nodes that have rows in the workspace */
-    int64_t ws_at;         /* floats from the start of the workspace */
-    int64_t lse_at;        /* states: [lse_n][heads], from node lse_first on */
-    hga_id lse_first, lse_n;
-    hga_id heir_of; /* the field whose workspace rows it takes over, -1 */
-    int rounded;    /* lives in the workspace alone, and is rounded to bfloat16 precision once, before the first flat stage that reads it */
+    area rows;             /* of the others, [heads][columns] */
+    area lse;              /* states: of all of them, [heads] */
+    int rounded;           /* lives in the workspace alone, and is rounded to bfloat16 precision once, before the first flat stage that reads it */
 } home;
+
+/* Rows of one length that nodes take and give back. */
+typedef struct row_pool {
+    int64_t floats, rows, at;
+    int64_t nodes; /* that they serve */
+} row_pool;
 
 /* A home with this call's addresses. */
 typedef struct view {
     float *io, *ws, *lse;
+    const hga_id *ws_slot, *lse_slot; /* the areas' */
     ptrdiff_t io_row, io_head, ws_row, ws_head;
     hga_id io_first, io_n, ws_first, lse_first, columns, heads;
 } view;
@@ -47,10 +60,16 @@ static inline int view_is_io(const view *f, hga_id v) { return (uint32_t)(v - f-
 /* Node v's values for head 0. */
 static inline float *view_row(const view *f, hga_id v)
 {
-    return view_is_io(f, v) ? f->io + (v - f->io_first) * f->io_row : f->ws + (v - f->ws_first) * f->ws_row;
+    if (view_is_io(f, v)) return f->io + (v - f->io_first) * f->io_row;
+    hga_id i = v - f->ws_first;
+    return f->ws + (f->ws_slot ? f->ws_slot[i] : i) * f->ws_row;
+}
+static inline float *view_lse(const view *f, hga_id v)
+{
+    hga_id i = v - f->lse_first;
+    return f->lse + (ptrdiff_t)(f->lse_slot ? f->lse_slot[i] : i) * f->heads;
 }
 static inline ptrdiff_t view_head(const view *f, hga_id v) { return view_is_io(f, v) ? f->io_head : f->ws_head; }
-static inline float *view_lse(const view *f, hga_id v) { return f->lse + (ptrdiff_t)(v - f->lse_first) * f->heads; }
 
 /* ---- phases: rows that may run side by side ---- */
 
@@ -86,6 +105,14 @@ typedef struct wave_order {
     int alone;        /* so little work that one thread does it all */
 } wave_order;
 
+/* From when to when rows of a field are needed: taken before item `begin` runs and given back after item `end`, never for -1; from and to thread
+   `thread`'s free rows, which no other takes. */
+typedef struct lease {
+    hga_id field, first, n; /* nodes */
+    hga_id thread;
+    int64_t begin, end;
+} lease;
+
 /* What the plan knows of a stage. */
 typedef struct stage_plan {
     stage_kind kind;
@@ -112,6 +139,8 @@ struct hga_plan {
     hga_id threads;
     hga_id *domain, *pu; /* [threads] */
     home home[HGA_MAX_FIELDS];
+    row_pool pool[2 * HGA_MAX_FIELDS]; /* [n_pools], of different lengths */
+    hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
     int64_t n_phases, phase_room;
@@ -284,6 +313,8 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s
 
 /* Is the field an operand of a bfloat16 plan? */
 int home_is_rounded(const hga_plan *plan, hga_id field);
+/* What has rows where; and, once slots are known, their addresses. */
+void homes_find(hga_plan *plan);
 hga_status homes_lay_out(hga_plan *plan);
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state);
 hga_status phases_make(hga_plan *plan);
@@ -293,6 +324,11 @@ void phases_clear(hga_plan *plan);
 /* The order of all panels, once homes are known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
 void waves_clear(hga_plan *plan);
+/* Does field f give rows back? */
+int slots_recycle(const hga_plan *plan, hga_id field);
+/* Slots for all leases, in the order of the items. */
+hga_status slots_assign(hga_plan *plan, const lease *leases, int64_t n);
+void slots_clear(hga_plan *plan);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_state *state);
 void workers_destroy(hga_state *state);

@@ -223,9 +223,8 @@ hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id 
     if (f < 0 || f >= plan->program.n_fields) return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
     if (first < 0 || n < 0 || first > plan->nodes.n - n) return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
     const hga_field *field = &plan->program.field[f];
-    for (hga_id other = 0; other < plan->program.n_fields; other++)
-        if (plan->home[other].heir_of == f)
-            return hga_fail(HGA_EUNSUPPORTED, "field %s gave its rows to %s during the execution", field->name, plan->program.field[other].name);
+    if (plan->home[f].rows.slot || plan->home[f].lse.slot)
+        return hga_fail(HGA_EUNSUPPORTED, "field %s gave its rows back during the execution; option keep_fields = 1 keeps them", field->name);
     const view *x = &state->view[f];
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");

@@ -49,13 +49,14 @@ static json_t *threads_json(const hga_plan *plan)
     return threads;
 }
 
-static json_t *heirs_json(const hga_plan *plan)
+/* Rows that nodes take and give back. */
+static json_t *pools_json(const hga_plan *plan)
 {
-    json_t *heirs = json_object();
-    for (hga_id f = 0; heirs && f < plan->program.n_fields; f++)
-        if (plan->home[f].heir_of >= 0)
-            json_object_set_new(heirs, plan->program.field[f].name, json_string(plan->program.field[plan->home[f].heir_of].name));
-    return heirs;
+    json_t *pools = json_array();
+    for (hga_id i = 0; pools && i < plan->n_pools; i++)
+        json_array_append_new(pools, json_pack("{s:I, s:I, s:I}", "floats", (json_int_t)plan->pool[i].floats, "rows", (json_int_t)plan->pool[i].rows,
+                                               "nodes", (json_int_t)plan->pool[i].nodes));
+    return pools;
 }
 
 static json_t *waves_json(const hga_plan *plan)
@@ -77,8 +78,8 @@ static json_t *plan_json(const hga_plan *plan)
                      (int)topology_domains(plan->machine), "partition", plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
                      (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes",
                      (json_int_t)hga_plan_bytes(plan), "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops,
-                     "bytes_min", cost.bytes_min, "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "takes_over",
-                     heirs_json(plan));
+                     "bytes_min", cost.bytes_min, "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows",
+                     pools_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -128,9 +129,9 @@ static void say_plan(FILE *f, const hga_plan *plan)
     parts_say(f, plan);
     fprintf(f, "schedule: %lld panels in %d waves, %d sweeps over the tokens%s\n", (long long)plan->waves.n_items, plan->waves.n, plan->waves.sweeps,
             plan->waves.alone && plan->threads > 1 ? "; too little work for more than one thread" : "");
-    for (hga_id i = 0; i < plan->program.n_fields; i++)
-        if (plan->home[i].heir_of >= 0)
-            fprintf(f, "field %s takes over the rows of %s\n", plan->program.field[i].name, plan->program.field[plan->home[i].heir_of].name);
+    for (hga_id i = 0; i < plan->n_pools; i++)
+        fprintf(f, "%lld rows of %lld floats in the workspace serve %lld one after another\n", (long long)plan->pool[i].rows,
+                (long long)plan->pool[i].floats, (long long)plan->pool[i].nodes);
 }
 
 hga_status hga_plan_explain(const hga_plan *plan, char **text)

@@ -1,4 +1,4 @@
-/* homes.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace, [row][head][column]. */
+/* homes.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace. */
 #include "engine.h"
 
 #include <math.h>
@@ -42,44 +42,17 @@ static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first);
     h->rounded = home_is_rounded(plan, (hga_id)(f - plan->program.field));
-    h->ws_first = first, h->ws_n = n;
-    if (f->width == HGA_WIDTH_STATE) h->lse_first = first, h->lse_n = n;
+    h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
+    if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
     if (f->binding == HGA_INTERNAL) return;
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
     if (h->rounded) return;
     hga_id base = plan->nodes.level_ptr[1];
     if (h->io_first == first && h->io_n == n) {
-        h->ws_n = 0;
+        h->rows.n = 0;
     } else if (first < base && first + n > base && tokens_are_given(plan, f, h)) {
-        h->ws_first = base, h->ws_n = first + n - base;
+        h->rows.first = base, h->rows.n = first + n - base;
     }
-}
-
-static int touches_field(const hga_plan *plan, hga_id stage, hga_id field)
-{
-    return (plan->program.stage[stage].reads | plan->program.stage[stage].writes) >> field & 1u;
-}
-
-/* A state may take the place of its rows' queries when nobody touches those afterwards: a row's query is read by that row alone, before the row is written. */
-static hga_id find_heir(const hga_plan *plan, hga_id field)
-{
-    const hga_program *p = &plan->program;
-    const home *mine = &plan->home[field];
-    for (hga_id s = 0; s < p->n_stages; s++) {
-        const hga_stage *stage = &p->stage[s];
-        if (!touches_field(plan, s, field)) continue;
-        if (plan->stage[s].kind != KIND_ATTEND || plan->stage[s].n_pieces) return -1;
-        hga_id q = stage->query;
-        const home *theirs = &plan->home[q];
-        for (hga_id later = s + 1; later < p->n_stages; later++)
-            if (touches_field(plan, later, q)) return -1;
-        for (hga_id other = 0; other < field; other++)
-            if (plan->home[other].heir_of == q) return -1;
-        int fits =
-            mine->ws_first == theirs->ws_first && mine->ws_n == theirs->ws_n && mine->heads == theirs->heads && mine->columns == theirs->columns;
-        return fits && q != stage->key && q != stage->value ? q : -1;
-    }
-    return -1;
 }
 
 static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
@@ -93,26 +66,35 @@ static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
     return HGA_OK;
 }
 
+/* Rows that nodes take from a pool are laid out with it. */
+static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
+{
+    if (!a->slot) return take(total, a->n, a->floats, &a->at);
+    for (hga_id i = 0; i < plan->n_pools; i++)
+        if (plan->pool[i].floats == a->floats) a->at = plan->pool[i].at;
+    return HGA_OK;
+}
+
+void homes_find(hga_plan *plan)
+{
+    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+        home *h = &plan->home[f];
+        *h = (home){0};
+        find_width(&plan->shape, plan->program.field[f].width, h);
+        find_rows(plan, &plan->program.field[f], h);
+    }
+}
+
 hga_status homes_lay_out(hga_plan *plan)
 {
-    const hga_program *p = &plan->program;
     int64_t total = 0;
     hga_status st = HGA_OK;
-    for (hga_id f = 0; f < p->n_fields; f++) {
-        home *h = &plan->home[f];
-        *h = (home){.heir_of = -1};
-        find_width(&plan->shape, p->field[f].width, h);
-        find_rows(plan, &p->field[f], h);
+    for (hga_id i = 0; i < plan->n_pools; i++) HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
+    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+        HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
+        HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
     }
-    for (hga_id f = 0; f < p->n_fields; f++) {
-        home *h = &plan->home[f];
-        h->heir_of = p->field[f].width == HGA_WIDTH_STATE && h->ws_n ? find_heir(plan, f) : -1;
-        if (h->heir_of < 0) HGA_TRY(take(&total, h->ws_n, (int64_t)h->heads * h->columns, &h->ws_at));
-        HGA_TRY(take(&total, h->lse_n, h->heads, &h->lse_at));
-    }
-    for (hga_id f = 0; f < p->n_fields; f++)
-        if (plan->home[f].heir_of >= 0) plan->home[f].ws_at = plan->home[plan->home[f].heir_of].ws_at;
-    for (hga_id s = 0; s < p->n_stages; s++)
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
         HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2), &plan->stage[s].piece_at));
     plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
@@ -154,11 +136,11 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *s
     view *x = &state->view[f];
     const char *what;
     const hga_tensor *t = tensor_of(plan, io, f, &what);
-    *x = (view){
-        .io_first = h->io_first, .io_n = h->io_n, .ws_first = h->ws_first, .lse_first = h->lse_first, .columns = h->columns, .heads = h->heads};
-    x->ws = state->workspace ? state->workspace + h->ws_at : NULL;
-    x->lse = state->workspace ? state->workspace + h->lse_at : NULL;
-    x->ws_head = h->columns, x->ws_row = (ptrdiff_t)h->columns * h->heads;
+    *x = (view){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
+    x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
+    x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
+    x->lse = state->workspace ? state->workspace + h->lse.at : NULL;
+    x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);

@@ -75,9 +75,10 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     find_stages(plan);
+    homes_find(plan);
     st = phases_make(plan);
-    if (!st) st = homes_lay_out(plan);
     if (!st) st = waves_make(plan);
+    if (!st) st = homes_lay_out(plan);
     phases_forget_costs(plan);
     return st;
 }
@@ -137,8 +138,10 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
     memset(fresh->stage, 0, sizeof fresh->stage);
+    memset(fresh->home, 0, sizeof fresh->home);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
+    slots_clear(loser);
     waves_clear(loser);
     phases_clear(loser);
     hga_graph_destroy(loser->graph);
@@ -151,6 +154,7 @@ void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
     hga_allocator given = plan->given;
+    slots_clear(plan);
     waves_clear(plan);
     phases_clear(plan);
     hga_delete(&plan->allocator, plan->domain, plan->threads, sizeof *plan->domain);

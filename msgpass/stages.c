@@ -57,11 +57,9 @@ void find_sources(const edge_chunk *c, const view *x, const float **row, int *sa
 {
     int from_io = 0, from_ws = 0;
     for (hga_id e = 0; e < c->n; e++) {
-        hga_id u = c->src[e];
-        if (view_is_io(x, u))
-            row[e] = x->io + (u - x->io_first) * x->io_row, from_io = 1;
-        else
-            row[e] = x->ws + (u - x->ws_first) * x->ws_row, from_ws = 1;
+        int io = view_is_io(x, c->src[e]);
+        from_io |= io, from_ws |= !io;
+        row[e] = view_row(x, c->src[e]);
     }
     *same = !(from_io && from_ws) || x->io_head == x->ws_head;
     *stride = from_io ? x->io_head : x->ws_head;

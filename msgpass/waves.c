@@ -28,8 +28,16 @@ typedef struct trace {
 typedef struct entry {
     stamp when;
     wave_item item;
-    hga_id last; /* place */
+    hga_id last;    /* place */
+    int64_t number; /* in program order */
 } entry;
+
+/* The first and the last panel, by stamps, that touch a bucket of a field: entries, -1 before any. */
+typedef struct life {
+    int64_t first, last;
+    uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
+    uint8_t given;                     /* the program begins with reading it */
+} life;
 
 /* Of a level: its first bucket, and log2 of a bucket's nodes. */
 typedef struct level_buckets {
@@ -66,10 +74,14 @@ typedef struct waving {
     entry *entry;             /* [n_entries], in program order */
     int64_t n_entries;
     trace *read, *written; /* of each storage in turn: [n_traces] */
+    life *life;            /* [n_traces] */
     int64_t n_traces;
-    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* fields, by who had the rows first, and the pieces of stages */
+    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];                                    /* fields, and the pieces of stages */
     users writers[HGA_MAX_FIELDS + HGA_MAX_STAGES], all[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
-    hga_id phase;                                                                         /* the panel at hand: its phase .. */
+    uint32_t recycled;                                                                    /* fields with rows that serve one node after another, .. */
+    lease *lease;                                                                         /* .. and when: what becomes of lives */
+    int64_t n_leases, lease_room;
+    hga_id phase;          /* the panel at hand: its phase, .. */
     disputed waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
     stamp after;           /* .. and what it waits for, all in all */
 } waving;
@@ -204,35 +216,55 @@ static void leave_trace(const waving *w, trace *t, const stamp *mine)
     wait_for(&t->all, mine);
 }
 
+static int compare_waves(const stamp *a, const stamp *b)
+{
+    return a->sweep != b->sweep ? (a->sweep < b->sweep ? -1 : 1) : (a->wave > b->wave) - (a->wave < b->wave);
+}
+
+/* Entry e, the latest of the program so far, may come earlier (sense -1) or later (1) than what is known. */
+static void note_end(const waving *w, int64_t e, int sense, int64_t *known, uint8_t *shared)
+{
+    const stamp *mine = &w->entry[e].when, *theirs = &w->entry[*known].when;
+    int order = compare_waves(mine, theirs);
+    if (order == 0 && mine->owner != theirs->owner) {
+        *shared = 1;
+        return;
+    }
+    if (order != 0 && order == sense) *shared = 0;
+    if (order == 0) order = mine->at < theirs->at ? -1 : 1;
+    if (order == sense) *known = e;
+}
+
+static void note_life(const waving *w, life *l, int64_t e, int writes)
+{
+    if (l->first < 0) *l = (life){.first = e, .last = e, .given = !writes};
+    note_end(w, e, -1, &l->first, &l->first_shared);
+    note_end(w, e, 1, &l->last, &l->last_shared);
+}
+
 /* A panel touches traces [first, last]: mine NULL, it learns what to wait for; else it leaves its stamp. */
-static void touch(waving *w, int writes, int64_t first, int64_t last, const stamp *mine)
+static void touch(waving *w, int writes, int64_t first, int64_t last, const entry *mine)
 {
     trace *left = writes ? w->written : w->read;
-    for (int64_t t = first; mine && t <= last; t++) leave_trace(w, &left[t], mine);
+    for (int64_t t = first; mine && t <= last; t++) leave_trace(w, &left[t], &mine->when), note_life(w, &w->life[t], mine->number, writes);
     for (int64_t t = first; !mine && t <= last; t++) wait_for_trace(w, &w->written[t]);
     for (int64_t t = first; !mine && writes && t <= last; t++) wait_for_trace(w, &w->read[t]);
 }
 
-static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const stamp *mine)
+static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const entry *mine)
 {
     int64_t at = w->trace_at[HGA_MAX_FIELDS + stage] + first;
     touch(w, writes, at, at + n - 1, mine);
 }
 
-/* The storage of a field: that of the field whose rows it takes over. */
-static hga_id field_storage(const hga_plan *plan, hga_id f) { return plan->home[f].heir_of >= 0 ? plan->home[f].heir_of : f; }
-
-/* Those of `fields` whose storage has users before the phase at hand, or after it. */
+/* Those of `fields` that have users before the phase at hand, or after it; and, after it, those whose lives are of interest. */
 static storages find_storages(const waving *w, uint32_t fields, const users *by, int after)
 {
     storages some = {.n = 0};
-    uint32_t seen = 0;
     for (hga_id f = 0; fields >> f; f++) {
-        hga_id storage = field_storage(w->plan, f);
-        const users *u = &by[storage];
-        if (!(fields >> f & 1u) || seen >> storage & 1u || u->last < 0 || (after ? u->last <= w->phase : u->first >= w->phase)) continue;
-        some.at[some.n++] = w->trace_at[storage];
-        seen |= 1u << storage;
+        const users *u = &by[f];
+        int others = u->last >= 0 && (after ? u->last > w->phase : u->first < w->phase);
+        if (fields >> f & 1u && (others || (after && w->recycled >> f & 1u))) some.at[some.n++] = w->trace_at[f];
     }
     return some;
 }
@@ -244,7 +276,7 @@ typedef struct run {
     const storages *of;
     int writes;
     hga_id first, last;
-    const stamp *mine;
+    const entry *mine;
 } run;
 
 static void run_flush(waving *w, run *r)
@@ -314,7 +346,7 @@ static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-static void touch_sources(waving *w, const phase *ph, const storages *of, hga_id panel, const stamp *mine)
+static void touch_sources(waving *w, const phase *ph, const storages *of, hga_id panel, const entry *mine)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     hga_id relation = w->plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
@@ -331,7 +363,7 @@ static void touch_sources(waving *w, const phase *ph, const storages *of, hga_id
     run_flush(w, &r);
 }
 
-static void touch_rows(waving *w, const phase *ph, const storages *of, int writes, hga_id panel, const stamp *mine)
+static void touch_rows(waving *w, const phase *ph, const storages *of, int writes, hga_id panel, const entry *mine)
 {
     run r = {.of = of, .writes = writes, .last = -1, .mine = mine};
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
@@ -352,7 +384,7 @@ static void touch_rows(waving *w, const phase *ph, const storages *of, int write
 /* The fields that a job on stage or field `of` reads at the sources and at the row, and writes there. */
 static touched find_fields(const hga_plan *plan, const phase *ph)
 {
-    if (ph->job > JOB_MERGE) return (touched){.own = 1u << ph->stage, .writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage};
+    if (ph->job > JOB_MERGE) return (touched){.own = ph->job == JOB_COPY ? 0 : 1u << ph->stage, .writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage};
     const hga_stage *s = &plan->program.stage[ph->stage];
     stage_kind kind = plan->stage[ph->stage].kind;
     const stage_rule *rule = &program_rules[kind];
@@ -370,7 +402,7 @@ static disputed find_disputed(const waving *w, touched t, int after)
                       find_storages(w, t.writes, w->all, after)};
 }
 
-static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *mine)
+static void touch_panel(waving *w, const phase *ph, hga_id panel, const entry *mine)
 {
     const disputed *d = mine ? &w->tells : &w->waits;
     const stage_plan *s = &w->plan->stage[ph->stage];
@@ -379,6 +411,77 @@ static void touch_panel(waving *w, const phase *ph, hga_id panel, const stamp *m
     if (d->writes.n) touch_rows(w, ph, &d->writes, 1, panel, mine);
     if (ph->job == JOB_PIECES) touch_pieces(w, ph->stage, 1, panel, 1, mine);
     if (ph->job == JOB_MERGE) touch_pieces(w, ph->stage, 0, s->wide[panel].first_piece, s->wide[panel].n_pieces, mine);
+}
+
+/* ---- lives ---- */
+
+/* Where in the order a wave begins and ends. */
+static int64_t wave_begin(const waving *w, const int64_t *wave_of, int64_t item) { return w->plan->waves.ptr[wave_of[item] * w->plan->threads]; }
+static int64_t wave_end(const waving *w, const int64_t *wave_of, int64_t item)
+{
+    return w->plan->waves.ptr[(wave_of[item] + 1) * w->plan->threads] - 1;
+}
+
+/* What several threads touch in the first wave of its life is taken before any of them could have given a row back in that wave; what in the last one another
+   thread touches is given back when all have ended. */
+static lease lease_of(const waving *w, const life *l, const int64_t *rank, const int64_t *wave_of)
+{
+    int64_t begin = rank[l->first], end = rank[l->last];
+    lease x = {.thread = w->entry[begin].when.owner, .begin = begin, .end = end};
+    if (l->first_shared) x.begin = wave_begin(w, wave_of, begin);
+    if (l->last_shared || w->entry[end].when.owner != x.thread) x.end = wave_end(w, wave_of, end);
+    if (l->given) x.begin = 0, x.end = -1;
+    return x;
+}
+
+/* Buckets that live alike go together. */
+static hga_status add_lease(waving *w, lease x)
+{
+    lease *last = w->n_leases ? &w->lease[w->n_leases - 1] : NULL;
+    if (last && last->field == x.field && last->first + last->n == x.first && last->thread == x.thread && last->begin == x.begin &&
+        last->end == x.end) {
+        last->n += x.n;
+        return HGA_OK;
+    }
+    hga_status st = hga_grow(&w->plan->allocator, &w->lease, &w->lease_room, w->n_leases, w->n_leases + 1, sizeof *w->lease);
+    if (!st) w->lease[w->n_leases++] = x;
+    return st;
+}
+
+static hga_status lease_field(waving *w, hga_id f, const int64_t *rank, const int64_t *wave_of)
+{
+    const hga_id *level = w->plan->nodes.level_ptr;
+    hga_status st = HGA_OK;
+    for (hga_id l = 0; l < w->plan->nodes.n_levels; l++)
+        for (hga_id v = level[l], each = 1 << w->bucket[l].shift; v < level[l + 1]; v += each) {
+            const life *mine = &w->life[w->trace_at[f] + bucket_of(w, v)];
+            if (mine->first < 0) continue;
+            lease x = lease_of(w, mine, rank, wave_of);
+            x.field = f, x.first = v, x.n = level[l + 1] - v < each ? level[l + 1] - v : each;
+            HGA_TRY(add_lease(w, x));
+        }
+done:
+    return st;
+}
+
+/* Once entries are in order. */
+static hga_status lease_rows(waving *w)
+{
+    const wave_order *o = &w->plan->waves;
+    hga_status st = HGA_OK;
+    int64_t *rank = NULL, *wave_of = NULL;
+    HGA_TRY(hga_new(&w->plan->allocator, w->n_entries, sizeof *rank, &rank));
+    HGA_TRY(hga_new(&w->plan->allocator, w->n_entries, sizeof *wave_of, &wave_of));
+    for (int64_t i = 0; i < w->n_entries; i++) rank[w->entry[i].number] = i;
+    for (hga_id wave = 0; wave < o->n; wave++)
+        for (int64_t i = o->ptr[wave * w->plan->threads]; i < o->ptr[(wave + 1) * w->plan->threads]; i++) wave_of[i] = wave;
+    for (hga_id f = 0; w->recycled >> f; f++)
+        if (w->recycled >> f & 1u) HGA_TRY(lease_field(w, f, rank, wave_of));
+    HGA_TRY(slots_assign(w->plan, w->lease, w->n_leases));
+done:
+    hga_delete(&w->plan->allocator, rank, w->n_entries, sizeof *rank);
+    hga_delete(&w->plan->allocator, wave_of, w->n_entries, sizeof *wave_of);
+    return st;
 }
 
 /* ---- stamps ---- */
@@ -402,7 +505,7 @@ static void stamp_entry(waving *w, entry *e)
     } else {
         mine->sweep = w->after.sweep + 1, mine->wave = 0;
     }
-    touch_panel(w, ph, e->item.panel, mine);
+    touch_panel(w, ph, e->item.panel, e);
 }
 
 static void stamp_entries(waving *w)
@@ -509,10 +612,10 @@ static void note_user(users *of, int64_t by)
     of->last = by;
 }
 
-static void note_users(const waving *w, users *of, uint32_t fields, int64_t by)
+static void note_users(users *of, uint32_t fields, int64_t by)
 {
     for (hga_id f = 0; fields >> f; f++)
-        if (fields >> f & 1u) note_user(&of[field_storage(w->plan, f)], by);
+        if (fields >> f & 1u) note_user(&of[f], by);
 }
 
 static void find_users(waving *w)
@@ -521,11 +624,13 @@ static void find_users(waving *w)
     for (int64_t i = 0; i < w->plan->n_phases; i++) {
         const phase *ph = &w->plan->phase[i];
         touched t = find_fields(w->plan, ph);
-        note_users(w, w->writers, t.writes, i);
-        note_users(w, w->all, t.sources | t.own | t.writes, i);
+        note_users(w->writers, t.writes, i);
+        note_users(w->all, t.sources | t.own | t.writes, i);
         if (ph->job == JOB_PIECES) note_user(&w->writers[HGA_MAX_FIELDS + ph->stage], i);
         if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&w->all[HGA_MAX_FIELDS + ph->stage], i);
     }
+    for (hga_id f = 0; f < w->plan->program.n_fields; f++)
+        if (w->writers[f].last >= 0 && slots_recycle(w->plan, f)) w->recycled |= 1u << f;
 }
 
 /* Entries in program order, at the place of their first token. */
@@ -536,7 +641,7 @@ static hga_status list_entries(waving *w)
     entry *e = w->entry;
     for (int64_t i = 0; !st && i < w->plan->n_phases; i++)
         for (hga_id p = 0; p < w->plan->phase[i].n_panels; p++, e++) {
-            *e = (entry){.item = {(hga_id)i, p}};
+            *e = (entry){.item = {(hga_id)i, p}, .number = e - w->entry};
             find_panel_places(w, &w->plan->phase[i], p, &e->when.at, &e->last);
         }
     return st;
@@ -555,12 +660,14 @@ static hga_status make_traces(waving *w)
     }
     for (hga_id s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) {
         w->trace_at[s] = w->n_traces;
-        if (w->writers[s].last >= 0 && w->all[s].first < w->all[s].last)
+        int recycled = s < HGA_MAX_FIELDS && w->recycled >> s & 1u;
+        if (recycled || (w->writers[s].last >= 0 && w->all[s].first < w->all[s].last))
             w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
     }
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
-    for (int64_t i = 0; i < w->n_traces; i++) w->read[i] = w->written[i] = (trace){nothing, nothing, -1};
+    HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->life, &w->life));
+    for (int64_t i = 0; i < w->n_traces; i++) w->read[i] = w->written[i] = (trace){nothing, nothing, -1}, w->life[i].first = -1;
 done:
     return st;
 }
@@ -573,6 +680,8 @@ static void clear(waving *w)
     hga_delete(a, w->entry, w->n_entries, sizeof *w->entry);
     hga_delete(a, w->read, w->n_traces, sizeof *w->read);
     hga_delete(a, w->written, w->n_traces, sizeof *w->written);
+    hga_delete(a, w->life, w->n_traces, sizeof *w->life);
+    hga_delete(a, w->lease, w->lease_room, sizeof *w->lease);
 }
 
 hga_status waves_make(hga_plan *plan)
@@ -586,6 +695,7 @@ hga_status waves_make(hga_plan *plan)
     HGA_TRY(make_traces(&w));
     stamp_entries(&w);
     HGA_TRY(store_order(&w));
+    if (w.recycled) HGA_TRY(lease_rows(&w));
 done:
     clear(&w);
     return st;

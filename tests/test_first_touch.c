@@ -11,31 +11,31 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MAX_AREAS = 256, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 16384, NOBODY = 255 };
+enum { PAGE = 4096, MAX_MAPPINGS = 256, THREADS = 2, HEADS = 4, DIM = 32, TOKENS = 16384, NOBODY = 255 };
 
 /* One allocation and who touched its pages. */
-typedef struct area {
+typedef struct mapping {
     char *start;
     size_t pages;
     volatile unsigned char *toucher; /* [pages]: a thread's number, NOBODY before */
-} area;
+} mapping;
 
-static area areas[MAX_AREAS];
-static int n_areas;
+static mapping mappings[MAX_MAPPINGS];
+static int n_mappings;
 static volatile int guarded; /* 0: pages are open from the start */
 static _Thread_local int my_number;
 
-static area *area_of(const void *p)
+static mapping *mapping_of(const void *p)
 {
-    for (int i = 0; i < n_areas; i++)
-        if ((const char *)p >= areas[i].start && (const char *)p < areas[i].start + areas[i].pages * PAGE) return &areas[i];
+    for (int i = 0; i < n_mappings; i++)
+        if ((const char *)p >= mappings[i].start && (const char *)p < mappings[i].start + mappings[i].pages * PAGE) return &mappings[i];
     return NULL;
 }
 
 static void note_touch(int sig, siginfo_t *info, void *context)
 {
     (void)context;
-    area *a = area_of(info->si_addr);
+    mapping *a = mapping_of(info->si_addr);
     if (!a) {
         signal(sig, SIG_DFL);
         return;
@@ -49,22 +49,22 @@ static void *take_guarded(size_t bytes, void *context)
 {
     (void)context;
     size_t pages = (bytes + PAGE - 1) / PAGE;
-    if (n_areas == MAX_AREAS) return NULL;
+    if (n_mappings == MAX_MAPPINGS) return NULL;
     char *start = mmap(NULL, pages * PAGE, guarded ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return NULL;
     unsigned char *toucher = malloc(pages);
     memset(toucher, NOBODY, pages);
-    areas[n_areas++] = (area){start, pages, toucher};
+    mappings[n_mappings++] = (mapping){start, pages, toucher};
     return start;
 }
 
 static void give_back_guarded(void *p, size_t bytes, void *context)
 {
     (void)bytes, (void)context;
-    area *a = area_of(p);
+    mapping *a = mapping_of(p);
     munmap(a->start, a->pages * PAGE);
     free((void *)a->toucher);
-    *a = areas[--n_areas];
+    *a = mappings[--n_mappings];
 }
 
 static hga_allocator guard = {take_guarded, give_back_guarded, NULL};
@@ -78,11 +78,11 @@ static void number_threads(void)
 
 static int toucher_of(const void *p)
 {
-    const area *a = area_of(p);
+    const mapping *a = mapping_of(p);
     return a->toucher[(size_t)((const char *)p - a->start) / PAGE];
 }
 
-static int64_t touched(const area *a)
+static int64_t touched(const mapping *a)
 {
     int64_t n = 0;
     for (size_t i = 0; i < a->pages; i++) n += a->toucher[i] != NOBODY;
@@ -130,9 +130,8 @@ static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row,
 static void count_workspace(const hga_plan *plan, const hga_state *s, hga_id f, tally *count)
 {
     const home *h = &plan->home[f];
-    if (h->heir_of >= 0) return; /* lives where its elder did */
-    for (hga_id v = h->ws_first; v < h->ws_first + h->ws_n; v++)
-        count_row(plan, f, v, s->workspace + h->ws_at + (int64_t)(v - h->ws_first) * h->heads * h->columns, count);
+    for (hga_id v = h->rows.first; v < h->rows.first + h->rows.n; v++)
+        if (!view_is_io(&s->view[f], v)) count_row(plan, f, v, view_row(&s->view[f], v), count);
 }
 
 static void count_output(const hga_plan *plan, const float *out, tally *count)
@@ -157,8 +156,8 @@ static void check_variant(const char *name)
     guarded = 1;
     float *out = take_guarded(out_bytes, NULL);
     assert_ok(hga_state_create(plan, &s));
-    assert_int_equal(touched(area_of(s->workspace)), 0); /* creating a state touches nothing of it .. */
-    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(area_of(s->workers[t].query)), 0);
+    assert_int_equal(touched(mapping_of(s->workspace)), 0); /* creating a state touches nothing of it .. */
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->workers[t].query)), 0);
     p.io.out.data = out;
     assert_ok(hga_plan_execute(plan, s, &p.io));
     for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t); /* .. and a worker clears its own scratch */

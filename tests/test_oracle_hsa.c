@@ -118,6 +118,7 @@ static void read_energies(tree_case *t, float *psi, float *lse)
     hga_id columns = t->p.shape.dim + 1;
     float *row = memory(columns, sizeof *row);
     assert_non_null(energy);
+    t->p.options.keep_fields = 1;
     assert_ok(hga_plan_create(t->p.graph, &t->p.program, &t->p.shape, &t->p.options, &plan));
     assert_ok(hga_state_create(plan, &state));
     assert_ok(hga_plan_execute(plan, state, &t->p.io));

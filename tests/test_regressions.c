@@ -170,14 +170,14 @@ static void the_users_tensors_are_not_copied(void **state)
     hga_graph_destroy(g);
 }
 
-/* The state would take over the rows of a query that a later stage writes, or that a user's scores read. */
-static void rows_that_are_still_used_are_not_taken_over(void **state)
+/* The rows of a query that a later stage writes, or that a user's scores read, are not anyone else's before that. */
+static void rows_that_are_still_used_are_not_given_away(void **state)
 {
     (void)state;
     for (int written = 0; written < 2; written++) {
         hga_builder *b = started(3, 0, 1);
         assert_ok(hga_builder_add_block(b, 0, 0, 4, 0, 3, 0));
-        problem p = {.name = "heirs", .graph = finished(b), .shape = {.n_heads = 1, .dim = 2}};
+        problem p = {.name = "still used", .graph = finished(b), .shape = {.n_heads = 1, .dim = 2}};
         hga_id v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
         hga_id k = field(&p.program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
         hga_id given = field(&p.program, "given", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
@@ -208,13 +208,10 @@ static void rows_that_are_still_used_are_not_taken_over(void **state)
         assert_ok(hga_program_add_stage(&p.program, &user));
         assert_ok(hga_program_energy(&p.program, s, psi));
         assert_ok(hga_program_descend(&p.program, s, psi, keep, out));
-        hga_plan *plan;
-        char *text;
-        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
-        assert_ok(hga_plan_explain(plan, &text));
-        assert_null(strstr(text, "takes over"));
-        hga_text_free(text);
-        hga_plan_destroy(plan);
+        problem_fill(&p, 1);
+        float *shared = problem_out(&p, &(hga_options){0}, NULL), *kept = problem_out(&p, &(hga_options){.keep_fields = 1}, NULL);
+        assert_memory_equal(shared, kept, (size_t)out_count(&p) * sizeof *shared);
+        free(shared), free(kept);
         problem_clear(&p);
     }
 }
@@ -472,6 +469,30 @@ static void fields_belong_to_the_last_execution(void **state)
     hga_graph_destroy(g), hga_graph_destroy(larger);
 }
 
+/* Without keep_fields a field that has rows in the workspace has them no longer in the end. */
+static void fields_are_kept_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    problem p;
+    variant_build(variant_named("neighbours"), 100, 1, &(hga_shape){.n_heads = 2, .dim = 4}, &p);
+    hga_id query = program_bound(&p.program, HGA_IO_QUERY), n = hga_graph_nodes(p.graph).n;
+    float *out = memory((int64_t)n * 2 * 4, sizeof *out);
+    for (int keep = 0; keep < 2; keep++) {
+        hga_plan *plan;
+        hga_state *s;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.keep_fields = keep}, &plan));
+        assert_ok(hga_state_create(plan, &s));
+        assert_ok(hga_plan_execute(plan, s, &p.io));
+        hga_status st = hga_state_field(plan, s, query, 0, n, out);
+        assert_int_equal(st, keep ? HGA_OK : HGA_EUNSUPPORTED);
+        if (!keep) assert_non_null(strstr(hga_error_detail(), "keep_fields"));
+        if (!keep) assert_non_null(strstr(hga_error_detail(), p.program.field[query].name));
+        hga_state_destroy(s), hga_plan_destroy(plan);
+    }
+    free(out);
+    problem_clear(&p);
+}
+
 /* A state knows its plan, not its plan's address. */
 static void a_plan_at_a_freed_plans_address_is_another(void **state)
 {
@@ -607,7 +628,7 @@ int main(void)
         cmocka_unit_test(steep_types_stay_what_they_are),
         cmocka_unit_test(fields_on_other_tokens_than_the_callers_have_room),
         cmocka_unit_test(the_users_tensors_are_not_copied),
-        cmocka_unit_test(rows_that_are_still_used_are_not_taken_over),
+        cmocka_unit_test(rows_that_are_still_used_are_not_given_away),
         cmocka_unit_test(scores_wait_for_their_queries),
         cmocka_unit_test(explicit_rows_need_no_room_to_rank),
         cmocka_unit_test(what_underflows_is_forgotten),
@@ -617,6 +638,7 @@ int main(void)
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(rows_of_many_narrow_heads_do_not_fit),
         cmocka_unit_test(fields_belong_to_the_last_execution),
+        cmocka_unit_test(fields_are_kept_where_that_is_asked_for),
         cmocka_unit_test(a_plan_at_a_freed_plans_address_is_another),
         cmocka_unit_test(tensors_are_aligned_floats),
         cmocka_unit_test(later_updates_allocate_nothing),

@@ -1,4 +1,5 @@
-/* The order in which panels run: whatever reads a row comes after who wrote it, and the next writer after the readers. Told row by row, by other means. */
+/* The order in which panels run: whatever reads a row comes after who wrote it, and the next writer after the readers; what shares memory is needed at different
+   times. Told row by row, by other means. */
 #include "random_program.h"
 
 #include "engine.h"
@@ -16,10 +17,10 @@ typedef struct visit {
 } visit;
 
 /* When a panel runs. */
-typedef struct slot {
+typedef struct turn {
     hga_id wave, thread;
     int64_t at;
-} slot;
+} turn;
 
 typedef struct log_of_visits {
     const hga_plan *plan;
@@ -31,14 +32,13 @@ typedef struct log_of_visits {
 
 static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel, int writes)
 {
-    hga_id heir = f < HGA_MAX_FIELDS ? l->plan->home[f].heir_of : -1;
     if (f < 0) return;
     if (l->n == l->room) {
         l->room = 2 * l->room + 1000;
         l->visit = realloc(l->visit, (size_t)l->room * sizeof *l->visit);
         assert_non_null(l->visit);
     }
-    l->visit[l->n++] = (visit){(int64_t)(heir >= 0 ? heir : f) * (1 << 24) + v, panel, by, writes};
+    l->visit[l->n++] = (visit){(int64_t)f * (1 << 24) + v, panel, by, writes};
 }
 
 static void note_edge(log_of_visits *l, const hga_stage *s, hga_id u, hga_id by, int64_t panel)
@@ -62,7 +62,8 @@ static int64_t first_edge(const log_of_visits *l, hga_id stage, hga_id v)
     return lo;
 }
 
-static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_t panel)
+/* A piece of a row leaves the row itself to the merge. */
+static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_t panel, int whole)
 {
     const hga_stage *s = &l->plan->program.stage[stage];
     for (int64_t e = first_edge(l, stage, v); e < l->n_edges[stage] && l->edges[stage][e].dst == v; e++)
@@ -70,7 +71,7 @@ static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_
     if (s->message == HGA_SCORE) note(l, s->query, v, by, panel, 0);
     if (s->update == HGA_UPDATE_MERGE) note(l, s->out, v, by, panel, 0);
     if (s->message == HGA_GATE) note(l, s->value, v, by, panel, 0), note(l, s->gate, v, by, panel, 0), note(l, s->keep, v, by, panel, 1);
-    note(l, s->out, v, by, panel, 1);
+    if (whole) note(l, s->out, v, by, panel, 1);
 }
 
 static int is_wide(const stage_plan *s, hga_id position)
@@ -102,7 +103,7 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     else if (ph->job == JOB_MERGE)
         note(l, l->plan->program.stage[ph->stage].out, v, number, panel, 1);
     else if (ph->job == JOB_PIECES || !is_wide(s, position))
-        note_row(l, ph->stage, v, number, panel);
+        note_row(l, ph->stage, v, number, panel, ph->job == JOB_ROWS);
 }
 
 static int by_row(const void *x, const void *y)
@@ -123,28 +124,28 @@ static void sort_visits(log_of_visits *l)
     l->n = n;
 }
 
-static int comes_before(slot a, slot b) { return a.wave < b.wave || (a.wave == b.wave && a.thread == b.thread && a.at < b.at); }
+static int comes_before(turn a, turn b) { return a.wave < b.wave || (a.wave == b.wave && a.thread == b.thread && a.at < b.at); }
 
-/* Slots in program order, every panel once. */
-static slot *find_slots(const hga_plan *plan, const int64_t *panel_ptr)
+/* Turns in program order, every panel once. */
+static turn *find_turns(const hga_plan *plan, const int64_t *panel_ptr)
 {
     const wave_order *o = &plan->waves;
-    slot *slots = memory(o->n_items, sizeof *slots);
+    turn *turns = memory(o->n_items, sizeof *turns);
     assert_int_equal(o->n_items, panel_ptr[plan->n_phases]);
-    for (int64_t i = 0; i < o->n_items; i++) slots[i].wave = -1;
+    for (int64_t i = 0; i < o->n_items; i++) turns[i].wave = -1;
     for (hga_id w = 0; w < o->n; w++)
         for (hga_id t = 0; t < plan->threads; t++)
             for (int64_t i = o->ptr[w * plan->threads + t]; i < o->ptr[w * plan->threads + t + 1]; i++) {
-                slot *s = &slots[panel_ptr[o->item[i].phase] + o->item[i].panel];
+                turn *s = &turns[panel_ptr[o->item[i].phase] + o->item[i].panel];
                 assert_int_equal(s->wave, -1);
-                *s = (slot){w, t, i};
+                *s = (turn){w, t, i};
             }
-    for (int64_t i = 0; i < o->n_items; i++) assert_true(slots[i].wave >= 0);
-    return slots;
+    for (int64_t i = 0; i < o->n_items; i++) assert_true(turns[i].wave >= 0);
+    return turns;
 }
 
 /* Of any two visits to a row from two phases, one of them a write, the earlier phase's comes first. */
-static void assert_ordered(const char *name, const log_of_visits *l, const slot *slots)
+static void assert_ordered(const char *name, const log_of_visits *l, const turn *turns)
 {
     for (int64_t i = 0, end; i < l->n; i = end) {
         for (end = i; end < l->n && l->visit[end].row == l->visit[i].row;) end++;
@@ -152,17 +153,65 @@ static void assert_ordered(const char *name, const log_of_visits *l, const slot 
             for (int64_t b = a + 1; b < end; b++) {
                 const visit *x = &l->visit[a], *y = &l->visit[b];
                 if (x->phase == y->phase || !(x->writes || y->writes)) continue;
-                if (!comes_before(slots[x->panel], slots[y->panel]))
+                if (!comes_before(turns[x->panel], turns[y->panel]))
                     fail_msg("%s: row %lld of storage %lld: phase %d before phase %d", name, (long long)(x->row % (1 << 24)),
                              (long long)(x->row >> 24), y->phase, x->phase);
             }
     }
 }
 
-static void check_order(const char *name, const hga_graph *g, const hga_program *program, hga_options options)
+/* Where a row, or its log-sum-exps, are while they are needed: visits [first, end). */
+typedef struct tenant {
+    const float *from, *to;
+    int64_t first, end;
+} tenant;
+
+static int by_address(const void *x, const void *y)
 {
+    const tenant *a = x, *b = y;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+static int leaves_before(const log_of_visits *l, const turn *turns, const tenant *a, const tenant *b)
+{
+    for (int64_t i = a->first; i < a->end; i++)
+        for (int64_t j = b->first; j < b->end; j++)
+            if (!comes_before(turns[l->visit[i].panel], turns[l->visit[j].panel])) return 0;
+    return 1;
+}
+
+/* Rows are apart, or all that happens to one comes before all that happens to the other. */
+static void assert_apart(const char *name, const log_of_visits *l, const turn *turns, const hga_state *state)
+{
+    tenant *t = memory(2 * l->n + 1, sizeof *t);
+    int64_t n = 0;
+    for (int64_t i = 0, end; i < l->n; i = end) {
+        for (end = i; end < l->n && l->visit[end].row == l->visit[i].row;) end++;
+        hga_id f = (hga_id)(l->visit[i].row >> 24), v = (hga_id)(l->visit[i].row % (1 << 24));
+        if (f >= HGA_MAX_FIELDS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
+        const view *x = &state->view[f];
+        if (!view_is_io(x, v)) t[n++] = (tenant){view_row(x, v), view_row(x, v) + x->heads * x->columns, i, end};
+        if (l->plan->program.field[f].width == HGA_WIDTH_STATE) t[n++] = (tenant){view_lse(x, v), view_lse(x, v) + x->heads, i, end};
+    }
+    if (n) qsort(t, (size_t)n, sizeof *t, by_address);
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(t[i].from >= state->workspace && t[i].to <= state->workspace + state->workspace_floats);
+        for (int64_t j = i + 1; j < n && t[j].from < t[i].to; j++)
+            if (!leaves_before(l, turns, &t[i], &t[j]) && !leaves_before(l, turns, &t[j], &t[i]))
+                fail_msg("%s: row %d of field %d and row %d of field %d share memory", name, (int)(l->visit[t[i].first].row % (1 << 24)),
+                         (int)(l->visit[t[i].first].row >> 24), (int)(l->visit[t[j].first].row % (1 << 24)), (int)(l->visit[t[j].first].row >> 24));
+    }
+    free(t);
+}
+
+static void check_order(const problem *p, hga_options options)
+{
+    const hga_graph *g = p->graph;
     hga_plan *plan;
-    assert_ok(hga_plan_create(g, program, &(hga_shape){.n_heads = 2, .dim = 4}, &options, &plan));
+    hga_state *state;
+    assert_ok(hga_plan_create(g, &p->program, &p->shape, &options, &plan));
+    assert_ok(hga_state_create(plan, &state));
+    assert_ok(hga_plan_execute(plan, state, &p->io));
     int64_t *panel_ptr = memory(plan->n_phases + 1, sizeof *panel_ptr), n_edges[HGA_MAX_STAGES];
     edge *edges[HGA_MAX_STAGES];
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
@@ -176,19 +225,35 @@ static void check_order(const char *name, const hga_graph *g, const hga_program 
         panel_ptr[i + 1] = panel_ptr[i] + ph->n_panels;
         for (hga_id r = 0; r < ph->n; r++) note_phase_row(&l, i, r, panel_ptr[i] + r / ph->panel);
     }
-    slot *slots = find_slots(plan, panel_ptr);
+    turn *turns = find_turns(plan, panel_ptr);
     sort_visits(&l);
-    assert_ordered(name, &l, slots);
+    assert_ordered(p->name, &l, turns);
+    assert_apart(p->name, &l, turns, state);
     for (hga_id s = 0; s < plan->program.n_stages; s++) free(edges[s]);
-    free(slots), free(panel_ptr), free(l.visit);
-    hga_plan_destroy(plan);
+    free(turns), free(panel_ptr), free(l.visit);
+    hga_state_destroy(state), hga_plan_destroy(plan);
 }
 
-static void check_orders(const char *name, const hga_graph *g, const hga_program *program)
+/* Bits do not depend on who has which rows. */
+static void check_bits(problem *p, hga_options options)
+{
+    float *lse, *out, *kept_lse, *kept;
+    hga_options keep = {.cut_edges = options.cut_edges, .precision = options.precision, .generic = options.generic, .keep_fields = 1, .threads = 1};
+    out = problem_out(p, &options, &lse), kept = problem_out(p, &keep, &kept_lse);
+    assert_memory_equal(out, kept, (size_t)out_count(p) * sizeof *out);
+    if (p->program.has_lse) assert_memory_equal(lse, kept_lse, (size_t)lse_count(p) * sizeof *lse);
+    free(out), free(lse), free(kept), free(kept_lse);
+}
+
+static void check_orders(problem *p)
 {
     for (hga_id threads = 1; threads < 6; threads += threads) {
-        check_order(name, g, program, (hga_options){.threads = threads, .cut_edges = 3});
-        check_order(name, g, program, (hga_options){.threads = threads + 2, .precision = HGA_PRECISION_BF16, .partition_metis = 1});
+        check_order(p, (hga_options){.threads = threads, .cut_edges = 3});
+        check_order(p, (hga_options){.threads = threads + 2, .precision = HGA_PRECISION_BF16, .partition_metis = 1});
+        check_order(p, (hga_options){.threads = threads, .keep_fields = 1});
+        check_bits(p, (hga_options){.threads = threads, .cut_edges = 3});
+        check_bits(p, (hga_options){.threads = threads + 1, .precision = HGA_PRECISION_BF16});
+        check_bits(p, (hga_options){.threads = threads, .generic = 1});
     }
 }
 
@@ -197,12 +262,18 @@ static void readers_follow_writers_in_random_programs(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 80; seed++) {
         uint64_t rng = seed;
-        hga_graph *g = random_graph(seed, 1 + random_below(&rng, 150), 1 + (unsigned)random_below(&rng, 63));
-        hga_program p = random_program(&rng);
-        char name[64];
-        snprintf(name, sizeof name, "seed %d", (int)seed);
-        check_orders(name, g, &p);
-        hga_graph_destroy(g);
+        problem p = {.graph = random_graph(seed, 1 + random_below(&rng, 150), 1 + (unsigned)random_below(&rng, 63)),
+                     .shape = {.n_heads = 2, .dim = 4}};
+        p.program = random_program(&rng);
+        snprintf(p.name, sizeof p.name, "seed %d", (int)seed);
+        problem_fill(&p, seed);
+        p.io.n_type_scale = hga_graph_relation(p.graph, 0).n_types;
+        float *scale = memory(p.io.n_type_scale, sizeof *scale);
+        for (hga_id i = 0; i < p.io.n_type_scale; i++) scale[i] = 1 + (float)i / 64;
+        p.io.type_scale = scale;
+        check_orders(&p);
+        free(scale);
+        problem_clear(&p);
     }
 }
 
@@ -212,7 +283,7 @@ static void readers_follow_writers_in_the_variants(void **state)
     for (int i = 0; i < n_variants(); i++) {
         problem p;
         variant_build(i, 260, 31, &(hga_shape){.n_heads = 1, .dim = 4, .pos_dim = 2}, &p);
-        check_orders(p.name, p.graph, &p.program);
+        check_orders(&p);
         problem_clear(&p);
     }
 }

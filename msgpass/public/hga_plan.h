@@ -30,7 +30,8 @@ typedef struct hga_options {
     int bind;             /* 1: bind threads for the length of each call */
     int partition_metis;  /* 1: parts of irregular relations by METIS instead of by contiguous cost */
     int edge_bias;        /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
-    hga_pos cut_edges;    /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
+    int keep_fields; /* 1: every field keeps its rows to the end, for hga_state_field; 0: rows of the workspace are used again once nobody needs them */
+    hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
 } hga_options;
 
@@ -95,7 +96,7 @@ HGA_API void hga_state_destroy(hga_state *state);
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io);
 
 /* The values of a field after an execution, for study: rows [first, first + n) of field f as [n][heads][columns], a state with its log-sum-exp as one column more.
-   HGA_EUNSUPPORTED for a field whose rows a later one took over (hga_plan_explain says which). */
+   HGA_EUNSUPPORTED for a field that has rows in the workspace, unless the plan was made with keep_fields. */
 HGA_API hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id field, hga_id first, hga_id n, float *out);
 
 /* Plan, state, execute and clean up in one call. */
