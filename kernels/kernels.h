@@ -128,9 +128,9 @@ typedef struct kernel_table {
     void (*attend_tile_bf16)(const kernel_tile *t);
     /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
     void (*turn_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
-    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and back, which is exact */
+    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and n rows back, side by side, which is exact: out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
-    void (*widen)(hga_id n, const uint16_t *x, float *out);
+    void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * sum over i of w[i] * x[i][offset + j] */

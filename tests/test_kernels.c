@@ -432,6 +432,8 @@ static float float_of(uint32_t bits)
     return x;
 }
 
+static void widen(const kernel_table *t, hga_id n, const uint16_t *x, float *out) { t->widen(1, &x, n, out, 0); }
+
 static void bf16_rounds_to_nearest_even(void **unused)
 {
     (void)unused;
@@ -455,7 +457,7 @@ static void narrow_rounds_and_widen_restores(void **unused)
         for (hga_id i = 0; i < n; i++) x[i] = below(3) ? draw(1000) : float_of(special[below((hga_id)(sizeof special / sizeof *special))]);
         narrow[n] = 77, rounded[n] = wide[n] = 7;
         t->narrow(n, x, narrow);
-        t->widen(n, narrow, wide);
+        widen(t, n, narrow, wide);
         t->round_bf16(n, x, rounded);
         for (hga_id i = 0; i < n; i++) {
             assert_true(isnan(x[i]) ? isnan(wide[i]) : fabsf(x[i]) > 1e38f || wide[i] == x[i] || fabsf(wide[i] - x[i]) <= fabsf(x[i]) / 256 + 1e-38f);
@@ -479,10 +481,10 @@ static void round_numbers(const kernel_table *t, halves *y, hga_id dim, hga_id d
 {
     for (hga_id i = 0; i < KERNEL_CHUNK; i++) {
         y->kp[i] = y->k + 1 + i * dim, y->vp[i] = y->v + 1 + i * dim_v;
-        t->narrow(dim, y->x.k[i], y->k + 1 + i * dim), t->widen(dim, y->kp[i], y->x.k[i]);
-        t->narrow(dim_v, y->x.v[i], y->v + 1 + i * dim_v), t->widen(dim_v, y->vp[i], y->x.v[i]);
+        t->narrow(dim, y->x.k[i], y->k + 1 + i * dim), widen(t, dim, y->kp[i], y->x.k[i]);
+        t->narrow(dim_v, y->x.v[i], y->v + 1 + i * dim_v), widen(t, dim_v, y->vp[i], y->x.v[i]);
     }
-    for (hga_id r = 0; r < KERNEL_TILE + 1; r++) t->narrow(dim, y->x.q[r], y->q + r * dim), t->widen(dim, y->q + r * dim, y->x.q[r]);
+    for (hga_id r = 0; r < KERNEL_TILE + 1; r++) t->narrow(dim, y->x.q[r], y->q + r * dim), widen(t, dim, y->q + r * dim, y->x.q[r]);
 }
 
 static void pair_group(const kernel_table *t, const halves *y, hga_id r0, hga_id dim, kernel_tile_group *g, uint32_t *pairs)
@@ -606,7 +608,7 @@ static void heads_of_16_bits_are_softmax(void **unused)
         }
         for (int j = 0; j < MOST_HEADS * ROOM; j++) q[j] = draw(1);
         float scale = 1 / sqrtf((float)dim);
-        t->narrow(MOST_HEADS * ROOM, q, q16), t->widen(MOST_HEADS * ROOM, q16, q), t->scale(MOST_HEADS * ROOM, scale, q, q);
+        t->narrow(MOST_HEADS * ROOM, q, q16), widen(t, MOST_HEADS * ROOM, q16, q), t->scale(MOST_HEADS * ROOM, scale, q, q);
         kernel_heads c = {.n = half,
                           .heads = heads,
                           .dim = dim,
