@@ -498,7 +498,8 @@ done:
 
 /* ---- stamps ---- */
 
-/* A panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
+/* A panel that waits for another thread runs in the next wave, wherever it is: were those behind the sweep left to the next one, threads that wait for each other would take
+   turns. Of the rest, a panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
 static void stamp_entry(waving *w, entry *e)
 {
     const phase *ph = &w->plan->phase[e->item.phase];
@@ -510,9 +511,10 @@ static void stamp_entry(waving *w, entry *e)
     int shared = w->thread[first / CELL] != w->thread[last / CELL];
     if (w->after.sweep < 0) {
         mine->sweep = mine->wave = 0;
+    } else if (w->after.owner != mine->owner) {
+        mine->sweep = w->after.sweep, mine->wave = w->after.wave + 1;
     } else if (shared || w->after.at - last <= WINDOW + (last - first)) {
-        mine->sweep = w->after.sweep;
-        mine->wave = w->after.wave + (w->after.owner != mine->owner);
+        mine->sweep = w->after.sweep, mine->wave = w->after.wave;
         mine->at = w->after.at > first ? w->after.at : first;
     } else {
         mine->sweep = w->after.sweep + 1, mine->wave = 0;

@@ -320,12 +320,31 @@ static void waves_are_few(void **state)
     }
 }
 
+/* All rows wait for all rounded keys: once, and then the threads attend side by side. */
+static void threads_wait_together(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    hga_program program;
+    assert_ok(hga_build_dense(&(hga_dense){.n_tokens = 16384}, &g, &program));
+    for (hga_id threads = 2; threads <= 4; threads *= 2) {
+        hga_plan *plan;
+        hga_options options = {.threads = threads, .precision = HGA_PRECISION_BF16};
+        assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 4}, &options, &plan));
+        assert_int_equal(plan->waves.n, 2);
+        assert_int_equal(plan->waves.sweeps, 1);
+        hga_plan_destroy(plan);
+    }
+    hga_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_follow_writers_in_random_programs),
         cmocka_unit_test(readers_follow_writers_in_the_variants),
         cmocka_unit_test(waves_are_few),
+        cmocka_unit_test(threads_wait_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
