@@ -2,6 +2,8 @@
 
    NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
 
+   Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair is a word of two, the first in the low half.
+
    Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction set, never on who calls. */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -42,6 +44,10 @@ typedef struct kernel_heads {
     ptrdiff_t q_head;
     const float *const *k;
     const float *const *v;
+    const uint16_t *q16; /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
+    const uint16_t *const *k16;
+    const uint16_t *const *v16;
+    float scale;
     ptrdiff_t k_head, v_head;
     const float *bias;     /* [n], added to each score of an edge */
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
@@ -71,10 +77,11 @@ typedef struct kernel_tile_state {
 /* One group of a tile: up to KERNEL_TILE rows. Bit r of rows[c] tells whether row r and column c have an edge. */
 typedef struct kernel_tile_group {
     hga_id n_rows;
-    const float *q;         /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
-    const uint16_t *rows;   /* [n]; NULL: every pair has an edge */
-    const float *pair_bias; /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
-    int fresh;              /* the states are empty, whatever their memory holds */
+    const float *q;          /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
+    const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
+    const uint16_t *rows;    /* [n]; NULL: every pair has an edge */
+    const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
+    int fresh;               /* the states are empty, whatever their memory holds */
     float *const
         *out; /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the rest is lost */
     kernel_tile_state state;
@@ -86,7 +93,9 @@ typedef struct kernel_tile {
     kernel_tile_group group[2];
     const float *const *k;
     const float *const *v;
-    const float *bias; /* [n], added to a column's scores */
+    const float *bias;          /* [n], added to a column's scores */
+    const uint16_t *const *k16; /* bfloat16, in place of k; products are multiplied by scale */
+    float scale;
 } kernel_tile;
 
 typedef struct kernel_table {
@@ -113,6 +122,15 @@ typedef struct kernel_table {
     void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
     /* n rows side by side: out[i * stride + j] = x[i][j] */
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
+    /* the same as attend_heads for keys and values of 16 bits */
+    void (*attend_heads_bf16)(const kernel_heads *c);
+    /* the same as attend_tile for keys of 16 bits; NULL, and so is turn_pairs, where widening the keys is faster */
+    void (*attend_tile_bf16)(const kernel_tile *t);
+    /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
+    void (*turn_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
+    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and n rows back, side by side, which is exact: out[i * stride + j] = x[i][j] */
+    void (*narrow)(hga_id n, const float *x, uint16_t *out);
+    void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * sum over i of w[i] * x[i][offset + j] */
@@ -123,7 +141,7 @@ typedef struct kernel_table {
     void (*scale)(hga_id columns, float a, const float *x, float *out);
     /* x[i] = e^x[i]; e^-inf is 0 exactly, e^NaN is NaN */
     void (*exp)(hga_id n, float *x);
-    /* x rounded to bfloat16 precision, to nearest even; out may be x */
+    /* x rounded to bfloat16 precision, to nearest even, NaN staying NaN; out may be x */
     void (*round_bf16)(hga_id n, const float *x, float *out);
     /* n fused multiply-adds of full vectors on 12 independent chains; returns flops done. To measure the peak. */
     double (*peak_fma)(hga_pos n, float *sink);

@@ -4,8 +4,7 @@
 const kernel_table *const kernel_tables[] = {
     &kernels_ref,
 #if defined(__x86_64__)
-    &kernels_avx2,
-    &kernels_avx512,
+    &kernels_avx2, &kernels_avx512, &kernels_avx512bf16,
 #endif
     NULL,
 };

@@ -176,6 +176,17 @@ static inline float vec_greatest(vec x)
     return x[0];
 }
 
+/* x rounded to a whole number, for |x| below 2^22. */
+static inline vec vec_whole(vec x)
+{
+#if defined(VEC_AVX512)
+    return (vec)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    const vec magic = vec_all(12582912.0f); /* adding and taking it away rounds */
+    return x + magic - magic;
+#endif
+}
+
 /* 2^n times x, for whole n from -126 to 127. */
 static inline vec vec_times_power(vec x, vec n)
 {
@@ -206,6 +217,20 @@ static inline vec vec_exp(vec x)
     return vec_keep(~gone, vec_times_power(p, n));
 }
 
+/* 2^x for x <= 0, where bfloat16 is what becomes of it: a polynomial of degree four, which is 1 at 0, times 2^n; below 3e-6 in all. Below -126 the result is 0 exactly. */
+static inline vec vec_exp2(vec x)
+{
+    vec_int gone = x < vec_all(-126.0f);
+    vec t = vec_max(vec_all(-126.0f), x); /* NaN stays NaN */
+    vec n = vec_whole(t), r = t - n;
+    vec p = vec_all(9.582853169e-3f);
+    p = p * r + vec_all(5.590642504e-2f);
+    p = p * r + vec_all(2.402409861e-1f);
+    p = p * r + vec_all(6.931241934e-1f);
+    p = p * r + vec_all(1.0f);
+    return vec_keep(~gone, vec_times_power(p, n));
+}
+
 /* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and a polynomial for log m (Cephes, logf). */
 static inline vec vec_log(vec x)
 {
@@ -225,6 +250,107 @@ static inline vec vec_log(vec x)
     y = f + y + n * vec_all(0.693359375f);
     y = vec_choose(x < vec_all(INFINITY), y, x);
     return vec_choose(x == (vec){0}, vec_all(-INFINITY), y);
+}
+
+/* ---- bfloat16: the upper half of a float. A word holds a pair, the first of the two in its low half. ---- */
+
+#if defined(VEC_AVX512) && defined(__AVX512BF16__)
+#define VEC_PAIRS /* the machine multiplies pairs */
+#endif
+
+typedef uint32_t vec_bits __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
+typedef uint16_t vec_halves __attribute__((vector_size(VEC_FLOATS * 2), aligned(2), may_alias));
+typedef uint32_t vec_loose __attribute__((vector_size(VEC_FLOATS * 4), aligned(2), may_alias)); /* vec_bits at any even address */
+
+static inline vec_bits vec_load_bits(const uint32_t *p) { return *(const vec_bits *)p; }
+static inline void vec_store_bits(uint32_t *p, vec_bits x) { *(vec_bits *)p = x; }
+static inline vec_bits vec_all_bits(uint32_t x) { return x - (vec_bits){0}; }
+
+/* VEC_FLOATS numbers, or the first n < VEC_FLOATS and zeros, in the low halves; nothing beyond p[n - 1] is touched. */
+static inline vec_bits vec_load_low(const uint16_t *p) { return __builtin_convertvector(*(const vec_halves *)p, vec_bits); }
+static inline vec_bits vec_load_low_first(const uint16_t *p, int n)
+{
+#if defined(VEC_AVX512)
+    return (vec_bits)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p));
+#else
+    uint16_t padded[VEC_FLOATS] = {0};
+    for (int i = 0; i < n; i++) padded[i] = p[i];
+    return vec_load_low(padded);
+#endif
+}
+
+/* The same as floats. */
+static inline vec vec_load_bf16(const uint16_t *p) { return (vec)(vec_load_low(p) << 16); }
+static inline vec vec_load_bf16_first(const uint16_t *p, int n) { return (vec)(vec_load_low_first(p, n) << 16); }
+
+/* VEC_FLOATS pairs as they lie, or the first n < 2 VEC_FLOATS numbers and zeros. */
+static inline vec_bits vec_load_pairs(const uint16_t *p) { return (vec_bits) * (const vec_loose *)p; }
+static inline vec_bits vec_load_pairs_first(const uint16_t *p, int n)
+{
+#if defined(VEC_AVX512)
+    return (vec_bits)_mm512_maskz_loadu_epi16((1u << n) - 1, p);
+#else
+    uint16_t padded[2 * VEC_FLOATS] = {0};
+    for (int i = 0; i < n; i++) padded[i] = p[i];
+    return vec_load_pairs(padded);
+#endif
+}
+
+/* The pair at p in all lanes. */
+static inline vec_bits vec_all_pair(const uint16_t *p)
+{
+    uint32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return vec_all_bits(pair);
+}
+
+/* The pairs' first numbers and second ones, as floats. */
+static inline vec vec_firsts(vec_bits pairs) { return (vec)(pairs << 16); }
+static inline vec vec_seconds(vec_bits pairs) { return (vec)(pairs & 0xffff0000); }
+
+/* Neighbours part: x has the even ones of both, y the odd ones; and come together again. */
+static inline __attribute__((always_inline)) void vec_part(vec *x, vec *y)
+{
+    vec_int even, odd;
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) even[i] = 2 * i, odd[i] = 2 * i + 1;
+    vec a = *x, b = *y;
+    *x = __builtin_shuffle(a, b, even), *y = __builtin_shuffle(a, b, odd);
+}
+static inline __attribute__((always_inline)) void vec_rejoin(vec *x, vec *y)
+{
+    vec_int low, high;
+    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++)
+    {
+        low[i] = i / 2 + i % 2 * VEC_FLOATS;
+        high[i] = low[i] + VEC_FLOATS / 2;
+    }
+    vec a = *x, b = *y;
+    *x = __builtin_shuffle(a, b, low), *y = __builtin_shuffle(a, b, high);
+}
+
+/* x rounded to bfloat16 precision, to nearest even; NaN stays NaN, whose low bits may be all there is of it. */
+static inline vec_bits vec_round_bf16(vec x)
+{
+    vec_bits bits = (vec_bits)x, nearest = bits + 0x7fff + ((bits >> 16) & 1);
+    return (vec_bits)vec_choose(x != x, (vec)(bits | 0x400000), (vec)nearest) & 0xffff0000;
+}
+
+static inline void vec_store_bf16(uint16_t *p, vec x) { *(vec_halves *)p = __builtin_convertvector(vec_round_bf16(x) >> 16, vec_halves); }
+
+#if defined(VEC_PAIRS)
+/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. */
+static inline vec_bits vec_round_pairs(vec low, vec high) { return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low); }
+#endif
+
+/* sum + the first of each of a's pairs times the first of b's + the second times the second */
+static inline __attribute__((always_inline)) vec vec_dot_pairs(vec sum, vec_bits a, vec_bits b)
+{
+#if defined(VEC_PAIRS)
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+#else
+    sum += vec_firsts(a) * vec_firsts(b);
+    return sum + vec_seconds(a) * vec_seconds(b);
+#endif
 }
 
 #endif

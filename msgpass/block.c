@@ -20,6 +20,8 @@ static ptrdiff_t place_of(const worker *w, hga_id slot, hga_id head)
 
 static float *queries_at(const worker *w, ptrdiff_t place) { return w->group_query + place * padded(w->plan->shape.dim) * KERNEL_TILE; }
 
+static uint32_t *pairs_at(const worker *w, ptrdiff_t place) { return (uint32_t *)(void *)queries_at(w, place); }
+
 static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
 {
     ptrdiff_t room = padded(w->plan->shape.dim_v);
@@ -29,6 +31,9 @@ static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
                                .stride = room};
 }
 
+/* Do tiles take keys of 16 bits as they are? Relative keys are of 32. */
+static int has_pairs(const worker *w) { return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
+
 /* The group's queries, rows across the lanes. */
 static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t place)
 {
@@ -36,7 +41,17 @@ static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t 
     const view *q = &w->state->view[stage_of(w)->query];
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++) row[r] = g->node[r] < 0 ? NULL : view_row(q, g->node[r]) + head * view_head(q, g->node[r]);
-    w->plan->kernels->turn_rows(g->n_rows, row, w->state->scale, shape->dim, queries_at(w, place));
+    const kernel_table *k = w->plan->kernels;
+    float *out = queries_at(w, place);
+    if (has_pairs(w)) {
+        k->turn_pairs(g->n_rows, row, shape->dim, pairs_at(w, place));
+    } else if (w->plan->halves) {
+        k->turn_rows(g->n_rows, row, 1, shape->dim, out);
+        k->round_bf16(shape->dim * KERNEL_TILE, out, out);
+        k->scale(shape->dim * KERNEL_TILE, w->state->scale, out, out);
+    } else {
+        k->turn_rows(g->n_rows, row, w->state->scale, shape->dim, out);
+    }
 }
 
 /* What the rows' states are already. */
@@ -145,7 +160,8 @@ void block_add(worker *w)
     w->types_vary = 0;
     if (!join_twin(w, c)) {
         if (b->own_first < 0) b->own_first = b->n;
-        for (hga_id e = 0; e < c->n; e++) c->k[e] = view_row(key, c->src[e]), c->v[e] = view_row(value, c->src[e]);
+        for (hga_id e = 0; e < c->n && w->plan->halves; e++) c->k16[e] = view_halves(key, c->src[e]), c->v16[e] = view_halves(value, c->src[e]);
+        for (hga_id e = 0; e < c->n && !w->plan->halves; e++) c->k[e] = view_row(key, c->src[e]), c->v[e] = view_row(value, c->src[e]);
         for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
         for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
         b->n++;
@@ -259,6 +275,20 @@ static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, cons
     for (hga_id e = 0; e < n; e++) row[e] = side_by_side + e * stride;
 }
 
+/* The same of 16 bits: values are widened for all that read them, and so are keys that pairs will not do for. */
+static void load_halves(worker *w, const tile_chunk *c, hga_id kv)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const kernel_table *k = w->plan->kernels;
+    for (hga_id e = 0; e < c->n; e++) w->k16_head[e] = c->k16[e] + kv * shape->dim, w->v16_head[e] = c->v16[e] + kv * shape->dim_v;
+    k->widen(c->n, w->v16_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
+    point_at(w->tile_value, c->n, padded(shape->dim_v), w->v_head);
+    if (has_pairs(w)) return;
+    k->widen(c->n, w->k16_head, shape->dim, w->tile_key, padded(shape->dim));
+    point_at(w->tile_key, c->n, padded(shape->dim), w->k_head);
+    if (w->io->rel_key && !c->types_vary) load_relative_keys(w, c);
+}
+
 /* The chunk's keys and values of one head, where the kernel will find them. */
 static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
@@ -352,14 +382,19 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
                      .k = w->k_head + first,
+                     .k16 = w->k16_head + first,
                      .v = w->v_head + first,
-                     .bias = column_bias + first};
+                     .bias = column_bias + first,
+                     .scale = w->state->scale};
     for (hga_id x = 0; x < many; x++) {
         const tile_group *g = part[x].group;
         ptrdiff_t place = place_of(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
-        *to = (kernel_tile_group){
-            .n_rows = g->n_rows, .q = queries_at(w, place), .fresh = open_part(w, &part[x], head, place), .state = state_at(w, place)};
+        *to = (kernel_tile_group){.n_rows = g->n_rows,
+                                  .q = queries_at(w, place),
+                                  .q_pairs = pairs_at(w, place),
+                                  .fresh = open_part(w, &part[x], head, place),
+                                  .state = state_at(w, place)};
         const float *bias = load_pair_bias(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
         to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
@@ -367,7 +402,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         find_ends(w, g, head, &to->state, end[x]);
         to->out = end[x];
     }
-    w->plan->kernels->attend_tile(&t);
+    (has_pairs(w) ? w->plan->kernels->attend_tile_bf16 : w->plan->kernels->attend_tile)(&t);
     for (hga_id x = 0; x < many; x++)
         if (part[x].closes) store_lse(w, part[x].group, head, t.group[x].state.greatest);
 }
@@ -384,7 +419,7 @@ static int make_pair(const tile_chunk *c, hga_id i)
 
 static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
 {
-    load_head(w, c, kv);
+    w->plan->halves ? load_halves(w, c, kv) : load_head(w, c, kv);
     for (hga_id h = kv * heads_per_key(w); h < (kv + 1) * heads_per_key(w); h++) {
         const float *bias = load_bias(w, c, h);
         for (hga_id i = 0, many; i < c->n_parts; i += many) run_parts(w, c, i, many = 1 + make_pair(c, i), h, bias);

@@ -39,7 +39,9 @@ typedef struct home {
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
-    int rounded;           /* lives in the workspace alone, and is rounded to bfloat16 precision once, before the first flat stage that reads it */
+    area
+        halves; /* keys and values of a plan with halves: of all nodes, [heads][columns] in bfloat16, rounded once, before the first flat stage that reads them */
+    int rounded; /* bfloat16 without halves: lives in the workspace alone, and is rounded there at that time */
 } home;
 
 /* Rows of one length that nodes take and give back. */
@@ -51,9 +53,10 @@ typedef struct row_pool {
 /* A home with this call's addresses. */
 typedef struct view {
     float *io, *ws, *lse;
-    const hga_id *ws_slot, *lse_slot; /* the areas' */
-    ptrdiff_t io_row, io_head, ws_row, ws_head;
-    hga_id io_first, io_n, ws_first, lse_first, columns, heads;
+    uint16_t *halves;
+    const hga_id *ws_slot, *lse_slot, *halves_slot; /* the areas' */
+    ptrdiff_t io_row, io_head, ws_row, ws_head, halves_row;
+    hga_id io_first, io_n, ws_first, lse_first, halves_first, columns, heads;
 } view;
 
 static inline int view_is_io(const view *f, hga_id v) { return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n; }
@@ -68,6 +71,12 @@ static inline float *view_lse(const view *f, hga_id v)
 {
     hga_id i = v - f->lse_first;
     return f->lse + (ptrdiff_t)(f->lse_slot ? f->lse_slot[i] : i) * f->heads;
+}
+/* The same in bfloat16; heads lie side by side. */
+static inline uint16_t *view_halves(const view *f, hga_id v)
+{
+    hga_id i = v - f->halves_first;
+    return f->halves + (f->halves_slot ? f->halves_slot[i] : i) * f->halves_row;
 }
 static inline ptrdiff_t view_head(const view *f, hga_id v) { return view_is_io(f, v) ? f->io_head : f->ws_head; }
 
@@ -105,10 +114,13 @@ typedef struct wave_order {
     int alone;        /* so little work that one thread does it all */
 } wave_order;
 
-/* From when to when rows of a field are needed: taken before item `begin` runs and given back after item `end`, never for -1; from and to thread
+/* What may serve one node after another: the rows of field f, and its halves. */
+enum { STORAGE_HALVES = HGA_MAX_FIELDS, N_STORAGES = 2 * HGA_MAX_FIELDS };
+
+/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never for -1; from and to thread
    `thread`'s free rows, which no other takes. */
 typedef struct lease {
-    hga_id field, first, n; /* nodes */
+    hga_id storage, first, n; /* nodes */
     hga_id thread;
     int64_t begin, end;
 } lease;
@@ -138,8 +150,9 @@ struct hga_plan {
     topology *machine;
     hga_id threads;
     hga_id *domain, *pu; /* [threads] */
+    int halves;          /* bfloat16, and keys and values go to attending stages in 16 bits */
     home home[HGA_MAX_FIELDS];
-    row_pool pool[2 * HGA_MAX_FIELDS]; /* [n_pools], of different lengths */
+    row_pool pool[3 * HGA_MAX_FIELDS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
@@ -228,6 +241,7 @@ typedef struct worker {
     edge_chunk chunk;
     float *memory;         /* [floats]: all of the arrays below, from its first whole cache line on */
     float *query;          /* [heads][dim padded]: the row's queries, scaled */
+    uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans with halves */
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads] */
@@ -252,6 +266,7 @@ typedef struct worker {
     hga_pos rank[KERNEL_CHUNK];
     float edge_base[KERNEL_CHUNK];
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
+    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
 } worker;
 
 struct hga_state {
@@ -294,7 +309,7 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
 float log_sum(float greatest, float sum);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
-/* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there. */
+/* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there, or into halves. */
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide);
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
@@ -313,6 +328,8 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s
 
 /* Is the field an operand of a bfloat16 plan? */
 int home_is_rounded(const hga_plan *plan, hga_id field);
+/* Does whoever reads operands once they are rounded attend, and nobody write them afterwards? Then plan->halves. */
+int homes_can_halve(const hga_plan *plan);
 /* What has rows where; and, once slots are known, their addresses. */
 void homes_find(hga_plan *plan);
 hga_status homes_lay_out(hga_plan *plan);
@@ -324,8 +341,8 @@ void phases_clear(hga_plan *plan);
 /* The order of all panels, once homes are known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
 void waves_clear(hga_plan *plan);
-/* Does field f give rows back? */
-int slots_recycle(const hga_plan *plan, hga_id field);
+/* Does a storage give rows back? */
+int slots_recycle(const hga_plan *plan, hga_id storage);
 /* Slots for all leases, in the order of the items. */
 hga_status slots_assign(hga_plan *plan, const lease *leases, int64_t n);
 void slots_clear(hga_plan *plan);

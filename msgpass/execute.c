@@ -233,6 +233,7 @@ hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id 
         if (!program_row(&plan->nodes, field->rows, v)) return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
         for (hga_id h = 0; h < x->heads; h++) {
             memcpy(out, view_row(x, v) + h * view_head(x, v), (size_t)x->columns * sizeof *out);
+            if (home_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
             out += x->columns;
             if (is_state) *out++ = view_lse(x, v)[h];
         }

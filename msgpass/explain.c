@@ -71,15 +71,15 @@ static json_t *plan_json(const hga_plan *plan)
     json_t *stages = json_array();
     for (hga_id s = 0; stages && s < plan->program.n_stages; s++) json_array_append_new(stages, stage_json(plan, s));
     hga_cost cost = hga_plan_cost(plan);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "schema", 1,
-                     "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads", (int)plan->shape.n_heads, "kv_heads",
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "schema",
+                     1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads", (int)plan->shape.n_heads, "kv_heads",
                      (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v", (int)plan->shape.dim_v, "isa", plan->kernels->isa,
-                     "precision", plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "threads", (int)plan->threads, "domains",
-                     (int)topology_domains(plan->machine), "partition", plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
-                     (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes",
-                     (json_int_t)hga_plan_bytes(plan), "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops,
-                     "bytes_min", cost.bytes_min, "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows",
-                     pools_json(plan));
+                     "precision", plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->halves ? 16 : 32, "threads",
+                     (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
+                     plan->options.partition_metis ? "metis" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges, "graph_bytes",
+                     (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
+                     (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min, "stages", stages, "schedule",
+                     waves_json(plan), "placement", threads_json(plan), "shared_rows", pools_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -113,13 +113,19 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
     fputc('\n', f);
 }
 
+static const char *precision_name(const hga_plan *plan)
+{
+    if (plan->options.precision == HGA_PRECISION_F32) return "f32";
+    return plan->halves ? "operands rounded to bf16, keys and values read in 16 bits"
+                        : "operands rounded to bf16 and kept in 32 bits, for not only attention reads them";
+}
+
 static void say_plan(FILE *f, const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     hga_cost cost = hga_plan_cost(plan);
     fprintf(f, "graph: %d nodes on %d levels, %.1f kB\n", plan->nodes.n, plan->nodes.n_levels, (double)hga_graph_bytes(plan->graph) / 1e3);
-    fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
-            plan->options.precision == HGA_PRECISION_BF16 ? "operands rounded to bf16" : "f32");
+    fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v, precision_name(plan));
     fprintf(f, "threads: %d on %d domains, %s, %s\n", plan->threads, topology_domains(plan->machine),
             plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost", plan->options.bind ? "bound for the call" : "not bound");
     fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n", (double)hga_plan_workspace_bytes(plan) / 1e3,

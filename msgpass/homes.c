@@ -1,4 +1,5 @@
-/* homes.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace. */
+/* homes.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace. In bfloat16 keys and values get rows of 16 bits
+   besides, which is what attending stages then read; queries are rounded as they are loaded. Where other stages read them, too, there are rounded rows of floats. */
 #include "engine.h"
 
 #include <math.h>
@@ -27,6 +28,34 @@ int home_is_rounded(const hga_plan *plan, hga_id field)
     return plan->options.precision == HGA_PRECISION_BF16 && operand && f->binding != HGA_IO_USER;
 }
 
+static int attends(const hga_plan *plan, hga_id stage)
+{
+    return plan->stage[stage].kind == KIND_ATTEND || plan->stage[stage].kind == KIND_ATTEND_MORE;
+}
+
+int homes_can_halve(const hga_plan *plan)
+{
+    uint32_t operands = 0, rounded = 0;
+    if (plan->options.precision != HGA_PRECISION_BF16 || plan->options.generic) return 0;
+    for (hga_id f = 0; f < plan->program.n_fields; f++) operands |= (uint32_t)home_is_rounded(plan, f) << f;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        uint32_t reads = stage->reads & operands;
+        if (stage->writes & rounded || (reads & rounded && !attends(plan, s))) return 0;
+        if (stage->order != HGA_FLAT) continue;
+        if (reads && !attends(plan, s)) return 0;
+        rounded |= reads;
+    }
+    return 1;
+}
+
+static int is_attended(const hga_plan *plan, hga_id field)
+{
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (attends(plan, s) && (plan->program.stage[s].key == field || plan->program.stage[s].value == field)) return 1;
+    return 0;
+}
+
 /* Is every token that the field exists on a row of the caller's? */
 static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home *h)
 {
@@ -40,8 +69,9 @@ static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home
 /* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. */
 static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
 {
-    hga_id first, n = range_of_rows(plan, f->rows, &first);
-    h->rounded = home_is_rounded(plan, (hga_id)(f - plan->program.field));
+    hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
+    h->rounded = home_is_rounded(plan, number) && !plan->halves;
+    if (plan->halves && is_attended(plan, number)) h->halves = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
     h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
     if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
     if (f->binding == HGA_INTERNAL) return;
@@ -93,6 +123,7 @@ hga_status homes_lay_out(hga_plan *plan)
     for (hga_id f = 0; f < plan->program.n_fields; f++) {
         HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
+        HGA_TRY(take_area(plan, &total, &plan->home[f].halves));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2), &plan->stage[s].piece_at));
@@ -141,6 +172,8 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *s
     x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
     x->lse = state->workspace ? state->workspace + h->lse.at : NULL;
     x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
+    x->halves = state->workspace ? (uint16_t *)(void *)(state->workspace + h->halves.at) : NULL;
+    x->halves_first = h->halves.first, x->halves_slot = h->halves.slot, x->halves_row = 2 * h->halves.floats;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);

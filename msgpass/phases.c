@@ -328,13 +328,13 @@ done:
     return st;
 }
 
-/* bfloat16: the caller's operands come to the workspace as they are .. */
+/* bfloat16 without halves: the caller's operands come to the workspace as they are .. */
 static hga_status add_copies(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
         hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
-        if (home_is_rounded(plan, f) && program_is_input(plan->program.field[f].binding)) st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
+        if (plan->home[f].rounded && program_is_input(plan->program.field[f].binding)) st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
     }
     return st;
 }
@@ -344,7 +344,7 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
 {
     hga_status st = HGA_OK;
     for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
-        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u || !home_is_rounded(plan, f)) continue;
+        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u || !(plan->home[f].rounded || plan->home[f].halves.n)) continue;
         hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
         st = add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS);
         *done |= 1u << f;

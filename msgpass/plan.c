@@ -75,6 +75,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     find_stages(plan);
+    plan->halves = homes_can_halve(plan);
     homes_find(plan);
     st = phases_make(plan);
     if (!st) st = waves_make(plan);

@@ -23,7 +23,15 @@ typedef struct assignment {
     int64_t *next_taker, *next_giver; /* [n]: by lease */
 } assignment;
 
-int slots_recycle(const hga_plan *plan, hga_id field) { return !plan->options.keep_fields && (plan->home[field].rows.n || plan->home[field].lse.n); }
+static int is_halves(hga_id storage) { return storage >= STORAGE_HALVES; }
+static home *home_of(hga_plan *plan, hga_id storage) { return &plan->home[is_halves(storage) ? storage - STORAGE_HALVES : storage]; }
+
+int slots_recycle(const hga_plan *plan, hga_id storage)
+{
+    if (plan->options.keep_fields) return 0;
+    if (is_halves(storage)) return plan->home[storage - STORAGE_HALVES].halves.n > 0;
+    return plan->home[storage].rows.n || plan->home[storage].lse.n;
+}
 
 /* ---- a thread's rows ---- */
 
@@ -85,10 +93,11 @@ static hga_status change_span(assignment *a, area *x, const lease *l, int64_t fi
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* A lease is of the nodes that are not the caller's, and of the log-sum-exps of all. */
+/* A lease is of the nodes that are not the caller's, and of the log-sum-exps or the halves of all. */
 static hga_status change_lease(assignment *a, const lease *l, row_change change)
 {
-    home *h = &a->plan->home[l->field];
+    home *h = home_of(a->plan, l->storage);
+    if (is_halves(l->storage)) return change_span(a, &h->halves, l, 0, INT32_MAX, change);
     hga_id io_n = h->rounded ? 0 : h->io_n;
     hga_status st = change_span(a, &h->rows, l, 0, io_n ? h->io_first : INT32_MAX, change);
     if (!st && io_n) st = change_span(a, &h->rows, l, (int64_t)h->io_first + io_n, INT32_MAX, change);
@@ -105,6 +114,14 @@ static hga_status open_area(hga_plan *plan, area *x)
     return hga_new_zero(&plan->allocator, x->n, sizeof *x->slot, &x->slot);
 }
 
+static hga_status open_storage(hga_plan *plan, hga_id storage)
+{
+    home *h = home_of(plan, storage);
+    if (is_halves(storage)) return open_area(plan, &h->halves);
+    hga_status st = open_area(plan, &h->rows);
+    return st ? st : open_area(plan, &h->lse);
+}
+
 static hga_status list_leases(assignment *a, const lease *leases, int64_t n)
 {
     hga_status st = HGA_OK;
@@ -116,8 +133,7 @@ static hga_status list_leases(assignment *a, const lease *leases, int64_t n)
     for (int64_t i = 0; i < items; i++) a->taker[i] = a->giver[i] = -1;
     for (int64_t i = n - 1; i >= 0; i--) {
         const lease *l = &leases[i];
-        HGA_TRY(open_area(a->plan, &a->plan->home[l->field].rows));
-        HGA_TRY(open_area(a->plan, &a->plan->home[l->field].lse));
+        HGA_TRY(open_storage(a->plan, l->storage));
         a->next_taker[i] = a->taker[l->begin], a->taker[l->begin] = i;
         if (l->end >= 0) a->next_giver[i] = a->giver[l->end], a->giver[l->end] = i;
     }
@@ -181,6 +197,7 @@ void slots_clear(hga_plan *plan)
         home *h = &plan->home[f];
         hga_delete(&plan->allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
         hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
-        h->rows.slot = h->lse.slot = NULL;
+        hga_delete(&plan->allocator, h->halves.slot, h->halves.n, sizeof *h->halves.slot);
+        h->rows.slot = h->lse.slot = h->halves.slot = NULL;
     }
 }

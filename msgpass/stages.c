@@ -82,6 +82,21 @@ static void load_queries(worker *w, const row_job *job)
         for (hga_id j = 0; j < dim; j++) w->query[h * room + j] = row[h * stride + j] * w->state->scale;
 }
 
+/* .. rounded */
+static void load_halved_queries(worker *w, const row_job *job)
+{
+    const view *q = field(w, stage_of(w, job->stage)->query);
+    const kernel_table *k = w->plan->kernels;
+    hga_id dim = w->plan->shape.dim, room = padded(dim);
+    const float *row = view_row(q, job->v);
+    ptrdiff_t stride = view_head(q, job->v);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
+        k->narrow(dim, row + h * stride, w->query16 + h * dim);
+        k->widen(1, &(const uint16_t *){w->query16 + h * dim}, dim, w->query + h * room, 0);
+        k->scale(dim, w->state->scale, w->query + h * room, w->query + h * room);
+    }
+}
+
 static void attend_nothing(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
@@ -107,6 +122,44 @@ void attend_start(worker *w, const row_job *job)
 
 /* With fewer, head by head is faster. */
 enum { FEW_HEADS = 3 };
+
+/* Keys and values in bfloat16, for all heads at once .. */
+static void attend_halves(worker *w)
+{
+    const hga_shape *shape = &w->plan->shape;
+    w->plan->kernels->attend_heads_bf16(&(kernel_heads){
+        .n = w->chunk.n,
+        .heads = shape->n_heads,
+        .dim = shape->dim,
+        .dim_v = shape->dim_v,
+        .share = shape->n_heads / shape->n_kv_heads,
+        .q16 = w->query16,
+        .scale = w->state->scale,
+        .q_head = shape->dim,
+        .k16 = w->k16,
+        .v16 = w->v16,
+        .k_head = shape->dim,
+        .v_head = shape->dim_v,
+        .bias = w->edge_base,
+        .greatest = w->greatest,
+        .sum = w->sum,
+        .acc = w->acc,
+        .acc_head = padded(shape->dim_v),
+    });
+}
+
+/* .. or widened for the heads that share them, which then find them in w->k and w->v. */
+static void widen_head(worker *w, hga_id kv)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id n = w->chunk.n;
+    for (hga_id e = 0; e < n; e++) {
+        w->k16_head[e] = w->k16[e] + kv * shape->dim, w->v16_head[e] = w->v16[e] + kv * shape->dim_v;
+        w->k[e] = w->tile_key + e * padded(shape->dim), w->v[e] = w->tile_value + e * padded(shape->dim_v);
+    }
+    w->plan->kernels->widen(n, w->k16_head, shape->dim, w->tile_key, padded(shape->dim));
+    w->plan->kernels->widen(n, w->v16_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
+}
 
 /* The chunk, whose sources are in w->k and w->v, for all heads at once. */
 static void attend_all_heads(worker *w, ptrdiff_t k_stride, ptrdiff_t v_stride)
@@ -140,14 +193,24 @@ static void attend_chunk(worker *w, const row_job *job)
     const edge_chunk *c = &w->chunk;
     int same_k, same_v;
     ptrdiff_t k_stride, v_stride;
-    find_sources(c, key, w->k, &same_k, &k_stride);
-    find_sources(c, value, w->v, &same_v, &v_stride);
+    if (w->plan->halves) {
+        for (hga_id e = 0; e < c->n; e++) w->k16[e] = view_halves(key, c->src[e]), w->v16[e] = view_halves(value, c->src[e]);
+        same_k = same_v = 1, k_stride = v_stride = 0; /* of widened ones */
+    } else {
+        find_sources(c, key, w->k, &same_k, &k_stride);
+        find_sources(c, value, w->v, &same_v, &v_stride);
+    }
     if (w->io->rel_key)
         for (hga_id e = 0; e < c->n; e++) w->r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->rank);
     score_bases(w, job->stage, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias;
-    if (plain && !w->io->rel_key && same_k && same_v && shape->n_heads >= FEW_HEADS && shape->n_heads <= KERNEL_HEADS) {
+    int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
+    if (together && w->plan->halves) {
+        attend_halves(w);
+        return;
+    }
+    if (together && same_k && same_v && shape->n_heads >= FEW_HEADS) {
         attend_all_heads(w, k_stride, v_stride);
         return;
     }
@@ -155,6 +218,7 @@ static void attend_chunk(worker *w, const row_job *job)
     for (hga_id h = 0; h < shape->n_heads; h++) {
         hga_id kv = kv_head(shape, h);
         if (!plain) biases_of_head(w, job, h);
+        if (w->plan->halves && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
         if (!same_k) move_to_head(c, key, w->k, kv, w->k_head);
         if (!same_v) move_to_head(c, value, w->v, kv, w->v_head);
         kernel_chunk part = {
@@ -244,7 +308,7 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
         hga_pos most = left < cut - in_piece ? left : cut - in_piece;
         cursor_next(&c, most, &w->chunk);
         if (!w->chunk.n) break;
-        if (!loaded++) load_queries(w, job);
+        if (!loaded++) w->plan->halves ? load_halved_queries(w, job) : load_queries(w, job);
         if (pieces && !in_piece) pieces++;
         attend_chunk(w, job);
         in_piece += w->chunk.n, left -= w->chunk.n;
@@ -294,7 +358,14 @@ void round_row(worker *w, hga_id f, hga_id v)
 {
     const view *x = field(w, f);
     if (!program_row(&w->plan->nodes, w->plan->program.field[f].rows, v)) return;
-    w->plan->kernels->round_bf16(x->columns * x->heads, view_row(x, v), view_row(x, v));
+    float *row = view_row(x, v);
+    if (!w->plan->home[f].halves.n) {
+        w->plan->kernels->round_bf16(x->columns * x->heads, row, row);
+        return;
+    }
+    int one_row = view_head(x, v) == x->columns;
+    hga_id parts = one_row ? 1 : x->heads, columns = one_row ? x->columns * x->heads : x->columns;
+    for (hga_id h = 0; h < parts; h++) w->plan->kernels->narrow(columns, row + h * view_head(x, v), view_halves(x, v) + h * columns);
 }
 
 const stage_kernel fused_stages[N_KINDS] = {

@@ -33,6 +33,7 @@ typedef struct tile_chunk {
     int32_t type[KERNEL_CHUNK];
     float base[KERNEL_CHUNK]; /* what all heads and rows add to the scores of a column */
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
+    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans with halves: in place of k and v */
     tile_part part[PANEL_GROUPS];
     uint16_t rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;

@@ -10,7 +10,8 @@
 enum {
     CELL = 16,     /* places that always have the same thread */
     WINDOW = 4096, /* tokens that a sweep may be ahead of a row before the row is left to the next sweep */
-    SEVERAL = -1   /* threads */
+    SEVERAL = -1,  /* threads */
+    PIECES = N_STORAGES
 };
 
 typedef struct stamp {
@@ -32,7 +33,7 @@ typedef struct entry {
     int64_t number; /* in program order */
 } entry;
 
-/* The first and the last panel, by stamps, that touch a bucket of a field: entries, -1 before any. */
+/* The first and the last panel, by stamps, that touch a bucket of a storage: entries, -1 before any. */
 typedef struct life {
     int64_t first, last;
     uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
@@ -50,14 +51,14 @@ typedef struct users {
     int64_t first, last;
 } users;
 
-/* Fields that a panel touches: at its sources, at its rows. */
+/* Storages that a panel touches: at its sources, at its rows. */
 typedef struct touched {
-    uint32_t sources, own, writes;
+    uint64_t sources, own, writes;
 } touched;
 
 /* The same by where the traces of their storages begin. */
 typedef struct storages {
-    int64_t at[HGA_MAX_FIELDS];
+    int64_t at[N_STORAGES];
     hga_id n;
 } storages;
 
@@ -76,10 +77,10 @@ typedef struct waving {
     trace *read, *written; /* of each storage in turn: [n_traces] */
     life *life;            /* [n_traces] */
     int64_t n_traces;
-    int64_t trace_at[HGA_MAX_FIELDS + HGA_MAX_STAGES];                                    /* fields, and the pieces of stages */
-    users writers[HGA_MAX_FIELDS + HGA_MAX_STAGES], all[HGA_MAX_FIELDS + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
-    uint32_t recycled;                                                                    /* fields with rows that serve one node after another, .. */
-    lease *lease;                                                                         /* .. and when: what becomes of lives */
+    int64_t trace_at[PIECES + HGA_MAX_STAGES];                            /* storages, and the pieces of stages */
+    users writers[PIECES + HGA_MAX_STAGES], all[PIECES + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
+    uint64_t recycled;                                                    /* storages with rows that serve one node after another, .. */
+    lease *lease;                                                         /* .. and when: what becomes of lives */
     int64_t n_leases, lease_room;
     hga_id phase;          /* the panel at hand: its phase, .. */
     disputed waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
@@ -253,18 +254,18 @@ static void touch(waving *w, int writes, int64_t first, int64_t last, const entr
 
 static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_id n, const entry *mine)
 {
-    int64_t at = w->trace_at[HGA_MAX_FIELDS + stage] + first;
+    int64_t at = w->trace_at[PIECES + stage] + first;
     touch(w, writes, at, at + n - 1, mine);
 }
 
-/* Those of `fields` that have users before the phase at hand, or after it; and, after it, those whose lives are of interest. */
-static storages find_storages(const waving *w, uint32_t fields, const users *by, int after)
+/* Those of `set` that have users before the phase at hand, or after it; and, after it, those whose lives are of interest. */
+static storages find_storages(const waving *w, uint64_t set, const users *by, int after)
 {
     storages some = {.n = 0};
-    for (hga_id f = 0; fields >> f; f++) {
-        const users *u = &by[f];
+    for (hga_id s = 0; set >> s; s++) {
+        const users *u = &by[s];
         int others = u->last >= 0 && (after ? u->last > w->phase : u->first < w->phase);
-        if (fields >> f & 1u && (others || (after && w->recycled >> f & 1u))) some.at[some.n++] = w->trace_at[f];
+        if (set >> s & 1u && (others || (after && w->recycled >> s & 1u))) some.at[some.n++] = w->trace_at[s];
     }
     return some;
 }
@@ -381,10 +382,20 @@ static void touch_rows(waving *w, const phase *ph, const storages *of, int write
     run_flush(w, &r);
 }
 
-/* The fields that a job on stage or field `of` reads at the sources and at the row, and writes there. */
-static touched find_fields(const hga_plan *plan, const phase *ph)
+static uint64_t halves_of(uint64_t fields) { return fields << STORAGE_HALVES; }
+
+/* The job on a field: rounding turns rows into halves, or changes them where they are. */
+static touched find_field(const hga_plan *plan, const phase *ph)
 {
-    if (ph->job > JOB_MERGE) return (touched){.own = ph->job == JOB_COPY ? 0 : 1u << ph->stage, .writes = ph->job == JOB_LSE ? 0 : 1u << ph->stage};
+    uint64_t rows = UINT64_C(1) << ph->stage;
+    if (ph->job == JOB_ROUND) return (touched){.own = rows, .writes = plan->home[ph->stage].halves.n ? halves_of(rows) : rows};
+    return ph->job == JOB_COPY ? (touched){.writes = rows} : (touched){.own = rows};
+}
+
+/* The storages that a phase reads at the sources and at the row, and writes there. */
+static touched find_touched(const hga_plan *plan, const phase *ph)
+{
+    if (ph->job > JOB_MERGE) return find_field(plan, ph);
     const hga_stage *s = &plan->program.stage[ph->stage];
     stage_kind kind = plan->stage[ph->stage].kind;
     const stage_rule *rule = &program_rules[kind];
@@ -392,6 +403,7 @@ static touched find_fields(const hga_plan *plan, const phase *ph)
     if (ph->job == JOB_MERGE) return t;
     t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
     t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
+    if (plan->halves && (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE)) t.sources = halves_of(t.sources);
     return t;
 }
 
@@ -438,7 +450,7 @@ static lease lease_of(const waving *w, const life *l, const int64_t *rank, const
 static hga_status add_lease(waving *w, lease x)
 {
     lease *last = w->n_leases ? &w->lease[w->n_leases - 1] : NULL;
-    if (last && last->field == x.field && last->first + last->n == x.first && last->thread == x.thread && last->begin == x.begin &&
+    if (last && last->storage == x.storage && last->first + last->n == x.first && last->thread == x.thread && last->begin == x.begin &&
         last->end == x.end) {
         last->n += x.n;
         return HGA_OK;
@@ -448,16 +460,16 @@ static hga_status add_lease(waving *w, lease x)
     return st;
 }
 
-static hga_status lease_field(waving *w, hga_id f, const int64_t *rank, const int64_t *wave_of)
+static hga_status lease_storage(waving *w, hga_id s, const int64_t *rank, const int64_t *wave_of)
 {
     const hga_id *level = w->plan->nodes.level_ptr;
     hga_status st = HGA_OK;
     for (hga_id l = 0; l < w->plan->nodes.n_levels; l++)
         for (hga_id v = level[l], each = 1 << w->bucket[l].shift; v < level[l + 1]; v += each) {
-            const life *mine = &w->life[w->trace_at[f] + bucket_of(w, v)];
+            const life *mine = &w->life[w->trace_at[s] + bucket_of(w, v)];
             if (mine->first < 0) continue;
             lease x = lease_of(w, mine, rank, wave_of);
-            x.field = f, x.first = v, x.n = level[l + 1] - v < each ? level[l + 1] - v : each;
+            x.storage = s, x.first = v, x.n = level[l + 1] - v < each ? level[l + 1] - v : each;
             HGA_TRY(add_lease(w, x));
         }
 done:
@@ -475,8 +487,8 @@ static hga_status lease_rows(waving *w)
     for (int64_t i = 0; i < w->n_entries; i++) rank[w->entry[i].number] = i;
     for (hga_id wave = 0; wave < o->n; wave++)
         for (int64_t i = o->ptr[wave * w->plan->threads]; i < o->ptr[(wave + 1) * w->plan->threads]; i++) wave_of[i] = wave;
-    for (hga_id f = 0; w->recycled >> f; f++)
-        if (w->recycled >> f & 1u) HGA_TRY(lease_field(w, f, rank, wave_of));
+    for (hga_id s = 0; w->recycled >> s; s++)
+        if (w->recycled >> s & 1u) HGA_TRY(lease_storage(w, s, rank, wave_of));
     HGA_TRY(slots_assign(w->plan, w->lease, w->n_leases));
 done:
     hga_delete(&w->plan->allocator, rank, w->n_entries, sizeof *rank);
@@ -486,7 +498,8 @@ done:
 
 /* ---- stamps ---- */
 
-/* A panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
+/* A panel that waits for another thread runs in the next wave, wherever it is: were those behind the sweep left to the next one, threads that wait for each other would take
+   turns. Of the rest, a panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
 static void stamp_entry(waving *w, entry *e)
 {
     const phase *ph = &w->plan->phase[e->item.phase];
@@ -498,9 +511,10 @@ static void stamp_entry(waving *w, entry *e)
     int shared = w->thread[first / CELL] != w->thread[last / CELL];
     if (w->after.sweep < 0) {
         mine->sweep = mine->wave = 0;
+    } else if (w->after.owner != mine->owner) {
+        mine->sweep = w->after.sweep, mine->wave = w->after.wave + 1;
     } else if (shared || w->after.at - last <= WINDOW + (last - first)) {
-        mine->sweep = w->after.sweep;
-        mine->wave = w->after.wave + (w->after.owner != mine->owner);
+        mine->sweep = w->after.sweep, mine->wave = w->after.wave;
         mine->at = w->after.at > first ? w->after.at : first;
     } else {
         mine->sweep = w->after.sweep + 1, mine->wave = 0;
@@ -514,7 +528,7 @@ static void stamp_entries(waving *w)
         entry *e = &w->entry[i];
         const phase *ph = &w->plan->phase[e->item.phase];
         if (i == 0 || e->item.phase != w->phase) {
-            touched t = find_fields(w->plan, ph);
+            touched t = find_touched(w->plan, ph);
             w->phase = e->item.phase;
             w->waits = find_disputed(w, t, 0), w->tells = find_disputed(w, t, 1);
         }
@@ -612,25 +626,25 @@ static void note_user(users *of, int64_t by)
     of->last = by;
 }
 
-static void note_users(users *of, uint32_t fields, int64_t by)
+static void note_users(users *of, uint64_t set, int64_t by)
 {
-    for (hga_id f = 0; fields >> f; f++)
-        if (fields >> f & 1u) note_user(&of[f], by);
+    for (hga_id s = 0; set >> s; s++)
+        if (set >> s & 1u) note_user(&of[s], by);
 }
 
 static void find_users(waving *w)
 {
-    for (int s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) w->writers[s] = w->all[s] = (users){-1, -1};
+    for (int s = 0; s < PIECES + HGA_MAX_STAGES; s++) w->writers[s] = w->all[s] = (users){-1, -1};
     for (int64_t i = 0; i < w->plan->n_phases; i++) {
         const phase *ph = &w->plan->phase[i];
-        touched t = find_fields(w->plan, ph);
+        touched t = find_touched(w->plan, ph);
         note_users(w->writers, t.writes, i);
         note_users(w->all, t.sources | t.own | t.writes, i);
-        if (ph->job == JOB_PIECES) note_user(&w->writers[HGA_MAX_FIELDS + ph->stage], i);
-        if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&w->all[HGA_MAX_FIELDS + ph->stage], i);
+        if (ph->job == JOB_PIECES) note_user(&w->writers[PIECES + ph->stage], i);
+        if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&w->all[PIECES + ph->stage], i);
     }
-    for (hga_id f = 0; f < w->plan->program.n_fields; f++)
-        if (w->writers[f].last >= 0 && slots_recycle(w->plan, f)) w->recycled |= 1u << f;
+    for (hga_id s = 0; s < N_STORAGES; s++)
+        if (w->writers[s].last >= 0 && slots_recycle(w->plan, s)) w->recycled |= UINT64_C(1) << s;
 }
 
 /* Entries in program order, at the place of their first token. */
@@ -658,11 +672,11 @@ static hga_status make_traces(waving *w)
         w->bucket[l].shift = bucket_shift(n);
         w->bucket[l + 1].first = w->bucket[l].first + (n >> w->bucket[l].shift) + 1;
     }
-    for (hga_id s = 0; s < HGA_MAX_FIELDS + HGA_MAX_STAGES; s++) {
+    for (hga_id s = 0; s < PIECES + HGA_MAX_STAGES; s++) {
         w->trace_at[s] = w->n_traces;
-        int recycled = s < HGA_MAX_FIELDS && w->recycled >> s & 1u;
+        int recycled = s < PIECES && w->recycled >> s & 1u;
         if (recycled || (w->writers[s].last >= 0 && w->all[s].first < w->all[s].last))
-            w->n_traces += s < HGA_MAX_FIELDS ? w->bucket[levels].first : plan->stage[s - HGA_MAX_FIELDS].n_pieces;
+            w->n_traces += s < PIECES ? w->bucket[levels].first : plan->stage[s - PIECES].n_pieces;
     }
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));

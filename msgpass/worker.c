@@ -5,8 +5,8 @@
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value, type_score,
-        plain, total;
+    int64_t query, query16, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value,
+        type_score, plain, total;
 } layout;
 
 /* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the first cache. */
@@ -28,6 +28,7 @@ static layout lay_out(const hga_plan *plan)
     layout l;
     int64_t heads = s->n_heads, width = padded((hga_id)most(s->dim, s->dim_v));
     l.query = heads * padded(s->dim);
+    l.query16 = plan->halves ? l.query : 0; /* twice what it takes */
     l.acc = heads * width;
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
@@ -42,8 +43,8 @@ static layout lay_out(const hga_plan *plan)
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
     l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
     l.type_score = (int64_t)KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE;
-    l.total = l.query + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc + 2 * l.group_scalar + l.pair_base +
-              l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
+    l.total = l.query + l.query16 + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc + 2 * l.group_scalar +
+              l.pair_base + l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
     return l;
 }
 
@@ -80,7 +81,8 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->floats = l.total;
     HGA_TRY(hga_new(a, l.total, sizeof *w->memory, &w->memory)); /* worker_begin clears it */
     w->query = first_line(w->memory);
-    w->acc = w->query + l.query;
+    w->query16 = (uint16_t *)(void *)(w->query + l.query);
+    w->acc = w->query + l.query + l.query16;
     w->bias = w->acc + l.acc;
     w->greatest = w->bias + l.bias;
     w->sum = w->greatest + l.greatest;

@@ -310,9 +310,10 @@ static void strides_change_nothing(void **state)
 {
     (void)state;
     hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 9, .dim_v = 6, .pos_dim = 2};
-    for (int i = 0; i < n_variants(); i++) {
+    for (int i = 0; i < 2 * n_variants(); i++) {
         problem p;
-        variant_build(i, 60, 5, &shape, &p);
+        variant_build(i / 2, 60, 5, &shape, &p);
+        p.options.precision = i % 2 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32;
         hga_id heads = p.shape.n_heads, kv = p.shape.n_kv_heads;
         problem_run(&p);
         hga_io packed = p.io;
@@ -637,6 +638,49 @@ static void bfloat16_rounds_the_operands(void **state)
     }
 }
 
+/* What a number more or less in the last place of a mean does once it is rounded. */
+static const double LAST_PLACE = 4e-3;
+
+/* Every instruction set against the plain executor, which has its operands rounded in float32. */
+static void check_bfloat16(problem *p)
+{
+    char name[32], what[160];
+    float *want_lse, *want = problem_out(p, &(hga_options){.precision = HGA_PRECISION_BF16, .generic = 1}, &want_lse);
+    double most = find_stage(&p->program, HGA_COPY) ? LAST_PLACE : tolerance;
+    for (int i = 0; isa_name(i, name, sizeof name); i++) {
+        float *lse, *out = problem_out(p, &(hga_options){.precision = HGA_PRECISION_BF16, .isa = name, .cut_edges = i % 2 ? 0 : 64}, &lse);
+        snprintf(what, sizeof what, "bf16 %s, %d heads of %d, %s", p->name, p->shape.n_heads, p->shape.dim, name);
+        assert_near_floats(what, out, want, out_count(p), most);
+        if (p->program.has_lse) assert_near_floats(what, lse, want_lse, lse_count(p), 2 * most);
+        free(out), free(lse);
+    }
+    free(want), free(want_lse);
+}
+
+/* Whatever the graph: masks, types, weights, positions, biases of edges, dims that fill no vector, heads that share keys. */
+static void bfloat16_equals_the_plain_executor(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PROGRAMS; i++)
+        for (unsigned with = 1; with < 64; with += 3) {
+            problem p;
+            random_problem(i, with, 20 + (hga_id)with, with * 10 + (unsigned)i, shapes[with % N_SHAPES], &p);
+            if (find_stage(&p.program, HGA_SCORE))
+                problem_fill_tables(&p, 5, with & 1, with & 2, with % 4 == 2 ? p.shape.n_heads : 0);
+            else
+                keep_sums_small(&p);
+            check_bfloat16(&p);
+            problem_clear(&p);
+        }
+    for (int i = 0; i < 2 * n_variants(); i++) {
+        problem p;
+        variant_build(i / 2, 300, 21, &shapes[i % N_SHAPES], &p);
+        if (i % 2 && find_stage(&p.program, HGA_SCORE)) problem_fill_tables(&p, 5, i % 4 == 1, 1, 0);
+        check_bfloat16(&p);
+        problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,7 +690,7 @@ int main(void)
         cmocka_unit_test(strides_change_nothing),           cmocka_unit_test(empty_rows_are_zero),
         cmocka_unit_test(user_softmax_equals_the_built_in), cmocka_unit_test(renamed_variants_are_the_same),
         cmocka_unit_test(an_updated_plan_is_a_new_plan),    cmocka_unit_test(bfloat16_is_near),
-        cmocka_unit_test(bfloat16_rounds_the_operands),
+        cmocka_unit_test(bfloat16_rounds_the_operands),     cmocka_unit_test(bfloat16_equals_the_plain_executor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

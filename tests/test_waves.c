@@ -44,6 +44,10 @@ static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel,
 static void note_edge(log_of_visits *l, const hga_stage *s, hga_id u, hga_id by, int64_t panel)
 {
     hga_message m = s->message;
+    if (m == HGA_SCORE && l->plan->halves) {
+        note(l, STORAGE_HALVES + s->key, u, by, panel, 0), note(l, STORAGE_HALVES + s->value, u, by, panel, 0);
+        return;
+    }
     if (m == HGA_SCORE || m == HGA_ENERGY) note(l, s->key, u, by, panel, 0);
     if (m != HGA_GATE && m != HGA_MESSAGE_USER) note(l, s->value, u, by, panel, 0);
     if (m == HGA_GATE) note(l, s->out, u, by, panel, 0), note(l, s->keep, u, by, panel, 0);
@@ -90,16 +94,18 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     if (ph->job == JOB_PIECES) {
         for (hga_id wide = 0; wide < s->n_wide; wide++)
             if (i >= s->wide[wide].first_piece && i - s->wide[wide].first_piece < s->wide[wide].n_pieces) position = s->wide[wide].position;
-        note(l, HGA_MAX_FIELDS + ph->stage, i, number, panel, 1);
+        note(l, N_STORAGES + ph->stage, i, number, panel, 1);
     }
     if (ph->job == JOB_MERGE) {
         position = s->wide[i].position;
-        for (hga_id p = 0; p < s->wide[i].n_pieces; p++) note(l, HGA_MAX_FIELDS + ph->stage, s->wide[i].first_piece + p, number, panel, 0);
+        for (hga_id p = 0; p < s->wide[i].n_pieces; p++) note(l, N_STORAGES + ph->stage, s->wide[i].first_piece + p, number, panel, 0);
     }
     int by_order = ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE;
     hga_id v = by_order && s->relation.dst_order ? s->relation.dst_order[position] : position;
+    int halving = ph->job == JOB_ROUND && l->plan->halves;
+    if (halving) note(l, STORAGE_HALVES + ph->stage, v, number, panel, 1);
     if (ph->job > JOB_MERGE)
-        note(l, ph->stage, v, number, panel, ph->job != JOB_LSE);
+        note(l, ph->stage, v, number, panel, ph->job != JOB_LSE && !halving);
     else if (ph->job == JOB_MERGE)
         note(l, l->plan->program.stage[ph->stage].out, v, number, panel, 1);
     else if (ph->job == JOB_PIECES || !is_wide(s, position))
@@ -188,8 +194,15 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
     for (int64_t i = 0, end; i < l->n; i = end) {
         for (end = i; end < l->n && l->visit[end].row == l->visit[i].row;) end++;
         hga_id f = (hga_id)(l->visit[i].row >> 24), v = (hga_id)(l->visit[i].row % (1 << 24));
+        int halves = f >= STORAGE_HALVES;
+        if (halves) f -= STORAGE_HALVES;
         if (f >= HGA_MAX_FIELDS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
         const view *x = &state->view[f];
+        if (halves) {
+            const float *row = (const float *)(const void *)view_halves(x, v);
+            t[n++] = (tenant){row, row + (x->heads * x->columns + 1) / 2, i, end};
+            continue;
+        }
         if (!view_is_io(x, v)) t[n++] = (tenant){view_row(x, v), view_row(x, v) + x->heads * x->columns, i, end};
         if (l->plan->program.field[f].width == HGA_WIDTH_STATE) t[n++] = (tenant){view_lse(x, v), view_lse(x, v) + x->heads, i, end};
     }
@@ -307,12 +320,31 @@ static void waves_are_few(void **state)
     }
 }
 
+/* All rows wait for all rounded keys: once, and then the threads attend side by side. */
+static void threads_wait_together(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    hga_program program;
+    assert_ok(hga_build_dense(&(hga_dense){.n_tokens = 16384}, &g, &program));
+    for (hga_id threads = 2; threads <= 4; threads *= 2) {
+        hga_plan *plan;
+        hga_options options = {.threads = threads, .precision = HGA_PRECISION_BF16};
+        assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 4}, &options, &plan));
+        assert_int_equal(plan->waves.n, 2);
+        assert_int_equal(plan->waves.sweeps, 1);
+        hga_plan_destroy(plan);
+    }
+    hga_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readers_follow_writers_in_random_programs),
         cmocka_unit_test(readers_follow_writers_in_the_variants),
         cmocka_unit_test(waves_are_few),
+        cmocka_unit_test(threads_wait_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

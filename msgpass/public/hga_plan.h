@@ -13,6 +13,8 @@ typedef struct hga_plan hga_plan;
 typedef struct hga_state hga_state;
 
 typedef enum hga_dtype { HGA_F32 = 0 } hga_dtype;
+/* What a tensor of the caller's holds is float32 in both. BF16: queries, keys and values (coarse ones, once their mean is taken) are rounded to bfloat16 once, to nearest even;
+   scores, softmax and sums are float32. Where all that is left to do with them is to attend, keys and values are stored in 16 bits, which halves what attention reads. */
 typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga_precision;
 
 typedef struct hga_shape {
@@ -23,7 +25,7 @@ typedef struct hga_shape {
 
 typedef struct hga_options {
     hga_id threads;  /* 0: OMP_NUM_THREADS, or the cores this process may use */
-    const char *isa; /* "ref", "avx2", "avx512"; NULL: HGA_ISA from the environment, or the best this machine has */
+    const char *isa; /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has */
     hga_precision precision;
     int generic;          /* 1: every stage by the plain executor that defines its meaning */
     const char *topology; /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
