@@ -259,7 +259,8 @@ typedef struct worker {
     int32_t *run_type, *type_place;    /* [RUN_COLUMNS][tile]; [n_types]: -1, or the place in part_type */
     int64_t type_room;
     float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
-    uint16_t *tiled;   /* [segment_room]: bit g when group g of the panel has the segment in tiles */
+    /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few columns */
+    uint16_t *tiled, *narrow;
     double *
         plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats;

@@ -152,6 +152,9 @@ static int is_wide(const worker *w, hga_pos i)
     return least(s->n_src, (int64_t)s->band_last - s->band_first + 1) >= 2 * KERNEL_CHUNK;
 }
 
+/* Has the group rows in a segment that goes into runs? */
+static int meets(const worker *w, const tile_group *g, hga_pos i) { return (unsigned)w->narrow[i] >> g->number & 1u; }
+
 /* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its score differs from theirs. */
 static int joins(const run *r, const strip *x)
 {
@@ -178,7 +181,7 @@ static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
     strip x = {0};
     r->n_strips = 0;
     for (hga_pos i = from; i < w->reader.n_segments; i++) {
-        if (is_wide(w, i) || !trim(&w->reader.segment[i], g, &x)) continue;
+        if (!meets(w, g, i) || !trim(&w->reader.segment[i], g, &x)) continue;
         if (r->n_strips && !joins(r, &x)) break;
         if (!r->n_strips) {
             r->first = i, r->strip = x;
@@ -201,7 +204,7 @@ static void mark_run(worker *w, const tile_group *g, const run *r)
 {
     strip x;
     for (hga_pos i = r->first; i < r->last; i++)
-        if (!is_wide(w, i) && trim(&w->reader.segment[i], g, &x)) w->tiled[i] = (uint16_t)(w->tiled[i] | 1u << g->number);
+        if (meets(w, g, i) && trim(&w->reader.segment[i], g, &x)) w->tiled[i] = (uint16_t)(w->tiled[i] | 1u << g->number);
 }
 
 /* Types of all pairs of a run, from the strips that have them. */
@@ -209,7 +212,7 @@ static void load_run_types(worker *w, const tile_group *g, const run *r)
 {
     strip x;
     for (hga_pos i = r->first; i < r->last; i++) {
-        if (is_wide(w, i) || !trim(&w->reader.segment[i], g, &x)) continue;
+        if (!meets(w, g, i) || !trim(&w->reader.segment[i], g, &x)) continue;
         for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, w->run_type + (x.src + c - r->src) * KERNEL_TILE);
     }
 }
@@ -312,13 +315,25 @@ static int has_more(const worker *w, const tile_group *g)
     return 0;
 }
 
+/* The groups of a panel that have rows of a segment. */
+static unsigned groups_of(const tile_panel *p, const hga_segment *s)
+{
+    const tile_group *end = &p->group[p->n_groups - 1];
+    hga_id first = p->group[0].first, begin = s->row > first ? s->row - first : 0;
+    int64_t last = least((int64_t)s->row + s->n_rows, (int64_t)end->first + end->n_rows) - 1 - first;
+    if (last < begin) return 0;
+    return ((2u << last / KERNEL_TILE) - 1) & ~((1u << begin / KERNEL_TILE) - 1);
+}
+
+/* Wide segments are laid; who has rows of the others is noted. */
 static void lay_wide(worker *w, tile_panel *p)
 {
     strip x;
     int some = 0;
     for (hga_pos i = 0; i < w->reader.n_segments; i++) {
-        w->tiled[i] = 0;
-        if (!is_wide(w, i)) continue;
+        int wide = is_wide(w, i);
+        w->tiled[i] = 0, w->narrow[i] = wide ? 0 : (uint16_t)groups_of(p, &w->reader.segment[i]);
+        if (!wide) continue;
         for (hga_id g = 0; g < p->n_groups; g++) {
             if (!trim(&w->reader.segment[i], &p->group[g], &x)) continue;
             if (pays(&x))

@@ -60,7 +60,7 @@ static int64_t type_room(const hga_plan *plan)
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + sizeof(uint16_t)) + plan->list_room * (int64_t)sizeof(hga_id) +
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 2 * sizeof(uint16_t)) + plan->list_room * (int64_t)sizeof(hga_id) +
            plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
@@ -107,6 +107,7 @@ static hga_status create(const hga_plan *plan, worker *w)
     w->run_type = w->types + 2 * PAIR_TYPES, w->type_place = w->types + 2 * PAIR_TYPES + RUN_TYPES;
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->tiled, &w->tiled));
+    HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->narrow, &w->narrow));
     HGA_TRY(hga_new(a, plan->list_room, sizeof *w->reader.list, &w->reader.list));
     HGA_TRY(hga_new(a, plan->degree_room, sizeof *w->reader.rank, &w->reader.rank));
 done:
@@ -139,6 +140,7 @@ void workers_destroy(hga_state *state)
         hga_delete(a, w->types, w->type_room, sizeof *w->types);
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
         hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
+        hga_delete(a, w->narrow, w->reader.segment_room, sizeof *w->narrow);
         hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);
         hga_delete(a, w->reader.rank, w->reader.degree_room, sizeof *w->reader.rank);
     }
