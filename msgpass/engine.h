@@ -39,8 +39,7 @@ typedef struct home {
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
-    area
-        halves; /* keys and values of a plan with halves: of all nodes, [heads][columns] in bfloat16, rounded once, before the first flat stage that reads them */
+    area halves; /* keys and values of a plan with halves: of all nodes, in bfloat16, rounded once, before the first flat stage that reads them */
     int rounded; /* bfloat16 without halves: lives in the workspace alone, and is rounded there at that time */
 } home;
 
@@ -72,7 +71,7 @@ static inline float *view_lse(const view *f, hga_id v)
     hga_id i = v - f->lse_first;
     return f->lse + (ptrdiff_t)(f->lse_slot ? f->lse_slot[i] : i) * f->heads;
 }
-/* The same in bfloat16; heads lie side by side. */
+/* Node v's key or value in bfloat16, for head 0; heads lie side by side. */
 static inline uint16_t *view_halves(const view *f, hga_id v)
 {
     hga_id i = v - f->halves_first;
