@@ -7,10 +7,10 @@ isa=avx2 # valgrind 3.19 does not know AVX-512
 counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 
-# Only what hga_plan_execute does is counted.
+# Only the second execution is counted.
 count() {
     local log=$counts/$1.log edges collected
-    edges=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=hga_plan_execute "$program" "$1" "$isa" 2>"$log")
+    edges=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=counted "$program" "$1" "$isa" 2>"$log")
     collected=$(sed -n 's/.*Collected : \([0-9]*\).*/\1/p' "$log")
     [ "${collected:-0}" -gt 0 ] || { cat "$log" >&2; return 1; }
     awk -v name="$1" -v all="$collected" -v edges="$edges" 'BEGIN { printf "%-14s %8.2f\n", name, all / edges }'
