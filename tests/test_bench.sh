@@ -1,8 +1,8 @@
 #!/bin/bash
-# Benchmarks on tiny cases: that they run and say what they should, never how fast. test_bench.sh HGA JSON
+# Benchmarks on tiny cases: that they run and say what they should, never how fast. test_bench.sh HGA JSON MAKE
 # Each `fact NAME command..` is one fact; the command's exit status says whether it is true.
 set -u
-hga=$1 json=$2
+hga=$1 json=$2 make=$3
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
@@ -62,6 +62,13 @@ fact an_unknown_peer refused "'mkl' is not one of" "$hga" bench --peers mkl
 fact dry_runs_have_googles_names exits 0 "$hga" bench --variants dense --tokens 64 --dry-run --json dry.json
 fact dry_run_name "$json" dry.json benchmarks 0 name
 fact dry_run_type "$json" dry.json benchmarks 0 run_type
+
+# ---- a dated run, drawn ----
+
+mkdir page
+fact a_dated_run exits 0 env VARIANTS=dense,bpt:k=4 TOKENS=64,128 THREADS=1 sh "$make" "$hga" page
+fact it_is_drawn sh -c 'grep -q "<svg" page/*.html && grep -q "bpt" page/*.html'
+fact it_says_how_quiet_the_machine_was sh -c 'grep -qE "In [0-9]+ of 4 cases" page/*.html'
 
 echo "$n_facts facts, $n_failed not true"
 [ $n_failed = 0 ]

@@ -151,6 +151,12 @@ def peaks(context):
                      for p in context["peaks"])
 
 
+def noise(rows):
+    """How quiet the machine was, from the times themselves."""
+    slowed = sum(r["seconds"] > 1.25 * r["seconds_min"] for r in rows)
+    return f"In {slowed} of {len(rows)} cases the median is more than a quarter above the smallest time: so much else the machine did."
+
+
 def page(run):
     context, rows = run["context"], run["benchmarks"]
     shape = unique(f"{r['heads']} heads x {r['dim']}" for r in rows)
@@ -158,8 +164,7 @@ def page(run):
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>\n'
             f"<h1>{title}</h1>\n<p>Version {html.escape(context['hga_version'])}, commit {html.escape(context['hga_commit'])}; "
             f"{context['num_cpus']} cores; {', '.join(shape)}. Peaks measured in the same run: {html.escape(peaks(context))}. "
-            "Curves are the smallest times, shares come from medians. The machine was a virtual one shared with other work during the run, "
-            "which has slowed single cases several times: the tables have both times, and a curve with a step is noise. "
+            f"Curves are the smallest times, shares come from medians; the tables have both. {noise(rows)} "
             "Shares are of all threads' peak and count useful operations only. Peers are dashed, or orange.</p>\n"
             + "".join(section(rows, key) for key in unique(map(setting, rows))) + "</body></html>\n")
 
