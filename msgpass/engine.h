@@ -260,6 +260,8 @@ typedef struct worker {
     float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
     /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few columns */
     uint16_t *tiled, *narrow;
+    hga_id *own; /* [segment_room + 1], the first n_own: the segments of the group at hand, ascending */
+    hga_pos n_own;
     double *
         plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
     int64_t plain_bytes, floats;

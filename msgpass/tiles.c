@@ -134,7 +134,7 @@ static void add_strip(worker *w, tile_group *g, const strip *x)
 
 /* ---- runs: narrow strips side by side, or one over the other ---- */
 
-/* Segments first .. last - 1 of the panel as one group sees them: source positions [src, src + n), and which rows have each. Windows that move on by a column every row or
+/* Numbers first .. last - 1 of the group's segments, as its rows see them: source positions [src, src + n), and which rows have each. Windows that move on by a column every row or
    two overlap almost wholly: each alone is a thin strip, all together are a full tile. */
 typedef struct run {
     hga_pos first, last;
@@ -152,8 +152,17 @@ static int is_wide(const worker *w, hga_pos i)
     return least(s->n_src, (int64_t)s->band_last - s->band_first + 1) >= 2 * KERNEL_CHUNK;
 }
 
-/* Has the group rows in a segment that goes into runs? */
-static int meets(const worker *w, const tile_group *g, hga_pos i) { return (unsigned)w->narrow[i] >> g->number & 1u; }
+/* Segments that go into runs and in which the group has rows; without a branch, for they come in no pattern. */
+static void list_own(worker *w, const tile_group *g)
+{
+    hga_pos n = 0;
+    for (hga_pos i = 0; i < w->reader.n_segments; i++) {
+        w->own[n] = (hga_id)i;
+        n += (unsigned)w->narrow[i] >> g->number & 1u;
+    }
+    w->n_own = n;
+}
+static const hga_segment *own_segment(const worker *w, hga_pos i) { return &w->reader.segment[w->own[i]]; }
 
 /* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its score differs from theirs. */
 static int joins(const run *r, const strip *x)
@@ -169,19 +178,22 @@ static int joins(const run *r, const strip *x)
 static void join(run *r, const strip *x)
 {
     for (; r->n < x->src + x->n - r->src; r->n++) r->rows[r->n] = 0;
-    for (hga_id c = 0; c < x->n; c++) r->rows[x->src + c - r->src] = (uint16_t)(r->rows[x->src + c - r->src] | rows_of_column(x, c));
+    for (hga_id c = 0; c < x->n; c++) {
+        unsigned rows = rows_of_column(x, c);
+        r->rows[x->src + c - r->src] = (uint16_t)(r->rows[x->src + c - r->src] | rows);
+        r->any |= rows;
+    }
     r->edges += strip_edges(x);
-    for (hga_id c = 0; c < x->n; c++) r->any |= rows_of_column(x, c);
     r->n_strips++;
 }
 
-/* The run that begins at segment `from` or later; 0 when there is none. */
+/* The run that begins at number `from` or later; 0 when there is none. */
 static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
 {
     strip x = {0};
     r->n_strips = 0;
-    for (hga_pos i = from; i < w->reader.n_segments; i++) {
-        if (!meets(w, g, i) || !trim(&w->reader.segment[i], g, &x)) continue;
+    for (hga_pos i = from; i < w->n_own; i++) {
+        if (!trim(own_segment(w, i), g, &x)) continue;
         if (r->n_strips && !joins(r, &x)) break;
         if (!r->n_strips) {
             r->first = i, r->strip = x;
@@ -199,12 +211,9 @@ static int run_pays(const worker *w, const run *r)
     return (double)(r->edges + saved) >= TILE_SHARE * KERNEL_TILE * r->n;
 }
 
-/* Mark what the group has of segments first .. last - 1. */
 static void mark_run(worker *w, const tile_group *g, const run *r)
 {
-    strip x;
-    for (hga_pos i = r->first; i < r->last; i++)
-        if (meets(w, g, i) && trim(&w->reader.segment[i], g, &x)) w->tiled[i] = (uint16_t)(w->tiled[i] | 1u << g->number);
+    for (hga_pos i = r->first; i < r->last; i++) w->tiled[w->own[i]] = (uint16_t)(w->tiled[w->own[i]] | 1u << g->number);
 }
 
 /* Types of all pairs of a run, from the strips that have them. */
@@ -212,7 +221,7 @@ static void load_run_types(worker *w, const tile_group *g, const run *r)
 {
     strip x;
     for (hga_pos i = r->first; i < r->last; i++) {
-        if (!meets(w, g, i) || !trim(&w->reader.segment[i], g, &x)) continue;
+        if (!trim(own_segment(w, i), g, &x)) continue;
         for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, w->run_type + (x.src + c - r->src) * KERNEL_TILE);
     }
 }
@@ -355,6 +364,7 @@ static void lay_narrow(worker *w, tile_group *g)
     if (g->complete) return;
     block_next_group(w);
     if (w->reader.relation < 0 || has_explicit(w, g)) g->rest = 1;
+    list_own(w, g);
     for (hga_pos at = 0; next_run(w, g, at, &r); at = r.last) {
         if (run_pays(w, &r)) {
             mark_run(w, g, &r);

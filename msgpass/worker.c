@@ -60,8 +60,8 @@ static int64_t type_room(const hga_plan *plan)
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 2 * sizeof(uint16_t)) + plan->list_room * (int64_t)sizeof(hga_id) +
-           plan->degree_room * (int64_t)sizeof(rank_key);
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 2 * sizeof(uint16_t) + sizeof(hga_id)) + (int64_t)sizeof(hga_id) +
+           plan->list_room * (int64_t)sizeof(hga_id) + plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
 int64_t workers_bytes(const hga_plan *plan)
@@ -108,6 +108,7 @@ static hga_status create(const hga_plan *plan, worker *w)
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->tiled, &w->tiled));
     HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->narrow, &w->narrow));
+    HGA_TRY(hga_new(a, plan->segment_room + 1, sizeof *w->own, &w->own));
     HGA_TRY(hga_new(a, plan->list_room, sizeof *w->reader.list, &w->reader.list));
     HGA_TRY(hga_new(a, plan->degree_room, sizeof *w->reader.rank, &w->reader.rank));
 done:
@@ -141,6 +142,7 @@ void workers_destroy(hga_state *state)
         hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
         hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
         hga_delete(a, w->narrow, w->reader.segment_room, sizeof *w->narrow);
+        hga_delete(a, w->own, w->reader.segment_room + 1, sizeof *w->own);
         hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);
         hga_delete(a, w->reader.rank, w->reader.degree_room, sizeof *w->reader.rank);
     }
