@@ -349,6 +349,8 @@ void slots_clear(hga_plan *plan);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_state *state);
 void workers_destroy(hga_state *state);
+/* After an update: are they large enough for what the plan needs now? */
+int workers_fit(const hga_plan *plan, const hga_state *state);
 /* To be called by the worker's own thread before its first row. */
 void worker_begin(worker *w);
 int64_t workers_bytes(const hga_plan *plan);

@@ -188,9 +188,7 @@ static hga_status fit_state(const hga_plan *plan, hga_state *state)
 {
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (state->serial == plan->serial) return HGA_OK;
-    const row_reader *r = &state->workers[0].reader;
-    if (state->workspace_floats < plan->workspace_floats || r->segment_room < plan->segment_room || r->list_room < plan->list_room ||
-        r->degree_room < plan->degree_room)
+    if (state->workspace_floats < plan->workspace_floats || !workers_fit(plan, state))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes", (long long)hga_plan_workspace_bytes(plan));
     state->serial = plan->serial;
     return HGA_OK;
