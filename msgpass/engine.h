@@ -305,8 +305,6 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 /* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
-/* The log-sum-exp of a state; -inf when it is empty. */
-float log_sum(float greatest, float sum);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
 /* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there, or into halves. */
