@@ -136,6 +136,16 @@ typedef struct stage_plan {
     int64_t piece_at; /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
 } stage_plan;
 
+/* The node at a position of the stage's relation. */
+static inline hga_id node_at(const stage_plan *s, hga_id position) { return s->relation.dst_order ? s->relation.dst_order[position] : position; }
+
+static inline const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
+{
+    const wide_row *wide = s->wide;
+    while (piece >= wide->first_piece + wide->n_pieces) wide++;
+    return wide;
+}
+
 struct hga_plan {
     hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
     retained *memory;    /* .. and for the rest, which updates use again */
@@ -260,8 +270,8 @@ typedef struct worker {
     float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
     /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few columns */
     uint16_t *tiled, *narrow;
-    double *
-        plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
+    /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured; energies: a family's sums */
+    double *plain;
     int64_t plain_bytes, floats;
     hga_pos rank[KERNEL_CHUNK];
     float edge_base[KERNEL_CHUNK];

@@ -353,8 +353,7 @@ void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
 {
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
-    const hga_relation *r = &w->plan->stage[stage].relation;
-    hga_id v = r->dst_order ? r->dst_order[wide->position] : wide->position;
+    hga_id v = node_at(&w->plan->stage[stage], wide->position);
     const view *out = field(w, stage_of(w, stage)->out);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *piece = w->state->workspace + w->plan->stage[stage].piece_at + ((ptrdiff_t)wide->first_piece * shape->n_heads + h) * (room + 2);
