@@ -176,17 +176,6 @@ static inline float vec_greatest(vec x)
     return x[0];
 }
 
-/* x rounded to a whole number, for |x| below 2^22. */
-static inline vec vec_whole(vec x)
-{
-#if defined(VEC_AVX512)
-    return (vec)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-    const vec magic = vec_all(12582912.0f); /* adding and taking it away rounds */
-    return x + magic - magic;
-#endif
-}
-
 /* 2^n times x, for whole n from -126 to 127. */
 static inline vec vec_times_power(vec x, vec n)
 {
@@ -213,20 +202,6 @@ static inline vec vec_exp(vec x)
     p = p * r + vec_all(1.66676357e-01f);
     p = p * r + vec_all(4.99991506e-01f);
     p = p * r + vec_all(9.99999702e-01f);
-    p = p * r + vec_all(1.0f);
-    return vec_keep(~gone, vec_times_power(p, n));
-}
-
-/* 2^x for x <= 0, where bfloat16 is what becomes of it: a polynomial of degree four, which is 1 at 0, times 2^n; below 3e-6 in all. Below -126 the result is 0 exactly. */
-static inline vec vec_exp2(vec x)
-{
-    vec_int gone = x < vec_all(-126.0f);
-    vec t = vec_max(vec_all(-126.0f), x); /* NaN stays NaN */
-    vec n = vec_whole(t), r = t - n;
-    vec p = vec_all(9.582853169e-3f);
-    p = p * r + vec_all(5.590642504e-2f);
-    p = p * r + vec_all(2.402409861e-1f);
-    p = p * r + vec_all(6.931241934e-1f);
     p = p * r + vec_all(1.0f);
     return vec_keep(~gone, vec_times_power(p, n));
 }

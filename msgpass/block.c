@@ -126,11 +126,15 @@ static int same_columns(const worker *w, const tile_chunk *a, const tile_chunk *
     return !has_types(w) || !memcmp(a->type, b->type, n * sizeof *a->type);
 }
 
+/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges. */
+static int is_before(const tile_chunk *c, const tile_group *g) { return c->part[c->n_parts - 1].group->number < g->number; }
+
 /* The chunk being laid has the columns that the group before had: one more part there. */
 static int join_twin(worker *w, const tile_chunk *c)
 {
     tile_block *b = w->block;
-    if (b->twin == b->twin_end || c->pairs || !same_columns(w, c, &b->chunk[b->twin])) {
+    const tile_chunk *before = &b->chunk[b->twin];
+    if (b->twin == b->twin_end || c->pairs || !is_before(before, c->part[0].group) || !same_columns(w, c, before)) {
         b->twin = b->twin_end;
         return 0;
     }

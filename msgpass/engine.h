@@ -136,6 +136,16 @@ typedef struct stage_plan {
     int64_t piece_at; /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
 } stage_plan;
 
+/* The node at a position of the stage's relation. */
+static inline hga_id node_at(const stage_plan *s, hga_id position) { return s->relation.dst_order ? s->relation.dst_order[position] : position; }
+
+static inline const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
+{
+    const wide_row *wide = s->wide;
+    while (piece >= wide->first_piece + wide->n_pieces) wide++;
+    return wide;
+}
+
 struct hga_plan {
     hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
     retained *memory;    /* .. and for the rest, which updates use again */
@@ -262,8 +272,8 @@ typedef struct worker {
     uint16_t *tiled, *narrow;
     hga_id *own; /* [segment_room + 1], the first n_own: the segments of the group at hand, ascending */
     hga_pos n_own;
-    double *
-        plain; /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured */
+    /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured; energies: a family's sums */
+    double *plain;
     int64_t plain_bytes, floats;
     hga_pos rank[KERNEL_CHUNK];
     float edge_base[KERNEL_CHUNK];
@@ -307,8 +317,6 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 /* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
-/* The log-sum-exp of a state; -inf when it is empty. */
-float log_sum(float greatest, float sum);
 /* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
 /* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there, or into halves. */
@@ -351,6 +359,8 @@ void slots_clear(hga_plan *plan);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_state *state);
 void workers_destroy(hga_state *state);
+/* After an update: are they large enough for what the plan needs now? */
+int workers_fit(const hga_plan *plan, const hga_state *state);
 /* To be called by the worker's own thread before its first row. */
 void worker_begin(worker *w);
 int64_t workers_bytes(const hga_plan *plan);

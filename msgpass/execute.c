@@ -66,7 +66,7 @@ static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n,
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     for (hga_id i = 0; i < n; i++) {
-        hga_id v = ph->by_position && s->relation.dst_order ? s->relation.dst_order[begin + i] : begin + i;
+        hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
         node[i] = writes_row(w->plan, ph->stage, v) && !(s->n_wide && find_wide(s, begin + i)) ? v : -1;
     }
 }
@@ -96,9 +96,8 @@ static void run_panel(worker *w, const phase *ph, hga_id panel)
 static void run_piece(worker *w, const phase *ph, hga_id piece)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
-    const wide_row *wide = s->wide;
-    while (piece >= wide->first_piece + wide->n_pieces) wide++;
-    hga_id v = s->relation.dst_order ? s->relation.dst_order[wide->position] : wide->position;
+    const wide_row *wide = wide_of_piece(s, piece);
+    hga_id v = node_at(s, wide->position);
     if (!writes_row(w->plan, ph->stage, v)) return;
     hga_pos cut = w->plan->options.cut_edges;
     reader_load(&w->reader, wide->position, 1);
@@ -112,8 +111,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const wide_row *wide = &s->wide[i];
-    if (writes_row(w->plan, ph->stage, s->relation.dst_order ? s->relation.dst_order[wide->position] : wide->position))
-        merge_pieces(w, ph->stage, wide);
+    if (writes_row(w->plan, ph->stage, node_at(s, wide->position))) merge_pieces(w, ph->stage, wide);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)
@@ -188,9 +186,7 @@ static hga_status fit_state(const hga_plan *plan, hga_state *state)
 {
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (state->serial == plan->serial) return HGA_OK;
-    const row_reader *r = &state->workers[0].reader;
-    if (state->workspace_floats < plan->workspace_floats || r->segment_room < plan->segment_room || r->list_room < plan->list_room ||
-        r->degree_room < plan->degree_room)
+    if (state->workspace_floats < plan->workspace_floats || !workers_fit(plan, state))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes", (long long)hga_plan_workspace_bytes(plan));
     state->serial = plan->serial;
     return HGA_OK;

@@ -56,7 +56,7 @@ static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
     if (!s->relation.ptr) return 0;
     if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
     int64_t edges = 0;
-    for (hga_id p = first; p < first + n; p++) edges += s->relation.ptr[s->relation.dst_order[p] + 1] - s->relation.ptr[s->relation.dst_order[p]];
+    for (hga_id p = first; p < first + n; p++) edges += s->relation.ptr[node_at(s, p) + 1] - s->relation.ptr[node_at(s, p)];
     return edges;
 }
 
@@ -154,7 +154,7 @@ static void panels_of_nodes(const hga_plan *plan, const phase *ph, const stage_p
 {
     for (hga_id v = 0; v < plan->nodes.n; v++) panel[v] = -1;
     for (hga_id p = 0; p < ph->n; p++) {
-        hga_id at = ph->first + p, v = ph->by_position && s->relation.dst_order ? s->relation.dst_order[at] : at;
+        hga_id at = ph->first + p, v = ph->by_position ? node_at(s, at) : at;
         panel[v] = p / ph->panel;
     }
 }
@@ -177,7 +177,7 @@ static hga_status part_by_metis(hga_plan *plan, phase *ph)
     for (hga_id p = 0; p < ph->n_panels; p++) {
         hga_id begin = ph->first + p * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
         for (hga_id at = begin; at < end; at++) {
-            hga_id v = ph->by_position && r->dst_order ? r->dst_order[at] : at;
+            hga_id v = ph->by_position ? node_at(s, at) : at;
             for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
                 hga_id other = panel[r->src[e]];
                 if (other < 0 || other == p) continue;

@@ -111,6 +111,8 @@ static hga_status open_area(hga_plan *plan, area *x)
     while (i < plan->n_pools && plan->pool[i].floats != x->floats) i++;
     if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats};
     plan->pool[i].nodes += x->n;
+    if (plan->pool[i].nodes > INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers", (long long)plan->pool[i].nodes);
     return hga_new_zero(&plan->allocator, x->n, sizeof *x->slot, &x->slot);
 }
 

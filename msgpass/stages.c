@@ -185,21 +185,60 @@ static void attend_all_heads(worker *w, ptrdiff_t k_stride, ptrdiff_t v_stride)
     });
 }
 
-static void attend_chunk(worker *w, const row_job *job)
+/* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */
+typedef struct chunk_heads {
+    int same_k, same_v;
+    ptrdiff_t k_stride, v_stride;
+} chunk_heads;
+
+/* The chunk's keys and values: to w->k and w->v, or to w->k16 and w->v16, which are then widened side by side. */
+static chunk_heads find_operands(worker *w, const row_job *job)
+{
+    const hga_stage *s = stage_of(w, job->stage);
+    const view *key = field(w, s->key), *value = field(w, s->value);
+    const edge_chunk *c = &w->chunk;
+    chunk_heads at = {.same_k = 1, .same_v = 1};
+    if (w->plan->halves) {
+        for (hga_id e = 0; e < c->n; e++) w->k16[e] = view_halves(key, c->src[e]), w->v16[e] = view_halves(value, c->src[e]);
+    } else {
+        find_sources(c, key, w->k, &at.same_k, &at.k_stride);
+        find_sources(c, value, w->v, &at.same_v, &at.v_stride);
+    }
+    return at;
+}
+
+/* One head, whose biases are in w->bias. */
+static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const hga_shape *shape = &w->plan->shape;
-    const view *key = field(w, s->key), *value = field(w, s->value);
     const edge_chunk *c = &w->chunk;
-    int same_k, same_v;
-    ptrdiff_t k_stride, v_stride;
-    if (w->plan->halves) {
-        for (hga_id e = 0; e < c->n; e++) w->k16[e] = view_halves(key, c->src[e]), w->v16[e] = view_halves(value, c->src[e]);
-        same_k = same_v = 1, k_stride = v_stride = 0; /* of widened ones */
-    } else {
-        find_sources(c, key, w->k, &same_k, &k_stride);
-        find_sources(c, value, w->v, &same_v, &v_stride);
-    }
+    hga_id kv = kv_head(shape, h);
+    if (w->plan->halves && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
+    if (!at->same_k) move_to_head(c, field(w, s->key), w->k, kv, w->k_head);
+    if (!at->same_v) move_to_head(c, field(w, s->value), w->v, kv, w->v_head);
+    kernel_chunk part = {
+        .n = c->n,
+        .dim = shape->dim,
+        .dim_v = shape->dim_v,
+        .q = w->query + h * padded(shape->dim),
+        .k = at->same_k ? w->k : w->k_head,
+        .v = at->same_v ? w->v : w->v_head,
+        .k_offset = at->same_k ? kv * at->k_stride : 0,
+        .v_offset = at->same_v ? kv * at->v_stride : 0,
+        .r = w->io->rel_key ? w->r : NULL,
+        .bias = w->bias,
+    };
+    kernel_state state = {w->greatest[h], w->sum[h], w->acc + h * padded(shape->dim_v)};
+    w->plan->kernels->attend(&part, &state);
+    w->greatest[h] = state.greatest, w->sum[h] = state.sum;
+}
+
+static void attend_chunk(worker *w, const row_job *job)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const edge_chunk *c = &w->chunk;
+    chunk_heads at = find_operands(w, job);
     if (w->io->rel_key)
         for (hga_id e = 0; e < c->n; e++) w->r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->rank);
@@ -210,38 +249,21 @@ static void attend_chunk(worker *w, const row_job *job)
         attend_halves(w);
         return;
     }
-    if (together && same_k && same_v && shape->n_heads >= FEW_HEADS) {
-        attend_all_heads(w, k_stride, v_stride);
+    if (together && at.same_k && at.same_v && shape->n_heads >= FEW_HEADS) {
+        attend_all_heads(w, at.k_stride, at.v_stride);
         return;
     }
     if (plain) memcpy(w->bias, w->edge_base, (size_t)c->n * sizeof *w->bias);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        hga_id kv = kv_head(shape, h);
         if (!plain) biases_of_head(w, job, h);
-        if (w->plan->halves && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
-        if (!same_k) move_to_head(c, key, w->k, kv, w->k_head);
-        if (!same_v) move_to_head(c, value, w->v, kv, w->v_head);
-        kernel_chunk part = {
-            .n = c->n,
-            .dim = shape->dim,
-            .dim_v = shape->dim_v,
-            .q = w->query + h * padded(shape->dim),
-            .k = same_k ? w->k : w->k_head,
-            .v = same_v ? w->v : w->v_head,
-            .k_offset = same_k ? kv * k_stride : 0,
-            .v_offset = same_v ? kv * v_stride : 0,
-            .r = w->io->rel_key ? w->r : NULL,
-            .bias = w->bias,
-        };
-        kernel_state state = {w->greatest[h], w->sum[h], w->acc + h * padded(shape->dim_v)};
-        w->plan->kernels->attend(&part, &state);
-        w->greatest[h] = state.greatest, w->sum[h] = state.sum;
+        attend_head(w, job, &at, h);
     }
 }
 
 /* ---- pieces: long rows are cut at places that depend on the row alone, and the pieces' states merged in order ---- */
 
-float log_sum(float greatest, float sum) { return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */ }
+/* The log-sum-exp of a state; -inf when it is empty. */
+static float log_sum(float greatest, float sum) { return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */ }
 
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
 static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)
@@ -331,8 +353,7 @@ void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
 {
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
-    const hga_relation *r = &w->plan->stage[stage].relation;
-    hga_id v = r->dst_order ? r->dst_order[wide->position] : wide->position;
+    hga_id v = node_at(&w->plan->stage[stage], wide->position);
     const view *out = field(w, stage_of(w, stage)->out);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *piece = w->state->workspace + w->plan->stage[stage].piece_at + ((ptrdiff_t)wide->first_piece * shape->n_heads + h) * (room + 2);

@@ -304,6 +304,7 @@ static void lay_segment(worker *w, tile_panel *p, hga_pos i)
         w->chunk.n = n;
         block_add(w);
     }
+    w->types_vary = 0; /* where nobody had the last columns */
 }
 
 static int has_explicit(const worker *w, const tile_group *g)

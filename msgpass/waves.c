@@ -93,15 +93,6 @@ static hga_id phase_rows(const phase *ph, hga_id panel) { return ph->n - panel *
 
 static int64_t panel_cost(const phase *ph, hga_id panel) { return ph->cost ? ph->cost[panel] : phase_rows(ph, panel); }
 
-static hga_id node_at(const stage_plan *s, hga_id position) { return s->relation.dst_order ? s->relation.dst_order[position] : position; }
-
-static const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
-{
-    const wide_row *wide = s->wide;
-    while (piece >= wide->first_piece + wide->n_pieces) wide++;
-    return wide;
-}
-
 /* The node of row i of a phase. */
 static hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
 {

@@ -122,6 +122,13 @@ void worker_begin(worker *w)
     w->begun = 1;
 }
 
+int workers_fit(const hga_plan *plan, const hga_state *state)
+{
+    const worker *w = &state->workers[0]; /* they are alike */
+    return w->reader.segment_room >= plan->segment_room && w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
+           w->type_room >= type_room(plan);
+}
+
 hga_status workers_create(const hga_plan *plan, hga_state *state)
 {
     hga_status st = hga_new_zero(&plan->given, plan->threads, sizeof *state->workers, &state->workers);

@@ -51,7 +51,8 @@ static void read_header(FILE *file, const char *path, array *a)
     text[length] = 0;
     const char *descr = strstr(text, "'descr': '<"), *shape = strstr(text, "'shape': ");
     if (!descr || !shape || !strstr(text, "'fortran_order': False")) fail_msg("%s: header %s", path, text);
-    memcpy(a->kind, descr + strlen("'descr': '<"), 2);
+    const char *kind = descr + strlen("'descr': '<");
+    a->kind[0] = kind[0], a->kind[1] = kind[1];
     read_extents(shape, a);
 }
 

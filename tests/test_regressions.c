@@ -619,6 +619,65 @@ static void what_is_not_finite_stays_with_those_who_see_it(void **state)
     }
 }
 
+/* ---- tiles ---- */
+
+/* Softmax attention of all nodes over the relation "a" of one level. */
+static void attend_nodes(problem *p, hga_builder *b, hga_shape shape)
+{
+    memset(p, 0, sizeof *p);
+    p->graph = finished(b), p->shape = shape;
+    hga_program_init(&p->program);
+    hga_id q = field(&p->program, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    hga_id k = field(&p->program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    hga_id v = field(&p->program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    hga_id out = field(&p->program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
+    assert_ok(hga_program_attend(&p->program, 0, q, k, v, out, 0));
+    problem_fill(p, 5);
+}
+
+/* Pairs with two edges, one of a wide block and one of a narrow block whose columns are a chunk of the wide one's: each is a part of a chunk of its own. Panels are as tall as
+   they get, so that one part more than groups would be one too many. */
+static void wide_and_narrow_blocks_have_the_same_columns(void **state)
+{
+    enum { N = 32 * PANEL_ROWS, WIDE = 7 * KERNEL_CHUNK };
+    problem p;
+    float *lse, *out, *plain_lse, *plain;
+    (void)state;
+    hga_builder *b = started(N, 0, 0);
+    assert_ok(hga_builder_add_block(b, 0, 0, N, 0, WIDE, 0));
+    assert_ok(hga_builder_add_block(b, 0, 0, N, 0, KERNEL_CHUNK, 1));
+    attend_nodes(&p, b, (hga_shape){.n_heads = 1, .dim = 4});
+    out = problem_out(&p, &(hga_options){.threads = 1}, &lse);
+    plain = problem_out(&p, &(hga_options){.threads = 1, .generic = 1}, &plain_lse);
+    assert_near_floats("states", out, plain, out_count(&p), 1e-5);
+    assert_near_floats("log-sum-exps", lse, plain_lse, lse_count(&p), 1e-5);
+    free(out), free(lse), free(plain), free(plain_lse);
+    problem_clear(&p);
+}
+
+/* A state has room for as many types as its plan's graph had. */
+static void more_types_need_another_state(void **state)
+{
+    enum { N = 100, MORE = 40, TYPES = MORE + N };
+    problem few, many;
+    hga_plan *plan;
+    hga_state *made_before;
+    (void)state;
+    hga_builder *b = started(N, 0, 0);
+    assert_ok(hga_builder_add_block(b, 0, 0, N, 0, N, 0));
+    attend_nodes(&few, b, (hga_shape){.n_heads = 1, .dim = 4});
+    b = started(N, 0, 0);
+    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = N, .n_src = N, .type = MORE, .type_dst = 1}));
+    attend_nodes(&many, b, few.shape);
+    many.io.rel_bias = many.owned[many.n_owned++] = random_floats(7, 1, TYPES), many.io.n_rel_bias = TYPES;
+    assert_ok(hga_plan_create(few.graph, &few.program, &few.shape, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_state_create(plan, &made_before));
+    assert_ok(hga_plan_update(plan, many.graph));
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, made_before, &many.io));
+    hga_state_destroy(made_before), hga_plan_destroy(plan);
+    problem_clear(&few), problem_clear(&many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -643,6 +702,8 @@ int main(void)
         cmocka_unit_test(tensors_are_aligned_floats),
         cmocka_unit_test(later_updates_allocate_nothing),
         cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it),
+        cmocka_unit_test(wide_and_narrow_blocks_have_the_same_columns),
+        cmocka_unit_test(more_types_need_another_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
