@@ -29,7 +29,7 @@ typedef struct kernel_chunk {
     const float *const *k;
     const float *const *v;
     ptrdiff_t k_offset, v_offset;
-    const float *const *r; /* NULL, or the row to add to each key (relative keys) */
+    const float *const *r; /* NULL, or the row to add to each key (relative keys): q k + q r, which an infinite query may make NaN */
     const float *bias;     /* [n], added to each score */
 } kernel_chunk;
 
