@@ -2,7 +2,6 @@
 # and completion. cpack makes Debian packages of the same parts. The tests use the plain static target `hga`, whose internals they may see.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
-set(HGA_HEADERS graph/base graph/public msgpass/public builders/public)
 set(HGA_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/hga)
 get_target_property(HGA_OBJECTS hga SOURCES)
 get_target_property(HGA_NEEDS hga LINK_LIBRARIES)

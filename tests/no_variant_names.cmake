@@ -1,5 +1,5 @@
 # Fails when a source of msgpass/ or kernels/ names a variant, in code or in comments.
-file(GLOB_RECURSE files ${ROOT}/msgpass/*.[ch] ${ROOT}/kernels/*.[ch])
+file(GLOB_RECURSE files ${ROOT}/msgpass/*.[ch] ${ROOT}/kernels/*.[ch] ${ROOT}/kernels/*.inc)
 set(bad "")
 foreach(file ${files})
   file(STRINGS ${file} lines)

@@ -78,7 +78,7 @@ awk '/^```json$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/formats.md
 checks() { "$hga" check example.json && "$hga" explain graph=example.json; }
 fact the_example_of_the_format_is_a_graph checks
 # What the readers accept, by their own lists of members.
-sed -n '/_members\[\]/,/;/p' "$source/graph/json.c" "$source/msgpass/program_json.c" | grep -oE '"[a-z_]+"' | tr -d '"' | sort -u >members
+sed -n '/_members\[\]/,/;/p' "$source/graph/json.c" "$source/msgpass/program/json.c" | grep -oE '"[a-z_]+"' | tr -d '"' | sort -u >members
 grep -oE '`[a-z_]+`' "$source/docs/formats.md" | tr -d '`' | sort -u >told
 there_are_members() { [ "$(wc -l <members)" -gt 25 ]; }
 fact the_readers_have_members there_are_members
@@ -120,7 +120,7 @@ if [ -n "$doxyfile" ]; then
     ran() { [ -s doxygen/html/index.html ] && [ -e warnings ]; }
     fact doxygen_runs ran
     fact every_public_function_is_documented_without_warnings empty other
-    cat "$source"/graph/base/*.h "$source"/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
+    cat "$source"/graph/base/*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
     cat doxygen/html/*_8h.html | grep -oE 'hga_[a-z0-9_]+' | sort -u >shown
     fact its_pages_show_every_public_function missing declared shown
 fi

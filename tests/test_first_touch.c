@@ -2,7 +2,7 @@
    handler notes the thread that came first and opens the page. */
 #define _GNU_SOURCE
 #include "testing.h"
-#include "engine.h"
+#include "execute.h"
 
 #include <omp.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Every kernel of every instruction set this machine has, against the same formula in double. */
 #include "testing.h"
 
-#include "engine.h"
+#include "execute.h"
 #include "kernels.h"
 
 #include <float.h>
@@ -83,7 +83,7 @@ static void compare_state(const char *isa, const float *acc, float greatest, flo
 
 #define FOR_EACH_ISA(t)                                                              \
     for (const kernel_table *const *at = kernel_tables, *t; (t = *at) != NULL; at++) \
-        if (cpu_kernels(t->isa, &(const kernel_table *){NULL}) == HGA_OK)
+        if (isa_kernels(t->isa, &(const kernel_table *){NULL}) == HGA_OK)
 
 static int all_kept[KERNEL_CHUNK];
 
@@ -638,7 +638,7 @@ static void products_of_pairs_leave_float32_alone(void **unused)
 {
     (void)unused;
     const kernel_table *t, *u;
-    if (cpu_kernels("avx512", &t) != HGA_OK || cpu_kernels("avx512bf16", &u) != HGA_OK) skip();
+    if (isa_kernels("avx512", &t) != HGA_OK || isa_kernels("avx512bf16", &u) != HGA_OK) skip();
     numbers *x = malloc(sizeof *x);
     static group_case g, h;
     for (int round = 0; round < 100; round++) {

@@ -30,7 +30,7 @@ unset LD_LIBRARY_PATH
 # ---- what is there ----
 
 soname() { readelf -d "$lib/libhga.so" | grep -q 'SONAME.*\[libhga\.so\.[0-9]*\]'; }
-headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/public builders/public | grep '\.h$' | sort)" ]; }
+headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public | grep "\.h\$" | sort)" ]; }
 fact the_shared_library_has_a_soname soname
 fact every_public_header_is_installed_and_no_other headers
 fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"

@@ -1,7 +1,7 @@
 /* Bugs found by reading, each with the smallest graph that shows it. */
 #include "testing.h"
 
-#include "engine.h"
+#include "execute.h"
 
 #include <math.h>
 #include <stdlib.h>

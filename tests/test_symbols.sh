@@ -1,6 +1,6 @@
 #!/bin/sh
 # The library is silent and keeps to its names: test_symbols.sh LIBHGA.A SOURCE_FOLDER [CC]
-#  - no object calls what prints, ends the process, raises or jumps; the environment is read by cpu.c alone, stdin and stdout by the files that read and write
+#  - no object calls what prints, ends the process, raises or jumps; the environment is read by isa.c alone, stdin and stdout by the files that read and write
 #  - a shared library of these objects exports what the headers declare with HGA_API, all of it and nothing else
 set -eu
 library=$1 source=$2 cc=${3:-cc}
@@ -30,14 +30,14 @@ fact the_library_never_prints "$scratch/out"
 grep -E ' (stdout|stdin)$' "$scratch/needs" | grep -vE '^(write|json)\.c\.o ' >"$scratch/out" || true
 fact only_readers_and_writers_know_stdin_and_stdout "$scratch/out"
 
-grep -E ' (secure_)?(getenv|setenv|putenv|environ)$' "$scratch/needs" | grep -v '^cpu\.c\.o ' >"$scratch/out" || true
-fact only_cpu_c_reads_the_environment "$scratch/out"
+grep -E ' (secure_)?(getenv|setenv|putenv|environ)$' "$scratch/needs" | grep -v '^isa\.c\.o ' >"$scratch/out" || true
+fact only_isa_c_reads_the_environment "$scratch/out"
 
 grep -E ' (rand|srand|random|srandom|rand_r|strtok|setlocale|system|popen|fork|tmpnam|gets|strcpy|strcat|sprintf|vsprintf)$' "$scratch/needs" >"$scratch/out" || true
 fact no_call_with_hidden_state_or_without_bounds "$scratch/out"
 
 # One word per declared function; declarations begin a line with HGA_API.
-cat "$source"/graph/base/*.h "$source"/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$scratch/declared"
+cat "$source"/graph/base/*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$scratch/declared"
 "$cc" -shared -fopenmp -o "$scratch/libhga.so" -Wl,--whole-archive "$library" -Wl,--no-whole-archive
 nm -D --defined-only "$scratch/libhga.so" | awk '{ print $NF }' | grep -vE '^(_init|_fini|_edata|_end|__bss_start)$' | sort -u >"$scratch/exported"
 

@@ -2,7 +2,7 @@
    times. Told row by row, by other means. */
 #include "random_program.h"
 
-#include "engine.h"
+#include "execute.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "hga_builders.h"
 #include "hga_graph.h"
 #include "hga_inspect.h"
+#include "hga_machine.h"
 #include "hga_plan.h"
 #include "hga_program.h"
 #endif

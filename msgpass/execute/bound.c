@@ -1,0 +1,99 @@
+/* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
+#include "execute.h"
+
+#include <math.h>
+
+/* The caller's tensor of a field, NULL for internal ones; *what names it. */
+static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_id field, const char **what)
+{
+    const hga_program *p = &plan->program;
+    hga_id user = 0;
+    *what = p->field[field].name;
+    switch (p->field[field].binding) {
+    case HGA_IO_QUERY: return &io->query;
+    case HGA_IO_KEY: return &io->key;
+    case HGA_IO_VALUE: return &io->value;
+    case HGA_IO_OUT: return &io->out;
+    case HGA_IO_USER:
+        for (hga_id f = 0; f < field; f++) user += p->field[f].binding == HGA_IO_USER;
+        return user < HGA_MAX_USER_TENSORS ? &io->user[user] : NULL;
+    default: return NULL;
+    }
+}
+
+/* Kernels read floats where floats may be. */
+static hga_status check_floats(const hga_tensor *t, const char *what)
+{
+    if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
+    size_t beyond = (size_t)((uintptr_t)t->data % _Alignof(float));
+    if (beyond) return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond, _Alignof(float));
+    return HGA_OK;
+}
+
+static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *state, hga_id f)
+{
+    const home *h = &plan->home[f];
+    view *x = &state->view[f];
+    const char *what;
+    const hga_tensor *t = tensor_of(plan, io, f, &what);
+    *x = (view){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
+    x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
+    x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
+    x->lse = state->workspace ? state->workspace + h->lse.at : NULL;
+    x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
+    x->halves = state->workspace ? (uint16_t *)(void *)(state->workspace + h->halves.at) : NULL;
+    x->halves_first = h->halves.first, x->halves_slot = h->halves.slot, x->halves_row = 2 * h->halves.floats;
+    if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
+    if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
+    if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
+    hga_status st = check_floats(t, what);
+    if (st) return st;
+    x->io = t->data;
+    x->io_head = t->head_stride ? t->head_stride : h->columns;
+    x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
+    if (h->rounded) x->io_n = 0; /* stages see the copy */
+    return HGA_OK;
+}
+
+static hga_status check_tables(const hga_plan *plan, const hga_io *io)
+{
+    const hga_program *p = &plan->program;
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const stage_plan *sp = &plan->stage[s];
+        int scores = p->stage[s].query >= 0 && p->stage[s].key >= 0 && p->stage[s].relation >= 0;
+        int32_t n_types = sp->relation.n_types;
+        if (scores && io->rel_key && io->n_rel_key < n_types)
+            return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key, sp->relation.name, n_types);
+        if (scores && io->rel_bias && io->n_rel_bias < n_types)
+            return hga_fail(HGA_EINVAL, "rel_bias has %d rows but relation %s has %d types", io->n_rel_bias, sp->relation.name, n_types);
+        int32_t n_scales = io->type_scale ? io->n_type_scale : 0;
+        if (sp->kind == KIND_WEIGHTED_SUM && n_scales < n_types)
+            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", n_scales, sp->relation.name, n_types);
+    }
+    if (io->edge_bias) {
+        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");
+        hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
+        if (io->n_edge_bias != n)
+            return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges", (long long)io->n_edge_bias, (long long)n);
+        if (io->edge_bias_heads != 1 && io->edge_bias_heads != plan->shape.n_heads)
+            return hga_fail(HGA_EINVAL, "edge_bias has %d heads, not 1 or %d", io->edge_bias_heads, plan->shape.n_heads);
+    }
+    if (io->node_pos && plan->shape.pos_dim < 1)
+        return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
+    if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
+    if (io->lse.data) {
+        hga_status st = check_floats(&io->lse, "lse");
+        if (st) return st;
+    }
+    if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
+    return HGA_OK;
+}
+
+hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state)
+{
+    hga_status st = check_tables(plan, io);
+    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
+    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
+    state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
+    return st;
+}

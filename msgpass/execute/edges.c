@@ -1,0 +1,224 @@
+/* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed, explicit ones read, the tree walked: the
+   stages see one kind of row. */
+#include "execute.h"
+
+#include <string.h>
+
+void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
+{
+    r->graph = plan->graph;
+    r->relation = plan->program.stage[stage].relation;
+    r->r = plan->stage[stage].relation;
+    r->nodes = plan->nodes;
+    r->first = r->n = 0;
+    r->n_segments = 0;
+    r->ranked = -1;
+}
+
+void reader_load(row_reader *r, hga_id first, hga_id n)
+{
+    r->first = first, r->n = n;
+    memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
+    if (r->relation < 0 || !r->r.n_blocks) return;
+    r->n_segments = hga_graph_segments(r->graph, r->relation, first, n, r->segment, r->segment_room);
+    for (hga_pos i = 0; i < r->n_segments; i++)
+        for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list_ptr[r->segment[i].row - first + p]++;
+    for (hga_id p = 0, sum = 0; p <= n; p++) {
+        hga_id here = r->list_ptr[p];
+        r->list_ptr[p] = sum, sum += p < n ? here : 0;
+    }
+    for (hga_pos i = 0; i < r->n_segments; i++)
+        for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list[r->list_ptr[r->segment[i].row - first + p]++] = (hga_id)i;
+    for (hga_id p = n; p > 0; p--) r->list_ptr[p] = r->list_ptr[p - 1];
+    r->list_ptr[0] = 0;
+}
+
+/* Step to the row's next segment with columns left; 0 when there is none. */
+static int next_segment(edge_cursor *c)
+{
+    while (c->list_at < c->list_end) {
+        hga_id segment = c->reader->list[c->list_at++];
+        if (c->done && c->done[segment] & c->done_bits) continue;
+        hga_segment_columns(&c->reader->segment[segment], c->position, &c->column, &c->column_end, &c->hole);
+        if (c->column == c->hole) c->column++;
+        if (c->column < c->column_end) return 1;
+    }
+    c->column = c->column_end = 0;
+    return 0;
+}
+
+static void start_on_tree(edge_cursor *c)
+{
+    const hga_nodes *nodes = &c->reader->nodes;
+    if (c->reader->relation == HGA_TREE_DOWN) {
+        c->tree_end = nodes->parent && nodes->parent[c->v] >= 0;
+    } else if (nodes->child_ptr && c->v >= nodes->level_ptr[1]) {
+        c->tree_at = nodes->child_ptr[c->v - nodes->level_ptr[1]];
+        c->tree_end = nodes->child_ptr[c->v - nodes->level_ptr[1] + 1];
+    }
+}
+
+edge_cursor cursor_start(const row_reader *r, hga_id v) { return cursor_start_beyond(r, v, NULL, 0); }
+
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits)
+{
+    edge_cursor c = {.reader = r, .v = v, .hole = -1, .done = done, .done_bits = done_bits};
+    if (r->relation < 0) {
+        start_on_tree(&c);
+        return c;
+    }
+    c.position = r->r.dst_rank ? r->r.dst_rank[v] : v;
+    c.list_at = r->list_ptr[c.position - r->first], c.list_end = r->list_ptr[c.position - r->first + 1];
+    if (r->r.ptr) c.explicit_at = r->r.ptr[v], c.explicit_end = r->r.ptr[v + 1];
+    next_segment(&c);
+    return c;
+}
+
+static void read_tree(edge_cursor *c, hga_id limit, edge_chunk *chunk)
+{
+    const hga_nodes *nodes = &c->reader->nodes;
+    for (; chunk->n < limit && c->tree_at < c->tree_end; c->tree_at++) {
+        hga_id e = chunk->n++;
+        chunk->src[e] = c->reader->relation == HGA_TREE_DOWN ? nodes->parent[c->v] : nodes->child_list ? nodes->child_list[c->tree_at] : c->tree_at;
+        chunk->type[e] = 0, chunk->weight[e] = 1, chunk->pos_of[e] = 0;
+    }
+}
+
+/* Edges of the current segment up to its end, its hole, or the limit. */
+static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
+{
+    const hga_segment *s = &c->reader->segment[c->reader->list[c->list_at - 1]];
+    const hga_id *order = c->reader->r.src_order;
+    hga_id stop = c->hole > c->column ? c->hole : c->column_end, n = stop - c->column;
+    if (n > limit - chunk->n) n = limit - chunk->n;
+    hga_id u = s->src + c->column;
+    int32_t type = (int32_t)(s->type + (int64_t)(c->position - s->row) * s->type_dst + (int64_t)c->column * s->type_src);
+    for (hga_id i = 0, e = chunk->n; i < n; i++, e++) {
+        chunk->src[e] = order ? order[u + i] : u + i;
+        chunk->type[e] = (int32_t)(type + (int64_t)i * s->type_src);
+        chunk->weight[e] = s->weight;
+        chunk->pos_of[e] = s->pos_of;
+    }
+    chunk->n += n;
+    c->column += n;
+    if (c->column == c->hole) c->column++;
+    if (c->column >= c->column_end) next_segment(c);
+}
+
+static void read_explicit(edge_cursor *c, hga_id limit, edge_chunk *chunk)
+{
+    const hga_relation *r = &c->reader->r;
+    for (; chunk->n < limit && c->explicit_at < c->explicit_end; c->explicit_at++) {
+        hga_id e = chunk->n++;
+        chunk->src[e] = r->src[c->explicit_at];
+        chunk->type[e] = r->type ? r->type[c->explicit_at] : 0;
+        chunk->weight[e] = r->weight ? r->weight[c->explicit_at] : 1;
+        chunk->pos_of[e] = 0;
+    }
+}
+
+void cursor_next(edge_cursor *c, hga_pos most, edge_chunk *chunk)
+{
+    hga_id limit = most < KERNEL_CHUNK ? (hga_id)most : KERNEL_CHUNK;
+    chunk->n = 0, chunk->number = c->number;
+    if (c->reader->relation < 0) read_tree(c, limit, chunk);
+    while (chunk->n < limit && c->column < c->column_end) read_run(c, limit, chunk);
+    if (chunk->n < limit) read_explicit(c, limit, chunk);
+    c->number += chunk->n;
+}
+
+void cursor_skip(edge_cursor *c, hga_pos n)
+{
+    c->number += n;
+    while (n > 0 && c->column < c->column_end) {
+        hga_id stop = c->hole > c->column ? c->hole : c->column_end;
+        hga_id step = stop - c->column < n ? stop - c->column : (hga_id)n;
+        c->column += step, n -= step;
+        if (c->column == c->hole) c->column++;
+        if (c->column >= c->column_end) next_segment(c);
+    }
+    hga_pos left = c->explicit_end - c->explicit_at;
+    c->explicit_at += n < left ? n : left;
+}
+
+/* ---- canonical positions ---- */
+
+static int before(rank_key a, rank_key b)
+{
+    if (a.src != b.src) return a.src < b.src;
+    return a.type != b.type ? a.type < b.type : a.weight < b.weight;
+}
+
+/* Heap sort: in place, no allocation, no recursion. */
+static void sift(rank_key *x, hga_pos at, hga_pos n)
+{
+    for (hga_pos child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(x[child], x[child + 1])) child++;
+        if (!before(x[at], x[child])) return;
+        rank_key t = x[at];
+        x[at] = x[child], x[child] = t;
+    }
+}
+static void sort_ranks(rank_key *x, hga_pos n)
+{
+    for (hga_pos i = n / 2; i-- > 0;) sift(x, i, n);
+    for (hga_pos i = n; i-- > 1;) {
+        rank_key t = x[0];
+        x[0] = x[i], x[i] = t;
+        sift(x, 0, i);
+    }
+}
+
+/* All edges of the row in canonical order, into the reader's room. */
+static void rank_row(row_reader *r, hga_id v)
+{
+    edge_cursor c = cursor_start(r, v);
+    edge_chunk chunk;
+    hga_pos n = 0;
+    for (cursor_next(&c, KERNEL_CHUNK, &chunk); chunk.n; cursor_next(&c, KERNEL_CHUNK, &chunk))
+        for (hga_id e = 0; e < chunk.n; e++) r->rank[n++] = (rank_key){chunk.src[e], chunk.type[e], chunk.weight[e]};
+    int sorted = 1;
+    for (hga_pos i = 1; i < n && sorted; i++) sorted = !before(r->rank[i], r->rank[i - 1]);
+    if (!sorted) sort_ranks(r->rank, n);
+    r->ranked = v, r->n_ranked = n;
+}
+
+/* The first place in the ranked row that does not come before `key`. */
+static hga_pos find_rank(const row_reader *r, rank_key key)
+{
+    hga_pos lo = 0, hi = r->n_ranked;
+    while (lo < hi) {
+        hga_pos mid = lo + (hi - lo) / 2;
+        if (before(r->rank[mid], key))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Edges equal to edge e of the chunk that were read before it: they hold the places just before. */
+static hga_pos twins_before(const row_reader *r, hga_id v, const edge_chunk *chunk, hga_id e)
+{
+    hga_pos twins = 0;
+    edge_cursor c = cursor_start(r, v);
+    edge_chunk seen;
+    for (cursor_next(&c, KERNEL_CHUNK, &seen); seen.n; cursor_next(&c, KERNEL_CHUNK, &seen))
+        for (hga_id i = 0; i < seen.n && seen.number + i < chunk->number + e; i++)
+            twins += seen.src[i] == chunk->src[e] && seen.type[i] == chunk->type[e] && seen.weight[i] == chunk->weight[e];
+    return twins;
+}
+
+void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
+{
+    if (!r->r.n_blocks) { /* explicit edges alone are read in canonical order, and room was made for the others only */
+        for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
+        return;
+    }
+    if (r->ranked != v) rank_row(r, v);
+    for (hga_id e = 0; e < chunk->n; e++) {
+        rank_key key = {chunk->src[e], chunk->type[e], chunk->weight[e]};
+        rank[e] = find_rank(r, key);
+        if (rank[e] + 1 < r->n_ranked && !before(key, r->rank[rank[e] + 1])) rank[e] += twins_before(r, v, chunk, e);
+    }
+}

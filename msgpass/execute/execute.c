@@ -1,0 +1,260 @@
+/* execute.c: states, and running a plan. One parallel region a call; every thread walks its lists of panels, with a barrier between waves. */
+#include "execute.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t hga_plan_workspace_bytes(const hga_plan *plan)
+{
+    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + (int64_t)sizeof(hga_state);
+}
+
+hga_status hga_state_create(const hga_plan *plan, hga_state **out)
+{
+    *out = NULL;
+    hga_state *state = NULL;
+    hga_status st = hga_new_zero(&plan->given, 1, sizeof *state, &state);
+    if (st) return st;
+    state->allocator = plan->given;
+    state->identity = plan->identity, state->serial = plan->serial;
+    state->workspace_floats = plan->workspace_floats;
+    /* not cleared: pages belong to the thread that writes them first */
+    HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *state->memory, &state->memory));
+    state->workspace = first_line(state->memory);
+    HGA_TRY(workers_create(plan, state));
+done:
+    if (st) hga_state_destroy(state), state = NULL;
+    *out = state;
+    return st;
+}
+
+void hga_state_destroy(hga_state *state)
+{
+    if (!state) return;
+    hga_allocator a = state->allocator;
+    workers_destroy(state);
+    hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
+    hga_delete(&a, state, 1, sizeof *state);
+}
+
+/* ---- rows ---- */
+
+static const wide_row *find_wide(const stage_plan *s, hga_id position)
+{
+    hga_id lo = 0, hi = s->n_wide;
+    while (lo < hi) {
+        hga_id mid = lo + (hi - lo) / 2;
+        if (s->wide[mid].position < position)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < s->n_wide && s->wide[lo].position == position ? &s->wide[lo] : NULL;
+}
+
+static void open_stage(worker *w, hga_id stage)
+{
+    if (w->reading != stage) reader_open(&w->reader, w->plan, stage);
+    w->reading = stage;
+}
+
+static int writes_row(const hga_plan *plan, hga_id stage, hga_id v)
+{
+    hga_id out = plan->program.stage[stage].out;
+    return out < 0 || program_row(&plan->nodes, plan->program.field[out].rows, v);
+}
+
+/* The node at each row of a panel, -1 where this phase has nothing to write. */
+static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n, hga_id *node)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    for (hga_id i = 0; i < n; i++) {
+        hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
+        node[i] = writes_row(w->plan, ph->stage, v) && !(s->n_wide && find_wide(s, begin + i)) ? v : -1;
+    }
+}
+
+/* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
+static void run_panel(worker *w, const phase *ph, hga_id panel)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    const stage_kernel *kernel = plan_kernel(w->plan, ph->stage);
+    hga_id begin = ph->first + panel * ph->panel, n = begin + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - begin;
+    hga_id node[PANEL_ROWS];
+    list_nodes(w, ph, begin, n, node);
+    int one_by_one = s->relation.dst_order && !ph->by_position;
+    if (!one_by_one) reader_load(&w->reader, begin, n);
+    if (kernel->panel && !one_by_one) {
+        kernel->panel(w, ph->stage, begin, n, node);
+        return;
+    }
+    for (hga_id i = 0; i < n; i++) {
+        if (node[i] < 0) continue;
+        hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
+        if (one_by_one) reader_load(&w->reader, position, 1);
+        kernel->row(w, &(row_job){.stage = ph->stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
+    }
+}
+
+static void run_piece(worker *w, const phase *ph, hga_id piece)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    const wide_row *wide = wide_of_piece(s, piece);
+    hga_id v = node_at(s, wide->position);
+    if (!writes_row(w->plan, ph->stage, v)) return;
+    hga_pos cut = w->plan->options.cut_edges;
+    reader_load(&w->reader, wide->position, 1);
+    plan_kernel(w->plan, ph->stage)
+        ->row(w,
+              &(row_job){
+                  .stage = ph->stage, .v = v, .position = wide->position, .from = cut * (piece - wide->first_piece), .count = cut, .piece = piece});
+}
+
+static void run_merge(worker *w, const phase *ph, hga_id i)
+{
+    const stage_plan *s = &w->plan->stage[ph->stage];
+    const wide_row *wide = &s->wide[i];
+    if (writes_row(w->plan, ph->stage, node_at(s, wide->position))) merge_pieces(w, ph->stage, wide);
+}
+
+static void copy_lse(worker *w, hga_id f, hga_id v)
+{
+    const hga_tensor *t = &w->io->lse;
+    const view *x = &w->state->view[f];
+    ptrdiff_t head = t->head_stride ? t->head_stride : 1, row = t->row_stride ? t->row_stride : x->heads;
+    float *to = (float *)t->data + (v - w->plan->home[f].io_first) * row;
+    for (hga_id h = 0; h < x->heads; h++) to[h * head] = view_lse(x, v)[h];
+}
+
+/* The jobs on nodes of one field. */
+static void run_nodes(worker *w, const phase *ph, hga_id panel)
+{
+    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY ? copy_input : ph->job == JOB_ROUND ? round_row : copy_lse;
+    if (ph->job == JOB_LSE && !w->io->lse.data) return;
+    hga_id begin = ph->first + panel * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
+    for (hga_id v = begin; v < end; v++) each(w, ph->stage, v);
+}
+
+static void run_item(worker *w, wave_item item)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    if (ph->job <= JOB_MERGE) open_stage(w, ph->stage);
+    switch (ph->job) {
+    case JOB_ROWS: run_panel(w, ph, item.panel); break;
+    case JOB_PIECES: run_piece(w, ph, item.panel); break;
+    case JOB_MERGE: run_merge(w, ph, item.panel); break;
+    default: run_nodes(w, ph, item.panel); break;
+    }
+}
+
+/* What thread t was given of a wave. */
+static void run_share(worker *w, hga_id wave, hga_id t)
+{
+    const wave_order *o = &w->plan->waves;
+    int64_t list = (int64_t)wave * w->plan->threads + t;
+    for (int64_t i = o->ptr[list]; i < o->ptr[list + 1]; i++) run_item(w, o->item[i]);
+}
+
+/* ---- threads ---- */
+
+static void run_serially(const hga_plan *plan, hga_state *state)
+{
+    worker_begin(&state->workers[0]);
+    for (hga_id wave = 0; wave < plan->waves.n; wave++)
+        for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], wave, t);
+}
+
+/* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never what. */
+static void run_in_parallel(const hga_plan *plan, hga_state *state)
+{
+#pragma omp parallel num_threads(plan->threads)
+    {
+        hga_id me = (hga_id)omp_get_thread_num(), n = (hga_id)omp_get_num_threads();
+        worker *w = &state->workers[me];
+        binding old = {0};
+        if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
+        worker_begin(w);
+        for (hga_id wave = 0; wave < plan->waves.n; wave++) {
+            if (wave > 0) {
+#pragma omp barrier
+            }
+            for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
+        }
+        if (plan->options.bind) topology_unbind(&old);
+    }
+}
+
+/* A state made before an update still serves when everything in it is large enough. */
+static hga_status fit_state(const hga_plan *plan, hga_state *state)
+{
+    if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
+    if (state->serial == plan->serial) return HGA_OK;
+    if (state->workspace_floats < plan->workspace_floats || !workers_fit(plan, state))
+        return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes", (long long)hga_plan_workspace_bytes(plan));
+    state->serial = plan->serial;
+    return HGA_OK;
+}
+
+hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io)
+{
+    if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
+    hga_status st = fit_state(plan, state);
+    if (st) return st;
+    st = views_bind(plan, io, state);
+    if (st) {
+        memset(state->view, 0, sizeof state->view); /* as if it had never run */
+        return st;
+    }
+    for (hga_id t = 0; t < state->n_workers; t++) {
+        worker *w = &state->workers[t];
+        w->plan = plan, w->state = state, w->io = io;
+        w->reading = -1;
+    }
+    if (plan->threads == 1 || plan->waves.alone || omp_in_parallel())
+        run_serially(plan, state);
+    else
+        run_in_parallel(plan, state);
+    return HGA_OK;
+}
+
+hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id f, hga_id first, hga_id n, float *out)
+{
+    if (f < 0 || f >= plan->program.n_fields) return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
+    if (first < 0 || n < 0 || first > plan->nodes.n - n) return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
+    const hga_field *field = &plan->program.field[f];
+    if (plan->home[f].rows.slot || plan->home[f].lse.slot)
+        return hga_fail(HGA_EUNSUPPORTED, "field %s gave its rows back during the execution; option keep_fields = 1 keeps them", field->name);
+    const view *x = &state->view[f];
+    if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
+    if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");
+    int is_state = field->width == HGA_WIDTH_STATE;
+    for (hga_id v = first; v < first + n; v++) {
+        if (!program_row(&plan->nodes, field->rows, v)) return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
+        for (hga_id h = 0; h < x->heads; h++) {
+            memcpy(out, view_row(x, v) + h * view_head(x, v), (size_t)x->columns * sizeof *out);
+            if (home_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
+            out += x->columns;
+            if (is_state) *out++ = view_lse(x, v)[h];
+        }
+    }
+    return HGA_OK;
+}
+
+hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, const hga_io *io)
+{
+    hga_status st = HGA_OK;
+    hga_plan *plan = NULL;
+    hga_state *state = NULL;
+    if (!io) return hga_fail(HGA_EINVAL, "no tensors");
+    hga_options mine = options ? *options : (hga_options){0};
+    mine.edge_bias |= io->edge_bias != NULL;
+    HGA_TRY(hga_plan_create(g, p, shape, &mine, &plan));
+    HGA_TRY(hga_state_create(plan, &state));
+    HGA_TRY(hga_plan_execute(plan, state, io));
+done:
+    hga_state_destroy(state);
+    hga_plan_destroy(plan);
+    return st;
+}

@@ -1,0 +1,79 @@
+/* explain_parts.c: which rows of each stage every NUMA domain computes, and so holds. */
+#include "execute.h"
+#include "explain_parts.h"
+
+/* What the threads of one domain have of one stage. */
+typedef struct part {
+    int64_t rows, bytes;         /* in all phases of the stage */
+    hga_id first, last, of, all; /* of its largest phase, whose rows are of .. of + all - 1 */
+    int64_t n;                   /* so many of that phase */
+} part;
+
+static int64_t row_bytes(const hga_plan *plan, hga_id stage)
+{
+    hga_id out = plan->program.stage[stage].out;
+    return out < 0 ? 0 : (int64_t)plan->home[out].heads * plan->home[out].columns * (int64_t)sizeof(float);
+}
+
+static int64_t largest_phase(const hga_plan *plan, hga_id stage)
+{
+    int64_t largest = -1;
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        if (ph->job == JOB_ROWS && ph->stage == stage && (largest < 0 || ph->n > plan->phase[largest].n)) largest = i;
+    }
+    return largest;
+}
+
+static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage, int64_t largest, part *p)
+{
+    const phase *ph = &plan->phase[item->phase];
+    if (ph->job != JOB_ROWS || ph->stage != stage) return;
+    hga_id begin = item->panel * ph->panel, n = begin + ph->panel < ph->n ? ph->panel : ph->n - begin, first = ph->first + begin;
+    p->rows += n;
+    if (item->phase != largest) return;
+    if (!p->n || first < p->first) p->first = first;
+    if (!p->n || first + n - 1 > p->last) p->last = first + n - 1;
+    p->n += n;
+    p->of = ph->first, p->all = ph->n;
+}
+
+static part part_of(const hga_plan *plan, hga_id stage, hga_id domain)
+{
+    const wave_order *waves = &plan->waves;
+    int64_t largest = largest_phase(plan, stage);
+    part p = {0};
+    for (hga_id w = 0; w < waves->n; w++)
+        for (hga_id t = 0; t < plan->threads; t++) {
+            if (plan->domain[waves->alone ? 0 : t] != domain) continue;
+            int64_t list = (int64_t)w * plan->threads + t;
+            for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++) add_panel(plan, &waves->item[i], stage, largest, &p);
+        }
+    p.bytes = p.rows * row_bytes(plan, stage);
+    return p;
+}
+
+void parts_say(FILE *f, const hga_plan *plan)
+{
+    hga_id domains = topology_domains(plan->machine);
+    fprintf(f, "parts:\n");
+    for (hga_id d = 0; d < domains; d++)
+        for (hga_id s = 0; s < plan->program.n_stages; s++) {
+            part p = part_of(plan, s, d);
+            fprintf(f, "  domain %d, stage %d: %lld rows, %.1f kB", d, s + 1, (long long)p.rows, (double)p.bytes / 1e3);
+            if (p.n && p.n == (int64_t)p.last - p.first + 1) fprintf(f, "; rows %d to %d of %d to %d", p.first, p.last, p.of, p.of + p.all - 1);
+            fputc('\n', f);
+        }
+}
+
+json_t *parts_json(const hga_plan *plan)
+{
+    json_t *parts = json_array();
+    for (hga_id d = 0; parts && d < topology_domains(plan->machine); d++)
+        for (hga_id s = 0; s < plan->program.n_stages; s++) {
+            part p = part_of(plan, s, d);
+            json_array_append_new(parts, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i}", "domain", (int)d, "stage", (int)s, "rows", (json_int_t)p.rows,
+                                                   "bytes", (json_int_t)p.bytes, "first", (int)p.first, "last", (int)p.last));
+        }
+    return parts;
+}

@@ -1,0 +1,444 @@
+/* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all in the block opens and closes there: its states are
+   never in memory. */
+#include "tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+static const hga_stage *stage_of(const worker *w) { return &w->plan->program.stage[w->block->stage]; }
+static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w->plan->shape.n_kv_heads; }
+
+/* ---- where a group's queries and states are ---- */
+
+/* Slots below PANEL_GROUPS are the groups' own, with room for all heads; the others serve the heads of one key at a time. */
+static ptrdiff_t place_of(const worker *w, hga_id slot, hga_id head)
+{
+    const hga_shape *s = &w->plan->shape;
+    if (slot < PANEL_GROUPS) return (ptrdiff_t)slot * s->n_heads + head;
+    return (ptrdiff_t)PANEL_GROUPS * s->n_heads + (ptrdiff_t)(slot - PANEL_GROUPS) * heads_per_key(w) + head % heads_per_key(w);
+}
+
+static float *queries_at(const worker *w, ptrdiff_t place) { return w->group_query + place * padded(w->plan->shape.dim) * KERNEL_TILE; }
+
+static uint32_t *pairs_at(const worker *w, ptrdiff_t place) { return (uint32_t *)(void *)queries_at(w, place); }
+
+static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
+{
+    ptrdiff_t room = padded(w->plan->shape.dim_v);
+    return (kernel_tile_state){.greatest = w->group_greatest + place * KERNEL_TILE,
+                               .sum = w->group_sum + place * KERNEL_TILE,
+                               .acc = w->group_acc + place * KERNEL_TILE * room,
+                               .stride = room};
+}
+
+/* Do tiles take keys of 16 bits as they are? Relative keys are of 32. */
+static int has_pairs(const worker *w) { return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
+
+/* The group's queries, rows across the lanes. */
+static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t place)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const view *q = &w->state->view[stage_of(w)->query];
+    const float *row[KERNEL_TILE];
+    for (hga_id r = 0; r < g->n_rows; r++) row[r] = g->node[r] < 0 ? NULL : view_row(q, g->node[r]) + head * view_head(q, g->node[r]);
+    const kernel_table *k = w->plan->kernels;
+    float *out = queries_at(w, place);
+    if (has_pairs(w)) {
+        k->turn_pairs(g->n_rows, row, shape->dim, pairs_at(w, place));
+    } else if (w->plan->halves) {
+        k->turn_rows(g->n_rows, row, 1, shape->dim, out);
+        k->round_bf16(shape->dim * KERNEL_TILE, out, out);
+        k->scale(shape->dim * KERNEL_TILE, w->state->scale, out, out);
+    } else {
+        k->turn_rows(g->n_rows, row, w->state->scale, shape->dim, out);
+    }
+}
+
+/* What the rows' states are already. */
+static void load_states(worker *w, const tile_group *g, hga_id head, ptrdiff_t place)
+{
+    const view *out = &w->state->view[stage_of(w)->out];
+    kernel_tile_state s = state_at(w, place);
+    for (hga_id r = 0; r < KERNEL_TILE; r++) {
+        float *acc = s.acc + r * s.stride, lse = r < g->n_rows && g->node[r] >= 0 ? view_lse(out, g->node[r])[head] : -INFINITY;
+        s.greatest[r] = lse, s.sum[r] = lse == -INFINITY ? 0 : 1;
+        if (lse == -INFINITY)
+            memset(acc, 0, (size_t)s.stride * sizeof *acc);
+        else
+            memcpy(acc, view_row(out, g->node[r]) + head * view_head(out, g->node[r]), (size_t)w->plan->shape.dim_v * sizeof *acc);
+    }
+}
+
+void take_states(worker *w, const tile_group *g, hga_id r)
+{
+    const hga_shape *shape = &w->plan->shape;
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        kernel_tile_state s = state_at(w, place_of(w, g->number, h));
+        memcpy(w->acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->acc);
+        w->greatest[h] = s.greatest[r], w->sum[h] = s.sum[r];
+    }
+}
+
+void store_group(worker *w, const tile_group *g)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        kernel_tile_state s = state_at(w, place_of(w, g->number, h));
+        w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
+        for (hga_id r = 0; r < g->n_rows; r++) {
+            hga_id v = g->node[r];
+            if (v < 0) continue;
+            view_lse(out, v)[h] = s.greatest[r];
+            w->plan->kernels->scale(shape->dim_v, s.sum[r], s.acc + r * s.stride, view_row(out, v) + h * view_head(out, v));
+        }
+    }
+}
+
+/* ---- laying ---- */
+
+static void forget_twins(tile_block *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
+
+void block_begin(worker *w, hga_id stage)
+{
+    w->block->stage = stage, w->block->n = 0;
+    w->chunk.n = 0, w->types_vary = 0;
+    forget_twins(w->block);
+}
+
+tile_chunk *block_chunk(worker *w)
+{
+    if (w->block->n == BLOCK_CHUNKS) block_run(w);
+    return &w->block->chunk[w->block->n];
+}
+
+void block_next_group(worker *w)
+{
+    tile_block *b = w->block;
+    b->twin = b->own_first < 0 ? b->n : b->own_first;
+    b->twin_end = b->n, b->own_first = -1;
+}
+
+static int same_columns(const worker *w, const tile_chunk *a, const tile_chunk *b)
+{
+    size_t n = (size_t)a->n;
+    if (a->n != b->n || memcmp(a->src, b->src, n * sizeof *a->src) || memcmp(a->base, b->base, n * sizeof *a->base)) return 0;
+    return !has_types(w) || !memcmp(a->type, b->type, n * sizeof *a->type);
+}
+
+/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges. */
+static int is_before(const tile_chunk *c, const tile_group *g) { return c->part[c->n_parts - 1].group->number < g->number; }
+
+/* The chunk being laid has the columns that the group before had: one more part there. */
+static int join_twin(worker *w, const tile_chunk *c)
+{
+    tile_block *b = w->block;
+    const tile_chunk *before = &b->chunk[b->twin];
+    if (b->twin == b->twin_end || c->pairs || !is_before(before, c->part[0].group) || !same_columns(w, c, before)) {
+        b->twin = b->twin_end;
+        return 0;
+    }
+    tile_chunk *twin = &b->chunk[b->twin];
+    if (b->own_first < 0) b->own_first = b->twin;
+    memcpy(twin->rows[twin->n_parts], c->rows[0], sizeof c->rows[0]);
+    twin->part[twin->n_parts++] = c->part[0];
+    b->twin++;
+    return 1;
+}
+
+static void load_pair_base(worker *w, const tile_chunk *c, hga_id i);
+static void list_types(worker *w, const tile_chunk *c, hga_id i);
+
+void block_add(worker *w)
+{
+    tile_block *b = w->block;
+    tile_chunk *c = &b->chunk[b->n];
+    const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
+    size_t n = (size_t)w->chunk.n;
+    c->n = w->chunk.n, c->types_vary = w->types_vary, c->pairs = w->io->node_pos || w->types_vary;
+    score_bases(w, b->stage, -1);
+    memcpy(c->src, w->chunk.src, n * sizeof *c->src);
+    memcpy(c->type, w->chunk.type, n * sizeof *c->type);
+    memcpy(c->base, w->edge_base, n * sizeof *c->base);
+    for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
+    w->types_vary = 0;
+    if (!join_twin(w, c)) {
+        if (b->own_first < 0) b->own_first = b->n;
+        for (hga_id e = 0; e < c->n && w->plan->halves; e++) c->k16[e] = view_halves(key, c->src[e]), c->v16[e] = view_halves(value, c->src[e]);
+        for (hga_id e = 0; e < c->n && !w->plan->halves; e++) c->k[e] = view_row(key, c->src[e]), c->v[e] = view_row(value, c->src[e]);
+        for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
+        for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
+        b->n++;
+        if (c->pairs) block_run(w); /* there is room for one such chunk's */
+    }
+    w->chunk.n = 0;
+}
+
+/* ---- positions and types: what differs from pair to pair ---- */
+
+/* Scores' parts that all heads share and that differ from pair to pair: positions. */
+static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
+{
+    const tile_part *part = &c->part[i];
+    const tile_group *g = part->group;
+    hga_id dim = w->plan->shape.pos_dim;
+    for (hga_id e = part->first; e < part->last; e++) {
+        const float *theirs = w->io->node_pos + (ptrdiff_t)c->src[e] * dim;
+        for (hga_id r = 0; r < KERNEL_TILE; r++) {
+            hga_id own = w->chunk.pos_of[e] ? w->chunk.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
+            float sum = 0;
+            for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
+            w->pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum;
+        }
+    }
+}
+
+/* Where types differ from row to row, q . rel_key[type] + rel_bias[type] is found once for each type of the part, and looked up for each pair. List the different types of
+   part i; its pairs then say where in the list theirs is. */
+static void list_types(worker *w, const tile_chunk *c, hga_id i)
+{
+    int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE, n = 0;
+    int32_t *pair = pair_types(w, i, c->part[i].first), *end = pair_types(w, i, c->part[i].last);
+    for (; pair < end; pair++) {
+        if (*pair < 0) {
+            *pair = 0;
+            continue;
+        }
+        int32_t *place = &w->type_place[*pair];
+        if (*place < 0) *place = n, list[n++] = *pair;
+        *pair = *place;
+    }
+    w->n_part_types[i] = n;
+    for (int32_t t = 0; t < n; t++) w->type_place[list[t]] = -1;
+}
+
+/* What part i's types add to the scores of one head, for each lane. */
+static void score_types(worker *w, hga_id i, hga_id head, const float *queries)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const hga_io *io = w->io;
+    const int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
+    float bias[KERNEL_CHUNK] = {0};
+    const float *row[KERNEL_CHUNK];
+    for (hga_id at = 0, n; at < w->n_part_types[i]; at += n) {
+        n = w->n_part_types[i] - at < KERNEL_CHUNK ? w->n_part_types[i] - at : KERNEL_CHUNK;
+        float *out = w->type_score + (ptrdiff_t)at * KERNEL_TILE;
+        for (hga_id t = 0; t < n; t++) {
+            if (io->rel_bias) bias[t] = io->rel_bias[(ptrdiff_t)list[at + t] * shape->n_heads + head];
+            if (io->rel_key) row[t] = io->rel_key + (ptrdiff_t)list[at + t] * shape->dim;
+            for (hga_id r = 0; r < KERNEL_TILE && !io->rel_key; r++) out[t * KERNEL_TILE + r] = bias[t];
+        }
+        if (!io->rel_key) continue;
+        kernel_tile tile = {.n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias, .group = {{.q = queries}}};
+        w->plan->kernels->score_tile(&tile, out);
+    }
+}
+
+/* The pair biases of one head; NULL when there are none. */
+static const float *load_pair_bias(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries)
+{
+    const tile_part *part = &c->part[i];
+    if (!c->pairs) return NULL;
+    float *bias = w->pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
+    hga_id first = part->first * KERNEL_TILE, last = part->last * KERNEL_TILE;
+    if (w->io->node_pos)
+        memcpy(bias + first, w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first, (size_t)(last - first) * sizeof *bias);
+    else
+        memset(bias + first, 0, (size_t)(last - first) * sizeof *bias);
+    if (!c->types_vary) return bias;
+    const int32_t *place = pair_types(w, i, 0);
+    score_types(w, i, head, queries);
+    for (hga_id at = first; at < last; at += KERNEL_TILE)
+        for (hga_id r = 0; r < KERNEL_TILE; r++) bias[at + r] += w->type_score[place[at + r] * KERNEL_TILE + r];
+    return bias;
+}
+
+/* What one head adds to the scores of whole columns. */
+static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
+{
+    if (!w->io->rel_bias || c->types_vary) return c->base;
+    for (hga_id e = 0; e < c->n; e++) w->bias[e] = c->base[e] + w->io->rel_bias[(ptrdiff_t)c->type[e] * w->plan->shape.n_heads + head];
+    return w->bias;
+}
+
+/* ---- keys and values of a head ---- */
+
+/* A chunk's keys and values are copied side by side when they are read as often: rows of one head lie far apart, and fight for the same lines of the first cache. */
+enum { PACK_READERS = 3 };
+
+/* k + rel_key[type], side by side. */
+static void load_relative_keys(worker *w, const tile_chunk *c)
+{
+    hga_id dim = w->plan->shape.dim;
+    for (hga_id e = 0; e < c->n; e++)
+        w->plan->kernels->blend(dim, 1, w->k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->type[e] * dim, w->tile_key + e * padded(dim));
+}
+
+static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, const float **row)
+{
+    for (hga_id e = 0; e < n; e++) row[e] = side_by_side + e * stride;
+}
+
+/* The same of 16 bits: values are widened for all that read them, and so are keys that pairs will not do for. */
+static void load_halves(worker *w, const tile_chunk *c, hga_id kv)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const kernel_table *k = w->plan->kernels;
+    for (hga_id e = 0; e < c->n; e++) w->k16_head[e] = c->k16[e] + kv * shape->dim, w->v16_head[e] = c->v16[e] + kv * shape->dim_v;
+    k->widen(c->n, w->v16_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
+    point_at(w->tile_value, c->n, padded(shape->dim_v), w->v_head);
+    if (has_pairs(w)) return;
+    k->widen(c->n, w->k16_head, shape->dim, w->tile_key, padded(shape->dim));
+    point_at(w->tile_key, c->n, padded(shape->dim), w->k_head);
+    if (w->io->rel_key && !c->types_vary) load_relative_keys(w, c);
+}
+
+/* The chunk's keys and values of one head, where the kernel will find them. */
+static void load_head(worker *w, const tile_chunk *c, hga_id kv)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
+    int pack = c->n_parts * heads_per_key(w) >= PACK_READERS, relative = w->io->rel_key && !c->types_vary;
+    for (hga_id e = 0; e < c->n; e++) {
+        w->k_head[e] = c->k[e] + kv * view_head(key, c->src[e]);
+        w->v_head[e] = c->v[e] + kv * view_head(value, c->src[e]);
+    }
+    if (relative)
+        load_relative_keys(w, c);
+    else if (pack)
+        w->plan->kernels->copy_rows(c->n, w->k_head, shape->dim, w->tile_key, padded(shape->dim));
+    if (relative || pack) point_at(w->tile_key, c->n, padded(shape->dim), w->k_head);
+    if (!pack) return;
+    w->plan->kernels->copy_rows(c->n, w->v_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
+    point_at(w->tile_value, c->n, padded(shape->dim_v), w->v_head);
+}
+
+/* ---- computing ---- */
+
+/* Which part of each group is its first of the block and which its last, and where its states will be: a group that both opens and closes takes the first place that is free,
+   which is still in the cache. */
+static void find_slots(tile_block *b)
+{
+    unsigned seen = 0, free_slots = (1u << PANEL_GROUPS) - 1;
+    for (hga_id i = b->n - 1; i >= 0; i--)
+        for (hga_id k = b->chunk[i].n_parts - 1; k >= 0; k--) {
+            tile_part *part = &b->chunk[i].part[k];
+            unsigned bit = 1u << part->group->number;
+            part->closes = !(seen & bit) && part->group->complete;
+            seen |= bit;
+        }
+    hga_id slot[PANEL_GROUPS];
+    seen = 0;
+    for (hga_id i = 0; i < b->n; i++) {
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) {
+            tile_part *part = &b->chunk[i].part[k];
+            const tile_group *g = part->group;
+            int own = g->begun || !g->complete;
+            if (!(seen >> g->number & 1u)) {
+                slot[g->number] = own ? g->number : PANEL_GROUPS + (hga_id)__builtin_ctz(free_slots);
+                part->opens = !g->begun;
+                if (!own) free_slots &= free_slots - 1;
+            }
+            seen |= 1u << g->number;
+            part->slot = slot[g->number];
+        }
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) {
+            const tile_part *part = &b->chunk[i].part[k];
+            if (part->closes && part->slot >= PANEL_GROUPS) free_slots |= 1u << (part->slot - PANEL_GROUPS);
+        }
+    }
+}
+
+/* Bring the group's queries into shape, and its states if there are any; are they empty? */
+static int open_part(worker *w, const tile_part *part, hga_id head, ptrdiff_t place)
+{
+    if (!part->opens) return 0;
+    load_queries(w, part->group, head, place);
+    if (w->plan->stage[w->block->stage].kind != KIND_ATTEND_MORE) return 1;
+    load_states(w, part->group, head, place);
+    return 0;
+}
+
+/* Where the rows of the group end; those that nobody wants, where they are. */
+static void find_ends(const worker *w, const tile_group *g, hga_id head, const kernel_tile_state *s, float **row)
+{
+    const view *out = &w->state->view[stage_of(w)->out];
+    for (hga_id r = 0; r < g->n_rows; r++)
+        row[r] = g->node[r] < 0 ? s->acc + r * s->stride : view_row(out, g->node[r]) + head * view_head(out, g->node[r]);
+}
+
+static void store_lse(worker *w, const tile_group *g, hga_id head, const float *lse)
+{
+    const view *out = &w->state->view[stage_of(w)->out];
+    for (hga_id r = 0; r < g->n_rows; r++)
+        if (g->node[r] >= 0) view_lse(out, g->node[r])[head] = lse[r];
+}
+
+/* Parts i .. i + many - 1 at once. */
+static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga_id head, const float *column_bias)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const tile_part *part = &c->part[i], *other = part + many - 1;
+    hga_id first = part->first < other->first ? part->first : other->first, last = part->last > other->last ? part->last : other->last;
+    float *end[2][KERNEL_TILE];
+    kernel_tile t = {.n_groups = many,
+                     .n = last - first,
+                     .dim = shape->dim,
+                     .dim_v = shape->dim_v,
+                     .k = w->k_head + first,
+                     .k16 = w->k16_head + first,
+                     .v = w->v_head + first,
+                     .bias = column_bias + first,
+                     .scale = w->state->scale};
+    for (hga_id x = 0; x < many; x++) {
+        const tile_group *g = part[x].group;
+        ptrdiff_t place = place_of(w, part[x].slot, head);
+        kernel_tile_group *to = &t.group[x];
+        *to = (kernel_tile_group){.n_rows = g->n_rows,
+                                  .q = queries_at(w, place),
+                                  .q_pairs = pairs_at(w, place),
+                                  .fresh = open_part(w, &part[x], head, place),
+                                  .state = state_at(w, place)};
+        const float *bias = load_pair_bias(w, c, i + x, head, to->q);
+        to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
+        to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
+        if (!part[x].closes) continue;
+        find_ends(w, g, head, &to->state, end[x]);
+        to->out = end[x];
+    }
+    (has_pairs(w) ? w->plan->kernels->attend_tile_bf16 : w->plan->kernels->attend_tile)(&t);
+    for (hga_id x = 0; x < many; x++)
+        if (part[x].closes) store_lse(w, part[x].group, head, t.group[x].state.greatest);
+}
+
+/* Do parts i and i + 1 share most of their columns? */
+static int make_pair(const tile_chunk *c, hga_id i)
+{
+    if (i + 1 == c->n_parts) return 0;
+    const tile_part *a = &c->part[i], *b = a + 1;
+    hga_id first = a->first < b->first ? a->first : b->first, last = a->last > b->last ? a->last : b->last;
+    hga_id a_n = a->last - a->first, b_n = b->last - b->first;
+    return 4 * (a_n < b_n ? a_n : b_n) >= 3 * (last - first);
+}
+
+static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
+{
+    w->plan->halves ? load_halves(w, c, kv) : load_head(w, c, kv);
+    for (hga_id h = kv * heads_per_key(w); h < (kv + 1) * heads_per_key(w); h++) {
+        const float *bias = load_bias(w, c, h);
+        for (hga_id i = 0, many; i < c->n_parts; i += many) run_parts(w, c, i, many = 1 + make_pair(c, i), h, bias);
+    }
+}
+
+void block_run(worker *w)
+{
+    tile_block *b = w->block;
+    find_slots(b);
+    for (hga_id kv = 0; kv < w->plan->shape.n_kv_heads; kv++)
+        for (hga_id i = 0; i < b->n; i++) run_chunk(w, &b->chunk[i], kv);
+    for (hga_id i = 0; i < b->n; i++)
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++)
+            b->chunk[i].part[k].group->begun = 1, b->chunk[i].part[k].group->stored |= b->chunk[i].part[k].closes;
+    b->n = 0;
+    forget_twins(b);
+}

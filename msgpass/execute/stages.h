@@ -1,0 +1,33 @@
+/* stages.h: the fused stage functions and what they share. stages.c attention by rows, tiles.c and block.c by tiles, sums.c sums and means, states.c finished states along
+   the tree. */
+#ifndef STAGES_H
+#define STAGES_H
+
+#include "execute.h"
+
+static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
+static inline const view *field(const worker *w, hga_id f) { return &w->state->view[f]; }
+
+/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
+void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride);
+/* The same for another head, where strides differ from row to row. */
+void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out);
+
+/* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
+static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id **list, hga_id *first)
+{
+    if (!nodes->child_ptr || v < nodes->level_ptr[1]) return 0;
+    const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
+    *first = ptr[0], *list = nodes->child_list ? nodes->child_list + ptr[0] : NULL;
+    return ptr[1] - ptr[0];
+}
+static inline hga_id parent_of(const hga_nodes *nodes, hga_id v) { return nodes->parent ? nodes->parent[v] : -1; }
+
+void sum_row(worker *w, const row_job *job);
+void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+void spread_row(worker *w, const row_job *job);
+void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+
+#endif

@@ -1,0 +1,213 @@
+/* layers.c: how many layers it takes until every token has been reached by every other. A layer is a relation between nodes, whose input is
+   in whose output; what a node has it keeps, as residual connections do. k layers are the k-th power, and the smallest k is found by doubling and
+   halving: log k compositions instead of k. */
+#include "cover.h"
+#include "power.h"
+#include "program.h"
+
+enum { MOST_DOUBLINGS = 32 };
+
+typedef struct stack {
+    const hga_program *p;
+    const hga_graph *g;
+    hga_nodes nodes;
+    const hga_field *out;
+    int causal;
+    hga_id *run;               /* [n]: above the tokens, the last node up to which the nodes' spans follow each other */
+    hop power[MOST_DOUBLINGS]; /* of 2^i layers */
+    reach_span *span;          /* a list at hand */
+    int64_t n_span, room;
+} stack;
+
+static hga_status add_span(stack *s, hga_id first, hga_id last)
+{
+    hga_status st = hga_grow(NULL, &s->span, &s->room, s->n_span, s->n_span + 1, sizeof *s->span);
+    if (!st) s->span[s->n_span++] = (reach_span){first, last};
+    return st;
+}
+
+/* ---- one layer ---- */
+
+/* Only nodes whose output goes into the next layer change. */
+static hga_status take_row(const cover *list, int64_t n, hga_id v, void *context)
+{
+    stack *s = context;
+    hga_status st = HGA_OK;
+    s->n_span = 0;
+    HGA_TRY(add_span(s, v, v));
+    for (int64_t i = 0; i < n && program_row(&s->nodes, s->out->io, v); i++) HGA_TRY(add_span(s, list[i].first, list[i].last));
+    HGA_TRY(hop_set(&s->power[0], v, s->span, s->n_span));
+done:
+    return st;
+}
+
+static hga_status first_layer(stack *s)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hop_create(s->nodes.n, &s->power[0]));
+    HGA_TRY(cover_rows(s->p, s->g, &(cover_wish){.by_node = 1, .row = take_row, .context = s}));
+    HGA_TRY(hop_finish(&s->power[0]));
+done:
+    return st;
+}
+
+/* ---- have all been reached? ---- */
+
+static int has_span(const stack *s, hga_id v) { return s->nodes.span_first[v] <= s->nodes.span_last[v]; }
+
+static hga_status find_runs(stack *s)
+{
+    const hga_nodes *nodes = &s->nodes;
+    hga_status st = hga_new(NULL, nodes->n, sizeof *s->run, &s->run);
+    for (hga_id v = nodes->n - 1; v >= 0 && !st; v--) {
+        int goes_on = v >= nodes->level_ptr[1] && v + 1 < nodes->n && has_span(s, v) && has_span(s, v + 1) &&
+                      nodes->span_last[v] + 1 == nodes->span_first[v + 1];
+        s->run[v] = goes_on ? s->run[v + 1] : v;
+    }
+    return st;
+}
+
+/* The tokens of a node whose span is no interval. */
+static hga_status add_tokens(stack *s, hga_id v)
+{
+    const hga_nodes *nodes = &s->nodes;
+    hga_status st = HGA_OK;
+    if (has_span(s, v)) return add_span(s, nodes->span_first[v], nodes->span_last[v]);
+    if (v < nodes->level_ptr[1] || !nodes->child_ptr) return HGA_OK;
+    for (hga_id i = nodes->child_ptr[v - nodes->level_ptr[1]]; i < nodes->child_ptr[v - nodes->level_ptr[1] + 1]; i++)
+        HGA_TRY(add_tokens(s, nodes->child_list ? nodes->child_list[i] : i));
+done:
+    return st;
+}
+
+/* The tokens that an interval of nodes stands for. */
+static hga_status add_nodes(stack *s, reach_span span)
+{
+    hga_status st = HGA_OK;
+    hga_id tokens = s->nodes.level_ptr[1];
+    if (span.first < tokens) HGA_TRY(add_span(s, span.first, span.last < tokens ? span.last : tokens - 1));
+    for (hga_id v = span.first < tokens ? tokens : span.first; v <= span.last;) {
+        hga_id end = s->run[v] < span.last ? s->run[v] : span.last;
+        if (has_span(s, v))
+            HGA_TRY(add_span(s, s->nodes.span_first[v], s->nodes.span_last[end]));
+        else
+            HGA_TRY(add_tokens(s, v));
+        v = end + 1;
+    }
+done:
+    return st;
+}
+
+/* The last token that token i has to be reached by. */
+static hga_id last_wanted(const stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
+
+/* Does what token i is reached by, with the tokens of nodes above, hold all it has to? A relation of its own puts the spans in order. */
+static hga_status has_all(stack *s, const hop *h, hga_id i, hop *line, int *all)
+{
+    hga_status st = HGA_OK;
+    *all = h->first[i] == 0 && h->last[i] >= last_wanted(s, i);
+    if (*all) return HGA_OK;
+    s->n_span = 0;
+    HGA_TRY(add_nodes(s, (reach_span){h->first[i], h->last[i]}));
+    for (int64_t k = 0; k < h->size[i]; k++) HGA_TRY(add_nodes(s, h->extra[h->start[i] + k]));
+    line->n_extra = 0;
+    HGA_TRY(hop_set(line, i, s->span, s->n_span));
+    *all = line->first[i] == 0 && line->last[i] >= last_wanted(s, i);
+done:
+    return st;
+}
+
+static hga_status reaches_all(stack *s, const hop *h, int *all)
+{
+    hop line = {0};
+    hga_status st = HGA_OK;
+    *all = 1;
+    HGA_TRY(hop_create(s->nodes.n_queries, &line));
+    for (hga_id i = 0; i < s->nodes.n_queries && *all; i++) HGA_TRY(has_all(s, h, i, &line, all));
+done:
+    hop_clear(&line);
+    return st;
+}
+
+/* ---- powers ---- */
+
+/* Square until all is reached, which power[*top] does, or until nothing is gained: *top = -1. */
+static hga_status double_up(stack *s, int *top)
+{
+    hga_status st = HGA_OK;
+    int all, i = 0;
+    *top = -1;
+    HGA_TRY(reaches_all(s, &s->power[0], &all));
+    while (!all && i + 1 < MOST_DOUBLINGS) {
+        HGA_TRY(hop_compose(&s->power[i], &s->power[i], &s->power[i + 1]));
+        i++;
+        if (hop_equal(&s->power[i - 1], &s->power[i])) return HGA_OK;
+        HGA_TRY(reaches_all(s, &s->power[i], &all));
+    }
+    *top = i;
+done:
+    return st;
+}
+
+/* The most layers below 2^top that do not reach all, one power of two after the other; *layers is one more. */
+static hga_status halve_down(stack *s, int top, int64_t *layers)
+{
+    hop sum = {0}, more = {0};
+    const hop *best = &s->power[top - 1];
+    hga_status st = HGA_OK;
+    int all;
+    *layers = (int64_t)1 << (top - 1);
+    for (int i = top - 2; i >= 0; i--) {
+        HGA_TRY(hop_compose(best, &s->power[i], &more));
+        HGA_TRY(reaches_all(s, &more, &all));
+        if (!all) {
+            hop_clear(&sum);
+            sum = more, best = &sum, *layers += (int64_t)1 << i;
+            more = (hop){0};
+        }
+        hop_clear(&more);
+    }
+    *layers += 1;
+done:
+    hop_clear(&sum);
+    hop_clear(&more);
+    return st;
+}
+
+static hga_status count_layers(stack *s, hga_id most, hga_id *layers)
+{
+    hga_status st = HGA_OK;
+    int top;
+    int64_t needed = 1;
+    HGA_TRY(find_runs(s));
+    HGA_TRY(first_layer(s));
+    HGA_TRY(double_up(s, &top));
+    if (top > 0) HGA_TRY(halve_down(s, top, &needed));
+    *layers = top < 0 ? -1 : needed <= most ? (hga_id)needed : 0;
+done:
+    return st;
+}
+
+hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most, hga_id *layers)
+{
+    stack s = {.p = p, .g = g, .causal = causal};
+    hga_coverage c;
+    hga_status st = HGA_OK;
+    if (!layers) return hga_fail(HGA_EINVAL, "layers: nowhere to put the result");
+    *layers = 0;
+    if (most < 1) return hga_fail(HGA_EINVAL, "layers: at most %d of them", most);
+    s.nodes = hga_graph_nodes(g);
+    if (s.nodes.query_first != s.nodes.key_first || s.nodes.n_queries != s.nodes.n_keys)
+        return hga_fail(HGA_EUNSUPPORTED, "layers have a meaning for self-attention only: queries %d + %d, keys %d + %d", s.nodes.query_first,
+                        s.nodes.n_queries, s.nodes.key_first, s.nodes.n_keys);
+    HGA_TRY(hga_program_coverage(p, g, causal, &c));
+    *layers = c.none == c.none_diagonal;
+    if (*layers) return HGA_OK;
+    s.out = &p->field[program_bound(p, HGA_IO_OUT)];
+    HGA_TRY(count_layers(&s, most, layers));
+done:
+    for (int i = 0; i < MOST_DOUBLINGS; i++) hop_clear(&s.power[i]);
+    hga_delete(NULL, s.run, s.nodes.n, sizeof *s.run);
+    hga_delete(NULL, s.span, s.room, sizeof *s.span);
+    return st;
+}

@@ -1,0 +1,89 @@
+/* levels.c: how many pairs each set of levels covers. */
+#include "cover.h"
+
+#include <string.h>
+
+/* Pairs covered by exactly these levels. */
+typedef struct level_set {
+    uint64_t levels;
+    int64_t pairs;
+} level_set;
+
+typedef struct level_census {
+    hga_nodes nodes;
+    level_set *set; /* ascending */
+    int64_t n, room;
+} level_census;
+
+/* Where a set is or belongs. */
+static int64_t place_of(const level_census *s, uint64_t levels)
+{
+    int64_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (s->set[mid].levels < levels)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static hga_status add_pairs(level_census *s, uint64_t levels, int64_t pairs)
+{
+    hga_status st = HGA_OK;
+    int64_t at = place_of(s, levels);
+    if (at == s->n || s->set[at].levels != levels) {
+        HGA_TRY(hga_grow(NULL, &s->set, &s->room, s->n, s->n + 1, sizeof *s->set));
+        memmove(s->set + at + 1, s->set + at, (size_t)(s->n - at) * sizeof *s->set);
+        s->set[at] = (level_set){.levels = levels};
+        s->n++;
+    }
+    s->set[at].pairs += pairs;
+done:
+    return st;
+}
+
+static hga_status count_row(const cover *list, int64_t n, hga_id v, void *context)
+{
+    level_census *s = context;
+    hga_status st = HGA_OK;
+    if (v < s->nodes.query_first || v - s->nodes.query_first >= s->nodes.n_queries) return HGA_OK;
+    for (int64_t i = 0; i < n; i++) HGA_TRY(add_pairs(s, list[i].levels, (int64_t)list[i].last - list[i].first + 1));
+done:
+    return st;
+}
+
+static hga_status hand_over(const level_census *s, hga_levels_count *out)
+{
+    hga_status st = HGA_OK;
+    if (s->n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "levels: %lld sets of levels", (long long)s->n);
+    out->n = (hga_id)s->n;
+    HGA_TRY(hga_new(NULL, s->n, sizeof *out->levels, &out->levels));
+    HGA_TRY(hga_new(NULL, s->n, sizeof *out->pairs, &out->pairs));
+    for (int64_t i = 0; i < s->n; i++) out->levels[i] = s->set[i].levels, out->pairs[i] = s->set[i].pairs;
+done:
+    if (st) hga_levels_count_clear(out);
+    return st;
+}
+
+hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out)
+{
+    hga_status st = HGA_OK;
+    if (!out) return hga_fail(HGA_EINVAL, "levels: nowhere to put the result");
+    *out = (hga_levels_count){0};
+    level_census s = {.nodes = hga_graph_nodes(g)};
+    HGA_TRY(cover_rows(p, g, &(cover_wish){.by_level = 1, .row = count_row, .context = &s}));
+    HGA_TRY(hand_over(&s, out));
+done:
+    hga_delete(NULL, s.set, s.room, sizeof *s.set);
+    return st;
+}
+
+void hga_levels_count_clear(hga_levels_count *c)
+{
+    if (!c) return;
+    hga_delete(NULL, c->levels, c->n, sizeof *c->levels);
+    hga_delete(NULL, c->pairs, c->n, sizeof *c->pairs);
+    *c = (hga_levels_count){0};
+}

@@ -1,0 +1,75 @@
+/* peaks.c: this machine's limits, measured with the instructions the kernels use. */
+#define _POSIX_C_SOURCE 200809L
+#include "hga_machine.h"
+#include "machine.h"
+
+#include <time.h>
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The best of many short runs: noise only ever slows down, and on a busy machine few of them are left alone. */
+static double best_fma(const kernel_table *k)
+{
+    double best = 0;
+    for (int run = 0; run < 200; run++) {
+        float sink;
+        double t = seconds(), flops = k->peak_fma(6000000, &sink);
+        t = seconds() - t;
+        if (flops / t > best) best = flops / t;
+    }
+    return best / 1e9;
+}
+
+static double best_exp(const kernel_table *k)
+{
+    enum { N = 4096 };
+    float x[N];
+    double best = 0;
+    for (int run = 0; run < 30; run++) {
+        double t = 0;
+        for (int again = 0; again < 100; again++) {
+            for (int i = 0; i < N; i++) x[i] = -(float)(i % 50);
+            double start = seconds();
+            k->exp(N, x);
+            t += seconds() - start;
+        }
+        if (100.0 * N / t > best) best = 100.0 * N / t;
+    }
+    return best / 1e9;
+}
+
+static double best_read(const kernel_table *k, const float *x, hga_pos n, int again)
+{
+    double best = 0;
+    volatile float sink = 0;
+    for (int run = 0; run < 6; run++) {
+        double t = seconds();
+        for (int i = 0; i < again; i++) sink = sink + k->read(n, x);
+        t = seconds() - t;
+        double rate = (double)n * again * (double)sizeof *x / t;
+        if (rate > best) best = rate;
+    }
+    return best / 1e9;
+}
+
+hga_status hga_measure_peaks(const char *isa, hga_peaks *out)
+{
+    enum { DRAM_FLOATS = 48 << 20, L2_FLOATS = 64 << 10 };
+    const kernel_table *k;
+    float *x = NULL;
+    *out = (hga_peaks){0};
+    hga_status st = isa_kernels(isa, &k);
+    if (!st) st = hga_new_zero(NULL, DRAM_FLOATS, sizeof *x, &x);
+    if (st) return st;
+    out->fma_gflops = best_fma(k);
+    out->exp_gelements = best_exp(k);
+    out->l2_gbytes = best_read(k, x, L2_FLOATS, 400);
+    out->dram_gbytes = best_read(k, x, DRAM_FLOATS, 1);
+    hga_delete(NULL, x, DRAM_FLOATS, sizeof *x);
+    return HGA_OK;
+}

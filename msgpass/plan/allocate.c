@@ -1,0 +1,205 @@
+/* allocate.c: rows of the workspace that serve one node after another. A node takes a row before the first panel that writes it runs and gives it back after
+   the last panel that touches it: "register allocation" over the order of the panels. The row given back last is taken first, for it is still in the cache.
+
+   Rows of one length form a pool, whichever field they hold; within it each thread has rows of its own, which are in the memory of its domain. */
+#include "plan.h"
+
+/* Rows that lie one after the other. */
+typedef struct run {
+    hga_id first, n;
+} run;
+
+/* A thread's rows of one pool: how many there are, and those that are free. */
+typedef struct stack {
+    run *free;
+    int64_t n_free, room;
+    hga_id rows, before; /* before: rows of other threads that lie in front */
+} stack;
+
+typedef struct assignment {
+    hga_plan *plan;
+    stack *stack;                     /* [n_pools][threads] */
+    int64_t *taker, *giver;           /* [n_items]: the first lease that begins or ends there, -1 */
+    int64_t *next_taker, *next_giver; /* [n]: by lease */
+} assignment;
+
+static int is_halves(hga_id storage) { return storage >= STORAGE_HALVES; }
+static home *home_of(hga_plan *plan, hga_id storage) { return &plan->home[is_halves(storage) ? storage - STORAGE_HALVES : storage]; }
+
+int slots_recycle(const hga_plan *plan, hga_id storage)
+{
+    if (plan->options.keep_fields) return 0;
+    if (is_halves(storage)) return plan->home[storage - STORAGE_HALVES].halves.n > 0;
+    return plan->home[storage].rows.n || plan->home[storage].lse.n;
+}
+
+/* ---- a thread's rows ---- */
+
+static hga_status take_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+{
+    (void)plan;
+    while (n > 0) {
+        run fresh = {s->rows, n}, *top = s->n_free ? &s->free[s->n_free - 1] : &fresh;
+        hga_id many = top->n < n ? top->n : n;
+        for (hga_id i = 0; i < many; i++) slot[i] = top->first + i;
+        top->first += many, top->n -= many;
+        if (top == &fresh)
+            s->rows += many;
+        else if (top->n == 0)
+            s->n_free--;
+        slot += many, n -= many;
+    }
+    return HGA_OK;
+}
+
+static hga_status give_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0, many; i < n && !st; i += many) {
+        for (many = 1; i + many < n && slot[i + many] == slot[i] + many;) many++;
+        st = hga_grow(&plan->allocator, &s->free, &s->room, s->n_free, s->n_free + 1, sizeof *s->free);
+        if (!st) s->free[s->n_free++] = (run){slot[i], many};
+    }
+    return st;
+}
+
+/* So far slots count a thread's rows alone. */
+static hga_status move_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *slot)
+{
+    (void)plan;
+    for (hga_id i = 0; i < n; i++) slot[i] += s->before;
+    return HGA_OK;
+}
+
+typedef hga_status (*row_change)(const hga_plan *, stack *, hga_id, hga_id *);
+
+/* ---- leases ---- */
+
+static hga_id pool_of(const hga_plan *plan, int64_t floats)
+{
+    hga_id i = 0;
+    while (plan->pool[i].floats != floats) i++;
+    return i;
+}
+
+static hga_status change_span(assignment *a, area *x, const lease *l, int64_t first, int64_t end, row_change change)
+{
+    if (first < x->first) first = x->first;
+    if (first < l->first) first = l->first;
+    if (end > (int64_t)x->first + x->n) end = (int64_t)x->first + x->n;
+    if (end > (int64_t)l->first + l->n) end = (int64_t)l->first + l->n;
+    if (first >= end) return HGA_OK;
+    stack *s = &a->stack[(int64_t)pool_of(a->plan, x->floats) * a->plan->threads + l->thread];
+    return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
+}
+
+/* A lease is of the nodes that are not the caller's, and of the log-sum-exps or the halves of all. */
+static hga_status change_lease(assignment *a, const lease *l, row_change change)
+{
+    home *h = home_of(a->plan, l->storage);
+    if (is_halves(l->storage)) return change_span(a, &h->halves, l, 0, INT32_MAX, change);
+    hga_id io_n = h->rounded ? 0 : h->io_n;
+    hga_status st = change_span(a, &h->rows, l, 0, io_n ? h->io_first : INT32_MAX, change);
+    if (!st && io_n) st = change_span(a, &h->rows, l, (int64_t)h->io_first + io_n, INT32_MAX, change);
+    return st ? st : change_span(a, &h->lse, l, 0, INT32_MAX, change);
+}
+
+static hga_status open_area(hga_plan *plan, area *x)
+{
+    if (x->n == 0 || x->slot) return HGA_OK;
+    hga_id i = 0;
+    while (i < plan->n_pools && plan->pool[i].floats != x->floats) i++;
+    if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats};
+    plan->pool[i].nodes += x->n;
+    if (plan->pool[i].nodes > INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers", (long long)plan->pool[i].nodes);
+    return hga_new_zero(&plan->allocator, x->n, sizeof *x->slot, &x->slot);
+}
+
+static hga_status open_storage(hga_plan *plan, hga_id storage)
+{
+    home *h = home_of(plan, storage);
+    if (is_halves(storage)) return open_area(plan, &h->halves);
+    hga_status st = open_area(plan, &h->rows);
+    return st ? st : open_area(plan, &h->lse);
+}
+
+static hga_status list_leases(assignment *a, const lease *leases, int64_t n)
+{
+    hga_status st = HGA_OK;
+    int64_t items = a->plan->waves.n_items;
+    HGA_TRY(hga_new(&a->plan->allocator, items, sizeof *a->taker, &a->taker));
+    HGA_TRY(hga_new(&a->plan->allocator, items, sizeof *a->giver, &a->giver));
+    HGA_TRY(hga_new(&a->plan->allocator, n, sizeof *a->next_taker, &a->next_taker));
+    HGA_TRY(hga_new(&a->plan->allocator, n, sizeof *a->next_giver, &a->next_giver));
+    for (int64_t i = 0; i < items; i++) a->taker[i] = a->giver[i] = -1;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const lease *l = &leases[i];
+        HGA_TRY(open_storage(a->plan, l->storage));
+        a->next_taker[i] = a->taker[l->begin], a->taker[l->begin] = i;
+        if (l->end >= 0) a->next_giver[i] = a->giver[l->end], a->giver[l->end] = i;
+    }
+done:
+    return st;
+}
+
+/* A panel's rows are taken while those that it reads are still there. */
+static hga_status walk(assignment *a, const lease *leases)
+{
+    hga_status st = HGA_OK;
+    for (int64_t i = 0; i < a->plan->waves.n_items; i++) {
+        for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_lease(a, &leases[l], take_rows));
+        for (int64_t l = a->giver[i]; l >= 0; l = a->next_giver[l]) HGA_TRY(change_lease(a, &leases[l], give_rows));
+    }
+done:
+    return st;
+}
+
+static void join_threads(assignment *a)
+{
+    for (hga_id i = 0; i < a->plan->n_pools; i++)
+        for (hga_id t = 0; t < a->plan->threads; t++) {
+            stack *s = &a->stack[(int64_t)i * a->plan->threads + t];
+            s->before = (hga_id)a->plan->pool[i].rows;
+            a->plan->pool[i].rows += s->rows;
+        }
+}
+
+static void clear(assignment *a, int64_t n)
+{
+    const hga_allocator *x = &a->plan->allocator;
+    int64_t stacks = (int64_t)a->plan->n_pools * a->plan->threads;
+    for (int64_t i = 0; a->stack && i < stacks; i++) hga_delete(x, a->stack[i].free, a->stack[i].room, sizeof *a->stack[i].free);
+    hga_delete(x, a->stack, stacks, sizeof *a->stack);
+    hga_delete(x, a->taker, a->plan->waves.n_items, sizeof *a->taker);
+    hga_delete(x, a->giver, a->plan->waves.n_items, sizeof *a->giver);
+    hga_delete(x, a->next_taker, n, sizeof *a->next_taker);
+    hga_delete(x, a->next_giver, n, sizeof *a->next_giver);
+}
+
+hga_status slots_assign(hga_plan *plan, const lease *leases, int64_t n)
+{
+    hga_status st = HGA_OK;
+    assignment a = {.plan = plan};
+    plan->n_pools = 0;
+    if (n == 0) return HGA_OK;
+    HGA_TRY(list_leases(&a, leases, n));
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)plan->n_pools * plan->threads, sizeof *a.stack, &a.stack));
+    HGA_TRY(walk(&a, leases));
+    join_threads(&a);
+    for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_lease(&a, &leases[i], move_rows));
+done:
+    clear(&a, n);
+    return st;
+}
+
+void slots_clear(hga_plan *plan)
+{
+    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+        home *h = &plan->home[f];
+        hga_delete(&plan->allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
+        hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
+        hga_delete(&plan->allocator, h->halves.slot, h->halves.n, sizeof *h->halves.slot);
+        h->rows.slot = h->lse.slot = h->halves.slot = NULL;
+    }
+}

@@ -1,0 +1,421 @@
+/* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where depends on the graph; only
+   which thread gets which panel depends on the number of threads. */
+#include "plan.h"
+#include "partition.h"
+
+#include <string.h>
+
+static hga_status add_phase(hga_plan *plan, phase ph)
+{
+    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1, sizeof *plan->phase);
+    if (!st) plan->phase[plan->n_phases++] = ph;
+    return st;
+}
+
+static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
+
+/* Contiguous runs of panels whose costs are about equal, for rows that have nothing to do with the order of the tokens. */
+static hga_status part_by_cost(const hga_plan *plan, phase *ph)
+{
+    double total = 0, sum = 0;
+    hga_status st = hga_new(&plan->allocator, ph->n_panels, sizeof *ph->part, &ph->part);
+    for (hga_id i = 0; !st && i < ph->n_panels; i++) total += ph->cost ? (double)ph->cost[i] : 1;
+    for (hga_id i = 0; !st && i < ph->n_panels; i++) {
+        double cost = ph->cost ? (double)ph->cost[i] : 1;
+        ph->part[i] = (hga_id)((sum + 0.5 * cost) / total * plan->threads);
+        sum += cost;
+    }
+    return st;
+}
+
+/* ---- what a panel costs ---- */
+
+/* Sums over the segments of some rows. */
+typedef struct measures {
+    hga_pos segments, list; /* the room that loading them takes */
+    int64_t edges;          /* pairs, an upper bound where a band cuts corners */
+    int64_t columns;        /* of all segments */
+    hga_pos degree;         /* no row has more of them */
+} measures;
+
+static void measure_segments(const hga_segments *s, void *context)
+{
+    measures *m = context;
+    const hga_segment *one = &s->first;
+    int64_t band = (int64_t)one->band_last - one->band_first + 1, width = band < one->n_src ? band : one->n_src;
+    int64_t meet = s->row_step ? (one->n_rows - 1) / s->row_step + 1 : s->count;
+    m->segments += s->count;
+    m->list += (hga_pos)s->count * one->n_rows;
+    m->edges += s->count * one->n_rows * width;
+    m->columns += (int64_t)s->count * one->n_src;
+    m->degree += width * (meet < s->count ? meet : s->count);
+}
+
+static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
+{
+    if (!s->relation.ptr) return 0;
+    if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
+    int64_t edges = 0;
+    for (hga_id p = first; p < first + n; p++) edges += s->relation.ptr[node_at(s, p) + 1] - s->relation.ptr[node_at(s, p)];
+    return edges;
+}
+
+/* Positions [first, first + n) of a stage; the plan's room grows with them. */
+static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
+{
+    measures m = {0};
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
+    if (m.segments > plan->segment_room) plan->segment_room = m.segments;
+    if (m.list > plan->list_room) plan->list_room = m.list;
+    int64_t given = explicit_edges(&plan->stage[stage], first, n);
+    m.edges += given, m.degree += given;
+    return m;
+}
+
+/* Starting and storing a row takes about as long as this many of its edges. */
+enum { ROW_COST = 32 };
+
+/* Rows of LEVELS_* stages go by node id; with a destination order each is looked up by itself. */
+static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga_id n)
+{
+    const stage_plan *s = &plan->stage[ph->stage];
+    if (!s->relation.dst_order || ph->by_position) return measure_rows(plan, ph->stage, first, n);
+    measures all = {0};
+    for (hga_id v = first; v < first + n; v++) all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
+    return all;
+}
+
+/* ---- wide rows ---- */
+
+/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of them. */
+enum { MOST_WIDE = 64 };
+
+typedef struct wide_search {
+    hga_pos limit;
+    hga_id first, n, n_wide;
+    hga_pos degree[PANEL_ROWS]; /* of positions first .. */
+    wide_row wide[MOST_WIDE];
+} wide_search;
+
+/* No limit where rows are not cut. */
+static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
+{
+    const stage_plan *s = &plan->stage[stage];
+    hga_pos share = s->relation.n_edges / MOST_WIDE;
+    if (s->kind != KIND_ATTEND || plan->options.generic || plan->program.stage[stage].order != HGA_FLAT) return INT64_MAX;
+    return share > plan->options.cut_edges ? share : plan->options.cut_edges;
+}
+
+static void count_edges(const hga_segments *s, void *context)
+{
+    wide_search *w = context;
+    hga_id c0, c1, hole;
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        for (hga_id p = one.row; p < one.row + one.n_rows; p++) {
+            hga_segment_columns(&one, p, &c0, &c1, &hole);
+            w->degree[p - w->first] += c1 - c0 - (hole >= 0);
+        }
+    }
+}
+
+/* The wide rows of a panel of positions [first, first + n). */
+static hga_status find_wide(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *w)
+{
+    stage_plan *s = &plan->stage[stage];
+    hga_pos cut = plan->options.cut_edges;
+    w->first = first;
+    for (hga_id i = 0; i < n; i++) w->degree[i] = explicit_edges(s, first + i, 1);
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
+    for (hga_id i = 0; i < n; i++) {
+        if (w->degree[i] <= w->limit) continue;
+        hga_pos pieces = (w->degree[i] - 1) / cut + 1;
+        if (pieces > INT32_MAX / 2 - s->n_pieces) return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
+        w->wide[w->n_wide++] = (wide_row){first + i, s->n_pieces, (hga_id)pieces};
+        s->n_pieces += (hga_id)pieces;
+    }
+    return HGA_OK;
+}
+
+static hga_status keep_wide(hga_plan *plan, hga_id stage, const wide_search *w)
+{
+    stage_plan *s = &plan->stage[stage];
+    hga_status st = hga_new(&plan->allocator, w->n_wide, sizeof *s->wide, &s->wide);
+    if (st || !w->n_wide) return st;
+    memcpy(s->wide, w->wide, (size_t)w->n_wide * sizeof *s->wide);
+    s->n_wide = w->n_wide;
+    return HGA_OK;
+}
+
+/* ---- METIS: which panels belong together ---- */
+
+/* The panel that reads each node's row: its own panel as a destination, -1 outside. */
+static void panels_of_nodes(const hga_plan *plan, const phase *ph, const stage_plan *s, hga_id *panel)
+{
+    for (hga_id v = 0; v < plan->nodes.n; v++) panel[v] = -1;
+    for (hga_id p = 0; p < ph->n; p++) {
+        hga_id at = ph->first + p, v = ph->by_position ? node_at(s, at) : at;
+        panel[v] = p / ph->panel;
+    }
+}
+
+/* Edges between panels, by explicit edges; a pair of panels may be listed several times, which adds up. */
+static hga_status part_by_metis(hga_plan *plan, phase *ph)
+{
+    const stage_plan *s = &plan->stage[ph->stage];
+    const hga_relation *r = &s->relation;
+    const hga_allocator *a = &plan->allocator;
+    hga_status st = HGA_OK;
+    hga_id *panel = NULL;
+    int64_t *ptr = NULL, *adjacent = NULL, *weight = NULL, n_adjacent = 0;
+    HGA_TRY(hga_new(a, plan->nodes.n, sizeof *panel, &panel));
+    HGA_TRY(hga_new(a, ph->n_panels, sizeof *ph->part, &ph->part));
+    HGA_TRY(hga_new_zero(a, (int64_t)ph->n_panels + 1, sizeof *ptr, &ptr));
+    HGA_TRY(hga_new(a, r->n_explicit, sizeof *adjacent, &adjacent));
+    HGA_TRY(hga_new(a, r->n_explicit, sizeof *weight, &weight));
+    panels_of_nodes(plan, ph, s, panel);
+    for (hga_id p = 0; p < ph->n_panels; p++) {
+        hga_id begin = ph->first + p * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
+        for (hga_id at = begin; at < end; at++) {
+            hga_id v = ph->by_position ? node_at(s, at) : at;
+            for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
+                hga_id other = panel[r->src[e]];
+                if (other < 0 || other == p) continue;
+                if (n_adjacent > ptr[p] && adjacent[n_adjacent - 1] == other)
+                    weight[n_adjacent - 1]++;
+                else
+                    adjacent[n_adjacent] = other, weight[n_adjacent++] = 1;
+            }
+        }
+        ptr[p + 1] = n_adjacent;
+    }
+    HGA_TRY(partition_graph(a, ph->n_panels, ptr, adjacent, ph->cost, weight, plan->threads, ph->part));
+done:
+    hga_delete(a, panel, plan->nodes.n, sizeof *panel);
+    hga_delete(a, ptr, (int64_t)ph->n_panels + 1, sizeof *ptr);
+    hga_delete(a, adjacent, r->n_explicit, sizeof *adjacent);
+    hga_delete(a, weight, r->n_explicit, sizeof *weight);
+    return st;
+}
+
+/* ---- row phases ---- */
+
+/* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take; and tall tiles only where rows have many edges, for
+   what a panel reads and writes should still be in the cache for the next stage (measured). */
+enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
+
+/* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there are any. */
+static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
+{
+    const stage_plan *s = &plan->stage[stage];
+    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
+    hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
+    return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
+}
+
+/* Sources that a panel of such rows reads. */
+enum { MOST_SOURCES = 512 };
+
+/* Rows with sources of their own, many of them, get low panels: so many tokens' keys and values stay in the cache for the levels that also read them. */
+static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
+{
+    hga_id rows = panel < n ? panel : n;
+    measures m = measure_rows(plan, stage, first + (n - rows) / 2, rows);
+    if (m.columns <= MOST_SOURCES || m.edges >= 2 * m.columns) return panel;
+    int64_t fit = rows * (int64_t)MOST_SOURCES / m.columns;
+    return fit ? (hga_id)fit : 1;
+}
+
+static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position, wide_search *wide)
+{
+    if (n <= 0) return HGA_OK;
+    hga_id panel = panel_rows(plan, stage, n);
+    hga_status st = HGA_OK;
+    if (plan->stage[stage].kind == KIND_ATTEND && !by_position) panel = few_sources(plan, stage, first, n, panel);
+    HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS,
+                                    .stage = stage,
+                                    .first = first,
+                                    .n = n,
+                                    .by_position = by_position,
+                                    .panel = panel,
+                                    .n_panels = (n + panel - 1) / panel}));
+    phase *ph = last_phase(plan);
+    plan->stage[stage].panels += ph->n_panels;
+    if (plan->program.stage[stage].relation < 0) return HGA_OK;
+    HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
+    for (hga_id p = 0; p < ph->n_panels; p++) {
+        hga_id begin = first + p * panel, rows = n - p * panel < panel ? n - p * panel : panel;
+        measures m = measure_panel(plan, ph, begin, rows);
+        ph->cost[p] = ROW_COST * (int64_t)rows + m.edges;
+        if (m.degree > wide->limit) HGA_TRY(find_wide(plan, stage, begin, rows, wide));
+    }
+    if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
+        HGA_TRY(part_by_metis(plan, ph));
+    else if (by_position)
+        HGA_TRY(part_by_cost(plan, ph));
+done:
+    return st;
+}
+
+/* A stage that starts from what level 0 holds leaves it alone. */
+static hga_id lowest_level(const hga_plan *plan, hga_id stage)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    return s->order == HGA_LEVELS_UP && s->value == s->out && plan->stage[stage].kind != KIND_USER;
+}
+
+static hga_status add_levels(hga_plan *plan, hga_id stage)
+{
+    const hga_nodes *n = &plan->nodes;
+    hga_status st = HGA_OK;
+    wide_search none = {.limit = INT64_MAX};
+    for (hga_id i = 0; !st && i < n->n_levels; i++) {
+        hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
+        if (l >= lowest_level(plan, stage)) st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0, &none);
+    }
+    return st;
+}
+
+/* ---- flat stages ---- */
+
+static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id first, hga_id n, hga_id panel)
+{
+    if (n <= 0) return HGA_OK;
+    return add_phase(plan, (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
+}
+
+/* Pieces of a row are alike in cost, and have no tokens of their own. */
+static hga_status add_pieces(hga_plan *plan, hga_id stage)
+{
+    hga_id n = plan->stage[stage].n_pieces;
+    hga_status st = add_even(plan, JOB_PIECES, stage, 0, n, 1);
+    if (st || n == 0) return st;
+    phase *ph = last_phase(plan);
+    st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
+    for (hga_id i = 0; !st && i < n; i++) ph->cost[i] = plan->options.cut_edges;
+    return st ? st : part_by_cost(plan, ph);
+}
+
+/* Rows of different levels differ in what they read. */
+static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *wide)
+{
+    const hga_id *level = plan->nodes.level_ptr;
+    hga_status st = HGA_OK;
+    for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
+        hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
+        st = add_rows(plan, stage, begin, end - begin, 0, wide);
+    }
+    return st;
+}
+
+static hga_status add_flat(hga_plan *plan, hga_id stage)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    hga_status st = HGA_OK;
+    hga_id first = 0, n = plan->nodes.n;
+    const hga_relation *r = &plan->stage[stage].relation;
+    int by_position = r->dst_order != NULL;
+    wide_search wide = {.limit = wide_limit(plan, stage)};
+    if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
+    if (by_position || r->ptr)
+        HGA_TRY(add_rows(plan, stage, first, n, by_position, &wide));
+    else
+        HGA_TRY(add_rows_by_level(plan, stage, first, n, &wide));
+    HGA_TRY(keep_wide(plan, stage, &wide));
+    HGA_TRY(add_pieces(plan, stage));
+    HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_wide, 1));
+done:
+    return st;
+}
+
+/* bfloat16 without halves: the caller's operands come to the workspace as they are .. */
+static hga_status add_copies(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
+        hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
+        if (plan->home[f].rounded && program_is_input(plan->program.field[f].binding)) st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
+    }
+    return st;
+}
+
+/* .. and are rounded, means and all, before the first flat stage that reads them. */
+static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
+        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u || !(plan->home[f].rounded || plan->home[f].halves.n)) continue;
+        hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
+        st = add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS);
+        *done |= 1u << f;
+    }
+    return st;
+}
+
+/* Canonical positions of rows and room to rank a row's edges, where an edge bias or a user function asks for them. */
+static hga_status find_positions(hga_plan *plan, hga_id stage)
+{
+    stage_plan *s = &plan->stage[stage];
+    if (plan->program.stage[stage].relation < 0 || (s->kind != KIND_USER && stage != plan->bias_stage)) return HGA_OK;
+    hga_id n = plan->nodes.n;
+    hga_status st = hga_new(&plan->allocator, (int64_t)n + 1, sizeof *s->row_ptr, &s->row_ptr);
+    if (st) return st;
+    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, s->row_ptr);
+    hga_pos sum = 0;
+    for (hga_id v = 0; v < n; v++) {
+        hga_pos here = s->row_ptr[v];
+        if (here > plan->degree_room && s->relation.n_blocks) plan->degree_room = here;
+        s->row_ptr[v] = sum, sum += here;
+    }
+    s->row_ptr[n] = sum;
+    return HGA_OK;
+}
+
+hga_status phases_make(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    plan->segment_room = plan->list_room = plan->degree_room = 0;
+    uint32_t rounded = 0;
+    HGA_TRY(add_copies(plan));
+    for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        if (plan->program.stage[s].order != HGA_FLAT) {
+            HGA_TRY(add_levels(plan, s));
+        } else {
+            HGA_TRY(add_roundings(plan, s, &rounded));
+            HGA_TRY(add_flat(plan, s));
+        }
+    }
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    if (out >= 0 && plan->program.has_lse) {
+        hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
+        HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
+    }
+done:
+    return st;
+}
+
+void phases_forget_costs(hga_plan *plan)
+{
+    const hga_allocator *a = &plan->allocator;
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        phase *ph = &plan->phase[i];
+        hga_delete(a, ph->cost, ph->n_panels, sizeof *ph->cost);
+        hga_delete(a, ph->part, ph->n_panels, sizeof *ph->part);
+        ph->cost = NULL, ph->part = NULL;
+    }
+}
+
+void phases_clear(hga_plan *plan)
+{
+    const hga_allocator *a = &plan->allocator;
+    phases_forget_costs(plan);
+    hga_delete(a, plan->phase, plan->phase_room, sizeof *plan->phase);
+    plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        stage_plan *sp = &plan->stage[s];
+        hga_delete(a, sp->wide, sp->n_wide, sizeof *sp->wide);
+        hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
+        sp->wide = NULL, sp->n_wide = sp->n_pieces = 0, sp->row_ptr = NULL, sp->panels = 0;
+    }
+}

@@ -1,0 +1,205 @@
+/* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing cannot fail on it. */
+#include "plan.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static hga_status check_shape(hga_shape *s)
+{
+    if (s->n_kv_heads == 0) s->n_kv_heads = s->n_heads;
+    if (s->dim_v == 0) s->dim_v = s->dim;
+    if (s->n_heads < 1 || s->n_kv_heads < 1) return hga_fail(HGA_EINVAL, "%d heads, %d key/value heads", s->n_heads, s->n_kv_heads);
+    if (s->n_heads % s->n_kv_heads) return hga_fail(HGA_EINVAL, "%d key/value heads do not divide %d heads", s->n_kv_heads, s->n_heads);
+    if (s->dim < 1 || s->dim_v < 1 || s->pos_dim < 0) return hga_fail(HGA_EINVAL, "dim %d, dim_v %d, pos_dim %d", s->dim, s->dim_v, s->pos_dim);
+    int64_t row = (int64_t)s->n_heads * ((int64_t)(s->dim > s->dim_v ? s->dim : s->dim_v) + KERNEL_PAD);
+    if (row > INT32_MAX / 8) return hga_fail(HGA_EOVERFLOW, "%d heads of %d and %d columns do not fit a row", s->n_heads, s->dim, s->dim_v);
+    return HGA_OK;
+}
+
+static hga_status choose_machine(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    const hga_options *o = &plan->options;
+    if (o->threads < 0 || o->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", o->threads);
+    HGA_TRY(isa_kernels(o->isa, &plan->kernels));
+    HGA_TRY(topology_open(o->topology, &plan->machine));
+    plan->threads = isa_threads(o->threads, plan->machine);
+    HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->domain, &plan->domain));
+    HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->pu, &plan->pu));
+    topology_place(plan->machine, plan->threads, plan->domain, plan->pu);
+done:
+    return st;
+}
+
+/* What the plan knows of each stage before rows are cut. */
+static void find_stages(hga_plan *plan)
+{
+    plan->bias_stage = -1;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        hga_stage *stage = &plan->program.stage[s];
+        stage_plan *sp = &plan->stage[s];
+        *sp = (stage_plan){.kind = program_kind(stage)};
+        if (sp->kind == KIND_USER)
+            stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY); /* its scores do, whether it says so or not */
+        if (stage->relation >= 0) {
+            sp->relation = hga_graph_relation(plan->graph, stage->relation);
+            sp->edges = (double)sp->relation.n_edges;
+        } else if (plan->nodes.child_ptr) {
+            sp->edges = plan->nodes.child_ptr[plan->nodes.n - plan->nodes.level_ptr[1]];
+        }
+        int attends = sp->kind == KIND_ATTEND || sp->kind == KIND_ATTEND_MORE;
+        if (attends && plan->options.edge_bias && plan->bias_stage < 0) plan->bias_stage = s;
+    }
+}
+
+/* The last number given to a plan or to a lowering of one. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t last;
+} serial_under_lock = {PTHREAD_MUTEX_INITIALIZER, 0};
+
+/* A number that nothing else in this process has. */
+static uint64_t next_serial(void)
+{
+    pthread_mutex_lock(&serial_under_lock.lock);
+    uint64_t serial = ++serial_under_lock.last;
+    pthread_mutex_unlock(&serial_under_lock.lock);
+    return serial;
+}
+
+static hga_status lower(hga_plan *plan, const hga_graph *g)
+{
+    plan->graph = hga_graph_retain(g);
+    plan->nodes = hga_graph_nodes(g);
+    plan->serial = next_serial();
+    hga_status st = program_check(&plan->program, g);
+    if (st) return st;
+    find_stages(plan);
+    plan->halves = homes_can_halve(plan);
+    homes_find(plan);
+    st = phases_make(plan);
+    if (!st) st = waves_make(plan);
+    if (!st) st = homes_lay_out(plan);
+    phases_forget_costs(plan);
+    return st;
+}
+
+hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out)
+{
+    *out = NULL;
+    if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
+    hga_plan *plan = NULL;
+    const hga_allocator *a = options ? options->allocator : NULL;
+    hga_status st = hga_new_zero(a, 1, sizeof *plan, &plan);
+    if (st) return st;
+    if (a) plan->given = *a;
+    HGA_TRY(retained_create(a, &plan->memory));
+    plan->allocator = retained_allocator(plan->memory);
+    if (options) plan->options = *options;
+    plan->options.allocator = NULL; /* the copy is the plan's */
+    if (plan->options.cut_edges == 0) plan->options.cut_edges = 16384;
+    plan->identity = next_serial();
+    plan->program = *p;
+    plan->shape = *shape;
+    HGA_TRY(check_shape(&plan->shape));
+    if (plan->options.cut_edges < 1) HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)plan->options.cut_edges));
+    if ((unsigned)plan->options.precision > HGA_PRECISION_BF16) HGA_TRY(hga_fail(HGA_EINVAL, "%d is not a precision", (int)plan->options.precision));
+    HGA_TRY(choose_machine(plan));
+    HGA_TRY(lower(plan, g));
+done:
+    plan->options.isa = plan->options.topology = NULL; /* borrowed for this call */
+    if (st) hga_plan_destroy(plan), plan = NULL;
+    *out = plan;
+    return st;
+}
+
+static hga_status same_relations(const hga_graph *old, const hga_graph *g)
+{
+    hga_nodes a = hga_graph_nodes(old), b = hga_graph_nodes(g);
+    if (a.n_relations != b.n_relations)
+        return hga_fail(HGA_EPROGRAM, "the plan's graph has %d relations, the new one %d", a.n_relations, b.n_relations);
+    for (hga_id r = 0; r < a.n_relations; r++) {
+        const char *was = hga_graph_relation(old, r).name, *is = hga_graph_relation(g, r).name;
+        if (strcmp(was, is) != 0) return hga_fail(HGA_EPROGRAM, "relation %d is %s in the plan and %s in the new graph", r, was, is);
+    }
+    return HGA_OK;
+}
+
+/* Lower into a copy, so that a failure leaves the plan as it was. What the old one held waits for the next update. */
+hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
+{
+    if (!plan || !g) return hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph");
+    hga_status st = same_relations(plan->graph, g);
+    if (st) return st;
+    hga_plan *fresh = NULL;
+    retained_keep(plan->memory);
+    st = hga_new(&plan->allocator, 1, sizeof *fresh, &fresh);
+    if (st) return st;
+    *fresh = *plan;
+    fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
+    fresh->waves = (wave_order){0};
+    memset(fresh->stage, 0, sizeof fresh->stage);
+    memset(fresh->home, 0, sizeof fresh->home);
+    st = lower(fresh, g);
+    hga_plan *loser = st ? fresh : plan;
+    slots_clear(loser);
+    waves_clear(loser);
+    phases_clear(loser);
+    hga_graph_destroy(loser->graph);
+    if (!st) *plan = *fresh;
+    hga_delete(&plan->allocator, fresh, 1, sizeof *fresh);
+    return st;
+}
+
+void hga_plan_destroy(hga_plan *plan)
+{
+    if (!plan) return;
+    hga_allocator given = plan->given;
+    slots_clear(plan);
+    waves_clear(plan);
+    phases_clear(plan);
+    hga_delete(&plan->allocator, plan->domain, plan->threads, sizeof *plan->domain);
+    hga_delete(&plan->allocator, plan->pu, plan->threads, sizeof *plan->pu);
+    retained_destroy(plan->memory);
+    topology_close(plan->machine);
+    hga_graph_destroy(plan->graph);
+    hga_delete(&given, plan, 1, sizeof *plan);
+}
+
+int64_t hga_plan_bytes(const hga_plan *plan) { return (int64_t)sizeof *plan + retained_bytes(plan->memory); }
+
+hga_id hga_plan_threads(const hga_plan *plan) { return plan->threads; }
+
+/* Multiplications and additions per edge, and per edge and head, that a stage cannot do without. */
+static double stage_flops(const hga_plan *plan, hga_id s)
+{
+    const hga_shape *shape = &plan->shape;
+    double edges = plan->stage[s].edges, heads = shape->n_heads;
+    const home *out = plan->program.stage[s].out >= 0 ? &plan->home[plan->program.stage[s].out] : NULL;
+    switch (plan->stage[s].kind) {
+    case KIND_ATTEND:
+    case KIND_ATTEND_MORE: return edges * heads * 2 * (shape->dim + shape->dim_v);
+    case KIND_MEAN:
+    case KIND_SUM:
+    case KIND_WEIGHTED_SUM: return edges * 2 * out->heads * out->columns;
+    case KIND_SPREAD: return edges * heads * 3 * shape->dim_v;
+    case KIND_DESCEND: return edges * heads * 2 * shape->dim_v;
+    case KIND_ENERGY: return edges * heads * 4;
+    default: return 0;
+    }
+}
+
+hga_cost hga_plan_cost(const hga_plan *plan)
+{
+    hga_cost cost = {0};
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        cost.flops += stage_flops(plan, s);
+        if (plan->stage[s].kind == KIND_ATTEND || plan->stage[s].kind == KIND_ATTEND_MORE) cost.edges += plan->stage[s].edges;
+    }
+    if (cost.edges == 0)
+        for (hga_id s = 0; s < plan->program.n_stages; s++)
+            if (plan->program.stage[s].relation >= 0) cost.edges += plan->stage[s].edges;
+    for (hga_id f = 0; f < plan->program.n_fields; f++)
+        cost.bytes_min += (double)plan->home[f].io_n * plan->home[f].heads * plan->home[f].columns * (double)sizeof(float);
+    return cost;
+}

@@ -1,0 +1,172 @@
+/* plan.h: how a plan is stored. What executes reads it and changes nothing.
+
+   plan.c     graph + program -> plan              storage.c   where the values of each field live
+   panels.c   stages -> phases, cut into panels    schedule.c  which thread computes which panel, and when
+   allocate.c rows of the workspace that serve one node after another
+   retain.c   memory that updates use again */
+#ifndef HGA_PLAN_ROOM_H
+#define HGA_PLAN_ROOM_H
+
+#include "hga_plan.h"
+#include "kernels.h"
+#include "program.h"
+#include "machine.h"
+#include "retain.h"
+
+/* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
+enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
+
+/* ---- where a field lives ---- */
+
+/* Rows of the workspace for nodes [first, first + n). */
+typedef struct area {
+    hga_id first, n;
+    int64_t floats; /* of a row */
+    int64_t at;     /* floats from the start of the workspace */
+    hga_id *slot;   /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
+} area;
+
+typedef struct home {
+    hga_id columns, heads;
+    hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
+    area rows;             /* of the others, [heads][columns] */
+    area lse;              /* states: of all of them, [heads] */
+    area halves; /* keys and values of a plan with halves: of all nodes, in bfloat16, rounded once, before the first flat stage that reads them */
+    int rounded; /* bfloat16 without halves: lives in the workspace alone, and is rounded there at that time */
+} home;
+
+/* Rows of one length that nodes take and give back. */
+typedef struct row_pool {
+    int64_t floats, rows, at;
+    int64_t nodes; /* that they serve */
+} row_pool;
+
+/* ---- phases: rows that may run side by side ---- */
+
+typedef struct wide_row { /* a row whose pieces are shared out and merged */
+    hga_id position;
+    hga_id first_piece, n_pieces;
+} wide_row;
+
+typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
+
+typedef struct phase {
+    phase_job job;
+    hga_id stage;    /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
+    hga_id first, n; /* rows: positions of the relation's order, or nodes */
+    int by_position;
+    hga_id panel; /* rows in a panel */
+    hga_id n_panels;
+    int64_t *cost; /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
+    hga_id *part;  /* [n_panels]: whose panel it is; NULL: whose tokens its rows stand for */
+} phase;
+
+/* ---- waves: the order in which panels run ---- */
+
+typedef struct wave_item {
+    hga_id phase, panel;
+} wave_item;
+
+/* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w * threads + t + 1] - 1]. */
+typedef struct wave_order {
+    wave_item *item;
+    int64_t *ptr, n_items;
+    hga_id n, sweeps; /* waves, and how often the tokens are gone through from first to last */
+    int alone;        /* so little work that one thread does it all */
+} wave_order;
+
+/* What may serve one node after another: the rows of field f, and its halves. */
+enum { STORAGE_HALVES = HGA_MAX_FIELDS, N_STORAGES = 2 * HGA_MAX_FIELDS };
+
+/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never for -1; from and to thread
+   `thread`'s free rows, which no other takes. */
+typedef struct lease {
+    hga_id storage, first, n; /* nodes */
+    hga_id thread;
+    int64_t begin, end;
+} lease;
+
+/* What the plan knows of a stage. */
+typedef struct stage_plan {
+    stage_kind kind;
+    hga_relation relation; /* zeroed along the tree */
+    double edges;
+    hga_pos panels;
+    wide_row *wide; /* ascending position */
+    hga_id n_wide, n_pieces;
+    hga_pos *row_ptr; /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
+    int64_t piece_at; /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
+} stage_plan;
+
+/* The node at a position of the stage's relation. */
+static inline hga_id node_at(const stage_plan *s, hga_id position) { return s->relation.dst_order ? s->relation.dst_order[position] : position; }
+
+static inline const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
+{
+    const wide_row *wide = s->wide;
+    while (piece >= wide->first_piece + wide->n_pieces) wide++;
+    return wide;
+}
+
+struct hga_plan {
+    hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
+    retained *memory;    /* .. and for the rest, which updates use again */
+    hga_allocator allocator;
+    hga_graph *graph;
+    hga_program program;
+    hga_shape shape;
+    hga_options options;
+    hga_nodes nodes;
+    const kernel_table *kernels;
+    topology *machine;
+    hga_id threads;
+    hga_id *domain, *pu; /* [threads] */
+    int halves;          /* bfloat16, and keys and values go to attending stages in 16 bits */
+    home home[HGA_MAX_FIELDS];
+    row_pool pool[3 * HGA_MAX_FIELDS]; /* [n_pools], of different lengths */
+    hga_id n_pools;
+    stage_plan stage[HGA_MAX_STAGES];
+    phase *phase;
+    int64_t n_phases, phase_room;
+    wave_order waves;
+    int64_t workspace_floats;
+    int64_t segment_room, list_room, degree_room; /* of a thread's reader */
+    uint64_t identity;                            /* of this plan for all its life: the next one at its address has another */
+    uint64_t serial;                              /* changes with every update, so that a state knows when it is stale */
+    hga_id bias_stage;                            /* the attend stage that edge_bias belongs to, -1 */
+};
+
+/* ---- the other files ---- */
+
+/* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more than it needs. */
+enum { LINE_FLOATS = 16 };
+static inline float *first_line(float *memory)
+{
+    return memory ? memory + (LINE_FLOATS - (uintptr_t)memory / sizeof *memory % LINE_FLOATS) % LINE_FLOATS : NULL;
+}
+
+static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
+static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
+
+/* Is the field an operand of a bfloat16 plan? */
+int home_is_rounded(const hga_plan *plan, hga_id field);
+/* Does whoever reads operands once they are rounded attend, and nobody write them afterwards? Then plan->halves. */
+int homes_can_halve(const hga_plan *plan);
+/* What has rows where; and, once slots are known, their addresses. */
+void homes_find(hga_plan *plan);
+hga_status homes_lay_out(hga_plan *plan);
+hga_status phases_make(hga_plan *plan);
+/* Costs and parts serve planning alone. */
+void phases_forget_costs(hga_plan *plan);
+void phases_clear(hga_plan *plan);
+/* The order of all panels, once homes are known; the plan's waves must be clear. */
+hga_status waves_make(hga_plan *plan);
+void waves_clear(hga_plan *plan);
+/* Does a storage give rows back? */
+int slots_recycle(const hga_plan *plan, hga_id storage);
+/* Slots for all leases, in the order of the items. */
+hga_status slots_assign(hga_plan *plan, const lease *leases, int64_t n);
+void slots_clear(hga_plan *plan);
+hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first);
+
+#endif

@@ -1,0 +1,133 @@
+/* storage.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace. In bfloat16 keys and values get rows of 16 bits
+   besides, which is what attending stages then read; queries are rounded as they are loaded. Where other stages read them, too, there are rounded rows of floats. */
+#include "plan.h"
+
+#include <math.h>
+
+hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
+{
+    const hga_nodes *n = &plan->nodes;
+    switch (rows) {
+    case HGA_ROWS_QUERIES: *first = n->query_first; return n->n_queries;
+    case HGA_ROWS_KEYS: *first = n->key_first; return n->n_keys;
+    case HGA_ROWS_ABOVE: *first = n->level_ptr[1]; return n->n - n->level_ptr[1];
+    default: *first = 0; return n->n;
+    }
+}
+
+static void find_width(const hga_shape *s, hga_width width, home *h)
+{
+    h->columns = width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim : width == HGA_WIDTH_SCALAR ? 1 : s->dim_v;
+    h->heads = width == HGA_WIDTH_KV_KEY || width == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
+}
+
+int home_is_rounded(const hga_plan *plan, hga_id field)
+{
+    const hga_field *f = &plan->program.field[field];
+    int operand = f->width == HGA_WIDTH_KEY || f->width == HGA_WIDTH_KV_KEY || f->width == HGA_WIDTH_VALUE;
+    return plan->options.precision == HGA_PRECISION_BF16 && operand && f->binding != HGA_IO_USER;
+}
+
+static int attends(const hga_plan *plan, hga_id stage)
+{
+    return plan->stage[stage].kind == KIND_ATTEND || plan->stage[stage].kind == KIND_ATTEND_MORE;
+}
+
+int homes_can_halve(const hga_plan *plan)
+{
+    uint32_t operands = 0, rounded = 0;
+    if (plan->options.precision != HGA_PRECISION_BF16 || plan->options.generic) return 0;
+    for (hga_id f = 0; f < plan->program.n_fields; f++) operands |= (uint32_t)home_is_rounded(plan, f) << f;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        uint32_t reads = stage->reads & operands;
+        if (stage->writes & rounded || (reads & rounded && !attends(plan, s))) return 0;
+        if (stage->order != HGA_FLAT) continue;
+        if (reads && !attends(plan, s)) return 0;
+        rounded |= reads;
+    }
+    return 1;
+}
+
+static int is_attended(const hga_plan *plan, hga_id field)
+{
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (attends(plan, s) && (plan->program.stage[s].key == field || plan->program.stage[s].value == field)) return 1;
+    return 0;
+}
+
+/* Is every token that the field exists on a row of the caller's? */
+static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home *h)
+{
+    for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++) {
+        if (v == h->io_first) v += h->io_n;
+        if (v < plan->nodes.level_ptr[1] && program_row(&plan->nodes, f->rows, v)) return 0;
+    }
+    return 1;
+}
+
+/* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. */
+static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
+{
+    hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
+    h->rounded = home_is_rounded(plan, number) && !plan->halves;
+    if (plan->halves && is_attended(plan, number)) h->halves = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
+    h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
+    if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
+    if (f->binding == HGA_INTERNAL) return;
+    h->io_n = range_of_rows(plan, f->io, &h->io_first);
+    if (h->rounded) return;
+    hga_id base = plan->nodes.level_ptr[1];
+    if (h->io_first == first && h->io_n == n) {
+        h->rows.n = 0;
+    } else if (first < base && first + n > base && tokens_are_given(plan, f, h)) {
+        h->rows.first = base, h->rows.n = first + n - base;
+    }
+}
+
+static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
+{
+    int64_t floats;
+    *at = *total;
+    if (__builtin_mul_overflow(rows, each, &floats) || __builtin_add_overflow(floats, KERNEL_PAD, &floats) ||
+        __builtin_add_overflow(*total, floats, total) || *total > INT64_MAX / 8)
+        return hga_fail(HGA_EOVERFLOW, "the workspace of %lld rows of %lld floats does not fit", (long long)rows, (long long)each);
+    *total = (*total + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
+    return HGA_OK;
+}
+
+/* Rows that nodes take from a pool are laid out with it. */
+static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
+{
+    if (!a->slot) return take(total, a->n, a->floats, &a->at);
+    for (hga_id i = 0; i < plan->n_pools; i++)
+        if (plan->pool[i].floats == a->floats) a->at = plan->pool[i].at;
+    return HGA_OK;
+}
+
+void homes_find(hga_plan *plan)
+{
+    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+        home *h = &plan->home[f];
+        *h = (home){0};
+        find_width(&plan->shape, plan->program.field[f].width, h);
+        find_rows(plan, &plan->program.field[f], h);
+    }
+}
+
+hga_status homes_lay_out(hga_plan *plan)
+{
+    int64_t total = 0;
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < plan->n_pools; i++) HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
+    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+        HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
+        HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
+        HGA_TRY(take_area(plan, &total, &plan->home[f].halves));
+    }
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2), &plan->stage[s].piece_at));
+    plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
+done:
+    return st;
+}

@@ -1,0 +1,212 @@
+/* sources.c: rows in the order of a stage, each with its sources as intervals. Rows that share their sources are handed out together. */
+#include "sources.h"
+
+enum { PIECE = 1024 }; /* rows looked at together */
+
+typedef struct walk {
+    const hga_graph *g;
+    hga_id relation;
+    hga_relation rel;
+    reach_visit visit;
+    void *context;
+    hga_segment *segment;
+    int64_t segment_room;
+    reach_span *span;
+    int64_t span_room;
+    int64_t ptr[PIECE + 2];  /* spans of group i are [ptr[i], ptr[i + 1]) */
+    hga_id group[PIECE + 1]; /* row of the piece -> group */
+    hga_id start[PIECE + 1]; /* group -> its first row of the piece */
+    uint8_t cut[PIECE + 1];  /* a group starts here */
+} walk;
+
+/* Has every row of the segment all its columns? */
+static int is_full(const hga_segment *s) { return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1; }
+
+static hga_status fetch_segments(walk *w, hga_id first, hga_id n, hga_pos *count)
+{
+    hga_status st = HGA_OK;
+    *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_room);
+    if (*count <= w->segment_room) return HGA_OK;
+    HGA_TRY(hga_grow(NULL, &w->segment, &w->segment_room, 0, *count, sizeof *w->segment));
+    *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_room);
+done:
+    return st;
+}
+
+/* The part of a segment inside the piece [first, first + n), counted from `first`. */
+static void clip(const hga_segment *s, hga_id first, hga_id n, hga_id *from, hga_id *to)
+{
+    int64_t end = (int64_t)s->row + s->n_rows - first;
+    *from = s->row > first ? s->row - first : 0;
+    *to = end < n ? (hga_id)end : n;
+}
+
+static int has_explicit(const walk *w, hga_id v) { return w->rel.ptr && w->rel.ptr[v + 1] > w->rel.ptr[v]; }
+
+static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
+
+/* Groups end where a segment starts or ends; rows of cut-off columns and rows with explicit edges are groups of their own. */
+static hga_id mark_groups(walk *w, hga_id first, hga_id n, hga_pos n_segments)
+{
+    for (hga_id i = 0; i <= n; i++) w->cut[i] = i == 0;
+    for (hga_pos k = 0; k < n_segments; k++) {
+        hga_id from, to;
+        clip(&w->segment[k], first, n, &from, &to);
+        w->cut[from] = w->cut[to] = 1;
+        if (!is_full(&w->segment[k]))
+            for (hga_id i = from; i < to; i++) w->cut[i] = 1;
+    }
+    for (hga_id i = 0; i < n; i++)
+        if (has_explicit(w, node_at(w->rel.dst_order, first + i))) w->cut[i] = w->cut[i + 1] = 1;
+    hga_id groups = 0;
+    for (hga_id i = 0; i < n; i++) {
+        if (w->cut[i]) w->start[groups++] = i;
+        w->group[i] = groups - 1;
+    }
+    w->start[groups] = n;
+    return groups;
+}
+
+/* Counting pass (fill = 0) and writing pass over the columns that each group has of each segment. A hole makes two spans of one. */
+static void sort_spans(walk *w, hga_id first, hga_id n, hga_pos n_segments, int fill)
+{
+    for (hga_pos k = 0; k < n_segments; k++) {
+        const hga_segment *s = &w->segment[k];
+        hga_id from, to, c0, c1, hole;
+        clip(s, first, n, &from, &to);
+        if (from >= to) continue;
+        for (hga_id i = w->group[from]; i <= w->group[to - 1]; i++) {
+            hga_segment_columns(s, first + w->start[i], &c0, &c1, &hole);
+            reach_span part[2] = {{c0, hole < 0 ? c1 - 1 : hole - 1}, {hole + 1, hole < 0 ? -1 : c1 - 1}};
+            for (int h = 0; h < 2; h++) {
+                if (part[h].first > part[h].last) continue;
+                if (fill) w->span[w->ptr[i + 1]] = (reach_span){s->src + part[h].first, s->src + part[h].last};
+                w->ptr[fill ? i + 1 : i + 2]++;
+            }
+        }
+    }
+}
+
+static hga_status visit_group(walk *w, hga_id first, hga_id i)
+{
+    reach r = {.row = first + w->start[i],
+               .n_rows = w->start[i + 1] - w->start[i],
+               .row_order = w->rel.dst_order,
+               .spans = w->span ? w->span + w->ptr[i] : NULL,
+               .n_spans = w->ptr[i + 1] - w->ptr[i],
+               .source_order = w->rel.src_order};
+    hga_id v = node_at(r.row_order, r.row);
+    if (has_explicit(w, v)) {
+        r.nodes = w->rel.src + w->rel.ptr[v];
+        r.n_nodes = w->rel.ptr[v + 1] - w->rel.ptr[v];
+    }
+    return w->visit(&r, w->context);
+}
+
+/* Positions [first, first + n), n <= PIECE: a counting sort of the segments' columns by group. */
+static hga_status walk_piece(walk *w, hga_id first, hga_id n)
+{
+    hga_status st = HGA_OK;
+    hga_pos n_segments = 0;
+    HGA_TRY(fetch_segments(w, first, n, &n_segments));
+    hga_id groups = mark_groups(w, first, n, n_segments);
+    for (hga_id i = 0; i <= groups + 1; i++) w->ptr[i] = 0;
+    sort_spans(w, first, n, n_segments, 0);
+    for (hga_id i = 1; i <= groups; i++) w->ptr[i + 1] += w->ptr[i];
+    HGA_TRY(hga_grow(NULL, &w->span, &w->span_room, 0, w->ptr[groups + 1], sizeof *w->span));
+    sort_spans(w, first, n, n_segments, 1);
+    for (hga_id i = 0; i < groups; i++) HGA_TRY(visit_group(w, first, i));
+done:
+    return st;
+}
+
+static hga_status walk_positions(walk *w, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    while (first < end) {
+        hga_id n = end - first < PIECE ? end - first : PIECE;
+        HGA_TRY(walk_piece(w, first, n));
+        first += n;
+    }
+done:
+    return st;
+}
+
+/* The nodes of one level lie side by side, but their positions need not. */
+static hga_status walk_level(walk *w, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    if (!w->rel.dst_rank) return walk_positions(w, first, end);
+    for (hga_id v = first; v < end; v++) HGA_TRY(walk_piece(w, w->rel.dst_rank[v], 1));
+done:
+    return st;
+}
+
+static hga_status walk_relation(walk *w, hga_order order)
+{
+    hga_nodes nodes = hga_graph_nodes(w->g);
+    hga_status st = HGA_OK;
+    if (order == HGA_FLAT) return walk_positions(w, 0, nodes.n);
+    for (hga_id i = 0; i < nodes.n_levels; i++) {
+        hga_id l = order == HGA_LEVELS_UP ? i : nodes.n_levels - 1 - i;
+        HGA_TRY(walk_level(w, nodes.level_ptr[l], nodes.level_ptr[l + 1]));
+    }
+done:
+    return st;
+}
+
+/* Upwards by id, since a parent's id is larger than its children's. */
+static hga_status walk_up(const hga_graph *g, reach_visit visit, void *context)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    hga_id tokens = nodes.level_ptr[1];
+    hga_status st = HGA_OK;
+    for (hga_id v = 0; v < nodes.n; v++) {
+        reach r = {.row = v, .n_rows = 1};
+        int childless = v < tokens || !nodes.child_ptr;
+        hga_id first = childless ? 0 : nodes.child_ptr[v - tokens], end = childless ? 0 : nodes.child_ptr[v - tokens + 1];
+        reach_span children = {first, end - 1};
+        if (nodes.child_list)
+            r.nodes = nodes.child_list + first, r.n_nodes = end - first;
+        else
+            r.spans = &children, r.n_spans = end > first;
+        HGA_TRY(visit(&r, context));
+    }
+done:
+    return st;
+}
+
+static hga_status walk_down(const hga_graph *g, reach_visit visit, void *context)
+{
+    hga_nodes nodes = hga_graph_nodes(g);
+    hga_status st = HGA_OK;
+    for (hga_id v = nodes.n - 1; v >= 0; v--) {
+        reach r = {.row = v, .n_rows = 1};
+        if (nodes.parent && nodes.parent[v] >= 0) r.nodes = nodes.parent + v, r.n_nodes = 1;
+        HGA_TRY(visit(&r, context));
+    }
+done:
+    return st;
+}
+
+hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context)
+{
+    if (relation == HGA_TREE_UP) return walk_up(g, visit, context);
+    if (relation == HGA_TREE_DOWN) return walk_down(g, visit, context);
+    walk *w = NULL;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new_zero(NULL, 1, sizeof *w, &w));
+    w->g = g;
+    w->relation = relation;
+    w->rel = hga_graph_relation(g, relation);
+    w->visit = visit;
+    w->context = context;
+    HGA_TRY(walk_relation(w, order));
+done:
+    if (w) {
+        hga_delete(NULL, w->segment, w->segment_room, sizeof *w->segment);
+        hga_delete(NULL, w->span, w->span_room, sizeof *w->span);
+    }
+    hga_delete(NULL, w, 1, sizeof *w);
+    return st;
+}
