@@ -55,7 +55,7 @@ hga_status bench_ready(bench_case *c, const hga_shape *shape, const hga_options 
 {
     hga_status st;
     HGA_TRY(hga_plan_create(c->graph, &c->program, shape, options, &c->plan));
-    HGA_TRY(hga_state_create(c->plan, &c->state));
+    HGA_TRY(hga_workspace_create(c->plan, &c->state));
     HGA_TRY(make_tensors(c, shape));
 done:
     return st;
@@ -77,7 +77,7 @@ hga_status bench_best(bench_case *c, double enough, double *seconds)
 void bench_clear(bench_case *c)
 {
     free(c->tensors);
-    hga_state_destroy(c->state);
+    hga_workspace_destroy(c->state);
     hga_plan_destroy(c->plan);
     hga_graph_destroy(c->graph);
     *c = (bench_case){0};
@@ -89,4 +89,7 @@ int bench_complain(const char *what, hga_status st)
     return 1;
 }
 
-hga_id bench_argument(int n_words, char **word, int i, hga_id otherwise) { return n_words > i ? (hga_id)strtol(word[i], NULL, 10) : otherwise; }
+hga_id bench_argument(int n_words, char **word, int i, hga_id otherwise)
+{
+    return n_words > i ? (hga_id)strtol(word[i], NULL, 10) : otherwise;
+}

@@ -1,21 +1,24 @@
-/* bench.h: what the measurements share: a clock, the best of several runs, and attention made ready to run on random tensors. */
+/* bench.h: what the measurements share: a clock, the best of several runs, and attention made ready to run on random
+   tensors. */
 #ifndef HGA_BENCH_H
 #define HGA_BENCH_H
 
 #include <hga.h>
 
-/* Seconds of processor time. What uses it runs on one thread, and the time in which a shared machine does other work is not its own. */
+/* Seconds of processor time. What uses it runs on one thread, and the time in which a shared machine does other work is
+   not its own. */
 double bench_now(void);
 
 /* n uniform floats in [-1, 1], the same in every run; NULL when there is no memory. Release with free(). */
 float *bench_random(int64_t n);
 
-/* A graph that is `graph` and `program` before bench_ready, and after it also plan, workspace and tensors. Zeroed, bench_clear accepts it too. */
+/* A graph that is `graph` and `program` before bench_ready, and after it also plan, workspace and tensors. Zeroed,
+   bench_clear accepts it too. */
 typedef struct bench_case {
     hga_graph *graph;
     hga_program program;
     hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     float *tensors;
     double tensor_bytes; /* query, key, value and out */
     hga_io io;

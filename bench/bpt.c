@@ -1,6 +1,8 @@
-/* bpt.c: Figures 6 and 7 of Ye et al. 2019: throughput and memory of a stack of layers at 8192 tokens a batch, d = 512, d_ff = 2048, 8 heads, against the length of
-   its sequences, for dense attention and BPT with k = 1, 4, 16, 64. bpt [TOKENS [LAYERS [SHORTEST [LONGEST]]]], one thread. A layer is attention, its four
-   projections and the feed forward of every row, with residuals; rows are BPT's nodes, twice the tokens. Weights are shared by layers, as time does not see them. */
+/* bpt.c: Figures 6 and 7 of Ye et al. 2019: throughput and memory of a stack of layers at 8192 tokens a batch, d = 512,
+   d_ff = 2048, 8 heads, against the length of its sequences, for dense attention and BPT with k = 1, 4, 16, 64. bpt
+   [TOKENS [LAYERS [SHORTEST [LONGEST]]]], one thread. A layer is attention, its four projections and the feed forward
+   of every row, with residuals; rows are BPT's nodes, twice the tokens. Weights are shared by layers, as time does not
+   see them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,11 +94,13 @@ static hga_status stack_make(hga_id tokens, hga_id length, hga_id k, stack *s)
     HGA_TRY(bench_ready(a, &(hga_shape){.n_heads = HEADS, .dim = HIDDEN / HEADS}, &(hga_options){.threads = 1}));
     s->rows = hga_graph_nodes(a->graph).n;
     s->x = bench_random(s->rows * HIDDEN);
-    s->square = small_weights(HIDDEN * HIDDEN), s->up = small_weights(HIDDEN * FORWARD), s->down = small_weights(HIDDEN * FORWARD);
+    s->square = small_weights(HIDDEN * HIDDEN), s->up = small_weights(HIDDEN * FORWARD),
+    s->down = small_weights(HIDDEN * FORWARD);
     s->wide = bench_random((int64_t)CHUNK * FORWARD);
     if (!s->x || !s->square || !s->up || !s->down || !s->wide) return HGA_ENOMEM;
-    s->bytes = a->tensor_bytes + sizeof(float) * ((double)s->rows * HIDDEN + (double)CHUNK * FORWARD) + (double)hga_plan_workspace_bytes(a->plan) +
-               (double)hga_plan_bytes(a->plan) + (double)hga_graph_bytes(a->graph);
+    s->bytes = a->tensor_bytes + sizeof(float) * ((double)s->rows * HIDDEN + (double)CHUNK * FORWARD) +
+               (double)hga_plan_workspace_bytes(a->plan) + (double)hga_plan_bytes(a->plan) +
+               (double)hga_graph_bytes(a->graph);
 done:
     return st;
 }
@@ -107,7 +111,8 @@ static void stack_clear(stack *s)
     bench_clear(&s->attention);
 }
 
-/* What one layer of an implementation that stores its scores would hold besides: a number for each pair of tokens and head. */
+/* What one layer of an implementation that stores its scores would hold besides: a number for each pair of tokens and
+   head. */
 static double score_bytes(hga_id tokens, hga_id length) { return sizeof(float) * (double)HEADS * tokens * length; }
 
 /* One pass: at these sizes the layers themselves are the repetition. */
@@ -119,7 +124,8 @@ static hga_status measure(hga_id tokens, hga_id length, hga_id k, int layers)
     double start = bench_now();
     for (int l = 0; l < layers; l++) HGA_TRY(layer(&s));
     double seconds = bench_now() - start;
-    printf("%-6s %3d %8d %9.2f %10.0f %10.1f", k ? "bpt" : "dense", k, length, seconds, tokens / seconds, s.bytes / 1e6);
+    printf("%-6s %3d %8d %9.2f %10.0f %10.1f", k ? "bpt" : "dense", k, length, seconds, tokens / seconds,
+           s.bytes / 1e6);
     if (!k) printf(" %12.1f", (s.bytes + score_bytes(tokens, length)) / 1e6);
     printf("\n");
     fflush(stdout);
@@ -133,8 +139,8 @@ int main(int n_words, char **word)
     static const hga_id degrees[] = {0, 1, 4, 16, 64};
     hga_id tokens = bench_argument(n_words, word, 1, 8192), layers = bench_argument(n_words, word, 2, 6);
     hga_id shortest = bench_argument(n_words, word, 3, 512), longest = bench_argument(n_words, word, 4, tokens);
-    printf("%d tokens a batch, %d layers\n%-6s %3s %8s %9s %10s %10s %12s\n", tokens, layers, "", "k", "length", "seconds", "tokens/s", "MB",
-           "MB + scores");
+    printf("%d tokens a batch, %d layers\n%-6s %3s %8s %9s %10s %10s %12s\n", tokens, layers, "", "k", "length",
+           "seconds", "tokens/s", "MB", "MB + scores");
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
         for (hga_id length = shortest; length > 0 && length <= longest && length <= tokens; length *= 2) {
             hga_status st = measure(tokens, length, degrees[i], layers);

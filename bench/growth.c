@@ -1,6 +1,7 @@
-/* growth.c: what grows how. `bench_growth time`: the time of one execution from 64k to 1M tokens, and its ratio from length to length; `bench_growth memory`: peak memory of
-   graphs with 10^9 edges and more against the size of their tensors; `bench_growth linear [LONGEST]`: H-Transformer from 4k to 16M tokens, seconds and peak bytes per
-   token, which do not grow. `time` and `memory` exit 1 when a ratio or a limit is passed. */
+/* growth.c: what grows how. `bench_growth time`: the time of one execution from 64k to 1M tokens, and its ratio from
+   length to length; `bench_growth memory`: peak memory of graphs with 10^9 edges and more against the size of their
+   tensors; `bench_growth linear [LONGEST]`: H-Transformer from 4k to 16M tokens, seconds and peak bytes per token,
+   which do not grow. `time` and `memory` exit 1 when a ratio or a limit is passed. */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +20,14 @@ static hga_status window(hga_id n, hga_graph **g, hga_program *p)
 {
     return hga_build_window(&(hga_window){.n_tokens = n, .left = 64, .right = 64, .stride = 1}, g, p);
 }
-static hga_status bpt(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p); }
-static hga_status wide_bpt(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 64, .clip = 10}, g, p); }
+static hga_status bpt(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p);
+}
+static hga_status wide_bpt(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 64, .clip = 10}, g, p);
+}
 static hga_status htransformer(hga_id n, hga_graph **g, hga_program *p)
 {
     return hga_build_htransformer(&(hga_htransformer){.n_tokens = n, .block = 16}, g, p);
@@ -35,7 +42,8 @@ static hga_status hsa(hga_id n, hga_graph **g, hga_program *p)
 }
 static hga_status frontier(hga_id n, hga_graph **g, hga_program *p)
 {
-    return hga_build_hsa(&(hga_hsa){.n_tokens = n, .branching = (const hga_id[]){2, 4, 8, 16}, .n_branching = 4, .causal = 1}, g, p);
+    return hga_build_hsa(
+        &(hga_hsa){.n_tokens = n, .branching = (const hga_id[]){2, 4, 8, 16}, .n_branching = 4, .causal = 1}, g, p);
 }
 
 /* Leaves in no order, as a router would give them. */
@@ -45,7 +53,8 @@ static hga_status coarse(hga_id n, hga_graph **g, hga_program *p)
     hga_status st = hga_new(NULL, n, sizeof *leaf, &leaf);
     if (st) return st;
     for (hga_id i = 0; i < n; i++) leaf[i] = (int32_t)(((uint32_t)i * 2654435761u) >> (32 - COARSE_HEIGHT));
-    st = hga_build_treeformer_coarse(&(hga_treeformer){.n_queries = n, .n_tree_heads = 1, .height = COARSE_HEIGHT, .query_leaf = leaf}, g, p);
+    st = hga_build_treeformer_coarse(
+        &(hga_treeformer){.n_queries = n, .n_tree_heads = 1, .height = COARSE_HEIGHT, .query_leaf = leaf}, g, p);
     hga_delete(NULL, leaf, n, sizeof *leaf);
     return st;
 }
@@ -72,17 +81,20 @@ static hga_status run(maker make, hga_id n, int runs, double *seconds, double *t
     hga_status st;
     hga_graph *g = NULL;
     hga_plan *plan = NULL;
-    hga_state *state = NULL;
+    hga_workspace *state = NULL;
     float *x = NULL;
     int64_t floats = 0;
     hga_program program;
     HGA_TRY(make(n, &g, &program));
     HGA_TRY(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 16}, NULL, &plan));
-    HGA_TRY(hga_state_create(plan, &state));
+    HGA_TRY(hga_workspace_create(plan, &state));
     floats = rows_of(g, &program) * 16;
     HGA_TRY(hga_new(NULL, 4 * floats, sizeof *x, &x));
     for (int64_t i = 0; i < 4 * floats; i++) x[i] = (float)(i * 2654435761 >> 8 & 0xffff) / 65536;
-    hga_io io = {.query = {.data = x}, .key = {.data = x + floats}, .value = {.data = x + 2 * floats}, .out = {.data = x + 3 * floats}};
+    hga_io io = {.query = {.data = x},
+                 .key = {.data = x + floats},
+                 .value = {.data = x + 2 * floats},
+                 .out = {.data = x + 3 * floats}};
     io.type_scale = alpha, io.n_type_scale = COARSE_HEIGHT + 1;
     *tensor_bytes = 16.0 * (double)floats;
     *seconds = HUGE_VAL;
@@ -94,7 +106,7 @@ static hga_status run(maker make, hga_id n, int runs, double *seconds, double *t
 done:
     if (st) fprintf(stderr, "%s: %s\n", hga_status_name(st), hga_error_detail());
     hga_delete(NULL, x, 4 * floats, sizeof *x);
-    hga_state_destroy(state);
+    hga_workspace_destroy(state);
     hga_plan_destroy(plan);
     hga_graph_destroy(g);
     return st;
@@ -105,8 +117,13 @@ static int grow_in_time(void)
     static const struct {
         const char *name;
         maker make;
-    } rows[] = {{"window 64+64", window}, {"bpt k=4", bpt},           {"htransformer 16", htransformer}, {"htransformer causal", causal_htransformer},
-                {"hsa 2,4,8,16", hsa},    {"hsa frontier", frontier}, {"treeformer-coarse", coarse}};
+    } rows[] = {{"window 64+64", window},
+                {"bpt k=4", bpt},
+                {"htransformer 16", htransformer},
+                {"htransformer causal", causal_htransformer},
+                {"hsa 2,4,8,16", hsa},
+                {"hsa frontier", frontier},
+                {"treeformer-coarse", coarse}};
     int failed = 0;
     printf("%-20s %9s %10s %8s\n", "variant", "tokens", "ms", "ratio");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -150,8 +167,8 @@ static int grow_in_memory(const char *name, maker make, hga_id n)
     usage u;
     if (run_apart(make, n, 1, &u)) return 1;
     double limit = 2 * u.tensor_bytes + 1e9;
-    printf("%-20s %9d tokens  tensors %6.2f GB  peak %6.2f GB  limit %6.2f GB  %s\n", name, n, u.tensor_bytes / 1e9, u.peak_bytes / 1e9, limit / 1e9,
-           u.peak_bytes <= limit ? "within" : "over");
+    printf("%-20s %9d tokens  tensors %6.2f GB  peak %6.2f GB  limit %6.2f GB  %s\n", name, n, u.tensor_bytes / 1e9,
+           u.peak_bytes / 1e9, limit / 1e9, u.peak_bytes <= limit ? "within" : "over");
     return u.peak_bytes > limit;
 }
 
@@ -163,8 +180,8 @@ static int grow_linearly(hga_id longest)
         usage u;
         if (run_apart(htransformer, (hga_id)n, n < 1 << 22 ? 5 : 2, &u)) return 1;
         double tokens = (double)n;
-        printf("%9.0f %10.2f %12.1f %12.0f %14.0f\n", tokens, u.seconds * 1e3, u.seconds * 1e9 / tokens, u.peak_bytes / tokens,
-               u.tensor_bytes / tokens);
+        printf("%9.0f %10.2f %12.1f %12.0f %14.0f\n", tokens, u.seconds * 1e3, u.seconds * 1e9 / tokens,
+               u.peak_bytes / tokens, u.tensor_bytes / tokens);
     }
     return 0;
 }
@@ -174,7 +191,8 @@ int main(int n_words, char **word)
     if (n_words == 2 && strcmp(word[1], "time") == 0) return grow_in_time();
     if (n_words == 2 && strcmp(word[1], "memory") == 0)
         return grow_in_memory("bpt k=64", wide_bpt, 1 << 20) | grow_in_memory("htransformer 16", htransformer, 1 << 24);
-    if (n_words >= 2 && strcmp(word[1], "linear") == 0) return grow_linearly(n_words > 2 ? (hga_id)strtol(word[2], NULL, 10) : 1 << 24);
+    if (n_words >= 2 && strcmp(word[1], "linear") == 0)
+        return grow_linearly(n_words > 2 ? (hga_id)strtol(word[2], NULL, 10) : 1 << 24);
     fprintf(stderr, "usage: bench_growth time|memory|linear [LONGEST]\n");
     return 2;
 }

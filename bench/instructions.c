@@ -1,4 +1,5 @@
-/* instructions.c: one execution of one small case for callgrind to count: instructions VARIANT ISA prints edges times heads. See instructions.sh. */
+/* instructions.c: one execution of one small case for callgrind to count: instructions VARIANT ISA prints edges times
+   heads. See instructions.sh. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,20 +7,30 @@
 
 enum { TOKENS = 512, DEGREE = 32 };
 
-static hga_status dense(hga_graph **g, hga_program *p) { return hga_build_dense(&(hga_dense){.n_tokens = TOKENS}, g, p); }
+static hga_status dense(hga_graph **g, hga_program *p)
+{
+    return hga_build_dense(&(hga_dense){.n_tokens = TOKENS}, g, p);
+}
 static hga_status window(hga_graph **g, hga_program *p)
 {
     return hga_build_window(&(hga_window){.n_tokens = TOKENS, .left = 64, .right = 64, .stride = 1}, g, p);
 }
-static hga_status bpt(hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = TOKENS, .k = 4, .clip = 10}, g, p); }
-static hga_status wide_bpt(hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = TOKENS, .k = 64, .clip = 10}, g, p); }
+static hga_status bpt(hga_graph **g, hga_program *p)
+{
+    return hga_build_bpt(&(hga_bpt){.n_tokens = TOKENS, .k = 4, .clip = 10}, g, p);
+}
+static hga_status wide_bpt(hga_graph **g, hga_program *p)
+{
+    return hga_build_bpt(&(hga_bpt){.n_tokens = TOKENS, .k = 64, .clip = 10}, g, p);
+}
 static hga_status htransformer(hga_graph **g, hga_program *p)
 {
     return hga_build_htransformer(&(hga_htransformer){.n_tokens = TOKENS, .block = 16}, g, p);
 }
 static hga_status hsa(hga_graph **g, hga_program *p)
 {
-    return hga_build_hsa(&(hga_hsa){.n_tokens = TOKENS, .branching = (const hga_id[]){2, 4, 8, 16}, .n_branching = 4}, g, p);
+    return hga_build_hsa(&(hga_hsa){.n_tokens = TOKENS, .branching = (const hga_id[]){2, 4, 8, 16}, .n_branching = 4},
+                         g, p);
 }
 
 /* Edges without any order: rows to be gathered. */
@@ -48,7 +59,8 @@ static const struct {
     const char *name;
     hga_status (*make)(hga_graph **g, hga_program *p);
 } variants[] = {
-    {"dense", dense}, {"window", window}, {"bpt-4", bpt}, {"bpt-64", wide_bpt}, {"htransformer", htransformer}, {"hsa", hsa}, {"random", irregular},
+    {"dense", dense}, {"window", window},    {"bpt-4", bpt}, {"bpt-64", wide_bpt}, {"htransformer", htransformer},
+    {"hsa", hsa},     {"random", irregular},
 };
 
 /* What callgrind counts, by name. */

@@ -1,4 +1,5 @@
-/* peak COMMAND..: run it; print seconds and peak memory to stderr as "SECONDS s, KILOBYTES kB"; exit with its status. */
+/* peak COMMAND..: run it; print seconds and peak memory to stderr as "SECONDS s, KILOBYTES kB"; exit with its status.
+   */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

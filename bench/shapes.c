@@ -1,17 +1,27 @@
-/* shapes.c: is speed special to 8 heads of 64? shapes [TOKENS [SECONDS in ms]]: GFLOP/s of odd shapes on one thread as a share of that case of the same variant. */
+/* shapes.c: is speed special to 8 heads of 64? shapes [TOKENS [SECONDS in ms]]: GFLOP/s of odd shapes on one thread as
+   a share of that case of the same variant. */
 #include <stdio.h>
 
 #include "bench.h"
 
 /* ---- the variants, at a length where each takes some milliseconds ---- */
 
-static hga_status dense(hga_id n, hga_graph **g, hga_program *p) { return hga_build_dense(&(hga_dense){.n_tokens = n}, g, p); }
+static hga_status dense(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_dense(&(hga_dense){.n_tokens = n}, g, p);
+}
 static hga_status window(hga_id n, hga_graph **g, hga_program *p)
 {
     return hga_build_window(&(hga_window){.n_tokens = n, .left = 128, .right = 128, .stride = 1}, g, p);
 }
-static hga_status bpt4(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p); }
-static hga_status bpt64(hga_id n, hga_graph **g, hga_program *p) { return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 64, .clip = 10}, g, p); }
+static hga_status bpt4(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 4, .clip = 10}, g, p);
+}
+static hga_status bpt64(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = 64, .clip = 10}, g, p);
+}
 
 static hga_status blocks(hga_id n, hga_id block, hga_graph **g, hga_program *p)
 {

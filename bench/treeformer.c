@@ -1,7 +1,8 @@
-/* treeformer.c: Table 4 of Madaan et al. 2022, the time of a self-attention module: projections, and dense or TF-attention of 8 heads of 96 by trees with
-   64 leaves, one per head. treeformer [LONGEST [RUNS [RIGHT %]]]. Routing, graph, plan update and execution are inside the timed call. RIGHT is the
-   share of tokens that goes right at each node: 50 is balanced leaves. The binary tree has height 6, the k-ary one three levels of four children.
-   Dense is ours at full speed; the paper's took 9.23 s at 8192, 27 GFLOP/s. */
+/* treeformer.c: Table 4 of Madaan et al. 2022, the time of a self-attention module: projections, and dense or
+   TF-attention of 8 heads of 96 by trees with 64 leaves, one per head. treeformer [LONGEST [RUNS [RIGHT %]]]. Routing,
+   graph, plan update and execution are inside the timed call. RIGHT is the share of tokens that goes right at each
+   node: 50 is balanced leaves. The binary tree has height 6, the k-ary one three levels of four children. Dense is ours
+   at full speed; the paper's took 9.23 s at 8192, 27 GFLOP/s. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ enum { HEADS = 8, DIM = 96, HIDDEN = HEADS * DIM, LEAVES = 64, MOST_ROWS = 84 };
 
 static const hga_id four[] = {4, 4, 4};
 
-/* Every hyperplane tests one coordinate of its own level, so that levels are independent and the share that goes right is set by the bias. */
+/* Every hyperplane tests one coordinate of its own level, so that levels are independent and the share that goes right
+   is set by the bias. */
 typedef struct forest {
     hga_router router;
     float weights[HEADS][MOST_ROWS][DIM], bias[HEADS][MOST_ROWS];
@@ -43,7 +45,8 @@ static float quantile(const float *x, hga_id n, double below)
 /* Level l compares coordinate l with its quantile. */
 static void plant_binary(forest *f, const float *x, hga_id n, double right)
 {
-    f->router = (hga_router){.height = 6, .dim = DIM, .n_heads = HEADS, .weights = &f->weights[0][0][0], .bias = &f->bias[0][0]};
+    f->router = (hga_router){
+        .height = 6, .dim = DIM, .n_heads = HEADS, .weights = &f->weights[0][0][0], .bias = &f->bias[0][0]};
     float *weights = &f->weights[0][0][0], *bias = &f->bias[0][0];
     for (int h = 0; h < HEADS; h++)
         for (int l = 0, row = 0; l < 6; l++) {
@@ -58,7 +61,12 @@ static void plant_binary(forest *f, const float *x, hga_id n, double right)
 /* The largest of four coordinates wins; the last child is given a lead that grows with `right`. */
 static void plant_four(forest *f, const float *x, hga_id n, double right)
 {
-    f->router = (hga_router){.height = 3, .dim = DIM, .n_heads = HEADS, .branching = four, .weights = &f->weights[0][0][0], .bias = &f->bias[0][0]};
+    f->router = (hga_router){.height = 3,
+                             .dim = DIM,
+                             .n_heads = HEADS,
+                             .branching = four,
+                             .weights = &f->weights[0][0][0],
+                             .bias = &f->bias[0][0]};
     for (int h = 0; h < HEADS; h++) {
         float lead = right > 0.5 ? quantile(x + h * DIM, n, right) - quantile(x + h * DIM, n, 0.5) : 0;
         for (int l = 0, row = 0, nodes = 1; l < 3; l++, nodes *= 4)
@@ -79,7 +87,7 @@ typedef struct module {
     hga_graph *graph;
     hga_program program;
     hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
 } module;
 
 static hga_status build(module *m)
@@ -90,8 +98,12 @@ static hga_status build(module *m)
     hga_status st;
     HGA_TRY(hga_route(&m->trees->router, m->q, m->n, HIDDEN, DIM, m->query_leaf));
     HGA_TRY(hga_route(&m->trees->router, m->k, m->n, HIDDEN, DIM, m->key_leaf));
-    hga_treeformer t = {
-        .n_queries = m->n, .n_keys = m->n, .n_tree_heads = HEADS, .query_leaf = m->query_leaf, .key_leaf = m->key_leaf, .n_leaves = LEAVES};
+    hga_treeformer t = {.n_queries = m->n,
+                        .n_keys = m->n,
+                        .n_tree_heads = HEADS,
+                        .query_leaf = m->query_leaf,
+                        .key_leaf = m->key_leaf,
+                        .n_leaves = LEAVES};
     HGA_TRY(hga_build_treeformer_fine(&t, &m->graph, &m->program));
 done:
     return st;
@@ -129,14 +141,14 @@ static hga_status time_module(module *m, const forest *trees, int runs, double *
     *seconds = HUGE_VAL;
     HGA_TRY(build(m));
     HGA_TRY(hga_plan_create(m->graph, &m->program, &shape, &(hga_options){.threads = 1}, &m->plan));
-    HGA_TRY(hga_state_create(m->plan, &m->state));
+    HGA_TRY(hga_workspace_create(m->plan, &m->state));
     for (int i = 0; i < runs; i++) {
         double start = bench_now();
         HGA_TRY(forward(m));
         *seconds = fmin(*seconds, bench_now() - start);
     }
 done:
-    hga_state_destroy(m->state), m->state = NULL;
+    hga_workspace_destroy(m->state), m->state = NULL;
     hga_plan_destroy(m->plan), m->plan = NULL;
     hga_graph_destroy(m->graph), m->graph = NULL;
     return st;
@@ -197,8 +209,8 @@ static hga_status print_row(hga_id n, int runs, double right, forest *trees)
     plant_four(trees, m.q, n, right);
     HGA_TRY(time_module(&m, trees, runs, &many));
     many_leaf = fullest_over_mean(&m);
-    printf("%7d %10.1f %10.1f %8.1fx %8.1fx %9.1f %10.1f %8.1fx %8.1fx %9.1f\n", n, dense * 1e3, binary * 1e3, dense / binary, paper_binary,
-           binary_leaf, many * 1e3, dense / many, paper_many, many_leaf);
+    printf("%7d %10.1f %10.1f %8.1fx %8.1fx %9.1f %10.1f %8.1fx %8.1fx %9.1f\n", n, dense * 1e3, binary * 1e3,
+           dense / binary, paper_binary, binary_leaf, many * 1e3, dense / many, paper_many, many_leaf);
     fflush(stdout);
 done:
     module_clear(&m);
@@ -207,12 +219,14 @@ done:
 
 int main(int n_words, char **word)
 {
-    hga_id longest = bench_argument(n_words, word, 1, 8192), runs = bench_argument(n_words, word, 2, 3), right = bench_argument(n_words, word, 3, 50);
+    hga_id longest = bench_argument(n_words, word, 1, 8192), runs = bench_argument(n_words, word, 2, 3),
+           right = bench_argument(n_words, word, 3, 50);
     forest *trees = malloc(sizeof *trees);
     hga_status st = trees ? HGA_OK : HGA_ENOMEM;
-    printf("%d %% go right; leaf: the fullest over the mean\n%7s %10s %10s %9s %9s %9s %10s %9s %9s %9s\n", right, "tokens", "dense ms", "TF ms",
-           "speed-up", "paper", "leaf", "k-ary ms", "speed-up", "paper", "leaf");
-    for (hga_id n = longest < 1024 ? longest : 1024; !st && n <= longest; n *= 2) st = print_row(n, runs, right / 100.0, trees);
+    printf("%d %% go right; leaf: the fullest over the mean\n%7s %10s %10s %9s %9s %9s %10s %9s %9s %9s\n", right,
+           "tokens", "dense ms", "TF ms", "speed-up", "paper", "leaf", "k-ary ms", "speed-up", "paper", "leaf");
+    for (hga_id n = longest < 1024 ? longest : 1024; !st && n <= longest; n *= 2)
+        st = print_row(n, runs, right / 100.0, trees);
     free(trees);
     return st ? bench_complain("treeformer", st) : 0;
 }

@@ -1,9 +1,11 @@
-/* bpt.c: BP-Transformer. The tree halves the tokens until one node is left. Leaf i sees k nodes to either side on every level, nearest first, and
-   each span sees its tokens. The pointers of the authors' loop have a closed form: with x = floor((i - lead) / 2^j) the first right slot of level j
-   is node x + lead + 1, and with x = floor((i + lead) / 2^j) the first left slot is node x - lead - 1; lead is k - 1, or k under the rule `text`.
-   So leaves come in groups of 2^j with equal slots, and a slot moves by one node from group to group: staircases. What the rules do about a pointer
-   that leaves its sibling behind: `shifted` lets slot 0 of the next level take the sibling, for the half of each group where it is due; `text`
-   appends it to its own level, for every second group; `algorithm1` forgets it and covers tokens twice. */
+/* bpt.c: BP-Transformer. The tree halves the tokens until one node is left. Leaf i sees k nodes to either side on every
+   level, nearest first, and each span sees its tokens. The pointers of the authors' loop have a closed form: with x =
+   floor((i - lead) / 2^j) the first right slot of level j is node x + lead + 1, and with x = floor((i + lead) / 2^j)
+   the first left slot is node x - lead - 1; lead is k - 1, or k under the rule `text`. So leaves come in groups of 2^j
+   with equal slots, and a slot moves by one node from group to group: staircases. What the rules do about a pointer
+   that leaves its sibling behind: `shifted` lets slot 0 of the next level take the sibling, for the half of each group
+   where it is due; `text` appends it to its own level, for every second group; `algorithm1` forgets it and covers
+   tokens twice. */
 #include "hga_builders.h"
 #include "staircase.h"
 
@@ -67,23 +69,37 @@ static hga_status add_slots(const draft *d, hga_id j, hga_staircase s)
     return hga_staircase_add(d->builder, d->near, &s);
 }
 
-/* slot s has type 2 s + 1 on the left and 2 s + 2 on the right; `from` is the first slot that the level itself provides */
+/* slot s has type 2 s + 1 on the left and 2 s + 2 on the right; `from` is the first slot that the level itself provides
+   */
 static hga_status add_left(const draft *d, hga_id j, int64_t from)
 {
     int64_t group = (int64_t)1 << j, k = d->k;
-    hga_staircase s = {.row = -d->lead, .n_rows = group, .row_step = group, .col = -d->lead - k, .n_cols = k - from, .col_step = 1, .type_src = -2};
+    hga_staircase s = {.row = -d->lead,
+                       .n_rows = group,
+                       .row_step = group,
+                       .col = -d->lead - k,
+                       .n_cols = k - from,
+                       .col_step = 1,
+                       .type_src = -2};
     s.type = type_base(d, j) + 2 * k - 1;
     return add_slots(d, j, s);
 }
 static hga_status add_right(const draft *d, hga_id j, int64_t from)
 {
     int64_t group = (int64_t)1 << j, col = d->lead + 1 + from;
-    hga_staircase s = {.row = d->lead, .n_rows = group, .row_step = group, .col = col, .n_cols = d->k - from, .col_step = 1, .type_src = 2};
+    hga_staircase s = {.row = d->lead,
+                       .n_rows = group,
+                       .row_step = group,
+                       .col = col,
+                       .n_cols = d->k - from,
+                       .col_step = 1,
+                       .type_src = 2};
     s.type = type_base(d, j) + 2 * from + 2;
     return add_slots(d, j, s);
 }
 
-/* Slot 0 under `shifted`: half of each group takes the level's own node, the other half the sibling left behind one level finer. */
+/* Slot 0 under `shifted`: half of each group takes the level's own node, the other half the sibling left behind one
+   level finer. */
 static hga_status add_shifted_slot(const draft *d, hga_id j)
 {
     hga_status st = HGA_OK;
@@ -163,7 +179,8 @@ static hga_status add_band(const draft *d, int64_t first, int64_t last, int32_t 
     return hga_builder_add_blocks(d->builder, d->near, &band);
 }
 
-/* Level 0: the leaf itself, type 0, and k leaves to either side; the one at distance x has type 2 x - 1 on the left, 2 x on the right. */
+/* Level 0: the leaf itself, type 0, and k leaves to either side; the one at distance x has type 2 x - 1 on the left, 2
+   x on the right. */
 static hga_status add_leaves(const draft *d)
 {
     hga_status st = HGA_OK;
@@ -188,12 +205,14 @@ done:
 static hga_status check(const hga_bpt *p)
 {
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
-    if (hga_bpt_nodes(p->n_tokens) < 0) return hga_fail(HGA_EOVERFLOW, "tokens: the tree over %d has too many nodes for a 32-bit id", p->n_tokens);
+    if (hga_bpt_nodes(p->n_tokens) < 0)
+        return hga_fail(HGA_EOVERFLOW, "tokens: the tree over %d has too many nodes for a 32-bit id", p->n_tokens);
     if (p->k < 1) return hga_fail(HGA_EINVAL, "k: %d, at least 1 is needed", p->k);
     if (p->clip < 0) return hga_fail(HGA_EINVAL, "clip: %d is negative", p->clip);
     if ((unsigned)p->rule > HGA_BPT_ALGORITHM1) return hga_fail(HGA_EINVAL, "rule: %d is not one", (int)p->rule);
     int64_t levels = p->clip < MAX_LEVELS ? p->clip + 1 : MAX_LEVELS;
-    if ((2 * (int64_t)p->k + 1) * levels >= INT32_MAX) return hga_fail(HGA_EOVERFLOW, "k: %d needs more edge types than 32 bits number", p->k);
+    if ((2 * (int64_t)p->k + 1) * levels >= INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "k: %d needs more edge types than 32 bits number", p->k);
     return HGA_OK;
 }
 
@@ -203,9 +222,11 @@ static hga_status describe(hga_id near, hga_program *program)
     hga_status st = HGA_OK;
     hga_id query, key, value, out;
     hga_program_init(program);
-    HGA_TRY(hga_program_add_field(program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_NODES, HGA_ROWS_NODES, &query));
+    HGA_TRY(
+        hga_program_add_field(program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_NODES, HGA_ROWS_NODES, &query));
     HGA_TRY(hga_program_add_field(program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_NODES, HGA_ROWS_NODES, &key));
-    HGA_TRY(hga_program_add_field(program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES, &value));
+    HGA_TRY(
+        hga_program_add_field(program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES, &value));
     HGA_TRY(hga_program_add_field(program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES, &out));
     HGA_TRY(hga_program_attend(program, near, query, key, value, out, 0));
     program->has_lse = 1;
@@ -225,7 +246,8 @@ hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
     HGA_TRY(add_tree(b, &t));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
-    draft d = {.builder = b, .near = near, .p = p, .k = p->k, .lead = p->rule == HGA_BPT_TEXT ? p->k : p->k - 1, .tree = t};
+    draft d = {
+        .builder = b, .near = near, .p = p, .k = p->k, .lead = p->rule == HGA_BPT_TEXT ? p->k : p->k - 1, .tree = t};
     HGA_TRY(add_leaves(&d));
     for (hga_id j = 1; j < t.n_levels; j++) HGA_TRY(add_level(&d, j));
     HGA_TRY(describe(near, program));

@@ -13,7 +13,10 @@ hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *progr
     HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
-    hga_block all = {.n_dst = p->n_tokens, .src = p->n_keys > 0 ? p->n_tokens : 0, .n_src = n_keys, .shape = p->causal ? HGA_LOWER : HGA_ALL};
+    hga_block all = {.n_dst = p->n_tokens,
+                     .src = p->n_keys > 0 ? p->n_tokens : 0,
+                     .n_src = n_keys,
+                     .shape = p->causal ? HGA_LOWER : HGA_ALL};
     HGA_TRY(hga_builder_add_blocks(b, near, &all));
     hga_program_init(program);
     HGA_TRY(hga_program_attention(program, near));

@@ -1,12 +1,12 @@
 /* grid.c: an image as nested patches.
 
-   Level 0 are the pixels, level l + 1 the patches of patch[l] x patch[l] cells of level l (fewer at the right and lower edge), and above the last
-   one root, unless a single cell is left. Nodes are numbered level by level; within a level the cells of one patch follow each other, row by row,
-   patch after patch.
+   Level 0 are the pixels, level l + 1 the patches of patch[l] x patch[l] cells of level l (fewer at the right and lower
+   edge), and above the last one root, unless a single cell is left. Nodes are numbered level by level; within a level
+   the cells of one patch follow each other, row by row, patch after patch.
 
-   The position embedding of cell (y, x) of a family of h x w places is e = (cos(pi y / h), sin(pi y / h), cos(pi x / w), sin(pi x / w)), so that
-   e(A).e(B) = cos(pi (y_A - y_B) / h) + cos(pi (x_A - x_B) / w) falls with either distance. A patch at the edge keeps the h and w of a whole one.
-   The root has 0. */
+   The position embedding of cell (y, x) of a family of h x w places is e = (cos(pi y / h), sin(pi y / h), cos(pi x /
+   w), sin(pi x / w)), so that e(A).e(B) = cos(pi (y_A - y_B) / h) + cos(pi (x_A - x_B) / w) falls with either distance.
+   A patch at the edge keeps the h and w of a whole one. The root has 0. */
 #include "hga_builders.h"
 
 #include <math.h>
@@ -30,9 +30,12 @@ static hga_id divide_up(hga_id n, hga_id d) { return (hga_id)(((int64_t)n + d - 
 
 static hga_status check(hga_id height, hga_id width, const hga_id *patch, hga_id n_patch)
 {
-    if (height < 1 || width < 1) return hga_fail(HGA_EINVAL, "an image of %d x %d; both must be at least 1", height, width);
-    if (n_patch < 0 || (n_patch > 0 && !patch)) return hga_fail(HGA_EINVAL, "n_patch is %d and patch is %s", n_patch, patch ? "given" : "NULL");
-    if (n_patch > MAX_GRIDS - 2) return hga_fail(HGA_EINVAL, "n_patch is %d; there are at most %d levels of patches", n_patch, MAX_GRIDS - 2);
+    if (height < 1 || width < 1)
+        return hga_fail(HGA_EINVAL, "an image of %d x %d; both must be at least 1", height, width);
+    if (n_patch < 0 || (n_patch > 0 && !patch))
+        return hga_fail(HGA_EINVAL, "n_patch is %d and patch is %s", n_patch, patch ? "given" : "NULL");
+    if (n_patch > MAX_GRIDS - 2)
+        return hga_fail(HGA_EINVAL, "n_patch is %d; there are at most %d levels of patches", n_patch, MAX_GRIDS - 2);
     for (hga_id l = 0; l < n_patch; l++)
         if (patch[l] < 1) return hga_fail(HGA_EINVAL, "patch[%d] is %d; it must be at least 1", l, patch[l]);
     return HGA_OK;
@@ -42,7 +45,8 @@ static hga_status push(pyramid *p, grid g)
 {
     int64_t nodes = p->n_nodes + (int64_t)g.height * g.width;
     if (nodes > INT32_MAX - 2)
-        return hga_fail(HGA_EOVERFLOW, "level %d of %d x %d cells: more than %d nodes", p->n, g.height, g.width, INT32_MAX - 2);
+        return hga_fail(HGA_EOVERFLOW, "level %d of %d x %d cells: more than %d nodes", p->n, g.height, g.width,
+                        INT32_MAX - 2);
     g.first = p->n_nodes;
     p->level[p->n++] = g;
     p->n_nodes = (hga_id)nodes;
@@ -58,7 +62,8 @@ static hga_status size_levels(hga_id height, hga_id width, const hga_id *patch, 
         height = divide_up(height, patch[l]), width = divide_up(width, patch[l]);
         HGA_TRY(push(p, (grid){.height = height, .width = width, .side_y = patch[l], .side_x = patch[l]}));
     }
-    if ((int64_t)height * width > 1) HGA_TRY(push(p, (grid){.height = 1, .width = 1, .side_y = height, .side_x = width}));
+    if ((int64_t)height * width > 1)
+        HGA_TRY(push(p, (grid){.height = 1, .width = 1, .side_y = height, .side_x = width}));
 done:
     return st;
 }
@@ -99,7 +104,8 @@ static void open_levels(const pyramid *p, hga_id **cells, hga_id **below, hga_tr
 static void name_kinds(const pyramid *p, hga_tree *t)
 {
     for (hga_id l = 1; l < p->n; l++)
-        memset(t->kind + p->level[l].first, l == p->n - 1 ? 2 : 1, (size_t)p->level[l].height * (size_t)p->level[l].width);
+        memset(t->kind + p->level[l].first, l == p->n - 1 ? 2 : 1,
+               (size_t)p->level[l].height * (size_t)p->level[l].width);
     t->kind_name = kinds;
     t->n_kinds = 3;
 }
@@ -118,7 +124,8 @@ done:
     return st;
 }
 
-hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch, hga_id n_patch, hga_id *cell, hga_tree *out)
+hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch, hga_id n_patch,
+                         hga_id *cell, hga_tree *out)
 {
     hga_status st = HGA_OK;
     pyramid p = {.n = 0};

@@ -1,10 +1,11 @@
 /* hsa.c: hierarchical self-attention (Amizadeh et al. 2025), Algorithms 1-3, on any tree.
 
-   Nodes are numbered by height; within a level by their first token. Without self edges or causality a family's members attend to each other and
-   not to themselves: one block with a missing diagonal. With `self` a leaf also attends to itself: its softmax state then holds the paper's two
-   terms, eta and phi(leaf), already merged. Causal SELF keeps the left siblings. Causal FRONTIER has no tree on the query side: a leaf i attends,
-   with its own query, to itself and to the left siblings of itself and of each of its ancestors; the position embedding on its side is that of the
-   ancestor (pos_of). */
+   Nodes are numbered by height; within a level by their first token. Without self edges or causality a family's members
+   attend to each other and not to themselves: one block with a missing diagonal. With `self` a leaf also attends to
+   itself: its softmax state then holds the paper's two terms, eta and phi(leaf), already merged. Causal SELF keeps the
+   left siblings. Causal FRONTIER has no tree on the query side: a leaf i attends, with its own query, to itself and to
+   the left siblings of itself and of each of its ancestors; the position embedding on its side is that of the ancestor
+   (pos_of). */
 #include "hga_builders.h"
 
 /* A forest by graph ids: tokens first, then level by level. */
@@ -13,8 +14,9 @@ typedef struct forest {
     hga_id n, n_tokens, n_roots, n_levels;
     hga_id *level_size;   /* [n_levels] */
     hga_id *first, *size; /* [n]: the tokens below node v are first[v] .. first[v] + size[v] - 1 */
-    hga_id *family_ptr;   /* [n + 1]: the children of v are at positions family_ptr[v] .. family_ptr[v + 1] - 1, from left to right */
-    hga_id *order;        /* [n]: position -> node, roots last; NULL: the identity */
+    /* [n + 1]: the children of v are at positions family_ptr[v] .. family_ptr[v + 1] - 1, from left to right */
+    hga_id *family_ptr;
+    hga_id *order; /* [n]: position -> node, roots last; NULL: the identity */
 } forest;
 
 static hga_id member(const forest *f, hga_id position) { return f->order ? f->order[position] : position; }
@@ -46,14 +48,20 @@ static hga_status check_branching(const hga_hsa *p)
     if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 1", p->n_tokens);
     if (p->n_branching < 1) return hga_fail(HGA_EINVAL, "n_branching is %d; it must be at least 1", p->n_branching);
     for (hga_id l = 0; l < p->n_branching; l++)
-        if (p->branching[l] < 1) return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, p->branching[l]);
+        if (p->branching[l] < 1)
+            return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, p->branching[l]);
     if (p->n_tokens > 1 && p->branching[p->n_branching - 1] < 2)
-        return hga_fail(HGA_EINVAL, "branching[%d] is 1; the last number is repeated until one root is left, so it must be at least 2",
-                        p->n_branching - 1);
+        return hga_fail(
+            HGA_EINVAL,
+            "branching[%d] is 1; the last number is repeated until one root is left, so it must be at least 2",
+            p->n_branching - 1);
     return HGA_OK;
 }
 
-static hga_id window(const hga_hsa *p, hga_id level) { return p->branching[level < p->n_branching ? level : p->n_branching - 1]; }
+static hga_id window(const hga_hsa *p, hga_id level)
+{
+    return p->branching[level < p->n_branching ? level : p->n_branching - 1];
+}
 
 /* levels and nodes of the windows over n_tokens, until one node is left */
 static hga_status count_windows(const hga_hsa *p, forest *f)
@@ -141,11 +149,13 @@ static void tree_clear(const hga_allocator *a, family_tree *t)
 static hga_status check_parents(const hga_hsa *p)
 {
     if (p->n_parent < 1) return hga_fail(HGA_EINVAL, "n_parent is %d; it must be at least 1", p->n_parent);
-    if (p->n_parent > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "n_parent is %d; there are at most %d nodes", p->n_parent, INT32_MAX - 2);
+    if (p->n_parent > INT32_MAX - 2)
+        return hga_fail(HGA_EOVERFLOW, "n_parent is %d; there are at most %d nodes", p->n_parent, INT32_MAX - 2);
     if (p->n_tokens < 0) return hga_fail(HGA_EINVAL, "n_tokens is %d; it must be at least 0", p->n_tokens);
     for (hga_id v = 0; v < p->n_parent; v++)
         if (p->parent[v] < -1 || p->parent[v] >= p->n_parent)
-            return hga_fail(HGA_EINVAL, "parent of node %d: %d is not a node (0 .. %d) nor -1", v, p->parent[v], p->n_parent - 1);
+            return hga_fail(HGA_EINVAL, "parent of node %d: %d is not a node (0 .. %d) nor -1", v, p->parent[v],
+                            p->n_parent - 1);
     return HGA_OK;
 }
 
@@ -160,7 +170,8 @@ static void list_children(family_tree *t)
         if (t->parent[v] >= 0) t->child[t->scratch[t->parent[v]]++] = v;
 }
 
-/* heights and leaf counts from the leaves up: a node is ready when its last child is; one that never is lies on a cycle */
+/* heights and leaf counts from the leaves up: a node is ready when its last child is; one that never is lies on a cycle
+   */
 static hga_status climb(family_tree *t)
 {
     hga_id ready = 0, *waiting = t->scratch;
@@ -188,7 +199,8 @@ static hga_id number_leaves(family_tree *t, hga_id *n_roots)
         if (t->parent[v] < 0) t->first[v] = leaves, leaves += t->size[v], roots++;
     for (hga_id i = t->n - 1; i >= 0; i--) {
         hga_id v = t->climb[i], next = t->first[v];
-        for (hga_id c = t->child_ptr[v]; c < t->child_ptr[v + 1]; c++) t->first[t->child[c]] = next, next += t->size[t->child[c]];
+        for (hga_id c = t->child_ptr[v]; c < t->child_ptr[v + 1]; c++)
+            t->first[t->child[c]] = next, next += t->size[t->child[c]];
     }
     *n_roots = roots;
     return leaves;
@@ -241,7 +253,8 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
     list_children(&t);
     HGA_TRY(climb(&t));
     hga_id n_roots, n_leaves = number_leaves(&t, &n_roots), top = 0;
-    if (p->n_tokens && p->n_tokens != n_leaves) HGA_TRY(hga_fail(HGA_EINVAL, "n_tokens is %d, but parent has %d leaves", p->n_tokens, n_leaves));
+    if (p->n_tokens && p->n_tokens != n_leaves)
+        HGA_TRY(hga_fail(HGA_EINVAL, "n_tokens is %d, but parent has %d leaves", p->n_tokens, n_leaves));
     for (hga_id v = 0; v < t.n; v++) top = t.height[v] > top ? t.height[v] : top;
     f->n = t.n, f->n_tokens = n_leaves, f->n_roots = n_roots, f->n_levels = top + 1;
     HGA_TRY(forest_allocate(f));
@@ -347,8 +360,8 @@ done:
 }
 
 /* m x m over one family, without self edges on nodes above the tokens; *loops gets them on its leaves */
-static hga_status add_family(hga_builder *b, hga_id relation, const forest *f, hga_id start, hga_id m, int self, int causal, chain *pairs,
-                             chain *loops)
+static hga_status add_family(hga_builder *b, hga_id relation, const forest *f, hga_id start, hga_id m, int self,
+                             int causal, chain *pairs, chain *loops)
 {
     hga_status st = HGA_OK;
     hga_block block = {.dst = start, .n_dst = m, .src = start, .n_src = m};
@@ -359,7 +372,8 @@ static hga_status add_family(hga_builder *b, hga_id relation, const forest *f, h
     block.shape = causal ? HGA_STRICT_LOWER : HGA_OFF_DIAGONAL;
     if (m > 1) HGA_TRY(put(b, relation, pairs, block));
     for (hga_id i = start; self && i < start + m; i++)
-        if (member(f, i) < f->n_tokens) HGA_TRY(put(b, relation, loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
+        if (member(f, i) < f->n_tokens)
+            HGA_TRY(put(b, relation, loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
 done:
     return st;
 }
@@ -372,9 +386,11 @@ static hga_status add_siblings(hga_builder *b, const forest *f, int self, int ca
     HGA_TRY(hga_builder_add_relation(b, "sibling", &relation));
     if (f->order) HGA_TRY(hga_builder_set_order(b, relation, f->order, f->n, f->order, f->n));
     for (hga_id v = f->n_tokens; v < f->n; v++)
-        HGA_TRY(add_family(b, relation, f, f->family_ptr[v], f->family_ptr[v + 1] - f->family_ptr[v], self, causal, &pairs, &loops));
+        HGA_TRY(add_family(b, relation, f, f->family_ptr[v], f->family_ptr[v + 1] - f->family_ptr[v], self, causal,
+                           &pairs, &loops));
     for (hga_id i = f->n - f->n_roots; self && i < f->n; i++) /* a tree of one leaf */
-        if (member(f, i) < f->n_tokens) HGA_TRY(put(b, relation, &loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
+        if (member(f, i) < f->n_tokens)
+            HGA_TRY(put(b, relation, &loops, (hga_block){.dst = i, .n_dst = 1, .src = i, .n_src = 1}));
     HGA_TRY(flush(b, relation, &pairs));
     HGA_TRY(flush(b, relation, &loops));
 done:
@@ -391,11 +407,13 @@ static hga_status add_left_siblings(hga_builder *b, hga_id relation, const fores
 }
 
 /* One chain per index in the family, so that regular trees give few blocks: chain[0] has the families of leaves. */
-static hga_status add_frontier_family(hga_builder *b, hga_id relation, const forest *f, hga_id start, hga_id m, chain *chains)
+static hga_status add_frontier_family(hga_builder *b, hga_id relation, const forest *f, hga_id start, hga_id m,
+                                      chain *chains)
 {
     hga_status st = HGA_OK;
     if (flat(f, start, m))
-        return put(b, relation, &chains[0], (hga_block){.dst = member(f, start), .n_dst = m, .src = start, .n_src = m, .shape = HGA_LOWER});
+        return put(b, relation, &chains[0],
+                   (hga_block){.dst = member(f, start), .n_dst = m, .src = start, .n_src = m, .shape = HGA_LOWER});
     for (hga_id i = 0; i < m; i++) HGA_TRY(add_left_siblings(b, relation, f, start, i, &chains[i + 1]));
 done:
     return st;
@@ -484,7 +502,8 @@ static hga_status check(const hga_hsa *p)
 static hga_status build(const hga_hsa *p, const forest *f, hga_builder *b)
 {
     hga_status st = HGA_OK;
-    uint32_t claims = HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u) | (f->n_roots == 1 ? HGA_CLAIM_COMPLETE : 0u);
+    uint32_t claims =
+        HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u) | (f->n_roots == 1 ? HGA_CLAIM_COMPLETE : 0u);
     for (hga_id l = 0; l < f->n_levels; l++) HGA_TRY(hga_builder_add_level(b, f->level_size[l], NULL));
     HGA_TRY(add_families(b, f));
     HGA_TRY(hga_builder_set_claims(b, claims));

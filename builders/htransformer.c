@@ -1,9 +1,10 @@
-/* htransformer.c: H-Transformer-1D. Tokens come in blocks of c; a level coarsens pairs of nodes and has half as many blocks, until two are left. A
-   query sees its own and the near blocks exactly, on level 0, and coarser nodes farther away. What "near" means is a table of tiles, rectangles of
-   blocks or half blocks, repeated along the level.
+/* htransformer.c: H-Transformer-1D. Tokens come in blocks of c; a level coarsens pairs of nodes and has half as many
+   blocks, until two are left. A query sees its own and the near blocks exactly, on level 0, and coarser nodes farther
+   away. What "near" means is a table of tiles, rectangles of blocks or half blocks, repeated along the level.
 
-   neighbours: coarsening maps each block of s nodes to ceil(s / 2), and two such halves form a block of the next level. Above level 0 a query sees
-   the adjacent blocks except the halves that are adjacent to its own half: these were adjacent blocks one level finer.
+   neighbours: coarsening maps each block of s nodes to ceil(s / 2), and two such halves form a block of the next level.
+   Above level 0 a query sees the adjacent blocks except the halves that are adjacent to its own half: these were
+   adjacent blocks one level finer.
 
    siblings: nodes pair plainly; a query sees the block that shares its parent. */
 #include "hga_builders.h"
@@ -62,7 +63,8 @@ static hga_status add_levels(hga_builder *b, hierarchy *h)
     hga_status st = HGA_OK;
     HGA_TRY(hga_sides_add_tokens(b, h->p->n_tokens, h->p->n_keys));
     for (hga_id l = 0, first = 0; l < h->n_levels; l++) {
-        if (l > 0) HGA_TRY(hga_sides_add_level(b, (hga_id)h->query.size[l], h->cross ? (hga_id)h->key.size[l] : 0, &first));
+        if (l > 0)
+            HGA_TRY(hga_sides_add_level(b, (hga_id)h->query.size[l], h->cross ? (hga_id)h->key.size[l] : 0, &first));
         h->query.first[l] = first;
         h->key.first[l] = h->cross ? first + h->query.size[l] : first;
     }
@@ -114,15 +116,18 @@ typedef struct pattern {
 } pattern;
 
 /* [structure][causal][above level 0] */
-static const pattern patterns[2][2][2] = {
-    [HGA_NEIGHBOURS] = {{{0, 1, 1, {{0, 1, -1, 3, HGA_ALL}}},
-                         {1, 2, 4, {{0, 1, -2, 1, HGA_ALL}, {0, 1, 2, 2, HGA_ALL}, {1, 1, -2, 2, HGA_ALL}, {1, 1, 3, 1, HGA_ALL}}}},
-                        {{0, 1, 2, {{0, 1, -1, 1, HGA_ALL}, {0, 1, 0, 1, HGA_LOWER}}}, {1, 2, 2, {{0, 1, -2, 1, HGA_ALL}, {1, 1, -2, 2, HGA_ALL}}}}},
-    [HGA_SIBLINGS] = {{{0, 2, 1, {{0, 2, 0, 2, HGA_ALL}}}, {0, 2, 2, {{0, 1, 1, 1, HGA_ALL}, {1, 1, 0, 1, HGA_ALL}}}},
-                      {{0, 2, 1, {{0, 2, 0, 2, HGA_LOWER}}}, {0, 2, 1, {{1, 1, 0, 1, HGA_ALL}}}}}};
+static const pattern patterns[2][2][2] =
+    {[HGA_NEIGHBOURS] =
+         {{{0, 1, 1, {{0, 1, -1, 3, HGA_ALL}}},
+           {1, 2, 4, {{0, 1, -2, 1, HGA_ALL}, {0, 1, 2, 2, HGA_ALL}, {1, 1, -2, 2, HGA_ALL}, {1, 1, 3, 1, HGA_ALL}}}},
+          {{0, 1, 2, {{0, 1, -1, 1, HGA_ALL}, {0, 1, 0, 1, HGA_LOWER}}},
+           {1, 2, 2, {{0, 1, -2, 1, HGA_ALL}, {1, 1, -2, 2, HGA_ALL}}}}},
+     [HGA_SIBLINGS] = {{{0, 2, 1, {{0, 2, 0, 2, HGA_ALL}}}, {0, 2, 2, {{0, 1, 1, 1, HGA_ALL}, {1, 1, 0, 1, HGA_ALL}}}},
+                       {{0, 2, 1, {{0, 2, 0, 2, HGA_LOWER}}}, {0, 2, 1, {{1, 1, 0, 1, HGA_ALL}}}}}};
 
 /* relative types are (j - i) + 2 block - 1, i and j counted within their levels */
-static hga_status add_tile(hga_builder *b, hga_id near, const hierarchy *h, hga_id l, int64_t unit, int64_t step, const tile *t)
+static hga_status add_tile(hga_builder *b, hga_id near, const hierarchy *h, hga_id l, int64_t unit, int64_t step,
+                           const tile *t)
 {
     int64_t row = t->row * unit, col = t->col * unit, types = 2 * block_size(h->p, 1) - 1;
     hga_staircase s = {.row = h->query.first[l] + row,
@@ -146,7 +151,8 @@ static hga_status add_near(hga_builder *b, hga_id near, const hierarchy *h)
     for (hga_id l = 0; l < h->n_levels; l++) {
         const pattern *near_by = &patterns[h->p->structure][h->p->causal != 0][l > 0];
         int64_t unit = block_size(h->p, l) / (near_by->halves ? 2 : 1);
-        for (int i = 0; i < near_by->n_tiles; i++) HGA_TRY(add_tile(b, near, h, l, unit, near_by->step, &near_by->tiles[i]));
+        for (int i = 0; i < near_by->n_tiles; i++)
+            HGA_TRY(add_tile(b, near, h, l, unit, near_by->step, &near_by->tiles[i]));
     }
 done:
     return st;
@@ -160,7 +166,8 @@ typedef struct strand {
     int only_child; /* the children have no siblings */
 } strand;
 
-/* The first children of level l are one strand for each stretch; or, where stretches are many and short, one for each place in a stretch. */
+/* The first children of level l are one strand for each stretch; or, where stretches are many and short, one for each
+   place in a stretch. */
 typedef struct weave {
     const side *side;
     hga_id level;
@@ -170,7 +177,8 @@ typedef struct weave {
 static weave find_weave(const hierarchy *h, hga_id l)
 {
     int64_t size = h->query.size[l], step = stretch(h->p, l, size);
-    return (weave){.side = &h->query, .level = l, .step = step, .half = (step + 1) / 2, .n_stretches = (size + step - 1) / step};
+    return (weave){
+        .side = &h->query, .level = l, .step = step, .half = (step + 1) / 2, .n_stretches = (size + step - 1) / step};
 }
 
 static int64_t n_strands(const weave *w) { return w->half < w->n_stretches ? w->half : w->n_stretches; }
@@ -179,9 +187,11 @@ static strand find_strand(const weave *w, int64_t i)
 {
     int64_t child = w->side->first[w->level], parent = w->side->first[w->level + 1];
     int64_t child_end = child + w->side->size[w->level], parent_end = parent + w->side->size[w->level + 1];
-    if (w->half < w->n_stretches) return (strand){child + 2 * i, w->step, child_end, parent + i, w->half, parent_end, 2 * i + 1 == w->step};
+    if (w->half < w->n_stretches)
+        return (strand){child + 2 * i, w->step, child_end, parent + i, w->half, parent_end, 2 * i + 1 == w->step};
     int64_t end = child + (i + 1) * w->step;
-    return (strand){child + i * w->step, 2, end < child_end ? end : child_end, parent + i * w->half, 1, parent_end, w->step == 1};
+    return (strand){child + i * w->step, 2,           end < child_end ? end : child_end, parent + i * w->half, 1,
+                    parent_end,          w->step == 1};
 }
 
 /* parent <- first child */
@@ -200,7 +210,8 @@ static hga_status add_first_children(hga_builder *b, hga_id relation, const stra
     return hga_staircase_add(b, relation, &up);
 }
 
-/* A first or only child takes its parent's value x[j], a second child (x[j] + x[j + 1]) / 2; `end` is one past the last node that has an x[j + 1]. */
+/* A first or only child takes its parent's value x[j], a second child (x[j] + x[j + 1]) / 2; `end` is one past the last
+   node that has an x[j + 1]. */
 static hga_status add_interpolation(hga_builder *b, hga_id relation, const strand *s, int64_t end)
 {
     hga_staircase first = {.row = s->child,
@@ -227,7 +238,8 @@ static hga_status add_interpolation(hga_builder *b, hga_id relation, const stran
 static hga_status add_level_interpolation(hga_builder *b, hga_id relation, const weave *w)
 {
     hga_status st = HGA_OK;
-    int64_t size = w->side->size[w->level], rest = size - (w->n_stretches - 1) * w->step, end = w->side->first[w->level] + size - (rest % 2 == 0);
+    int64_t size = w->side->size[w->level], rest = size - (w->n_stretches - 1) * w->step,
+            end = w->side->first[w->level] + size - (rest % 2 == 0);
     int64_t last_parent = w->side->first[w->level + 1] + w->side->size[w->level + 1] - 1;
     for (int64_t i = 0; i < n_strands(w); i++) {
         strand s = find_strand(w, i);
@@ -261,28 +273,37 @@ done:
 static hga_status check(const hga_htransformer *p)
 {
     if (p->block < 1) return hga_fail(HGA_EINVAL, "block: %d, at least 1 is needed", p->block);
-    if ((unsigned)p->structure > HGA_SIBLINGS) return hga_fail(HGA_EINVAL, "structure: %d is not one", (int)p->structure);
-    if (p->linear && p->causal) return hga_fail(HGA_EUNSUPPORTED, "linear interpolation shows a causal query later tokens");
-    if (p->relative && 4 * block_size(p, 1) >= INT32_MAX) return hga_fail(HGA_EOVERFLOW, "block: %d has too many relative types", p->block);
+    if ((unsigned)p->structure > HGA_SIBLINGS)
+        return hga_fail(HGA_EINVAL, "structure: %d is not one", (int)p->structure);
+    if (p->linear && p->causal)
+        return hga_fail(HGA_EUNSUPPORTED, "linear interpolation shows a causal query later tokens");
+    if (p->relative && 4 * block_size(p, 1) >= INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "block: %d has too many relative types", p->block);
     return hga_sides_check(p->n_tokens, p->n_keys, p->causal);
 }
 
-/* Under linear interpolation a node takes half of its neighbour's state, and with it pairs that its own state may cover as well. */
+/* Under linear interpolation a node takes half of its neighbour's state, and with it pairs that its own state may cover
+   as well. */
 static uint32_t claims(const hga_htransformer *p)
 {
     return HGA_CLAIM_COMPLETE | (p->linear ? 0u : HGA_CLAIM_SINGLE) | (p->causal ? HGA_CLAIM_CAUSAL : 0u);
 }
 
-/* coarsen q, k, v; attend by mass; spread the states. A causal coarse query is its first token's: a mean would show later ones. */
+/* coarsen q, k, v; attend by mass; spread the states. A causal coarse query is its first token's: a mean would show
+   later ones. */
 static hga_status describe(const hga_htransformer *p, hga_id near, hga_id between, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_id query, key, value, out;
     hga_program_init(program);
-    HGA_TRY(hga_program_add_field(program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERY_SIDE, &query));
-    HGA_TRY(hga_program_add_field(program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEY_SIDE, &key));
-    HGA_TRY(hga_program_add_field(program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEY_SIDE, &value));
-    HGA_TRY(hga_program_add_field(program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERY_SIDE, &out));
+    HGA_TRY(hga_program_add_field(program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERY_SIDE,
+                                  &query));
+    HGA_TRY(
+        hga_program_add_field(program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEY_SIDE, &key));
+    HGA_TRY(hga_program_add_field(program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEY_SIDE,
+                                  &value));
+    HGA_TRY(hga_program_add_field(program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERY_SIDE,
+                                  &out));
     HGA_TRY(p->causal ? hga_program_coarsen_along(program, between, query) : hga_program_coarsen(program, query));
     HGA_TRY(hga_program_coarsen(program, key));
     HGA_TRY(hga_program_coarsen(program, value));

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a node when binary, one a
-   child otherwise. */
+/* The tree as the loops below want it. Node j of level l has its hyperplanes at row first[l] + j * rows_per_node: one a
+   node when binary, one a child otherwise. */
 typedef struct tree {
     const hga_router *r;
     int64_t n_rows;
@@ -21,7 +21,8 @@ int64_t hga_route_rows(hga_id height, const hga_id *branching)
     if (height < 0) return -1;
     for (hga_id l = 0; l < height; l++) {
         if (branches(branching, l) < 1 || __builtin_mul_overflow(nodes, planes(branching, l), &more)) return -1;
-        if (__builtin_add_overflow(rows, more, &rows) || __builtin_mul_overflow(nodes, branches(branching, l), &nodes)) return -1;
+        if (__builtin_add_overflow(rows, more, &rows) || __builtin_mul_overflow(nodes, branches(branching, l), &nodes))
+            return -1;
     }
     return rows;
 }
@@ -31,9 +32,11 @@ static hga_status check_leaves(const hga_router *r)
 {
     int64_t leaves = 1;
     for (hga_id l = 0; l < r->height; l++) {
-        if (branches(r->branching, l) < 1) return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, r->branching[l]);
+        if (branches(r->branching, l) < 1)
+            return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, r->branching[l]);
         leaves *= branches(r->branching, l);
-        if (leaves > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "height %d: more than %d leaves at level %d", r->height, INT32_MAX, l + 1);
+        if (leaves > INT32_MAX)
+            return hga_fail(HGA_EOVERFLOW, "height %d: more than %d leaves at level %d", r->height, INT32_MAX, l + 1);
     }
     return HGA_OK;
 }
@@ -52,7 +55,8 @@ static hga_status check(const hga_router *r, const float *x, hga_id n, const int
 
 /* ---- one decision ----
 
-   Nearly all margins are wide, so that a product in float with a bound of its error decides; the others are computed again in double. */
+   Nearly all margins are wide, so that a product in float with a bound of its error decides; the others are computed
+   again in double. */
 
 /* w.x + b in double: decisions hang on margins of 1e-5. Four sums, so that they do not wait for each other. */
 static double plane_value(const float *w, const float *x, hga_id dim, float bias)
@@ -65,8 +69,8 @@ static double plane_value(const float *w, const float *x, hga_id dim, float bias
     return (sum[0] + sum[1]) + (sum[2] + sum[3]) + (double)bias;
 }
 
-/* the child of a node whose hyperplanes start at `row`: binary by sign, else the largest value, lowest index on ties; -1 and *bad when one is not
-   finite */
+/* the child of a node whose hyperplanes start at `row`: binary by sign, else the largest value, lowest index on ties;
+   -1 and *bad when one is not finite */
 static hga_id choose_exactly(const tree *t, hga_id head, int64_t row, hga_id n_planes, const float *x, int64_t *bad)
 {
     const hga_router *r = t->r;
@@ -98,16 +102,18 @@ typedef struct estimate {
 /* The sums of the lanes of two vectors. */
 INLINED void sum_lanes(const floats *x, const floats *y, float *sum_x, float *sum_y)
 {
-    eight x8 = __builtin_shufflevector(*x, *x, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(*x, *x, 8, 9, 10, 11, 12, 13, 14, 15);
-    eight y8 = __builtin_shufflevector(*y, *y, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(*y, *y, 8, 9, 10, 11, 12, 13, 14, 15);
+    eight x8 = __builtin_shufflevector(*x, *x, 0, 1, 2, 3, 4, 5, 6, 7) +
+               __builtin_shufflevector(*x, *x, 8, 9, 10, 11, 12, 13, 14, 15);
+    eight y8 = __builtin_shufflevector(*y, *y, 0, 1, 2, 3, 4, 5, 6, 7) +
+               __builtin_shufflevector(*y, *y, 8, 9, 10, 11, 12, 13, 14, 15);
     four x4 = __builtin_shufflevector(x8, x8, 0, 1, 2, 3) + __builtin_shufflevector(x8, x8, 4, 5, 6, 7);
     four y4 = __builtin_shufflevector(y8, y8, 0, 1, 2, 3) + __builtin_shufflevector(y8, y8, 4, 5, 6, 7);
     four both = __builtin_shufflevector(x4, y4, 0, 4, 1, 5) + __builtin_shufflevector(x4, y4, 2, 6, 3, 7);
     *sum_x = both[0] + both[2], *sum_y = both[1] + both[3];
 }
 
-/* Products and sums round by at most 2^-24 of sum |w x| each, in whatever order; twice that covers the rounding of sum |w x| itself, and the last term what is
-   lost below the smallest floats, flushed to zero or not. */
+/* Products and sums round by at most 2^-24 of sum |w x| each, in whatever order; twice that covers the rounding of sum
+   |w x| itself, and the last term what is lost below the smallest floats, flushed to zero or not. */
 INLINED estimate estimate_plane(const float *w, const float *x, hga_id dim, float bias)
 {
     floats sum = {0}, sum_abs = {0};
@@ -171,11 +177,12 @@ enum { ABREAST = 8 };
 INLINED void fetch(const rows *r, hga_id first, hga_id head, hga_id dim)
 {
     for (hga_id i = first; i < first + ABREAST && i < r->n; i++)
-        for (hga_id c = 0; c < dim; c += LANES) __builtin_prefetch(r->x + i * r->row_stride + head * r->head_stride + c);
+        for (hga_id c = 0; c < dim; c += LANES)
+            __builtin_prefetch(r->x + i * r->row_stride + head * r->head_stride + c);
 }
 
-/* The leaves of rows first .. first + n - 1 for one head: node(0) = 0, node(l + 1) = node(l) * b_l + child, and -1 once it fails. *bad gets the first row, by
-   its first head, that does. */
+/* The leaves of rows first .. first + n - 1 for one head: node(0) = 0, node(l + 1) = node(l) * b_l + child, and -1 once
+   it fails. *bad gets the first row, by its first head, that does. */
 INLINED void descend(const tree *t, const rows *r, hga_id first, hga_id n, hga_id head, obstacle *bad)
 {
     int64_t node[ABREAST] = {0}, plane, level_row = 0, nodes = 1;
@@ -210,8 +217,14 @@ INLINED int route(const tree *t, const rows *r, obstacle *bad)
 static int route_plain(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
 
 #ifdef __x86_64__
-static __attribute__((target("avx512f"))) int route_avx512(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
-static __attribute__((target("avx2,fma"))) int route_avx2(const tree *t, const rows *r, obstacle *bad) { return route(t, r, bad); }
+static __attribute__((target("avx512f"))) int route_avx512(const tree *t, const rows *r, obstacle *bad)
+{
+    return route(t, r, bad);
+}
+static __attribute__((target("avx2,fma"))) int route_avx2(const tree *t, const rows *r, obstacle *bad)
+{
+    return route(t, r, bad);
+}
 #endif
 
 /* the same for the widest vectors of this machine */
@@ -224,12 +237,14 @@ static int route_all(const tree *t, const rows *r, obstacle *bad)
     return route_plain(t, r, bad);
 }
 
-hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride, int32_t *leaf)
+hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
+                     int32_t *leaf)
 {
     hga_status st = check(r, x, n, leaf);
     if (st) return st;
     tree t = {r, hga_route_rows(r->height, r->branching)};
     obstacle bad = {0};
     if (route_all(&t, &(rows){x, n, row_stride, head_stride, leaf}, &bad)) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head, (long long)bad.plane);
+    return hga_fail(HGA_EINVAL, "row %d, head %d: its product with hyperplane %lld is not finite", bad.row, bad.head,
+                    (long long)bad.plane);
 }

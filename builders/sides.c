@@ -5,7 +5,8 @@ hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal)
 {
     if (n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", n_tokens);
     if (n_keys < 0) return hga_fail(HGA_EINVAL, "keys: %d is negative", n_keys);
-    if (n_keys > INT32_MAX - n_tokens) return hga_fail(HGA_EOVERFLOW, "tokens: %d and %d keys do not fit a 32-bit id", n_tokens, n_keys);
+    if (n_keys > INT32_MAX - n_tokens)
+        return hga_fail(HGA_EOVERFLOW, "tokens: %d and %d keys do not fit a 32-bit id", n_tokens, n_keys);
     if (causal && n_keys > 0 && n_keys != n_tokens)
         return hga_fail(HGA_EUNSUPPORTED, "causal: %d queries and %d keys have no common order", n_tokens, n_keys);
     return HGA_OK;

@@ -49,8 +49,8 @@ static hga_status add_run(hga_builder *b, hga_id relation, const hga_staircase *
 hga_status hga_staircase_add(hga_builder *b, hga_id relation, const hga_staircase *s)
 {
     if (s->n_rows <= 0 || s->n_cols <= 0 || s->row_begin >= s->row_end || s->col_begin >= s->col_end) return HGA_OK;
-    range part =
-        both(meeting(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end), meeting(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
+    range part = both(meeting(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end),
+                      meeting(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
     range whole = both(whole_within(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end),
                        whole_within(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
     if (whole.begin >= whole.end) whole = (range){part.end, part.end};

@@ -1,15 +1,17 @@
 /* text.c: the hierarchy a text has anyway: books, chapters, paragraphs or verses, sentences, words.
 
-   Every word notes the highest level at which it begins something new; a level's members are then the words that begin at it or above, and a level
-   with as many members as the one above it (or as there are words) adds nothing and is left out. Lines give the levels down to paragraphs, ICU the
-   sentences and words.
+   Every word notes the highest level at which it begins something new; a level's members are then the words that begin
+   at it or above, and a level with as many members as the one above it (or as there are words) adds nothing and is left
+   out. Lines give the levels down to paragraphs, ICU the sentences and words.
 
-   Headings: a line that starts with BOOK or PART (books), with CHAPTER, or has a Markdown #, or is a Roman or Arabic numeral alone (chapters);
- "Chapter One" and the like where a blank line or another heading comes before. A heading's words are a paragraph of what it opens; a heading
+   Headings: a line that starts with BOOK or PART (books), with CHAPTER, or has a Markdown #, or is a Roman or Arabic
+   numeral alone (chapters);
+ "Chapter One" and the like where a blank line or another heading comes before. A heading's words are a paragraph of
+ what it opens; a heading
    right after a higher one opens nothing more.
 
-   Verses: where more than half of the lines that are not blank begin with a label such as "1Cor13:4", labels (which are not words) alone give
-   books, chapters and verses. */
+   Verses: where more than half of the lines that are not blank begin with a label such as "1Cor13:4", labels (which are
+   not words) alone give books, chapters and verses. */
 #include "hga_builders.h"
 
 #include <string.h>
@@ -46,7 +48,8 @@ typedef struct reader {
 
 /* ---- UTF-8 ---- */
 
-/* the code point at s and how many bytes it takes; 0 if it is not UTF-8 (RFC 3629: no surrogates, nothing longer than needed) */
+/* the code point at s and how many bytes it takes; 0 if it is not UTF-8 (RFC 3629: no surrogates, nothing longer than
+   needed) */
 static int decode(const unsigned char *s, const unsigned char *end, int32_t *point)
 {
     static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -125,7 +128,8 @@ static int32_t skip_digits(const reader *r, int32_t at, int32_t end)
     return at;
 }
 
-/* "1Cor13:4 ": perhaps a digit, letters, chapter:verse, then white space or the line's end; one blank may stand before and after the letters */
+/* "1Cor13:4 ": perhaps a digit, letters, chapter:verse, then white space or the line's end; one blank may stand before
+   and after the letters */
 static int read_label(const reader *r, const line *l, label *out)
 {
     const char *s = r->text;
@@ -177,7 +181,8 @@ static hga_status mark_verses(reader *r, const char *text)
             continue;
         }
         int same_book = any && same_text(text, tag.name, tag.name_end, before.name, before.name_end);
-        int same_chapter = same_book && same_text(text, tag.chapter, tag.chapter_end, before.chapter, before.chapter_end);
+        int same_chapter =
+            same_book && same_text(text, tag.chapter, tag.chapter_end, before.chapter, before.chapter_end);
         HGA_TRY(add_mark(r, l.begin, same_chapter ? PARAGRAPH : same_book ? CHAPTER : BOOK));
         memset(r->text + l.begin, ' ', (size_t)(tag.end - l.begin));
         before = tag, any = 1;
@@ -188,7 +193,8 @@ done:
 
 /* ---- prose ---- */
 
-/* bytes of [s, end) that are one of the letters' runs allowed at a decimal place: nine and four pairs, five, up to three ones */
+/* bytes of [s, end) that are one of the letters' runs allowed at a decimal place: nine and four pairs, five, up to
+   three ones */
 static const char *roman_place(const char *s, const char *end, char one, char five, char ten)
 {
     if (end - s >= 2 && s[0] == one && (s[1] == ten || s[1] == five)) return s + 2;
@@ -216,9 +222,10 @@ static int is_arabic(const char *s, const char *end)
 static int is_spelled(const char *s, const char *end)
 {
     static const char *const number[] = {
-        "one",    "two",      "three",    "four",    "five",    "six",       "seven",    "eight",    "nine",   "ten",   "eleven",
-        "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "first", "second",
-        "third",  "fourth",   "fifth",    "sixth",   "seventh", "eighth",    "ninth",    "tenth",    "last",
+        "one",       "two",      "three",    "four",   "five",     "six",      "seven",   "eight",
+        "nine",      "ten",      "eleven",   "twelve", "thirteen", "fourteen", "fifteen", "sixteen",
+        "seventeen", "eighteen", "nineteen", "twenty", "first",    "second",   "third",   "fourth",
+        "fifth",     "sixth",    "seventh",  "eighth", "ninth",    "tenth",    "last",
     };
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (strlen(number[i]) == (size_t)(end - s) && strncasecmp(s, number[i], (size_t)(end - s)) == 0) return 1;
@@ -256,7 +263,8 @@ static int is_markdown_heading(const char *s, const char *end)
     return c > s && c - s <= 6 && c < end && is_space(*c);
 }
 
-/* The level a heading opens, or WORD for other lines. `alone`: nothing but a blank line or a heading comes right before. */
+/* The level a heading opens, or WORD for other lines. `alone`: nothing but a blank line or a heading comes right
+   before. */
 static int heading_level(const char *s, const char *end, int alone)
 {
     static const struct {
@@ -265,7 +273,8 @@ static int heading_level(const char *s, const char *end, int alone)
     } keyword[] = {{"BOOK", "Book", BOOK}, {"PART", "Part", BOOK}, {"CHAPTER", "Chapter", CHAPTER}};
     for (size_t i = 0; i < sizeof keyword / sizeof *keyword; i++) {
         if (starts_with(s, end, keyword[i].upper)) return keyword[i].level;
-        if (alone && starts_with(s, end, keyword[i].mixed) && is_numbered(s + strlen(keyword[i].mixed), end)) return keyword[i].level;
+        if (alone && starts_with(s, end, keyword[i].mixed) && is_numbered(s + strlen(keyword[i].mixed), end))
+            return keyword[i].level;
     }
     return is_markdown_heading(s, end) || is_numeral_alone(s, end) ? CHAPTER : WORD;
 }
@@ -312,7 +321,8 @@ static hga_status open_breaks(UBreakIteratorType type, const char *locale, UText
     return U_FAILURE(code) ? icu_failure(type == UBRK_WORD ? "word breaks" : "sentence breaks", code) : HGA_OK;
 }
 
-/* Between two breaks: has it a letter, digit or symbol? ICU's word status knows letters and digits, but calls symbols punctuation. */
+/* Between two breaks: has it a letter, digit or symbol? ICU's word status knows letters and digits, but calls symbols
+   punctuation. */
 static int is_word(const reader *r, UBreakIterator *words, int32_t begin, int32_t end)
 {
     const unsigned char *s = (const unsigned char *)r->text + begin, *e = (const unsigned char *)r->text + end;
@@ -338,8 +348,10 @@ static hga_status read_words(reader *r, UBreakIterator *words, UBreakIterator *s
     int opens = BOOK;
     for (int64_t m = 0; (end = ubrk_next(words)) != UBRK_DONE; begin = end) {
         if (!is_word(r, words, begin, end)) continue;
-        for (; m < r->n_marks && r->marks[m].at <= begin; m++) opens = r->marks[m].level < opens ? r->marks[m].level : opens;
-        for (; sentence != UBRK_DONE && sentence <= begin; sentence = ubrk_next(sentences)) opens = opens < SENTENCE ? opens : SENTENCE;
+        for (; m < r->n_marks && r->marks[m].at <= begin; m++)
+            opens = r->marks[m].level < opens ? r->marks[m].level : opens;
+        for (; sentence != UBRK_DONE && sentence <= begin; sentence = ubrk_next(sentences))
+            opens = opens < SENTENCE ? opens : SENTENCE;
         HGA_TRY(add_word(r, begin, end, opens));
         if (r->n_words == max_words) break;
         opens = WORD;
@@ -406,8 +418,8 @@ done:
     return st;
 }
 
-/* Words in order; each first becomes a new member of the levels it opens, the highest first, so that a member's parent is the current one above
-   it. */
+/* Words in order; each first becomes a new member of the levels it opens, the highest first, so that a member's parent
+   is the current one above it. */
 static void plant(const reader *r, const levels *v, hga_tree *t)
 {
     int64_t next[N_LEVELS];
@@ -440,13 +452,15 @@ static hga_status copy_text(reader *r, const char *text)
     return HGA_OK;
 }
 
-hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words, hga_tree *out)
+hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words,
+                         hga_tree *out)
 {
     hga_status st = HGA_OK;
     reader r = {.a = a};
     memset(out, 0, sizeof *out);
     if (a) out->allocator = *a;
-    if (bytes > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "a text of %zu bytes; there are at most %d", bytes, INT32_MAX);
+    if (bytes > INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "a text of %zu bytes; there are at most %d", bytes, INT32_MAX);
     if (max_words < 0) return hga_fail(HGA_EINVAL, "max_words is %d; it must be at least 0", max_words);
     if (!text || bytes == 0) return hga_fail(HGA_EFORMAT, "no word in 0 bytes of text");
     r.bytes = (int32_t)bytes;

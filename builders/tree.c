@@ -1,8 +1,8 @@
 /* tree.c: the simplest trees, of sets and of records, and the end of every tree.
 
-   Position embeddings of a record, e = (is key, cos t, sin t): a key has (1, 0, 0); value j of n has (0, cos t, sin t), t = pi j / n. So keys
-   agree with keys, no key with any value, and values the less the further apart they are: e(i).e(j) = cos(pi (i - j) / n). Fields stand in no
-   order and have (0, 0, 0), as the root has. */
+   Position embeddings of a record, e = (is key, cos t, sin t): a key has (1, 0, 0); value j of n has (0, cos t, sin t),
+   t = pi j / n. So keys agree with keys, no key with any value, and values the less the further apart they are:
+   e(i).e(j) = cos(pi (i - j) / n). Fields stand in no order and have (0, 0, 0), as the root has. */
 #include "hga_builders.h"
 
 #include <math.h>
@@ -50,7 +50,8 @@ hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out)
     hga_status st = HGA_OK;
     memset(out, 0, sizeof *out);
     if (a) out->allocator = *a;
-    if (n < 1 || n > INT32_MAX - 3) return hga_fail(HGA_EINVAL, "a set of %d elements; there must be at least 1 and at most %d", n, INT32_MAX - 3);
+    if (n < 1 || n > INT32_MAX - 3)
+        return hga_fail(HGA_EINVAL, "a set of %d elements; there must be at least 1 and at most %d", n, INT32_MAX - 3);
     HGA_TRY(start(a, n + 1, n, 0, out));
     for (hga_id i = 0; i < n; i++) out->parent[i] = n;
     out->parent[n] = -1;
@@ -68,9 +69,11 @@ static hga_status count_leaves(hga_id n_fields, const hga_id *n_values, hga_id *
     if (n_fields < 1) return hga_fail(HGA_EINVAL, "a record of %d fields; there must be at least 1", n_fields);
     if (!n_values) return hga_fail(HGA_EINVAL, "n_values is NULL");
     for (hga_id f = 0; f < n_fields; f++) {
-        if (n_values[f] < 1) return hga_fail(HGA_EINVAL, "field %d has %d values; there must be at least 1", f, n_values[f]);
+        if (n_values[f] < 1)
+            return hga_fail(HGA_EINVAL, "field %d has %d values; there must be at least 1", f, n_values[f]);
         n += n_values[f];
-        if (n + n_fields > INT32_MAX - 3) return hga_fail(HGA_EOVERFLOW, "field %d: more than %d nodes", f, INT32_MAX - 3);
+        if (n + n_fields > INT32_MAX - 3)
+            return hga_fail(HGA_EOVERFLOW, "field %d: more than %d nodes", f, INT32_MAX - 3);
     }
     *leaves = (hga_id)n;
     return HGA_OK;

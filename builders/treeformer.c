@@ -1,11 +1,11 @@
 /* treeformer.c: Treeformer (Madaan et al. 2022) on routed tokens.
 
-   Fine (TF-attention, eq. 3): a query attends to the keys of its leaf; sorted by leaf, every leaf is one block. Coarse (TC-attention, eq. 4): a
-   query gets, at every level of the tree, the mean of the values in its node; a tree node is an interval of the keys sorted by leaf, a block of
-   one row.
+   Fine (TF-attention, eq. 3): a query attends to the keys of its leaf; sorted by leaf, every leaf is one block. Coarse
+   (TC-attention, eq. 4): a query gets, at every level of the tree, the mean of the values in its node; a tree node is
+   an interval of the keys sorted by leaf, a block of one row.
 
-   Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the bucket, is head * n_leaves +
-   leaf. */
+   Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the
+   bucket, is head * n_leaves + leaf. */
 #include "hga_builders.h"
 #include "sides.h"
 
@@ -37,12 +37,14 @@ static hga_status check(const hga_treeformer *p)
     if (p->n_queries < 1) return hga_fail(HGA_EINVAL, "n_queries is %d; it must be at least 1", p->n_queries);
     if (p->n_keys < 0) return hga_fail(HGA_EINVAL, "n_keys is %d; it must be at least 0", p->n_keys);
     if (p->n_tree_heads < 1) return hga_fail(HGA_EINVAL, "n_tree_heads is %d; it must be at least 1", p->n_tree_heads);
-    if (p->height < 0 || p->height > MAX_HEIGHT) return hga_fail(HGA_EINVAL, "height is %d; it must be 0 to %d", p->height, MAX_HEIGHT);
+    if (p->height < 0 || p->height > MAX_HEIGHT)
+        return hga_fail(HGA_EINVAL, "height is %d; it must be 0 to %d", p->height, MAX_HEIGHT);
     if (p->n_leaves < 0) return hga_fail(HGA_EINVAL, "n_leaves is %d; it must be at least 0", p->n_leaves);
     if (!p->query_leaf) return hga_fail(HGA_EINVAL, "query_leaf is NULL");
     if (is_cross(p) && !p->key_leaf) return hga_fail(HGA_EINVAL, "n_keys is %d, but key_leaf is NULL", p->n_keys);
     for (hga_id l = 0; l < p->height; l++)
-        if (branches(p, l) < 1) return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, p->branching[l]);
+        if (branches(p, l) < 1)
+            return hga_fail(HGA_EINVAL, "branching[%d] is %d; it must be at least 1", l, p->branching[l]);
     return HGA_OK;
 }
 
@@ -50,7 +52,9 @@ static hga_status check(const hga_treeformer *p)
 static hga_status fold(const char *what, hga_id tokens, hga_id heads, hga_id *rows)
 {
     int64_t n = (int64_t)tokens * heads;
-    if (n > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "%s %d times n_tree_heads %d: more than %d rows", what, tokens, heads, INT32_MAX - 2);
+    if (n > INT32_MAX - 2)
+        return hga_fail(HGA_EOVERFLOW, "%s %d times n_tree_heads %d: more than %d rows", what, tokens, heads,
+                        INT32_MAX - 2);
     *rows = (hga_id)n;
     return HGA_OK;
 }
@@ -60,7 +64,9 @@ static hga_status count_tree_leaves(const hga_treeformer *p, hga_id *leaves)
     int64_t n = 1;
     for (hga_id l = 0; l < p->height; l++) {
         n *= branches(p, l);
-        if (n > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "height %d: more than %d leaves at level %d", p->height, INT32_MAX - 2, l + 1);
+        if (n > INT32_MAX - 2)
+            return hga_fail(HGA_EOVERFLOW, "height %d: more than %d leaves at level %d", p->height, INT32_MAX - 2,
+                            l + 1);
     }
     *leaves = (hga_id)n;
     return HGA_OK;
@@ -81,11 +87,13 @@ static hga_status count_leaves(const layout *t, int coarse, hga_id *leaves)
     if (st) return st;
     int described = coarse || p->height > 0;
     if (described && p->n_leaves && p->n_leaves != *leaves)
-        return hga_fail(HGA_EINVAL, "n_leaves is %d, but a tree of height %d with this branching has %d", p->n_leaves, p->height, *leaves);
+        return hga_fail(HGA_EINVAL, "n_leaves is %d, but a tree of height %d with this branching has %d", p->n_leaves,
+                        p->height, *leaves);
     if (described) return HGA_OK;
     int32_t query = largest_leaf(t->p->query_leaf, t->n_queries), key = largest_leaf(t->key_leaf, t->n_keys);
     if (!p->n_leaves && (query > key ? query : key) > INT32_MAX - 3)
-        return hga_fail(HGA_EOVERFLOW, "leaf %d: there are at most %d leaves", query > key ? query : key, INT32_MAX - 2);
+        return hga_fail(HGA_EOVERFLOW, "leaf %d: there are at most %d leaves", query > key ? query : key,
+                        INT32_MAX - 2);
     *leaves = p->n_leaves ? p->n_leaves : (query > key ? query : key) + 1;
     if (*leaves < 1) *leaves = 1;
     return HGA_OK;
@@ -97,7 +105,8 @@ static hga_status check_leaves(const char *what, const int32_t *leaf, hga_id n, 
 {
     for (hga_id i = 0; i < n; i++)
         if (leaf[i] < -1 || leaf[i] >= n_leaves)
-            return hga_fail(HGA_EINVAL, "%s[%d] is %d; it must be 0 to %d, or -1 for none", what, i, leaf[i], n_leaves - 1);
+            return hga_fail(HGA_EINVAL, "%s[%d] is %d; it must be 0 to %d, or -1 for none", what, i, leaf[i],
+                            n_leaves - 1);
     return HGA_OK;
 }
 
@@ -162,10 +171,11 @@ static void shift_keys(layout *t)
 
 /* ---- fine ---- */
 
-/* Queries [q, q_end) against keys [k, k_end) of one leaf, both in token order, each query seeing the keys up to its own token. Halve the queries:
-   the later half sees all keys up to the middle token, a full block; what is left are two smaller staircases. So a row has few columns intervals,
-   log of the leaf's size. */
-static hga_status add_stairs(hga_builder *b, hga_id relation, const layout *t, hga_id q, hga_id q_end, hga_id k, hga_id k_end)
+/* Queries [q, q_end) against keys [k, k_end) of one leaf, both in token order, each query seeing the keys up to its own
+   token. Halve the queries: the later half sees all keys up to the middle token, a full block; what is left are two
+   smaller staircases. So a row has few columns intervals, log of the leaf's size. */
+static hga_status add_stairs(hga_builder *b, hga_id relation, const layout *t, hga_id q, hga_id q_end, hga_id k,
+                             hga_id k_end)
 {
     hga_status st = HGA_OK;
     while (q < q_end && k < k_end) {
@@ -212,7 +222,8 @@ static hga_status build_fine(layout *t, hga_builder *b)
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (t->p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "leaf", &relation));
     shift_keys(t);
-    HGA_TRY(hga_builder_set_order(b, relation, t->query.order, t->query.ptr[t->n_buckets], t->key.order, t->key.ptr[t->n_buckets]));
+    HGA_TRY(hga_builder_set_order(b, relation, t->query.order, t->query.ptr[t->n_buckets], t->key.order,
+                                  t->key.ptr[t->n_buckets]));
     for (hga_id leaf = 0; leaf < t->n_buckets; leaf++) HGA_TRY(add_leaf(b, relation, t, leaf));
 done:
     return st;
@@ -224,7 +235,8 @@ hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga
     layout t = {.p = p};
     hga_builder *b = NULL;
     *g = NULL;
-    if (p->causal && is_cross(p)) return hga_fail(HGA_EUNSUPPORTED, "causal is for self-attention, but n_keys is %d", p->n_keys);
+    if (p->causal && is_cross(p))
+        return hga_fail(HGA_EUNSUPPORTED, "causal is for self-attention, but n_keys is %d", p->n_keys);
     HGA_TRY(lay_out(p, 0, &t));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build_fine(&t, b));
@@ -240,19 +252,22 @@ done:
 
 /* ---- coarse ---- */
 
-/* The nodes of tree level l of all heads' trees: node j of head t is first + t * n + j and holds the buckets (t * n + j) * leaves .. + leaves - 1. */
+/* The nodes of tree level l of all heads' trees: node j of head t is first + t * n + j and holds the buckets (t * n +
+   j) * leaves .. + leaves - 1. */
 typedef struct tree_level {
     hga_id level, n, leaves; /* nodes a head has, leaves below each */
     hga_id first;            /* the graph's id of the first */
 } tree_level;
 
-/* Mean over the keys of each node, and from each node to its queries: blocks wherever there are any. The mass of a node is the number of its keys. */
+/* Mean over the keys of each node, and from each node to its queries: blocks wherever there are any. The mass of a node
+   is the number of its keys. */
 static hga_status add_tree_level(hga_builder *b, hga_id member, hga_id path, const layout *t, const tree_level *l)
 {
     hga_status st = HGA_OK;
     for (hga_id j = 0; j < l->n * t->p->n_tree_heads; j++) {
         hga_id from = j * l->leaves, to = from + l->leaves, node = l->first + j;
-        hga_id k = t->key.ptr[from], n_keys = t->key.ptr[to] - k, q = t->query.ptr[from], n_queries = t->query.ptr[to] - q;
+        hga_id k = t->key.ptr[from], n_keys = t->key.ptr[to] - k, q = t->query.ptr[from],
+               n_queries = t->query.ptr[to] - q;
         HGA_TRY(hga_builder_set_mass(b, node, (float)n_keys));
         if (n_keys) HGA_TRY(hga_builder_add_block(b, member, node, 1, k, n_keys, 0));
         if (n_queries) HGA_TRY(hga_builder_add_block(b, path, q, n_queries, node, 1, l->level));
@@ -316,7 +331,10 @@ hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, h
     layout t = {.p = p};
     hga_builder *b = NULL;
     *g = NULL;
-    if (p->causal) return hga_fail(HGA_EUNSUPPORTED, "causal is %d, but treeformer-coarse has no causal form: node means hold later keys", p->causal);
+    if (p->causal)
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "causal is %d, but treeformer-coarse has no causal form: node means hold later keys",
+                        p->causal);
     HGA_TRY(lay_out(p, 1, &t));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build_coarse(&t, b));

@@ -1,5 +1,6 @@
-/* window.c: sliding window, strided window and global tokens. Query i sees key j if -left <= j - i <= right and stride divides j - i, or i < global
-   or j < global. The three parts share no pair: global rows see everything, the other rows see the global columns, and what is left is a band. */
+/* window.c: sliding window, strided window and global tokens. Query i sees key j if -left <= j - i <= right and stride
+   divides j - i, or i < global or j < global. The three parts share no pair: global rows see everything, the other rows
+   see the global columns, and what is left is a band. */
 #include "hga_builders.h"
 #include "sides.h"
 
@@ -13,7 +14,10 @@ typedef struct frame {
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
 /* strides from a row to the farthest column a limit allows; no limit is all there are */
-static hga_id reach(hga_id limit, hga_id longest, hga_id stride) { return (limit < 0 || limit > longest ? longest : limit) / stride; }
+static hga_id reach(hga_id limit, hga_id longest, hga_id stride)
+{
+    return (limit < 0 || limit > longest ? longest : limit) / stride;
+}
 
 static frame find_frame(const hga_window *p)
 {
@@ -51,16 +55,19 @@ done:
     return st;
 }
 
-/* Where residue class c of m nodes starts among them, and how many nodes it has: the first m mod stride classes have one more. */
+/* Where residue class c of m nodes starts among them, and how many nodes it has: the first m mod stride classes have
+   one more. */
 static hga_id class_first(hga_id m, hga_id stride, hga_id c) { return c * (m / stride) + least(c, m % stride); }
 static hga_id class_size(hga_id m, hga_id stride, hga_id c) { return m / stride + (c < m % stride); }
 
-/* One band for each residue class; neighbouring classes of equal sizes are one repeated block, so there are at most three. */
+/* One band for each residue class; neighbouring classes of equal sizes are one repeated block, so there are at most
+   three. */
 static hga_status add_bands(hga_builder *b, hga_id near, const frame *f, hga_id stride, hga_id col_base)
 {
     hga_status st = HGA_OK;
     hga_id rows = f->n_queries - f->rows, cols = f->n_keys - f->cols;
-    hga_id n_classes = least(stride, least(rows, cols)), ends[] = {least(rows % stride, n_classes), least(cols % stride, n_classes), n_classes};
+    hga_id n_classes = least(stride, least(rows, cols)),
+           ends[] = {least(rows % stride, n_classes), least(cols % stride, n_classes), n_classes};
     for (hga_id c = 0; c < n_classes;) {
         hga_id end = n_classes;
         for (int i = 0; i < 3; i++)
@@ -87,7 +94,10 @@ static hga_status add_pairs(hga_builder *b, hga_id near, const hga_window *p, co
     hga_status st = HGA_OK;
     hga_id col_base = p->stride > 1 ? 0 : f->key_first;
     if (p->stride > 1) HGA_TRY(set_orders(b, near, p, f));
-    hga_block top = {.n_dst = f->rows, .src = col_base, .n_src = p->causal ? f->rows : f->n_keys, .shape = p->causal ? HGA_LOWER : HGA_ALL};
+    hga_block top = {.n_dst = f->rows,
+                     .src = col_base,
+                     .n_src = p->causal ? f->rows : f->n_keys,
+                     .shape = p->causal ? HGA_LOWER : HGA_ALL};
     HGA_TRY(hga_builder_add_blocks(b, near, &top));
     HGA_TRY(hga_builder_add_block(b, near, f->rows, f->n_queries - f->rows, col_base, f->cols, 0));
     HGA_TRY(add_bands(b, near, f, p->stride, col_base));

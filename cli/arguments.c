@@ -59,7 +59,8 @@ int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
     static const struct argp_option options[] = {{"help", KEY_HELP, NULL, 0, "print this and exit", -1}, {0}};
     struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
-    struct argp top = {.options = options, .parser = parse_root, .args_doc = argp->args_doc, .doc = argp->doc, .children = children};
+    struct argp top = {
+        .options = options, .parser = parse_root, .args_doc = argp->args_doc, .doc = argp->doc, .children = children};
     struct argp below = *argp;
     below.args_doc = below.doc = NULL; /* the top says it */
     children[0].argp = &below;
@@ -101,7 +102,8 @@ int read_number(const char *what, const char *text, double *out)
 {
     char *end = NULL;
     double value = isspace((unsigned char)*text) ? 0 : strtod(text, &end);
-    if (!end || end == text || *end || !isfinite(value)) return complain(CLI_USAGE, "%s: '%s' is not a finite number", what, text);
+    if (!end || end == text || *end || !isfinite(value))
+        return complain(CLI_USAGE, "%s: '%s' is not a finite number", what, text);
     *out = value;
     return CLI_GOOD;
 }
@@ -112,7 +114,8 @@ int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int ro
     while (1) {
         char word[32];
         size_t length = strcspn(text, ",");
-        if (length >= sizeof word || *n == room) return complain(CLI_USAGE, "%s: '%s' is not a list of at most %d whole numbers", what, text, room);
+        if (length >= sizeof word || *n == room)
+            return complain(CLI_USAGE, "%s: '%s' is not a list of at most %d whole numbers", what, text, room);
         memcpy(word, text, length);
         word[length] = 0;
         int status = read_id(what, word, lo, hi, &out[*n]);
@@ -137,7 +140,8 @@ int choice_of(const char *choices, const char *text)
 
 int read_isa(const char *what, const char *text, const char **out)
 {
-    if (choice_of(hga_isa_list(), text) < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, hga_isa_list());
+    if (choice_of(hga_isa_list(), text) < 0)
+        return complain(CLI_USAGE, "%s: '%s' is not one of: %s", what, text, hga_isa_list());
     *out = text;
     return CLI_GOOD;
 }
@@ -167,7 +171,8 @@ static error_t parse_machine(int key, char *value, struct argp_state *state)
 
 static const struct argp_option machine_options[] = {
     {"threads", 't', "T", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "ISA", 0, "instruction set, a word of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
+    {"isa", KEY_ISA, "ISA", 0, "instruction set, a word of `hga --version --json` (default: HGA_ISA, or the best here)",
+     8},
     {"precision", KEY_PRECISION, "P", 0, "f32, or bf16: keys and values of 16 bits (default: f32)", 8},
     {0},
 };
@@ -183,7 +188,8 @@ static error_t parse_shape(int key, char *value, struct argp_state *state)
     case KEY_DIM: return arguments_said(read_id("--dim", value, 1, MAX_DIM, &s->dim));
     case ARGP_KEY_END:
         if (s->n_kv_heads == 0 || s->n_heads % s->n_kv_heads == 0) return 0;
-        return arguments_said(complain(CLI_USAGE, "--kv-heads: %d does not divide the %d heads", s->n_kv_heads, s->n_heads));
+        return arguments_said(
+            complain(CLI_USAGE, "--kv-heads: %d does not divide the %d heads", s->n_kv_heads, s->n_heads));
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -1,4 +1,5 @@
-/* arguments.h: command lines. Each subcommand has an argp of its own; errors are one line, and what several subcommands share is a child. */
+/* arguments.h: command lines. Each subcommand has an argp of its own; errors are one line, and what several subcommands
+   share is a child. */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
@@ -9,7 +10,8 @@
 /* Parse argv by `argp` into `input`. --help prints the options with their defaults and ends the process with 0. */
 int arguments_parse(const struct argp *argp, int argc, char **argv, void *input);
 
-/* What an argp parser returns once a function below has complained: 0 for CLI_GOOD, else the error that arguments_parse stays silent about. */
+/* What an argp parser returns once a function below has complained: 0 for CLI_GOOD, else the error that arguments_parse
+   stays silent about. */
 error_t arguments_said(int status);
 
 /* A whole number in [lo, hi], or a finite number; `what` is the option's name in the complaint. */

@@ -17,7 +17,19 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_QUERY = 0x2000, KEY_KEY, KEY_VALUE, KEY_OUT, KEY_LSE, KEY_REL_KEY, KEY_REL_BIAS, KEY_NODE_POS, KEY_EDGE_BIAS, KEY_SCALE, KEY_GRADIENT };
+enum {
+    KEY_QUERY = 0x2000,
+    KEY_KEY,
+    KEY_VALUE,
+    KEY_OUT,
+    KEY_LSE,
+    KEY_REL_KEY,
+    KEY_REL_BIAS,
+    KEY_NODE_POS,
+    KEY_EDGE_BIAS,
+    KEY_SCALE,
+    KEY_GRADIENT
+};
 
 static const char **path_of(attend_paths *p, int key)
 {
@@ -39,7 +51,8 @@ static int read_scale(const char *text, arguments *a)
 {
     int status = read_number("--scale", text, &a->scale);
     a->has_scale = 1;
-    if (status == CLI_GOOD && !isfinite((float)a->scale)) return complain(CLI_USAGE, "--scale: %s does not fit float32", text);
+    if (status == CLI_GOOD && !isfinite((float)a->scale))
+        return complain(CLI_USAGE, "--scale: %s does not fit float32", text);
     return status;
 }
 
@@ -51,7 +64,8 @@ static int check_paths(const arguments *a)
     if (!p->key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!p->value) return complain(CLI_USAGE, "--value FILE is missing");
     if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
-    if (p->lse && outfile_same(p->lse, p->out)) return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
+    if (p->lse && outfile_same(p->lse, p->out))
+        return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
     return CLI_GOOD;
 }
 
@@ -85,9 +99,11 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where the output goes; - is standard output", 2},
     {"lse", KEY_LSE, "FILE", 0, "where the log of the softmax denominators goes (default: nowhere)", 3},
     {"rel-key", KEY_REL_KEY, "FILE", 0, "added to keys by edge type, [types][dim] (default: none)", 4},
-    {"rel-bias", KEY_REL_BIAS, "FILE", 0, "added to scores by edge type, [types][heads], or one column for all heads (default: none)", 4},
+    {"rel-bias", KEY_REL_BIAS, "FILE", 0,
+     "added to scores by edge type, [types][heads], or one column for all heads (default: none)", 4},
     {"node-pos", KEY_NODE_POS, "FILE", 0, "position embeddings, [nodes][c] (default: none)", 4},
-    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0, "added to scores, [edges][heads] or [edges], by destination, source, type (default: none)", 4},
+    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
+     "added to scores, [edges][heads] or [edges], by destination, source, type (default: none)", 4},
     {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 4},
     GRADIENT("grad-out"),
     GRADIENT("grad-query"),
@@ -105,7 +121,8 @@ static const struct argp_option options[] = {
 
 static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
-    return complain_of(hga_attention(m->graph, &m->program, &a->shape, o, &a->io), m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+    return complain_of(hga_attention(m->graph, &m->program, &a->shape, o, &a->io), m->from_file ? CLI_DATA : CLI_USAGE,
+                       m->title);
 }
 
 /* both files appear, or none */
@@ -113,7 +130,8 @@ static int write_results(const attend_paths *paths, const attend_io *a)
 {
     outfile out = {0}, lse = {0};
     int status = CLI_GOOD, heads = a->query.array.n_dims == 3;
-    int64_t out_dim[3] = {a->out_rows, heads ? a->query.heads : a->value.columns, a->value.columns}, lse_dim[2] = {a->out_rows, a->query.heads};
+    int64_t out_dim[3] = {a->out_rows, heads ? a->query.heads : a->value.columns, a->value.columns},
+            lse_dim[2] = {a->out_rows, a->query.heads};
     TRY(outfile_open(paths->out, &out));
     TRY(npy_write_real(out.file, a->out, heads ? 3 : 2, out_dim));
     TRY(outfile_flush(&out));

@@ -12,7 +12,9 @@ static int lengths_of_file(const npy *a, hga_id **length, hga_id *n)
         return complain(CLI_DATA, "%s: lengths have one axis and one number at least, not the shape %s", a->path,
                         npy_shape(a->n_dims, a->dim, shape));
     for (int64_t i = 0; i < a->count; i++)
-        if (a->whole[i] < 1) return complain(CLI_DATA, "%s: length %lld is %d; a sample has one token at least", a->path, (long long)i, a->whole[i]);
+        if (a->whole[i] < 1)
+            return complain(CLI_DATA, "%s: length %lld is %d; a sample has one token at least", a->path, (long long)i,
+                            a->whole[i]);
     int status = take(a->count, sizeof **length, length);
     if (status) return status;
     memcpy(*length, a->whole, (size_t)a->count * sizeof **length);
@@ -32,7 +34,8 @@ static int single_length(const variant_job *job, hga_id *tokens)
     if (q->dim[0] > INT32_MAX) return complain(CLI_DATA, "%s: %lld rows are too many", q->path, (long long)q->dim[0]);
     *tokens = job->tokens_of ? job->tokens_of((hga_id)q->dim[0]) : (hga_id)q->dim[0];
     if (*tokens >= 1) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: %lld rows; no tree of %s has so many nodes", q->path, (long long)q->dim[0], job->name);
+    return complain(CLI_DATA, "%s: %lld rows; no tree of %s has so many nodes", q->path, (long long)q->dim[0],
+                    job->name);
 }
 
 int sample_lengths(const variant_job *job, hga_id **length, hga_id *n, int *batch)
@@ -69,7 +72,8 @@ int join_samples(hga_graph *const *graph, const hga_program *program, hga_id n, 
         out->graph = hga_graph_retain(graph[0]);
         return CLI_GOOD;
     }
-    int status = complain_of(hga_graph_concat((const hga_graph *const *)graph, n, &out->graph, NULL), CLI_USAGE, "tokens");
+    int status =
+        complain_of(hga_graph_concat((const hga_graph *const *)graph, n, &out->graph, NULL), CLI_USAGE, "tokens");
     return status ? status : renumber(graph[longest], out->graph, &out->program);
 }
 
@@ -82,7 +86,8 @@ static hga_id keys_of(const variant_job *job)
 }
 
 /* each sample's graph; a length that repeats the one before shares its graph */
-static int build_samples(const variant_job *job, const hga_id *length, hga_id n, hga_id keys, hga_graph **graph, hga_program *program)
+static int build_samples(const variant_job *job, const hga_id *length, hga_id n, hga_id keys, hga_graph **graph,
+                         hga_program *program)
 {
     for (hga_id i = 0; i < n; i++) {
         if (i > 0 && length[i] == length[i - 1]) {
@@ -90,7 +95,8 @@ static int build_samples(const variant_job *job, const hga_id *length, hga_id n,
             program[i] = program[i - 1];
             continue;
         }
-        int status = complain_of(job->sample(job->settings, length[i], keys, &graph[i], &program[i]), CLI_USAGE, job->name);
+        int status =
+            complain_of(job->sample(job->settings, length[i], keys, &graph[i], &program[i]), CLI_USAGE, job->name);
         if (status) return status;
     }
     return CLI_GOOD;

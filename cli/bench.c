@@ -34,7 +34,18 @@ typedef struct lists {
 
 /* ---- the command line ---- */
 
-enum { KEY_VARIANTS = 0x2500, KEY_THREADS, KEY_ISA, KEY_PRECISION, KEY_JSON, KEY_DRY_RUN, KEY_SECONDS, KEY_PEERS, KEY_TABLE, KEY_CASE };
+enum {
+    KEY_VARIANTS = 0x2500,
+    KEY_THREADS,
+    KEY_ISA,
+    KEY_PRECISION,
+    KEY_JSON,
+    KEY_DRY_RUN,
+    KEY_SECONDS,
+    KEY_PEERS,
+    KEY_TABLE,
+    KEY_CASE
+};
 
 static int read_seconds(const char *text, arguments *a)
 {
@@ -47,7 +58,8 @@ static int check_arguments(const arguments *a)
 {
     if (a->table && strcmp(a->table, "goals") != 0) return complain(CLI_USAGE, "--table: '%s' is not goals", a->table);
     if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
-    if (a->table && a->variants) return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
+    if (a->table && a->variants)
+        return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
     return CLI_GOOD;
 }
 
@@ -73,20 +85,24 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"variants", KEY_VARIANTS, "LIST", 0, "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
+    {"variants", KEY_VARIANTS, "LIST", 0,
+     "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
     {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", KEY_THREADS, "LIST", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "LIST", 0, "instruction sets, words of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
+    {"isa", KEY_ISA, "LIST", 0,
+     "instruction sets, words of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
     {"precision", KEY_PRECISION, "LIST", 0, "f32 and bf16 (default: f32)", 8},
     {"seconds", KEY_SECONDS, "S", 0, "at most so long for one case, warm-up apart (default: 2)", 8},
     {"json", KEY_JSON, "FILE", 0, "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run and the memory it would take", 9},
     {"peers", KEY_PEERS, "LIST", 0,
-     "also run other people's ways beside each case that they can do: openblas (dense), passes (scores, softmax, sums, as graph libraries do), "
+     "also run other people's ways beside each case that they can do: openblas (dense), passes (scores, softmax, sums, "
+     "as graph libraries do), "
      "graphblas, all; programs of several stages lend them their attended edges alone (default: none)",
      1},
     {"table", KEY_TABLE, "NAME", 0,
-     "goals: the project's performance goals with what is reached and the best peer; cases have their own lengths (at most --tokens N), heads and "
+     "goals: the project's performance goals with what is reached and the best peer; cases have their own lengths (at "
+     "most --tokens N), heads and "
      "threads",
      2},
     {"case", KEY_CASE, "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
@@ -131,7 +147,11 @@ static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
     TRY(bench_variants_read(a->variants ? a->variants : DEFAULT_VARIANTS, l->variant, &l->n_variants));
-    TRY(read_list("--tokens", a->tokens ? a->tokens : a->table ? "8192" : DEFAULT_TOKENS, 1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
+    TRY(read_list("--tokens",
+                  a->tokens  ? a->tokens
+                  : a->table ? "8192"
+                             : DEFAULT_TOKENS,
+                  1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) TRY(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
     TRY(read_isas(a->isa, l));
@@ -177,8 +197,9 @@ static int measure_peaks(lists *l, json_t *peaks)
         int status = complain_of(hga_measure_peaks(l->isa[i], &l->peaks[i]), CLI_USAGE, l->isa[i]);
         if (status) return status;
         const hga_peaks *p = &l->peaks[i];
-        json_array_append_new(peaks, json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", l->isa[i], "fma_gflops", p->fma_gflops, "exp_gelements",
-                                               p->exp_gelements, "l2_gbytes", p->l2_gbytes, "dram_gbytes", p->dram_gbytes));
+        json_array_append_new(peaks, json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", l->isa[i], "fma_gflops",
+                                               p->fma_gflops, "exp_gelements", p->exp_gelements, "l2_gbytes",
+                                               p->l2_gbytes, "dram_gbytes", p->dram_gbytes));
     }
     return CLI_GOOD;
 }
@@ -232,8 +253,10 @@ static const column dry_columns[] = {
     {0},
 };
 static const column overtake_columns[] = {
-    {"variant", "overtakes dense", NULL, 0}, {"parameters", "parameters", NULL, 0}, {"threads", "threads", NULL, 0},       {"isa", "isa", NULL, 0},
-    {"precision", "prec", NULL, 0},          {"tokens", "at tokens", "%.0f", 0},    {"or_shorter", "or shorter", NULL, 0}, {0},
+    {"variant", "overtakes dense", NULL, 0}, {"parameters", "parameters", NULL, 0},
+    {"threads", "threads", NULL, 0},         {"isa", "isa", NULL, 0},
+    {"precision", "prec", NULL, 0},          {"tokens", "at tokens", "%.0f", 0},
+    {"or_shorter", "or shorter", NULL, 0},   {0},
 };
 
 static int print_tables(const arguments *a, const json_t *peaks, const json_t *rows, const json_t *overtakes)
@@ -252,13 +275,14 @@ done:
 }
 
 /* `extra`: what the kind of table adds beside the benchmarks */
-static int write_json(const arguments *a, const char *program, json_t *peaks, json_t *rows, const char *name, json_t *extra)
+static int write_json(const arguments *a, const char *program, json_t *peaks, json_t *rows, const char *name,
+                      json_t *extra)
 {
     outfile out = {0};
     int status = CLI_GOOD;
     TRY(outfile_open(a->json, &out));
-    TRY(json_print(out.file, json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context(program, json_incref(peaks)), "benchmarks", rows, name, extra,
-                                       "dry_run", a->dry_run)));
+    TRY(json_print(out.file, json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context(program, json_incref(peaks)),
+                                       "benchmarks", rows, name, extra, "dry_run", a->dry_run)));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
@@ -285,7 +309,8 @@ static int run_goals(const arguments *a, const lists *l, const char *program, js
 {
     goals_run r = {.only = a->only, .rows = rows, .goals = json_array()};
     int status = CLI_GOOD;
-    if (l->n_tokens * l->n_threads * l->n_isa * l->n_precision > 1) TRY(complain(CLI_USAGE, "--table goals: takes one setting, not lists"));
+    if (l->n_tokens * l->n_threads * l->n_isa * l->n_precision > 1)
+        TRY(complain(CLI_USAGE, "--table goals: takes one setting, not lists"));
     r.place = place_of(l, a, 0);
     if (!r.place.options.threads) r.place.options.threads = 1;
     if (a->tokens) r.most_tokens = l->tokens[0];
@@ -306,8 +331,13 @@ int run_bench(int argc, char **argv)
 {
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {0}};
     struct argp argp = {
-        options,  parse, NULL, "Benchmark tables: this machine's limits, then each case with warm-up, repeats until stable, and medians.",
-        children, NULL,  NULL};
+        options,
+        parse,
+        NULL,
+        "Benchmark tables: this machine's limits, then each case with warm-up, repeats until stable, and medians.",
+        children,
+        NULL,
+        NULL};
     arguments a = {.seconds = 2};
     lists *l = NULL;
     json_t *rows = json_array(), *peaks = json_array();

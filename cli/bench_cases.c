@@ -29,7 +29,8 @@ static int read_only(const bench_variant *v, const char *name, hga_id most, hga_
     snprintf(what, sizeof what, "--variants: %s", name);
     for (int i = 0; i < v->typed.n; i++) {
         const char *typed = v->typed.setting[i];
-        if (strncmp(typed, name, n) != 0 || typed[n] != '=') return complain(CLI_USAGE, "--variants: '%s' takes %s only", v->typed.name, name);
+        if (strncmp(typed, name, n) != 0 || typed[n] != '=')
+            return complain(CLI_USAGE, "--variants: '%s' takes %s only", v->typed.name, name);
         int status = read_id(what, typed + n + 1, 0, most, out);
         if (status) return status;
     }
@@ -47,7 +48,8 @@ static int read_random(bench_variant *v)
 static int read_variant(const char *item, size_t length, bench_variant *v)
 {
     *v = (bench_variant){.height = -1};
-    if (length == 0 || length >= sizeof v->text) return complain(CLI_USAGE, "--variants: '%.*s' is not a variant", (int)length, item);
+    if (length == 0 || length >= sizeof v->text)
+        return complain(CLI_USAGE, "--variants: '%.*s' is not a variant", (int)length, item);
     memcpy(v->text, item, length);
     memcpy(v->parts, item, length);
     for (char *part = v->parts, *next; part; part = next) {
@@ -57,7 +59,8 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
             v->typed.name = part;
         else
             v->typed.setting[v->typed.n++] = part;
-        if (v->typed.n == MAX_PARAMETERS) return complain(CLI_USAGE, "--variants: '%s' has too many parameters", v->text);
+        if (v->typed.n == MAX_PARAMETERS)
+            return complain(CLI_USAGE, "--variants: '%s' has too many parameters", v->text);
     }
     v->coarse = strcmp(v->typed.name, "treeformer-coarse") == 0;
     v->tree = v->coarse || strcmp(v->typed.name, "treeformer-fine") == 0;
@@ -119,7 +122,9 @@ static int make_tree(const bench_variant *v, hga_id tokens, model *out)
     t.key_leaf = key;
     out->tree_heads = 1;
     if (v->coarse) TRY(make_alpha(t.height, out));
-    TRY(complain_of((v->coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, &out->graph, &out->program), CLI_USAGE, v->text));
+    TRY(complain_of(
+        (v->coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, &out->graph, &out->program),
+        CLI_USAGE, v->text));
 done:
     free(query);
     free(key);
@@ -164,11 +169,13 @@ int bench_tensors_make(const model *m, const hga_shape *shape, int allocate, ben
 {
     const hga_binding binding[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
     const hga_rows otherwise[] = {HGA_ROWS_QUERIES, HGA_ROWS_KEYS, HGA_ROWS_KEYS, HGA_ROWS_QUERIES};
-    hga_id kv = shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads, heads[] = {shape->n_heads, kv, kv, shape->n_heads};
+    hga_id kv = shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads,
+           heads[] = {shape->n_heads, kv, kv, shape->n_heads};
     int64_t count[4], all = 0;
     *out = (bench_tensors){0};
     for (int i = 0; i < 4; i++) {
-        int64_t rows = bound_field(&m->program, binding[i]) ? bound_rows(m->graph, &m->program, binding[i], otherwise[i]) : 0;
+        int64_t rows =
+            bound_field(&m->program, binding[i]) ? bound_rows(m->graph, &m->program, binding[i], otherwise[i]) : 0;
         count[i] = rows * heads[i] * shape->dim;
         all += count[i];
     }

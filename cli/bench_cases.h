@@ -19,7 +19,8 @@ typedef struct bench_variant {
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
 int bench_variants_read(const char *list, bench_variant *out, int *n);
 
-/* The graph of a variant on `tokens`; trees get leaves by chance, "random:degree=32" as many edges a row from sources by chance. */
+/* The graph of a variant on `tokens`; trees get leaves by chance, "random:degree=32" as many edges a row from sources
+   by chance. */
 int bench_model(const bench_variant *v, hga_id tokens, model *out);
 
 /* Random tensors for a model. */

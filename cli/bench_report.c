@@ -13,48 +13,53 @@
 /* the least time that the machine's limits allow: arithmetic, or moving what must move */
 static double roofline_seconds(const bench_row *r, double peak_gflops)
 {
-    double arithmetic = r->m.cost.flops / (peak_gflops * 1e9), traffic = r->m.cost.bytes_min / (r->peaks.dram_gbytes * r->m.threads * 1e9);
+    double arithmetic = r->m.cost.flops / (peak_gflops * 1e9),
+           traffic = r->m.cost.bytes_min / (r->peaks.dram_gbytes * r->m.threads * 1e9);
     return arithmetic > traffic ? arithmetic : traffic;
 }
 
 static json_t *row_name(const bench_row *r)
 {
-    return json_sprintf("%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant, *r->parameters ? ":" : "", r->parameters,
-                        r->tokens, r->shape.n_heads, r->shape.dim, r->m.threads, r->isa, r->precision);
+    return json_sprintf("%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant,
+                        *r->parameters ? ":" : "", r->parameters, r->tokens, r->shape.n_heads, r->shape.dim,
+                        r->m.threads, r->isa, r->precision);
 }
 
 /* what Google's tools read */
 static json_t *google_part(const bench_row *r)
 {
     json_t *name = row_name(r);
-    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name, "run_name", name, "run_type", "iteration", "repetitions", 1,
-                     "repetition_index", 0, "threads", r->m.threads, "iterations", r->m.repeats, "real_time", 1e3 * r->m.seconds, "cpu_time",
-                     1e3 * r->m.cpu_seconds, "time_unit", "ms");
+    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name, "run_name", name, "run_type",
+                     "iteration", "repetitions", 1, "repetition_index", 0, "threads", r->m.threads, "iterations",
+                     r->m.repeats, "real_time", 1e3 * r->m.seconds, "cpu_time", 1e3 * r->m.cpu_seconds, "time_unit",
+                     "ms");
 }
 
 static json_t *case_part(const bench_row *r)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:i, s:s, s:s}", "variant", r->variant, "parameters", r->parameters, "tokens", r->tokens,
-                     "nodes", r->nodes, "edges", (json_int_t)r->edges, "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa, "precision",
-                     r->precision);
+    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:i, s:s, s:s}", "variant", r->variant, "parameters",
+                     r->parameters, "tokens", r->tokens, "nodes", r->nodes, "edges", (json_int_t)r->edges, "heads",
+                     r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa, "precision", r->precision);
 }
 
 static json_t *time_part(const bench_row *r)
 {
     const measurement *m = &r->m;
     double gflops = m->cost.flops / m->seconds / 1e9, peak = r->peaks.fma_gflops * m->threads;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o}", "graph_seconds", r->graph_seconds, "plan_seconds",
-                     m->plan_seconds, "seconds", m->seconds, "seconds_min", m->seconds_min, "seconds_spread", m->spread, "flops", m->cost.flops,
-                     "gflops", gflops, "peak_gflops", peak, "share_of_peak", json_number(gflops / peak), "ns_per_edge_head",
-                     json_number(1e9 * m->seconds / ((double)r->edges * r->shape.n_heads)), "bytes_min", m->cost.bytes_min, "gbytes_per_second",
-                     m->cost.bytes_min / m->seconds / 1e9, "share_of_roofline", json_number(roofline_seconds(r, peak) / m->seconds));
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o}", "graph_seconds",
+                     r->graph_seconds, "plan_seconds", m->plan_seconds, "seconds", m->seconds, "seconds_min",
+                     m->seconds_min, "seconds_spread", m->spread, "flops", m->cost.flops, "gflops", gflops,
+                     "peak_gflops", peak, "share_of_peak", json_number(gflops / peak), "ns_per_edge_head",
+                     json_number(1e9 * m->seconds / ((double)r->edges * r->shape.n_heads)), "bytes_min",
+                     m->cost.bytes_min, "gbytes_per_second", m->cost.bytes_min / m->seconds / 1e9, "share_of_roofline",
+                     json_number(roofline_seconds(r, peak) / m->seconds));
 }
 
 static json_t *memory_part(const bench_row *r)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "bytes_workspace", (json_int_t)r->m.workspace_bytes, "bytes_graph", (json_int_t)r->m.graph_bytes,
-                     "bytes_plan", (json_int_t)r->m.plan_bytes, "bytes_tensors", (json_int_t)r->tensor_bytes, "peak_rss_bytes",
-                     (json_int_t)r->peak_rss_bytes);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "bytes_workspace", (json_int_t)r->m.workspace_bytes, "bytes_graph",
+                     (json_int_t)r->m.graph_bytes, "bytes_plan", (json_int_t)r->m.plan_bytes, "bytes_tensors",
+                     (json_int_t)r->tensor_bytes, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
 }
 
 /* takes over all references; NULL when memory ran out */
@@ -81,7 +86,8 @@ json_t *bench_dry_row_json(const bench_row *r)
 {
     int64_t all = r->tensor_bytes + r->m.workspace_bytes + r->m.graph_bytes + r->m.plan_bytes;
     json_t *row = google_part(r),
-           *more[] = {case_part(r), memory_part(r), json_pack("{s:f, s:I}", "flops", r->m.cost.flops, "bytes", (json_int_t)all)};
+           *more[] = {case_part(r), memory_part(r),
+                      json_pack("{s:f, s:I}", "flops", r->m.cost.flops, "bytes", (json_int_t)all)};
     return joined(row, more, sizeof more / sizeof *more);
 }
 
@@ -94,9 +100,10 @@ json_t *bench_context(const char *program, json_t *peaks)
     struct tm local;
     if (localtime_r(&now, &local)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S%z", &local);
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "unknown");
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:[], s:[], s:s, s:s, s:s, s:o}", "date", date, "host_name", host, "executable", program,
-                     "num_cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mhz_per_cpu", 0, "cpu_scaling_enabled", 0, "caches", "load_avg",
-                     "library_build_type", strcmp(BUILD_TYPE, "Debug") == 0 ? "debug" : "release", "hga_version", hga_version(), "hga_commit",
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:[], s:[], s:s, s:s, s:s, s:o}", "date", date, "host_name", host,
+                     "executable", program, "num_cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mhz_per_cpu", 0,
+                     "cpu_scaling_enabled", 0, "caches", "load_avg", "library_build_type",
+                     strcmp(BUILD_TYPE, "Debug") == 0 ? "debug" : "release", "hga_version", hga_version(), "hga_commit",
                      BUILD_COMMIT, "peaks", peaks);
 }
 
@@ -117,7 +124,8 @@ static int same_setting(const json_t *a, const json_t *b)
 
 static int same_variant(const json_t *a, const json_t *b)
 {
-    return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 && strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
+    return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 &&
+           strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
 }
 
 /* plain dense attention on as many tokens in the same setting */
@@ -188,13 +196,14 @@ json_t *bench_overtakes(const json_t *rows)
     size_t i;
     json_array_foreach(rows, i, row)
     {
-        if (strcmp(text_of(row, "variant"), "dense") == 0 || strncmp(text_of(row, "variant"), "peer:", 5) == 0 || !is_first(rows, i, row) ||
-            isnan(lead(rows, row)))
+        if (strcmp(text_of(row, "variant"), "dense") == 0 || strncmp(text_of(row, "variant"), "peer:", 5) == 0 ||
+            !is_first(rows, i, row) || isnan(lead(rows, row)))
             continue;
         json_t *found = overtake(rows, row);
         json_t *setting =
-            json_pack("{s:O, s:O, s:O, s:O, s:O}", "variant", json_object_get(row, "variant"), "parameters", json_object_get(row, "parameters"),
-                      "threads", json_object_get(row, "threads"), "isa", json_object_get(row, "isa"), "precision", json_object_get(row, "precision"));
+            json_pack("{s:O, s:O, s:O, s:O, s:O}", "variant", json_object_get(row, "variant"), "parameters",
+                      json_object_get(row, "parameters"), "threads", json_object_get(row, "threads"), "isa",
+                      json_object_get(row, "isa"), "precision", json_object_get(row, "precision"));
         if (setting && found) json_object_update(setting, found);
         json_decref(found);
         json_array_append_new(list, setting);

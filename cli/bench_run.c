@@ -70,7 +70,8 @@ static int run_peers(const bench_place *p, const model *m, const bench_row *ours
     hga_options options = p->options;
     hga_id kv_heads = p->shape.n_kv_heads;
     int status = CLI_GOOD;
-    if (p->dry_run || !p->peers || (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(m->graph, &m->program)) return CLI_GOOD;
+    if (p->dry_run || !p->peers || (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(m->graph, &m->program))
+        return CLI_GOOD;
     options.threads = ours->m.threads;
     TRY(race_start(m->graph, &m->program, &p->shape, &options, &shared));
     for (int i = 0; peers[i]; i++) {

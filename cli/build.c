@@ -30,7 +30,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"text", KEY_TEXT, "FILE", 0,
-     "the tokens are the words of this text (- is standard input), or the first --tokens of them; their names go into .json and onto pictures; hsa "
+     "the tokens are the words of this text (- is standard input), or the first --tokens of them; their names go into "
+     ".json and onto pictures; hsa "
      "takes its hierarchy too",
      2},
     {0},

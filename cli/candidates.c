@@ -7,7 +7,8 @@
 #include "arguments.h"
 #include "variant.h"
 
-/* A row says which numbers x to put into a text; a candidate makes sense while `covers` * x < tokens: beyond, it sees all there is. */
+/* A row says which numbers x to put into a text; a candidate makes sense while `covers` * x < tokens: beyond, it sees
+   all there is. */
 typedef struct family {
     const char *variant, *text; /* each # stands for x */
     hga_id covers;
@@ -75,12 +76,16 @@ static void write_parameters(const char *text, hga_id x, int causal, char out[st
     for (const char *c = text; *c && used < PARAMETERS_ROOM; c++)
         used += *c == '#' ? snprintf(out + used, (size_t)(PARAMETERS_ROOM - used), "%d", x)
                           : snprintf(out + used, (size_t)(PARAMETERS_ROOM - used), "%c", *c);
-    if (causal && used < PARAMETERS_ROOM) snprintf(out + used, (size_t)(PARAMETERS_ROOM - used), "%scausal=1", used ? " " : "");
+    if (causal && used < PARAMETERS_ROOM)
+        snprintf(out + used, (size_t)(PARAMETERS_ROOM - used), "%scausal=1", used ? " " : "");
 }
 
 static candidate candidate_of(const family *f, hga_id x, int causal)
 {
-    candidate c = {.variant = f->variant, .height = is_tree(f->variant) ? x : 0, .medians = strstr(f->text, "median") != NULL, .causal = causal};
+    candidate c = {.variant = f->variant,
+                   .height = is_tree(f->variant) ? x : 0,
+                   .medians = strstr(f->text, "median") != NULL,
+                   .causal = causal};
     write_parameters(f->text, x, causal, c.parameters);
     return c;
 }
@@ -105,7 +110,8 @@ static int build_tree(const candidate *c, const scene *s, hga_graph **g, hga_pro
 {
     hga_treeformer t = scene_treeformer(s);
     t.causal = c->causal;
-    return complain_of((is_coarse(c->variant) ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, g, p), CLI_OUTSIDE, c->variant);
+    return complain_of((is_coarse(c->variant) ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, g, p),
+                       CLI_OUTSIDE, c->variant);
 }
 
 /* by the table of variants, as if its parameters had been typed */
@@ -116,7 +122,8 @@ static int build_typed(const candidate *c, const scene *s, hga_graph **g, hga_pr
     model m = {0};
     snprintf(text, sizeof text, "%s", c->parameters);
     snprintf(tokens, sizeof tokens, "%d", s->words.n);
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) typed.setting[typed.n++] = word;
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        typed.setting[typed.n++] = word;
     int status = model_build(&typed, NULL, &m);
     if (status) return status;
     *g = m.graph;

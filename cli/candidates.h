@@ -13,8 +13,8 @@ typedef struct candidate {
     int medians, causal;              /* its hyperplanes go through medians */
 } candidate;
 
-/* The candidates that make sense for n tokens, of the variants in a list with commas (NULL: all that can be causal, if so asked). Dense attention is
-   always among them, and first. */
+/* The candidates that make sense for n tokens, of the variants in a list with commas (NULL: all that can be causal, if
+   so asked). Dense attention is always among them, and first. */
 int candidates_list(const char *variants, hga_id n, int causal, candidate out[static MAX_CANDIDATES], int *n_out);
 
 /* The graph of a candidate over the tokens of a scene. A Treeformer's leaves must be the scene's: scene_route. */

@@ -33,8 +33,8 @@ static int check_rules(const hga_graph *g, findings *f)
     for (const hga_rule *r = hga_graph_rules(); r->name; r++) {
         hga_status st = r->check(g);
         if (st == HGA_ENOMEM) return complain_of(st, CLI_DATA, r->name);
-        json_t *row =
-            json_pack("{s:s, s:b, s:s, s:s}", "name", r->name, "pass", st == HGA_OK, "says", r->says, "detail", st ? hga_error_detail() : "");
+        json_t *row = json_pack("{s:s, s:b, s:s, s:s}", "name", r->name, "pass", st == HGA_OK, "says", r->says,
+                                "detail", st ? hga_error_detail() : "");
         if (!row || json_array_append_new(f->rules, row) != 0) return complain(CLI_OUTSIDE, "out of memory");
         f->rules_pass &= st == HGA_OK;
     }
@@ -48,7 +48,8 @@ static int check_coverage(const graph_file *g, const arguments *a, uint32_t clai
     hga_status st = hga_program_coverage(&g->program, g->graph, causal, &f->coverage);
     if (st == HGA_EUNSUPPORTED) return CLI_GOOD;
     f->single = (finding){1, f->coverage.more == 0, (claims & HGA_CLAIM_SINGLE) != 0, a->coverage};
-    f->complete = (finding){1, f->coverage.none == f->coverage.none_diagonal, (claims & HGA_CLAIM_COMPLETE) != 0, a->coverage};
+    f->complete =
+        (finding){1, f->coverage.none == f->coverage.none_diagonal, (claims & HGA_CLAIM_COMPLETE) != 0, a->coverage};
     return complain_of(st, CLI_DATA, a->path);
 }
 
@@ -66,7 +67,8 @@ static int look(const graph_file *g, const arguments *a, findings *f)
     uint32_t claims = hga_graph_nodes(g->graph).claims;
     int status = CLI_GOOD;
     TRY(check_rules(g->graph, f));
-    if (!g->text && (a->causal || a->coverage)) TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality", a->path));
+    if (!g->text && (a->causal || a->coverage))
+        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality", a->path));
     if (!g->text) goto done;
     TRY(check_coverage(g, a, claims, f));
     TRY(check_causality(g, a, claims, f));
@@ -80,16 +82,22 @@ static int breaks(const finding *f) { return f->known && !f->pass && (f->claimed
 
 static const char *word(const finding *f) { return f->pass ? "pass" : "fail"; }
 
-static const char *standing(const finding *f) { return f->claimed ? "claimed" : f->demanded ? "demanded" : "not claimed"; }
+static const char *standing(const finding *f)
+{
+    return f->claimed ? "claimed" : f->demanded ? "demanded" : "not claimed";
+}
 
 static void print_coverage(const findings *f)
 {
     const hga_coverage *c = &f->coverage;
-    finding both = {1, f->single.pass && f->complete.pass, f->single.claimed && f->complete.claimed, f->single.demanded};
-    printf("coverage   %s  of %lld pairs %lld once, %lld never (%lld of them a token and itself), %lld more than once", word(&both),
-           (long long)c->pairs, (long long)c->once, (long long)c->none, (long long)c->none_diagonal, (long long)c->more);
+    finding both = {1, f->single.pass && f->complete.pass, f->single.claimed && f->complete.claimed,
+                    f->single.demanded};
+    printf("coverage   %s  of %lld pairs %lld once, %lld never (%lld of them a token and itself), %lld more than once",
+           word(&both), (long long)c->pairs, (long long)c->once, (long long)c->none, (long long)c->none_diagonal,
+           (long long)c->more);
     if (!both.pass && c->token >= 0) printf("; first: query %d and key %d", c->token, c->other);
-    printf(" (single: %s, %s; complete: %s, %s)\n", word(&f->single), standing(&f->single), word(&f->complete), standing(&f->complete));
+    printf(" (single: %s, %s; complete: %s, %s)\n", word(&f->single), standing(&f->single), word(&f->complete),
+           standing(&f->complete));
 }
 
 static void print_causality(const findings *f)
@@ -110,7 +118,8 @@ static void print_text(const graph_file *g, const findings *f)
     {
         const char *detail = json_string_value(json_object_get(row, "detail"));
         printf("rule       %s  %s: %s%s%s\n", json_is_true(json_object_get(row, "pass")) ? "pass" : "fail",
-               json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "says")), *detail ? "; " : "", detail);
+               json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "says")),
+               *detail ? "; " : "", detail);
     }
     if (!g->text) {
         printf("the graph has no program: coverage and causality are not known\n");
@@ -126,29 +135,35 @@ static void print_text(const graph_file *g, const findings *f)
         printf("causality  -     queries and keys are different tokens, without an order between them\n");
 }
 
-static json_t *finding_json(const finding *f) { return f->known ? json_pack("{s:b, s:b}", "pass", f->pass, "claimed", f->claimed) : json_null(); }
+static json_t *finding_json(const finding *f)
+{
+    return f->known ? json_pack("{s:b, s:b}", "pass", f->pass, "claimed", f->claimed) : json_null();
+}
 
 static json_t *coverage_json(const findings *f)
 {
     const hga_coverage *c = &f->coverage;
     if (!f->single.known) return json_null();
-    return json_pack("{s:b, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i}", "pass", f->single.pass && f->complete.pass, "claimed",
-                     f->single.claimed && f->complete.claimed, "single", finding_json(&f->single), "complete", finding_json(&f->complete), "pairs",
-                     (json_int_t)c->pairs, "none", (json_int_t)c->none, "once", (json_int_t)c->once, "more", (json_int_t)c->more, "none_diagonal",
-                     (json_int_t)c->none_diagonal, "later", (json_int_t)c->later, "token", c->token, "other", c->other);
+    return json_pack("{s:b, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i}", "pass",
+                     f->single.pass && f->complete.pass, "claimed", f->single.claimed && f->complete.claimed, "single",
+                     finding_json(&f->single), "complete", finding_json(&f->complete), "pairs", (json_int_t)c->pairs,
+                     "none", (json_int_t)c->none, "once", (json_int_t)c->once, "more", (json_int_t)c->more,
+                     "none_diagonal", (json_int_t)c->none_diagonal, "later", (json_int_t)c->later, "token", c->token,
+                     "other", c->other);
 }
 
 static json_t *causality_json(const findings *f)
 {
     if (!f->causal.known) return json_null();
-    return json_pack("{s:b, s:b, s:i, s:i}", "pass", f->causal.pass, "claimed", f->causal.claimed, "token", f->token, "sees",
-                     f->causal.pass ? -1 : f->sees);
+    return json_pack("{s:b, s:b, s:i, s:i}", "pass", f->causal.pass, "claimed", f->causal.claimed, "token", f->token,
+                     "sees", f->causal.pass ? -1 : f->sees);
 }
 
 static int print_json(const graph_file *g, const arguments *a, const findings *f, int pass)
 {
-    return json_print(stdout, json_pack("{s:s, s:b, s:b, s:O, s:o, s:o}", "graph", a->path, "pass", pass, "program", g->text != NULL, "rules",
-                                        f->rules, "coverage", coverage_json(f), "causality", causality_json(f)));
+    return json_print(stdout, json_pack("{s:s, s:b, s:b, s:O, s:o, s:o}", "graph", a->path, "pass", pass, "program",
+                                        g->text != NULL, "rules", f->rules, "coverage", coverage_json(f), "causality",
+                                        causality_json(f)));
 }
 
 /* ---- the command ---- */
@@ -172,22 +187,24 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"causal", KEY_CAUSAL, NULL, 0, "fail unless no output depends on a later token (default: only if the graph claims it)", 0},
-    {"coverage", KEY_COVERAGE, NULL, 0, "fail unless every pair of tokens is covered once (default: only if the graph claims it)", 0},
+    {"causal", KEY_CAUSAL, NULL, 0,
+     "fail unless no output depends on a later token (default: only if the graph claims it)", 0},
+    {"coverage", KEY_COVERAGE, NULL, 0,
+     "fail unless every pair of tokens is covered once (default: only if the graph claims it)", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON", 0},
     {0},
 };
 
 int run_check(int argc, char **argv)
 {
-    struct argp argp = {
-        options,
-        parse,
-        "GRAPH",
-        "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property that the graph claims, does not hold.",
-        NULL,
-        NULL,
-        NULL};
+    struct argp argp = {options,
+                        parse,
+                        "GRAPH",
+                        "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property "
+                        "that the graph claims, does not hold.",
+                        NULL,
+                        NULL,
+                        NULL};
     arguments a = {0};
     graph_file g = {0};
     findings f = {0};

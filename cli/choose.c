@@ -50,8 +50,8 @@ typedef struct bench {
 static int check_rows(const attend_io *io)
 {
     if (io->query.rows == io->key.rows) return CLI_GOOD;
-    return complain(CLI_DATA, "%s: has %d rows, the query in %s has %d; the variants are compared on self-attention", io->key.array.path,
-                    io->key.rows, io->query.array.path, io->query.rows);
+    return complain(CLI_DATA, "%s: has %d rows, the query in %s has %d; the variants are compared on self-attention",
+                    io->key.array.path, io->key.rows, io->query.array.path, io->query.rows);
 }
 
 /* the array itself where heads are as many, so that nothing is there twice */
@@ -67,7 +67,8 @@ static int take_tensor(tensor_file *t, hga_id heads, float **out)
 static void scale_query(const arguments *a, embedding *e)
 {
     double factor = a->scale * sqrt(e->dim);
-    for (int64_t i = 0; a->has_scale && i < (int64_t)e->n * e->heads * e->dim; i++) e->query[i] = (float)(factor * e->query[i]);
+    for (int64_t i = 0; a->has_scale && i < (int64_t)e->n * e->heads * e->dim; i++)
+        e->query[i] = (float)(factor * e->query[i]);
 }
 
 /* as many tokens as have attention rows in bounded memory */
@@ -242,14 +243,15 @@ static const char *front_name(const outcome *o)
 
 static json_t *outcome_json(const outcome *o, const bench *b)
 {
-    json_t *row = json_pack("{s:s, s:s, s:o, s:o, s:i, s:I, s:f, s:f, s:f, s:f}", "variant", o->tried->variant, "parameters", o->tried->parameters,
-                            "relative_l2", json_number(o->error), "mean_kl", json_number(o->divergence), "nodes", o->nodes, "edges",
-                            (json_int_t)o->edges, "edges_per_token", (double)o->edges / b->whole.words.n, "flops", o->m.cost.flops, "seconds",
+    json_t *row = json_pack("{s:s, s:s, s:o, s:o, s:i, s:I, s:f, s:f, s:f, s:f}", "variant", o->tried->variant,
+                            "parameters", o->tried->parameters, "relative_l2", json_number(o->error), "mean_kl",
+                            json_number(o->divergence), "nodes", o->nodes, "edges", (json_int_t)o->edges,
+                            "edges_per_token", (double)o->edges / b->whole.words.n, "flops", o->m.cost.flops, "seconds",
                             o->m.seconds, "speedup", b->seconds / o->m.seconds);
-    json_t *more =
-        json_pack("{s:f, s:f, s:i, s:i, s:I, s:I, s:s, s:b, s:b}", "seconds_min", o->m.seconds_min, "seconds_spread", o->m.spread, "repeats",
-                  o->m.repeats, "threads", o->m.threads, "bytes", (json_int_t)o->bytes, "bytes_workspace", (json_int_t)o->m.workspace_bytes, "front",
-                  front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
+    json_t *more = json_pack("{s:f, s:f, s:i, s:i, s:I, s:I, s:s, s:b, s:b}", "seconds_min", o->m.seconds_min,
+                             "seconds_spread", o->m.spread, "repeats", o->m.repeats, "threads", o->m.threads, "bytes",
+                             (json_int_t)o->bytes, "bytes_workspace", (json_int_t)o->m.workspace_bytes, "front",
+                             front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
     if (row && json_object_update(row, more) != 0) json_decref(row), row = NULL;
     json_decref(more);
     return row;
@@ -263,11 +265,13 @@ static int print_results(const arguments *a, const bench *b, const outcome *all,
     for (int i = 0; i < n; i++)
         if (json_array_append_new(rows, outcome_json(&all[i], b)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
     if (a->json) {
-        TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:O}", "tokens", e->n, "heads", e->heads, "dim", e->dim, "dim_v",
-                                         b->dim_v, "causal", a->causal, "kl_tokens", probe_tokens(e), "seed", (json_int_t)a->seed, "rows", rows)));
+        TRY(json_print(stdout, json_pack("{s:i, s:i, s:i, s:i, s:b, s:i, s:I, s:O}", "tokens", e->n, "heads", e->heads,
+                                         "dim", e->dim, "dim_v", b->dim_v, "causal", a->causal, "kl_tokens",
+                                         probe_tokens(e), "seed", (json_int_t)a->seed, "rows", rows)));
         goto done;
     }
-    printf("%d tokens, %d heads x %d%s; KL on the first %d tokens\n\n", e->n, e->heads, e->dim, a->causal ? ", causal" : "", probe_tokens(e));
+    printf("%d tokens, %d heads x %d%s; KL on the first %d tokens\n\n", e->n, e->heads, e->dim,
+           a->causal ? ", causal" : "", probe_tokens(e));
     TRY(table_print(stdout, rows, columns));
     printf("\nfront: nothing else is both as near to dense attention (rel L2) and as cheap, in time or in FLOP.\n");
 done:
@@ -289,8 +293,8 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
                                 {1e3 * all[i].m.seconds, 1e-9 * all[i].m.cost.flops},
                                 {all[i].front[COST_TIME], all[i].front[COST_FLOPS]}};
     }
-    snprintf(title, sizeof title, "Distance from dense attention: %d tokens, %d heads x %d%s, %d threads", e->n, e->heads, e->dim,
-             a->causal ? ", causal" : "", all[0].m.threads);
+    snprintf(title, sizeof title, "Distance from dense attention: %d tokens, %d heads x %d%s, %d threads", e->n,
+             e->heads, e->dim, a->causal ? ", causal" : "", all[0].m.threads);
     status = choose_plot_write(point, n, title, a->out);
     free(point);
     return status;
@@ -303,7 +307,8 @@ enum { KEY_QUERY = 0x2900, KEY_KEY, KEY_VALUE, KEY_SCALE, KEY_CAUSAL, KEY_VARIAN
 static int read_seconds(const char *text, double *out)
 {
     int status = read_number("--seconds", text, out);
-    if (status == CLI_GOOD && (*out < 0 || *out > 3600)) return complain(CLI_USAGE, "--seconds: %s is not in 0 .. 3600", text);
+    if (status == CLI_GOOD && (*out < 0 || *out > 3600))
+        return complain(CLI_USAGE, "--seconds: %s is not in 0 .. 3600", text);
     return status;
 }
 
@@ -322,7 +327,8 @@ static int check(const arguments *a)
     if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
     if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
-    if (a->out && (length < 5 || strcmp(a->out + length - 4, ".svg") != 0)) return complain(CLI_USAGE, "-o: '%s' does not end in .svg", a->out);
+    if (a->out && (length < 5 || strcmp(a->out + length - 4, ".svg") != 0))
+        return complain(CLI_USAGE, "-o: '%s' does not end in .svg", a->out);
     return candidates_list(a->variants, 1, a->causal, list, &n); /* wrong names are known before anything is read */
 }
 
@@ -347,7 +353,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"query", KEY_QUERY, "FILE", 0, "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
+    {"query", KEY_QUERY, "FILE", 0,
+     "query tensor of the tokens, [rows][dim] or [rows][heads][dim]; - is standard input", 1},
     {"key", KEY_KEY, "FILE", 0, "key tensor of as many rows; its heads divide the query's", 1},
     {"value", KEY_VALUE, "FILE", 0, "value tensor, with the key's rows and heads", 1},
     {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 1},
@@ -362,13 +369,18 @@ static const struct argp_option options[] = {
 
 static const char doc[] =
     "Variants and their parameters against dense attention on given tensors: error, FLOP and time, sorted by error."
-    "\vrel L2 is the distance of the output from dense attention's, KL the mean over attention rows of KL(variant || dense) in nats, on the first "
-    "1024 tokens (fewer with many heads). FLOP and ms are of one execution, after the graph and its plan are made; a key head that several query "
+    "\vrel L2 is the distance of the output from dense attention's, KL the mean over attention rows of KL(variant || "
+    "dense) in nats, on the first "
+    "1024 tokens (fewer with many heads). FLOP and ms are of one execution, after the graph and its plan are made; a "
+    "key head that several query "
     "heads "
     "share is measured as if each had its own. MB is graph, plan, workspace and tensors together.\n\n"
-    "Candidates are windows, bpt, htransformer and hsa with parameters from a few tokens up to where they see everything, as -p takes them, and "
-    "Treeformers of several heights whose hyperplanes have seeded random directions and pass through the origin (split=random) or the median key of "
-    "their node (split=median); coarse levels weigh alike. In bpt, where rows are nodes, a span has the mean of its tokens' rows.";
+    "Candidates are windows, bpt, htransformer and hsa with parameters from a few tokens up to where they see "
+    "everything, as -p takes them, and "
+    "Treeformers of several heights whose hyperplanes have seeded random directions and pass through the origin "
+    "(split=random) or the median key of "
+    "their node (split=median); coarse levels weigh alike. In bpt, where rows are nodes, a span has the mean of its "
+    "tokens' rows.";
 
 int run_choose(int argc, char **argv)
 {

@@ -16,14 +16,15 @@ enum {
 /* Print "hga: ..." as one line on stderr and return `status`. */
 int complain(int status, const char *format, ...) HGA_PRINTF(2, 3);
 
-/* The same for a failure of the library, "hga: ABOUT: DETAIL". `blame` says whose fault a rejected value is: CLI_USAGE for one that was typed,
-   CLI_DATA for one that was read from a file. HGA_OK returns CLI_GOOD silently. */
+/* The same for a failure of the library, "hga: ABOUT: DETAIL". `blame` says whose fault a rejected value is: CLI_USAGE
+   for one that was typed, CLI_DATA for one that was read from a file. HGA_OK returns CLI_GOOD silently. */
 int complain_of(hga_status st, int blame, const char *about);
 
 /* n zeroed elements of `size` bytes, 64-byte aligned, for free(); *out = NULL when n is 0. */
 int take(int64_t n, size_t size, void *out);
 
-/* Leave the function through `done:` with the exit status of a call that failed; the enclosing function declares int status. */
+/* Leave the function through `done:` with the exit status of a call that failed; the enclosing function declares int
+   status. */
 #define TRY(call)                          \
     do {                                   \
         status = (call);                   \

@@ -10,7 +10,8 @@
 
 enum { LEAF_TOKENS = 128 };
 
-/* ---- leaves: hyperplanes in random directions, through the median key of each node where leaves are to be of one size ---- */
+/* ---- leaves ---- */
+/* hyperplanes in random directions, through the median key of each node where leaves are to be of one size. */
 
 static hga_id height_for(hga_id n)
 {
@@ -54,10 +55,12 @@ static int grow_tree(const embedding *e, hga_id height, float *weights, float *b
     TRY(take(e->n, sizeof *room, &room));
     for (hga_id l = 0; l < height; l++) {
         int64_t first = ((int64_t)1 << l) - 1;
-        for (int32_t j = 0; j < 1 << l; j++) bias[first + j] = -median_projection(e, node_of, j, weights + (first + j) * columns, room);
+        for (int32_t j = 0; j < 1 << l; j++)
+            bias[first + j] = -median_projection(e, node_of, j, weights + (first + j) * columns, room);
         for (hga_id i = 0; i < e->n; i++) {
             int64_t plane = first + node_of[i];
-            node_of[i] = 2 * node_of[i] + (dot(weights + plane * columns, e->key + i * columns, columns) + bias[plane] > 0);
+            node_of[i] =
+                2 * node_of[i] + (dot(weights + plane * columns, e->key + i * columns, columns) + bias[plane] > 0);
         }
     }
 done:
@@ -66,7 +69,8 @@ done:
     return status;
 }
 
-static int route_words(const embedding *e, hga_id height, int medians, uint64_t seed, int32_t *query_leaf, int32_t *key_leaf)
+static int route_words(const embedding *e, hga_id height, int medians, uint64_t seed, int32_t *query_leaf,
+                       int32_t *key_leaf)
 {
     hga_id columns = e->heads * e->dim;
     int64_t planes = ((int64_t)1 << height) - 1;
@@ -102,7 +106,8 @@ done:
     return status;
 }
 
-int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out)
+int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim,
+               uint64_t seed, scene *out)
 {
     int status = CLI_GOOD;
     *out = (scene){0};

@@ -13,8 +13,10 @@ typedef struct scene {
 } scene;
 
 /* The first `max_words` words of a text (0: all); `name` is what messages call it. */
-int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim, uint64_t seed, scene *out);
-/* Leaves for a tree of that height: hyperplanes in random directions through the origin, or through the median key of each node. */
+int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim,
+               uint64_t seed, scene *out);
+/* Leaves for a tree of that height: hyperplanes in random directions through the origin, or through the median key of
+   each node. */
 int scene_route(scene *s, hga_id height, int medians, uint64_t seed);
 /* What both Treeformers are built from. */
 hga_treeformer scene_treeformer(const scene *s);
@@ -26,10 +28,12 @@ typedef struct contender {
     int causal;
     int (*build)(const scene *s, int causal, hga_graph **g, hga_program *p);
 } contender;
-/* Ended by a NULL name. The first two are dense attention, without and with the causal mask; each variant is compared with the one of its kind. */
+/* Ended by a NULL name. The first two are dense attention, without and with the causal mask; each variant is compared
+   with the one of its kind. */
 extern const contender contenders[];
 
-/* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows. */
+/* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows.
+   */
 typedef struct cast {
     hga_io io;
     float *memory, *alpha;

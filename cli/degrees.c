@@ -30,8 +30,8 @@ static json_t *histogram(const hga_pos *degree, hga_id n)
         while (bits + 1 < BUCKETS - 1 && degree[i] >> (bits + 1)) bits++;
         hga_id first = i;
         while (i < n && degree[i] >> bits == 1) i++;
-        json_array_append_new(list,
-                              json_pack("{s:I, s:I, s:i}", "from", (json_int_t)1 << bits, "to", ((json_int_t)2 << bits) - 1, "nodes", i - first));
+        json_array_append_new(list, json_pack("{s:I, s:I, s:i}", "from", (json_int_t)1 << bits, "to",
+                                              ((json_int_t)2 << bits) - 1, "nodes", i - first));
     }
     return list;
 }
@@ -43,7 +43,10 @@ static double mean_of(const hga_pos *degree, hga_id n)
     return n ? sum / n : 0;
 }
 
-static double median_of(const hga_pos *degree, hga_id n) { return n ? ((double)degree[(n - 1) / 2] + (double)degree[n / 2]) / 2 : 0; }
+static double median_of(const hga_pos *degree, hga_id n)
+{
+    return n ? ((double)degree[(n - 1) / 2] + (double)degree[n / 2]) / 2 : 0;
+}
 
 static int set_member(json_t *row, const char *prefix, const char *name, json_t *value)
 {

@@ -50,7 +50,10 @@ static void position_features(hga_id position, float *x)
 /* ---- projections ---- */
 
 /* a matrix [FEATURES][columns] that keeps unit variance */
-static void random_matrix(uint64_t seed, int64_t columns, float *w) { numbers_fill(seed, sqrtf(3.0f / FEATURES), FEATURES * columns, w); }
+static void random_matrix(uint64_t seed, int64_t columns, float *w)
+{
+    numbers_fill(seed, sqrtf(3.0f / FEATURES), FEATURES * columns, w);
+}
 
 static void lean(const float *towards, int64_t n, float *w)
 {
@@ -76,7 +79,8 @@ static void embed_one(const char *word, int64_t length, hga_id i, uint64_t seed,
     project(x, w + 2 * FEATURES * columns, columns, out->value + i * columns);
 }
 
-int embed_words(const char *text, const int64_t *begin, const int64_t *end, hga_id n, hga_id heads, hga_id dim, uint64_t seed, embedding *out)
+int embed_words(const char *text, const int64_t *begin, const int64_t *end, hga_id n, hga_id heads, hga_id dim,
+                uint64_t seed, embedding *out)
 {
     int64_t columns = (int64_t)heads * dim;
     float *w = NULL;
@@ -86,7 +90,8 @@ int embed_words(const char *text, const int64_t *begin, const int64_t *end, hga_
     TRY(take(n * columns, sizeof *out->query, &out->query));
     TRY(take(n * columns, sizeof *out->key, &out->key));
     TRY(take(n * columns, sizeof *out->value, &out->value));
-    for (uint64_t i = 0; i < 3; i++) random_matrix(number_bits(seed, i + 1), columns, w + (int64_t)i * FEATURES * columns);
+    for (uint64_t i = 0; i < 3; i++)
+        random_matrix(number_bits(seed, i + 1), columns, w + (int64_t)i * FEATURES * columns);
     lean(w, FEATURES * columns, w + FEATURES * columns);
     for (hga_id i = 0; i < n; i++) embed_one(text + begin[i], end[i] - begin[i], i, seed, w, out);
 done:

@@ -10,10 +10,11 @@ typedef struct embedding {
     float *query, *key, *value;
 } embedding;
 
-/* Word i is text[begin[i] .. end[i]). Its features are hashes of the word in lower case (ASCII letters) and of its three-letter pieces, so that like
-   words are alike, and sines and cosines of its position; seeded random matrices project them. Keys lean towards queries, so that a word looks for
-   its like and for its neighbours. */
-int embed_words(const char *text, const int64_t *begin, const int64_t *end, hga_id n, hga_id heads, hga_id dim, uint64_t seed, embedding *out);
+/* Word i is text[begin[i] .. end[i]). Its features are hashes of the word in lower case (ASCII letters) and of its
+   three-letter pieces, so that like words are alike, and sines and cosines of its position; seeded random matrices
+   project them. Keys lean towards queries, so that a word looks for its like and for its neighbours. */
+int embed_words(const char *text, const int64_t *begin, const int64_t *end, hga_id n, hga_id heads, hga_id dim,
+                uint64_t seed, embedding *out);
 void embedding_clear(embedding *e);
 
 #endif

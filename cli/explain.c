@@ -32,8 +32,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"topology", KEY_TOPOLOGY, "S", 0, "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)",
-     8},
+    {"topology", KEY_TOPOLOGY, "S", 0,
+     "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 8},
     {"metis", KEY_METIS, NULL, 0, "cut irregular relations by METIS (default: by contiguous cost)", 8},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
@@ -41,9 +41,11 @@ static const struct argp_option options[] = {
 
 int run_explain(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
-                        children, NULL,  NULL};
+    struct argp_child children[] = {
+        {&variant_argp, 0, NULL, 0}, {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {
+        options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
+        children, NULL,  NULL};
     arguments a = {0};
     model m = {0};
     hga_plan *plan = NULL;
@@ -52,7 +54,8 @@ int run_explain(int argc, char **argv)
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(model_build(&a.variant, NULL, &m));
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
-    TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan), m.from_file ? CLI_DATA : CLI_USAGE, m.title));
+    TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan),
+                    m.from_file ? CLI_DATA : CLI_USAGE, m.title));
     TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &text), CLI_USAGE, m.title));
     fputs(text, stdout);
 done:

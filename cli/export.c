@@ -33,7 +33,8 @@ int run_export(int argc, char **argv)
     struct argp argp = {NULL,
                         parse,
                         "GRAPH",
-                        "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx, .csv, .dot, .graphml, .gexf, .graph "
+                        "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx, .csv, .dot, "
+                        ".graphml, .gexf, .graph "
                         "(METIS's); or as a picture of who attends to whom: .svg, .png.",
                         children,
                         NULL,

@@ -65,7 +65,8 @@ static int count_model(const model *m, const hga_shape *shape, count *c)
     hga_shape folded = *shape;
     if (m->tree_heads > 1) folded.n_heads = folded.n_kv_heads = 1;
     hga_options o = {0};
-    int status = complain_of(hga_plan_create(m->graph, &m->program, &folded, &o, &plan), m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+    int status = complain_of(hga_plan_create(m->graph, &m->program, &folded, &o, &plan),
+                             m->from_file ? CLI_DATA : CLI_USAGE, m->title);
     if (status) return status;
     c->flops = hga_plan_cost(plan).flops;
     hga_plan_destroy(plan);
@@ -106,9 +107,11 @@ static json_t *count_row(const count *c, int scored)
 {
     double each = 4.0 * c->shape.dim * c->shape.n_heads, dense = each * c->tokens * (double)c->tokens;
     json_t *agrees = isnan(c->formula) ? json_null() : json_boolean(c->formula == c->edges);
-    return json_pack("{s:s, s:i, s:i, s:i, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "variant", c->title, "tokens", c->tokens, "heads", c->shape.n_heads,
-                     "dim", c->shape.dim, "edges_formula", json_number(c->formula), "edges_counted", c->edges, "agrees", agrees, "flops_attention",
-                     scored ? json_real(each * c->edges) : json_null(), "flops", c->flops, "flops_dense", dense, "share_of_dense", c->flops / dense);
+    return json_pack("{s:s, s:i, s:i, s:i, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "variant", c->title, "tokens",
+                     c->tokens, "heads", c->shape.n_heads, "dim", c->shape.dim, "edges_formula",
+                     json_number(c->formula), "edges_counted", c->edges, "agrees", agrees, "flops_attention",
+                     scored ? json_real(each * c->edges) : json_null(), "flops", c->flops, "flops_dense", dense,
+                     "share_of_dense", c->flops / dense);
 }
 
 static int print_count(const count *c, int scored, int json)
@@ -124,8 +127,11 @@ static int print_count(const count *c, int scored, int json)
 int run_flops(int argc, char **argv)
 {
     struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&shape_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {options,  parse, "[VARIANT]", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
-                        children, NULL,  NULL};
+    struct argp argp = {
+        options,     parse,
+        "[VARIANT]", "Operation counts by formula and by counting edges; ends with 1 where the two disagree.\v",
+        children,    NULL,
+        NULL};
     arguments a = {0};
     model m = {0};
     count c = {0};

@@ -19,9 +19,11 @@ static double dense_edges(const settings *s, int64_t n)
 /* row i: multiples of the stride within reach, and the global columns that those leave out */
 static int64_t window_row(const settings *s, int64_t n, int64_t i)
 {
-    int64_t stride = setting_id(s, "stride"), global = least(setting_id(s, "global"), n), causal = setting_id(s, "causal");
+    int64_t stride = setting_id(s, "stride"), global = least(setting_id(s, "global"), n),
+            causal = setting_id(s, "causal");
     if (i < global) return causal ? i + 1 : n;
-    int64_t left = least(setting_id(s, "left"), i) / stride, right = causal ? 0 : least(setting_id(s, "right"), n - 1 - i) / stride;
+    int64_t left = least(setting_id(s, "left"), i) / stride,
+            right = causal ? 0 : least(setting_id(s, "right"), n - 1 - i) / stride;
     int64_t first_global = ceiling(i - global + 1, stride); /* steps to the left until the columns are global */
     int64_t both = global && left >= first_global ? left - first_global + 1 : 0;
     return left + right + 1 + global - both;
@@ -34,7 +36,8 @@ static double window_edges(const settings *s, int64_t n)
     return edges;
 }
 
-/* section 3 with a shifted odd rule: k slots a level on each side, a slot beyond the level's end left out, and one edge to each ancestor */
+/* section 3 with a shifted odd rule: k slots a level on each side, a slot beyond the level's end left out, and one edge
+   to each ancestor */
 static int64_t bpt_row(int64_t n, int64_t k, int causal, int64_t i)
 {
     int64_t edges = 0, below = 0, l = i - 1, r = i + 1;
@@ -86,7 +89,8 @@ static double htransformer_edges(const settings *s, int64_t n)
     return (siblings ? sibling_edges : neighbour_edges)((double)c, (double)blocks, causal);
 }
 
-/* families of one level: full ones of b and a last one of the rest; `pairs` is f (f - 1) for the siblings on both sides */
+/* families of one level: full ones of b and a last one of the rest; `pairs` is f (f - 1) for the siblings on both sides
+   */
 static double family_pairs(int64_t nodes, int64_t b)
 {
     double full = (double)(nodes / b), rest = (double)(nodes % b), size = (double)b;
@@ -138,7 +142,8 @@ static double fine_edges(const settings *s, int64_t n)
     double edges = 0;
     if (!count) return NAN;
     if (!setting_id(s, "causal"))
-        for (int64_t i = 0; i < k->count; i++) count[k->whole[i] >= 0 ? k->whole[i] * heads + i % heads : leaves * heads]++;
+        for (int64_t i = 0; i < k->count; i++)
+            count[k->whole[i] >= 0 ? k->whole[i] * heads + i % heads : leaves * heads]++;
     for (int64_t i = 0; i < rows; i++) {
         if (setting_id(s, "causal") && i < k->count && k->whole[i] >= 0) count[k->whole[i] * heads + i % heads]++;
         if (i < q->count && q->whole[i] >= 0) edges += (double)count[q->whole[i] * heads + i % heads];

@@ -40,7 +40,10 @@ static double number_of(const json_t *row, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static hga_id cut(const goals_run *r, hga_id tokens) { return r->most_tokens && tokens > r->most_tokens ? r->most_tokens : tokens; }
+static hga_id cut(const goals_run *r, hga_id tokens)
+{
+    return r->most_tokens && tokens > r->most_tokens ? r->most_tokens : tokens;
+}
 
 /* what is measured; two cases that want the same share it */
 typedef struct trial {
@@ -72,7 +75,8 @@ static const json_t *find(const goals_run *r, const trial *t)
     {
         int bf16 = strcmp(text_of(row, "precision"), "bf16") == 0;
         if (bf16 != (r->place.options.precision == HGA_PRECISION_BF16)) continue;
-        if (is_variant(row, t->variant) && same_sizes(row, t) && strcmp(text_of(row, "isa"), r->place.options.isa) == 0) return row;
+        if (is_variant(row, t->variant) && same_sizes(row, t) && strcmp(text_of(row, "isa"), r->place.options.isa) == 0)
+            return row;
     }
     return NULL;
 }
@@ -100,7 +104,8 @@ done:
 
 static trial trial_of(const goals_run *r, const goal *g)
 {
-    return (trial){g->variant, cut(r, g->tokens), g->heads, g->dim, r->place.options.threads, r->place.options.precision == HGA_PRECISION_F32};
+    return (trial){g->variant, cut(r, g->tokens),        g->heads,
+                   g->dim,     r->place.options.threads, r->place.options.precision == HGA_PRECISION_F32};
 }
 
 /* the fastest of the peers beside a row */
@@ -111,7 +116,8 @@ static const json_t *best_peer(const goals_run *r, const trial *s)
     json_t *row;
     json_array_foreach(r->rows, i, row)
     {
-        int beside = strncmp(text_of(row, "variant"), "peer:", 5) == 0 && strcmp(text_of(row, "parameters"), s->variant) == 0;
+        int beside =
+            strncmp(text_of(row, "variant"), "peer:", 5) == 0 && strcmp(text_of(row, "parameters"), s->variant) == 0;
         if (!beside || !same_sizes(row, s)) continue;
         if (!best || number_of(row, "seconds") < number_of(best, "seconds")) best = row;
     }
@@ -252,7 +258,8 @@ static int run_build(goals_run *r, const goal *g, finding *f)
         const json_t *row;
         int status = measure_regular(r, i, 1, f, &row);
         if (status) return status;
-        double share = 100 * (number_of(row, "graph_seconds") + number_of(row, "plan_seconds")) / number_of(row, "seconds");
+        double share =
+            100 * (number_of(row, "graph_seconds") + number_of(row, "plan_seconds")) / number_of(row, "seconds");
         if (share > f->reached) f->reached = share, f->note = regular[i].variant;
     }
     return CLI_GOOD;
@@ -266,7 +273,8 @@ static int run_memory(goals_run *r, const goal *g, finding *f)
     int status = measure(r, &s, f, &row);
     if (status) return status;
     f->goal = 1e-6 * (0.1 * number_of(row, "bytes_tensors")) + 8 * s.threads;
-    f->reached = 1e-6 * (number_of(row, "bytes_workspace") + number_of(row, "bytes_plan") + number_of(row, "bytes_graph"));
+    f->reached =
+        1e-6 * (number_of(row, "bytes_workspace") + number_of(row, "bytes_plan") + number_of(row, "bytes_graph"));
     f->benchmark = text_of(row, "name");
     return CLI_GOOD;
 }
@@ -304,34 +312,44 @@ static const char no_amx[] = "no AMX here", hsa[] = "hsa:branching=2,4,8,16";
 
 static const goal goals[] = {
     {"dense n=8192", run_figure, "% of peak", 78, 1, "dense", 8192, 8, 64, SHARE, NULL},
-    {"htransformer block=64 n=65536", run_figure, "% of peak", 65, 1, "htransformer:block=64", 65536, 8, 64, SHARE, ALONE},
-    {"htransformer block=16 n=65536", run_figure, "% of peak", 45, 1, "htransformer:block=16", 65536, 8, 64, SHARE, ALONE},
+    {"htransformer block=64 n=65536", run_figure, "% of peak", 65, 1, "htransformer:block=64", 65536, 8, 64, SHARE,
+     ALONE},
+    {"htransformer block=16 n=65536", run_figure, "% of peak", 45, 1, "htransformer:block=16", 65536, 8, 64, SHARE,
+     ALONE},
     {"bpt k=64 n=8192", run_figure, "ns/edge/head", 3.0, 0, "bpt:k=64", 8192, 8, 64, EDGE, NULL},
     {"bpt k=4 n=8192", run_figure, "ns/edge/head", 4.5, 0, "bpt:k=4", 8192, 8, 64, EDGE, NULL},
-    {"window 128+128 n=65536", run_figure, "ns/edge/head", 2.7, 0, "window:left=128:right=128", 65536, 8, 64, EDGE, NULL},
+    {"window 128+128 n=65536", run_figure, "ns/edge/head", 2.7, 0, "window:left=128:right=128", 65536, 8, 64, EDGE,
+     NULL},
     {"random degree=32 n=100000", run_figure, "ns/edge/head", 40, 0, "random:degree=32", 100000, 8, 64, EDGE, NULL},
-    {"random degree=32 bf16 K/V", run_bf16, "ns/edge/head", 30, 0, "random:degree=32", 100000, 8, 64, EDGE, "peers: f32"},
+    {"random degree=32 bf16 K/V", run_bf16, "ns/edge/head", 30, 0, "random:degree=32", 100000, 8, 64, EDGE,
+     "peers: f32"},
     {"hsa 2,4,8,16 n=65536", run_bandwidth, "% of DRAM", 70, 1, hsa, 65536, 8, 64, NULL, 0, "of bytes_min"},
-    {"hsa 2,4,8,16 n=1M", run_bandwidth, "% of DRAM", 70, 1, hsa, 1048576, 2, 64, NULL, 0, "of bytes_min; 2 heads, for memory's sake"},
-    {"treeformer n=8192 8x96 routed", run_routed, "ms", 40, 0, NULL, 8192, 8, 96, NULL, 0, "routing, graph, plan and attention"},
+    {"hsa 2,4,8,16 n=1M", run_bandwidth, "% of DRAM", 70, 1, hsa, 1048576, 2, 64, NULL, 0,
+     "of bytes_min; 2 heads, for memory's sake"},
+    {"treeformer n=8192 8x96 routed", run_routed, "ms", 40, 0, NULL, 8192, 8, 96, NULL, 0,
+     "routing, graph, plan and attention"},
     {"dense bf16 AMX", run_amx, "GFLOP/s", 600, 1, "dense", 8192, 8, 64, "gflops", 1, no_amx},
-    {"htransformer block=64 bf16 AMX", run_amx, "GFLOP/s", 350, 1, "htransformer:block=64", 65536, 8, 64, "gflops", 1, no_amx},
+    {"htransformer block=64 bf16 AMX", run_amx, "GFLOP/s", 350, 1, "htransformer:block=64", 65536, 8, 64, "gflops", 1,
+     no_amx},
     {"bpt k=64 bf16 AMX", run_amx, "GFLOP/s", 300, 1, "bpt:k=64", 8192, 8, 64, "gflops", 1, no_amx},
     {"2 threads over 1", run_threads, "times", 1.9, 1, .note = NULL},
     {"graph + plan, regular", run_build, "% of execute", 5, 0, .note = NULL},
     {"graph + plan, treeformer", run_routed_build, "% of execute", 10, 0, NULL, 8192, 8, 96, NULL, 0, "routed anew"},
-    {"memory dense n=8192", run_memory, "MB", 0, 0, "dense", 8192, 8, 64, NULL, 0, "10 % of the tensors + 8 MB a thread"},
+    {"memory dense n=8192", run_memory, "MB", 0, 0, "dense", 8192, 8, 64, NULL, 0,
+     "10 % of the tensors + 8 MB a thread"},
     {"seconds per token 4k to 1M", run_growth, "times", 1.25, 0, NULL, 0, 1, 64, NULL, 0, NULL},
     {0},
 };
 
 static json_t *goal_row(const goals_run *r, const goal *g, const finding *f)
 {
-    int done = isfinite(f->reached) && !r->place.dry_run, judged = done && !r->most_tokens; /* goals are for their own lengths */
+    /* goals are for their own lengths */
+    int done = isfinite(f->reached) && !r->place.dry_run, judged = done && !r->most_tokens;
     int met = g->at_least ? f->reached >= f->goal : f->reached <= f->goal;
-    return json_pack("{s:s, s:f, s:b, s:s, s:o, s:o, s:s?, s:o, s:s?, s:s?, s:I}", "case", g->name, "goal", f->goal, "at_least", g->at_least, "unit",
-                     g->unit, "reached", json_number(done ? f->reached : NAN), "met", judged ? json_boolean(met) : json_null(), "peer", f->peer,
-                     "peer_value", json_number(f->peer ? f->peer_value : NAN), "note", f->note, "benchmark", f->benchmark, "bytes",
+    return json_pack("{s:s, s:f, s:b, s:s, s:o, s:o, s:s?, s:o, s:s?, s:s?, s:I}", "case", g->name, "goal", f->goal,
+                     "at_least", g->at_least, "unit", g->unit, "reached", json_number(done ? f->reached : NAN), "met",
+                     judged ? json_boolean(met) : json_null(), "peer", f->peer, "peer_value",
+                     json_number(f->peer ? f->peer_value : NAN), "note", f->note, "benchmark", f->benchmark, "bytes",
                      (json_int_t)f->bytes);
 }
 
@@ -353,13 +371,17 @@ int goals_measure(goals_run *r)
         if (!r->only || strstr(goals[i].name, r->only)) status = run_goal(r, &goals[i]);
     }
     progress_end(&bar);
-    if (status == CLI_GOOD && json_array_size(r->goals) == 0) status = complain(CLI_USAGE, "--case: no case has '%s' in its name", r->only);
+    if (status == CLI_GOOD && json_array_size(r->goals) == 0)
+        status = complain(CLI_USAGE, "--case: no case has '%s' in its name", r->only);
     return status;
 }
 
 /* ---- printing ---- */
 
-static json_t *figure(double value, const char *unit) { return isfinite(value) ? json_sprintf("%.3g %s", value, unit) : json_string("-"); }
+static json_t *figure(double value, const char *unit)
+{
+    return isfinite(value) ? json_sprintf("%.3g %s", value, unit) : json_string("-");
+}
 
 /* numbers with their units, as the table shows them */
 static json_t *printed(const json_t *row)
@@ -368,10 +390,11 @@ static json_t *printed(const json_t *row)
     double wanted = number_of(row, "goal");
     json_t *other = peer ? json_sprintf("%s %.3g", peer, number_of(row, "peer_value")) : json_string("-");
     json_t *met = json_object_get(row, "met");
-    json_t *aim = json_sprintf("%s %.3g %s", json_is_true(json_object_get(row, "at_least")) ? ">=" : "<=", wanted, unit);
-    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:s, s:O}", "case", json_object_get(row, "case"), "goal", aim, "reached",
-                     figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note", note ? note : "", "bytes",
-                     json_object_get(row, "bytes"));
+    json_t *aim =
+        json_sprintf("%s %.3g %s", json_is_true(json_object_get(row, "at_least")) ? ">=" : "<=", wanted, unit);
+    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:s, s:O}", "case", json_object_get(row, "case"), "goal", aim,
+                     "reached", figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note",
+                     note ? note : "", "bytes", json_object_get(row, "bytes"));
 }
 
 int goals_print(const goals_run *r)
@@ -383,8 +406,11 @@ int goals_print(const goals_run *r)
                                  {"met", "met", NULL, 0},
                                  {"note", "note", NULL, 0},
                                  {0}};
-    static const column dry[] = {
-        {"case", "case", NULL, 0}, {"goal", "goal", NULL, 0}, {"bytes", "MB without peers", "%.1f", 1e-6}, {"note", "note", NULL, 0}, {0}};
+    static const column dry[] = {{"case", "case", NULL, 0},
+                                 {"goal", "goal", NULL, 0},
+                                 {"bytes", "MB without peers", "%.1f", 1e-6},
+                                 {"note", "note", NULL, 0},
+                                 {0}};
     json_t *rows = json_array(), *row;
     size_t i;
     json_array_foreach(r->goals, i, row) json_array_append_new(rows, printed(row));

@@ -6,7 +6,8 @@
 
 /* One run of the table. */
 typedef struct goals_run {
-    bench_place place;  /* what all cases share: options, peaks, seconds, dry_run; options.threads is what a case has that does not say */
+    /* what all cases share: options, peaks, seconds, dry_run; options.threads is what a case has that does not say */
+    bench_place place;
     hga_id most_tokens; /* lengths are cut to it; 0: as the goals say */
     const char *only;   /* cases whose name has it; NULL: all */
     json_t *rows;       /* every measurement, peers included, in the schema of bench_report.h */

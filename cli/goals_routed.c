@@ -1,4 +1,5 @@
-/* goals_routed.c: a Treeformer call from tokens to output. A head has a tree of its own, so that heads are folded into rows. */
+/* goals_routed.c: a Treeformer call from tokens to output. A head has a tree of its own, so that heads are folded into
+   rows. */
 #include "goals_routed.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ typedef struct routed {
     float *memory;
     int32_t *leaf; /* [tokens][heads] */
     hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     routed_times *times;
 } routed;
 
@@ -28,7 +29,8 @@ static int by_size(const void *a, const void *b)
 
 static float projection(const routed *r, hga_id head, int64_t plane, hga_id token)
 {
-    const float *w = r->weights + (head * planes_of(r) + plane) * r->dim, *x = r->query + ((int64_t)token * r->heads + head) * r->dim;
+    const float *w = r->weights + (head * planes_of(r) + plane) * r->dim,
+                *x = r->query + ((int64_t)token * r->heads + head) * r->dim;
     double sum = 0;
     for (hga_id i = 0; i < r->dim; i++) sum += (double)w[i] * (double)x[i];
     return (float)sum;
@@ -78,7 +80,8 @@ static hga_status build(const routed *r, hga_graph **g, hga_program *p)
 
 static hga_status route(const routed *r)
 {
-    hga_router router = {.height = r->height, .dim = r->dim, .n_heads = r->heads, .weights = r->weights, .bias = r->bias};
+    hga_router router = {
+        .height = r->height, .dim = r->dim, .n_heads = r->heads, .weights = r->weights, .bias = r->bias};
     return hga_route(&router, r->query, r->tokens, (ptrdiff_t)r->heads * r->dim, r->dim, r->leaf);
 }
 
@@ -136,13 +139,13 @@ static int make_plan(routed *r, const hga_options *options)
     hga_status st = route(r);
     if (!st) st = build(r, &g, &p);
     if (!st) st = hga_plan_create(g, &p, &shape, options, &r->plan);
-    if (!st) st = hga_state_create(r->plan, &r->state);
+    if (!st) st = hga_workspace_create(r->plan, &r->state);
     hga_graph_destroy(g);
     return complain_of(st, CLI_OUTSIDE, "treeformer");
 }
 
-int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options, double budget, measurement *out,
-                   routed_times *times)
+int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options, double budget,
+                   measurement *out, routed_times *times)
 {
     routed r = {.tokens = tokens, .heads = heads, .dim = dim, .height = height, .times = times};
     int status = CLI_GOOD;
@@ -155,7 +158,7 @@ int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const
     out->cost = hga_plan_cost(r.plan);
     out->threads = hga_plan_threads(r.plan);
 done:
-    hga_state_destroy(r.state);
+    hga_workspace_destroy(r.state);
     hga_plan_destroy(r.plan);
     free(r.memory);
     free(r.weights);

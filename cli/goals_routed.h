@@ -11,7 +11,7 @@ typedef struct routed_times {
 } routed_times;
 
 /* `heads` trees of `height` with balanced leaves, over random tokens; times of one call, median and sums. */
-int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options, double budget, measurement *out,
-                   routed_times *times);
+int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options, double budget,
+                   measurement *out, routed_times *times);
 
 #endif

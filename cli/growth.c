@@ -108,9 +108,15 @@ typedef struct chart {
     double x0, x1, y0, y1; /* logarithms of lengths and of milliseconds */
 } chart;
 
-static double at_x(const chart *c, double length) { return LEFT + (log(length) - c->x0) / (c->x1 - c->x0) * (WIDTH - LEFT - RIGHT); }
+static double at_x(const chart *c, double length)
+{
+    return LEFT + (log(length) - c->x0) / (c->x1 - c->x0) * (WIDTH - LEFT - RIGHT);
+}
 
-static double at_y(const chart *c, double ms) { return HEIGHT - BOTTOM - (log(ms) - c->y0) / (c->y1 - c->y0) * (HEIGHT - TOP - BOTTOM); }
+static double at_y(const chart *c, double ms)
+{
+    return HEIGHT - BOTTOM - (log(ms) - c->y0) / (c->y1 - c->y0) * (HEIGHT - TOP - BOTTOM);
+}
 
 static chart chart_of(const growth *g, int causal)
 {
@@ -129,16 +135,20 @@ static void draw_axes(FILE *file, const chart *c, const growth *g)
     for (int l = 0; l < g->n_lengths; l++) {
         double x = at_x(c, g->length[l]);
         fprintf(file,
-                "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>\n", x,
-                x, TOP, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 17, g->length[l]);
+                "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text x=\"%.1f\" y=\"%d\" "
+                "text-anchor=\"middle\">%d</text>\n",
+                x, x, TOP, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 17, g->length[l]);
     }
     for (double ms = pow(10, ceil(c->y0 / log(10))); log(ms) <= c->y1; ms *= 10) {
         double y = at_y(c, ms);
-        fprintf(file, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+        fprintf(file,
+                "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
+                "text-anchor=\"end\">%g</text>\n",
                 LEFT, WIDTH - RIGHT, y, y, LEFT - 7, y + 4, ms);
     }
     fprintf(file,
-            "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">words</text><text x=\"14\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 14 "
+            "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">words</text><text x=\"14\" y=\"%d\" text-anchor=\"middle\" "
+            "transform=\"rotate(-90 14 "
             "%d)\">milliseconds</text>\n",
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, (TOP + HEIGHT - BOTTOM) / 2, (TOP + HEIGHT - BOTTOM) / 2);
 }
@@ -146,7 +156,8 @@ static void draw_axes(FILE *file, const chart *c, const growth *g)
 static void draw_line(FILE *file, const chart *c, const growth *g, size_t i, int colour)
 {
     fprintf(file, "<polyline class=\"line c%d\" points=\"", colour);
-    for (int l = 0; l < g->n_lengths; l++) fprintf(file, "%.1f,%.1f ", at_x(c, g->length[l]), at_y(c, 1e3 * *time_of(g, i, l)));
+    for (int l = 0; l < g->n_lengths; l++)
+        fprintf(file, "%.1f,%.1f ", at_x(c, g->length[l]), at_y(c, 1e3 * *time_of(g, i, l)));
     fputs("\"/>", file);
     for (int l = 0; l < g->n_lengths; l++)
         fprintf(file, "<circle class=\"dot c%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", colour, at_x(c, g->length[l]),
@@ -168,8 +179,11 @@ static void draw_crossover(FILE *file, const chart *c, const growth *g, size_t i
     int at_once;
     double length = growth_crossover(g, i, &at_once);
     if (length <= 0 || at_once || i == dense_of(i)) return;
-    fprintf(file, "<circle class=\"cross c%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>%s %s overtakes dense at about %.0f words</title></circle>\n",
-            colour, at_x(c, length), at_y(c, 1e3 * dense_at(g, dense_of(i), length)), contenders[i].name, contenders[i].parameters, length);
+    fprintf(file,
+            "<circle class=\"cross c%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>%s %s overtakes dense at about %.0f "
+            "words</title></circle>\n",
+            colour, at_x(c, length), at_y(c, 1e3 * dense_at(g, dense_of(i), length)), contenders[i].name,
+            contenders[i].parameters, length);
 }
 
 /* ---- names at the lines' ends, moved apart where they would touch ---- */
@@ -189,7 +203,8 @@ static int by_end(const void *a, const void *b)
 static void move_apart(label *labels, int n)
 {
     qsort(labels, (size_t)n, sizeof *labels, by_end);
-    for (int i = 0; i < n; i++) labels[i].y = i && labels[i].end < labels[i - 1].y + LINE ? labels[i - 1].y + LINE : labels[i].end;
+    for (int i = 0; i < n; i++)
+        labels[i].y = i && labels[i].end < labels[i - 1].y + LINE ? labels[i - 1].y + LINE : labels[i].end;
     double floor = HEIGHT - BOTTOM + 4;
     for (int i = n - 1; i >= 0 && labels[i].y > floor; i--, floor -= LINE) labels[i].y = floor;
 }
@@ -209,8 +224,9 @@ static void draw_labels(FILE *file, label *labels, int n)
     move_apart(labels, n);
     for (int i = 0; i < n; i++) {
         double x = WIDTH - RIGHT;
-        fprintf(file, "<path class=\"leader c%d\" d=\"M%.1f %.1fL%.1f %.1f\"/><text class=\"name\" x=\"%.1f\" y=\"%.1f\">", labels[i].colour, x + 4,
-                labels[i].end, x + 16, labels[i].y, x + 20, labels[i].y + 4);
+        fprintf(file,
+                "<path class=\"leader c%d\" d=\"M%.1f %.1fL%.1f %.1f\"/><text class=\"name\" x=\"%.1f\" y=\"%.1f\">",
+                labels[i].colour, x + 4, labels[i].end, x + 16, labels[i].y, x + 20, labels[i].y + 4);
         put_label_name(file, &contenders[labels[i].contender]);
         fputs("</text>\n", file);
     }
@@ -222,8 +238,10 @@ void growth_draw(FILE *file, const growth *g, int causal)
     chart c = chart_of(g, causal);
     label labels[MAX_LABELS];
     int n = 0;
-    fprintf(file, "<svg class=\"chart\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Milliseconds against words, both logarithmic%s\">\n", WIDTH,
-            HEIGHT, causal ? ", causal" : "");
+    fprintf(file,
+            "<svg class=\"chart\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Milliseconds against words, both "
+            "logarithmic%s\">\n",
+            WIDTH, HEIGHT, causal ? ", causal" : "");
     draw_axes(file, &c, g);
     for (size_t i = 0; contenders[i].name && n < MAX_LABELS; i++) {
         if (contenders[i].causal != causal) continue;

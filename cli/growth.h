@@ -19,7 +19,8 @@ typedef struct growth_text {
     uint64_t seed;
 } growth_text;
 
-/* Seconds of an execution, of contender i on the first length[j] words in seconds[i * MAX_LENGTHS + j]; 0: not measured. */
+/* Seconds of an execution, of contender i on the first length[j] words in seconds[i * MAX_LENGTHS + j]; 0: not
+   measured. */
 typedef struct growth {
     int n_lengths, n_contenders;
     hga_id length[MAX_LENGTHS];
@@ -34,8 +35,9 @@ void growth_set_last(growth *g, size_t i, double seconds);
 int growth_measure(const growth_text *t, growth *g, progress *bar);
 void growth_clear(growth *g);
 
-/* From which length on contender i takes less time than dense attention of its kind: between two measured lengths by a straight line between
-   logarithms; the shortest length when it is faster there already (*at_once), 0 when it is slower at the longest. */
+/* From which length on contender i takes less time than dense attention of its kind: between two measured lengths by a
+   straight line between logarithms; the shortest length when it is faster there already (*at_once), 0 when it is slower
+   at the longest. */
 double growth_crossover(const growth *g, size_t i, int *at_once);
 
 /* Charts of the contenders without and with the causal mask, as SVG inside HTML. */

@@ -26,9 +26,10 @@ typedef struct arguments {
 static json_t *level_row(const hga_nodes *nodes, hga_id l)
 {
     hga_id count[3] = {0};
-    for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++) count[nodes->side ? nodes->side[v] : HGA_SIDE_BOTH]++;
-    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "level", l, "nodes", nodes->level_ptr[l + 1] - nodes->level_ptr[l], "both", count[HGA_SIDE_BOTH],
-                     "query", count[HGA_SIDE_QUERY], "key", count[HGA_SIDE_KEY]);
+    for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++)
+        count[nodes->side ? nodes->side[v] : HGA_SIDE_BOTH]++;
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "level", l, "nodes", nodes->level_ptr[l + 1] - nodes->level_ptr[l],
+                     "both", count[HGA_SIDE_BOTH], "query", count[HGA_SIDE_QUERY], "key", count[HGA_SIDE_KEY]);
 }
 
 static int list_levels(const hga_graph *g, json_t *rows)
@@ -46,8 +47,9 @@ static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
     TRY(complain_of(hga_graph_transpose(g, &turned), CLI_DATA, a->path));
     for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
-        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges, "blocks", (json_int_t)r.n_blocks,
-                                "explicit", (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
+        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
+                                "blocks", (json_int_t)r.n_blocks, "explicit", (json_int_t)r.n_explicit, "types",
+                                r.n_types, "weighted", r.weighted);
         if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
         TRY(degrees_add(g, i, "in", row));
         TRY(degrees_add(turned, i, "out", row));
@@ -67,8 +69,9 @@ static int add_bytes(const arguments *a, const graph_file *f, json_t *document)
         plan_bytes = hga_plan_bytes(plan), state_bytes = hga_plan_workspace_bytes(plan);
     }
     json_t *bytes = json_pack("{s:I, s:o, s:o, s:i, s:i, s:o}", "graph", (json_int_t)hga_graph_bytes(f->graph), "plan",
-                              plan ? json_integer(plan_bytes) : json_null(), "state", plan ? json_integer(state_bytes) : json_null(), "heads",
-                              a->shape.n_heads, "dim", a->shape.dim, "threads", plan ? json_integer(hga_plan_threads(plan)) : json_null());
+                              plan ? json_integer(plan_bytes) : json_null(), "state",
+                              plan ? json_integer(state_bytes) : json_null(), "heads", a->shape.n_heads, "dim",
+                              a->shape.dim, "threads", plan ? json_integer(hga_plan_threads(plan)) : json_null());
     if (json_object_set_new(document, "bytes", bytes) != 0) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     hga_plan_destroy(plan);
@@ -94,10 +97,12 @@ static int add_coverage(const arguments *a, const graph_file *f, int causal, jso
     TRY(complain_of(hga_program_coverage(&f->program, f->graph, causal, &c), CLI_DATA, a->path));
     TRY(complain_of(hga_program_levels(&f->program, f->graph, &levels), CLI_DATA, a->path));
     for (hga_id i = 0; i < levels.n; i++)
-        json_array_append_new(sets, json_pack("{s:o, s:I}", "levels", level_set(levels.levels[i]), "pairs", (json_int_t)levels.pairs[i]));
-    json_t *coverage = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:O}", "causal", causal, "pairs", (json_int_t)c.pairs, "none",
-                                 (json_int_t)c.none, "none_diagonal", (json_int_t)c.none_diagonal, "once", (json_int_t)c.once, "more",
-                                 (json_int_t)c.more, "later", (json_int_t)c.later, "token", c.token, "other", c.other, "levels", sets);
+        json_array_append_new(
+            sets, json_pack("{s:o, s:I}", "levels", level_set(levels.levels[i]), "pairs", (json_int_t)levels.pairs[i]));
+    json_t *coverage = json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:O}", "causal", causal, "pairs",
+                                 (json_int_t)c.pairs, "none", (json_int_t)c.none, "none_diagonal",
+                                 (json_int_t)c.none_diagonal, "once", (json_int_t)c.once, "more", (json_int_t)c.more,
+                                 "later", (json_int_t)c.later, "token", c.token, "other", c.other, "levels", sets);
     if (json_object_set_new(document, "coverage", coverage) != 0) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     json_decref(sets);
@@ -105,7 +110,8 @@ done:
     return status;
 }
 
-/* By which node a token sees a later one: a source that holds later tokens, else a destination whose query is made of them. */
+/* By which node a token sees a later one: a source that holds later tokens, else a destination whose query is made of
+   them. */
 typedef struct leak {
     hga_nodes nodes;
     hga_id token, sees;
@@ -131,9 +137,11 @@ static int add_causality(const arguments *a, const graph_file *f, json_t *docume
     int status = CLI_GOOD;
     if (st != HGA_EUNSUPPORTED) {
         TRY(complain_of(st, CLI_DATA, a->path));
-        if (token >= 0) TRY(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
+        if (token >= 0)
+            TRY(complain_of(hga_program_row(&f->program, f->graph, token, find_way, &k), CLI_DATA, a->path));
         hga_id node = k.source >= 0 ? k.source : k.query;
-        causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees, "node", node, "side",
+        causality = json_pack("{s:b, s:i, s:i, s:i, s:s?, s:i}", "causal", token < 0, "token", token, "sees", sees,
+                              "node", node, "side",
                               k.source >= 0  ? "key"
                               : k.query >= 0 ? "query"
                                              : NULL,
@@ -192,7 +200,8 @@ static int fill(const arguments *a, const graph_file *f, json_t *document)
     json_t *part = NULL;
     int status = CLI_GOOD;
     json_object_set_new(document, "graph", json_string(a->path));
-    if ((a->has_row || a->draws) && !f->text) TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom", a->path));
+    if ((a->has_row || a->draws) && !f->text)
+        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom", a->path));
     if (a->has_row) {
         TRY(row_document(f, &a->row, &part));
         json_object_set_new(document, "row", part);
@@ -208,7 +217,10 @@ done:
 
 /* ---- as text ---- */
 
-static long long number_of(const json_t *object, const char *key) { return (long long)json_integer_value(json_object_get(object, key)); }
+static long long number_of(const json_t *object, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(object, key));
+}
 
 /* "1: 3, 2-3: 40, .." */
 static void print_histogram(const json_t *relation, const char *direction)
@@ -247,7 +259,8 @@ static void print_bytes(const json_t *bytes)
     print_amount("bytes      graph", json_object_get(bytes, "graph"));
     print_amount(", plan", json_object_get(bytes, "plan"));
     print_amount(", state", json_object_get(bytes, "state"));
-    printf(" (%lld heads of %lld, %lld threads)\n", number_of(bytes, "heads"), number_of(bytes, "dim"), number_of(bytes, "threads"));
+    printf(" (%lld heads of %lld, %lld threads)\n", number_of(bytes, "heads"), number_of(bytes, "dim"),
+           number_of(bytes, "threads"));
 }
 
 static void print_levels_of(const json_t *set)
@@ -255,7 +268,8 @@ static void print_levels_of(const json_t *set)
     size_t i;
     json_t *level;
     printf("           %14lld by level", number_of(set, "pairs"));
-    json_array_foreach(json_object_get(set, "levels"), i, level) printf("%s%lld", i ? " and " : " ", (long long)json_integer_value(level));
+    json_array_foreach(json_object_get(set, "levels"), i, level)
+        printf("%s%lld", i ? " and " : " ", (long long)json_integer_value(level));
     puts("");
 }
 
@@ -263,10 +277,12 @@ static void print_coverage(const json_t *c)
 {
     size_t i;
     json_t *set;
-    printf("coverage   of %lld pairs%s %lld once, %lld never (%lld of them a token and itself), %lld more than once", number_of(c, "pairs"),
-           json_is_true(json_object_get(c, "causal")) ? " of a token and an earlier one or itself" : "", number_of(c, "once"), number_of(c, "none"),
-           number_of(c, "none_diagonal"), number_of(c, "more"));
-    if (number_of(c, "token") >= 0) printf("; first: query %lld and key %lld", number_of(c, "token"), number_of(c, "other"));
+    printf("coverage   of %lld pairs%s %lld once, %lld never (%lld of them a token and itself), %lld more than once",
+           number_of(c, "pairs"),
+           json_is_true(json_object_get(c, "causal")) ? " of a token and an earlier one or itself" : "",
+           number_of(c, "once"), number_of(c, "none"), number_of(c, "none_diagonal"), number_of(c, "more"));
+    if (number_of(c, "token") >= 0)
+        printf("; first: query %lld and key %lld", number_of(c, "token"), number_of(c, "other"));
     puts("");
     json_array_foreach(json_object_get(c, "levels"), i, set) print_levels_of(set);
 }
@@ -280,18 +296,21 @@ static void print_causality(const json_t *c, const json_t *coverage)
     else if (json_is_true(json_object_get(c, "causal")))
         printf("no output depends on a later token");
     else
-        printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld", number_of(coverage, "later"),
-               number_of(c, "token"), number_of(c, "sees"));
+        printf("%lld pairs where a token attends to a later one; the output of token %lld depends on token %lld",
+               number_of(coverage, "later"), number_of(c, "token"), number_of(c, "sees"));
     if (side)
-        printf(strcmp(side, "key") == 0 ? ", by way of node %lld of level %lld" : ", by the query of node %lld of level %lld", number_of(c, "node"),
-               number_of(c, "level"));
+        printf(strcmp(side, "key") == 0 ? ", by way of node %lld of level %lld"
+                                        : ", by the query of node %lld of level %lld",
+               number_of(c, "node"), number_of(c, "level"));
     puts("");
 }
 
 static void print_layers(const json_t *document)
 {
     const json_t *layers = json_object_get(document, "layers");
-    const char *whom = json_is_true(json_object_get(json_object_get(document, "coverage"), "causal")) ? "every earlier one" : "every other";
+    const char *whom = json_is_true(json_object_get(json_object_get(document, "coverage"), "causal"))
+                           ? "every earlier one"
+                           : "every other";
     if (json_is_null(layers))
         printf("layers     unknown: %s\n", json_string_value(json_object_get(document, "layers_unknown")));
     else if (json_integer_value(layers) < 0)
@@ -307,10 +326,14 @@ static int print_tables(const json_t *document)
         {"query", "query side", NULL, 0}, {"key", "key side", NULL, 0}, {0},
     };
     static const column relations[] = {
-        {"name", "relation", NULL, 0},      {"edges", "edges", NULL, 0},         {"blocks", "blocks", NULL, 0},     {"explicit", "explicit", NULL, 0},
-        {"types", "types", NULL, 0},        {"in_nodes", "rows", NULL, 0},       {"in_min", "in min", NULL, 0},     {"in_mean", "mean", "%.1f", 0},
-        {"in_median", "median", "%.1f", 0}, {"in_max", "max", NULL, 0},          {"out_nodes", "sources", NULL, 0}, {"out_min", "out min", NULL, 0},
-        {"out_mean", "mean", "%.1f", 0},    {"out_median", "median", "%.1f", 0}, {"out_max", "max", NULL, 0},       {0},
+        {"name", "relation", NULL, 0},      {"edges", "edges", NULL, 0},
+        {"blocks", "blocks", NULL, 0},      {"explicit", "explicit", NULL, 0},
+        {"types", "types", NULL, 0},        {"in_nodes", "rows", NULL, 0},
+        {"in_min", "in min", NULL, 0},      {"in_mean", "mean", "%.1f", 0},
+        {"in_median", "median", "%.1f", 0}, {"in_max", "max", NULL, 0},
+        {"out_nodes", "sources", NULL, 0},  {"out_min", "out min", NULL, 0},
+        {"out_mean", "mean", "%.1f", 0},    {"out_median", "median", "%.1f", 0},
+        {"out_max", "max", NULL, 0},        {0},
     };
     int status = CLI_GOOD;
     TRY(table_print(stdout, json_object_get(document, "levels"), levels));
@@ -326,8 +349,9 @@ static int print_look(const json_t *document)
     size_t i;
     json_t *relation;
     int status = CLI_GOOD;
-    printf("%s: %lld query tokens, %lld key tokens, %lld nodes\n\n", json_string_value(json_object_get(document, "graph")),
-           number_of(document, "queries"), number_of(document, "keys"), number_of(document, "nodes"));
+    printf("%s: %lld query tokens, %lld key tokens, %lld nodes\n\n",
+           json_string_value(json_object_get(document, "graph")), number_of(document, "queries"),
+           number_of(document, "keys"), number_of(document, "nodes"));
     TRY(print_tables(document));
     puts("");
     json_array_foreach(json_object_get(document, "relations"), i, relation)
@@ -366,7 +390,8 @@ enum { KEY_JSON = 0x2900, KEY_CAUSAL, KEY_ROW, KEY_QUERY, KEY_KEY, KEY_SCALE, KE
 static int read_scale(const char *text, double *scale)
 {
     int status = read_number("--scale", text, scale);
-    if (status == CLI_GOOD && (*scale == 0 || !isfinite((float)*scale))) return complain(CLI_USAGE, "--scale: %s is 0 or does not fit float32", text);
+    if (status == CLI_GOOD && (*scale == 0 || !isfinite((float)*scale)))
+        return complain(CLI_USAGE, "--scale: %s is 0 or does not fit float32", text);
     return status;
 }
 
@@ -395,7 +420,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_KEY: a->row.key = value; return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, &a->row.scale));
     case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
-    case KEY_ASCII: a->draws = 1, a->width = ASCII_WIDTH; return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
+    case KEY_ASCII:
+        a->draws = 1, a->width = ASCII_WIDTH;
+        return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
         a->path = value;
@@ -406,13 +433,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"causal", KEY_CAUSAL, NULL, 0, "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
+    {"causal", KEY_CAUSAL, NULL, 0,
+     "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
     {"row", KEY_ROW, "TOKEN", 0, "instead: whom this query token attends to, by which node and level", 2},
-    {"query", KEY_QUERY, "FILE", 0, "with --row: queries [rows][dim] or [rows][heads][dim], for the attention weights (.npy)", 2},
+    {"query", KEY_QUERY, "FILE", 0,
+     "with --row: queries [rows][dim] or [rows][heads][dim], for the attention weights (.npy)", 2},
     {"key", KEY_KEY, "FILE", 0, "with --row: keys, likewise", 2},
     {"scale", KEY_SCALE, "S", 0, "with --row: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
     {"sort", KEY_SORT, NULL, 0, "with --row: heaviest first (default: by node)", 2},
-    {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL, "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},
+    {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL,
+     "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
@@ -420,11 +450,14 @@ static const struct argp_option options[] = {
 int run_inspect(int argc, char **argv)
 {
     struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {
-        options,  parse,
-        "GRAPH",  "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, by which levels, in how many layers.",
-        children, NULL,
-        NULL};
+    struct argp argp = {options,
+                        parse,
+                        "GRAPH",
+                        "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, "
+                        "by which levels, in how many layers.",
+                        children,
+                        NULL,
+                        NULL};
     arguments a = {0};
     graph_file f = {0};
     json_t *document = json_object();

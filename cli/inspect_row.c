@@ -55,9 +55,11 @@ static int add_weights(json_t *row, const double *weight, hga_id heads)
 static json_t *edge_row(const graph_file *f, const hga_seen *e)
 {
     int interval = e->key_first <= e->key_last;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name, "destination", e->destination,
-                     "level", e->level, "source", e->source, "source_level", e->source_level, "type", e->type, "tokens", tokens_of(e), "key_first",
-                     interval ? json_integer(e->key_first) : json_null(), "key_last", interval ? json_integer(e->key_last) : json_null());
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name,
+                     "destination", e->destination, "level", e->level, "source", e->source, "source_level",
+                     e->source_level, "type", e->type, "tokens", tokens_of(e), "key_first",
+                     interval ? json_integer(e->key_first) : json_null(), "key_last",
+                     interval ? json_integer(e->key_last) : json_null());
 }
 
 typedef struct ranked {
@@ -84,7 +86,8 @@ static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, 
     return status;
 }
 
-static int list_edges(const graph_file *f, const row_wish *wish, const seen_list *list, const double *weight, hga_id heads, json_t *rows)
+static int list_edges(const graph_file *f, const row_wish *wish, const seen_list *list, const double *weight,
+                      hga_id heads, json_t *rows)
 {
     ranked *order = NULL;
     int status = CLI_GOOD;
@@ -111,7 +114,8 @@ int row_document(const graph_file *f, const row_wish *wish, json_t **out)
     TRY(complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &list), CLI_DATA, wish->path));
     if (wish->query) TRY(row_weights(f, wish, list.seen, list.n, &heads, &weight));
     TRY(list_edges(f, wish, &list, weight, heads, rows));
-    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", weight != NULL, "heads", heads, "edges", rows);
+    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", weight != NULL, "heads", heads, "edges",
+                     rows);
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     json_decref(rows);
@@ -128,11 +132,14 @@ int row_print(const json_t *row)
         {"tokens", "tokens", NULL, 0},    {"weight", "weight", "%.6g", 0},       {0},
     };
     static const column bare[] = {
-        {"stage", "stage", NULL, 0},           {"destination", "node", NULL, 0}, {"level", "level", NULL, 0},   {"source", "sees node", NULL, 0},
-        {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},        {"tokens", "tokens", NULL, 0}, {0},
+        {"stage", "stage", NULL, 0},           {"destination", "node", NULL, 0},
+        {"level", "level", NULL, 0},           {"source", "sees node", NULL, 0},
+        {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},
+        {"tokens", "tokens", NULL, 0},         {0},
     };
     const json_t *edges = json_object_get(row, "edges");
-    printf("token %lld attends to %zu nodes\n", (long long)json_integer_value(json_object_get(row, "token")), json_array_size(edges));
+    printf("token %lld attends to %zu nodes\n", (long long)json_integer_value(json_object_get(row, "token")),
+           json_array_size(edges));
     if (json_array_size(edges) == 0) return CLI_GOOD;
     return table_print(stdout, edges, json_is_true(json_object_get(row, "weighed")) ? columns : bare);
 }

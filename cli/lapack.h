@@ -4,7 +4,8 @@
 
 #include "complain.h"
 
-/* sigma[0 .. min(m, n)) in decreasing order, on the calling thread alone. `a` is [m][n] by rows, finite, and is overwritten. */
+/* sigma[0 .. min(m, n)) in decreasing order, on the calling thread alone. `a` is [m][n] by rows, finite, and is
+   overwritten. */
 int singular_values(hga_id m, hga_id n, double *a, double *sigma);
 
 #endif

@@ -32,16 +32,20 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
-static int complain_of_command(const char *name) { return complain(CLI_USAGE, "no subcommand '%s'; `hga help` lists them", name); }
+static int complain_of_command(const char *name)
+{
+    return complain(CLI_USAGE, "no subcommand '%s'; `hga help` lists them", name);
+}
 
 /* ---- help and version ---- */
 
 static int print_help(void)
 {
-    printf(
-        "Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND\n       hga --version [--json]\n\nHierarchical graph attention on CPUs.\n\n");
+    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND\n       hga --version "
+           "[--json]\n\nHierarchical graph attention on CPUs.\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-8s  %s\n", commands[i].name, commands[i].says);
-    printf("\nExit status: 0 good, 1 a check failed, 2 wrong usage, 3 bad input data, 4 out of memory or an external failure.\n");
+    printf("\nExit status: 0 good, 1 a check failed, 2 wrong usage, 3 bad input data, 4 out of memory or an external "
+           "failure.\n");
     return CLI_GOOD;
 }
 
@@ -65,10 +69,12 @@ static int print_version(int json)
         printf("hga %s (%s), %s, isa: %s\n", hga_version(), BUILD_COMMIT, BUILD_COMPILER, hga_isa_list());
         return CLI_GOOD;
     }
-    json_t *packages = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "jansson", BUILD_JANSSON, "hwloc", BUILD_HWLOC, "icu", BUILD_ICU, "cxsparse",
-                                 BUILD_CXSPARSE, "metis", BUILD_METIS, "openmp", BUILD_OPENMP);
-    return json_print(stdout, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "version", hga_version(), "commit", BUILD_COMMIT, "compiler",
-                                        BUILD_COMPILER, "build_type", BUILD_TYPE, "isa", isa_list(), "packages", packages));
+    json_t *packages =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "jansson", BUILD_JANSSON, "hwloc", BUILD_HWLOC, "icu", BUILD_ICU,
+                  "cxsparse", BUILD_CXSPARSE, "metis", BUILD_METIS, "openmp", BUILD_OPENMP);
+    return json_print(stdout, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "version", hga_version(), "commit",
+                                        BUILD_COMMIT, "compiler", BUILD_COMPILER, "build_type", BUILD_TYPE, "isa",
+                                        isa_list(), "packages", packages));
 }
 
 /* --version and --json in any order, and nothing else */
@@ -108,7 +114,8 @@ static int help(int argc, char **argv)
 
 static int wants_version(int argc, char **argv)
 {
-    return strcmp(argv[1], "--version") == 0 || (argc > 2 && strcmp(argv[1], "--json") == 0 && strcmp(argv[2], "--version") == 0);
+    return strcmp(argv[1], "--version") == 0 ||
+           (argc > 2 && strcmp(argv[1], "--json") == 0 && strcmp(argv[2], "--version") == 0);
 }
 
 static int dispatch(int argc, char **argv)
@@ -124,6 +131,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int status = dispatch(argc, argv);
-    if (fflush(stdout) != 0 || ferror(stdout)) return status ? status : complain(CLI_OUTSIDE, "standard output cannot be written");
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return status ? status : complain(CLI_OUTSIDE, "standard output cannot be written");
     return status;
 }

@@ -79,7 +79,7 @@ int measure_plan(const job *j, hga_plan **plan, measurement *out)
 /* One execution, as an action. */
 typedef struct execution {
     const hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     const hga_io *io;
     const char *title;
 } execution;
@@ -94,11 +94,11 @@ int measure_execution(const job *j, const hga_plan *plan, const hga_io *io, doub
 {
     execution e = {.plan = plan, .io = io, .title = j->title};
     int status = CLI_GOOD;
-    TRY(complain_of(hga_state_create(plan, &e.state), CLI_USAGE, j->title));
+    TRY(complain_of(hga_workspace_create(plan, &e.state), CLI_USAGE, j->title));
     TRY(execute(&e));
     TRY(measure_repeats(execute, &e, budget, out));
 done:
-    hga_state_destroy(e.state);
+    hga_workspace_destroy(e.state);
     return status;
 }
 

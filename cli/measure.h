@@ -26,11 +26,13 @@ typedef struct measurement {
 /* Seconds on a clock that only goes forward. */
 double seconds_now(void);
 
-/* Time an action until the median is stable or `budget` seconds have passed, once at least; out->repeats starts at 0. A status other than CLI_GOOD ends it. */
+/* Time an action until the median is stable or `budget` seconds have passed, once at least; out->repeats starts at 0. A
+   status other than CLI_GOOD ends it. */
 int measure_repeats(int (*run)(void *context), void *context, double budget, measurement *out);
 /* Plan only: everything but the times of execution. */
 int measure_plan(const job *j, hga_plan **plan, measurement *out);
-/* Execute once to warm up, then until the median is stable or `budget` seconds have passed; `io` then holds the output. */
+/* Execute once to warm up, then until the median is stable or `budget` seconds have passed; `io` then holds the output.
+   */
 int measure_execution(const job *j, const hga_plan *plan, const hga_io *io, double budget, measurement *out);
 
 /* The most memory this process has had resident since the last reset, in bytes; 0 where the system does not say. */

@@ -13,9 +13,15 @@ static int find(const parameter *table, const char *name, size_t length)
     return -1;
 }
 
-static int read_flag(const parameter *p, const char *text, setting *out) { return read_whole(p->name, text, 0, 1, &out->whole); }
+static int read_flag(const parameter *p, const char *text, setting *out)
+{
+    return read_whole(p->name, text, 0, 1, &out->whole);
+}
 
-static int read_integer(const parameter *p, const char *text, setting *out) { return read_whole(p->name, text, p->least, INT32_MAX, &out->whole); }
+static int read_integer(const parameter *p, const char *text, setting *out)
+{
+    return read_whole(p->name, text, p->least, INT32_MAX, &out->whole);
+}
 
 static int read_choice(const parameter *p, const char *text, setting *out)
 {
@@ -56,8 +62,9 @@ static int read_lengths(const parameter *p, const char *text, setting *out)
 }
 
 static int (*const read_kind[])(const parameter *, const char *, setting *) = {
-    [PARAMETER_FLAG] = read_flag,       [PARAMETER_WHOLE] = read_integer, [PARAMETER_CHOICE] = read_choice, [PARAMETER_LIST] = read_numbers,
-    [PARAMETER_LENGTHS] = read_lengths, [PARAMETER_REALS] = read_reals,   [PARAMETER_WHOLES] = read_wholes,
+    [PARAMETER_FLAG] = read_flag,     [PARAMETER_WHOLE] = read_integer,   [PARAMETER_CHOICE] = read_choice,
+    [PARAMETER_LIST] = read_numbers,  [PARAMETER_LENGTHS] = read_lengths, [PARAMETER_REALS] = read_reals,
+    [PARAMETER_WHOLES] = read_wholes,
 };
 
 /* the later of two settings of one name counts, as with options */
@@ -70,7 +77,10 @@ static int set(settings *s, const char *whose, const char *name, size_t length, 
     return read_kind[s->table[i].kind](&s->table[i], value, &s->value[i]);
 }
 
-int settings_set(settings *s, const char *whose, const char *name, const char *value) { return set(s, whose, name, strlen(name), value); }
+int settings_set(settings *s, const char *whose, const char *name, const char *value)
+{
+    return set(s, whose, name, strlen(name), value);
+}
 
 static int read_typed(settings *s, const char *whose, const char *typed)
 {
@@ -84,7 +94,8 @@ int settings_read(const parameter *table, const char *whose, const char *const *
     int status = CLI_GOOD;
     *out = (settings){.table = table};
     for (int i = 0; table[i].name; i++)
-        if (table[i].standard && table[i].kind != PARAMETER_LIST) TRY(read_kind[table[i].kind](&table[i], table[i].standard, &out->value[i]));
+        if (table[i].standard && table[i].kind != PARAMETER_LIST)
+            TRY(read_kind[table[i].kind](&table[i], table[i].standard, &out->value[i]));
     for (int i = 0; i < n; i++) TRY(read_typed(out, whose, typed[i]));
 done:
     if (status) settings_clear(out);

@@ -1,4 +1,5 @@
-/* parameter.h: -p name=value. A variant has a table of parameters; what was typed becomes an array of settings beside it. */
+/* parameter.h: -p name=value. A variant has a table of parameters; what was typed becomes an array of settings beside
+   it. */
 #ifndef CLI_PARAMETER_H
 #define CLI_PARAMETER_H
 

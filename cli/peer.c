@@ -20,7 +20,9 @@ int peers_read(const char *list, unsigned *out)
     for (const char *word = list;; word += strcspn(word, ",") + 1) {
         size_t n = strcspn(word, ",");
         unsigned bit = bit_of(word, n);
-        if (!bit) return complain(CLI_USAGE, "--peers: '%.*s' is not one of: openblas passes graphblas all none", (int)n, word);
+        if (!bit)
+            return complain(CLI_USAGE, "--peers: '%.*s' is not one of: openblas passes graphblas all none", (int)n,
+                            word);
         *out |= bit;
         if (!word[n]) return CLI_GOOD;
     }

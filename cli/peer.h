@@ -1,4 +1,5 @@
-/* peer.h: the same attention by other people's ways, so that a time of ours has one beside it from the same machine and minute. */
+/* peer.h: the same attention by other people's ways, so that a time of ours has one beside it from the same machine and
+   minute. */
 #ifndef CLI_PEER_H
 #define CLI_PEER_H
 
@@ -28,7 +29,8 @@ extern const peer *const peers[];
 /* "openblas,passes", or "all" or "none": a set of indices into `peers`, bit by bit. */
 int peers_read(const char *list, unsigned *out);
 
-/* Before anything is measured: let OpenBLAS take this machine's kernels. May start the process anew with the same arguments. */
+/* Before anything is measured: let OpenBLAS take this machine's kernels. May start the process anew with the same
+   arguments. */
 void peer_openblas_tune(int argc, char **argv);
 
 #endif

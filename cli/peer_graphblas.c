@@ -1,5 +1,6 @@
-/* peer_graphblas.c: SuiteSparse:GraphBLAS 7 over explicit edges: scores as a masked product, the softmax by reductions, a product with the values. The
-   library is found at run time, so that the little of its interface that is used is declared here; its objects are pointers to us. */
+/* peer_graphblas.c: SuiteSparse:GraphBLAS 7 over explicit edges: scores as a masked product, the softmax by reductions,
+   a product with the values. The library is found at run time, so that the little of its interface that is used is
+   declared here; its objects are pointers to us. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,8 +22,8 @@ typedef struct library {
     int (*free_matrix)(object *m);
     int (*new_vector)(object *v, object type, count n);
     int (*free_vector)(object *v);
-    int (*pack_csr)(object m, count **ptr, count **column, void **x, count ptr_bytes, count column_bytes, count x_bytes, bool one_value, bool jumbled,
-                    object descriptor);
+    int (*pack_csr)(object m, count **ptr, count **column, void **x, count ptr_bytes, count column_bytes, count x_bytes,
+                    bool one_value, bool jumbled, object descriptor);
     int (*pack_full)(object m, void **x, count bytes, bool one_value, object descriptor);
     int (*unpack_full)(object m, void **x, count *bytes, bool *one_value, object descriptor);
     int (*product)(object c, object mask, object accumulate, object semiring, object a, object b, object descriptor);
@@ -127,8 +128,8 @@ static int make_edges(const peer_job *j, object *out)
     for (count e = 0; e < n; e++) column[e] = (count)j->edges->src[e];
     *one = 1;
     TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->rows)));
-    TRY(succeeded(
-        l->pack_csr(*out, &ptr, &column, (void **)&one, ((count)j->rows + 1) * sizeof *ptr, n * sizeof *column, sizeof *one, true, false, NULL)));
+    TRY(succeeded(l->pack_csr(*out, &ptr, &column, (void **)&one, ((count)j->rows + 1) * sizeof *ptr,
+                              n * sizeof *column, sizeof *one, true, false, NULL)));
 done:
     free(ptr);
     free(column);
@@ -194,7 +195,8 @@ static int copy_out(const library *l, const peer_job *j, object o, hga_id head)
     bool one_value;
     int status = succeeded(l->unpack_full(o, (void **)&x, &bytes, &one_value, NULL));
     for (hga_id v = 0; status == CLI_GOOD && v < j->rows; v++)
-        for (hga_id i = 0; i < j->dim; i++) j->out[((int64_t)v * j->heads + head) * j->dim + i] = x[one_value ? 0 : (int64_t)v * j->dim + i];
+        for (hga_id i = 0; i < j->dim; i++)
+            j->out[((int64_t)v * j->heads + head) * j->dim + i] = x[one_value ? 0 : (int64_t)v * j->dim + i];
     free(x);
     return status;
 }

@@ -11,7 +11,8 @@
 #define BEST_HERE
 #endif
 
-BEST_HERE void peer_scores(const float *q, const float *k, int64_t stride, hga_id dim, float scale, const hga_id *src, int64_t n, float *score)
+BEST_HERE void peer_scores(const float *q, const float *k, int64_t stride, hga_id dim, float scale, const hga_id *src,
+                           int64_t n, float *score)
 {
     for (int64_t e = 0; e < n; e++) {
         const float *x = k + src[e] * stride;
@@ -22,7 +23,8 @@ BEST_HERE void peer_scores(const float *q, const float *k, int64_t stride, hga_i
     }
 }
 
-/* e^x for x <= 0 as 2^n times a polynomial (Cephes' coefficients): libm's is not inlined and would be most of the time */
+/* e^x for x <= 0 as 2^n times a polynomial (Cephes' coefficients): libm's is not inlined and would be most of the time
+   */
 static inline __attribute__((always_inline)) float exp_negative(float x)
 {
     x = x > -87.0f ? x : -87.0f;
@@ -53,7 +55,8 @@ BEST_HERE void peer_softmax(int64_t n, float *score)
     for (int64_t e = 0; e < n; e++) score[e] *= sum;
 }
 
-BEST_HERE void peer_sum(const float *weight, const float *v, int64_t stride, hga_id dim, const hga_id *src, int64_t n, float *out)
+BEST_HERE void peer_sum(const float *weight, const float *v, int64_t stride, hga_id dim, const hga_id *src, int64_t n,
+                        float *out)
 {
     for (hga_id i = 0; i < dim; i++) out[i] = 0;
     for (int64_t e = 0; e < n; e++) {

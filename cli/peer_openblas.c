@@ -1,4 +1,5 @@
-/* peer_openblas.c: dense attention the usual way, scores by a matrix product, softmax, and a second product. OpenBLAS is found at run time. */
+/* peer_openblas.c: dense attention the usual way, scores by a matrix product, softmax, and a second product. OpenBLAS
+   is found at run time. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,11 @@
 #include "peer.h"
 #include "peer_loops.h"
 
-enum { BY_ROWS = 101, AS_IT_IS = 111, TRANSPOSED = 112, BLOCK = 256 }; /* cblas.h's names for them; BLOCK queries at a time */
+/* cblas.h's names for them; BLOCK queries at a time */
+enum { BY_ROWS = 101, AS_IT_IS = 111, TRANSPOSED = 112, BLOCK = 256 };
 
-typedef void product(int order, int a_turned, int b_turned, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                     float beta, float *c, int ldc);
+typedef void product(int order, int a_turned, int b_turned, int m, int n, int k, float alpha, const float *a, int lda,
+                     const float *b, int ldb, float beta, float *c, int ldc);
 
 /* The functions of the library, NULL when it is not here. */
 typedef struct library {
@@ -29,7 +31,8 @@ static library find_library(void)
     static const char *const names[] = {"libopenblas.so.0", "libcblas.so.3", "libblas.so.3"};
     library found = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names && !found.sgemm; i++) {
-        void *handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL); /* kept until the process ends: its threads may outlive a run */
+        /* kept until the process ends: its threads may outlive a run */
+        void *handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (!handle) continue;
         *(void **)&found.sgemm = dlsym(handle, "cblas_sgemm");
         *(void **)&found.set_threads = dlsym(handle, "openblas_set_num_threads");
@@ -37,8 +40,9 @@ static library find_library(void)
     return found;
 }
 
-/* Left alone, Debian 12's OpenBLAS (0.3.21) does not know newer processors and gives some with AVX-512 the kernels of AVX2, half as fast; it looks at
-   OPENBLAS_CORETYPE when it is loaded. LAPACK may have loaded it before main, so that only a new start helps. What a user has set stays. */
+/* Left alone, Debian 12's OpenBLAS (0.3.21) does not know newer processors and gives some with AVX-512 the kernels of
+   AVX2, half as fast; it looks at OPENBLAS_CORETYPE when it is loaded. LAPACK may have loaded it before main, so that
+   only a new start helps. What a user has set stays. */
 void peer_openblas_tune(int argc, char **argv)
 {
     if (getenv("OPENBLAS_CORETYPE") || !strstr(hga_isa_list(), "avx512")) return;
@@ -51,7 +55,10 @@ void peer_openblas_tune(int argc, char **argv)
     free(again);
 }
 
-static int can(const peer_job *j) { return j->edges->ptr[j->rows] == (hga_pos)j->rows * j->rows && find_library().sgemm; }
+static int can(const peer_job *j)
+{
+    return j->edges->ptr[j->rows] == (hga_pos)j->rows * j->rows && find_library().sgemm;
+}
 
 static void stop(void *state)
 {
@@ -77,10 +84,12 @@ static void run_block(const dense *d, hga_id head, hga_id first, hga_id n)
     const peer_job *j = &d->job;
     int stride = j->heads * j->dim;
     int64_t at = (int64_t)head * j->dim, row = (int64_t)first * stride + at;
-    d->blas.sgemm(BY_ROWS, AS_IT_IS, TRANSPOSED, n, j->rows, j->dim, j->scale, j->query + row, stride, j->key + at, stride, 0, d->score, j->rows);
+    d->blas.sgemm(BY_ROWS, AS_IT_IS, TRANSPOSED, n, j->rows, j->dim, j->scale, j->query + row, stride, j->key + at,
+                  stride, 0, d->score, j->rows);
 #pragma omp parallel for num_threads(j->threads)
     for (hga_id i = 0; i < n; i++) peer_softmax(j->rows, d->score + (int64_t)i * j->rows);
-    d->blas.sgemm(BY_ROWS, AS_IT_IS, AS_IT_IS, n, j->dim, j->rows, 1, d->score, j->rows, j->value + at, stride, 0, j->out + row, stride);
+    d->blas.sgemm(BY_ROWS, AS_IT_IS, AS_IT_IS, n, j->dim, j->rows, 1, d->score, j->rows, j->value + at, stride, 0,
+                  j->out + row, stride);
 }
 
 static int run(void *state)

@@ -1,4 +1,5 @@
-/* peer_passes.c: what graph libraries do: a score per edge, a softmax per row, a weighted sum; each a pass over all edges, with the scores kept between. */
+/* peer_passes.c: what graph libraries do: a score per edge, a softmax per row, a weighted sum; each a pass over all
+   edges, with the scores kept between. */
 #include <stdlib.h>
 
 #include "peer.h"
@@ -37,12 +38,14 @@ static void run_head(const passes *p, hga_id head)
     int64_t stride = (int64_t)j->heads * j->dim, at = (int64_t)head * j->dim;
 #pragma omp parallel for num_threads(j->threads) schedule(dynamic, 64)
     for (hga_id v = 0; v < j->rows; v++)
-        peer_scores(j->query + v * stride + at, j->key + at, stride, j->dim, j->scale, src + ptr[v], ptr[v + 1] - ptr[v], score + ptr[v]);
+        peer_scores(j->query + v * stride + at, j->key + at, stride, j->dim, j->scale, src + ptr[v],
+                    ptr[v + 1] - ptr[v], score + ptr[v]);
 #pragma omp parallel for num_threads(j->threads) schedule(dynamic, 64)
     for (hga_id v = 0; v < j->rows; v++) peer_softmax(ptr[v + 1] - ptr[v], score + ptr[v]);
 #pragma omp parallel for num_threads(j->threads) schedule(dynamic, 64)
     for (hga_id v = 0; v < j->rows; v++)
-        peer_sum(score + ptr[v], j->value + at, stride, j->dim, src + ptr[v], ptr[v + 1] - ptr[v], j->out + v * stride + at);
+        peer_sum(score + ptr[v], j->value + at, stride, j->dim, src + ptr[v], ptr[v + 1] - ptr[v],
+                 j->out + v * stride + at);
 }
 
 static int run(void *state)

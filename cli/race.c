@@ -29,7 +29,8 @@ static int write_program(hga_id relation, hga_program *p)
     hga_id f[4];
     hga_program_init(p);
     for (int i = 0; i < 4; i++) {
-        hga_status st = hga_program_add_field(p, field[i].name, field[i].width, field[i].binding, HGA_ROWS_NODES, HGA_ROWS_NODES, &f[i]);
+        hga_status st = hga_program_add_field(p, field[i].name, field[i].width, field[i].binding, HGA_ROWS_NODES,
+                                              HGA_ROWS_NODES, &f[i]);
         if (st) return complain_of(st, CLI_OUTSIDE, "peers");
     }
     return complain_of(hga_program_attend(p, relation, f[0], f[1], f[2], f[3], 0), CLI_OUTSIDE, "peers");
@@ -40,7 +41,8 @@ static int run_ours(const hga_graph *g, hga_id relation, const hga_options *opti
     hga_program p;
     hga_options exact = *options;
     hga_shape shape = {.n_heads = j->heads, .dim = j->dim};
-    hga_io io = {.query.data = (void *)j->query, .key.data = (void *)j->key, .value.data = (void *)j->value, .out.data = ours};
+    hga_io io = {
+        .query.data = (void *)j->query, .key.data = (void *)j->key, .value.data = (void *)j->value, .out.data = ours};
     exact.precision = HGA_PRECISION_F32;
     int status = write_program(relation, &p);
     return status ? status : complain_of(hga_attention(g, &p, &shape, &exact, &io), CLI_OUTSIDE, "peers");

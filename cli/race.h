@@ -15,8 +15,8 @@ typedef struct race {
 
 /* Whether peers can run the attention of a program: it attends, and its edges have no weights. */
 int race_possible(const hga_graph *g, const hga_program *p);
-/* Peers run the edges of the program's attended relation and nothing else, on rows for every node; our result for the same is computed here. Release with
-   race_clear, whatever is returned. */
+/* Peers run the edges of the program's attended relation and nothing else, on rows for every node; our result for the
+   same is computed here. Release with race_clear, whatever is returned. */
 int race_start(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, race *out);
 /* Time a peer; a result that is not ours is complained of, with CLI_FAILED. */
 int race_run(const race *r, const peer *p, double budget, measurement *out);

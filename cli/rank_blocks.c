@@ -10,9 +10,13 @@
 
 /* ---- the partition ---- */
 
-int64_t level_size(const rank_map *m, hga_id level) { return ((int64_t)m->block << level) / (m->structure == PARTITION_NEIGHBOURS ? 2 : 1); }
+int64_t level_size(const rank_map *m, hga_id level)
+{
+    return ((int64_t)m->block << level) / (m->structure == PARTITION_NEIGHBOURS ? 2 : 1);
+}
 
-/* Blocks (i, j) of `size` tokens, clipped at n; those beyond it are not there. With no memory yet, they are only counted. */
+/* Blocks (i, j) of `size` tokens, clipped at n; those beyond it are not there. With no memory yet, they are only
+   counted. */
 static void add_block(rank_map *m, int64_t size, int64_t i, int64_t j, hga_id level)
 {
     int64_t row = i * size, column = j * size;
@@ -40,7 +44,8 @@ static void cut_siblings(rank_map *m)
         for (int64_t i = 0; i * level_size(m, l) < m->n; i += 2) add_pair(m, level_size(m, l), i, i + 1, l);
 }
 
-/* (16)-(19): of two adjacent blocks 2p, 2p+1 | 2p+2, 2p+3, the halves that do not touch; those that touch are one level finer, or near */
+/* (16)-(19): of two adjacent blocks 2p, 2p+1 | 2p+2, 2p+3, the halves that do not touch; those that touch are one level
+   finer, or near */
 static void cut_neighbours(rank_map *m)
 {
     for (int64_t i = 0; i * m->block < m->n; i++) {
@@ -101,8 +106,10 @@ int64_t block_stored(const rank_block *b)
 
 static int complain_of_score(double score, hga_id i, hga_id j)
 {
-    return complain(CLI_DATA, "the score of query %d and key %d is %g, its exponential too large to compute with; --relative needs none", i, j,
-                    score);
+    return complain(
+        CLI_DATA,
+        "the score of query %d and key %d is %g, its exponential too large to compute with; --relative needs none", i,
+        j, score);
 }
 
 /* exp(score), and when relative exp(score - the block's largest), which changes all singular values by one factor */
@@ -112,7 +119,8 @@ static int fill_block(const score_source *a, const rank_block *b, int relative, 
     for (hga_id i = 0; i < b->rows; i++)
         for (hga_id j = 0; j < b->columns; j++) {
             double score = a->score(b->row + i, b->column + j, a->data);
-            if (!isfinite(score)) return complain(CLI_DATA, "the score of query %d and key %d is not finite", b->row + i, b->column + j);
+            if (!isfinite(score))
+                return complain(CLI_DATA, "the score of query %d and key %d is not finite", b->row + i, b->column + j);
             if (!relative && score > log(DBL_MAX) - 60) return complain_of_score(score, b->row + i, b->column + j);
             x[(int64_t)i * b->columns + j] = score;
             most = score > most ? score : most;
@@ -122,7 +130,8 @@ static int fill_block(const score_source *a, const rank_block *b, int relative, 
     return CLI_GOOD;
 }
 
-/* the least rank whose remaining singular values sum up to less than the tolerance, smallest first so that nothing is lost */
+/* the least rank whose remaining singular values sum up to less than the tolerance, smallest first so that nothing is
+   lost */
 static hga_id count_rank(const double *sigma, hga_id n, hga_id longer, double tolerance)
 {
     double zero = sigma[0] * DBL_EPSILON * longer, rest = 0;
@@ -142,7 +151,10 @@ static int measure_block(const score_source *a, const rank_map *m, rank_block *b
 }
 
 /* what the singular values of a block cost */
-static double work_of(const rank_block *b) { return (double)b->rows * (double)b->columns * (double)(b->rows < b->columns ? b->rows : b->columns); }
+static double work_of(const rank_block *b)
+{
+    return (double)b->rows * (double)b->columns * (double)(b->rows < b->columns ? b->rows : b->columns);
+}
 
 int rank_map_measure(const score_source *a, rank_map *m)
 {

@@ -52,15 +52,19 @@ static double score_of_example(hga_id i, hga_id j, const void *data)
 static int check_tensors(const arguments *a, const tensor_file *q, const tensor_file *k)
 {
     if (k->columns != q->columns)
-        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path, q->columns);
+        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path,
+                        q->columns);
     if (k->rows != q->rows)
-        return complain(CLI_DATA, "%s: has %d rows, the query in %s has %d; a rank map is of self-attention", k->array.path, k->rows, q->array.path,
-                        q->rows);
+        return complain(CLI_DATA, "%s: has %d rows, the query in %s has %d; a rank map is of self-attention",
+                        k->array.path, k->rows, q->array.path, q->rows);
     if (q->heads % k->heads != 0)
-        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads, q->heads);
-    if (a->head >= q->heads) return complain(CLI_USAGE, "--head: %d, but %s has %d heads, counted from 0", a->head, q->array.path, q->heads);
+        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads,
+                        q->heads);
+    if (a->head >= q->heads)
+        return complain(CLI_USAGE, "--head: %d, but %s has %d heads, counted from 0", a->head, q->array.path, q->heads);
     if (q->rows > MOST_TOKENS)
-        return complain(CLI_DATA, "%s: has %d rows; singular values of more than %d take too long", q->array.path, q->rows, MOST_TOKENS);
+        return complain(CLI_DATA, "%s: has %d rows; singular values of more than %d take too long", q->array.path,
+                        q->rows, MOST_TOKENS);
     return CLI_GOOD;
 }
 
@@ -109,7 +113,8 @@ static int64_t stored_in_all(const rank_map *m)
     return stored;
 }
 
-/* What another block size would mean. Blocks that are far at a coarser size are the same ones, so that nothing is measured again. */
+/* What another block size would mean. Blocks that are far at a coarser size are the same ones, so that nothing is
+   measured again. */
 typedef struct size_choice {
     int64_t block, stored;
     hga_id needed; /* the largest rank beyond what H-Transformer sees exactly; -1: it sees all exactly */
@@ -122,7 +127,8 @@ static int64_t near_entries(const rank_map *m, int64_t block)
 {
     int64_t entries = 0;
     for (int64_t first = 0; first < m->n; first += block) {
-        int64_t own = m->n - first < block ? m->n - first : block, left = m->n - first - own, next = left < block ? left : block;
+        int64_t own = m->n - first < block ? m->n - first : block, left = m->n - first - own,
+                next = left < block ? left : block;
         entries += own * own + (m->structure == PARTITION_NEIGHBOURS ? 2 * own * next : 0);
     }
     return entries;
@@ -152,8 +158,9 @@ static json_t *level_json(const rank_map *m, hga_id level)
     level_sum s = sum_level(m, level);
     snprintf(name, sizeof name, level < 0 ? "near" : "level %d", level);
     return json_pack("{s:s, s:i, s:I, s:I, s:i, s:f, s:i, s:I, s:I, s:I}", "blocks_of", name, "level", level, "size",
-                     (json_int_t)(level < 0 ? m->block : level_size(m, level)), "blocks", (json_int_t)s.blocks, "rank_least", s.least, "rank_mean",
-                     s.mean, "rank_most", s.most, "full_rank", (json_int_t)s.full, "entries", (json_int_t)s.entries, "stored", (json_int_t)s.stored);
+                     (json_int_t)(level < 0 ? m->block : level_size(m, level)), "blocks", (json_int_t)s.blocks,
+                     "rank_least", s.least, "rank_mean", s.mean, "rank_most", s.most, "full_rank", (json_int_t)s.full,
+                     "entries", (json_int_t)s.entries, "stored", (json_int_t)s.stored);
 }
 
 static json_t *levels_json(const rank_map *m)
@@ -167,8 +174,8 @@ static json_t *levels_json(const rank_map *m)
 static json_t *choice_json(const rank_map *m, const size_choice *c)
 {
     return json_pack("{s:I, s:o, s:i, s:b, s:I, s:f}", "block", (json_int_t)c->block, "rank_needed",
-                     c->needed < 0 ? json_null() : json_integer(c->needed), "rank_kept", c->kept, "enough", c->enough, "stored",
-                     (json_int_t)c->stored, "compression", (double)m->n * m->n / (double)c->stored);
+                     c->needed < 0 ? json_null() : json_integer(c->needed), "rank_kept", c->kept, "enough", c->enough,
+                     "stored", (json_int_t)c->stored, "compression", (double)m->n * m->n / (double)c->stored);
 }
 
 static json_t *choices_json(const rank_map *m)
@@ -183,8 +190,9 @@ static json_t *choices_json(const rank_map *m)
 
 static json_t *block_json(const rank_block *b)
 {
-    return json_pack("{s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:I}", "near", b->level < 0, "level", b->level, "row", b->row, "column", b->column, "rows",
-                     b->rows, "columns", b->columns, "rank", b->rank, "stored", (json_int_t)block_stored(b));
+    return json_pack("{s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:I}", "near", b->level < 0, "level", b->level, "row", b->row,
+                     "column", b->column, "rows", b->rows, "columns", b->columns, "rank", b->rank, "stored",
+                     (json_int_t)block_stored(b));
 }
 
 static json_t *blocks_json(const rank_map *m)
@@ -202,16 +210,21 @@ static int64_t least_enough(const rank_map *m)
     return (int64_t)m->block << d;
 }
 
-static const char *structure_name(const rank_map *m) { return m->structure == PARTITION_SIBLINGS ? "siblings" : "neighbours"; }
+static const char *structure_name(const rank_map *m)
+{
+    return m->structure == PARTITION_SIBLINGS ? "siblings" : "neighbours";
+}
 
 static int print_json(const arguments *a, const rank_map *m, double scale)
 {
     int64_t stored = stored_in_all(m);
-    json_t *whole = json_pack("{s:i, s:i, s:o, s:i, s:s, s:f, s:b, s:I, s:I, s:f, s:I}", "tokens", m->n, "head", a->head, "scale",
-                              a->example ? json_null() : json_real(scale), "block", m->block, "structure", structure_name(m), "tolerance",
-                              m->tolerance, "relative", m->relative, "entries", (json_int_t)m->n * m->n, "stored", (json_int_t)stored, "compression",
+    json_t *whole = json_pack("{s:i, s:i, s:o, s:i, s:s, s:f, s:b, s:I, s:I, s:f, s:I}", "tokens", m->n, "head",
+                              a->head, "scale", a->example ? json_null() : json_real(scale), "block", m->block,
+                              "structure", structure_name(m), "tolerance", m->tolerance, "relative", m->relative,
+                              "entries", (json_int_t)m->n * m->n, "stored", (json_int_t)stored, "compression",
                               (double)m->n * m->n / (double)stored, "least_block", (json_int_t)least_enough(m));
-    json_t *lists = json_pack("{s:o, s:o, s:o}", "levels", levels_json(m), "block_sizes", choices_json(m), "blocks", blocks_json(m));
+    json_t *lists = json_pack("{s:o, s:o, s:o}", "levels", levels_json(m), "block_sizes", choices_json(m), "blocks",
+                              blocks_json(m));
     if (whole && json_object_update(whole, lists) != 0) json_decref(whole), whole = NULL;
     json_decref(lists);
     return json_print(stdout, whole);
@@ -231,7 +244,8 @@ static int print_map(const rank_map *m)
     int status = take((int64_t)cells * cells, sizeof *rank, &rank);
     if (status) return status;
     for (int i = 0; i < cells * cells; i++) rank[i] = -1;
-    for (int64_t i = 0; i < m->n_blocks; i++) rank[m->blocks[i].row / m->block * cells + m->blocks[i].column / m->block] = m->blocks[i].rank;
+    for (int64_t i = 0; i < m->n_blocks; i++)
+        rank[m->blocks[i].row / m->block * cells + m->blocks[i].column / m->block] = m->blocks[i].rank;
     for (int i = 0; i < cells * cells; i++) {
         if (rank[i] >= 0)
             printf("%5d", rank[i]);
@@ -274,18 +288,21 @@ static int print_rows(json_t *rows, const column *columns)
 static void print_advice(const rank_map *m)
 {
     int64_t least = least_enough(m);
-    printf("\"stored\": a near block whole, a far one as itself or as two factors of its rank, whichever are fewer numbers.\n");
-    printf("htransformer with structure=%s represents a far block by averages, a matrix of rank at most %s.\n", structure_name(m),
-           m->structure == PARTITION_SIBLINGS ? "block" : "block / 2");
+    printf("\"stored\": a near block whole, a far one as itself or as two factors of its rank, whichever are fewer "
+           "numbers.\n");
+    printf("htransformer with structure=%s represents a far block by averages, a matrix of rank at most %s.\n",
+           structure_name(m), m->structure == PARTITION_SIBLINGS ? "block" : "block / 2");
     if (least >= m->n)
-        printf("On these scores no smaller block than all %d tokens has the rank that the far blocks need: a hierarchy does not suit them at "
+        printf("On these scores no smaller block than all %d tokens has the rank that the far blocks need: a hierarchy "
+               "does not suit them at "
                "tolerance %g.\n",
                m->n, m->tolerance);
     else
-        printf(
-            "On these scores block=%lld is the smallest of those above with the rank that tolerance %g needs. That is necessary, not sufficient: the "
-            "singular\nvectors are the best factors there are, averages are given. `hga choose` measures the error itself.\n",
-            (long long)least, m->tolerance);
+        printf("On these scores block=%lld is the smallest of those above with the rank that tolerance %g needs. That "
+               "is necessary, not sufficient: the "
+               "singular\nvectors are the best factors there are, averages are given. `hga choose` measures the error "
+               "itself.\n",
+               (long long)least, m->tolerance);
 }
 
 static void describe(const arguments *a, const rank_map *m, double scale, char text[static 256])
@@ -295,8 +312,8 @@ static void describe(const arguments *a, const rank_map *m, double scale, char t
         snprintf(what, sizeof what, "exp(2 exp(-(i - j)^2) - 1)");
     else
         snprintf(what, sizeof what, "exp(%g q.k), head %d", scale, a->head);
-    snprintf(text, 256, "%s; %d tokens, blocks of %d, %s; tolerance %g%s", what, m->n, m->block, structure_name(m), m->tolerance,
-             m->relative ? " sigma_1" : "");
+    snprintf(text, 256, "%s; %d tokens, blocks of %d, %s; tolerance %g%s", what, m->n, m->block, structure_name(m),
+             m->tolerance, m->relative ? " sigma_1" : "");
 }
 
 static int print_text(const arguments *a, const rank_map *m, double scale)
@@ -308,7 +325,8 @@ static int print_text(const arguments *a, const rank_map *m, double scale)
     printf("%s\n\n", title);
     TRY(print_map(m));
     TRY(print_rows(levels_json(m), level_columns));
-    printf("stored %lld of %lld entries: compression %.4g\n\n", (long long)stored, (long long)entries, (double)entries / (double)stored);
+    printf("stored %lld of %lld entries: compression %.4g\n\n", (long long)stored, (long long)entries,
+           (double)entries / (double)stored);
     TRY(print_rows(choices_json(m), choice_columns));
     print_advice(m);
 done:
@@ -317,7 +335,18 @@ done:
 
 /* ---- the command ---- */
 
-enum { KEY_QUERY = 0x2800, KEY_KEY, KEY_SCALE, KEY_TOLERANCE, KEY_BLOCK, KEY_STRUCTURE, KEY_HEAD, KEY_RELATIVE, KEY_EXAMPLE, KEY_JSON };
+enum {
+    KEY_QUERY = 0x2800,
+    KEY_KEY,
+    KEY_SCALE,
+    KEY_TOLERANCE,
+    KEY_BLOCK,
+    KEY_STRUCTURE,
+    KEY_HEAD,
+    KEY_RELATIVE,
+    KEY_EXAMPLE,
+    KEY_JSON
+};
 
 static int read_tolerance(const char *text, double *out)
 {
@@ -378,19 +407,24 @@ static const struct argp_option options[] = {
     {"head", KEY_HEAD, "H", 0, "the query head, from 0 (default: 0)", 1},
     {"example", KEY_EXAMPLE, NULL, 0, "the paper's example instead, (11) and (12), 16 tokens in blocks of 4", 2},
     {"tolerance", KEY_TOLERANCE, "E", 0, "what singular values that are left out may sum up to (default: 1e-3)", 3},
-    {"relative", KEY_RELATIVE, NULL, 0, "the tolerance is a share of the block's largest singular value (default: a number, as in the paper)", 3},
+    {"relative", KEY_RELATIVE, NULL, 0,
+     "the tolerance is a share of the block's largest singular value (default: a number, as in the paper)", 3},
     {"block", KEY_BLOCK, "C", 0, "tokens in a block of the finest level (default: 16)", 3},
-    {"structure", KEY_STRUCTURE, "NAME", 0, "siblings, as in (9), or neighbours, as in (16)-(19) (default: siblings)", 3},
+    {"structure", KEY_STRUCTURE, "NAME", 0, "siblings, as in (9), or neighbours, as in (16)-(19) (default: siblings)",
+     3},
     {NULL, 'o', "FILE", 0, "draw the map, as .svg", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
 
-static const char doc[] = "Whether a hierarchy suits given queries and keys: the numerical rank of each block of A = exp(scores), as in section 4 of "
-                          "the H-Transformer-1D paper."
-                          "\vThe rank of a block is the least r such that its singular values after the first r sum up to less than the tolerance. "
-                          "Any number of tokens and "
-                          "any block size: the last blocks are as small as they come. Singular values are LAPACK's, in double.";
+static const char doc[] =
+    "Whether a hierarchy suits given queries and keys: the numerical rank of each block of A = exp(scores), as in "
+    "section 4 of "
+    "the H-Transformer-1D paper."
+    "\vThe rank of a block is the least r such that its singular values after the first r sum up to less than the "
+    "tolerance. "
+    "Any number of tokens and "
+    "any block size: the last blocks are as small as they come. Singular values are LAPACK's, in double.";
 
 static int measure(const arguments *a, hga_id n, const score_source *scores, rank_map *m)
 {

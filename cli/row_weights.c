@@ -1,6 +1,6 @@
-/* row_weights.c: the weights of one token's edges, in double, from the queries and keys that the engine made of the caller's on every level. Where
-   states are merged, an edge weighs
-   e^score over the sum of all; where they are gated on the way down, each node shares out what its ancestors left. */
+/* row_weights.c: the weights of one token's edges, in double, from the queries and keys that the engine made of the
+   caller's on every level. Where states are merged, an edge weighs e^score over the sum of all; where they are gated on
+   the way down, each node shares out what its ancestors left. */
 #include "row_weights.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct weighing {
     hga_shape shape;
     float *value, *out; /* of zeros: the values do not matter */
     hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     double scale;
     const hga_seen *seen;
     int64_t n;
@@ -36,9 +36,10 @@ static int read_tensor(const char *option, const char *path, hga_id rows, npy *o
     int status = npy_read_real(path, out);
     if (status) return status;
     int64_t n_heads = out->n_dims == 3 ? out->dim[1] : 1, n_dim = out->n_dims > 1 ? out->dim[out->n_dims - 1] : 0;
-    if ((out->n_dims != 2 && out->n_dims != 3) || out->dim[0] != rows || n_heads < 1 || n_heads > INT32_MAX || n_dim < 1 || n_dim > INT32_MAX)
-        return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path, npy_shape(out->n_dims, out->dim, shape),
-                        rows, rows);
+    if ((out->n_dims != 2 && out->n_dims != 3) || out->dim[0] != rows || n_heads < 1 || n_heads > INT32_MAX ||
+        n_dim < 1 || n_dim > INT32_MAX)
+        return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path,
+                        npy_shape(out->n_dims, out->dim, shape), rows, rows);
     *heads = (hga_id)n_heads, *dim = (hga_id)n_dim;
     return CLI_GOOD;
 }
@@ -48,12 +49,15 @@ static int read_tensors(weighing *w)
     const graph_file *f = w->f;
     hga_id key_dim;
     int status = CLI_GOOD;
-    TRY(read_tensor("--query", w->wish->query, bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES), &w->query, &w->shape.n_heads,
-                    &w->shape.dim));
-    TRY(read_tensor("--key", w->wish->key, bound_rows(f->graph, &f->program, HGA_IO_KEY, HGA_ROWS_KEYS), &w->key, &w->shape.n_kv_heads, &key_dim));
-    if (key_dim != w->shape.dim) return complain(CLI_DATA, "--key: %d columns, but --query has %d", key_dim, w->shape.dim);
+    TRY(read_tensor("--query", w->wish->query, bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES),
+                    &w->query, &w->shape.n_heads, &w->shape.dim));
+    TRY(read_tensor("--key", w->wish->key, bound_rows(f->graph, &f->program, HGA_IO_KEY, HGA_ROWS_KEYS), &w->key,
+                    &w->shape.n_kv_heads, &key_dim));
+    if (key_dim != w->shape.dim)
+        return complain(CLI_DATA, "--key: %d columns, but --query has %d", key_dim, w->shape.dim);
     if (w->shape.n_heads % w->shape.n_kv_heads)
-        return complain(CLI_DATA, "--key: %d heads do not divide the %d of --query", w->shape.n_kv_heads, w->shape.n_heads);
+        return complain(CLI_DATA, "--key: %d heads do not divide the %d of --query", w->shape.n_kv_heads,
+                        w->shape.n_heads);
     w->shape.dim_v = 1;
     w->heads = w->shape.n_heads;
 done:
@@ -73,28 +77,36 @@ static int run(weighing *w)
     int64_t outs = (int64_t)bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES) * w->heads;
     TRY(take(values, sizeof *w->value, &w->value));
     TRY(take(outs, sizeof *w->out, &w->out));
-    hga_io io = {.query.data = w->query.real, .key.data = w->key.real, .value.data = w->value, .out.data = w->out, .scale = (float)w->wish->scale};
+    hga_io io = {.query.data = w->query.real,
+                 .key.data = w->key.real,
+                 .value.data = w->value,
+                 .out.data = w->out,
+                 .scale = (float)w->wish->scale};
     TRY(complain_of(hga_plan_create(g, p, &w->shape, &options, &w->plan), CLI_DATA, w->wish->path));
-    TRY(complain_of(hga_state_create(w->plan, &w->state), CLI_DATA, w->wish->path));
+    TRY(complain_of(hga_workspace_create(w->plan, &w->state), CLI_DATA, w->wish->path));
     TRY(complain_of(hga_plan_execute(w->plan, w->state, &io), CLI_DATA, w->wish->path));
-    w->scale = w->wish->scale != 0 ? w->wish->scale : p->default_scale != 0 ? (double)p->default_scale : 1 / sqrt((double)w->shape.dim);
+    w->scale = w->wish->scale != 0     ? w->wish->scale
+               : p->default_scale != 0 ? (double)p->default_scale
+                                       : 1 / sqrt((double)w->shape.dim);
 done:
     return status;
 }
 
 static int field_of(const weighing *w, hga_id field, hga_id v, float *out)
 {
-    return complain_of(hga_state_field(w->plan, w->state, field, v, 1, out), CLI_DATA, w->wish->path);
+    return complain_of(hga_workspace_field(w->plan, w->state, field, v, 1, out), CLI_DATA, w->wish->path);
 }
 
 /* ---- scores ---- */
 
-static void score_edge(const weighing *w, const hga_stage *s, const hga_seen *e, float weight, const float *q, const float *k, double *score)
+static void score_edge(const weighing *w, const hga_stage *s, const hga_seen *e, float weight, const float *q,
+                       const float *k, double *score)
 {
     hga_id dim = w->shape.dim, share = w->heads / w->shape.n_kv_heads;
     for (hga_id h = 0; h < w->heads; h++) {
         double sum = 0;
-        for (hga_id j = 0; j < dim; j++) sum += (double)q[(int64_t)h * dim + j] * (double)k[(int64_t)(h / share) * dim + j];
+        for (hga_id j = 0; j < dim; j++)
+            sum += (double)q[(int64_t)h * dim + j] * (double)k[(int64_t)(h / share) * dim + j];
         score[h] = w->scale * sum + (s->by_mass ? log((double)w->nodes.mass[e->source]) : 0) + log((double)weight);
     }
 }
@@ -121,7 +133,9 @@ done:
 static int64_t row_end(const weighing *w, int64_t from)
 {
     int64_t to = from + 1;
-    while (to < w->n && w->seen[to].stage == w->seen[from].stage && w->seen[to].destination == w->seen[from].destination) to++;
+    while (to < w->n && w->seen[to].stage == w->seen[from].stage &&
+           w->seen[to].destination == w->seen[from].destination)
+        to++;
     return to;
 }
 
@@ -161,7 +175,8 @@ static int spread_ways(weighing *w, hga_id relation)
             continue;
         }
         TRY(complain_of(hga_graph_rows(w->f->graph, relation, v, 1, &row), CLI_DATA, w->wish->path));
-        for (hga_pos e = 0; e < row.ptr[1]; e++) w->log_way[row.src[e]] = log_add(w->log_way[row.src[e]], w->log_way[v] + log((double)row.weight[e]));
+        for (hga_pos e = 0; e < row.ptr[1]; e++)
+            w->log_way[row.src[e]] = log_add(w->log_way[row.src[e]], w->log_way[v] + log((double)row.weight[e]));
         hga_csr_clear(&row);
     }
 done:
@@ -177,7 +192,8 @@ static int add_ways(weighing *w)
         const hga_stage *s = &w->f->program.stage[i];
         if (s->message == HGA_STATE) TRY(spread_ways(w, s->relation));
         for (int64_t k = 0; k < w->n; k++)
-            for (hga_id h = 0; h < w->heads && w->seen[k].stage == i; h++) w->score[k * w->heads + h] += w->log_way[w->seen[k].destination];
+            for (hga_id h = 0; h < w->heads && w->seen[k].stage == i; h++)
+                w->score[k * w->heads + h] += w->log_way[w->seen[k].destination];
     }
 done:
     return status;
@@ -212,8 +228,8 @@ static double log_sum(const weighing *w, int64_t from, int64_t to, hga_id h)
     return sum;
 }
 
-/* Edges by destination: the token's first, then its ancestors', so that walking backwards is walking down from the root. What the gate gives a node
-   is its share; the rest goes on. */
+/* Edges by destination: the token's first, then its ancestors', so that walking backwards is walking down from the
+   root. What the gate gives a node is its share; the rest goes on. */
 static int share_out(weighing *w, const hga_stage *gate)
 {
     float *psi = NULL;
@@ -265,14 +281,15 @@ done:
     return status;
 }
 
-int row_weights(const graph_file *f, const row_wish *wish, const hga_seen *seen, int64_t n, hga_id *heads, double **weight)
+int row_weights(const graph_file *f, const row_wish *wish, const hga_seen *seen, int64_t n, hga_id *heads,
+                double **weight)
 {
     weighing w = {.f = f, .wish = wish, .nodes = hga_graph_nodes(f->graph), .seen = seen, .n = n};
     *weight = NULL;
     if (!has_scores(&f->program)) return complain(CLI_USAGE, "--query: nothing in %s depends on queries", wish->path);
     int status = weigh(&w);
     if (status == CLI_GOOD) *weight = w.score, *heads = w.heads, w.score = NULL;
-    hga_state_destroy(w.state);
+    hga_workspace_destroy(w.state);
     hga_plan_destroy(w.plan);
     npy_clear(&w.query);
     npy_clear(&w.key);

@@ -44,14 +44,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_JSON: a->json = 1; return 0;
     case KEY_REPORT:
         a->report = value;
-        return strcmp(value, "-") ? 0 : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
+        return strcmp(value, "-") ? 0
+                                  : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
     case KEY_NO_REPORT: a->report = NULL; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
         a->path = value;
         return 0;
     case ARGP_KEY_END:
-        if (a->shape.n_kv_heads) return arguments_said(complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads"));
+        if (a->shape.n_kv_heads)
+            return arguments_said(complain(CLI_USAGE, "--kv-heads: a run has as many key/value heads as query heads"));
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -60,24 +62,31 @@ static error_t parse(int key, char *value, struct argp_state *state)
 static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
-    {"report", KEY_REPORT, "FILE", 0, "the page with table, patterns, times against length and plans (default: report.html)", 2},
+    {"report", KEY_REPORT, "FILE", 0,
+     "the page with table, patterns, times against length and plans (default: report.html)", 2},
     {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
 
-static const char doc[] =
-    "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with the examples), in one table."
-    "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A word's features are hashes of it and of its pieces, "
-    "and its "
-    "position; seeded random matrices make queries, keys and values of them, so that the same text gives the same table but for the times.\n\n"
-    "edges are those of the attended relation. FLOP and ms are of one execution, after the graph and its plan are made. \"of peak\" is the share of "
-    "this "
-    "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the engine's own dense attention, a causal one with causal "
-    "dense. MB is "
-    "graph, plan, workspace and tensors together. rel L2 is the distance of the output from dense attention's; KL is the mean over rows of "
-    "KL(variant's "
-    "attention || dense attention) in nats, measured on the first 1024 words. In bpt, where rows are nodes, a span has the mean of its words' rows.";
+static const char doc[] = "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with "
+                          "the examples), in one table."
+                          "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A "
+                          "word's features are hashes of it and of its pieces, "
+                          "and its "
+                          "position; seeded random matrices make queries, keys and values of them, so that the same "
+                          "text gives the same table but for the times.\n\n"
+                          "edges are those of the attended relation. FLOP and ms are of one execution, after the graph "
+                          "and its plan are made. \"of peak\" is the share of "
+                          "this "
+                          "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
+                          "engine's own dense attention, a causal one with causal "
+                          "dense. MB is "
+                          "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
+                          "dense attention's; KL is the mean over rows of "
+                          "KL(variant's "
+                          "attention || dense attention) in nats, measured on the first 1024 words. In bpt, where rows "
+                          "are nodes, a span has the mean of its words' rows.";
 
 /* ---- the text ---- */
 
@@ -214,14 +223,17 @@ static const column columns[] = {
 static json_t *result_json(const result *r, hga_id tokens, const reference *ref, const hga_peaks *peaks)
 {
     double gflops = r->m.cost.flops / r->m.seconds / 1e9;
-    json_t *row = json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name, "parameters",
-                            r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes, "edges", (json_int_t)r->edges, "edges_per_token",
-                            (double)r->edges / tokens, "flops", r->m.cost.flops, "seconds", r->m.seconds, "gflops", gflops, "share_of_peak",
-                            json_number(gflops / (peaks->fma_gflops * r->m.threads)), "speedup", ref->seconds[r->variant->causal] / r->m.seconds);
-    json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:i, s:i}", "bytes", (json_int_t)r->bytes, "bytes_workspace",
-                             (json_int_t)r->m.workspace_bytes, "relative_l2", json_number(r->distance), "mean_kl", json_number(r->divergence),
-                             "graph_seconds", r->graph_seconds, "plan_seconds", r->m.plan_seconds, "seconds_min", r->m.seconds_min, "seconds_spread",
-                             r->m.spread, "repeats", r->m.repeats, "threads", r->m.threads);
+    json_t *row = json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name,
+                            "parameters", r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes,
+                            "edges", (json_int_t)r->edges, "edges_per_token", (double)r->edges / tokens, "flops",
+                            r->m.cost.flops, "seconds", r->m.seconds, "gflops", gflops, "share_of_peak",
+                            json_number(gflops / (peaks->fma_gflops * r->m.threads)), "speedup",
+                            ref->seconds[r->variant->causal] / r->m.seconds);
+    json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:i, s:i}", "bytes", (json_int_t)r->bytes,
+                             "bytes_workspace", (json_int_t)r->m.workspace_bytes, "relative_l2",
+                             json_number(r->distance), "mean_kl", json_number(r->divergence), "graph_seconds",
+                             r->graph_seconds, "plan_seconds", r->m.plan_seconds, "seconds_min", r->m.seconds_min,
+                             "seconds_spread", r->m.spread, "repeats", r->m.repeats, "threads", r->m.threads);
     if (!row || !more || json_object_update(row, more) != 0) {
         json_decref(row);
         row = NULL;
@@ -255,7 +267,8 @@ static void print_levels(const arguments *a, const scene *s, const hga_peaks *pe
         printf("%s %lld %s%s", before, units, kind, units == 1 ? "" : "s");
         before = ",";
     }
-    printf("; %d heads x %d; fp32 peak of a thread %.1f GFLOP/s\n\n", a->shape.n_heads, a->shape.dim, peaks->fma_gflops);
+    printf("; %d heads x %d; fp32 peak of a thread %.1f GFLOP/s\n\n", a->shape.n_heads, a->shape.dim,
+           peaks->fma_gflops);
     json_decref(levels);
 }
 
@@ -265,12 +278,14 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
         print_levels(a, s, peaks);
         return table_print(stdout, rows, columns);
     }
-    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f, s:O}", "text", a->path, "tokens", s->words.n, "heads",
-                                        a->shape.n_heads, "dim", a->shape.dim, "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed, "levels",
-                                        levels_json(&s->tree), "peak_gflops_per_thread", peaks->fma_gflops, "rows", rows));
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f, s:O}", "text", a->path, "tokens",
+                                        s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens",
+                                        probe->words.n, "seed", (json_int_t)a->seed, "levels", levels_json(&s->tree),
+                                        "peak_gflops_per_thread", peaks->fma_gflops, "rows", rows));
 }
 
-static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows, report *page)
+static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,
+                       report *page)
 {
     reference ref = {0};
     int status = CLI_GOOD;
@@ -284,7 +299,8 @@ static int run_contest(const arguments *a, const scene *s, const scene *probe, c
         TRY(time_variant(s, c, a, &ref, &r, page));
         TRY(probe_variant(probe, c, a, &ref, &r));
         if (page) page->threads = r.m.threads;
-        if (json_array_append_new(rows, result_json(&r, s->words.n, &ref, peaks)) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
+        if (json_array_append_new(rows, result_json(&r, s->words.n, &ref, peaks)) != 0)
+            TRY(complain(CLI_OUTSIDE, "out of memory"));
     }
 done:
     progress_end(&bar);
@@ -303,7 +319,8 @@ static int check_place(const char *path)
     return status;
 }
 
-static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, const json_t *rows, report *page)
+static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks,
+                        const json_t *rows, report *page)
 {
     json_t *levels = levels_json(&s->tree);
     progress bar = progress_start("prefixes");

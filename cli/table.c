@@ -41,7 +41,10 @@ static void print_cell(FILE *file, const char *text, int width, int left, int la
 }
 
 /* texts stand left, numbers right */
-int table_stands_left(const json_t *rows, const column *c) { return json_is_string(json_object_get(json_array_get(rows, 0), c->key)); }
+int table_stands_left(const json_t *rows, const column *c)
+{
+    return json_is_string(json_object_get(json_array_get(rows, 0), c->key));
+}
 
 int table_print(FILE *file, const json_t *rows, const column *columns)
 {
@@ -57,7 +60,8 @@ int table_print(FILE *file, const json_t *rows, const column *columns)
             if (width_of(text) > width[n]) width[n] = width_of(text);
         }
     }
-    for (int c = 0; c < n; c++) print_cell(file, columns[c].heading, width[c], table_stands_left(rows, &columns[c]), c == n - 1);
+    for (int c = 0; c < n; c++)
+        print_cell(file, columns[c].heading, width[c], table_stands_left(rows, &columns[c]), c == n - 1);
     json_array_foreach(rows, i, row)
     {
         for (int c = 0; c < n; c++) {
@@ -73,7 +77,8 @@ int json_print(FILE *file, json_t *document)
     json_t *whole = json_pack("{s:i}", "schema", TABLE_SCHEMA);
     int failed = !document || !whole || json_object_update(whole, document) != 0;
     json_decref(document);
-    if (!failed) failed = json_dumpf(whole, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0 || fputc('\n', file) == EOF;
+    if (!failed)
+        failed = json_dumpf(whole, file, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) != 0 || fputc('\n', file) == EOF;
     json_decref(whole);
     return failed ? complain(CLI_OUTSIDE, "the JSON cannot be written, or memory ran out") : CLI_GOOD;
 }

@@ -9,8 +9,8 @@
 
 enum { TABLE_SCHEMA = 1 };
 
-/* A column shows the member `key`. `format` is printf's for a real such as "%.2f", or NULL for whole numbers, texts and truths;
-   `scale` multiplies reals before they are shown (0: 1). */
+/* A column shows the member `key`. `format` is printf's for a real such as "%.2f", or NULL for whole numbers, texts and
+   truths; `scale` multiplies reals before they are shown (0: 1). */
 typedef struct column {
     const char *key, *heading, *format;
     double scale;

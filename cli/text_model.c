@@ -66,10 +66,12 @@ done:
     return status;
 }
 
-static int build(const char *path, const typed_variant *typed, const settings *s, const char *name, const hga_tree *tree, model *out)
+static int build(const char *path, const typed_variant *typed, const settings *s, const char *name,
+                 const hga_tree *tree, model *out)
 {
     char tokens[16];
-    if (strcmp(name, "hsa") == 0 && !setting_given(s, "branching") && !setting_given(s, "parent")) return build_tree(path, s, tree, out);
+    if (strcmp(name, "hsa") == 0 && !setting_given(s, "branching") && !setting_given(s, "parent"))
+        return build_tree(path, s, tree, out);
     typed_variant counted = *typed;
     snprintf(tokens, sizeof tokens, "%d", tree->n_leaves);
     counted.tokens = tokens;
@@ -95,7 +97,8 @@ int text_model_build(const char *path, const typed_variant *typed, model *out, w
     TRY(name_tokens(text, &tree, names));
     TRY(build(path, typed, &s, name, &tree, out));
     if (hga_graph_nodes(out->graph).level_ptr[1] != tree.n_leaves)
-        TRY(complain(CLI_USAGE, "--text: the graph has %d tokens, the text %d words", hga_graph_nodes(out->graph).level_ptr[1], tree.n_leaves));
+        TRY(complain(CLI_USAGE, "--text: the graph has %d tokens, the text %d words",
+                     hga_graph_nodes(out->graph).level_ptr[1], tree.n_leaves));
 done:
     if (tree.n) hga_tree_clear(&tree);
     settings_clear(&s);

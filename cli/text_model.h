@@ -5,8 +5,8 @@
 #include "variant.h"
 #include "words.h"
 
-/* The text (UTF-8, "-" is standard input) gives the tokens, as many as --tokens says or all, and their names; to hsa without branching or parent
-   also the hierarchy of its chapters, paragraphs and sentences. */
+/* The text (UTF-8, "-" is standard input) gives the tokens, as many as --tokens says or all, and their names; to hsa
+   without branching or parent also the hierarchy of its chapters, paragraphs and sentences. */
 int text_model_build(const char *path, const typed_variant *typed, model *out, words *names);
 
 #endif

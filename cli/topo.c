@@ -24,7 +24,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"synthetic", KEY_SYNTHETIC, "S", 0, "a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 0},
+    {"synthetic", KEY_SYNTHETIC, "S", 0,
+     "a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 0},
     {"threads", 't', "T", 0, "threads to place (default: OMP_NUM_THREADS, or the cores there are)", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON", 0},
     {0},
@@ -32,13 +33,14 @@ static const struct argp_option options[] = {
 
 int run_topo(int argc, char **argv)
 {
-    struct argp argp = {options, parse, NULL, "The machine as the engine sees it, and where threads would go.", NULL, NULL, NULL};
+    struct argp argp = {options, parse, NULL, "The machine as the engine sees it, and where threads would go.",
+                        NULL,    NULL,  NULL};
     arguments a = {0};
     char *text = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(complain_of((a.json ? hga_topology_describe_json : hga_topology_describe)(a.synthetic, a.threads, &text), CLI_USAGE,
-                    a.synthetic ? a.synthetic : "topology"));
+    TRY(complain_of((a.json ? hga_topology_describe_json : hga_topology_describe)(a.synthetic, a.threads, &text),
+                    CLI_USAGE, a.synthetic ? a.synthetic : "topology"));
     fputs(text, stdout);
 done:
     hga_text_free(text);

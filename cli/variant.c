@@ -9,9 +9,10 @@
 
 /* ---- parameters ---- */
 
-#define TOKENS_ROW                                                                                                       \
-    {                                                                                                                    \
-        "tokens", PARAMETER_LENGTHS, NULL, NULL, 1, "tokens (attend: from the query); @LENGTHS.npy makes a ragged batch" \
+#define TOKENS_ROW                                                               \
+    {                                                                            \
+        "tokens", PARAMETER_LENGTHS, NULL, NULL, 1,                              \
+            "tokens (attend: from the query); @LENGTHS.npy makes a ragged batch" \
     }
 #define CAUSAL_ROW                                                                 \
     {                                                                              \
@@ -32,14 +33,16 @@ static const parameter bpt_parameters[] = {
     TOKENS_ROW,
     {"k", PARAMETER_WHOLE, "4", NULL, 1, "spans a level on each side"},
     CAUSAL_ROW,
-    {"rule", PARAMETER_CHOICE, "shifted", "shifted text algorithm1", 0, "what happens where a level ends odd: shifted, text, algorithm1"},
+    {"rule", PARAMETER_CHOICE, "shifted", "shifted text algorithm1", 0,
+     "what happens where a level ends odd: shifted, text, algorithm1"},
     {"clip", PARAMETER_WHOLE, "10", NULL, 0, "levels from here on share their edge types"},
     {0},
 };
 static const parameter htransformer_parameters[] = {
     TOKENS_ROW,
     {"block", PARAMETER_WHOLE, "16", NULL, 1, "tokens in a block"},
-    {"structure", PARAMETER_CHOICE, "neighbours", "neighbours siblings", 0, "neighbours (section 5) or siblings (appendix A)"},
+    {"structure", PARAMETER_CHOICE, "neighbours", "neighbours siblings", 0,
+     "neighbours (section 5) or siblings (appendix A)"},
     CAUSAL_ROW,
     {"interpolation", PARAMETER_CHOICE, "constant", "constant linear", 0, "constant or linear"},
     {"relative", PARAMETER_FLAG, "0", NULL, 0, "1: edges have their relative position as type"},
@@ -54,13 +57,18 @@ static const parameter hsa_parameters[] = {
     {"self", PARAMETER_FLAG, "0", NULL, 0, "1: a token may attend to itself"},
     {0},
 };
-#define TREE_ROWS                                                                                                                           \
-    TOKENS_ROW, {"height", PARAMETER_WHOLE, NULL, NULL, 0, "levels below the root"},                                                        \
-        {"branching", PARAMETER_LIST, NULL, NULL, 0, "children of a node at each level, root first, such as 10,4 (else 2)"},                \
-        {"weights", PARAMETER_REALS, NULL, NULL, 0, "hyperplanes, [2^h - 1][d] or, with branching, [rows][d]; a leading [heads] allowed"},  \
-        {"bias", PARAMETER_REALS, NULL, NULL, 0, "their offsets, weights' shape without [d]"},                                              \
-        {"key-weights", PARAMETER_REALS, NULL, NULL, 0, "the keys' own tree"}, {"key-bias", PARAMETER_REALS, NULL, NULL, 0, "its offsets"}, \
-        {"query-leaf", PARAMETER_WHOLES, NULL, NULL, 0, "leaves instead of a tree, [n] or [n][heads]; -1: in no leaf"},                     \
+#define TREE_ROWS                                                                                                       \
+    TOKENS_ROW, {"height", PARAMETER_WHOLE, NULL, NULL, 0, "levels below the root"},                                    \
+        {"branching", PARAMETER_LIST,                                                                                   \
+         NULL,        NULL,                                                                                             \
+         0,           "children of a node at each level, root first, such as 10,4 (else 2)"},                           \
+        {"weights", PARAMETER_REALS,                                                                                    \
+         NULL,      NULL,                                                                                               \
+         0,         "hyperplanes, [2^h - 1][d] or, with branching, [rows][d]; a leading [heads] allowed"},              \
+        {"bias", PARAMETER_REALS, NULL, NULL, 0, "their offsets, weights' shape without [d]"},                          \
+        {"key-weights", PARAMETER_REALS, NULL, NULL, 0, "the keys' own tree"},                                          \
+        {"key-bias", PARAMETER_REALS, NULL, NULL, 0, "its offsets"},                                                    \
+        {"query-leaf", PARAMETER_WHOLES, NULL, NULL, 0, "leaves instead of a tree, [n] or [n][heads]; -1: in no leaf"}, \
         {"key-leaf", PARAMETER_WHOLES, NULL, NULL, 0, "the keys' leaves"}, CAUSAL_ROW
 static const parameter fine_parameters[] = {TREE_ROWS, {0}};
 static const parameter coarse_parameters[] = {
@@ -148,7 +156,8 @@ typedef struct variant {
 static const variant variants[] = {
     {"dense", "every token sees every token", dense_parameters, make_from_tokens, dense_sample, NULL, 1},
     {"window", "sliding window, global tokens, strides", window_parameters, make_from_tokens, window_sample, NULL, 1},
-    {"bpt", "BP-Transformer; rows of tensors are nodes", bpt_parameters, make_from_tokens, bpt_sample, hga_bpt_tokens, 0},
+    {"bpt", "BP-Transformer; rows of tensors are nodes", bpt_parameters, make_from_tokens, bpt_sample, hga_bpt_tokens,
+     0},
     {"htransformer", "H-Transformer-1D", htransformer_parameters, make_from_tokens, htransformer_sample, NULL, 1},
     {"hsa", "hierarchical self-attention", hsa_parameters, make_hsa, hsa_sample, NULL, 0},
     {"treeformer-fine", "Treeformer, TF-attention", fine_parameters, make_treeformer, NULL, NULL, 1},
@@ -284,8 +293,9 @@ static const struct argp_option variant_options[] = {
 static size_t write_kind(char *text, size_t room, const parameter *p)
 {
     static const char *const kind[] = {"0|1", "N", "WORD", "LIST", "N", "@FILE", "@FILE"};
-    int n = p->standard ? snprintf(text, room, "  %s=%s (default: %s)  %s\n", p->name, kind[p->kind], p->standard, p->says)
-                        : snprintf(text, room, "  %s=%s  %s\n", p->name, kind[p->kind], p->says);
+    int n = p->standard
+                ? snprintf(text, room, "  %s=%s (default: %s)  %s\n", p->name, kind[p->kind], p->standard, p->says)
+                : snprintf(text, room, "  %s=%s  %s\n", p->name, kind[p->kind], p->says);
     return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
 }
 

@@ -40,10 +40,12 @@ typedef struct model {
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
 
-/* The parameters alone, defaults filled in; release with settings_clear. *name gets the variant's name in the table ("graph=FILE" for a file's). */
+/* The parameters alone, defaults filled in; release with settings_clear. *name gets the variant's name in the table
+   ("graph=FILE" for a file's). */
 int variant_settings(const typed_variant *typed, settings *out, const char **name);
 
-/* The relation that `build` and `export` write when none is named: the first that is attended; without one, the last stage's. -1 without stages on
+/* The relation that `build` and `export` write when none is named: the first that is attended; without one, the last
+   stage's. -1 without stages on
  * relations. */
 hga_id main_relation(const hga_program *p);
 /* The first stage that computes scores, NULL without. */
@@ -68,7 +70,8 @@ int make_hsa(const variant_job *job, model *out);
 int make_treeformer(const variant_job *job, model *out);
 int make_from_file(const variant_job *job, model *out);
 
-/* The tokens of each sample: from `tokens`, or from the query's rows; *batch says whether a file of lengths was given. Free *length. */
+/* The tokens of each sample: from `tokens`, or from the query's rows; *batch says whether a file of lengths was given.
+   Free *length. */
 int sample_lengths(const variant_job *job, hga_id **length, hga_id *n, int *batch);
 /* Graphs side by side, with a program that runs on them; the graphs stay the caller's. */
 int join_samples(hga_graph *const *graph, const hga_program *program, hga_id n, model *out);

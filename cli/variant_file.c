@@ -11,7 +11,8 @@ static int copy_alpha(const npy *a, model *out)
     char shape[200];
     if (!a) return CLI_GOOD;
     if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path, npy_shape(a->n_dims, a->dim, shape));
+        return complain(CLI_DATA, "%s: alpha is [types], not the shape %s", a->path,
+                        npy_shape(a->n_dims, a->dim, shape));
     int status = take(a->count, sizeof *out->alpha, &out->alpha);
     if (status) return status;
     memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);

@@ -10,12 +10,14 @@ static int count_leaves(const npy *parent, hga_id *leaves)
     int status = CLI_GOOD;
     int64_t n = parent->count;
     if (parent->n_dims != 1 || n == 0 || n > INT32_MAX)
-        return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path, npy_shape(parent->n_dims, parent->dim, shape));
+        return complain(CLI_DATA, "%s: parent is [nodes], not the shape %s", parent->path,
+                        npy_shape(parent->n_dims, parent->dim, shape));
     TRY(take(n, 1, &has_child));
     for (int64_t i = 0; i < n; i++) {
         int32_t p = parent->whole[i];
         if (p < -1 || p >= n)
-            TRY(complain(CLI_DATA, "%s: node %lld has the parent %d; there are %lld nodes", parent->path, (long long)i, p, (long long)n));
+            TRY(complain(CLI_DATA, "%s: node %lld has the parent %d; there are %lld nodes", parent->path, (long long)i,
+                         p, (long long)n));
         if (p >= 0) has_child[p] = 1;
     }
     *leaves = 0;
@@ -27,7 +29,8 @@ done:
 
 static int check_tokens(const settings *s, hga_id leaves)
 {
-    if (setting_array(s, "tokens")) return complain(CLI_USAGE, "tokens: with parent a batch is a forest, not a list of lengths");
+    if (setting_array(s, "tokens"))
+        return complain(CLI_USAGE, "tokens: with parent a batch is a forest, not a list of lengths");
     if (setting_given(s, "tokens") && setting_id(s, "tokens") != leaves)
         return complain(CLI_USAGE, "tokens: %d, but parent has %d leaves", setting_id(s, "tokens"), leaves);
     return CLI_GOOD;

@@ -1,4 +1,5 @@
-/* variant_tree.c: Treeformer. Leaves are given or routed; trees that differ by head fold the heads into rows (row = token * heads + head). */
+/* variant_tree.c: Treeformer. Leaves are given or routed; trees that differ by head fold the heads into rows (row =
+   token * heads + head). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,12 +30,16 @@ static int read_tree(const settings *s, tree *t)
         t->height = (hga_id)b->count;
         t->branching = b->whole;
         for (int64_t i = 0; i < b->count; i++)
-            if (b->whole[i] < 1) return complain(CLI_USAGE, "branching: level %lld has %d children", (long long)i, b->whole[i]);
+            if (b->whole[i] < 1)
+                return complain(CLI_USAGE, "branching: level %lld has %d children", (long long)i, b->whole[i]);
     }
     if (t->height < 0) return CLI_GOOD;
     t->rows = hga_route_rows(t->height, t->branching);
-    int64_t most = setting_given(s, "weights") ? INT64_MAX : INT32_MAX - 2; /* weights of another size are told by their own file */
-    return t->rows >= 0 && t->rows <= most ? CLI_GOOD : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
+    /* weights of another size are told by their own file */
+    int64_t most = setting_given(s, "weights") ? INT64_MAX : INT32_MAX - 2;
+    return t->rows >= 0 && t->rows <= most
+               ? CLI_GOOD
+               : complain(CLI_USAGE, "height: a tree of %d levels has too many nodes", t->height);
 }
 
 /* ---- leaves that are given ---- */
@@ -43,7 +48,8 @@ static int copy_leaves(const npy *a, leaves *out)
 {
     char shape[200];
     if (a->n_dims < 1 || a->n_dims > 2 || a->count == 0 || a->count > INT32_MAX)
-        return complain(CLI_DATA, "%s: leaves are [n] or [n][heads], not the shape %s", a->path, npy_shape(a->n_dims, a->dim, shape));
+        return complain(CLI_DATA, "%s: leaves are [n] or [n][heads], not the shape %s", a->path,
+                        npy_shape(a->n_dims, a->dim, shape));
     int status = take(a->count, sizeof *out->leaf, &out->leaf);
     if (status) return status;
     memcpy(out->leaf, a->whole, (size_t)a->count * sizeof *out->leaf);
@@ -67,16 +73,18 @@ static int check_hyperplanes(routing *r)
     const npy *w = r->weights, *b = r->bias;
     char shape[200], other[200];
     if (w->n_dims < 2 || w->n_dims > 3)
-        return complain(CLI_DATA, "%s: weights are [rows][d] or [heads][rows][d], not the shape %s", w->path, npy_shape(w->n_dims, w->dim, shape));
+        return complain(CLI_DATA, "%s: weights are [rows][d] or [heads][rows][d], not the shape %s", w->path,
+                        npy_shape(w->n_dims, w->dim, shape));
     int64_t rows = w->dim[w->n_dims - 2], dim = w->dim[w->n_dims - 1], trees = w->n_dims == 3 ? w->dim[0] : 1;
     if (rows != r->tree->rows)
-        return complain(CLI_DATA, "%s: has %lld hyperplanes where a tree of height %d has %lld", w->path, (long long)rows, r->tree->height,
-                        (long long)r->tree->rows);
+        return complain(CLI_DATA, "%s: has %lld hyperplanes where a tree of height %d has %lld", w->path,
+                        (long long)rows, r->tree->height, (long long)r->tree->rows);
     if (b->n_dims != w->n_dims - 1 || memcmp(b->dim, w->dim, (size_t)b->n_dims * sizeof *b->dim) != 0)
-        return complain(CLI_DATA, "%s: has the shape %s, the weights have %s", b->path, npy_shape(b->n_dims, b->dim, shape),
-                        npy_shape(w->n_dims, w->dim, other));
+        return complain(CLI_DATA, "%s: has the shape %s, the weights have %s", b->path,
+                        npy_shape(b->n_dims, b->dim, shape), npy_shape(w->n_dims, w->dim, other));
     if (trees != 1 && trees != r->heads)
-        return complain(CLI_DATA, "%s: has trees for %lld heads, the query has %d", w->path, (long long)trees, r->heads);
+        return complain(CLI_DATA, "%s: has trees for %lld heads, the query has %d", w->path, (long long)trees,
+                        r->heads);
     if (dim != r->dim && !(trees == 1 && dim == (int64_t)r->x_heads * r->dim))
         return complain(CLI_DATA, "%s: has %lld columns, a head has %d", w->path, (long long)dim, r->dim);
     r->tree_heads = (hga_id)trees;
@@ -93,7 +101,8 @@ static int route_head(const routing *r, hga_id t, hga_id heads, int32_t *column,
     router.bias = r->bias->real + which * r->tree->rows;
     hga_id group = r->heads / r->x_heads, n = (hga_id)r->x->dim[0];
     const float *x = r->x->real + (heads > 1 ? (int64_t)(t / group) * r->dim : 0);
-    int status = complain_of(hga_route(&router, x, n, (ptrdiff_t)r->x_heads * r->dim, 0, column), CLI_DATA, r->weights->path);
+    int status =
+        complain_of(hga_route(&router, x, n, (ptrdiff_t)r->x_heads * r->dim, 0, column), CLI_DATA, r->weights->path);
     for (hga_id i = 0; status == CLI_GOOD && i < n; i++) leaf[(int64_t)i * heads + t] = column[i];
     return status;
 }
@@ -129,7 +138,8 @@ static int route_by(const variant_job *job, const tree *t, const char *weights, 
     const npy *w = setting_array(job->settings, weights), *b = setting_array(job->settings, bias);
     if (!w || !b) return complain(CLI_USAGE, "%s: %s and %s go together", job->name, weights, bias);
     if (t->height < 0) return complain(CLI_USAGE, "%s: %s needs height or branching", job->name, weights);
-    if (!job->tensors) return complain(CLI_USAGE, "%s: %s cannot route without tensors; give query-leaf", job->name, weights);
+    if (!job->tensors)
+        return complain(CLI_USAGE, "%s: %s cannot route without tensors; give query-leaf", job->name, weights);
     const model_tensors *x = job->tensors;
     routing r = {.tree = t, .weights = w, .bias = b, .x = keys ? x->key : x->query, .heads = x->heads, .dim = x->dim};
     r.x_heads = keys ? x->kv_heads : x->heads;
@@ -141,7 +151,8 @@ static int given_leaves(const npy *given, const npy *tensor, leaves *out)
 {
     int status = copy_leaves(given, out);
     if (!status && tensor && tensor->dim[0] != out->n)
-        status = complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", given->path, out->n, (long long)tensor->dim[0], tensor->path);
+        status = complain(CLI_DATA, "%s: leaves of %d tokens for the %lld of %s", given->path, out->n,
+                          (long long)tensor->dim[0], tensor->path);
     return status;
 }
 
@@ -170,8 +181,8 @@ static int key_leaves(const variant_job *job, const tree *t, const leaves *query
     if (own) return route_by(job, t, "key-weights", "key-bias", 1, out);
     if (setting_given(s, "weights") && t->height != 0) return route_by(job, t, "weights", "bias", 1, out);
     if (job->tensors && job->tensors->key->dim[0] != query->n)
-        return complain(CLI_USAGE, "%s needs key-leaf: the %lld keys are not the %d queries", job->name, (long long)job->tensors->key->dim[0],
-                        query->n);
+        return complain(CLI_USAGE, "%s needs key-leaf: the %lld keys are not the %d queries", job->name,
+                        (long long)job->tensors->key->dim[0], query->n);
     return CLI_GOOD;
 }
 
@@ -206,7 +217,8 @@ static int match_rows(const variant_job *job, const leaves *query, const leaves 
 {
     const model_tensors *x = job->tensors;
     if (x && x->query->dim[0] != query->n)
-        return complain(CLI_DATA, "%s: has %lld rows, query-leaf %d", x->query->path, (long long)x->query->dim[0], query->n);
+        return complain(CLI_DATA, "%s: has %lld rows, query-leaf %d", x->query->path, (long long)x->query->dim[0],
+                        query->n);
     if (x && key->leaf && x->key->dim[0] != key->n)
         return complain(CLI_DATA, "%s: has %lld rows, key-leaf %d", x->key->path, (long long)x->key->dim[0], key->n);
     return CLI_GOOD;
@@ -215,8 +227,8 @@ static int match_rows(const variant_job *job, const leaves *query, const leaves 
 /* ---- graphs ---- */
 
 /* tokens [first, first + n) of both sides */
-static int build_sample(const variant_job *job, const tree *t, const leaves *query, const leaves *key, int64_t first, hga_id n, hga_graph **g,
-                        hga_program *p)
+static int build_sample(const variant_job *job, const tree *t, const leaves *query, const leaves *key, int64_t first,
+                        hga_id n, hga_graph **g, hga_program *p)
 {
     int coarse = strcmp(job->name, "treeformer-coarse") == 0;
     hga_treeformer f = {HGA_TREEFORMER_DEFAULTS};
@@ -229,7 +241,8 @@ static int build_sample(const variant_job *job, const tree *t, const leaves *que
     f.query_leaf = query->leaf + first * query->heads;
     f.key_leaf = key->leaf ? key->leaf + first * key->heads : NULL;
     f.causal = setting_id(job->settings, "causal");
-    return complain_of((coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&f, g, p), CLI_DATA, job->name);
+    return complain_of((coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&f, g, p), CLI_DATA,
+                       job->name);
 }
 
 /* tokens: nothing, the number of rows, or the lengths that cut them into samples */
@@ -246,8 +259,11 @@ static int cut_samples(const variant_job *job, const leaves *query, const leaves
     if (status) return status;
     int64_t sum = 0;
     for (hga_id i = 0; i < *n; i++) sum += (*length)[i];
-    if (sum != query->n) return complain(batch ? CLI_DATA : CLI_USAGE, "tokens: %lld, but there are leaves for %d", (long long)sum, query->n);
-    if (batch && key->leaf && key->n != query->n) return complain(CLI_USAGE, "tokens: a batch of cross-attentions has no lengths for its keys");
+    if (sum != query->n)
+        return complain(batch ? CLI_DATA : CLI_USAGE, "tokens: %lld, but there are leaves for %d", (long long)sum,
+                        query->n);
+    if (batch && key->leaf && key->n != query->n)
+        return complain(CLI_USAGE, "tokens: a batch of cross-attentions has no lengths for its keys");
     return CLI_GOOD;
 }
 
@@ -261,7 +277,8 @@ static int build_all(const variant_job *job, const tree *t, const leaves *query,
     TRY(cut_samples(job, query, key, &length, &n));
     TRY(take(n, sizeof *graph, &graph));
     TRY(take(n, sizeof *program, &program));
-    for (hga_id i = 0; i < n; first += length[i++]) TRY(build_sample(job, t, query, key, first, length[i], &graph[i], &program[i]));
+    for (hga_id i = 0; i < n; first += length[i++])
+        TRY(build_sample(job, t, query, key, first, length[i], &graph[i], &program[i]));
     TRY(join_samples(graph, program, n, out));
 done:
     for (hga_id i = 0; graph && i < n; i++) hga_graph_destroy(graph[i]);
@@ -281,8 +298,8 @@ static int read_alpha(const variant_job *job, const tree *t, model *out)
     if (t->height < 0) return complain(CLI_USAGE, "%s needs height or branching", job->name);
     if (!a) return job->tensors ? complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", job->name) : CLI_GOOD;
     if (a->n_dims != 1 || a->count != (int64_t)t->height + 1)
-        return complain(CLI_DATA, "%s: alpha has the shape %s where a tree of height %d has %d levels", a->path, npy_shape(a->n_dims, a->dim, shape),
-                        t->height, t->height + 1);
+        return complain(CLI_DATA, "%s: alpha has the shape %s where a tree of height %d has %d levels", a->path,
+                        npy_shape(a->n_dims, a->dim, shape), t->height, t->height + 1);
     int status = take(a->count, sizeof *out->alpha, &out->alpha);
     if (status) return status;
     memcpy(out->alpha, a->real, (size_t)a->count * sizeof *out->alpha);

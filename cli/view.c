@@ -1,6 +1,6 @@
-/* view.c: hga view, a graph as one interactive page. The page (view/) is given the structure as it is stored, blocks as blocks and families as runs,
-   and does the arithmetic itself, so that it stays small whatever the number of edges. Only explicit edges and irregular blocks cost bytes each;
-   beyond a limit they are left out, and the page says so. */
+/* view.c: hga view, a graph as one interactive page. The page (view/) is given the structure as it is stored, blocks as
+   blocks and families as runs, and does the arithmetic itself, so that it stays small whatever the number of edges.
+   Only explicit edges and irregular blocks cost bytes each; beyond a limit they are left out, and the page says so. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,13 +52,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "the page to write, - for standard output", 0},
-    {"max-edges", KEY_MAX_EDGES, "N", 0, "leave out the explicit edges of a relation that has more (default: 200000)", 0},
+    {"max-edges", KEY_MAX_EDGES, "N", 0, "leave out the explicit edges of a relation that has more (default: 200000)",
+     0},
     {0},
 };
 
-static const char doc[] = "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe page shows each relation as a "
+static const char doc[] = "A graph from JSON (- is standard input) as an interactive page: one file, no network.\vThe "
+                          "page shows each relation as a "
                           "matrix to zoom into, over nodes or over the tokens they "
-                          "stand for; pointing at a cell tells its edges, a click on it how far its row's token reaches, layer by layer. Below 2000 "
+                          "stand for; pointing at a cell tells its edges, a click on it how far its row's token "
+                          "reaches, layer by layer. Below 2000 "
                           "edges it draws nodes and links too. The structure goes "
                           "in as it is stored, so that a million tokens take little more room than a thousand.";
 
@@ -83,7 +86,8 @@ static void put_order(FILE *file, const view *v, const char *name, const hga_id 
 static void put_reals(FILE *file, const float *x, size_t stride, int64_t n)
 {
     fputc('[', file);
-    for (int64_t i = 0; i < n; i++) fprintf(file, i ? ",%.9g" : "%.9g", (double)*(const float *)((const char *)x + (size_t)i * stride));
+    for (int64_t i = 0; i < n; i++)
+        fprintf(file, i ? ",%.9g" : "%.9g", (double)*(const float *)((const char *)x + (size_t)i * stride));
     fputc(']', file);
 }
 
@@ -123,7 +127,8 @@ static void put_blocks(FILE *file, const view *v, const hga_relation *r)
     for (hga_pos i = 0; i < r->n_blocks; i++) v->room[i] = (int64_t)r->blocks[i].shape;
     fputs("\"shape\": ", file);
     html_json_series(file, v->room, r->n_blocks);
-    if (r->weighted && r->n_blocks) fputs(", \"weight\": ", file), put_reals(file, &r->blocks[0].weight, sizeof *r->blocks, r->n_blocks);
+    if (r->weighted && r->n_blocks)
+        fputs(", \"weight\": ", file), put_reals(file, &r->blocks[0].weight, sizeof *r->blocks, r->n_blocks);
     fputc('}', file);
 }
 
@@ -144,11 +149,12 @@ static void put_explicit(FILE *file, const view *v, const hga_relation *r)
 static void put_relation(FILE *file, const view *v, hga_id i)
 {
     hga_relation r = hga_graph_relation(v->f->graph, i);
-    int with_blocks = r.n_blocks > 0 && r.n_blocks <= MOST_BLOCKS, with_explicit = r.n_explicit > 0 && r.n_explicit <= v->a->max_edges;
+    int with_blocks = r.n_blocks > 0 && r.n_blocks <= MOST_BLOCKS,
+        with_explicit = r.n_explicit > 0 && r.n_explicit <= v->a->max_edges;
     fputs(i ? ",\n{\"name\": " : "\n{\"name\": ", file);
     html_json_string(file, r.name);
-    fprintf(file, ", \"n_edges\": %lld, \"n_blocks\": %lld, \"n_explicit\": %lld", (long long)r.n_edges, (long long)r.n_blocks,
-            (long long)r.n_explicit);
+    fprintf(file, ", \"n_edges\": %lld, \"n_blocks\": %lld, \"n_explicit\": %lld", (long long)r.n_edges,
+            (long long)r.n_blocks, (long long)r.n_explicit);
     put_order(file, v, "dst_order", r.dst_order, v->nodes.n);
     put_order(file, v, "src_order", r.src_order, r.n_src_order);
     if (with_blocks) put_blocks(file, v, &r);
@@ -196,8 +202,8 @@ static void put_fields(FILE *file, const hga_program *p)
         const hga_field *field = &p->field[f];
         fputs(f ? ", {\"name\": " : "{\"name\": ", file);
         html_json_string(file, field->name);
-        fprintf(file, ", \"width\": %d, \"binding\": %d, \"io\": %d, \"rows\": %d}", (int)field->width, (int)field->binding, (int)field->io,
-                (int)field->rows);
+        fprintf(file, ", \"width\": %d, \"binding\": %d, \"io\": %d, \"rows\": %d}", (int)field->width,
+                (int)field->binding, (int)field->io, (int)field->rows);
     }
 }
 
@@ -208,9 +214,11 @@ static void put_stages(FILE *file, const hga_program *p)
         fputs(i ? ", {\"name\": " : "{\"name\": ", file);
         html_json_string(file, s->name);
         fprintf(file,
-                ", \"relation\": %d, \"order\": %d, \"message\": %d, \"reduce\": %d, \"update\": %d, \"by_mass\": %d, \"value\": %d, \"out\": %d, "
+                ", \"relation\": %d, \"order\": %d, \"message\": %d, \"reduce\": %d, \"update\": %d, \"by_mass\": %d, "
+                "\"value\": %d, \"out\": %d, "
                 "\"reads\": %u}",
-                s->relation, (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0, s->value, s->out, s->reads);
+                s->relation, (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0, s->value,
+                s->out, s->reads);
     }
 }
 
@@ -255,10 +263,12 @@ static void put_graph(FILE *file, const void *context)
     html_json_string(file, v->a->path);
     fputs(", \"levels\": [", file);
     put_levels(file, v);
-    fprintf(file, "], \"queries\": [%d, %d], \"keys\": [%d, %d], \"claims\": [", n->query_first, n->n_queries, n->key_first, n->n_keys);
+    fprintf(file, "], \"queries\": [%d, %d], \"keys\": [%d, %d], \"claims\": [", n->query_first, n->n_queries,
+            n->key_first, n->n_keys);
     put_claims(file, n->claims);
     fputs("], \"colours\": [", file);
-    for (hga_id l = 0; l < n->n_levels; l++) fprintf(file, l ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)level_colour(l, n->n_levels));
+    for (hga_id l = 0; l < n->n_levels; l++)
+        fprintf(file, l ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)level_colour(l, n->n_levels));
     fputs("]", file);
     put_tree(file, v);
     fputs(",\n\"relations\": [", file);
@@ -268,7 +278,8 @@ static void put_graph(FILE *file, const void *context)
     fputs("}", file);
 }
 
-static const html_mark marks[] = {{"title", put_title}, {"style", put_style}, {"graph", put_graph}, {"script", put_script}, {0}};
+static const html_mark marks[] = {
+    {"title", put_title}, {"style", put_style}, {"graph", put_graph}, {"script", put_script}, {0}};
 
 /* As many numbers as the longest series that the page may hold. */
 static int64_t longest_series(const hga_graph *g, const hga_nodes *n)

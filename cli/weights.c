@@ -16,8 +16,8 @@ static void identity_columns(hga_id n, hga_id heads, hga_id first, float *value)
         for (hga_id h = 0; h < heads; h++) value[((int64_t)i * heads + h) * CHUNK + i - first] = 1;
 }
 
-static int run_columns(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options, const float *value, hga_id first,
-                       float *weights)
+static int run_columns(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
+                       const float *value, hga_id first, float *weights)
 {
     hga_id n = s->words.n, heads = s->words.heads, width = n - first < CHUNK ? n - first : CHUNK;
     hga_shape shape = {.n_heads = heads, .dim = s->words.dim, .dim_v = CHUNK};
@@ -25,7 +25,8 @@ static int run_columns(const scene *s, const hga_graph *g, const hga_program *p,
     int status = CLI_GOOD;
     TRY(cast_make(s, g, p, value, CHUNK, &c));
     TRY(complain_of(hga_attention(g, p, &shape, options, &c.io), CLI_OUTSIDE, "attention rows"));
-    for (int64_t row = 0; row < (int64_t)n * heads; row++) memcpy(weights + row * n + first, c.out + row * CHUNK, (size_t)width * sizeof *weights);
+    for (int64_t row = 0; row < (int64_t)n * heads; row++)
+        memcpy(weights + row * n + first, c.out + row * CHUNK, (size_t)width * sizeof *weights);
 done:
     cast_clear(&c);
     return status;
@@ -39,7 +40,8 @@ static void normalise(float *row, hga_id n)
     for (hga_id j = 0; j < n; j++) row[j] = (float)(row[j] / sum);
 }
 
-int weights_of_graph(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options, float **weights)
+int weights_of_graph(const scene *s, const hga_graph *g, const hga_program *p, const hga_options *options,
+                     float **weights)
 {
     hga_id n = s->words.n, heads = s->words.heads;
     float *value = NULL;

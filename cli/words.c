@@ -7,7 +7,8 @@
 static int copy_words(const char *path, const json_t *list, hga_id n, words *out)
 {
     if (!json_is_array(list)) return complain(CLI_DATA, "%s: words: an array is expected", path);
-    if (json_array_size(list) != (size_t)n) return complain(CLI_DATA, "%s: words: %zu for %d tokens", path, json_array_size(list), n);
+    if (json_array_size(list) != (size_t)n)
+        return complain(CLI_DATA, "%s: words: %zu for %d tokens", path, json_array_size(list), n);
     int status = take(n, sizeof *out->text, &out->text);
     for (hga_id i = 0; status == CLI_GOOD && i < n; i++) {
         out->text[i] = json_string_value(json_array_get(list, (size_t)i));

@@ -11,7 +11,8 @@ typedef struct words {
     json_t *document;
     const char **text;
 } words;
-/* `path` may be NULL or "-" (which cannot be read a second time): no words. Otherwise the file was read before, so it is a graph of n tokens. */
+/* `path` may be NULL or "-" (which cannot be read a second time): no words. Otherwise the file was read before, so it
+   is a graph of n tokens. */
 int words_read(const char *path, hga_id n, words *out);
 void words_clear(words *w);
 

@@ -1,6 +1,6 @@
-/* A hierarchy of one's own: a website of pages, sections and sentences. A sentence attends to its section's sentences, and from afar to the other
-   sections of its page, to the other pages, and to what its page links to, each standing for all of its sentences. Written to JSON, read back, run
-   again. */
+/* A hierarchy of one's own: a website of pages, sections and sentences. A sentence attends to its section's sentences,
+   and from afar to the other sections of its page, to the other pages, and to what its page links to, each standing for
+   all of its sentences. Written to JSON, read back, run again. */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,9 +13,11 @@ static const hga_id sections_of[N_PAGES] = {3, 1, 3, 2};
 static const hga_id sentences_of[N_SECTIONS] = {4, 7, 2, 9, 1, 5, 3, 6, 8};
 static const hga_id links[][2] = {{0, 1}, {0, 3}, {2, 0}, {3, 2}}; /* from page, to page */
 
-static float q[MAX_SENTENCES][DIM], k[MAX_SENTENCES][DIM], v[MAX_SENTENCES][DIM], out[MAX_SENTENCES][DIM], again[MAX_SENTENCES][DIM];
+static float q[MAX_SENTENCES][DIM], k[MAX_SENTENCES][DIM], v[MAX_SENTENCES][DIM], out[MAX_SENTENCES][DIM],
+    again[MAX_SENTENCES][DIM];
 
-/* The levels, who belongs to whom, and three relations. A family is one block: all to all, or all to all but oneself. */
+/* The levels, who belongs to whom, and three relations. A family is one block: all to all, or all to all but oneself.
+   */
 static hga_status build_site(hga_graph **g)
 {
     hga_status st;
@@ -36,21 +38,23 @@ static hga_status build_site(hga_graph **g)
     }
     for (hga_id p = 0, first = section; p < N_PAGES; first += sections_of[p++]) {
         HGA_TRY(hga_builder_set_children(b, page + p, first, sections_of[p]));
-        hga_block others = {.dst = first, .n_dst = sections_of[p], .src = first, .n_src = sections_of[p], .shape = HGA_OFF_DIAGONAL};
+        hga_block others = {
+            .dst = first, .n_dst = sections_of[p], .src = first, .n_src = sections_of[p], .shape = HGA_OFF_DIAGONAL};
         HGA_TRY(hga_builder_add_blocks(b, far, &others));
     }
     HGA_TRY(hga_builder_set_children(b, site, page, N_PAGES));
-    HGA_TRY(hga_builder_add_blocks(b, far, &(hga_block){.dst = page, .n_dst = N_PAGES, .src = page, .n_src = N_PAGES, .shape = HGA_OFF_DIAGONAL}));
-    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        HGA_TRY(hga_builder_add_edge(b, link, page + links[i][1], page + links[i][0], 0, 1)); /* who links is the one that looks */
+    HGA_TRY(hga_builder_add_blocks(
+        b, far, &(hga_block){.dst = page, .n_dst = N_PAGES, .src = page, .n_src = N_PAGES, .shape = HGA_OFF_DIAGONAL}));
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) /* who links is the one that looks */
+        HGA_TRY(hga_builder_add_edge(b, link, page + links[i][1], page + links[i][0], 0, 1));
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);
     return st;
 }
 
-/* Means go up, every node attends to its sources by mass, links count once more, and what a page has seen is merged into its sections, theirs into
-   sentences. */
+/* Means go up, every node attends to its sources by mass, links count once more, and what a page has seen is merged
+   into its sections, theirs into sentences. */
 static hga_status site_program(const hga_graph *g, hga_program *p)
 {
     hga_status st;
@@ -79,7 +83,8 @@ static hga_status attend(const hga_graph *g, const hga_program *p, float result[
 }
 
 /* Into a file and back. */
-static hga_status there_and_back(const hga_graph *g, const hga_program *p, const char *path, hga_graph **g2, hga_program *p2)
+static hga_status there_and_back(const hga_graph *g, const hga_program *p, const char *path, hga_graph **g2,
+                                 hga_program *p2)
 {
     hga_status st = hga_program_write_file(p, g, path);
     return st ? st : hga_program_read_file(NULL, path, g2, p2);
@@ -93,7 +98,8 @@ static void mean_of(const hga_nodes *n, hga_id node, float x[MAX_SENTENCES][DIM]
         for (int c = 0; c < DIM; c++) mean[c] += (double)x[i][c] / (double)n->mass[node];
 }
 
-/* Sentence i by the definition: one softmax over the in-edges of the sentence, of its section and of its page, each as the mean of its sentences. */
+/* Sentence i by the definition: one softmax over the in-edges of the sentence, of its section and of its page, each as
+   the mean of its sentences. */
 static hga_status error_of(const hga_graph *g, hga_id i, double *error)
 {
     hga_status st = HGA_OK;
@@ -144,8 +150,8 @@ int main(void)
     HGA_TRY(attend(g2, &p2, again));
 
     int same = memcmp(out, again, sizeof out) == 0;
-    printf("%d sentences, largest difference from the definition %.1e, after a trip through website.json %s\n", n_sentences, error,
-           same ? "the same bits" : "OTHER BITS");
+    printf("%d sentences, largest difference from the definition %.1e, after a trip through website.json %s\n",
+           n_sentences, error, same ? "the same bits" : "OTHER BITS");
     hga_graph_destroy(g);
     hga_graph_destroy(g2);
     return same && error < 1e-5 ? 0 : 1;

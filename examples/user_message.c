@@ -1,5 +1,6 @@
-/* A message function of one's own: attention whose weights fade with distance, p(i, j) ~ exp(s(i, j) - |i - j| / REACH), written as an aggregate over
-   a row's in-edges. The engine hands over each edge with its score s; nothing is stored per edge. */
+/* A message function of one's own: attention whose weights fade with distance, p(i, j) ~ exp(s(i, j) - |i - j| /
+   REACH), written as an aggregate over a row's in-edges. The engine hands over each edge with its score s; nothing is
+   stored per edge. */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -75,7 +76,8 @@ static hga_status fading_attention(hga_program *p, hga_id relation, places *at)
 {
     hga_status st;
     hga_program_init(p);
-    HGA_TRY(hga_program_add_field(p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES, &at->query));
+    HGA_TRY(
+        hga_program_add_field(p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES, &at->query));
     HGA_TRY(hga_program_add_field(p, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &at->key));
     HGA_TRY(hga_program_add_field(p, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &at->value));
     HGA_TRY(hga_program_add_field(p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES, &at->out));
@@ -138,7 +140,8 @@ int main(void)
     double worst = 0;
     for (int i = 0; i < N; i++)
         for (int h = 0; h < HEADS; h++) worst = fmax(worst, error_of(i, h, LEFT, RIGHT));
-    printf("%lld edges, largest difference from the formula %.1e\n", (long long)hga_graph_relation(g, 0).n_edges, worst);
+    printf("%lld edges, largest difference from the formula %.1e\n", (long long)hga_graph_relation(g, 0).n_edges,
+           worst);
     hga_graph_destroy(g);
     return worst < 1e-5 ? 0 : 1;
 done:

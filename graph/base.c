@@ -30,7 +30,8 @@ const char *hga_status_name(hga_status status)
 
 enum { LINE = 64, HUGE_PAGE = 1 << 21 };
 
-/* Large storage asks for huge pages, without which every row that is read from anywhere in it begins with a walk through the page tables. */
+/* Large storage asks for huge pages, without which every row that is read from anywhere in it begins with a walk
+   through the page tables. */
 static void *take_aligned(size_t bytes)
 {
     void *p = NULL;
@@ -42,7 +43,10 @@ static void *take_aligned(size_t bytes)
     return p;
 }
 
-static void *take(const hga_allocator *a, size_t bytes) { return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes); }
+static void *take(const hga_allocator *a, size_t bytes)
+{
+    return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes);
+}
 
 hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
 {

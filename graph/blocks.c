@@ -1,5 +1,5 @@
-/* blocks.c: the arithmetic of blocks. A block is intervals times intervals, repeated; a query for some rows answers with segments, without visiting
-   the edges or the other rows. */
+/* blocks.c: the arithmetic of blocks. A block is intervals times intervals, repeated; a query for some rows answers
+   with segments, without visiting the edges or the other rows. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static void shape_band(const hga_block *b, int64_t *lo, int64_t *hi, int *hole)
     *lo = low, *hi = high, *hole = b->shape == HGA_OFF_DIAGONAL;
 }
 
-/* The pairs (r, c) of an instance with c - r <= t: the sum over rows of clamp(r + t + 1, 0, n_src). Fits int64: both sides are int32. */
+/* The pairs (r, c) of an instance with c - r <= t: the sum over rows of clamp(r + t + 1, 0, n_src). Fits int64: both
+   sides are int32. */
 static int64_t pairs_up_to(int64_t n_dst, int64_t n_src, int64_t t)
 {
     int64_t rise = clamp(-t, 0, n_dst), full = clamp(n_src - t, rise, n_dst);
@@ -44,11 +45,14 @@ int64_t block_edges(const hga_block *b)
     int hole;
     shape_band(b, &lo, &hi, &hole);
     if (lo > hi) return 0;
-    int64_t one = pairs_up_to(b->n_dst, b->n_src, hi) - pairs_up_to(b->n_dst, b->n_src, lo - 1) - (hole ? least(b->n_dst, b->n_src) : 0), all;
+    int64_t one = pairs_up_to(b->n_dst, b->n_src, hi) - pairs_up_to(b->n_dst, b->n_src, lo - 1) -
+                  (hole ? least(b->n_dst, b->n_src) : 0),
+            all;
     return __builtin_mul_overflow(one, (int64_t)instances(b), &all) ? -1 : all;
 }
 
-/* Types are affine, so their extremes over the band lie at the ends of a few rows: the first and last, and those where clipping starts or stops. */
+/* Types are affine, so their extremes over the band lie at the ends of a few rows: the first and last, and those where
+   clipping starts or stops. */
 void block_types(const hga_block *b, int64_t *least_type, int64_t *most_type)
 {
     int64_t lo, hi;
@@ -74,21 +78,26 @@ hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_
     if (b->n_dst < 0 || b->n_src < 0 || b->count < 0 || b->dst_step < 0 || b->src_step < 0)
         return hga_fail(HGA_EGRAPH, "relation %s, block %lld: a size, count or step is negative", name, at);
     if (b->dst < 0 || row_end(b) > n_rows)
-        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: rows %d .. %lld leave [0, %d)", name, at, b->dst, (long long)row_end(b) - 1, n_rows);
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: rows %d .. %lld leave [0, %d)", name, at, b->dst,
+                        (long long)row_end(b) - 1, n_rows);
     int64_t column_end = b->src + (int64_t)(instances(b) - 1) * b->src_step + b->n_src;
     if (b->src < 0 || column_end > n_columns)
-        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: columns %d .. %lld leave [0, %d)", name, at, b->src, (long long)column_end - 1,
-                        n_columns);
-    if ((unsigned)b->shape > HGA_BAND) return hga_fail(HGA_EGRAPH, "relation %s, block %lld: %d is not a shape", name, at, (int)b->shape);
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: columns %d .. %lld leave [0, %d)", name, at, b->src,
+                        (long long)column_end - 1, n_columns);
+    if ((unsigned)b->shape > HGA_BAND)
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: %d is not a shape", name, at, (int)b->shape);
     int64_t low, high;
     block_types(b, &low, &high);
     if (low <= high && (low < 0 || high >= INT32_MAX))
-        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: type %lld is out of range", name, at, (long long)(low < 0 ? low : high));
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: type %lld is out of range", name, at,
+                        (long long)(low < 0 ? low : high));
     if (!(b->weight >= 0) || b->weight > 3e38f)
-        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: weight %g is not positive and finite", name, at, (double)b->weight);
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: weight %g is not positive and finite", name, at,
+                        (double)b->weight);
     int64_t pos_last = b->pos_of + (int64_t)(instances(b) - 1) * b->pos_step;
     if (b->pos_of < 0 || (b->pos_of > 0 && (pos_last < 1 || pos_last > n_nodes)))
-        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: pos_of %d .. %lld is not a node + 1", name, at, b->pos_of, (long long)pos_last);
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: pos_of %d .. %lld is not a node + 1", name, at, b->pos_of,
+                        (long long)pos_last);
     return HGA_OK;
 }
 
@@ -112,7 +121,8 @@ void blocks_sort(hga_block *blocks, hga_pos n)
         }
 }
 
-/* The sorted array read as a balanced tree, the middle of every range its root, gives an interval index: reach is the farthest row below a root. */
+/* The sorted array read as a balanced tree, the middle of every range its root, gives an interval index: reach is the
+   farthest row below a root. */
 static int64_t index_range(const hga_block *blocks, hga_pos lo, hga_pos hi, int64_t *reach)
 {
     if (lo >= hi) return 0;
@@ -141,14 +151,16 @@ static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t las
     int64_t hole = down - c0;
     s->has_hole = s->has_hole && hole > -height && hole < width;
     s->hole = s->has_hole ? (hga_id)hole : 0;
-    s->type = (int32_t)(b->type + down * b->type_dst + c0 * b->type_src); /* may leave [0, n_types) outside the band only */
+    /* may leave [0, n_types) outside the band only */
+    s->type = (int32_t)(b->type + down * b->type_dst + c0 * b->type_src);
     s->type_dst = b->type_dst, s->type_src = b->type_src;
     s->pos_of = b->pos_of ? (hga_id)(b->pos_of + (int64_t)i * b->pos_step) : HGA_POS_OWN;
     s->weight = b->weight == 0 ? 1 : b->weight;
     return 1;
 }
 
-/* How many instances from i on, up to i1, are cut alike: all of them where they share their rows, else those that lie inside. */
+/* How many instances from i on, up to i1, are cut alike: all of them where they share their rows, else those that lie
+   inside. */
 static int64_t alike(const hga_block *b, int64_t i, int64_t i1, int64_t first, int64_t last)
 {
     int64_t row = b->dst + i * b->dst_step;
@@ -216,7 +228,8 @@ static int segment_after(const hga_segment *a, const hga_segment *b)
     return a->row > b->row;
 }
 
-/* Shell sort: in place and without allocation, for the executor calls this. The key is total enough: equal keys keep no order to lose. */
+/* Shell sort: in place and without allocation, for the executor calls this. The key is total enough: equal keys keep no
+   order to lose. */
 static void sort_segments(hga_segment *s, hga_pos n)
 {
     static const hga_pos gaps[] = {929, 505, 209, 109, 41, 19, 5, 1};
@@ -237,7 +250,8 @@ hga_pos hga_graph_segments(const hga_graph *g, hga_id index, hga_id first, hga_i
     return c.n;
 }
 
-void hga_graph_visit_segments(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_segments_visit visit, void *context)
+void hga_graph_visit_segments(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_segments_visit visit,
+                              void *context)
 {
     blocks_visit(&g->relation[index], first, n, visit, context);
 }

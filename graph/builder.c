@@ -47,8 +47,10 @@ hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "level %lld: %d nodes", (long long)b->n_levels, n);
     if (n > MOST_NODES - b->n)
-        return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->n_levels, n, b->n);
-    hga_status st = hga_grow(&b->allocator, &b->level_size, &b->level_room, b->n_levels, b->n_levels + 1, sizeof *b->level_size);
+        return hga_fail(HGA_EOVERFLOW, "level %lld: %d nodes after %d do not fit a 32-bit id", (long long)b->n_levels,
+                        n, b->n);
+    hga_status st =
+        hga_grow(&b->allocator, &b->level_size, &b->level_room, b->n_levels, b->n_levels + 1, sizeof *b->level_size);
     if (st) return st;
     b->level_size[b->n_levels++] = n;
     if (first) *first = b->n;
@@ -87,7 +89,9 @@ hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child,
     hga_status st = check_range(b, "children", child, n);
     if (!st && each < 1) st = hga_fail(HGA_EGRAPH, "children of node %d: %d each", parent, each);
     if (!st) st = check_range(b, "parents", parent, (hga_id)(((int64_t)n + each - 1) / each));
-    if (!st) st = hga_grow(&b->allocator, &b->families, &b->family_room, b->n_families, b->n_families + 1, sizeof *b->families);
+    if (!st)
+        st = hga_grow(&b->allocator, &b->families, &b->family_room, b->n_families, b->n_families + 1,
+                      sizeof *b->families);
     if (!st) b->families[b->n_families++] = (families){parent, child, n, each};
     return st;
 }
@@ -100,7 +104,8 @@ hga_status hga_builder_set_children(hga_builder *b, hga_id parent, hga_id child,
 hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass)
 {
     hga_status st = check_range(b, "mass", node, 1);
-    if (!st && !(mass >= 0 && mass < 3e38f)) st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, node);
+    if (!st && !(mass >= 0 && mass < 3e38f))
+        st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, node);
     if (!st) st = hga_grow(&b->allocator, &b->masses, &b->mass_room, b->n_masses, b->n_masses + 1, sizeof *b->masses);
     if (!st) b->masses[b->n_masses++] = (masses){node, mass};
     return st;
@@ -117,10 +122,12 @@ hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims)
 hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *relation)
 {
     size_t length = name ? strlen(name) : 0;
-    if (length < 1 || length >= NAME_BYTES) return hga_fail(HGA_EGRAPH, "a relation's name has 1 to %d bytes, not %zu", NAME_BYTES - 1, length);
+    if (length < 1 || length >= NAME_BYTES)
+        return hga_fail(HGA_EGRAPH, "a relation's name has 1 to %d bytes, not %zu", NAME_BYTES - 1, length);
     for (int64_t i = 0; i < b->n_drafts; i++)
         if (strcmp(b->drafts[i].name, name) == 0) return hga_fail(HGA_EGRAPH, "two relations are named %s", name);
-    hga_status st = hga_grow(&b->allocator, &b->drafts, &b->draft_room, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
+    hga_status st =
+        hga_grow(&b->allocator, &b->drafts, &b->draft_room, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
     if (st) return st;
     memset(&b->drafts[b->n_drafts], 0, sizeof *b->drafts);
     memcpy(b->drafts[b->n_drafts].name, name, length);
@@ -149,7 +156,8 @@ static hga_status copy_order(const hga_allocator *a, const hga_id *order, hga_id
     return HGA_OK;
 }
 
-hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst, const hga_id *src_order, hga_id n_src)
+hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst,
+                                 const hga_id *src_order, hga_id n_src)
 {
     draft *d = find_draft(b, relation);
     if (!d) return HGA_EGRAPH;
@@ -160,17 +168,21 @@ hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *
     return st;
 }
 
-hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type, float weight)
+hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type,
+                                float weight)
 {
     draft *d = find_draft(b, relation);
     if (!d) return HGA_EGRAPH;
     long long e = (long long)d->n_edges;
-    if (source < 0 || source >= b->n) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, source);
+    if (source < 0 || source >= b->n)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, source);
     if (destination < 0 || destination >= b->n)
         return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, destination);
-    if (type < 0 || type == INT32_MAX) return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, type);
+    if (type < 0 || type == INT32_MAX)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, type);
     if (!(weight > 0 && weight < 3e38f))
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e, (double)weight);
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e,
+                        (double)weight);
     hga_status st = hga_grow(&b->allocator, &d->edges, &d->edge_room, d->n_edges, d->n_edges + 1, sizeof *d->edges);
     if (!st) d->edges[d->n_edges++] = (explicit_edge){source, destination, type, weight};
     return st;
@@ -180,12 +192,15 @@ hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_blo
 {
     draft *d = find_draft(b, relation);
     if (!d) return HGA_EGRAPH;
-    hga_status st = hga_grow(&b->allocator, &d->blocks, &d->block_room, d->n_blocks, d->n_blocks + 1, sizeof *d->blocks);
+    hga_status st =
+        hga_grow(&b->allocator, &d->blocks, &d->block_room, d->n_blocks, d->n_blocks + 1, sizeof *d->blocks);
     if (!st) d->blocks[d->n_blocks++] = *block;
     return st;
 }
 
-hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src, hga_id n_src, int32_t type)
+hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src, hga_id n_src,
+                                 int32_t type)
 {
-    return hga_builder_add_blocks(b, relation, &(hga_block){.dst = dst, .n_dst = n_dst, .src = src, .n_src = n_src, .type = type});
+    return hga_builder_add_blocks(b, relation,
+                                  &(hga_block){.dst = dst, .n_dst = n_dst, .src = src, .n_src = n_src, .type = type});
 }

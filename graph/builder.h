@@ -29,7 +29,8 @@ typedef struct draft { /* a relation being collected */
 
 struct hga_builder {
     hga_allocator allocator;
-    int64_t n_levels, level_room, n_families, family_room, n_sides, side_room, n_masses, mass_room, n_drafts, draft_room;
+    int64_t n_levels, level_room, n_families, family_room, n_sides, side_room, n_masses, mass_room, n_drafts,
+        draft_room;
     hga_id *level_size;
     families *families;
     sides *sides;

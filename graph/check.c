@@ -1,5 +1,5 @@
-/* check.c: the rules every graph keeps, one named function each. A finished graph keeps them all; they guard against what a builder, a file or a fault in
-   this library might do, and `hga check` prints them. */
+/* check.c: the rules every graph keeps, one named function each. A finished graph keeps them all; they guard against
+   what a builder, a file or a fault in this library might do, and `hga check` prints them. */
 #include "graph.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 static hga_status levels_partition_the_nodes(const hga_graph *g)
 {
     for (hga_id l = 0; l < g->n_levels; l++)
-        if (g->level_ptr[l] > g->level_ptr[l + 1]) return hga_fail(HGA_EGRAPH, "level %d has %d nodes", l, g->level_ptr[l + 1] - g->level_ptr[l]);
+        if (g->level_ptr[l] > g->level_ptr[l + 1])
+            return hga_fail(HGA_EGRAPH, "level %d has %d nodes", l, g->level_ptr[l + 1] - g->level_ptr[l]);
     if (g->level_ptr[0] != 0 || g->level_ptr[g->n_levels] != g->n)
         return hga_fail(HGA_EGRAPH, "levels end at %d of %d nodes", g->level_ptr[g->n_levels], g->n);
     return HGA_OK;
@@ -33,7 +34,8 @@ static hga_status children_are_the_parents_turned_round(const hga_graph *g)
         for (hga_id i = g->child_ptr[p - base]; i < g->child_ptr[p - base + 1]; i++, n++) {
             hga_id child = g->child_list ? g->child_list[i] : i;
             if (g->parent[child] != p)
-                return hga_fail(HGA_EGRAPH, "node %d is listed as a child of %d but its parent is %d", child, p, g->parent[child]);
+                return hga_fail(HGA_EGRAPH, "node %d is listed as a child of %d but its parent is %d", child, p,
+                                g->parent[child]);
         }
     for (hga_id v = 0; v < g->n; v++) n -= g->parent[v] >= 0;
     return n ? hga_fail(HGA_EGRAPH, "%d more children than nodes with a parent", n) : HGA_OK;
@@ -42,7 +44,8 @@ static hga_status children_are_the_parents_turned_round(const hga_graph *g)
 static hga_status masses_are_finite(const hga_graph *g)
 {
     for (hga_id v = 0; v < g->n; v++)
-        if (!(g->mass[v] >= 0 && g->mass[v] < 3e38f)) return hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)g->mass[v], v);
+        if (!(g->mass[v] >= 0 && g->mass[v] < 3e38f))
+            return hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)g->mass[v], v);
     return HGA_OK;
 }
 
@@ -50,7 +53,8 @@ static hga_status spans_are_tokens(const hga_graph *g)
 {
     for (hga_id v = 0; v < g->n; v++)
         if (g->span_first[v] <= g->span_last[v] && (g->span_first[v] < 0 || g->span_last[v] >= g->level_ptr[1]))
-            return hga_fail(HGA_EGRAPH, "span %d .. %d of node %d leaves the %d tokens", g->span_first[v], g->span_last[v], v, g->level_ptr[1]);
+            return hga_fail(HGA_EGRAPH, "span %d .. %d of node %d leaves the %d tokens", g->span_first[v],
+                            g->span_last[v], v, g->level_ptr[1]);
     return HGA_OK;
 }
 
@@ -68,7 +72,8 @@ static hga_status relation_names_differ(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++)
         for (hga_id j = 0; j < i; j++)
-            if (strcmp(g->relation[i].name, g->relation[j].name) == 0) return hga_fail(HGA_EGRAPH, "two relations are named %s", g->relation[i].name);
+            if (strcmp(g->relation[i].name, g->relation[j].name) == 0)
+                return hga_fail(HGA_EGRAPH, "two relations are named %s", g->relation[i].name);
     return HGA_OK;
 }
 
@@ -78,10 +83,12 @@ static hga_status orders_are_permutations(const hga_graph *g)
         const stored_relation *r = &g->relation[i];
         for (hga_id p = 0; r->dst_order && p < g->n; p++)
             if (r->dst_order[p] < 0 || r->dst_order[p] >= g->n || r->dst_rank[r->dst_order[p]] != p)
-                return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not the inverse of its rank", r->name, p, r->dst_order[p]);
+                return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not the inverse of its rank", r->name,
+                                p, r->dst_order[p]);
         for (hga_id p = 0; r->src_order && p < r->n_src_order; p++)
             if (r->src_order[p] < 0 || r->src_order[p] >= g->n)
-                return hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", r->name, p, r->src_order[p]);
+                return hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", r->name, p,
+                                r->src_order[p]);
     }
     return HGA_OK;
 }
@@ -102,7 +109,8 @@ static hga_status row_is_sorted(const stored_relation *r, hga_id n, hga_id v)
 {
     for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
         if (r->src[e] < 0 || r->src[e] >= n)
-            return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", r->name, (long long)e, r->src[e]);
+            return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", r->name, (long long)e,
+                            r->src[e]);
         if (e == r->ptr[v]) continue;
         int32_t before = r->type ? r->type[e - 1] : 0, here = r->type ? r->type[e] : 0;
         if (r->src[e - 1] > r->src[e] || (r->src[e - 1] == r->src[e] && before >= here))
@@ -128,14 +136,16 @@ const hga_rule *hga_graph_rules(void)
     static const hga_rule rules[] = {
         {"levels_partition_the_nodes", "levels are runs of nodes, tokens first", levels_partition_the_nodes},
         {"parents_are_higher", "a node's parent is on a higher level", parents_are_higher},
-        {"children_are_the_parents_turned_round", "the lists of children say what the parents say", children_are_the_parents_turned_round},
+        {"children_are_the_parents_turned_round", "the lists of children say what the parents say",
+         children_are_the_parents_turned_round},
         {"masses_are_finite", "every mass is finite and not negative", masses_are_finite},
         {"spans_are_tokens", "spans lie among the tokens", spans_are_tokens},
         {"queries_and_keys_are_tokens", "the query and key ranges lie among the tokens", queries_and_keys_are_tokens},
         {"relation_names_differ", "no two relations share a name", relation_names_differ},
         {"orders_are_permutations", "a relation's orders list nodes once", orders_are_permutations},
         {"blocks_stay_inside", "every block's rows, columns, types and positions exist", blocks_stay_inside},
-        {"explicit_rows_are_sorted", "explicit edges ascend by source and type within a row, each once", explicit_rows_are_sorted},
+        {"explicit_rows_are_sorted", "explicit edges ascend by source and type within a row, each once",
+         explicit_rows_are_sorted},
         {NULL, NULL, NULL},
     };
     return rules;

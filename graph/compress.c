@@ -1,6 +1,7 @@
-/* compress.c: explicit edges as blocks, wherever they are regular. Three steps: the edges of a row fall into runs of columns; runs of consecutive
-   rows that keep their ends, or move them by one, grow into pieces; equal pieces at equal distances become one block with a count. What stays small
-   stays explicit. All in positions, that is in the relation's orders. */
+/* compress.c: explicit edges as blocks, wherever they are regular. Three steps: the edges of a row fall into runs of
+   columns; runs of consecutive rows that keep their ends, or move them by one, grow into pieces; equal pieces at equal
+   distances become one block with a count. What stays small stays explicit. All in positions, that is in the relation's
+   orders. */
 #include "copy.h"
 
 #include <stdlib.h>
@@ -21,8 +22,8 @@ typedef struct run { /* columns [src, src + n) of one row; column c has type + (
     float weight;
 } run;
 
-/* Rows [dst, dst + n_dst); row r has columns [src + r * left, src + n + r * right), both 0 or 1: rectangles, triangles, bands. `count` times with
-   the steps; 0: another piece tells it. */
+/* Rows [dst, dst + n_dst); row r has columns [src + r * left, src + n + r * right), both 0 or 1: rectangles, triangles,
+   bands. `count` times with the steps; 0: another piece tells it. */
 typedef struct piece {
     hga_id n_dst, n;
     int32_t type, type_dst, type_src;
@@ -55,7 +56,10 @@ static int by_column(const void *x, const void *y)
 
 static hga_id row_node(const compression *c, hga_id row) { return c->r->dst_order ? c->r->dst_order[row] : row; }
 
-static hga_id column_node(const compression *c, hga_id column) { return c->r->src_order ? c->r->src_order[column] : column; }
+static hga_id column_node(const compression *c, hga_id column)
+{
+    return c->r->src_order ? c->r->src_order[column] : column;
+}
 
 /* The row's explicit edges by column; those whose source has no column stay explicit. */
 static hga_status find_cells(compression *c, hga_id row)
@@ -67,7 +71,8 @@ static hga_status find_cells(compression *c, hga_id row)
     HGA_TRY(hga_grow(c->allocator, &c->cells, &c->cell_room, 0, end - first, sizeof *c->cells));
     for (hga_pos e = first; e < end; e++) {
         hga_id u = c->r->src[e];
-        cell x = {c->column_of ? c->column_of[u] : u, c->r->type ? c->r->type[e] : 0, c->r->weight ? c->r->weight[e] : 1};
+        cell x = {c->column_of ? c->column_of[u] : u, c->r->type ? c->r->type[e] : 0,
+                  c->r->weight ? c->r->weight[e] : 1};
         if (x.column >= 0)
             c->cells[c->n_cells++] = x;
         else
@@ -102,7 +107,8 @@ static hga_id row_src(const piece *p, hga_id r) { return p->src + r * p->left; }
 
 static hga_id row_n(const piece *p, hga_id r) { return p->n + r * p->right - r * p->left; }
 
-/* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before, staying, or starting to move. */
+/* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before,
+   staying, or starting to move. */
 static int extend(const piece *p, const run *x, piece *longer, int *rank)
 {
     hga_id last = p->n_dst - 1, left = x->src - row_src(p, last), right = left + x->n - row_n(p, last);
@@ -116,9 +122,12 @@ static int extend(const piece *p, const run *x, piece *longer, int *rank)
     if (!sloped) longer->type_src = x->slope;
     int64_t down = p->n_dst > 1 ? p->type_dst : (int64_t)x->type - p->type - (int64_t)left * longer->type_src;
     if (x->type != p->type + p->n_dst * (down + (int64_t)left * longer->type_src)) return 0;
-    /* every cell of the rectangle around the piece has a type that fits, so that nothing overflows on the way to those that count */
+    /* every cell of the rectangle around the piece has a type that fits, so that nothing overflows on the way to those
+       that count */
     int64_t width = (int64_t)p->n + longer->n_dst;
-    if (size_of(down) > INT32_MAX || size_of(p->type) + size_of(down) * longer->n_dst + size_of(longer->type_src) * width > INT32_MAX) return 0;
+    if (size_of(down) > INT32_MAX ||
+        size_of(p->type) + size_of(down) * longer->n_dst + size_of(longer->type_src) * width > INT32_MAX)
+        return 0;
     longer->type_dst = (int32_t)down;
     *rank = p->n_dst > 1 ? 3 : left == 0 && right == 0 ? 2 : left == right ? 1 : 0;
     return 1;
@@ -137,7 +146,8 @@ static hga_status start_piece(compression *c, const run *x)
     if (st) return st;
     piece *p = &c->pieces[c->n_pieces];
     memset(p, 0, sizeof *p);
-    p->dst = x->row, p->n_dst = 1, p->src = x->src, p->n = x->n, p->type = x->type, p->type_src = x->slope, p->weight = x->weight, p->count = 1;
+    p->dst = x->row, p->n_dst = 1, p->src = x->src, p->n = x->n, p->type = x->type, p->type_src = x->slope,
+    p->weight = x->weight, p->count = 1;
     return push(c, &c->next, &c->n_next, &c->next_room, c->n_pieces++);
 }
 
@@ -148,7 +158,8 @@ static hga_id open_src(const compression *c, int64_t i)
     return row_src(p, p->n_dst - 1);
 }
 
-/* Give a run to the open piece that it fits best, or start a piece with it. *from is the first open piece that this run and later ones can reach. */
+/* Give a run to the open piece that it fits best, or start a piece with it. *from is the first open piece that this run
+   and later ones can reach. */
 static hga_status place_run(compression *c, const run *x, int64_t *from)
 {
     int64_t best = -1;
@@ -227,7 +238,8 @@ static void expect_next(compression *c, int64_t i)
     c->slots[slot] = i;
 }
 
-/* The repeated piece that expects an equal one just here; -1 without. Entries that have moved on since no longer match. */
+/* The repeated piece that expects an equal one just here; -1 without. Entries that have moved on since no longer match.
+   */
 static int64_t find_expecting(const compression *c, const piece *here)
 {
     for (int64_t slot = slot_of(c, here->dst, here->src); c->slots[slot] >= 0; slot = (slot + 1) & (c->n_slots - 1)) {
@@ -237,8 +249,8 @@ static int64_t find_expecting(const compression *c, const piece *here)
     return -1;
 }
 
-/* Of the equal pieces [first, end) of one row, the nearest one not to the right of `here` that is still single; -1 without. Looks at a few only, so
-   that the cost stays linear. */
+/* Of the equal pieces [first, end) of one row, the nearest one not to the right of `here` that is still single; -1
+   without. Looks at a few only, so that the cost stays linear. */
 static int64_t find_nearest(const compression *c, int64_t first, int64_t end, const piece *here)
 {
     int64_t lo = first, hi = end;
@@ -259,7 +271,8 @@ typedef struct neighbours {
     int64_t before, row, end;
 } neighbours;
 
-/* Where a piece may be the second of a repeat: with its counterpart when both rows have as many, else with the nearest. */
+/* Where a piece may be the second of a repeat: with its counterpart when both rows have as many, else with the nearest.
+   */
 static int64_t find_partner(const compression *c, const neighbours *at, int64_t i)
 {
     const piece *here = &c->pieces[i];
@@ -289,7 +302,9 @@ static neighbours next_row(const compression *c, const neighbours *last)
 {
     int64_t row = last->end, end = row + 1;
     int same = row > 0 && by_form(&c->pieces[row - 1], &c->pieces[row]) == 0;
-    while (end < c->n_pieces && c->pieces[end].dst == c->pieces[row].dst && by_form(&c->pieces[end], &c->pieces[row]) == 0) end++;
+    while (end < c->n_pieces && c->pieces[end].dst == c->pieces[row].dst &&
+           by_form(&c->pieces[end], &c->pieces[row]) == 0)
+        end++;
     return (neighbours){same ? last->row : row, row, end};
 }
 
@@ -320,7 +335,12 @@ static int64_t piece_edges(const piece *p)
 
 static hga_block block_of(const piece *p)
 {
-    hga_block b = {.dst = p->dst, .n_dst = p->n_dst, .src = p->src, .type = p->type, .type_dst = p->type_dst, .type_src = p->type_src};
+    hga_block b = {.dst = p->dst,
+                   .n_dst = p->n_dst,
+                   .src = p->src,
+                   .type = p->type,
+                   .type_dst = p->type_dst,
+                   .type_src = p->type_src};
     b.n_src = p->n + p->right * (p->n_dst - 1);
     b.weight = p->weight == 1 ? 0 : p->weight;
     if (p->count > 1) b.count = p->count, b.dst_step = p->dst_step, b.src_step = p->src_step;
@@ -339,7 +359,8 @@ static hga_status tell_row(const compression *c, const piece *p, hga_id instance
     hga_id v = row_node(c, p->dst + instance * p->dst_step + r), first = row_src(p, r);
     for (hga_id k = 0; !st && k < row_n(p, r); k++) {
         int64_t type = p->type + (int64_t)r * p->type_dst + (int64_t)(first - p->src + k) * p->type_src;
-        st = hga_builder_add_edge(c->b, c->index, column_node(c, first + k + instance * p->src_step), v, (int32_t)type, p->weight);
+        st = hga_builder_add_edge(c->b, c->index, column_node(c, first + k + instance * p->src_step), v, (int32_t)type,
+                                  p->weight);
     }
     return st;
 }

@@ -1,5 +1,5 @@
-/* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the cost is that of nodes and
-   blocks, not of edges. */
+/* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the
+   cost is that of nodes and blocks, not of edges. */
 #include "copy.h"
 
 #include <string.h>
@@ -32,10 +32,13 @@ static hga_status take_samples(whole *w, const hga_graph *const *graphs)
         if (!graphs[i]) return hga_fail(HGA_EINVAL, "graph %d is NULL", i);
         s->g = graphs[i], s->nodes = hga_graph_nodes(graphs[i]);
         n += s->nodes.n;
-        if (n > INT32_MAX - 2) return hga_fail(HGA_EOVERFLOW, "the first %d graphs have %lld nodes, too many for a 32-bit id", i + 1, (long long)n);
+        if (n > INT32_MAX - 2)
+            return hga_fail(HGA_EOVERFLOW, "the first %d graphs have %lld nodes, too many for a 32-bit id", i + 1,
+                            (long long)n);
         if (s->nodes.n_levels > w->n_levels) w->n_levels = s->nodes.n_levels;
         if (i == 0) w->cross = is_cross(&s->nodes);
-        if (is_cross(&s->nodes) != w->cross) return hga_fail(HGA_EINVAL, "of graphs 0 and %d one is self-attention, the other cross-attention", i);
+        if (is_cross(&s->nodes) != w->cross)
+            return hga_fail(HGA_EINVAL, "of graphs 0 and %d one is self-attention, the other cross-attention", i);
         st = hga_new(w->allocator, s->nodes.n, sizeof *s->map, &s->map);
         if (!st) st = hga_new(w->allocator, s->nodes.n, sizeof *s->end, &s->end);
     }
@@ -55,9 +58,13 @@ static void clear(whole *w)
 }
 
 /* Where a node is numbered: tokens by the query and key ranges, which must stay ranges. */
-static int numbering_side(const hga_nodes *nodes, hga_id l, hga_id v) { return l == 0 ? side_by_default(nodes, v) : node_side(nodes, v); }
+static int numbering_side(const hga_nodes *nodes, hga_id l, hga_id v)
+{
+    return l == 0 ? side_by_default(nodes, v) : node_side(nodes, v);
+}
 
-/* Number the nodes of one level that stand on one side, sample after sample. A single graph keeps its ids, so there sides are not told apart. */
+/* Number the nodes of one level that stand on one side, sample after sample. A single graph keeps its ids, so there
+   sides are not told apart. */
 static void number_level(whole *w, hga_id l, int side, hga_id *next)
 {
     for (hga_id i = 0; i < w->n_samples; i++) {
@@ -81,7 +88,8 @@ static hga_status number_nodes(whole *w)
     }
     for (hga_id i = 0; i < w->n_samples; i++) {
         const sample *s = &w->samples[i];
-        for (hga_id v = s->nodes.n - 1; v >= 0; v--) s->end[v] = v + 1 < s->nodes.n && s->map[v + 1] == s->map[v] + 1 ? s->end[v + 1] : v + 1;
+        for (hga_id v = s->nodes.n - 1; v >= 0; v--)
+            s->end[v] = v + 1 < s->nodes.n && s->map[v + 1] == s->map[v] + 1 ? s->end[v + 1] : v + 1;
     }
     return st;
 }
@@ -89,10 +97,12 @@ static hga_status number_nodes(whole *w)
 static hga_status tell_tokens(const whole *w)
 {
     const hga_nodes *first = &w->samples[0].nodes;
-    if (w->n_samples == 1) return hga_builder_set_tokens(w->b, first->query_first, first->n_queries, first->key_first, first->n_keys);
+    if (w->n_samples == 1)
+        return hga_builder_set_tokens(w->b, first->query_first, first->n_queries, first->key_first, first->n_keys);
     if (!w->cross) return HGA_OK;
     hga_id queries = 0, keys = 0;
-    for (hga_id i = 0; i < w->n_samples; i++) queries += w->samples[i].nodes.n_queries, keys += w->samples[i].nodes.n_keys;
+    for (hga_id i = 0; i < w->n_samples; i++)
+        queries += w->samples[i].nodes.n_queries, keys += w->samples[i].nodes.n_keys;
     return hga_builder_set_tokens(w->b, 0, queries, queries, keys);
 }
 
@@ -160,16 +170,21 @@ done:
 
 /* ---- blocks ---- */
 
-/* How positions along one side of a block move. Without an order they are nodes and move with them; with one, all by `offset`. */
+/* How positions along one side of a block move. Without an order they are nodes and move with them; with one, all by
+   `offset`. */
 typedef struct axis {
     const sample *s;
     int ordered;
     hga_id offset;
 } axis;
 
-static int64_t axis_move(const axis *a, int64_t position) { return a->ordered ? a->offset : a->s->map[position] - position; }
+static int64_t axis_move(const axis *a, int64_t position)
+{
+    return a->ordered ? a->offset : a->s->map[position] - position;
+}
 
-/* How many instances from the first, which lies at [position, position + n), move by the same distance; 0: not even one stays together. */
+/* How many instances from the first, which lies at [position, position + n), move by the same distance; 0: not even one
+   stays together. */
 static hga_id instances_together(const axis *a, int64_t position, hga_id n, hga_id step, hga_id count)
 {
     if (a->ordered) return count;
@@ -197,7 +212,8 @@ static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 static hga_block block_moved(const hga_block *b, hga_id i, hga_id n, const axis *dst, const axis *src, const axis *pos)
 {
     hga_block moved = *b;
-    int64_t row = b->dst + (int64_t)i * b->dst_step, column = b->src + (int64_t)i * b->src_step, node = b->pos_of - 1 + (int64_t)i * b->pos_step;
+    int64_t row = b->dst + (int64_t)i * b->dst_step, column = b->src + (int64_t)i * b->src_step,
+            node = b->pos_of - 1 + (int64_t)i * b->pos_step;
     moved.dst = (hga_id)(row + axis_move(dst, row));
     moved.src = (hga_id)(column + axis_move(src, column));
     if (b->pos_of != HGA_POS_OWN) moved.pos_of = (hga_id)(node + 1 + axis_move(pos, node));
@@ -280,7 +296,8 @@ static hga_status gather_orders(const whole *w, gathered *to)
         const sample *s = &w->samples[i];
         if (!find_part(s, to->name, &r)) continue;
         if (to->rows_ordered) append_order(s, r.dst_order, s->nodes.n, to->row_order, &n_rows);
-        if (to->columns_ordered) append_order(s, r.src_order, r.src_order ? r.n_src_order : s->nodes.n, to->column_order, &n_columns);
+        if (to->columns_ordered)
+            append_order(s, r.src_order, r.src_order ? r.n_src_order : s->nodes.n, to->column_order, &n_columns);
     }
     st = hga_builder_set_order(w->b, to->index, to->row_order, n_rows, to->column_order, n_columns);
 done:
@@ -292,7 +309,8 @@ static hga_status tell_edges(const whole *w, const sample *s, const hga_relation
     hga_status st = HGA_OK;
     for (hga_id v = 0; r->n_explicit > 0 && !st && v < s->nodes.n; v++)
         for (hga_pos e = r->ptr[v]; !st && e < r->ptr[v + 1]; e++)
-            st = hga_builder_add_edge(w->b, index, s->map[r->src[e]], s->map[v], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1);
+            st = hga_builder_add_edge(w->b, index, s->map[r->src[e]], s->map[v], r->type ? r->type[e] : 0,
+                                      r->weight ? r->weight[e] : 1);
     return st;
 }
 
@@ -379,7 +397,8 @@ done:
 void hga_node_map_clear(hga_node_map *map)
 {
     if (!map) return;
-    for (hga_id i = 0; map->id && map->n && i < map->n_graphs; i++) hga_delete(&map->allocator, map->id[i], map->n[i], sizeof *map->id[i]);
+    for (hga_id i = 0; map->id && map->n && i < map->n_graphs; i++)
+        hga_delete(&map->allocator, map->id[i], map->n[i], sizeof *map->id[i]);
     hga_delete(&map->allocator, map->id, map->n_graphs, sizeof *map->id);
     hga_delete(&map->allocator, map->n, map->n_graphs, sizeof *map->n);
     memset(map, 0, sizeof *map);

@@ -4,7 +4,10 @@
 
 const hga_allocator *graph_allocator(const hga_graph *g) { return &g->allocator; }
 
-int is_cross(const hga_nodes *nodes) { return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys; }
+int is_cross(const hga_nodes *nodes)
+{
+    return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys;
+}
 
 int side_by_default(const hga_nodes *nodes, hga_id v)
 {
@@ -14,8 +17,8 @@ int side_by_default(const hga_nodes *nodes, hga_id v)
 
 int node_side(const hga_nodes *nodes, hga_id v) { return nodes->side ? nodes->side[v] : side_by_default(nodes, v); }
 
-/* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet; ids ascend with levels, so
-   at its own turn none will. */
+/* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet;
+   ids ascend with levels, so at its own turn none will. */
 hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out)
 {
     hga_status st = HGA_OK;
@@ -75,11 +78,14 @@ hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes)
 side_run side_run_at(const hga_nodes *nodes, hga_id v)
 {
     side_run run = {v, 1, nodes->side[v], nodes->side[v] == side_by_default(nodes, v)};
-    for (hga_id u = v + 1; u < nodes->n && nodes->side[u] == run.side && (run.side == side_by_default(nodes, u)) == run.is_default; u++) run.n++;
+    for (hga_id u = v + 1;
+         u < nodes->n && nodes->side[u] == run.side && (run.side == side_by_default(nodes, u)) == run.is_default; u++)
+        run.n++;
     return run;
 }
 
-/* Where every node has its default side, a view without sides and one that tells them still differ: one call keeps the difference. */
+/* Where every node has its default side, a view without sides and one that tells them still differ: one call keeps the
+   difference. */
 static hga_status sides_copy(hga_builder *b, const hga_nodes *nodes)
 {
     hga_status st = HGA_OK;
@@ -106,7 +112,8 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
 {
     hga_status st = HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
-    for (hga_id l = 0; l < nodes.n_levels; l++) HGA_TRY(hga_builder_add_level(b, nodes.level_ptr[l + 1] - nodes.level_ptr[l], NULL));
+    for (hga_id l = 0; l < nodes.n_levels; l++)
+        HGA_TRY(hga_builder_add_level(b, nodes.level_ptr[l + 1] - nodes.level_ptr[l], NULL));
     HGA_TRY(hga_builder_set_tokens(b, nodes.query_first, nodes.n_queries, nodes.key_first, nodes.n_keys));
     HGA_TRY(sides_copy(b, &nodes));
     HGA_TRY(parents_copy(b, nodes.parent, nodes.n));

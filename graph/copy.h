@@ -20,10 +20,12 @@ typedef struct side_run {
 } side_run;
 side_run side_run_at(const hga_nodes *nodes, hga_id v);
 
-/* The mass that a builder gives each of n nodes when it knows those of the children only; *out is [n]. parent may be NULL. */
+/* The mass that a builder gives each of n nodes when it knows those of the children only; *out is [n]. parent may be
+   NULL. */
 hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out);
 
-/* The longest run of children starting at `child`, whose parent must be >= 0, that one call of hga_builder_set_families can describe. */
+/* The longest run of children starting at `child`, whose parent must be >= 0, that one call of hga_builder_set_families
+   can describe. */
 typedef struct family_run {
     hga_id parent, child, n, each;
 } family_run;

@@ -30,8 +30,9 @@ static hga_status find_tokens(const hga_builder *b, hga_graph *g)
     int apart = g->query_first + g->n_queries <= g->key_first || g->key_first + g->n_keys <= g->query_first;
     int64_t covered = same ? g->n_queries : (int64_t)g->n_queries + g->n_keys;
     if ((!same && !apart) || covered != n)
-        return hga_fail(HGA_EGRAPH, "queries %d + %d and keys %d + %d are neither the same nor two parts of the %d tokens", g->query_first,
-                        g->n_queries, g->key_first, g->n_keys, n);
+        return hga_fail(HGA_EGRAPH,
+                        "queries %d + %d and keys %d + %d are neither the same nor two parts of the %d tokens",
+                        g->query_first, g->n_queries, g->key_first, g->n_keys, n);
     return HGA_OK;
 }
 
@@ -45,7 +46,8 @@ static hga_status find_sides(const hga_builder *b, hga_graph *g)
         memset(g->side + g->query_first, HGA_SIDE_QUERY, (size_t)g->n_queries);
         memset(g->side + g->key_first, HGA_SIDE_KEY, (size_t)g->n_keys);
     }
-    for (int64_t i = 0; i < b->n_sides; i++) memset(g->side + b->sides[i].first, b->sides[i].side, (size_t)b->sides[i].n);
+    for (int64_t i = 0; i < b->n_sides; i++)
+        memset(g->side + b->sides[i].first, b->sides[i].side, (size_t)b->sides[i].n);
     return HGA_OK;
 }
 
@@ -67,7 +69,8 @@ static hga_status find_family(hga_graph *g, const families *f)
     hga_id end_child = f->child + f->n;
     for (hga_id child = f->child, parent = f->parent, left = f->each; child < end_child; child++, left--) {
         if (left == 0) parent++, left = f->each;
-        if (g->parent[child] >= 0) return hga_fail(HGA_EGRAPH, "node %d has two parents, %d and %d", child, g->parent[child], parent);
+        if (g->parent[child] >= 0)
+            return hga_fail(HGA_EGRAPH, "node %d has two parents, %d and %d", child, g->parent[child], parent);
         g->parent[child] = parent;
     }
     for (hga_id at = f->child; at < end_child;) {
@@ -102,7 +105,8 @@ static hga_status find_children(hga_graph *g)
         g->child_ptr[i] = sum, sum += here;
     }
     int identity = 1;
-    for (hga_id v = 0; v < n && identity; v++) identity = g->parent[v] >= 0 && (v == 0 || g->parent[v - 1] <= g->parent[v]);
+    for (hga_id v = 0; v < n && identity; v++)
+        identity = g->parent[v] >= 0 && (v == 0 || g->parent[v - 1] <= g->parent[v]);
     if (identity) return HGA_OK;
     st = hga_new(&g->allocator, n, sizeof *g->child_list, &g->child_list);
     if (st) return st;
@@ -190,11 +194,13 @@ static hga_status complete_order(const hga_graph *g, const draft *d, stored_rela
     if (!st) st = hga_new(&g->allocator, g->n, sizeof *r->dst_rank, &r->dst_rank);
     if (st) return st;
     for (hga_id v = 0; v < g->n; v++) r->dst_rank[v] = -1;
-    if (d->n_dst_order > g->n) return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists %d of %d nodes", d->name, d->n_dst_order, g->n);
+    if (d->n_dst_order > g->n)
+        return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists %d of %d nodes", d->name, d->n_dst_order, g->n);
     hga_id at = 0;
     for (; at < d->n_dst_order; at++) {
         hga_id v = d->dst_order[at];
-        if (v < 0 || v >= g->n) return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not a node", d->name, at, v);
+        if (v < 0 || v >= g->n)
+            return hga_fail(HGA_EGRAPH, "relation %s: dst_order[%d] = %d is not a node", d->name, at, v);
         if (r->dst_rank[v] >= 0) return hga_fail(HGA_EGRAPH, "relation %s: dst_order lists node %d twice", d->name, v);
         r->dst_rank[v] = at, r->dst_order[at] = v;
     }
@@ -210,7 +216,8 @@ static hga_status check_src_order(const hga_graph *g, const draft *d)
     HGA_TRY(hga_new_zero(&g->allocator, g->n, 1, &seen));
     for (hga_id i = 0; i < d->n_src_order; i++) {
         hga_id u = d->src_order[i];
-        if (u < 0 || u >= g->n) HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", d->name, i, u));
+        if (u < 0 || u >= g->n)
+            HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order[%d] = %d is not a node", d->name, i, u));
         if (seen[u]) HGA_TRY(hga_fail(HGA_EGRAPH, "relation %s: src_order lists node %d twice", d->name, u));
         seen[u] = 1;
     }
@@ -283,8 +290,9 @@ static hga_status finish_edges(const hga_graph *g, const draft *d, stored_relati
     for (hga_pos e = 0; r->type && e < r->n_explicit; e++) note_types(r, r->type[e]);
     note_types(r, 0);
     r->weighted |= r->weight != NULL;
-    return __builtin_add_overflow(r->n_edges, r->n_explicit, &r->n_edges) ? hga_fail(HGA_EOVERFLOW, "relation %s: more than 2^63 edges", d->name)
-                                                                          : HGA_OK;
+    return __builtin_add_overflow(r->n_edges, r->n_explicit, &r->n_edges)
+               ? hga_fail(HGA_EOVERFLOW, "relation %s: more than 2^63 edges", d->name)
+               : HGA_OK;
 }
 
 static hga_status find_relations(hga_builder *b, hga_graph *g)

@@ -76,7 +76,8 @@ hga_id hga_graph_level(const hga_graph *g, hga_id node)
 
 static int64_t relation_bytes(const stored_relation *r, int64_t n)
 {
-    int64_t bytes = r->n_blocks * (int64_t)(sizeof *r->blocks + sizeof *r->reach) + r->n_src_order * (int64_t)sizeof(hga_id);
+    int64_t bytes =
+        r->n_blocks * (int64_t)(sizeof *r->blocks + sizeof *r->reach) + r->n_src_order * (int64_t)sizeof(hga_id);
     if (r->dst_order) bytes += 2 * n * (int64_t)sizeof(hga_id);
     if (r->ptr) bytes += (n + 1) * (int64_t)sizeof(hga_pos) + r->n_explicit * (int64_t)sizeof(hga_id);
     if (r->type) bytes += r->n_explicit * (int64_t)sizeof(int32_t);
@@ -89,7 +90,8 @@ int64_t hga_graph_bytes(const hga_graph *g)
     int64_t n = g->n, each = (int64_t)(sizeof *g->mass + sizeof *g->span_first + sizeof *g->span_last);
     if (g->parent) each += (int64_t)sizeof *g->parent;
     if (g->side) each += (int64_t)sizeof *g->side;
-    int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) + g->n_relations * (int64_t)sizeof(stored_relation);
+    int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) +
+                    g->n_relations * (int64_t)sizeof(stored_relation);
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
     for (hga_id i = 0; i < g->n_relations; i++) bytes += relation_bytes(&g->relation[i], n);
     return bytes;

@@ -43,15 +43,18 @@ typedef struct explicit_edge {
 } explicit_edge;
 
 /* blocks.c */
-hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name, hga_pos index);
+hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *relation_name,
+                       hga_pos index);
 int64_t block_edges(const hga_block *b);                             /* of all instances; -1 on overflow */
 void block_types(const hga_block *b, int64_t *least, int64_t *most); /* over its edges; least > most when it has none */
 void blocks_sort(hga_block *blocks, hga_pos n);
 void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
 void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
 
-/* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when all are 0. */
-hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges, stored_relation *out);
+/* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when
+   all are 0. */
+hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
+                           stored_relation *out);
 
 /* finish.c */
 void graph_free(hga_graph *g);

@@ -1,6 +1,7 @@
 /* json.c: reading a graph from JSON (the only file of graph/ that includes jansson).
 
-   One object. `format`, `schema`, `levels` and `relations` must be there; what is left out has the value that a builder gives it.
+   One object. `format`, `schema`, `levels` and `relations` must be there; what is left out has the value that a builder
+   gives it.
 
      "format": "hga-graph", "schema": 1
      "levels": [8, 4, 2, 1]              nodes of each level, tokens first
@@ -12,8 +13,10 @@
      "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
      "relations": [{"name": "near",
         "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
-        "blocks": [{"dst": 0, "n_dst": 2, "src": 0, "n_src": 2, "count", "dst_step", "src_step", "type", "type_dst", "type_src",
-                    "pos_of" (a node), "pos_step", "weight", "shape": "lower", "band": [first, last] (with "shape": "band")}, ..],
+        "blocks": [{"dst": 0, "n_dst": 2, "src": 0, "n_src": 2, "count", "dst_step", "src_step", "type", "type_dst",
+        "type_src",
+                    "pos_of" (a node), "pos_step", "weight", "shape": "lower", "band": [first, last] (with "shape":
+                    "band")}, ..],
         "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
      }, ..]
      "program": {..}, "words": ..        kept for others
@@ -28,7 +31,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const json_shapes[HGA_BAND + 1] = {"all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band"};
+const char *const json_shapes[HGA_BAND + 1] = {"all",          "lower",        "strict_lower", "upper",
+                                               "strict_upper", "off_diagonal", "band"};
 const char *const json_sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
 const char *const json_claims[3] = {"causal", "single", "complete"};
 
@@ -39,7 +43,8 @@ static const char *const relation_members[] = {"name", "dst_order", "src_order",
 
 /* ---- where in the file ---- */
 
-/* A value's place: a member of `up`, or its item `index`; the root's name is the file's. Lives on the stack of the function that reads it. */
+/* A value's place: a member of `up`, or its item `index`; the root's name is the file's. Lives on the stack of the
+   function that reads it. */
 typedef struct place {
     const struct place *up;
     const char *name; /* NULL: an item */
@@ -56,7 +61,8 @@ static size_t put_place(const place *p, char *text, size_t room)
     size_t used = p->up ? put_place(p->up, text, room) : 0;
     if (used >= room) return used;
     const char *before = !p->up ? "" : p->up->up ? "." : ": ";
-    int n = p->name ? snprintf(text + used, room - used, "%s%s", before, p->name) : snprintf(text + used, room - used, "[%zu]", p->index);
+    int n = p->name ? snprintf(text + used, room - used, "%s%s", before, p->name)
+                    : snprintf(text + used, room - used, "[%zu]", p->index);
     return used + (n > 0 ? (size_t)n : 0);
 }
 
@@ -86,7 +92,8 @@ static hga_status refused(const place *p, hga_status st)
 
 static const char *type_name(const json_t *value)
 {
-    static const char *const names[] = {"an object", "an array", "a string", "an integer", "a real number", "true", "false", "null"};
+    static const char *const names[] = {"an object",     "an array", "a string", "an integer",
+                                        "a real number", "true",     "false",    "null"};
     size_t type = (size_t)json_typeof(value);
     return type < sizeof names / sizeof *names ? names[type] : "something else";
 }
@@ -104,7 +111,8 @@ static hga_status read_real(const place *p, const json_t *value, float *out)
 {
     if (!json_is_number(value)) return wrong(p, "a number is expected, not %s", type_name(value));
     double x = json_number_value(value);
-    if (!(x >= -(double)FLT_MAX && x <= (double)FLT_MAX) || (x != 0 && (float)x == 0)) return wrong(p, "%g does not fit a 32-bit real number", x);
+    if (!(x >= -(double)FLT_MAX && x <= (double)FLT_MAX) || (x != 0 && (float)x == 0))
+        return wrong(p, "%g does not fit a 32-bit real number", x);
     *out = (float)x;
     return HGA_OK;
 }
@@ -151,7 +159,8 @@ static hga_status want_object(const place *p, json_t *value, const char *const *
     json_t *ignored;
     json_object_foreach(value, name, ignored)
     {
-        if (!is_listed(name, names) && !(more && is_listed(name, more))) return wrong(p, "unknown member \"%.60s\"", name);
+        if (!is_listed(name, names) && !(more && is_listed(name, more)))
+            return wrong(p, "unknown member \"%.60s\"", name);
     }
     return HGA_OK;
 }
@@ -333,7 +342,8 @@ static hga_status count_order(const reader *r, const place *at, const json_t *li
         const json_t *entry = json_array_get(list, i);
         int32_t run[2] = {0, 1};
         size_t size;
-        hga_status st = json_is_array(entry) ? read_integers(&item, entry, 2, 2, run, &size) : read_integer(&item, entry, run);
+        hga_status st =
+            json_is_array(entry) ? read_integers(&item, entry, 2, 2, run, &size) : read_integer(&item, entry, run);
         if (st) return st;
         if (run[0] < 0 || run[1] < 1 || run[0] > r->n_nodes - run[1])
             return wrong(&item, "nodes %d .. %lld leave [0, %d)", run[0], (long long)run[0] + run[1] - 1, r->n_nodes);
@@ -353,7 +363,8 @@ static void fill_order(const json_t *list, hga_id *order)
     }
 }
 
-static hga_status read_order(const reader *r, const place *p, const json_t *object, const char *name, hga_id **order, int64_t *n)
+static hga_status read_order(const reader *r, const place *p, const json_t *object, const char *name, hga_id **order,
+                             int64_t *n)
 {
     const json_t *list = json_object_get(object, name);
     place at = member_of(p, name);
@@ -372,7 +383,8 @@ static hga_status read_orders(const reader *r, const place *p, const json_t *obj
     int64_t n_dst = 0, n_src = 0;
     HGA_TRY(read_order(r, p, object, "dst_order", &dst, &n_dst));
     HGA_TRY(read_order(r, p, object, "src_order", &src, &n_src));
-    if (dst || src) HGA_TRY(refused(p, hga_builder_set_order(r->b, r->relation, dst, (hga_id)n_dst, src, (hga_id)n_src)));
+    if (dst || src)
+        HGA_TRY(refused(p, hga_builder_set_order(r->b, r->relation, dst, (hga_id)n_dst, src, (hga_id)n_src)));
 done:
     hga_delete(r->allocator, dst, n_dst, sizeof *dst);
     hga_delete(r->allocator, src, n_src, sizeof *src);
@@ -386,14 +398,17 @@ typedef struct block_field {
 } block_field;
 
 static const block_field block_fields[] = {
-    {"dst", offsetof(hga_block, dst)},           {"n_dst", offsetof(hga_block, n_dst)},       {"src", offsetof(hga_block, src)},
-    {"n_src", offsetof(hga_block, n_src)},       {"count", offsetof(hga_block, count)},       {"dst_step", offsetof(hga_block, dst_step)},
-    {"src_step", offsetof(hga_block, src_step)}, {"type", offsetof(hga_block, type)},         {"type_dst", offsetof(hga_block, type_dst)},
-    {"type_src", offsetof(hga_block, type_src)}, {"pos_step", offsetof(hga_block, pos_step)},
+    {"dst", offsetof(hga_block, dst)},           {"n_dst", offsetof(hga_block, n_dst)},
+    {"src", offsetof(hga_block, src)},           {"n_src", offsetof(hga_block, n_src)},
+    {"count", offsetof(hga_block, count)},       {"dst_step", offsetof(hga_block, dst_step)},
+    {"src_step", offsetof(hga_block, src_step)}, {"type", offsetof(hga_block, type)},
+    {"type_dst", offsetof(hga_block, type_dst)}, {"type_src", offsetof(hga_block, type_src)},
+    {"pos_step", offsetof(hga_block, pos_step)},
 };
 enum { N_BLOCK_FIELDS = sizeof block_fields / sizeof *block_fields, N_NEEDED = 4 };
-static const char *const block_members[] = {"dst",      "n_dst",  "src",      "n_src",  "count", "dst_step", "src_step", "type", "type_dst",
-                                            "type_src", "pos_of", "pos_step", "weight", "shape", "band",     "comment",  NULL};
+static const char *const block_members[] = {"dst",      "n_dst", "src",      "n_src",    "count",  "dst_step",
+                                            "src_step", "type",  "type_dst", "type_src", "pos_of", "pos_step",
+                                            "weight",   "shape", "band",     "comment",  NULL};
 
 static hga_status read_block_fields(const place *p, const json_t *object, hga_block *b)
 {
@@ -466,7 +481,8 @@ static hga_status read_edge(reader *r, const place *p, json_t *list)
     if (!st && (n < 2 || n > 4)) st = wrong(p, "%zu numbers, where 2 to 4 are expected", n);
     for (size_t i = 0; !st && i < n; i++) {
         place at = item_of(p, i);
-        st = i < 3 ? read_integer(&at, json_array_get(list, i), &x[i]) : read_real(&at, json_array_get(list, i), &weight);
+        st = i < 3 ? read_integer(&at, json_array_get(list, i), &x[i])
+                   : read_real(&at, json_array_get(list, i), &weight);
     }
     return st ? st : refused(p, hga_builder_add_edge(r->b, r->relation, x[0], x[1], x[2], weight));
 }
@@ -515,7 +531,8 @@ void hga_text_free(char *text)
 
 static int starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
 
-/* jansson tells of a failed allocation in three ways: by its code, by no text at all, and by calling a string no token, although one was complete. */
+/* jansson tells of a failed allocation in three ways: by its code, by no text at all, and by calling a string no token,
+   although one was complete. */
 static int is_want_of_memory(const json_error_t *error, const char *text, size_t n)
 {
     if (json_error_code(error) == json_error_out_of_memory || !error->text[0]) return 1;
@@ -602,16 +619,19 @@ done:
 
 /* ---- for the writer ---- */
 
-/* jansson does not say why it refuses: text that it takes at a second try, or not even unchecked, was refused for want of memory. */
+/* jansson does not say why it refuses: text that it takes at a second try, or not even unchecked, was refused for want
+   of memory. */
 hga_status json_check_text(const char *what, const char *text)
 {
-    json_t *first = json_string(text), *again = first ? NULL : json_string(text), *unchecked = first || again ? NULL : json_string_nocheck(text);
+    json_t *first = json_string(text), *again = first ? NULL : json_string(text),
+           *unchecked = first || again ? NULL : json_string_nocheck(text);
     int good = first != NULL, invalid = unchecked != NULL;
     json_decref(first);
     json_decref(again);
     json_decref(unchecked);
     if (good) return HGA_OK;
-    return invalid ? hga_fail(HGA_EINVAL, "%s, %s, is not UTF-8", what, text) : hga_fail(HGA_ENOMEM, "no memory for %s", what);
+    return invalid ? hga_fail(HGA_EINVAL, "%s, %s, is not UTF-8", what, text)
+                   : hga_fail(HGA_ENOMEM, "no memory for %s", what);
 }
 
 /* The members between braces, parsed. */
@@ -641,8 +661,10 @@ hga_status json_check_members(const char *members, hga_pos *n)
     *n = (hga_pos)json_object_size(object);
     json_object_foreach(object, name, value)
     {
-        if (!is_listed(name, free_members)) st = hga_fail(HGA_EINVAL, "\"%.60s\" is not a member that a graph may carry along", name);
-        if (!st && strcmp(name, "program") == 0 && !json_is_object(value)) st = hga_fail(HGA_EINVAL, "the program is not an object");
+        if (!is_listed(name, free_members))
+            st = hga_fail(HGA_EINVAL, "\"%.60s\" is not a member that a graph may carry along", name);
+        if (!st && strcmp(name, "program") == 0 && !json_is_object(value))
+            st = hga_fail(HGA_EINVAL, "the program is not an object");
         if (st) break;
     }
     json_decref(object);

@@ -1,4 +1,5 @@
-/* rows.c: a relation as ordinary CSR, for any rows. What a relation means, and what is exported; nothing fast goes through here. */
+/* rows.c: a relation as ordinary CSR, for any rows. What a relation means, and what is exported; nothing fast goes
+   through here. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -6,7 +7,10 @@
 
 static hga_id position_of(const stored_relation *r, hga_id node) { return r->dst_rank ? r->dst_rank[node] : node; }
 
-static hga_id node_at(const stored_relation *r, int64_t position) { return r->dst_order ? r->dst_order[position] : (hga_id)position; }
+static hga_id node_at(const stored_relation *r, int64_t position)
+{
+    return r->dst_order ? r->dst_order[position] : (hga_id)position;
+}
 
 /* ---- degrees ---- */
 
@@ -115,8 +119,10 @@ static void fill_row(const stored_relation *r, hga_id v, cell *cells, hga_csr *o
 hga_status hga_graph_rows(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_csr *out)
 {
     memset(out, 0, sizeof *out);
-    if (index < 0 || index >= g->n_relations) return hga_fail(HGA_EINVAL, "relation %d of %d does not exist", index, g->n_relations);
-    if (first < 0 || n < 0 || first > g->n - n) return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, g->n);
+    if (index < 0 || index >= g->n_relations)
+        return hga_fail(HGA_EINVAL, "relation %d of %d does not exist", index, g->n_relations);
+    if (first < 0 || n < 0 || first > g->n - n)
+        return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, g->n);
     hga_status st = HGA_OK;
     const stored_relation *r = &g->relation[index];
     cell *cells = NULL;

@@ -1,9 +1,11 @@
-/* sparse.c: explicit edges through CXSparse (the only file that includes it): triplets are compressed, and transposed twice, which sorts them. */
+/* sparse.c: explicit edges through CXSparse (the only file that includes it): triplets are compressed, and transposed
+   twice, which sorts them. */
 #include "graph.h"
 
 #include <suitesparse/cs.h>
 
-/* The edges as a triplet matrix, row = source, column = destination; its values are edge numbers, exact in a double up to 2^53. */
+/* The edges as a triplet matrix, row = source, column = destination; its values are edge numbers, exact in a double up
+   to 2^53. */
 static cs_dl *triplets(hga_id n, const explicit_edge *edges, hga_pos n_edges)
 {
     cs_dl *t = cs_dl_spalloc(n, n, n_edges, 1, 1);
@@ -30,7 +32,10 @@ static cs_dl *sorted_by_destination(hga_id n, const explicit_edge *edges, hga_po
     return sorted;
 }
 
-static const explicit_edge *edge_at(const cs_dl *m, const explicit_edge *edges, hga_pos at) { return &edges[(hga_pos)m->x[at]]; }
+static const explicit_edge *edge_at(const cs_dl *m, const explicit_edge *edges, hga_pos at)
+{
+    return &edges[(hga_pos)m->x[at]];
+}
 
 /* Sort the edges of one (source, destination) pair by type: insertion, since pairs have few. */
 static void sort_types(cs_dl *m, const explicit_edge *edges, hga_pos first, hga_pos last)
@@ -51,7 +56,10 @@ static void sort_pairs(cs_dl *m, const explicit_edge *edges)
         }
 }
 
-static int same_edge(const explicit_edge *a, const explicit_edge *b) { return a->src == b->src && a->dst == b->dst && a->type == b->type; }
+static int same_edge(const explicit_edge *a, const explicit_edge *b)
+{
+    return a->src == b->src && a->dst == b->dst && a->type == b->type;
+}
 
 static int repeats(const cs_dl *m, const explicit_edge *edges, hga_pos v, hga_pos at)
 {
@@ -68,8 +76,9 @@ static hga_status count_once(const cs_dl *m, const explicit_edge *edges, stored_
             if (!repeats(m, edges, v, at))
                 out->n_explicit++;
             else if (edge_at(m, edges, at - 1)->weight != e->weight)
-                return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d is given with weights %g and %g", out->name, e->src, e->dst,
-                                e->type, (double)edge_at(m, edges, at - 1)->weight, (double)e->weight);
+                return hga_fail(HGA_EGRAPH, "relation %s: edge %d -> %d of type %d is given with weights %g and %g",
+                                out->name, e->src, e->dst, e->type, (double)edge_at(m, edges, at - 1)->weight,
+                                (double)e->weight);
         }
     return HGA_OK;
 }
@@ -91,7 +100,8 @@ static void fill_once(const cs_dl *m, const explicit_edge *edges, stored_relatio
     out->ptr[m->n] = kept;
 }
 
-hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges, stored_relation *out)
+hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,
+                           stored_relation *out)
 {
     hga_status st = HGA_OK;
     int typed = 0, weighted = 0;

@@ -6,7 +6,8 @@ static hga_id opposite(hga_id offset) { return offset == INT32_MIN ? INT32_MAX :
 
 static hga_block block_turned(const hga_block *b)
 {
-    static const hga_shape_kind mirrored[] = {HGA_ALL, HGA_UPPER, HGA_STRICT_UPPER, HGA_LOWER, HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
+    static const hga_shape_kind mirrored[] = {HGA_ALL,          HGA_UPPER,        HGA_STRICT_UPPER, HGA_LOWER,
+                                              HGA_STRICT_LOWER, HGA_OFF_DIAGONAL, HGA_BAND};
     return (hga_block){
         .dst = b->src,
         .n_dst = b->n_src,
@@ -37,7 +38,8 @@ static hga_status relation_turned(hga_builder *b, const hga_relation *r, hga_id 
     }
     for (hga_id v = 0; r->n_explicit > 0 && v < n; v++)
         for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++)
-            HGA_TRY(hga_builder_add_edge(b, index, v, r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1));
+            HGA_TRY(
+                hga_builder_add_edge(b, index, v, r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1));
 done:
     return st;
 }

@@ -14,7 +14,10 @@
 
 /* ---- a file ---- */
 
-static hga_status cannot(const char *what, const char *path, int error) { return hga_fail(HGA_EIO, "cannot %s %s: %s", what, path, strerror(error)); }
+static hga_status cannot(const char *what, const char *path, int error)
+{
+    return hga_fail(HGA_EIO, "cannot %s %s: %s", what, path, strerror(error));
+}
 
 /* A name in the target's directory that no file has; its file, opened. */
 static hga_status open_temporary(output *o)
@@ -22,8 +25,10 @@ static hga_status open_temporary(output *o)
     const char *slash = strrchr(o->target, '/');
     int directory = slash ? (int)(slash - o->target) + 1 : 0, fd = -1;
     for (int attempt = 0; fd < 0 && attempt < 10000; attempt++) {
-        int length = snprintf(o->temporary, sizeof o->temporary, "%.*s.hga-%ld-%d.tmp", directory, o->target, (long)getpid(), attempt);
-        if (length < 0 || (size_t)length >= sizeof o->temporary) return cannot("create a file beside", o->target, ENAMETOOLONG);
+        int length = snprintf(o->temporary, sizeof o->temporary, "%.*s.hga-%ld-%d.tmp", directory, o->target,
+                              (long)getpid(), attempt);
+        if (length < 0 || (size_t)length >= sizeof o->temporary)
+            return cannot("create a file beside", o->target, ENAMETOOLONG);
         fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) return cannot("write", o->target, errno);
     }
@@ -82,7 +87,8 @@ hga_status output_close(output *o, hga_status st)
     if (!o->is_stdout && fclose(o->file) != 0 && !o->error) o->error = errno ? errno : EIO;
     o->file = NULL;
     if (!st) st = output_check(o);
-    if (!st && o->is_temporary && rename(o->temporary, o->target) != 0) st = cannot("rename a file to", o->target, errno);
+    if (!st && o->is_temporary && rename(o->temporary, o->target) != 0)
+        st = cannot("rename a file to", o->target, errno);
     if (st && o->is_temporary) unlink(o->temporary);
     return st;
 }
@@ -195,7 +201,8 @@ static hga_status visit_piece(pieces *p, hga_id first, hga_id n)
     return st;
 }
 
-hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress, void *progress_context)
+hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress,
+                        void *progress_context)
 {
     hga_status st = HGA_OK;
     hga_id n = hga_graph_nodes(g).n;
@@ -212,7 +219,9 @@ hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit
             if (progress && p.all > 0) progress((double)p.done / (double)p.all, progress_context);
         }
     }
-    if (p.done != p.all) st = hga_fail(HGA_EGRAPH, "relation %d: %lld edges counted, %lld found", relation, (long long)p.all, (long long)p.done);
+    if (p.done != p.all)
+        st = hga_fail(HGA_EGRAPH, "relation %d: %lld edges counted, %lld found", relation, (long long)p.all,
+                      (long long)p.done);
 done:
     hga_delete(graph_allocator(g), degree, ROWS_AT_A_TIME, sizeof *degree);
     return st;

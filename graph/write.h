@@ -1,4 +1,5 @@
-/* write.h: what the writers share: a file that appears whole or not at all, and the edges of a relation in pieces. Only graph/ includes this. */
+/* write.h: what the writers share: a file that appears whole or not at all, and the edges of a relation in pieces. Only
+   graph/ includes this. */
 #ifndef WRITE_H
 #define WRITE_H
 
@@ -7,7 +8,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* A file being written under a temporary name in its own directory. Devices and pipes are written directly; "-" is stdout. */
+/* A file being written under a temporary name in its own directory. Devices and pipes are written directly; "-" is
+   stdout. */
 typedef struct output {
     FILE *file;
     int error; /* errno of the first write that failed; the later ones do nothing */
@@ -20,7 +22,8 @@ typedef struct output {
 hga_status output_open(output *o, const char *path);
 /* HGA_EIO once a write has failed, so that long loops can stop. */
 hga_status output_check(const output *o);
-/* With st = HGA_OK: flush, check and rename to the name asked for. Otherwise, and on failure: remove what was written. Returns the first failure. */
+/* With st = HGA_OK: flush, check and rename to the name asked for. Otherwise, and on failure: remove what was written.
+   Returns the first failure. */
 hga_status output_close(output *o, hga_status st);
 
 void output_bytes(output *o, const void *bytes, size_t n);
@@ -35,7 +38,8 @@ char *real_text(float value, char text[static REAL_BYTES]);
 /* HGA_EINVAL unless the graph has that relation. */
 hga_status relation_check(const hga_graph *g, hga_id relation);
 
-/* The rank of every node among the nodes of its side, and how many nodes stand on each side; *rank = NULL in self-attention, where ids stay. */
+/* The rank of every node among the nodes of its side, and how many nodes stand on each side; *rank = NULL in
+   self-attention, where ids stay. */
 typedef struct local_ids {
     hga_id *rank;
     hga_id n_side[3];
@@ -43,8 +47,10 @@ typedef struct local_ids {
 hga_status local_ids_find(const hga_graph *g, local_ids *out);
 void local_ids_clear(const hga_graph *g, local_ids *ids);
 
-/* Hand all in-edges of all nodes to `visit`, in canonical order, in pieces of consecutive rows of about a million edges. */
+/* Hand all in-edges of all nodes to `visit`, in canonical order, in pieces of consecutive rows of about a million
+   edges. */
 typedef hga_status (*piece_visitor)(const hga_csr *rows, void *context);
-hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress, void *progress_context);
+hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit, void *context, hga_progress progress,
+                        void *progress_context);
 
 #endif

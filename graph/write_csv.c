@@ -24,7 +24,8 @@ static hga_status put_rows(const hga_csr *rows, void *context)
     return output_check(&w->out);
 }
 
-hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                               void *context)
 {
     hga_status st = relation_check(g, relation);
     if (st) return st;

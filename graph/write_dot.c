@@ -9,7 +9,8 @@ typedef struct dot {
 /* The anchors make a chain, so that level l + 1 lies above level l whatever the edges are. */
 static void put_level(output *o, const hga_nodes *nodes, hga_id l)
 {
-    static const char *const colours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc", "#d9d2e9", "#d0e0e3", "#fce5cd", "#ead1dc"};
+    static const char *const colours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
+                                          "#d9d2e9", "#d0e0e3", "#fce5cd", "#ead1dc"};
     output_text(o, "  {\n    rank=same;\n    level_"), output_integer(o, l);
     output_text(o, " [shape=plaintext, style=\"\", label=\"level "), output_integer(o, l), output_text(o, "\"];\n");
     for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++) {
@@ -19,7 +20,8 @@ static void put_level(output *o, const hga_nodes *nodes, hga_id l)
             output_text(o, "\\n["), output_integer(o, nodes->span_first[v]);
             output_text(o, ", "), output_integer(o, nodes->span_last[v]), output_text(o, "]");
         }
-        output_text(o, "\", fillcolor=\""), output_text(o, colours[(size_t)l % (sizeof colours / sizeof *colours)]), output_text(o, "\"];\n");
+        output_text(o, "\", fillcolor=\""), output_text(o, colours[(size_t)l % (sizeof colours / sizeof *colours)]),
+            output_text(o, "\"];\n");
     }
     output_text(o, "  }\n");
 }
@@ -28,7 +30,8 @@ static void put_nodes(output *o, const hga_nodes *nodes)
 {
     for (hga_id l = 0; l < nodes->n_levels; l++) put_level(o, nodes, l);
     for (hga_id l = 0; l + 1 < nodes->n_levels; l++) {
-        output_text(o, "  level_"), output_integer(o, l), output_text(o, " -> level_"), output_integer(o, (int64_t)l + 1);
+        output_text(o, "  level_"), output_integer(o, l), output_text(o, " -> level_"),
+            output_integer(o, (int64_t)l + 1);
         output_text(o, " [style=invis, constraint=true];\n");
     }
 }
@@ -40,7 +43,8 @@ static hga_status put_rows(const hga_csr *rows, void *context)
         for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++) {
             output_text(&w->out, "  "), output_integer(&w->out, rows->src[e]);
             output_text(&w->out, " -> "), output_integer(&w->out, (int64_t)rows->first + i);
-            if (w->typed) output_text(&w->out, " [label=\""), output_integer(&w->out, rows->type[e]), output_text(&w->out, "\"]");
+            if (w->typed)
+                output_text(&w->out, " [label=\""), output_integer(&w->out, rows->type[e]), output_text(&w->out, "\"]");
             output_text(&w->out, ";\n");
         }
     return output_check(&w->out);
@@ -64,7 +68,8 @@ hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *
     hga_relation r = hga_graph_relation(g, relation);
     hga_nodes nodes = hga_graph_nodes(g);
     if (r.n_edges > max_edges)
-        return hga_fail(HGA_EINVAL, "relation %s has %lld edges, a drawing may have %lld", r.name, (long long)r.n_edges, (long long)max_edges);
+        return hga_fail(HGA_EINVAL, "relation %s has %lld edges, a drawing may have %lld", r.name, (long long)r.n_edges,
+                        (long long)max_edges);
     dot w = {.typed = r.n_types > 1};
     HGA_TRY(output_open(&w.out, path));
     output_text(&w.out, "digraph "), put_quoted(&w.out, r.name);

@@ -1,11 +1,14 @@
-/* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a screen. json.c describes the
-   format. */
+/* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a
+   screen. json.c describes the format. */
 #include "copy.h"
 #include "json.h"
 #include "write.h"
 
 /* A new member of the object; all but the first of an object come here. */
-static void put_member(output *o, const char *name) { output_text(o, ",\n  \""), output_text(o, name), output_text(o, "\": "); }
+static void put_member(output *o, const char *name)
+{
+    output_text(o, ",\n  \""), output_text(o, name), output_text(o, "\": ");
+}
 
 /* Between the items of a list, item i coming; a new line every `per_line` of them. */
 static void put_comma(output *o, hga_pos i, hga_pos per_line)
@@ -78,7 +81,8 @@ static void put_side(output *o, hga_pos i, side_run run)
 {
     if (i == 0) put_member(o, "side"), output_text(o, "[");
     put_comma(o, i, 6);
-    output_text(o, "["), output_integer(o, run.first), output_text(o, ", "), output_integer(o, run.n), output_text(o, ", ");
+    output_text(o, "["), output_integer(o, run.first), output_text(o, ", "), output_integer(o, run.n),
+        output_text(o, ", ");
     put_string(o, json_sides[run.side]), output_text(o, "]");
 }
 
@@ -147,7 +151,8 @@ static hga_status put_masses(output *o, const hga_graph *g)
         while (end < nodes.n && nodes.mass[end] == nodes.mass[v] && nodes.mass[end] != usual[end]) end++;
         if (i == 0) put_member(o, "mass"), output_text(o, "[");
         put_comma(o, i++, 6);
-        output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v), output_text(o, ", ");
+        output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v),
+            output_text(o, ", ");
         output_real(o, nodes.mass[v]), output_text(o, "]");
     }
     if (i > 0) output_text(o, "]");
@@ -174,8 +179,8 @@ static void put_order(output *o, const char *name, const hga_id *order, hga_id n
     output_text(o, "]");
 }
 
-/* The builder appends what an order leaves out in ascending order, so the last ascending run need not be written; one entry tells that there is an
-   order. */
+/* The builder appends what an order leaves out in ascending order, so the last ascending run need not be written; one
+   entry tells that there is an order. */
 static hga_id order_length(const hga_id *order, hga_id n)
 {
     hga_id length = n > 0 ? n - 1 : 0;
@@ -201,7 +206,8 @@ static void put_block(output *o, const hga_block *b)
     put_field(o, "pos_step", b->pos_step);
     if (b->weight != 0) output_text(o, ", \"weight\": "), output_real(o, b->weight);
     if (b->shape != HGA_ALL) output_text(o, ", \"shape\": "), put_string(o, json_shapes[b->shape]);
-    if (b->shape == HGA_BAND) output_text(o, ", \"band\": "), put_integers(o, (int64_t[]){b->band_first, b->band_last}, 2);
+    if (b->shape == HGA_BAND)
+        output_text(o, ", \"band\": "), put_integers(o, (int64_t[]){b->band_first, b->band_last}, 2);
     output_text(o, "}");
 }
 
@@ -258,7 +264,8 @@ static hga_status put_relations(output *o, const hga_graph *g)
 static hga_status check_names(const hga_graph *g)
 {
     hga_status st = HGA_OK;
-    for (hga_id i = 0; !st && i < hga_graph_nodes(g).n_relations; i++) st = json_check_text("a relation's name", hga_graph_relation(g, i).name);
+    for (hga_id i = 0; !st && i < hga_graph_nodes(g).n_relations; i++)
+        st = json_check_text("a relation's name", hga_graph_relation(g, i).name);
     return st;
 }
 

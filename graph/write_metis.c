@@ -1,5 +1,6 @@
-/* write_metis.c: a relation as a METIS .graph file, which is undirected: an edge for every pair of nodes that are joined in either direction,
-   without self loops. Its weight counts the edges between the two; a file where all weights are 1 has none. */
+/* write_metis.c: a relation as a METIS .graph file, which is undirected: an edge for every pair of nodes that are
+   joined in either direction, without self loops. Its weight counts the edges between the two; a file where all weights
+   are 1 has none. */
 #include "copy.h"
 #include "write.h"
 
@@ -109,11 +110,17 @@ done:
     return st;
 }
 
-hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                 void *context)
 {
     hga_status st = relation_check(g, relation);
     if (st) return st;
-    metis w = {.g = g, .relation = relation, .n = hga_graph_nodes(g).n, .progress = progress, .context = context, .share = 0.5};
+    metis w = {.g = g,
+               .relation = relation,
+               .n = hga_graph_nodes(g).n,
+               .progress = progress,
+               .context = context,
+               .share = 0.5};
     hga_graph *turned = NULL;
     HGA_TRY(output_open(&w.out, path));
     HGA_TRY(hga_graph_transpose(g, &turned));

@@ -1,4 +1,5 @@
-/* write_mtx.c: a relation as a Matrix Market file; rows are destinations, columns sources, the value is the edge's weight. */
+/* write_mtx.c: a relation as a Matrix Market file; rows are destinations, columns sources, the value is the edge's
+   weight. */
 #include "copy.h"
 #include "write.h"
 
@@ -8,7 +9,8 @@ typedef struct mtx {
     int weighted;
 } mtx;
 
-/* The size of a matrix side: all nodes, or in cross-attention the largest of the sides on which some destination of the relation stands. */
+/* The size of a matrix side: all nodes, or in cross-attention the largest of the sides on which some destination of the
+   relation stands. */
 static hga_status find_extent(const hga_graph *g, hga_id relation, const local_ids *ids, hga_id *extent)
 {
     hga_status st = HGA_OK;
@@ -60,7 +62,8 @@ static hga_status put_rows(const hga_csr *rows, void *context)
     return output_check(&w->out);
 }
 
-hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                               void *context)
 {
     hga_status st = relation_check(g, relation);
     if (st) return st;
@@ -70,7 +73,8 @@ hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *
     HGA_TRY(output_open(&w.out, path));
     HGA_TRY(local_ids_find(g, &w.ids));
     HGA_TRY(find_extents(g, relation, &w.ids, &n_rows, &n_columns));
-    output_text(&w.out, w.weighted ? "%%MatrixMarket matrix coordinate real general\n" : "%%MatrixMarket matrix coordinate pattern general\n");
+    output_text(&w.out, w.weighted ? "%%MatrixMarket matrix coordinate real general\n"
+                                   : "%%MatrixMarket matrix coordinate pattern general\n");
     output_integer(&w.out, n_rows), output_text(&w.out, " ");
     output_integer(&w.out, n_columns), output_text(&w.out, " ");
     output_integer(&w.out, r.n_edges), output_text(&w.out, "\n");

@@ -15,7 +15,8 @@ static void put_header(output *o, hga_pos n_edges)
     memset(header, ' ', sizeof header);
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)(sizeof header - 10), header[9] = 0;
-    int length = snprintf(header + 10, sizeof header - 10, "{'descr': '<i4', 'fortran_order': False, 'shape': (%lld, 3), }", (long long)n_edges);
+    int length = snprintf(header + 10, sizeof header - 10,
+                          "{'descr': '<i4', 'fortran_order': False, 'shape': (%lld, 3), }", (long long)n_edges);
     header[10 + length] = ' ';
     header[sizeof header - 1] = '\n';
     output_bytes(o, header, sizeof header);
@@ -49,7 +50,8 @@ static hga_status put_rows(const hga_csr *rows, void *context)
     return output_check(&w->out);
 }
 
-hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                               void *context)
 {
     hga_status st = relation_check(g, relation);
     if (st) return st;

@@ -1,5 +1,6 @@
-/* write_xml.c: a graph with the edges of one relation as GraphML or GEXF, by libxml2's text writer (the only file that includes it). The two
-   formats say the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
+/* write_xml.c: a graph with the edges of one relation as GraphML or GEXF, by libxml2's text writer (the only file that
+   includes it). The two formats say the same with other words: nodes with level, mass, span, parent and side, edges
+   with type and weight. */
 #include "copy.h"
 #include "json.h"
 #include "write.h"
@@ -14,8 +15,9 @@ static const struct attribute {
     const char *name, *type[2];
     int of_edges;
 } attributes[ATTRIBUTES] = {
-    {"level", {"int", "integer"}, 0},  {"mass", {"float", "float"}, 0},   {"span_first", {"int", "integer"}, 0}, {"span_last", {"int", "integer"}, 0},
-    {"parent", {"int", "integer"}, 0}, {"side", {"string", "string"}, 0}, {"type", {"int", "integer"}, 1},       {"weight", {"double", "double"}, 1},
+    {"level", {"int", "integer"}, 0},     {"mass", {"float", "float"}, 0},     {"span_first", {"int", "integer"}, 0},
+    {"span_last", {"int", "integer"}, 0}, {"parent", {"int", "integer"}, 0},   {"side", {"string", "string"}, 0},
+    {"type", {"int", "integer"}, 1},      {"weight", {"double", "double"}, 1},
 };
 enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT };
 
@@ -42,7 +44,10 @@ static hga_status open_writer(xml *w)
     return w->writer ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for an XML writer");
 }
 
-static hga_status check(const xml *w) { return w->failed ? hga_fail(HGA_ENOMEM, "no memory to write XML") : output_check(&w->out); }
+static hga_status check(const xml *w)
+{
+    return w->failed ? hga_fail(HGA_ENOMEM, "no memory to write XML") : output_check(&w->out);
+}
 
 /* ---- elements ---- */
 
@@ -195,7 +200,8 @@ static hga_status put_rows(const hga_csr *rows, void *context)
 {
     xml *w = context;
     for (hga_id i = 0; i < rows->n; i++)
-        for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++) put_edge(w, rows->src[e], rows->first + i, rows->type[e], rows->weight[e]);
+        for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++)
+            put_edge(w, rows->src[e], rows->first + i, rows->type[e], rows->weight[e]);
     return check(w);
 }
 
@@ -208,7 +214,8 @@ static hga_status check_name(const char *name)
     return st;
 }
 
-static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                 void *context)
 {
     const char *name = hga_graph_relation(g, relation).name;
     hga_status st = check_name(name);
@@ -232,14 +239,16 @@ done:
     return output_close(&w->out, st);
 }
 
-hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                   void *context)
 {
     xml w = {.dialect = GRAPHML};
     hga_status st = relation_check(g, relation);
     return st ? st : write_document(&w, g, relation, path, progress, context);
 }
 
-hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context)
+hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                void *context)
 {
     xml w = {.dialect = GEXF};
     hga_status st = relation_check(g, relation);

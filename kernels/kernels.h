@@ -1,10 +1,13 @@
-/* kernels.h: arithmetic on plain pointers. One table of operations per instruction set; the same source, rows.inc, is compiled for each.
+/* kernels.h: arithmetic on plain pointers. One table of operations per instruction set; the same source, rows.inc, is
+   compiled for each.
 
    NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
 
-   Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair is a word of two, the first in the low half.
+   Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair
+   is a word of two, the first in the low half.
 
-   Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction set, never on who calls. */
+   Nothing here knows of graphs, programs or threads. No function allocates or fails. Results depend on the instruction
+   set, never on who calls. */
 #ifndef KERNELS_H
 #define KERNELS_H
 
@@ -16,27 +19,31 @@ enum { KERNEL_CHUNK = 64 };
 /* Vectors are at most 16 floats: scratch vectors are padded to a multiple of this many. */
 enum { KERNEL_PAD = 16 };
 
-/* A softmax state while its row is being read: greatest score so far, sum of e^(score - greatest), and the sum of e^(score - greatest) v. */
+/* A softmax state while its row is being read: greatest score so far, sum of e^(score - greatest), and the sum of
+   e^(score - greatest) v. */
 typedef struct kernel_state {
     float greatest, sum;
     float *acc; /* [dim_v padded] */
 } kernel_state;
 
-/* One chunk of a row's in-edges, for one head. k[e] + k_offset is the key of edge e, of `dim` floats; v likewise with dim_v. */
+/* One chunk of a row's in-edges, for one head. k[e] + k_offset is the key of edge e, of `dim` floats; v likewise with
+   dim_v. */
 typedef struct kernel_chunk {
     hga_id n, dim, dim_v;
     const float *q; /* [dim padded with zeros], already scaled */
     const float *const *k;
     const float *const *v;
     ptrdiff_t k_offset, v_offset;
-    const float *const *r; /* NULL, or the row to add to each key (relative keys): q k + q r, which an infinite query may make NaN */
-    const float *bias;     /* [n], added to each score */
+    /* NULL, or the row to add to each key (relative keys): q k + q r, which an infinite query may make NaN */
+    const float *const *r;
+    const float *bias; /* [n], added to each score */
 } kernel_chunk;
 
 /* The most heads that a call takes at once. */
 enum { KERNEL_HEADS = 64 };
 
-/* One chunk of a row's in-edges, for all heads. Head h of edge e has its key at k[e] + h / share * k_head; likewise the value. */
+/* One chunk of a row's in-edges, for all heads. Head h of edge e has its key at k[e] + h / share * k_head; likewise the
+   value. */
 typedef struct kernel_heads {
     hga_id n, heads, dim, dim_v;
     hga_id share;   /* heads to a key's head */
@@ -44,7 +51,8 @@ typedef struct kernel_heads {
     ptrdiff_t q_head;
     const float *const *k;
     const float *const *v;
-    const uint16_t *q16; /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
+    /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */
+    const uint16_t *q16;
     const uint16_t *const *k16;
     const uint16_t *const *v16;
     float scale;
@@ -67,7 +75,8 @@ typedef struct kernel_mix {
 /* Rows of a tile: they lie across the lanes. */
 enum { KERNEL_TILE = 16 };
 
-/* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of dim_v padded. */
+/* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of
+   dim_v padded. */
 typedef struct kernel_tile_state {
     float *greatest, *sum; /* [KERNEL_TILE] */
     float *acc;
@@ -82,12 +91,14 @@ typedef struct kernel_tile_group {
     const uint16_t *rows;    /* [n]; NULL: every pair has an edge */
     const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
     int fresh;               /* the states are empty, whatever their memory holds */
-    float *const
-        *out; /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the rest is lost */
+    /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the
+       rest is lost */
+    float *const *out;
     kernel_tile_state state;
 } kernel_tile_group;
 
-/* One group of rows or two against n <= KERNEL_CHUNK columns, for one head. Two share what is read of the keys; what they compute is what each would alone. */
+/* One group of rows or two against n <= KERNEL_CHUNK columns, for one head. Two share what is read of the keys; what
+   they compute is what each would alone. */
 typedef struct kernel_tile {
     hga_id n_groups, n, dim, dim_v;
     kernel_tile_group group[2];
@@ -104,10 +115,11 @@ typedef struct kernel_table {
     void (*attend)(const kernel_chunk *c, kernel_state *s);
     /* the same for all heads of a row, at most KERNEL_HEADS */
     void (*attend_heads)(const kernel_heads *c);
-    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] + log sum[i]; 0 and -inf where the state is empty. Outputs may be the inputs. */
+    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] + log sum[i]; 0 and -inf where the state is empty. Outputs may be
+       the inputs. */
     void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);
-    /* Finished states with log-sum-exps x and y merge into a of the one and b of the other, with log-sum-exp lse, which may be x or y. An empty state changes nothing: where y is
-       -inf, a is 1 and b 0 */
+    /* Finished states with log-sum-exps x and y merge into a of the one and b of the other, with log-sum-exp lse, which
+       may be x or y. An empty state changes nothing: where y is -inf, a is 1 and b 0 */
     void (*shares)(hga_id n, const float *x, const float *y, float *a, float *b, float *lse);
     void (*mix)(const kernel_mix *m);
     /* out[i] = log(e^x[i] + e^y[i]) */
@@ -126,15 +138,18 @@ typedef struct kernel_table {
     void (*attend_heads_bf16)(const kernel_heads *c);
     /* the same as attend_tile for keys of 16 bits; NULL, and so is turn_pairs, where widening the keys is faster */
     void (*attend_tile_bf16)(const kernel_tile *t);
-    /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the lanes after the rows, and for a row that is NULL */
+    /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the
+       lanes after the rows, and for a row that is NULL */
     void (*turn_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
-    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and n rows back, side by side, which is exact: out[i * stride + j] = x[i][j] */
+    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and n rows back, side by side, which is
+       exact: out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */
     void (*sum)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, hga_id columns, float *acc);
     /* out[j] = a * sum over i of w[i] * x[i][offset + j] */
-    void (*weigh)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, float a, hga_id columns, float *out);
+    void (*weigh)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, float a, hga_id columns,
+                  float *out);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
     /* out[j] = a * x[j]; out may be x */

@@ -1,4 +1,5 @@
-/* tables.c: the registry of instruction sets. To add one: a file that includes rows.inc, a line here, a line in CMakeLists.txt and one in msgpass/cpu.c. */
+/* tables.c: the registry of instruction sets. To add one: a file that includes rows.inc, a line here, a line in
+   CMakeLists.txt and one in msgpass/cpu.c. */
 #include "tables.h"
 
 const kernel_table *const kernel_tables[] = {

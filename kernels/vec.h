@@ -1,4 +1,5 @@
-/* vec.h: the thin vector layer. VEC_FLOATS, set by the including file, is the width; GCC's vector extensions do the rest on any machine. */
+/* vec.h: the thin vector layer. VEC_FLOATS, set by the including file, is the width; GCC's vector extensions do the
+   rest on any machine. */
 #ifndef VEC_H
 #define VEC_H
 
@@ -28,15 +29,24 @@ static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & 
 /* mask lanes are all ones or all zeros */
 static inline vec vec_keep(vec_int mask, vec x) { return (vec)(mask & (vec_int)x); }
 
-/* What the extensions cannot say in one instruction: the greater of two, which is y when either is NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes
-   after them zero; nothing beyond p[n - 1] is touched. */
+/* What the extensions cannot say in one instruction: the greater of two, which is y when either is NaN, and loads and
+   stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is touched. */
 #if defined(VEC_AVX512)
 static inline vec vec_max(vec x, vec y) { return (vec)_mm512_max_ps((__m512)x, (__m512)y); }
-static inline vec vec_load_first(const float *p, int n) { return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
-static inline void vec_store_first(float *p, vec x, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x); }
+static inline vec vec_load_first(const float *p, int n)
+{
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+static inline void vec_store_first(float *p, vec x, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+}
 #elif defined(VEC_AVX2)
 static inline vec vec_max(vec x, vec y) { return (vec)_mm256_max_ps((__m256)x, (__m256)y); }
-static inline __m256i vec_first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+static inline __m256i vec_first(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 static inline vec vec_load_first(const float *p, int n) { return (vec)_mm256_maskload_ps(p, vec_first(n)); }
 static inline void vec_store_first(float *p, vec x, int n) { _mm256_maskstore_ps(p, vec_first(n), (__m256)x); }
 #else
@@ -60,8 +70,9 @@ static inline void vec_store_first(float *p, vec x, int n)
 }
 #endif
 
-/* Lanes of a and b in turns of `turn`: add the even turns of both to the odd ones. Applied with turn = 1, 2, 4, .. to neighbours it transposes and adds, so that lane i of
-   the last result is the sum of vector i. The order of the additions is the same at every width's own tree, whatever the compiler does. */
+/* Lanes of a and b in turns of `turn`: add the even turns of both to the odd ones. Applied with turn = 1, 2, 4, .. to
+   neighbours it transposes and adds, so that lane i of the last result is the sum of vector i. The order of the
+   additions is the same at every width's own tree, whatever the compiler does. */
 #if VEC_FLOATS == 4
 #define VEC_TURNS_1 \
     {0, 4, 2, 6}, { 1, 5, 3, 7 }
@@ -75,14 +86,26 @@ static inline void vec_store_first(float *p, vec x, int n)
 #define VEC_TURNS_4 \
     {0, 1, 2, 3, 8, 9, 10, 11}, { 4, 5, 6, 7, 12, 13, 14, 15 }
 #else
-#define VEC_TURNS_1 \
-    {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}, { 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31 }
-#define VEC_TURNS_2 \
-    {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}, { 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31 }
-#define VEC_TURNS_4 \
-    {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}, { 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31 }
-#define VEC_TURNS_8 \
-    {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}, { 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31 }
+#define VEC_TURNS_1                                               \
+    {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},  \
+    {                                                             \
+        1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31 \
+    }
+#define VEC_TURNS_2                                                \
+    {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},    \
+    {                                                              \
+        2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31 \
+    }
+#define VEC_TURNS_4                                                \
+    {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},    \
+    {                                                              \
+        4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31 \
+    }
+#define VEC_TURNS_8                                                  \
+    {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},        \
+    {                                                                \
+        8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31 \
+    }
 #endif
 
 #define VEC_ADD_TURNS(a, b, ...) vec_add_turns(a, b, (const vec_int[]){__VA_ARGS__})
@@ -187,8 +210,9 @@ static inline vec vec_times_power(vec x, vec n)
 #endif
 }
 
-/* e^x for x <= 88: x = n ln 2 + r, a polynomial for e^r (minimax on [-ln 2 / 2, ln 2 / 2] by Lawson's iteration, relative error 1e-7) times 2^n; below 2.5e-7 in all. Below
-   -87 the result is 0 exactly: denormals would cost more than they are worth. NaN stays NaN: the greater of a number and NaN, in this order, is NaN. */
+/* e^x for x <= 88: x = n ln 2 + r, a polynomial for e^r (minimax on [-ln 2 / 2, ln 2 / 2] by Lawson's iteration,
+   relative error 1e-7) times 2^n; below 2.5e-7 in all. Below -87 the result is 0 exactly: denormals would cost more
+   than they are worth. NaN stays NaN: the greater of a number and NaN, in this order, is NaN. */
 static inline vec vec_exp(vec x)
 {
     const vec magic = vec_all(12582912.0f); /* adding and taking it away rounds to a whole number */
@@ -206,7 +230,8 @@ static inline vec vec_exp(vec x)
     return vec_keep(~gone, vec_times_power(p, n));
 }
 
-/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and a polynomial for log m (Cephes, logf). */
+/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and a
+   polynomial for log m (Cephes, logf). */
 static inline vec vec_log(vec x)
 {
     const vec_int half_root = (vec_int)vec_all(0.70710677f);
@@ -235,14 +260,18 @@ static inline vec vec_log(vec x)
 
 typedef uint32_t vec_bits __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef uint16_t vec_halves __attribute__((vector_size(VEC_FLOATS * 2), aligned(2), may_alias));
-typedef uint32_t vec_loose __attribute__((vector_size(VEC_FLOATS * 4), aligned(2), may_alias)); /* vec_bits at any even address */
+/* vec_bits at any even address */
+typedef uint32_t vec_loose __attribute__((vector_size(VEC_FLOATS * 4), aligned(2), may_alias));
 
 static inline vec_bits vec_load_bits(const uint32_t *p) { return *(const vec_bits *)p; }
 static inline void vec_store_bits(uint32_t *p, vec_bits x) { *(vec_bits *)p = x; }
 static inline vec_bits vec_all_bits(uint32_t x) { return x - (vec_bits){0}; }
 
 /* VEC_FLOATS numbers, or the first n < VEC_FLOATS and zeros, in the low halves; nothing beyond p[n - 1] is touched. */
-static inline vec_bits vec_load_low(const uint16_t *p) { return __builtin_convertvector(*(const vec_halves *)p, vec_bits); }
+static inline vec_bits vec_load_low(const uint16_t *p)
+{
+    return __builtin_convertvector(*(const vec_halves *)p, vec_bits);
+}
 static inline vec_bits vec_load_low_first(const uint16_t *p, int n)
 {
 #if defined(VEC_AVX512)
@@ -310,11 +339,17 @@ static inline vec_bits vec_round_bf16(vec x)
     return (vec_bits)vec_choose(x != x, (vec)(bits | 0x400000), (vec)nearest) & 0xffff0000;
 }
 
-static inline void vec_store_bf16(uint16_t *p, vec x) { *(vec_halves *)p = __builtin_convertvector(vec_round_bf16(x) >> 16, vec_halves); }
+static inline void vec_store_bf16(uint16_t *p, vec x)
+{
+    *(vec_halves *)p = __builtin_convertvector(vec_round_bf16(x) >> 16, vec_halves);
+}
 
 #if defined(VEC_PAIRS)
 /* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. */
-static inline vec_bits vec_round_pairs(vec low, vec high) { return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low); }
+static inline vec_bits vec_round_pairs(vec low, vec high)
+{
+    return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+}
 #endif
 
 /* sum + the first of each of a's pairs times the first of b's + the second times the second */

@@ -45,9 +45,11 @@ static void read_header(FILE *file, const char *path, array *a)
 {
     unsigned char start[10];
     char text[1024];
-    if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY\x01", 7) != 0) fail_msg("%s is not a .npy of version 1", path);
+    if (fread(start, 1, 10, file) != 10 || memcmp(start, "\x93NUMPY\x01", 7) != 0)
+        fail_msg("%s is not a .npy of version 1", path);
     size_t length = start[8] + 256u * start[9];
-    if (length >= sizeof text || fread(text, 1, length, file) != length) fail_msg("%s: header of %zu bytes", path, length);
+    if (length >= sizeof text || fread(text, 1, length, file) != length)
+        fail_msg("%s: header of %zu bytes", path, length);
     text[length] = 0;
     const char *descr = strstr(text, "'descr': '<"), *shape = strstr(text, "'shape': ");
     if (!descr || !shape || !strstr(text, "'fortran_order': False")) fail_msg("%s: header %s", path, text);
@@ -118,7 +120,10 @@ int64_t golden_list(const golden *c, const char *key, hga_id *out, int64_t capac
     return n;
 }
 
-double golden_tolerance(const golden *c) { return json_number_value(json_object_get(member(c, "tolerance"), "float32_compute_max_abs")); }
+double golden_tolerance(const golden *c)
+{
+    return json_number_value(json_object_get(member(c, "tolerance"), "float32_compute_max_abs"));
+}
 
 uint64_t golden_seed(const golden *c)
 {
@@ -177,7 +182,8 @@ const int32_t *golden_ints(golden *c, const char *name) { return data_of(c, name
 static void compare_sum(const golden *c, const char *key, const char *name, double got, double tolerance)
 {
     double want = json_number_value(json_object_get(member(c, key), name));
-    if (!(fabs(got - want) <= tolerance)) fail_msg("%s: %s is %.12g, not %.12g (tolerance %.3g)", c->folder, name, got, want, tolerance);
+    if (!(fabs(got - want) <= tolerance))
+        fail_msg("%s: %s is %.12g, not %.12g (tolerance %.3g)", c->folder, name, got, want, tolerance);
 }
 
 void assert_golden_checksums(const golden *c, const char *key, const float *x, int64_t n)
@@ -186,7 +192,8 @@ void assert_golden_checksums(const golden *c, const char *key, const float *x, i
     float *weight = random_floats(999, 1, n);
     for (int64_t i = 0; i < n; i++) {
         double value = x[i];
-        sum += value, sum_abs += fabs(value), sum_sq += value * value, max_abs = fmax(max_abs, fabs(value)), dot += value * weight[i];
+        sum += value, sum_abs += fabs(value), sum_sq += value * value, max_abs = fmax(max_abs, fabs(value)),
+                                                                       dot += value * weight[i];
     }
     free(weight);
     double each = golden_tolerance(c), all = each * sqrt((double)n); /* roundings of n values go both ways */
@@ -206,7 +213,10 @@ void assert_golden_rows(golden *c, const char *want, const float *x, int64_t col
 
 /* ---- one cmocka test a case ---- */
 
-static int by_name(const void *a, const void *b) { return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name);
+}
 
 int golden_run(const char *family, const char *prefix, CMUnitTestFunction each)
 {

@@ -1,4 +1,5 @@
-/* graphs.h: small graphs with something of everything, and what it means that two graphs or two lists of edges are equal. For the tests of graph/. */
+/* graphs.h: small graphs with something of everything, and what it means that two graphs or two lists of edges are
+   equal. For the tests of graph/. */
 #ifndef GRAPHS_H
 #define GRAPHS_H
 
@@ -23,11 +24,12 @@
     } while (0)
 
 /* The call fails with this status and the error text holds these words. */
-#define FAILS(status, words, call)                                                                                                  \
-    do {                                                                                                                            \
-        hga_status status_ = (call);                                                                                                \
-        if (status_ != (status)) fail_msg("%s, not %s: %s", hga_status_name(status_), hga_status_name(status), hga_error_detail()); \
-        if (!strstr(hga_error_detail(), (words))) fail_msg("\"%s\" does not say \"%s\"", hga_error_detail(), (words));              \
+#define FAILS(status, words, call)                                                                                     \
+    do {                                                                                                               \
+        hga_status status_ = (call);                                                                                   \
+        if (status_ != (status))                                                                                       \
+            fail_msg("%s, not %s: %s", hga_status_name(status_), hga_status_name(status), hga_error_detail());         \
+        if (!strstr(hga_error_detail(), (words))) fail_msg("\"%s\" does not say \"%s\"", hga_error_detail(), (words)); \
     } while (0)
 
 /* ---- random numbers ---- */
@@ -40,7 +42,10 @@ static inline uint64_t random_bits(uint64_t *seed)
     return z ^ z >> 31;
 }
 
-static inline hga_id random_up_to(uint64_t *seed, hga_id most) { return (hga_id)(random_bits(seed) % (uint64_t)(most + 1)); }
+static inline hga_id random_up_to(uint64_t *seed, hga_id most)
+{
+    return (hga_id)(random_bits(seed) % (uint64_t)(most + 1));
+}
 
 /* ---- an allocator that fails once ---- */
 
@@ -111,7 +116,8 @@ static inline edges edges_of(const hga_graph *g, hga_id relation)
     hga_id n = hga_graph_nodes(g).n;
     SUCCEEDS(hga_graph_rows(g, relation, 0, n, &rows));
     for (hga_id v = 0; v < n; v++)
-        for (hga_pos e = rows.ptr[v]; e < rows.ptr[v + 1]; e++) edges_add(&list, (edge){v, rows.src[e], rows.type[e], rows.weight[e]});
+        for (hga_pos e = rows.ptr[v]; e < rows.ptr[v + 1]; e++)
+            edges_add(&list, (edge){v, rows.src[e], rows.type[e], rows.weight[e]});
     hga_csr_clear(&rows);
     assert_int_equal(list.n, hga_graph_relation(g, relation).n_edges);
     return list;
@@ -123,8 +129,9 @@ static inline void assert_equal_edges(edges a, edges b)
     assert_int_equal(a.n, b.n);
     for (int64_t i = 0; i < a.n; i++)
         if (edge_order(&a.e[i], &b.e[i]) != 0)
-            fail_msg("edge %lld: %d -> %d type %d weight %g, not %d -> %d type %d weight %g", (long long)i, a.e[i].src, a.e[i].dst, a.e[i].type,
-                     (double)a.e[i].weight, b.e[i].src, b.e[i].dst, b.e[i].type, (double)b.e[i].weight);
+            fail_msg("edge %lld: %d -> %d type %d weight %g, not %d -> %d type %d weight %g", (long long)i, a.e[i].src,
+                     a.e[i].dst, a.e[i].type, (double)a.e[i].weight, b.e[i].src, b.e[i].dst, b.e[i].type,
+                     (double)b.e[i].weight);
     free(a.e), free(b.e);
 }
 
@@ -155,7 +162,8 @@ static inline void assert_equal_nodes(const hga_graph *g, const hga_graph *h)
     assert_equal_arrays("first tokens", a.span_first, b.span_first, a.n, sizeof(hga_id));
     assert_equal_arrays("last tokens", a.span_last, b.span_last, a.n, sizeof(hga_id));
     assert_equal_arrays("children", a.child_ptr, b.child_ptr, a.n - a.level_ptr[1] + 1, sizeof(hga_id));
-    assert_equal_arrays("lists of children", a.child_list, b.child_list, a.child_list ? a.child_ptr[a.n - a.level_ptr[1]] : 0, sizeof(hga_id));
+    assert_equal_arrays("lists of children", a.child_list, b.child_list,
+                        a.child_list ? a.child_ptr[a.n - a.level_ptr[1]] : 0, sizeof(hga_id));
     assert_int_equal(a.query_first, b.query_first);
     assert_int_equal(a.n_queries, b.n_queries);
     assert_int_equal(a.key_first, b.key_first);
@@ -197,7 +205,8 @@ static inline hga_graph *finished(hga_builder *b)
     return g;
 }
 
-/* A binary tree over eight tokens: blocks of every shape, orders, explicit edges with types and weights, positions, a mass, a claim. */
+/* A binary tree over eight tokens: blocks of every shape, orders, explicit edges with types and weights, positions, a
+   mass, a claim. */
 static inline hga_graph *mixed_graph(const hga_allocator *a)
 {
     hga_builder *b;
@@ -209,9 +218,17 @@ static inline hga_graph *mixed_graph(const hga_allocator *a)
     SUCCEEDS(hga_builder_set_claims(b, HGA_CLAIM_CAUSAL | HGA_CLAIM_COMPLETE));
     SUCCEEDS(hga_builder_add_relation(b, "near", &near));
     for (int shape = HGA_ALL; shape <= HGA_BAND; shape++) {
-        hga_block block = {.dst = shape, .n_dst = 3, .src = 1, .n_src = 4, .type = 20, .type_dst = -1, .type_src = 2, .shape = (hga_shape_kind)shape};
+        hga_block block = {.dst = shape,
+                           .n_dst = 3,
+                           .src = 1,
+                           .n_src = 4,
+                           .type = 20,
+                           .type_dst = -1,
+                           .type_src = 2,
+                           .shape = (hga_shape_kind)shape};
         if (shape == HGA_BAND) block.band_first = -1, block.band_last = 2;
-        if (shape == HGA_LOWER) block.count = 3, block.dst_step = 4, block.src_step = 2, block.pos_of = 9, block.pos_step = 1;
+        if (shape == HGA_LOWER)
+            block.count = 3, block.dst_step = 4, block.src_step = 2, block.pos_of = 9, block.pos_step = 1;
         if (shape == HGA_UPPER) block.weight = 0.3f;
         SUCCEEDS(hga_builder_add_blocks(b, near, &block));
     }
@@ -245,7 +262,8 @@ static inline hga_graph *cross_graph(const hga_allocator *a)
     SUCCEEDS(hga_builder_add_block(b, near, 10, 2, 8, 2, 1));
     SUCCEEDS(hga_builder_add_edge(b, near, 9, 12, 2, 0.5f));
     SUCCEEDS(hga_builder_add_relation(b, "up", &up));
-    SUCCEEDS(hga_builder_add_blocks(b, up, &(hga_block){.dst = 10, .n_dst = 1, .src = 3, .n_src = 2, .count = 2, .dst_step = 1, .src_step = 2}));
+    SUCCEEDS(hga_builder_add_blocks(
+        b, up, &(hga_block){.dst = 10, .n_dst = 1, .src = 3, .n_src = 2, .count = 2, .dst_step = 1, .src_step = 2}));
     return finished(b);
 }
 
@@ -262,7 +280,8 @@ static inline hga_id random_order(uint64_t *seed, hga_id n, hga_id *order)
 
 static inline void add_random_block(uint64_t *seed, hga_builder *b, hga_id relation, hga_id n_rows, hga_id n_columns)
 {
-    hga_block x = {.n_dst = 1 + random_up_to(seed, n_rows < 5 ? n_rows - 1 : 4), .n_src = 1 + random_up_to(seed, n_columns < 5 ? n_columns - 1 : 4)};
+    hga_block x = {.n_dst = 1 + random_up_to(seed, n_rows < 5 ? n_rows - 1 : 4),
+                   .n_src = 1 + random_up_to(seed, n_columns < 5 ? n_columns - 1 : 4)};
     hga_id rows = n_rows - x.n_dst, columns = n_columns - x.n_src;
     x.dst = random_up_to(seed, rows), x.src = random_up_to(seed, columns);
     x.count = random_up_to(seed, 4);
@@ -278,7 +297,8 @@ static inline void add_random_block(uint64_t *seed, hga_builder *b, hga_id relat
     SUCCEEDS(hga_builder_add_blocks(b, relation, &x));
 }
 
-/* Two levels and a few stray nodes above, any parents, two relations of anything; `cross` makes the first tokens keys or queries. */
+/* Two levels and a few stray nodes above, any parents, two relations of anything; `cross` makes the first tokens keys
+   or queries. */
 static inline hga_graph *random_graph(uint64_t seed, int cross)
 {
     hga_builder *b;
@@ -289,12 +309,14 @@ static inline hga_graph *random_graph(uint64_t seed, int cross)
     SUCCEEDS(hga_builder_add_level(b, 2, NULL));
     if (cross) {
         hga_id m = 1 + random_up_to(&seed, n0 - 2), queries_first = random_up_to(&seed, 1);
-        SUCCEEDS(hga_builder_set_tokens(b, queries_first ? 0 : m, queries_first ? m : n0 - m, queries_first ? m : 0, queries_first ? n0 - m : m));
+        SUCCEEDS(hga_builder_set_tokens(b, queries_first ? 0 : m, queries_first ? m : n0 - m, queries_first ? m : 0,
+                                        queries_first ? n0 - m : m));
         for (hga_id v = n0; v < n; v++) SUCCEEDS(hga_builder_set_side(b, v, 1, random_up_to(&seed, 2)));
     }
     for (hga_id v = 0; v < n0; v++)
         if (random_up_to(&seed, 4)) SUCCEEDS(hga_builder_set_children(b, n0 + random_up_to(&seed, n1 - 1), v, 1));
-    for (int i = 0; i < 3; i++) SUCCEEDS(hga_builder_set_mass(b, random_up_to(&seed, n - 1), (float)random_up_to(&seed, 9) / 7));
+    for (int i = 0; i < 3; i++)
+        SUCCEEDS(hga_builder_set_mass(b, random_up_to(&seed, n - 1), (float)random_up_to(&seed, 9) / 7));
     SUCCEEDS(hga_builder_set_claims(b, (uint32_t)random_up_to(&seed, 7)));
     static const char *const names[] = {"near", "far"};
     int swapped = random_up_to(&seed, 1);

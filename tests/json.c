@@ -1,5 +1,6 @@
-/* json.c: a tool for the shell tests. json FILE [KEY..] parses the whole file ("-": stdin) and prints the value found by following member names and
-   indices; a text without its quotes, for a list or an object its number of members. Exits with 1 when the file is no JSON or has no such value. */
+/* json.c: a tool for the shell tests. json FILE [KEY..] parses the whole file ("-": stdin) and prints the value found
+   by following member names and indices; a text without its quotes, for a list or an object its number of members.
+   Exits with 1 when the file is no JSON or has no such value. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -44,7 +44,8 @@ static FILE *begin(const char *path, const char *header)
     FILE *f = fopen(path, "wb");
     if (!f) die("cannot write", path);
     size_t length = strlen(header) + 1, total = (10 + length + 63) / 64 * 64 - 10;
-    const unsigned char front[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(total & 255), (unsigned char)(total >> 8)};
+    const unsigned char front[] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(total & 255), (unsigned char)(total >> 8)};
     fwrite(front, 1, sizeof front, f);
     fprintf(f, "%s%*s\n", header, (int)(total - length), "");
     return f;
@@ -55,7 +56,10 @@ static void save(const char *path, const array *a)
     char header[256], shape[128] = "";
     for (int i = 0; i < a->n_axes; i++) {
         size_t used = strlen(shape);
-        snprintf(shape + used, sizeof shape - used, "%ld%s", a->shape[i], i + 1 < a->n_axes ? ", " : a->n_axes == 1 ? "," : "");
+        snprintf(shape + used, sizeof shape - used, "%ld%s", a->shape[i],
+                 i + 1 < a->n_axes ? ", "
+                 : a->n_axes == 1  ? ","
+                                   : "");
     }
     snprintf(header, sizeof header, "{'descr': '<%s', 'fortran_order': False, 'shape': (%s), }", a->dtype, shape);
     FILE *f = begin(path, header);
@@ -94,7 +98,8 @@ static array load(const char *path)
     }
     measure(&a);
     a.data = room((size_t)(a.n * a.bytes_each));
-    if (fread(a.data, (size_t)a.bytes_each, (size_t)a.n, f) != (size_t)a.n || fgetc(f) != EOF) die("not as long as its header says", path);
+    if (fread(a.data, (size_t)a.bytes_each, (size_t)a.n, f) != (size_t)a.n || fgetc(f) != EOF)
+        die("not as long as its header says", path);
     fclose(f);
     free(header);
     return a;
@@ -230,7 +235,8 @@ int main(int n_words, char **word)
     static const struct {
         const char *name;
         int n_words, (*run)(char **word);
-    } commands[] = {{"make", 4, make}, {"raw", 3, raw}, {"rows", 4, rows}, {"compare", 3, compare}, {"print", 1, print}};
+    } commands[] = {
+        {"make", 4, make}, {"raw", 3, raw}, {"rows", 4, rows}, {"compare", 3, compare}, {"print", 1, print}};
     for (size_t i = 0; n_words > 1 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(word[1], commands[i].name) && n_words - 2 == commands[i].n_words) return commands[i].run(word + 2);
     die("usage", "npy make|raw|rows|compare|print ARGUMENTS; see the head of npy.c");

@@ -1,4 +1,5 @@
-/* random_program.h: what the tests of influence and coverage share: programs of every kind of stage over a random graph, and a stage's edges one by one. */
+/* random_program.h: what the tests of influence and coverage share: programs of every kind of stage over a random
+   graph, and a stage's edges one by one. */
 #ifndef HGA_RANDOM_PROGRAM_H
 #define HGA_RANDOM_PROGRAM_H
 
@@ -6,7 +7,8 @@
 
 #include <stdlib.h>
 
-static inline hga_id program_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io, hga_rows rows)
+static inline hga_id program_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io,
+                                   hga_rows rows)
 {
     hga_id f;
     assert_ok(hga_program_add_field(p, name, width, binding, io, rows, &f));
@@ -25,14 +27,16 @@ static inline hga_program random_program(uint64_t *rng)
     hga_id v = program_field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, io, HGA_ROWS_NODES);
     for (hga_id f = 0; f < 3 && !given; f++) assert_ok(hga_program_coarsen(&p, f));
     if (way == 0) { /* averages of averages */
-        hga_id m = program_field(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, io, random_below(rng, 2) ? HGA_ROWS_NODES : HGA_ROWS_ABOVE);
+        hga_id m = program_field(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, io,
+                                 random_below(rng, 2) ? HGA_ROWS_NODES : HGA_ROWS_ABOVE);
         hga_id out = program_field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
         p.field[m].rows = HGA_ROWS_NODES;
         assert_ok(hga_program_mean(&p, random_below(rng, 2) ? 0 : HGA_TREE_UP, v, m, 0));
         assert_ok(hga_program_weighted_sum(&p, 0, m, out));
         return p;
     }
-    hga_id state = program_field(&p, "state", HGA_WIDTH_STATE, way == 4 ? HGA_INTERNAL : HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    hga_id state = program_field(&p, "state", HGA_WIDTH_STATE, way == 4 ? HGA_INTERNAL : HGA_IO_OUT, HGA_ROWS_QUERIES,
+                                 HGA_ROWS_NODES);
     assert_ok(hga_program_attend(&p, 0, q, k, v, state, 1));
     if (way == 2) { /* once more, and what it saw first counts twice */
         hga_stage more = p.stage[p.n_stages - 1];

@@ -1,4 +1,5 @@
-/* slow.c: the oracle. Interprets a program in double, one edge after the other, by the formulas at the head of hga_program.h. Slow and obvious. */
+/* slow.c: the oracle. Interprets a program in double, one edge after the other, by the formulas at the head of
+   hga_program.h. Slow and obvious. */
 #include "testing.h"
 
 #include <math.h>
@@ -88,7 +89,8 @@ static edge *tree_edges(const machine *m, hga_id relation, int64_t *n)
     for (hga_id v = 0; m->nodes.parent && v < m->nodes.n; v++) {
         hga_id parent = m->nodes.parent[v];
         if (parent < 0) continue;
-        e[(*n)++] = (edge){.dst = relation == HGA_TREE_UP ? parent : v, .src = relation == HGA_TREE_UP ? v : parent, .weight = 1};
+        e[(*n)++] = (edge){
+            .dst = relation == HGA_TREE_UP ? parent : v, .src = relation == HGA_TREE_UP ? v : parent, .weight = 1};
     }
     sort_edges(e, *n);
     return e;
@@ -118,17 +120,23 @@ static double score(const machine *m, const hga_stage *s, const edge *e, int64_t
 {
     const hga_io *io = m->io;
     const values *q = m->field + s->query, *k = m->field + s->key;
-    const double *a = at(q, e->dst, head_for(q, h, m->shape.n_heads)), *b = at(k, e->src, head_for(k, h, m->shape.n_heads));
+    const double *a = at(q, e->dst, head_for(q, h, m->shape.n_heads)),
+                 *b = at(k, e->src, head_for(k, h, m->shape.n_heads));
     double dot = 0, sum = log((double)e->weight);
-    for (hga_id c = 0; c < m->shape.dim; c++) dot += a[c] * (b[c] + (io->rel_key ? (double)io->rel_key[(int64_t)e->type * m->shape.dim + c] : 0));
-    double scale = io->scale != 0 ? (double)io->scale : m->program->default_scale != 0 ? (double)m->program->default_scale : 1 / sqrt(m->shape.dim);
+    for (hga_id c = 0; c < m->shape.dim; c++)
+        dot += a[c] * (b[c] + (io->rel_key ? (double)io->rel_key[(int64_t)e->type * m->shape.dim + c] : 0));
+    double scale = io->scale != 0                   ? (double)io->scale
+                   : m->program->default_scale != 0 ? (double)m->program->default_scale
+                                                    : 1 / sqrt(m->shape.dim);
     sum += scale * dot;
     if (io->rel_bias) sum += (double)io->rel_bias[(int64_t)e->type * m->shape.n_heads + h];
     int64_t column = io->edge_bias_heads == 1 ? 0 : h;
-    if (io->edge_bias && s == find_stage(m->program, HGA_SCORE)) sum += (double)io->edge_bias[position * io->edge_bias_heads + column];
+    if (io->edge_bias && s == find_stage(m->program, HGA_SCORE))
+        sum += (double)io->edge_bias[position * io->edge_bias_heads + column];
     if (s->by_mass) sum += log((double)m->nodes.mass[e->src]);
     for (hga_id c = 0; io->node_pos && c < m->shape.pos_dim; c++)
-        sum += (double)io->node_pos[(int64_t)e->pos_of * m->shape.pos_dim + c] * (double)io->node_pos[(int64_t)e->src * m->shape.pos_dim + c];
+        sum += (double)io->node_pos[(int64_t)e->pos_of * m->shape.pos_dim + c] *
+               (double)io->node_pos[(int64_t)e->src * m->shape.pos_dim + c];
     return sum;
 }
 
@@ -176,7 +184,8 @@ static void spread_row(machine *m, const hga_stage *s, const values *from, const
     values *out = m->field + s->out;
     for (int64_t i = in->ptr[v]; i < in->ptr[v + 1]; i++) {
         hga_id u = in->e[i].src;
-        merge(at(out, v, h), lse_at(out, v, h), at(from, u, h), log((double)in->e[i].weight) + *lse_at(from, u, h), out->columns);
+        merge(at(out, v, h), lse_at(out, v, h), at(from, u, h), log((double)in->e[i].weight) + *lse_at(from, u, h),
+              out->columns);
     }
 }
 
@@ -194,7 +203,8 @@ static void add_row(machine *m, const hga_stage *s, const values *from, const in
         for (hga_id c = 0; c < out->columns; c++) sum[c] += w * x[c];
         total += w;
     }
-    for (hga_id c = 0; c < out->columns; c++) at(out, v, h)[c] = s->reduce == HGA_MEAN && total != 0 ? sum[c] / total : sum[c];
+    for (hga_id c = 0; c < out->columns; c++)
+        at(out, v, h)[c] = s->reduce == HGA_MEAN && total != 0 ? sum[c] / total : sum[c];
     free(sum);
 }
 
@@ -215,7 +225,8 @@ static void descend_row(machine *m, const hga_stage *s, const in_edges *in, hga_
 {
     const values *state = m->field + s->value;
     values *out = m->field + s->out, *keep = m->field + s->keep;
-    double lse = *lse_at(state, v, h), psi = *at(m->field + s->gate, v, h), open = lse == -INFINITY ? 0 : 1 / (1 + exp(psi - lse)), left = 1;
+    double lse = *lse_at(state, v, h), psi = *at(m->field + s->gate, v, h),
+           open = lse == -INFINITY ? 0 : 1 / (1 + exp(psi - lse)), left = 1;
     for (hga_id c = 0; c < out->columns; c++) at(out, v, h)[c] = 0;
     if (in->ptr[v] < in->ptr[v + 1]) {
         hga_id u = in->e[in->ptr[v]].src;
@@ -274,12 +285,14 @@ static double *gather(const machine *m, hga_id field, int lse)
     hga_id n, *rows = row_nodes(m->graph, m->program->field[field].io, &n);
     int64_t width = (int64_t)f->heads * (lse ? 1 : f->columns);
     double *x = memory(n * width, sizeof *x);
-    for (hga_id i = 0; i < n; i++) memcpy(x + i * width, (lse ? f->lse : f->x) + rows[i] * width, (size_t)width * sizeof *x);
+    for (hga_id i = 0; i < n; i++)
+        memcpy(x + i * width, (lse ? f->lse : f->x) + rows[i] * width, (size_t)width * sizeof *x);
     free(rows);
     return x;
 }
 
-void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out, double **lse)
+void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,
+                  double **lse)
 {
     machine m = {.graph = g, .program = p, .io = io, .nodes = hga_graph_nodes(g), .shape = *shape};
     if (!m.shape.n_kv_heads) m.shape.n_kv_heads = m.shape.n_heads;
@@ -306,8 +319,8 @@ void assert_equals_slow(problem *p, double tolerance)
 
 /* ---- plain attention, for facts that need no graph ---- */
 
-void slow_dense(const float *q, const float *k, const float *v, const float *bias, int64_t n, int64_t m, int64_t heads, int64_t dim, int64_t dim_v,
-                double *out)
+void slow_dense(const float *q, const float *k, const float *v, const float *bias, int64_t n, int64_t m, int64_t heads,
+                int64_t dim, int64_t dim_v, double *out)
 {
     memset(out, 0, (size_t)(n * heads * dim_v) * sizeof *out);
     double *x = memory(dim_v, sizeof *x);

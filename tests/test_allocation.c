@@ -1,6 +1,6 @@
-/* test_allocation.c: every function that makes something is run with its first allocation failing, then its second, and so on until it succeeds.
-   Each time it must say HGA_ENOMEM, give NULL and leave no block behind. Once with the caller's allocator, once with malloc itself, which the
-   packages use inside. */
+/* test_allocation.c: every function that makes something is run with its first allocation failing, then its second, and
+   so on until it succeeds. Each time it must say HGA_ENOMEM, give NULL and leave no block behind. Once with the
+   caller's allocator, once with malloc itself, which the packages use inside. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,8 @@ static void fused_release(void *memory, size_t bytes, void *context)
 static fuse lent;
 static const hga_allocator fused = {fused_allocate, fused_release, &lent};
 
-/* ---- the same for malloc: this program's is taken before the C library's. Sanitisers bring their own, so not with them ---- */
+/* ---- the same for malloc ---- */
+/* this program's is taken before the C library's. Sanitisers bring their own, so not with them. */
 
 static _Thread_local fuse libc;
 static _Thread_local int watching;
@@ -83,7 +84,10 @@ static void *counted(void *p)
 
 FOR_ALL void *malloc(size_t bytes) { return watching && blow(&libc) ? refuse() : counted(__libc_malloc(bytes)); }
 
-FOR_ALL void *calloc(size_t n, size_t bytes) { return watching && blow(&libc) ? refuse() : counted(__libc_calloc(n, bytes)); }
+FOR_ALL void *calloc(size_t n, size_t bytes)
+{
+    return watching && blow(&libc) ? refuse() : counted(__libc_calloc(n, bytes));
+}
 
 FOR_ALL void *realloc(void *old, size_t bytes)
 {
@@ -117,8 +121,8 @@ enum { MALLOC_IS_OURS = 0 };
 /* Makes one thing with allocator `a`, holds a failure to NULL, and gives everything back. */
 typedef hga_status (*attempt)(const hga_allocator *a);
 
-/* What is wrong after an attempt; NULL when nothing is. A caller's allocator is asked by us alone, so success in spite of it has hidden a failure.
-   malloc is also asked by packages that can do without: stdio reads without its buffer. */
+/* What is wrong after an attempt; NULL when nothing is. A caller's allocator is asked by us alone, so success in spite
+   of it has hidden a failure. malloc is also asked by packages that can do without: stdio reads without its buffer. */
 static const char *fault(const fuse *f, const fuse *before, hga_status st, int leaks)
 {
     if (!leaks && (f->blocks != before->blocks || f->bytes != before->bytes)) return "memory is not given back";
@@ -142,7 +146,8 @@ static void fail_each(fuse *f, const hga_allocator *a, attempt make, int leaks)
         const char *what = fault(f, &before, st, leaks);
         if (!what) continue;
         n_faults++;
-        print_error("allocation %ld fails: %s; %s, %s; %+ld blocks\n", n, what, hga_status_name(st), hga_error_detail(), f->blocks - before.blocks);
+        print_error("allocation %ld fails: %s; %s, %s; %+ld blocks\n", n, what, hga_status_name(st), hga_error_detail(),
+                    f->blocks - before.blocks);
     } while (f->blown && n_faults < 10);
     assert_int_equal(n_faults, 0);
     assert_true(n > 1);
@@ -179,7 +184,10 @@ static hga_status make_window(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
     hga_program p;
-    return settle(hga_build_window(&(hga_window){.n_tokens = 50, .left = 6, .right = 4, .global = 2, .stride = 2, .allocator = a}, &g, &p), &g);
+    return settle(
+        hga_build_window(&(hga_window){.n_tokens = 50, .left = 6, .right = 4, .global = 2, .stride = 2, .allocator = a},
+                         &g, &p),
+        &g);
 }
 
 static hga_status make_bpt(const hga_allocator *a)
@@ -200,7 +208,8 @@ static hga_status make_htransformer_causal(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
     hga_program p;
-    hga_htransformer h = {.n_tokens = 45, .block = 4, .structure = HGA_SIBLINGS, .causal = 1, .relative = 1, .allocator = a};
+    hga_htransformer h = {
+        .n_tokens = 45, .block = 4, .structure = HGA_SIBLINGS, .causal = 1, .relative = 1, .allocator = a};
     return settle(hga_build_htransformer(&h, &g, &p), &g);
 }
 
@@ -208,7 +217,10 @@ static hga_status make_htransformer_linear(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
     hga_program p;
-    return settle(hga_build_htransformer(&(hga_htransformer){.n_tokens = 45, .n_keys = 33, .block = 4, .linear = 1, .allocator = a}, &g, &p), &g);
+    return settle(
+        hga_build_htransformer(
+            &(hga_htransformer){.n_tokens = 45, .n_keys = 33, .block = 4, .linear = 1, .allocator = a}, &g, &p),
+        &g);
 }
 
 static const int32_t leaf_of[12] = {3, 1, 0, -1, 2, 2, 1, 0, 3, 3, 1, 0};
@@ -233,7 +245,10 @@ static hga_status make_hsa_windows(const hga_allocator *a)
 {
     hga_graph *g = NOWHERE;
     hga_program p;
-    return settle(hga_build_hsa(&(hga_hsa){.n_tokens = 40, .branching = (const hga_id[]){2, 3}, .n_branching = 2, .allocator = a}, &g, &p), &g);
+    return settle(
+        hga_build_hsa(&(hga_hsa){.n_tokens = 40, .branching = (const hga_id[]){2, 3}, .n_branching = 2, .allocator = a},
+                      &g, &p),
+        &g);
 }
 
 /* Two trees: 6 (0 1 5 (2 3)) and 7 (4). */
@@ -265,9 +280,11 @@ static hga_status make_by_hand(const hga_allocator *a)
     HGA_TRY(hga_builder_set_mass(b, 2, 2));
     HGA_TRY(hga_builder_add_relation(b, "near", &relation));
     HGA_TRY(hga_builder_set_order(b, relation, order, 5, order, 5));
-    HGA_TRY(hga_builder_add_blocks(b, relation, &(hga_block){.dst = 0, .n_dst = 2, .src = 0, .n_src = 3, .type = 1, .type_src = 1}));
+    HGA_TRY(hga_builder_add_blocks(b, relation,
+                                   &(hga_block){.dst = 0, .n_dst = 2, .src = 0, .n_src = 3, .type = 1, .type_src = 1}));
     HGA_TRY(hga_builder_add_relation(b, "sparse", &sparse));
-    for (hga_id i = 0; i < 40; i++) HGA_TRY(hga_builder_add_edge(b, sparse, i % 8, i * 3 % 8, i % 2, 1 + (float)(i % 8)));
+    for (hga_id i = 0; i < 40; i++)
+        HGA_TRY(hga_builder_add_edge(b, sparse, i % 8, i * 3 % 8, i % 2, 1 + (float)(i % 8)));
     g = NOWHERE;
     HGA_TRY(hga_builder_finish(b, &g));
 done:
@@ -370,7 +387,10 @@ static hga_status make_coverage(const hga_allocator *a)
 
 static const hga_shape shape = {.n_heads = 2, .dim = 8};
 
-static hga_options options_of(const hga_allocator *a) { return (hga_options){.threads = 1, .cut_edges = 64, .allocator = a}; }
+static hga_options options_of(const hga_allocator *a)
+{
+    return (hga_options){.threads = 1, .cut_edges = 64, .allocator = a};
+}
 
 static hga_status make_plan(const hga_allocator *a)
 {
@@ -406,10 +426,10 @@ static hga_status make_update(const hga_allocator *a)
 static hga_status make_state(const hga_allocator *a)
 {
     (void)a;
-    hga_state *state = NOWHERE;
-    hga_status st = hga_state_create(plan, &state);
+    hga_workspace *state = NOWHERE;
+    hga_status st = hga_workspace_create(plan, &state);
     if (st && state) fail_msg("%s, and yet a state", hga_status_name(st));
-    hga_state_destroy(state);
+    hga_workspace_destroy(state);
     return st;
 }
 
@@ -442,7 +462,8 @@ static hga_status settle_tree(hga_status st, hga_tree *t)
 
 static hga_status make_tree_text(const hga_allocator *a)
 {
-    static const char text[] = "CHAPTER I\n\nIt was late. Nobody came, or so it seemed.\n\nThen somebody did.\n\nCHAPTER II\n\nHe knocked. Twice!\n";
+    static const char text[] = "CHAPTER I\n\nIt was late. Nobody came, or so it seemed.\n\nThen somebody "
+                               "did.\n\nCHAPTER II\n\nHe knocked. Twice!\n";
     hga_tree t = {0};
     return settle_tree(hga_tree_text(a, text, sizeof text - 1, NULL, 0, &t), &t);
 }
@@ -518,19 +539,23 @@ static int clear(void **state)
         every_malloc(make_##what, 0);                                      \
     }
 
-/* What takes a caller's allocator, or makes from what has one; and what runs through a package's own malloc (CXSparse, jansson, ICU). */
-#define ALLOCATOR_FACTS(fact)                                                                                                                      \
-    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine)                \
-        fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) fact(read) \
-            fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
-#define MALLOC_FACTS(fact)                                                                                                                      \
-    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand) fact(transpose) fact(compress) \
-        fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) fact(influence) fact(coverage) fact(explain)
+/* What takes a caller's allocator, or makes from what has one; and what runs through a package's own malloc (CXSparse,
+   jansson, ICU). */
+#define ALLOCATOR_FACTS(fact)                                                                                          \
+    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear)          \
+        fact(treeformer_fine) fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) \
+            fact(compress) fact(concat) fact(rows) fact(read) fact(plan) fact(wide_plan) fact(update) fact(state)      \
+                fact(attention) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
+#define MALLOC_FACTS(fact)                                                                                         \
+    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
+        fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \
+            fact(influence) fact(coverage) fact(explain)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)
 
-/* ICU 72 does not free its own objects when an allocation fails in ubrk_open, so only the status is held to anything here. */
+/* ICU 72 does not free its own objects when an allocation fails in ubrk_open, so only the status is held to anything
+   here. */
 static void every_failing_malloc_inside_icu_is_reported(void **state)
 {
     (void)state;

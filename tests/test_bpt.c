@@ -9,7 +9,8 @@ static hga_graph *build(hga_id n, hga_id k, hga_id clip, hga_bpt_rule rule, int 
 {
     hga_graph *g;
     hga_program program;
-    assert_ok(hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = k, .clip = clip, .rule = rule, .causal = causal}, &g, &program));
+    assert_ok(
+        hga_build_bpt(&(hga_bpt){.n_tokens = n, .k = k, .clip = clip, .rule = rule, .causal = causal}, &g, &program));
     return g;
 }
 
@@ -21,9 +22,13 @@ typedef struct slow {
     int64_t n;
 } slow;
 
-static void emit(slow *s, hga_id src, hga_id dst, int32_t type) { s->e[s->n++] = (edge){.src = src, .dst = dst, .type = type}; }
+static void emit(slow *s, hga_id src, hga_id dst, int32_t type)
+{
+    s->e[s->n++] = (edge){.src = src, .dst = dst, .type = type};
+}
 
-/* One leaf, as the authors emit: pointers l and r walk outwards k nodes a level, lo and ro remember a sibling left behind. */
+/* One leaf, as the authors emit: pointers l and r walk outwards k nodes a level, lo and ro remember a sibling left
+   behind. */
 static void walk(slow *s, const hga_bpt *p, hga_id i)
 {
     hga_id k = p->k, l = i - 1, r = i + 1;
@@ -69,7 +74,8 @@ static slow walk_all(const hga_bpt *p)
 static void assert_is_the_loop(const hga_bpt *p)
 {
     char what[100];
-    snprintf(what, sizeof what, "n %d k %d clip %d rule %d causal %d", p->n_tokens, p->k, p->clip, (int)p->rule, p->causal);
+    snprintf(what, sizeof what, "n %d k %d clip %d rule %d causal %d", p->n_tokens, p->k, p->clip, (int)p->rule,
+             p->causal);
     hga_graph *g = build(p->n_tokens, p->k, p->clip, p->rule, p->causal);
     slow want = walk_all(p);
     assert_int_equal(hga_graph_nodes(g).n, want.first[want.n_levels]);
@@ -85,12 +91,14 @@ static void assert_is_the_loop(const hga_bpt *p)
 static void three_tokens_by_hand(void **state)
 {
     (void)state;
-    /* levels 0 1 2 | 3 4 | 5. Token 0 sees token 1, then node 4; token 2 sees token 1, which leaves token 0 behind: level 1's slot 0 takes it */
-    const edge want[] = {{.dst = 0, .src = 0, .type = 0}, {.dst = 0, .src = 1, .type = 2}, {.dst = 0, .src = 4, .type = 5},
-                         {.dst = 1, .src = 0, .type = 1}, {.dst = 1, .src = 1, .type = 0}, {.dst = 1, .src = 2, .type = 2},
-                         {.dst = 2, .src = 0, .type = 4}, {.dst = 2, .src = 1, .type = 1}, {.dst = 2, .src = 2, .type = 0},
-                         {.dst = 3, .src = 0, .type = 3}, {.dst = 3, .src = 1, .type = 3}, {.dst = 4, .src = 2, .type = 3},
-                         {.dst = 5, .src = 0, .type = 6}, {.dst = 5, .src = 1, .type = 6}, {.dst = 5, .src = 2, .type = 6}};
+    /* levels 0 1 2 | 3 4 | 5. Token 0 sees token 1, then node 4; token 2 sees token 1, which leaves token 0 behind:
+       level 1's slot 0 takes it */
+    const edge want[] = {
+        {.dst = 0, .src = 0, .type = 0}, {.dst = 0, .src = 1, .type = 2}, {.dst = 0, .src = 4, .type = 5},
+        {.dst = 1, .src = 0, .type = 1}, {.dst = 1, .src = 1, .type = 0}, {.dst = 1, .src = 2, .type = 2},
+        {.dst = 2, .src = 0, .type = 4}, {.dst = 2, .src = 1, .type = 1}, {.dst = 2, .src = 2, .type = 0},
+        {.dst = 3, .src = 0, .type = 3}, {.dst = 3, .src = 1, .type = 3}, {.dst = 4, .src = 2, .type = 3},
+        {.dst = 5, .src = 0, .type = 6}, {.dst = 5, .src = 1, .type = 6}, {.dst = 5, .src = 2, .type = 6}};
     hga_graph *g = build(3, 1, 10, HGA_BPT_SHIFTED, 0);
     int64_t n;
     edge *got = all_rows(g, 0, &n);
@@ -116,7 +124,9 @@ static void every_rule_is_its_loop(void **state)
     const hga_id ks[] = {1, 2, 3, 4, 5, 7, 8, 16, 40, 200};
     uint64_t stream = 1;
     for (int t = 0; t < 900; t++) {
-        hga_bpt p = {.n_tokens = 1 + random_below(&stream, 150), .k = ks[random_below(&stream, 10)], .clip = random_below(&stream, 7)};
+        hga_bpt p = {.n_tokens = 1 + random_below(&stream, 150),
+                     .k = ks[random_below(&stream, 10)],
+                     .clip = random_below(&stream, 7)};
         p.rule = (hga_bpt_rule)random_below(&stream, 3), p.causal = random_below(&stream, 2);
         assert_is_the_loop(&p);
     }
@@ -139,7 +149,8 @@ static void leaves_cover_every_token_once_and_causal_ones_the_earlier(void **sta
     uint64_t stream = 2;
     for (int t = 0; t < 200; t++) {
         hga_id n = 1 + random_below(&stream, 90), causal = random_below(&stream, 2);
-        hga_graph *g = build(n, 1 + random_below(&stream, 9), 10, random_below(&stream, 2) ? HGA_BPT_TEXT : HGA_BPT_SHIFTED, causal);
+        hga_graph *g = build(n, 1 + random_below(&stream, 9), 10,
+                             random_below(&stream, 2) ? HGA_BPT_TEXT : HGA_BPT_SHIFTED, causal);
         for (hga_id i = 0; i < n; i++) {
             int times[90] = {0};
             cover(g, i, times);

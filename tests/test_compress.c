@@ -5,7 +5,8 @@
 static hga_pos stored(const hga_graph *g)
 {
     hga_pos n = 0;
-    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) n += hga_graph_relation(g, i).n_blocks + hga_graph_relation(g, i).n_explicit;
+    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++)
+        n += hga_graph_relation(g, i).n_blocks + hga_graph_relation(g, i).n_explicit;
     return n;
 }
 
@@ -15,15 +16,18 @@ static hga_graph *spelled_out(const hga_graph *g)
     hga_builder *b;
     hga_nodes nodes = hga_graph_nodes(g);
     SUCCEEDS(hga_builder_create(NULL, &b));
-    for (hga_id l = 0; l < nodes.n_levels; l++) SUCCEEDS(hga_builder_add_level(b, nodes.level_ptr[l + 1] - nodes.level_ptr[l], NULL));
+    for (hga_id l = 0; l < nodes.n_levels; l++)
+        SUCCEEDS(hga_builder_add_level(b, nodes.level_ptr[l + 1] - nodes.level_ptr[l], NULL));
     for (hga_id i = 0, index; i < nodes.n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
         SUCCEEDS(hga_builder_add_relation(b, r.name, &index));
         SUCCEEDS(hga_builder_set_order(b, index, r.dst_order, nodes.n, r.src_order, r.n_src_order));
         edges list = edges_of(g, i);
         for (int64_t e = 0; e < list.n; e++)
-            if (e == 0 || list.e[e].dst != list.e[e - 1].dst || list.e[e].src != list.e[e - 1].src || list.e[e].type != list.e[e - 1].type)
-                SUCCEEDS(hga_builder_add_edge(b, index, list.e[e].src, list.e[e].dst, list.e[e].type, list.e[e].weight));
+            if (e == 0 || list.e[e].dst != list.e[e - 1].dst || list.e[e].src != list.e[e - 1].src ||
+                list.e[e].type != list.e[e - 1].type)
+                SUCCEEDS(
+                    hga_builder_add_edge(b, index, list.e[e].src, list.e[e].dst, list.e[e].type, list.e[e].weight));
         free(list.e);
     }
     return finished(b);
@@ -73,8 +77,8 @@ static void assert_stored(hga_graph *g, hga_pos blocks, hga_pos explicit_edges)
     hga_graph *c = compressed(g);
     hga_relation r = hga_graph_relation(c, 0);
     if (r.n_blocks != blocks || r.n_explicit != explicit_edges)
-        fail_msg("%lld blocks and %lld edges, not %lld and %lld", (long long)r.n_blocks, (long long)r.n_explicit, (long long)blocks,
-                 (long long)explicit_edges);
+        fail_msg("%lld blocks and %lld edges, not %lld and %lld", (long long)r.n_blocks, (long long)r.n_explicit,
+                 (long long)blocks, (long long)explicit_edges);
     hga_graph_destroy(c);
 }
 
@@ -90,10 +94,16 @@ static int32_t earlier(hga_id v, hga_id u, hga_id n)
 }
 static int32_t relative(hga_id v, hga_id u, hga_id n) { return u - v + n; }
 static int32_t same_block(hga_id v, hga_id u, hga_id size) { return v / size == u / size ? u - v + size : -1; }
-static int32_t near_block(hga_id v, hga_id u, hga_id size) { return abs(v / size - u / size) <= 1 ? u - v + 2 * size : -1; }
+static int32_t near_block(hga_id v, hga_id u, hga_id size)
+{
+    return abs(v / size - u / size) <= 1 ? u - v + 2 * size : -1;
+}
 static int32_t others_in_block(hga_id v, hga_id u, hga_id size) { return v / size == u / size && v != u ? 0 : -1; }
 static int32_t window(hga_id v, hga_id u, hga_id reach) { return abs(v - u) <= reach ? u - v + reach : -1; }
-static int32_t strided(hga_id v, hga_id u, hga_id stride) { return u <= v && (v - u) % stride == 0 ? (v - u) / stride : -1; }
+static int32_t strided(hga_id v, hga_id u, hga_id stride)
+{
+    return u <= v && (v - u) % stride == 0 ? (v - u) / stride : -1;
+}
 static int32_t only_child(hga_id v, hga_id u, hga_id first) { return v >= first && u == 2 * (v - first) ? 0 : -1; }
 static int32_t distant_children(hga_id v, hga_id u, hga_id first)
 {
@@ -178,8 +188,8 @@ static void blocks_that_were_there_stay(void **state)
     (void)state;
     hga_graph *g = mixed_graph(NULL), *c;
     SUCCEEDS(hga_graph_compress(g, &c));
-    assert_equal_arrays("blocks", hga_graph_relation(c, 0).blocks, hga_graph_relation(g, 0).blocks, hga_graph_relation(g, 0).n_blocks,
-                        sizeof(hga_block));
+    assert_equal_arrays("blocks", hga_graph_relation(c, 0).blocks, hga_graph_relation(g, 0).blocks,
+                        hga_graph_relation(g, 0).n_blocks, sizeof(hga_block));
     hga_graph_destroy(c), hga_graph_destroy(g);
 }
 

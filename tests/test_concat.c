@@ -1,7 +1,8 @@
 /* test_concat.c: graphs side by side, against numbering and moving node by node and edge by edge. */
 #include "graphs.h"
 
-/* The numbering of the header: level by level; within a level queries, nodes of both sides, keys; then by sample. *next counts all. */
+/* The numbering of the header: level by level; within a level queries, nodes of both sides, keys; then by sample. *next
+   counts all. */
 static void number_one_by_one(hga_graph *const *g, hga_id n_graphs, hga_id **map)
 {
     static const int order[] = {HGA_SIDE_QUERY, HGA_SIDE_BOTH, HGA_SIDE_KEY};
@@ -46,7 +47,8 @@ static edges positions(const hga_graph *g, hga_id relation, const hga_id *map)
                 if (c == hole) continue;
                 hga_id u = r.src_order ? r.src_order[s[i].src + c] : s[i].src + c;
                 int32_t type = s[i].type + (p - s[i].row) * s[i].type_dst + c * s[i].type_src;
-                edges_add(&list, (edge){map ? map[v] : v, map ? map[u] : u, type, (float)(map && pos >= 0 ? map[pos] : pos)});
+                edges_add(&list,
+                          (edge){map ? map[v] : v, map ? map[u] : u, type, (float)(map && pos >= 0 ? map[pos] : pos)});
             }
         }
     }
@@ -119,7 +121,10 @@ static void one_graph_stays_as_it_is(void **state)
 {
     (void)state;
     for (int i = 0; i < 42; i++) {
-        hga_graph *g = i == 0 ? mixed_graph(NULL) : i == 1 ? cross_graph(NULL) : random_graph((uint64_t)i, i % 2), *whole;
+        hga_graph *g = i == 0   ? mixed_graph(NULL)
+                       : i == 1 ? cross_graph(NULL)
+                                : random_graph((uint64_t)i, i % 2),
+                  *whole;
         SUCCEEDS(hga_graph_concat((const hga_graph *[]){g}, 1, &whole, NULL));
         assert_equal_relations(g, whole);
         hga_graph_destroy(whole), hga_graph_destroy(g);
@@ -136,8 +141,14 @@ static hga_graph *tree(hga_id leaves, uint32_t claims)
     SUCCEEDS(hga_builder_set_families(b, leaves, 0, leaves, 2));
     SUCCEEDS(hga_builder_set_claims(b, claims));
     SUCCEEDS(hga_builder_add_relation(b, "near", &near));
-    SUCCEEDS(hga_builder_add_blocks(
-        b, near, &(hga_block){.n_dst = 2, .n_src = 2, .count = leaves / 2, .dst_step = 2, .src_step = 2, .pos_of = leaves + 1, .pos_step = 1}));
+    SUCCEEDS(hga_builder_add_blocks(b, near,
+                                    &(hga_block){.n_dst = 2,
+                                                 .n_src = 2,
+                                                 .count = leaves / 2,
+                                                 .dst_step = 2,
+                                                 .src_step = 2,
+                                                 .pos_of = leaves + 1,
+                                                 .pos_step = 1}));
     return finished(b);
 }
 
@@ -183,7 +194,9 @@ static void a_block_across_levels_gets_an_order_and_stays_one_block(void **state
 static void the_whole_promises_what_all_do_but_is_not_complete(void **state)
 {
     (void)state;
-    hga_graph *g[] = {tree(4, HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE), tree(6, HGA_CLAIM_CAUSAL | HGA_CLAIM_COMPLETE)}, *whole;
+    hga_graph *g[] = {tree(4, HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE),
+                      tree(6, HGA_CLAIM_CAUSAL | HGA_CLAIM_COMPLETE)},
+              *whole;
     SUCCEEDS(hga_graph_concat((const hga_graph *const *)g, 2, &whole, NULL));
     assert_int_equal(hga_graph_nodes(whole).claims, HGA_CLAIM_CAUSAL);
     hga_graph_destroy(whole);

@@ -30,12 +30,16 @@ static void start(counts *c, const hga_graph *g, const hga_program *p)
     for (hga_id f = 0; f < p->n_fields; f++)
         for (hga_id v = 0; v < c->nodes.n; v++) {
             if (!is_given(g, &p->field[f], v)) continue;
-            for (hga_id j = 0; j < c->nodes.n_keys; j++) c->times[f][v][j] = descends_from(&c->nodes, c->nodes.key_first + j, v);
+            for (hga_id j = 0; j < c->nodes.n_keys; j++)
+                c->times[f][v][j] = descends_from(&c->nodes, c->nodes.key_first + j, v);
         }
 }
 
 /* What an edge from u hands on: the value, the state, or what came down so far. */
-static const int64_t *handed_on(const counts *c, const hga_stage *s, hga_id u) { return c->times[s->message == HGA_GATE ? s->out : s->value][u]; }
+static const int64_t *handed_on(const counts *c, const hga_stage *s, hga_id u)
+{
+    return c->times[s->message == HGA_GATE ? s->out : s->value][u];
+}
 
 static void add(int64_t *sum, const int64_t *x)
 {
@@ -94,12 +98,13 @@ static void assert_coverage_is_the_oracles(const char *name, const hga_graph *g,
     for (int causal = 0; causal < 2; causal++) {
         hga_coverage got, want = count(&c, causal);
         assert_ok(hga_program_coverage(p, g, causal, &got));
-        if (got.pairs != want.pairs || got.none != want.none || got.once != want.once || got.more != want.more || got.later != want.later ||
-            got.none_diagonal != want.none_diagonal)
-            fail_msg("%s, causal %d: %lld pairs, none %lld once %lld more %lld later %lld diagonal %lld; want %lld: %lld %lld %lld %lld %lld", name,
-                     causal, (long long)got.pairs, (long long)got.none, (long long)got.once, (long long)got.more, (long long)got.later,
-                     (long long)got.none_diagonal, (long long)want.pairs, (long long)want.none, (long long)want.once, (long long)want.more,
-                     (long long)want.later, (long long)want.none_diagonal);
+        if (got.pairs != want.pairs || got.none != want.none || got.once != want.once || got.more != want.more ||
+            got.later != want.later || got.none_diagonal != want.none_diagonal)
+            fail_msg("%s, causal %d: %lld pairs, none %lld once %lld more %lld later %lld diagonal %lld; want %lld: "
+                     "%lld %lld %lld %lld %lld",
+                     name, causal, (long long)got.pairs, (long long)got.none, (long long)got.once, (long long)got.more,
+                     (long long)got.later, (long long)got.none_diagonal, (long long)want.pairs, (long long)want.none,
+                     (long long)want.once, (long long)want.more, (long long)want.later, (long long)want.none_diagonal);
         if (got.more)
             assert_true(times_of(&c, got.token, got.other) > 1);
         else if (got.none)
@@ -133,7 +138,8 @@ static void coverage_of_the_variants_is_the_oracles(void **state)
             problem p;
             variant_build(i, 10 + (hga_id)(seed * 9), seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
-            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS) assert_coverage_is_the_oracles(p.name, p.graph, &p.program);
+            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS)
+                assert_coverage_is_the_oracles(p.name, p.graph, &p.program);
             problem_clear(&p);
         }
 }
@@ -152,8 +158,9 @@ static void the_variants_keep_their_claims(void **state)
             assert_ok(hga_program_coverage(&p.program, p.graph, (claims & HGA_CLAIM_CAUSAL) != 0, &c));
             if ((claims & HGA_CLAIM_SINGLE && c.more) || (claims & HGA_CLAIM_COMPLETE && c.none > c.none_diagonal) ||
                 (claims & HGA_CLAIM_CAUSAL && c.later))
-                fail_msg("%s claims %u: more %lld, none %lld of which diagonal %lld, later %lld; %d and %d", p.name, claims, (long long)c.more,
-                         (long long)c.none, (long long)c.none_diagonal, (long long)c.later, c.token, c.other);
+                fail_msg("%s claims %u: more %lld, none %lld of which diagonal %lld, later %lld; %d and %d", p.name,
+                         claims, (long long)c.more, (long long)c.none, (long long)c.none_diagonal, (long long)c.later,
+                         c.token, c.other);
             problem_clear(&p);
         }
 }

@@ -1,5 +1,5 @@
-/* The engine against the slow oracle: every variant and random graphs, every shape and instruction set, plain and fused executor, user functions,
-   renamed programs. */
+/* The engine against the slow oracle: every variant and random graphs, every shape and instruction set, plain and fused
+   executor, user functions, renamed programs. */
 #include "testing.h"
 
 #include <jansson.h>
@@ -38,9 +38,12 @@ static void check_all_executors(problem *p)
     double *want = NULL, *want_lse = NULL;
     slow_execute(p->graph, &p->program, &p->shape, &p->io, &want, &want_lse);
     for (int i = -1; i < 0 || isa_name(i, name, sizeof name); i++) {
-        float *lse, *out = problem_out(p, &(hga_options){.generic = i < 0, .isa = i < 0 ? NULL : name, .cut_edges = i % 2 ? 0 : 64}, &lse);
+        float *lse,
+            *out = problem_out(
+                p, &(hga_options){.generic = i < 0, .isa = i < 0 ? NULL : name, .cut_edges = i % 2 ? 0 : 64}, &lse);
         char what[160];
-        snprintf(what, sizeof what, "%s, %d heads of %d, %s", p->name, p->shape.n_heads, p->shape.dim, i < 0 ? "generic" : name);
+        snprintf(what, sizeof what, "%s, %d heads of %d, %s", p->name, p->shape.n_heads, p->shape.dim,
+                 i < 0 ? "generic" : name);
         assert_near(what, out, want, out_count(p), tolerance);
         if (p->program.has_lse && want_lse) assert_near(what, lse, want_lse, lse_count(p), 2 * tolerance);
         free(out), free(lse);
@@ -103,7 +106,10 @@ static void tables_equal_the_oracle(void **state)
             problem p;
             variant_build(i, 45, (uint64_t)(30 + tables), shapes + (i + tables) % N_SHAPES, &p);
             if (find_stage(&p.program, HGA_SCORE)) {
-                problem_fill_tables(&p, 9, tables != 1, tables != 0, tables < 2 ? 0 : tables == 2 ? 1 : p.shape.n_heads);
+                problem_fill_tables(&p, 9, tables != 1, tables != 0,
+                                    tables < 2    ? 0
+                                    : tables == 2 ? 1
+                                                  : p.shape.n_heads);
                 p.io.scale = tables == 3 ? 0.125f : 0;
                 check_all_executors(&p);
             }
@@ -111,13 +117,26 @@ static void tables_equal_the_oracle(void **state)
         }
 }
 
-/* Thousands of rows, so that rows come in full panels and tiles: bands, triangles, holes, types that go with the row, the column or both. */
+/* Thousands of rows, so that rows come in full panels and tiles: bands, triangles, holes, types that go with the row,
+   the column or both. */
 static void large_graphs_equal_the_oracle(void **state)
 {
-    static const char *const names[] = {
-        "window",   "window_global", "window_strided", "neighbours_wide", "neighbours_causal_wide", "siblings_wide", "siblings_causal",
-        "bpt_wide", "bpt_text",      "fine_causal",    "hsa_wide",        "hsa_frontier_wide",      "hsa",           "coarse"};
-    static const hga_shape few[] = {{.n_heads = 2, .dim = 9, .dim_v = 7}, {.n_heads = 2, .n_kv_heads = 1, .dim = 24, .dim_v = 17, .pos_dim = 2}};
+    static const char *const names[] = {"window",
+                                        "window_global",
+                                        "window_strided",
+                                        "neighbours_wide",
+                                        "neighbours_causal_wide",
+                                        "siblings_wide",
+                                        "siblings_causal",
+                                        "bpt_wide",
+                                        "bpt_text",
+                                        "fine_causal",
+                                        "hsa_wide",
+                                        "hsa_frontier_wide",
+                                        "hsa",
+                                        "coarse"};
+    static const hga_shape few[] = {{.n_heads = 2, .dim = 9, .dim_v = 7},
+                                    {.n_heads = 2, .n_kv_heads = 1, .dim = 24, .dim_v = 17, .pos_dim = 2}};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;
@@ -210,7 +229,14 @@ static void mean_and_weighted_sum_program(hga_program *p)
 /* Sums of values over the relation, weighted by type once more. */
 static void sum_program(hga_program *p)
 {
-    hga_stage s = {.name = "sum", .message = HGA_COPY, .reduce = HGA_SUM, .update = HGA_REPLACE, .query = -1, .key = -1, .gate = -1, .keep = -1};
+    hga_stage s = {.name = "sum",
+                   .message = HGA_COPY,
+                   .reduce = HGA_SUM,
+                   .update = HGA_REPLACE,
+                   .query = -1,
+                   .key = -1,
+                   .gate = -1,
+                   .keep = -1};
     mean_and_weighted_sum_program(p);
     s.value = p->stage[0].value, s.out = p->stage[0].out;
     hga_stage last = p->stage[1];
@@ -235,7 +261,8 @@ enum { N_PROGRAMS = sizeof programs / sizeof *programs };
 static void random_problem(int program, unsigned with, hga_id n, uint64_t seed, hga_shape shape, problem *p)
 {
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "%s on random graph %llu with %u", programs[program].name, (unsigned long long)seed, with);
+    snprintf(p->name, sizeof p->name, "%s on random graph %llu with %u", programs[program].name,
+             (unsigned long long)seed, with);
     p->graph = random_graph(seed, n, with);
     programs[program].make(&p->program);
     p->shape = shape;
@@ -249,7 +276,8 @@ static void random_problem(int program, unsigned with, hga_id n, uint64_t seed, 
 static void keep_sums_small(problem *p)
 {
     double largest = 1, *want;
-    hga_id heads = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads, columns = p->shape.dim_v ? p->shape.dim_v : p->shape.dim;
+    hga_id heads = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads,
+           columns = p->shape.dim_v ? p->shape.dim_v : p->shape.dim;
     slow_execute(p->graph, &p->program, &p->shape, &p->io, &want, NULL);
     for (int64_t i = 0; i < out_count(p); i++) largest = fmax(largest, fabs(want[i]));
     for (int64_t i = 0; i < p->n_value * heads * columns; i++) ((float *)p->io.value.data)[i] /= (float)largest;
@@ -273,7 +301,8 @@ static void random_graphs_equal_the_oracle(void **state)
         }
 }
 
-/* The same with thousands of nodes: blocks with holes, bands, weights and both slopes of types go through tiles, in orders of their own. */
+/* The same with thousands of nodes: blocks with holes, bands, weights and both slopes of types go through tiles, in
+   orders of their own. */
 static void large_random_graphs_equal_the_oracle(void **state)
 {
     static const unsigned sorts[] = {WITH_BLOCKS, WITH_BLOCKS | WITH_TYPES, WITH_BLOCKS | WITH_WEIGHTS | WITH_EDGES,
@@ -301,7 +330,8 @@ static hga_tensor head_major(problem *p, const hga_tensor *from, int64_t rows, h
     ptrdiff_t row = columns + 3, head = (ptrdiff_t)(rows + 2) * row;
     float *to = p->owned[p->n_owned++] = memory(head * heads, sizeof *to);
     for (int64_t i = 0; from->data && i < rows * heads; i++)
-        memcpy(to + i / heads * row + i % heads * head, (const float *)from->data + i * columns, (size_t)columns * sizeof *to);
+        memcpy(to + i / heads * row + i % heads * head, (const float *)from->data + i * columns,
+               (size_t)columns * sizeof *to);
     return (hga_tensor){.data = from->data ? to : NULL, .row_stride = row, .head_stride = head};
 }
 
@@ -326,7 +356,8 @@ static void strides_change_nothing(void **state)
         problem_run(&p);
         for (int64_t j = 0; j < (p.n_out + 2) * heads * 9; j++) {
             int64_t head = j / 9 / (p.n_out + 2), row = j / 9 % (p.n_out + 2), column = j % 9;
-            float want = row < p.n_out && column < 6 ? ((float *)packed.out.data)[(row * heads + head) * 6 + column] : 1234;
+            float want =
+                row < p.n_out && column < 6 ? ((float *)packed.out.data)[(row * heads + head) * 6 + column] : 1234;
             assert_near_floats(p.name, out + j, &want, 1, 1e-6);
         }
         problem_clear(&p);
@@ -358,7 +389,8 @@ static void empty_rows_are_zero(void **state)
             float want = i / 6 == 1 ? ((float *)p.io.value.data)[12 + i % 6] : 0;
             assert_near_floats("out", (float *)p.io.out.data + i, &want, 1, 1e-6);
         }
-        for (int i = 0; i < 6; i++) assert_true(i / 2 == 1 ? isfinite(((float *)p.io.lse.data)[i]) : ((float *)p.io.lse.data)[i] == -INFINITY);
+        for (int i = 0; i < 6; i++)
+            assert_true(i / 2 == 1 ? isfinite(((float *)p.io.lse.data)[i]) : ((float *)p.io.lse.data)[i] == -INFINITY);
     }
     problem_clear(&p);
 }
@@ -440,7 +472,8 @@ static void make_user_stage(problem *p, user_context *ctx, int with_merge)
 /* Written by a user, softmax attention gives what the built-in stage gives; rows are cut where the user can merge. */
 static void user_softmax_equals_the_built_in(void **state)
 {
-    static const char *const names[] = {"dense", "window", "bpt", "neighbours", "neighbours_causal", "fine", "hsa", "hsa_frontier"};
+    static const char *const names[] = {"dense", "window", "bpt",         "neighbours", "neighbours_causal",
+                                        "fine",  "hsa",    "hsa_frontier"};
     (void)state;
     for (int i = 0; i < 16; i++) {
         problem p;
@@ -482,7 +515,8 @@ static void rename_members(json_t *objects, const char *const *members)
 /* Every name in the file that a person could have chosen otherwise. */
 static void rename_file(const char *path)
 {
-    static const char *const name[] = {"name", NULL}, *const stage[] = {"name", "relation", "query", "key", "value", "gate", "keep", "out", NULL};
+    static const char *const name[] = {"name", NULL}, *const stage[] = {"name", "relation", "query", "key", "value",
+                                                                        "gate", "keep",     "out",   NULL};
     json_error_t error;
     json_t *root = json_load_file(path, 0, &error), *program = json_object_get(root, "program");
     if (!root) fail_msg("%s: %s", path, error.text);
@@ -570,17 +604,17 @@ static void an_updated_plan_is_a_new_plan(void **state)
     hga_shape shape = {.n_heads = 2, .dim = 16};
     problem a, b;
     hga_plan *plan;
-    hga_state *workspace;
+    hga_workspace *workspace;
     variant_build(variant_named("fine"), 90, 1, &shape, &a);
     variant_build(variant_named("fine"), 90, 2, &shape, &b);
     assert_ok(hga_plan_create(a.graph, &a.program, &shape, &(hga_options){.threads = 2}, &plan));
     assert_ok(hga_plan_update(plan, b.graph));
-    assert_ok(hga_state_create(plan, &workspace));
+    assert_ok(hga_workspace_create(plan, &workspace));
     float *want = problem_out(&b, &b.options, NULL);
     assert_ok(hga_plan_execute(plan, workspace, &b.io));
     assert_same_bits("updated", b.io.out.data, want, out_count(&b));
     free(want);
-    hga_state_destroy(workspace);
+    hga_workspace_destroy(workspace);
     hga_plan_destroy(plan);
     problem_clear(&a), problem_clear(&b);
 }
@@ -630,7 +664,8 @@ static void bfloat16_rounds_the_operands(void **state)
         problem p;
         variant_build(variant_named(names[i]), 75, 15, &shape, &p);
         float *out = problem_out(&p, &(hga_options){.precision = HGA_PRECISION_BF16}, NULL);
-        round_all(p.io.query.data, p.n_query * 64), round_all(p.io.key.data, p.n_key * 64), round_all(p.io.value.data, p.n_value * 64);
+        round_all(p.io.query.data, p.n_query * 64), round_all(p.io.key.data, p.n_key * 64),
+            round_all(p.io.value.data, p.n_value * 64);
         problem_run(&p);
         assert_near_floats(p.name, out, p.io.out.data, out_count(&p), 1e-5);
         free(out);
@@ -648,7 +683,9 @@ static void check_bfloat16(problem *p)
     float *want_lse, *want = problem_out(p, &(hga_options){.precision = HGA_PRECISION_BF16, .generic = 1}, &want_lse);
     double most = find_stage(&p->program, HGA_COPY) ? LAST_PLACE : tolerance;
     for (int i = 0; isa_name(i, name, sizeof name); i++) {
-        float *lse, *out = problem_out(p, &(hga_options){.precision = HGA_PRECISION_BF16, .isa = name, .cut_edges = i % 2 ? 0 : 64}, &lse);
+        float *lse,
+            *out = problem_out(
+                p, &(hga_options){.precision = HGA_PRECISION_BF16, .isa = name, .cut_edges = i % 2 ? 0 : 64}, &lse);
         snprintf(what, sizeof what, "bf16 %s, %d heads of %d, %s", p->name, p->shape.n_heads, p->shape.dim, name);
         assert_near_floats(what, out, want, out_count(p), most);
         if (p->program.has_lse) assert_near_floats(what, lse, want_lse, lse_count(p), 2 * most);
@@ -657,7 +694,8 @@ static void check_bfloat16(problem *p)
     free(want), free(want_lse);
 }
 
-/* Whatever the graph: masks, types, weights, positions, biases of edges, dims that fill no vector, heads that share keys. */
+/* Whatever the graph: masks, types, weights, positions, biases of edges, dims that fill no vector, heads that share
+   keys. */
 static void bfloat16_equals_the_plain_executor(void **state)
 {
     (void)state;

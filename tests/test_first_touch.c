@@ -1,5 +1,5 @@
-/* test_first_touch.c: which thread first touches each page of a state. The allocator is a parameter: this one hands out pages that may not be accessed; the fault
-   handler notes the thread that came first and opens the page. */
+/* test_first_touch.c: which thread first touches each page of a state. The allocator is a parameter: this one hands out
+   pages that may not be accessed; the fault handler notes the thread that came first and opens the page. */
 #define _GNU_SOURCE
 #include "testing.h"
 #include "execute.h"
@@ -28,7 +28,8 @@ static _Thread_local int my_number;
 static mapping *mapping_of(const void *p)
 {
     for (int i = 0; i < n_mappings; i++)
-        if ((const char *)p >= mappings[i].start && (const char *)p < mappings[i].start + mappings[i].pages * PAGE) return &mappings[i];
+        if ((const char *)p >= mappings[i].start && (const char *)p < mappings[i].start + mappings[i].pages * PAGE)
+            return &mappings[i];
     return NULL;
 }
 
@@ -50,7 +51,8 @@ static void *take_guarded(size_t bytes, void *context)
     (void)context;
     size_t pages = (bytes + PAGE - 1) / PAGE;
     if (n_mappings == MAX_MAPPINGS) return NULL;
-    char *start = mmap(NULL, pages * PAGE, guarded ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *start =
+        mmap(NULL, pages * PAGE, guarded ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return NULL;
     unsigned char *toucher = malloc(pages);
     memset(toucher, NOBODY, pages);
@@ -95,7 +97,8 @@ static int owner_of_panel(const hga_plan *plan, int64_t ph, hga_id panel)
     const wave_order *waves = &plan->waves;
     for (int64_t list = 0; list < (int64_t)waves->n * plan->threads; list++)
         for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
-            if (waves->item[i].phase == ph && waves->item[i].panel == panel) return waves->alone ? 0 : (int)(list % plan->threads);
+            if (waves->item[i].phase == ph && waves->item[i].panel == panel)
+                return waves->alone ? 0 : (int)(list % plan->threads);
     return -1;
 }
 
@@ -112,7 +115,8 @@ static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
     return -1;
 }
 
-/* Pages on which rows begin, and how many of them hold a row of another worker's than the one that touched them first. Rows come in ascending order. */
+/* Pages on which rows begin, and how many of them hold a row of another worker's than the one that touched them first.
+   Rows come in ascending order. */
 typedef struct tally {
     int64_t pages, strange;
     uintptr_t page, strange_page; /* counted last */
@@ -127,7 +131,7 @@ static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row,
     if (toucher_of(row) != owner && page != count->strange_page) count->strange_page = page, count->strange++;
 }
 
-static void count_workspace(const hga_plan *plan, const hga_state *s, hga_id f, tally *count)
+static void count_workspace(const hga_plan *plan, const hga_workspace *s, hga_id f, tally *count)
 {
     const home *h = &plan->home[f];
     for (hga_id v = h->rows.first; v < h->rows.first + h->rows.n; v++)
@@ -138,7 +142,8 @@ static void count_output(const hga_plan *plan, const float *out, tally *count)
 {
     hga_id f = program_bound(&plan->program, HGA_IO_OUT);
     const home *h = &plan->home[f];
-    for (hga_id i = 0; i < h->io_n; i++) count_row(plan, f, h->io_first + i, out + (int64_t)i * h->heads * h->columns, count);
+    for (hga_id i = 0; i < h->io_n; i++)
+        count_row(plan, f, h->io_first + i, out + (int64_t)i * h->heads * h->columns, count);
 }
 
 static void check_variant(const char *name)
@@ -146,7 +151,7 @@ static void check_variant(const char *name)
     hga_shape shape = {.n_heads = HEADS, .dim = DIM};
     problem p;
     hga_plan *plan;
-    hga_state *s;
+    hga_workspace *s;
     tally inside = {0}, outside = {0};
     variant_build(variant_named(name), TOKENS, 1, &shape, &p);
     p.options.threads = THREADS, p.options.topology = "pack:2 numa:1 core:2 pu:1", p.options.allocator = &guard;
@@ -155,20 +160,23 @@ static void check_variant(const char *name)
     size_t out_bytes = (size_t)out_count(&p) * sizeof(float);
     guarded = 1;
     float *out = take_guarded(out_bytes, NULL);
-    assert_ok(hga_state_create(plan, &s));
+    assert_ok(hga_workspace_create(plan, &s));
     assert_int_equal(touched(mapping_of(s->workspace)), 0); /* creating a state touches nothing of it .. */
     for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->workers[t].query)), 0);
     p.io.out.data = out;
     assert_ok(hga_plan_execute(plan, s, &p.io));
-    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t); /* .. and a worker clears its own scratch */
+    /* .. and a worker clears its own scratch */
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t);
     for (hga_id f = 0; f < plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
     count_output(plan, out, &outside);
-    print_message("%s: first touched by another worker: %lld of %lld pages of the workspace, %lld of %lld of the output\n", name,
-                  (long long)inside.strange, (long long)inside.pages, (long long)outside.strange, (long long)outside.pages);
-    /* Stages cut their rows into panels of different heights: where two parts meet, a panel's pages may be the other's. */
+    print_message(
+        "%s: first touched by another worker: %lld of %lld pages of the workspace, %lld of %lld of the output\n", name,
+        (long long)inside.strange, (long long)inside.pages, (long long)outside.strange, (long long)outside.pages);
+    /* Stages cut their rows into panels of different heights: where two parts meet, a panel's pages may be the other's.
+       */
     assert_true(20 * inside.strange <= inside.pages);
     assert_in_range(outside.strange, 0, THREADS - 1);
-    hga_state_destroy(s), hga_plan_destroy(plan), problem_clear(&p);
+    hga_workspace_destroy(s), hga_plan_destroy(plan), problem_clear(&p);
     give_back_guarded(out, out_bytes, NULL);
 }
 

@@ -1,5 +1,5 @@
-/* test_hsa.c: HSA's graphs against the definition, pair by pair, and its outputs against Algorithms 1 to 3 and the causal formulas, recursively
-   and in double. */
+/* test_hsa.c: HSA's graphs against the definition, pair by pair, and its outputs against Algorithms 1 to 3 and the
+   causal formulas, recursively and in double. */
 #include "testing.h"
 
 #include <math.h>
@@ -65,7 +65,10 @@ static void understand(family_tree *t, const hga_id *parent, hga_id n)
 
 static int is_leaf(const family_tree *t, hga_id v) { return t->index[v] >= 0; }
 
-static int siblings(const family_tree *t, hga_id a, hga_id b) { return a != b && t->parent[a] >= 0 && t->parent[a] == t->parent[b]; }
+static int siblings(const family_tree *t, hga_id a, hga_id b)
+{
+    return a != b && t->parent[a] >= 0 && t->parent[a] == t->parent[b];
+}
 
 /* ---- structure ---- */
 
@@ -128,7 +131,8 @@ static void nodes_are_numbered_by_height_then_first_token(void **state)
     hga_graph_destroy(g);
 }
 
-/* Siblings of all heights are one interval of the relation's order: 6 (chain), 5 (pair) and leaf 3 below the root, 1 and 2 below 5. */
+/* Siblings of all heights are one interval of the relation's order: 6 (chain), 5 (pair) and leaf 3 below the root, 1
+   and 2 below 5. */
 static void a_family_of_several_levels_is_one_block(void **state)
 {
     (void)state;
@@ -170,7 +174,8 @@ static edge *frontier_pairs(const family_tree *t, int64_t *n)
         e[(*n)++] = (edge){.dst = i, .src = i, .pos_of = i};
         for (hga_id b = leaf; b >= 0; b = t->parent[b])
             for (hga_id c = 0; c < t->n; c++)
-                if (siblings(t, b, c) && t->first[c] < t->first[b]) e[(*n)++] = (edge){.dst = i, .src = t->node_of[c], .pos_of = t->node_of[b]};
+                if (siblings(t, b, c) && t->first[c] < t->first[b])
+                    e[(*n)++] = (edge){.dst = i, .src = t->node_of[c], .pos_of = t->node_of[b]};
     }
     sort_edges(e, *n);
     return e;
@@ -189,7 +194,8 @@ static void check_structure(const hga_id *parent, hga_id n, int causal, int self
         assert_int_equal(hga_graph_level(g, t.node_of[v]), t.height[v]);
         if (is_leaf(&t, v)) assert_int_equal(t.node_of[v], t.index[v]);
     }
-    edge *want = causal && mode == HGA_HSA_FRONTIER ? frontier_pairs(&t, &n_want) : sibling_pairs(&t, self || causal, causal, &n_want);
+    edge *want = causal && mode == HGA_HSA_FRONTIER ? frontier_pairs(&t, &n_want)
+                                                    : sibling_pairs(&t, self || causal, causal, &n_want);
     edge *got = all_edges(g, 0, &n_got);
     assert_same_edges("edges", got, n_got, want, n_want);
     for (int64_t e = 0; e < n_got; e++) assert_int_equal(got[e].pos_of, want[e].pos_of);
@@ -246,7 +252,8 @@ static void windows_equal_their_parents(void **state)
             hga_id parent[MOST], nodes = window_parents(n, b, 2, parent);
             hga_program p;
             hga_hsa h = windows(n, b, 2), k = tree(parent, nodes, NULL);
-            h.causal = k.causal = mode >= 2, h.mode = k.mode = mode == 2 ? HGA_HSA_SELF : HGA_HSA_FRONTIER, h.self = k.self = mode == 1;
+            h.causal = k.causal = mode >= 2, h.mode = k.mode = mode == 2 ? HGA_HSA_SELF : HGA_HSA_FRONTIER,
+            h.self = k.self = mode == 1;
             hga_graph *g = build(&h, &p), *f = build(&k, &p);
             int64_t x, y;
             edge *e = all_edges(g, 0, &x), *d = all_edges(f, 0, &y);
@@ -365,7 +372,9 @@ static void means(paper *a, const float *q, const float *k, const float *v)
 {
     for (hga_id n = 0; n < a->t->n; n++)
         for (hga_id i = a->t->first[n]; i < a->t->first[n] + a->t->size[n]; i++) {
-            for (int c = 0; c < DIM; c++) a->q[n][c] += (double)q[i * DIM + c] / a->t->size[n], a->k[n][c] += (double)k[i * DIM + c] / a->t->size[n];
+            for (int c = 0; c < DIM; c++)
+                a->q[n][c] += (double)q[i * DIM + c] / a->t->size[n],
+                    a->k[n][c] += (double)k[i * DIM + c] / a->t->size[n];
             for (int c = 0; c < DIM_V; c++) a->v[n][c] += (double)v[i * DIM_V + c] / a->t->size[n];
         }
 }
@@ -376,7 +385,10 @@ static double log_weight(const paper *a, hga_id x, hga_id y)
     return similarity(a, x, y) + dot(a->q[x], a->k[y], DIM) / sqrt(DIM) - sqrt(DIM) + log(a->t->size[y]);
 }
 
-static int attends(const paper *a, hga_id x, hga_id y) { return siblings(a->t, x, y) && (!a->causal || a->t->first[y] < a->t->first[x]); }
+static int attends(const paper *a, hga_id x, hga_id y)
+{
+    return siblings(a->t, x, y) && (!a->causal || a->t->first[y] < a->t->first[x]);
+}
 
 /* eta(A) = -log sum_B exp lp(A, B); theta(A) = the softmax average of rho_v */
 static void look_at_siblings(paper *a, hga_id x)
@@ -392,7 +404,8 @@ static void look_at_siblings(paper *a, hga_id x)
     for (int c = 0; c < DIM_V; c++) a->theta[x][c] = sum > 0 ? a->theta[x][c] / sum : 0;
 }
 
-/* phi(leaf) = inf, or its own energy; phi(P) = -sum over its children A of |l(A)| / |l(P)| log (e^-phi(A) + e^-eta(A)) */
+/* phi(leaf) = inf, or its own energy; phi(P) = -sum over its children A of |l(A)| / |l(P)| log (e^-phi(A) + e^-eta(A))
+   */
 static void find_energy(paper *a, hga_id x)
 {
     look_at_siblings(a, x);
@@ -407,8 +420,12 @@ static void find_energy(paper *a, hga_id x)
     }
 }
 
-/* s = sigmoid(phi - eta): nobody to attend to, and all goes inside; nothing inside, and all goes to the siblings; neither: nothing */
-static double share_of_siblings(double phi, double eta) { return isinf(eta) ? 0 : isinf(phi) ? 1 : 1 / (1 + exp(eta - phi)); }
+/* s = sigmoid(phi - eta): nobody to attend to, and all goes inside; nothing inside, and all goes to the siblings;
+   neither: nothing */
+static double share_of_siblings(double phi, double eta)
+{
+    return isinf(eta) ? 0 : isinf(phi) ? 1 : 1 / (1 + exp(eta - phi));
+}
 
 static void pass_down(paper *a, hga_id x)
 {
@@ -422,7 +439,8 @@ static void pass_down(paper *a, hga_id x)
         if (a->t->parent[c] == x) pass_down(a, c);
 }
 
-/* score(i, C) = e(B).e(C) + q_i.rho_k(C) / sqrt d + log |l(C)| over i itself and the left siblings C of its ancestors B */
+/* score(i, C) = e(B).e(C) + q_i.rho_k(C) / sqrt d + log |l(C)| over i itself and the left siblings C of its ancestors B
+   */
 static void look_at_frontier(paper *a, hga_id leaf)
 {
     double sum = 0, *o = a->o[leaf];
@@ -454,7 +472,8 @@ static float *move_positions(const family_tree *t, const float *pos)
     return moved;
 }
 
-static void check_outputs(const hga_id *parent, hga_id n, int causal, int self, hga_hsa_mode mode, int positions, uint64_t seed)
+static void check_outputs(const hga_id *parent, hga_id n, int causal, int self, hga_hsa_mode mode, int positions,
+                          uint64_t seed)
 {
     family_tree t;
     problem r = {.name = "hsa"};
@@ -472,7 +491,8 @@ static void check_outputs(const hga_id *parent, hga_id n, int causal, int self, 
     a->t = &t, a->self = self || causal, a->causal = causal, a->pos = positions ? pos : NULL;
     means(a, r.io.query.data, r.io.key.data, r.io.value.data);
     by_the_paper(a, causal && mode == HGA_HSA_FRONTIER);
-    for (hga_id i = 0; i < t.n_leaves; i++) assert_near("out", (float *)r.io.out.data + i * DIM_V, a->o[t.leaf[i]], DIM_V, 2e-5);
+    for (hga_id i = 0; i < t.n_leaves; i++)
+        assert_near("out", (float *)r.io.out.data + i * DIM_V, a->o[t.leaf[i]], DIM_V, 2e-5);
     free(a), free(pos), free(moved);
     problem_clear(&r);
 }
@@ -529,7 +549,8 @@ static void refused(hga_hsa h, const char *says)
 static void bad_parameters_are_named(void **state)
 {
     (void)state;
-    const hga_id cycle[] = {4, -1, 3, 2, 1}, far[] = {1, 7}, low[] = {1, -2}, own[] = {-1, 1}, ones[] = {2, 1}, none[] = {2, 0}, two[] = {2};
+    const hga_id cycle[] = {4, -1, 3, 2, 1}, far[] = {1, 7}, low[] = {1, -2}, own[] = {-1, 1}, ones[] = {2, 1},
+                 none[] = {2, 0}, two[] = {2};
     refused(tree(cycle, 5, NULL), "node 2");
     refused(tree(far, 2, NULL), "parent of node 1: 7");
     refused(tree(low, 2, NULL), "parent of node 1: -2");

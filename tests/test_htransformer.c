@@ -82,7 +82,8 @@ static definition *define(const hga_htransformer *p)
     d->p = p;
     find_levels(p, p->n_tokens, &d->query);
     find_levels(p, p->n_keys ? p->n_keys : p->n_tokens, &d->key);
-    for (d->n_levels = 1; d->query.n_blocks[d->n_levels - 1] > 2 || d->key.n_blocks[d->n_levels - 1] > 2;) d->n_levels++;
+    for (d->n_levels = 1; d->query.n_blocks[d->n_levels - 1] > 2 || d->key.n_blocks[d->n_levels - 1] > 2;)
+        d->n_levels++;
     for (int l = 0; l < d->n_levels; l++) {
         d->key_at[l] = d->first[l] + (p->n_keys ? d->query.size[l] : 0);
         d->first[l + 1] = d->key_at[l] + d->key.size[l];
@@ -108,14 +109,16 @@ static void emit_near(definition *d)
     for (int l = 0; l < d->n_levels; l++)
         for (int i = 0; i < d->query.size[l]; i++)
             for (int j = 0; j < d->key.size[l]; j++)
-                if (sees(d->p, &d->query, &d->key, l, i, j)) emit(d, d->first[l] + i, d->key_at[l] + j, d->p->relative ? j - i + offset : 0, 1);
+                if (sees(d->p, &d->query, &d->key, l, i, j))
+                    emit(d, d->first[l] + i, d->key_at[l] + j, d->p->relative ? j - i + offset : 0, 1);
 }
 
 static void emit_first_children(definition *d)
 {
     for (int l = 0; l + 1 < d->n_levels; l++)
         for (int i = 0; i < d->query.size[l]; i++)
-            if (i == 0 || d->query.parent[l][i] != d->query.parent[l][i - 1]) emit(d, d->first[l + 1] + d->query.parent[l][i], d->first[l] + i, 0, 1);
+            if (i == 0 || d->query.parent[l][i] != d->query.parent[l][i - 1])
+                emit(d, d->first[l + 1] + d->query.parent[l][i], d->first[l] + i, 0, 1);
 }
 
 /* first and only children: x[j]; second ones: (x[j] + x[j + 1]) / 2, where there is an x[j + 1] */
@@ -123,7 +126,8 @@ static void emit_interpolation(definition *d)
 {
     for (int l = 0; l + 1 < d->n_levels; l++)
         for (int i = 0; i < d->query.size[l]; i++) {
-            int j = d->query.parent[l][i], second = i > 0 && d->query.parent[l][i - 1] == j, shared = second && j + 1 < d->query.size[l + 1];
+            int j = d->query.parent[l][i], second = i > 0 && d->query.parent[l][i - 1] == j,
+                shared = second && j + 1 < d->query.size[l + 1];
             emit(d, d->first[l] + i, d->first[l + 1] + j, 0, shared ? 0.5f : 1);
             if (shared) emit(d, d->first[l] + i, d->first[l + 1] + j + 1, 0, 0.5f);
         }
@@ -133,8 +137,8 @@ static void assert_relation(definition *d, const hga_graph *g, const char *name)
 {
     const hga_htransformer *p = d->p;
     char what[200];
-    snprintf(what, sizeof what, "%s of n %d keys %d block %d structure %d causal %d", name, p->n_tokens, p->n_keys, p->block, (int)p->structure,
-             p->causal);
+    snprintf(what, sizeof what, "%s of n %d keys %d block %d structure %d causal %d", name, p->n_tokens, p->n_keys,
+             p->block, (int)p->structure, p->causal);
     int64_t n;
     edge *got = all_rows(g, hga_graph_find_relation(g, name), &n);
     sort_edges(d->e, d->n);
@@ -146,7 +150,8 @@ static void assert_relation(definition *d, const hga_graph *g, const char *name)
 
 static void assert_parents(const levels *s, int l, const int *at, const hga_graph *g)
 {
-    for (int i = 0; i < s->size[l]; i++) assert_int_equal(hga_graph_nodes(g).parent[at[l] + i], at[l + 1] + s->parent[l][i]);
+    for (int i = 0; i < s->size[l]; i++)
+        assert_int_equal(hga_graph_nodes(g).parent[at[l] + i], at[l + 1] + s->parent[l][i]);
 }
 
 static void assert_is_the_definition(const hga_htransformer *p)
@@ -186,11 +191,13 @@ static hga_htransformer draw(uint64_t *stream)
 static void seven_tokens_in_blocks_of_two_by_hand(void **state)
 {
     (void)state;
-    /* tokens 0 1 | 2 3 | 4 5 | 6, nodes 7 8 | 9 10: block 0 of level 0 never meets block 2, so 7 sees 9, and 10 as well; 8 sees 10 */
+    /* tokens 0 1 | 2 3 | 4 5 | 6, nodes 7 8 | 9 10: block 0 of level 0 never meets block 2, so 7 sees 9, and 10 as
+       well; 8 sees 10 */
     hga_graph *g = build(&(hga_htransformer){.n_tokens = 7, .block = 2});
     hga_csr csr;
     assert_ok(hga_graph_rows(g, hga_graph_find_relation(g, "near"), 0, 11, &csr));
-    const hga_id sources[] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 4, 5, 6, 9, 10, 10, 7, 7, 8};
+    const hga_id sources[] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 0,  1,  2, 3, 4, 5,
+                              2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 4, 5, 6, 9, 10, 10, 7, 7, 8};
     assert_int_equal(csr.ptr[11], sizeof sources / sizeof *sources);
     assert_memory_equal(csr.src, sources, sizeof sources);
     const float mass[] = {1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 1};
@@ -242,7 +249,8 @@ static int *cover(const hga_graph *g)
     edge *e = all_rows(g, hga_graph_find_relation(g, "near"), &n);
     int *times = memory((int64_t)nodes.n * nodes.n_keys, sizeof *times);
     for (int64_t i = 0; i < n; i++)
-        for (hga_id u = nodes.span_first[e[i].src]; u <= nodes.span_last[e[i].src]; u++) times[e[i].dst * nodes.n_keys + u - nodes.key_first]++;
+        for (hga_id u = nodes.span_first[e[i].src]; u <= nodes.span_last[e[i].src]; u++)
+            times[e[i].dst * nodes.n_keys + u - nodes.key_first]++;
     for (hga_id v = nodes.n - 1; v >= 0; v--)
         for (hga_id u = 0; nodes.parent && nodes.parent[v] >= 0 && u < nodes.n_keys; u++)
             times[v * nodes.n_keys + u] += times[nodes.parent[v] * nodes.n_keys + u];
@@ -262,8 +270,8 @@ static void every_pair_is_covered_once_and_none_later_when_causal(void **state)
         for (hga_id i = 0; i < p.n_tokens; i++)
             for (hga_id j = 0; j < n_keys; j++)
                 if (times[i * n_keys + j] != (!p.causal || j <= i))
-                    fail_msg("n %d keys %d block %d structure %d causal %d: %d sees %d %d times", p.n_tokens, p.n_keys, p.block, (int)p.structure,
-                             p.causal, i, j, times[i * n_keys + j]);
+                    fail_msg("n %d keys %d block %d structure %d causal %d: %d sees %d %d times", p.n_tokens, p.n_keys,
+                             p.block, (int)p.structure, p.causal, i, j, times[i * n_keys + j]);
         free(times);
         hga_graph_destroy(g);
     }
@@ -324,8 +332,10 @@ static void a_million_tokens_are_a_few_blocks_a_level(void **state)
     (void)state;
     for (int structure = HGA_NEIGHBOURS; structure <= HGA_SIBLINGS; structure++)
         for (int causal = 0; causal < 2; causal++) {
-            hga_graph *g = build(
-                &(hga_htransformer){.n_tokens = (1 << 20) + 77, .block = 16, .structure = (hga_htransformer_structure)structure, .causal = causal});
+            hga_graph *g = build(&(hga_htransformer){.n_tokens = (1 << 20) + 77,
+                                                     .block = 16,
+                                                     .structure = (hga_htransformer_structure)structure,
+                                                     .causal = causal});
             hga_relation near = hga_graph_relation(g, 0);
             assert_int_equal(near.n_explicit, 0);
             assert_in_range(near.n_blocks, 1, 12 * hga_graph_nodes(g).n_levels);
@@ -393,9 +403,11 @@ static void what_has_no_meaning_is_refused_with_its_number(void **state)
     (void)state;
     refused(HGA_EINVAL, (hga_htransformer){HGA_HTRANSFORMER_DEFAULTS}, "tokens: 0");
     refused(HGA_EINVAL, (hga_htransformer){.n_tokens = 4, .block = 0}, "block: 0");
-    refused(HGA_EINVAL, (hga_htransformer){.n_tokens = 4, .block = 2, .structure = (hga_htransformer_structure)2}, "structure: 2");
+    refused(HGA_EINVAL, (hga_htransformer){.n_tokens = 4, .block = 2, .structure = (hga_htransformer_structure)2},
+            "structure: 2");
     refused(HGA_EUNSUPPORTED, (hga_htransformer){.n_tokens = 4, .block = 2, .causal = 1, .linear = 1}, "causal");
-    refused(HGA_EUNSUPPORTED, (hga_htransformer){.n_tokens = 4, .n_keys = 5, .block = 2, .causal = 1}, "4 queries and 5 keys");
+    refused(HGA_EUNSUPPORTED, (hga_htransformer){.n_tokens = 4, .n_keys = 5, .block = 2, .causal = 1},
+            "4 queries and 5 keys");
     refused(HGA_EOVERFLOW, (hga_htransformer){.n_tokens = 4, .block = INT32_MAX, .relative = 1}, "2147483647");
 }
 

@@ -43,9 +43,11 @@ static uint64_t from_source(const sets *s, const hga_stage *t, hga_id u)
 static void write(sets *s, const hga_stage *t, hga_id v, uint64_t sources, int n_edges)
 {
     uint64_t old = s->at[t->out][v];
-    if (t->message == HGA_SCORE) sources |= (n_edges ? s->at[t->query][v] : 0) | (t->update == HGA_UPDATE_MERGE ? old : 0);
+    if (t->message == HGA_SCORE)
+        sources |= (n_edges ? s->at[t->query][v] : 0) | (t->update == HGA_UPDATE_MERGE ? old : 0);
     if (t->message == HGA_STATE) sources |= old;
-    if (t->message == HGA_GATE) sources |= s->at[t->value][v] | (s->at[t->value][v] ? s->at[t->gate][v] : 0), s->at[t->keep][v] = sources;
+    if (t->message == HGA_GATE)
+        sources |= s->at[t->value][v] | (s->at[t->value][v] ? s->at[t->gate][v] : 0), s->at[t->keep][v] = sources;
     if (!n_edges && is_given(s->g, &s->p->field[t->out], v)) return;
     s->at[t->out][v] = sources;
 }
@@ -80,7 +82,8 @@ static void assert_influence_is_the_oracles(const char *name, const hga_graph *g
         if (last > t) want_token = t, want_sees = last;
     }
     assert_ok(hga_program_influence(p, g, &token, &sees));
-    if (token != want_token || sees != want_sees) fail_msg("%s: token %d sees %d, want %d and %d", name, token, sees, want_token, want_sees);
+    if (token != want_token || sees != want_sees)
+        fail_msg("%s: token %d sees %d, want %d and %d", name, token, sees, want_token, want_sees);
 }
 
 static void influence_of_random_programs_is_the_oracles(void **state)
@@ -184,7 +187,8 @@ static hga_graph *two_families(void)
     assert_ok(hga_builder_add_relation(b, "near", &near));
     assert_ok(hga_builder_add_block(b, near, 5, 1, 4, 1, 0));
     assert_ok(hga_builder_add_relation(b, "first", &first));
-    assert_ok(hga_builder_add_blocks(b, first, &(hga_block){.dst = 4, .n_dst = 1, .src = 0, .n_src = 1, .count = 2, .dst_step = 1, .src_step = 2}));
+    assert_ok(hga_builder_add_blocks(
+        b, first, &(hga_block){.dst = 4, .n_dst = 1, .src = 0, .n_src = 1, .count = 2, .dst_step = 1, .src_step = 2}));
     assert_ok(hga_builder_finish(b, &g));
     hga_builder_destroy(b);
     return g;

@@ -1,4 +1,5 @@
-/* test_inspect.c: rows, levels and layers against following every token along every edge, forwards, as sets of at most 64 tokens. */
+/* test_inspect.c: rows, levels and layers against following every token along every edge, forwards, as sets of at most
+   64 tokens. */
 #include "random_program.h"
 
 #include <stdio.h>
@@ -15,9 +16,12 @@ typedef struct world {
     hga_nodes nodes;
     edge *e[HGA_MAX_STAGES];
     int64_t n_edges[HGA_MAX_STAGES];
-    uint8_t row[HGA_MAX_FIELDS][MOST_NODES], given[HGA_MAX_FIELDS][MOST_NODES], goes_on[MOST_NODES]; /* goes_on: into the next layer */
-    uint64_t below[MOST_NODES];                                                                      /* the tokens under a node */
-    uint32_t attends;                                                                                /* stages whose edges are attention */
+    /* goes_on: into the next layer */
+    uint8_t row[HGA_MAX_FIELDS][MOST_NODES], given[HGA_MAX_FIELDS][MOST_NODES], goes_on[MOST_NODES];
+    /* the tokens under a node */
+    uint64_t below[MOST_NODES];
+    /* stages whose edges are attention */
+    uint32_t attends;
     hga_id out;
 } world;
 
@@ -34,10 +38,12 @@ static void take_apart(world *w, const hga_graph *g, const hga_program *p)
     while (p->field[w->out].binding != HGA_IO_OUT) w->out++;
     for (hga_id f = 0; f < p->n_fields; f++)
         for (hga_id v = 0; v < w->nodes.n; v++)
-            w->row[f][v] = (uint8_t)is_row(g, p->field[f].rows, v), w->given[f][v] = (uint8_t)is_given(g, &p->field[f], v);
+            w->row[f][v] = (uint8_t)is_row(g, p->field[f].rows, v),
+            w->given[f][v] = (uint8_t)is_given(g, &p->field[f], v);
     for (hga_id v = 0; v < w->nodes.n; v++) w->goes_on[v] = (uint8_t)is_row(g, p->field[w->out].io, v);
     for (hga_id j = 0; j < w->nodes.n_keys; j++)
-        for (hga_id v = w->nodes.key_first + j; v >= 0; v = w->nodes.parent ? w->nodes.parent[v] : -1) w->below[v] |= UINT64_C(1) << j;
+        for (hga_id v = w->nodes.key_first + j; v >= 0; v = w->nodes.parent ? w->nodes.parent[v] : -1)
+            w->below[v] |= UINT64_C(1) << j;
     for (hga_id i = 0; i < p->n_stages; i++) {
         w->e[i] = stage_edges(g, &p->stage[i], &w->n_edges[i]);
         if (w->e[i]) sort_edges(w->e[i], w->n_edges[i]);
@@ -51,8 +57,8 @@ static void put_away(world *w)
     for (hga_id i = 0; i < w->p->n_stages; i++) free(w->e[i]);
 }
 
-/* One question: what the caller's rows hold, which level attention is let through (-1: all), which row of which stage is marked with a token of its
-   own (-1: none). */
+/* One question: what the caller's rows hold, which level attention is let through (-1: all), which row of which stage
+   is marked with a token of its own (-1: none). */
 typedef struct question {
     const uint64_t *given;
     hga_id level, stage, node;
@@ -128,13 +134,16 @@ static void assert_levels(const char *name, const world *w)
         for (hga_id j = 0; j < w->nodes.n_keys; j++)
             for (hga_id k = 0; k <= c.n && set[i][j]; k++) {
                 if (k == c.n)
-                    fail_msg("%s: token %d sees %d by levels %llx, which are not among the %d sets", name, i, j, (unsigned long long)set[i][j], c.n);
+                    fail_msg("%s: token %d sees %d by levels %llx, which are not among the %d sets", name, i, j,
+                             (unsigned long long)set[i][j], c.n);
                 if (c.levels[k] != set[i][j]) continue;
                 c.pairs[k]--;
                 break;
             }
     for (hga_id k = 0; k < c.n; k++)
-        if (c.pairs[k]) fail_msg("%s: %lld pairs too many by levels %llx", name, (long long)c.pairs[k], (unsigned long long)c.levels[k]);
+        if (c.pairs[k])
+            fail_msg("%s: %lld pairs too many by levels %llx", name, (long long)c.pairs[k],
+                     (unsigned long long)c.levels[k]);
     for (hga_id k = 1; k < c.n; k++) assert_true(c.levels[k - 1] < c.levels[k]);
     hga_levels_count_clear(&c);
 }
@@ -157,10 +166,11 @@ static hga_status collect(const hga_seen *seen, void *context)
 
 static void assert_seen(const char *name, const world *w, const hga_seen *got, hga_id stage, const edge *want)
 {
-    hga_id first = w->nodes.span_first[want->src] - w->nodes.key_first, last = w->nodes.span_last[want->src] - w->nodes.key_first;
+    hga_id first = w->nodes.span_first[want->src] - w->nodes.key_first,
+           last = w->nodes.span_last[want->src] - w->nodes.key_first;
     if (got->stage != stage || got->destination != want->dst || got->source != want->src || got->type != want->type)
-        fail_msg("%s: edge %d -> %d type %d of stage %d, not %d -> %d type %d of stage %d", name, got->source, got->destination, got->type,
-                 got->stage, want->src, want->dst, want->type, stage);
+        fail_msg("%s: edge %d -> %d type %d of stage %d, not %d -> %d type %d of stage %d", name, got->source,
+                 got->destination, got->type, got->stage, want->src, want->dst, want->type, stage);
     assert_int_equal(got->level, hga_graph_level(w->g, want->dst));
     assert_int_equal(got->source_level, hga_graph_level(w->g, want->src));
     if (first >= 0 && first <= last && last < w->nodes.n_keys) {
@@ -194,7 +204,8 @@ static void assert_row(const char *name, const world *w, hga_id token)
     assert_ok(hga_program_row(w->p, w->g, token, collect, &list));
     for (hga_id v = 0; v < w->nodes.n; v++)
         for (hga_id i = 0; i < w->p->n_stages; i++)
-            for (const edge *e = first_edge(w, i, v); reaches[i][v] && e < w->e[i] + w->n_edges[i] && e->dst == v; e++) {
+            for (const edge *e = first_edge(w, i, v); reaches[i][v] && e < w->e[i] + w->n_edges[i] && e->dst == v;
+                 e++) {
                 if (at == list.n) fail_msg("%s: token %d lacks edge %d -> %d of stage %d", name, token, e->src, v, i);
                 assert_seen(name, w, &list.seen[at++], i, e);
             }
@@ -376,10 +387,12 @@ static hga_graph *sections(hga_program *p)
     assert_ok(hga_builder_add_level(b, 2, &section));
     assert_ok(hga_builder_set_families(b, section, 0, 4, 2));
     assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = 2, .n_src = 2, .count = 2, .dst_step = 2, .src_step = 2}));
+    assert_ok(hga_builder_add_blocks(b, near,
+                                     &(hga_block){.n_dst = 2, .n_src = 2, .count = 2, .dst_step = 2, .src_step = 2}));
     assert_ok(hga_builder_add_relation(b, "far", &far));
-    assert_ok(
-        hga_builder_add_blocks(b, far, &(hga_block){.dst = section, .n_dst = 2, .src = section, .n_src = 2, .shape = HGA_OFF_DIAGONAL, .type = 3}));
+    assert_ok(hga_builder_add_blocks(
+        b, far,
+        &(hga_block){.dst = section, .n_dst = 2, .src = section, .n_src = 2, .shape = HGA_OFF_DIAGONAL, .type = 3}));
     assert_ok(hga_builder_finish(b, &g));
     hga_builder_destroy(b);
     hga_program_init(p);

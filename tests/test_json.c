@@ -127,19 +127,24 @@ static const struct {
     {"{" NODES ", \"levels\": [1], \"relations\": []}", HGA_EFORMAT, "duplicate"},
     {"{" NODES ", \"queries\": [0, 1], \"relations\": []}", HGA_EFORMAT, "\"keys\" is missing beside \"queries\""},
     {"{" NODES ", \"keys\": [0, 1], \"relations\": []}", HGA_EFORMAT, "\"queries\" is missing beside \"keys\""},
-    {"{" NODES ", \"queries\": [0, 1, 2], \"keys\": [1, 3], \"relations\": []}", HGA_EFORMAT, "queries: 3 numbers, where 2 are expected"},
-    {"{" NODES ", \"queries\": [0, 2], \"keys\": [1, 3], \"relations\": []}", HGA_EGRAPH, "neither the same nor two parts"},
-    {"{" NODES ", \"claims\": [\"causal\", \"quick\"], \"relations\": []}", HGA_EFORMAT, "claims[1]: \"quick\" is unknown"},
+    {"{" NODES ", \"queries\": [0, 1, 2], \"keys\": [1, 3], \"relations\": []}", HGA_EFORMAT,
+     "queries: 3 numbers, where 2 are expected"},
+    {"{" NODES ", \"queries\": [0, 2], \"keys\": [1, 3], \"relations\": []}", HGA_EGRAPH,
+     "neither the same nor two parts"},
+    {"{" NODES ", \"claims\": [\"causal\", \"quick\"], \"relations\": []}", HGA_EFORMAT,
+     "claims[1]: \"quick\" is unknown"},
     {"{" NODES ", \"side\": [[0, 1, \"left\"]], \"relations\": []}", HGA_EFORMAT, "side[0][2]: \"left\" is unknown"},
     {"{" NODES ", \"side\": [[5, 2, \"key\"]], \"relations\": []}", HGA_EFORMAT, "side[0]: nodes 5 .. 6 leave [0, 6)"},
     {"{" NODES ", \"families\": [[4, 0, 4]], \"relations\": []}", HGA_EFORMAT, "families[0]: 3 numbers, where 4"},
     {"{" NODES ", \"families\": [[4, 0, 4, 0]], \"relations\": []}", HGA_EGRAPH, "families[0]: "},
     {"{" NODES ", \"families\": [[5, 0, 4, 2]], \"relations\": []}", HGA_EGRAPH, "families[0]: "},
-    {"{" NODES ", \"families\": [[4, 0, 4, 2]], \"parents\": [4, -1, -1, -1, -1, -1], \"relations\": []}", HGA_EGRAPH, "two parents"},
+    {"{" NODES ", \"families\": [[4, 0, 4, 2]], \"parents\": [4, -1, -1, -1, -1, -1], \"relations\": []}", HGA_EGRAPH,
+     "two parents"},
     {"{" NODES ", \"parents\": [4], \"relations\": []}", HGA_EFORMAT, "parents: 1 parents for 6 nodes"},
     {"{" NODES ", \"parents\": [4, 4, 4, 4, -2, -1], \"relations\": []}", HGA_EFORMAT, "parents[4]: parent -2"},
     {"{" NODES ", \"parents\": [4, 4, 9, 9, -1, -1], \"relations\": []}", HGA_EGRAPH, "parents[2]: "},
-    {"{" NODES ", \"mass\": [[0, 1, \"2\"]], \"relations\": []}", HGA_EFORMAT, "mass[0][2]: a number is expected, not a string"},
+    {"{" NODES ", \"mass\": [[0, 1, \"2\"]], \"relations\": []}", HGA_EFORMAT,
+     "mass[0][2]: a number is expected, not a string"},
     {"{" NODES ", \"mass\": [[0, 1, -2]], \"relations\": []}", HGA_EGRAPH, "mass[0]: mass -2"},
     {"{" NODES ", \"mass\": [[0, 1, 1e39]], \"relations\": []}", HGA_EFORMAT, "mass[0][2]: 1e+39 does not fit"},
     {"{" NODES ", \"mass\": [[0, 1, 1e999]], \"relations\": []}", HGA_EFORMAT, "line 1"},
@@ -149,7 +154,8 @@ static const struct {
     {"{" NODES ", \"relations\": [{}]}", HGA_EFORMAT, "relations[0]: member \"name\" is missing"},
     {"{" NODES ", \"relations\": [{\"name\": \"\"}]}", HGA_EGRAPH, "relations[0].name: "},
     {"{" NODES ", \"relations\": [{\"name\": 3}]}", HGA_EFORMAT, "relations[0].name: a string is expected"},
-    {"{" NODES ", \"relations\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", HGA_EGRAPH, "relations[1].name: two relations are named a"},
+    {"{" NODES ", \"relations\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", HGA_EGRAPH,
+     "relations[1].name: two relations are named a"},
     {"{" NODES ", \"relations\": [], \"program\": 3}", HGA_EFORMAT, "program: an object is expected"},
     {RELATION("\"egdes\": []"), HGA_EFORMAT, "relations[0]: unknown member \"egdes\""},
     {RELATION("\"dst_order\": [[0, 7]]"), HGA_EFORMAT, "relations[0].dst_order[0]: nodes 0 .. 6 leave"},
@@ -163,7 +169,8 @@ static const struct {
     {RELATION("\"edges\": [[0, 1, 0, 0]]"), HGA_EGRAPH, "weight 0"},
     {RELATION("\"edges\": [[0, 1, 0, null]]"), HGA_EFORMAT, "edges[0][3]: a number is expected, not null"},
     {RELATION("\"edges\": [[0, 1, 0, 1], [0, 1, 0, 2]]"), HGA_EGRAPH, "weights"},
-    {RELATION("\"blocks\": [{\"dst\": 0, \"n_dst\": 1, \"src\": 0}]"), HGA_EFORMAT, "relations[0].blocks[0]: member \"n_src\" is missing"},
+    {RELATION("\"blocks\": [{\"dst\": 0, \"n_dst\": 1, \"src\": 0}]"), HGA_EFORMAT,
+     "relations[0].blocks[0]: member \"n_src\" is missing"},
     {RELATION("\"blocks\": [{\"dst\": 0, \"n_dst\": 7, \"src\": 0, \"n_src\": 1}]"), HGA_EGRAPH, "rows 0 .. 6 leave"},
     {BLOCK("\"n_edges\": 3"), HGA_EFORMAT, "blocks[0]: unknown member \"n_edges\""},
     {BLOCK("\"count\": 3000000000"), HGA_EFORMAT, "blocks[0].count: 3000000000 does not fit"},
@@ -183,7 +190,8 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
         hga_graph *g;
         char *program;
         hga_status st = read_text(wrong_files[i].text, strlen(wrong_files[i].text), &g, &program);
-        if (st != wrong_files[i].status || !strstr(hga_error_detail(), wrong_files[i].words) || !strstr(hga_error_detail(), ".json"))
+        if (st != wrong_files[i].status || !strstr(hga_error_detail(), wrong_files[i].words) ||
+            !strstr(hga_error_detail(), ".json"))
             fail_msg("%s\n%s: %s", wrong_files[i].text, hga_status_name(st), hga_error_detail());
         assert_null(g), assert_null(program);
     }
@@ -192,17 +200,19 @@ static void a_wrong_file_is_refused_with_its_place(void **state)
 static void a_person_may_leave_out_what_is_usual(void **state)
 {
     (void)state;
-    static const char text[] = "{\"format\": \"hga-graph\", \"schema\": 1, \"comment\": \"mine\", \"levels\": [6, 2],\n"
-                               " \"parents\": [6, 6, 6, 7, 7, 7, -1, -1], \"words\": [\"to\", \"be\"],\n"
-                               " \"relations\": [{\"name\": \"near\", \"comment\": 1, \"src_order\": [5, [0, 3]],\n"
-                               "   \"blocks\": [{\"dst\": 0, \"n_dst\": 2, \"src\": 0, \"n_src\": 2, \"comment\": 2}],\n"
-                               "   \"edges\": [[1, 4], [2, 4, 3], [3, 4, 0, 0.5]]}]}";
+    static const char text[] =
+        "{\"format\": \"hga-graph\", \"schema\": 1, \"comment\": \"mine\", \"levels\": [6, 2],\n"
+        " \"parents\": [6, 6, 6, 7, 7, 7, -1, -1], \"words\": [\"to\", \"be\"],\n"
+        " \"relations\": [{\"name\": \"near\", \"comment\": 1, \"src_order\": [5, [0, 3]],\n"
+        "   \"blocks\": [{\"dst\": 0, \"n_dst\": 2, \"src\": 0, \"n_src\": 2, \"comment\": 2}],\n"
+        "   \"edges\": [[1, 4], [2, 4, 3], [3, 4, 0, 0.5]]}]}";
     hga_graph *g;
     SUCCEEDS(read_text(text, strlen(text), &g, NULL));
     assert_int_equal(hga_graph_nodes(g).parent[3], 7);
     assert_true(hga_graph_nodes(g).mass[7] == 3);
     edges want = {0};
-    static const edge rows[] = {{0, 0, 0, 1}, {0, 5, 0, 1}, {1, 0, 0, 1}, {1, 5, 0, 1}, {4, 1, 0, 1}, {4, 2, 3, 1}, {4, 3, 0, 0.5f}};
+    static const edge rows[] = {{0, 0, 0, 1}, {0, 5, 0, 1}, {1, 0, 0, 1},   {1, 5, 0, 1},
+                                {4, 1, 0, 1}, {4, 2, 3, 1}, {4, 3, 0, 0.5f}};
     for (int i = 0; i < 7; i++) edges_add(&want, rows[i]);
     assert_equal_edges(edges_of(g, 0), want);
     hga_graph_destroy(g);
@@ -214,7 +224,8 @@ static void the_program_comes_back_as_text(void **state)
     const char *path = scratch(".json");
     hga_graph *g = mixed_graph(NULL), *h;
     char *program;
-    SUCCEEDS(hga_graph_write_json(g, "\"program\": {\"stages\": [{\"b\": 0.5, \"a\": \"\\u00e9\"}]}, \"words\": [1]", path));
+    SUCCEEDS(
+        hga_graph_write_json(g, "\"program\": {\"stages\": [{\"b\": 0.5, \"a\": \"\\u00e9\"}]}, \"words\": [1]", path));
     SUCCEEDS(hga_graph_read_json(NULL, path, &h, &program));
     assert_string_equal(program, "{\"stages\":[{\"b\":0.5,\"a\":\"\xc3\xa9\"}]}");
     assert_equal_relations(g, h);
@@ -269,7 +280,9 @@ static void a_million_regular_tokens_take_kilobytes(void **state)
         if (n < N) SUCCEEDS(hga_builder_set_families(b, next, first, 2 * n, 2));
         first = next;
         SUCCEEDS(hga_builder_add_blocks(
-            b, near, &(hga_block){.dst = first, .n_dst = C, .src = first, .n_src = C, .count = n / C, .dst_step = C, .src_step = C}));
+            b, near,
+            &(hga_block){
+                .dst = first, .n_dst = C, .src = first, .n_src = C, .count = n / C, .dst_step = C, .src_step = C}));
     }
     hga_graph *g = finished(b), *h;
     SUCCEEDS(hga_graph_write_json(g, NULL, path));

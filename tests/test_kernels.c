@@ -12,7 +12,8 @@
 enum { MOST_DIM = 130, ROW = 192 };
 
 typedef struct numbers {
-    float k[KERNEL_CHUNK][ROW], v[KERNEL_CHUNK][ROW], r[KERNEL_CHUNK][ROW], q[KERNEL_TILE + 1][ROW], bias[KERNEL_CHUNK + KERNEL_PAD];
+    float k[KERNEL_CHUNK][ROW], v[KERNEL_CHUNK][ROW], r[KERNEL_CHUNK][ROW], q[KERNEL_TILE + 1][ROW],
+        bias[KERNEL_CHUNK + KERNEL_PAD];
     const float *kp[KERNEL_CHUNK], *vp[KERNEL_CHUNK], *rp[KERNEL_CHUNK];
 } numbers;
 
@@ -42,13 +43,14 @@ static void fill(numbers *x, hga_id dim)
 }
 
 /* out[dim_v], *lse: softmax over columns with keep[c], in double */
-static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim, hga_id dim_v, int relative, const int *keep, const double *extra,
-                          double *out, double *lse)
+static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim, hga_id dim_v, int relative,
+                          const int *keep, const double *extra, double *out, double *lse)
 {
     double score[KERNEL_CHUNK], most = -INFINITY, sum = 0;
     for (hga_id c = 0; c < n; c++) {
         score[c] = (double)x->bias[c] + (extra ? extra[c] : 0);
-        for (hga_id j = 0; j < dim; j++) score[c] += (double)q[j] * ((double)x->k[c][j] + (relative ? (double)x->r[c][j] : 0));
+        for (hga_id j = 0; j < dim; j++)
+            score[c] += (double)q[j] * ((double)x->k[c][j] + (relative ? (double)x->r[c][j] : 0));
         if (keep[c] && score[c] > most) most = score[c];
     }
     for (hga_id j = 0; j < dim_v; j++) out[j] = 0;
@@ -63,20 +65,27 @@ static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim
 }
 
 /* NaN and infinity must be where they are in double. */
-static int is_near(double x, double want, double most) { return isfinite(want) ? fabs(x - want) <= most : isnan(want) ? isnan(x) : x == want; }
+static int is_near(double x, double want, double most)
+{
+    return isfinite(want) ? fabs(x - want) <= most : isnan(want) ? isnan(x) : x == want;
+}
 
-static void compare_within(double most, const char *isa, const float *acc, float greatest, float sum, const double *out, double lse, hga_id dim_v)
+static void compare_within(double most, const char *isa, const float *acc, float greatest, float sum, const double *out,
+                           double lse, hga_id dim_v)
 {
     if (lse == -INFINITY) {
         assert_true(sum == 0);
         return;
     }
-    if (!is_near((double)greatest + log((double)sum), lse, 2e-5)) fail_msg("%s: lse %.8g is not %.8g", isa, (double)greatest + log((double)sum), lse);
+    if (!is_near((double)greatest + log((double)sum), lse, 2e-5))
+        fail_msg("%s: lse %.8g is not %.8g", isa, (double)greatest + log((double)sum), lse);
     for (hga_id j = 0; j < dim_v; j++)
-        if (!is_near((double)(acc[j] / sum), out[j], most)) fail_msg("%s: [%d] %.8g is not %.8g", isa, j, (double)(acc[j] / sum), out[j]);
+        if (!is_near((double)(acc[j] / sum), out[j], most))
+            fail_msg("%s: [%d] %.8g is not %.8g", isa, j, (double)(acc[j] / sum), out[j]);
 }
 
-static void compare_state(const char *isa, const float *acc, float greatest, float sum, const double *out, double lse, hga_id dim_v)
+static void compare_state(const char *isa, const float *acc, float greatest, float sum, const double *out, double lse,
+                          hga_id dim_v)
 {
     compare_within(2e-5, isa, acc, greatest, sum, out, lse, dim_v);
 }
@@ -100,7 +109,14 @@ static void attend_is_softmax(void **unused)
         double out[ROW], lse;
         fill(x, dim);
         kernel_state s = {-INFINITY, 0, acc};
-        kernel_chunk c = {.n = half, .dim = dim, .dim_v = dim_v, .q = x->q[0], .k = x->kp, .v = x->vp, .r = relative ? x->rp : NULL, .bias = x->bias};
+        kernel_chunk c = {.n = half,
+                          .dim = dim,
+                          .dim_v = dim_v,
+                          .q = x->q[0],
+                          .k = x->kp,
+                          .v = x->vp,
+                          .r = relative ? x->rp : NULL,
+                          .bias = x->bias};
         if (half) t->attend(&c, &s);
         c.n = n - half, c.k += half, c.v += half, c.bias += half;
         if (relative) c.r += half;
@@ -121,7 +137,8 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
         float acc[ROW] = {0};
         for (int i = 0; i < KERNEL_CHUNK; i++) x->bias[i] = -INFINITY;
         kernel_state s = {-INFINITY, 0, acc};
-        t->attend(&(kernel_chunk){.n = 20, .dim = 8, .dim_v = 8, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias}, &s);
+        t->attend(&(kernel_chunk){.n = 20, .dim = 8, .dim_v = 8, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias},
+                  &s);
         assert_true(s.sum == 0 && s.greatest == -INFINITY && acc[0] == 0);
     }
     free(x);
@@ -129,17 +146,20 @@ static void minus_infinity_scores_weigh_nothing(void **unused)
 
 /* One group of a tile and what it is compared with. */
 typedef struct group_case {
-    float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW], greatest[KERNEL_TILE], sum[KERNEL_TILE];
+    float q[MOST_DIM * KERNEL_TILE], pair[KERNEL_CHUNK * KERNEL_TILE], acc[KERNEL_TILE * ROW], greatest[KERNEL_TILE],
+        sum[KERNEL_TILE];
     uint16_t mask[KERNEL_CHUNK];
     float end[KERNEL_TILE][ROW], *out[KERNEL_TILE];
 } group_case;
 
-/* Rows r0 .. of the queries; some groups with a mask, some with pair biases; some that are fresh, over whatever was there, and some that end here. */
+/* Rows r0 .. of the queries; some groups with a mask, some with pair biases; some that are fresh, over whatever was
+   there, and some that end here. */
 static kernel_tile_group make_group(group_case *g, const numbers *x, hga_id r0, hga_id rows, hga_id dim, hga_id dim_v)
 {
     const float *row[KERNEL_TILE];
     int fresh = below(2);
-    for (hga_id r = 0; r < KERNEL_TILE; r++) g->greatest[r] = fresh ? 3 : -INFINITY, g->sum[r] = fresh ? NAN : 0, row[r] = x->q[r0 + r];
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        g->greatest[r] = fresh ? 3 : -INFINITY, g->sum[r] = fresh ? NAN : 0, row[r] = x->q[r0 + r];
     for (int i = 0; i < KERNEL_TILE * ROW; i++) g->acc[i] = fresh ? NAN : 0;
     for (hga_id j = 0; j < dim; j++)
         for (hga_id r = 0; r < KERNEL_TILE; r++) g->q[j * KERNEL_TILE + r] = r < rows ? row[r][j] : 0;
@@ -157,8 +177,8 @@ static kernel_tile_group make_group(group_case *g, const numbers *x, hga_id r0, 
                                .state = {g->greatest, g->sum, g->acc, (dim_v + 15) / 16 * 16}};
 }
 
-static void compare_group(double most, const char *isa, group_case *g, const kernel_tile_group *t, const numbers *x, hga_id r0, hga_id n, hga_id dim,
-                          hga_id dim_v)
+static void compare_group(double most, const char *isa, group_case *g, const kernel_tile_group *t, const numbers *x,
+                          hga_id r0, hga_id n, hga_id dim, hga_id dim_v)
 {
     for (hga_id r = 0; r < t->n_rows; r++) {
         int keep[KERNEL_CHUNK], edges = 0;
@@ -171,7 +191,8 @@ static void compare_group(double most, const char *isa, group_case *g, const ker
         /* an ended row is what remains when its sum is 1, or 0 without an edge */
         compare_within(most, isa, t->out ? g->end[r] : g->acc + r * t->state.stride, g->greatest[r],
                        t->out ? (lse > -INFINITY ? 1.0f : 0.0f) : g->sum[r], out, lse, dim_v);
-        for (hga_id j = 0; t->out && !edges && j < dim_v; j++) assert_true(g->end[r][j] == 0 && g->greatest[r] == -INFINITY);
+        for (hga_id j = 0; t->out && !edges && j < dim_v; j++)
+            assert_true(g->end[r][j] == 0 && g->greatest[r] == -INFINITY);
         for (hga_id j = t->out ? dim_v : 0; j < ROW; j++) assert_true(g->end[r][j] == 7);
     }
     for (hga_id r = t->n_rows; r < KERNEL_TILE; r++) assert_true(g->end[r][0] == 7);
@@ -187,7 +208,8 @@ static void compare_groups_bits(const group_case *a, const group_case *b, const 
     }
 }
 
-/* Any rows, columns, masks and pair biases, in one group or two, fresh or not, ending or not; and a group computes the same bits alone as beside another. */
+/* Any rows, columns, masks and pair biases, in one group or two, fresh or not, ending or not; and a group computes the
+   same bits alone as beside another. */
 static void a_tile_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
@@ -197,7 +219,8 @@ static void a_tile_is_softmax_of_each_row(void **unused)
     for (int round = 0; round < 600; round++) {
         hga_id dim = 1 + below(MOST_DIM), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK), many = 1 + below(2);
         fill(x, dim);
-        kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_tile tile = {
+            .n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
         for (hga_id i = 0; i < many; i++) tile.group[i] = make_group(&g[i], x, i, 1 + below(KERNEL_TILE), dim, dim_v);
         kernel_tile last = tile;
         alone = g[many - 1];
@@ -250,7 +273,8 @@ static void rows_are_turned_and_copied(void **unused)
         for (int i = 0; i < KERNEL_TILE; i++) turned[columns * KERNEL_TILE + i] = 7;
         t->turn_rows(n, row, 0.5f, columns, turned);
         for (hga_id j = 0; j < columns; j++)
-            for (hga_id r = 0; r < KERNEL_TILE; r++) assert_true(turned[j * KERNEL_TILE + r] == (r < n && row[r] ? 0.5f * row[r][j] : 0));
+            for (hga_id r = 0; r < KERNEL_TILE; r++)
+                assert_true(turned[j * KERNEL_TILE + r] == (r < n && row[r] ? 0.5f * row[r][j] : 0));
         for (int i = 0; i < KERNEL_TILE; i++) assert_true(turned[columns * KERNEL_TILE + i] == 7);
         memset(copied, 0, sizeof copied);
         t->copy_rows(n, x->kp, columns, copied, ROW);
@@ -260,16 +284,18 @@ static void rows_are_turned_and_copied(void **unused)
     free(x);
 }
 
-/* All heads at once are each head by itself: keys and values of several heads, some shared by several queries, columns any. */
+/* All heads at once are each head by itself: keys and values of several heads, some shared by several queries, columns
+   any. */
 static void heads_are_each_head(void **unused)
 {
     (void)unused;
     enum { MOST_HEADS = 20, ROOM = 48 };
-    static float key[KERNEL_CHUNK][MOST_HEADS * ROOM], value[KERNEL_CHUNK][MOST_HEADS * ROOM], q[MOST_HEADS * ROOM], acc[MOST_HEADS * ROOM];
+    static float key[KERNEL_CHUNK][MOST_HEADS * ROOM], value[KERNEL_CHUNK][MOST_HEADS * ROOM], q[MOST_HEADS * ROOM],
+        acc[MOST_HEADS * ROOM];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
-        hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK), dim = 1 + below(ROOM - 8),
-               dim_v = 1 + below(ROOM - 8);
+        hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK),
+               dim = 1 + below(ROOM - 8), dim_v = 1 + below(ROOM - 8);
         float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
         const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
         memset(q, 0, sizeof q), memset(acc, 0, sizeof acc);
@@ -353,7 +379,8 @@ static void states_are_finished_and_merged(void **unused)
         t->finish(n, x, a, b, y);
         for (hga_id i = 0; i < n; i++) {
             assert_true(a[i] == 0 ? b[i] == 0 && y[i] == -INFINITY : fabs((double)(b[i] * a[i]) - 1) < 1e-6);
-            if (a[i] != 0 && x[i] > -INFINITY) assert_true(fabs((double)y[i] - (double)x[i] - log((double)a[i])) < 1e-5);
+            if (a[i] != 0 && x[i] > -INFINITY)
+                assert_true(fabs((double)y[i] - (double)x[i] - log((double)a[i])) < 1e-5);
         }
         for (hga_id i = 0; i < n; i++) x[i] = draw_lse(), y[i] = draw_lse();
         for (int i = 0; i < N * COLUMNS; i++) row[i] = was[i] = draw(1), other[i] = draw(1);
@@ -374,7 +401,8 @@ static void states_are_finished_and_merged(void **unused)
             assert_true((double)lse[i] == want || fabs((double)lse[i] - want) < 1e-5 * fmax(1, fabs(want)));
             if (y[i] == -INFINITY) assert_true(a[i] == 1 && b[i] == 0 && lse[i] == x[i]);
             for (int j = 0; j < COLUMNS && want > -INFINITY; j++) {
-                double mixed = exp((double)x[i] - want) * (double)was[i * COLUMNS + j] + exp((double)y[i] - want) * (double)other[i * COLUMNS + j];
+                double mixed = exp((double)x[i] - want) * (double)was[i * COLUMNS + j] +
+                               exp((double)y[i] - want) * (double)other[i * COLUMNS + j];
                 assert_true(fabs((double)row[i * COLUMNS + j] - mixed) < 1e-5);
             }
         }
@@ -420,7 +448,8 @@ static void exp_is_exact_enough(void **unused)
         float y[5] = {x, -INFINITY, 0, x, -1e30f};
         t->exp(5, y);
         double want = x > -87 ? exp((double)x) : 0;
-        if (fabs((double)y[0] - want) > 2.5e-7 * want) fail_msg("%s: e^%g is %.9g, not %.9g", t->isa, (double)x, (double)y[0], want);
+        if (fabs((double)y[0] - want) > 2.5e-7 * want)
+            fail_msg("%s: e^%g is %.9g, not %.9g", t->isa, (double)x, (double)y[0], want);
         assert_true(y[1] == 0 && y[2] == 1 && y[4] == 0 && y[3] == y[0]);
     }
 }
@@ -445,22 +474,27 @@ static void bf16_rounds_to_nearest_even(void **unused)
     }
 }
 
-/* Any length, nothing written beyond it; NaN of any bits stays NaN, what is too large becomes infinite, and 16 bits become the float that was rounded. */
+/* Any length, nothing written beyond it; NaN of any bits stays NaN, what is too large becomes infinite, and 16 bits
+   become the float that was rounded. */
 static void narrow_rounds_and_widen_restores(void **unused)
 {
     (void)unused;
-    static const uint32_t special[] = {0x7f800001, 0x7fffffff, 0xff80ffff, 0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff, 0x80000000, 0x00000001};
+    static const uint32_t special[] = {0x7f800001, 0x7fffffff, 0xff80ffff, 0x7fc00000, 0x7f800000,
+                                       0xff800000, 0x7f7fffff, 0x80000000, 0x00000001};
     FOR_EACH_ISA(t)
     for (hga_id n = 0; n < 50; n++) {
         float x[50], rounded[51], wide[51];
         uint16_t narrow[51];
-        for (hga_id i = 0; i < n; i++) x[i] = below(3) ? draw(1000) : float_of(special[below((hga_id)(sizeof special / sizeof *special))]);
+        for (hga_id i = 0; i < n; i++)
+            x[i] = below(3) ? draw(1000) : float_of(special[below((hga_id)(sizeof special / sizeof *special))]);
         narrow[n] = 77, rounded[n] = wide[n] = 7;
         t->narrow(n, x, narrow);
         widen(t, n, narrow, wide);
         t->round_bf16(n, x, rounded);
         for (hga_id i = 0; i < n; i++) {
-            assert_true(isnan(x[i]) ? isnan(wide[i]) : fabsf(x[i]) > 1e38f || wide[i] == x[i] || fabsf(wide[i] - x[i]) <= fabsf(x[i]) / 256 + 1e-38f);
+            assert_true(isnan(x[i]) ? isnan(wide[i])
+                                    : fabsf(x[i]) > 1e38f || wide[i] == x[i] ||
+                                          fabsf(wide[i] - x[i]) <= fabsf(x[i]) / 256 + 1e-38f);
             assert_memory_equal(&wide[i], &rounded[i], sizeof *wide);
             assert_true(narrow[i] == (uint16_t)(x[i] == x[i] ? narrow[i] : narrow[i] | 0x40));
         }
@@ -484,10 +518,12 @@ static void round_numbers(const kernel_table *t, halves *y, hga_id dim, hga_id d
         t->narrow(dim, y->x.k[i], y->k + 1 + i * dim), widen(t, dim, y->kp[i], y->x.k[i]);
         t->narrow(dim_v, y->x.v[i], y->v + 1 + i * dim_v), widen(t, dim_v, y->vp[i], y->x.v[i]);
     }
-    for (hga_id r = 0; r < KERNEL_TILE + 1; r++) t->narrow(dim, y->x.q[r], y->q + r * dim), widen(t, dim, y->q + r * dim, y->x.q[r]);
+    for (hga_id r = 0; r < KERNEL_TILE + 1; r++)
+        t->narrow(dim, y->x.q[r], y->q + r * dim), widen(t, dim, y->q + r * dim, y->x.q[r]);
 }
 
-static void pair_group(const kernel_table *t, const halves *y, hga_id r0, hga_id dim, kernel_tile_group *g, uint32_t *pairs)
+static void pair_group(const kernel_table *t, const halves *y, hga_id r0, hga_id dim, kernel_tile_group *g,
+                       uint32_t *pairs)
 {
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++) row[r] = y->x.q[r0 + r];
@@ -498,8 +534,8 @@ static void pair_group(const kernel_table *t, const halves *y, hga_id r0, hga_id
 static const hga_id odd_dims[] = {1, 2, 3, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 128, 130};
 static hga_id draw_dim(void) { return odd_dims[below((hga_id)(sizeof odd_dims / sizeof *odd_dims))]; }
 
-/* Any rows, columns, dims, masks and pair biases, with numbers that are not finite where no edge is or where some rows see them; and a group computes the same alone as
-   beside another. */
+/* Any rows, columns, dims, masks and pair biases, with numbers that are not finite where no edge is or where some rows
+   see them; and a group computes the same alone as beside another. */
 static void a_tile_of_16_bits_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
@@ -517,7 +553,14 @@ static void a_tile_of_16_bits_is_softmax_of_each_row(void **unused)
         }
         round_numbers(t, y, dim, dim_v);
         float scale = 1 / sqrtf((float)dim);
-        kernel_tile tile = {.n_groups = many, .n = n, .dim = dim, .dim_v = dim_v, .bias = y->x.bias, .k16 = y->kp, .v = y->x.vp, .scale = scale};
+        kernel_tile tile = {.n_groups = many,
+                            .n = n,
+                            .dim = dim,
+                            .dim_v = dim_v,
+                            .bias = y->x.bias,
+                            .k16 = y->kp,
+                            .v = y->x.vp,
+                            .scale = scale};
         for (hga_id i = 0; i < many; i++) {
             tile.group[i] = make_group(&g[i], &y->x, i, 1 + below(KERNEL_TILE), dim, dim_v);
             pair_group(t, y, i, dim, &tile.group[i], q[i]);
@@ -555,15 +598,16 @@ static void pairs_are_turned(void **unused)
         round_numbers(t, y, dim, dim);
         for (hga_id j = 0; j < dim + dim % 2; j++)
             for (hga_id r = 0; r < KERNEL_TILE; r++)
-                assert_true((turned[j / 2 * KERNEL_TILE + r] >> j % 2 * 16 & 0xffff) == (r < rows && row[r] && j < dim ? y->kp[r][j] : 0));
+                assert_true((turned[j / 2 * KERNEL_TILE + r] >> j % 2 * 16 & 0xffff) ==
+                            (r < rows && row[r] && j < dim ? y->kp[r][j] : 0));
         assert_true(turned[(dim + 1) / 2 * KERNEL_TILE] == 7);
     }
     free(y);
 }
 
 /* One head's softmax over keys and values of 16 bits, in double. */
-static void plain_head(hga_id n, hga_id dim, hga_id dim_v, const float *q, const uint16_t *const *k, ptrdiff_t k_at, const uint16_t *const *v,
-                       ptrdiff_t v_at, const float *bias, double *out, double *lse)
+static void plain_head(hga_id n, hga_id dim, hga_id dim_v, const float *q, const uint16_t *const *k, ptrdiff_t k_at,
+                       const uint16_t *const *v, ptrdiff_t v_at, const float *bias, double *out, double *lse)
 {
     double score[KERNEL_CHUNK], most = -INFINITY, sum = 0;
     for (hga_id e = 0; e < n; e++) {
@@ -591,8 +635,8 @@ static void heads_of_16_bits_are_softmax(void **unused)
     static float q[MOST_HEADS * ROOM], acc[MOST_HEADS * ROOM], row[5 * ROOM];
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
-        hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK), half = below(n + 1), dim = draw_dim(),
-               dim_v = draw_dim();
+        hga_id kv = 1 + below(5), share = 1 + below(4), heads = kv * share, n = 1 + below(KERNEL_CHUNK),
+               half = below(n + 1), dim = draw_dim(), dim_v = draw_dim();
         float bias[KERNEL_CHUNK + KERNEL_PAD], greatest[MOST_HEADS], sum[MOST_HEADS];
         const uint16_t *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
         memset(acc, 0, sizeof acc);
@@ -608,7 +652,8 @@ static void heads_of_16_bits_are_softmax(void **unused)
         }
         for (int j = 0; j < MOST_HEADS * ROOM; j++) q[j] = draw(1);
         float scale = 1 / sqrtf((float)dim);
-        t->narrow(MOST_HEADS * ROOM, q, q16), widen(t, MOST_HEADS * ROOM, q16, q), t->scale(MOST_HEADS * ROOM, scale, q, q);
+        t->narrow(MOST_HEADS * ROOM, q, q16), widen(t, MOST_HEADS * ROOM, q16, q),
+            t->scale(MOST_HEADS * ROOM, scale, q, q);
         kernel_heads c = {.n = half,
                           .heads = heads,
                           .dim = dim,
@@ -661,7 +706,15 @@ static void products_of_pairs_leave_float32_alone(void **unused)
         t->attend(&c, &s);
         u->attend(&c, &r);
         assert_true(s.greatest == r.greatest && s.sum == r.sum);
-        kernel_heads all = {.n = n, .heads = 1, .dim = dim, .dim_v = dim_v, .share = 1, .q = x->q[0], .k = x->kp, .v = x->vp, .bias = x->bias};
+        kernel_heads all = {.n = n,
+                            .heads = 1,
+                            .dim = dim,
+                            .dim_v = dim_v,
+                            .share = 1,
+                            .q = x->q[0],
+                            .k = x->kp,
+                            .v = x->vp,
+                            .bias = x->bias};
         all.greatest = g.greatest, all.sum = g.sum, all.acc = g.acc;
         t->attend_heads(&all);
         all.greatest = h.greatest, all.sum = h.sum, all.acc = h.acc;

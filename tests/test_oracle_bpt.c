@@ -1,4 +1,5 @@
-/* BP-Transformer against the authors' graph builder (the edges it gets wrong left out), two other readings of the paper, and eq (13) in double. */
+/* BP-Transformer against the authors' graph builder (the edges it gets wrong left out), two other readings of the
+   paper, and eq (13) in double. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -29,7 +30,8 @@ static hga_graph *build(const golden *c, hga_bpt_rule rule, const char *causal, 
 {
     hga_bpt b = {HGA_BPT_DEFAULTS};
     hga_graph *g;
-    b.n_tokens = (hga_id)golden_int(c, "n"), b.k = (hga_id)golden_int(c, "k"), b.clip = (hga_id)golden_int(c, "clip_dist");
+    b.n_tokens = (hga_id)golden_int(c, "n"), b.k = (hga_id)golden_int(c, "k"),
+    b.clip = (hga_id)golden_int(c, "clip_dist");
     b.rule = rule, b.causal = golden_true(c, causal);
     assert_ok(hga_build_bpt(&b, &g, program));
     return g;
@@ -44,7 +46,8 @@ static void compare_edges(const char *name, golden *c, const hga_graph *g, const
     free(got), free(want);
 }
 
-/* The graph is the authors' one, edge for edge, but for the edges their aliasing bug makes; a node's position is its last token. */
+/* The graph is the authors' one, edge for edge, but for the edges their aliasing bug makes; a node's position is its
+   last token. */
 static void graph_is_the_authors(void **state)
 {
     golden *c = golden_open("bpt_graph", *state);
@@ -86,10 +89,12 @@ static void attention_is_equation_13(void **state)
     p.io.key.data = (void *)(uintptr_t)golden_floats(c, "k");
     p.io.value.data = (void *)(uintptr_t)golden_floats(c, "v");
     problem_run(&p);
-    assert_near("without relative keys", p.io.out.data, golden_doubles(c, "out_fixed_graph_norel_f64"), out_count(&p), golden_tolerance(c));
+    assert_near("without relative keys", p.io.out.data, golden_doubles(c, "out_fixed_graph_norel_f64"), out_count(&p),
+                golden_tolerance(c));
     p.io.rel_key = golden_floats(c, "rel_k"), p.io.n_rel_key = (hga_id)golden_dim(c, "rel_k", 0);
     problem_run(&p);
-    assert_near("with relative keys", p.io.out.data, golden_doubles(c, "out_fixed_graph_f64"), out_count(&p), golden_tolerance(c));
+    assert_near("with relative keys", p.io.out.data, golden_doubles(c, "out_fixed_graph_f64"), out_count(&p),
+                golden_tolerance(c));
     problem_clear(&p);
     golden_close(c);
 }

@@ -1,4 +1,5 @@
-/* HSA against a literal transcription of the paper's Algorithms 1 to 3 in double (line 18's sign mended): outputs, energies and the causal modes. */
+/* HSA against a literal transcription of the paper's Algorithms 1 to 3 in double (line 18's sign mended): outputs,
+   energies and the causal modes. */
 #include "testing.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static void drop_node(tree_case *t, hga_id dead)
     memmove(t->parent + dead, t->parent + dead + 1, (size_t)(t->n - 1 - dead) * sizeof *t->parent);
     if (t->pos) {
         size_t row = (size_t)t->p.shape.pos_dim;
-        memmove(t->pos + (size_t)dead * row, t->pos + (size_t)(dead + 1) * row, (size_t)(t->n - 1 - dead) * row * sizeof *t->pos);
+        memmove(t->pos + (size_t)dead * row, t->pos + (size_t)(dead + 1) * row,
+                (size_t)(t->n - 1 - dead) * row * sizeof *t->pos);
     }
     t->n--;
 }
@@ -50,12 +52,14 @@ static void close_tree(tree_case *t)
     free(t->parent), free(t->node_of), free(t->pos);
 }
 
-/* Row i of the case's leaves into the row of the token that leaf i became. `dropped` is the node left out before, or larger than all. */
+/* Row i of the case's leaves into the row of the token that leaf i became. `dropped` is the node left out before, or
+   larger than all. */
 static void put_leaves(const tree_case *t, hga_id dropped, const float *from, hga_id columns, float *to)
 {
     for (hga_id i = 0; i < t->n_leaves; i++) {
         hga_id v = t->leaf_node[i];
-        memcpy(to + (int64_t)t->node_of[v - (v > dropped)] * columns, from + (int64_t)i * columns, (size_t)columns * sizeof *to);
+        memcpy(to + (int64_t)t->node_of[v - (v > dropped)] * columns, from + (int64_t)i * columns,
+               (size_t)columns * sizeof *to);
     }
 }
 
@@ -75,7 +79,8 @@ static void run(tree_case *t, hga_hsa h, hga_id dropped, const float *q, const f
     if (t->pos) {
         float *pos = p->owned[p->n_owned++] = memory((int64_t)t->n * pos_dim, sizeof *pos);
         for (hga_id u = 0; u < t->n; u++)
-            memcpy(pos + (int64_t)t->node_of[u] * pos_dim, t->pos + (int64_t)u * pos_dim, (size_t)pos_dim * sizeof *pos);
+            memcpy(pos + (int64_t)t->node_of[u] * pos_dim, t->pos + (int64_t)u * pos_dim,
+                   (size_t)pos_dim * sizeof *pos);
         p->io.node_pos = pos;
     }
     problem_run(p);
@@ -85,7 +90,8 @@ static hga_hsa defaults(void) { return (hga_hsa){HGA_HSA_DEFAULTS}; }
 
 static void run_case(tree_case *t, hga_hsa h)
 {
-    run(t, h, t->n, golden_floats(t->c, "q"), golden_floats(t->c, "k"), golden_floats(t->c, "v"), (hga_id)golden_dim(t->c, "q", 1));
+    run(t, h, t->n, golden_floats(t->c, "q"), golden_floats(t->c, "k"), golden_floats(t->c, "v"),
+        (hga_id)golden_dim(t->c, "q", 1));
 }
 
 /* The output by the case's leaves. */
@@ -113,30 +119,32 @@ static void compare_leaves(const tree_case *t, hga_id dropped, const char *want)
 static void read_energies(tree_case *t, float *psi, float *lse)
 {
     hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     const hga_stage *energy = find_stage(&t->p.program, HGA_ENERGY);
     hga_id columns = t->p.shape.dim + 1;
     float *row = memory(columns, sizeof *row);
     assert_non_null(energy);
     t->p.options.keep_fields = 1;
     assert_ok(hga_plan_create(t->p.graph, &t->p.program, &t->p.shape, &t->p.options, &plan));
-    assert_ok(hga_state_create(plan, &state));
+    assert_ok(hga_workspace_create(plan, &state));
     assert_ok(hga_plan_execute(plan, state, &t->p.io));
     for (hga_id v = 0; v < t->n; v++) {
-        assert_ok(hga_state_field(plan, state, energy->out, t->node_of[v], 1, psi + v));
-        assert_ok(hga_state_field(plan, state, energy->value, t->node_of[v], 1, row));
+        assert_ok(hga_workspace_field(plan, state, energy->out, t->node_of[v], 1, psi + v));
+        assert_ok(hga_workspace_field(plan, state, energy->value, t->node_of[v], 1, row));
         lse[v] = row[columns - 1];
     }
-    hga_state_destroy(state);
+    hga_workspace_destroy(state);
     hga_plan_destroy(plan);
     free(row);
 }
 
-/* phi = sqrt d - psi and eta = sqrt d - LSE; where leaves attend to themselves a leaf's LSE holds both, log(e^-phi + e^-eta). */
+/* phi = sqrt d - psi and eta = sqrt d - LSE; where leaves attend to themselves a leaf's LSE holds both, log(e^-phi +
+   e^-eta). */
 static void compare_energies(tree_case *t, const char *phi, const char *eta, int self)
 {
     float *psi = memory(t->n, sizeof *psi), *lse = memory(t->n, sizeof *lse);
-    double *want_psi = memory(t->n, sizeof *want_psi), *want_lse = memory(t->n, sizeof *want_lse), root = sqrt(t->p.shape.dim);
+    double *want_psi = memory(t->n, sizeof *want_psi), *want_lse = memory(t->n, sizeof *want_lse),
+           root = sqrt(t->p.shape.dim);
     read_energies(t, psi, lse);
     for (hga_id v = 0; v < t->n; v++) {
         double f = golden_doubles(t->c, phi)[v], e = golden_doubles(t->c, eta)[v];
@@ -187,12 +195,14 @@ static void forest_is_separate_trees(void **state)
     hga_id root = 0;
     while (t.parent[root] >= 0) root++;
     drop_node(&t, root);
-    run(&t, defaults(), root, golden_floats(t.c, "q"), golden_floats(t.c, "k"), golden_floats(t.c, "v"), (hga_id)golden_dim(t.c, "q", 1));
+    run(&t, defaults(), root, golden_floats(t.c, "q"), golden_floats(t.c, "k"), golden_floats(t.c, "v"),
+        (hga_id)golden_dim(t.c, "q", 1));
     compare_leaves(&t, root, "attn_v_separate_f64");
     close_tree(&t);
 }
 
-/* Theorem 3.2: the weights are the block-constrained matrix nearest to the flat softmax, found by numerical minimisation. */
+/* Theorem 3.2: the weights are the block-constrained matrix nearest to the flat softmax, found by numerical
+   minimisation. */
 static void weights_are_those_of_theorem_3_2(void **state)
 {
     tree_case t;
@@ -201,7 +211,8 @@ static void weights_are_those_of_theorem_3_2(void **state)
     float *v = random_floats(32, 1, (int64_t)n * dim);
     double *want = memory((int64_t)n * dim, sizeof *want);
     for (hga_id i = 0; i < n * n; i++)
-        for (hga_id c = 0; c < dim; c++) want[i / n * dim + c] += golden_doubles(t.c, "theta_hat_f64")[i] * (double)v[i % n * dim + c];
+        for (hga_id c = 0; c < dim; c++)
+            want[i / n * dim + c] += golden_doubles(t.c, "theta_hat_f64")[i] * (double)v[i % n * dim + c];
     run(&t, defaults(), t.n, golden_floats(t.c, "q"), golden_floats(t.c, "k"), v, dim);
     float *got = leaf_rows(&t, t.n);
     assert_near("theta_hat v", got, want, (int64_t)n * dim, golden_tolerance(t.c));

@@ -1,4 +1,5 @@
-/* H-Transformer-1D against the authors' code (neighbours, section 5) and a literal transcription of appendix A (siblings). */
+/* H-Transformer-1D against the authors' code (neighbours, section 5) and a literal transcription of appendix A
+   (siblings). */
 #include "testing.h"
 
 #include <math.h>
@@ -29,9 +30,11 @@ static void take_inputs(problem *p, golden *c)
 /* The table of the case, one column repeated for every head where heads share it. */
 static void take_bias(problem *p, golden *c)
 {
-    hga_id rows = (hga_id)golden_dim(c, "rpb_bias", 0), columns = (hga_id)golden_dim(c, "rpb_bias", 1), heads = p->shape.n_heads;
+    hga_id rows = (hga_id)golden_dim(c, "rpb_bias", 0), columns = (hga_id)golden_dim(c, "rpb_bias", 1),
+           heads = p->shape.n_heads;
     float *bias = p->owned[p->n_owned++] = memory((int64_t)rows * heads, sizeof *bias);
-    for (hga_id i = 0; i < rows * heads; i++) bias[i] = golden_floats(c, "rpb_bias")[i / heads * columns + (columns == 1 ? 0 : i % heads)];
+    for (hga_id i = 0; i < rows * heads; i++)
+        bias[i] = golden_floats(c, "rpb_bias")[i / heads * columns + (columns == 1 ? 0 : i % heads)];
     p->io.rel_bias = bias, p->io.n_rel_bias = rows;
 }
 
@@ -133,7 +136,8 @@ typedef struct level {
 
 static hga_id blocks_in(level l) { return (l.size + l.block - 1) / l.block; }
 
-/* Each block of s nodes becomes ceil(s / 2); plain pairs where structure is siblings. Two halves form a block of the next level. */
+/* Each block of s nodes becomes ceil(s / 2); plain pairs where structure is siblings. Two halves form a block of the
+   next level. */
 static level coarser(level l, hga_id c, hga_htransformer_structure structure)
 {
     level up = {.size = 0, .block = structure == HGA_NEIGHBOURS ? c + c % 2 : c};
@@ -168,7 +172,8 @@ static edge *define_edges(const hga_htransformer *h, const hga_graph *g, int64_t
         for (hga_id i = 0; i < q.size; i++)
             for (hga_id j = 0; j < k.size; j++)
                 if (attends(h, l, q.block, i, j))
-                    e[(*n)++] = (edge){.dst = first + i, .src = first_key + j, .type = h->relative ? j - i + offset : 0, .weight = 1};
+                    e[(*n)++] = (edge){
+                        .dst = first + i, .src = first_key + j, .type = h->relative ? j - i + offset : 0, .weight = 1};
         int top = blocks_in(q) <= 2 && blocks_in(k) <= 2;
         assert_int_equal(top, l + 1 == hga_graph_nodes(g).n_levels);
         q = coarser(q, h->block, h->structure), k = coarser(k, h->block, h->structure);
@@ -183,7 +188,8 @@ static void check_definition(const hga_htransformer *h)
     hga_graph *g;
     hga_program program;
     int64_t n_got, n_want;
-    snprintf(what, sizeof what, "structure %d, %d queries, %d keys, block %d, causal %d", h->structure, h->n_tokens, h->n_keys, h->block, h->causal);
+    snprintf(what, sizeof what, "structure %d, %d queries, %d keys, block %d, causal %d", h->structure, h->n_tokens,
+             h->n_keys, h->block, h->causal);
     assert_ok(hga_build_htransformer(h, &g, &program));
     edge *got = all_rows(g, hga_graph_find_relation(g, "near"), &n_got), *want = define_edges(h, g, &n_want);
     assert_same_edges(what, got, n_got, want, n_want);
@@ -227,7 +233,8 @@ static void first_child_is_the_first_child(void **state)
             h.n_tokens = n, h.block = block, h.causal = 1;
             assert_ok(hga_build_htransformer(&h, &g, &program));
             hga_nodes nodes = hga_graph_nodes(g);
-            edge *got = all_rows(g, hga_graph_find_relation(g, "first_child"), &n_got), *want = memory(nodes.n, sizeof *want);
+            edge *got = all_rows(g, hga_graph_find_relation(g, "first_child"), &n_got),
+                 *want = memory(nodes.n, sizeof *want);
             for (hga_id v = nodes.level_ptr[1]; v < nodes.n; v++) {
                 want[n_want].dst = v;
                 children_of(&nodes, v, &want[n_want++].src);
@@ -266,7 +273,8 @@ static void interpolation_is_linear(void **state)
             h.n_tokens = n, h.block = block, h.linear = 1;
             assert_ok(hga_build_htransformer(&h, &g, &program));
             hga_nodes nodes = hga_graph_nodes(g);
-            edge *got = all_rows(g, hga_graph_find_relation(g, "interpolate"), &n_got), *want = memory(3 * nodes.n, sizeof *want);
+            edge *got = all_rows(g, hga_graph_find_relation(g, "interpolate"), &n_got),
+                 *want = memory(3 * nodes.n, sizeof *want);
             n_want = define_interpolation(&nodes, want);
             assert_same_edges("interpolate", got, n_got, want, n_want);
             for (int64_t i = 0; i < n_got; i++) assert_true(got[i].weight == want[i].weight);

@@ -1,4 +1,5 @@
-/* Treeformer against a literal transcription of eq (2) to (4) in double: routing, TF-attention (fine) and TC-attention (coarse). */
+/* Treeformer against a literal transcription of eq (2) to (4) in double: routing, TF-attention (fine) and TC-attention
+   (coarse). */
 #include "testing.h"
 
 #include <stdio.h>
@@ -73,7 +74,8 @@ static void open_case(routed_case *t, const char *name)
         take_kary_tree(t);
     else
         take_binary_tree(t);
-    t->query_leaf = memory((int64_t)t->n * t->heads, sizeof(int32_t)), t->key_leaf = memory((int64_t)t->m * t->heads, sizeof(int32_t));
+    t->query_leaf = memory((int64_t)t->n * t->heads, sizeof(int32_t)),
+    t->key_leaf = memory((int64_t)t->m * t->heads, sizeof(int32_t));
     route(t, golden_floats(t->c, "q"), t->n, t->query_leaf);
     route(t, golden_floats(t->c, "k"), t->m, t->key_leaf);
 }
@@ -104,7 +106,8 @@ static void compare_nodes(const routed_case *t, const char *array, const int32_t
 static float *fold(const float *x, hga_id n, hga_id heads, hga_id dim)
 {
     float *y = memory((int64_t)n * heads * dim, sizeof *y);
-    for (int64_t i = 0; i < (int64_t)n * heads; i++) memcpy(y + i * dim, x + (i % heads * n + i / heads) * dim, (size_t)dim * sizeof *y);
+    for (int64_t i = 0; i < (int64_t)n * heads; i++)
+        memcpy(y + i * dim, x + (i % heads * n + i / heads) * dim, (size_t)dim * sizeof *y);
     return y;
 }
 
@@ -139,7 +142,8 @@ static void compare_output(problem *p, const routed_case *t, const char *want)
     problem_run(p);
     float *got = memory(out_count(p), sizeof *got);
     for (int64_t i = 0; i < (int64_t)t->n * t->heads; i++)
-        memcpy(got + (i % t->heads * t->n + i / t->heads) * t->dim, (float *)p->io.out.data + i * t->dim, (size_t)t->dim * sizeof *got);
+        memcpy(got + (i % t->heads * t->n + i / t->heads) * t->dim, (float *)p->io.out.data + i * t->dim,
+               (size_t)t->dim * sizeof *got);
     assert_near(want, got, golden_doubles(t->c, want), out_count(p), golden_tolerance(t->c));
     free(got);
 }
@@ -187,7 +191,8 @@ static void coarse_is_equation_4(void **state)
 
 /* ---- the large case: everything from the generator ---- */
 
-static void large_route(golden *c, uint64_t seed, hga_id dim, hga_id height, const float *x, const char *want, int32_t *leaf, hga_id n)
+static void large_route(golden *c, uint64_t seed, hga_id dim, hga_id height, const float *x, const char *want,
+                        int32_t *leaf, hga_id n)
 {
     int64_t rows = hga_route_rows(height, NULL);
     float *weights = memory(rows * dim, sizeof *weights), *bias = memory(rows, sizeof *bias);
@@ -206,7 +211,8 @@ static void large_attention(golden *c, hga_treeformer h, int coarse, const char 
 {
     problem p = {.shape = {.n_heads = 1, .dim = (hga_id)golden_int(c, "d")}};
     uint64_t seed = golden_seed(c);
-    assert_ok(coarse ? hga_build_treeformer_coarse(&h, &p.graph, &p.program) : hga_build_treeformer_fine(&h, &p.graph, &p.program));
+    assert_ok(coarse ? hga_build_treeformer_coarse(&h, &p.graph, &p.program)
+                     : hga_build_treeformer_fine(&h, &p.graph, &p.program));
     problem_fill(&p, seed);
     p.io.n_type_scale = h.height + 1;
     p.io.type_scale = p.owned[p.n_owned++] = random_floats(seed + 20, 1, p.io.n_type_scale);

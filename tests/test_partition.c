@@ -151,11 +151,14 @@ static void random_graphs_are_cut_completely_and_repeatably(void **state)
         hga_id parts = 1 + random_below(&rng, 20), part[80], again[80];
         arrays a = random_arrays(&rng, n, random_below(&rng, 6));
         int64_t *vertex = memory(n, sizeof *vertex), *weight = memory(a.ptr[n] + 1, sizeof *weight);
-        for (int64_t v = 0; v < n; v++) vertex[v] = random_below(&rng, 4) ? random_below(&rng, 5) : random_below(&rng, 100000);
+        for (int64_t v = 0; v < n; v++)
+            vertex[v] = random_below(&rng, 4) ? random_below(&rng, 5) : random_below(&rng, 100000);
         for (int64_t e = 0; e < a.ptr[n]; e++) weight[e] = random_below(&rng, 1000);
-        assert_ok(partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts, part));
+        assert_ok(
+            partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts, part));
         assert_complete(part, n, parts);
-        assert_ok(partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts, again));
+        assert_ok(
+            partition_graph(NULL, n, a.ptr, a.adj, seed % 2 ? vertex : NULL, seed % 3 ? weight : NULL, parts, again));
         assert_memory_equal(part, again, (size_t)n * sizeof *part);
         free(vertex), free(weight);
         arrays_free(&a);

@@ -1,4 +1,5 @@
-/* test_pattern.c: the rectangles of the attention pattern against counting every pair along every way, and against the spans of the edges. */
+/* test_pattern.c: the rectangles of the attention pattern against counting every pair along every way, and against the
+   spans of the edges. */
 #include "random_program.h"
 
 #include <string.h>
@@ -81,7 +82,8 @@ static hga_status add_patch(const hga_patch *p, void *context)
     assert_true(p->key >= 0 && p->n_keys > 0 && p->key + p->n_keys <= t->n_keys);
     assert_true(p->times > 0);
     for (hga_id i = p->query; i < p->query + p->n_queries; i++)
-        for (hga_id j = p->key; j < p->key + p->n_keys; j++) t->times[i][j] += p->times, t->by_level[p->level][p->source_level][i][j] += p->times;
+        for (hga_id j = p->key; j < p->key + p->n_keys; j++)
+            t->times[i][j] += p->times, t->by_level[p->level][p->source_level][i][j] += p->times;
     t->n_patches++;
     return HGA_OK;
 }
@@ -107,7 +109,8 @@ static void assert_pattern_is_the_oracles(const char *name, int number, const hg
         for (hga_id j = 0; j < t.n_keys; j++) {
             int64_t want = c.times[out_field(p)][c.nodes.query_first + i][j];
             if (t.times[i][j] != want)
-                fail_msg("%s %d: query %d, key %d: %lld times, not %lld", name, number, i, j, (long long)t.times[i][j], (long long)want);
+                fail_msg("%s %d: query %d, key %d: %lld times, not %lld", name, number, i, j, (long long)t.times[i][j],
+                         (long long)want);
         }
 }
 
@@ -129,7 +132,8 @@ static void patterns_of_the_variants_are_the_oracles(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (int seed = 1; seed <= 6; seed++) {
             problem p;
-            variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
+            variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2},
+                          &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
             if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS)
                 assert_pattern_is_the_oracles(p.name, seed, p.graph, &p.program);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four tokens under two parents under a root, relation `near`: every token sees every token, `down`: parents to tokens. */
+/* Four tokens under two parents under a root, relation `near`: every token sees every token, `down`: parents to tokens.
+   */
 static hga_graph *small_graph(void)
 {
     hga_builder *b;
@@ -56,7 +57,8 @@ static hga_program energies(void)
     p.n_stages = 3;
     p.has_lse = 0;
     p.field[3].width = HGA_WIDTH_OUT;
-    assert_ok(hga_program_add_field(&p, "state", HGA_WIDTH_STATE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &state));
+    assert_ok(
+        hga_program_add_field(&p, "state", HGA_WIDTH_STATE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &state));
     assert_ok(hga_program_add_field(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &psi));
     assert_ok(hga_program_add_field(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &keep));
     assert_ok(hga_program_attend(&p, NEAR, 0, 1, 2, state, 1));
@@ -139,7 +141,8 @@ static void long_field_names_still_give_stage_names(void **state)
     hga_program p;
     hga_id x;
     hga_program_init(&p);
-    assert_ok(hga_program_add_field(&p, "abcdefghijklmnopqrstuvwxyz01234", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES, &x));
+    assert_ok(hga_program_add_field(&p, "abcdefghijklmnopqrstuvwxyz01234", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS,
+                                    HGA_ROWS_NODES, &x));
     assert_ok(hga_program_coarsen(&p, x));
     assert_ok(hga_program_coarsen(&p, x));
     assert_string_equal(p.stage[0].name, "coarsen abcdefghijklmnopqrstuvw");
@@ -154,7 +157,8 @@ static void full_tables_are_refused(void **state)
     char name[] = "a";
     for (int i = 0; i < HGA_MAX_FIELDS; i++, name[0]++)
         assert_ok(hga_program_add_field(&p, name, HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
-    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "more", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "more", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES,
+                                                      HGA_ROWS_NODES, NULL));
     for (int i = 0; i < HGA_MAX_STAGES; i++) assert_ok(hga_program_coarsen(&p, 0));
     assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 0));
     assert_int_equal(p.n_stages, HGA_MAX_STAGES);
@@ -165,15 +169,18 @@ static void wrong_arguments_are_refused(void **state)
     (void)state;
     hga_program p;
     hga_program_init(&p);
-    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_status(HGA_EPROGRAM,
-                  hga_program_add_field(&p, "a name that has more than 31 bytes", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+                  hga_program_add_field(&p, "", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "a name that has more than 31 bytes", HGA_WIDTH_KEY,
+                                                      HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_ok(hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
-    assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
+    assert_status(HGA_EPROGRAM,
+                  hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 1));
     assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, -1));
     assert_status(HGA_EPROGRAM, hga_program_attention(NULL, 0));
-    assert_status(HGA_EPROGRAM, hga_program_add_stage(&p, &(hga_stage){.name = "odd", .message = HGA_GATE, .reduce = HGA_SOFTMAX}));
+    assert_status(HGA_EPROGRAM,
+                  hga_program_add_stage(&p, &(hga_stage){.name = "odd", .message = HGA_GATE, .reduce = HGA_SOFTMAX}));
     assert_int_equal(p.n_stages, 0);
 }
 
@@ -444,11 +451,13 @@ static void user_functions_cannot_be_written(void **state)
     hga_graph_destroy(g);
 }
 
-#define FIELDS                                                                                                                 \
-    "{\"fields\": [{\"name\": \"q\", \"width\": \"key\", \"binding\": \"query\", \"io\": \"queries\", \"rows\": \"queries\"}," \
-    "{\"name\": \"k\", \"width\": \"kv key\", \"binding\": \"key\", \"io\": \"keys\", \"rows\": \"nodes\"},"                   \
-    "{\"name\": \"v\", \"width\": \"value\", \"binding\": \"value\", \"io\": \"keys\", \"rows\": \"nodes\"},"                  \
-    "{\"name\": \"o\", \"width\": \"state\", \"binding\": \"out\", \"io\": \"queries\", \"rows\": \"queries\"}], \"stages\": ["
+#define FIELDS                                                                                                     \
+    "{\"fields\": [{\"name\": \"q\", \"width\": \"key\", \"binding\": \"query\", \"io\": \"queries\", \"rows\": "  \
+    "\"queries\"},"                                                                                                \
+    "{\"name\": \"k\", \"width\": \"kv key\", \"binding\": \"key\", \"io\": \"keys\", \"rows\": \"nodes\"},"       \
+    "{\"name\": \"v\", \"width\": \"value\", \"binding\": \"value\", \"io\": \"keys\", \"rows\": \"nodes\"},"      \
+    "{\"name\": \"o\", \"width\": \"state\", \"binding\": \"out\", \"io\": \"queries\", \"rows\": \"queries\"}], " \
+    "\"stages\": ["
 #define ATTEND "\"query\": \"q\", \"key\": \"k\", \"value\": \"v\", \"out\": \"o\""
 
 static void reads(const char *text, hga_program *p)
@@ -473,8 +482,8 @@ static void a_person_may_write_kinds_or_triples(void **state)
     (void)state;
     hga_program a, b;
     reads(FIELDS "{\"name\": \"look\", \"kind\": \"attend\", \"relation\": \"near\", " ATTEND "}]}", &a);
-    reads(FIELDS "{\"name\": \"look\", \"message\": \"score\", \"reduce\": \"softmax\", \"update\": \"replace\", \"relation\": \"near\", " ATTEND
-                 "}]}",
+    reads(FIELDS "{\"name\": \"look\", \"message\": \"score\", \"reduce\": \"softmax\", \"update\": \"replace\", "
+                 "\"relation\": \"near\", " ATTEND "}]}",
           &b);
     assert_same_program(&a, &b);
     assert_int_equal(a.stage[0].order, HGA_FLAT);
@@ -487,22 +496,30 @@ static void what_json_gets_wrong_is_named(void **state)
     rejects(HGA_EFORMAT, "{\"fields\": [", "line 1");
     rejects(HGA_EFORMAT, "{\"stages\": []}", "'fields' is not an array");
     rejects(HGA_EFORMAT, FIELDS "], \"colour\": 1}", "unknown member 'colour'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"far\", " ATTEND "}]}", "no relation 'far'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"guess\", \"relation\": \"near\", " ATTEND "}]}", "'kind' cannot be 'guess'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"near\", \"gate\": \"q\", " ATTEND "}]}",
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"far\", " ATTEND "}]}",
+            "no relation 'far'");
+    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"guess\", \"relation\": \"near\", " ATTEND "}]}",
+            "'kind' cannot be 'guess'");
+    rejects(HGA_EFORMAT,
+            FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"near\", \"gate\": \"q\", " ATTEND "}]}",
             "attend has no 'gate'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"value\": \"z\", \"out\": \"k\"}]}",
+    rejects(HGA_EFORMAT,
+            FIELDS
+            "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"value\": \"z\", \"out\": \"k\"}]}",
             "names field 'z'");
     rejects(HGA_EFORMAT,
-            FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"by_mass\": 3, \"value\": \"k\", \"out\": \"k\"}]}",
+            FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"by_mass\": 3, \"value\": \"k\", "
+                   "\"out\": \"k\"}]}",
             "neither true nor false");
     rejects(HGA_EFORMAT,
-            FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"update\": \"merge\", \"message\": \"score\", \"reduce\": \"softmax\", \"relation\": "
+            FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"update\": \"merge\", \"message\": \"score\", \"reduce\": "
+                   "\"softmax\", \"relation\": "
                    "\"near\", " ATTEND "}]}",
             "contradicts");
     rejects(HGA_EFORMAT, "[1]", "not a JSON object");
     rejects(HGA_EPROGRAM, FIELDS "]}", "0 stages");
-    rejects(HGA_EUNSUPPORTED, FIELDS "{\"name\": \"x\", \"kind\": \"user\", \"relation\": \"near\", \"out\": \"o\"}]}", "user function");
+    rejects(HGA_EUNSUPPORTED, FIELDS "{\"name\": \"x\", \"kind\": \"user\", \"relation\": \"near\", \"out\": \"o\"}]}",
+            "user function");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* Facts that hold whatever the numbers are: on ones, on constants, on degenerate trees, on concatenations, on prefixes, and who may see whom. */
+/* Facts that hold whatever the numbers are: on ones, on constants, on degenerate trees, on concatenations, on prefixes,
+   and who may see whom. */
 #include "testing.h"
 
 #include <math.h>
@@ -92,7 +93,8 @@ static int later_keys(int64_t i, int64_t j) { return j > i; }
 static int itself(int64_t i, int64_t j) { return i == j; }
 
 /* The problem's output is softmax attention without the pairs left out, plus a bias by pair where there is one. */
-static void assert_is_dense(problem *p, leaves_out *out, float (*bias_of)(const problem *p, int64_t i, int64_t j, hga_id h), int64_t n_rows)
+static void assert_is_dense(problem *p, leaves_out *out,
+                            float (*bias_of)(const problem *p, int64_t i, int64_t j, hga_id h), int64_t n_rows)
 {
     int64_t n = p->n_query, m = p->n_key, heads = p->shape.n_heads, dim_v = p->shape.dim_v;
     float *bias = memory(n * m * heads, sizeof *bias);
@@ -204,7 +206,8 @@ static void one_leaf_is_dense(void **state)
     }
 }
 
-/* The bias of the tree relative position: 0 is the token itself, 2s + 1 its left neighbour number s, 2s + 2 the right one. */
+/* The bias of the tree relative position: 0 is the token itself, 2s + 1 its left neighbour number s, 2s + 2 the right
+   one. */
 static float relative_bias(const problem *p, int64_t i, int64_t j, hga_id h)
 {
     int64_t type = j == i ? 0 : j < i ? 2 * (i - j - 1) + 1 : 2 * (j - i - 1) + 2;
@@ -233,7 +236,8 @@ static void wide_bpt_is_dense_with_relative_bias(void **state)
 
 /* ---- only children ---- */
 
-/* A copy of the tree where every third node got one more node below it, which takes over its children (or is the new leaf). */
+/* A copy of the tree where every third node got one more node below it, which takes over its children (or is the new
+   leaf). */
 static hga_id *lengthen(const hga_id *parent, hga_id n, hga_id *longer)
 {
     hga_id *new = memory(2 * n, sizeof *new), count = n;
@@ -252,7 +256,8 @@ static void place_positions(problem *p, const hga_id *node_of, hga_id n, uint64_
 {
     hga_id columns = p->shape.pos_dim;
     float *by_id = random_floats(seed, 1, (int64_t)n * columns), *pos = memory((int64_t)n * columns, sizeof *pos);
-    for (hga_id v = 0; v < n; v++) memcpy(pos + node_of[v] * columns, by_id + v * columns, (size_t)columns * sizeof *pos);
+    for (hga_id v = 0; v < n; v++)
+        memcpy(pos + node_of[v] * columns, by_id + v * columns, (size_t)columns * sizeof *pos);
     free(by_id);
     p->io.node_pos = p->owned[p->n_owned++] = pos;
 }
@@ -282,8 +287,8 @@ static void only_children_change_nothing(void **state)
 enum { N_PARTS = 3 };
 
 /* Put the rows a part has of a tensor where the concatenation's rows for the same nodes are. */
-static void move_rows(const problem *part, const problem *whole, hga_binding binding, const hga_id *id, float *from, float *to, int64_t columns,
-                      int back)
+static void move_rows(const problem *part, const problem *whole, hga_binding binding, const hga_id *id, float *from,
+                      float *to, int64_t columns, int back)
 {
     for (hga_id f = 0; f < part->program.n_fields; f++) {
         if (part->program.field[f].binding != binding) continue;
@@ -307,15 +312,18 @@ static void adopt_program(const problem *part, problem *whole)
     whole->program = part->program;
     for (hga_id s = 0; s < whole->program.n_stages; s++) {
         hga_id *relation = &whole->program.stage[s].relation;
-        if (*relation >= 0) *relation = hga_graph_find_relation(whole->graph, hga_graph_relation(part->graph, *relation).name);
+        if (*relation >= 0)
+            *relation = hga_graph_find_relation(whole->graph, hga_graph_relation(part->graph, *relation).name);
     }
 }
 
 /* Tables by type are the same for all; node_pos and tensors are put together from the parts. */
 static void gather_inputs(problem *part, problem *whole, const hga_node_map *map)
 {
-    int64_t q = (int64_t)whole->shape.n_heads * whole->shape.dim, v = (int64_t)whole->shape.n_heads * whole->shape.dim_v, pos = whole->shape.pos_dim;
-    float *node_pos = pos ? whole->owned[whole->n_owned++] = memory(hga_graph_nodes(whole->graph).n * pos, sizeof *node_pos) : NULL;
+    int64_t q = (int64_t)whole->shape.n_heads * whole->shape.dim,
+            v = (int64_t)whole->shape.n_heads * whole->shape.dim_v, pos = whole->shape.pos_dim;
+    float *node_pos =
+        pos ? whole->owned[whole->n_owned++] = memory(hga_graph_nodes(whole->graph).n * pos, sizeof *node_pos) : NULL;
     for (int i = 0; i < N_PARTS; i++) {
         move_rows(part + i, whole, HGA_IO_QUERY, map->id[i], part[i].io.query.data, whole->io.query.data, q, 0);
         move_rows(part + i, whole, HGA_IO_KEY, map->id[i], part[i].io.key.data, whole->io.key.data, q, 0);
@@ -333,7 +341,8 @@ static void check_concatenation(int variant, uint64_t seed, const hga_id *length
     problem part[N_PARTS], whole = {.shape = plain_shape()};
     const hga_graph *graphs[N_PARTS];
     hga_node_map map;
-    for (int i = 0; i < N_PARTS; i++) variant_build(variant, length[i], seed, &whole.shape, part + i), graphs[i] = part[i].graph;
+    for (int i = 0; i < N_PARTS; i++)
+        variant_build(variant, length[i], seed, &whole.shape, part + i), graphs[i] = part[i].graph;
     whole.shape = part[0].shape;
     snprintf(whole.name, sizeof whole.name, "three of %.60s", part[0].name);
     assert_ok(hga_graph_concat(graphs, N_PARTS, &whole.graph, &map));
@@ -359,7 +368,8 @@ static void check_concatenation(int variant, uint64_t seed, const hga_id *length
     problem_clear(&whole);
 }
 
-/* A batch of different lengths is a concatenation: each sample gets what it gets alone, up to rounding, since sixteen rows of a batch may share a tile that they do not share alone. */
+/* A batch of different lengths is a concatenation: each sample gets what it gets alone, up to rounding, since sixteen
+   rows of a batch may share a tile that they do not share alone. */
 static void concatenation_is_separate_runs(void **state)
 {
     (void)state;
@@ -374,12 +384,14 @@ static void large_concatenation_is_separate_runs(void **state)
                                         "bpt_wide", "hsa_wide",        "hsa_frontier_wide",      "coarse"};
     static const hga_id length[N_PARTS] = {2133, 1, 733};
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_concatenation(variant_named(names[i]), i + 1, length, 5e-6);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_concatenation(variant_named(names[i]), i + 1, length, 5e-6);
 }
 
 /* ---- cut rows ---- */
 
-/* Long rows are cut where cut_edges says, and the pieces' states merged: the same result up to rounding, whatever the threads the same bits. */
+/* Long rows are cut where cut_edges says, and the pieces' states merged: the same result up to rounding, whatever the
+   threads the same bits. */
 static void cutting_long_rows_changes_rounding_only(void **state)
 {
     static const hga_pos cuts[] = {64, 65, 100, 200};
@@ -447,7 +459,8 @@ static hga_status first_frontier(hga_id n, hga_graph **g, hga_program *p)
     return hga_build_hsa(&h, g, p);
 }
 
-static causal_build *const causal_builds[] = {first_dense, first_window, first_bpt, first_neighbours, first_siblings, first_frontier};
+static causal_build *const causal_builds[] = {first_dense,      first_window,   first_bpt,
+                                              first_neighbours, first_siblings, first_frontier};
 enum { N_CAUSAL = sizeof causal_builds / sizeof *causal_builds };
 
 /* Values for tensors by node, the same for a node of the same level and index whatever the graph's length. */
@@ -468,23 +481,29 @@ static void open_prefix(problem *p, causal_build *build, hga_id n)
     problem_fill(p, 1);
     for (hga_id f = 0; f < p->program.n_fields; f++) {
         const hga_field *field = p->program.field + f;
-        hga_tensor *t = field->binding == HGA_IO_QUERY ? &p->io.query : field->binding == HGA_IO_KEY ? &p->io.key : &p->io.value;
-        if (field->binding != HGA_INTERNAL && field->binding != HGA_IO_OUT) fill_by_node(p->graph, field->io, field->binding, 16, t->data);
+        hga_tensor *t = field->binding == HGA_IO_QUERY ? &p->io.query
+                        : field->binding == HGA_IO_KEY ? &p->io.key
+                                                       : &p->io.value;
+        if (field->binding != HGA_INTERNAL && field->binding != HGA_IO_OUT)
+            fill_by_node(p->graph, field->io, field->binding, 16, t->data);
     }
     problem_run(p);
 }
 
-/* In-edges of the first n tokens of the attended relation, ids counted within levels: dst = index, src = level * 10000 + index. */
+/* In-edges of the first n tokens of the attended relation, ids counted within levels: dst = index, src = level * 10000
+   + index. */
 static edge *prefix_edges(const problem *p, hga_id n, int64_t *count)
 {
     hga_csr csr;
     hga_id level;
-    assert_ok(hga_graph_rows(p->graph, find_stage(&p->program, HGA_SCORE)->relation, hga_graph_nodes(p->graph).query_first, n, &csr));
+    assert_ok(hga_graph_rows(p->graph, find_stage(&p->program, HGA_SCORE)->relation,
+                             hga_graph_nodes(p->graph).query_first, n, &csr));
     edge *e = memory(csr.ptr[n], sizeof *e);
     for (hga_id v = 0; v < n; v++)
         for (hga_pos i = csr.ptr[v]; i < csr.ptr[v + 1]; i++) {
             hga_id index = index_in_level(p->graph, csr.src[i], &level);
-            if (level == 0) index -= hga_graph_nodes(p->graph).key_first; /* one side may have no tree: its tokens stand behind the other's */
+            /* one side may have no tree: its tokens stand behind the other's */
+            if (level == 0) index -= hga_graph_nodes(p->graph).key_first;
             e[i] = (edge){.dst = v, .src = level * 10000 + index, .type = csr.type[i]};
         }
     *count = csr.ptr[n];
@@ -556,18 +575,21 @@ static int rows_that_see(int variant, hga_id n, uint64_t seed, hga_id t)
 /* Changing token t moves no output before it by a bit. */
 static void causal_outputs_do_not_see_later_tokens(void **state)
 {
-    static const char *const names[] = {"dense_causal", "window_causal", "bpt_causal",        "neighbours_causal",     "siblings_causal",
-                                        "fine_causal",  "hsa_frontier",  "hsa_frontier_wide", "neighbours_causal_wide"};
+    static const char *const names[] = {"dense_causal",      "window_causal",     "bpt_causal",
+                                        "neighbours_causal", "siblings_causal",   "fine_causal",
+                                        "hsa_frontier",      "hsa_frontier_wide", "neighbours_causal_wide"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (hga_id n = 9; n <= 150; n += 47)
             for (uint64_t seed = 1; seed < 5; seed++)
                 for (hga_id t = 1; t < n; t += 1 + n / 12)
                     if (rows_that_see(variant_named(names[i]), n, seed, t))
-                        fail_msg("%s of %d tokens, seed %llu: an output sees token %d after it", names[i], n, (unsigned long long)seed, t);
+                        fail_msg("%s of %d tokens, seed %llu: an output sees token %d after it", names[i], n,
+                                 (unsigned long long)seed, t);
 }
 
-/* The paper's own causal mode looks ahead through queries and keys, as its documentation says; the bidirectional ones must see everything. */
+/* The paper's own causal mode looks ahead through queries and keys, as its documentation says; the bidirectional ones
+   must see everything. */
 static void hsa_self_sees_later_tokens(void **state)
 {
     (void)state;
@@ -581,7 +603,10 @@ static void hsa_self_sees_later_tokens(void **state)
 }
 
 /* Two variants of the papers break the promise their kind makes, and are there so that hga can say so. */
-static int breaks_its_promise(const char *name) { return strncmp(name, "bpt_algorithm1", 14) == 0 || strncmp(name, "hsa_causal_self", 15) == 0; }
+static int breaks_its_promise(const char *name)
+{
+    return strncmp(name, "bpt_algorithm1", 14) == 0 || strncmp(name, "hsa_causal_self", 15) == 0;
+}
 
 static void broken_promises_are_found(void **state)
 {
@@ -602,7 +627,8 @@ static void broken_promises_are_found(void **state)
     problem_clear(&p);
 }
 
-/* Everything but user's graphs promises something, and keeps it: no token sees a later one, no pair is covered twice, none is left out. */
+/* Everything but user's graphs promises something, and keeps it: no token sees a later one, no pair is covered twice,
+   none is left out. */
 static void check_claims(const problem *p)
 {
     hga_nodes nodes = hga_graph_nodes(p->graph);
@@ -644,7 +670,8 @@ static void blocks_of_any_size_cover_every_pair_once(void **state)
                 hga_program program;
                 hga_graph *g;
                 hga_coverage c;
-                h.n_tokens = n, h.block = block, h.causal = kind & 1, h.structure = kind & 2 ? HGA_SIBLINGS : HGA_NEIGHBOURS;
+                h.n_tokens = n, h.block = block, h.causal = kind & 1,
+                h.structure = kind & 2 ? HGA_SIBLINGS : HGA_NEIGHBOURS;
                 assert_ok(hga_build_htransformer(&h, &g, &program));
                 assert_ok(hga_program_coverage(&program, g, h.causal, &c));
                 assert_int_equal(c.pairs, h.causal ? n * (n + 1) / 2 : n * n);
@@ -694,7 +721,8 @@ static void segments_told_once_are_those_listed(void **state)
             variant_build(i, sizes[s], (uint64_t)(100 + s), &shape, &p);
             hga_nodes nodes = hga_graph_nodes(p.graph);
             for (hga_id r = 0; r < nodes.n_relations; r++)
-                for (hga_id first = 0; first < nodes.n; first += 7) check_told(p.graph, r, first, nodes.n - first < 20 ? nodes.n - first : 20);
+                for (hga_id first = 0; first < nodes.n; first += 7)
+                    check_told(p.graph, r, first, nodes.n - first < 20 ? nodes.n - first : 20);
             problem_clear(&p);
         }
 }

@@ -22,7 +22,8 @@ static hga_graph *finished(hga_builder *b)
     return g;
 }
 
-/* `tokens` tokens, the first `queries` of them queries and the others keys (all both when 0), `above` nodes over them, relations "a" and "b" without edges. */
+/* `tokens` tokens, the first `queries` of them queries and the others keys (all both when 0), `above` nodes over them,
+   relations "a" and "b" without edges. */
 static hga_builder *started(hga_id tokens, hga_id queries, hga_id above)
 {
     hga_builder *b;
@@ -42,7 +43,8 @@ static void bands_open_below_can_be_turned_round(void **state)
     (void)state;
     hga_builder *b = started(4, 0, 0);
     hga_graph *turned;
-    assert_ok(hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .shape = HGA_BAND, .band_first = INT32_MIN, .band_last = 0}));
+    assert_ok(hga_builder_add_blocks(
+        b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .shape = HGA_BAND, .band_first = INT32_MIN, .band_last = 0}));
     hga_graph *g = finished(b);
     assert_ok(hga_graph_transpose(g, &turned));
     assert_int_equal(hga_graph_relation(turned, 0).n_edges, 10);
@@ -54,10 +56,12 @@ static void pairs_left_out_have_no_type(void **state)
 {
     (void)state;
     hga_builder *b = started(4, 0, 0);
-    assert_ok(
-        hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 4, .n_src = 4, .type = 10, .type_dst = -1, .type_src = -1, .shape = HGA_OFF_DIAGONAL}));
-    assert_ok(
-        hga_builder_add_blocks(b, 1, &(hga_block){.n_dst = 4, .n_src = 4, .type = -1, .type_dst = 1, .type_src = 1, .shape = HGA_OFF_DIAGONAL}));
+    assert_ok(hga_builder_add_blocks(
+        b, 0,
+        &(hga_block){.n_dst = 4, .n_src = 4, .type = 10, .type_dst = -1, .type_src = -1, .shape = HGA_OFF_DIAGONAL}));
+    assert_ok(hga_builder_add_blocks(
+        b, 1,
+        &(hga_block){.n_dst = 4, .n_src = 4, .type = -1, .type_dst = 1, .type_src = 1, .shape = HGA_OFF_DIAGONAL}));
     hga_graph *g = finished(b);
     assert_int_equal(hga_graph_relation(g, 0).n_types, 10);
     assert_int_equal(hga_graph_relation(g, 1).n_types, 5);
@@ -84,8 +88,9 @@ static void steep_types_stay_what_they_are(void **state)
     (void)state;
     hga_builder *b = started(64, 0, 0);
     problem p = {.name = "steep", .shape = {.n_heads = 1, .dim = 3}};
-    assert_ok(
-        hga_builder_add_blocks(b, 0, &(hga_block){.n_dst = 64, .n_src = 64, .type_dst = 1 << 30, .type_src = 1 - (1 << 30), .shape = HGA_BAND}));
+    assert_ok(hga_builder_add_blocks(
+        b, 0,
+        &(hga_block){.n_dst = 64, .n_src = 64, .type_dst = 1 << 30, .type_src = 1 - (1 << 30), .shape = HGA_BAND}));
     p.graph = finished(b);
     assert_int_equal(hga_graph_relation(p.graph, 0).n_types, 64);
     assert_ok(hga_program_attention(&p.program, 0));
@@ -107,8 +112,10 @@ static void fields_on_other_tokens_than_the_callers_have_room(void **state)
         assert_ok(hga_builder_add_block(b, 0, 0, 7, 0, 2, 0));
         assert_ok(hga_builder_add_block(b, 1, 0, 2, 2, 4, 0));
         problem p = {.name = "means", .graph = finished(b), .shape = {.n_heads = 2, .dim = 3}};
-        hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, coarse ? HGA_ROWS_ABOVE : HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-        hga_id x = field(&p.program, "x", HGA_WIDTH_VALUE, HGA_IO_VALUE, coarse ? HGA_ROWS_NODES : HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+        hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, coarse ? HGA_ROWS_ABOVE : HGA_ROWS_QUERIES,
+                           HGA_ROWS_NODES);
+        hga_id x = field(&p.program, "x", HGA_WIDTH_VALUE, HGA_IO_VALUE, coarse ? HGA_ROWS_NODES : HGA_ROWS_QUERIES,
+                         HGA_ROWS_NODES);
         hga_id m = field(&p.program, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
         assert_ok(hga_program_mean(&p.program, 0, x, m, 0));
         assert_ok(hga_program_weighted_sum(&p.program, 1, m, out));
@@ -123,8 +130,14 @@ static void fields_on_other_tokens_than_the_callers_have_room(void **state)
     }
 }
 
-static void nothing_begin(void *state, const hga_end *v, hga_id head, void *ctx) { (void)state, (void)v, (void)head, (void)ctx; }
-static void nothing_edge(void *state, const hga_edge *e, hga_id head, void *ctx) { (void)state, (void)e, (void)head, (void)ctx; }
+static void nothing_begin(void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)state, (void)v, (void)head, (void)ctx;
+}
+static void nothing_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)state, (void)e, (void)head, (void)ctx;
+}
 static void count_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
     (void)head, (void)ctx;
@@ -164,8 +177,12 @@ static void the_users_tensors_are_not_copied(void **state)
     hga_id o = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     assert_ok(hga_program_mean(&p, 0, x, y, 0));
     assert_ok(hga_program_weighted_sum(&p, 0, y, o));
-    hga_io io = {.out = {.data = out}, .type_scale = (float[]){1}, .n_type_scale = 1, .user = {{.data = given}, {.data = taken}}};
-    assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.precision = HGA_PRECISION_BF16}, &io));
+    hga_io io = {.out = {.data = out},
+                 .type_scale = (float[]){1},
+                 .n_type_scale = 1,
+                 .user = {{.data = given}, {.data = taken}}};
+    assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1},
+                            &(hga_options){.precision = HGA_PRECISION_BF16}, &io));
     assert_true(taken[0] == 2 && taken[1] == 2 && out[0] == 4);
     hga_graph_destroy(g);
 }
@@ -192,31 +209,34 @@ static void rows_that_are_still_used_are_not_given_away(void **state)
         hga_id keep = field(&p.program, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
         p.program.field[out].rows = HGA_ROWS_NODES;
         hga_id target = written ? q : mark;
-        hga_stage user = {.name = "user",
-                          .relation = 0,
-                          .message = HGA_MESSAGE_USER,
-                          .reduce = HGA_REDUCE_USER,
-                          .update = HGA_UPDATE_USER,
-                          .value = -1,
-                          .gate = -1,
-                          .keep = -1,
-                          .query = written ? -1 : q,
-                          .key = written ? -1 : k,
-                          .out = target,
-                          .writes = 1u << target,
-                          .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &target}};
+        hga_stage user = {
+            .name = "user",
+            .relation = 0,
+            .message = HGA_MESSAGE_USER,
+            .reduce = HGA_REDUCE_USER,
+            .update = HGA_UPDATE_USER,
+            .value = -1,
+            .gate = -1,
+            .keep = -1,
+            .query = written ? -1 : q,
+            .key = written ? -1 : k,
+            .out = target,
+            .writes = 1u << target,
+            .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &target}};
         assert_ok(hga_program_add_stage(&p.program, &user));
         assert_ok(hga_program_energy(&p.program, s, psi));
         assert_ok(hga_program_descend(&p.program, s, psi, keep, out));
         problem_fill(&p, 1);
-        float *shared = problem_out(&p, &(hga_options){0}, NULL), *kept = problem_out(&p, &(hga_options){.keep_fields = 1}, NULL);
+        float *shared = problem_out(&p, &(hga_options){0}, NULL),
+              *kept = problem_out(&p, &(hga_options){.keep_fields = 1}, NULL);
         assert_memory_equal(shared, kept, (size_t)out_count(&p) * sizeof *shared);
         free(shared), free(kept);
         problem_clear(&p);
     }
 }
 
-/* Level by level, a user's scores read the queries that the stage before coarsens: neither may start before the other's level is done. */
+/* Level by level, a user's scores read the queries that the stage before coarsens: neither may start before the other's
+   level is done. */
 static void scores_wait_for_their_queries(void **state)
 {
     (void)state;
@@ -285,18 +305,22 @@ static void explicit_rows_need_no_room_to_rank(void **state)
                           .keep = -1,
                           .out = out,
                           .writes = 1u << out,
-                          .udf = {.state_bytes = sizeof(int), .begin = count_begin, .edge = count_edge, .finish = count_finish, .ctx = &out}};
+                          .udf = {.state_bytes = sizeof(int),
+                                  .begin = count_begin,
+                                  .edge = count_edge,
+                                  .finish = count_finish,
+                                  .ctx = &out}};
         assert_ok(hga_program_add_stage(&p, &user));
         if (!update) {
             strcpy(user.name, "second"), user.relation = 1;
             assert_ok(hga_program_add_stage(&p, &user));
         }
         hga_plan *plan;
-        hga_state *s;
+        hga_workspace *s;
         float *counts = memory(200, sizeof *counts);
         hga_io io = {.out = {.data = counts}};
         assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
-        assert_ok(hga_state_create(plan, &s));
+        assert_ok(hga_workspace_create(plan, &s));
         assert_ok(hga_plan_execute(plan, s, &io));
         if (update) {
             assert_ok(hga_plan_update(plan, other));
@@ -304,7 +328,7 @@ static void explicit_rows_need_no_room_to_rank(void **state)
         }
         assert_true(counts[5] == 200 && counts[6] == 0);
         free(counts);
-        hga_state_destroy(s), hga_plan_destroy(plan);
+        hga_workspace_destroy(s), hga_plan_destroy(plan);
         hga_graph_destroy(g), hga_graph_destroy(other);
     }
 }
@@ -351,7 +375,8 @@ static void rows_that_nobody_fills_are_not_read(void **state)
         hga_id out = field(&p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
         if (coarsen) assert_ok(hga_program_coarsen(&p, k));
         assert_ok(hga_program_attend(&p, 0, q, k, v, out, 0));
-        assert_status(coarsen ? HGA_OK : HGA_EPROGRAM, hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
+        assert_status(coarsen ? HGA_OK : HGA_EPROGRAM,
+                      hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
         if (!coarsen) assert_non_null(strstr(hga_error_detail(), "'k' on node 2"));
         hga_plan_destroy(plan);
     }
@@ -412,7 +437,7 @@ static void what_is_missing_is_named(void **state)
     hga_graph *g = finished(b);
     hga_program p;
     hga_plan *plan;
-    hga_state *s;
+    hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
@@ -422,10 +447,10 @@ static void what_is_missing_is_named(void **state)
     assert_status(HGA_EINVAL, hga_attention(g, &p, &shape, NULL, NULL));
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
     assert_status(HGA_EINVAL, hga_plan_update(plan, NULL));
-    assert_ok(hga_state_create(plan, &s));
+    assert_ok(hga_workspace_create(plan, &s));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, s, NULL));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, NULL, &(hga_io){0}));
-    hga_state_destroy(s), hga_plan_destroy(plan), hga_graph_destroy(g);
+    hga_workspace_destroy(s), hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
 /* Padded to vectors, the rows of so many heads are far longer than they look. */
@@ -448,7 +473,7 @@ static void fields_belong_to_the_last_execution(void **state)
     hga_graph *g = finished(started(2, 0, 0)), *larger = finished(started(300, 0, 0));
     hga_program p;
     hga_plan *plan, *other;
-    hga_state *s;
+    hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[300] = {0}, out[600];
     hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
@@ -456,16 +481,16 @@ static void fields_belong_to_the_last_execution(void **state)
     assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
     assert_ok(hga_plan_create(larger, &p, &shape, NULL, &other));
-    assert_ok(hga_state_create(plan, &s));
-    assert_status(HGA_EINVAL, hga_state_field(plan, s, 0, 0, 2, out));
+    assert_ok(hga_workspace_create(plan, &s));
+    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 0, 0, 2, out));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, s, &(hga_io){.query = io.query, .out = io.out}));
-    assert_status(HGA_EINVAL, hga_state_field(plan, s, 1, 0, 2, out));
+    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 1, 0, 2, out));
     assert_ok(hga_plan_execute(plan, s, &io));
-    assert_ok(hga_state_field(plan, s, 0, 0, 2, out));
-    assert_status(HGA_EINVAL, hga_state_field(other, s, 0, 0, 300, out));
+    assert_ok(hga_workspace_field(plan, s, 0, 0, 2, out));
+    assert_status(HGA_EINVAL, hga_workspace_field(other, s, 0, 0, 300, out));
     assert_ok(hga_plan_update(plan, larger));
-    assert_status(HGA_EINVAL, hga_state_field(plan, s, 0, 0, 300, out));
-    hga_state_destroy(s), hga_plan_destroy(plan), hga_plan_destroy(other);
+    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 0, 0, 300, out));
+    hga_workspace_destroy(s), hga_plan_destroy(plan), hga_plan_destroy(other);
     hga_graph_destroy(g), hga_graph_destroy(larger);
 }
 
@@ -479,15 +504,15 @@ static void fields_are_kept_where_that_is_asked_for(void **state)
     float *out = memory((int64_t)n * 2 * 4, sizeof *out);
     for (int keep = 0; keep < 2; keep++) {
         hga_plan *plan;
-        hga_state *s;
+        hga_workspace *s;
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.keep_fields = keep}, &plan));
-        assert_ok(hga_state_create(plan, &s));
+        assert_ok(hga_workspace_create(plan, &s));
         assert_ok(hga_plan_execute(plan, s, &p.io));
-        hga_status st = hga_state_field(plan, s, query, 0, n, out);
+        hga_status st = hga_workspace_field(plan, s, query, 0, n, out);
         assert_int_equal(st, keep ? HGA_OK : HGA_EUNSUPPORTED);
         if (!keep) assert_non_null(strstr(hga_error_detail(), "keep_fields"));
         if (!keep) assert_non_null(strstr(hga_error_detail(), p.program.field[query].name));
-        hga_state_destroy(s), hga_plan_destroy(plan);
+        hga_workspace_destroy(s), hga_plan_destroy(plan);
     }
     free(out);
     problem_clear(&p);
@@ -500,18 +525,18 @@ static void a_plan_at_a_freed_plans_address_is_another(void **state)
     hga_graph *g = finished(started(2, 0, 0));
     hga_program p;
     hga_plan *plan;
-    hga_state *s;
+    hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[2] = {0}, out[2];
     hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
-    assert_ok(hga_state_create(plan, &s));
+    assert_ok(hga_workspace_create(plan, &s));
     hga_plan_destroy(plan);
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan)); /* malloc gives the same place, as a rule */
     assert_status(HGA_EINVAL, hga_plan_execute(plan, s, &io));
-    hga_state_destroy(s), hga_plan_destroy(plan), hga_graph_destroy(g);
+    hga_workspace_destroy(s), hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
 /* Tensors start where a float may, and lse is float32 like the others. */
@@ -522,7 +547,12 @@ static void tensors_are_aligned_floats(void **state)
     hga_program p;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[3] = {0}, out[2], lse[3];
-    hga_io good = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}, .lse = {.data = lse}}, io = good;
+    hga_io good = {.query = {.data = x},
+                   .key = {.data = x},
+                   .value = {.data = x},
+                   .out = {.data = out},
+                   .lse = {.data = lse}},
+           io = good;
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
     p.has_lse = 1;
@@ -558,7 +588,8 @@ static void give_back_counted(void *taken, size_t bytes, void *context)
     free(taken);
 }
 
-/* A routed graph every time: after the first update there is nothing left to take, and so nothing that can be refused. */
+/* A routed graph every time: after the first update there is nothing left to take, and so nothing that can be refused.
+   */
 static void later_updates_allocate_nothing(void **state)
 {
     (void)state;
@@ -569,7 +600,8 @@ static void later_updates_allocate_nothing(void **state)
     variant_build(variant_named("fine"), 300, 1, &shape, &a);
     variant_build(variant_named("fine"), 300, 2, &shape, &b);
     hga_plan *plan;
-    assert_ok(hga_plan_create(a.graph, &a.program, &shape, &(hga_options){.threads = 3, .cut_edges = 64, .allocator = &allocator}, &plan));
+    assert_ok(hga_plan_create(a.graph, &a.program, &shape,
+                              &(hga_options){.threads = 3, .cut_edges = 64, .allocator = &allocator}, &plan));
     int64_t created = hga_plan_bytes(plan);
     assert_ok(hga_plan_update(plan, b.graph));
     assert_ok(hga_plan_update(plan, a.graph));
@@ -591,7 +623,8 @@ static void attend_with(const hga_options *options, float key, float value, floa
 {
     hga_graph *g;
     hga_program program;
-    float *q = random_floats(1, 2, ROWS * DIM), *k = random_floats(2, 2, ROWS * DIM), *v = random_floats(3, 2, ROWS * DIM);
+    float *q = random_floats(1, 2, ROWS * DIM), *k = random_floats(2, 2, ROWS * DIM),
+          *v = random_floats(3, 2, ROWS * DIM);
     k[SPOILT * DIM + 7] = key, v[SPOILT * DIM + 17] = value;
     assert_ok(hga_build_dense(&(hga_dense){.n_tokens = ROWS, .causal = 1}, &g, &program));
     hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
@@ -607,7 +640,10 @@ static void what_is_not_finite_stays_with_those_who_see_it(void **state)
     float clean[ROWS * DIM], out[ROWS * DIM];
     (void)state;
     for (int i = 0; i < 10; i++) {
-        hga_options options = {.threads = 1, .isa = isas[i / 2], .generic = i < 2, .precision = i % 2 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
+        hga_options options = {.threads = 1,
+                               .isa = isas[i / 2],
+                               .generic = i < 2,
+                               .precision = i % 2 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32};
         if (options.isa && !strstr(hga_isa_list(), options.isa)) continue;
         attend_with(&options, 1, 1, clean);
         attend_with(&options, NAN, 1, out);
@@ -635,8 +671,9 @@ static void attend_nodes(problem *p, hga_builder *b, hga_shape shape)
     problem_fill(p, 5);
 }
 
-/* Pairs with two edges, one of a wide block and one of a narrow block whose columns are a chunk of the wide one's: each is a part of a chunk of its own. Panels are as tall as
-   they get, so that one part more than groups would be one too many. */
+/* Pairs with two edges, one of a wide block and one of a narrow block whose columns are a chunk of the wide one's: each
+   is a part of a chunk of its own. Panels are as tall as they get, so that one part more than groups would be one too
+   many. */
 static void wide_and_narrow_blocks_have_the_same_columns(void **state)
 {
     enum { N = 32 * PANEL_ROWS, WIDE = 7 * KERNEL_CHUNK };
@@ -661,7 +698,7 @@ static void more_types_need_another_state(void **state)
     enum { N = 100, MORE = 40, TYPES = MORE + N };
     problem few, many;
     hga_plan *plan;
-    hga_state *made_before;
+    hga_workspace *made_before;
     (void)state;
     hga_builder *b = started(N, 0, 0);
     assert_ok(hga_builder_add_block(b, 0, 0, N, 0, N, 0));
@@ -671,10 +708,10 @@ static void more_types_need_another_state(void **state)
     attend_nodes(&many, b, few.shape);
     many.io.rel_bias = many.owned[many.n_owned++] = random_floats(7, 1, TYPES), many.io.n_rel_bias = TYPES;
     assert_ok(hga_plan_create(few.graph, &few.program, &few.shape, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_state_create(plan, &made_before));
+    assert_ok(hga_workspace_create(plan, &made_before));
     assert_ok(hga_plan_update(plan, many.graph));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, made_before, &many.io));
-    hga_state_destroy(made_before), hga_plan_destroy(plan);
+    hga_workspace_destroy(made_before), hga_plan_destroy(plan);
     problem_clear(&few), problem_clear(&many);
 }
 

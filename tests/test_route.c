@@ -1,4 +1,5 @@
-/* test_route.c: vectors down trees of hyperplanes, on numbers small enough to follow by hand, and against a plain walk in long double. */
+/* test_route.c: vectors down trees of hyperplanes, on numbers small enough to follow by hand, and against a plain walk
+   in long double. */
 #include "testing.h"
 
 #include <math.h>
@@ -124,7 +125,8 @@ static void random_trees_agree_with_a_plain_walk(void **state)
     check_walks((const hga_id[]){2, 2}, 2, 7, 300);
 }
 
-/* Vectors so long that they are multiplied in float first: 16 times 2^24 + 1 - 2^24, and products that only double can hold. */
+/* Vectors so long that they are multiplied in float first: 16 times 2^24 + 1 - 2^24, and products that only double can
+   hold. */
 static void close_calls_are_decided_in_double(void **state)
 {
     (void)state;
@@ -140,7 +142,8 @@ static void close_calls_are_decided_in_double(void **state)
     r.bias = b + 1;
     assert_ok(hga_route(&r, x, 1, DIM, 0, &leaf));
     assert_int_equal(leaf, 0);
-    r.bias = b, r.branching = &two, w[1][40] += 2; /* 2^24 - 2 is a float: the second child is larger by 2, less 1 of bias */
+    /* 2^24 - 2 is a float: the second child is larger by 2, less 1 of bias */
+    r.bias = b, r.branching = &two, w[1][40] += 2;
     assert_ok(hga_route(&r, x, 1, DIM, 0, &leaf));
     assert_int_equal(leaf, 1);
     for (int c = 0; c < DIM; c++) x[c] = 1e30f, w[0][c] = w[1][c] = c == 20 ? 1e30f : 0;

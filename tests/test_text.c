@@ -26,7 +26,8 @@ static void assert_words(const char *text, const hga_tree *t, const char *want)
     for (char *w = strtok_r(rest, " ", &rest); w; w = strtok_r(rest, " ", &rest), i++) {
         if (i >= t->n_leaves) fail_msg("%d words, and no \"%s\"", t->n_leaves, w);
         if (!is_word(text, t, i, w))
-            fail_msg("word %d is \"%.*s\", not \"%s\"", i, (int)(t->leaf_end[i] - t->leaf_begin[i]), text + t->leaf_begin[i], w);
+            fail_msg("word %d is \"%.*s\", not \"%s\"", i, (int)(t->leaf_end[i] - t->leaf_begin[i]),
+                     text + t->leaf_begin[i], w);
     }
     assert_int_equal(t->n_leaves, i);
 }
@@ -91,7 +92,8 @@ static void chapters_paragraphs_sentences_and_words(void **state)
 static void books_stand_above_chapters(void **state)
 {
     (void)state;
-    const char *text = "BOOK ONE\n\nChapter 1\n\nA b. C d.\n\nChapter 2\n\nE f. G h.\n\nBOOK TWO\n\nChapter 1\n\nI j. K l.\n";
+    const char *text =
+        "BOOK ONE\n\nChapter 1\n\nA b. C d.\n\nChapter 2\n\nE f. G h.\n\nBOOK TWO\n\nChapter 1\n\nI j. K l.\n";
     hga_tree t = read_text(text, 0);
     assert_int_equal(count(&t, "book"), 2);
     assert_int_equal(count(&t, "chapter"), 3);
@@ -151,11 +153,19 @@ static hga_id chapters_after(const char *heading)
 static void headings_are_known_by_their_look(void **state)
 {
     (void)state;
-    static const char *const yes[] = {"CHAPTER IV",  "CHAPTER",   "BOOK THE FIRST",    "PART TWO",       "XIV",  "XIV.", "12",
-                                      "## Markdown", "# A title", "Chapter 3. Storms", "Part One: Dawn", "MCMXC"};
-    static const char *const no[] = {
-        "IIII", "12345", "Chapters", "PARTLY", "#hashtag", "####### seven", "Part of it is done.", "Chapter 3 says that we must not go on.",
-        "iv",   "IXI"};
+    static const char *const yes[] = {"CHAPTER IV",     "CHAPTER", "BOOK THE FIRST", "PART TWO",  "XIV",
+                                      "XIV.",           "12",      "## Markdown",    "# A title", "Chapter 3. Storms",
+                                      "Part One: Dawn", "MCMXC"};
+    static const char *const no[] = {"IIII",
+                                     "12345",
+                                     "Chapters",
+                                     "PARTLY",
+                                     "#hashtag",
+                                     "####### seven",
+                                     "Part of it is done.",
+                                     "Chapter 3 says that we must not go on.",
+                                     "iv",
+                                     "IXI"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         if (chapters_after(yes[i]) != 2) fail_msg("\"%s\" is a heading", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
@@ -165,7 +175,8 @@ static void headings_are_known_by_their_look(void **state)
 static void line_ends_are_of_three_kinds(void **state)
 {
     (void)state;
-    static const char *const text[] = {"One two\nthree.\n\nFour. Five.", "One two\r\nthree.\r\n\r\nFour. Five.", "One two\rthree.\r\rFour. Five."};
+    static const char *const text[] = {"One two\nthree.\n\nFour. Five.", "One two\r\nthree.\r\n\r\nFour. Five.",
+                                       "One two\rthree.\r\rFour. Five."};
     for (int i = 0; i < 3; i++) {
         hga_tree t = read_text(text[i], 0);
         assert_int_equal(t.n_leaves, 5);
@@ -203,7 +214,8 @@ static void a_prefix_has_the_levels_of_its_words(void **state)
 static void verses_are_labelled(void **state)
 {
     (void)state;
-    const char *text = "Ge1:1 In the beginning. And then.\nGe1:2 And the earth,\n  without form.\nGe2:1 Thus.\n1Cor13:4 Charity suffereth long.\n";
+    const char *text = "Ge1:1 In the beginning. And then.\nGe1:2 And the earth,\n  without form.\nGe2:1 "
+                       "Thus.\n1Cor13:4 Charity suffereth long.\n";
     hga_tree t = read_text(text, 0);
     assert_words(text, &t, "In the beginning And then And the earth without form Thus Charity suffereth long");
     assert_int_equal(count(&t, "book"), 2);
@@ -218,7 +230,8 @@ static void verses_are_labelled(void **state)
 static void chapters_of_one_book_have_no_book_above_them(void **state)
 {
     (void)state;
-    hga_tree t = read_text("Song of songs\n1 John 1:1 That which was. From then.\n1 John 1:2 For life.\n1 John 2:1 My children.\n", 0);
+    hga_tree t = read_text(
+        "Song of songs\n1 John 1:1 That which was. From then.\n1 John 1:2 For life.\n1 John 2:1 My children.\n", 0);
     assert_int_equal(count(&t, "book"), 2); /* the title stands before the first label */
     hga_tree_clear(&t);
     t = read_text("1 John 1:1 That which was. From then.\n1 John 1:2 For life.\n1 John 2:1 My children.\n", 0);
@@ -283,7 +296,8 @@ static void random_bytes_do_no_harm(void **state)
     uint64_t rng = 5;
     for (int round = 0; round < 400; round++) {
         char text[600] = "x ";
-        for (int i = random_below(&rng, 40); i > 0; i--) strcat(text, piece[random_below(&rng, sizeof piece / sizeof *piece)]);
+        for (int i = random_below(&rng, 40); i > 0; i--)
+            strcat(text, piece[random_below(&rng, sizeof piece / sizeof *piece)]);
         if (round % 4 == 0) text[random_below(&rng, (int64_t)strlen(text))] = (char)random_below(&rng, 256);
         hga_tree t;
         if (hga_tree_text(NULL, text, strlen(text), NULL, 0, &t)) continue;

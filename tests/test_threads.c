@@ -1,4 +1,5 @@
-/* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's parallel region. */
+/* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's
+   parallel region. */
 #include "testing.h"
 
 #include <omp.h>
@@ -24,7 +25,8 @@ static void compare(problem *p, const float *want, const float *want_lse, const 
 static void check_machines(problem *p, hga_pos cut)
 {
     static const hga_id threads[] = {2, 3, 5, 8};
-    static const char *const machines[] = {"pack:1 core:1 pu:1", "pack:2 numa:1 core:4 pu:1", "pack:2 numa:2 core:2 pu:2", "numa:3 core:1 pu:1"};
+    static const char *const machines[] = {"pack:1 core:1 pu:1", "pack:2 numa:1 core:4 pu:1",
+                                           "pack:2 numa:2 core:2 pu:2", "numa:3 core:1 pu:1"};
     char how[100];
     float *lse, *out = problem_out(p, &(hga_options){.threads = 1, .cut_edges = cut}, &lse);
     for (int t = 0; t < 4; t++) {
@@ -34,7 +36,8 @@ static void check_machines(problem *p, hga_pos cut)
         compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .partition_metis = 1});
         snprintf(how, sizeof how, "%d threads on %s", threads[t], machines[t]);
         compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t]});
-        compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t], .partition_metis = 1});
+        compare(p, out, lse, how,
+                (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t], .partition_metis = 1});
     }
     compare(p, out, lse, "bound threads", (hga_options){.threads = 2, .cut_edges = cut, .bind = 1});
     compare(p, out, lse, "as many threads as there are", (hga_options){.cut_edges = cut});
@@ -55,8 +58,9 @@ static void bits_do_not_depend_on_threads_or_machine(void **state)
 /* Thousands of rows: full panels, tiles, and rows long enough to be cut. */
 static void bits_of_large_graphs_do_not_depend_on_threads(void **state)
 {
-    static const char *const names[] = {
-        "window_global", "neighbours_wide", "neighbours_causal_wide", "siblings_wide", "bpt_wide", "hsa_wide", "hsa", "coarse", "fine"};
+    static const char *const names[] = {"window_global", "neighbours_wide", "neighbours_causal_wide",
+                                        "siblings_wide", "bpt_wide",        "hsa_wide",
+                                        "hsa",           "coarse",          "fine"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;
@@ -64,7 +68,8 @@ static void bits_of_large_graphs_do_not_depend_on_threads(void **state)
         float *want = problem_out(&p, &(hga_options){.threads = 1, .cut_edges = 512}, NULL);
         for (hga_id threads = 2; threads < 8; threads += 1 + threads / 2) {
             compare(&p, want, NULL, "more threads", (hga_options){.threads = threads, .cut_edges = 512});
-            hga_options other = {.threads = threads, .cut_edges = 512, .topology = "pack:2 numa:1 core:4 pu:1", .partition_metis = 1};
+            hga_options other = {
+                .threads = threads, .cut_edges = 512, .topology = "pack:2 numa:1 core:4 pu:1", .partition_metis = 1};
             compare(&p, want, NULL, "another machine", other);
         }
         free(want);
@@ -106,13 +111,13 @@ static void threads_share_a_plan(void **state)
         problem p;
         hga_plan *plan;
         hga_status st[CALLERS];
-        hga_state *own[CALLERS];
+        hga_workspace *own[CALLERS];
         float *out[CALLERS];
         variant_build(i, TOKENS, 23, &shape, &p);
         problem_run(&p);
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 3}, &plan));
         for (int c = 0; c < CALLERS; c++) {
-            assert_ok(hga_state_create(plan, &own[c]));
+            assert_ok(hga_workspace_create(plan, &own[c]));
             out[c] = memory(out_count(&p), sizeof *out[c]);
         }
 #pragma omp parallel for num_threads(CALLERS)
@@ -124,7 +129,7 @@ static void threads_share_a_plan(void **state)
         for (int c = 0; c < CALLERS; c++) {
             assert_int_equal(st[c], HGA_OK);
             assert_same_bits(p.name, out[c], p.io.out.data, out_count(&p));
-            hga_state_destroy(own[c]), free(out[c]);
+            hga_workspace_destroy(own[c]), free(out[c]);
         }
         hga_plan_destroy(plan);
         problem_clear(&p);
@@ -138,17 +143,17 @@ static void a_state_can_be_used_again(void **state)
     for (int i = 0; i < n_variants(); i++) {
         problem p;
         hga_plan *plan;
-        hga_state *own;
+        hga_workspace *own;
         variant_build(i, TOKENS, 24, &shape, &p);
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 2}, &plan));
-        assert_ok(hga_state_create(plan, &own));
+        assert_ok(hga_workspace_create(plan, &own));
         float *first = memory(out_count(&p), sizeof *first);
         assert_ok(hga_plan_execute(plan, own, &p.io));
         memcpy(first, p.io.out.data, (size_t)out_count(&p) * sizeof *first);
         assert_ok(hga_plan_execute(plan, own, &p.io));
         assert_same_bits(p.name, p.io.out.data, first, out_count(&p));
         free(first);
-        hga_state_destroy(own);
+        hga_workspace_destroy(own);
         hga_plan_destroy(plan);
         problem_clear(&p);
     }

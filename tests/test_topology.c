@@ -58,7 +58,8 @@ static void threads_spread_over_domains_in_order(void **state)
     assert_placed("pack:2 numa:1 core:4 pu:1", 1, (hga_id[]){0}, (hga_id[]){0});
     assert_placed("pack:2 numa:1 core:4 pu:1", 2, (hga_id[]){0, 1}, (hga_id[]){0, 4});
     assert_placed("pack:2 numa:1 core:4 pu:1", 4, (hga_id[]){0, 0, 1, 1}, (hga_id[]){0, 1, 4, 5});
-    assert_placed("pack:2 numa:1 core:4 pu:1", 8, (hga_id[]){0, 0, 0, 0, 1, 1, 1, 1}, (hga_id[]){0, 1, 2, 3, 4, 5, 6, 7});
+    assert_placed("pack:2 numa:1 core:4 pu:1", 8, (hga_id[]){0, 0, 0, 0, 1, 1, 1, 1},
+                  (hga_id[]){0, 1, 2, 3, 4, 5, 6, 7});
 }
 
 static void cores_come_before_their_second_pu(void **state)
@@ -254,9 +255,11 @@ static void descriptions_show_domains_and_threads(void **state)
     hga_text_free(text);
     assert_ok(hga_topology_describe_json("numa:1 core:2 pu:1", 0, &text));
     assert_string_equal(
-        text, "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, \"usable\": 2, \"domains\": [\n"
-              " {\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}],\n"
-              " \"threads\": 2}\n");
+        text,
+        "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, "
+        "\"usable\": 2, \"domains\": [\n"
+        " {\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}],\n"
+        " \"threads\": 2}\n");
     hga_text_free(text);
     assert_ok(hga_topology_describe(NULL, 0, &text));
     assert_non_null(strstr(text, "this machine: "));

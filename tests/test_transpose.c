@@ -4,7 +4,8 @@
 static edges turned_one_by_one(const hga_graph *g, hga_id relation)
 {
     edges list = edges_of(g, relation);
-    for (int64_t i = 0; i < list.n; i++) list.e[i] = (edge){list.e[i].src, list.e[i].dst, list.e[i].type, list.e[i].weight};
+    for (int64_t i = 0; i < list.n; i++)
+        list.e[i] = (edge){list.e[i].src, list.e[i].dst, list.e[i].type, list.e[i].weight};
     edges_sort(&list);
     return list;
 }
@@ -13,7 +14,8 @@ static void assert_turned(hga_graph *g)
 {
     hga_graph *t;
     SUCCEEDS(hga_graph_transpose(g, &t));
-    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) assert_equal_edges(edges_of(t, i), turned_one_by_one(g, i));
+    for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++)
+        assert_equal_edges(edges_of(t, i), turned_one_by_one(g, i));
     hga_graph_destroy(t);
     hga_graph_destroy(g);
 }
@@ -31,7 +33,8 @@ static void a_block_turns_into_a_block(void **state)
     (void)state;
     hga_graph *g = mixed_graph(NULL), *t;
     SUCCEEDS(hga_graph_transpose(g, &t));
-    for (hga_id i = 0; i < 3; i++) assert_int_equal(hga_graph_relation(t, i).n_blocks, hga_graph_relation(g, i).n_blocks);
+    for (hga_id i = 0; i < 3; i++)
+        assert_int_equal(hga_graph_relation(t, i).n_blocks, hga_graph_relation(g, i).n_blocks);
     assert_int_equal(hga_graph_relation(t, 0).positioned, 0);
     hga_graph_destroy(t), hga_graph_destroy(g);
 }

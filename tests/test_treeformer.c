@@ -1,4 +1,5 @@
-/* test_treeformer.c: the graphs of TF- and TC-attention, edge by edge, and their outputs against equations (3) and (4) in double. */
+/* test_treeformer.c: the graphs of TF- and TC-attention, edge by edge, and their outputs against equations (3) and (4)
+   in double. */
 #include "testing.h"
 
 #include <math.h>
@@ -47,7 +48,8 @@ static void causal_keeps_earlier_tokens_of_the_leaf(void **state)
     (void)state;
     const int32_t leaf[] = {1, 0, 1, 0};
     const edge want[] = {
-        {.dst = 0, .src = 0}, {.dst = 1, .src = 1}, {.dst = 2, .src = 0}, {.dst = 2, .src = 2}, {.dst = 3, .src = 1}, {.dst = 3, .src = 3},
+        {.dst = 0, .src = 0}, {.dst = 1, .src = 1}, {.dst = 2, .src = 0},
+        {.dst = 2, .src = 2}, {.dst = 3, .src = 1}, {.dst = 3, .src = 3},
     };
     hga_treeformer t = tokens(4, leaf);
     t.causal = 1;
@@ -88,7 +90,8 @@ static void heads_with_trees_of_their_own_never_meet(void **state)
     (void)state;
     const int32_t leaf[] = {0, 0, 0, 1}; /* token 0: leaf 0 in both heads; token 1: leaf 0 and leaf 1 */
     const edge want[] = {
-        {.dst = 0, .src = 0}, {.dst = 0, .src = 2}, {.dst = 1, .src = 1}, {.dst = 2, .src = 0}, {.dst = 2, .src = 2}, {.dst = 3, .src = 3},
+        {.dst = 0, .src = 0}, {.dst = 0, .src = 2}, {.dst = 1, .src = 1},
+        {.dst = 2, .src = 0}, {.dst = 2, .src = 2}, {.dst = 3, .src = 3},
     };
     hga_treeformer t = tokens(2, leaf);
     t.n_tree_heads = 2;
@@ -107,7 +110,8 @@ static edge *pairs(hga_id n, hga_id heads, const int32_t *query, const int32_t *
     *count = 0;
     for (hga_id i = 0; i < n; i++)
         for (hga_id j = 0; j < n; j++)
-            if (query[i] >= 0 && query[i] == key[j] && i % heads == j % heads && (!causal || j <= i)) e[(*count)++] = (edge){.dst = i, .src = j};
+            if (query[i] >= 0 && query[i] == key[j] && i % heads == j % heads && (!causal || j <= i))
+                e[(*count)++] = (edge){.dst = i, .src = j};
     return e;
 }
 
@@ -124,7 +128,8 @@ static void random_leaves_give_the_pairs_of_the_definition(void **state)
     uint64_t rng = 7;
     for (int round = 0; round < 40; round++) {
         int32_t query[N], key[N];
-        hga_id heads = 1 + random_below(&rng, 3), n_leaves = 1 + random_below(&rng, 5), n = heads * (1 + random_below(&rng, N / 3));
+        hga_id heads = 1 + random_below(&rng, 3), n_leaves = 1 + random_below(&rng, 5),
+               n = heads * (1 + random_below(&rng, N / 3));
         random_leaves(&rng, n, n_leaves, query);
         random_leaves(&rng, n, n_leaves, key);
         hga_treeformer t = tokens(n / heads, query);
@@ -177,7 +182,8 @@ static void a_tree_node_reads_its_keys_and_serves_its_queries(void **state)
     (void)state;
     const int32_t leaf[] = {1, 0, -1, 1};
     const edge member[] = {
-        {.dst = 4, .src = 1}, {.dst = 5, .src = 0}, {.dst = 5, .src = 3}, {.dst = 6, .src = 0}, {.dst = 6, .src = 1}, {.dst = 6, .src = 3},
+        {.dst = 4, .src = 1}, {.dst = 5, .src = 0}, {.dst = 5, .src = 3},
+        {.dst = 6, .src = 0}, {.dst = 6, .src = 1}, {.dst = 6, .src = 3},
     };
     const edge path[] = {
         {.dst = 0, .src = 5, .type = 1}, {.dst = 0, .src = 6}, {.dst = 1, .src = 4, .type = 1}, {.dst = 1, .src = 6},
@@ -235,7 +241,8 @@ static void draw(uint64_t *rng, int cross, routed *c)
     t.height = random_below(rng, 4), t.n_tree_heads = 1 + random_below(rng, 3);
     t.n_queries = 1 + random_below(rng, 40), t.n_keys = cross ? 1 + random_below(rng, 40) : 0;
     for (hga_id l = 0; l < 3; l++) c->branching[l] = 1 + random_below(rng, 4);
-    hga_id q = t.n_queries * t.n_tree_heads, k = (cross ? t.n_keys : t.n_queries) * t.n_tree_heads, leaves = product(c->branching, t.height);
+    hga_id q = t.n_queries * t.n_tree_heads, k = (cross ? t.n_keys : t.n_queries) * t.n_tree_heads,
+           leaves = product(c->branching, t.height);
     c->query = memory(q, sizeof *c->query), c->key = memory(k, sizeof *c->key);
     random_leaves(rng, q, leaves, c->query);
     random_leaves(rng, k, leaves, c->key);
@@ -256,7 +263,8 @@ static void run(problem *r, hga_id dim, hga_id dim_v, uint64_t seed, const float
 static void fine_row(const routed *c, const problem *r, hga_id i, double *out)
 {
     const float *q = r->io.query.data, *k = r->io.key.data, *v = r->io.value.data;
-    hga_id dim = r->shape.dim, dim_v = r->shape.dim_v, heads = c->t.n_tree_heads, n_keys = (c->t.n_keys ? c->t.n_keys : c->t.n_queries) * heads;
+    hga_id dim = r->shape.dim, dim_v = r->shape.dim_v, heads = c->t.n_tree_heads,
+           n_keys = (c->t.n_keys ? c->t.n_keys : c->t.n_queries) * heads;
     double sum = 0;
     for (hga_id x = 0; x < dim_v; x++) out[x] = 0;
     for (hga_id j = i % heads; j < n_keys; j += heads) {
@@ -290,7 +298,10 @@ static void fine_is_softmax_over_the_leaf(void **state)
 }
 
 /* node of level l above a leaf */
-static hga_id node_of(const routed *c, hga_id leaf, hga_id level) { return leaf / product(c->branching + level, c->t.height - level); }
+static hga_id node_of(const routed *c, hga_id leaf, hga_id level)
+{
+    return leaf / product(c->branching + level, c->t.height - level);
+}
 
 /* TC-A: out_i = sum_l alpha_l mean { v_j : node_l(j) = node_l(i) } */
 static void coarse_row(const routed *c, const float *v, hga_id dim, hga_id i, double *out)
@@ -301,7 +312,8 @@ static void coarse_row(const routed *c, const float *v, hga_id dim, hga_id i, do
         for (hga_id x = 0; x < dim; x++) {
             double sum = 0, count = 0;
             for (hga_id j = i % heads; j < n_keys; j += heads)
-                if (c->key[j] >= 0 && node_of(c, c->key[j], l) == node_of(c, c->query[i], l)) sum += (double)v[j * dim + x], count++;
+                if (c->key[j] >= 0 && node_of(c, c->key[j], l) == node_of(c, c->query[i], l))
+                    sum += (double)v[j * dim + x], count++;
             if (count > 0) out[x] += (double)c->alpha[l] * sum / count;
         }
 }

@@ -1,5 +1,5 @@
-/* The order in which panels run: whatever reads a row comes after who wrote it, and the next writer after the readers; what shares memory is needed at different
-   times. Told row by row, by other means. */
+/* The order in which panels run: whatever reads a row comes after who wrote it, and the next writer after the readers;
+   what shares memory is needed at different times. Told row by row, by other means. */
 #include "random_program.h"
 
 #include "execute.h"
@@ -74,7 +74,8 @@ static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_
         note_edge(l, s, l->edges[stage][e].src, by, panel);
     if (s->message == HGA_SCORE) note(l, s->query, v, by, panel, 0);
     if (s->update == HGA_UPDATE_MERGE) note(l, s->out, v, by, panel, 0);
-    if (s->message == HGA_GATE) note(l, s->value, v, by, panel, 0), note(l, s->gate, v, by, panel, 0), note(l, s->keep, v, by, panel, 1);
+    if (s->message == HGA_GATE)
+        note(l, s->value, v, by, panel, 0), note(l, s->gate, v, by, panel, 0), note(l, s->keep, v, by, panel, 1);
     if (whole) note(l, s->out, v, by, panel, 1);
 }
 
@@ -93,12 +94,14 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     hga_id position = ph->first + i;
     if (ph->job == JOB_PIECES) {
         for (hga_id wide = 0; wide < s->n_wide; wide++)
-            if (i >= s->wide[wide].first_piece && i - s->wide[wide].first_piece < s->wide[wide].n_pieces) position = s->wide[wide].position;
+            if (i >= s->wide[wide].first_piece && i - s->wide[wide].first_piece < s->wide[wide].n_pieces)
+                position = s->wide[wide].position;
         note(l, N_STORAGES + ph->stage, i, number, panel, 1);
     }
     if (ph->job == JOB_MERGE) {
         position = s->wide[i].position;
-        for (hga_id p = 0; p < s->wide[i].n_pieces; p++) note(l, N_STORAGES + ph->stage, s->wide[i].first_piece + p, number, panel, 0);
+        for (hga_id p = 0; p < s->wide[i].n_pieces; p++)
+            note(l, N_STORAGES + ph->stage, s->wide[i].first_piece + p, number, panel, 0);
     }
     int by_order = ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE;
     hga_id v = by_order && s->relation.dst_order ? s->relation.dst_order[position] : position;
@@ -130,7 +133,10 @@ static void sort_visits(log_of_visits *l)
     l->n = n;
 }
 
-static int comes_before(turn a, turn b) { return a.wave < b.wave || (a.wave == b.wave && a.thread == b.thread && a.at < b.at); }
+static int comes_before(turn a, turn b)
+{
+    return a.wave < b.wave || (a.wave == b.wave && a.thread == b.thread && a.at < b.at);
+}
 
 /* Turns in program order, every panel once. */
 static turn *find_turns(const hga_plan *plan, const int64_t *panel_ptr)
@@ -160,8 +166,8 @@ static void assert_ordered(const char *name, const log_of_visits *l, const turn 
                 const visit *x = &l->visit[a], *y = &l->visit[b];
                 if (x->phase == y->phase || !(x->writes || y->writes)) continue;
                 if (!comes_before(turns[x->panel], turns[y->panel]))
-                    fail_msg("%s: row %lld of storage %lld: phase %d before phase %d", name, (long long)(x->row % (1 << 24)),
-                             (long long)(x->row >> 24), y->phase, x->phase);
+                    fail_msg("%s: row %lld of storage %lld: phase %d before phase %d", name,
+                             (long long)(x->row % (1 << 24)), (long long)(x->row >> 24), y->phase, x->phase);
             }
     }
 }
@@ -187,7 +193,7 @@ static int leaves_before(const log_of_visits *l, const turn *turns, const tenant
 }
 
 /* Rows are apart, or all that happens to one comes before all that happens to the other. */
-static void assert_apart(const char *name, const log_of_visits *l, const turn *turns, const hga_state *state)
+static void assert_apart(const char *name, const log_of_visits *l, const turn *turns, const hga_workspace *state)
 {
     tenant *t = memory(2 * l->n + 1, sizeof *t);
     int64_t n = 0;
@@ -204,15 +210,17 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
             continue;
         }
         if (!view_is_io(x, v)) t[n++] = (tenant){view_row(x, v), view_row(x, v) + x->heads * x->columns, i, end};
-        if (l->plan->program.field[f].width == HGA_WIDTH_STATE) t[n++] = (tenant){view_lse(x, v), view_lse(x, v) + x->heads, i, end};
+        if (l->plan->program.field[f].width == HGA_WIDTH_STATE)
+            t[n++] = (tenant){view_lse(x, v), view_lse(x, v) + x->heads, i, end};
     }
     if (n) qsort(t, (size_t)n, sizeof *t, by_address);
     for (int64_t i = 0; i < n; i++) {
         assert_true(t[i].from >= state->workspace && t[i].to <= state->workspace + state->workspace_floats);
         for (int64_t j = i + 1; j < n && t[j].from < t[i].to; j++)
             if (!leaves_before(l, turns, &t[i], &t[j]) && !leaves_before(l, turns, &t[j], &t[i]))
-                fail_msg("%s: row %d of field %d and row %d of field %d share memory", name, (int)(l->visit[t[i].first].row % (1 << 24)),
-                         (int)(l->visit[t[i].first].row >> 24), (int)(l->visit[t[j].first].row % (1 << 24)), (int)(l->visit[t[j].first].row >> 24));
+                fail_msg("%s: row %d of field %d and row %d of field %d share memory", name,
+                         (int)(l->visit[t[i].first].row % (1 << 24)), (int)(l->visit[t[i].first].row >> 24),
+                         (int)(l->visit[t[j].first].row % (1 << 24)), (int)(l->visit[t[j].first].row >> 24));
     }
     free(t);
 }
@@ -221,9 +229,9 @@ static void check_order(const problem *p, hga_options options)
 {
     const hga_graph *g = p->graph;
     hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     assert_ok(hga_plan_create(g, &p->program, &p->shape, &options, &plan));
-    assert_ok(hga_state_create(plan, &state));
+    assert_ok(hga_workspace_create(plan, &state));
     assert_ok(hga_plan_execute(plan, state, &p->io));
     int64_t *panel_ptr = memory(plan->n_phases + 1, sizeof *panel_ptr), n_edges[HGA_MAX_STAGES];
     edge *edges[HGA_MAX_STAGES];
@@ -244,14 +252,18 @@ static void check_order(const problem *p, hga_options options)
     assert_apart(p->name, &l, turns, state);
     for (hga_id s = 0; s < plan->program.n_stages; s++) free(edges[s]);
     free(turns), free(panel_ptr), free(l.visit);
-    hga_state_destroy(state), hga_plan_destroy(plan);
+    hga_workspace_destroy(state), hga_plan_destroy(plan);
 }
 
 /* Bits do not depend on who has which rows. */
 static void check_bits(problem *p, hga_options options)
 {
     float *lse, *out, *kept_lse, *kept;
-    hga_options keep = {.cut_edges = options.cut_edges, .precision = options.precision, .generic = options.generic, .keep_fields = 1, .threads = 1};
+    hga_options keep = {.cut_edges = options.cut_edges,
+                        .precision = options.precision,
+                        .generic = options.generic,
+                        .keep_fields = 1,
+                        .threads = 1};
     out = problem_out(p, &options, &lse), kept = problem_out(p, &keep, &kept_lse);
     assert_memory_equal(out, kept, (size_t)out_count(p) * sizeof *out);
     if (p->program.has_lse) assert_memory_equal(lse, kept_lse, (size_t)lse_count(p) * sizeof *lse);

@@ -26,12 +26,13 @@ static hga_graph *build(const hga_window *p)
 static void assert_is_the_definition(const hga_window *p)
 {
     char what[160];
-    snprintf(what, sizeof what, "tokens %d keys %d left %d right %d global %d stride %d causal %d", p->n_tokens, p->n_keys, p->left, p->right,
-             p->global, p->stride, p->causal);
+    snprintf(what, sizeof what, "tokens %d keys %d left %d right %d global %d stride %d causal %d", p->n_tokens,
+             p->n_keys, p->left, p->right, p->global, p->stride, p->causal);
     hga_graph *g = build(p);
     hga_nodes nodes = hga_graph_nodes(g);
     int64_t n_got, n_want = 0;
-    edge *got = all_rows(g, hga_graph_find_relation(g, "near"), &n_got), *want = memory((int64_t)p->n_tokens * nodes.n_keys, sizeof *want);
+    edge *got = all_rows(g, hga_graph_find_relation(g, "near"), &n_got),
+         *want = memory((int64_t)p->n_tokens * nodes.n_keys, sizeof *want);
     for (hga_id i = 0; i < p->n_tokens; i++)
         for (hga_id j = 0; j < nodes.n_keys; j++)
             if (sees(p, i, j)) want[n_want++] = (edge){.dst = i, .src = nodes.key_first + j};
@@ -62,8 +63,10 @@ static void random_windows_are_the_definition(void **state)
     (void)state;
     uint64_t stream = 5;
     for (int t = 0; t < 3000; t++) {
-        hga_window p = {
-            .n_tokens = draw(&stream, 1, 30), .left = draw(&stream, -1, 12), .right = draw(&stream, -1, 12), .stride = draw(&stream, 1, 9)};
+        hga_window p = {.n_tokens = draw(&stream, 1, 30),
+                        .left = draw(&stream, -1, 12),
+                        .right = draw(&stream, -1, 12),
+                        .stride = draw(&stream, 1, 9)};
         if (draw(&stream, 0, 1)) p.stride = 1;
         if (draw(&stream, 0, 1)) p.global = draw(&stream, 0, 34);
         p.causal = draw(&stream, 0, 1);
@@ -78,7 +81,8 @@ static void limits_of_any_size_are_fine(void **state)
     assert_is_the_definition(&(hga_window){.n_tokens = 9, .left = INT32_MAX, .right = INT32_MAX, .stride = 1});
     assert_is_the_definition(&(hga_window){.n_tokens = 9, .left = INT32_MAX, .right = -5, .stride = INT32_MAX});
     assert_is_the_definition(&(hga_window){.n_tokens = 9, .stride = 3, .global = INT32_MAX});
-    assert_is_the_definition(&(hga_window){.n_tokens = 9, .left = INT32_MIN, .right = INT32_MIN, .stride = 2, .causal = 1});
+    assert_is_the_definition(
+        &(hga_window){.n_tokens = 9, .left = INT32_MIN, .right = INT32_MIN, .stride = 2, .causal = 1});
     assert_is_the_definition(&(hga_window){.n_tokens = 1, .left = 3, .right = 3, .stride = 2});
 }
 
@@ -101,7 +105,8 @@ static void a_million_tokens_are_a_few_blocks(void **state)
 static void it_claims_single_cover_only(void **state)
 {
     (void)state;
-    hga_graph *g = build(&(hga_window){.n_tokens = 5, .stride = 1}), *causal = build(&(hga_window){.n_tokens = 5, .stride = 1, .causal = 1});
+    hga_graph *g = build(&(hga_window){.n_tokens = 5, .stride = 1}),
+              *causal = build(&(hga_window){.n_tokens = 5, .stride = 1, .causal = 1});
     assert_int_equal(hga_graph_nodes(g).claims, HGA_CLAIM_SINGLE);
     assert_int_equal(hga_graph_nodes(causal).claims, HGA_CLAIM_SINGLE | HGA_CLAIM_CAUSAL);
     hga_graph_destroy(g);
@@ -123,7 +128,8 @@ static void what_has_no_meaning_is_refused_with_its_number(void **state)
     refused(HGA_EINVAL, (hga_window){HGA_WINDOW_DEFAULTS}, "tokens: 0");
     refused(HGA_EINVAL, (hga_window){.n_tokens = 4, .stride = 0}, "stride: 0");
     refused(HGA_EINVAL, (hga_window){.n_tokens = 4, .stride = 1, .global = -7}, "global: -7");
-    refused(HGA_EUNSUPPORTED, (hga_window){.n_tokens = 4, .n_keys = 5, .stride = 1, .causal = 1}, "4 queries and 5 keys");
+    refused(HGA_EUNSUPPORTED, (hga_window){.n_tokens = 4, .n_keys = 5, .stride = 1, .causal = 1},
+            "4 queries and 5 keys");
 }
 
 int main(void)

@@ -24,7 +24,8 @@ static edges npy_edges(const char *path)
     assert_int_equal(size, header + (size_t)n * 12);
     for (long long i = 0; i < n; i++) {
         uint32_t x[3] = {0, 0, 0};
-        for (int k = 0; k < 12; k++) x[k / 4] |= (uint32_t)(unsigned char)text[header + (size_t)i * 12 + (size_t)k] << 8 * (k % 4);
+        for (int k = 0; k < 12; k++)
+            x[k / 4] |= (uint32_t)(unsigned char)text[header + (size_t)i * 12 + (size_t)k] << 8 * (k % 4);
         edges_add(&list, (edge){(hga_id)x[1], (hga_id)x[0], (int32_t)x[2], 1});
     }
     free(text);
@@ -57,7 +58,8 @@ static edges without(edges list, int types, int weights, const hga_id *local)
 {
     for (int64_t i = 0; i < list.n; i++) {
         edge *e = &list.e[i];
-        *e = (edge){local ? local[e->dst] : e->dst, local ? local[e->src] : e->src, types ? 0 : e->type, weights ? 1 : e->weight};
+        *e = (edge){local ? local[e->dst] : e->dst, local ? local[e->src] : e->src, types ? 0 : e->type,
+                    weights ? 1 : e->weight};
     }
     return list;
 }

@@ -11,7 +11,8 @@
 void check_status(hga_status want, hga_status got, const char *call, const char *file, int line)
 {
     if (got == want && (got == HGA_OK || hga_error_detail()[0])) return;
-    print_error("%s gave %s (%s), not %s\n", call, hga_status_name(got), got ? hga_error_detail() : "", hga_status_name(want));
+    print_error("%s gave %s (%s), not %s\n", call, hga_status_name(got), got ? hga_error_detail() : "",
+                hga_status_name(want));
     _fail(file, line);
 }
 
@@ -73,16 +74,16 @@ void assert_near(const char *what, const float *got, const double *want, int64_t
 {
     for (int64_t i = 0; i < n; i++)
         if (!(distance(got[i], want[i]) <= tolerance))
-            fail_msg("%s: [%lld] is %.9g, not %.9g; largest difference %.3g > %.3g", what, (long long)i, (double)got[i], want[i],
-                     max_difference(got, want, n), tolerance);
+            fail_msg("%s: [%lld] is %.9g, not %.9g; largest difference %.3g > %.3g", what, (long long)i, (double)got[i],
+                     want[i], max_difference(got, want, n), tolerance);
 }
 
 void assert_near_floats(const char *what, const float *got, const float *want, int64_t n, double tolerance)
 {
     for (int64_t i = 0; i < n; i++)
         if (!(distance(got[i], want[i]) <= tolerance))
-            fail_msg("%s: [%lld] is %.9g, not %.9g; largest difference %.3g > %.3g", what, (long long)i, (double)got[i], (double)want[i],
-                     max_difference_floats(got, want, n), tolerance);
+            fail_msg("%s: [%lld] is %.9g, not %.9g; largest difference %.3g > %.3g", what, (long long)i, (double)got[i],
+                     (double)want[i], max_difference_floats(got, want, n), tolerance);
 }
 
 void assert_same_bits(const char *what, const float *got, const float *want, int64_t n)
@@ -179,7 +180,8 @@ static int64_t block_edges(const hga_relation *r, edge *e)
 {
     int64_t n = 0;
     for (hga_pos b = 0; b < r->n_blocks; b++)
-        for (hga_id i = 0; i < (r->blocks[b].count ? r->blocks[b].count : 1); i++) n += instance_edges(r, r->blocks + b, i, e ? e + n : NULL);
+        for (hga_id i = 0; i < (r->blocks[b].count ? r->blocks[b].count : 1); i++)
+            n += instance_edges(r, r->blocks + b, i, e ? e + n : NULL);
     return n;
 }
 
@@ -191,7 +193,11 @@ edge *all_edges(const hga_graph *g, hga_id relation, int64_t *n)
     block_edges(&r, e);
     for (hga_id v = 0; r.ptr && v < hga_graph_nodes(g).n; v++)
         for (hga_pos p = r.ptr[v]; p < r.ptr[v + 1]; p++)
-            e[count++] = (edge){.dst = v, .src = r.src[p], .type = r.type ? r.type[p] : 0, .weight = r.weight ? r.weight[p] : 1, .pos_of = v};
+            e[count++] = (edge){.dst = v,
+                                .src = r.src[p],
+                                .type = r.type ? r.type[p] : 0,
+                                .weight = r.weight ? r.weight[p] : 1,
+                                .pos_of = v};
     sort_edges(e, count);
     *n = count;
     return e;
@@ -215,8 +221,9 @@ void assert_same_edges(const char *what, const edge *got, int64_t n_got, const e
 {
     for (int64_t i = 0; i < n_got && i < n_want; i++)
         if (by_edge(got + i, want + i) != 0)
-            fail_msg("%s: edge %lld is %d -> %d type %d, not %d -> %d type %d (%lld edges, %lld wanted)", what, (long long)i, got[i].src, got[i].dst,
-                     got[i].type, want[i].src, want[i].dst, want[i].type, (long long)n_got, (long long)n_want);
+            fail_msg("%s: edge %lld is %d -> %d type %d, not %d -> %d type %d (%lld edges, %lld wanted)", what,
+                     (long long)i, got[i].src, got[i].dst, got[i].type, want[i].src, want[i].dst, want[i].type,
+                     (long long)n_got, (long long)n_want);
     if (n_got != n_want) fail_msg("%s: %lld edges, not %lld", what, (long long)n_got, (long long)n_want);
 }
 
@@ -268,19 +275,22 @@ void problem_fill(problem *p, uint64_t seed)
     p->n_value = bound_rows(p, HGA_IO_VALUE), p->n_out = bound_rows(p, HGA_IO_OUT);
     p->io.query.data = p->n_query ? own(p, random_floats(seed, 2, p->n_query * s->n_heads * s->dim)) : NULL;
     p->io.key.data = p->n_key ? own(p, random_floats(seed + 1, 2, p->n_key * kv_heads(s) * s->dim)) : NULL;
-    p->io.value.data = p->n_value ? own(p, random_floats(seed + 2, 2, p->n_value * kv_heads(s) * value_columns(s))) : NULL;
+    p->io.value.data =
+        p->n_value ? own(p, random_floats(seed + 2, 2, p->n_value * kv_heads(s) * value_columns(s))) : NULL;
     p->io.out.data = own(p, memory(out_count(p), sizeof(float)));
     p->io.lse.data = p->program.has_lse ? own(p, memory(lse_count(p), sizeof(float))) : NULL;
 }
 
-/* A bias for every edge and head that depends on the edge alone: where two blocks give the same edge twice, nobody can tell which is first. */
+/* A bias for every edge and head that depends on the edge alone: where two blocks give the same edge twice, nobody can
+   tell which is first. */
 static float *edge_biases(const hga_graph *g, hga_id relation, uint64_t seed, hga_id heads)
 {
     int64_t n;
     edge *e = all_edges(g, relation, &n);
     float *bias = memory(n * heads, sizeof *bias);
     for (int64_t i = 0; i < n; i++) {
-        uint64_t of_edge = (uint64_t)e[i].dst * 7919 + (uint64_t)e[i].src * 104729 + (uint64_t)e[i].type * 1299709 + (uint64_t)(e[i].weight * 64);
+        uint64_t of_edge = (uint64_t)e[i].dst * 7919 + (uint64_t)e[i].src * 104729 + (uint64_t)e[i].type * 1299709 +
+                           (uint64_t)(e[i].weight * 64);
         fill_random(seed + of_edge, 1, heads, bias + i * heads);
     }
     free(e);
@@ -301,14 +311,19 @@ void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, i
     int32_t n_types;
     int64_t n_edges;
     attended(p, &n_types, &n_edges);
-    if (rel_key && n_types) p->io.rel_key = own(p, random_floats(seed, 1, (int64_t)n_types * p->shape.dim)), p->io.n_rel_key = n_types;
-    if (rel_bias && n_types) p->io.rel_bias = own(p, random_floats(seed + 1, 1, (int64_t)n_types * p->shape.n_heads)), p->io.n_rel_bias = n_types;
+    if (rel_key && n_types)
+        p->io.rel_key = own(p, random_floats(seed, 1, (int64_t)n_types * p->shape.dim)), p->io.n_rel_key = n_types;
+    if (rel_bias && n_types)
+        p->io.rel_bias = own(p, random_floats(seed + 1, 1, (int64_t)n_types * p->shape.n_heads)),
+        p->io.n_rel_bias = n_types;
     if (edge_bias && n_edges) {
         p->io.edge_bias_heads = edge_bias;
         p->io.n_edge_bias = n_edges;
-        p->io.edge_bias = own(p, edge_biases(p->graph, find_stage(&p->program, HGA_SCORE)->relation, seed + 2, edge_bias));
+        p->io.edge_bias =
+            own(p, edge_biases(p->graph, find_stage(&p->program, HGA_SCORE)->relation, seed + 2, edge_bias));
     }
-    if (p->shape.pos_dim) p->io.node_pos = own(p, random_floats(seed + 3, 1, (int64_t)hga_graph_nodes(p->graph).n * p->shape.pos_dim));
+    if (p->shape.pos_dim)
+        p->io.node_pos = own(p, random_floats(seed + 3, 1, (int64_t)hga_graph_nodes(p->graph).n * p->shape.pos_dim));
 }
 
 void problem_run(problem *p)

@@ -1,4 +1,5 @@
-/* testing.h: what the tests share. Everything here fails the running cmocka test when it cannot do what it says, so that callers need no checks. */
+/* testing.h: what the tests share. Everything here fails the running cmocka test when it cannot do what it says, so
+   that callers need no checks. */
 #ifndef HGA_TESTING_H
 #define HGA_TESTING_H
 
@@ -44,7 +45,8 @@ void assert_same_bits(const char *what, const float *got, const float *want, int
 /* The nodes of a row set in increasing order, for free(); *n gets their number. */
 hga_id *row_nodes(const hga_graph *g, hga_rows rows, hga_id *n);
 
-/* One edge of a relation as its blocks and explicit edges define it, written out. `pos_of` is the node whose position embedding the row uses. */
+/* One edge of a relation as its blocks and explicit edges define it, written out. `pos_of` is the node whose position
+   embedding the row uses. */
 typedef struct edge {
     hga_id dst, src;
     int32_t type;
@@ -90,7 +92,8 @@ const int32_t *golden_ints(golden *c, const char *array);
 void assert_golden_checksums(const golden *c, const char *key, const float *x, int64_t n);
 /* Rows `rows` of x (of `columns` values each) are the array `want`. */
 void assert_golden_rows(golden *c, const char *want, const float *x, int64_t columns);
-/* Run `each` on every case of a family whose name starts with `prefix`, as one cmocka group; *state is the case's name. Returns the failures. */
+/* Run `each` on every case of a family whose name starts with `prefix`, as one cmocka group; *state is the case's name.
+   Returns the failures. */
 int golden_run(const char *family, const char *prefix, CMUnitTestFunction each);
 
 /* ---- problems: a graph, a program and inputs that fit ---- */
@@ -109,7 +112,8 @@ typedef struct problem {
 
 /* Random inputs for the problem's graph, program and shape, and room for out and (where the program has one) lse. */
 void problem_fill(problem *p, uint64_t seed);
-/* Random values of scale 1 for the tables a program could use: rel_key and rel_bias of every type, edge biases for 1 head or all, node_pos. */
+/* Random values of scale 1 for the tables a program could use: rel_key and rel_bias of every type, edge biases for 1
+   head or all, node_pos. */
 void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, int edge_bias);
 /* hga_attention with p->options. */
 void problem_run(problem *p);
@@ -127,7 +131,8 @@ int n_variants(void);
 const char *variant_name(int i);
 int variant_named(const char *name);
 void variant_build(int i, hga_id n, uint64_t seed, const hga_shape *shape, problem *out);
-/* A random tree of `leaves` leaves as parent ids (families of 1 to 5, single chains among them); *n gets its nodes, for free(). */
+/* A random tree of `leaves` leaves as parent ids (families of 1 to 5, single chains among them); *n gets its nodes, for
+   free(). */
 hga_id *random_tree(uint64_t seed, hga_id leaves, hga_id *n);
 
 /* What random_graph may put into its relation `near`. */
@@ -137,12 +142,15 @@ hga_graph *random_graph(uint64_t seed, hga_id n_tokens, unsigned with);
 
 /* ---- the slow oracle: a program interpreted in double, edge by edge ---- */
 
-/* What the program gives: out and lse [rows of the out field][heads](dim_v), for free(); user stages are not known here. */
-void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out, double **lse);
+/* What the program gives: out and lse [rows of the out field][heads](dim_v), for free(); user stages are not known
+   here. */
+void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,
+                  double **lse);
 /* p->io's out (and lse) equal the oracle's within the tolerance. */
 void assert_equals_slow(problem *p, double tolerance);
-/* Softmax attention of n queries on m keys, [row][heads][dim] all, bias [n][m][heads] or NULL (-INFINITY: not an edge); rows without edges give 0. */
-void slow_dense(const float *q, const float *k, const float *v, const float *bias, int64_t n, int64_t m, int64_t heads, int64_t dim, int64_t dim_v,
-                double *out);
+/* Softmax attention of n queries on m keys, [row][heads][dim] all, bias [n][m][heads] or NULL (-INFINITY: not an edge);
+   rows without edges give 0. */
+void slow_dense(const float *q, const float *k, const float *v, const float *bias, int64_t n, int64_t m, int64_t heads,
+                int64_t dim, int64_t dim_v, double *out);
 
 #endif

@@ -9,7 +9,8 @@ typedef hga_status build(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 
 /* ---- random trees ---- */
 
-/* Put a new node over the `size` first of the roots; a lone root may also stay as it is. Returns what stands in their place. */
+/* Put a new node over the `size` first of the roots; a lone root may also stay as it is. Returns what stands in their
+   place. */
 static hga_id join(hga_id *parent, const hga_id *root, hga_id size, uint64_t *rng, hga_id *n)
 {
     if (size == 1 && random_below(rng, 2)) return root[0];
@@ -21,7 +22,8 @@ static hga_id join(hga_id *parent, const hga_id *root, hga_id size, uint64_t *rn
 hga_id *random_tree(uint64_t seed, hga_id leaves, hga_id *n)
 {
     enum { MORE = 8 }; /* every pass at least keeps its count, and joins half of the roots in the mean */
-    hga_id capacity = leaves * MORE + 256, *parent = memory(capacity, sizeof *parent), *root = memory(leaves, sizeof *root), count = leaves;
+    hga_id capacity = leaves * MORE + 256, *parent = memory(capacity, sizeof *parent),
+           *root = memory(leaves, sizeof *root), count = leaves;
     for (hga_id i = 0; i < leaves; i++) parent[i] = -1, root[i] = i;
     *n = leaves;
     while (count > 1) {
@@ -59,7 +61,10 @@ static hga_status dense_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_progr
     return all_pairs(n, 0, 1, g, p);
 }
 
-static hga_status dense_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return all_pairs(n, 1 + random_below(rng, 2 * n), 0, g, p); }
+static hga_status dense_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return all_pairs(n, 1 + random_below(rng, 2 * n), 0, g, p);
+}
 
 static hga_status window(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
@@ -78,7 +83,8 @@ static hga_status window_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_prog
 static hga_status window_global(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     hga_window w = {HGA_WINDOW_DEFAULTS};
-    w.n_tokens = n, w.left = random_below(rng, 9), w.right = random_below(rng, 9), w.global = 1 + random_below(rng, n < 3 ? n : 3);
+    w.n_tokens = n, w.left = random_below(rng, 9), w.right = random_below(rng, 9),
+    w.global = 1 + random_below(rng, n < 3 ? n : 3);
     return hga_build_window(&w, g, p);
 }
 
@@ -94,17 +100,30 @@ static hga_status window_strided(hga_id n, uint64_t *rng, hga_graph **g, hga_pro
 static hga_status span_tree(hga_id n, uint64_t *rng, hga_bpt_rule rule, int causal, hga_graph **g, hga_program *p)
 {
     hga_bpt b = {HGA_BPT_DEFAULTS};
-    b.n_tokens = n, b.k = 1 + random_below(rng, 6), b.clip = 1 + random_below(rng, 10), b.rule = rule, b.causal = causal;
+    b.n_tokens = n, b.k = 1 + random_below(rng, 6), b.clip = 1 + random_below(rng, 10), b.rule = rule,
+    b.causal = causal;
     return hga_build_bpt(&b, g, p);
 }
 
-static hga_status bpt(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_SHIFTED, 0, g, p); }
+static hga_status bpt(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_SHIFTED, 0, g, p);
+}
 
-static hga_status bpt_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_SHIFTED, 1, g, p); }
+static hga_status bpt_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_SHIFTED, 1, g, p);
+}
 
-static hga_status bpt_text(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_TEXT, 0, g, p); }
+static hga_status bpt_text(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_TEXT, 0, g, p);
+}
 
-static hga_status bpt_algorithm1(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return span_tree(n, rng, HGA_BPT_ALGORITHM1, 0, g, p); }
+static hga_status bpt_algorithm1(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return span_tree(n, rng, HGA_BPT_ALGORITHM1, 0, g, p);
+}
 
 /* Blocks of 1 to 9 tokens. */
 static hga_htransformer blocks(hga_id n, uint64_t *rng)
@@ -163,21 +182,28 @@ static hga_status siblings_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_pr
 }
 
 /* Blocks of 16 to 64 tokens: rows with many columns in common. */
-static hga_status wide_blocks(hga_id n, uint64_t *rng, int causal, hga_htransformer_structure structure, hga_graph **g, hga_program *p)
+static hga_status wide_blocks(hga_id n, uint64_t *rng, int causal, hga_htransformer_structure structure, hga_graph **g,
+                              hga_program *p)
 {
     hga_htransformer h = blocks(n, rng);
     h.block = 16 + random_below(rng, 49), h.causal = causal, h.structure = structure, h.relative = 1;
     return hga_build_htransformer(&h, g, p);
 }
 
-static hga_status neighbours_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return wide_blocks(n, rng, 0, HGA_NEIGHBOURS, g, p); }
+static hga_status neighbours_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return wide_blocks(n, rng, 0, HGA_NEIGHBOURS, g, p);
+}
 
 static hga_status neighbours_causal_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     return wide_blocks(n, rng, 1, HGA_NEIGHBOURS, g, p);
 }
 
-static hga_status siblings_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return wide_blocks(n, rng, 0, HGA_SIBLINGS, g, p); }
+static hga_status siblings_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return wide_blocks(n, rng, 0, HGA_SIBLINGS, g, p);
+}
 
 static hga_status bpt_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
@@ -194,7 +220,8 @@ static hga_status routed(hga_id n, uint64_t *rng, hga_id heads, int causal, int 
     int32_t *leaf = memory(2 * tokens, sizeof *leaf);
     for (int64_t i = 0; i < 2 * tokens; i++) leaf[i] = random_below(rng, 8) ? random_below(rng, 1 << HEIGHT) : -1;
     hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
-    t.n_queries = n, t.n_tree_heads = heads, t.height = HEIGHT, t.query_leaf = leaf, t.key_leaf = leaf + tokens, t.causal = causal;
+    t.n_queries = n, t.n_tree_heads = heads, t.height = HEIGHT, t.query_leaf = leaf, t.key_leaf = leaf + tokens,
+    t.causal = causal;
     hga_status st = coarse ? hga_build_treeformer_coarse(&t, g, p) : hga_build_treeformer_fine(&t, g, p);
     free(leaf);
     return st;
@@ -202,13 +229,23 @@ static hga_status routed(hga_id n, uint64_t *rng, hga_id heads, int causal, int 
 
 static hga_status fine(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 1, 0, 0, g, p); }
 
-static hga_status fine_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 1, 1, 0, g, p); }
+static hga_status fine_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 1, 1, 0, g, p);
+}
 
-static hga_status fine_per_head(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 3, 0, 0, g, p); }
+static hga_status fine_per_head(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 3, 0, 0, g, p);
+}
 
-static hga_status coarse(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return routed(n, rng, 1, 0, 1, g, p); }
+static hga_status coarse(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return routed(n, rng, 1, 0, 1, g, p);
+}
 
-static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hsa_mode mode, hga_graph **g, hga_program *p)
+static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hsa_mode mode, hga_graph **g,
+                           hga_program *p)
 {
     hga_hsa h = {HGA_HSA_DEFAULTS};
     hga_id *parent = random_tree(next_random(rng), n, &h.n_parent);
@@ -218,13 +255,25 @@ static hga_status families(hga_id n, uint64_t *rng, int causal, int self, hga_hs
     return st;
 }
 
-static hga_status hsa(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 0, 0, HGA_HSA_FRONTIER, g, p); }
+static hga_status hsa(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 0, 0, HGA_HSA_FRONTIER, g, p);
+}
 
-static hga_status hsa_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 0, 1, HGA_HSA_FRONTIER, g, p); }
+static hga_status hsa_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 0, 1, HGA_HSA_FRONTIER, g, p);
+}
 
-static hga_status hsa_causal_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 1, 1, HGA_HSA_SELF, g, p); }
+static hga_status hsa_causal_self(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 1, 1, HGA_HSA_SELF, g, p);
+}
 
-static hga_status hsa_frontier(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return families(n, rng, 1, 0, HGA_HSA_FRONTIER, g, p); }
+static hga_status hsa_frontier(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return families(n, rng, 1, 0, HGA_HSA_FRONTIER, g, p);
+}
 
 static hga_status hsa_hopping(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
@@ -357,9 +406,11 @@ static hga_block random_block(uint64_t *rng, hga_id n, unsigned with)
     interval(rng, n, 40, &b.dst, &b.n_dst);
     interval(rng, n, 40, &b.src, &b.n_src);
     b.dst_step = random_below(rng, 2 * b.n_dst + 1), b.src_step = random_below(rng, 2 * b.n_src + 1);
-    while (b.count < 5 && b.dst + b.count * b.dst_step + b.n_dst <= n && b.src + b.count * b.src_step + b.n_src <= n) b.count++;
+    while (b.count < 5 && b.dst + b.count * b.dst_step + b.n_dst <= n && b.src + b.count * b.src_step + b.n_src <= n)
+        b.count++;
     b.band_first = random_below(rng, 9) - 6, b.band_last = b.band_first + random_below(rng, 9);
-    if (with & WITH_TYPES) b.type = random_below(rng, 4), b.type_dst = random_below(rng, 3), b.type_src = random_below(rng, 3);
+    if (with & WITH_TYPES)
+        b.type = random_below(rng, 4), b.type_dst = random_below(rng, 3), b.type_src = random_below(rng, 3);
     if (with & WITH_WEIGHTS) b.weight = 0.25f * (float)(1 + random_below(rng, 8));
     if ((with & WITH_POSITIONS) && random_below(rng, 2)) {
         b.pos_of = 1 + random_below(rng, n);
@@ -381,7 +432,8 @@ static void add_edges(hga_builder *b, uint64_t *rng, hga_id relation, hga_id n, 
         hga_id source = random_below(rng, n), destination = random_below(rng, n);
         if (destination % 7 == 3) continue; /* rows without explicit edges */
         int32_t type = with & WITH_TYPES ? random_below(rng, 5) : 0;
-        assert_ok(hga_builder_add_edge(b, relation, source, destination, type, edge_weight(source, destination, type, with)));
+        assert_ok(
+            hga_builder_add_edge(b, relation, source, destination, type, edge_weight(source, destination, type, with)));
     }
 }
 

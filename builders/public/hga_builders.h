@@ -1,10 +1,11 @@
-/* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it, with the public graph and program
-   interface alone: any of these files is an example of how to write your own.
+/* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it,
+   with the public graph and program interface alone: any of these files is an example of how to write your own.
 
    Parameters start from HGA_*_DEFAULTS, which sets those whose default is not zero:
        hga_build_bpt(&(hga_bpt){HGA_BPT_DEFAULTS, .n_tokens = 4096}, &g, &program).
-   Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in hga_error_detail(). The graph belongs
-   to the caller (hga_graph_destroy); the program is plain data. Arrays in parameters are borrowed for the call. Any number of threads may build at once. */
+   Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in
+   hga_error_detail(). The graph belongs to the caller (hga_graph_destroy); the program is plain data. Arrays in
+   parameters are borrowed for the call. Any number of threads may build at once. */
 #ifndef HGA_BUILDERS_H
 #define HGA_BUILDERS_H
 
@@ -23,8 +24,9 @@ typedef struct hga_dense {
 #define HGA_DENSE_DEFAULTS .causal = 0
 HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
 
-/* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and stride divides j - i, or i < global or
-   j < global; causal then removes j > i. left, right < 0 mean no limit. Relation `near`. */
+/* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and
+   stride divides j - i, or i < global or j < global; causal then removes j > i. left, right < 0 mean no limit. Relation
+   `near`. */
 typedef struct hga_window {
     hga_id n_tokens, n_keys, left, right, global, stride;
     int causal;
@@ -33,7 +35,8 @@ typedef struct hga_window {
 #define HGA_WINDOW_DEFAULTS .left = 64, .right = 64, .stride = 1
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
 
-/* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are nodes. Relation `near`. */
+/* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are
+   nodes. Relation `near`. */
 typedef enum hga_bpt_rule { HGA_BPT_SHIFTED, HGA_BPT_TEXT, HGA_BPT_ALGORITHM1 } hga_bpt_rule;
 typedef struct hga_bpt {
     hga_id n_tokens, k, clip;
@@ -43,12 +46,14 @@ typedef struct hga_bpt {
 } hga_bpt;
 #define HGA_BPT_DEFAULTS .k = 4, .clip = 10
 HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
-/* Nodes of the tree over n tokens (the sum of the level sizes), and the n for which there are `nodes` of them; -1 if there is none. */
+/* Nodes of the tree over n tokens (the sum of the level sizes), and the n for which there are `nodes` of them; -1 if
+   there is none. */
 HGA_API hga_id hga_bpt_nodes(hga_id n_tokens);
 HGA_API hga_id hga_bpt_tokens(hga_id nodes);
 
-/* H-Transformer-1D (Zhu and Soricut 2021): NEIGHBOURS is section 5 with the overlap removed (eq. 18-23, 29), SIBLINGS appendix A (eq. 52-57, 69-73). n_keys = 0:
-   self-attention. Relations `near`, causal also `first_child`, linear also `interpolate`. relative: `near` gets types (j - i) + 2c - 1. */
+/* H-Transformer-1D (Zhu and Soricut 2021): NEIGHBOURS is section 5 with the overlap removed (eq. 18-23, 29), SIBLINGS
+   appendix A (eq. 52-57, 69-73). n_keys = 0: self-attention. Relations `near`, causal also `first_child`, linear also
+   `interpolate`. relative: `near` gets types (j - i) + 2c - 1. */
 typedef enum hga_htransformer_structure { HGA_NEIGHBOURS, HGA_SIBLINGS } hga_htransformer_structure;
 typedef struct hga_htransformer {
     hga_id n_tokens, n_keys, block;
@@ -59,9 +64,11 @@ typedef struct hga_htransformer {
 #define HGA_HTRANSFORMER_DEFAULTS .block = 16
 HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
 
-/* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or come from hga_route. With n_tree_heads > 1 every
-   head has a tree of its own and rows are folded: row = token * n_tree_heads + head, run with one head. Leaf -1: in no leaf. Leaves are numbered 0 .. n_leaves - 1;
-   level l of a coarse tree has branching[0] * .. * branching[l - 1] nodes. Relations fine `leaf`; coarse `member`, `path` (type = level, type_scale = alpha). */
+/* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or
+   come from hga_route. With n_tree_heads > 1 every head has a tree of its own and rows are folded: row = token *
+   n_tree_heads + head, run with one head. Leaf -1: in no leaf. Leaves are numbered 0 .. n_leaves - 1; level l of a
+   coarse tree has branching[0] * .. * branching[l - 1] nodes. Relations fine `leaf`; coarse `member`, `path` (type =
+   level, type_scale = alpha). */
 typedef struct hga_treeformer {
     hga_id n_queries, n_keys, n_tree_heads; /* tokens; n_keys = 0: self-attention, the keys are the queries' tokens */
     hga_id height;
@@ -76,20 +83,23 @@ typedef struct hga_treeformer {
 HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
 
-/* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; decided as by dot products in double). Binary: weights [2^h - 1][dim], bias
-   [2^h - 1] in level order; k-ary: rows level after level, in each its nodes, in each node its b_l rows. x row i, head t starts at x + i * row_stride + t * head_stride;
-   head t uses weights + t * rows * dim. leaf is [n][n_heads]. A non-finite dot product is HGA_EINVAL. */
+/* Route n vectors down a tree of hyperplanes (eq. 2; f > 0 goes right, k-ary: argmax, lowest on ties; decided as by dot
+   products in double). Binary: weights [2^h - 1][dim], bias [2^h - 1] in level order; k-ary: rows level after level, in
+   each its nodes, in each node its b_l rows. x row i, head t starts at x + i * row_stride + t * head_stride; head t
+   uses weights + t * rows * dim. leaf is [n][n_heads]. A non-finite dot product is HGA_EINVAL. */
 typedef struct hga_router {
     hga_id height, dim, n_heads;
     const hga_id *branching; /* NULL: binary with one hyperplane a node */
     const float *weights, *bias;
 } hga_router;
-HGA_API hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride, int32_t *leaf);
+HGA_API hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
+                             int32_t *leaf);
 /* Hyperplanes a tree has: 2^h - 1, or the sum over levels of nodes * b_l. -1 on overflow. */
 HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
 
-/* HSA (Amizadeh et al. 2025): Algorithms 1-3 with line 18's sign mended. The tree is `parent` (or hopping windows of `branching`: lowest level first, the last number
-   repeated until one root is left). Relation `sibling`, or `frontier` with causal and FRONTIER. `self`: a leaf may attend to itself. */
+/* HSA (Amizadeh et al. 2025): Algorithms 1-3 with line 18's sign mended. The tree is `parent` (or hopping windows of
+   `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or `frontier`
+   with causal and FRONTIER. `self`: a leaf may attend to itself. */
 typedef enum hga_hsa_mode { HGA_HSA_FRONTIER, HGA_HSA_SELF } hga_hsa_mode;
 typedef struct hga_hsa {
     hga_id n_tokens;         /* leaves; with parent 0 or their number */
@@ -107,8 +117,9 @@ HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *p
 
 /* ---- hierarchies found in data: they give the `parent` array that hga_build_hsa takes ---- */
 
-/* A tree over n_leaves leaves as parent ids (-1: root), leaves in depth-first order with children by increasing id, level names by height, and optional position
-   embeddings [n][pos_dim] of each node within its family. Free with hga_tree_clear. */
+/* A tree over n_leaves leaves as parent ids (-1: root), leaves in depth-first order with children by increasing id,
+   level names by height, and optional position embeddings [n][pos_dim] of each node within its family. Free with
+   hga_tree_clear. */
 typedef struct hga_tree {
     hga_id n, n_leaves, *parent;
     hga_id *leaf_node; /* [n_leaves], node of leaf i in reading order */
@@ -122,18 +133,23 @@ typedef struct hga_tree {
 } hga_tree;
 HGA_API void hga_tree_clear(hga_tree *tree);
 
-/* Text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #), paragraphs (blank lines), sentences and words (ICU break
-   iterators for `locale`, NULL: root), as far as the text has them: a level with one member everywhere is left out. Lines like "Gen1:1 In the .." (book, chapter, verse) give
-   that hierarchy. Words with no letter, digit or symbol are skipped. At most max_words words (0: all). Invalid UTF-8 is HGA_EFORMAT naming the byte. */
-HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words, hga_tree *out);
+/* Text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #),
+   paragraphs (blank lines), sentences and words (ICU break iterators for `locale`, NULL: root), as far as the text has
+   them: a level with one member everywhere is left out. Lines like "Gen1:1 In the .." (book, chapter, verse) give that
+   hierarchy. Words with no letter, digit or symbol are skipped. At most max_words words (0: all). Invalid UTF-8 is
+   HGA_EFORMAT naming the byte. */
+HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
+                                 hga_id max_words, hga_tree *out);
 
-/* A height x width image (leaves = pixels or tokens in the order of nested patches): patches of `patch[l]` x `patch[l]` cells of the level below, lowest first, then one root.
-   leaf_node order; *cell (NULL accepted, [height * width]) tells leaf -> row-major cell. Position embedding: sines and cosines of the offset in the family, pos_dim = 4. */
-HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch, hga_id n_patch, hga_id *cell,
-                                 hga_tree *out);
+/* A height x width image (leaves = pixels or tokens in the order of nested patches): patches of `patch[l]` x `patch[l]`
+   cells of the level below, lowest first, then one root. leaf_node order; *cell (NULL accepted, [height * width]) tells
+   leaf -> row-major cell. Position embedding: sines and cosines of the offset in the family, pos_dim = 4. */
+HGA_API hga_status hga_tree_grid(const hga_allocator *a, hga_id height, hga_id width, const hga_id *patch,
+                                 hga_id n_patch, hga_id *cell, hga_tree *out);
 /* An unordered set: one family of n without positions (HSA, section on sets). */
 HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out);
-/* A record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding set apart from the values'; n_values[f] >= 1 values, themselves ordered. */
+/* A record of n_fields key-value pairs: each field a family {key, value..} with the key's embedding set apart from the
+   values'; n_values[f] >= 1 values, themselves ordered. */
 HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id *n_values, hga_tree *out);
 
 #ifdef __cplusplus

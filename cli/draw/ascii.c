@@ -29,13 +29,16 @@ static hga_status paint(const hga_patch *p, void *context)
 {
     canvas *c = context;
     hga_id sign = p->source_level < SIGNS ? p->source_level : SIGNS - 1;
-    int64_t first = cell_of(p->query, c->n_queries, c->rows), last = cell_of((int64_t)p->query + p->n_queries - 1, c->n_queries, c->rows);
-    int64_t left = cell_of(p->key, c->n_keys, c->columns), right = cell_of((int64_t)p->key + p->n_keys - 1, c->n_keys, c->columns);
+    int64_t first = cell_of(p->query, c->n_queries, c->rows),
+            last = cell_of((int64_t)p->query + p->n_queries - 1, c->n_queries, c->rows);
+    int64_t left = cell_of(p->key, c->n_keys, c->columns),
+            right = cell_of((int64_t)p->key + p->n_keys - 1, c->n_keys, c->columns);
     c->total[sign] += (int64_t)p->n_queries * p->n_keys * p->times;
     for (int64_t i = first; i <= last; i++) {
         int64_t queries = inside(i, c->n_queries, c->rows, p->query, p->n_queries) * p->times;
         for (int64_t j = left; j <= right; j++)
-            c->pairs[(i * c->columns + j) * c->signs + sign] += queries * inside(j, c->n_keys, c->columns, p->key, p->n_keys);
+            c->pairs[(i * c->columns + j) * c->signs + sign] +=
+                queries * inside(j, c->n_keys, c->columns, p->key, p->n_keys);
     }
     return HGA_OK;
 }
@@ -44,7 +47,8 @@ static hga_status paint(const hga_patch *p, void *context)
 static char sign_of(const canvas *c, int64_t i, int64_t j)
 {
     const int64_t *pairs = c->pairs + (i * c->columns + j) * c->signs;
-    int64_t area = inside(i, c->n_queries, c->rows, 0, c->n_queries) * inside(j, c->n_keys, c->columns, 0, c->n_keys), sum = 0;
+    int64_t area = inside(i, c->n_queries, c->rows, 0, c->n_queries) * inside(j, c->n_keys, c->columns, 0, c->n_keys),
+            sum = 0;
     hga_id most = 0;
     for (hga_id l = 0; l < c->signs; l++) {
         sum += pairs[l];
@@ -69,39 +73,44 @@ static json_t *legend_of(const canvas *c)
     json_t *legend = json_array();
     for (hga_id l = 0; l < c->signs; l++)
         if (c->total[l])
-            json_array_append_new(legend, json_pack("{s:s#, s:i, s:I}", "sign", &level_sign[l], 1, "level", l, "pairs", (json_int_t)c->total[l]));
+            json_array_append_new(legend, json_pack("{s:s#, s:i, s:I}", "sign", &level_sign[l], 1, "level", l, "pairs",
+                                                    (json_int_t)c->total[l]));
     return legend;
 }
 
 int ascii_draw(const hga_graph *g, const hga_program *p, hga_id width, const char *about, json_t **out)
 {
     hga_nodes nodes = hga_graph_nodes(g);
-    canvas c = {.n_queries = nodes.n_queries, .n_keys = nodes.n_keys, .signs = nodes.n_levels < SIGNS ? nodes.n_levels : SIGNS};
+    canvas c = {
+        .n_queries = nodes.n_queries, .n_keys = nodes.n_keys, .signs = nodes.n_levels < SIGNS ? nodes.n_levels : SIGNS};
     int status = CLI_GOOD;
     *out = NULL;
     c.rows = c.n_queries < width ? c.n_queries : width;
     c.columns = c.n_keys < width ? c.n_keys : width;
     TRY(take((int64_t)c.rows * c.columns * c.signs, sizeof *c.pairs, &c.pairs));
     TRY(complain_of(hga_program_pattern(p, g, paint, &c), CLI_DATA, about));
-    *out = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "queries", c.n_queries, "keys", c.n_keys, "rows", c.rows, "columns", c.columns, "lines",
-                     lines_of(&c), "legend", legend_of(&c));
+    *out = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "queries", c.n_queries, "keys", c.n_keys, "rows", c.rows,
+                     "columns", c.columns, "lines", lines_of(&c), "legend", legend_of(&c));
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     free(c.pairs);
     return status;
 }
 
-static long long number_of(const json_t *object, const char *key) { return (long long)json_integer_value(json_object_get(object, key)); }
+static long long number_of(const json_t *object, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(object, key));
+}
 
 void ascii_print(const json_t *drawing)
 {
     size_t i;
     json_t *value;
     json_array_foreach(json_object_get(drawing, "lines"), i, value) puts(json_string_value(value));
-    printf("\n%lld query tokens down, %lld key tokens across, %lld x %lld cells\n", number_of(drawing, "queries"), number_of(drawing, "keys"),
-           number_of(drawing, "rows"), number_of(drawing, "columns"));
+    printf("\n%lld query tokens down, %lld key tokens across, %lld x %lld cells\n", number_of(drawing, "queries"),
+           number_of(drawing, "keys"), number_of(drawing, "rows"), number_of(drawing, "columns"));
     json_array_foreach(json_object_get(drawing, "legend"), i, value)
-        printf("%s  most of what is seen is seen by nodes of level %lld, %lld pairs in all\n", json_string_value(json_object_get(value, "sign")),
-               number_of(value, "level"), number_of(value, "pairs"));
+        printf("%s  most of what is seen is seen by nodes of level %lld, %lld pairs in all\n",
+               json_string_value(json_object_get(value, "sign")), number_of(value, "level"), number_of(value, "pairs"));
     printf(".  nothing is seen\n#  seen more than once\n");
 }

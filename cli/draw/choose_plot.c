@@ -8,7 +8,17 @@
 
 #include "outfile.h"
 
-enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_ROOM = 40, LETTER = 6, MAX_LABELS = 256 };
+enum {
+    WIDTH = 560,
+    HEIGHT = 420,
+    LEFT = 80,
+    TOP = 70,
+    GAP = 100,
+    FOOT = 60,
+    ZERO_ROOM = 40,
+    LETTER = 6,
+    MAX_LABELS = 256
+};
 
 /* ---- scales ---- */
 
@@ -94,11 +104,16 @@ static void draw_grid(const panel *p)
         draw_line(file, p->left, y, p->left + WIDTH, y, "grid");
         fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", p->left - 6, y + 4, pow(10, e));
     }
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">0</text>\n", p->left - 6, bottom - ZERO_ROOM / 4.0 + 4);
-    fprintf(file, "<rect class=\"frame\" x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", p->left, TOP, WIDTH, HEIGHT);
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"13\">%s</text>\n", p->left + WIDTH / 2.0, bottom + 38,
+    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">0</text>\n", p->left - 6,
+            bottom - ZERO_ROOM / 4.0 + 4);
+    fprintf(file, "<rect class=\"frame\" x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", p->left, TOP, WIDTH,
+            HEIGHT);
+    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"13\">%s</text>\n",
+            p->left + WIDTH / 2.0, bottom + 38,
             p->cost == COST_TIME ? "milliseconds of an execution" : "GFLOP of an execution");
-    fprintf(file, "<text transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\" font-size=\"13\">error: relative L2</text>\n",
+    fprintf(file,
+            "<text transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\" font-size=\"13\">error: "
+            "relative L2</text>\n",
             p->left - 52, TOP + HEIGHT / 2.0);
 }
 
@@ -122,9 +137,12 @@ static void draw_front(const panel *p, const plot_point *point, int n)
 static void draw_point(const panel *p, const plot_point *q)
 {
     if (!drawn(q)) return;
-    fprintf(p->file, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"><title>%s %s: error %.4g, %.4g %s</title></circle>\n",
-            q->front[p->cost] ? "best" : "point", x_of(p, q), y_of(p, q), q->front[p->cost] ? "5" : "3.5", colour_of(q->variant), q->variant,
-            q->parameters, q->error, q->cost[p->cost], p->cost == COST_TIME ? "ms" : "GFLOP");
+    fprintf(p->file,
+            "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"><title>%s %s: error %.4g, %.4g "
+            "%s</title></circle>\n",
+            q->front[p->cost] ? "best" : "point", x_of(p, q), y_of(p, q), q->front[p->cost] ? "5" : "3.5",
+            colour_of(q->variant), q->variant, q->parameters, q->error, q->cost[p->cost],
+            p->cost == COST_TIME ? "ms" : "GFLOP");
 }
 
 /* ---- labels ---- */
@@ -142,7 +160,8 @@ static int fits(const panel *p, const box *b)
     return 1;
 }
 
-/* right of the point, left of it, over it, then farther up and down, until nothing is in the way; 0 when something always is */
+/* right of the point, left of it, over it, then farther up and down, until nothing is in the way; 0 when something
+   always is */
 static int place_label(const panel *p, double x, double y, double width, box *out)
 {
     const double side[3] = {x + 9, x - 9 - width, x - width / 2};
@@ -157,7 +176,8 @@ static int place_label(const panel *p, double x, double y, double width, box *ou
 /* no label over the points of the front */
 static void take_place(panel *p, const plot_point *q)
 {
-    if (p->n_taken < MAX_LABELS && q->front[p->cost]) p->taken[p->n_taken++] = (box){x_of(p, q) - 5, y_of(p, q) - 5, 10, 10};
+    if (p->n_taken < MAX_LABELS && q->front[p->cost])
+        p->taken[p->n_taken++] = (box){x_of(p, q) - 5, y_of(p, q) - 5, 10, 10};
 }
 
 static void draw_label(panel *p, const plot_point *q)
@@ -170,8 +190,8 @@ static void draw_label(panel *p, const plot_point *q)
     const char *anchor = b.x > x ? "start" : b.x + b.width < x ? "end" : "middle";
     double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
     if (fabs(b.y + 7 - y) > 7) draw_line(p->file, x, y, at, b.y + 7, "leader");
-    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s %s</text>\n", at, b.y + 11, anchor, colour_of(q->variant),
-            q->variant, q->parameters);
+    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s %s</text>\n", at, b.y + 11, anchor,
+            colour_of(q->variant), q->variant, q->parameters);
 }
 
 /* ---- the whole ---- */
@@ -222,8 +242,10 @@ static void draw_legend(FILE *file, const plot_point *point, int n)
     double x = LEFT;
     for (int i = 0; i < n; i++) {
         if (seen_before(point, i)) continue;
-        fprintf(file, "<circle cx=\"%.1f\" cy=\"50\" r=\"5\" fill=\"%s\"/><text x=\"%.1f\" y=\"54\" font-size=\"13\">%s</text>\n", x + 5,
-                colour_of(point[i].variant), x + 15, point[i].variant);
+        fprintf(
+            file,
+            "<circle cx=\"%.1f\" cy=\"50\" r=\"5\" fill=\"%s\"/><text x=\"%.1f\" y=\"54\" font-size=\"13\">%s</text>\n",
+            x + 5, colour_of(point[i].variant), x + 15, point[i].variant);
         x += 40 + 8 * (double)strlen(point[i].variant);
     }
 }
@@ -231,12 +253,17 @@ static void draw_legend(FILE *file, const plot_point *point, int n)
 static int draw(FILE *file, plot_point *point, int n, const char *title)
 {
     int width = LEFT + 2 * WIDTH + GAP + 20, height = TOP + HEIGHT + FOOT;
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" ", width,
-            height, width, height);
     fprintf(file,
-            "font-size=\"11\" fill=\"#222222\">\n<style>.grid { stroke: #e3e3e3 } .frame { fill: none; stroke: #222222 } .leader { stroke: "
-            "#b0b0b0 } .front { fill: none; stroke: #222222; stroke-dasharray: 3 3 } .point { opacity: 0.55 } .best { stroke: #222222 "
-            "}</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n<text x=\"%d\" y=\"28\" font-size=\"15\">%s</text>\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "font-family=\"sans-serif\" ",
+            width, height, width, height);
+    fprintf(file,
+            "font-size=\"11\" fill=\"#222222\">\n<style>.grid { stroke: #e3e3e3 } .frame { fill: none; stroke: #222222 "
+            "} .leader { stroke: "
+            "#b0b0b0 } .front { fill: none; stroke: #222222; stroke-dasharray: 3 3 } .point { opacity: 0.55 } .best { "
+            "stroke: #222222 "
+            "}</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n<text x=\"%d\" y=\"28\" "
+            "font-size=\"15\">%s</text>\n",
             width, height, LEFT, title);
     draw_legend(file, point, n);
     qsort(point, (size_t)n, sizeof *point, by_time);

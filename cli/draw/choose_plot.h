@@ -12,8 +12,8 @@ typedef struct plot_point {
     int front[N_COSTS];
 } plot_point;
 
-/* Two panels, log by log, with the fronts joined and labelled. Errors of 0 lie on a line of their own at the bottom. Sorts
-   the points. */
+/* Two panels, log by log, with the fronts joined and labelled. Errors of 0 lie on a line of their own at the bottom.
+   Sorts the points. */
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path);
 
 #endif

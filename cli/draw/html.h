@@ -5,17 +5,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Text between tags or inside a quoted attribute. Bytes that are not UTF-8 become U+FFFD, control characters a space. */
+/* Text between tags or inside a quoted attribute. Bytes that are not UTF-8 become U+FFFD, control characters a space.
+   */
 void html_text(FILE *file, const char *text);
 
-/* A JSON string, quotes included, that may stand inside <script>: no '<' survives, so nothing in it ends the script or opens a comment. */
+/* A JSON string, quotes included, that may stand inside <script>: no '<' survives, so nothing in it ends the script or
+   opens a comment. */
 void html_json_string(FILE *file, const char *text);
 
-/* Whole numbers as a JSON array of differences to the one before (the first: to 0), where [d, count] stands for count times d. Regular series take a
-   few bytes whatever their length. */
+/* Whole numbers as a JSON array of differences to the one before (the first: to 0), where [d, count] stands for count
+   times d. Regular series take a few bytes whatever their length. */
 void html_json_series(FILE *file, const int64_t *value, int64_t n);
 
-/* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL name; every mark must be in it. */
+/* Copy a template; each {{name}} in it is replaced by what its row of the table writes. The table ends with a NULL
+   name; every mark must be in it. */
 typedef struct html_mark {
     const char *name;
     void (*write)(FILE *file, const void *context);

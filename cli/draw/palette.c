@@ -16,7 +16,10 @@ static uint32_t on_ramp(const uint32_t *ramp, double t)
     return mixed;
 }
 
-uint32_t level_colour(hga_id level, hga_id n_levels) { return on_ramp(levels, n_levels > 1 ? (double)level / (n_levels - 1) : 0); }
+uint32_t level_colour(hga_id level, hga_id n_levels)
+{
+    return on_ramp(levels, n_levels > 1 ? (double)level / (n_levels - 1) : 0);
+}
 
 uint32_t weight_colour(double value) { return on_ramp(weights, value); }
 

@@ -1,4 +1,5 @@
-/* picture.c: the pattern's rectangles, or exact sums over cells where there are more tokens than a picture has room for. */
+/* picture.c: the pattern's rectangles, or exact sums over cells where there are more tokens than a picture has room
+   for. */
 #include "picture.h"
 
 #include <math.h>
@@ -61,8 +62,10 @@ static void take_rect(const picture *p, int32_t *look, hga_id r, hga_id c, hga_i
     *width = *height = 1;
     while (c + *width < p->columns && look[(int64_t)r * p->columns + c + *width] == same) ++*width;
     for (int goes_on = 1; goes_on && r + *height < p->rows; *height += goes_on)
-        for (hga_id i = 0; goes_on && i < *width; i++) goes_on = look[(int64_t)(r + *height) * p->columns + c + i] == same;
-    for (hga_id i = 0; i < *height; i++) memset(look + (int64_t)(r + i) * p->columns + c, 0, (size_t)*width * sizeof *look);
+        for (hga_id i = 0; goes_on && i < *width; i++)
+            goes_on = look[(int64_t)(r + *height) * p->columns + c + i] == same;
+    for (hga_id i = 0; i < *height; i++)
+        memset(look + (int64_t)(r + i) * p->columns + c, 0, (size_t)*width * sizeof *look);
 }
 
 int picture_from_cells(picture *p, const float *value, const hga_id *level, int steps)
@@ -110,12 +113,14 @@ static void add_area(const picture *p, double *area, const strip *s)
 {
     hga_id last_query = s->query + s->n_queries, last_key = s->key + s->n_keys;
     hga_id c0 = cell_of(s->key, p->n_keys, p->columns), c1 = cell_of(last_key - 1, p->n_keys, p->columns);
-    for (hga_id r = cell_of(s->query, p->n_queries, p->rows), end = cell_of(last_query - 1, p->n_queries, p->rows); r <= end; r++) {
+    for (hga_id r = cell_of(s->query, p->n_queries, p->rows), end = cell_of(last_query - 1, p->n_queries, p->rows);
+         r <= end; r++) {
         hga_id top = cell_start(r, p->n_queries, p->rows), bottom = cell_start(r + 1, p->n_queries, p->rows);
         double height = (bottom < last_query ? bottom : last_query) - (top > s->query ? top : s->query);
         for (hga_id c = c0; c <= c1; c++) {
             hga_id left = cell_start(c, p->n_keys, p->columns), right = cell_start(c + 1, p->n_keys, p->columns);
-            area[(int64_t)r * p->columns + c] += height * ((right < last_key ? right : last_key) - (left > s->key ? left : s->key));
+            area[(int64_t)r * p->columns + c] +=
+                height * ((right < last_key ? right : last_key) - (left > s->key ? left : s->key));
         }
     }
 }
@@ -144,7 +149,8 @@ static hga_status draw_patch(const hga_patch *patch, void *context)
     d->area += area;
     if (d->progress) d->progress(d->area < d->all ? d->area / d->all : 1, d->context);
     if (d->out->exact)
-        d->status = picture_add(d->out, (picture_rect){patch->query, patch->n_queries, patch->key, patch->n_keys, level, 1});
+        d->status =
+            picture_add(d->out, (picture_rect){patch->query, patch->n_queries, patch->key, patch->n_keys, level, 1});
     else
         d->status = draw_in_cells(d, patch, level);
     return d->status ? hga_fail(HGA_ENOMEM, "no memory for the picture") : HGA_OK;
@@ -229,9 +235,12 @@ static void choose_looks(const drawing *d, float *value, hga_id *level)
         for (hga_id c = 0; c < p->columns; c++) {
             int64_t i = (int64_t)r * p->columns + c;
             double most = 0, height = cell_start(r + 1, p->n_queries, p->rows) - cell_start(r, p->n_queries, p->rows);
-            value[i] = (float)(d->covered[i] / (height * (cell_start(c + 1, p->n_keys, p->columns) - cell_start(c, p->n_keys, p->columns))));
+            value[i] =
+                (float)(d->covered[i] /
+                        (height * (cell_start(c + 1, p->n_keys, p->columns) - cell_start(c, p->n_keys, p->columns))));
             for (hga_id l = 0; l < p->n_levels; l++)
-                if (d->of_level[l] && d->of_level[l][i] >= most && d->of_level[l][i] > 0) most = d->of_level[l][i], level[i] = l;
+                if (d->of_level[l] && d->of_level[l][i] >= most && d->of_level[l][i] > 0)
+                    most = d->of_level[l][i], level[i] = l;
         }
 }
 
@@ -252,7 +261,8 @@ done:
     return status;
 }
 
-int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns, hga_progress progress, void *context, picture *out)
+int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns,
+                    hga_progress progress, void *context, picture *out)
 {
     hga_nodes n = hga_graph_nodes(g);
     int status = CLI_GOOD;

@@ -6,17 +6,17 @@
 
 #include "hga_inspect.h"
 
-/* Query tokens [query, query + n_queries) x key tokens [key, key + n_keys). `level`, of a pattern, is the higher one of the edge's ends; where
-   several meet in a cell, the one that covers most of it, of equals the coarser. `value` is in (0, 1]: of a pattern the share of the pairs that
-   is covered, of weights see `decades` below. */
+/* Query tokens [query, query + n_queries) x key tokens [key, key + n_keys). `level`, of a pattern, is the higher one of
+   the edge's ends; where several meet in a cell, the one that covers most of it, of equals the coarser. `value` is in
+   (0, 1]: of a pattern the share of the pairs that is covered, of weights see `decades` below. */
 typedef struct picture_rect {
     hga_id query, n_queries, key, n_keys;
     hga_id level;
     float value;
 } picture_rect;
 
-/* Cell row r has query tokens [r * n_queries / rows, (r + 1) * n_queries / rows), columns likewise. `exact`: every token is a cell of its own, and
-   the rectangles of a pattern are those of hga_program_pattern, coarse ones first. */
+/* Cell row r has query tokens [r * n_queries / rows, (r + 1) * n_queries / rows), columns likewise. `exact`: every
+   token is a cell of its own, and the rectangles of a pattern are those of hga_program_pattern, coarse ones first. */
 typedef struct picture {
     hga_id n_queries, n_keys, n_levels;
     hga_id rows, columns;
@@ -26,25 +26,25 @@ typedef struct picture {
     /* of a pattern */
     double *level_pairs; /* [n_levels]: pairs covered at that level, as often as they are */
     hga_coverage coverage;
-    /* of weights: the largest attention that the queries of a cell's row pay, on average, to the cell. A value is log10 of the cell's part of it,
-       counted from 0 at 10^-decades to 1 */
+    /* of weights: the largest attention that the queries of a cell's row pay, on average, to the cell. A value is log10
+       of the cell's part of it, counted from 0 at 10^-decades to 1 */
     int is_weights;
     double largest;
     int decades;
 } picture;
 
-/* The attention pattern of a program on at most max_rows x max_columns cells; exact where tokens are no more than that. What a cell shows is
-   counted, not sampled. `progress` (NULL accepted) as in hga_graph.h. */
-int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns, hga_progress progress, void *context,
-                    picture *out);
+/* The attention pattern of a program on at most max_rows x max_columns cells; exact where tokens are no more than that.
+   What a cell shows is counted, not sampled. `progress` (NULL accepted) as in hga_graph.h. */
+int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, hga_id max_columns,
+                    hga_progress progress, void *context, picture *out);
 
 /* The attention weights for given tensors [rows][heads][dim]; head -1: the mean over heads. */
 typedef struct picture_tensors {
     const char *query, *key; /* paths */
     hga_id head;
 } picture_tensors;
-int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows, hga_id max_columns,
-                    hga_progress progress, void *context, picture *out);
+int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
+                    hga_id max_columns, hga_progress progress, void *context, picture *out);
 
 void picture_clear(picture *p);
 
@@ -54,8 +54,8 @@ void picture_clear(picture *p);
 hga_id cell_start(hga_id i, hga_id n, hga_id cells);
 hga_id cell_of(hga_id token, hga_id n, hga_id cells);
 int picture_add(picture *p, picture_rect r);
-/* Turn cells of equal colour into as few rectangles as a greedy walk finds. value[rows * columns], 0 shows nothing; level NULL: 0. Values go into
-   `steps` steps. */
+/* Turn cells of equal colour into as few rectangles as a greedy walk finds. value[rows * columns], 0 shows nothing;
+   level NULL: 0. Values go into `steps` steps. */
 int picture_from_cells(picture *p, const float *value, const hga_id *level, int steps);
 
 #endif

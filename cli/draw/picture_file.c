@@ -9,20 +9,29 @@
 #include "progress.h"
 #include "svg.h"
 
-enum { SVG_CELLS = 160, SVG_TOKENS = 256, WORD_TOKENS = 400, DEFAULT_WIDTH = 900, LEAST_WIDTH = 360, MOST_WIDTH = 8192 };
+enum {
+    SVG_CELLS = 160,
+    SVG_TOKENS = 256,
+    WORD_TOKENS = 400,
+    DEFAULT_WIDTH = 900,
+    LEAST_WIDTH = 360,
+    MOST_WIDTH = 8192
+};
 
-/* The least pixels of a cell. A rectangle of an .svg costs some eighty bytes, a pixel nothing: cells of an .svg are larger, unless that would hide
-   tokens. */
+/* The least pixels of a cell. A rectangle of an .svg costs some eighty bytes, a pixel nothing: cells of an .svg are
+   larger, unless that would hide tokens. */
 static int least_cell(const hga_nodes *n, picture_kind kind, hga_id width)
 {
     return kind == PICTURE_PNG || (n->n_queries <= SVG_TOKENS && n->n_keys <= SVG_TOKENS) ? 1 : width / SVG_CELLS;
 }
 
-static int make_picture(const hga_graph *g, const hga_program *p, const picture_options *o, const layout *l, picture *out)
+static int make_picture(const hga_graph *g, const hga_program *p, const picture_options *o, const layout *l,
+                        picture *out)
 {
     progress bar = progress_start(o->tensors.query ? "weighing" : "drawing");
-    int status = o->tensors.query ? picture_weights(p, g, &o->tensors, l->max_rows, l->max_columns, progress_show, &bar, out)
-                                  : picture_pattern(p, g, l->max_rows, l->max_columns, progress_show, &bar, out);
+    int status = o->tensors.query
+                     ? picture_weights(p, g, &o->tensors, l->max_rows, l->max_columns, progress_show, &bar, out)
+                     : picture_pattern(p, g, l->max_rows, l->max_columns, progress_show, &bar, out);
     progress_end(&bar);
     return status;
 }
@@ -35,8 +44,8 @@ static void name_weights(const picture_options *o, const char *title, char text[
         snprintf(text, 256, "%.180s: attention weights, head %d", title, o->tensors.head);
 }
 
-int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names, const char *json, picture_kind kind,
-                       const picture_options *o, const char *path)
+int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names,
+                       const char *json, picture_kind kind, const picture_options *o, const char *path)
 {
     hga_nodes n = hga_graph_nodes(g);
     picture made = {0};
@@ -70,10 +79,14 @@ static error_t parse_picture(int key, char *value, struct argp_state *state)
     picture_options *o = state->input;
     switch (key) {
     case ARGP_KEY_INIT: *o = (picture_options){.width = DEFAULT_WIDTH, .tensors.head = -1}; return 0;
-    case KEY_WIDTH: o->given = "--width"; return arguments_said(read_id("--width", value, LEAST_WIDTH, MOST_WIDTH, &o->width));
+    case KEY_WIDTH:
+        o->given = "--width";
+        return arguments_said(read_id("--width", value, LEAST_WIDTH, MOST_WIDTH, &o->width));
     case KEY_QUERY: o->tensors.query = value, o->given = "--query"; return 0;
     case KEY_KEY: o->tensors.key = value, o->given = "--key"; return 0;
-    case KEY_HEAD: o->given = "--head"; return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &o->tensors.head));
+    case KEY_HEAD:
+        o->given = "--head";
+        return arguments_said(read_id("--head", value, 0, MAX_HEADS - 1, &o->tensors.head));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -89,7 +102,9 @@ int picture_options_check(const picture_options *o)
 static const struct argp_option picture_argp_options[] = {
     {"width", KEY_WIDTH, "PIXELS", 0, "width of a picture (default: 900)", 3},
     {"query", KEY_QUERY, "FILE", 0,
-     "draw the attention weights for this query tensor, [rows][dim] or [rows][heads][dim] (default: who attends to whom, by level)", 3},
+     "draw the attention weights for this query tensor, [rows][dim] or [rows][heads][dim] (default: who attends to "
+     "whom, by level)",
+     3},
     {"key", KEY_KEY, "FILE", 0, "the key tensor that goes with --query", 3},
     {"head", KEY_HEAD, "H", 0, "the head whose weights are drawn (default: the mean over heads)", 3},
     {0},

@@ -1,5 +1,6 @@
-/* picture_weights.c: attention weights summed over cells. The output is linear in the values, so that running the program on the indicator columns
-   of the cells gives, row by row, the attention paid to each cell, exactly and without a tokens x tokens table. */
+/* picture_weights.c: attention weights summed over cells. The output is linear in the values, so that running the
+   program on the indicator columns of the cells gives, row by row, the attention paid to each cell, exactly and without
+   a tokens x tokens table. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ typedef struct weighing {
 static int check_rows(const weighing *w, const tensor_file *t, hga_binding binding, hga_rows otherwise)
 {
     hga_id rows = bound_rows(w->graph, w->program, binding, otherwise);
-    return rows == t->rows ? CLI_GOOD : complain(CLI_DATA, "%s: has %d rows, the graph needs %d", t->array.path, t->rows, rows);
+    return rows == t->rows ? CLI_GOOD
+                           : complain(CLI_DATA, "%s: has %d rows, the graph needs %d", t->array.path, t->rows, rows);
 }
 
 static int read_tensors(weighing *w, const picture_tensors *t)
@@ -36,16 +38,20 @@ static int read_tensors(weighing *w, const picture_tensors *t)
     int status = CLI_GOOD;
     for (hga_id i = 0; i < w->program->n_fields; i++)
         if (w->program->field[i].binding == HGA_IO_USER)
-            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives", w->program->field[i].name));
+            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
+                         w->program->field[i].name));
     TRY(tensor_file_read(t->query, &w->query));
     TRY(tensor_file_read(t->key, &w->key));
     TRY(check_rows(w, &w->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
     TRY(check_rows(w, &w->key, HGA_IO_KEY, HGA_ROWS_KEYS));
     if (w->key.columns != w->query.columns)
-        TRY(complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", t->key, w->key.columns, t->query, w->query.columns));
+        TRY(complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", t->key, w->key.columns, t->query,
+                     w->query.columns));
     if (w->query.heads % w->key.heads != 0)
-        TRY(complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", t->key, w->key.heads, w->query.heads));
-    if (t->head >= w->query.heads) TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", t->head, t->query, w->query.heads - 1));
+        TRY(complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", t->key, w->key.heads,
+                     w->query.heads));
+    if (t->head >= w->query.heads)
+        TRY(complain(CLI_USAGE, "--head: %d, but %s has heads 0 .. %d", t->head, t->query, w->query.heads - 1));
 done:
     return status;
 }
@@ -53,7 +59,8 @@ done:
 static void copy_head(const tensor_file *t, hga_id head, float *out)
 {
     for (int64_t i = 0; i < t->rows; i++)
-        memcpy(out + i * t->columns, t->array.real + (i * t->heads + head) * t->columns, (size_t)t->columns * sizeof *out);
+        memcpy(out + i * t->columns, t->array.real + (i * t->heads + head) * t->columns,
+               (size_t)t->columns * sizeof *out);
 }
 
 /* ---- values ---- */
@@ -73,8 +80,8 @@ static int has_value_row(const weighing *w, hga_id v)
     return 1;
 }
 
-/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is shared by its tokens alike.
-   */
+/* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is
+   shared by its tokens alike. */
 static int fill_values(weighing *w, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->nodes;
@@ -112,7 +119,7 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
     }
 }
 
-static int run_columns(weighing *w, const hga_plan *plan, hga_state *state, hga_id first)
+static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *state, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
     hga_io io = {.query = {.data = w->q}, .key = {.data = w->k}, .value = {.data = w->value}, .out = {.data = w->out}};
@@ -128,21 +135,22 @@ static int run_heads(weighing *w, hga_id head, hga_progress progress, void *cont
 {
     hga_shape shape = {.n_heads = 1, .n_kv_heads = 1, .dim = w->query.columns, .dim_v = CHUNK};
     hga_plan *plan = NULL;
-    hga_state *state = NULL;
+    hga_workspace *state = NULL;
     hga_id from = head < 0 ? 0 : head, to = head < 0 ? w->query.heads : head + 1, group = w->query.heads / w->key.heads;
     int status = CLI_GOOD;
     TRY(complain_of(hga_plan_create(w->graph, w->program, &shape, NULL, &plan), CLI_DATA, "attention weights"));
-    TRY(complain_of(hga_state_create(plan, &state), CLI_DATA, "attention weights"));
+    TRY(complain_of(hga_workspace_create(plan, &state), CLI_DATA, "attention weights"));
     for (hga_id h = from; h < to; h++) {
         copy_head(&w->query, h, w->q);
         copy_head(&w->key, h / group, w->k);
         for (hga_id first = 0; first < w->picture->columns; first += CHUNK) {
             TRY(run_columns(w, plan, state, first));
-            if (progress) progress(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), context);
+            if (progress)
+                progress(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), context);
         }
     }
 done:
-    hga_state_destroy(state);
+    hga_workspace_destroy(state);
     hga_plan_destroy(plan);
     return status;
 }
@@ -195,16 +203,21 @@ static void weighing_clear(weighing *w)
     free(w->cells);
 }
 
-int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows, hga_id max_columns,
-                    hga_progress progress, void *context, picture *out)
+int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
+                    hga_id max_columns, hga_progress progress, void *context, picture *out)
 {
     weighing w = {.program = p, .graph = g, .nodes = hga_graph_nodes(g), .picture = out};
     int status = CLI_GOOD;
-    *out = (picture){.n_queries = w.nodes.n_queries, .n_keys = w.nodes.n_keys, .n_levels = w.nodes.n_levels, .is_weights = 1, .decades = DECADES};
+    *out = (picture){.n_queries = w.nodes.n_queries,
+                     .n_keys = w.nodes.n_keys,
+                     .n_levels = w.nodes.n_levels,
+                     .is_weights = 1,
+                     .decades = DECADES};
     out->exact = out->n_queries <= max_rows && out->n_keys <= max_columns;
     out->rows = out->n_queries < max_rows ? out->n_queries : max_rows;
     out->columns = out->n_keys < max_columns ? out->n_keys : max_columns;
-    if (!score_stage(p)) TRY(complain(CLI_USAGE, "--query: the program computes no scores, so that no tensors decide its weights"));
+    if (!score_stage(p))
+        TRY(complain(CLI_USAGE, "--query: the program computes no scores, so that no tensors decide its weights"));
     TRY(read_tensors(&w, tensors));
     w.n_values = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS);
     w.n_out = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);

@@ -12,7 +12,8 @@ enum { LEGEND = 190, LEFT = 68, WORDS = 112, TOP = 66, BOTTOM = 56, RIGHT = 24, 
 
 static const paint page = {PAINT_PAGE, 0, 1, 0}, ink = {PAINT_INK, 0, 0.55, 0};
 
-static const text_style plain = {12, TEXT_START, 0, 0.75}, plain_middle = {12, TEXT_MIDDLE, 0, 0.75}, plain_end = {12, TEXT_END, 0, 0.75};
+static const text_style plain = {12, TEXT_START, 0, 0.75}, plain_middle = {12, TEXT_MIDDLE, 0, 0.75},
+                        plain_end = {12, TEXT_END, 0, 0.75};
 
 /* ---- layout ---- */
 
@@ -76,8 +77,8 @@ static hga_id tick_step(hga_id n, int most)
 
 static int shows_words(const picture *p, const layout *l, const plot_words *w)
 {
-    return l->left == WORDS && w->key && w->query && p->columns == p->n_keys && p->rows == p->n_queries && l->cell_width >= WORD_CELL &&
-           l->cell_height >= WORD_CELL;
+    return l->left == WORDS && w->key && w->query && p->columns == p->n_keys && p->rows == p->n_queries &&
+           l->cell_width >= WORD_CELL && l->cell_height >= WORD_CELL;
 }
 
 static void draw_words(canvas *c, const layout *l, const picture *p, const plot_words *w)
@@ -85,11 +86,11 @@ static void draw_words(canvas *c, const layout *l, const picture *p, const plot_
     char text[80];
     double size = fmin(12, l->cell_width - 1);
     for (hga_id i = 0; i < p->n_queries; i++)
-        c->text(c, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35, (text_style){size, TEXT_END, 0, 0.85},
-                short_word(w->query[i], text));
+        c->text(c, l->left - 6, l->top + (i + 0.5) * l->cell_height + size * 0.35,
+                (text_style){size, TEXT_END, 0, 0.85}, short_word(w->query[i], text));
     for (hga_id i = 0; i < p->n_keys; i++)
-        c->text(c, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6, (text_style){size, TEXT_END, 1, 0.85},
-                short_word(w->key[i], text));
+        c->text(c, l->left + (i + 0.5) * l->cell_width + size * 0.35, l->top + l->plot_height + 6,
+                (text_style){size, TEXT_END, 1, 0.85}, short_word(w->key[i], text));
 }
 
 static void draw_ticks(canvas *c, const layout *l, const picture *p)
@@ -97,14 +98,16 @@ static void draw_ticks(canvas *c, const layout *l, const picture *p)
     char text[16];
     hga_id step = tick_step(p->n_keys, (int)(l->plot_width / 60) + 1);
     for (int64_t i = 0; i < p->n_keys; i += step) {
-        double x = l->left + along((hga_id)i, p->n_keys, p->columns, l->cell_width) + (p->exact ? l->cell_width / 2 : 0);
+        double x =
+            l->left + along((hga_id)i, p->n_keys, p->columns, l->cell_width) + (p->exact ? l->cell_width / 2 : 0);
         c->rect(c, floor(x), l->top + l->plot_height + 1, 1, 5, ink);
         snprintf(text, sizeof text, "%d", (hga_id)i);
         c->text(c, x, l->top + l->plot_height + 19, plain_middle, text);
     }
     step = tick_step(p->n_queries, (int)(l->plot_height / 45) + 1);
     for (int64_t i = 0; i < p->n_queries; i += step) {
-        double y = l->top + along((hga_id)i, p->n_queries, p->rows, l->cell_height) + (p->exact ? l->cell_height / 2 : 0);
+        double y =
+            l->top + along((hga_id)i, p->n_queries, p->rows, l->cell_height) + (p->exact ? l->cell_height / 2 : 0);
         c->rect(c, l->left - 6, floor(y), 5, 1, ink);
         snprintf(text, sizeof text, "%d", (hga_id)i);
         c->text(c, l->left - 9, y + 4, plain_end, text);
@@ -145,10 +148,12 @@ static void draw_data(canvas *c, const layout *l, const picture *p)
 {
     int edged = p->exact && !p->is_weights && l->cell_width >= 5 && l->cell_height >= 5;
     c->group(c, 1);
-    if (p->is_weights) c->rect(c, l->left, l->top, l->plot_width, l->plot_height, (paint){PAINT_COLOUR, weight_colour(0), 1, 0});
+    if (p->is_weights)
+        c->rect(c, l->left, l->top, l->plot_width, l->plot_height, (paint){PAINT_COLOUR, weight_colour(0), 1, 0});
     for (int64_t i = 0; i < p->n_rects; i++) {
         const picture_rect *r = &p->rects[i];
-        double x = along(r->key, p->n_keys, p->columns, l->cell_width), y = along(r->query, p->n_queries, p->rows, l->cell_height);
+        double x = along(r->key, p->n_keys, p->columns, l->cell_width),
+               y = along(r->query, p->n_queries, p->rows, l->cell_height);
         double right = along(r->key + r->n_keys, p->n_keys, p->columns, l->cell_width),
                bottom = along(r->query + r->n_queries, p->n_queries, p->rows, l->cell_height);
         if (p->exact && !p->is_weights) c->rect(c, l->left + x, l->top + y, right - x, bottom - y, page);
@@ -222,7 +227,8 @@ static void draw_weight_ramp(legend *g, const picture *p)
     char text[40];
     heading(g, p->exact ? "weight" : "weight of a cell");
     for (int i = 0; i < STEPS; i++)
-        g->c->rect(g->c, g->x, g->y + i * STEP, 18, STEP, (paint){PAINT_COLOUR, weight_colour(1 - (i + 0.5) / STEPS), 1, 0});
+        g->c->rect(g->c, g->x, g->y + i * STEP, 18, STEP,
+                   (paint){PAINT_COLOUR, weight_colour(1 - (i + 0.5) / STEPS), 1, 0});
     for (int i = 0; i <= p->decades; i++) {
         snprintf(text, sizeof text, i == p->decades ? "%.2g and less" : "%.2g", p->largest * pow(10, -i));
         g->c->text(g->c, g->x + 26, g->y + (double)i * STEPS * STEP / p->decades + 4, plain, text);
@@ -246,11 +252,13 @@ static void draw_legend(canvas *c, const layout *l, const picture *p)
 static void draw_title(canvas *c, const layout *l, const picture *p, const char *title)
 {
     char text[160];
-    int used = p->n_queries == p->n_keys ? snprintf(text, sizeof text, "%d tokens", p->n_keys)
-                                         : snprintf(text, sizeof text, "%d query and %d key tokens", p->n_queries, p->n_keys);
+    int used = p->n_queries == p->n_keys
+                   ? snprintf(text, sizeof text, "%d tokens", p->n_keys)
+                   : snprintf(text, sizeof text, "%d query and %d key tokens", p->n_queries, p->n_keys);
     if (!p->exact) {
         double query = (double)p->n_queries / p->rows, key = (double)p->n_keys / p->columns;
-        snprintf(text + used, sizeof text - (size_t)used, "; a cell is %.4g x %.4g of them, everything counted", query, key);
+        snprintf(text + used, sizeof text - (size_t)used, "; a cell is %.4g x %.4g of them, everything counted", query,
+                 key);
     }
     c->text(c, l->left, 28, (text_style){17, TEXT_START, 0, 1}, title);
     c->text(c, l->left, 50, plain, text);

@@ -47,7 +47,8 @@ static void rect(canvas *base, double x, double y, double w, double h, paint p)
 
 static double distance(double x, double y, double ax, double ay, double bx, double by)
 {
-    double dx = bx - ax, dy = by - ay, length = dx * dx + dy * dy, t = length > 0 ? ((x - ax) * dx + (y - ay) * dy) / length : 0;
+    double dx = bx - ax, dy = by - ay, length = dx * dx + dy * dy,
+           t = length > 0 ? ((x - ax) * dx + (y - ay) * dy) / length : 0;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
     return hypot(x - ax - t * dx, y - ay - t * dy);
 }
@@ -71,7 +72,8 @@ static void draw_letter(pixels *c, const lettering *s, const char *lines)
 {
     double x0, y0, x1, y1;
     to_pixels(s, -1, s->upwards ? 9 : -1, &x1, &y1), to_pixels(s, 5, s->upwards ? -1 : 9, &x0, &y0);
-    int left = (int)floor(fmin(x0, x1)), right = (int)ceil(fmax(x0, x1)), top = (int)floor(fmin(y0, y1)), bottom = (int)ceil(fmax(y0, y1));
+    int left = (int)floor(fmin(x0, x1)), right = (int)ceil(fmax(x0, x1)), top = (int)floor(fmin(y0, y1)),
+        bottom = (int)ceil(fmax(y0, y1));
     for (int y = top; y <= bottom; y++)
         for (int x = left; x <= right; x++) {
             double nearest = 1e9;
@@ -106,13 +108,14 @@ static void text(canvas *base, double x, double y, text_style style, const char 
 
 /* ---- the file ---- */
 
-/* libpng reports by a long jump unless told otherwise: nothing is allocated between here and there that must be given back */
+/* libpng reports by a long jump unless told otherwise: nothing is allocated between here and there that must be given
+   back */
 static int put_image(FILE *file, const pixels *c, png_text *notes, int n_notes, png_structp png, png_infop info)
 {
     if (setjmp(png_jmpbuf(png))) return complain(CLI_OUTSIDE, "the picture cannot be written");
     png_init_io(png, file);
-    png_set_IHDR(png, info, (png_uint_32)c->width, (png_uint_32)c->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)c->width, (png_uint_32)c->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_text(png, info, notes, n_notes);
     png_write_info(png, info);
     for (int y = 0; y < c->height; y++) png_write_row(png, c->rgb + 3 * (int64_t)y * c->width);
@@ -150,7 +153,8 @@ done:
 
 static png_text note(char *key, char *value)
 {
-    return (png_text){.compression = PNG_TEXT_COMPRESSION_NONE, .key = key, .text = value, .text_length = strlen(value)};
+    return (png_text){
+        .compression = PNG_TEXT_COMPRESSION_NONE, .key = key, .text = value, .text_length = strlen(value)};
 }
 
 int png_write_plot(const char *path, const layout *l, const picture *p, const char *title, const plot_words *words)

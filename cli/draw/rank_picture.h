@@ -4,7 +4,8 @@
 
 #include "rank_blocks.h"
 
-/* Each block as a rectangle over queries x keys, darker the more of its rank it needs, with the rank where there is room. */
+/* Each block as a rectangle over queries x keys, darker the more of its rank it needs, with the rank where there is
+   room. */
 int rank_picture_write(const rank_map *m, const char *title, const char *path);
 
 #endif

@@ -41,7 +41,8 @@ done:
     return status;
 }
 
-int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds)
+int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan,
+                     double seconds)
 {
     report_case *c = &r->cases[i];
     int status = CLI_GOOD;
@@ -95,7 +96,8 @@ static void put_summary(FILE *file, const void *context)
         fputs(units == 1 ? "" : "s", file);
         before = ", ";
     }
-    fprintf(file, "; %d heads x %d, %d thread%s", r->source.shape.n_heads, r->source.shape.dim, r->threads, r->threads == 1 ? "" : "s");
+    fprintf(file, "; %d heads x %d, %d thread%s", r->source.shape.n_heads, r->source.shape.dim, r->threads,
+            r->threads == 1 ? "" : "s");
 }
 
 static void put_date(FILE *file, const void *context)
@@ -172,7 +174,9 @@ static void put_growth(FILE *file, const void *context)
     growth_draw(file, &r->growth, 0);
     fputs("<figcaption>Every word may see every other.</figcaption></figure>\n<figure>", file);
     growth_draw(file, &r->growth, 1);
-    fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n<ul class=\"crossovers\">\n", file);
+    fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n<ul "
+          "class=\"crossovers\">\n",
+          file);
     for (size_t i = 0; i < r->n_cases; i++)
         if (strcmp(contenders[i].name, "dense") != 0) put_crossover(file, &r->growth, i);
     fputs("</ul>\n", file);
@@ -220,7 +224,8 @@ static void put_picture(FILE *file, const picture *p, hga_id n_levels, const cha
     picture_rect *rects = NULL;
     if (take(p->n_rects, sizeof *rects, &rects)) return;
     fprintf(file,
-            "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d words by %d words\" "
+            "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d "
+            "words by %d words\" "
             "shape-rendering=\"crispEdges\">",
             p->columns, p->rows, p->n_queries, p->n_keys);
     put_rects(file, p, rects, n_levels);
@@ -234,7 +239,8 @@ static void put_legend(FILE *file, const picture *p, hga_id n_levels)
     fputs("<p class=\"legend\">", file);
     for (hga_id l = 0; l < n_levels; l++)
         if (p->level_pairs[l] > 0)
-            fprintf(file, "<span><i style=\"background: #%06x\"></i>level %d: %.3g %%</span> ", (unsigned)level_colour(l, n_levels), l,
+            fprintf(file, "<span><i style=\"background: #%06x\"></i>level %d: %.3g %%</span> ",
+                    (unsigned)level_colour(l, n_levels), l,
                     100 * p->level_pairs[l] / ((double)p->n_queries * (double)p->n_keys));
     fputs("</p>\n", file);
 }
@@ -243,7 +249,8 @@ static void put_coverage(FILE *file, const picture *p)
 {
     const hga_coverage *c = &p->coverage;
     fprintf(file, "<p>Of %lld pairs of words%s: %lld covered once, %lld more often, %lld never", (long long)c->pairs,
-            c->pairs < (int64_t)p->n_queries * p->n_keys ? " in order" : "", (long long)c->once, (long long)c->more, (long long)c->none);
+            c->pairs < (int64_t)p->n_queries * p->n_keys ? " in order" : "", (long long)c->once, (long long)c->more,
+            (long long)c->none);
     if (c->none_diagonal) fprintf(file, " (%lld of them a word and itself)", (long long)c->none_diagonal);
     fprintf(file, "; a word sees a later one in %lld.</p>\n", (long long)c->later);
 }
@@ -282,10 +289,10 @@ static void put_machine(FILE *file, const void *context)
 {
     const report *r = context;
     char *text = NULL;
-    fprintf(
-        file,
-        "<p>One thread: %.1f GFLOP/s (fp32 multiply-add), %.2f G exp/s, %.1f GB/s from L2, %.1f GB/s from memory. Instruction sets: %s. Compiler: ",
-        r->peaks->fma_gflops, r->peaks->exp_gelements, r->peaks->l2_gbytes, r->peaks->dram_gbytes, hga_isa_list());
+    fprintf(file,
+            "<p>One thread: %.1f GFLOP/s (fp32 multiply-add), %.2f G exp/s, %.1f GB/s from L2, %.1f GB/s from memory. "
+            "Instruction sets: %s. Compiler: ",
+            r->peaks->fma_gflops, r->peaks->exp_gelements, r->peaks->l2_gbytes, r->peaks->dram_gbytes, hga_isa_list());
     html_text(file, BUILD_COMPILER);
     fputs(".</p>\n<pre>", file);
     if (hga_topology_describe(NULL, r->threads, &text) == HGA_OK) html_text(file, text);
@@ -296,8 +303,11 @@ static void put_machine(FILE *file, const void *context)
 /* ---- the page ---- */
 
 static const html_mark marks[] = {
-    {"text", put_text_name}, {"style", put_style},       {"summary", put_summary}, {"date", put_date},       {"table", put_table},
-    {"growth", put_growth},  {"kl_words", put_kl_words}, {"cases", put_cases},     {"machine", put_machine}, {0},
+    {"text", put_text_name},    {"style", put_style},
+    {"summary", put_summary},   {"date", put_date},
+    {"table", put_table},       {"growth", put_growth},
+    {"kl_words", put_kl_words}, {"cases", put_cases},
+    {"machine", put_machine},   {0},
 };
 
 int report_write(const report *r, const char *path)

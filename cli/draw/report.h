@@ -1,5 +1,5 @@
-/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One file, readable without
-   JavaScript. */
+/* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One
+   file, readable without JavaScript. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
@@ -30,7 +30,8 @@ typedef struct report {
 /* Room for the contenders. */
 int report_start(const growth_text *source, report *out);
 /* Contender i: its pattern on the whole text and on the first words, its plan, the seconds that an execution took. */
-int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan, double seconds);
+int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan,
+                     double seconds);
 /* Write what was collected, once the prefixes are measured. */
 int report_write(const report *r, const char *path);
 void report_clear(report *r);

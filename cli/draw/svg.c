@@ -55,13 +55,17 @@ static void text(canvas *c, double x, double y, text_style s, const char *conten
 void svg_put(FILE *file, const layout *l, const picture *p, const char *title, const plot_words *words)
 {
     svg s = {{group, rect, text}, file};
-    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"", l->width,
-            l->height, l->width, l->height);
-    fprintf(file, " data-plot=\"%d %d %.0f %.0f\" data-tokens=\"%d %d\">\n<title>", l->left, l->top, l->plot_width, l->plot_height, p->n_queries,
-            p->n_keys);
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "role=\"img\"",
+            l->width, l->height, l->width, l->height);
+    fprintf(file, " data-plot=\"%d %d %.0f %.0f\" data-tokens=\"%d %d\">\n<title>", l->left, l->top, l->plot_width,
+            l->plot_height, p->n_queries, p->n_keys);
     html_text(file, title);
-    fputs("</title>\n<style>\n.hga{font-family:system-ui,sans-serif}\n.hga .page{fill:#fff}.hga .ink{fill:#1b1f27}.hga .edged{stroke:#fff}\n"
-          "@media (prefers-color-scheme:dark){.hga .page{fill:#14171d}.hga .ink{fill:#e6e9ef}.hga .edged{stroke:#14171d}}\n</style>\n",
+    fputs("</title>\n<style>\n.hga{font-family:system-ui,sans-serif}\n.hga .page{fill:#fff}.hga .ink{fill:#1b1f27}.hga "
+          ".edged{stroke:#fff}\n"
+          "@media (prefers-color-scheme:dark){.hga .page{fill:#14171d}.hga .ink{fill:#e6e9ef}.hga "
+          ".edged{stroke:#14171d}}\n</style>\n",
           file);
     plot_draw(&s.canvas, l, p, title, words);
     fputs("</svg>\n", file);

@@ -18,7 +18,8 @@ int tensor_file_read(const char *path, tensor_file *t)
         return complain(CLI_DATA, "%s: a tensor is [rows][dim] or [rows][heads][dim], not the shape %s", a->path,
                         npy_shape(a->n_dims, a->dim, shape));
     for (int i = 0; i < a->n_dims; i++)
-        if (a->dim[i] > INT32_MAX) return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
+        if (a->dim[i] > INT32_MAX)
+            return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
     t->rows = (hga_id)a->dim[0];
     t->heads = a->n_dims == 3 ? (hga_id)a->dim[1] : 1;
     t->columns = (hga_id)a->dim[a->n_dims - 1];
@@ -28,11 +29,17 @@ int tensor_file_read(const char *path, tensor_file *t)
 static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_file *v)
 {
     if (k->columns != q->columns)
-        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path, q->columns);
-    if (v->rows != k->rows) return complain(CLI_DATA, "%s: has %d rows, the key in %s has %d", v->array.path, v->rows, k->array.path, k->rows);
-    if (v->heads != k->heads) return complain(CLI_DATA, "%s: has %d heads, the key in %s has %d", v->array.path, v->heads, k->array.path, k->heads);
+        return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path,
+                        q->columns);
+    if (v->rows != k->rows)
+        return complain(CLI_DATA, "%s: has %d rows, the key in %s has %d", v->array.path, v->rows, k->array.path,
+                        k->rows);
+    if (v->heads != k->heads)
+        return complain(CLI_DATA, "%s: has %d heads, the key in %s has %d", v->array.path, v->heads, k->array.path,
+                        k->heads);
     if (q->heads % k->heads != 0)
-        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads, q->heads);
+        return complain(CLI_DATA, "%s: has %d heads, which do not divide the query's %d", k->array.path, k->heads,
+                        q->heads);
     return CLI_GOOD;
 }
 
@@ -54,7 +61,8 @@ model_tensors attend_io_tensors(const attend_io *a)
 
 /* ---- rows ---- */
 
-/* a field's rows in tokens or nodes of the caller; a program without the field leaves the tensor to the tree that routes it */
+/* a field's rows in tokens or nodes of the caller; a program without the field leaves the tensor to the tree that
+   routes it */
 static hga_id rows_of(const model *m, hga_binding binding, hga_rows otherwise)
 {
     return bound_rows(m->graph, &m->program, binding, otherwise) / m->tree_heads;
@@ -63,7 +71,8 @@ static hga_id rows_of(const model *m, hga_binding binding, hga_rows otherwise)
 static int check_rows(const model *m, hga_binding binding, hga_rows otherwise, const tensor_file *t)
 {
     hga_id rows = rows_of(m, binding, otherwise);
-    return rows == t->rows ? CLI_GOOD : complain(CLI_DATA, "%s: has %d rows, %s needs %d", t->array.path, t->rows, m->title, rows);
+    return rows == t->rows ? CLI_GOOD
+                           : complain(CLI_DATA, "%s: has %d rows, %s needs %d", t->array.path, t->rows, m->title, rows);
 }
 
 static int check_all_rows(const model *m, attend_io *a)
@@ -71,7 +80,8 @@ static int check_all_rows(const model *m, attend_io *a)
     int status = CLI_GOOD;
     for (hga_id i = 0; i < m->program.n_fields; i++)
         if (m->program.field[i].binding == HGA_IO_USER)
-            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives", m->program.field[i].name));
+            TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
+                         m->program.field[i].name));
     if (!bound_field(&m->program, HGA_IO_OUT)) TRY(complain(CLI_DATA, "the program of %s has no output", m->title));
     TRY(check_rows(m, HGA_IO_QUERY, HGA_ROWS_QUERIES, &a->query));
     TRY(check_rows(m, HGA_IO_KEY, HGA_ROWS_KEYS, &a->key));
@@ -103,13 +113,16 @@ static int read_types(const char *path, const model *m, hga_id columns, int shar
 {
     char shape[200];
     int status = npy_read_real(path, a);
-    if (status == CLI_GOOD && sharing && (a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1))) status = repeat_columns(columns, a);
+    if (status == CLI_GOOD && sharing && (a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1)))
+        status = repeat_columns(columns, a);
     if (status) return status;
     if (a->n_dims != 2 || a->dim[1] != columns)
-        return complain(CLI_DATA, "%s: has the shape %s, not [types][%d]", a->path, npy_shape(a->n_dims, a->dim, shape), columns);
+        return complain(CLI_DATA, "%s: has the shape %s, not [types][%d]", a->path, npy_shape(a->n_dims, a->dim, shape),
+                        columns);
     int32_t types = hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_types;
     if (a->dim[0] < types || a->dim[0] > INT32_MAX)
-        return complain(CLI_DATA, "%s: has %lld types, the edges of %s have %d", a->path, (long long)a->dim[0], m->title, types);
+        return complain(CLI_DATA, "%s: has %lld types, the edges of %s have %d", a->path, (long long)a->dim[0],
+                        m->title, types);
     return CLI_GOOD;
 }
 
@@ -137,9 +150,12 @@ static int bind_edge_bias(const char *path, const model *m, attend_io *a)
     if (status) return status;
     int64_t heads = b->n_dims == 2 ? b->dim[1] : 1;
     if (b->n_dims > 2 || (heads != 1 && heads != a->shape.n_heads))
-        return complain(CLI_DATA, "%s: has the shape %s, not [edges] or [edges][%d]", b->path, npy_shape(b->n_dims, b->dim, shape), a->shape.n_heads);
+        return complain(CLI_DATA, "%s: has the shape %s, not [edges] or [edges][%d]", b->path,
+                        npy_shape(b->n_dims, b->dim, shape), a->shape.n_heads);
     hga_pos edges = hga_graph_relation(m->graph, score_stage(&m->program)->relation).n_edges;
-    if (b->dim[0] != edges) return complain(CLI_DATA, "%s: has %lld edges, %s has %lld", b->path, (long long)b->dim[0], m->title, (long long)edges);
+    if (b->dim[0] != edges)
+        return complain(CLI_DATA, "%s: has %lld edges, %s has %lld", b->path, (long long)b->dim[0], m->title,
+                        (long long)edges);
     a->io.edge_bias = b->real;
     a->io.edge_bias_heads = (hga_id)heads;
     a->io.n_edge_bias = edges;
@@ -165,7 +181,8 @@ static int bind_node_pos(const char *path, const model *m, attend_io *a)
     if (status) return status;
     hga_id nodes = hga_graph_nodes(m->graph).n;
     if (p->n_dims != 2 || p->dim[0] != nodes || p->dim[1] < 1 || p->dim[1] > INT32_MAX)
-        return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path, npy_shape(p->n_dims, p->dim, shape), nodes);
+        return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path,
+                        npy_shape(p->n_dims, p->dim, shape), nodes);
     if (m->node_of) status = reorder_node_pos(m, p, &a->node_pos_of);
     a->io.node_pos = m->node_of ? a->node_pos_of : p->real;
     a->shape.pos_dim = (hga_id)p->dim[1];
@@ -186,7 +203,8 @@ static int bind_alpha(const model *m, attend_io *a)
     if (!scaled) return CLI_GOOD;
     if (!m->alpha) return complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", m->title);
     int32_t types = scaled->relation >= 0 ? hga_graph_relation(m->graph, scaled->relation).n_types : 1;
-    if (m->n_alpha < types) return complain(CLI_DATA, "alpha: has %d weights, the edges of %s have %d types", m->n_alpha, m->title, types);
+    if (m->n_alpha < types)
+        return complain(CLI_DATA, "alpha: has %d weights, the edges of %s have %d types", m->n_alpha, m->title, types);
     a->io.type_scale = m->alpha;
     a->io.n_type_scale = m->n_alpha;
     return CLI_GOOD;
@@ -206,7 +224,8 @@ static int check_scored(const attend_paths *paths, const model *m, const double 
         {"--scale", scale != NULL},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (options[i].given && !score_stage(&m->program)) return complain(CLI_USAGE, "%s: %s computes no scores", options[i].option, m->title);
+        if (options[i].given && !score_stage(&m->program))
+            return complain(CLI_USAGE, "%s: %s computes no scores", options[i].option, m->title);
     if (paths->lse && !m->program.has_lse) return complain(CLI_USAGE, "--lse: %s has no softmax denominator", m->title);
     return CLI_GOOD;
 }
@@ -218,7 +237,8 @@ int tensor_file_widen(const tensor_file *t, hga_id heads, float **out)
     int64_t columns = t->columns, group = heads / t->heads;
     int status = take((int64_t)t->rows * heads * columns, sizeof **out, out);
     for (int64_t i = 0; status == CLI_GOOD && i < (int64_t)t->rows * heads; i++)
-        memcpy(*out + i * columns, t->array.real + (i / heads * t->heads + i % heads / group) * columns, (size_t)columns * sizeof **out);
+        memcpy(*out + i * columns, t->array.real + (i / heads * t->heads + i % heads / group) * columns,
+               (size_t)columns * sizeof **out);
     return status;
 }
 
@@ -237,7 +257,8 @@ done:
 
 static int bind_tensors(const model *m, attend_io *a)
 {
-    a->shape = (hga_shape){.n_heads = a->query.heads, .n_kv_heads = a->key.heads, .dim = a->query.columns, .dim_v = a->value.columns};
+    a->shape = (hga_shape){
+        .n_heads = a->query.heads, .n_kv_heads = a->key.heads, .dim = a->query.columns, .dim_v = a->value.columns};
     a->io.query.data = a->query.array.real;
     a->io.key.data = a->key.array.real;
     a->io.value.data = a->value.array.real;

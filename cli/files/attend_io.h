@@ -34,7 +34,8 @@ typedef struct attend_io {
 int attend_io_read(const attend_paths *paths, attend_io *a);
 /* What a variant needs to know of them. */
 model_tensors attend_io_tensors(const attend_io *a);
-/* Read the other tensors, check everything against the model, and fill a->io and a->shape. scale NULL: the program's. */
+/* Read the other tensors, check everything against the model, and fill a->io and a->shape. scale NULL: the program's.
+   */
 int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a);
 void attend_io_clear(attend_io *a);
 

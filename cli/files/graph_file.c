@@ -14,7 +14,8 @@ int graph_file_read(const char *path, graph_file *out)
 {
     *out = (graph_file){0};
     int status = complain_of(hga_graph_read_json(NULL, path, &out->graph, &out->text), CLI_DATA, path);
-    if (status == CLI_GOOD && out->text) status = complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path);
+    if (status == CLI_GOOD && out->text)
+        status = complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path);
     if (status) graph_file_clear(out);
     return status;
 }
@@ -42,15 +43,18 @@ static int join_members(const char *program, const json_t *names, char **out)
     size_t room = (program ? strlen(program) : 0) + (list ? strlen(list) : 0) + 64;
     int status = take((int64_t)room, 1, out);
     if (status == CLI_GOOD)
-        snprintf(*out, room, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "", program && list ? ",\n  " : "",
-                 list ? "\"words\": " : "", list ? list : "");
+        snprintf(*out, room, "%s%s%s%s%s", program ? "\"program\": " : "", program ? program : "",
+                 program && list ? ",\n  " : "", list ? "\"words\": " : "", list ? list : "");
     free(list);
     return status;
 }
 
 static int said(const writing *w, hga_status st) { return complain_of(st, CLI_USAGE, w->target->path); }
 
-static const json_t *list_of(const words *w) { return json_is_array(w->document) ? w->document : json_object_get(w->document, "words"); }
+static const json_t *list_of(const words *w)
+{
+    return json_is_array(w->document) ? w->document : json_object_get(w->document, "words");
+}
 
 static int write_json(const writing *w)
 {
@@ -67,10 +71,14 @@ done:
     return status;
 }
 
-static int write_dot(const writing *w) { return said(w, hga_graph_write_dot(w->source->graph, w->relation, w->target->path, w->target->max_edges)); }
+static int write_dot(const writing *w)
+{
+    return said(w, hga_graph_write_dot(w->source->graph, w->relation, w->target->path, w->target->max_edges));
+}
 
 /* the formats that are a list of edges */
-static int write_edges(const writing *w, hga_status (*write)(const hga_graph *, hga_id, const char *, hga_progress, void *))
+static int write_edges(const writing *w,
+                       hga_status (*write)(const hga_graph *, hga_id, const char *, hga_progress, void *))
 {
     progress bar = progress_start("writing edges");
     hga_status st = write(w->source->graph, w->relation, w->target->path, progress_show, &bar);
@@ -89,7 +97,8 @@ static int write_picture(const writing *w, picture_kind kind)
 {
     const graph_source *s = w->source;
     if (!s->program) return complain(CLI_DATA, "%s: has no program, so there is no attention to draw", s->title);
-    return picture_file_write(s->graph, s->program, s->title, s->names, s->json, kind, &w->target->picture, w->target->path);
+    return picture_file_write(s->graph, s->program, s->title, s->names, s->json, kind, &w->target->picture,
+                              w->target->path);
 }
 
 static int write_svg(const writing *w) { return write_picture(w, PICTURE_SVG); }
@@ -100,8 +109,10 @@ static const struct format {
     int one_relation, is_picture;
     int (*write)(const writing *);
 } formats[] = {
-    {"json", 0, 0, write_json},       {"npy", 1, 0, write_npy},   {"mtx", 1, 0, write_mtx},     {"csv", 1, 0, write_csv}, {"dot", 1, 0, write_dot},
-    {"graphml", 1, 0, write_graphml}, {"gexf", 1, 0, write_gexf}, {"graph", 1, 0, write_metis}, {"svg", 0, 1, write_svg}, {"png", 0, 1, write_png},
+    {"json", 0, 0, write_json}, {"npy", 1, 0, write_npy},     {"mtx", 1, 0, write_mtx},
+    {"csv", 1, 0, write_csv},   {"dot", 1, 0, write_dot},     {"graphml", 1, 0, write_graphml},
+    {"gexf", 1, 0, write_gexf}, {"graph", 1, 0, write_metis}, {"svg", 0, 1, write_svg},
+    {"png", 0, 1, write_png},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 static const char format_names[] = "json npy mtx csv dot graphml gexf graph svg png";
@@ -122,8 +133,10 @@ int graph_target_check(const graph_target *t)
     const struct format *f = format_of(t);
     if (!f && t->format) return complain(CLI_USAGE, "--format: '%s' is not one of: %s", t->format, format_names);
     if (!f) return complain(CLI_USAGE, "-o %s: the name's end is none of: %s; say --format", t->path, format_names);
-    if (t->relation && !f->one_relation) return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");
-    if (!f->is_picture && t->picture.given) return complain(CLI_USAGE, "%s: is for .svg and .png only", t->picture.given);
+    if (t->relation && !f->one_relation)
+        return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");
+    if (!f->is_picture && t->picture.given)
+        return complain(CLI_USAGE, "%s: is for .svg and .png only", t->picture.given);
     return CLI_GOOD;
 }
 
@@ -172,9 +185,12 @@ static error_t parse_target(int key, char *value, struct argp_state *state)
 
 static const struct argp_option target_options[] = {
     {"output", 'o', "FILE", 0, "where to write, - for standard output", 2},
-    {"format", KEY_FORMAT, "FORMAT", 0, "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
+    {"format", KEY_FORMAT, "FORMAT", 0,
+     "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
     {"relation", KEY_RELATION, "NAME", 0,
-     "the relation whose edges the file holds; json holds all, pictures show all (default: the first attended; without one, the last stage's)", 2},
+     "the relation whose edges the file holds; json holds all, pictures show all (default: the first attended; without "
+     "one, the last stage's)",
+     2},
     {"max-edges", KEY_MAX_EDGES, "N", 0, "refuse a .dot with more edges (default: 20000)", 2},
     {0},
 };

@@ -1,4 +1,5 @@
-/* npy.c: read and write .npy, versions 1.0 and 2.0. A header is a Python dictionary of three keys; we read exactly that. */
+/* npy.c: read and write .npy, versions 1.0 and 2.0. A header is a Python dictionary of three keys; we read exactly
+   that. */
 #include "npy.h"
 
 #include <ctype.h>
@@ -26,7 +27,8 @@ static const char *shown(const char *path) { return strcmp(path, "-") == 0 ? "st
 const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
 {
     int used = snprintf(text, 200, "(");
-    for (int i = 0; i < n_dims; i++) used += snprintf(text + used, 200 - (size_t)used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    for (int i = 0; i < n_dims; i++)
+        used += snprintf(text + used, 200 - (size_t)used, "%s%lld", i ? ", " : "", (long long)dim[i]);
     snprintf(text + used, 200 - (size_t)used, n_dims == 1 ? ",)" : ")");
     return text;
 }
@@ -62,7 +64,8 @@ static const char *read_shape(const char *s, header *h)
         if (h->n_dims == NPY_MAX_DIMS || !isdigit((unsigned char)*s)) return NULL;
         int64_t value = 0;
         for (; isdigit((unsigned char)*s); s++)
-            if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *s - '0', &value)) return NULL;
+            if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *s - '0', &value))
+                return NULL;
         h->dim[h->n_dims++] = value;
         s = skip(s);
         if (*s == ',')
@@ -77,7 +80,9 @@ static const char *read_descr(const char *s, header *h)
 {
     char word[16];
     s = read_quoted(s, word, sizeof word);
-    if (!s || strlen(word) != 3 || word[0] != '<' || (word[1] != 'f' && word[1] != 'i') || (word[2] != '4' && word[2] != '8')) return NULL;
+    if (!s || strlen(word) != 3 || word[0] != '<' || (word[1] != 'f' && word[1] != 'i') ||
+        (word[2] != '4' && word[2] != '8'))
+        return NULL;
     h->letter = word[1];
     h->bytes = word[2] - '0';
     return s;
@@ -121,7 +126,8 @@ static int parse_header(const char *path, const char *text, header *h)
         s = read_quoted(s, key, sizeof key);
         size_t i = 0;
         while (s && i < N_ENTRIES && strcmp(key, entries[i].key) != 0) i++;
-        if (!s || i == N_ENTRIES || seen & 1u << i) return complain(CLI_DATA, "%s: its header has an unknown, repeated or broken key", path);
+        if (!s || i == N_ENTRIES || seen & 1u << i)
+            return complain(CLI_DATA, "%s: its header has an unknown, repeated or broken key", path);
         s = skip(s);
         if (*s++ != ':') return complain(CLI_DATA, "%s: its header has no value for '%s'", path, key);
         s = entries[i].read(skip(s), h);
@@ -156,10 +162,12 @@ static int read_header(const char *path, FILE *file, header *h)
     int status = CLI_GOOD;
     TRY(read_bytes(path, file, lead, sizeof lead, "the first eight bytes of a .npy file"));
     if (memcmp(lead, "\x93NUMPY", 6) != 0) TRY(complain(CLI_DATA, "%s: is not a .npy file", path));
-    if (lead[6] < 1 || lead[6] > 2 || lead[7] != 0) TRY(complain(CLI_DATA, "%s: is .npy version %d.%d, not 1.0 or 2.0", path, lead[6], lead[7]));
+    if (lead[6] < 1 || lead[6] > 2 || lead[7] != 0)
+        TRY(complain(CLI_DATA, "%s: is .npy version %d.%d, not 1.0 or 2.0", path, lead[6], lead[7]));
     TRY(read_bytes(path, file, size, lead[6] == 1 ? 2 : 4, "the header's length"));
     uint32_t n = (uint32_t)size[0] | (uint32_t)size[1] << 8 | (uint32_t)size[2] << 16 | (uint32_t)size[3] << 24;
-    if (n > MAX_HEADER) TRY(complain(CLI_DATA, "%s: says that its header has %u bytes, more than %d", path, n, MAX_HEADER));
+    if (n > MAX_HEADER)
+        TRY(complain(CLI_DATA, "%s: says that its header has %u bytes, more than %d", path, n, MAX_HEADER));
     TRY(take((int64_t)n + 1, 1, &text));
     TRY(read_bytes(path, file, text, n, "its header"));
     if (strlen(text) != n) TRY(complain(CLI_DATA, "%s: its header has a zero byte", path));
@@ -188,7 +196,8 @@ static int read_elements(const char *path, FILE *file, int64_t bytes, unsigned c
         if (used < capacity) {
             free(data);
             if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-            return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", path, (long long)used, (long long)bytes);
+            return complain(CLI_DATA, "%s: has %lld bytes of elements where its shape needs %lld", path,
+                            (long long)used, (long long)bytes);
         }
     }
     *out = data;
@@ -261,7 +270,8 @@ static int store_whole(const char *path, const header *h, const unsigned char *b
         int64_t place = place_of(h, i);
         char text[200];
         if (x < INT32_MIN || x > INT32_MAX)
-            return complain(CLI_DATA, "%s: element %s is %lld, which does not fit int32", path, position(h, place, text), (long long)x);
+            return complain(CLI_DATA, "%s: element %s is %lld, which does not fit int32", path,
+                            position(h, place, text), (long long)x);
         to[place] = (int32_t)x;
     }
     return CLI_GOOD;
@@ -329,9 +339,11 @@ int npy_write_real(FILE *file, const float *data, int n_dims, const int64_t *dim
     char shape[200], head[512];
     int64_t count = 1;
     for (int i = 0; i < n_dims; i++) count *= dim[i];
-    int used = snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", npy_shape(n_dims, dim, shape));
+    int used = snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
+                        npy_shape(n_dims, dim, shape));
     int whole = (10 + used + 1 + 63) / 64 * 64 - 10; /* lead and header together fill 64-byte lines */
-    unsigned char lead[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(whole & 255), (unsigned char)(whole >> 8)};
+    unsigned char lead[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(whole & 255), (unsigned char)(whole >> 8)};
     fwrite(lead, 1, sizeof lead, file);
     fprintf(file, "%s%*s\n", head, whole - 1 - used, "");
     if (count > 0) fwrite(data, sizeof *data, (size_t)count, file);

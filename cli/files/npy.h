@@ -16,7 +16,8 @@ typedef struct npy {
     char *path;
 } npy;
 
-/* Read float32 or float64 ("-" is stdin) as float32; anything else, a NaN, an infinity or a value beyond float32 is refused with its position. */
+/* Read float32 or float64 ("-" is stdin) as float32; anything else, a NaN, an infinity or a value beyond float32 is
+   refused with its position. */
 int npy_read_real(const char *path, npy *out);
 /* Read int32 or int64 as int32, each value checked. */
 int npy_read_whole(const char *path, npy *out);

@@ -38,32 +38,37 @@ typedef enum hga_status {
 /* "HGA_EINVAL" for HGA_EINVAL; static text, never NULL. */
 HGA_API const char *hga_status_name(hga_status status);
 
-/* One line on the calling thread's last failure, naming the number that was wrong. Valid until that thread's next failure. */
+/* One line on the calling thread's last failure, naming the number that was wrong. Valid until that thread's next
+   failure. */
 HGA_API const char *hga_error_detail(void);
 
-/* Set the calling thread's error text and return `status`, so that one writes: return hga_fail(HGA_EINVAL, "block %d", b).
-   For the library and for builders outside of it alike. */
+/* Set the calling thread's error text and return `status`, so that one writes: return hga_fail(HGA_EINVAL, "block %d",
+   b). For the library and for builders outside of it alike. */
 HGA_API hga_status hga_fail(hga_status status, const char *format, ...) HGA_PRINTF(2, 3);
 
-/* Where memory comes from. `allocate` returns 64-byte aligned storage or NULL; `release` gets back what it returned and the same size.
-   Both may be called from any thread. A NULL hga_allocator * everywhere means the C library's. */
+/* Where memory comes from. `allocate` returns 64-byte aligned storage or NULL; `release` gets back what it returned and
+   the same size. Both may be called from any thread. A NULL hga_allocator * everywhere means the C library's. */
 typedef struct hga_allocator {
     void *(*allocate)(size_t bytes, void *context);
     void (*release)(void *memory, size_t bytes, void *context);
     void *context;
 } hga_allocator;
 
-/* n * size bytes, the product checked; *out = NULL when n * size is 0 or on failure. hga_new leaves the bytes as they come, hga_new_zero clears them. */
+/* n * size bytes, the product checked; *out = NULL when n * size is 0 or on failure. hga_new leaves the bytes as they
+   come, hga_new_zero clears them. */
 HGA_API hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out);
 HGA_API hga_status hga_new_zero(const hga_allocator *a, int64_t n, size_t size, void *out);
 
-/* Make room for `n` elements in an array of capacity *capacity, keeping the first `used`; grows by half again at least. `array` is the address of the pointer. */
-HGA_API hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n, size_t size);
+/* Make room for `n` elements in an array of capacity *capacity, keeping the first `used`; grows by half again at least.
+   `array` is the address of the pointer. */
+HGA_API hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n,
+                            size_t size);
 
 /* Give back n * size bytes got above; NULL is accepted. */
 HGA_API void hga_delete(const hga_allocator *a, void *memory, int64_t n, size_t size);
 
-/* Leave the function through `done:` with the status of a call that failed; the enclosing function declares hga_status st. */
+/* Leave the function through `done:` with the status of a call that failed; the enclosing function declares hga_status
+   st. */
 #define HGA_TRY(call)                \
     do {                             \
         st = (call);                 \

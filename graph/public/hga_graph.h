@@ -1,8 +1,10 @@
-/* hga_graph.h: what a hierarchy is. Levelled nodes, named relations stored as blocks and explicit edges, the builder that makes them.
+/* hga_graph.h: what a hierarchy is. Levelled nodes, named relations stored as blocks and explicit edges, the builder
+   that makes them.
 
-   Nodes are numbered level by level, tokens (level 0) first. A relation is a set of directed edges source -> destination. Regular edges are
-   *blocks*, intervals times intervals repeated with a step; irregular ones are explicit, stored as CSR by destination. Graphs are immutable
-   and reference counted; any number of threads may read one. Builders belong to one thread at a time. */
+   Nodes are numbered level by level, tokens (level 0) first. A relation is a set of directed edges source ->
+   destination. Regular edges are *blocks*, intervals times intervals repeated with a step; irregular ones are explicit,
+   stored as CSR by destination. Graphs are immutable and reference counted; any number of threads may read one.
+   Builders belong to one thread at a time. */
 #ifndef HGA_GRAPH_H
 #define HGA_GRAPH_H
 
@@ -20,20 +22,23 @@ enum { HGA_SIDE_BOTH = 0, HGA_SIDE_QUERY = 1, HGA_SIDE_KEY = 2 };
 
 /* What a graph promises about token pairs; `hga check` holds it to its promise. */
 enum {
-    HGA_CLAIM_CAUSAL = 1,  /* no token's output depends on a later token */
-    HGA_CLAIM_SINGLE = 2,  /* no (query token, key token) pair is covered twice */
-    HGA_CLAIM_COMPLETE = 4 /* every pair is covered (the earlier ones, when causal; all but a token and itself is allowed for siblings) */
+    HGA_CLAIM_CAUSAL = 1, /* no token's output depends on a later token */
+    HGA_CLAIM_SINGLE = 2, /* no (query token, key token) pair is covered twice */
+    /* every pair is covered (the earlier ones, when causal; all but a token and itself is allowed for siblings) */
+    HGA_CLAIM_COMPLETE = 4
 };
 
 /* A read-only view of the nodes; every pointer lives as long as the graph. */
 typedef struct hga_nodes {
     hga_id n, n_levels, n_relations;
-    const hga_id *level_ptr;              /* [n_levels + 1]: level l is [level_ptr[l], level_ptr[l + 1]) */
-    const hga_id *parent;                 /* [n], -1 without; NULL: no node has a parent */
-    const uint8_t *side;                  /* [n]; NULL: HGA_SIDE_BOTH everywhere */
-    const float *mass;                    /* [n], tokens each node stands for */
-    const hga_id *span_first, *span_last; /* [n], the level-0 ids a node stands for; first > last: none or not an interval */
-    const hga_id *child_ptr;  /* [n - level_ptr[1] + 1]: children of node level_ptr[1] + i are child_list[child_ptr[i] .. child_ptr[i + 1]) */
+    const hga_id *level_ptr; /* [n_levels + 1]: level l is [level_ptr[l], level_ptr[l + 1]) */
+    const hga_id *parent;    /* [n], -1 without; NULL: no node has a parent */
+    const uint8_t *side;     /* [n]; NULL: HGA_SIDE_BOTH everywhere */
+    const float *mass;       /* [n], tokens each node stands for */
+    /* [n], the level-0 ids a node stands for; first > last: none or not an interval */
+    const hga_id *span_first, *span_last;
+    /* [n - level_ptr[1] + 1]: children of node level_ptr[1] + i are child_list[child_ptr[i] .. child_ptr[i + 1]) */
+    const hga_id *child_ptr;
     const hga_id *child_list; /* NULL: the identity, so the children are the ids child_ptr[i] .. child_ptr[i + 1] - 1 */
     hga_id query_first, n_queries, key_first, n_keys; /* level-0 ranges */
     uint32_t claims;                                  /* HGA_CLAIM_* */
@@ -50,22 +55,26 @@ typedef enum hga_shape_kind {
     HGA_BAND          /* band_first <= offset <= band_last */
 } hga_shape_kind;
 
-/* Every row of [dst, dst + n_dst) to every column of [src, src + n_src) that `shape` keeps, `count` times, instance i moved by
-   i * dst_step rows and i * src_step columns. Rows and columns are positions in the relation's orders (node ids where it has none).
-   type(row, column) = type + row * type_dst + column * type_src, both counted inside the instance. Steps are >= 0; count 0 means 1. */
+/* Every row of [dst, dst + n_dst) to every column of [src, src + n_src) that `shape` keeps, `count` times, instance i
+   moved by i * dst_step rows and i * src_step columns. Rows and columns are positions in the relation's orders (node
+   ids where it has none). type(row, column) = type + row * type_dst + column * type_src, both counted inside the
+   instance. Steps are >= 0; count 0 means 1. */
 typedef struct hga_block {
     hga_id dst, n_dst, src, n_src;
     hga_id count, dst_step, src_step;
     int32_t type, type_dst, type_src;
-    hga_id pos_of, pos_step; /* the node whose position embedding the rows use, moved by pos_step per instance; see HGA_POS_OWN */
-    float weight;            /* of every edge; 0 means 1 */
+    /* the node whose position embedding the rows use, moved by pos_step per instance; see HGA_POS_OWN */
+    hga_id pos_of, pos_step;
+    float weight; /* of every edge; 0 means 1 */
     hga_shape_kind shape;
     hga_id band_first, band_last; /* HGA_BAND only */
 } hga_block;
-/* pos_of of a block whose rows use their own position embedding. It is 0, so that a zeroed block means it; node p is named by p + 1. */
+/* pos_of of a block whose rows use their own position embedding. It is 0, so that a zeroed block means it; node p is
+   named by p + 1. */
 enum { HGA_POS_OWN = 0 };
 
-/* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair given by two blocks counts twice. */
+/* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair given by two blocks counts twice.
+   */
 typedef struct hga_relation {
     const char *name;
     hga_pos n_edges, n_blocks, n_explicit;
@@ -92,8 +101,10 @@ HGA_API void hga_builder_destroy(hga_builder *b);
 /* Append a level of n >= 0 nodes (level 0 first: the tokens); *first gets its first node id, NULL is accepted. */
 HGA_API hga_status hga_builder_add_level(hga_builder *b, hga_id n, hga_id *first);
 
-/* Which level-0 nodes are queries and which are keys; without a call all are both. The two ranges are equal or disjoint, and together cover level 0. */
-HGA_API hga_status hga_builder_set_tokens(hga_builder *b, hga_id query_first, hga_id n_queries, hga_id key_first, hga_id n_keys);
+/* Which level-0 nodes are queries and which are keys; without a call all are both. The two ranges are equal or
+   disjoint, and together cover level 0. */
+HGA_API hga_status hga_builder_set_tokens(hga_builder *b, hga_id query_first, hga_id n_queries, hga_id key_first,
+                                          hga_id n_keys);
 
 /* The side of nodes [first, first + n). */
 HGA_API hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, int side);
@@ -101,7 +112,8 @@ HGA_API hga_status hga_builder_set_side(hga_builder *b, hga_id first, hga_id n, 
 /* Nodes [child, child + n) become children of `parent`, which must be on a higher level. */
 HGA_API hga_status hga_builder_set_children(hga_builder *b, hga_id parent, hga_id child, hga_id n);
 
-/* Nodes child, child + 1, .. child + n - 1 go, `each` at a time, to parents parent, parent + 1, ..; the last may get fewer. */
+/* Nodes child, child + 1, .. child + n - 1 go, `each` at a time, to parents parent, parent + 1, ..; the last may get
+   fewer. */
 HGA_API hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_id child, hga_id n, hga_id each);
 
 /* Override a node's mass (default: 1 for a token, the children's sum above, 1 for a childless node above). */
@@ -113,19 +125,23 @@ HGA_API hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims);
 /* A relation with a name of its own (1 to 63 bytes); *relation gets its index. */
 HGA_API hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *relation);
 
-/* Position -> node of a relation's rows and columns, copied; NULL keeps the identity. Each lists a node at most once; nodes that dst_order
-   does not list are appended to it in id order. Call before adding blocks that use it. */
-HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst, const hga_id *src_order,
-                                         hga_id n_src);
+/* Position -> node of a relation's rows and columns, copied; NULL keeps the identity. Each lists a node at most once;
+   nodes that dst_order does not list are appended to it in id order. Call before adding blocks that use it. */
+HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *dst_order, hga_id n_dst,
+                                         const hga_id *src_order, hga_id n_src);
 
-/* One explicit edge, by node ids whatever the orders are. The same (source, destination, type) twice counts once; two weights for it are an error. */
-HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type, float weight);
+/* One explicit edge, by node ids whatever the orders are. The same (source, destination, type) twice counts once; two
+   weights for it are an error. */
+HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination,
+                                        int32_t type, float weight);
 
 /* One full block of edges of one type; or any block. */
-HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src, hga_id n_src, int32_t type);
+HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src,
+                                         hga_id n_src, int32_t type);
 HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block);
 
-/* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty afterwards, whatever the outcome. */
+/* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty afterwards,
+   whatever the outcome. */
 HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 
 /* ---- graphs ---- */
@@ -147,8 +163,9 @@ HGA_API int64_t hga_graph_bytes(const hga_graph *g);
 
 /* ---- rows ---- */
 
-/* Part of a block instance. Row position p in [row, row + n_rows) has the columns c in [0, n_src) with band_first <= c - (p - row) <= band_last,
-   but not c - (p - row) == hole when has_hole; its source position is src + c, its type is type + (p - row) * type_dst + c * type_src. */
+/* Part of a block instance. Row position p in [row, row + n_rows) has the columns c in [0, n_src) with band_first <= c
+   - (p - row) <= band_last, but not c - (p - row) == hole when has_hole; its source position is src + c, its type is
+   type + (p - row) * type_dst + c * type_src. */
 typedef struct hga_segment {
     hga_id row, n_rows, src, n_src;
     hga_id band_first, band_last, hole;
@@ -158,9 +175,11 @@ typedef struct hga_segment {
     int has_hole;
 } hga_segment;
 
-/* The segments of the blocks that meet row positions [first, first + n), sorted by (src, type, row). Writes at most `capacity`, returns how
-   many there are. Cost: logarithmic in the number of blocks plus the answer. The explicit part is not included. */
-HGA_API hga_pos hga_graph_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segment *out, hga_pos capacity);
+/* The segments of the blocks that meet row positions [first, first + n), sorted by (src, type, row). Writes at most
+   `capacity`, returns how many there are. Cost: logarithmic in the number of blocks plus the answer. The explicit part
+   is not included. */
+HGA_API hga_pos hga_graph_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segment *out,
+                                   hga_pos capacity);
 
 /* Equal segments at equal steps: number i of `count` lies i * row_step rows and i * src_step columns further on. */
 typedef struct hga_segments {
@@ -169,9 +188,11 @@ typedef struct hga_segments {
     hga_id pos_step; /* 0 where rows use their own position embedding */
 } hga_segments;
 
-/* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many segments. */
+/* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many segments.
+   */
 typedef void (*hga_segments_visit)(const hga_segments *s, void *context);
-HGA_API void hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_segments_visit visit, void *context);
+HGA_API void hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
+                                      hga_segments_visit visit, void *context);
 
 /* Number i of them. */
 static inline hga_segment hga_segments_at(const hga_segments *s, hga_id i)
@@ -181,7 +202,8 @@ static inline hga_segment hga_segments_at(const hga_segments *s, hga_id i)
     return one;
 }
 
-/* The columns [*c0, *c1) of a segment's row position p (inside the segment); at most one hole in it, *hole = -1 without. */
+/* The columns [*c0, *c1) of a segment's row position p (inside the segment); at most one hole in it, *hole = -1
+   without. */
 static inline void hga_segment_columns(const hga_segment *s, hga_id p, hga_id *c0, hga_id *c1, hga_id *hole)
 {
     int64_t r = (int64_t)p - s->row, lo = r + s->band_first, hi = r + s->band_last + 1;
@@ -211,16 +233,17 @@ HGA_API void hga_graph_degrees(const hga_graph *g, hga_id relation, hga_id first
 /* The same nodes, every relation with its edges turned round. */
 HGA_API hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out);
 
-/* The graphs side by side, numbered level by level (all samples' level 0, then all level 1, ..; within a level query side before key side,
-   then by sample). All must have the same relations by name, or lack some. *node_map (NULL accepted), released with hga_node_map_clear, tells the
-   new id of every old node. */
+/* The graphs side by side, numbered level by level (all samples' level 0, then all level 1, ..; within a level query
+   side before key side, then by sample). All must have the same relations by name, or lack some. *node_map (NULL
+   accepted), released with hga_node_map_clear, tells the new id of every old node. */
 typedef struct hga_node_map {
     hga_id n_graphs;
     hga_id **id; /* id[g][old node] = new node */
     hga_id *n;   /* n[g] nodes of graph g */
     hga_allocator allocator;
 } hga_node_map;
-HGA_API hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_graphs, hga_graph **out, hga_node_map *node_map);
+HGA_API hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_graphs, hga_graph **out,
+                                    hga_node_map *node_map);
 HGA_API void hga_node_map_clear(hga_node_map *map);
 
 /* The same graph with explicit edges turned into blocks wherever they are regular; edges, order and meaning stay. */
@@ -238,28 +261,35 @@ HGA_API const hga_rule *hga_graph_rules(void);
 
 /* ---- files ---- */
 
-/* Write as JSON. `members` (NULL accepted) is the text of further members of the top-level object, without braces, such as "\"program\": {..}".
-   Written to a temporary name beside `path` and renamed; "-" is stdout. */
+/* Write as JSON. `members` (NULL accepted) is the text of further members of the top-level object, without braces, such
+   as "\"program\": {..}". Written to a temporary name beside `path` and renamed; "-" is stdout. */
 HGA_API hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path);
-/* Read what hga_graph_write_json wrote, or a person. "-" is stdin. *program (NULL accepted) gets the text of its `program` member, or NULL; free it with
-   hga_text_free. Explicit edges and blocks may be mixed. */
+/* Read what hga_graph_write_json wrote, or a person. "-" is stdin. *program (NULL accepted) gets the text of its
+   `program` member, or NULL; free it with hga_text_free. Explicit edges and blocks may be mixed. */
 HGA_API hga_status hga_graph_read_json(const hga_allocator *a, const char *path, hga_graph **out, char **program);
 HGA_API void hga_text_free(char *text);
 
 /* Called now and then by writers with the share done in [0, 1]; NULL is accepted. */
 typedef void (*hga_progress)(double done, void *context);
-/* The edges of a relation in canonical order, streamed: memory does not grow with the edges. For a cross-attention graph ids count within their side.
-   npy: int32 [edges][3] = source, destination, type. mtx: pattern or real general, rows = destinations. dot: graphviz, refused above `max_edges`. */
-HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
-HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
+/* The edges of a relation in canonical order, streamed: memory does not grow with the edges. For a cross-attention
+   graph ids count within their side. npy: int32 [edges][3] = source, destination, type. mtx: pattern or real general,
+   rows = destinations. dot: graphviz, refused above `max_edges`. */
+HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                       void *context);
+HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                       void *context);
 /* csv: a line with the names of the columns, then source,destination,type and, where some edge has one, weight.
    graphml, gexf: nodes with level, mass, span, parent and side, edges with type and weight; ids are the graph's own.
-   metis: METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges between two nodes, left out
-   where all are 1. */
-HGA_API hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
-HGA_API hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
-HGA_API hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
-HGA_API hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress, void *context);
+   metis: METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges
+   between two nodes, left out where all are 1. */
+HGA_API hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                       void *context);
+HGA_API hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                           void *context);
+HGA_API hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                        void *context);
+HGA_API hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
+                                         void *context);
 HGA_API hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges);
 
 #ifdef __cplusplus

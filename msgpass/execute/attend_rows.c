@@ -1,4 +1,5 @@
-/* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge; and the table of all fused stages. Each equals its plain version in generic.c. */
+/* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge; and the table of all fused
+   stages. Each equals its plain version in generic.c. */
 #include "stages.h"
 
 #include <math.h>
@@ -199,7 +200,8 @@ static chunk_heads find_operands(worker *w, const row_job *job)
     const edge_chunk *c = &w->chunk;
     chunk_heads at = {.same_k = 1, .same_v = 1};
     if (w->plan->halves) {
-        for (hga_id e = 0; e < c->n; e++) w->k16[e] = view_halves(key, c->src[e]), w->v16[e] = view_halves(value, c->src[e]);
+        for (hga_id e = 0; e < c->n; e++)
+            w->k16[e] = view_halves(key, c->src[e]), w->v16[e] = view_halves(value, c->src[e]);
     } else {
         find_sources(c, key, w->k, &at.same_k, &at.k_stride);
         find_sources(c, value, w->v, &at.same_v, &at.v_stride);
@@ -263,7 +265,10 @@ static void attend_chunk(worker *w, const row_job *job)
 /* ---- pieces: long rows are cut at places that depend on the row alone, and the pieces' states merged in order ---- */
 
 /* The log-sum-exp of a state; -inf when it is empty. */
-static float log_sum(float greatest, float sum) { return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */ }
+static float log_sum(float greatest, float sum)
+{
+    return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */
+}
 
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
 static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)
@@ -284,7 +289,8 @@ static void store_states(worker *w, const row_job *job)
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *to;
         if (job->piece >= 0) {
-            to = w->state->workspace + w->plan->stage[job->stage].piece_at + ((ptrdiff_t)job->piece * shape->n_heads + h) * (room + 2);
+            to = w->state->workspace + w->plan->stage[job->stage].piece_at +
+                 ((ptrdiff_t)job->piece * shape->n_heads + h) * (room + 2);
             to[room] = w->greatest[h];
         } else {
             to = view_row(out, job->v) + h * view_head(out, job->v);
@@ -315,7 +321,8 @@ static void unfold(worker *w, const float *whole, const float *whole_lse)
 {
     const hga_shape *shape = &w->plan->shape;
     memcpy(w->acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
-    for (hga_id h = 0; h < shape->n_heads; h++) w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
+    for (hga_id h = 0; h < shape->n_heads; h++)
+        w->greatest[h] = whole_lse[h], w->sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits)
@@ -356,7 +363,8 @@ void merge_pieces(worker *w, hga_id stage, const wide_row *wide)
     hga_id v = node_at(&w->plan->stage[stage], wide->position);
     const view *out = field(w, stage_of(w, stage)->out);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *piece = w->state->workspace + w->plan->stage[stage].piece_at + ((ptrdiff_t)wide->first_piece * shape->n_heads + h) * (room + 2);
+        float *piece = w->state->workspace + w->plan->stage[stage].piece_at +
+                       ((ptrdiff_t)wide->first_piece * shape->n_heads + h) * (room + 2);
         ptrdiff_t next = (ptrdiff_t)shape->n_heads * (room + 2);
         float lse = piece[room];
         for (hga_id i = 1; i < wide->n_pieces; i++)
@@ -372,7 +380,8 @@ void copy_input(worker *w, hga_id f, hga_id v)
 {
     const view *x = field(w, f);
     const float *from = x->io + (v - w->plan->home[f].io_first) * x->io_row;
-    for (hga_id h = 0; h < x->heads; h++) memcpy(view_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
+    for (hga_id h = 0; h < x->heads; h++)
+        memcpy(view_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
 }
 
 void round_row(worker *w, hga_id f, hga_id v)
@@ -386,7 +395,8 @@ void round_row(worker *w, hga_id f, hga_id v)
     }
     int one_row = view_head(x, v) == x->columns;
     hga_id parts = one_row ? 1 : x->heads, columns = one_row ? x->columns * x->heads : x->columns;
-    for (hga_id h = 0; h < parts; h++) w->plan->kernels->narrow(columns, row + h * view_head(x, v), view_halves(x, v) + h * columns);
+    for (hga_id h = 0; h < parts; h++)
+        w->plan->kernels->narrow(columns, row + h * view_head(x, v), view_halves(x, v) + h * columns);
 }
 
 const stage_kernel fused_stages[N_KINDS] = {

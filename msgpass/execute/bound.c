@@ -24,13 +24,16 @@ static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_i
 /* Kernels read floats where floats may be. */
 static hga_status check_floats(const hga_tensor *t, const char *what)
 {
-    if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
+    if (t->dtype != HGA_F32)
+        return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
     size_t beyond = (size_t)((uintptr_t)t->data % _Alignof(float));
-    if (beyond) return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond, _Alignof(float));
+    if (beyond)
+        return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond,
+                        _Alignof(float));
     return HGA_OK;
 }
 
-static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_state *state, hga_id f)
+static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
 {
     const home *h = &plan->home[f];
     view *x = &state->view[f];
@@ -63,20 +66,26 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
         int scores = p->stage[s].query >= 0 && p->stage[s].key >= 0 && p->stage[s].relation >= 0;
         int32_t n_types = sp->relation.n_types;
         if (scores && io->rel_key && io->n_rel_key < n_types)
-            return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key, sp->relation.name, n_types);
+            return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key,
+                            sp->relation.name, n_types);
         if (scores && io->rel_bias && io->n_rel_bias < n_types)
-            return hga_fail(HGA_EINVAL, "rel_bias has %d rows but relation %s has %d types", io->n_rel_bias, sp->relation.name, n_types);
+            return hga_fail(HGA_EINVAL, "rel_bias has %d rows but relation %s has %d types", io->n_rel_bias,
+                            sp->relation.name, n_types);
         int32_t n_scales = io->type_scale ? io->n_type_scale : 0;
         if (sp->kind == KIND_WEIGHTED_SUM && n_scales < n_types)
-            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", n_scales, sp->relation.name, n_types);
+            return hga_fail(HGA_EINVAL, "type_scale has %d entries but relation %s has %d types", n_scales,
+                            sp->relation.name, n_types);
     }
     if (io->edge_bias) {
-        if (plan->bias_stage < 0) return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");
+        if (plan->bias_stage < 0)
+            return hga_fail(HGA_EINVAL, "the plan was made without edge_bias, or no stage attends");
         hga_pos n = plan->stage[plan->bias_stage].relation.n_edges;
         if (io->n_edge_bias != n)
-            return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges", (long long)io->n_edge_bias, (long long)n);
+            return hga_fail(HGA_EINVAL, "edge_bias has %lld rows but the relation has %lld edges",
+                            (long long)io->n_edge_bias, (long long)n);
         if (io->edge_bias_heads != 1 && io->edge_bias_heads != plan->shape.n_heads)
-            return hga_fail(HGA_EINVAL, "edge_bias has %d heads, not 1 or %d", io->edge_bias_heads, plan->shape.n_heads);
+            return hga_fail(HGA_EINVAL, "edge_bias has %d heads, not 1 or %d", io->edge_bias_heads,
+                            plan->shape.n_heads);
     }
     if (io->node_pos && plan->shape.pos_dim < 1)
         return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
@@ -89,7 +98,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     return HGA_OK;
 }
 
-hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state)
+hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
     hga_status st = check_tables(plan, io);
     for (hga_id f = 0; !st && f < plan->program.n_fields; f++) st = bind_view(plan, io, state, f);

@@ -1,20 +1,24 @@
-/* choose_tiles.c: which edges of a panel are computed in tiles. Sixteen rows are a group; the columns that enough of them share, of whatever segments, are laid side by side into
-   chunks, and those go into a block (block.c computes it). A wide segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values
-   come from memory once a panel. What is left of a row (narrow bands, explicit edges) goes through the row kernel, into the same states. What goes where depends on the graph
-   and on what the call brings, never on the threads. */
+/* choose_tiles.c: which edges of a panel are computed in tiles. Sixteen rows are a group; the columns that enough of
+   them share, of whatever segments, are laid side by side into chunks, and those go into a block (block.c computes it).
+   A wide segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values
+   come from memory once a panel. What is left of a row (narrow bands, explicit edges) goes through the row kernel, into
+   the same states. What goes where depends on the graph and on what the call brings, never on the threads. */
 #include "tiles.h"
 
 #include <string.h>
 
-/* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel (measured); a segment with fewer edges stays with the rows. */
+/* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel (measured); a segment with
+   fewer edges stays with the rows. */
 static const double TILE_SHARE = 0.45;
 
-/* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many edges (measured). */
+/* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many
+   edges (measured). */
 enum { ROW_EDGES = 12 };
 
 /* ---- which columns ---- */
 
-/* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <= band_last but c - r != hole. */
+/* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <=
+   band_last but c - r != hole. */
 typedef struct strip {
     const hga_segment *segment;
     hga_id row_first, row_last, n;
@@ -45,7 +49,8 @@ static int trim(const hga_segment *s, const tile_group *g, strip *out)
 /* The lanes that have column c, as bits. */
 static unsigned rows_of_column(const strip *x, hga_id c)
 {
-    int64_t r0 = most(x->row_first, c - x->band_last), r1 = least(x->row_last, c - x->band_first + 1), hole = c - x->hole;
+    int64_t r0 = most(x->row_first, c - x->band_last), r1 = least(x->row_last, c - x->band_first + 1),
+            hole = c - x->hole;
     if (r0 >= r1) return 0;
     unsigned rows = ((1u << (r1 - r0)) - 1) << r0;
     return x->segment->has_hole && hole >= r0 && hole < r1 ? rows & ~(1u << hole) : rows;
@@ -70,7 +75,8 @@ static void types_of_column(const strip *x, hga_id c, int32_t *type)
 {
     unsigned rows = rows_of_column(x, c);
     for (hga_id r = 0; r < KERNEL_TILE; r++)
-        if (rows >> r & 1u) type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
+        if (rows >> r & 1u)
+            type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
 }
 
 /* What column e of the chunk is, whoever has it. */
@@ -134,8 +140,9 @@ static void add_strip(worker *w, tile_group *g, const strip *x)
 
 /* ---- runs: narrow strips side by side, or one over the other ---- */
 
-/* Numbers first .. last - 1 of the group's segments, as its rows see them: source positions [src, src + n), and which rows have each. Windows that move on by a column every row or
-   two overlap almost wholly: each alone is a thin strip, all together are a full tile. */
+/* Numbers first .. last - 1 of the group's segments, as its rows see them: source positions [src, src + n), and which
+   rows have each. Windows that move on by a column every row or two overlap almost wholly: each alone is a thin strip,
+   all together are a full tile. */
 typedef struct run {
     hga_pos first, last;
     hga_id n_strips, n;
@@ -164,7 +171,8 @@ static void list_own(worker *w, const tile_group *g)
 }
 static const hga_segment *own_segment(const worker *w, hga_pos i) { return &w->reader.segment[w->own[i]]; }
 
-/* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its score differs from theirs. */
+/* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its
+   score differs from theirs. */
 static int joins(const run *r, const strip *x)
 {
     const hga_segment *s = x->segment, *t = r->strip.segment;
@@ -213,7 +221,8 @@ static int run_pays(const worker *w, const run *r)
 
 static void mark_run(worker *w, const tile_group *g, const run *r)
 {
-    for (hga_pos i = r->first; i < r->last; i++) w->tiled[w->own[i]] = (uint16_t)(w->tiled[w->own[i]] | 1u << g->number);
+    for (hga_pos i = r->first; i < r->last; i++)
+        w->tiled[w->own[i]] = (uint16_t)(w->tiled[w->own[i]] | 1u << g->number);
 }
 
 /* Types of all pairs of a run, from the strips that have them. */
@@ -282,8 +291,10 @@ static void find_parts(worker *w, tile_panel *p, const strip *whole, int64_t at,
             memset(pair_types(w, out->n_parts, first), -1, (size_t)x.n * KERNEL_TILE * sizeof *w->pair_type);
             for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, pair_types(w, out->n_parts, first + c));
         }
-        out->part[out->n_parts++] =
-            (tile_part){.group = &p->group[g], .first = first, .last = first + x.n, .full = all_full(rows + first, x.n, &p->group[g])};
+        out->part[out->n_parts++] = (tile_part){.group = &p->group[g],
+                                                .first = first,
+                                                .last = first + x.n,
+                                                .full = all_full(rows + first, x.n, &p->group[g])};
     }
 }
 
@@ -300,7 +311,8 @@ static void lay_segment(worker *w, tile_panel *p, hga_pos i)
         tile_chunk *c = block_chunk(w);
         find_parts(w, p, whole, (int64_t)s->src + at, n, c);
         if (!c->n_parts) continue;
-        for (hga_id e = 0; e < n; e++) put_column(w, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
+        for (hga_id e = 0; e < n; e++)
+            put_column(w, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
         w->chunk.n = n;
         block_add(w);
     }
@@ -353,7 +365,8 @@ static void lay_wide(worker *w, tile_panel *p)
         }
         if (w->tiled[i]) lay_segment(w, p, i);
     }
-    for (hga_id g = 0; some && g < p->n_groups; g++) p->group[g].complete = p->group[g].tiled && !has_more(w, &p->group[g]);
+    for (hga_id g = 0; some && g < p->n_groups; g++)
+        p->group[g].complete = p->group[g].tiled && !has_more(w, &p->group[g]);
 }
 
 /* ---- a panel of groups ---- */
@@ -400,8 +413,11 @@ void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 {
     tile_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
     for (hga_id g = 0, at = 0; g < p.n_groups; g++, at += KERNEL_TILE)
-        p.group[g] =
-            (tile_group){.stage = stage, .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
+        p.group[g] = (tile_group){.stage = stage,
+                                  .number = g,
+                                  .first = first + at,
+                                  .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE,
+                                  .node = node + at};
     if (!w->io->edge_bias) {
         block_begin(w, stage);
         lay_wide(w, &p);

@@ -1,5 +1,5 @@
-/* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed, explicit ones read, the tree walked: the
-   stages see one kind of row. */
+/* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
+   explicit ones read, the tree walked: the stages see one kind of row. */
 #include "execute.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ void reader_load(row_reader *r, hga_id first, hga_id n)
         r->list_ptr[p] = sum, sum += p < n ? here : 0;
     }
     for (hga_pos i = 0; i < r->n_segments; i++)
-        for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list[r->list_ptr[r->segment[i].row - first + p]++] = (hga_id)i;
+        for (hga_id p = 0; p < r->segment[i].n_rows; p++)
+            r->list[r->list_ptr[r->segment[i].row - first + p]++] = (hga_id)i;
     for (hga_id p = n; p > 0; p--) r->list_ptr[p] = r->list_ptr[p - 1];
     r->list_ptr[0] = 0;
 }
@@ -79,7 +80,9 @@ static void read_tree(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     const hga_nodes *nodes = &c->reader->nodes;
     for (; chunk->n < limit && c->tree_at < c->tree_end; c->tree_at++) {
         hga_id e = chunk->n++;
-        chunk->src[e] = c->reader->relation == HGA_TREE_DOWN ? nodes->parent[c->v] : nodes->child_list ? nodes->child_list[c->tree_at] : c->tree_at;
+        chunk->src[e] = c->reader->relation == HGA_TREE_DOWN ? nodes->parent[c->v]
+                        : nodes->child_list                  ? nodes->child_list[c->tree_at]
+                                                             : c->tree_at;
         chunk->type[e] = 0, chunk->weight[e] = 1, chunk->pos_of[e] = 0;
     }
 }
@@ -92,7 +95,8 @@ static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
     hga_id stop = c->hole > c->column ? c->hole : c->column_end, n = stop - c->column;
     if (n > limit - chunk->n) n = limit - chunk->n;
     hga_id u = s->src + c->column;
-    int32_t type = (int32_t)(s->type + (int64_t)(c->position - s->row) * s->type_dst + (int64_t)c->column * s->type_src);
+    int32_t type =
+        (int32_t)(s->type + (int64_t)(c->position - s->row) * s->type_dst + (int64_t)c->column * s->type_src);
     for (hga_id i = 0, e = chunk->n; i < n; i++, e++) {
         chunk->src[e] = order ? order[u + i] : u + i;
         chunk->type[e] = (int32_t)(type + (int64_t)i * s->type_src);
@@ -205,7 +209,8 @@ static hga_pos twins_before(const row_reader *r, hga_id v, const edge_chunk *chu
     edge_chunk seen;
     for (cursor_next(&c, KERNEL_CHUNK, &seen); seen.n; cursor_next(&c, KERNEL_CHUNK, &seen))
         for (hga_id i = 0; i < seen.n && seen.number + i < chunk->number + e; i++)
-            twins += seen.src[i] == chunk->src[e] && seen.type[i] == chunk->type[e] && seen.weight[i] == chunk->weight[e];
+            twins +=
+                seen.src[i] == chunk->src[e] && seen.type[i] == chunk->type[e] && seen.weight[i] == chunk->weight[e];
     return twins;
 }
 

@@ -1,4 +1,5 @@
-/* execute.c: states, and running a plan. One parallel region a call; every thread walks its lists of panels, with a barrier between waves. */
+/* execute.c: states, and running a plan. One parallel region a call; every thread walks its lists of panels, with a
+   barrier between waves. */
 #include "execute.h"
 
 #include <math.h>
@@ -8,13 +9,13 @@
 
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
-    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + (int64_t)sizeof(hga_state);
+    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + (int64_t)sizeof(hga_workspace);
 }
 
-hga_status hga_state_create(const hga_plan *plan, hga_state **out)
+hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
-    hga_state *state = NULL;
+    hga_workspace *state = NULL;
     hga_status st = hga_new_zero(&plan->given, 1, sizeof *state, &state);
     if (st) return st;
     state->allocator = plan->given;
@@ -25,12 +26,12 @@ hga_status hga_state_create(const hga_plan *plan, hga_state **out)
     state->workspace = first_line(state->memory);
     HGA_TRY(workers_create(plan, state));
 done:
-    if (st) hga_state_destroy(state), state = NULL;
+    if (st) hga_workspace_destroy(state), state = NULL;
     *out = state;
     return st;
 }
 
-void hga_state_destroy(hga_state *state)
+void hga_workspace_destroy(hga_workspace *state)
 {
     if (!state) return;
     hga_allocator a = state->allocator;
@@ -81,7 +82,8 @@ static void run_panel(worker *w, const phase *ph, hga_id panel)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const stage_kernel *kernel = plan_kernel(w->plan, ph->stage);
-    hga_id begin = ph->first + panel * ph->panel, n = begin + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - begin;
+    hga_id begin = ph->first + panel * ph->panel,
+           n = begin + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - begin;
     hga_id node[PANEL_ROWS];
     list_nodes(w, ph, begin, n, node);
     int one_by_one = s->relation.dst_order && !ph->by_position;
@@ -94,7 +96,8 @@ static void run_panel(worker *w, const phase *ph, hga_id panel)
         if (node[i] < 0) continue;
         hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
         if (one_by_one) reader_load(&w->reader, position, 1);
-        kernel->row(w, &(row_job){.stage = ph->stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
+        kernel->row(
+            w, &(row_job){.stage = ph->stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
     }
 }
 
@@ -107,9 +110,12 @@ static void run_piece(worker *w, const phase *ph, hga_id piece)
     hga_pos cut = w->plan->options.cut_edges;
     reader_load(&w->reader, wide->position, 1);
     plan_kernel(w->plan, ph->stage)
-        ->row(w,
-              &(row_job){
-                  .stage = ph->stage, .v = v, .position = wide->position, .from = cut * (piece - wide->first_piece), .count = cut, .piece = piece});
+        ->row(w, &(row_job){.stage = ph->stage,
+                            .v = v,
+                            .position = wide->position,
+                            .from = cut * (piece - wide->first_piece),
+                            .count = cut,
+                            .piece = piece});
 }
 
 static void run_merge(worker *w, const phase *ph, hga_id i)
@@ -131,9 +137,12 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
 /* The jobs on nodes of one field. */
 static void run_nodes(worker *w, const phase *ph, hga_id panel)
 {
-    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY ? copy_input : ph->job == JOB_ROUND ? round_row : copy_lse;
+    void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY    ? copy_input
+                                             : ph->job == JOB_ROUND ? round_row
+                                                                    : copy_lse;
     if (ph->job == JOB_LSE && !w->io->lse.data) return;
-    hga_id begin = ph->first + panel * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
+    hga_id begin = ph->first + panel * ph->panel,
+           end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++) each(w, ph->stage, v);
 }
 
@@ -159,15 +168,16 @@ static void run_share(worker *w, hga_id wave, hga_id t)
 
 /* ---- threads ---- */
 
-static void run_serially(const hga_plan *plan, hga_state *state)
+static void run_serially(const hga_plan *plan, hga_workspace *state)
 {
     worker_begin(&state->workers[0]);
     for (hga_id wave = 0; wave < plan->waves.n; wave++)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], wave, t);
 }
 
-/* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never what. */
-static void run_in_parallel(const hga_plan *plan, hga_state *state)
+/* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
+   what. */
+static void run_in_parallel(const hga_plan *plan, hga_workspace *state)
 {
 #pragma omp parallel num_threads(plan->threads)
     {
@@ -187,17 +197,18 @@ static void run_in_parallel(const hga_plan *plan, hga_state *state)
 }
 
 /* A state made before an update still serves when everything in it is large enough. */
-static hga_status fit_state(const hga_plan *plan, hga_state *state)
+static hga_status fit_state(const hga_plan *plan, hga_workspace *state)
 {
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (state->serial == plan->serial) return HGA_OK;
     if (state->workspace_floats < plan->workspace_floats || !workers_fit(plan, state))
-        return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes", (long long)hga_plan_workspace_bytes(plan));
+        return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes",
+                        (long long)hga_plan_workspace_bytes(plan));
     state->serial = plan->serial;
     return HGA_OK;
 }
 
-hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io)
+hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
     if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
     hga_status st = fit_state(plan, state);
@@ -219,19 +230,25 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io
     return HGA_OK;
 }
 
-hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id f, hga_id first, hga_id n, float *out)
+hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id f, hga_id first, hga_id n,
+                               float *out)
 {
-    if (f < 0 || f >= plan->program.n_fields) return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
-    if (first < 0 || n < 0 || first > plan->nodes.n - n) return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
+    if (f < 0 || f >= plan->program.n_fields)
+        return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
+    if (first < 0 || n < 0 || first > plan->nodes.n - n)
+        return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
     const hga_field *field = &plan->program.field[f];
     if (plan->home[f].rows.slot || plan->home[f].lse.slot)
-        return hga_fail(HGA_EUNSUPPORTED, "field %s gave its rows back during the execution; option keep_fields = 1 keeps them", field->name);
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "field %s gave its rows back during the execution; option keep_fields = 1 keeps them",
+                        field->name);
     const view *x = &state->view[f];
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");
     int is_state = field->width == HGA_WIDTH_STATE;
     for (hga_id v = first; v < first + n; v++) {
-        if (!program_row(&plan->nodes, field->rows, v)) return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
+        if (!program_row(&plan->nodes, field->rows, v))
+            return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
         for (hga_id h = 0; h < x->heads; h++) {
             memcpy(out, view_row(x, v) + h * view_head(x, v), (size_t)x->columns * sizeof *out);
             if (home_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
@@ -242,19 +259,20 @@ hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id 
     return HGA_OK;
 }
 
-hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, const hga_io *io)
+hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
+                         const hga_io *io)
 {
     hga_status st = HGA_OK;
     hga_plan *plan = NULL;
-    hga_state *state = NULL;
+    hga_workspace *state = NULL;
     if (!io) return hga_fail(HGA_EINVAL, "no tensors");
     hga_options mine = options ? *options : (hga_options){0};
     mine.edge_bias |= io->edge_bias != NULL;
     HGA_TRY(hga_plan_create(g, p, shape, &mine, &plan));
-    HGA_TRY(hga_state_create(plan, &state));
+    HGA_TRY(hga_workspace_create(plan, &state));
     HGA_TRY(hga_plan_execute(plan, state, io));
 done:
-    hga_state_destroy(state);
+    hga_workspace_destroy(state);
     hga_plan_destroy(plan);
     return st;
 }

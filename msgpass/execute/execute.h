@@ -71,7 +71,9 @@ typedef struct row_reader {
     hga_nodes nodes;
     hga_segment *segment; /* [segment_room] of the panel, sorted */
     hga_id *list;         /* [list_room] segments of each row of the panel */
-    rank_key *rank;       /* [degree_room] the edges of row `ranked` in canonical order; for the stages that ask and whose relation has blocks */
+    /* [degree_room] the edges of row `ranked` in canonical order; for the stages that ask and whose relation has blocks
+       */
+    rank_key *rank;
     hga_id ranked;
     hga_pos n_ranked;
     hga_pos n_segments, segment_room, list_room, degree_room;
@@ -113,7 +115,7 @@ typedef struct tile_block tile_block; /* tiles.h */
 
 typedef struct worker {
     const hga_plan *plan;
-    hga_state *state;
+    hga_workspace *state;
     const hga_io *io;
     row_reader reader;
     hga_id reading; /* the stage the reader is open on, -1 */
@@ -127,23 +129,28 @@ typedef struct worker {
     float *greatest, *sum; /* [heads] */
     float *scalars[4];     /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
-    /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v padded], [heads][tile] twice */
+    /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v
+       padded], [heads][tile] twice */
     float *group_query, *group_acc, *group_greatest, *group_sum;
     float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
-    float *tile_key, *tile_value; /* a chunk's, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
+    /* a chunk's, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
+    float *tile_key, *tile_value;
     tile_block *block;
-    int types_vary;                 /* some column of the chunk has types that differ from row to row */
-    int32_t *types;                 /* [type_room]: the four arrays below */
-    int32_t *pair_type, *part_type; /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of each pair, -1 without an edge; and the different ones among them, .. */
+    int types_vary; /* some column of the chunk has types that differ from row to row */
+    int32_t *types; /* [type_room]: the four arrays below */
+    /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of each pair, -1 without an edge; and the different ones among them, .. */
+    int32_t *pair_type, *part_type;
     hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand in pair_type */
     int32_t *run_type, *type_place;    /* [RUN_COLUMNS][tile]; [n_types]: -1, or the place in part_type */
     int64_t type_room;
     float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
-    /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few columns */
+    /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few
+       columns */
     uint16_t *tiled, *narrow;
     hga_id *own; /* [segment_room + 1], the first n_own: the segments of the group at hand, ascending */
     hga_pos n_own;
-    /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far; sums: what was poured; energies: a family's sums */
+    /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far;
+       sums: what was poured; energies: a family's sums */
     double *plain;
     int64_t plain_bytes, floats;
     hga_pos rank[KERNEL_CHUNK];
@@ -152,7 +159,7 @@ typedef struct worker {
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
 } worker;
 
-struct hga_state {
+struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
     float *memory, *workspace; /* the workspace begins at the memory's first whole cache line */
@@ -163,7 +170,8 @@ struct hga_state {
     float scale;
 };
 
-/* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state in that piece's place. */
+/* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state
+   in that piece's place. */
 typedef struct row_job {
     hga_id stage, v, position;
     hga_pos from, count;
@@ -185,23 +193,26 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 
 /* tiles.c */
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are done), and is stored. */
+/* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are
+   done), and is stored. */
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
-/* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0 positions. */
+/* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0
+   positions. */
 void score_bases(worker *w, hga_id stage, hga_id v);
-/* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there, or into halves. */
+/* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there, or into
+   halves. */
 void merge_pieces(worker *w, hga_id stage, const wide_row *wide);
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
 
 /* bound.c: this call's addresses, after what the caller brings has been checked. */
-hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_state *state);
+hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
 /* One thread's scratch: its bytes, and handing them out. */
-hga_status workers_create(const hga_plan *plan, hga_state *state);
-void workers_destroy(hga_state *state);
+hga_status workers_create(const hga_plan *plan, hga_workspace *state);
+void workers_destroy(hga_workspace *state);
 /* After an update: are they large enough for what the plan needs now? */
-int workers_fit(const hga_plan *plan, const hga_state *state);
+int workers_fit(const hga_plan *plan, const hga_workspace *state);
 /* To be called by the worker's own thread before its first row. */
 void worker_begin(worker *w);
 int64_t workers_bytes(const hga_plan *plan);

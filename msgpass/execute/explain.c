@@ -33,12 +33,13 @@ static json_t *stage_json(const hga_plan *plan, hga_id s)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i}", "name", plan->program.stage[s].name, "kind",
-                     program_stage_kind(&plan->program.stage[s]), "relation", relation_name(plan, s), "order",
-                     order_name(plan->program.stage[s].order), "kernel", kernel->name, "isa",
-                     kernel == &fused_stages[sp->kind] ? plan->kernels->isa : "none", "edges", sp->edges, "blocks", (json_int_t)sp->relation.n_blocks,
-                     "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels", (json_int_t)sp->panels, "phases",
-                     (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_wide, "pieces", (int)sp->n_pieces);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i}", "name",
+                     plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]), "relation",
+                     relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name,
+                     "isa", kernel == &fused_stages[sp->kind] ? plan->kernels->isa : "none", "edges", sp->edges,
+                     "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit,
+                     "panels", (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows",
+                     (int)sp->n_wide, "pieces", (int)sp->n_pieces);
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -54,16 +55,17 @@ static json_t *pools_json(const hga_plan *plan)
 {
     json_t *pools = json_array();
     for (hga_id i = 0; pools && i < plan->n_pools; i++)
-        json_array_append_new(pools, json_pack("{s:I, s:I, s:I}", "floats", (json_int_t)plan->pool[i].floats, "rows", (json_int_t)plan->pool[i].rows,
-                                               "nodes", (json_int_t)plan->pool[i].nodes));
+        json_array_append_new(pools,
+                              json_pack("{s:I, s:I, s:I}", "floats", (json_int_t)plan->pool[i].floats, "rows",
+                                        (json_int_t)plan->pool[i].rows, "nodes", (json_int_t)plan->pool[i].nodes));
     return pools;
 }
 
 static json_t *waves_json(const hga_plan *plan)
 {
     const wave_order *o = &plan->waves;
-    return json_pack("{s:I, s:i, s:i, s:b}", "panels", (json_int_t)o->n_items, "waves", (int)o->n, "sweeps", (int)o->sweeps, "one_thread",
-                     plan->threads == 1 || o->alone);
+    return json_pack("{s:I, s:i, s:i, s:b}", "panels", (json_int_t)o->n_items, "waves", (int)o->n, "sweeps",
+                     (int)o->sweeps, "one_thread", plan->threads == 1 || o->alone);
 }
 
 static json_t *plan_json(const hga_plan *plan)
@@ -71,15 +73,19 @@ static json_t *plan_json(const hga_plan *plan)
     json_t *stages = json_array();
     for (hga_id s = 0; stages && s < plan->program.n_stages; s++) json_array_append_new(stages, stage_json(plan, s));
     hga_cost cost = hga_plan_cost(plan);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", "schema",
-                     1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads", (int)plan->shape.n_heads, "kv_heads",
-                     (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v", (int)plan->shape.dim_v, "isa", plan->kernels->isa,
-                     "precision", plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->halves ? 16 : 32, "threads",
-                     (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
-                     plan->options.partition_metis ? "metis" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges, "graph_bytes",
-                     (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
-                     (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min, "stages", stages, "schedule",
-                     waves_json(plan), "placement", threads_json(plan), "shared_rows", pools_json(plan));
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, "
+                     "s:o, s:o, s:o, s:o}",
+                     "schema", 1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads",
+                     (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim,
+                     "dim_v", (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
+                     plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->halves ? 16 : 32,
+                     "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
+                     plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
+                     (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph),
+                     "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
+                     (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min,
+                     "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows",
+                     pools_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -102,8 +108,9 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
-    fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edges", s + 1, plan->program.stage[s].name, program_stage_kind(&plan->program.stage[s]),
-            relation_name(plan, s), order_name(plan->program.stage[s].order), sp->edges);
+    fprintf(f, "  %d %-14s %-13s over %-12s %-11s %14.0f edges", s + 1, plan->program.stage[s].name,
+            program_stage_kind(&plan->program.stage[s]), relation_name(plan, s),
+            order_name(plan->program.stage[s].order), sp->edges);
     if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);
     fprintf(f, "\n      kernel: %s", kernel->name);
@@ -124,20 +131,25 @@ static void say_plan(FILE *f, const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     hga_cost cost = hga_plan_cost(plan);
-    fprintf(f, "graph: %d nodes on %d levels, %.1f kB\n", plan->nodes.n, plan->nodes.n_levels, (double)hga_graph_bytes(plan->graph) / 1e3);
-    fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v, precision_name(plan));
+    fprintf(f, "graph: %d nodes on %d levels, %.1f kB\n", plan->nodes.n, plan->nodes.n_levels,
+            (double)hga_graph_bytes(plan->graph) / 1e3);
+    fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
+            precision_name(plan));
     fprintf(f, "threads: %d on %d domains, %s, %s\n", plan->threads, topology_domains(plan->machine),
-            plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost", plan->options.bind ? "bound for the call" : "not bound");
-    fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n", (double)hga_plan_workspace_bytes(plan) / 1e3,
-            (double)hga_plan_bytes(plan) / 1e3, (long long)plan->options.cut_edges);
+            plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost",
+            plan->options.bind ? "bound for the call" : "not bound");
+    fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n",
+            (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
+            (long long)plan->options.cut_edges);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i);
     parts_say(f, plan);
-    fprintf(f, "schedule: %lld panels in %d waves, %d sweeps over the tokens%s\n", (long long)plan->waves.n_items, plan->waves.n, plan->waves.sweeps,
+    fprintf(f, "schedule: %lld panels in %d waves, %d sweeps over the tokens%s\n", (long long)plan->waves.n_items,
+            plan->waves.n, plan->waves.sweeps,
             plan->waves.alone && plan->threads > 1 ? "; too little work for more than one thread" : "");
     for (hga_id i = 0; i < plan->n_pools; i++)
-        fprintf(f, "%lld rows of %lld floats in the workspace serve %lld one after another\n", (long long)plan->pool[i].rows,
-                (long long)plan->pool[i].floats, (long long)plan->pool[i].nodes);
+        fprintf(f, "%lld rows of %lld floats in the workspace serve %lld one after another\n",
+                (long long)plan->pool[i].rows, (long long)plan->pool[i].floats, (long long)plan->pool[i].nodes);
 }
 
 hga_status hga_plan_explain(const hga_plan *plan, char **text)

@@ -29,7 +29,8 @@ static void add_panel(const hga_plan *plan, const wave_item *item, hga_id stage,
 {
     const phase *ph = &plan->phase[item->phase];
     if (ph->job != JOB_ROWS || ph->stage != stage) return;
-    hga_id begin = item->panel * ph->panel, n = begin + ph->panel < ph->n ? ph->panel : ph->n - begin, first = ph->first + begin;
+    hga_id begin = item->panel * ph->panel, n = begin + ph->panel < ph->n ? ph->panel : ph->n - begin,
+           first = ph->first + begin;
     p->rows += n;
     if (item->phase != largest) return;
     if (!p->n || first < p->first) p->first = first;
@@ -47,7 +48,8 @@ static part part_of(const hga_plan *plan, hga_id stage, hga_id domain)
         for (hga_id t = 0; t < plan->threads; t++) {
             if (plan->domain[waves->alone ? 0 : t] != domain) continue;
             int64_t list = (int64_t)w * plan->threads + t;
-            for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++) add_panel(plan, &waves->item[i], stage, largest, &p);
+            for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
+                add_panel(plan, &waves->item[i], stage, largest, &p);
         }
     p.bytes = p.rows * row_bytes(plan, stage);
     return p;
@@ -61,7 +63,8 @@ void parts_say(FILE *f, const hga_plan *plan)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
             part p = part_of(plan, s, d);
             fprintf(f, "  domain %d, stage %d: %lld rows, %.1f kB", d, s + 1, (long long)p.rows, (double)p.bytes / 1e3);
-            if (p.n && p.n == (int64_t)p.last - p.first + 1) fprintf(f, "; rows %d to %d of %d to %d", p.first, p.last, p.of, p.of + p.all - 1);
+            if (p.n && p.n == (int64_t)p.last - p.first + 1)
+                fprintf(f, "; rows %d to %d of %d to %d", p.first, p.last, p.of, p.of + p.all - 1);
             fputc('\n', f);
         }
 }
@@ -72,8 +75,9 @@ json_t *parts_json(const hga_plan *plan)
     for (hga_id d = 0; parts && d < topology_domains(plan->machine); d++)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
             part p = part_of(plan, s, d);
-            json_array_append_new(parts, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i}", "domain", (int)d, "stage", (int)s, "rows", (json_int_t)p.rows,
-                                                   "bytes", (json_int_t)p.bytes, "first", (int)p.first, "last", (int)p.last));
+            json_array_append_new(parts, json_pack("{s:i, s:i, s:I, s:I, s:i, s:i}", "domain", (int)d, "stage", (int)s,
+                                                   "rows", (json_int_t)p.rows, "bytes", (json_int_t)p.bytes, "first",
+                                                   (int)p.first, "last", (int)p.last));
         }
     return parts;
 }

@@ -1,5 +1,6 @@
-/* plain.c: the plain executor, which defines what every stage means. A stage is an aggregate {begin, edge, merge, finish} over the in-edges of a row,
-   one (row, head) at a time, in double; a user's stage is run by the same loop. The fused functions of stages.c must agree with it. */
+/* plain.c: the plain executor, which defines what every stage means. A stage is an aggregate {begin, edge, merge,
+   finish} over the in-edges of a row, one (row, head) at a time, in double; a user's stage is run by the same loop. The
+   fused functions of stages.c must agree with it. */
 #include "execute.h"
 
 #include <math.h>
@@ -121,7 +122,8 @@ static void energy_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
     plain *p = state;
     (void)head, (void)ctx;
-    double psi = (double)*e->source.field[p->stage->out], lse = (double)*e->source.lse[p->stage->value], mass = (double)e->source.mass;
+    double psi = (double)*e->source.field[p->stage->out], lse = (double)*e->source.lse[p->stage->value],
+           mass = (double)e->source.mass;
     if (mass == 0) return;
     double greatest = psi > lse ? psi : lse;
     p->a += mass;
@@ -158,7 +160,8 @@ static void descend_finish(const void *state, const hga_end *v, hga_id head, voi
     double share = lse == -INFINITY ? 0 : psi == -INFINITY ? 1 : 1 / (1 + exp(psi - lse));
     double rest = lse == -INFINITY ? 1 : psi == -INFINITY ? 0 : 1 / (1 + exp(lse - psi));
     const float *mine = v->field[p->stage->value];
-    for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) v->field[p->stage->out][j] = (float)(p->x[j] + p->a * share * (double)mine[j]);
+    for (hga_id j = 0; j < columns_of(p, p->stage->out); j++)
+        v->field[p->stage->out][j] = (float)(p->x[j] + p->a * share * (double)mine[j]);
     *v->field[p->stage->keep] = (float)(p->a * rest);
 }
 
@@ -224,7 +227,8 @@ static double score(const worker *w, const row_job *job, const hga_edge *edge, h
     return sum + log((double)edge->weight);
 }
 
-static void begin_aggregate(worker *w, const row_job *job, const hga_udf *udf, const hga_end *v, hga_id head, void *state)
+static void begin_aggregate(worker *w, const row_job *job, const hga_udf *udf, const hga_end *v, hga_id head,
+                            void *state)
 {
     if (w->plan->stage[job->stage].kind != KIND_USER) {
         plain *p = state;
@@ -239,7 +243,9 @@ static void feed_chunk(worker *w, const row_job *job, const hga_udf *udf, const 
     end_fields values;
     if (sp->row_ptr) reader_ranks(&w->reader, job->v, &w->chunk, w->rank);
     for (hga_id i = 0; i < w->chunk.n; i++) {
-        hga_edge e = {.position = sp->row_ptr ? sp->row_ptr[job->v] + w->rank[i] : -1, .type = w->chunk.type[i], .weight = w->chunk.weight[i]};
+        hga_edge e = {.position = sp->row_ptr ? sp->row_ptr[job->v] + w->rank[i] : -1,
+                      .type = w->chunk.type[i],
+                      .weight = w->chunk.weight[i]};
         e.source = look_at(w, w->chunk.src[i], head, &values);
         e.destination = *v;
         e.score = score(w, job, &e, w->chunk.pos_of[i], head);
@@ -277,7 +283,8 @@ static void generic_row(worker *w, const row_job *job)
     const hga_stage *s = &w->plan->program.stage[job->stage];
     stage_kind kind = w->plan->stage[job->stage].kind;
     const hga_udf *udf = kind == KIND_USER ? &s->udf : &aggregates[kind];
-    hga_id heads = w->plan->shape.n_heads, step = s->out >= 0 && kind != KIND_USER ? heads / w->plan->home[s->out].heads : 1;
+    hga_id heads = w->plan->shape.n_heads,
+           step = s->out >= 0 && kind != KIND_USER ? heads / w->plan->home[s->out].heads : 1;
     for (hga_id h = 0; h < heads; h += step) run_head(w, job, udf, h);
 }
 

@@ -1,5 +1,5 @@
-/* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all in the block opens and closes there: its states are
-   never in memory. */
+/* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all
+   in the block opens and closes there: its states are never in memory. */
 #include "tiles.h"
 
 #include <math.h>
@@ -10,15 +10,20 @@ static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w
 
 /* ---- where a group's queries and states are ---- */
 
-/* Slots below PANEL_GROUPS are the groups' own, with room for all heads; the others serve the heads of one key at a time. */
+/* Slots below PANEL_GROUPS are the groups' own, with room for all heads; the others serve the heads of one key at a
+   time. */
 static ptrdiff_t place_of(const worker *w, hga_id slot, hga_id head)
 {
     const hga_shape *s = &w->plan->shape;
     if (slot < PANEL_GROUPS) return (ptrdiff_t)slot * s->n_heads + head;
-    return (ptrdiff_t)PANEL_GROUPS * s->n_heads + (ptrdiff_t)(slot - PANEL_GROUPS) * heads_per_key(w) + head % heads_per_key(w);
+    return (ptrdiff_t)PANEL_GROUPS * s->n_heads + (ptrdiff_t)(slot - PANEL_GROUPS) * heads_per_key(w) +
+           head % heads_per_key(w);
 }
 
-static float *queries_at(const worker *w, ptrdiff_t place) { return w->group_query + place * padded(w->plan->shape.dim) * KERNEL_TILE; }
+static float *queries_at(const worker *w, ptrdiff_t place)
+{
+    return w->group_query + place * padded(w->plan->shape.dim) * KERNEL_TILE;
+}
 
 static uint32_t *pairs_at(const worker *w, ptrdiff_t place) { return (uint32_t *)(void *)queries_at(w, place); }
 
@@ -32,7 +37,10 @@ static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
 }
 
 /* Do tiles take keys of 16 bits as they are? Relative keys are of 32. */
-static int has_pairs(const worker *w) { return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
+static int has_pairs(const worker *w)
+{
+    return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key;
+}
 
 /* The group's queries, rows across the lanes. */
 static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t place)
@@ -40,7 +48,8 @@ static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t 
     const hga_shape *shape = &w->plan->shape;
     const view *q = &w->state->view[stage_of(w)->query];
     const float *row[KERNEL_TILE];
-    for (hga_id r = 0; r < g->n_rows; r++) row[r] = g->node[r] < 0 ? NULL : view_row(q, g->node[r]) + head * view_head(q, g->node[r]);
+    for (hga_id r = 0; r < g->n_rows; r++)
+        row[r] = g->node[r] < 0 ? NULL : view_row(q, g->node[r]) + head * view_head(q, g->node[r]);
     const kernel_table *k = w->plan->kernels;
     float *out = queries_at(w, place);
     if (has_pairs(w)) {
@@ -60,12 +69,14 @@ static void load_states(worker *w, const tile_group *g, hga_id head, ptrdiff_t p
     const view *out = &w->state->view[stage_of(w)->out];
     kernel_tile_state s = state_at(w, place);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
-        float *acc = s.acc + r * s.stride, lse = r < g->n_rows && g->node[r] >= 0 ? view_lse(out, g->node[r])[head] : -INFINITY;
+        float *acc = s.acc + r * s.stride,
+              lse = r < g->n_rows && g->node[r] >= 0 ? view_lse(out, g->node[r])[head] : -INFINITY;
         s.greatest[r] = lse, s.sum[r] = lse == -INFINITY ? 0 : 1;
         if (lse == -INFINITY)
             memset(acc, 0, (size_t)s.stride * sizeof *acc);
         else
-            memcpy(acc, view_row(out, g->node[r]) + head * view_head(out, g->node[r]), (size_t)w->plan->shape.dim_v * sizeof *acc);
+            memcpy(acc, view_row(out, g->node[r]) + head * view_head(out, g->node[r]),
+                   (size_t)w->plan->shape.dim_v * sizeof *acc);
     }
 }
 
@@ -90,7 +101,8 @@ void store_group(worker *w, const tile_group *g)
             hga_id v = g->node[r];
             if (v < 0) continue;
             view_lse(out, v)[h] = s.greatest[r];
-            w->plan->kernels->scale(shape->dim_v, s.sum[r], s.acc + r * s.stride, view_row(out, v) + h * view_head(out, v));
+            w->plan->kernels->scale(shape->dim_v, s.sum[r], s.acc + r * s.stride,
+                                    view_row(out, v) + h * view_head(out, v));
         }
     }
 }
@@ -122,12 +134,17 @@ void block_next_group(worker *w)
 static int same_columns(const worker *w, const tile_chunk *a, const tile_chunk *b)
 {
     size_t n = (size_t)a->n;
-    if (a->n != b->n || memcmp(a->src, b->src, n * sizeof *a->src) || memcmp(a->base, b->base, n * sizeof *a->base)) return 0;
+    if (a->n != b->n || memcmp(a->src, b->src, n * sizeof *a->src) || memcmp(a->base, b->base, n * sizeof *a->base))
+        return 0;
     return !has_types(w) || !memcmp(a->type, b->type, n * sizeof *a->type);
 }
 
-/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges. */
-static int is_before(const tile_chunk *c, const tile_group *g) { return c->part[c->n_parts - 1].group->number < g->number; }
+/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges.
+   */
+static int is_before(const tile_chunk *c, const tile_group *g)
+{
+    return c->part[c->n_parts - 1].group->number < g->number;
+}
 
 /* The chunk being laid has the columns that the group before had: one more part there. */
 static int join_twin(worker *w, const tile_chunk *c)
@@ -164,8 +181,10 @@ void block_add(worker *w)
     w->types_vary = 0;
     if (!join_twin(w, c)) {
         if (b->own_first < 0) b->own_first = b->n;
-        for (hga_id e = 0; e < c->n && w->plan->halves; e++) c->k16[e] = view_halves(key, c->src[e]), c->v16[e] = view_halves(value, c->src[e]);
-        for (hga_id e = 0; e < c->n && !w->plan->halves; e++) c->k[e] = view_row(key, c->src[e]), c->v[e] = view_row(value, c->src[e]);
+        for (hga_id e = 0; e < c->n && w->plan->halves; e++)
+            c->k16[e] = view_halves(key, c->src[e]), c->v16[e] = view_halves(value, c->src[e]);
+        for (hga_id e = 0; e < c->n && !w->plan->halves; e++)
+            c->k[e] = view_row(key, c->src[e]), c->v[e] = view_row(value, c->src[e]);
         for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
         for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
         b->n++;
@@ -193,8 +212,8 @@ static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
     }
 }
 
-/* Where types differ from row to row, q . rel_key[type] + rel_bias[type] is found once for each type of the part, and looked up for each pair. List the different types of
-   part i; its pairs then say where in the list theirs is. */
+/* Where types differ from row to row, q . rel_key[type] + rel_bias[type] is found once for each type of the part, and
+   looked up for each pair. List the different types of part i; its pairs then say where in the list theirs is. */
 static void list_types(worker *w, const tile_chunk *c, hga_id i)
 {
     int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE, n = 0;
@@ -229,7 +248,8 @@ static void score_types(worker *w, hga_id i, hga_id head, const float *queries)
             for (hga_id r = 0; r < KERNEL_TILE && !io->rel_key; r++) out[t * KERNEL_TILE + r] = bias[t];
         }
         if (!io->rel_key) continue;
-        kernel_tile tile = {.n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias, .group = {{.q = queries}}};
+        kernel_tile tile = {
+            .n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias, .group = {{.q = queries}}};
         w->plan->kernels->score_tile(&tile, out);
     }
 }
@@ -242,7 +262,8 @@ static const float *load_pair_bias(worker *w, const tile_chunk *c, hga_id i, hga
     float *bias = w->pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     hga_id first = part->first * KERNEL_TILE, last = part->last * KERNEL_TILE;
     if (w->io->node_pos)
-        memcpy(bias + first, w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first, (size_t)(last - first) * sizeof *bias);
+        memcpy(bias + first, w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first,
+               (size_t)(last - first) * sizeof *bias);
     else
         memset(bias + first, 0, (size_t)(last - first) * sizeof *bias);
     if (!c->types_vary) return bias;
@@ -257,13 +278,15 @@ static const float *load_pair_bias(worker *w, const tile_chunk *c, hga_id i, hga
 static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
 {
     if (!w->io->rel_bias || c->types_vary) return c->base;
-    for (hga_id e = 0; e < c->n; e++) w->bias[e] = c->base[e] + w->io->rel_bias[(ptrdiff_t)c->type[e] * w->plan->shape.n_heads + head];
+    for (hga_id e = 0; e < c->n; e++)
+        w->bias[e] = c->base[e] + w->io->rel_bias[(ptrdiff_t)c->type[e] * w->plan->shape.n_heads + head];
     return w->bias;
 }
 
 /* ---- keys and values of a head ---- */
 
-/* A chunk's keys and values are copied side by side when they are read as often: rows of one head lie far apart, and fight for the same lines of the first cache. */
+/* A chunk's keys and values are copied side by side when they are read as often: rows of one head lie far apart, and
+   fight for the same lines of the first cache. */
 enum { PACK_READERS = 3 };
 
 /* k + rel_key[type], side by side. */
@@ -271,7 +294,8 @@ static void load_relative_keys(worker *w, const tile_chunk *c)
 {
     hga_id dim = w->plan->shape.dim;
     for (hga_id e = 0; e < c->n; e++)
-        w->plan->kernels->blend(dim, 1, w->k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->type[e] * dim, w->tile_key + e * padded(dim));
+        w->plan->kernels->blend(dim, 1, w->k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->type[e] * dim,
+                                w->tile_key + e * padded(dim));
 }
 
 static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, const float **row)
@@ -284,7 +308,8 @@ static void load_halves(worker *w, const tile_chunk *c, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
-    for (hga_id e = 0; e < c->n; e++) w->k16_head[e] = c->k16[e] + kv * shape->dim, w->v16_head[e] = c->v16[e] + kv * shape->dim_v;
+    for (hga_id e = 0; e < c->n; e++)
+        w->k16_head[e] = c->k16[e] + kv * shape->dim, w->v16_head[e] = c->v16[e] + kv * shape->dim_v;
     k->widen(c->n, w->v16_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
     point_at(w->tile_value, c->n, padded(shape->dim_v), w->v_head);
     if (has_pairs(w)) return;
@@ -315,8 +340,8 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 
 /* ---- computing ---- */
 
-/* Which part of each group is its first of the block and which its last, and where its states will be: a group that both opens and closes takes the first place that is free,
-   which is still in the cache. */
+/* Which part of each group is its first of the block and which its last, and where its states will be: a group that
+   both opens and closes takes the first place that is free, which is still in the cache. */
 static void find_slots(tile_block *b)
 {
     unsigned seen = 0, free_slots = (1u << PANEL_GROUPS) - 1;
@@ -364,7 +389,8 @@ static void find_ends(const worker *w, const tile_group *g, hga_id head, const k
 {
     const view *out = &w->state->view[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
-        row[r] = g->node[r] < 0 ? s->acc + r * s->stride : view_row(out, g->node[r]) + head * view_head(out, g->node[r]);
+        row[r] =
+            g->node[r] < 0 ? s->acc + r * s->stride : view_row(out, g->node[r]) + head * view_head(out, g->node[r]);
 }
 
 static void store_lse(worker *w, const tile_group *g, hga_id head, const float *lse)
@@ -379,7 +405,8 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
 {
     const hga_shape *shape = &w->plan->shape;
     const tile_part *part = &c->part[i], *other = part + many - 1;
-    hga_id first = part->first < other->first ? part->first : other->first, last = part->last > other->last ? part->last : other->last;
+    hga_id first = part->first < other->first ? part->first : other->first,
+           last = part->last > other->last ? part->last : other->last;
     float *end[2][KERNEL_TILE];
     kernel_tile t = {.n_groups = many,
                      .n = last - first,

@@ -1,5 +1,5 @@
-/* stages.h: the fused stage functions and what they share. stages.c attention by rows, tiles.c and block.c by tiles, sums.c sums and means, states.c finished states along
-   the tree. */
+/* stages.h: the fused stage functions and what they share. stages.c attention by rows, tiles.c and block.c by tiles,
+   sums.c sums and means, states.c finished states along the tree. */
 #ifndef STAGES_H
 #define STAGES_H
 

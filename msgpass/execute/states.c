@@ -1,5 +1,5 @@
-/* states.c: finished states down the hierarchy, and energies. A row has little to do, and each of its steps waits for the one before: so the scalars of many rows go
-   through the kernels together, and then each row's vectors. */
+/* states.c: finished states down the hierarchy, and energies. A row has little to do, and each of its steps waits for
+   the one before: so the scalars of many rows go through the kernels together, and then each row's vectors. */
 #include "stages.h"
 
 #include <math.h>
@@ -88,10 +88,14 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
     const view *x = field(w, stage_of(w, stage)->out);
     if (stage_of(w, stage)->relation != HGA_TREE_DOWN) {
         for (hga_id i = 0; i < n; i++)
-            if (node[i] >= 0) spread_row(w, &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
+            if (node[i] >= 0)
+                spread_row(
+                    w,
+                    &(row_job){.stage = stage, .v = node[i], .position = first + i, .count = INT64_MAX, .piece = -1});
         return;
     }
-    for (hga_id at = 0, most = rows_at_once(w, x->heads); at < n; at += most) spread_families(w, x, n - at < most ? n - at : most, node + at);
+    for (hga_id at = 0, most = rows_at_once(w, x->heads); at < n; at += most)
+        spread_families(w, x, n - at < most ? n - at : most, node + at);
 }
 
 /* ---- energy ---- */
@@ -107,7 +111,8 @@ static void mean_add(mean *m, hga_id heads, float mass, const float *x)
     for (hga_id h = 0; h < heads; h++) m->sum[h] += (double)mass * (double)x[h];
 }
 
-/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as log-likelihoods) */
+/* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as
+   log-likelihoods) */
 static void energy_of_family(worker *w, const view *psi, const view *state, hga_id v)
 {
     float *own = w->scalars[0], *theirs = w->scalars[1];
@@ -130,7 +135,8 @@ static void energy_of_family(worker *w, const view *psi, const view *state, hga_
         }
     }
     float *out = view_row(psi, v);
-    for (hga_id h = 0; h < heads; h++) out[h * view_head(psi, v)] = m.total > 0 ? (float)(m.sum[h] / m.total) : -INFINITY;
+    for (hga_id h = 0; h < heads; h++)
+        out[h * view_head(psi, v)] = m.total > 0 ? (float)(m.sum[h] / m.total) : -INFINITY;
 }
 
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
@@ -147,12 +153,15 @@ void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 static void descend_rows(worker *w, const hga_stage *s, hga_id n, const hga_id *node)
 {
     float *own = w->scalars[0], *theirs = w->scalars[1], *one = w->scalars[2], *above = w->scalars[3];
-    const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep), *out = field(w, s->out);
+    const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep),
+               *out = field(w, s->out);
     hga_id heads = out->heads;
     for (hga_id i = 0; i < n; i++) {
         fill_scalars(heads, -INFINITY, own + i * heads);
         fill_scalars(heads, -INFINITY, theirs + i * heads);
-        if (node[i] >= 0) copy_scalars(heads, view_lse(state, node[i]), own + i * heads), load_scalars(psi, node[i], theirs + i * heads);
+        if (node[i] >= 0)
+            copy_scalars(heads, view_lse(state, node[i]), own + i * heads),
+                load_scalars(psi, node[i], theirs + i * heads);
     }
     w->plan->kernels->divide(n * heads, own, theirs, own, theirs);
     for (hga_id i = 0; i < n; i++) {

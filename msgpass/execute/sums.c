@@ -12,7 +12,8 @@ static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, h
     return factor;
 }
 
-/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one long row. */
+/* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one
+   long row. */
 static void sum_chunk(worker *w, const view *x, const view *out, int more, float factor, float *to, ptrdiff_t to_head)
 {
     const edge_chunk *c = &w->chunk;
@@ -56,7 +57,10 @@ static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
     return total;
 }
 
-static float mean_factor(stage_kind kind, double total) { return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0; }
+static float mean_factor(stage_kind kind, double total)
+{
+    return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
+}
 
 /* The sum of a row with more edges than a chunk, the first of which is read. */
 static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
@@ -106,7 +110,8 @@ static int read_family(worker *w, hga_id v)
     hga_id first = 0, n = children_of(&w->plan->nodes, v, &list, &first);
     if (n >= KERNEL_CHUNK) return 0;
     w->chunk.n = n;
-    for (hga_id e = 0; e < n; e++) w->chunk.src[e] = list ? list[e] : first + e, w->chunk.type[e] = 0, w->chunk.weight[e] = 1;
+    for (hga_id e = 0; e < n; e++)
+        w->chunk.src[e] = list ? list[e] : first + e, w->chunk.type[e] = 0, w->chunk.weight[e] = 1;
     return 1;
 }
 

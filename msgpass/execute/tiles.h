@@ -11,8 +11,9 @@ typedef struct tile_group {
     int tiled;          /* has columns in tiles .. */
     int begun;          /* .. some of which have been computed: the states are in the group's own place */
     int rest;           /* has edges that stay with the rows */
-    int complete;       /* whatever is not in the block has been computed, and there is no rest: the block ends its rows */
-    int stored;         /* .. and has */
+    /* whatever is not in the block has been computed, and there is no rest: the block ends its rows */
+    int complete;
+    int stored; /* .. and has */
 } tile_group;
 
 /* A group that has the columns [first, last) of a chunk. */
@@ -43,7 +44,8 @@ enum { BLOCK_CHUNKS = 8 };
 
 struct tile_block {
     hga_id stage, n;
-    hga_id twin, twin_end, own_first; /* chunks of the group before that the next ones may be the same as; the first one of this group, -1 */
+    /* chunks of the group before that the next ones may be the same as; the first one of this group, -1 */
+    hga_id twin, twin_end, own_first;
     tile_chunk chunk[BLOCK_CHUNKS];
 };
 
@@ -57,12 +59,16 @@ void block_next_group(worker *w);
 /* Compute and forget. */
 void block_run(worker *w);
 
-/* A group whose states are in its own place: row r's become the row's, for the rest of its edges; or all are normalised and stored. */
+/* A group whose states are in its own place: row r's become the row's, for the rest of its edges; or all are normalised
+   and stored. */
 void take_states(worker *w, const tile_group *g, hga_id r);
 void store_group(worker *w, const tile_group *g);
 
 static inline int has_types(const worker *w) { return w->io->rel_key || w->io->rel_bias; }
 /* Types of column e, lane by lane, of the part i of the chunk that is being laid. */
-static inline int32_t *pair_types(const worker *w, hga_id i, hga_id e) { return w->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE; }
+static inline int32_t *pair_types(const worker *w, hga_id i, hga_id e)
+{
+    return w->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE;
+}
 
 #endif

@@ -5,11 +5,12 @@
 
 /* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
 typedef struct layout {
-    int64_t query, query16, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias, tile_key, tile_value,
-        type_score, plain, total;
+    int64_t query, query16, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias,
+        tile_key, tile_value, type_score, plain, total;
 } layout;
 
-/* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the first cache. */
+/* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the
+   first cache. */
 enum { LANES = 1024 };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -18,7 +19,8 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t aggregate_bytes(const hga_plan *plan)
 {
     int64_t bytes = 64 + most(plan->shape.dim, plan->shape.dim_v) * (int64_t)sizeof(double);
-    for (hga_id s = 0; s < plan->program.n_stages; s++) bytes = most(bytes, (int64_t)plan->program.stage[s].udf.state_bytes);
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        bytes = most(bytes, (int64_t)plan->program.stage[s].udf.state_bytes);
     return (bytes + 63) / 64 * 64;
 }
 
@@ -43,8 +45,9 @@ static layout lay_out(const hga_plan *plan)
     l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
     l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
     l.type_score = (int64_t)KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE;
-    l.total = l.query + l.query16 + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc + 2 * l.group_scalar +
-              l.pair_base + l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain + LINE_FLOATS;
+    l.total = l.query + l.query16 + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc +
+              2 * l.group_scalar + l.pair_base + l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain +
+              LINE_FLOATS;
     return l;
 }
 
@@ -60,14 +63,16 @@ static int64_t type_room(const hga_plan *plan)
 
 static int64_t reader_bytes(const hga_plan *plan)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 2 * sizeof(uint16_t) + sizeof(hga_id)) + (int64_t)sizeof(hga_id) +
-           plan->list_room * (int64_t)sizeof(hga_id) + plan->degree_room * (int64_t)sizeof(rank_key);
+    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 2 * sizeof(uint16_t) + sizeof(hga_id)) +
+           (int64_t)sizeof(hga_id) + plan->list_room * (int64_t)sizeof(hga_id) +
+           plan->degree_room * (int64_t)sizeof(rank_key);
 }
 
 int64_t workers_bytes(const hga_plan *plan)
 {
-    return plan->threads * ((int64_t)sizeof(worker) + (int64_t)sizeof(tile_block) + lay_out(plan).total * (int64_t)sizeof(float) +
-                            type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
+    return plan->threads *
+           ((int64_t)sizeof(worker) + (int64_t)sizeof(tile_block) + lay_out(plan).total * (int64_t)sizeof(float) +
+            type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
 }
 
 static hga_status create(const hga_plan *plan, worker *w)
@@ -77,7 +82,8 @@ static hga_status create(const hga_plan *plan, worker *w)
     hga_status st = HGA_OK;
     w->plan = plan;
     w->reading = -1;
-    w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room, w->reader.degree_room = plan->degree_room;
+    w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room,
+    w->reader.degree_room = plan->degree_room;
     w->floats = l.total;
     HGA_TRY(hga_new(a, l.total, sizeof *w->memory, &w->memory)); /* worker_begin clears it */
     w->query = first_line(w->memory);
@@ -115,21 +121,22 @@ done:
     return st;
 }
 
-/* Padding is read before anything is written there, so it must be numbers; and pages belong to the thread that writes them first. */
+/* Padding is read before anything is written there, so it must be numbers; and pages belong to the thread that writes
+   them first. */
 void worker_begin(worker *w)
 {
     if (!w->begun) memset(w->memory, 0, (size_t)w->floats * sizeof *w->memory);
     w->begun = 1;
 }
 
-int workers_fit(const hga_plan *plan, const hga_state *state)
+int workers_fit(const hga_plan *plan, const hga_workspace *state)
 {
     const worker *w = &state->workers[0]; /* they are alike */
-    return w->reader.segment_room >= plan->segment_room && w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
-           w->type_room >= type_room(plan);
+    return w->reader.segment_room >= plan->segment_room && w->reader.list_room >= plan->list_room &&
+           w->reader.degree_room >= plan->degree_room && w->type_room >= type_room(plan);
 }
 
-hga_status workers_create(const hga_plan *plan, hga_state *state)
+hga_status workers_create(const hga_plan *plan, hga_workspace *state)
 {
     hga_status st = hga_new_zero(&plan->given, plan->threads, sizeof *state->workers, &state->workers);
     if (st) return st;
@@ -138,7 +145,7 @@ hga_status workers_create(const hga_plan *plan, hga_state *state)
     return st;
 }
 
-void workers_destroy(hga_state *state)
+void workers_destroy(hga_workspace *state)
 {
     const hga_allocator *a = &state->allocator;
     for (hga_id t = 0; t < state->n_workers; t++) {

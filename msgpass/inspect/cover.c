@@ -1,6 +1,6 @@
-/* cover.c: key tokens reach query tokens, without an n x n table. Every node's value stands for a list of key intervals with multiplicities; stages
-   add lists.
-   Complete disjoint coverage melts into one interval, so lists stay short exactly where hierarchies are sound. */
+/* cover.c: key tokens reach query tokens, without an n x n table. Every node's value stands for a list of key intervals
+   with multiplicities; stages add lists. Complete disjoint coverage melts into one interval, so lists stay short
+   exactly where hierarchies are sound. */
 #include "cover.h"
 
 #include "program.h"
@@ -40,7 +40,8 @@ typedef struct survey {
     const cover_lists *kept; /* what a row keeps that the stage does not write */
     cover_lists out;         /* being written */
     const hga_id *order;
-    hga_id *chain; /* [n_positions]: the last position up to which single intervals follow each other; NULL when in place */
+    /* [n_positions]: the last position up to which single intervals follow each other; NULL when in place */
+    hga_id *chain;
     hga_id n_positions;
     cover *heap; /* lists to be added up */
     int64_t n_heap, heap_room;
@@ -194,7 +195,8 @@ static hga_status heap_sum(survey *s, cover_lists *out, int64_t *start)
     hga_status st = HGA_OK;
     *start = out->n_pool;
     if (!heap_sort(s)) return heap_sweep(s, out, *start);
-    for (int64_t i = 0; i < s->n_heap; i++) HGA_TRY(push(out, *start, s->heap[i].first, s->heap[i].last, s->heap[i].times, s->heap[i].levels));
+    for (int64_t i = 0; i < s->n_heap; i++)
+        HGA_TRY(push(out, *start, s->heap[i].first, s->heap[i].last, s->heap[i].times, s->heap[i].levels));
 done:
     return st;
 }
@@ -230,7 +232,8 @@ static int is_letter(const survey *s, hga_id v)
     return s->wish->by_node && program_row(&s->nodes, s->p->field[program_bound(s->p, HGA_IO_OUT)].io, v);
 }
 
-/* A value the caller gives on a node stands for the node's tokens: its span, or its children's lists where they fill no interval. */
+/* A value the caller gives on a node stands for the node's tokens: its span, or its children's lists where they fill no
+   interval. */
 static hga_status start_node(survey *s, cover_lists *all, hga_id v)
 {
     hga_status st = HGA_OK;
@@ -284,7 +287,8 @@ static hga_status find_chains(survey *s)
         hga_id u = s->order ? s->order[i] : i, next = s->order ? s->order[i + 1] : i + 1;
         if (s->source->size[u] != 1 || s->source->size[next] != 1) continue;
         const cover *a = list_of(s->source, u), *b = list_of(s->source, next);
-        int alike = a->times == b->times && (s->tag ? hga_graph_level(s->g, u) == hga_graph_level(s->g, next) : a->levels == b->levels);
+        int alike = a->times == b->times &&
+                    (s->tag ? hga_graph_level(s->g, u) == hga_graph_level(s->g, next) : a->levels == b->levels);
         if (alike && a->last + 1 == b->first) s->chain[i] = s->chain[i + 1];
     }
     return HGA_OK;
@@ -312,7 +316,8 @@ done:
     return st;
 }
 
-/* The list a row has from its sources, plus its own. `shared` is the sources' sum in s->out, used as it is by rows that add nothing. */
+/* The list a row has from its sources, plus its own. `shared` is the sources' sum in s->out, used as it is by rows that
+   add nothing. */
 static hga_status finish_row(survey *s, hga_id v, int64_t shared, int64_t shared_size)
 {
     hga_status st = HGA_OK;
@@ -413,7 +418,8 @@ static hga_status walk_families(survey *s, hga_id *stack, int64_t *end)
             HGA_TRY(visit_rows(&r, s));
             end[v] = s->out.n_pool;
             if (v < nodes->level_ptr[1] || !nodes->child_ptr) continue;
-            for (hga_id i = nodes->child_ptr[v - nodes->level_ptr[1]]; i < nodes->child_ptr[v - nodes->level_ptr[1] + 1]; i++)
+            for (hga_id i = nodes->child_ptr[v - nodes->level_ptr[1]];
+                 i < nodes->child_ptr[v - nodes->level_ptr[1] + 1]; i++)
                 stack[n++] = nodes->child_list ? nodes->child_list[i] : i;
         }
     }
@@ -443,7 +449,8 @@ hga_id cover_source(const hga_program *p, const hga_stage *s)
     for (hga_id f = 0; f < p->n_fields; f++) {
         hga_width width = p->field[f].width;
         int carries = width == HGA_WIDTH_VALUE || width == HGA_WIDTH_STATE || width == HGA_WIDTH_OUT;
-        if (fields ? fields >> f & 1u : program_kind(s) == KIND_USER && carries && f != s->out && s->reads >> f & 1u) return f;
+        if (fields ? fields >> f & 1u : program_kind(s) == KIND_USER && carries && f != s->out && s->reads >> f & 1u)
+            return f;
     }
     return -1;
 }
@@ -522,7 +529,8 @@ uint64_t cover_level(const hga_graph *g, hga_id v)
 
 /* ---- everything ---- */
 
-/* The stages in order. A last stage hands out its rows as it makes them, if it can; after another, or none, they are handed out here. */
+/* The stages in order. A last stage hands out its rows as it makes them, if it can; after another, or none, they are
+   handed out here. */
 static hga_status survey_all(survey *s)
 {
     hga_status st = HGA_OK;
@@ -532,7 +540,8 @@ static hga_status survey_all(survey *s)
     for (hga_id f = 0; f < s->p->n_fields; f++)
         if (program_is_input(s->p->field[f].binding) && fields >> f & 1u) HGA_TRY(start_input(s, f));
     for (hga_id i = 0; i < s->p->n_stages; i++)
-        if (stages >> i & 1u) HGA_TRY(cover_stage(s, &s->p->stage[i], s->wish->by_level && attending >> i & 1u, stages >> i == 1));
+        if (stages >> i & 1u)
+            HGA_TRY(cover_stage(s, &s->p->stage[i], s->wish->by_level && attending >> i & 1u, stages >> i == 1));
     HGA_TRY(ready(s, out));
     for (hga_id v = 0; v < s->nodes.n && !s->final; v++) HGA_TRY(hand_out(s, &s->of[out], v));
 done:

@@ -62,20 +62,23 @@ static int is_earlier(hga_id i, hga_id seen) { return seen < 0 || i < seen; }
 static hga_status count_row(const cover *list, int64_t n, hga_id v, void *context)
 {
     census *s = context;
-    hga_id i = v - s->nodes.query_first, n_keys = s->nodes.n_keys, earlier = i < n_keys ? i + 1 : n_keys, end = s->causal ? earlier : n_keys;
+    hga_id i = v - s->nodes.query_first, n_keys = s->nodes.n_keys, earlier = i < n_keys ? i + 1 : n_keys,
+           end = s->causal ? earlier : n_keys;
     if (v < s->nodes.query_first || i >= s->nodes.n_queries) return HGA_OK;
     int64_t once_early, more_early, once_all, more_all;
     int self, unused;
     count_before(list, n, earlier, &once_early, &more_early, &self);
     count_before(list, n, n_keys, &once_all, &more_all, &unused);
-    int64_t once = s->causal ? once_early : once_all, more = s->causal ? more_early : more_all, none = end - once - more;
+    int64_t once = s->causal ? once_early : once_all, more = s->causal ? more_early : more_all,
+            none = end - once - more;
     int lacks_self = s->nodes.query_first == s->nodes.key_first && i < n_keys && !self;
     hga_coverage *c = s->count;
     examples *seen = &s->seen;
     c->pairs += end, c->none += none, c->once += once, c->more += more, c->none_diagonal += lacks_self;
     c->later += once_all + more_all - once_early - more_early;
     if (more && is_earlier(i, seen->more[0])) seen->more[0] = i, seen->more[1] = first_more(list, n, end);
-    if (none > lacks_self && is_earlier(i, seen->none[0])) seen->none[0] = i, seen->none[1] = first_none(list, n, end, lacks_self ? i : -1);
+    if (none > lacks_self && is_earlier(i, seen->none[0]))
+        seen->none[0] = i, seen->none[1] = first_none(list, n, end, lacks_self ? i : -1);
     if (lacks_self && is_earlier(i, seen->diagonal)) seen->diagonal = i;
     return HGA_OK;
 }

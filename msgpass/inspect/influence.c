@@ -1,4 +1,5 @@
-/* influence.c: the latest token that reaches each field of each node, through all stages: an int32 per value instead of the value. */
+/* influence.c: the latest token that reaches each field of each node, through all stages: an int32 per value instead of
+   the value. */
 #include "hga_inspect.h"
 #include "program.h"
 #include "sources.h"
@@ -6,7 +7,8 @@
 enum { BLOCK = 16, MAX_TABLE_LEVELS = 32 };
 enum { EMPTY = -2, NO_TOKEN = -1 };
 
-/* Maxima of any interval of an array in constant time: prefix and suffix maxima inside blocks of 16, and over the blocks a table of the maxima of 2^k of them. */
+/* Maxima of any interval of an array in constant time: prefix and suffix maxima inside blocks of 16, and over the
+   blocks a table of the maxima of 2^k of them. */
 typedef struct maxima {
     const int32_t *x;
     hga_id n, n_blocks;
@@ -19,7 +21,9 @@ typedef struct trace {
     const hga_graph *g;
     hga_nodes nodes;
     int32_t *latest
-        [HGA_MAX_FIELDS]; /* [n] for each field; NO_TOKEN: a value of no token, EMPTY: no value at all, such as the state of a row without edges */
+        /* [n] for each field; NO_TOKEN: a value of no token, EMPTY: no value at all, such as the state of a row without
+           edges */
+        [HGA_MAX_FIELDS];
     /* of the stage at hand */
     const hga_stage *stage;
     stage_kind kind;
@@ -51,7 +55,8 @@ static hga_status maxima_over_blocks(maxima *m)
     for (int k = 1; (int64_t)1 << k <= m->n_blocks; k++) {
         hga_id half = (hga_id)1 << (k - 1);
         HGA_TRY(hga_new(NULL, m->n_blocks, sizeof(int32_t), &m->over[k]));
-        for (hga_id b = 0; b + 2 * (int64_t)half <= m->n_blocks; b++) m->over[k][b] = larger(m->over[k - 1][b], m->over[k - 1][b + half]);
+        for (hga_id b = 0; b + 2 * (int64_t)half <= m->n_blocks; b++)
+            m->over[k][b] = larger(m->over[k - 1][b], m->over[k - 1][b + half]);
     }
 done:
     return st;
@@ -66,7 +71,8 @@ static hga_status maxima_build(maxima *m, const int32_t *x, hga_id n)
     HGA_TRY(hga_new(NULL, n, sizeof(int32_t), &m->prefix));
     HGA_TRY(hga_new(NULL, n, sizeof(int32_t), &m->suffix));
     for (hga_id i = 0; i < n; i++) m->prefix[i] = i % BLOCK ? larger(m->prefix[i - 1], x[i]) : x[i];
-    for (hga_id i = n - 1; i >= 0; i--) m->suffix[i] = i == n - 1 || i % BLOCK == BLOCK - 1 ? x[i] : larger(m->suffix[i + 1], x[i]);
+    for (hga_id i = n - 1; i >= 0; i--)
+        m->suffix[i] = i == n - 1 || i % BLOCK == BLOCK - 1 ? x[i] : larger(m->suffix[i + 1], x[i]);
     HGA_TRY(maxima_over_blocks(m));
 done:
     return st;
@@ -88,7 +94,8 @@ static int32_t maxima_of(const maxima *m, hga_id first, hga_id last)
 
 /* ---- inputs ---- */
 
-/* A token stands for itself, a node above for its descendants: what it holds is known when the last of them is. Ids ascend with levels. */
+/* A token stands for itself, a node above for its descendants: what it holds is known when the last of them is. Ids
+   ascend with levels. */
 static void last_tokens(const hga_nodes *nodes, int32_t *last)
 {
     for (hga_id v = 0; v < nodes->n; v++) last[v] = v < nodes->level_ptr[1] ? v - nodes->query_first : NO_TOKEN;
@@ -106,7 +113,8 @@ static hga_status start_fields(trace *t)
         const hga_field *field = &t->p->field[f];
         HGA_TRY(hga_new(NULL, t->nodes.n, sizeof(int32_t), &t->latest[f]));
         for (hga_id v = 0; v < t->nodes.n; v++)
-            t->latest[f][v] = program_is_input(field->binding) && program_row(&t->nodes, field->io, v) ? t->source[v] : EMPTY;
+            t->latest[f][v] =
+                program_is_input(field->binding) && program_row(&t->nodes, field->io, v) ? t->source[v] : EMPTY;
     }
 done:
     return st;
@@ -123,7 +131,10 @@ static int32_t latest_of(const trace *t, uint32_t fields, hga_id v)
 }
 
 /* A user function may read everything it names at both ends. */
-static uint32_t user_reads(const hga_stage *s) { return s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY); }
+static uint32_t user_reads(const hga_stage *s)
+{
+    return s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
+}
 
 static uint32_t source_fields(const trace *t)
 {
@@ -147,13 +158,15 @@ static int32_t latest_source(const trace *t, const reach *r)
         if (t->table)
             best = larger(best, maxima_of(&t->max, s.first, s.last));
         else
-            for (hga_id k = s.first; k <= s.last; k++) best = larger(best, t->source[r->source_order ? r->source_order[k] : k]);
+            for (hga_id k = s.first; k <= s.last; k++)
+                best = larger(best, t->source[r->source_order ? r->source_order[k] : k]);
     }
     for (int64_t i = 0; i < r->n_nodes; i++) best = larger(best, t->source[r->nodes[i]]);
     return best;
 }
 
-/* A row without in-edges keeps what the caller put there; else it gets what it reads itself and what its sources hand on. */
+/* A row without in-edges keeps what the caller put there; else it gets what it reads itself and what its sources hand
+   on. */
 static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_of(t, own_fields(t, v, lone), v));
@@ -161,7 +174,9 @@ static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
     for (hga_id f = 0; f < t->p->n_fields; f++) {
         const hga_field *field = &t->p->field[f];
         int given = program_is_input(field->binding) && program_row(&t->nodes, field->io, v);
-        if (!(t->stage->writes >> f & 1u) || !program_row(&t->nodes, field->rows, v) || (lone && given && t->kind != KIND_USER)) continue;
+        if (!(t->stage->writes >> f & 1u) || !program_row(&t->nodes, field->rows, v) ||
+            (lone && given && t->kind != KIND_USER))
+            continue;
         t->latest[f][v] = t->kind == KIND_USER ? larger(t->latest[f][v], value) : value;
     }
     if (!t->table) t->source[v] = latest_of(t, source_fields(t), v);
@@ -223,8 +238,9 @@ hga_status hga_program_influence(const hga_program *p, const hga_graph *g, hga_i
     HGA_TRY(program_check(p, g));
     t.p = p, t.g = g, t.nodes = hga_graph_nodes(g);
     if (t.nodes.query_first != t.nodes.key_first || t.nodes.n_queries != t.nodes.n_keys)
-        return hga_fail(HGA_EUNSUPPORTED, "influence has a meaning for self-attention only: queries %d + %d, keys %d + %d", t.nodes.query_first,
-                        t.nodes.n_queries, t.nodes.key_first, t.nodes.n_keys);
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "influence has a meaning for self-attention only: queries %d + %d, keys %d + %d",
+                        t.nodes.query_first, t.nodes.n_queries, t.nodes.key_first, t.nodes.n_keys);
     HGA_TRY(start_fields(&t));
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(follow_stage(&t, &p->stage[s]));
     find_leak(&t, token, sees);

@@ -90,7 +90,8 @@ static hga_status push(tally *t, int64_t start, tally_run run)
     return st;
 }
 
-/* Overlapping intervals: sweep over the places where the number of them changes. At most 2^23 intervals of TALLY_MANY fit the counter. */
+/* Overlapping intervals: sweep over the places where the number of them changes. At most 2^23 intervals of TALLY_MANY
+   fit the counter. */
 static hga_status sweep(tally_sum *s, tally *t, int64_t start)
 {
     hga_status st = HGA_OK;

@@ -1,10 +1,12 @@
-/* tally.h: for every node a list of token intervals with multiplicities: which tokens a value stands for, and along how many ways. */
+/* tally.h: for every node a list of token intervals with multiplicities: which tokens a value stands for, and along how
+   many ways. */
 #ifndef HGA_TALLY_H
 #define HGA_TALLY_H
 
 #include "hga_graph.h"
 
-/* Tokens first .. last, each `times` times. Times stay at TALLY_MANY once they get there: ways multiply from level to level. */
+/* Tokens first .. last, each `times` times. Times stay at TALLY_MANY once they get there: ways multiply from level to
+   level. */
 typedef struct tally_run {
     hga_id first, last;
     hga_pos times;

@@ -1,6 +1,6 @@
-/* layers.c: how many layers it takes until every token has been reached by every other. A layer is a relation between nodes, whose input is
-   in whose output; what a node has it keeps, as residual connections do. k layers are the k-th power, and the smallest k is found by doubling and
-   halving: log k compositions instead of k. */
+/* layers.c: how many layers it takes until every token has been reached by every other. A layer is a relation between
+   nodes, whose input is in whose output; what a node has it keeps, as residual connections do. k layers are the k-th
+   power, and the smallest k is found by doubling and halving: log k compositions instead of k. */
 #include "cover.h"
 #include "power.h"
 #include "program.h"
@@ -35,7 +35,8 @@ static hga_status take_row(const cover *list, int64_t n, hga_id v, void *context
     hga_status st = HGA_OK;
     s->n_span = 0;
     HGA_TRY(add_span(s, v, v));
-    for (int64_t i = 0; i < n && program_row(&s->nodes, s->out->io, v); i++) HGA_TRY(add_span(s, list[i].first, list[i].last));
+    for (int64_t i = 0; i < n && program_row(&s->nodes, s->out->io, v); i++)
+        HGA_TRY(add_span(s, list[i].first, list[i].last));
     HGA_TRY(hop_set(&s->power[0], v, s->span, s->n_span));
 done:
     return st;
@@ -101,7 +102,8 @@ done:
 /* The last token that token i has to be reached by. */
 static hga_id last_wanted(const stack *s, hga_id i) { return s->causal ? i : s->nodes.n_queries - 1; }
 
-/* Does what token i is reached by, with the tokens of nodes above, hold all it has to? A relation of its own puts the spans in order. */
+/* Does what token i is reached by, with the tokens of nodes above, hold all it has to? A relation of its own puts the
+   spans in order. */
 static hga_status has_all(stack *s, const hop *h, hga_id i, hop *line, int *all)
 {
     hga_status st = HGA_OK;
@@ -198,8 +200,9 @@ hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int caus
     if (most < 1) return hga_fail(HGA_EINVAL, "layers: at most %d of them", most);
     s.nodes = hga_graph_nodes(g);
     if (s.nodes.query_first != s.nodes.key_first || s.nodes.n_queries != s.nodes.n_keys)
-        return hga_fail(HGA_EUNSUPPORTED, "layers have a meaning for self-attention only: queries %d + %d, keys %d + %d", s.nodes.query_first,
-                        s.nodes.n_queries, s.nodes.key_first, s.nodes.n_keys);
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "layers have a meaning for self-attention only: queries %d + %d, keys %d + %d",
+                        s.nodes.query_first, s.nodes.n_queries, s.nodes.key_first, s.nodes.n_keys);
     HGA_TRY(hga_program_coverage(p, g, causal, &c));
     *layers = c.none == c.none_diagonal;
     if (*layers) return HGA_OK;

@@ -1,6 +1,6 @@
-/* pattern.c: the attention pattern as rectangles. Every way from a key token to an output crosses one edge of an attend stage: the key tokens that
-   the edge's source stands for are found by going forwards from the inputs, the query tokens that its destination reaches by going backwards from
-   the output, and the edge covers their product. */
+/* pattern.c: the attention pattern as rectangles. Every way from a key token to an output crosses one edge of an attend
+   stage: the key tokens that the edge's source stands for are found by going forwards from the inputs, the query tokens
+   that its destination reaches by going backwards from the output, and the edge covers their product. */
 #include "hga_inspect.h"
 #include "program.h"
 #include "sources.h"
@@ -22,15 +22,16 @@ typedef struct pattern {
 
 /* ---- stages ---- */
 
-/* The field whose lists an edge hands on. A user function that names no value is taken to pass on the first value, state or output it may read; -1:
-   nothing. */
+/* The field whose lists an edge hands on. A user function that names no value is taken to pass on the first value,
+   state or output it may read; -1: nothing. */
 static hga_id handed_on(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = program_fields(s, program_rules[program_kind(s)].carry_source);
     for (hga_id f = 0; f < p->n_fields; f++) {
         hga_width width = p->field[f].width;
         int carries = width == HGA_WIDTH_VALUE || width == HGA_WIDTH_STATE || width == HGA_WIDTH_OUT;
-        if (fields ? fields >> f & 1u : program_kind(s) == KIND_USER && carries && f != s->out && s->reads >> f & 1u) return f;
+        if (fields ? fields >> f & 1u : program_kind(s) == KIND_USER && carries && f != s->out && s->reads >> f & 1u)
+            return f;
     }
     return -1;
 }
@@ -85,12 +86,16 @@ typedef struct gathering {
     const tally *kept;
     const hga_field *only; /* going backwards: other ends that are not rows of this field hand on nothing */
     const hga_id *order;   /* position -> node of the other ends */
-    const hga_id *chain;   /* position -> the last one up to which single intervals continue each other; NULL: unknown */
+    /* position -> the last one up to which single intervals continue each other; NULL: unknown */
+    const hga_id *chain;
 } gathering;
 
 static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
-static hga_status add_list(pattern *c, const tally *t, hga_id v) { return tally_add(&c->sum, tally_list(t, v), t->size[v]); }
+static hga_status add_list(pattern *c, const tally *t, hga_id v)
+{
+    return tally_add(&c->sum, tally_list(t, v), t->size[v]);
+}
 
 static hga_status add_node(const gathering *w, hga_id u)
 {
@@ -186,7 +191,8 @@ static const hga_id *source_order(const hga_graph *g, hga_id relation, hga_id *n
     return r.src_order;
 }
 
-/* Gather over a relation of g (the graph, or its transpose). Where `from` is being written itself, nothing is known of chains in it. */
+/* Gather over a relation of g (the graph, or its transpose). Where `from` is being written itself, nothing is known of
+   chains in it. */
 static hga_status gather(gathering *w, const hga_graph *g, hga_id relation, hga_order order)
 {
     hga_status st = HGA_OK;
@@ -269,7 +275,8 @@ done:
     return st;
 }
 
-/* What the rows of a stage reach once it has run: in place, a row also reaches what its destinations reach. Takes query[out] away. */
+/* What the rows of a stage reach once it has run: in place, a row also reaches what its destinations reach. Takes
+   query[out] away. */
 static hga_status take_reached(pattern *c, const hga_stage *s, tally *all)
 {
     hga_status st = HGA_OK;
@@ -348,7 +355,8 @@ done:
     return st;
 }
 
-/* A value the caller gives on a node stands for the node's tokens: its span, or its children's lists where they fill no interval. */
+/* A value the caller gives on a node stands for the node's tokens: its span, or its children's lists where they fill no
+   interval. */
 static hga_status start_input(pattern *c, hga_id f)
 {
     tally *t = &c->key[f];
@@ -378,7 +386,11 @@ static hga_status go_forward(pattern *c, const hga_stage *s)
     HGA_TRY(ready(c, &c->key[s->out]));
     if (source >= 0) HGA_TRY(ready(c, &c->key[source]));
     if (own >= 0) HGA_TRY(ready(c, &c->key[own]));
-    gathering w = {.c = c, .out = &new, .field = &c->p->field[s->out], .kept = &c->key[s->out], .own = own >= 0 ? &c->key[own] : NULL};
+    gathering w = {.c = c,
+                   .out = &new,
+                   .field = &c->p->field[s->out],
+                   .kept = &c->key[s->out],
+                   .own = own >= 0 ? &c->key[own] : NULL};
     w.from = source < 0 ? &nothing : is_in_place(c, s) ? &new : &c->key[source];
     HGA_TRY(gather(&w, c->g, s->relation, s->order));
     tally_clear(&c->key[s->out]);
@@ -392,7 +404,8 @@ done:
 
 /* ---- rectangles ---- */
 
-/* Edges of a cut. Rows and sources are fed one after the other; those that continue each other wait and are shown together. */
+/* Edges of a cut. Rows and sources are fed one after the other; those that continue each other wait and are shown
+   together. */
 typedef struct showing {
     pattern *c;
     const tally *query, *key;
@@ -429,7 +442,8 @@ static hga_status feed_source(showing *w, hga_id u, hga_id end)
     hga_status st = HGA_OK;
     const tally_run *list = tally_list(w->key, u);
     hga_id level = hga_graph_level(w->c->g, u);
-    if (end != u && list) return feed_key(w, (tally_run){list->first, tally_list(w->key, end)->last, list->times}, level);
+    if (end != u && list)
+        return feed_key(w, (tally_run){list->first, tally_list(w->key, end)->last, list->times}, level);
     for (int32_t k = 0; k < w->key->size[u]; k++) HGA_TRY(feed_key(w, list[k], level));
 done:
     return st;
@@ -498,7 +512,8 @@ done:
     return st;
 }
 
-/* Input f reaches the output without crossing a cut, as in a program that only passes values up and down the tree: every node is its own source. */
+/* Input f reaches the output without crossing a cut, as in a program that only passes values up and down the tree:
+   every node is its own source. */
 static hga_status show_input(pattern *c, hga_id f)
 {
     hga_status st = HGA_OK;

@@ -49,7 +49,9 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static hga_status add_extra(hop *h, hga_id v, reach_span span)
 {
     hga_status st = HGA_OK;
-    if (h->n_extra >= MOST_SPANS) return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is more than %lld intervals", (long long)MOST_SPANS);
+    if (h->n_extra >= MOST_SPANS)
+        return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is more than %lld intervals",
+                        (long long)MOST_SPANS);
     HGA_TRY(hga_grow(NULL, &h->extra, &h->room, h->n_extra, h->n_extra + 1, sizeof *h->extra));
     h->extra[h->n_extra++] = span;
     h->size[v]++;
@@ -78,9 +80,13 @@ done:
 int hop_equal(const hop *a, const hop *b)
 {
     size_t ids = (size_t)a->n * sizeof *a->first;
-    if (memcmp(a->first, b->first, ids) != 0 || memcmp(a->last, b->last, ids) != 0 || memcmp(a->size, b->size, ids) != 0) return 0;
+    if (memcmp(a->first, b->first, ids) != 0 || memcmp(a->last, b->last, ids) != 0 ||
+        memcmp(a->size, b->size, ids) != 0)
+        return 0;
     for (hga_id v = 0; v < a->n; v++)
-        if (a->size[v] && memcmp(a->extra + a->start[v], b->extra + b->start[v], (size_t)a->size[v] * sizeof *a->extra) != 0) return 0;
+        if (a->size[v] &&
+            memcmp(a->extra + a->start[v], b->extra + b->start[v], (size_t)a->size[v] * sizeof *a->extra) != 0)
+            return 0;
     return 1;
 }
 
@@ -88,7 +94,8 @@ int hop_equal(const hop *a, const hop *b)
 
 static int same_extra(const hop *h, hga_id u, hga_id v)
 {
-    return h->size[u] == h->size[v] && memcmp(h->extra + h->start[u], h->extra + h->start[v], (size_t)h->size[u] * sizeof *h->extra) == 0;
+    return h->size[u] == h->size[v] &&
+           memcmp(h->extra + h->start[u], h->extra + h->start[v], (size_t)h->size[u] * sizeof *h->extra) == 0;
 }
 
 static void link_extras(hop *h)
@@ -112,8 +119,10 @@ hga_status hop_finish(hop *h)
     memcpy(h->low + n, h->first, (size_t)n * sizeof *h->low);
     memcpy(h->high + n, h->last, (size_t)n * sizeof *h->high);
     for (hga_id i = n - 1; i > 0; i--) {
-        h->low[i] = h->low[2 * (int64_t)i] < h->low[2 * (int64_t)i + 1] ? h->low[2 * (int64_t)i] : h->low[2 * (int64_t)i + 1];
-        h->high[i] = h->high[2 * (int64_t)i] > h->high[2 * (int64_t)i + 1] ? h->high[2 * (int64_t)i] : h->high[2 * (int64_t)i + 1];
+        h->low[i] =
+            h->low[2 * (int64_t)i] < h->low[2 * (int64_t)i + 1] ? h->low[2 * (int64_t)i] : h->low[2 * (int64_t)i + 1];
+        h->high[i] = h->high[2 * (int64_t)i] > h->high[2 * (int64_t)i + 1] ? h->high[2 * (int64_t)i]
+                                                                           : h->high[2 * (int64_t)i + 1];
     }
 done:
     return st;
@@ -150,7 +159,9 @@ static hga_status gather(gathering *s, const reach_span *spans, int64_t n)
     hga_status st = HGA_OK;
     s->work += n;
     if (s->work > MOST_WORK)
-        return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is too irregular, more than %lld intervals to be joined", (long long)MOST_WORK);
+        return hga_fail(HGA_EUNSUPPORTED,
+                        "layers: what tokens reach is too irregular, more than %lld intervals to be joined",
+                        (long long)MOST_WORK);
     HGA_TRY(hga_grow(NULL, &s->span, &s->room, s->n, s->n + n, sizeof *s->span));
     memcpy(s->span + s->n, spans, (size_t)n * sizeof *spans);
     s->n += n;

@@ -1,13 +1,13 @@
-/* hop.h: a relation between nodes that every node has to itself, as intervals of ids. Where tokens reach whole neighbourhoods, one interval a node
-   says all, and composing two relations is
-   a search for the smallest and the largest end over an interval. */
+/* hop.h: a relation between nodes that every node has to itself, as intervals of ids. Where tokens reach whole
+   neighbourhoods, one interval a node says all, and composing two relations is a search for the smallest and the
+   largest end over an interval. */
 #ifndef HGA_HOP_H
 #define HGA_HOP_H
 
 #include "sources.h"
 
-/* Node v reaches [first[v], last[v]], which holds v, and the further spans extra[start[v] .. start[v] + size[v]), sorted and apart from each other
-   and from it. */
+/* Node v reaches [first[v], last[v]], which holds v, and the further spans extra[start[v] .. start[v] + size[v]),
+   sorted and apart from each other and from it. */
 typedef struct hop {
     hga_id n;
     hga_id *first, *last;
@@ -17,8 +17,9 @@ typedef struct hop {
     int64_t n_extra, room;
     hga_id *next;  /* [n]: the next node with extra spans, from v on; n without */
     hga_id *other; /* [n]: the next node after v with extra spans other than v's; n without */
-    hga_id *low;   /* [2 n]: the smallest first below each place of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */
-    hga_id *high;  /* and the largest last */
+    /* [2 n]: the smallest first below each place of a binary tree over the nodes, whose leaves are n .. 2 n - 1 */
+    hga_id *low;
+    hga_id *high; /* and the largest last */
 } hop;
 
 /* Every node reaches itself alone. */
@@ -28,7 +29,8 @@ void hop_clear(hop *h);
 hga_status hop_set(hop *h, hga_id v, reach_span *spans, int64_t n);
 /* After the last hop_set, before a relation is composed. */
 hga_status hop_finish(hop *h);
-/* From v to what b reaches from what a reaches from v. HGA_EUNSUPPORTED when that is too irregular to be told in intervals. */
+/* From v to what b reaches from what a reaches from v. HGA_EUNSUPPORTED when that is too irregular to be told in
+   intervals. */
 hga_status hop_compose(const hop *a, const hop *b, hop *out);
 int hop_equal(const hop *a, const hop *b);
 

@@ -1,5 +1,5 @@
-/* row.c: what one query token attends to, found backwards from its output: the rows of each stage that reach it, and the edges of those
-   that attend. */
+/* row.c: what one query token attends to, found backwards from its output: the rows of each stage that reach it, and
+   the edges of those that attend. */
 #include "cover.h"
 #include "program.h"
 
@@ -16,9 +16,10 @@ typedef struct row_search {
     const hga_program *p;
     const hga_graph *g;
     hga_nodes nodes;
-    node_set wanted[HGA_MAX_FIELDS]; /* rows of a field, as the stages before the one at hand leave them, that reach the token */
-    uint32_t shown;                  /* stages whose edges are reported */
-    uint32_t followed;               /* stages whose sources are looked at further */
+    /* rows of a field, as the stages before the one at hand leave them, that reach the token */
+    node_set wanted[HGA_MAX_FIELDS];
+    uint32_t shown;    /* stages whose edges are reported */
+    uint32_t followed; /* stages whose sources are looked at further */
     hga_seen *seen;
     int64_t n_seen, seen_room;
 } row_search;
@@ -58,7 +59,8 @@ static hga_status row_of_tree(const row_search *s, hga_id relation, hga_id v, hg
     HGA_TRY(hga_new_zero(NULL, 2, sizeof *out->ptr, &out->ptr));
     HGA_TRY(hga_new(NULL, n, sizeof *out->src, &out->src));
     out->ptr[1] = n;
-    for (hga_id i = 0; i < n; i++) out->src[i] = !up ? parent : nodes->child_list ? nodes->child_list[first + i] : first + i;
+    for (hga_id i = 0; i < n; i++)
+        out->src[i] = !up ? parent : nodes->child_list ? nodes->child_list[first + i] : first + i;
 done:
     return st;
 }
@@ -106,7 +108,8 @@ static int is_written(const row_search *s, const hga_field *out, hga_id v, int64
     return program_row(&s->nodes, out->rows, v) && !(n_edges == 0 && given);
 }
 
-/* Rows of `after` reach the token. What the stage reads in place joins them; what it reads as it was before joins the wanted rows. */
+/* Rows of `after` reach the token. What the stage reads in place joins them; what it reads as it was before joins the
+   wanted rows. */
 static hga_status trace_row(row_search *s, hga_id i, node_set *after, hga_id v)
 {
     const hga_stage *stage = &s->p->stage[i];
@@ -122,7 +125,9 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, hga_id v)
         goto done;
     }
     if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, &row));
-    node_set *before = source == stage->out && stage->order != HGA_FLAT ? after : source >= 0 ? &s->wanted[source] : NULL;
+    node_set *before = source == stage->out && stage->order != HGA_FLAT ? after
+                       : source >= 0                                    ? &s->wanted[source]
+                                                                        : NULL;
     for (int64_t e = 0; e < row.ptr[1] && before && s->followed >> i & 1u; e++) HGA_TRY(set_add(s, before, row.src[e]));
     if (own >= 0) HGA_TRY(set_add(s, &s->wanted[own], v));
 done:
@@ -144,7 +149,8 @@ done:
 
 /* ---- the whole row ---- */
 
-/* Where something is attended to by scores, those edges are the answer; else every edge on the way is, for no one of them tells all. */
+/* Where something is attended to by scores, those edges are the answer; else every edge on the way is, for no one of
+   them tells all. */
 static void choose_stages(row_search *s, uint32_t stages)
 {
     uint32_t attending = cover_attending(s->p, stages), scores = 0, relations = 0;
@@ -187,7 +193,8 @@ hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id toke
     if (!visit) return hga_fail(HGA_EINVAL, "row: nobody to tell");
     HGA_TRY(program_check(p, g));
     s.nodes = hga_graph_nodes(g);
-    if (token < 0 || token >= s.nodes.n_queries) return hga_fail(HGA_EINVAL, "row: token %d of %d query tokens", token, s.nodes.n_queries);
+    if (token < 0 || token >= s.nodes.n_queries)
+        return hga_fail(HGA_EINVAL, "row: token %d of %d query tokens", token, s.nodes.n_queries);
     HGA_TRY(search(&s, token));
     for (int64_t i = 0; i < s.n_seen; i++) HGA_TRY(visit(&s.seen[i], context));
 done:

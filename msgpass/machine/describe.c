@@ -70,8 +70,8 @@ static void say_domains(text *t, const topology *m, const hga_id *domain, const 
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
-    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs", topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s",
-        cores, pus);
+    say(t, "%s: %d NUMA domain%s, %d cores, %d PUs",
+        topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s", cores, pus);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
     say(t, "; %d threads\n", threads);
     for (hga_id d = 0, i = 0; d < n; d++) {
@@ -90,7 +90,8 @@ static void say_domains(text *t, const topology *m, const hga_id *domain, const 
     }
 }
 
-static void say_json(text *t, const topology *m, const char *synthetic, const hga_id *domain, const hga_id *pu, hga_id threads)
+static void say_json(text *t, const topology *m, const char *synthetic, const hga_id *domain, const hga_id *pu,
+                     hga_id threads)
 {
     say(t, "{\"schema\": 1, \"synthetic\": ");
     if (synthetic)
@@ -107,7 +108,8 @@ static void say_json(text *t, const topology *m, const char *synthetic, const hg
         topology_domain domain_d = topology_domain_at(m, d);
         hga_id first = i;
         while (i < threads && domain[i] == d) i++;
-        say(t, "%s\n {\"domain\": %d, \"node\": %d, \"cores\": %d, \"pus\": ", d ? "," : "", d, domain_d.number, domain_d.n_cores);
+        say(t, "%s\n {\"domain\": %d, \"node\": %d, \"cores\": %d, \"pus\": ", d ? "," : "", d, domain_d.number,
+            domain_d.n_cores);
         say_list(t, domain_d.pu, domain_d.n_pus);
         say(t, ", \"first_thread\": %d, \"thread_pus\": ", first);
         say_list(t, pu + first, i - first);
@@ -142,6 +144,12 @@ done:
     return st;
 }
 
-hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **out) { return describe(synthetic, threads, 0, out); }
+hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **out)
+{
+    return describe(synthetic, threads, 0, out);
+}
 
-hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **out) { return describe(synthetic, threads, 1, out); }
+hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **out)
+{
+    return describe(synthetic, threads, 1, out);
+}

@@ -1,4 +1,5 @@
-/* isa.c: which instruction sets this machine runs, and the only place that reads the environment (HGA_ISA; OpenMP reads OMP_NUM_THREADS itself). */
+/* isa.c: which instruction sets this machine runs, and the only place that reads the environment (HGA_ISA; OpenMP reads
+   OMP_NUM_THREADS itself). */
 #include "hga_machine.h"
 #include "machine.h"
 
@@ -11,14 +12,15 @@ static int usable(const char *isa)
 #if defined(__x86_64__)
     if (strcmp(isa, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(isa, "avx512") == 0)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512bw");
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
     if (strcmp(isa, "avx512bf16") == 0) return usable("avx512") && __builtin_cpu_supports("avx512bf16");
 #endif
     return strcmp(isa, "ref") == 0;
 }
 
-/* Intel's products of pairs are slower than float32's (Sapphire Rapids: 89 GFLOP/s against 157): there they are for those who ask for them by name. */
+/* Intel's products of pairs are slower than float32's (Sapphire Rapids: 89 GFLOP/s against 157): there they are for
+   those who ask for them by name. */
 static int best(const char *isa)
 {
 #if defined(__x86_64__)

@@ -5,7 +5,8 @@
 #include "kernels.h"
 #include "topology.h"
 
-/* The kernels of an instruction set by name; NULL: HGA_ISA from the environment, or the best this machine has. HGA_EUNSUPPORTED: not this machine's. */
+/* The kernels of an instruction set by name; NULL: HGA_ISA from the environment, or the best this machine has.
+   HGA_EUNSUPPORTED: not this machine's. */
 hga_status isa_kernels(const char *isa, const kernel_table **out);
 /* `wanted`, or for 0 OMP_NUM_THREADS or the cores this process may use. */
 hga_id isa_threads(hga_id wanted, const topology *machine);

@@ -1,6 +1,7 @@
-/* partition.c: the one file that knows METIS. METIS divides by log 1 for one part, prints when a part is left without vertices, may answer METIS_OK with empty
-   parts, and cannot be entered twice. So it is only ever asked to cut a graph of at least two vertices and one edge in two, under a lock, and its answer is
-   checked; halves are cut again until there are enough. */
+/* partition.c: the one file that knows METIS. METIS divides by log 1 for one part, prints when a part is left without
+   vertices, may answer METIS_OK with empty parts, and cannot be entered twice. So it is only ever asked to cut a graph
+   of at least two vertices and one edge in two, under a lock, and its answer is checked; halves are cut again until
+   there are enough. */
 #include "partition.h"
 
 #include <metis.h>
@@ -9,7 +10,8 @@
 
 _Static_assert(sizeof(idx_t) == 4, "weights and sizes are scaled for METIS with 32-bit indices");
 
-static const int64_t LIMIT = INT64_C(1) << 30; /* of sums of weights and numbers of edges, so that no sum in METIS leaves 32 bits */
+/* of sums of weights and numbers of edges, so that no sum in METIS leaves 32 bits */
+static const int64_t LIMIT = INT64_C(1) << 30;
 
 /* A symmetric graph without loops; vertex i is `name[i]` of the caller's. */
 typedef struct piece {
@@ -50,26 +52,31 @@ static void piece_clear(const hga_allocator *a, piece *p)
 
 /* ---- the caller's graph, symmetric, without loops, weights in range ---- */
 
-static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight, const int64_t *edge_weight,
-                                  hga_id n_parts)
+static hga_status check_arguments(int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight,
+                                  const int64_t *edge_weight, hga_id n_parts)
 {
     if (n_parts < 1) return hga_fail(HGA_EINVAL, "partition: %d parts", n_parts);
-    if (n < 0 || n > LIMIT / 2) return hga_fail(n < 0 ? HGA_EINVAL : HGA_EOVERFLOW, "partition: %lld vertices", (long long)n);
+    if (n < 0 || n > LIMIT / 2)
+        return hga_fail(n < 0 ? HGA_EINVAL : HGA_EOVERFLOW, "partition: %lld vertices", (long long)n);
     for (int64_t v = 0; v < n; v++) {
         if (vertex_weight && vertex_weight[v] < 0)
-            return hga_fail(HGA_EINVAL, "partition: vertex %lld weighs %lld", (long long)v, (long long)vertex_weight[v]);
+            return hga_fail(HGA_EINVAL, "partition: vertex %lld weighs %lld", (long long)v,
+                            (long long)vertex_weight[v]);
         if (ptr[v] > ptr[v + 1]) return hga_fail(HGA_EINVAL, "partition: offsets fall at vertex %lld", (long long)v);
         for (int64_t e = ptr[v]; e < ptr[v + 1]; e++) {
             long long edge = (long long)e;
             if (adj[e] < 0 || adj[e] >= n)
-                return hga_fail(HGA_EINVAL, "partition: edge %lld goes to vertex %lld of %lld", edge, (long long)adj[e], (long long)n);
-            if (edge_weight && edge_weight[e] < 0) return hga_fail(HGA_EINVAL, "partition: edge %lld weighs %lld", edge, (long long)edge_weight[e]);
+                return hga_fail(HGA_EINVAL, "partition: edge %lld goes to vertex %lld of %lld", edge, (long long)adj[e],
+                                (long long)n);
+            if (edge_weight && edge_weight[e] < 0)
+                return hga_fail(HGA_EINVAL, "partition: edge %lld weighs %lld", edge, (long long)edge_weight[e]);
         }
     }
     return HGA_OK;
 }
 
-/* What to multiply weights with so that their sum stays below the limit; in double, since int64 may not hold the sum. */
+/* What to multiply weights with so that their sum stays below the limit; in double, since int64 may not hold the sum.
+   */
 static double scale_of(const int64_t *weight, int64_t n, double copies)
 {
     double sum = 0;
@@ -85,7 +92,8 @@ static idx_t scaled(const int64_t *weight, int64_t i, double scale)
 }
 
 /* Both directions of every edge, row after row. */
-static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_weight, double scale, int64_t *at, piece *p)
+static void scatter(const int64_t *ptr, const int64_t *adj, const int64_t *edge_weight, double scale, int64_t *at,
+                    piece *p)
 {
     for (int64_t v = 0; v < p->n; v++)
         for (int64_t e = ptr[v]; e < ptr[v + 1]; e++) {
@@ -117,8 +125,8 @@ static void join_multiple(const int64_t *row, int64_t *place, piece *p)
     p->n_adj = used;
 }
 
-static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight, const int64_t *edge_weight,
-                             piece *p)
+static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const int64_t *adj,
+                             const int64_t *vertex_weight, const int64_t *edge_weight, piece *p)
 {
     hga_status st = HGA_OK;
     int64_t *row = NULL, *at = NULL;
@@ -129,7 +137,8 @@ static hga_status symmetrise(cutting *c, int64_t n, const int64_t *ptr, const in
             if (adj[e] != v) row[v + 1]++, row[adj[e] + 1]++;
     for (int64_t v = 0; v < n; v++) row[v + 1] += row[v];
     if (row[n] > LIMIT) {
-        st = hga_fail(HGA_EOVERFLOW, "partition: %lld edges in both directions, METIS takes %lld", (long long)row[n], (long long)LIMIT);
+        st = hga_fail(HGA_EOVERFLOW, "partition: %lld edges in both directions, METIS takes %lld", (long long)row[n],
+                      (long long)LIMIT);
         goto done;
     }
     HGA_TRY(piece_create(c->a, n, row[n], p));
@@ -146,7 +155,8 @@ done:
 
 /* ---- in two ---- */
 
-/* The first vertices, by weight, to side 0: good where there are no edges, and in place of an answer that leaves a side short of vertices. */
+/* The first vertices, by weight, to side 0: good where there are no edges, and in place of an answer that leaves a side
+   short of vertices. */
 static void cut_in_order(const piece *p, hga_id left, hga_id right, idx_t *side)
 {
     double total = 0, sum = 0;
@@ -167,12 +177,16 @@ static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = 1;
     pthread_mutex_lock(&turn_lock);
-    int answer = METIS_PartGraphRecursive(&n, &one, p->ptr, p->adj, p->weight, NULL, p->adj_weight, &two, share, NULL, options, &cut, side);
+    int answer = METIS_PartGraphRecursive(&n, &one, p->ptr, p->adj, p->weight, NULL, p->adj_weight, &two, share, NULL,
+                                          options, &cut, side);
     pthread_mutex_unlock(&turn_lock);
-    if (answer == METIS_ERROR_MEMORY) return hga_fail(HGA_ENOMEM, "METIS: no memory for %lld vertices", (long long)p->n);
-    if (answer != METIS_OK) return hga_fail(HGA_EEXTERNAL, "METIS: error %d for %lld vertices", answer, (long long)p->n);
+    if (answer == METIS_ERROR_MEMORY)
+        return hga_fail(HGA_ENOMEM, "METIS: no memory for %lld vertices", (long long)p->n);
+    if (answer != METIS_OK)
+        return hga_fail(HGA_EEXTERNAL, "METIS: error %d for %lld vertices", answer, (long long)p->n);
     for (int64_t i = 0; i < p->n; i++)
-        if (side[i] != 0 && side[i] != 1) return hga_fail(HGA_EEXTERNAL, "METIS: vertex %lld in part %d of 2", (long long)i, (int)side[i]);
+        if (side[i] != 0 && side[i] != 1)
+            return hga_fail(HGA_EEXTERNAL, "METIS: vertex %lld in part %d of 2", (long long)i, (int)side[i]);
     return HGA_OK;
 }
 
@@ -206,7 +220,8 @@ static hga_status take_side(cutting *c, const piece *p, const idx_t *side, idx_t
     for (int64_t i = 0; i < p->n; i++) {
         if (side[i] != which) continue;
         for (idx_t e = p->ptr[i]; e < p->ptr[i + 1]; e++)
-            if (side[p->adj[e]] == which) out->adj[used] = (idx_t)c->place[p->adj[e]], out->adj_weight[used++] = p->adj_weight[e];
+            if (side[p->adj[e]] == which)
+                out->adj[used] = (idx_t)c->place[p->adj[e]], out->adj_weight[used++] = p->adj_weight[e];
         int64_t v = c->place[i];
         out->ptr[v + 1] = (idx_t)used, out->weight[v] = p->weight[i], out->name[v] = p->name[i];
     }
@@ -238,8 +253,8 @@ done:
     return st;
 }
 
-hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int64_t *ptr, const int64_t *adj, const int64_t *vertex_weight,
-                           const int64_t *edge_weight, hga_id n_parts, hga_id *part)
+hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int64_t *ptr, const int64_t *adj,
+                           const int64_t *vertex_weight, const int64_t *edge_weight, hga_id n_parts, hga_id *part)
 {
     hga_status st = HGA_OK;
     cutting c = {.a = a, .part = part, .n = n_vertices};

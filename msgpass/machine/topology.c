@@ -1,4 +1,5 @@
-/* topology.c: the one file that knows hwloc. A machine is read once into plain arrays; hwloc itself is needed again only to bind threads. */
+/* topology.c: the one file that knows hwloc. A machine is read once into plain arrays; hwloc itself is needed again
+   only to bind threads. */
 #include "topology.h"
 
 #include <errno.h>
@@ -28,19 +29,24 @@ static struct {
 /* Quiet and quick: no caches, devices, distances; the thread that discovers is not moved about. */
 static hga_status load(topology *t, const char *synthetic)
 {
-    unsigned long flags = HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    unsigned long flags =
+        HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
     if (!synthetic) flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
     if (hwloc_topology_init(&t->hw) != 0) {
         t->hw = NULL;
         return hga_fail(HGA_ENOMEM, "hwloc: no memory for a topology");
     }
     if (synthetic && hwloc_topology_set_synthetic(t->hw, synthetic) != 0)
-        return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology such as 'pack:2 numa:1 core:4 pu:1'", synthetic);
-    int failed = hwloc_topology_set_flags(t->hw, flags) != 0 || hwloc_topology_set_io_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
+        return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology such as 'pack:2 numa:1 core:4 pu:1'",
+                        synthetic);
+    int failed = hwloc_topology_set_flags(t->hw, flags) != 0 ||
+                 hwloc_topology_set_io_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
                  hwloc_topology_set_cache_types_filter(t->hw, HWLOC_TYPE_FILTER_KEEP_NONE) != 0;
     if (failed) return hga_fail(HGA_EEXTERNAL, "hwloc: setting up failed, errno %d", errno);
     if (hwloc_topology_load(t->hw) == 0) return HGA_OK;
-    if (synthetic) return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology that can be built, errno %d", synthetic, errno);
+    if (synthetic)
+        return hga_fail(HGA_EINVAL, "'%.200s' is not a synthetic topology that can be built, errno %d", synthetic,
+                        errno);
     return hga_fail(HGA_EEXTERNAL, "hwloc: discovery failed, errno %d", errno);
 }
 
@@ -90,7 +96,8 @@ static hga_id list_seats(hwloc_topology_t hw, hwloc_const_bitmap_t set, seat *se
         hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_CORE, pu);
         rank = core && core == last_core ? rank + 1 : 0;
         last_core = core;
-        if (seats) seats[n] = (seat){domain_of(hw, pu->os_index), rank, (hga_id)pu->logical_index, (hga_id)pu->os_index};
+        if (seats)
+            seats[n] = (seat){domain_of(hw, pu->os_index), rank, (hga_id)pu->logical_index, (hga_id)pu->os_index};
         n++;
     }
     return n;
@@ -101,7 +108,8 @@ static void fill_domains(topology *t, const seat *seats)
 {
     hga_id d = -1;
     for (hga_id i = 0; i < t->n_pus; i++) {
-        if (i == 0 || seats[i].domain != seats[i - 1].domain) t->domain[++d] = (topology_domain){.number = seats[i].domain, .pu = t->pu + i};
+        if (i == 0 || seats[i].domain != seats[i - 1].domain)
+            t->domain[++d] = (topology_domain){.number = seats[i].domain, .pu = t->pu + i};
         t->domain[d].n_pus++;
         t->domain[d].n_cores += seats[i].rank == 0;
         t->pu[i] = seats[i].os;
@@ -199,7 +207,8 @@ double topology_cpu_quota(const topology *t) { return t->quota; }
 
 int topology_is_this_machine(const topology *t) { return hwloc_topology_is_thissystem(t->hw); }
 
-/* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in order. */
+/* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in
+   order. */
 void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
 {
     hga_id d = 0, before = 0, taken = 0; /* PUs in domains before d, threads already in d */
@@ -222,7 +231,8 @@ hga_status topology_bind(topology *t, hga_id pu, binding *old)
     hga_status st = HGA_OK;
     if (!before || !set || hwloc_bitmap_only(set, (unsigned)pu) != 0)
         st = hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset");
-    else if (hwloc_get_cpubind(t->hw, before, HWLOC_CPUBIND_THREAD) != 0 || hwloc_set_cpubind(t->hw, set, HWLOC_CPUBIND_THREAD) != 0)
+    else if (hwloc_get_cpubind(t->hw, before, HWLOC_CPUBIND_THREAD) != 0 ||
+             hwloc_set_cpubind(t->hw, set, HWLOC_CPUBIND_THREAD) != 0)
         st = hga_fail(HGA_EEXTERNAL, "hwloc: cannot bind a thread to PU %d, errno %d", pu, errno);
     hwloc_bitmap_free(set);
     if (st)

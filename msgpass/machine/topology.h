@@ -18,8 +18,9 @@ typedef struct topology_domain {
     const hga_id *pu;
 } topology_domain;
 
-/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which is discovered at the first call and
-   shared by the whole process. Any thread may call; what is open may be read by any number of threads. */
+/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which is
+   discovered at the first call and shared by the whole process. Any thread may call; what is open may be read by any
+   number of threads. */
 hga_status topology_open(const char *synthetic, topology **out);
 /* NULL is accepted. */
 void topology_close(topology *t);
@@ -27,24 +28,26 @@ void topology_close(topology *t);
 /* Domains that have a PU this process may use; at least 1. */
 hga_id topology_domains(const topology *t);
 topology_domain topology_domain_at(const topology *t, hga_id domain);
-/* How many threads make sense: the PUs this process may use (its cpuset and affinity), at most what the cgroups' CPU quota pays for, rounded up. */
+/* How many threads make sense: the PUs this process may use (its cpuset and affinity), at most what the cgroups' CPU
+   quota pays for, rounded up. */
 hga_id topology_cores(const topology *t);
 /* The quota in CPUs, 0 without. */
 double topology_cpu_quota(const topology *t);
 /* False for synthetic topologies, also for those that hwloc's own environment variables put in this machine's place. */
 int topology_is_this_machine(const topology *t);
 
-/* Thread i of `threads` goes to domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its share of PUs, inside a domain cores come first.
-   More threads than PUs share them. */
+/* Thread i of `threads` goes to domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its share
+   of PUs, inside a domain cores come first. More threads than PUs share them. */
 void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu);
 
-/* Bind the calling thread to a PU of this machine and keep the old binding in *old. Does nothing, successfully, on other topologies. */
+/* Bind the calling thread to a PU of this machine and keep the old binding in *old. Does nothing, successfully, on
+   other topologies. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old);
 /* On the same thread: put the old binding back. */
 void topology_unbind(binding *old);
 
-/* The CPU quota of a process in CPUs, 0 without: `self` is its /proc/PID/cgroup, `root` where the cgroups are mounted (/sys/fs/cgroup); the tightest of the
-   process's groups and all above them, cgroup v2 and v1. */
+/* The CPU quota of a process in CPUs, 0 without: `self` is its /proc/PID/cgroup, `root` where the cgroups are mounted
+   (/sys/fs/cgroup); the tightest of the process's groups and all above them, cgroup v2 and v1. */
 double topology_read_quota(const char *root, const char *self);
 
 #endif

@@ -1,7 +1,9 @@
-/* allocate.c: rows of the workspace that serve one node after another. A node takes a row before the first panel that writes it runs and gives it back after
-   the last panel that touches it: "register allocation" over the order of the panels. The row given back last is taken first, for it is still in the cache.
+/* allocate.c: rows of the workspace that serve one node after another. A node takes a row before the first panel that
+   writes it runs and gives it back after the last panel that touches it: "register allocation" over the order of the
+   panels. The row given back last is taken first, for it is still in the cache.
 
-   Rows of one length form a pool, whichever field they hold; within it each thread has rows of its own, which are in the memory of its domain. */
+   Rows of one length form a pool, whichever field they hold; within it each thread has rows of its own, which are in
+   the memory of its domain. */
 #include "plan.h"
 
 /* Rows that lie one after the other. */
@@ -24,7 +26,10 @@ typedef struct assignment {
 } assignment;
 
 static int is_halves(hga_id storage) { return storage >= STORAGE_HALVES; }
-static home *home_of(hga_plan *plan, hga_id storage) { return &plan->home[is_halves(storage) ? storage - STORAGE_HALVES : storage]; }
+static home *home_of(hga_plan *plan, hga_id storage)
+{
+    return &plan->home[is_halves(storage) ? storage - STORAGE_HALVES : storage];
+}
 
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
@@ -112,7 +117,8 @@ static hga_status open_area(hga_plan *plan, area *x)
     if (i == plan->n_pools) plan->pool[plan->n_pools++] = (row_pool){.floats = x->floats};
     plan->pool[i].nodes += x->n;
     if (plan->pool[i].nodes > INT32_MAX)
-        return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers", (long long)plan->pool[i].nodes);
+        return hga_fail(HGA_EOVERFLOW, "%lld rows of one length do not fit their numbers",
+                        (long long)plan->pool[i].nodes);
     return hga_new_zero(&plan->allocator, x->n, sizeof *x->slot, &x->slot);
 }
 
@@ -169,7 +175,8 @@ static void clear(assignment *a, int64_t n)
 {
     const hga_allocator *x = &a->plan->allocator;
     int64_t stacks = (int64_t)a->plan->n_pools * a->plan->threads;
-    for (int64_t i = 0; a->stack && i < stacks; i++) hga_delete(x, a->stack[i].free, a->stack[i].room, sizeof *a->stack[i].free);
+    for (int64_t i = 0; a->stack && i < stacks; i++)
+        hga_delete(x, a->stack[i].free, a->stack[i].room, sizeof *a->stack[i].free);
     hga_delete(x, a->stack, stacks, sizeof *a->stack);
     hga_delete(x, a->taker, a->plan->waves.n_items, sizeof *a->taker);
     hga_delete(x, a->giver, a->plan->waves.n_items, sizeof *a->giver);

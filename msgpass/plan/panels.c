@@ -1,5 +1,5 @@
-/* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where depends on the graph; only
-   which thread gets which panel depends on the number of threads. */
+/* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where
+   depends on the graph; only which thread gets which panel depends on the number of threads. */
 #include "plan.h"
 #include "partition.h"
 
@@ -7,14 +7,16 @@
 
 static hga_status add_phase(hga_plan *plan, phase ph)
 {
-    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1, sizeof *plan->phase);
+    hga_status st = hga_grow(&plan->allocator, &plan->phase, &plan->phase_room, plan->n_phases, plan->n_phases + 1,
+                             sizeof *plan->phase);
     if (!st) plan->phase[plan->n_phases++] = ph;
     return st;
 }
 
 static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
 
-/* Contiguous runs of panels whose costs are about equal, for rows that have nothing to do with the order of the tokens. */
+/* Contiguous runs of panels whose costs are about equal, for rows that have nothing to do with the order of the tokens.
+   */
 static hga_status part_by_cost(const hga_plan *plan, phase *ph)
 {
     double total = 0, sum = 0;
@@ -56,7 +58,8 @@ static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
     if (!s->relation.ptr) return 0;
     if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
     int64_t edges = 0;
-    for (hga_id p = first; p < first + n; p++) edges += s->relation.ptr[node_at(s, p) + 1] - s->relation.ptr[node_at(s, p)];
+    for (hga_id p = first; p < first + n; p++)
+        edges += s->relation.ptr[node_at(s, p) + 1] - s->relation.ptr[node_at(s, p)];
     return edges;
 }
 
@@ -81,13 +84,15 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
     const stage_plan *s = &plan->stage[ph->stage];
     if (!s->relation.dst_order || ph->by_position) return measure_rows(plan, ph->stage, first, n);
     measures all = {0};
-    for (hga_id v = first; v < first + n; v++) all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
+    for (hga_id v = first; v < first + n; v++)
+        all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
     return all;
 }
 
 /* ---- wide rows ---- */
 
-/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of them. */
+/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of
+   them. */
 enum { MOST_WIDE = 64 };
 
 typedef struct wide_search {
@@ -102,7 +107,8 @@ static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     hga_pos share = s->relation.n_edges / MOST_WIDE;
-    if (s->kind != KIND_ATTEND || plan->options.generic || plan->program.stage[stage].order != HGA_FLAT) return INT64_MAX;
+    if (s->kind != KIND_ATTEND || plan->options.generic || plan->program.stage[stage].order != HGA_FLAT)
+        return INT64_MAX;
     return share > plan->options.cut_edges ? share : plan->options.cut_edges;
 }
 
@@ -130,7 +136,8 @@ static hga_status find_wide(hga_plan *plan, hga_id stage, hga_id first, hga_id n
     for (hga_id i = 0; i < n; i++) {
         if (w->degree[i] <= w->limit) continue;
         hga_pos pieces = (w->degree[i] - 1) / cut + 1;
-        if (pieces > INT32_MAX / 2 - s->n_pieces) return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
+        if (pieces > INT32_MAX / 2 - s->n_pieces)
+            return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
         w->wide[w->n_wide++] = (wide_row){first + i, s->n_pieces, (hga_id)pieces};
         s->n_pieces += (hga_id)pieces;
     }
@@ -175,7 +182,8 @@ static hga_status part_by_metis(hga_plan *plan, phase *ph)
     HGA_TRY(hga_new(a, r->n_explicit, sizeof *weight, &weight));
     panels_of_nodes(plan, ph, s, panel);
     for (hga_id p = 0; p < ph->n_panels; p++) {
-        hga_id begin = ph->first + p * ph->panel, end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
+        hga_id begin = ph->first + p * ph->panel,
+               end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
         for (hga_id at = begin; at < end; at++) {
             hga_id v = ph->by_position ? node_at(s, at) : at;
             for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
@@ -200,15 +208,18 @@ done:
 
 /* ---- row phases ---- */
 
-/* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take; and tall tiles only where rows have many edges, for
-   what a panel reads and writes should still be in the cache for the next stage (measured). */
+/* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take;
+   and tall tiles only where rows have many edges, for what a panel reads and writes should still be in the cache for
+   the next stage (measured). */
 enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
-/* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there are any. */
+/* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there
+   are any. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
+    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE)
+        return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }
@@ -216,7 +227,8 @@ static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 /* Sources that a panel of such rows reads. */
 enum { MOST_SOURCES = 512 };
 
-/* Rows with sources of their own, many of them, get low panels: so many tokens' keys and values stay in the cache for the levels that also read them. */
+/* Rows with sources of their own, many of them, get low panels: so many tokens' keys and values stay in the cache for
+   the levels that also read them. */
 static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
 {
     hga_id rows = panel < n ? panel : n;
@@ -271,7 +283,8 @@ static hga_status add_levels(hga_plan *plan, hga_id stage)
     wide_search none = {.limit = INT64_MAX};
     for (hga_id i = 0; !st && i < n->n_levels; i++) {
         hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
-        if (l >= lowest_level(plan, stage)) st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0, &none);
+        if (l >= lowest_level(plan, stage))
+            st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0, &none);
     }
     return st;
 }
@@ -281,7 +294,9 @@ static hga_status add_levels(hga_plan *plan, hga_id stage)
 static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id first, hga_id n, hga_id panel)
 {
     if (n <= 0) return HGA_OK;
-    return add_phase(plan, (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
+    return add_phase(
+        plan,
+        (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
 }
 
 /* Pieces of a row are alike in cost, and have no tokens of their own. */
@@ -334,7 +349,8 @@ static hga_status add_copies(hga_plan *plan)
     hga_status st = HGA_OK;
     for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
         hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
-        if (plan->home[f].rounded && program_is_input(plan->program.field[f].binding)) st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
+        if (plan->home[f].rounded && program_is_input(plan->program.field[f].binding))
+            st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
     }
     return st;
 }
@@ -344,7 +360,9 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
 {
     hga_status st = HGA_OK;
     for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
-        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u || !(plan->home[f].rounded || plan->home[f].halves.n)) continue;
+        if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u ||
+            !(plan->home[f].rounded || plan->home[f].halves.n))
+            continue;
         hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
         st = add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS);
         *done |= 1u << f;

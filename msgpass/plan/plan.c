@@ -1,4 +1,5 @@
-/* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing cannot fail on it. */
+/* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
+   cannot fail on it. */
 #include "plan.h"
 
 #include <pthread.h>
@@ -8,11 +9,15 @@ static hga_status check_shape(hga_shape *s)
 {
     if (s->n_kv_heads == 0) s->n_kv_heads = s->n_heads;
     if (s->dim_v == 0) s->dim_v = s->dim;
-    if (s->n_heads < 1 || s->n_kv_heads < 1) return hga_fail(HGA_EINVAL, "%d heads, %d key/value heads", s->n_heads, s->n_kv_heads);
-    if (s->n_heads % s->n_kv_heads) return hga_fail(HGA_EINVAL, "%d key/value heads do not divide %d heads", s->n_kv_heads, s->n_heads);
-    if (s->dim < 1 || s->dim_v < 1 || s->pos_dim < 0) return hga_fail(HGA_EINVAL, "dim %d, dim_v %d, pos_dim %d", s->dim, s->dim_v, s->pos_dim);
+    if (s->n_heads < 1 || s->n_kv_heads < 1)
+        return hga_fail(HGA_EINVAL, "%d heads, %d key/value heads", s->n_heads, s->n_kv_heads);
+    if (s->n_heads % s->n_kv_heads)
+        return hga_fail(HGA_EINVAL, "%d key/value heads do not divide %d heads", s->n_kv_heads, s->n_heads);
+    if (s->dim < 1 || s->dim_v < 1 || s->pos_dim < 0)
+        return hga_fail(HGA_EINVAL, "dim %d, dim_v %d, pos_dim %d", s->dim, s->dim_v, s->pos_dim);
     int64_t row = (int64_t)s->n_heads * ((int64_t)(s->dim > s->dim_v ? s->dim : s->dim_v) + KERNEL_PAD);
-    if (row > INT32_MAX / 8) return hga_fail(HGA_EOVERFLOW, "%d heads of %d and %d columns do not fit a row", s->n_heads, s->dim, s->dim_v);
+    if (row > INT32_MAX / 8)
+        return hga_fail(HGA_EOVERFLOW, "%d heads of %d and %d columns do not fit a row", s->n_heads, s->dim, s->dim_v);
     return HGA_OK;
 }
 
@@ -39,8 +44,8 @@ static void find_stages(hga_plan *plan)
         hga_stage *stage = &plan->program.stage[s];
         stage_plan *sp = &plan->stage[s];
         *sp = (stage_plan){.kind = program_kind(stage)};
-        if (sp->kind == KIND_USER)
-            stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY); /* its scores do, whether it says so or not */
+        if (sp->kind == KIND_USER) /* its scores do, whether it says so or not */
+            stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY);
         if (stage->relation >= 0) {
             sp->relation = hga_graph_relation(plan->graph, stage->relation);
             sp->edges = (double)sp->relation.n_edges;
@@ -84,7 +89,8 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     return st;
 }
 
-hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out)
+hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
+                           hga_plan **out)
 {
     *out = NULL;
     if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
@@ -102,8 +108,10 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));
-    if (plan->options.cut_edges < 1) HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)plan->options.cut_edges));
-    if ((unsigned)plan->options.precision > HGA_PRECISION_BF16) HGA_TRY(hga_fail(HGA_EINVAL, "%d is not a precision", (int)plan->options.precision));
+    if (plan->options.cut_edges < 1)
+        HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)plan->options.cut_edges));
+    if ((unsigned)plan->options.precision > HGA_PRECISION_BF16)
+        HGA_TRY(hga_fail(HGA_EINVAL, "%d is not a precision", (int)plan->options.precision));
     HGA_TRY(choose_machine(plan));
     HGA_TRY(lower(plan, g));
 done:
@@ -117,10 +125,12 @@ static hga_status same_relations(const hga_graph *old, const hga_graph *g)
 {
     hga_nodes a = hga_graph_nodes(old), b = hga_graph_nodes(g);
     if (a.n_relations != b.n_relations)
-        return hga_fail(HGA_EPROGRAM, "the plan's graph has %d relations, the new one %d", a.n_relations, b.n_relations);
+        return hga_fail(HGA_EPROGRAM, "the plan's graph has %d relations, the new one %d", a.n_relations,
+                        b.n_relations);
     for (hga_id r = 0; r < a.n_relations; r++) {
         const char *was = hga_graph_relation(old, r).name, *is = hga_graph_relation(g, r).name;
-        if (strcmp(was, is) != 0) return hga_fail(HGA_EPROGRAM, "relation %d is %s in the plan and %s in the new graph", r, was, is);
+        if (strcmp(was, is) != 0)
+            return hga_fail(HGA_EPROGRAM, "relation %d is %s in the plan and %s in the new graph", r, was, is);
     }
     return HGA_OK;
 }
@@ -194,12 +204,14 @@ hga_cost hga_plan_cost(const hga_plan *plan)
     hga_cost cost = {0};
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         cost.flops += stage_flops(plan, s);
-        if (plan->stage[s].kind == KIND_ATTEND || plan->stage[s].kind == KIND_ATTEND_MORE) cost.edges += plan->stage[s].edges;
+        if (plan->stage[s].kind == KIND_ATTEND || plan->stage[s].kind == KIND_ATTEND_MORE)
+            cost.edges += plan->stage[s].edges;
     }
     if (cost.edges == 0)
         for (hga_id s = 0; s < plan->program.n_stages; s++)
             if (plan->program.stage[s].relation >= 0) cost.edges += plan->stage[s].edges;
     for (hga_id f = 0; f < plan->program.n_fields; f++)
-        cost.bytes_min += (double)plan->home[f].io_n * plan->home[f].heads * plan->home[f].columns * (double)sizeof(float);
+        cost.bytes_min +=
+            (double)plan->home[f].io_n * plan->home[f].heads * plan->home[f].columns * (double)sizeof(float);
     return cost;
 }

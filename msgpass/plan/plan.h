@@ -23,7 +23,8 @@ typedef struct area {
     hga_id first, n;
     int64_t floats; /* of a row */
     int64_t at;     /* floats from the start of the workspace */
-    hga_id *slot;   /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
+    /* [n]: the row of node first + i among those that nodes take and give back; NULL: row i, for itself alone */
+    hga_id *slot;
 } area;
 
 typedef struct home {
@@ -31,7 +32,9 @@ typedef struct home {
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
-    area halves; /* keys and values of a plan with halves: of all nodes, in bfloat16, rounded once, before the first flat stage that reads them */
+    /* keys and values of a plan with halves: of all nodes, in bfloat16, rounded once, before the first flat stage that
+       reads them */
+    area halves;
     int rounded; /* bfloat16 without halves: lives in the workspace alone, and is rounded there at that time */
 } home;
 
@@ -67,7 +70,8 @@ typedef struct wave_item {
     hga_id phase, panel;
 } wave_item;
 
-/* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w * threads + t + 1] - 1]. */
+/* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w *
+   threads + t + 1] - 1]. */
 typedef struct wave_order {
     wave_item *item;
     int64_t *ptr, n_items;
@@ -78,8 +82,8 @@ typedef struct wave_order {
 /* What may serve one node after another: the rows of field f, and its halves. */
 enum { STORAGE_HALVES = HGA_MAX_FIELDS, N_STORAGES = 2 * HGA_MAX_FIELDS };
 
-/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never for -1; from and to thread
-   `thread`'s free rows, which no other takes. */
+/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never
+   for -1; from and to thread `thread`'s free rows, which no other takes. */
 typedef struct lease {
     hga_id storage, first, n; /* nodes */
     hga_id thread;
@@ -99,7 +103,10 @@ typedef struct stage_plan {
 } stage_plan;
 
 /* The node at a position of the stage's relation. */
-static inline hga_id node_at(const stage_plan *s, hga_id position) { return s->relation.dst_order ? s->relation.dst_order[position] : position; }
+static inline hga_id node_at(const stage_plan *s, hga_id position)
+{
+    return s->relation.dst_order ? s->relation.dst_order[position] : position;
+}
 
 static inline const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
 {
@@ -131,14 +138,17 @@ struct hga_plan {
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
-    uint64_t identity;                            /* of this plan for all its life: the next one at its address has another */
-    uint64_t serial;                              /* changes with every update, so that a state knows when it is stale */
-    hga_id bias_stage;                            /* the attend stage that edge_bias belongs to, -1 */
+    /* of this plan for all its life: the next one at its address has another */
+    uint64_t identity;
+    /* changes with every update, so that a state knows when it is stale */
+    uint64_t serial;
+    hga_id bias_stage; /* the attend stage that edge_bias belongs to, -1 */
 };
 
 /* ---- the other files ---- */
 
-/* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more than it needs. */
+/* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more
+   than it needs. */
 enum { LINE_FLOATS = 16 };
 static inline float *first_line(float *memory)
 {

@@ -1,4 +1,5 @@
-/* retain.c: released blocks wait in lists by size class, four classes to a power of two: a block serves any size of its class. */
+/* retain.c: released blocks wait in lists by size class, four classes to a power of two: a block serves any size of its
+   class. */
 #include "retain.h"
 
 enum { CLASSES = 4 * 64, GRAIN = 64 };
@@ -77,7 +78,10 @@ void retained_destroy(retained *r)
     hga_delete(&from, r, 1, sizeof *r);
 }
 
-hga_allocator retained_allocator(retained *r) { return (hga_allocator){.allocate = take, .release = give_back, .context = r}; }
+hga_allocator retained_allocator(retained *r)
+{
+    return (hga_allocator){.allocate = take, .release = give_back, .context = r};
+}
 
 void retained_keep(retained *r) { r->keeps = 1; }
 

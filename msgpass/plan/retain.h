@@ -12,7 +12,8 @@ hga_status retained_create(const hga_allocator *from, retained **out);
 void retained_destroy(retained *r);
 /* It in the form that everyone takes. */
 hga_allocator retained_allocator(retained *r);
-/* From now on released blocks stay. A size is met from memory as long as no more blocks like it are in use at once than ever before. */
+/* From now on released blocks stay. A size is met from memory as long as no more blocks like it are in use at once than
+   ever before. */
 void retained_keep(retained *r);
 /* In use and kept. */
 int64_t retained_bytes(const retained *r);

@@ -1,8 +1,10 @@
-/* schedule.c: who computes which panel, and when. Panels run as soon as what they read is there, thread by thread along the tokens, so that a stage finds in
-   the cache what the one before it left; the threads meet only where one needs what another computed. Values do not depend on any of it.
+/* schedule.c: who computes which panel, and when. Panels run as soon as what they read is there, thread by thread along
+   the tokens, so that a stage finds in the cache what the one before it left; the threads meet only where one needs
+   what another computed. Values do not depend on any of it.
 
-   Panels are taken in program order. Each gets a stamp: the sweep over the tokens in which it runs, the wave within that sweep (waves end with a barrier),
-   the thread, and how far along the tokens the sweep must have come. What a panel waits for has an earlier stamp, so sorting by stamps is an order. */
+   Panels are taken in program order. Each gets a stamp: the sweep over the tokens in which it runs, the wave within
+   that sweep (waves end with a barrier), the thread, and how far along the tokens the sweep must have come. What a
+   panel waits for has an earlier stamp, so sorting by stamps is an order. */
 #include "plan.h"
 
 #include <string.h>
@@ -79,8 +81,9 @@ typedef struct waving {
     int64_t n_traces;
     int64_t trace_at[PIECES + HGA_MAX_STAGES];                            /* storages, and the pieces of stages */
     users writers[PIECES + HGA_MAX_STAGES], all[PIECES + HGA_MAX_STAGES]; /* .. and whoever reads or writes */
-    uint64_t recycled;                                                    /* storages with rows that serve one node after another, .. */
-    lease *lease;                                                         /* .. and when: what becomes of lives */
+    /* storages with rows that serve one node after another, .. */
+    uint64_t recycled;
+    lease *lease; /* .. and when: what becomes of lives */
     int64_t n_leases, lease_room;
     hga_id phase;          /* the panel at hand: its phase, .. */
     disputed waits, tells; /* .. what of its fields earlier and later phases touch, too, .. */
@@ -89,7 +92,10 @@ typedef struct waving {
 
 /* ---- panels ---- */
 
-static hga_id phase_rows(const phase *ph, hga_id panel) { return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel; }
+static hga_id phase_rows(const phase *ph, hga_id panel)
+{
+    return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel;
+}
 
 static int64_t panel_cost(const phase *ph, hga_id panel) { return ph->cost ? ph->cost[panel] : phase_rows(ph, panel); }
 
@@ -118,7 +124,8 @@ static void find_places(const waving *w, const phase *ph, hga_id i, hga_id *firs
     *first = place_of(nodes, a), *last = place_of(nodes, b);
 }
 
-/* Those of a panel: from its first row to its last, for rows mostly go with the tokens, and where they do not the order is merely not as good. */
+/* Those of a panel: from its first row to its last, for rows mostly go with the tokens, and where they do not the order
+   is merely not as good. */
 static void find_panel_places(const waving *w, const phase *ph, hga_id panel, hga_id *first, hga_id *last)
 {
     hga_id begin = panel * ph->panel, a, b;
@@ -200,7 +207,10 @@ static void wait_for(stamp *all, const stamp *one)
     if (one->at > all->at) all->at = one->at;
 }
 
-static void wait_for_trace(waving *w, const trace *t) { wait_for(&w->after, t->phase == w->phase ? &t->before : &t->all); }
+static void wait_for_trace(waving *w, const trace *t)
+{
+    wait_for(&w->after, t->phase == w->phase ? &t->before : &t->all);
+}
 
 static void leave_trace(const waving *w, trace *t, const stamp *mine)
 {
@@ -238,7 +248,8 @@ static void note_life(const waving *w, life *l, int64_t e, int writes)
 static void touch(waving *w, int writes, int64_t first, int64_t last, const entry *mine)
 {
     trace *left = writes ? w->written : w->read;
-    for (int64_t t = first; mine && t <= last; t++) leave_trace(w, &left[t], &mine->when), note_life(w, &w->life[t], mine->number, writes);
+    for (int64_t t = first; mine && t <= last; t++)
+        leave_trace(w, &left[t], &mine->when), note_life(w, &w->life[t], mine->number, writes);
     for (int64_t t = first; !mine && t <= last; t++) wait_for_trace(w, &w->written[t]);
     for (int64_t t = first; !mine && writes && t <= last; t++) wait_for_trace(w, &w->read[t]);
 }
@@ -249,7 +260,8 @@ static void touch_pieces(waving *w, hga_id stage, int writes, hga_id first, hga_
     touch(w, writes, at, at + n - 1, mine);
 }
 
-/* Those of `set` that have users before the phase at hand, or after it; and, after it, those whose lives are of interest. */
+/* Those of `set` that have users before the phase at hand, or after it; and, after it, those whose lives are of
+   interest. */
 static storages find_storages(const waving *w, uint64_t set, const users *by, int after)
 {
     storages some = {.n = 0};
@@ -300,7 +312,8 @@ static void add_tree_sources(waving *w, run *r, hga_id relation, hga_id first, h
     } else if (nodes->child_ptr && lowest < first + n) {
         hga_id begin = nodes->child_ptr[lowest - base], end = nodes->child_ptr[first + n - base];
         if (!nodes->child_list && begin < end) run_add(w, r, begin, end - 1);
-        for (hga_id i = begin; nodes->child_list && i < end; i++) run_add(w, r, nodes->child_list[i], nodes->child_list[i]);
+        for (hga_id i = begin; nodes->child_list && i < end; i++)
+            run_add(w, r, nodes->child_list[i], nodes->child_list[i]);
     }
 }
 
@@ -331,7 +344,9 @@ static void add_sources(waving *w, run *r, hga_id stage, hga_id first, hga_id n)
 {
     const hga_relation *rel = &w->plan->stage[stage].relation;
     block_sources blocks = {w, r, rel->src_order};
-    if (rel->n_blocks) hga_graph_visit_segments(w->plan->graph, w->plan->program.stage[stage].relation, first, n, add_segments, &blocks);
+    if (rel->n_blocks)
+        hga_graph_visit_segments(w->plan->graph, w->plan->program.stage[stage].relation, first, n, add_segments,
+                                 &blocks);
     for (hga_id p = first; rel->ptr && p < first + n; p++) {
         hga_id v = node_at(&w->plan->stage[stage], p);
         for (hga_pos e = rel->ptr[v]; e < rel->ptr[v + 1]; e++) run_add(w, r, rel->src[e], rel->src[e]);
@@ -379,7 +394,8 @@ static uint64_t halves_of(uint64_t fields) { return fields << STORAGE_HALVES; }
 static touched find_field(const hga_plan *plan, const phase *ph)
 {
     uint64_t rows = UINT64_C(1) << ph->stage;
-    if (ph->job == JOB_ROUND) return (touched){.own = rows, .writes = plan->home[ph->stage].halves.n ? halves_of(rows) : rows};
+    if (ph->job == JOB_ROUND)
+        return (touched){.own = rows, .writes = plan->home[ph->stage].halves.n ? halves_of(rows) : rows};
     return ph->job == JOB_COPY ? (touched){.writes = rows} : (touched){.own = rows};
 }
 
@@ -398,7 +414,8 @@ static touched find_touched(const hga_plan *plan, const phase *ph)
     return t;
 }
 
-/* Of the fields that a phase reads, those that others write; of those that it writes, those that others read or write. */
+/* Of the fields that a phase reads, those that others write; of those that it writes, those that others read or write.
+   */
 static disputed find_disputed(const waving *w, touched t, int after)
 {
     return (disputed){find_storages(w, t.sources, w->writers, after), find_storages(w, t.own, w->writers, after),
@@ -419,14 +436,17 @@ static void touch_panel(waving *w, const phase *ph, hga_id panel, const entry *m
 /* ---- lives ---- */
 
 /* Where in the order a wave begins and ends. */
-static int64_t wave_begin(const waving *w, const int64_t *wave_of, int64_t item) { return w->plan->waves.ptr[wave_of[item] * w->plan->threads]; }
+static int64_t wave_begin(const waving *w, const int64_t *wave_of, int64_t item)
+{
+    return w->plan->waves.ptr[wave_of[item] * w->plan->threads];
+}
 static int64_t wave_end(const waving *w, const int64_t *wave_of, int64_t item)
 {
     return w->plan->waves.ptr[(wave_of[item] + 1) * w->plan->threads] - 1;
 }
 
-/* What several threads touch in the first wave of its life is taken before any of them could have given a row back in that wave; what in the last one another
-   thread touches is given back when all have ended. */
+/* What several threads touch in the first wave of its life is taken before any of them could have given a row back in
+   that wave; what in the last one another thread touches is given back when all have ended. */
 static lease lease_of(const waving *w, const life *l, const int64_t *rank, const int64_t *wave_of)
 {
     int64_t begin = rank[l->first], end = rank[l->last];
@@ -441,12 +461,13 @@ static lease lease_of(const waving *w, const life *l, const int64_t *rank, const
 static hga_status add_lease(waving *w, lease x)
 {
     lease *last = w->n_leases ? &w->lease[w->n_leases - 1] : NULL;
-    if (last && last->storage == x.storage && last->first + last->n == x.first && last->thread == x.thread && last->begin == x.begin &&
-        last->end == x.end) {
+    if (last && last->storage == x.storage && last->first + last->n == x.first && last->thread == x.thread &&
+        last->begin == x.begin && last->end == x.end) {
         last->n += x.n;
         return HGA_OK;
     }
-    hga_status st = hga_grow(&w->plan->allocator, &w->lease, &w->lease_room, w->n_leases, w->n_leases + 1, sizeof *w->lease);
+    hga_status st =
+        hga_grow(&w->plan->allocator, &w->lease, &w->lease_room, w->n_leases, w->n_leases + 1, sizeof *w->lease);
     if (!st) w->lease[w->n_leases++] = x;
     return st;
 }
@@ -477,7 +498,8 @@ static hga_status lease_rows(waving *w)
     HGA_TRY(hga_new(&w->plan->allocator, w->n_entries, sizeof *wave_of, &wave_of));
     for (int64_t i = 0; i < w->n_entries; i++) rank[w->entry[i].number] = i;
     for (hga_id wave = 0; wave < o->n; wave++)
-        for (int64_t i = o->ptr[wave * w->plan->threads]; i < o->ptr[(wave + 1) * w->plan->threads]; i++) wave_of[i] = wave;
+        for (int64_t i = o->ptr[wave * w->plan->threads]; i < o->ptr[(wave + 1) * w->plan->threads]; i++)
+            wave_of[i] = wave;
     for (hga_id s = 0; w->recycled >> s; s++)
         if (w->recycled >> s & 1u) HGA_TRY(lease_storage(w, s, rank, wave_of));
     HGA_TRY(slots_assign(w->plan, w->lease, w->n_leases));
@@ -489,8 +511,9 @@ done:
 
 /* ---- stamps ---- */
 
-/* A panel that waits for another thread runs in the next wave, wherever it is: were those behind the sweep left to the next one, threads that wait for each other would take
-   turns. Of the rest, a panel behind the sweep is left to the next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
+/* A panel that waits for another thread runs in the next wave, wherever it is: were those behind the sweep left to the
+   next one, threads that wait for each other would take turns. Of the rest, a panel behind the sweep is left to the
+   next one, but for those that belong to several threads: few, and the others' next sweep begins with them. */
 static void stamp_entry(waving *w, entry *e)
 {
     const phase *ph = &w->plan->phase[e->item.phase];
@@ -551,7 +574,8 @@ static int64_t merge_runs(const entry *from, int64_t n, entry *to)
     for (int64_t a = 0, end; a < n; a = end, runs++) {
         int64_t middle = run_end(from, a, n), b = middle;
         end = b < n ? run_end(from, b, n) : n;
-        for (int64_t at = a; at < end; at++) to[at] = b == end || (a < middle && comes_first(&from[a].when, &from[b].when)) ? from[a++] : from[b++];
+        for (int64_t at = a; at < end; at++)
+            to[at] = b == end || (a < middle && comes_first(&from[a].when, &from[b].when)) ? from[a++] : from[b++];
     }
     return runs;
 }
@@ -571,14 +595,16 @@ static hga_status sort_entries(waving *w)
     return st;
 }
 
-/* Multiplications below which a wave does not pay for waking and meeting the other threads: some tens of microseconds. */
+/* Multiplications below which a wave does not pay for waking and meeting the other threads: some tens of microseconds.
+   */
 static const double ALONE = 1e6;
 
 static int is_small(const waving *w)
 {
     const hga_shape *s = &w->plan->shape;
     int64_t cost = 0;
-    for (int64_t i = 0; i < w->n_entries; i++) cost += panel_cost(&w->plan->phase[w->entry[i].item.phase], w->entry[i].item.panel);
+    for (int64_t i = 0; i < w->n_entries; i++)
+        cost += panel_cost(&w->plan->phase[w->entry[i].item.phase], w->entry[i].item.panel);
     return (double)cost * s->n_heads * (s->dim + s->dim_v) < ALONE * w->plan->waves.n;
 }
 
@@ -672,7 +698,8 @@ static hga_status make_traces(waving *w)
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->read, &w->read));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->written, &w->written));
     HGA_TRY(hga_new(&plan->allocator, w->n_traces, sizeof *w->life, &w->life));
-    for (int64_t i = 0; i < w->n_traces; i++) w->read[i] = w->written[i] = (trace){nothing, nothing, -1}, w->life[i].first = -1;
+    for (int64_t i = 0; i < w->n_traces; i++)
+        w->read[i] = w->written[i] = (trace){nothing, nothing, -1}, w->life[i].first = -1;
 done:
     return st;
 }

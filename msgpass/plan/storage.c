@@ -1,5 +1,6 @@
-/* storage.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get workspace. In bfloat16 keys and values get rows of 16 bits
-   besides, which is what attending stages then read; queries are rounded as they are loaded. Where other stages read them, too, there are rounded rows of floats. */
+/* storage.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get
+   workspace. In bfloat16 keys and values get rows of 16 bits besides, which is what attending stages then read; queries
+   are rounded as they are loaded. Where other stages read them, too, there are rounded rows of floats. */
 #include "plan.h"
 
 #include <math.h>
@@ -17,7 +18,9 @@ hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
 
 static void find_width(const hga_shape *s, hga_width width, home *h)
 {
-    h->columns = width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim : width == HGA_WIDTH_SCALAR ? 1 : s->dim_v;
+    h->columns = width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim
+                 : width == HGA_WIDTH_SCALAR                         ? 1
+                                                                     : s->dim_v;
     h->heads = width == HGA_WIDTH_KV_KEY || width == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
 }
 
@@ -52,7 +55,8 @@ int homes_can_halve(const hga_plan *plan)
 static int is_attended(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if (attends(plan, s) && (plan->program.stage[s].key == field || plan->program.stage[s].value == field)) return 1;
+        if (attends(plan, s) && (plan->program.stage[s].key == field || plan->program.stage[s].value == field))
+            return 1;
     return 0;
 }
 
@@ -71,7 +75,8 @@ static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
     h->rounded = home_is_rounded(plan, number) && !plan->halves;
-    if (plan->halves && is_attended(plan, number)) h->halves = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
+    if (plan->halves && is_attended(plan, number))
+        h->halves = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
     h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
     if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
     if (f->binding == HGA_INTERNAL) return;
@@ -91,7 +96,8 @@ static hga_status take(int64_t *total, int64_t rows, int64_t each, int64_t *at)
     *at = *total;
     if (__builtin_mul_overflow(rows, each, &floats) || __builtin_add_overflow(floats, KERNEL_PAD, &floats) ||
         __builtin_add_overflow(*total, floats, total) || *total > INT64_MAX / 8)
-        return hga_fail(HGA_EOVERFLOW, "the workspace of %lld rows of %lld floats does not fit", (long long)rows, (long long)each);
+        return hga_fail(HGA_EOVERFLOW, "the workspace of %lld rows of %lld floats does not fit", (long long)rows,
+                        (long long)each);
     *total = (*total + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
     return HGA_OK;
 }
@@ -119,14 +125,16 @@ hga_status homes_lay_out(hga_plan *plan)
 {
     int64_t total = 0;
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < plan->n_pools; i++) HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
+    for (hga_id i = 0; i < plan->n_pools; i++)
+        HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
     for (hga_id f = 0; f < plan->program.n_fields; f++) {
         HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
         HGA_TRY(take_area(plan, &total, &plan->home[f].halves));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2), &plan->stage[s].piece_at));
+        HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2),
+                     &plan->stage[s].piece_at));
     plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
     return st;

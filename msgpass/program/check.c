@@ -22,25 +22,32 @@ static hga_status check_binding(const hga_field *f)
         [HGA_IO_OUT] = 1u << HGA_WIDTH_STATE | 1u << HGA_WIDTH_OUT,
         [HGA_IO_USER] = ~(1u << HGA_WIDTH_STATE),
     };
-    if ((unsigned)f->binding >= sizeof allowed / sizeof allowed[0]) return hga_fail(HGA_EPROGRAM, "field '%s': binding %d", f->name, (int)f->binding);
+    if ((unsigned)f->binding >= sizeof allowed / sizeof allowed[0])
+        return hga_fail(HGA_EPROGRAM, "field '%s': binding %d", f->name, (int)f->binding);
     if (!(allowed[f->binding] >> f->width & 1u))
-        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's tensor cannot have width %s", f->name, width_name[f->width]);
+        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's tensor cannot have width %s", f->name,
+                        width_name[f->width]);
     return HGA_OK;
 }
 
 static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *nodes)
 {
     const hga_field *f = &p->field[i];
-    if (!is_text(f->name) || !f->name[0]) return hga_fail(HGA_EPROGRAM, "field %d has no name of 1 to %d bytes", i, HGA_NAME_BYTES - 1);
+    if (!is_text(f->name) || !f->name[0])
+        return hga_fail(HGA_EPROGRAM, "field %d has no name of 1 to %d bytes", i, HGA_NAME_BYTES - 1);
     for (hga_id j = 0; j < i; j++)
-        if (strcmp(p->field[j].name, f->name) == 0) return hga_fail(HGA_EPROGRAM, "fields %d and %d are both named '%s'", j, i, f->name);
+        if (strcmp(p->field[j].name, f->name) == 0)
+            return hga_fail(HGA_EPROGRAM, "fields %d and %d are both named '%s'", j, i, f->name);
     if ((unsigned)f->width >= N_WIDTHS) return hga_fail(HGA_EPROGRAM, "field '%s': width %d", f->name, (int)f->width);
     if ((unsigned)f->rows > HGA_ROWS_ABOVE || (unsigned)f->io > HGA_ROWS_ABOVE)
         return hga_fail(HGA_EPROGRAM, "field '%s': rows %d, io %d", f->name, (int)f->rows, (int)f->io);
     if (f->binding != HGA_INTERNAL && !program_rows_within(nodes, f->io, f->rows))
-        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows (%d) are not among the field's (%d)", f->name, (int)f->io, (int)f->rows);
+        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows (%d) are not among the field's (%d)", f->name,
+                        (int)f->io, (int)f->rows);
     if (f->binding != HGA_INTERNAL && nodes->side && (f->io == HGA_ROWS_QUERY_SIDE || f->io == HGA_ROWS_KEY_SIDE))
-        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows are the nodes of one side, which are no range of nodes", f->name);
+        return hga_fail(HGA_EPROGRAM,
+                        "field '%s': the caller's rows are the nodes of one side, which are no range of nodes",
+                        f->name);
     return check_binding(f);
 }
 
@@ -53,7 +60,8 @@ static hga_status check_bound_once(const hga_program *p)
         if (count[b] > 1) return hga_fail(HGA_EPROGRAM, "%d fields are bound to %s", count[b], name[b]);
     if (count[HGA_IO_OUT] == 0) return hga_fail(HGA_EPROGRAM, "no field is bound to out");
     if (count[HGA_IO_USER] > HGA_MAX_USER_TENSORS)
-        return hga_fail(HGA_EPROGRAM, "%d fields are bound to user tensors, more than %d", count[HGA_IO_USER], HGA_MAX_USER_TENSORS);
+        return hga_fail(HGA_EPROGRAM, "%d fields are bound to user tensors, more than %d", count[HGA_IO_USER],
+                        HGA_MAX_USER_TENSORS);
     return HGA_OK;
 }
 
@@ -63,7 +71,9 @@ static hga_status check_relation(const hga_stage *s, const stage_rule *rule, con
 {
     if (s->relation < HGA_TREE_DOWN || s->relation >= nodes->n_relations)
         return hga_fail(HGA_EPROGRAM, "stage '%s': relation %d of %d", s->name, s->relation, nodes->n_relations);
-    unsigned where = s->relation == HGA_TREE_UP ? ON_TREE_UP : s->relation == HGA_TREE_DOWN ? ON_TREE_DOWN : ON_RELATION;
+    unsigned where = s->relation == HGA_TREE_UP     ? ON_TREE_UP
+                     : s->relation == HGA_TREE_DOWN ? ON_TREE_DOWN
+                                                    : ON_RELATION;
     if (!(rule->relations & where))
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s does not run along %s", s->name, rule->name,
                         where == ON_RELATION ? "a relation" : "the tree that way");
@@ -74,7 +84,8 @@ static hga_status check_relation(const hga_stage *s, const stage_rule *rule, con
     if (where == ON_TREE_DOWN && s->order != HGA_LEVELS_DOWN)
         return hga_fail(HGA_EPROGRAM, "stage '%s' runs down the tree but not level by level downwards", s->name);
     if (s->order == HGA_FLAT && program_in_place(s))
-        return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s' that it writes, so it must go level by level", s->name, role_name[ROLE_OUT]);
+        return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s' that it writes, so it must go level by level",
+                        s->name, role_name[ROLE_OUT]);
     return HGA_OK;
 }
 
@@ -84,16 +95,19 @@ static hga_status check_role(const hga_program *p, const hga_stage *s, const sta
     hga_id f = program_role(s, role);
     int optional = rule == &program_rules[KIND_USER] && role != ROLE_OUT;
     if (!rule->width[role] || (optional && f == -1)) return HGA_OK;
-    if (f < 0 || f >= p->n_fields) return hga_fail(HGA_EPROGRAM, "stage '%s': %s is field %d of %d", s->name, role_name[role], f, p->n_fields);
+    if (f < 0 || f >= p->n_fields)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s is field %d of %d", s->name, role_name[role], f, p->n_fields);
     const hga_field *field = &p->field[f];
     if (!(rule->width[role] >> field->width & 1u))
-        return hga_fail(HGA_EPROGRAM, "stage '%s': %s of %s cannot be field '%s' of width %s", s->name, role_name[role], rule->name, field->name,
-                        width_name[field->width]);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s of %s cannot be field '%s' of width %s", s->name, role_name[role],
+                        rule->name, field->name, width_name[field->width]);
     if (role == ROLE_OUT) return HGA_OK;
     if (f == s->out && !((rule->may_be_out | rule->must_be_out) >> role & 1u))
-        return hga_fail(HGA_EPROGRAM, "stage '%s': field '%s' is both %s and out", s->name, field->name, role_name[role]);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': field '%s' is both %s and out", s->name, field->name,
+                        role_name[role]);
     if (f != s->out && rule->must_be_out >> role & 1u)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': %s must be the out field, not '%s'", s->name, role_name[role], field->name);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s must be the out field, not '%s'", s->name, role_name[role],
+                        field->name);
     return HGA_OK;
 }
 
@@ -101,8 +115,9 @@ static hga_status check_role(const hga_program *p, const hga_stage *s, const sta
 static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
     if ((kind == KIND_MEAN || kind == KIND_SUM) && p->field[s->value].width != p->field[s->out].width)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': '%s' is %s, '%s' is %s", s->name, p->field[s->value].name, width_name[p->field[s->value].width],
-                        p->field[s->out].name, width_name[p->field[s->out].width]);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': '%s' is %s, '%s' is %s", s->name, p->field[s->value].name,
+                        width_name[p->field[s->value].width], p->field[s->out].name,
+                        width_name[p->field[s->out].width]);
     if (kind == KIND_DESCEND && s->gate == s->keep)
         return hga_fail(HGA_EPROGRAM, "stage '%s': field '%s' is both gate and keep", s->name, p->field[s->gate].name);
     return HGA_OK;
@@ -112,14 +127,21 @@ static hga_status check_user(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = (UINT32_C(1) << p->n_fields) - 1;
     if (!s->udf.begin || !s->udf.edge || !s->udf.finish)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': the user function has no %s", s->name, !s->udf.begin ? "begin" : !s->udf.edge ? "edge" : "finish");
+        return hga_fail(HGA_EPROGRAM, "stage '%s': the user function has no %s", s->name,
+                        !s->udf.begin  ? "begin"
+                        : !s->udf.edge ? "edge"
+                                       : "finish");
     if (s->udf.state_bytes > HGA_UDF_STATE_BYTES)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': state of %zu bytes, more than %d", s->name, s->udf.state_bytes, HGA_UDF_STATE_BYTES);
-    if ((s->query < 0) != (s->key < 0)) return hga_fail(HGA_EPROGRAM, "stage '%s': a score needs both query and key", s->name);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': state of %zu bytes, more than %d", s->name, s->udf.state_bytes,
+                        HGA_UDF_STATE_BYTES);
+    if ((s->query < 0) != (s->key < 0))
+        return hga_fail(HGA_EPROGRAM, "stage '%s': a score needs both query and key", s->name);
     if ((s->reads | s->writes) & ~fields)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x, of %d fields", s->name, s->reads, s->writes, p->n_fields);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x, of %d fields", s->name, s->reads, s->writes,
+                        p->n_fields);
     if (!(s->writes >> s->out & 1u))
-        return hga_fail(HGA_EPROGRAM, "stage '%s': out field '%s' is not among its writes", s->name, p->field[s->out].name);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': out field '%s' is not among its writes", s->name,
+                        p->field[s->out].name);
     return HGA_OK;
 }
 
@@ -129,25 +151,30 @@ static hga_status check_sets(const hga_program *p, const hga_stage *s, stage_kin
     if (kind == KIND_USER) return check_user(p, s);
     uint32_t reads = program_fields(s, rule->source_reads | rule->own_reads), writes = program_fields(s, rule->writes);
     if (s->reads != reads || s->writes != writes)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x should be 0x%x, 0x%x", s->name, s->reads, s->writes, reads, writes);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x should be 0x%x, 0x%x", s->name, s->reads,
+                        s->writes, reads, writes);
     return HGA_OK;
 }
 
-/* Nothing is read before it is there, and the caller's inputs are not written over: only their rows above the tokens, on the way up. */
+/* Nothing is read before it is there, and the caller's inputs are not written over: only their rows above the tokens,
+   on the way up. */
 static hga_status check_flow(const hga_program *p, const hga_stage *s, stage_kind kind, uint32_t *filled)
 {
     const stage_rule *rule = &program_rules[kind];
-    uint32_t ready =
-        kind == KIND_USER ? (s->reads & ~s->writes) | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY) : program_fields(s, rule->ready);
+    uint32_t ready = kind == KIND_USER ? (s->reads & ~s->writes) | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY)
+                                       : program_fields(s, rule->ready);
     for (hga_id f = 0; f < p->n_fields; f++) {
         const hga_field *field = &p->field[f];
         if (ready >> f & 1u && !(*filled >> f & 1u))
-            return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is no input and not written before", s->name, field->name);
+            return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is no input and not written before",
+                            s->name, field->name);
         int input = field->binding == HGA_IO_QUERY || field->binding == HGA_IO_KEY || field->binding == HGA_IO_VALUE;
         int tokens = field->io == HGA_ROWS_QUERIES || field->io == HGA_ROWS_KEYS;
-        int above = s->order == HGA_LEVELS_UP && (kind == KIND_USER || s->value == f); /* in place: level 0 is what it starts from */
+        /* in place: level 0 is what it starts from */
+        int above = s->order == HGA_LEVELS_UP && (kind == KIND_USER || s->value == f);
         if (s->writes >> f & 1u && input && !(tokens && above))
-            return hga_fail(HGA_EPROGRAM, "stage '%s' writes over the caller's rows of field '%s'", s->name, field->name);
+            return hga_fail(HGA_EPROGRAM, "stage '%s' writes over the caller's rows of field '%s'", s->name,
+                            field->name);
     }
     *filled |= s->writes;
     return HGA_OK;
@@ -156,13 +183,15 @@ static hga_status check_flow(const hga_program *p, const hga_stage *s, stage_kin
 static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, uint32_t *filled)
 {
     const hga_stage *s = &p->stage[i];
-    if (!is_text(s->name) || !s->name[0]) return hga_fail(HGA_EPROGRAM, "stage %d has no name of 1 to %d bytes", i, HGA_NAME_BYTES - 1);
+    if (!is_text(s->name) || !s->name[0])
+        return hga_fail(HGA_EPROGRAM, "stage %d has no name of 1 to %d bytes", i, HGA_NAME_BYTES - 1);
     for (hga_id j = 0; j < i; j++)
-        if (strcmp(p->stage[j].name, s->name) == 0) return hga_fail(HGA_EPROGRAM, "stages %d and %d are both named '%s'", j, i, s->name);
+        if (strcmp(p->stage[j].name, s->name) == 0)
+            return hga_fail(HGA_EPROGRAM, "stages %d and %d are both named '%s'", j, i, s->name);
     stage_kind kind = program_kind(s);
     if (kind == KIND_NONE)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': message %d, reduce %d, update %d go together in no row of the table", s->name, (int)s->message,
-                        (int)s->reduce, (int)s->update);
+        return hga_fail(HGA_EPROGRAM, "stage '%s': message %d, reduce %d, update %d go together in no row of the table",
+                        s->name, (int)s->message, (int)s->reduce, (int)s->update);
     hga_status st = HGA_OK;
     for (int r = 0; r < N_ROLES; r++) HGA_TRY(check_role(p, s, &program_rules[kind], (stage_role)r));
     HGA_TRY(check_pairs(p, s, kind));
@@ -179,17 +208,20 @@ static hga_status check_out(const hga_program *p, uint32_t filled)
     hga_id out = program_bound(p, HGA_IO_OUT);
     if (!(filled >> out & 1u)) return hga_fail(HGA_EPROGRAM, "no stage writes the out field '%s'", p->field[out].name);
     if (p->has_lse && p->field[out].width != HGA_WIDTH_STATE)
-        return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s", p->field[out].name,
-                        width_name[p->field[out].width]);
-    if (!(p->default_scale > -1e30f && p->default_scale < 1e30f)) return hga_fail(HGA_EPROGRAM, "default scale %g", (double)p->default_scale);
+        return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s",
+                        p->field[out].name, width_name[p->field[out].width]);
+    if (!(p->default_scale > -1e30f && p->default_scale < 1e30f))
+        return hga_fail(HGA_EPROGRAM, "default scale %g", (double)p->default_scale);
     return HGA_OK;
 }
 
 hga_status program_check(const hga_program *p, const hga_graph *g)
 {
     if (!p || !g) return hga_fail(HGA_EINVAL, "no %s", p ? "graph" : "program");
-    if (p->n_fields < 1 || p->n_fields > HGA_MAX_FIELDS) return hga_fail(HGA_EPROGRAM, "%d fields, not 1 to %d", p->n_fields, HGA_MAX_FIELDS);
-    if (p->n_stages < 1 || p->n_stages > HGA_MAX_STAGES) return hga_fail(HGA_EPROGRAM, "%d stages, not 1 to %d", p->n_stages, HGA_MAX_STAGES);
+    if (p->n_fields < 1 || p->n_fields > HGA_MAX_FIELDS)
+        return hga_fail(HGA_EPROGRAM, "%d fields, not 1 to %d", p->n_fields, HGA_MAX_FIELDS);
+    if (p->n_stages < 1 || p->n_stages > HGA_MAX_STAGES)
+        return hga_fail(HGA_EPROGRAM, "%d stages, not 1 to %d", p->n_stages, HGA_MAX_STAGES);
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
     uint32_t filled = 0;

@@ -1,5 +1,5 @@
-/* check_rows.c: the part of the check that depends on edges. A field must exist wherever a stage reads it, and a stage that reads at its sources what it
-   writes must never meet an edge inside a level or against its direction. */
+/* check_rows.c: the part of the check that depends on edges. A field must exist wherever a stage reads it, and a stage
+   that reads at its sources what it writes must never meet an edge inside a level or against its direction. */
 #include "program.h"
 #include "sources.h"
 
@@ -9,8 +9,9 @@ typedef struct inspection {
     const hga_graph *g;
     hga_nodes nodes;
     uint32_t source_reads; /* fields */
-    uint32_t written;      /* fields that earlier stages and this one write: the caller's others exist on the caller's rows only */
-    const hga_id *order;   /* of source positions */
+    /* fields that earlier stages and this one write: the caller's others exist on the caller's rows only */
+    uint32_t written;
+    const hga_id *order; /* of source positions */
     hga_id n_positions;
     hga_id *missing; /* [n_positions + 1]: positions before that lack one of source_reads; NULL: none lacks any */
     int directed;    /* edges must go up, or down */
@@ -33,13 +34,15 @@ static hga_id lacking(const inspection *c, uint32_t fields, hga_id v)
 
 static hga_status complain(const inspection *c, hga_id field, hga_id v)
 {
-    return hga_fail(HGA_EPROGRAM, "stage '%s' needs field '%s' on node %d, where it does not exist", c->stage->name, c->p->field[field].name, v);
+    return hga_fail(HGA_EPROGRAM, "stage '%s' needs field '%s' on node %d, where it does not exist", c->stage->name,
+                    c->p->field[field].name, v);
 }
 
 /* Are these all the nodes there are? */
 static int are_all(const hga_nodes *nodes, hga_rows rows)
 {
-    return (rows == HGA_ROWS_QUERIES && nodes->n_queries == nodes->n) || (rows == HGA_ROWS_KEYS && nodes->n_keys == nodes->n);
+    return (rows == HGA_ROWS_QUERIES && nodes->n_queries == nodes->n) ||
+           (rows == HGA_ROWS_KEYS && nodes->n_keys == nodes->n);
 }
 
 /* Does every one of `fields` exist on all of `rows`, to judge without looking at each? */
@@ -75,7 +78,8 @@ static hga_status count_missing(inspection *c)
     hga_status st = hga_new(NULL, (int64_t)c->n_positions + 1, sizeof *c->missing, &c->missing);
     if (st) return st;
     c->missing[0] = 0;
-    for (hga_id i = 0; i < c->n_positions; i++) c->missing[i + 1] = c->missing[i] + (lacking(c, c->source_reads, source_at(c, i)) >= 0);
+    for (hga_id i = 0; i < c->n_positions; i++)
+        c->missing[i + 1] = c->missing[i] + (lacking(c, c->source_reads, source_at(c, i)) >= 0);
     return HGA_OK;
 }
 
@@ -107,7 +111,8 @@ static void hull(const inspection *c, const reach *r, hga_id *lowest, hga_id *hi
         }
     }
     for (int64_t i = 0; i < r->n_nodes; i++)
-        *lowest = r->nodes[i] < *lowest ? r->nodes[i] : *lowest, *highest = r->nodes[i] > *highest ? r->nodes[i] : *highest;
+        *lowest = r->nodes[i] < *lowest ? r->nodes[i] : *lowest,
+        *highest = r->nodes[i] > *highest ? r->nodes[i] : *highest;
 }
 
 /* The sources of a row are all lower than it when going up, all higher when going down. */
@@ -116,9 +121,12 @@ static hga_status check_direction(const inspection *c, const reach *r, hga_id v)
     hga_id lowest, highest, level = hga_graph_level(c->g, v);
     int up = c->stage->order == HGA_LEVELS_UP;
     hull(c, r, &lowest, &highest);
-    if (highest < 0 || (up ? highest < c->nodes.level_ptr[level] : lowest >= c->nodes.level_ptr[level + 1])) return HGA_OK;
+    if (highest < 0 || (up ? highest < c->nodes.level_ptr[level] : lowest >= c->nodes.level_ptr[level + 1]))
+        return HGA_OK;
     hga_id wrong = up ? highest : lowest;
-    return hga_fail(HGA_EPROGRAM, "stage '%s' runs level by level %s, but its relation has an edge from node %d of level %d to node %d of level %d",
+    return hga_fail(HGA_EPROGRAM,
+                    "stage '%s' runs level by level %s, but its relation has an edge from node %d of level %d to node "
+                    "%d of level %d",
                     c->stage->name, up ? "up" : "down", wrong, hga_graph_level(c->g, wrong), v, level);
 }
 

@@ -4,7 +4,8 @@
     "stages": [{"name", "kind", "relation", "order", "by_mass", "query", "key", "value", "gate", "keep", "out"}, ..],
     "default_scale", "lse"}
 
-   Fields and relations go by name; the tree is "tree up" and "tree down". A stage says its kind, or "message", "reduce" and "update". */
+   Fields and relations go by name; the tree is "tree up" and "tree down". A stage says its kind, or "message", "reduce"
+   and "update". */
 #include "program.h"
 
 #include <jansson.h>
@@ -25,17 +26,21 @@ static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
 static const char *const program_members[] = {"fields", "stages", "default_scale", "lse", NULL};
 static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
-static const char *const stage_members[] = {"name",  "kind", "message", "reduce", "update", "relation", "order", "by_mass",
-                                            "query", "key",  "value",   "gate",   "keep",   "out",      NULL};
+static const char *const stage_members[] = {"name",     "kind",  "message", "reduce", "update",
+                                            "relation", "order", "by_mass", "query",  "key",
+                                            "value",    "gate",  "keep",    "out",    NULL};
 
 /* ---- writing ---- */
 
 static hga_status no_memory(void) { return hga_fail(HGA_ENOMEM, "no memory for the program's JSON"); }
 
-/* Puts a new value into an object; both jansson failures, of the value and of the object, are lack of memory or text that is not UTF-8. */
+/* Puts a new value into an object; both jansson failures, of the value and of the object, are lack of memory or text
+   that is not UTF-8. */
 static hga_status put(json_t *object, const char *name, json_t *value)
 {
-    return json_object_set_new(object, name, value) == 0 ? HGA_OK : hga_fail(HGA_ENOMEM, "cannot write member '%s': no memory, or not UTF-8", name);
+    return json_object_set_new(object, name, value) == 0
+               ? HGA_OK
+               : hga_fail(HGA_ENOMEM, "cannot write member '%s': no memory, or not UTF-8", name);
 }
 
 /* A new array in an object, which owns it. */
@@ -74,7 +79,8 @@ static hga_status write_stage(const hga_program *p, const hga_stage *s, const hg
     const char *relation;
     json_t *object = json_object();
     if (!object || json_array_append_new(array, object) != 0) return no_memory();
-    if (program_kind(s) == KIND_USER) return hga_fail(HGA_EUNSUPPORTED, "stage '%s' is a user function, which JSON cannot hold", s->name);
+    if (program_kind(s) == KIND_USER)
+        return hga_fail(HGA_EUNSUPPORTED, "stage '%s' is a user function, which JSON cannot hold", s->name);
     HGA_TRY(relation_name(g, s->relation, &relation));
     HGA_TRY(put(object, "name", json_string(s->name)));
     HGA_TRY(put(object, "kind", json_string(rule->name)));
@@ -82,7 +88,8 @@ static hga_status write_stage(const hga_program *p, const hga_stage *s, const hg
     HGA_TRY(put(object, "order", json_string(order_names[s->order])));
     if (s->by_mass) HGA_TRY(put(object, "by_mass", json_true()));
     for (int r = 0; r < N_ROLES; r++)
-        if (rule->width[r]) HGA_TRY(put(object, role_names[r], json_string(p->field[program_role(s, (stage_role)r)].name)));
+        if (rule->width[r])
+            HGA_TRY(put(object, role_names[r], json_string(p->field[program_role(s, (stage_role)r)].name)));
 done:
     return st;
 }
@@ -124,7 +131,8 @@ static hga_status only_members(json_t *object, const char *where, names allowed)
     const char *name;
     json_t *value;
     if (!json_is_object(object)) return hga_fail(HGA_EFORMAT, "%s is not a JSON object", where);
-    json_object_foreach(object, name, value) if (find_name(allowed, name) < 0) return hga_fail(HGA_EFORMAT, "%s: unknown member '%s'", where, name);
+    json_object_foreach(object, name, value) if (find_name(allowed, name) < 0) return hga_fail(
+        HGA_EFORMAT, "%s: unknown member '%s'", where, name);
     return HGA_OK;
 }
 
@@ -152,7 +160,8 @@ static hga_status flag_member(json_t *object, const char *where, const char *nam
 {
     json_t *value = json_object_get(object, name);
     *flag = value ? json_is_true(value) : otherwise;
-    return !value || json_is_boolean(value) ? HGA_OK : hga_fail(HGA_EFORMAT, "%s: '%s' is neither true nor false", where, name);
+    return !value || json_is_boolean(value) ? HGA_OK
+                                            : hga_fail(HGA_EFORMAT, "%s: '%s' is neither true nor false", where, name);
 }
 
 static hga_status number_member(json_t *object, const char *where, const char *name, float *number)
@@ -173,7 +182,8 @@ static hga_status read_field(json_t *object, const char *where, hga_program *p)
     HGA_TRY(word_member(object, where, "binding", binding_names, &binding));
     HGA_TRY(word_member(object, where, "rows", rows_names, &rows));
     io = rows;
-    if (binding != HGA_INTERNAL || json_object_get(object, "io")) HGA_TRY(word_member(object, where, "io", rows_names, &io));
+    if (binding != HGA_INTERNAL || json_object_get(object, "io"))
+        HGA_TRY(word_member(object, where, "io", rows_names, &io));
     HGA_TRY(hga_program_add_field(p, name, (hga_width)width, (hga_binding)binding, (hga_rows)io, (hga_rows)rows, NULL));
 done:
     return st;
@@ -185,7 +195,8 @@ static hga_status read_kind(json_t *object, const char *where, hga_stage *s)
     hga_status st = HGA_OK;
     const char *kind = NULL;
     int message, reduce, update, k = KIND_NONE + 1, told = json_object_get(object, "kind") != NULL;
-    int spelled = json_object_get(object, "message") || json_object_get(object, "reduce") || json_object_get(object, "update");
+    int spelled =
+        json_object_get(object, "message") || json_object_get(object, "reduce") || json_object_get(object, "update");
     if (told) {
         HGA_TRY(text_member(object, where, "kind", &kind));
         while (k < N_KINDS && strcmp(program_rules[k].name, kind) != 0) k++;
@@ -198,8 +209,10 @@ static hga_status read_kind(json_t *object, const char *where, hga_stage *s)
         HGA_TRY(word_member(object, where, "update", update_names, &update));
         s->message = (hga_message)message, s->reduce = (hga_reduce)reduce, s->update = (hga_update)update;
     }
-    if (told && program_kind(s) != (stage_kind)k) return hga_fail(HGA_EFORMAT, "%s: kind '%s' contradicts message, reduce and update", where, kind);
-    if (program_kind(s) == KIND_USER) return hga_fail(HGA_EUNSUPPORTED, "%s is a user function, which JSON cannot hold", where);
+    if (told && program_kind(s) != (stage_kind)k)
+        return hga_fail(HGA_EFORMAT, "%s: kind '%s' contradicts message, reduce and update", where, kind);
+    if (program_kind(s) == KIND_USER)
+        return hga_fail(HGA_EUNSUPPORTED, "%s is a user function, which JSON cannot hold", where);
 done:
     return st;
 }
@@ -231,7 +244,8 @@ static hga_status read_role(json_t *object, const char *where, const hga_program
     return hga_fail(HGA_EFORMAT, "%s: '%s' names field '%s', which is not there", where, role_names[role], name);
 }
 
-/* The fields of the roles the stage's kind has; those that can only be the out field may be left out, others may not be there. */
+/* The fields of the roles the stage's kind has; those that can only be the out field may be left out, others may not be
+   there. */
 static hga_status read_roles(json_t *object, const char *where, const hga_program *p, hga_stage *s)
 {
     hga_status st = HGA_OK;
@@ -241,7 +255,8 @@ static hga_status read_roles(json_t *object, const char *where, const hga_progra
     for (int r = N_ROLES - 1; r >= 0; r--) {
         int given = json_object_get(object, role_names[r]) != NULL, implied = rule->must_be_out >> r & 1u;
         *field[r] = -1;
-        if (given && rule->name && !rule->width[r]) return hga_fail(HGA_EFORMAT, "%s: %s has no '%s'", where, rule->name, role_names[r]);
+        if (given && rule->name && !rule->width[r])
+            return hga_fail(HGA_EFORMAT, "%s: %s has no '%s'", where, rule->name, role_names[r]);
         if (implied && !given)
             *field[r] = s->out;
         else if (rule->width[r])
@@ -258,7 +273,8 @@ static hga_status read_stage(json_t *object, const char *where, const hga_graph 
     const char *name;
     HGA_TRY(only_members(object, where, stage_members));
     HGA_TRY(text_member(object, where, "name", &name));
-    if (strlen(name) >= HGA_NAME_BYTES) return hga_fail(HGA_EFORMAT, "%s: name '%s' has more than %d bytes", where, name, HGA_NAME_BYTES - 1);
+    if (strlen(name) >= HGA_NAME_BYTES)
+        return hga_fail(HGA_EFORMAT, "%s: name '%s' has more than %d bytes", where, name, HGA_NAME_BYTES - 1);
     memcpy(s.name, name, strlen(name) + 1);
     HGA_TRY(read_kind(object, where, &s));
     HGA_TRY(read_relation(object, where, g, &s));
@@ -298,7 +314,8 @@ done:
     return st;
 }
 
-/* jansson reports an allocation that failed amid a token as bad syntax at that token. Text that is good at a second try was never bad. */
+/* jansson reports an allocation that failed amid a token as bad syntax at that token. Text that is good at a second try
+   was never bad. */
 static hga_status parse(const char *text, json_t **root)
 {
     json_error_t error;
@@ -315,7 +332,8 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
 {
     hga_status st = HGA_OK;
     hga_program p;
-    if (!text || !g || !out) return hga_fail(HGA_EINVAL, "program_from_json: no %s", !text ? "text" : !g ? "graph" : "program");
+    if (!text || !g || !out)
+        return hga_fail(HGA_EINVAL, "program_from_json: no %s", !text ? "text" : !g ? "graph" : "program");
     hga_program_init(&p);
     hga_program_init(out);
     json_t *root;

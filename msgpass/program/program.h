@@ -1,4 +1,5 @@
-/* program.h: what a stage means, as data. The legal table of hga_program.h with the roles its fields play, for the check, the analyses and the engine. */
+/* program.h: what a stage means, as data. The legal table of hga_program.h with the roles its fields play, for the
+   check, the analyses and the engine. */
 #ifndef HGA_PROGRAM_RULES_H
 #define HGA_PROGRAM_RULES_H
 
@@ -40,7 +41,9 @@ typedef struct stage_rule {
     unsigned ready;          /* roles that an input or an earlier stage must have filled */
     unsigned may_be_out;     /* roles that may name the out field too */
     unsigned must_be_out;    /* roles that must */
-    int carries;             /* the stage hands values on: tokens that carry_source of a source and carry_own of the row stand for reach ROLE_OUT */
+    /* the stage hands values on: tokens that carry_source of a source and carry_own of the row stand for reach ROLE_OUT
+       */
+    int carries;
     unsigned carry_source, carry_own;
 } stage_rule;
 
@@ -69,7 +72,8 @@ int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
 
 /* Everything a plan relies on: HGA_OK, or HGA_EPROGRAM naming the stage or field and what is wrong with it. */
 hga_status program_check(const hga_program *p, const hga_graph *g);
-/* The part of program_check that looks at edges: fields exist where they are read, and a stage in place runs strictly up or down. */
+/* The part of program_check that looks at edges: fields exist where they are read, and a stage in place runs strictly
+   up or down. */
 hga_status program_check_rows(const hga_program *p, const hga_graph *g);
 
 #endif

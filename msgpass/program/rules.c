@@ -56,7 +56,10 @@ const stage_rule program_rules[N_KINDS] = {
                      .update = HGA_REPLACE,
                      .relations = ON_RELATION,
                      .orders = 1u << HGA_FLAT,
-                     .width = {[ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = WIDTH(VALUE), [ROLE_OUT] = WIDTH(STATE)},
+                     .width = {[ROLE_QUERY] = WIDTH(KEY),
+                               [ROLE_KEY] = WIDTH(KV_KEY),
+                               [ROLE_VALUE] = WIDTH(VALUE),
+                               [ROLE_OUT] = WIDTH(STATE)},
                      .source_reads = ROLE(KEY) | ROLE(VALUE),
                      .own_reads = ROLE(QUERY),
                      .writes = ROLE(OUT),
@@ -69,7 +72,10 @@ const stage_rule program_rules[N_KINDS] = {
                           .update = HGA_UPDATE_MERGE,
                           .relations = ON_RELATION,
                           .orders = 1u << HGA_FLAT,
-                          .width = {[ROLE_QUERY] = WIDTH(KEY), [ROLE_KEY] = WIDTH(KV_KEY), [ROLE_VALUE] = WIDTH(VALUE), [ROLE_OUT] = WIDTH(STATE)},
+                          .width = {[ROLE_QUERY] = WIDTH(KEY),
+                                    [ROLE_KEY] = WIDTH(KV_KEY),
+                                    [ROLE_VALUE] = WIDTH(VALUE),
+                                    [ROLE_OUT] = WIDTH(STATE)},
                           .source_reads = ROLE(KEY) | ROLE(VALUE),
                           .own_reads = ROLE(QUERY) | ROLE(OUT),
                           .lone_reads = ROLE(OUT),
@@ -111,7 +117,10 @@ const stage_rule program_rules[N_KINDS] = {
                       .update = HGA_DESCEND,
                       .relations = ON_TREE_DOWN,
                       .orders = 1u << HGA_LEVELS_DOWN,
-                      .width = {[ROLE_VALUE] = WIDTH(STATE), [ROLE_GATE] = WIDTH(SCALAR), [ROLE_KEEP] = WIDTH(SCALAR), [ROLE_OUT] = WIDTH(OUT)},
+                      .width = {[ROLE_VALUE] = WIDTH(STATE),
+                                [ROLE_GATE] = WIDTH(SCALAR),
+                                [ROLE_KEEP] = WIDTH(SCALAR),
+                                [ROLE_OUT] = WIDTH(OUT)},
                       .source_reads = ROLE(OUT) | ROLE(KEEP),
                       .own_reads = ROLE(VALUE) | ROLE(GATE),
                       .lone_reads = ROLE(VALUE) | ROLE(GATE),
@@ -156,8 +165,8 @@ const char *program_stage_kind(const hga_stage *s)
 
 hga_id program_role(const hga_stage *s, stage_role role)
 {
-    const hga_id field[N_ROLES] = {
-        [ROLE_QUERY] = s->query, [ROLE_KEY] = s->key, [ROLE_VALUE] = s->value, [ROLE_GATE] = s->gate, [ROLE_KEEP] = s->keep, [ROLE_OUT] = s->out};
+    const hga_id field[N_ROLES] = {[ROLE_QUERY] = s->query, [ROLE_KEY] = s->key,   [ROLE_VALUE] = s->value,
+                                   [ROLE_GATE] = s->gate,   [ROLE_KEEP] = s->keep, [ROLE_OUT] = s->out};
     return field[role];
 }
 
@@ -225,21 +234,26 @@ static hga_status take_name(const char *what, const char *name, char *into)
 {
     if (!name || !name[0]) return hga_fail(HGA_EPROGRAM, "a %s has no name", what);
     size_t bytes = strlen(name);
-    if (bytes >= HGA_NAME_BYTES) return hga_fail(HGA_EPROGRAM, "%s name '%s' has %zu bytes, more than %d", what, name, bytes, HGA_NAME_BYTES - 1);
+    if (bytes >= HGA_NAME_BYTES)
+        return hga_fail(HGA_EPROGRAM, "%s name '%s' has %zu bytes, more than %d", what, name, bytes,
+                        HGA_NAME_BYTES - 1);
     memcpy(into, name, bytes + 1);
     return HGA_OK;
 }
 
-hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io, hga_rows rows, hga_id *field)
+hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io,
+                                 hga_rows rows, hga_id *field)
 {
     if (field) *field = -1;
     if (!p) return hga_fail(HGA_EPROGRAM, "add_field: no program");
-    if (p->n_fields >= HGA_MAX_FIELDS) return hga_fail(HGA_EPROGRAM, "field '%s' is one more than %d", name ? name : "", HGA_MAX_FIELDS);
+    if (p->n_fields >= HGA_MAX_FIELDS)
+        return hga_fail(HGA_EPROGRAM, "field '%s' is one more than %d", name ? name : "", HGA_MAX_FIELDS);
     hga_field new = {.width = width, .binding = binding, .io = binding == HGA_INTERNAL ? rows : io, .rows = rows};
     hga_status st = HGA_OK;
     HGA_TRY(take_name("field", name, new.name));
     for (hga_id f = 0; f < p->n_fields; f++)
-        if (strcmp(p->field[f].name, name) == 0) return hga_fail(HGA_EPROGRAM, "field '%s' is there already, as field %d", name, f);
+        if (strcmp(p->field[f].name, name) == 0)
+            return hga_fail(HGA_EPROGRAM, "field '%s' is there already, as field %d", name, f);
     if (field) *field = p->n_fields;
     p->field[p->n_fields++] = new;
 done:
@@ -261,12 +275,14 @@ static void settle(hga_stage *s)
 hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage)
 {
     if (!p || !stage) return hga_fail(HGA_EPROGRAM, "add_stage: no %s", p ? "stage" : "program");
-    if (p->n_stages >= HGA_MAX_STAGES) return hga_fail(HGA_EPROGRAM, "stage '%.31s' is one more than %d", stage->name, HGA_MAX_STAGES);
+    if (p->n_stages >= HGA_MAX_STAGES)
+        return hga_fail(HGA_EPROGRAM, "stage '%.31s' is one more than %d", stage->name, HGA_MAX_STAGES);
     hga_stage new = *stage;
     stage_kind kind = program_kind(&new);
     if (kind == KIND_NONE)
-        return hga_fail(HGA_EPROGRAM, "stage '%.31s': message %d, reduce %d, update %d go together in no row of the table", stage->name,
-                        (int)stage->message, (int)stage->reduce, (int)stage->update);
+        return hga_fail(HGA_EPROGRAM,
+                        "stage '%.31s': message %d, reduce %d, update %d go together in no row of the table",
+                        stage->name, (int)stage->message, (int)stage->reduce, (int)stage->update);
     if (kind != KIND_USER) settle(&new);
     p->stage[p->n_stages++] = new;
     return HGA_OK;
@@ -298,7 +314,8 @@ static hga_status add_named(hga_program *p, const char *verb, hga_stage *s)
     const stage_rule *rule = &program_rules[program_kind(s)];
     for (int r = 0; r < N_ROLES; r++) {
         hga_id f = program_role(s, (stage_role)r);
-        if (rule->width[r] && (f < 0 || f >= p->n_fields)) return hga_fail(HGA_EPROGRAM, "%s: field %d of %d", verb, f, p->n_fields);
+        if (rule->width[r] && (f < 0 || f >= p->n_fields))
+            return hga_fail(HGA_EPROGRAM, "%s: field %d of %d", verb, f, p->n_fields);
     }
     if (p->n_stages < HGA_MAX_STAGES) name_stage(p, verb, s->out, s->name);
     return hga_program_add_stage(p, s);
@@ -338,18 +355,30 @@ hga_status hga_program_coarsen(hga_program *p, hga_id x)
 
 hga_status hga_program_coarsen_along(hga_program *p, hga_id relation, hga_id x)
 {
-    hga_stage s = {
-        .relation = relation, .order = HGA_LEVELS_UP, .message = HGA_COPY, .reduce = HGA_MEAN, .update = HGA_REPLACE, .value = x, .out = x};
+    hga_stage s = {.relation = relation,
+                   .order = HGA_LEVELS_UP,
+                   .message = HGA_COPY,
+                   .reduce = HGA_MEAN,
+                   .update = HGA_REPLACE,
+                   .value = x,
+                   .out = x};
     return add_named(p, "coarsen", &s);
 }
 
 hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga_id x, hga_id out)
 {
-    hga_stage s = {.relation = relation, .order = HGA_FLAT, .message = HGA_SCALED, .reduce = HGA_SUM, .update = HGA_REPLACE, .value = x, .out = out};
+    hga_stage s = {.relation = relation,
+                   .order = HGA_FLAT,
+                   .message = HGA_SCALED,
+                   .reduce = HGA_SUM,
+                   .update = HGA_REPLACE,
+                   .value = x,
+                   .out = out};
     return add_named(p, "weighted sum", &s);
 }
 
-hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass)
+hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out,
+                              int by_mass)
 {
     hga_stage s = {.relation = relation,
                    .order = HGA_FLAT,
@@ -364,7 +393,8 @@ hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga
     return add_named(p, "attend", &s);
 }
 
-hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass)
+hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out,
+                                   int by_mass)
 {
     hga_stage s = {.relation = relation,
                    .order = HGA_FLAT,

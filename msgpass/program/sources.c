@@ -1,4 +1,5 @@
-/* sources.c: rows in the order of a stage, each with its sources as intervals. Rows that share their sources are handed out together. */
+/* sources.c: rows in the order of a stage, each with its sources as intervals. Rows that share their sources are handed
+   out together. */
 #include "sources.h"
 
 enum { PIECE = 1024 }; /* rows looked at together */
@@ -20,7 +21,10 @@ typedef struct walk {
 } walk;
 
 /* Has every row of the segment all its columns? */
-static int is_full(const hga_segment *s) { return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1; }
+static int is_full(const hga_segment *s)
+{
+    return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1;
+}
 
 static hga_status fetch_segments(walk *w, hga_id first, hga_id n, hga_pos *count)
 {
@@ -45,7 +49,8 @@ static int has_explicit(const walk *w, hga_id v) { return w->rel.ptr && w->rel.p
 
 static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
-/* Groups end where a segment starts or ends; rows of cut-off columns and rows with explicit edges are groups of their own. */
+/* Groups end where a segment starts or ends; rows of cut-off columns and rows with explicit edges are groups of their
+   own. */
 static hga_id mark_groups(walk *w, hga_id first, hga_id n, hga_pos n_segments)
 {
     for (hga_id i = 0; i <= n; i++) w->cut[i] = i == 0;
@@ -67,7 +72,8 @@ static hga_id mark_groups(walk *w, hga_id first, hga_id n, hga_pos n_segments)
     return groups;
 }
 
-/* Counting pass (fill = 0) and writing pass over the columns that each group has of each segment. A hole makes two spans of one. */
+/* Counting pass (fill = 0) and writing pass over the columns that each group has of each segment. A hole makes two
+   spans of one. */
 static void sort_spans(walk *w, hga_id first, hga_id n, hga_pos n_segments, int fill)
 {
     for (hga_pos k = 0; k < n_segments; k++) {
@@ -164,7 +170,8 @@ static hga_status walk_up(const hga_graph *g, reach_visit visit, void *context)
     for (hga_id v = 0; v < nodes.n; v++) {
         reach r = {.row = v, .n_rows = 1};
         int childless = v < tokens || !nodes.child_ptr;
-        hga_id first = childless ? 0 : nodes.child_ptr[v - tokens], end = childless ? 0 : nodes.child_ptr[v - tokens + 1];
+        hga_id first = childless ? 0 : nodes.child_ptr[v - tokens],
+               end = childless ? 0 : nodes.child_ptr[v - tokens + 1];
         reach_span children = {first, end - 1};
         if (nodes.child_list)
             r.nodes = nodes.child_list + first, r.n_nodes = end - first;

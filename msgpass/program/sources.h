@@ -1,4 +1,5 @@
-/* reach.h: which sources each row of a stage has, without expanding blocks: rows in the order of the stage, their sources as intervals. */
+/* reach.h: which sources each row of a stage has, without expanding blocks: rows in the order of the stage, their
+   sources as intervals. */
 #ifndef HGA_REACH_H
 #define HGA_REACH_H
 
@@ -9,8 +10,8 @@ typedef struct reach_span {
     hga_id first, last;
 } reach_span;
 
-/* Rows at positions [row, row + n_rows) of row_order (NULL: node ids), which all have these sources: the spans of positions of source_order (NULL: node ids),
-   and the nodes listed one by one. An edge given twice is there twice. */
+/* Rows at positions [row, row + n_rows) of row_order (NULL: node ids), which all have these sources: the spans of
+   positions of source_order (NULL: node ids), and the nodes listed one by one. An edge given twice is there twice. */
 typedef struct reach {
     hga_id row, n_rows;
     const hga_id *row_order;
@@ -23,7 +24,8 @@ typedef struct reach {
 
 typedef hga_status (*reach_visit)(const reach *r, void *context);
 
-/* Call `visit` for the rows of a stage over `relation` (or along the tree) until all nodes were visited once, FLAT in any order, level after level else. */
+/* Call `visit` for the rows of a stage over `relation` (or along the tree) until all nodes were visited once, FLAT in
+   any order, level after level else. */
 hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context);
 
 #endif

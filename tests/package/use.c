@@ -1,4 +1,5 @@
-/* use.c: what a user of the installed library writes. Attention over an H-Transformer whose values are all one is one. */
+/* use.c: what a user of the installed library writes. Attention over an H-Transformer whose values are all one is one.
+   */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@ int main(void)
     hga_io io = {.query = {.data = q}, .key = {.data = q}, .value = {.data = ones}, .out = {.data = out}};
     for (int i = 0; i < FLOATS; i++) q[i] = sinf((float)i), ones[i] = 1;
 
-    hga_status st = hga_build_htransformer(&(hga_htransformer){HGA_HTRANSFORMER_DEFAULTS, .n_tokens = TOKENS}, &g, &program);
+    hga_status st =
+        hga_build_htransformer(&(hga_htransformer){HGA_HTRANSFORMER_DEFAULTS, .n_tokens = TOKENS}, &g, &program);
     if (st == HGA_OK) st = hga_attention(g, &program, &shape, NULL, &io);
     hga_graph_destroy(g);
     if (st != HGA_OK) return fprintf(stderr, "%s: %s\n", hga_status_name(st), hga_error_detail()), 1;

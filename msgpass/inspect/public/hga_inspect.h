@@ -1,5 +1,5 @@
-/* hga_inspect.h: who sees whom, at which level, how often. Exact answers for any graph and program, by interval arithmetic on spans and segments: never by sampling, never by
-   expanding tokens x tokens. */
+/* hga_inspect.h: who sees whom, at which level, how often. Exact answers for any graph and program, by interval
+   arithmetic on spans and segments: never by sampling, never by expanding tokens x tokens. */
 #ifndef HGA_INSPECT_H
 #define HGA_INSPECT_H
 
@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* Does any output depend on a later token? Follows the latest token that reaches every field of every node through all stages. *token = -1 when causal, else
-   a query token and *sees, the latest token that influences it. Self-attention only (HGA_EUNSUPPORTED otherwise); user stages count as reading all they may. */
+/* Does any output depend on a later token? Follows the latest token that reaches every field of every node through all
+   stages. *token = -1 when causal, else a query token and *sees, the latest token that influences it. Self-attention
+   only (HGA_EUNSUPPORTED otherwise); user stages count as reading all they may. */
 HGA_API hga_status hga_program_influence(const hga_program *p, const hga_graph *g, hga_id *token, hga_id *sees);
 
 /* (query token, key token) pairs the program's attend stages cover, through sources' spans and the states' way down. */
@@ -23,8 +24,9 @@ typedef struct hga_coverage {
 } hga_coverage;
 HGA_API hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out);
 
-/* Tokens x tokens that one run of edges covers: query tokens [query, query + n_queries) (counted within the query range) see key tokens [key, key + n_keys) (within the key range)
-   through destination nodes of level `level` and sources of level `source_level`, in stage `stage`. Every pair of the rectangle is covered `times` times by it. */
+/* Tokens x tokens that one run of edges covers: query tokens [query, query + n_queries) (counted within the query
+   range) see key tokens [key, key + n_keys) (within the key range) through destination nodes of level `level` and
+   sources of level `source_level`, in stage `stage`. Every pair of the rectangle is covered `times` times by it. */
 typedef struct hga_patch {
     hga_id query, n_queries, key, n_keys;
     hga_id level, source_level, stage;
@@ -32,8 +34,9 @@ typedef struct hga_patch {
 } hga_patch;
 typedef hga_status (*hga_patch_visit)(const hga_patch *patch, void *context);
 
-/* Visit the rectangles of the attention pattern, in no particular order; together they cover what hga_program_coverage counts. Large full blocks are one patch; bands and
-   holes are cut into rectangles; tree stages (spread, descend) widen a row's queries to all tokens below it. Programs without attend stages: the pairs reached through mean / sum /
+/* Visit the rectangles of the attention pattern, in no particular order; together they cover what hga_program_coverage
+   counts. Large full blocks are one patch; bands and holes are cut into rectangles; tree stages (spread, descend) widen
+   a row's queries to all tokens below it. Programs without attend stages: the pairs reached through mean / sum /
    weighted sum. Stops at the first status that is not HGA_OK and returns it. Memory does not grow with edges. */
 HGA_API hga_status hga_program_pattern(const hga_program *p, const hga_graph *g, hga_patch_visit visit, void *context);
 
@@ -45,10 +48,13 @@ typedef struct hga_seen {
     hga_id key_first, key_last; /* the source's span within the key range; first > last: not an interval */
 } hga_seen;
 typedef hga_status (*hga_seen_visit)(const hga_seen *seen, void *context);
-/* Everything that query token `token` attends to, directly and through the nodes whose states reach it, canonical order within each destination, destinations from the token up. */
-HGA_API hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit, void *context);
+/* Everything that query token `token` attends to, directly and through the nodes whose states reach it, canonical order
+   within each destination, destinations from the token up. */
+HGA_API hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit,
+                                   void *context);
 
-/* How often pairs are covered, by the set of levels that cover them: times[i] pairs are covered by exactly the levels in the bit set levels[i]. */
+/* How often pairs are covered, by the set of levels that cover them: times[i] pairs are covered by exactly the levels
+   in the bit set levels[i]. */
 typedef struct hga_levels_count {
     hga_id n;
     uint64_t *levels;
@@ -58,9 +64,10 @@ typedef struct hga_levels_count {
 HGA_API hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out);
 HGA_API void hga_levels_count_clear(hga_levels_count *c);
 
-/* Layers of this program until every token has been reached by every other (by every earlier one, when causal): 1 when one layer does it; -1 if it never happens; 0 if more than `most`
-   were needed. Self-attention only. */
-HGA_API hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most, hga_id *layers);
+/* Layers of this program until every token has been reached by every other (by every earlier one, when causal): 1 when
+   one layer does it; -1 if it never happens; 0 if more than `most` were needed. Self-attention only. */
+HGA_API hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most,
+                                      hga_id *layers);
 
 #ifdef __cplusplus
 }

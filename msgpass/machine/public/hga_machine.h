@@ -8,12 +8,14 @@
 extern "C" {
 #endif
 
-/* What the engine sees: one line a NUMA domain with its cores, and where `threads` would go. `synthetic` as hwloc's, or NULL. */
+/* What the engine sees: one line a NUMA domain with its cores, and where `threads` would go. `synthetic` as hwloc's, or
+   NULL. */
 HGA_API hga_status hga_topology_describe(const char *synthetic, hga_id threads, char **text);
 HGA_API hga_status hga_topology_describe_json(const char *synthetic, hga_id threads, char **text);
 /* ISAs compiled in and usable here, e.g. "ref avx2 avx512 avx512bf16"; static text. */
 HGA_API const char *hga_isa_list(void);
-/* This machine's limits, measured now with the same kernels' instructions: fp32 FMA and exp on one thread, read bandwidth. About a second. */
+/* This machine's limits, measured now with the same kernels' instructions: fp32 FMA and exp on one thread, read
+   bandwidth. About a second. */
 typedef struct hga_peaks {
     double fma_gflops, exp_gelements, l2_gbytes, dram_gbytes; /* one thread */
 } hga_peaks;

@@ -1,5 +1,6 @@
-/* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_state_create takes the workspace, hga_plan_execute runs and
-   allocates nothing. A plan is const and may be shared by any number of threads; a state serves one execution at a time. */
+/* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
+   workspace, hga_plan_execute runs and allocates nothing. A plan is const and may be shared by any number of threads; a
+   state serves one execution at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
@@ -10,29 +11,35 @@ extern "C" {
 #endif
 
 typedef struct hga_plan hga_plan;
-typedef struct hga_state hga_state;
+typedef struct hga_workspace hga_workspace;
 
 typedef enum hga_dtype { HGA_F32 = 0 } hga_dtype;
-/* What a tensor of the caller's holds is float32 in both. BF16: queries, keys and values (coarse ones, once their mean is taken) are rounded to bfloat16 once, to nearest even;
-   scores, softmax and sums are float32. Where all that is left to do with them is to attend, keys and values are stored in 16 bits, which halves what attention reads. */
+/* What a tensor of the caller's holds is float32 in both. BF16: queries, keys and values (coarse ones, once their mean
+   is taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Where all that is left
+   to do with them is to attend, keys and values are stored in 16 bits, which halves what attention reads. */
 typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga_precision;
 
 typedef struct hga_shape {
-    hga_id n_heads, n_kv_heads; /* n_kv_heads divides n_heads; 0: n_heads. Query head h reads key/value head h / (n_heads / n_kv_heads) */
-    hga_id dim, dim_v;          /* dim_v 0: dim */
-    hga_id pos_dim;             /* columns of node_pos, 0 without */
+    /* n_kv_heads divides n_heads; 0: n_heads. Query head h reads key/value head h / (n_heads / n_kv_heads) */
+    hga_id n_heads, n_kv_heads;
+    hga_id dim, dim_v; /* dim_v 0: dim */
+    hga_id pos_dim;    /* columns of node_pos, 0 without */
 } hga_shape;
 
 typedef struct hga_options {
-    hga_id threads;  /* 0: OMP_NUM_THREADS, or the cores this process may use */
-    const char *isa; /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has */
+    hga_id threads; /* 0: OMP_NUM_THREADS, or the cores this process may use */
+    /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has */
+    const char *isa;
     hga_precision precision;
-    int generic;          /* 1: every stage by the plain executor that defines its meaning */
-    const char *topology; /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
-    int bind;             /* 1: bind threads for the length of each call */
-    int partition_metis;  /* 1: parts of irregular relations by METIS instead of by contiguous cost */
-    int edge_bias;        /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
-    int keep_fields; /* 1: every field keeps its rows to the end, for hga_state_field; 0: rows of the workspace are used again once nobody needs them */
+    int generic; /* 1: every stage by the plain executor that defines its meaning */
+    /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
+    const char *topology;
+    int bind;            /* 1: bind threads for the length of each call */
+    int partition_metis; /* 1: parts of irregular relations by METIS instead of by contiguous cost */
+    int edge_bias;       /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
+    /* 1: every field keeps its rows to the end, for hga_workspace_field; 0: rows of the workspace are used again once
+       nobody needs them */
+    int keep_fields;
     hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
 } hga_options;
@@ -46,8 +53,9 @@ typedef struct hga_tensor {
 
 /* Everything a call reads and writes; NULL data where a thing is not used. */
 typedef struct hga_io {
-    hga_tensor query, key,
-        value;            /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim], [..][n_kv_heads][dim_v] */
+    /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim],
+       [..][n_kv_heads][dim_v] */
+    hga_tensor query, key, value;
     hga_tensor out;       /* [rows of the out field's io][n_heads][dim_v] */
     hga_tensor lse;       /* [same rows][n_heads], natural log; row_stride counts, head_stride 0 means 1 */
     const float *rel_key; /* [n_rel_key][dim], shared by heads */
@@ -65,42 +73,50 @@ typedef struct hga_io {
 } hga_io;
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
-HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, hga_plan **out);
-/* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the plan; states stay
-   valid unless the plan's needs grew (hga_plan_execute then says HGA_EINVAL). A failure leaves the plan as it was. From the first update on the plan keeps what
-   updates need, about twice a plan and what cutting it takes, so that one with a graph of the same sizes allocates nothing (but what METIS takes for itself). */
+HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                                   const hga_options *options, hga_plan **out);
+/* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the
+   plan; states stay valid unless the plan's needs grew (hga_plan_execute then says HGA_EINVAL). A failure leaves the
+   plan as it was. From the first update on the plan keeps what updates need, about twice a plan and what cutting it
+   takes, so that one with a graph of the same sizes allocates nothing (but what METIS takes for itself). */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
-/* Bytes that hga_state_create will take, before it does. */
+/* Bytes that hga_workspace_create will take, before it does. */
 HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use; threads that it was made for. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
 HGA_API hga_id hga_plan_threads(const hga_plan *plan);
 
-/* Useful operations of one execution: 2 * (dim + dim_v) per attended edge and head (4 * dim when equal), and the other stages' own counts. */
+/* Useful operations of one execution: 2 * (dim + dim_v) per attended edge and head (4 * dim when equal), and the other
+   stages' own counts. */
 typedef struct hga_cost {
     double flops, edges, bytes_min; /* bytes_min: inputs read once, outputs written once */
 } hga_cost;
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
-/* Which kernel each stage got and in how many waves its panels run, with threads, parts, domains and workspace; text to be freed with hga_text_free. */
+/* Which kernel each stage got and in how many waves its panels run, with threads, parts, domains and workspace; text to
+   be freed with hga_text_free. */
 HGA_API hga_status hga_plan_explain(const hga_plan *plan, char **text);
 HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, char **text);
 
 /* The workspace of one caller; NULL is accepted by destroy. */
-HGA_API hga_status hga_state_create(const hga_plan *plan, hga_state **out);
-HGA_API void hga_state_destroy(hga_state *state);
+HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);
+HGA_API void hga_workspace_destroy(hga_workspace *state);
 
-/* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
-HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_state *state, const hga_io *io);
+/* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel
+   region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
+HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io);
 
-/* The values of a field after an execution, for study: rows [first, first + n) of field f as [n][heads][columns], a state with its log-sum-exp as one column more.
-   HGA_EUNSUPPORTED for a field that has rows in the workspace, unless the plan was made with keep_fields. */
-HGA_API hga_status hga_state_field(const hga_plan *plan, const hga_state *state, hga_id field, hga_id first, hga_id n, float *out);
+/* The values of a field after an execution, for study: rows [first, first + n) of field f as [n][heads][columns], a
+   state with its log-sum-exp as one column more. HGA_EUNSUPPORTED for a field that has rows in the workspace, unless
+   the plan was made with keep_fields. */
+HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id field, hga_id first,
+                                       hga_id n, float *out);
 
 /* Plan, state, execute and clean up in one call. */
-HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, const hga_io *io);
+HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                                 const hga_options *options, const hga_io *io);
 
 /* The version of the library, "0.1.0". */
 HGA_API const char *hga_version(void);

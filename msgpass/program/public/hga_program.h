@@ -1,21 +1,25 @@
-/* hga_program.h: what attention does on a graph. A program is plain data: fields (per-node values) and stages (one message-passing step each).
+/* hga_program.h: what attention does on a graph. A program is plain data: fields (per-node values) and stages (one
+   message-passing step each).
 
-   A stage visits the rows (destinations) of its out field, gathers a message over each in-edge of its relation, reduces them and updates the
-   row. The legal combinations and their meaning, for row v, sources u over edges e of weight w (1 unless given):
+   A stage visits the rows (destinations) of its out field, gathers a message over each in-edge of its relation, reduces
+   them and updates the row. The legal combinations and their meaning, for row v, sources u over edges e of weight w (1
+   unless given):
 
    stage         message   reduce    update   meaning
-   mean          COPY      MEAN      REPLACE  out[v] = sum w m x[u] / sum w m,  m = mass[u] if by_mass else 1;  0 without edges
+   mean          COPY      MEAN      REPLACE  out[v] = sum w m x[u] / sum w m, m = mass[u] if by_mass else 1; else 0
    sum           COPY      SUM       REPLACE  out[v] = sum w x[u]
    weighted sum  SCALED    SUM       REPLACE  out[v] = sum w type_scale[type(e)] x[u]
-   attend        SCORE     SOFTMAX   REPLACE  the softmax state of the scores s(u, v, e): O = sum p v[u], LSE = log sum e^s
+   attend        SCORE     SOFTMAX   REPLACE  the softmax state of the scores: O = sum p v[u], LSE = log sum e^s
    attend more   SCORE     SOFTMAX   MERGE    the same, merged into the state that is there
    spread        STATE     MERGE     MERGE    state[v] = merge of state[v] and every e^(log w) state[u]
-   energy        ENERGY    MEAN      REPLACE  psi[v] = sum m log(e^psi[u] + e^LSE[u]) / sum m (-phi of Amizadeh et al. 2025, eq. 9, less a constant);  -inf without edges
-   descend       GATE      SUM       DESCEND  s = sigmoid(LSE[v] - psi[v]);  out[v] = out[u] + keep[u] s O[v];  keep[v] = keep[u] (1 - s);  roots: out[u] = 0, keep[u] = 1
+   energy        ENERGY    MEAN      REPLACE  psi[v] = sum m log(e^psi[u] + e^LSE[u]) / sum m; -inf without edges
+   descend       GATE      SUM       DESCEND  s = sigmoid(LSE[v] - psi[v]);  out[v] = out[u] + keep[u] s O[v];
+                                              keep[v] = keep[u] (1 - s);  roots: out[u] = 0, keep[u] = 1
    user          USER      USER      USER     the stage's own aggregate
 
-   s(u, v, e) = scale * q[v] . (k[u] + rel_key[type]) + rel_bias[type][head] + edge_bias[e][head] + pos[p(v, e)] . pos[u]
-                + (by_mass ? log mass[u] : 0) + log w. */
+   s(u, v, e) = scale * q[v] . (k[u] + rel_key[type]) + rel_bias[type][head] + edge_bias[e][head]
+                + pos[p(v, e)] . pos[u] + (by_mass ? log mass[u] : 0) + log w.
+   psi is -phi of Amizadeh et al. 2025, eq. 9, less a constant. */
 #ifndef HGA_PROGRAM_H
 #define HGA_PROGRAM_H
 
@@ -30,9 +34,18 @@ enum { HGA_MAX_FIELDS = 24, HGA_MAX_STAGES = 24, HGA_MAX_USER_TENSORS = 8, HGA_N
 /* relation of a stage that runs along the tree: children to parent, or parent to children. */
 enum { HGA_TREE_UP = -1, HGA_TREE_DOWN = -2 };
 
-/* FLAT: rows are independent. LEVELS_UP / LEVELS_DOWN: level after level, so that a row sees what the stage wrote one level below / above. */
+/* FLAT: rows are independent. LEVELS_UP / LEVELS_DOWN: level after level, so that a row sees what the stage wrote one
+   level below / above. */
 typedef enum hga_order { HGA_FLAT, HGA_LEVELS_UP, HGA_LEVELS_DOWN } hga_order;
-typedef enum hga_message { HGA_COPY, HGA_SCALED, HGA_SCORE, HGA_STATE, HGA_ENERGY, HGA_GATE, HGA_MESSAGE_USER } hga_message;
+typedef enum hga_message {
+    HGA_COPY,
+    HGA_SCALED,
+    HGA_SCORE,
+    HGA_STATE,
+    HGA_ENERGY,
+    HGA_GATE,
+    HGA_MESSAGE_USER
+} hga_message;
 typedef enum hga_reduce { HGA_MEAN, HGA_SUM, HGA_SOFTMAX, HGA_MERGE, HGA_REDUCE_USER } hga_reduce;
 typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER } hga_update;
 
@@ -67,10 +80,11 @@ typedef struct hga_field {
     hga_rows rows;
 } hga_field;
 
-/* ---- user functions: an aggregate over a row's in-edges, like SQL's xStep / xFinal; one call set per (row, head) ---- */
+/* ---- user functions ---- */
+/* an aggregate over a row's in-edges, like SQL's xStep / xFinal; one call set per (row, head). */
 
-/* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths; a state's log-sum-exp follows its
-   dim_v floats in `lse[f]`), or NULL where the field does not exist on the node. */
+/* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths; a
+   state's log-sum-exp follows its dim_v floats in `lse[f]`), or NULL where the field does not exist on the node. */
 typedef struct hga_end {
     hga_id node, level;
     float mass;
@@ -90,8 +104,10 @@ typedef struct hga_udf {
     size_t state_bytes; /* at most HGA_UDF_STATE_BYTES */
     void (*begin)(void *state, const hga_end *v, hga_id head, void *ctx);
     void (*edge)(void *state, const hga_edge *e, hga_id head, void *ctx);
-    void (*merge)(void *state, const void *later, void *ctx);                    /* NULL: rows of this stage are never cut */
-    void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx); /* writes v's fields named in `writes` */
+    /* NULL: rows of this stage are never cut */
+    void (*merge)(void *state, const void *later, void *ctx);
+    /* writes v's fields named in `writes` */
+    void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx);
     void *ctx;
 } hga_udf;
 enum { HGA_UDF_STATE_BYTES = 4096 };
@@ -104,10 +120,13 @@ typedef struct hga_stage {
     hga_reduce reduce;
     hga_update update;
     int by_mass;
-    hga_id query, key, value; /* fields, -1 unused. attend: all three; mean, sum, spread: value is x; energy: value is the state, key is psi itself */
-    hga_id gate, keep;        /* descend: value is the state O, gate psi, keep the remaining mass */
-    hga_id out;               /* the field written */
-    uint32_t reads, writes;   /* sets of fields, bit f for field f; filled by the helpers below, by the caller for a user stage */
+    /* fields, -1 unused. attend: all three; mean, sum, spread: value is x; energy: value is the state, key is psi
+       itself */
+    hga_id query, key, value;
+    hga_id gate, keep; /* descend: value is the state O, gate psi, keep the remaining mass */
+    hga_id out;        /* the field written */
+    /* sets of fields, bit f for field f; filled by the helpers below, by the caller for a user stage */
+    uint32_t reads, writes;
     hga_udf udf;
 } hga_stage;
 
@@ -121,18 +140,22 @@ typedef struct hga_program {
 
 /* Everything returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing allocates. */
 HGA_API void hga_program_init(hga_program *p);
-HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io, hga_rows rows,
-                                         hga_id *field);
+HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding,
+                                         hga_rows io, hga_rows rows, hga_id *field);
 HGA_API hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage);
 
 /* x[parent] = mean of x[child] by mass, level by level. */
 HGA_API hga_status hga_program_coarsen(hga_program *p, hga_id x);
-/* x[v] = x[u] over a relation of one edge a row, level by level (where a mean would let a coarse query see later tokens). */
+/* x[v] = x[u] over a relation of one edge a row, level by level (where a mean would let a coarse query see later
+   tokens). */
 HGA_API hga_status hga_program_coarsen_along(hga_program *p, hga_id relation, hga_id x);
 /* out = softmax state over a relation. */
-HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass);
-/* out = the softmax state over one more relation merged with the state that is there: as if its edges had been among the first one's. */
-HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value, hga_id out, int by_mass);
+HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
+                                      hga_id out, int by_mass);
+/* out = the softmax state over one more relation merged with the state that is there: as if its edges had been among
+   the first one's. */
+HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
+                                           hga_id out, int by_mass);
 /* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
 /* One stage of the kind, as the table above says; energy goes up the tree, descend down. */
@@ -143,12 +166,14 @@ HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi,
 /* Shortcut: fields query, key, value, out on tokens and one attend stage over `relation`. */
 HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 
-/* The text of the JSON object that names the fields and stages (user functions cannot be written: HGA_EUNSUPPORTED), and back. Relations go by name. */
+/* The text of the JSON object that names the fields and stages (user functions cannot be written: HGA_EUNSUPPORTED),
+   and back. Relations go by name. */
 HGA_API hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text);
 HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out);
 
-/* A graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's graph=FILE), and back: the graph is the caller's. Written whole
-   or not at all; "-" is stdout, stdin. Reading a file without a program is HGA_EFORMAT. */
+/* A graph and its program as one JSON file, the form in which hierarchies are kept and passed on (hga's graph=FILE),
+   and back: the graph is the caller's. Written whole or not at all; "-" is stdout, stdin. Reading a file without a
+   program is HGA_EFORMAT. */
 HGA_API hga_status hga_program_write_file(const hga_program *p, const hga_graph *g, const char *path);
 HGA_API hga_status hga_program_read_file(const hga_allocator *a, const char *path, hga_graph **g, hga_program *p);
 
