@@ -77,6 +77,9 @@ static void create_field(machine *m, hga_id i)
     if (field->binding == HGA_IO_QUERY) load(m, field, f, &m->io->query);
     if (field->binding == HGA_IO_KEY) load(m, field, f, &m->io->key);
     if (field->binding == HGA_IO_VALUE) load(m, field, f, &m->io->value);
+    hga_id user = 0;
+    for (hga_id before = 0; before < i; before++) user += m->program->field[before].binding == HGA_IO_USER;
+    if (field->binding == HGA_IO_USER) load(m, field, f, &m->io->user[user]);
 }
 
 /* ---- edges ---- */

@@ -63,8 +63,10 @@ void parts_say(FILE *f, const hga_plan *plan)
         for (hga_id s = 0; s < plan->program.n_stages; s++) {
             part p = part_of(plan, s, d);
             fprintf(f, "  domain %d, stage %d: %lld rows, %.1f kB", d, s + 1, (long long)p.rows, (double)p.bytes / 1e3);
-            if (p.n && p.n == (int64_t)p.last - p.first + 1)
-                fprintf(f, "; rows %d to %d of %d to %d", p.first, p.last, p.of, p.of + p.all - 1);
+            if (p.n && p.n == p.all)
+                fprintf(f, "; all of %d to %d", p.first, p.last);
+            else if (p.n && p.n == (int64_t)p.last - p.first + 1)
+                fprintf(f, "; %d to %d of %d to %d", p.first, p.last, p.of, p.of + p.all - 1);
             fputc('\n', f);
         }
 }

@@ -1,0 +1,306 @@
+/* Cases that random graphs and the variants pass by: each was broken on purpose once, and nothing else noticed. */
+#include "testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fields {
+    hga_id query, key, value, out;
+} fields;
+
+/* One level of n tokens, and a builder for its relations. */
+static hga_builder *tokens(hga_id n)
+{
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    return b;
+}
+
+static hga_graph *finished(hga_builder *b)
+{
+    hga_graph *g;
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+static hga_id field_on_nodes(hga_program *p, const char *name, hga_width width, hga_binding binding)
+{
+    hga_id f;
+    assert_ok(hga_program_add_field(p, name, width, binding, HGA_ROWS_NODES, HGA_ROWS_NODES, &f));
+    return f;
+}
+
+/* query, key, value and a state as the output, all of every node. */
+static fields attention_fields(hga_program *p)
+{
+    hga_program_init(p);
+    return (fields){.query = field_on_nodes(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY),
+                    .key = field_on_nodes(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY),
+                    .value = field_on_nodes(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+                    .out = field_on_nodes(p, "o", HGA_WIDTH_STATE, HGA_IO_OUT)};
+}
+
+/* ---- order ---- */
+
+/* Each token itself; and each the three tokens around its mirror image. */
+static hga_graph *mirror_graph(hga_id n)
+{
+    hga_builder *b = tokens(n);
+    hga_id own, mirror;
+    assert_ok(hga_builder_add_relation(b, "own", &own));
+    assert_ok(hga_builder_add_relation(b, "mirror", &mirror));
+    for (hga_id i = 0; i < n; i++) {
+        assert_ok(hga_builder_add_edge(b, own, i, i, 0, 1));
+        for (hga_id j = n - 2 - i; j <= n - i; j++)
+            if (j >= 0 && j < n) assert_ok(hga_builder_add_edge(b, mirror, i, j, 0, 1));
+    }
+    return finished(b);
+}
+
+/* Means are written, attended to from the other end of the tokens, and written once more. */
+static void who_writes_again_waits_for_the_readers(void **state)
+{
+    (void)state;
+    problem p = {.name = "mirror", .graph = mirror_graph(3000), .shape = {.n_heads = 2, .dim = 8}};
+    fields f = attention_fields(&p.program);
+    hga_id m = field_on_nodes(&p.program, "m", HGA_WIDTH_VALUE, HGA_INTERNAL);
+    assert_ok(hga_program_mean(&p.program, 0, f.value, m, 0));
+    assert_ok(hga_program_attend(&p.program, 1, f.query, f.key, m, f.out, 0));
+    assert_ok(hga_program_mean(&p.program, 1, f.value, m, 0));
+    assert_ok(hga_program_attend_more(&p.program, 1, f.query, f.key, m, f.out, 0));
+    p.program.has_lse = 1;
+    problem_fill(&p, 1);
+    for (hga_id threads = 1; threads <= 4; threads++) {
+        p.options.threads = threads;
+        assert_equals_slow(&p, 3e-5);
+    }
+    problem_clear(&p);
+}
+
+/* ---- tiles ---- */
+
+/* Both groups of sixteen rows see the same columns, in the same order, but by other types. */
+static void equal_columns_of_other_types_are_other_columns(void **state)
+{
+    (void)state;
+    hga_builder *b = tokens(32);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id i = 0; i < 2; i++)
+        for (hga_id h = 0; h < 2; h++) assert_ok(hga_builder_add_block(b, near, 16 * i, 16, 8 * h, 8, i ? 1 - h : h));
+    problem p = {.name = "types", .graph = finished(b), .shape = {.n_heads = 2, .dim = 8}};
+    fields f = attention_fields(&p.program);
+    assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
+    p.program.has_lse = 1;
+    problem_fill(&p, 2);
+    problem_fill_tables(&p, 3, 0, 1, 0);
+    assert_equals_slow(&p, 3e-5);
+    problem_clear(&p);
+}
+
+/* ---- canonical positions ---- */
+
+/* Two blocks share two columns, so that rows have equal edges, each with a bias of its own. */
+static void equal_edges_have_positions_of_their_own(void **state)
+{
+    (void)state;
+    hga_builder *b = tokens(4);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 4, 0, 3, 0));
+    assert_ok(hga_builder_add_block(b, near, 0, 4, 1, 3, 0));
+    problem p = {.name = "equal edges", .graph = finished(b), .shape = {.n_heads = 1, .dim = 4}};
+    fields f = attention_fields(&p.program);
+    assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
+    p.program.has_lse = 1;
+    problem_fill(&p, 4);
+    float bias[24];
+    fill_random(5, 2, 24, bias);
+    p.io.edge_bias = bias, p.io.n_edge_bias = 24, p.io.edge_bias_heads = 1;
+    for (p.options.generic = 0; p.options.generic < 2; p.options.generic++) assert_equals_slow(&p, 3e-5);
+    problem_clear(&p);
+}
+
+/* ---- long sums ---- */
+
+/* 2^24 and then ones, each of which a float sum of that size would lose. */
+static void long_sums_do_not_stop_counting(void **state)
+{
+    (void)state;
+    enum { KEYS = 60000, CUT = 4096 };
+    hga_builder *b = tokens(KEYS);
+    hga_id all;
+    assert_ok(hga_builder_add_relation(b, "all", &all));
+    assert_ok(hga_builder_add_block(b, all, 0, 1, 0, KEYS, 0));
+    problem p = {.name = "long sum", .graph = finished(b), .shape = {.n_heads = 1, .dim = 1}};
+    hga_program_init(&p.program);
+    hga_id value = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE);
+    hga_id out = field_on_nodes(&p.program, "o", HGA_WIDTH_OUT, HGA_IO_OUT);
+    assert_ok(hga_program_weighted_sum(&p.program, all, value, out));
+    problem_fill(&p, 6);
+    float *x = p.io.value.data;
+    for (int i = 0; i < KEYS; i++) x[i] = i ? 1 : 16777216;
+    p.io.type_scale = (const float[]){1}, p.io.n_type_scale = 1;
+    problem_run(&p);
+    double lost = 16777216 + (KEYS - 1) - (double)((float *)p.io.out.data)[0];
+    assert_true(lost >= 0 && lost <= CUT); /* those that came before the first doubles */
+    problem_clear(&p);
+}
+
+/* ---- the user's tensors, and operands written twice ---- */
+
+/* Means of the caller's x and of the caller's y are attended to, one after the other, out of one field. */
+static void attend_two_tensors(hga_program *p)
+{
+    fields f = attention_fields(p);
+    hga_id x = field_on_nodes(p, "x", HGA_WIDTH_VALUE, HGA_IO_USER),
+           y = field_on_nodes(p, "y", HGA_WIDTH_VALUE, HGA_IO_USER),
+           m = field_on_nodes(p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL);
+    assert_ok(hga_program_mean(p, 0, x, m, 0));
+    assert_ok(hga_program_attend(p, 1, f.query, f.key, m, f.out, 0));
+    assert_ok(hga_program_mean(p, 1, y, m, 0));
+    assert_ok(hga_program_attend_more(p, 1, f.query, f.key, m, f.out, 0));
+    p->has_lse = 1;
+}
+
+static void the_callers_own_tensors_are_operands_like_others(void **state)
+{
+    (void)state;
+    problem p = {.name = "two tensors", .graph = mirror_graph(500), .shape = {.n_heads = 2, .dim = 8}};
+    attend_two_tensors(&p.program);
+    problem_fill(&p, 7);
+    for (int i = 0; i < 2; i++)
+        p.io.user[i].data = p.owned[p.n_owned++] = random_floats(8 + (uint64_t)i, 2, 500 * 2 * 8);
+    for (p.options.generic = 0; p.options.generic < 2; p.options.generic++) {
+        p.options.precision = HGA_PRECISION_F32;
+        assert_equals_slow(&p, 3e-5);
+        p.options.precision = HGA_PRECISION_BF16;
+        assert_equals_slow(&p, 6e-2);
+    }
+    problem_clear(&p);
+}
+
+/* ---- costs ---- */
+
+/* Seven nodes: four tokens, two parents, a root; `near` has five edges. 3 heads, 1 of keys, 2 and 4 columns. */
+static hga_graph *small_tree(void)
+{
+    hga_builder *b = tokens(4);
+    hga_id parents, root, near;
+    assert_ok(hga_builder_add_level(b, 2, &parents));
+    assert_ok(hga_builder_add_level(b, 1, &root));
+    assert_ok(hga_builder_set_families(b, parents, 0, 4, 2));
+    assert_ok(hga_builder_set_children(b, root, parents, 2));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id i = 0; i < 5; i++) assert_ok(hga_builder_add_edge(b, near, i, (i + 1) % 5, 0, 1));
+    return finished(b);
+}
+
+/* The useful operations of what the program does more than `without`. */
+static double flops_more(const hga_graph *g, const hga_program *p, const hga_program *without)
+{
+    hga_shape shape = {.n_heads = 3, .n_kv_heads = 1, .dim = 2, .dim_v = 4};
+    double flops[2];
+    for (int i = 0; i < 2; i++) {
+        hga_plan *plan;
+        assert_ok(hga_plan_create(g, i ? without : p, &shape, NULL, &plan));
+        flops[i] = hga_plan_cost(plan).flops;
+        hga_plan_destroy(plan);
+    }
+    return flops[0] - flops[1];
+}
+
+static void each_stage_costs_what_is_counted_by_hand(void **state)
+{
+    (void)state;
+    hga_graph *g = small_tree();
+    hga_program p, before;
+    fields f = attention_fields(&p);
+    p.field[f.out].binding = HGA_INTERNAL;
+    hga_id out = field_on_nodes(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT),
+           psi = field_on_nodes(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL),
+           keep = field_on_nodes(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL),
+           mean = field_on_nodes(&p, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL);
+    assert_ok(hga_program_attend(&p, 0, f.query, f.key, f.value, f.out, 0));
+    assert_ok(hga_program_weighted_sum(&p, 0, f.value, out));
+    double ignored = flops_more(g, &p, &p);
+    assert_true(ignored == 0);
+#define COSTS(by_hand, stage)                                 \
+    do {                                                      \
+        before = p;                                           \
+        assert_ok(stage);                                     \
+        assert_true(flops_more(g, &p, &before) == (by_hand)); \
+    } while (0)
+    /* 5 edges, 3 heads, 2 operations for each of 2 + 4 columns; 6 edges of the tree */
+    COSTS(5 * 3 * 2 * (2 + 4), hga_program_attend_more(&p, 0, f.query, f.key, f.value, f.out, 0));
+    COSTS(5 * 1 * 2 * 4, hga_program_mean(&p, 0, f.value, mean, 0));
+    COSTS(5 * 3 * 2 * 4, hga_program_weighted_sum(&p, 0, f.value, out));
+    COSTS(6 * 3 * 3 * 4, hga_program_spread(&p, HGA_TREE_DOWN, f.out));
+    COSTS(6 * 3 * 4, hga_program_energy(&p, f.out, psi));
+    COSTS(6 * 3 * 2 * 4, hga_program_descend(&p, f.out, psi, keep, out));
+#undef COSTS
+    hga_graph_destroy(g);
+}
+
+/* ---- a plan written out ---- */
+
+/* The lines of the text from the one that begins with `from` up to the one that begins with `to`. */
+static void assert_lines(char *text, const char *from, const char *to, const char *want)
+{
+    char *begin = strstr(text, from), *end = begin ? strstr(begin, to) : NULL;
+    assert_non_null(end);
+    *end = 0;
+    assert_string_equal(begin, want);
+}
+
+/* 128 tokens under 8 parents, on two domains of one thread each. */
+static void the_rows_of_each_domain_are_told(void **state)
+{
+    (void)state;
+    hga_builder *b = tokens(128);
+    hga_id parents, near;
+    char *text;
+    assert_ok(hga_builder_add_level(b, 8, &parents));
+    assert_ok(hga_builder_set_families(b, parents, 0, 128, 16));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 136, 0, 128, 0));
+    hga_graph *g = finished(b);
+    hga_program p;
+    fields f = attention_fields(&p);
+    assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
+    hga_options options = {.threads = 2, .topology = "numa:2 core:1 pu:1"};
+    hga_plan *plan;
+    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
+    assert_ok(hga_plan_explain(plan, &text));
+    assert_lines(text, "parts:\n", "schedule:",
+                 "parts:\n"
+                 "  domain 0, stage 1: 72 rows, 1179.6 kB; 0 to 63 of 0 to 127\n"
+                 "  domain 1, stage 1: 64 rows, 1048.6 kB; 64 to 127 of 0 to 127\n");
+    hga_text_free(text);
+    hga_plan_destroy(plan);
+    options.topology = "numa:1 core:2 pu:1";
+    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
+    assert_ok(hga_plan_explain(plan, &text));
+    assert_lines(text, "parts:\n", "schedule:",
+                 "parts:\n"
+                 "  domain 0, stage 1: 136 rows, 2228.2 kB; all of 0 to 127\n");
+    hga_text_free(text);
+    hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_writes_again_waits_for_the_readers),
+        cmocka_unit_test(equal_columns_of_other_types_are_other_columns),
+        cmocka_unit_test(equal_edges_have_positions_of_their_own),
+        cmocka_unit_test(long_sums_do_not_stop_counting),
+        cmocka_unit_test(the_callers_own_tensors_are_operands_like_others),
+        cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
+        cmocka_unit_test(the_rows_of_each_domain_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
