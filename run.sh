@@ -3,6 +3,7 @@
 # The table goes to stdout, report.html to the current folder, everything else to stderr.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/.ci/debian_first"
 
 "$here/.ci/install" build
 cmake -S "$here" -B "$here/build" -DCMAKE_BUILD_TYPE=Release -DHGA_TESTS=OFF >&2

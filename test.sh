@@ -2,6 +2,7 @@
 # Install what is missing, build in four ways and run every test in each. Ends with ctest's summary of the release build, or of the first suite that failed.
 set -euo pipefail
 cd "$(dirname "$0")"
+. .ci/debian_first
 export CTEST_OUTPUT_ON_FAILURE=1
 jobs=$(nproc)
 
