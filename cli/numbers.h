@@ -2,7 +2,7 @@
 #ifndef CLI_NUMBERS_H
 #define CLI_NUMBERS_H
 
-#include <stdint.h>
+#include "random.h"
 
 /* Number i of stream `seed` of splitmix64: a function of both alone, so that any order gives the same numbers. */
 uint64_t number_bits(uint64_t seed, uint64_t i);

@@ -1,8 +1,7 @@
 /* blocks.c: the arithmetic of blocks. A block is intervals times intervals, repeated; a query for some rows answers
    with segments, without visiting the edges or the other rows. */
 #include "graph.h"
-
-#include <stdlib.h>
+#include "sort.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -101,25 +100,30 @@ hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_
     return HGA_OK;
 }
 
-static int by_place(const void *x, const void *y)
+/* By place, and where that is the same by every member, so that the order of equal places does not hang on who sorts. */
+static int block_before(const hga_block *a, const hga_block *b)
 {
-    const hga_block *a = x, *b = y;
-    if (a->dst != b->dst) return a->dst < b->dst ? -1 : 1;
-    if (a->src != b->src) return a->src < b->src ? -1 : 1;
-    if (a->type != b->type) return a->type < b->type ? -1 : 1;
-    if (a->n_dst != b->n_dst) return a->n_dst < b->n_dst ? -1 : 1;
-    if (a->n_src != b->n_src) return a->n_src < b->n_src ? -1 : 1;
-    return (a->count > b->count) - (a->count < b->count);
+    if (a->dst != b->dst) return a->dst < b->dst;
+    if (a->src != b->src) return a->src < b->src;
+    if (a->type != b->type) return a->type < b->type;
+    if (a->n_dst != b->n_dst) return a->n_dst < b->n_dst;
+    if (a->n_src != b->n_src) return a->n_src < b->n_src;
+    if (a->count != b->count) return a->count < b->count;
+    if (a->dst_step != b->dst_step) return a->dst_step < b->dst_step;
+    if (a->src_step != b->src_step) return a->src_step < b->src_step;
+    if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
+    if (a->type_src != b->type_src) return a->type_src < b->type_src;
+    if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
+    if (a->pos_step != b->pos_step) return a->pos_step < b->pos_step;
+    if (a->weight != b->weight) return a->weight < b->weight;
+    if (a->shape != b->shape) return a->shape < b->shape;
+    if (a->band_first != b->band_first) return a->band_first < b->band_first;
+    return a->band_last < b->band_last;
 }
 
-void blocks_sort(hga_block *blocks, hga_pos n)
-{
-    for (hga_pos i = 1; i < n; i++)
-        if (by_place(&blocks[i - 1], &blocks[i]) > 0) {
-            qsort(blocks, (size_t)n, sizeof *blocks, by_place);
-            return;
-        }
-}
+SORT_DEFINE(sort_blocks, hga_block, block_before)
+
+void blocks_sort(hga_block *blocks, hga_pos n) { sort_blocks(blocks, n); }
 
 /* The sorted array read as a balanced tree, the middle of every range its root, gives an interval index: reach is the
    farthest row below a root. */
@@ -221,26 +225,25 @@ static void collect(const hga_segments *s, void *context)
         if (c->n < c->capacity) c->out[c->n] = hga_segments_at(s, i);
 }
 
-static int segment_after(const hga_segment *a, const hga_segment *b)
+/* By source, type and row, as promised; then by every other member. */
+static int segment_before(const hga_segment *a, const hga_segment *b)
 {
-    if (a->src != b->src) return a->src > b->src;
-    if (a->type != b->type) return a->type > b->type;
-    return a->row > b->row;
+    if (a->src != b->src) return a->src < b->src;
+    if (a->type != b->type) return a->type < b->type;
+    if (a->row != b->row) return a->row < b->row;
+    if (a->n_rows != b->n_rows) return a->n_rows < b->n_rows;
+    if (a->n_src != b->n_src) return a->n_src < b->n_src;
+    if (a->band_first != b->band_first) return a->band_first < b->band_first;
+    if (a->band_last != b->band_last) return a->band_last < b->band_last;
+    if (a->has_hole != b->has_hole) return a->has_hole < b->has_hole;
+    if (a->hole != b->hole) return a->hole < b->hole;
+    if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
+    if (a->type_src != b->type_src) return a->type_src < b->type_src;
+    if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
+    return a->weight < b->weight;
 }
 
-/* Shell sort: in place and without allocation, for the executor calls this. The key is total enough: equal keys keep no
-   order to lose. */
-static void sort_segments(hga_segment *s, hga_pos n)
-{
-    static const hga_pos gaps[] = {929, 505, 209, 109, 41, 19, 5, 1};
-    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
-        for (hga_pos i = gaps[g]; i < n; i++) {
-            hga_segment moved = s[i];
-            hga_pos j = i;
-            for (; j >= gaps[g] && segment_after(&s[j - gaps[g]], &moved); j -= gaps[g]) s[j] = s[j - gaps[g]];
-            s[j] = moved;
-        }
-}
+SORT_DEFINE(sort_segments, hga_segment, segment_before)
 
 hga_pos hga_graph_segments(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_segment *out, hga_pos capacity)
 {

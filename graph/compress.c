@@ -3,8 +3,8 @@
    distances become one block with a count. What stays small stays explicit. All in positions, that is in the relation's
    orders. */
 #include "copy.h"
+#include "sort.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A block of fewer edges is not worth its record. */
@@ -47,12 +47,13 @@ typedef struct compression {
 
 /* ---- rows into runs ---- */
 
-static int by_column(const void *x, const void *y)
+/* Total: a row has one edge of a source and type. */
+static int cell_before(const cell *a, const cell *b)
 {
-    const cell *a = x, *b = y;
-    if (a->column != b->column) return a->column < b->column ? -1 : 1;
-    return (a->type > b->type) - (a->type < b->type);
+    return a->column != b->column ? a->column < b->column : a->type < b->type;
 }
+
+SORT_DEFINE(sort_cells, cell, cell_before)
 
 static hga_id row_node(const compression *c, hga_id row) { return c->r->dst_order ? c->r->dst_order[row] : row; }
 
@@ -78,7 +79,7 @@ static hga_status find_cells(compression *c, hga_id row)
         else
             HGA_TRY(hga_builder_add_edge(c->b, c->index, u, v, x.type, x.weight));
     }
-    if (c->column_of && c->n_cells > 1) qsort(c->cells, (size_t)c->n_cells, sizeof *c->cells, by_column);
+    sort_cells(c->cells, c->n_cells);
 done:
     return st;
 }
@@ -210,14 +211,15 @@ static int by_form(const piece *a, const piece *b)
     return (a->right > b->right) - (a->right < b->right);
 }
 
-static int by_form_and_place(const void *x, const void *y)
+/* Total: two pieces of one form that begin at one edge would share it. */
+static int piece_before(const piece *a, const piece *b)
 {
-    const piece *a = x, *b = y;
     int form = by_form(a, b);
-    if (form) return form;
-    if (a->dst != b->dst) return a->dst < b->dst ? -1 : 1;
-    return (a->src > b->src) - (a->src < b->src);
+    if (form) return form < 0;
+    return a->dst != b->dst ? a->dst < b->dst : a->src < b->src;
 }
+
+SORT_DEFINE(sort_pieces, piece, piece_before)
 
 static int64_t next_dst(const piece *p) { return p->dst + (int64_t)p->count * p->dst_step; }
 
@@ -249,19 +251,23 @@ static int64_t find_expecting(const compression *c, const piece *here)
     return -1;
 }
 
+typedef struct place {
+    const piece *pieces;
+    hga_id src;
+} place;
+
+static int is_right_of(const void *context, int64_t i)
+{
+    const place *p = context;
+    return p->pieces[i].src > p->src;
+}
+
 /* Of the equal pieces [first, end) of one row, the nearest one not to the right of `here` that is still single; -1
    without. Looks at a few only, so that the cost stays linear. */
 static int64_t find_nearest(const compression *c, int64_t first, int64_t end, const piece *here)
 {
-    int64_t lo = first, hi = end;
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo) / 2;
-        if (c->pieces[mid].src <= here->src)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (int64_t i = lo - 1; i >= first && i >= lo - 16; i--)
+    int64_t beyond = search_first(first, end, is_right_of, &(place){c->pieces, here->src});
+    for (int64_t i = beyond - 1; i >= first && i >= beyond - 16; i--)
         if (c->pieces[i].count == 1) return i;
     return -1;
 }
@@ -311,7 +317,7 @@ static neighbours next_row(const compression *c, const neighbours *last)
 static hga_status find_repeats(compression *c)
 {
     if (c->n_pieces < 2) return HGA_OK;
-    qsort(c->pieces, (size_t)c->n_pieces, sizeof *c->pieces, by_form_and_place);
+    sort_pieces(c->pieces, c->n_pieces);
     int64_t n_slots = 2;
     while (n_slots < 2 * c->n_pieces) n_slots *= 2;
     hga_status st = hga_new(c->allocator, n_slots, sizeof *c->slots, &c->slots);

@@ -1,7 +1,6 @@
 /* finish.c: from what a builder collected to an immutable graph. */
 #include "builder.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static hga_status find_levels(const hga_builder *b, hga_graph *g)
@@ -51,19 +50,6 @@ static hga_status find_sides(const hga_builder *b, hga_graph *g)
     return HGA_OK;
 }
 
-static hga_id level_of(const hga_graph *g, hga_id node)
-{
-    hga_id lo = 0, hi = g->n_levels;
-    while (hi - lo > 1) {
-        hga_id mid = lo + (hi - lo) / 2;
-        if (g->level_ptr[mid] <= node)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 static hga_status find_family(hga_graph *g, const families *f)
 {
     hga_id end_child = f->child + f->n;
@@ -74,7 +60,7 @@ static hga_status find_family(hga_graph *g, const families *f)
         g->parent[child] = parent;
     }
     for (hga_id at = f->child; at < end_child;) {
-        hga_id l = level_of(g, at), end = g->level_ptr[l + 1] < end_child ? g->level_ptr[l + 1] : end_child;
+        hga_id l = hga_graph_level(g, at), end = g->level_ptr[l + 1] < end_child ? g->level_ptr[l + 1] : end_child;
         if (g->parent[at] < g->level_ptr[l + 1])
             return hga_fail(HGA_EGRAPH, "parent %d of node %d is not on a higher level than %d", g->parent[at], at, l);
         at = end;
@@ -118,12 +104,6 @@ static hga_status find_children(hga_graph *g)
     return HGA_OK;
 }
 
-static int by_node(const void *a, const void *b)
-{
-    hga_id x = ((const masses *)a)->node, y = ((const masses *)b)->node;
-    return (x > y) - (x < y);
-}
-
 /* The children of node v: [*first, the return value) of the child list, or of the nodes. */
 static hga_id find_own(const hga_graph *g, hga_id v, hga_id *first)
 {
@@ -140,20 +120,18 @@ static double children_mass(const hga_graph *g, hga_id first, hga_id end)
     return sum;
 }
 
-/* Ids ascend with levels, so one pass upwards sees every child before its parent. */
-static hga_status find_masses(hga_builder *b, hga_graph *g)
+/* Of several masses given to a node the last one counts; no mass is negative, so -1 marks a node that got none. Ids
+   ascend with levels, so one pass upwards sees every child before its parent. */
+static hga_status find_masses(const hga_builder *b, hga_graph *g)
 {
     hga_status st = hga_new(&g->allocator, g->n, sizeof *g->mass, &g->mass);
     if (st) return st;
-    if (b->n_masses) qsort(b->masses, (size_t)b->n_masses, sizeof *b->masses, by_node);
-    const masses *given = b->masses, *end = given + b->n_masses;
-    hga_id base = g->level_ptr[1], first, last;
-    for (hga_id v = 0; v < base; v++) g->mass[v] = 1;
-    for (; given < end && given->node < base; given++) g->mass[given->node] = given->mass;
+    hga_id base = g->level_ptr[1];
+    for (hga_id v = 0; v < g->n; v++) g->mass[v] = v < base ? 1 : -1;
+    for (int64_t i = 0; i < b->n_masses; i++) g->mass[b->masses[i].node] = b->masses[i].mass;
     for (hga_id v = base; v < g->n; v++) {
-        last = find_own(g, v, &first);
-        g->mass[v] = first < last ? (float)children_mass(g, first, last) : 1;
-        for (; given < end && given->node == v; given++) g->mass[v] = given->mass;
+        hga_id first, end = find_own(g, v, &first);
+        if (g->mass[v] < 0) g->mass[v] = first < end ? (float)children_mass(g, first, end) : 1;
     }
     return HGA_OK;
 }

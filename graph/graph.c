@@ -1,5 +1,6 @@
 /* graph.c: a finished graph, read. */
 #include "graph.h"
+#include "sort.h"
 
 #include <string.h>
 
@@ -67,11 +68,20 @@ hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
     return -1;
 }
 
+typedef struct place {
+    const hga_id *level_ptr;
+    hga_id node;
+} place;
+
+static int ends_after(const void *context, int64_t level)
+{
+    const place *p = context;
+    return p->level_ptr[level + 1] > p->node;
+}
+
 hga_id hga_graph_level(const hga_graph *g, hga_id node)
 {
-    hga_id l = 0;
-    while (l + 1 < g->n_levels && g->level_ptr[l + 1] <= node) l++;
-    return l;
+    return (hga_id)search_first(0, g->n_levels - 1, ends_after, &(place){g->level_ptr, node});
 }
 
 static int64_t relation_bytes(const stored_relation *r, int64_t n)

@@ -1,8 +1,8 @@
 /* rows.c: a relation as ordinary CSR, for any rows. What a relation means, and what is exported; nothing fast goes
    through here. */
 #include "graph.h"
+#include "sort.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static hga_id position_of(const stored_relation *r, hga_id node) { return r->dst_rank ? r->dst_rank[node] : node; }
@@ -85,22 +85,14 @@ static void fill_segments(const hga_segments *s, void *context)
     }
 }
 
-static int by_source(const void *x, const void *y)
+static int cell_before(const cell *a, const cell *b)
 {
-    const cell *a = x, *b = y;
-    if (a->src != b->src) return a->src < b->src ? -1 : 1;
-    if (a->type != b->type) return a->type < b->type ? -1 : 1;
-    return (a->weight > b->weight) - (a->weight < b->weight);
+    if (a->src != b->src) return a->src < b->src;
+    if (a->type != b->type) return a->type < b->type;
+    return a->weight < b->weight;
 }
 
-static void sort_row(cell *cells, hga_pos n)
-{
-    for (hga_pos i = 1; i < n; i++)
-        if (by_source(&cells[i - 1], &cells[i]) > 0) {
-            qsort(cells, (size_t)n, sizeof *cells, by_source);
-            return;
-        }
-}
+SORT_DEFINE(sort_row, cell, cell_before)
 
 static void fill_row(const stored_relation *r, hga_id v, cell *cells, hga_csr *out, hga_pos at)
 {

@@ -1,6 +1,7 @@
 /* sparse.c: explicit edges through CXSparse (the only file that includes it): triplets are compressed, and transposed
    twice, which sorts them. */
 #include "graph.h"
+#include "sort.h"
 
 #include <suitesparse/cs.h>
 
@@ -37,23 +38,44 @@ static const explicit_edge *edge_at(const cs_dl *m, const explicit_edge *edges, 
     return &edges[(hga_pos)m->x[at]];
 }
 
-/* Sort the edges of one (source, destination) pair by type: insertion, since pairs have few. */
-static void sort_types(cs_dl *m, const explicit_edge *edges, hga_pos first, hga_pos last)
+typedef struct typed_edge { /* one of several edges between two nodes */
+    int32_t type;
+    double number;
+} typed_edge;
+
+static int typed_before(const typed_edge *a, const typed_edge *b)
 {
-    for (hga_pos i = first + 1; i < last; i++)
-        for (hga_pos j = i; j > first && edge_at(m, edges, j - 1)->type > edge_at(m, edges, j)->type; j--) {
-            double x = m->x[j];
-            m->x[j] = m->x[j - 1], m->x[j - 1] = x;
-        }
+    return a->type != b->type ? a->type < b->type : a->number < b->number;
 }
 
-static void sort_pairs(cs_dl *m, const explicit_edge *edges)
+SORT_DEFINE(sort_typed, typed_edge, typed_before)
+
+/* One past the edges that join the same two nodes as the one at `at`, of destination v. */
+static hga_pos pair_end(const cs_dl *m, hga_pos v, hga_pos at)
 {
+    hga_pos end = at + 1;
+    while (end < m->p[v + 1] && m->i[end] == m->i[at]) end++;
+    return end;
+}
+
+/* The edges between any two nodes by type, equal ones as they were given. */
+static hga_status sort_pairs(const hga_allocator *a, cs_dl *m, const explicit_edge *edges)
+{
+    hga_status st = HGA_OK;
+    typed_edge *pair = NULL;
+    int64_t room = 0;
     for (hga_pos v = 0; v < m->n; v++)
         for (hga_pos at = m->p[v], end; at < m->p[v + 1]; at = end) {
-            for (end = at + 1; end < m->p[v + 1] && m->i[end] == m->i[at]; end++) continue;
-            sort_types(m, edges, at, end);
+            end = pair_end(m, v, at);
+            if (end - at < 2) continue;
+            HGA_TRY(hga_grow(a, &pair, &room, 0, end - at, sizeof *pair));
+            for (hga_pos e = at; e < end; e++) pair[e - at] = (typed_edge){edge_at(m, edges, e)->type, m->x[e]};
+            sort_typed(pair, end - at);
+            for (hga_pos e = at; e < end; e++) m->x[e] = pair[e - at].number;
         }
+done:
+    hga_delete(a, pair, room, sizeof *pair);
+    return st;
 }
 
 static int same_edge(const explicit_edge *a, const explicit_edge *b)
@@ -111,7 +133,7 @@ hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge
     }
     cs_dl *m = sorted_by_destination(n, edges, n_edges);
     if (!m) return hga_fail(HGA_ENOMEM, "relation %s: cannot assemble %lld edges", out->name, (long long)n_edges);
-    sort_pairs(m, edges);
+    HGA_TRY(sort_pairs(a, m, edges));
     HGA_TRY(count_once(m, edges, out));
     HGA_TRY(hga_new(a, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
     HGA_TRY(hga_new(a, out->n_explicit, sizeof *out->src, &out->src));

@@ -1,5 +1,5 @@
 /* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a
-   screen. json.c describes the format. */
+   screen. read_json.c describes the format. */
 #include "copy.h"
 #include "json.h"
 #include "write.h"

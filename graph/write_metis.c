@@ -2,9 +2,8 @@
    joined in either direction, without self loops. Its weight counts the edges between the two; a file where all weights
    are 1 has none. */
 #include "copy.h"
+#include "sort.h"
 #include "write.h"
-
-#include <stdlib.h>
 
 enum { EDGES_AT_A_TIME = 1 << 20, ROWS_AT_A_TIME = 16384 };
 
@@ -21,11 +20,9 @@ typedef struct metis {
     double done, share; /* progress at the pass's start; what the pass adds */
 } metis;
 
-static int by_id(const void *a, const void *b)
-{
-    hga_id x = *(const hga_id *)a, y = *(const hga_id *)b;
-    return (x > y) - (x < y);
-}
+static int id_before(const hga_id *a, const hga_id *b) { return *a < *b; }
+
+SORT_DEFINE(sort_ids, hga_id, id_before)
 
 /* The neighbours of row i of the piece, with repetitions, sorted. */
 static hga_status find_neighbours(metis *w, const hga_csr *in, const hga_csr *from, hga_id i, hga_pos *n)
@@ -38,7 +35,7 @@ static hga_status find_neighbours(metis *w, const hga_csr *in, const hga_csr *fr
         if (in->src[e] != in->first + i) w->neighbour[(*n)++] = in->src[e];
     for (hga_pos e = from->ptr[i]; e < from->ptr[i + 1]; e++)
         if (from->src[e] != from->first + i) w->neighbour[(*n)++] = from->src[e];
-    if (*n > 1) qsort(w->neighbour, (size_t)*n, sizeof *w->neighbour, by_id);
+    sort_ids(w->neighbour, *n);
     return HGA_OK;
 }
 

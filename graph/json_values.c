@@ -1,0 +1,251 @@
+/* json_values.c: values of a JSON text with their place in it, so that an error says where; files and texts parsed (of
+   graph/ this and the two readers include jansson). */
+#include "json_values.h"
+
+#include <errno.h>
+#include <float.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const json_shapes[HGA_BAND + 1] = {"all",          "lower",        "strict_lower", "upper",
+                                               "strict_upper", "off_diagonal", "band"};
+const char *const json_sides[HGA_SIDE_KEY + 1] = {"both", "query", "key"};
+const char *const json_claims[3] = {"causal", "single", "complete"};
+const char *const json_free_members[] = {"program", "words", "comment", NULL};
+
+/* ---- where in the file ---- */
+
+json_place json_member_of(const json_place *up, const char *name) { return (json_place){up, name, 0}; }
+
+json_place json_item_of(const json_place *up, size_t index) { return (json_place){up, NULL, index}; }
+
+/* "graph.json: relations[2].blocks[17].n_dst" */
+static size_t put_place(const json_place *p, char *text, size_t room)
+{
+    size_t used = p->up ? put_place(p->up, text, room) : 0;
+    if (used >= room) return used;
+    const char *before = !p->up ? "" : p->up->up ? "." : ": ";
+    int n = p->name ? snprintf(text + used, room - used, "%s%s", before, p->name)
+                    : snprintf(text + used, room - used, "[%zu]", p->index);
+    return used + (n > 0 ? (size_t)n : 0);
+}
+
+hga_status json_wrong(const json_place *p, const char *format, ...)
+{
+    char where[400], what[200];
+    put_place(p, where, sizeof where);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return hga_fail(HGA_EFORMAT, "%s: %s", where, what);
+}
+
+/* What the builder refused, with its place; an argument it calls invalid is a fault of the file. */
+hga_status json_refused(const json_place *p, hga_status st)
+{
+    if (st == HGA_OK || st == HGA_ENOMEM) return st;
+    char where[256], what[320];
+    put_place(p, where, sizeof where);
+    snprintf(what, sizeof what, "%s", hga_error_detail());
+    return hga_fail(st == HGA_EINVAL ? HGA_EGRAPH : st, "%s: %s", where, what);
+}
+
+/* ---- values ---- */
+
+const char *json_type_name(const json_t *value)
+{
+    static const char *const names[] = {"an object",     "an array", "a string", "an integer",
+                                        "a real number", "true",     "false",    "null"};
+    size_t type = (size_t)json_typeof(value);
+    return type < sizeof names / sizeof *names ? names[type] : "something else";
+}
+
+hga_status json_read_integer(const json_place *p, const json_t *value, int32_t *out)
+{
+    if (!json_is_integer(value)) return json_wrong(p, "an integer is expected, not %s", json_type_name(value));
+    json_int_t i = json_integer_value(value);
+    if (i < INT32_MIN || i > INT32_MAX) return json_wrong(p, "%lld does not fit 32 bits", (long long)i);
+    *out = (int32_t)i;
+    return HGA_OK;
+}
+
+hga_status json_read_real(const json_place *p, const json_t *value, float *out)
+{
+    if (!json_is_number(value)) return json_wrong(p, "a number is expected, not %s", json_type_name(value));
+    double x = json_number_value(value);
+    if (!(x >= -(double)FLT_MAX && x <= (double)FLT_MAX) || (x != 0 && (float)x == 0))
+        return json_wrong(p, "%g does not fit a 32-bit real number", x);
+    *out = (float)x;
+    return HGA_OK;
+}
+
+hga_status json_want_array(const json_place *p, const json_t *value)
+{
+    return json_is_array(value) ? HGA_OK : json_wrong(p, "an array is expected, not %s", json_type_name(value));
+}
+
+/* An array of `least` to `most` integers; *n gets how many. */
+hga_status json_read_integers(const json_place *p, const json_t *value, size_t least, size_t most, int32_t *out,
+                              size_t *n)
+{
+    hga_status st = json_want_array(p, value);
+    if (st) return st;
+    *n = json_array_size(value);
+    if (*n < least || *n > most)
+        return json_wrong(p, "%zu numbers, where %zu are expected", *n, *n < least ? least : most);
+    for (size_t i = 0; !st && i < *n; i++) {
+        json_place item = json_item_of(p, i);
+        st = json_read_integer(&item, json_array_get(value, i), &out[i]);
+    }
+    return st;
+}
+
+/* One of the n words; *out gets which. */
+hga_status json_read_word(const json_place *p, const json_t *value, const char *const *words, int n, int *out)
+{
+    if (!json_is_string(value)) return json_wrong(p, "a string is expected, not %s", json_type_name(value));
+    for (*out = 0; *out < n; ++*out)
+        if (strcmp(json_string_value(value), words[*out]) == 0) return HGA_OK;
+    return json_wrong(p, "\"%.40s\" is unknown", json_string_value(value));
+}
+
+static int is_listed(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0) names++;
+    return *names != NULL;
+}
+
+/* An object without members that nobody knows. */
+hga_status json_want_object(const json_place *p, json_t *value, const char *const *names, const char *const *more)
+{
+    if (!json_is_object(value)) return json_wrong(p, "an object is expected, not %s", json_type_name(value));
+    const char *name;
+    json_t *ignored;
+    json_object_foreach(value, name, ignored)
+    {
+        if (!is_listed(name, names) && !(more && is_listed(name, more)))
+            return json_wrong(p, "unknown member \"%.60s\"", name);
+    }
+    return HGA_OK;
+}
+
+hga_status json_want_member(const json_place *p, const json_t *object, const char *name, json_t **out)
+{
+    *out = json_object_get(object, name);
+    return *out ? HGA_OK : json_wrong(p, "member \"%s\" is missing", name);
+}
+
+/* ---- text ---- */
+
+void hga_text_free(char *text)
+{
+    if (text) hga_delete(NULL, text, (int64_t)strlen(text) + 1, 1);
+}
+
+static int starts_with(const char *text, const char *words) { return strncmp(text, words, strlen(words)) == 0; }
+
+/* jansson tells of a failed allocation in three ways: by its code, by no text at all, and by calling a string no token,
+   although one was complete. */
+static int is_want_of_memory(const json_error_t *error, const char *text, size_t n)
+{
+    if (json_error_code(error) == json_error_out_of_memory || !error->text[0]) return 1;
+    if (!starts_with(error->text, "string or '}' expected") && !starts_with(error->text, "invalid token")) return 0;
+    return error->position > 0 && (size_t)error->position <= n && text[error->position - 1] == '"';
+}
+
+hga_status json_parse(const char *name, const char *text, size_t n, json_t **out)
+{
+    json_error_t error;
+    *out = json_loadb(text ? text : "", n, JSON_REJECT_DUPLICATES, &error);
+    if (*out) return HGA_OK;
+    if (is_want_of_memory(&error, text, n)) return hga_fail(HGA_ENOMEM, "%s: no memory for its values", name);
+    return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
+}
+
+typedef struct bytes {
+    char *text;
+    int64_t n, room;
+} bytes;
+
+static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *name, bytes *out)
+{
+    for (size_t got = 1; got > 0; out->n += (int64_t)got) {
+        hga_status st = hga_grow(a, &out->text, &out->room, out->n, out->n + 65536, 1);
+        if (st) return st;
+        errno = 0;
+        got = fread(out->text + out->n, 1, (size_t)(out->room - out->n), file);
+        if (ferror(file)) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno ? errno : EIO));
+    }
+    return HGA_OK;
+}
+
+hga_status json_load(const hga_allocator *a, const char *path, const char *name, json_t **out)
+{
+    hga_status st = HGA_OK;
+    bytes whole = {0};
+    int is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "rb");
+    if (!file) return hga_fail(errno == ENOMEM ? HGA_ENOMEM : HGA_EIO, "cannot read %s: %s", name, strerror(errno));
+    HGA_TRY(take_bytes(a, file, name, &whole));
+    HGA_TRY(json_parse(name, whole.text, (size_t)whole.n, out));
+done:
+    hga_delete(a, whole.text, whole.room, 1);
+    if (!is_stdin) fclose(file);
+    return st;
+}
+
+/* ---- for the writer ---- */
+
+/* jansson does not say why it refuses: text that it takes at a second try, or not even unchecked, was refused for want
+   of memory. */
+hga_status json_check_text(const char *what, const char *text)
+{
+    json_t *first = json_string(text), *again = first ? NULL : json_string(text),
+           *unchecked = first || again ? NULL : json_string_nocheck(text);
+    int good = first != NULL, invalid = unchecked != NULL;
+    json_decref(first);
+    json_decref(again);
+    json_decref(unchecked);
+    if (good) return HGA_OK;
+    return invalid ? hga_fail(HGA_EINVAL, "%s, %s, is not UTF-8", what, text)
+                   : hga_fail(HGA_ENOMEM, "no memory for %s", what);
+}
+
+/* The members between braces, parsed. */
+static hga_status load_members(const char *members, json_t **out)
+{
+    char *text = NULL;
+    int64_t length = (int64_t)strlen(members);
+    hga_status st = hga_new(NULL, length + 2, 1, &text);
+    if (st) return st;
+    text[0] = '{';
+    memcpy(text + 1, members, (size_t)length);
+    text[length + 1] = '}';
+    st = json_parse("the further members", text, (size_t)length + 2, out);
+    hga_delete(NULL, text, length + 2, 1);
+    return st == HGA_EFORMAT ? HGA_EINVAL : st;
+}
+
+hga_status json_check_members(const char *members, hga_pos *n)
+{
+    json_t *object = NULL;
+    const char *name;
+    json_t *value;
+    *n = 0;
+    if (!members) return HGA_OK;
+    hga_status st = load_members(members, &object);
+    if (st) return st;
+    *n = (hga_pos)json_object_size(object);
+    json_object_foreach(object, name, value)
+    {
+        if (!is_listed(name, json_free_members))
+            st = hga_fail(HGA_EINVAL, "\"%.60s\" is not a member that a graph may carry along", name);
+        if (!st && strcmp(name, "program") == 0 && !json_is_object(value))
+            st = hga_fail(HGA_EINVAL, "the program is not an object");
+        if (st) break;
+    }
+    json_decref(object);
+    return st;
+}

@@ -1,0 +1,240 @@
+/* read_json.c: reading a graph from JSON.
+
+   One object. `format`, `schema`, `levels` and `relations` must be there; what is left out has the value that a builder
+   gives it.
+
+     "format": "hga-graph", "schema": 1
+     "levels": [8, 4, 2, 1]              nodes of each level, tokens first
+     "queries": [first, n], "keys": [first, n]       both or neither: cross-attention
+     "claims": ["causal", "single", "complete"]
+     "side": [[first, n, "query"], ..]   or "key", "both"
+     "families": [[parent, child, n, each], ..]      as hga_builder_set_families
+     "parents": [8, 8, 9, ..]            one a node, -1 without; beside or instead of families
+     "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
+     "relations": [{"name": "near",
+        "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
+        "blocks": [{"dst": 0, "n_dst": 2, "src": 0, "n_src": 2, "count", "dst_step", "src_step", "type", "type_dst",
+        "type_src",
+                    "pos_of" (a node), "pos_step", "weight", "shape": "lower", "band": [first, last] (with "shape":
+                    "band")}, ..],
+        "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
+     }, ..]
+     "program": {..}, "words": ..        kept for others
+
+   A member `comment` may stand in every object. Any other member is an error. */
+#include "json_values.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const graph_members[] = {"format", "schema",   "levels",  "queries", "keys",      "claims",
+                                            "side",   "families", "parents", "mass",    "relations", NULL};
+
+/* ---- nodes ---- */
+
+/* Read each item of an optional array. */
+hga_status json_each_item(json_reader *r, const json_place *up, const json_t *object, const char *name,
+                          item_reader read)
+{
+    json_t *list = json_object_get(object, name);
+    if (!list) return HGA_OK;
+    json_place at = json_member_of(up, name);
+    hga_status st = json_want_array(&at, list);
+    for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
+        json_place item = json_item_of(&at, i);
+        st = read(r, &item, json_array_get(list, i));
+    }
+    return st;
+}
+
+static hga_status check_header(json_reader *r)
+{
+    hga_status st = HGA_OK;
+    json_t *value;
+    int which;
+    int32_t schema;
+    HGA_TRY(json_want_object(&r->root, r->object, graph_members, json_free_members));
+    HGA_TRY(json_want_member(&r->root, r->object, "format", &value));
+    json_place format = json_member_of(&r->root, "format");
+    HGA_TRY(json_read_word(&format, value, (const char *const[]){"hga-graph"}, 1, &which));
+    HGA_TRY(json_want_member(&r->root, r->object, "schema", &value));
+    json_place at = json_member_of(&r->root, "schema");
+    HGA_TRY(json_read_integer(&at, value, &schema));
+    if (schema != JSON_SCHEMA) st = json_wrong(&at, "schema %d is unknown, this library reads %d", schema, JSON_SCHEMA);
+done:
+    return st;
+}
+
+static hga_status read_level(json_reader *r, const json_place *p, json_t *value)
+{
+    int32_t n = 0;
+    hga_status st = json_read_integer(p, value, &n);
+    if (!st && n < 0) st = json_wrong(p, "a level of %d nodes", n);
+    if (!st) st = json_refused(p, hga_builder_add_level(r->b, n, NULL));
+    if (!st) r->n_nodes += n;
+    return st;
+}
+
+static hga_status read_levels(json_reader *r)
+{
+    json_t *levels;
+    hga_status st = json_want_member(&r->root, r->object, "levels", &levels);
+    return st ? st : json_each_item(r, &r->root, r->object, "levels", read_level);
+}
+
+static hga_status read_tokens(json_reader *r)
+{
+    json_t *queries = json_object_get(r->object, "queries"), *keys = json_object_get(r->object, "keys");
+    json_place query_place = json_member_of(&r->root, "queries"), key_place = json_member_of(&r->root, "keys");
+    int32_t q[2], k[2];
+    size_t n;
+    if (!queries && !keys) return HGA_OK;
+    if (!queries) return json_wrong(&r->root, "member \"queries\" is missing beside \"keys\"");
+    if (!keys) return json_wrong(&r->root, "member \"keys\" is missing beside \"queries\"");
+    hga_status st = json_read_integers(&query_place, queries, 2, 2, q, &n);
+    if (!st) st = json_read_integers(&key_place, keys, 2, 2, k, &n);
+    return st ? st : json_refused(&query_place, hga_builder_set_tokens(r->b, q[0], q[1], k[0], k[1]));
+}
+
+static hga_status read_claims(json_reader *r)
+{
+    json_t *list = json_object_get(r->object, "claims");
+    json_place at = json_member_of(&r->root, "claims");
+    uint32_t claims = 0;
+    if (!list) return HGA_OK;
+    hga_status st = json_want_array(&at, list);
+    for (size_t i = 0, n = json_array_size(list); !st && i < n; i++) {
+        json_place item = json_item_of(&at, i);
+        int which = 0;
+        st = json_read_word(&item, json_array_get(list, i), json_claims, 3, &which);
+        if (!st) claims |= 1u << which;
+    }
+    return st ? st : json_refused(&at, hga_builder_set_claims(r->b, claims));
+}
+
+/* [first, n, x]: the run and, still unread, what holds for it. */
+static hga_status read_run(json_reader *r, const json_place *p, json_t *value, hga_id *first, hga_id *n, json_t **x)
+{
+    json_place at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
+    hga_status st = json_want_array(p, value);
+    if (!st && json_array_size(value) != 3)
+        st = json_wrong(p, "%zu items, where 3 are expected", json_array_size(value));
+    if (!st) st = json_read_integer(&at[0], json_array_get(value, 0), first);
+    if (!st) st = json_read_integer(&at[1], json_array_get(value, 1), n);
+    if (st) return st;
+    if (*first < 0 || *n < 0 || *first > r->n_nodes - *n)
+        return json_wrong(p, "nodes %d .. %lld leave [0, %d)", *first, (long long)*first + *n - 1, r->n_nodes);
+    *x = json_array_get(value, 2);
+    return HGA_OK;
+}
+
+static hga_status read_side(json_reader *r, const json_place *p, json_t *value)
+{
+    hga_id first, n;
+    json_t *word;
+    int side;
+    json_place at = json_item_of(p, 2);
+    hga_status st = read_run(r, p, value, &first, &n, &word);
+    if (!st) st = json_read_word(&at, word, json_sides, 3, &side);
+    return st ? st : json_refused(p, hga_builder_set_side(r->b, first, n, side));
+}
+
+static hga_status read_mass(json_reader *r, const json_place *p, json_t *value)
+{
+    hga_id first, n;
+    json_t *number;
+    float mass;
+    json_place at = json_item_of(p, 2);
+    hga_status st = read_run(r, p, value, &first, &n, &number);
+    if (!st) st = json_read_real(&at, number, &mass);
+    for (hga_id i = 0; !st && i < n; i++) st = json_refused(p, hga_builder_set_mass(r->b, first + i, mass));
+    return st;
+}
+
+static hga_status read_family(json_reader *r, const json_place *p, json_t *value)
+{
+    int32_t f[4];
+    size_t n;
+    hga_status st = json_read_integers(p, value, 4, 4, f, &n);
+    return st ? st : json_refused(p, hga_builder_set_families(r->b, f[0], f[1], f[2], f[3]));
+}
+
+/* Siblings that follow one another go to the builder together. */
+static hga_status read_parents(json_reader *r)
+{
+    json_t *list = json_object_get(r->object, "parents");
+    json_place at = json_member_of(&r->root, "parents");
+    if (!list) return HGA_OK;
+    hga_status st = json_want_array(&at, list);
+    size_t n = json_array_size(list);
+    if (!st && n != (size_t)r->n_nodes) st = json_wrong(&at, "%zu parents for %d nodes", n, r->n_nodes);
+    hga_id first = 0, family = -1;
+    for (size_t i = 0; !st && i <= n; i++) {
+        json_place item = json_item_of(&at, i);
+        int32_t parent = -1;
+        if (i < n) st = json_read_integer(&item, json_array_get(list, i), &parent);
+        if (!st && parent < -1) st = json_wrong(&item, "parent %d", parent);
+        if (st || (parent == family && i < n)) continue;
+        json_place start = json_item_of(&at, (size_t)first);
+        if (family >= 0) st = json_refused(&start, hga_builder_set_children(r->b, family, first, (hga_id)i - first));
+        first = (hga_id)i, family = parent;
+    }
+    return st;
+}
+
+/* ---- the graph ---- */
+
+static hga_status read_graph(json_reader *r, hga_graph **out)
+{
+    hga_status st = HGA_OK;
+    json_t *relations;
+    HGA_TRY(check_header(r));
+    HGA_TRY(read_levels(r));
+    HGA_TRY(read_tokens(r));
+    HGA_TRY(read_claims(r));
+    HGA_TRY(json_each_item(r, &r->root, r->object, "side", read_side));
+    HGA_TRY(json_each_item(r, &r->root, r->object, "families", read_family));
+    HGA_TRY(read_parents(r));
+    HGA_TRY(json_each_item(r, &r->root, r->object, "mass", read_mass));
+    HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
+    HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
+    HGA_TRY(json_refused(&r->root, hga_builder_finish(r->b, out)));
+done:
+    return st;
+}
+
+/* The text of the member `program`, NULL without. */
+static hga_status take_program(const json_reader *r, char **out)
+{
+    const json_t *program = json_object_get(r->object, "program");
+    json_place at = json_member_of(&r->root, "program");
+    if (!program) return HGA_OK;
+    if (!json_is_object(program)) return json_wrong(&at, "an object is expected, not %s", json_type_name(program));
+    size_t length = json_dumpb(program, NULL, 0, JSON_COMPACT);
+    if (length == 0) return hga_fail(HGA_ENOMEM, "%s: no memory for the program", r->root.name);
+    hga_status st = hga_new(NULL, (int64_t)length + 1, 1, out);
+    if (st) return st;
+    (*out)[length] = 0;
+    if (json_dumpb(program, *out, length, JSON_COMPACT) == length) return HGA_OK;
+    hga_delete(NULL, *out, (int64_t)length + 1, 1);
+    *out = NULL;
+    return hga_fail(HGA_ENOMEM, "%s: no memory for the program", r->root.name);
+}
+
+hga_status hga_graph_read_json(const hga_allocator *a, const char *path, hga_graph **out, char **program)
+{
+    hga_status st = HGA_OK;
+    *out = NULL;
+    if (program) *program = NULL;
+    if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to read is empty");
+    json_reader r = {.allocator = a, .root = {NULL, strcmp(path, "-") == 0 ? "stdin" : path, 0}};
+    HGA_TRY(json_load(a, path, r.root.name, &r.object));
+    HGA_TRY(hga_builder_create(a, &r.b));
+    HGA_TRY(read_graph(&r, out));
+    if (program) HGA_TRY(take_program(&r, program));
+done:
+    if (st) hga_graph_destroy(*out), *out = NULL;
+    hga_builder_destroy(r.b);
+    json_decref(r.object);
+    return st;
+}

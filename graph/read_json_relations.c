@@ -1,0 +1,177 @@
+/* read_json_relations.c: the relations of a graph from JSON: orders, blocks, explicit edges. */
+#include "json_values.h"
+
+#include <string.h>
+
+static const char *const relation_members[] = {"name", "dst_order", "src_order", "blocks", "edges", "comment", NULL};
+
+/* How many nodes an order lists; entries are ids or [first, n]. */
+static hga_status count_order(const json_reader *r, const json_place *at, const json_t *list, int64_t *n)
+{
+    *n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_place item = json_item_of(at, i);
+        const json_t *entry = json_array_get(list, i);
+        int32_t run[2] = {0, 1};
+        size_t size;
+        hga_status st = json_is_array(entry) ? json_read_integers(&item, entry, 2, 2, run, &size)
+                                             : json_read_integer(&item, entry, run);
+        if (st) return st;
+        if (run[0] < 0 || run[1] < 1 || run[0] > r->n_nodes - run[1])
+            return json_wrong(&item, "nodes %d .. %lld leave [0, %d)", run[0], (long long)run[0] + run[1] - 1,
+                              r->n_nodes);
+        *n += run[1];
+    }
+    if (*n > r->n_nodes) return json_wrong(at, "%lld nodes are listed, the graph has %d", (long long)*n, r->n_nodes);
+    return *n > 0 ? HGA_OK : json_wrong(at, "the order is empty");
+}
+
+static void fill_order(const json_t *list, hga_id *order)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        const json_t *first = json_is_array(entry) ? json_array_get(entry, 0) : entry;
+        json_int_t n = json_is_array(entry) ? json_integer_value(json_array_get(entry, 1)) : 1;
+        for (json_int_t k = 0; k < n; k++) *order++ = (hga_id)(json_integer_value(first) + k);
+    }
+}
+
+static hga_status read_order(const json_reader *r, const json_place *p, const json_t *object, const char *name,
+                             hga_id **order, int64_t *n)
+{
+    const json_t *list = json_object_get(object, name);
+    json_place at = json_member_of(p, name);
+    if (!list) return HGA_OK;
+    hga_status st = json_want_array(&at, list);
+    if (!st) st = count_order(r, &at, list, n);
+    if (!st) st = hga_new(r->allocator, *n, sizeof **order, order);
+    if (!st) fill_order(list, *order);
+    return st;
+}
+
+static hga_status read_orders(const json_reader *r, const json_place *p, const json_t *object)
+{
+    hga_status st = HGA_OK;
+    hga_id *dst = NULL, *src = NULL;
+    int64_t n_dst = 0, n_src = 0;
+    HGA_TRY(read_order(r, p, object, "dst_order", &dst, &n_dst));
+    HGA_TRY(read_order(r, p, object, "src_order", &src, &n_src));
+    if (dst || src)
+        HGA_TRY(json_refused(p, hga_builder_set_order(r->b, r->relation, dst, (hga_id)n_dst, src, (hga_id)n_src)));
+done:
+    hga_delete(r->allocator, dst, n_dst, sizeof *dst);
+    hga_delete(r->allocator, src, n_src, sizeof *src);
+    return st;
+}
+
+/* The integers of a block by name; the first four must be given. */
+typedef struct block_field {
+    const char *name;
+    size_t offset;
+} block_field;
+
+static const block_field block_fields[] = {
+    {"dst", offsetof(hga_block, dst)},           {"n_dst", offsetof(hga_block, n_dst)},
+    {"src", offsetof(hga_block, src)},           {"n_src", offsetof(hga_block, n_src)},
+    {"count", offsetof(hga_block, count)},       {"dst_step", offsetof(hga_block, dst_step)},
+    {"src_step", offsetof(hga_block, src_step)}, {"type", offsetof(hga_block, type)},
+    {"type_dst", offsetof(hga_block, type_dst)}, {"type_src", offsetof(hga_block, type_src)},
+    {"pos_step", offsetof(hga_block, pos_step)},
+};
+enum { N_BLOCK_FIELDS = sizeof block_fields / sizeof *block_fields, N_NEEDED = 4 };
+static const char *const block_members[] = {"dst",      "n_dst", "src",      "n_src",    "count",  "dst_step",
+                                            "src_step", "type",  "type_dst", "type_src", "pos_of", "pos_step",
+                                            "weight",   "shape", "band",     "comment",  NULL};
+
+static hga_status read_block_fields(const json_place *p, const json_t *object, hga_block *b)
+{
+    for (size_t i = 0; i < N_BLOCK_FIELDS; i++) {
+        const json_t *value = json_object_get(object, block_fields[i].name);
+        json_place at = json_member_of(p, block_fields[i].name);
+        int32_t x = 0;
+        if (!value && i < N_NEEDED) return json_wrong(p, "member \"%s\" is missing", block_fields[i].name);
+        hga_status st = value ? json_read_integer(&at, value, &x) : HGA_OK;
+        if (st) return st;
+        memcpy((char *)b + block_fields[i].offset, &x, sizeof x);
+    }
+    return HGA_OK;
+}
+
+static hga_status read_block_position(const json_reader *r, const json_place *p, const json_t *object, hga_block *b)
+{
+    const json_t *value = json_object_get(object, "pos_of");
+    json_place at = json_member_of(p, "pos_of");
+    int32_t node = -1;
+    if (!value) return HGA_OK;
+    hga_status st = json_read_integer(&at, value, &node);
+    if (!st && (node < 0 || node >= r->n_nodes)) st = json_wrong(&at, "node %d of %d does not exist", node, r->n_nodes);
+    b->pos_of = node + 1;
+    return st;
+}
+
+/* Weight 0 stands for "not given" in a block, so a file may not say it. */
+static hga_status read_block_weight(const json_place *p, const json_t *object, hga_block *b)
+{
+    const json_t *value = json_object_get(object, "weight");
+    json_place at = json_member_of(p, "weight");
+    if (!value) return HGA_OK;
+    hga_status st = json_read_real(&at, value, &b->weight);
+    return !st && !(b->weight > 0) ? json_wrong(&at, "weight %g is not positive", (double)b->weight) : st;
+}
+
+static hga_status read_block_shape(const json_place *p, const json_t *object, hga_block *b)
+{
+    const json_t *shape = json_object_get(object, "shape"), *band = json_object_get(object, "band");
+    json_place shape_place = json_member_of(p, "shape"), band_place = json_member_of(p, "band");
+    int32_t ends[2] = {0, 0};
+    size_t n;
+    int which = HGA_ALL;
+    hga_status st = shape ? json_read_word(&shape_place, shape, json_shapes, HGA_BAND + 1, &which) : HGA_OK;
+    if (!st && band && which != HGA_BAND) st = json_wrong(&band_place, "only \"shape\": \"band\" has a band");
+    if (!st && !band && which == HGA_BAND) st = json_wrong(p, "member \"band\" is missing");
+    if (!st && band) st = json_read_integers(&band_place, band, 2, 2, ends, &n);
+    b->shape = (hga_shape_kind)which, b->band_first = ends[0], b->band_last = ends[1];
+    return st;
+}
+
+static hga_status read_block(json_reader *r, const json_place *p, json_t *object)
+{
+    hga_block b = {0};
+    hga_status st = json_want_object(p, object, block_members, NULL);
+    if (!st) st = read_block_fields(p, object, &b);
+    if (!st) st = read_block_position(r, p, object, &b);
+    if (!st) st = read_block_weight(p, object, &b);
+    if (!st) st = read_block_shape(p, object, &b);
+    return st ? st : json_refused(p, hga_builder_add_blocks(r->b, r->relation, &b));
+}
+
+static hga_status read_edge(json_reader *r, const json_place *p, json_t *list)
+{
+    int32_t x[3] = {0, 0, 0};
+    float weight = 1;
+    hga_status st = json_want_array(p, list);
+    size_t n = json_array_size(list);
+    if (!st && (n < 2 || n > 4)) st = json_wrong(p, "%zu numbers, where 2 to 4 are expected", n);
+    for (size_t i = 0; !st && i < n; i++) {
+        json_place at = json_item_of(p, i);
+        st = i < 3 ? json_read_integer(&at, json_array_get(list, i), &x[i])
+                   : json_read_real(&at, json_array_get(list, i), &weight);
+    }
+    return st ? st : json_refused(p, hga_builder_add_edge(r->b, r->relation, x[0], x[1], x[2], weight));
+}
+
+hga_status json_read_relation(json_reader *r, const json_place *p, json_t *object)
+{
+    hga_status st = HGA_OK;
+    json_t *name;
+    json_place at = json_member_of(p, "name");
+    HGA_TRY(json_want_object(p, object, relation_members, NULL));
+    HGA_TRY(json_want_member(p, object, "name", &name));
+    if (!json_is_string(name)) HGA_TRY(json_wrong(&at, "a string is expected, not %s", json_type_name(name)));
+    HGA_TRY(json_refused(&at, hga_builder_add_relation(r->b, json_string_value(name), &r->relation)));
+    HGA_TRY(read_orders(r, p, object));
+    HGA_TRY(json_each_item(r, p, object, "blocks", read_block));
+    HGA_TRY(json_each_item(r, p, object, "edges", read_edge));
+done:
+    return st;
+}
