@@ -7,7 +7,6 @@
    where it is due; `text` appends it to its own level, for every second group; `algorithm1` forgets it and covers
    tokens twice. */
 #include "hga_builders.h"
-#include "staircase.h"
 
 enum { MAX_LEVELS = 32 };
 
@@ -66,7 +65,7 @@ static hga_status add_slots(const draft *d, hga_id j, hga_staircase s)
 {
     s.row_end = d->p->n_tokens;
     s.col += d->tree.first[j], s.col_begin = d->tree.first[j], s.col_end = d->tree.first[j + 1];
-    return hga_staircase_add(d->builder, d->near, &s);
+    return hga_builder_add_staircase(d->builder, d->near, &s);
 }
 
 /* slot s has type 2 s + 1 on the left and 2 s + 2 on the right; `from` is the first slot that the level itself provides
@@ -149,7 +148,7 @@ static hga_status add_affiliated(const draft *d, hga_id j)
                        .col_step = group,
                        .col_end = t->size[0],
                        .type = type_base(d, j)};
-    return hga_staircase_add(d->builder, d->near, &s);
+    return hga_builder_add_staircase(d->builder, d->near, &s);
 }
 
 static hga_status add_level(const draft *d, hga_id j)

@@ -1,6 +1,5 @@
 /* dense.c: every query with every key, as one block. */
 #include "hga_builders.h"
-#include "sides.h"
 
 hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program)
 {

@@ -8,8 +8,6 @@
 
    siblings: nodes pair plainly; a query sees the block that shares its parent. */
 #include "hga_builders.h"
-#include "sides.h"
-#include "staircase.h"
 
 enum { MAX_LEVELS = 33, MAX_TILES = 4 };
 
@@ -142,7 +140,7 @@ static hga_status add_tile(hga_builder *b, hga_id near, const hierarchy *h, hga_
                        .col_end = h->key.first[l] + h->key.size[l],
                        .shape = t->shape};
     if (h->p->relative) s.type = col - row + types, s.type_dst = -1, s.type_src = 1;
-    return hga_staircase_add(b, near, &s);
+    return hga_builder_add_staircase(b, near, &s);
 }
 
 static hga_status add_near(hga_builder *b, hga_id near, const hierarchy *h)
@@ -207,7 +205,7 @@ static hga_status add_first_children(hga_builder *b, hga_id relation, const stra
                         .col_step = s->child_step,
                         .col_begin = s->child,
                         .col_end = s->child_end};
-    return hga_staircase_add(b, relation, &up);
+    return hga_builder_add_staircase(b, relation, &up);
 }
 
 /* A first or only child takes its parent's value x[j], a second child (x[j] + x[j + 1]) / 2; `end` is one past the last
@@ -225,13 +223,13 @@ static hga_status add_interpolation(hga_builder *b, hga_id relation, const stran
                            .col_begin = s->parent,
                            .col_end = s->parent_end,
                            .weight = 1};
-    hga_status st = hga_staircase_add(b, relation, &first);
+    hga_status st = hga_builder_add_staircase(b, relation, &first);
     if (st || s->only_child) return st;
     hga_staircase second = first;
     second.row = second.row_begin = s->child + 1;
     second.row_end = s->child_end < end ? s->child_end : end;
     second.n_cols = 2, second.weight = 0.5f;
-    return hga_staircase_add(b, relation, &second);
+    return hga_builder_add_staircase(b, relation, &second);
 }
 
 /* When the last node of the level is a second child there is no x[j + 1]: it takes x[j]. */

@@ -1,5 +1,5 @@
 /* sides.c: query tokens first, key tokens behind them, or one range that is both. */
-#include "sides.h"
+#include "hga_builders.h"
 
 hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal)
 {

@@ -1,5 +1,5 @@
 /* staircase.c: turn a staircase into as few blocks as its ends allow. */
-#include "staircase.h"
+#include "hga_builders.h"
 
 /* Instances [begin, end). */
 typedef struct range {
@@ -46,15 +46,39 @@ static hga_status add_run(hga_builder *b, hga_id relation, const hga_staircase *
     return hga_builder_add_blocks(b, relation, &block);
 }
 
-hga_status hga_staircase_add(hga_builder *b, hga_id relation, const hga_staircase *s)
+static int outside(int64_t begin, int64_t end) { return begin < end && (begin < 0 || end > INT32_MAX); }
+
+static hga_status check(const hga_staircase *s)
 {
-    if (s->n_rows <= 0 || s->n_cols <= 0 || s->row_begin >= s->row_end || s->col_begin >= s->col_end) return HGA_OK;
+    if (s->row_step < 1 || s->col_step < 1)
+        return hga_fail(HGA_EINVAL, "staircase: steps of %lld rows and %lld columns; both are at least 1",
+                        (long long)s->row_step, (long long)s->col_step);
+    if (outside(s->row_begin, s->row_end) || outside(s->col_begin, s->col_end))
+        return hga_fail(HGA_EINVAL, "staircase: rows %lld to %lld, columns %lld to %lld: not all are ids",
+                        (long long)s->row_begin, (long long)s->row_end, (long long)s->col_begin, (long long)s->col_end);
+    if ((unsigned)s->shape >= HGA_BAND)
+        return hga_fail(HGA_EINVAL, "staircase: shape %d cannot be repeated", (int)s->shape);
+    return HGA_OK;
+}
+
+/* the lowest instance that is there has lost its first rows or columns */
+static int clipped_low(const hga_staircase *s, int64_t m)
+{
+    return s->row + m * s->row_step < s->row_begin || s->col + m * s->col_step < s->col_begin;
+}
+
+hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, const hga_staircase *s)
+{
+    hga_status st = check(s);
+    if (st || s->n_rows <= 0 || s->n_cols <= 0 || s->row_begin >= s->row_end || s->col_begin >= s->col_end) return st;
     range part = both(meeting(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end),
                       meeting(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
     range whole = both(whole_within(s->row, s->n_rows, s->row_step, s->row_begin, s->row_end),
                        whole_within(s->col, s->n_cols, s->col_step, s->col_begin, s->col_end));
     if (whole.begin >= whole.end) whole = (range){part.end, part.end};
-    hga_status st = HGA_OK;
+    if (s->shape != HGA_ALL && part.begin < part.end && clipped_low(s, part.begin))
+        return hga_fail(HGA_EINVAL, "staircase: an instance of shape %d is cut at its low end by %lld or %lld",
+                        (int)s->shape, (long long)s->row_begin, (long long)s->col_begin);
     for (int64_t m = part.begin; m < whole.begin; m++) HGA_TRY(add_run(b, relation, s, m, 1));
     if (whole.begin < whole.end) HGA_TRY(add_run(b, relation, s, whole.begin, whole.end - whole.begin));
     for (int64_t m = whole.end; m < part.end; m++) HGA_TRY(add_run(b, relation, s, m, 1));

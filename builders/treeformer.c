@@ -7,7 +7,6 @@
    Rows are folded: row = token * n_tree_heads + head, and every head has a tree of its own, so that the sort key, the
    bucket, is head * n_leaves + leaf. */
 #include "hga_builders.h"
-#include "sides.h"
 
 enum { MAX_HEIGHT = 64 };
 

@@ -2,7 +2,6 @@
    divides j - i, or i < global or j < global. The three parts share no pair: global rows see everything, the other rows
    see the global columns, and what is left is a band. */
 #include "hga_builders.h"
-#include "sides.h"
 
 /* The rectangle of query rows and key columns behind the global ones. */
 typedef struct frame {

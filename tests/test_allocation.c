@@ -263,6 +263,32 @@ static hga_status make_hsa_parent(const hga_allocator *a)
     return settle(hga_build_hsa(&h, &g, &p), &g);
 }
 
+static hga_status make_fenwick(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_program p;
+    return settle(hga_build_fenwick(&(hga_fenwick){.n_tokens = 45, .allocator = a}, &g, &p), &g);
+}
+
+static hga_status make_dilated(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_program p;
+    const hga_id segments[] = {4, 9}, dilations[] = {1, 2};
+    hga_dilated d = {.n_tokens = 30, .segments = segments, .n_segments = 2, .dilations = dilations, .n_dilations = 2};
+    d.allocator = a;
+    return settle(hga_build_dilated(&d, &g, &p), &g);
+}
+
+static hga_status make_segments(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_program p;
+    const int32_t query[] = {0, 0, -1, 1}, key[] = {0, -1, 1, 1, 2};
+    hga_segmented s = {.n_tokens = 4, .n_keys = 5, .query_segment = query, .key_segment = key, .allocator = a};
+    return settle(hga_build_segments(&s, &g, &p), &g);
+}
+
 /* By hand: three levels, orders, blocks, and explicit edges with types, weights and a duplicate. */
 static hga_status make_by_hand(const hga_allocator *a)
 {
@@ -541,11 +567,12 @@ static int clear(void **state)
 
 /* What takes a caller's allocator, or makes from what has one; and what runs through a package's own malloc (CXSparse,
    jansson, ICU). */
-#define ALLOCATOR_FACTS(fact)                                                                                          \
-    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(htransformer_causal) fact(htransformer_linear)          \
-        fact(treeformer_fine) fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) \
-            fact(compress) fact(concat) fact(rows) fact(read) fact(plan) fact(wide_plan) fact(update) fact(state)      \
-                fact(attention) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
+#define ALLOCATOR_FACTS(fact)                                                                                       \
+    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)                \
+        fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
+            fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) \
+                fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(tree_text)      \
+                    fact(tree_grid) fact(tree_set) fact(tree_record)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
         fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \

@@ -299,6 +299,66 @@ static hga_status hsa_frontier_wide(hga_id n, uint64_t *rng, hga_graph **g, hga_
     return hga_build_hsa(&h, g, p);
 }
 
+/* ---- partitions ---- */
+
+static hga_status fenwick(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    (void)rng;
+    return hga_build_fenwick(&(hga_fenwick){.n_tokens = n}, g, p);
+}
+
+/* Three branches of any widths and dilations, dividing each other or not. */
+static hga_status branches(hga_id n, uint64_t *rng, int causal, hga_graph **g, hga_program *p)
+{
+    hga_id segments[3], dilations[3];
+    for (int i = 0; i < 3; i++) segments[i] = 1 + random_below(rng, n + 9), dilations[i] = 1 + random_below(rng, 9);
+    hga_dilated d = {.n_tokens = n, .segments = segments, .n_segments = 1 + random_below(rng, 3), .causal = causal};
+    d.dilations = dilations, d.n_dilations = d.n_segments;
+    return hga_build_dilated(&d, g, p);
+}
+
+static hga_status dilated(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p) { return branches(n, rng, 0, g, p); }
+
+static hga_status dilated_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return branches(n, rng, 1, g, p);
+}
+
+static hga_status dilated_standard(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    (void)rng;
+    return hga_build_dilated(&(hga_dilated){.n_tokens = n}, g, p);
+}
+
+/* Segments of random lengths, some of them on one side only, and one token in eight in none. */
+static int32_t *cut(hga_id n, uint64_t *rng)
+{
+    int32_t *segment = memory(n, sizeof *segment), at = 0;
+    for (hga_id i = 0; i < n; i++) {
+        if (random_below(rng, 6) == 0) at += 1 + random_below(rng, 2);
+        segment[i] = random_below(rng, 8) ? at : -1;
+    }
+    return segment;
+}
+
+static hga_status segments(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    int32_t *query = cut(n, rng);
+    hga_status st = hga_build_segments(&(hga_segmented){.n_tokens = n, .query_segment = query}, g, p);
+    free(query);
+    return st;
+}
+
+static hga_status segments_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    hga_segmented s = {.n_tokens = n, .n_keys = 1 + random_below(rng, 2 * n)};
+    int32_t *query = cut(n, rng), *key = cut(s.n_keys, rng);
+    s.query_segment = query, s.key_segment = key;
+    hga_status st = hga_build_segments(&s, g, p);
+    free(query), free(key);
+    return st;
+}
+
 static const struct variant {
     const char *name;
     build *build;
@@ -337,6 +397,12 @@ static const struct variant {
     {"bpt_wide", bpt_wide, 0, 0},
     {"hsa_wide", hsa_wide, 1, 0},
     {"hsa_frontier_wide", hsa_frontier_wide, 1, 0},
+    {"fenwick", fenwick, 0, 0},
+    {"dilated", dilated, 0, 0},
+    {"dilated_causal", dilated_causal, 0, 0},
+    {"dilated_standard", dilated_standard, 0, 0},
+    {"segments", segments, 0, 0},
+    {"segments_cross", segments_cross, 0, 0},
 };
 
 int n_variants(void) { return (int)(sizeof table / sizeof *table); }

@@ -152,6 +152,70 @@ HGA_API hga_status hga_tree_set(const hga_allocator *a, hga_id n, hga_tree *out)
    values'; n_values[f] >= 1 values, themselves ordered. */
 HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id *n_values, hga_tree *out);
 
+/* ---- flat and nested partitions ---- */
+
+/* Fenwick trees' partition of the past (log-linear attention, Guo et al. 2025): token t sees itself and, for every set
+   bit l of t, node (t >> l) - 1 of level l, the complete spans of 2^l tokens. Causal, and the first rows of a longer
+   text are those of the shorter. Relation `past`. */
+typedef struct hga_fenwick {
+    hga_id n_tokens;
+    const hga_allocator *allocator;
+} hga_fenwick;
+HGA_API hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program);
+
+/* Dilated attention (LongNet, Ding et al. 2023, eq. 5-11, with every residue class instead of one a head): in branch b
+   token i sees j if i / segments[b] = j / segments[b], rounded down, and dilations[b] divides j - i; causal removes j >
+   i. The branches' softmax states are merged, so a pair that several have counts as often. Relations `branch_0`,
+   `branch_1`, ..; NULL: segments 64, 256, 1024 and dilations 1, 4, 16. At most HGA_MAX_STAGES branches. */
+typedef struct hga_dilated {
+    hga_id n_tokens;
+    const hga_id *segments; /* [n_segments] */
+    hga_id n_segments;
+    const hga_id *dilations; /* [n_dilations], as many */
+    hga_id n_dilations;
+    int causal;
+    const hga_allocator *allocator;
+} hga_dilated;
+HGA_API hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program);
+
+/* Dense attention within aligned segments (the cross-attention of BP-Transformer's translation): a query token of
+   segment a sees every key token of segment a. Segments are numbered without decreasing; -1: in none. n_keys = 0:
+   self-attention within segments. Relation `near`. */
+typedef struct hga_segmented {
+    hga_id n_tokens, n_keys;
+    const int32_t *query_segment; /* [n_tokens] */
+    const int32_t *key_segment;   /* [n_keys] */
+    const hga_allocator *allocator;
+} hga_segmented;
+HGA_API hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program);
+
+/* ---- what builders share: regular blocks clipped at the ends of their level, and the two sides of attention ---- */
+
+/* A rectangle of edges moved by steps for as long as it meets its rows and columns; what regular levels are made of.
+   Instance m, for every integer m, has rows row + m * row_step .. + n_rows - 1 and columns col + m * col_step .. +
+   n_cols - 1, clipped to [row_begin, row_end) and [col_begin, col_end), which lie within 0 .. INT32_MAX. Steps are > 0.
+   type(r, c) = type + r * type_dst + c * type_src, counted inside the unclipped instance. A shape other than HGA_ALL
+   may be clipped at the high ends only, and HGA_BAND cannot be given. */
+typedef struct hga_staircase {
+    int64_t row, n_rows, row_step, col, n_cols, col_step;
+    int64_t row_begin, row_end, col_begin, col_end;
+    int64_t type, type_dst, type_src;
+    hga_shape_kind shape;
+    float weight; /* 0 means 1 */
+} hga_staircase;
+
+/* Add its edges: the whole instances as one repeated block, each clipped one as a block of its own. */
+HGA_API hga_status hga_builder_add_staircase(hga_builder *b, hga_id relation, const hga_staircase *s);
+
+/* Are there tokens, and do they fit an id? n_keys = 0 is self-attention. Causal attention compares positions: only
+   sides of equal length have a meaning (else HGA_EUNSUPPORTED). */
+HGA_API hga_status hga_sides_check(hga_id n_tokens, hga_id n_keys, int causal);
+/* Append a level: n_queries nodes of both sides when n_keys is 0, else of the query side and behind them n_keys of the
+   key side; *first is its first id. */
+HGA_API hga_status hga_sides_add_level(hga_builder *b, hga_id n_queries, hga_id n_keys, hga_id *first);
+/* Level 0, and which of its nodes are queries and keys. */
+HGA_API hga_status hga_sides_add_tokens(hga_builder *b, hga_id n_tokens, hga_id n_keys);
+
 #ifdef __cplusplus
 }
 #endif

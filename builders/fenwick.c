@@ -1,0 +1,96 @@
+/* fenwick.c: the partition of the past that Fenwick trees use, which log-linear attention (Guo et al. 2025) took up.
+   Level l has the complete spans of 2^l tokens. Token t sees itself and, for every set bit l of t, the span that ends
+   where its own number with the bits up to l cleared begins: node (t >> l) - 1 of level l. These spans tile 0 .. t - 1,
+   so every earlier token is seen through exactly one node. A span is complete before anybody sees it: causal, and the
+   same for every longer text that starts alike. */
+#include "hga_builders.h"
+
+enum { MAX_LEVELS = 31 };
+
+/* Levels that some token sees, and the first node of each. */
+typedef struct spans {
+    hga_id n_tokens, n_levels;
+    hga_id first[MAX_LEVELS];
+} spans;
+
+static hga_status check(const hga_fenwick *p)
+{
+    if (p->n_tokens < 1) return hga_fail(HGA_EINVAL, "tokens: %d, at least 1 is needed", p->n_tokens);
+    if (p->n_tokens > INT32_MAX / 2)
+        return hga_fail(HGA_EOVERFLOW, "tokens: %d and their spans do not fit a 32-bit id", p->n_tokens);
+    return HGA_OK;
+}
+
+/* n >> l nodes on level l, while the last token has a bit that high; a span's children are its two halves */
+static hga_status add_levels(hga_builder *b, spans *s)
+{
+    hga_status st = HGA_OK;
+    for (hga_id l = 0; l == 0 || (s->n_tokens - 1) >> l > 0; l++, s->n_levels++) {
+        hga_id n = s->n_tokens >> l;
+        HGA_TRY(hga_builder_add_level(b, n, &s->first[l]));
+        if (l > 0) HGA_TRY(hga_builder_set_families(b, s->first[l], s->first[l - 1], 2 * n, 2));
+    }
+done:
+    return st;
+}
+
+/* Tokens by two: both see the first, the second itself, too. Above, the tokens of every second span see the span before
+   theirs. */
+static hga_status add_past(hga_builder *b, hga_id past, const spans *s)
+{
+    hga_status st = HGA_OK;
+    hga_id n = s->n_tokens;
+    hga_staircase pairs = {.n_rows = 2, .row_step = 2, .row_end = n, .shape = HGA_LOWER};
+    pairs.n_cols = 2, pairs.col_step = 2, pairs.col_end = n;
+    HGA_TRY(hga_builder_add_staircase(b, past, &pairs));
+    for (hga_id l = 1; l < s->n_levels; l++) {
+        int64_t width = (int64_t)1 << l;
+        hga_staircase span = {.row = width, .n_rows = width, .row_step = 2 * width, .row_begin = width, .row_end = n};
+        span.col = span.col_begin = s->first[l], span.n_cols = 1, span.col_step = 2;
+        span.col_end = s->first[l] + (n >> l);
+        HGA_TRY(hga_builder_add_staircase(b, past, &span));
+    }
+done:
+    return st;
+}
+
+/* coarsen keys and values, attend by mass */
+static hga_status describe(hga_id past, hga_program *program)
+{
+    hga_status st = HGA_OK;
+    hga_id query, key, value, out;
+    hga_program_init(program);
+    HGA_TRY(hga_program_add_field(program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES,
+                                  &query));
+    HGA_TRY(hga_program_add_field(program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES, &key));
+    HGA_TRY(
+        hga_program_add_field(program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES, &value));
+    HGA_TRY(
+        hga_program_add_field(program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES, &out));
+    HGA_TRY(hga_program_coarsen(program, key));
+    HGA_TRY(hga_program_coarsen(program, value));
+    HGA_TRY(hga_program_attend(program, past, query, key, value, out, 1));
+    program->has_lse = 1;
+done:
+    return st;
+}
+
+hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program)
+{
+    hga_status st = HGA_OK;
+    hga_builder *b = NULL;
+    hga_id past;
+    spans s = {.n_tokens = p->n_tokens};
+    *g = NULL;
+    HGA_TRY(check(p));
+    HGA_TRY(hga_builder_create(p->allocator, &b));
+    HGA_TRY(add_levels(b, &s));
+    HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE));
+    HGA_TRY(hga_builder_add_relation(b, "past", &past));
+    HGA_TRY(add_past(b, past, &s));
+    HGA_TRY(describe(past, program));
+    HGA_TRY(hga_builder_finish(b, g));
+done:
+    hga_builder_destroy(b);
+    return st;
+}

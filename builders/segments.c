@@ -1,0 +1,114 @@
+/* segments.c: dense attention inside aligned segments, as between the leaves of a sentence and those of its translation
+   (BP-Transformer, Ye et al. 2019, machine translation). Segments are numbered in order on both sides, so each is one
+   block: its queries against its keys. Tokens in no segment are left out of the orders. */
+#include "hga_builders.h"
+
+/* One side: the tokens that are in a segment, and the segment of each, both in order. */
+typedef struct text {
+    const int32_t *segment; /* [n] */
+    hga_id n, n_inside;
+    hga_id *order; /* [n], the first n_inside are used: nodes; NULL: all are inside */
+} text;
+
+static hga_status check_side(const char *what, const int32_t *segment, hga_id n)
+{
+    int32_t last = -1;
+    for (hga_id i = 0; i < n; i++) {
+        if (segment[i] < -1) return hga_fail(HGA_EINVAL, "%s: token %d is in %d; -1 is none", what, i, segment[i]);
+        if (segment[i] >= 0 && segment[i] < last)
+            return hga_fail(HGA_EINVAL, "%s: token %d is in segment %d, behind one in %d; segments are in order", what,
+                            i, segment[i], last);
+        if (segment[i] >= 0) last = segment[i];
+    }
+    return HGA_OK;
+}
+
+static hga_status check(const hga_segmented *p)
+{
+    if (!p->query_segment) return hga_fail(HGA_EINVAL, "query-segment: NULL, but each token needs its segment");
+    if (p->n_keys > 0 && !p->key_segment)
+        return hga_fail(HGA_EINVAL, "key-segment: NULL, but there are %d keys", p->n_keys);
+    hga_status st = hga_sides_check(p->n_tokens, p->n_keys, 0);
+    if (!st) st = check_side("query-segment", p->query_segment, p->n_tokens);
+    if (!st && p->n_keys > 0) st = check_side("key-segment", p->key_segment, p->n_keys);
+    return st;
+}
+
+/* the nodes first + i of the tokens i that are in a segment; no list where all are */
+static hga_status list_inside(const hga_allocator *a, hga_id first, text *t)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < t->n; i++) t->n_inside += t->segment[i] >= 0;
+    if (t->n_inside == t->n) return HGA_OK;
+    HGA_TRY(hga_new(a, t->n, sizeof *t->order, &t->order));
+    for (hga_id i = 0, at = 0; i < t->n; i++)
+        if (t->segment[i] >= 0) t->order[at++] = first + i;
+done:
+    return st;
+}
+
+/* the token at a position among those inside, counted on its side; `first` is the side's first node */
+static int32_t segment_at(const text *t, hga_id first, hga_id position)
+{
+    return t->segment[t->order ? t->order[position] - first : position];
+}
+
+/* one past the last position of the segment at `position` */
+static hga_id segment_end(const text *t, hga_id first, hga_id position)
+{
+    int32_t segment = segment_at(t, first, position);
+    while (position < t->n_inside && segment_at(t, first, position) == segment) position++;
+    return position;
+}
+
+/* The two sides side by side: a segment that both have is a block. */
+static hga_status add_segments(hga_builder *b, hga_id relation, const text *query, const text *key, hga_id key_first)
+{
+    hga_status st = HGA_OK;
+    hga_id base = key->order ? 0 : key_first;
+    for (hga_id q = 0, k = 0; q < query->n_inside && k < key->n_inside;) {
+        int32_t a = segment_at(query, 0, q), c = segment_at(key, key_first, k);
+        hga_id q_end = segment_end(query, 0, q), k_end = segment_end(key, key_first, k);
+        if (a == c) HGA_TRY(hga_builder_add_block(b, relation, q, q_end - q, base + k, k_end - k, 0));
+        if (a <= c) q = q_end;
+        if (c <= a) k = k_end;
+    }
+done:
+    return st;
+}
+
+/* an order only where some token is in no segment; then both sides have one */
+static hga_status set_orders(hga_builder *b, hga_id relation, const text *query, const text *key)
+{
+    if (!query->order && !key->order) return HGA_OK;
+    return hga_builder_set_order(b, relation, query->order, query->order ? query->n_inside : 0, key->order,
+                                 key->order ? key->n_inside : 0);
+}
+
+hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program)
+{
+    hga_status st = HGA_OK;
+    hga_builder *b = NULL;
+    hga_id near, key_first = p->n_keys > 0 ? p->n_tokens : 0;
+    text query = {.segment = p->query_segment, .n = p->n_tokens}, key = query;
+    if (p->n_keys > 0) key = (text){.segment = p->key_segment, .n = p->n_keys};
+    *g = NULL;
+    HGA_TRY(check(p));
+    HGA_TRY(list_inside(p->allocator, 0, &query));
+    HGA_TRY(list_inside(p->allocator, key_first, &key));
+    HGA_TRY(hga_builder_create(p->allocator, &b));
+    HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
+    HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE));
+    HGA_TRY(hga_builder_add_relation(b, "near", &near));
+    HGA_TRY(set_orders(b, near, &query, &key));
+    HGA_TRY(add_segments(b, near, &query, &key, key_first));
+    hga_program_init(program);
+    HGA_TRY(hga_program_attention(program, near));
+    program->has_lse = 1;
+    HGA_TRY(hga_builder_finish(b, g));
+done:
+    hga_delete(p->allocator, query.order, query.n, sizeof *query.order);
+    hga_delete(p->allocator, key.order, key.n, sizeof *key.order);
+    hga_builder_destroy(b);
+    return st;
+}
