@@ -100,13 +100,13 @@ static hga_status measure(maker make, hga_id n, const hga_shape *shape, hga_id t
     m->cost = hga_plan_cost(plan);
 
     /* as many rows as any variant's tensors have */
-    int64_t floats = (int64_t)hga_graph_nodes(g).n * shape->n_heads * shape->dim;
+    int64_t n_rows = hga_graph_nodes(g).n, floats = n_rows * shape->n_heads * shape->dim;
     HGA_TRY(hga_new(NULL, 4 * floats, sizeof *x, &x));
     for (int64_t i = 0; i < 4 * floats; i++) x[i] = (float)rand() / (float)RAND_MAX * 2 - 1;
-    hga_io io = {.query = {.data = x},
-                 .key = {.data = x + floats},
-                 .value = {.data = x + 2 * floats},
-                 .out = {.data = x + 3 * floats}};
+    hga_io io = {.query = {.data = x, .rows = n_rows},
+                 .key = {.data = x + floats, .rows = n_rows},
+                 .value = {.data = x + 2 * floats, .rows = n_rows},
+                 .out = {.data = x + 3 * floats, .rows = n_rows}};
     HGA_TRY(fastest(plan, state, &io, &m->run));
     hga_delete(NULL, x, 4 * floats, sizeof *x);
 done:

@@ -28,7 +28,7 @@ float *bench_random(int64_t n)
 static int64_t rows_of(const bench_case *c, hga_binding binding)
 {
     hga_nodes nodes = hga_graph_nodes(c->graph);
-    for (hga_id f = 0; f < c->program.n_fields; f++) {
+    for (hga_id f = 1; f <= c->program.n_fields; f++) {
         if (c->program.field[f].binding != binding) continue;
         hga_rows rows = c->program.field[f].io;
         return rows == HGA_ROWS_NODES ? nodes.n : rows == HGA_ROWS_KEYS ? nodes.n_keys : nodes.n_queries;
@@ -41,6 +41,8 @@ static hga_status make_tensors(bench_case *c, const hga_shape *s)
     hga_id kv_heads = s->n_kv_heads ? s->n_kv_heads : s->n_heads, dim_v = s->dim_v ? s->dim_v : s->dim;
     int64_t query = rows_of(c, HGA_IO_QUERY) * s->n_heads * s->dim, key = rows_of(c, HGA_IO_KEY) * kv_heads * s->dim,
             value = rows_of(c, HGA_IO_VALUE) * kv_heads * dim_v, out = rows_of(c, HGA_IO_OUT) * s->n_heads * dim_v;
+    c->io.query.rows = rows_of(c, HGA_IO_QUERY), c->io.key.rows = rows_of(c, HGA_IO_KEY);
+    c->io.value.rows = rows_of(c, HGA_IO_VALUE), c->io.out.rows = rows_of(c, HGA_IO_OUT);
     c->tensors = bench_random(query + key + value + out);
     if (!c->tensors) return HGA_ENOMEM;
     c->tensor_bytes = (double)(query + key + value + out) * sizeof(float);

@@ -69,7 +69,7 @@ static double now(void)
 /* Rows of the query tensor: nodes where the program says so, else tokens. */
 static int64_t rows_of(const hga_graph *g, const hga_program *p)
 {
-    for (hga_id f = 0; f < p->n_fields; f++)
+    for (hga_id f = 1; f <= p->n_fields; f++)
         if (p->field[f].binding == HGA_IO_OUT && p->field[f].io == HGA_ROWS_NODES) return hga_graph_nodes(g).n;
     return hga_graph_nodes(g).n_queries;
 }
@@ -91,10 +91,10 @@ static hga_status run(maker make, hga_id n, int runs, double *seconds, double *t
     floats = rows_of(g, &program) * 16;
     HGA_TRY(hga_new(NULL, 4 * floats, sizeof *x, &x));
     for (int64_t i = 0; i < 4 * floats; i++) x[i] = (float)(i * 2654435761 >> 8 & 0xffff) / 65536;
-    hga_io io = {.query = {.data = x},
-                 .key = {.data = x + floats},
-                 .value = {.data = x + 2 * floats},
-                 .out = {.data = x + 3 * floats}};
+    hga_io io = {.query = {.data = x, .rows = floats / 16},
+                 .key = {.data = x + floats, .rows = floats / 16},
+                 .value = {.data = x + 2 * floats, .rows = floats / 16},
+                 .out = {.data = x + 3 * floats, .rows = floats / 16}};
     io.type_scale = alpha, io.n_type_scale = COARSE_HEIGHT + 1;
     *tensor_bytes = 16.0 * (double)floats;
     *seconds = HUGE_VAL;

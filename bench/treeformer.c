@@ -120,7 +120,10 @@ static void project_in(module *m)
 static hga_status forward(module *m)
 {
     hga_status st;
-    hga_io io = {.query = {.data = m->q}, .key = {.data = m->k}, .value = {.data = m->v}, .out = {.data = m->mixed}};
+    hga_io io = {.query = {.data = m->q, .rows = (int64_t)m->n * HEADS},
+                 .key = {.data = m->k, .rows = (int64_t)m->n * HEADS},
+                 .value = {.data = m->v, .rows = (int64_t)m->n * HEADS},
+                 .out = {.data = m->mixed, .rows = (int64_t)m->n * HEADS}};
     project_in(m);
     if (m->trees) {
         HGA_TRY(build(m));

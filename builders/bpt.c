@@ -233,12 +233,15 @@ done:
     return st;
 }
 
+hga_bpt hga_bpt_defaults(void) { return (hga_bpt){.k = 4, .clip = 10}; }
+
 hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_builder *b = NULL;
     hga_id near;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_bpt", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     tree t = halve(p->n_tokens);

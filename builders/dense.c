@@ -1,12 +1,15 @@
 /* dense.c: every query with every key, as one block. */
 #include "hga_builders.h"
 
+hga_dense hga_dense_defaults(void) { return (hga_dense){0}; }
+
 hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_builder *b = NULL;
     hga_id near, n_keys = p->n_keys > 0 ? p->n_keys : p->n_tokens;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_dense", p->reserved, sizeof p->reserved));
     HGA_TRY(hga_sides_check(p->n_tokens, p->n_keys, p->causal));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));

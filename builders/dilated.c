@@ -143,12 +143,15 @@ static hga_dilated with_branches(const hga_dilated *p)
     return d;
 }
 
+hga_dilated hga_dilated_defaults(void) { return (hga_dilated){0}; }
+
 hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_builder *b = NULL;
     hga_dilated d = with_branches(p);
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_dilated", p->reserved, sizeof p->reserved));
     HGA_TRY(check(&d));
     HGA_TRY(hga_builder_create(d.allocator, &b));
     HGA_TRY(hga_builder_add_level(b, d.n_tokens, NULL));

@@ -75,6 +75,8 @@ done:
     return st;
 }
 
+hga_fenwick hga_fenwick_defaults(void) { return (hga_fenwick){0}; }
+
 hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
@@ -82,6 +84,7 @@ hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *p
     hga_id past;
     spans s = {.n_tokens = p->n_tokens};
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_fenwick", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(add_levels(b, &s));

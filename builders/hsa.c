@@ -515,12 +515,15 @@ done:
     return st;
 }
 
+hga_hsa hga_hsa_defaults(void) { return (hga_hsa){.mode = HGA_HSA_FRONTIER}; }
+
 hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
     forest f = {.a = p->allocator};
     hga_builder *b = NULL;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_hsa", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     HGA_TRY(p->parent ? plant_parents(p, &f) : plant_windows(p, &f));
     HGA_TRY(hga_builder_create(p->allocator, &b));

@@ -312,6 +312,8 @@ done:
     return st;
 }
 
+hga_htransformer hga_htransformer_defaults(void) { return (hga_htransformer){.block = 16}; }
+
 hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
@@ -319,6 +321,7 @@ hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_
     hierarchy h;
     hga_id near, between = -1;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_htransformer", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     find_levels(p, &h);

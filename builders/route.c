@@ -240,7 +240,8 @@ static int route_all(const tree *t, const rows *r, obstacle *bad)
 hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
                      int32_t *leaf)
 {
-    hga_status st = check(r, x, n, leaf);
+    hga_status st = hga_check_reserved("hga_router", r->reserved, sizeof r->reserved);
+    if (!st) st = check(r, x, n, leaf);
     if (st) return st;
     tree t = {r, hga_route_rows(r->height, r->branching)};
     obstacle bad = {0};

@@ -85,6 +85,8 @@ static hga_status set_orders(hga_builder *b, hga_id relation, const text *query,
                                  key->order ? key->n_inside : 0);
 }
 
+hga_segmented hga_segmented_defaults(void) { return (hga_segmented){0}; }
+
 hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
@@ -93,6 +95,7 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     text query = {.segment = p->query_segment, .n = p->n_tokens}, key = query;
     if (p->n_keys > 0) key = (text){.segment = p->key_segment, .n = p->n_keys};
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_segmented", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     HGA_TRY(list_inside(p->allocator, 0, &query));
     HGA_TRY(list_inside(p->allocator, key_first, &key));

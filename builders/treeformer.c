@@ -228,12 +228,15 @@ done:
     return st;
 }
 
+hga_treeformer hga_treeformer_defaults(void) { return (hga_treeformer){.n_tree_heads = 1}; }
+
 hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
     layout t = {.p = p};
     hga_builder *b = NULL;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_treeformer", p->reserved, sizeof p->reserved));
     if (p->causal && is_cross(p))
         return hga_fail(HGA_EUNSUPPORTED, "causal is for self-attention, but n_keys is %d", p->n_keys);
     HGA_TRY(lay_out(p, 0, &t));
@@ -330,6 +333,7 @@ hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, h
     layout t = {.p = p};
     hga_builder *b = NULL;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_treeformer", p->reserved, sizeof p->reserved));
     if (p->causal)
         return hga_fail(HGA_EUNSUPPORTED,
                         "causal is %d, but treeformer-coarse has no causal form: node means hold later keys",

@@ -111,12 +111,15 @@ static hga_status check(const hga_window *p)
     return hga_sides_check(p->n_tokens, p->n_keys, p->causal);
 }
 
+hga_window hga_window_defaults(void) { return (hga_window){.left = 64, .right = 64, .stride = 1}; }
+
 hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program)
 {
     hga_status st = HGA_OK;
     hga_builder *b = NULL;
     hga_id near;
     *g = NULL;
+    HGA_TRY(hga_check_reserved("hga_window", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     frame f = find_frame(p);
     HGA_TRY(hga_builder_create(p->allocator, &b));

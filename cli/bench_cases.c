@@ -108,7 +108,7 @@ static int make_tree(const bench_variant *v, hga_id tokens, model *out)
 {
     int32_t *query = NULL, *key = NULL;
     int status = CLI_GOOD;
-    hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+    hga_treeformer t = hga_treeformer_defaults();
     t.n_queries = tokens;
     t.height = v->height >= 0 ? v->height : height_for(tokens);
     t.n_leaves = (hga_id)1 << t.height;
@@ -171,12 +171,12 @@ int bench_tensors_make(const model *m, const hga_shape *shape, int allocate, ben
     const hga_rows otherwise[] = {HGA_ROWS_QUERIES, HGA_ROWS_KEYS, HGA_ROWS_KEYS, HGA_ROWS_QUERIES};
     hga_id kv = shape->n_kv_heads ? shape->n_kv_heads : shape->n_heads,
            heads[] = {shape->n_heads, kv, kv, shape->n_heads};
-    int64_t count[4], all = 0;
+    int64_t rows[4], count[4], all = 0;
     *out = (bench_tensors){0};
     for (int i = 0; i < 4; i++) {
-        int64_t rows =
+        rows[i] =
             bound_field(&m->program, binding[i]) ? bound_rows(m->graph, &m->program, binding[i], otherwise[i]) : 0;
-        count[i] = rows * heads[i] * shape->dim;
+        count[i] = rows[i] * heads[i] * shape->dim;
         all += count[i];
     }
     out->bytes = all * (int64_t)sizeof(float);
@@ -185,7 +185,8 @@ int bench_tensors_make(const model *m, const hga_shape *shape, int allocate, ben
     if (status) return status;
     numbers_fill(3, 1.0f, all - count[3], out->memory);
     hga_tensor *tensor[] = {&out->io.query, &out->io.key, &out->io.value, &out->io.out};
-    for (int64_t i = 0, at = 0; i < 4; at += count[i++]) tensor[i]->data = count[i] ? out->memory + at : NULL;
+    for (int64_t i = 0, at = 0; i < 4; at += count[i++])
+        tensor[i]->data = count[i] ? out->memory + at : NULL, tensor[i]->rows = rows[i];
     out->io.type_scale = m->alpha;
     out->io.n_type_scale = m->n_alpha;
     return CLI_GOOD;

@@ -135,7 +135,7 @@ static int built(hga_status st, const char *name) { return complain_of(st, CLI_O
 
 static int build_dense(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_dense d = {HGA_DENSE_DEFAULTS};
+    hga_dense d = hga_dense_defaults();
     d.n_tokens = s->words.n;
     d.causal = causal;
     return built(hga_build_dense(&d, g, p), "dense");
@@ -143,7 +143,7 @@ static int build_dense(const scene *s, int causal, hga_graph **g, hga_program *p
 
 static int build_window(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_window w = {HGA_WINDOW_DEFAULTS};
+    hga_window w = hga_window_defaults();
     w.n_tokens = s->words.n;
     w.causal = causal;
     return built(hga_build_window(&w, g, p), "window");
@@ -151,7 +151,7 @@ static int build_window(const scene *s, int causal, hga_graph **g, hga_program *
 
 static int build_bpt(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_bpt b = {HGA_BPT_DEFAULTS};
+    hga_bpt b = hga_bpt_defaults();
     b.n_tokens = s->words.n;
     b.causal = causal;
     return built(hga_build_bpt(&b, g, p), "bpt");
@@ -159,7 +159,7 @@ static int build_bpt(const scene *s, int causal, hga_graph **g, hga_program *p)
 
 static int build_neighbours(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    hga_htransformer h = hga_htransformer_defaults();
     h.n_tokens = s->words.n;
     h.causal = causal;
     return built(hga_build_htransformer(&h, g, p), "htransformer");
@@ -167,7 +167,7 @@ static int build_neighbours(const scene *s, int causal, hga_graph **g, hga_progr
 
 static int build_siblings(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    hga_htransformer h = hga_htransformer_defaults();
     h.n_tokens = s->words.n;
     h.structure = HGA_SIBLINGS;
     h.causal = causal;
@@ -177,7 +177,7 @@ static int build_siblings(const scene *s, int causal, hga_graph **g, hga_program
 /* the text's own chapters, paragraphs and sentences */
 static int build_hsa_text(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.parent = s->tree.parent;
     h.n_parent = s->tree.n;
     h.causal = causal;
@@ -187,7 +187,7 @@ static int build_hsa_text(const scene *s, int causal, hga_graph **g, hga_program
 static int build_hsa_windows(const scene *s, int causal, hga_graph **g, hga_program *p)
 {
     static const hga_id branching[] = {2, 4, 8, 16};
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.n_tokens = s->words.n;
     h.branching = branching;
     h.n_branching = 4;
@@ -197,7 +197,7 @@ static int build_hsa_windows(const scene *s, int causal, hga_graph **g, hga_prog
 
 hga_treeformer scene_treeformer(const scene *s)
 {
-    hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+    hga_treeformer t = hga_treeformer_defaults();
     t.n_queries = s->words.n;
     t.height = s->height;
     t.n_leaves = (hga_id)1 << s->height;
@@ -285,6 +285,7 @@ int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const fl
     out->out = at;
     at += o * width_v;
     out->io.out.data = out->out;
+    out->io.query.rows = q, out->io.key.rows = k, out->io.value.rows = v, out->io.out.rows = o;
     if (bound_field(p, HGA_IO_QUERY)) out->io.query.data = (void *)(uintptr_t)rows_for(&n, q, e->query, width, &at);
     if (bound_field(p, HGA_IO_KEY)) out->io.key.data = (void *)(uintptr_t)rows_for(&n, k, e->key, width, &at);
     out->io.value.data = (void *)(uintptr_t)rows_for(&n, v, value ? value : e->value, width_v, &at);

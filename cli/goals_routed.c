@@ -70,7 +70,7 @@ done:
 
 static hga_status build(const routed *r, hga_graph **g, hga_program *p)
 {
-    hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+    hga_treeformer t = hga_treeformer_defaults();
     t.n_queries = r->tokens;
     t.n_tree_heads = r->heads;
     t.height = r->height;
@@ -98,7 +98,11 @@ static int call(void *context)
     routed *r = context;
     hga_graph *g = NULL;
     hga_program p;
-    hga_io io = {.query.data = r->query, .key.data = r->key, .value.data = r->value, .out.data = r->out};
+    int64_t rows = (int64_t)r->tokens * r->heads;
+    hga_io io = {.query = {.data = r->query, .rows = rows},
+                 .key = {.data = r->key, .rows = rows},
+                 .value = {.data = r->value, .rows = rows},
+                 .out = {.data = r->out, .rows = rows}};
     double clock = seconds_now();
     hga_status st = route(r);
     r->times->route += lap(&clock);

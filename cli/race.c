@@ -41,8 +41,10 @@ static int run_ours(const hga_graph *g, hga_id relation, const hga_options *opti
     hga_program p;
     hga_options exact = *options;
     hga_shape shape = {.n_heads = j->heads, .dim = j->dim};
-    hga_io io = {
-        .query.data = (void *)j->query, .key.data = (void *)j->key, .value.data = (void *)j->value, .out.data = ours};
+    hga_io io = {.query = {.data = (void *)j->query, .rows = j->rows},
+                 .key = {.data = (void *)j->key, .rows = j->rows},
+                 .value = {.data = (void *)j->value, .rows = j->rows},
+                 .out = {.data = ours, .rows = j->rows}};
     exact.precision = HGA_PRECISION_F32;
     int status = write_program(relation, &p);
     return status ? status : complain_of(hga_attention(g, &p, &shape, &exact, &io), CLI_OUTSIDE, "peers");

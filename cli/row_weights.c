@@ -77,10 +77,10 @@ static int run(weighing *w)
     int64_t outs = (int64_t)bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES) * w->heads;
     TRY(take(values, sizeof *w->value, &w->value));
     TRY(take(outs, sizeof *w->out, &w->out));
-    hga_io io = {.query.data = w->query.real,
-                 .key.data = w->key.real,
-                 .value.data = w->value,
-                 .out.data = w->out,
+    hga_io io = {.query = {.data = w->query.real, .rows = w->query.dim[0]},
+                 .key = {.data = w->key.real, .rows = w->key.dim[0]},
+                 .value = {.data = w->value, .rows = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS)},
+                 .out = {.data = w->out, .rows = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES)},
                  .scale = (float)w->wish->scale};
     TRY(complain_of(hga_plan_create(g, p, &w->shape, &options, &w->plan), CLI_DATA, w->wish->path));
     TRY(complain_of(hga_workspace_create(w->plan, &w->state), CLI_DATA, w->wish->path));

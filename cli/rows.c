@@ -23,7 +23,7 @@ static hga_id count_rows(const hga_nodes *n, hga_rows rows)
 
 const hga_field *bound_field(const hga_program *p, hga_binding binding)
 {
-    for (hga_id i = 0; i < p->n_fields; i++)
+    for (hga_id i = 1; i <= p->n_fields; i++)
         if (p->field[i].binding == binding) return &p->field[i];
     return NULL;
 }

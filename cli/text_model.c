@@ -50,7 +50,7 @@ static int build_tree(const char *path, const settings *s, const hga_tree *tree,
 {
     char title[300];
     int status = CLI_GOOD;
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.parent = tree->parent;
     h.n_parent = tree->n;
     h.causal = setting_id(s, "causal");

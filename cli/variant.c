@@ -83,7 +83,7 @@ static const parameter file_parameters[] = {
 
 static hga_status dense_sample(const settings *s, hga_id n, hga_id keys, hga_graph **g, hga_program *p)
 {
-    hga_dense d = {HGA_DENSE_DEFAULTS};
+    hga_dense d = hga_dense_defaults();
     d.n_tokens = n;
     d.n_keys = keys;
     d.causal = setting_id(s, "causal");
@@ -92,7 +92,7 @@ static hga_status dense_sample(const settings *s, hga_id n, hga_id keys, hga_gra
 
 static hga_status window_sample(const settings *s, hga_id n, hga_id keys, hga_graph **g, hga_program *p)
 {
-    hga_window w = {HGA_WINDOW_DEFAULTS};
+    hga_window w = hga_window_defaults();
     w.n_tokens = n;
     w.n_keys = keys;
     w.left = setting_id(s, "left");
@@ -106,7 +106,7 @@ static hga_status window_sample(const settings *s, hga_id n, hga_id keys, hga_gr
 static hga_status bpt_sample(const settings *s, hga_id n, hga_id keys, hga_graph **g, hga_program *p)
 {
     (void)keys;
-    hga_bpt b = {HGA_BPT_DEFAULTS};
+    hga_bpt b = hga_bpt_defaults();
     b.n_tokens = n;
     b.k = setting_id(s, "k");
     b.clip = setting_id(s, "clip");
@@ -117,7 +117,7 @@ static hga_status bpt_sample(const settings *s, hga_id n, hga_id keys, hga_graph
 
 static hga_status htransformer_sample(const settings *s, hga_id n, hga_id keys, hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    hga_htransformer h = hga_htransformer_defaults();
     h.n_tokens = n;
     h.n_keys = keys;
     h.block = setting_id(s, "block");
@@ -132,7 +132,7 @@ static hga_status hsa_sample(const settings *s, hga_id n, hga_id keys, hga_graph
 {
     (void)keys;
     const npy *b = setting_array(s, "branching");
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.n_tokens = n;
     h.branching = b->whole;
     h.n_branching = (hga_id)b->count;

@@ -44,7 +44,7 @@ static int make_from_parent(const variant_job *job, const npy *parent, model *ou
     TRY(check_tokens(job->settings, leaves));
     TRY(take(parent->count, sizeof *out->node_of, &out->node_of));
     out->n_node_of = (hga_id)parent->count;
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.parent = parent->whole;
     h.n_parent = out->n_node_of;
     h.causal = setting_id(job->settings, "causal");

@@ -231,7 +231,7 @@ static int build_sample(const variant_job *job, const tree *t, const leaves *que
                         hga_id n, hga_graph **g, hga_program *p)
 {
     int coarse = strcmp(job->name, "treeformer-coarse") == 0;
-    hga_treeformer f = {HGA_TREEFORMER_DEFAULTS};
+    hga_treeformer f = hga_treeformer_defaults();
     f.n_queries = n;
     f.n_keys = key->leaf && key->n != query->n ? key->n : 0;
     f.n_tree_heads = query->heads;

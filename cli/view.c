@@ -198,9 +198,9 @@ static void put_claims(FILE *file, uint32_t claims)
 
 static void put_fields(FILE *file, const hga_program *p)
 {
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         const hga_field *field = &p->field[f];
-        fputs(f ? ", {\"name\": " : "{\"name\": ", file);
+        fputs(f > 1 ? ", {\"name\": " : "{\"name\": ", file);
         html_json_string(file, field->name);
         fprintf(file, ", \"width\": %d, \"binding\": %d, \"io\": %d, \"rows\": %d}", (int)field->width,
                 (int)field->binding, (int)field->io, (int)field->rows);
@@ -217,8 +217,8 @@ static void put_stages(FILE *file, const hga_program *p)
                 ", \"relation\": %d, \"order\": %d, \"message\": %d, \"reduce\": %d, \"update\": %d, \"by_mass\": %d, "
                 "\"value\": %d, \"out\": %d, "
                 "\"reads\": %u}",
-                s->relation, (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0, s->value,
-                s->out, s->reads);
+                s->relation, (int)s->order, (int)s->message, (int)s->reduce, (int)s->update, s->by_mass != 0,
+                s->value - 1, s->out - 1, s->reads >> 1); /* the page counts fields from 0, -1: none */
     }
 }
 

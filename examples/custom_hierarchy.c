@@ -78,7 +78,11 @@ done:
 static hga_status attend(const hga_graph *g, const hga_program *p, float result[MAX_SENTENCES][DIM])
 {
     hga_shape shape = {.n_heads = 1, .dim = DIM};
-    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = result}};
+    int64_t n = hga_graph_nodes(g).n_queries;
+    hga_io io = {.query = {.data = q, .rows = n},
+                 .key = {.data = k, .rows = n},
+                 .value = {.data = v, .rows = n},
+                 .out = {.data = result, .rows = n}};
     return hga_attention(g, p, &shape, NULL, &io);
 }
 

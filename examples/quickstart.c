@@ -17,7 +17,10 @@ static void randomise(float x[N][HEADS][DIM])
 static hga_status attend(hga_graph *g, const hga_program *program, float out[N][HEADS][DIM])
 {
     hga_shape shape = {.n_heads = HEADS, .dim = DIM};
-    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
+    hga_io io = {.query = {.data = q, .rows = N},
+                 .key = {.data = k, .rows = N},
+                 .value = {.data = v, .rows = N},
+                 .out = {.data = out, .rows = N}};
     hga_status st = hga_attention(g, program, &shape, NULL, &io);
     printf("%9lld edges\n", (long long)hga_graph_relation(g, 0).n_edges);
     hga_graph_destroy(g);
@@ -32,7 +35,9 @@ int main(void)
     hga_status st;
     hga_graph *g;
     hga_program program;
-    HGA_TRY(hga_build_htransformer(&(hga_htransformer){HGA_HTRANSFORMER_DEFAULTS, .n_tokens = N}, &g, &program));
+    hga_htransformer tree = hga_htransformer_defaults();
+    tree.n_tokens = N;
+    HGA_TRY(hga_build_htransformer(&tree, &g, &program));
     HGA_TRY(attend(g, &program, fast));
     HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = N}, &g, &program));
     HGA_TRY(attend(g, &program, dense));

@@ -90,8 +90,6 @@ static hga_status fading_attention(hga_program *p, hga_id relation, places *at)
                        .query = at->query,
                        .key = at->key,
                        .value = at->value,
-                       .gate = -1,
-                       .keep = -1,
                        .out = at->out,
                        .reads = 1u << at->query | 1u << at->key | 1u << at->value,
                        .writes = 1u << at->out,
@@ -133,7 +131,10 @@ int main(void)
     HGA_TRY(hga_build_window(&(hga_window){.n_tokens = N, .left = LEFT, .right = RIGHT, .stride = 1}, &g, &program));
     HGA_TRY(fading_attention(&program, hga_graph_find_relation(g, "near"), &at));
     hga_shape shape = {.n_heads = HEADS, .dim = DIM};
-    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
+    hga_io io = {.query = {.data = q, .rows = N},
+                 .key = {.data = k, .rows = N},
+                 .value = {.data = v, .rows = N},
+                 .out = {.data = out, .rows = N}};
     hga_options options = {.cut_edges = 64}; /* short pieces, so that merge is used */
     HGA_TRY(hga_attention(g, &program, &shape, &options, &io));
 

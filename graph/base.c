@@ -80,6 +80,14 @@ void hga_delete(const hga_allocator *a, void *memory, int64_t n, size_t size)
         free(memory);
 }
 
+hga_status hga_check_reserved(const char *what, const void *words, size_t bytes)
+{
+    const unsigned char *byte = words;
+    for (size_t i = 0; i < bytes; i++)
+        if (byte[i]) return hga_fail(HGA_EINVAL, "%s: byte %zu of its reserved words is %d, not 0", what, i, byte[i]);
+    return HGA_OK;
+}
+
 hga_status hga_grow(const hga_allocator *a, void *array, int64_t *capacity, int64_t used, int64_t n, size_t size)
 {
     if (n <= *capacity) return HGA_OK;

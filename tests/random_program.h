@@ -25,7 +25,7 @@ static inline hga_program random_program(uint64_t *rng)
     hga_id q = program_field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, io, HGA_ROWS_NODES);
     hga_id k = program_field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, io, HGA_ROWS_NODES);
     hga_id v = program_field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, io, HGA_ROWS_NODES);
-    for (hga_id f = 0; f < 3 && !given; f++) assert_ok(hga_program_coarsen(&p, f));
+    for (hga_id f = q; f <= v && !given; f++) assert_ok(hga_program_coarsen(&p, f));
     if (way == 0) { /* averages of averages */
         hga_id m = program_field(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, io,
                                  random_below(rng, 2) ? HGA_ROWS_NODES : HGA_ROWS_ABOVE);

@@ -18,7 +18,7 @@ typedef struct machine {
     const hga_io *io;
     hga_nodes nodes;
     hga_shape shape;
-    values field[HGA_MAX_FIELDS];
+    values field[HGA_FIELD_SLOTS];
 } machine;
 
 /* In-edges by destination: those of v are e[ptr[v] .. ptr[v + 1]). */
@@ -78,7 +78,7 @@ static void create_field(machine *m, hga_id i)
     if (field->binding == HGA_IO_KEY) load(m, field, f, &m->io->key);
     if (field->binding == HGA_IO_VALUE) load(m, field, f, &m->io->value);
     hga_id user = 0;
-    for (hga_id before = 0; before < i; before++) user += m->program->field[before].binding == HGA_IO_USER;
+    for (hga_id before = 1; before < i; before++) user += m->program->field[before].binding == HGA_IO_USER;
     if (field->binding == HGA_IO_USER) load(m, field, f, &m->io->user[user]);
 }
 
@@ -300,14 +300,14 @@ void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *sha
     machine m = {.graph = g, .program = p, .io = io, .nodes = hga_graph_nodes(g), .shape = *shape};
     if (!m.shape.n_kv_heads) m.shape.n_kv_heads = m.shape.n_heads;
     if (!m.shape.dim_v) m.shape.dim_v = m.shape.dim;
-    for (hga_id f = 0; f < p->n_fields; f++) create_field(&m, f);
+    for (hga_id f = 1; f <= p->n_fields; f++) create_field(&m, f);
     for (hga_id s = 0; s < p->n_stages; s++) do_stage(&m, p->stage + s);
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         if (p->field[f].binding != HGA_IO_OUT) continue;
         *out = gather(&m, f, 0);
         if (lse) *lse = m.field[f].lse ? gather(&m, f, 1) : NULL;
     }
-    for (hga_id f = 0; f < p->n_fields; f++) free(m.field[f].x), free(m.field[f].lse);
+    for (hga_id f = 1; f <= p->n_fields; f++) free(m.field[f].x), free(m.field[f].lse);
 }
 
 void assert_equals_slow(problem *p, double tolerance)

@@ -473,7 +473,10 @@ static hga_status make_attention(const hga_allocator *a)
 {
     static float x[100][2][8], out[100][2][8];
     hga_options options = options_of(a);
-    hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
+    hga_io io = {.query = {.data = x, .rows = 100},
+                 .key = {.data = x, .rows = 100},
+                 .value = {.data = x, .rows = 100},
+                 .out = {.data = out, .rows = 100}};
     return hga_attention(given, &program, &shape, &options, &io);
 }
 

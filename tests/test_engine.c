@@ -229,14 +229,7 @@ static void mean_and_weighted_sum_program(hga_program *p)
 /* Sums of values over the relation, weighted by type once more. */
 static void sum_program(hga_program *p)
 {
-    hga_stage s = {.name = "sum",
-                   .message = HGA_COPY,
-                   .reduce = HGA_SUM,
-                   .update = HGA_REPLACE,
-                   .query = -1,
-                   .key = -1,
-                   .gate = -1,
-                   .keep = -1};
+    hga_stage s = {.name = "sum", .message = HGA_COPY, .reduce = HGA_SUM, .update = HGA_REPLACE};
     mean_and_weighted_sum_program(p);
     s.value = p->stage[0].value, s.out = p->stage[0].out;
     hga_stage last = p->stage[1];
@@ -332,7 +325,7 @@ static hga_tensor head_major(problem *p, const hga_tensor *from, int64_t rows, h
     for (int64_t i = 0; from->data && i < rows * heads; i++)
         memcpy(to + i / heads * row + i % heads * head, (const float *)from->data + i * columns,
                (size_t)columns * sizeof *to);
-    return (hga_tensor){.data = from->data ? to : NULL, .row_stride = row, .head_stride = head};
+    return (hga_tensor){.data = from->data ? to : NULL, .rows = rows, .row_stride = row, .head_stride = head};
 }
 
 /* [head][row][column] tensors with gaps give what packed ones give, and the gaps are left alone. */

@@ -173,7 +173,8 @@ static void the_callers_own_tensors_are_operands_like_others(void **state)
     attend_two_tensors(&p.program);
     problem_fill(&p, 7);
     for (int i = 0; i < 2; i++)
-        p.io.user[i].data = p.owned[p.n_owned++] = random_floats(8 + (uint64_t)i, 2, 500 * 2 * 8);
+        p.io.user[i] =
+            (hga_tensor){.data = p.owned[p.n_owned++] = random_floats(8 + (uint64_t)i, 2, 500 * 2 * 8), .rows = 500};
     for (p.options.generic = 0; p.options.generic < 2; p.options.generic++) {
         p.options.precision = HGA_PRECISION_F32;
         assert_equals_slow(&p, 3e-5);

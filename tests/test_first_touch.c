@@ -167,7 +167,7 @@ static void check_variant(const char *name)
     assert_ok(hga_plan_execute(plan, s, &p.io));
     /* .. and a worker clears its own scratch */
     for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t);
-    for (hga_id f = 0; f < plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
     count_output(plan, out, &outside);
     print_message(
         "%s: first touched by another worker: %lld of %lld pages of the workspace, %lld of %lld of the output\n", name,

@@ -15,14 +15,14 @@ static hga_graph *build(const hga_hsa *h, hga_program *p)
 
 static hga_hsa windows(hga_id n, const hga_id *branching, hga_id n_branching)
 {
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.n_tokens = n, h.branching = branching, h.n_branching = n_branching;
     return h;
 }
 
 static hga_hsa tree(const hga_id *parent, hga_id n, hga_id *node_of)
 {
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.parent = parent, h.n_parent = n, h.node_of = node_of;
     return h;
 }
@@ -485,7 +485,7 @@ static void check_outputs(const hga_id *parent, hga_id n, int causal, int self, 
     r.shape = (hga_shape){.n_heads = 1, .n_kv_heads = 1, .dim = DIM, .dim_v = DIM_V, .pos_dim = positions ? POS : 0};
     problem_fill(&r, seed);
     float *pos = random_floats(seed + 9, 1, (int64_t)n * POS), *moved = move_positions(&t, pos);
-    r.io.node_pos = positions ? moved : NULL;
+    r.io.node_pos = positions ? moved : NULL, r.io.n_node_pos = hga_graph_nodes(r.graph).n;
     problem_run(&r);
     paper *a = memory(1, sizeof *a);
     a->t = &t, a->self = self || causal, a->causal = causal, a->pos = positions ? pos : NULL;

@@ -12,7 +12,7 @@ typedef struct sets {
     const hga_graph *g;
     const hga_program *p;
     hga_nodes nodes;
-    uint64_t at[HGA_MAX_FIELDS][MOST_NODES];
+    uint64_t at[HGA_FIELD_SLOTS][MOST_NODES];
 } sets;
 
 static void start(sets *s, const hga_graph *g, const hga_program *p)
@@ -25,7 +25,7 @@ static void start(sets *s, const hga_graph *g, const hga_program *p)
     for (hga_id v = 0; v < s->nodes.n; v++) {
         if (v < s->nodes.level_ptr[1]) tokens[v] = UINT64_C(1) << (v - s->nodes.query_first);
         if (s->nodes.parent && s->nodes.parent[v] >= 0) tokens[s->nodes.parent[v]] |= tokens[v];
-        for (hga_id f = 0; f < p->n_fields; f++)
+        for (hga_id f = 1; f <= p->n_fields; f++)
             if (is_given(g, &p->field[f], v)) s->at[f][v] = tokens[v];
     }
 }
@@ -253,14 +253,9 @@ static void a_user_stage_counts_as_reading_all_it_may(void **state)
                     .message = HGA_MESSAGE_USER,
                     .reduce = HGA_REDUCE_USER,
                     .update = HGA_UPDATE_USER,
-                    .query = -1,
-                    .key = -1,
-                    .value = -1,
-                    .gate = -1,
-                    .keep = -1,
-                    .out = 1,
-                    .reads = 3,
-                    .writes = 2,
+                    .out = 2,
+                    .reads = 1 << 1 | 1 << 2,
+                    .writes = 1 << 2,
                     .udf = {.begin = begin, .edge = each, .finish = finish}};
     hga_stage down = up;
     down.name[0] = 'd', down.relation = HGA_TREE_DOWN, down.order = HGA_LEVELS_DOWN;

@@ -17,7 +17,7 @@ typedef struct world {
     edge *e[HGA_MAX_STAGES];
     int64_t n_edges[HGA_MAX_STAGES];
     /* goes_on: into the next layer */
-    uint8_t row[HGA_MAX_FIELDS][MOST_NODES], given[HGA_MAX_FIELDS][MOST_NODES], goes_on[MOST_NODES];
+    uint8_t row[HGA_FIELD_SLOTS][MOST_NODES], given[HGA_FIELD_SLOTS][MOST_NODES], goes_on[MOST_NODES];
     /* the tokens under a node */
     uint64_t below[MOST_NODES];
     /* stages whose edges are attention */
@@ -36,7 +36,7 @@ static void take_apart(world *w, const hga_graph *g, const hga_program *p)
     memset(w, 0, sizeof *w);
     w->g = g, w->p = p, w->nodes = hga_graph_nodes(g);
     while (p->field[w->out].binding != HGA_IO_OUT) w->out++;
-    for (hga_id f = 0; f < p->n_fields; f++)
+    for (hga_id f = 1; f <= p->n_fields; f++)
         for (hga_id v = 0; v < w->nodes.n; v++)
             w->row[f][v] = (uint8_t)is_row(g, p->field[f].rows, v),
             w->given[f][v] = (uint8_t)is_given(g, &p->field[f], v);
@@ -64,7 +64,7 @@ typedef struct question {
     hga_id level, stage, node;
 } question;
 
-typedef uint64_t values[HGA_MAX_FIELDS][MOST_NODES];
+typedef uint64_t values[HGA_FIELD_SLOTS][MOST_NODES];
 
 static int passes(const world *w, const question *q, hga_id i, hga_id source)
 {
@@ -105,7 +105,7 @@ static void answer(const world *w, const question *q, uint64_t *out)
 {
     static values x;
     memset(x, 0, sizeof x);
-    for (hga_id f = 0; f < w->p->n_fields; f++)
+    for (hga_id f = 1; f <= w->p->n_fields; f++)
         for (hga_id v = 0; v < w->nodes.n; v++)
             if (w->given[f][v] && q->given) x[f][v] = q->given[v];
     for (hga_id i = 0; i < w->p->n_stages; i++)
@@ -346,7 +346,7 @@ static void layers_of_the_variants_are_the_oracles(void **state)
 
 static hga_id window_layers(hga_id n, hga_id left, hga_id right, hga_id stride, int causal, hga_id most)
 {
-    hga_window w = {HGA_WINDOW_DEFAULTS};
+    hga_window w = hga_window_defaults();
     hga_graph *g;
     hga_program p;
     hga_id layers;
@@ -400,7 +400,7 @@ static hga_graph *sections(hga_program *p)
     k = program_field(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
     v = program_field(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
     state = program_field(p, "state", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-    for (hga_id f = 0; f < 3; f++) assert_ok(hga_program_coarsen(p, f));
+    for (hga_id f = q; f <= v; f++) assert_ok(hga_program_coarsen(p, f));
     assert_ok(hga_program_attend(p, near, q, k, v, state, 1));
     assert_ok(hga_program_attend_more(p, far, q, k, v, state, 1));
     assert_ok(hga_program_spread(p, HGA_TREE_DOWN, state));

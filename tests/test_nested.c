@@ -32,7 +32,7 @@ static hga_graph *plant(const hga_tree *t, hga_program *p)
 {
     hga_graph *g;
     hga_id *node_of = memory(t->n, sizeof *node_of);
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     h.parent = t->parent, h.n_parent = t->n, h.n_tokens = t->n_leaves, h.node_of = node_of;
     assert_ok(hga_build_hsa(&h, &g, p));
     for (hga_id v = 0; v < t->n; v++) assert_int_equal(node_of[v], v);
@@ -236,7 +236,7 @@ static void an_image_runs_with_its_positions(void **state)
     assert_ok(hga_tree_grid(NULL, 5, 7, two, 2, NULL, &t));
     r.graph = plant(&t, &r.program);
     problem_fill(&r, 3);
-    r.io.node_pos = t.pos;
+    r.io.node_pos = t.pos, r.io.n_node_pos = hga_graph_nodes(r.graph).n;
     problem_run(&r);
     assert_equals_slow(&r, 2e-5);
     problem_clear(&r);

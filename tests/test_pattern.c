@@ -14,7 +14,7 @@ typedef struct counts {
     const hga_graph *g;
     const hga_program *p;
     hga_nodes nodes;
-    int64_t times[HGA_MAX_FIELDS][MOST_NODES][MOST_TOKENS];
+    int64_t times[HGA_FIELD_SLOTS][MOST_NODES][MOST_TOKENS];
 } counts;
 
 static int descends_from(const hga_nodes *nodes, hga_id token, hga_id v)
@@ -27,7 +27,7 @@ static void start(counts *c, const hga_graph *g, const hga_program *p)
 {
     memset(c, 0, sizeof *c);
     c->g = g, c->p = p, c->nodes = hga_graph_nodes(g);
-    for (hga_id f = 0; f < p->n_fields; f++)
+    for (hga_id f = 1; f <= p->n_fields; f++)
         for (hga_id v = 0; v < c->nodes.n; v++)
             for (hga_id j = 0; is_given(g, &p->field[f], v) && j < c->nodes.n_keys; j++)
                 c->times[f][v][j] = descends_from(&c->nodes, c->nodes.key_first + j, v);

@@ -56,14 +56,14 @@ static hga_program energies(void)
     hga_id state, psi, keep;
     p.n_stages = 3;
     p.has_lse = 0;
-    p.field[3].width = HGA_WIDTH_OUT;
+    p.field[4].width = HGA_WIDTH_OUT;
     assert_ok(
         hga_program_add_field(&p, "state", HGA_WIDTH_STATE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &state));
     assert_ok(hga_program_add_field(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &psi));
     assert_ok(hga_program_add_field(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &keep));
-    assert_ok(hga_program_attend(&p, NEAR, 0, 1, 2, state, 1));
+    assert_ok(hga_program_attend(&p, NEAR, 1, 2, 3, state, 1));
     assert_ok(hga_program_energy(&p, state, psi));
-    assert_ok(hga_program_descend(&p, state, psi, keep, 3));
+    assert_ok(hga_program_descend(&p, state, psi, keep, 4));
     return p;
 }
 
@@ -92,9 +92,9 @@ static void attention_is_four_fields_and_one_stage(void **state)
     assert_ok(hga_program_attention(&p, NEAR));
     assert_int_equal(p.n_fields, 4);
     assert_int_equal(p.n_stages, 1);
-    assert_string_equal(p.field[0].name, "query");
-    assert_string_equal(p.field[3].name, "out");
-    assert_int_equal(p.field[3].width, HGA_WIDTH_STATE);
+    assert_string_equal(p.field[1].name, "query");
+    assert_string_equal(p.field[4].name, "out");
+    assert_int_equal(p.field[4].width, HGA_WIDTH_STATE);
     assert_int_equal(p.has_lse, 1);
     assert_string_equal(program_stage_kind(&p.stage[0]), "attend");
     accepted(&p);
@@ -103,15 +103,15 @@ static void attention_is_four_fields_and_one_stage(void **state)
 static void helpers_fill_what_stages_read_and_write(void **state)
 {
     (void)state;
-    hga_program p = energies(); /* query 0, key 1, value 2, out 3, state 4, psi 5, keep 6 */
-    assert_int_equal(p.stage[0].reads, 1 << 0);
-    assert_int_equal(p.stage[0].writes, 1 << 0);
-    assert_int_equal(p.stage[3].reads, 1 << 0 | 1 << 1 | 1 << 2);
-    assert_int_equal(p.stage[3].writes, 1 << 4);
-    assert_int_equal(p.stage[4].reads, 1 << 4 | 1 << 5);
-    assert_int_equal(p.stage[4].writes, 1 << 5);
-    assert_int_equal(p.stage[5].reads, 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6);
-    assert_int_equal(p.stage[5].writes, 1 << 3 | 1 << 6);
+    hga_program p = energies(); /* query 1, key 2, value 3, out 4, state 5, psi 6, keep 7 */
+    assert_int_equal(p.stage[0].reads, 1 << 1);
+    assert_int_equal(p.stage[0].writes, 1 << 1);
+    assert_int_equal(p.stage[3].reads, 1 << 1 | 1 << 2 | 1 << 3);
+    assert_int_equal(p.stage[3].writes, 1 << 5);
+    assert_int_equal(p.stage[4].reads, 1 << 5 | 1 << 6);
+    assert_int_equal(p.stage[4].writes, 1 << 6);
+    assert_int_equal(p.stage[5].reads, 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7);
+    assert_int_equal(p.stage[5].writes, 1 << 4 | 1 << 7);
     accepted(&p);
 }
 
@@ -119,9 +119,9 @@ static void unused_roles_name_no_field(void **state)
 {
     (void)state;
     hga_program p = hierarchy();
-    assert_int_equal(p.stage[0].query, -1);
-    assert_int_equal(p.stage[0].keep, -1);
-    assert_int_equal(p.stage[3].gate, -1);
+    assert_int_equal(p.stage[0].query, 0);
+    assert_int_equal(p.stage[0].keep, 0);
+    assert_int_equal(p.stage[3].gate, 0);
 }
 
 static void stages_get_names_of_their_own(void **state)
@@ -129,7 +129,7 @@ static void stages_get_names_of_their_own(void **state)
     (void)state;
     hga_program p = hierarchy();
     assert_string_equal(p.stage[0].name, "coarsen query");
-    assert_ok(hga_program_spread(&p, DOWN, 3));
+    assert_ok(hga_program_spread(&p, DOWN, 4));
     assert_string_equal(p.stage[4].name, "spread out");
     assert_string_equal(p.stage[5].name, "spread out 2");
     accepted(&p);
@@ -159,8 +159,8 @@ static void full_tables_are_refused(void **state)
         assert_ok(hga_program_add_field(&p, name, HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_status(HGA_EPROGRAM, hga_program_add_field(&p, "more", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES,
                                                       HGA_ROWS_NODES, NULL));
-    for (int i = 0; i < HGA_MAX_STAGES; i++) assert_ok(hga_program_coarsen(&p, 0));
-    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 0));
+    for (int i = 0; i < HGA_MAX_STAGES; i++) assert_ok(hga_program_coarsen(&p, 1));
+    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 1));
     assert_int_equal(p.n_stages, HGA_MAX_STAGES);
 }
 
@@ -176,7 +176,7 @@ static void wrong_arguments_are_refused(void **state)
     assert_ok(hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
     assert_status(HGA_EPROGRAM,
                   hga_program_add_field(&p, "x", HGA_WIDTH_KEY, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, NULL));
-    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 1));
+    assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, 2));
     assert_status(HGA_EPROGRAM, hga_program_coarsen(&p, -1));
     assert_status(HGA_EPROGRAM, hga_program_attention(NULL, 0));
     assert_status(HGA_EPROGRAM,
@@ -231,10 +231,10 @@ static void fields_must_have_the_width_of_their_role(void **state)
 {
     (void)state;
     hga_program p = hierarchy();
-    p.stage[3].query = 1, p.stage[3].reads = 1 << 1 | 1 << 2;
+    p.stage[3].query = 2, p.stage[3].reads = 1 << 2 | 1 << 3;
     refused(&p, "query of attend cannot be field 'key'");
     p = hierarchy();
-    p.field[3].width = HGA_WIDTH_OUT;
+    p.field[4].width = HGA_WIDTH_OUT;
     refused(&p, "out of attend cannot be field 'out' of width out");
 }
 
@@ -289,7 +289,7 @@ static void inputs_are_not_written_over(void **state)
 {
     (void)state;
     hga_program p = hierarchy();
-    p.field[0].io = HGA_ROWS_NODES;
+    p.field[1].io = HGA_ROWS_NODES;
     refused(&p, "writes over the caller's rows of field 'query'");
 }
 
@@ -297,10 +297,10 @@ static void bindings_are_unique_and_out_is_there(void **state)
 {
     (void)state;
     hga_program p = hierarchy();
-    p.field[1].binding = HGA_IO_VALUE, p.field[1].width = HGA_WIDTH_VALUE;
+    p.field[2].binding = HGA_IO_VALUE, p.field[2].width = HGA_WIDTH_VALUE;
     refused(&p, "2 fields are bound to value");
     p = hierarchy();
-    p.field[3].binding = HGA_INTERNAL;
+    p.field[4].binding = HGA_INTERNAL;
     refused(&p, "no field is bound to out");
     p = energies();
     p.n_stages = 5;
@@ -311,8 +311,8 @@ static void names_are_unique(void **state)
 {
     (void)state;
     hga_program p = hierarchy();
-    strcpy(p.field[2].name, "key");
-    refused(&p, "fields 1 and 2 are both named 'key'");
+    strcpy(p.field[3].name, "key");
+    refused(&p, "fields 2 and 3 are both named 'key'");
     p = hierarchy();
     strcpy(p.stage[1].name, p.stage[0].name);
     refused(&p, "stages 0 and 1 are both named 'coarsen query'");
@@ -334,10 +334,10 @@ static void fields_must_exist_where_they_are_read(void **state)
 {
     (void)state;
     hga_program p = hierarchy();
-    p.field[1].rows = HGA_ROWS_KEYS;
+    p.field[2].rows = HGA_ROWS_KEYS;
     p.stage[1] = p.stage[2], p.stage[2] = p.stage[3], p.stage[3] = p.stage[4], p.n_stages = 4;
     refused(&p, "stage 'attend out' needs field 'key' on node 4");
-    p.field[0].rows = HGA_ROWS_QUERIES;
+    p.field[1].rows = HGA_ROWS_QUERIES;
     p.n_stages = 1, p.stage[0] = p.stage[2];
     refused(&p, "stage 'attend out' needs field 'query' on node 4");
 }
@@ -357,14 +357,11 @@ static hga_program with_user_stage(void)
                    .message = HGA_MESSAGE_USER,
                    .reduce = HGA_REDUCE_USER,
                    .update = HGA_UPDATE_USER,
-                   .query = 0,
-                   .key = 1,
-                   .value = -1,
-                   .gate = -1,
-                   .keep = -1,
-                   .out = 3,
-                   .reads = 1 << 2,
-                   .writes = 1 << 3,
+                   .query = 1,
+                   .key = 2,
+                   .out = 4,
+                   .reads = 1 << 3,
+                   .writes = 1 << 4,
                    .udf = {.state_bytes = 64, .begin = begin, .edge = each, .finish = finish}};
     assert_ok(hga_program_add_stage(&p, &s));
     return p;
@@ -384,7 +381,7 @@ static void user_stages_need_their_functions(void **state)
     p.stage[3].writes = 0;
     refused(&p, "out field 'out' is not among its writes");
     p = with_user_stage();
-    p.stage[3].key = -1;
+    p.stage[3].key = 0;
     refused(&p, "needs both query and key");
 }
 

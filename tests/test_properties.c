@@ -161,7 +161,7 @@ static void constants_below_the_root_give_softmax_without_diagonal(void **state)
 
 static void build_families(problem *p, const hga_id *parent, hga_id n, hga_id *node_of, const hga_shape *shape)
 {
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     memset(p, 0, sizeof *p);
     h.parent = parent, h.n_parent = n, h.node_of = node_of;
     p->shape = *shape;
@@ -193,7 +193,7 @@ static void one_leaf_is_dense(void **state)
     for (int s = 0; s < N_SIZES; s++) {
         int32_t *leaf = memory(sizes[s], sizeof *leaf);
         problem p = {.shape = plain_shape()};
-        hga_treeformer t = {HGA_TREEFORMER_DEFAULTS};
+        hga_treeformer t = hga_treeformer_defaults();
         for (hga_id i = 0; i < sizes[s]; i++) leaf[i] = 5;
         t.n_queries = sizes[s], t.height = 3, t.query_leaf = leaf;
         p.shape.pos_dim = 0;
@@ -221,7 +221,7 @@ static void wide_bpt_is_dense_with_relative_bias(void **state)
     for (int causal = 0; causal < 2; causal++)
         for (int s = 0; s < N_SIZES; s++) {
             problem p = {.shape = plain_shape()};
-            hga_bpt b = {HGA_BPT_DEFAULTS};
+            hga_bpt b = hga_bpt_defaults();
             b.n_tokens = sizes[s], b.k = sizes[s] + (hga_id)s % 2, b.causal = causal;
             p.shape.pos_dim = 0;
             snprintf(p.name, sizeof p.name, "bpt of %d tokens, k = %d, causal = %d", b.n_tokens, b.k, causal);
@@ -259,7 +259,7 @@ static void place_positions(problem *p, const hga_id *node_of, hga_id n, uint64_
     for (hga_id v = 0; v < n; v++)
         memcpy(pos + node_of[v] * columns, by_id + v * columns, (size_t)columns * sizeof *pos);
     free(by_id);
-    p->io.node_pos = p->owned[p->n_owned++] = pos;
+    p->io.node_pos = p->owned[p->n_owned++] = pos, p->io.n_node_pos = hga_graph_nodes(p->graph).n;
 }
 
 static void only_children_change_nothing(void **state)
@@ -290,7 +290,7 @@ enum { N_PARTS = 3 };
 static void move_rows(const problem *part, const problem *whole, hga_binding binding, const hga_id *id, float *from,
                       float *to, int64_t columns, int back)
 {
-    for (hga_id f = 0; f < part->program.n_fields; f++) {
+    for (hga_id f = 1; f <= part->program.n_fields; f++) {
         if (part->program.field[f].binding != binding) continue;
         hga_rows io = part->program.field[f].io;
         hga_id n, m, at = 0, *rows = row_nodes(part->graph, io, &n), *all = row_nodes(whole->graph, io, &m);
@@ -333,7 +333,7 @@ static void gather_inputs(problem *part, problem *whole, const hga_node_map *map
         for (hga_id u = 0; pos && u < map->n[i]; u++)
             memcpy(node_pos + map->id[i][u] * pos, part[i].io.node_pos + u * pos, (size_t)pos * sizeof *node_pos);
     }
-    whole->io.node_pos = node_pos;
+    whole->io.node_pos = node_pos, whole->io.n_node_pos = hga_graph_nodes(whole->graph).n;
 }
 
 static void check_concatenation(int variant, uint64_t seed, const hga_id *length, double tolerance)
@@ -418,42 +418,42 @@ typedef hga_status causal_build(hga_id n, hga_graph **g, hga_program *p);
 
 static hga_status first_dense(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_dense d = {HGA_DENSE_DEFAULTS};
+    hga_dense d = hga_dense_defaults();
     d.n_tokens = n, d.causal = 1;
     return hga_build_dense(&d, g, p);
 }
 
 static hga_status first_window(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_window w = {HGA_WINDOW_DEFAULTS};
+    hga_window w = hga_window_defaults();
     w.n_tokens = n, w.left = 7, w.right = 0, w.causal = 1;
     return hga_build_window(&w, g, p);
 }
 
 static hga_status first_bpt(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_bpt b = {HGA_BPT_DEFAULTS};
+    hga_bpt b = hga_bpt_defaults();
     b.n_tokens = n, b.k = 2, b.causal = 1;
     return hga_build_bpt(&b, g, p);
 }
 
 static hga_status first_neighbours(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    hga_htransformer h = hga_htransformer_defaults();
     h.n_tokens = n, h.block = 3, h.causal = 1, h.relative = 1;
     return hga_build_htransformer(&h, g, p);
 }
 
 static hga_status first_siblings(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+    hga_htransformer h = hga_htransformer_defaults();
     h.n_tokens = n, h.block = 4, h.causal = 1, h.structure = HGA_SIBLINGS;
     return hga_build_htransformer(&h, g, p);
 }
 
 static hga_status first_frontier(hga_id n, hga_graph **g, hga_program *p)
 {
-    hga_hsa h = {HGA_HSA_DEFAULTS};
+    hga_hsa h = hga_hsa_defaults();
     hga_id branching[] = {3, 2};
     h.n_tokens = n, h.branching = branching, h.n_branching = 2, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
     return hga_build_hsa(&h, g, p);
@@ -479,7 +479,7 @@ static void open_prefix(problem *p, causal_build *build, hga_id n)
     *p = (problem){.shape = {.n_heads = 2, .dim = 8, .dim_v = 8}};
     assert_ok(build(n, &p->graph, &p->program));
     problem_fill(p, 1);
-    for (hga_id f = 0; f < p->program.n_fields; f++) {
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
         const hga_field *field = p->program.field + f;
         hga_tensor *t = field->binding == HGA_IO_QUERY ? &p->io.query
                         : field->binding == HGA_IO_KEY ? &p->io.key
@@ -538,7 +538,7 @@ static void causal_graphs_are_prefix_stable(void **state)
 static void change_rows(problem *p, hga_binding binding, hga_tensor *tensor, int64_t columns, hga_id t)
 {
     hga_nodes nodes = hga_graph_nodes(p->graph);
-    for (hga_id f = 0; f < p->program.n_fields; f++) {
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
         if (p->program.field[f].binding != binding) continue;
         hga_id n, *rows = row_nodes(p->graph, p->program.field[f].io, &n);
         for (hga_id i = 0; i < n; i++)
@@ -557,7 +557,7 @@ static int rows_that_see(int variant, hga_id n, uint64_t seed, hga_id t)
     variant_build(variant, n, seed, &shape, &p);
     int64_t q = (int64_t)p.shape.n_heads * p.shape.dim, v = (int64_t)p.shape.n_heads * p.shape.dim_v;
     hga_id n_rows = 0, *rows = NULL;
-    for (hga_id f = 0; f < p.program.n_fields; f++)
+    for (hga_id f = 1; f <= p.program.n_fields; f++)
         if (p.program.field[f].binding == HGA_IO_OUT) rows = row_nodes(p.graph, p.program.field[f].io, &n_rows);
     float *before = problem_out(&p, &p.options, NULL);
     change_rows(&p, HGA_IO_QUERY, &p.io.query, q, t);
@@ -666,7 +666,7 @@ static void blocks_of_any_size_cover_every_pair_once(void **state)
     for (hga_id n = 1; n <= 40; n += 3)
         for (hga_id block = 1; block <= 9; block++)
             for (int kind = 0; kind < 4; kind++) {
-                hga_htransformer h = {HGA_HTRANSFORMER_DEFAULTS};
+                hga_htransformer h = hga_htransformer_defaults();
                 hga_program program;
                 hga_graph *g;
                 hga_coverage c;

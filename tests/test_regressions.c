@@ -177,10 +177,10 @@ static void the_users_tensors_are_not_copied(void **state)
     hga_id o = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     assert_ok(hga_program_mean(&p, 0, x, y, 0));
     assert_ok(hga_program_weighted_sum(&p, 0, y, o));
-    hga_io io = {.out = {.data = out},
+    hga_io io = {.out = {.data = out, .rows = 2},
                  .type_scale = (float[]){1},
                  .n_type_scale = 1,
-                 .user = {{.data = given}, {.data = taken}}};
+                 .user = {{.data = given, .rows = 2}, {.data = taken, .rows = 2}}};
     assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1},
                             &(hga_options){.precision = HGA_PRECISION_BF16}, &io));
     assert_true(taken[0] == 2 && taken[1] == 2 && out[0] == 4);
@@ -215,11 +215,8 @@ static void rows_that_are_still_used_are_not_given_away(void **state)
             .message = HGA_MESSAGE_USER,
             .reduce = HGA_REDUCE_USER,
             .update = HGA_UPDATE_USER,
-            .value = -1,
-            .gate = -1,
-            .keep = -1,
-            .query = written ? -1 : q,
-            .key = written ? -1 : k,
+            .query = written ? 0 : q,
+            .key = written ? 0 : k,
             .out = target,
             .writes = 1u << target,
             .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &target}};
@@ -257,9 +254,6 @@ static void scores_wait_for_their_queries(void **state)
                       .update = HGA_UPDATE_USER,
                       .query = q,
                       .key = k,
-                      .value = -1,
-                      .gate = -1,
-                      .keep = -1,
                       .out = out,
                       .writes = 1u << out,
                       .udf = {.begin = nothing_begin, .edge = nothing_edge, .finish = seven_finish, .ctx = &out}};
@@ -298,11 +292,6 @@ static void explicit_rows_need_no_room_to_rank(void **state)
                           .message = HGA_MESSAGE_USER,
                           .reduce = HGA_REDUCE_USER,
                           .update = HGA_UPDATE_USER,
-                          .query = -1,
-                          .key = -1,
-                          .value = -1,
-                          .gate = -1,
-                          .keep = -1,
                           .out = out,
                           .writes = 1u << out,
                           .udf = {.state_bytes = sizeof(int),
@@ -318,7 +307,7 @@ static void explicit_rows_need_no_room_to_rank(void **state)
         hga_plan *plan;
         hga_workspace *s;
         float *counts = memory(200, sizeof *counts);
-        hga_io io = {.out = {.data = counts}};
+        hga_io io = {.out = {.data = counts, .rows = 200}};
         assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
         assert_ok(hga_workspace_create(plan, &s));
         assert_ok(hga_plan_execute(plan, s, &io));
@@ -350,7 +339,10 @@ static void what_underflows_is_forgotten(void **state)
     hga_program p;
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
-    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
+    hga_io io = {.query = {.data = q, .rows = N},
+                 .key = {.data = k, .rows = N},
+                 .value = {.data = v, .rows = N},
+                 .out = {.data = out, .rows = N}};
     assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &io));
     assert_true(out[0] == 1);
     hga_graph_destroy(g);
@@ -476,20 +468,23 @@ static void fields_belong_to_the_last_execution(void **state)
     hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[300] = {0}, out[600];
-    hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
+    hga_io io = {.query = {.data = x, .rows = 2},
+                 .key = {.data = x, .rows = 2},
+                 .value = {.data = x, .rows = 2},
+                 .out = {.data = out, .rows = 2}};
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
     assert_ok(hga_plan_create(larger, &p, &shape, NULL, &other));
     assert_ok(hga_workspace_create(plan, &s));
-    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 0, 0, 2, out));
+    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 1, 0, 2, out));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, s, &(hga_io){.query = io.query, .out = io.out}));
     assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 1, 0, 2, out));
     assert_ok(hga_plan_execute(plan, s, &io));
-    assert_ok(hga_workspace_field(plan, s, 0, 0, 2, out));
-    assert_status(HGA_EINVAL, hga_workspace_field(other, s, 0, 0, 300, out));
+    assert_ok(hga_workspace_field(plan, s, 1, 0, 2, out));
+    assert_status(HGA_EINVAL, hga_workspace_field(other, s, 1, 0, 300, out));
     assert_ok(hga_plan_update(plan, larger));
-    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 0, 0, 300, out));
+    assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 1, 0, 300, out));
     hga_workspace_destroy(s), hga_plan_destroy(plan), hga_plan_destroy(other);
     hga_graph_destroy(g), hga_graph_destroy(larger);
 }
@@ -528,7 +523,10 @@ static void a_plan_at_a_freed_plans_address_is_another(void **state)
     hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[2] = {0}, out[2];
-    hga_io io = {.query = {.data = x}, .key = {.data = x}, .value = {.data = x}, .out = {.data = out}};
+    hga_io io = {.query = {.data = x, .rows = 2},
+                 .key = {.data = x, .rows = 2},
+                 .value = {.data = x, .rows = 2},
+                 .out = {.data = out, .rows = 2}};
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
@@ -547,11 +545,11 @@ static void tensors_are_aligned_floats(void **state)
     hga_program p;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[3] = {0}, out[2], lse[3];
-    hga_io good = {.query = {.data = x},
-                   .key = {.data = x},
-                   .value = {.data = x},
-                   .out = {.data = out},
-                   .lse = {.data = lse}},
+    hga_io good = {.query = {.data = x, .rows = 2},
+                   .key = {.data = x, .rows = 2},
+                   .value = {.data = x, .rows = 2},
+                   .out = {.data = out, .rows = 2},
+                   .lse = {.data = lse, .rows = 2}},
            io = good;
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
@@ -627,7 +625,10 @@ static void attend_with(const hga_options *options, float key, float value, floa
           *v = random_floats(3, 2, ROWS * DIM);
     k[SPOILT * DIM + 7] = key, v[SPOILT * DIM + 17] = value;
     assert_ok(hga_build_dense(&(hga_dense){.n_tokens = ROWS, .causal = 1}, &g, &program));
-    hga_io io = {.query = {.data = q}, .key = {.data = k}, .value = {.data = v}, .out = {.data = out}};
+    hga_io io = {.query = {.data = q, .rows = ROWS},
+                 .key = {.data = k, .rows = ROWS},
+                 .value = {.data = v, .rows = ROWS},
+                 .out = {.data = out, .rows = ROWS}};
     assert_ok(hga_attention(g, &program, &(hga_shape){.n_heads = 1, .dim = DIM}, options, &io));
     hga_graph_destroy(g);
     free(q), free(k), free(v);

@@ -91,7 +91,7 @@ static void calls_inside_a_parallel_region(void **state)
 #pragma omp parallel for num_threads(CALLERS)
         for (int c = 0; c < CALLERS; c++) {
             hga_io io = p.io;
-            io.out = (hga_tensor){.data = out[c]}, io.lse = (hga_tensor){.data = NULL};
+            io.out = (hga_tensor){.data = out[c], .rows = p.n_out}, io.lse = (hga_tensor){.data = NULL};
             st[c] = hga_attention(p.graph, &p.program, &p.shape, &(hga_options){.threads = c + 1}, &io);
         }
         for (int c = 0; c < CALLERS; c++) {
@@ -123,7 +123,7 @@ static void threads_share_a_plan(void **state)
 #pragma omp parallel for num_threads(CALLERS)
         for (int c = 0; c < CALLERS; c++) {
             hga_io io = p.io;
-            io.out = (hga_tensor){.data = out[c]}, io.lse = (hga_tensor){.data = NULL};
+            io.out = (hga_tensor){.data = out[c], .rows = p.n_out}, io.lse = (hga_tensor){.data = NULL};
             st[c] = hga_plan_execute(plan, own[c], &io);
         }
         for (int c = 0; c < CALLERS; c++) {

@@ -202,7 +202,7 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
         hga_id f = (hga_id)(l->visit[i].row >> 24), v = (hga_id)(l->visit[i].row % (1 << 24));
         int halves = f >= STORAGE_HALVES;
         if (halves) f -= STORAGE_HALVES;
-        if (f >= HGA_MAX_FIELDS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
+        if (f >= HGA_FIELD_SLOTS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
         const view *x = &state->view[f];
         if (halves) {
             const float *row = (const float *)(const void *)view_halves(x, v);

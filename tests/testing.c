@@ -245,7 +245,7 @@ const hga_stage *find_stage(const hga_program *p, hga_message message)
 /* Rows of the caller's tensor of a binding, 0 when no field has it. */
 static int64_t bound_rows(const problem *p, hga_binding binding)
 {
-    for (hga_id f = 0; f < p->program.n_fields; f++)
+    for (hga_id f = 1; f <= p->program.n_fields; f++)
         if (p->program.field[f].binding == binding) {
             hga_id n;
             free(row_nodes(p->graph, p->program.field[f].io, &n));
@@ -277,6 +277,8 @@ void problem_fill(problem *p, uint64_t seed)
     p->io.key.data = p->n_key ? own(p, random_floats(seed + 1, 2, p->n_key * kv_heads(s) * s->dim)) : NULL;
     p->io.value.data =
         p->n_value ? own(p, random_floats(seed + 2, 2, p->n_value * kv_heads(s) * value_columns(s))) : NULL;
+    p->io.query.rows = p->n_query, p->io.key.rows = p->n_key, p->io.value.rows = p->n_value;
+    p->io.out.rows = p->io.lse.rows = p->n_out;
     p->io.out.data = own(p, memory(out_count(p), sizeof(float)));
     p->io.lse.data = p->program.has_lse ? own(p, memory(lse_count(p), sizeof(float))) : NULL;
 }
@@ -323,7 +325,8 @@ void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, i
             own(p, edge_biases(p->graph, find_stage(&p->program, HGA_SCORE)->relation, seed + 2, edge_bias));
     }
     if (p->shape.pos_dim)
-        p->io.node_pos = own(p, random_floats(seed + 3, 1, (int64_t)hga_graph_nodes(p->graph).n * p->shape.pos_dim));
+        p->io.node_pos = own(p, random_floats(seed + 3, 1, (int64_t)hga_graph_nodes(p->graph).n * p->shape.pos_dim)),
+        p->io.n_node_pos = hga_graph_nodes(p->graph).n;
 }
 
 void problem_run(problem *p)
@@ -336,8 +339,8 @@ float *problem_out(problem *p, const hga_options *options, float **lse)
 {
     hga_io io = p->io;
     float *out = memory(out_count(p), sizeof *out), *l = memory(lse_count(p), sizeof *l);
-    io.out = (hga_tensor){.data = out};
-    io.lse = (hga_tensor){.data = p->program.has_lse ? l : NULL};
+    io.out = (hga_tensor){.data = out, .rows = p->n_out};
+    io.lse = (hga_tensor){.data = p->program.has_lse ? l : NULL, .rows = p->n_out};
     hga_status st = hga_attention(p->graph, &p->program, &p->shape, options, &io);
     if (st) fail_msg("%s: %s, %s", p->name, hga_status_name(st), hga_error_detail());
     if (lse)

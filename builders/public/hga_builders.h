@@ -1,8 +1,11 @@
 /* hga_builders.h: the hierarchies of the literature and of texts. Each makes a graph and the program that runs on it,
    with the public graph and program interface alone: any of these files is an example of how to write your own.
 
-   Parameters start from HGA_*_DEFAULTS, which sets those whose default is not zero:
-       hga_build_bpt(&(hga_bpt){HGA_BPT_DEFAULTS, .n_tokens = 4096}, &g, &program).
+   Parameters start from the variant's function of defaults, which sets those whose default is not zero:
+       hga_bpt p = hga_bpt_defaults();
+       p.n_tokens = 4096;
+       hga_build_bpt(&p, &g, &program).
+   Reserved words stay zero (hga_check_reserved).
    Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in
    hga_error_detail(). The graph belongs to the caller (hga_graph_destroy); the program is plain data. Arrays in
    parameters are borrowed for the call. Any number of threads may build at once. */
@@ -20,8 +23,9 @@ typedef struct hga_dense {
     hga_id n_tokens, n_keys;
     int causal;
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_dense;
-#define HGA_DENSE_DEFAULTS .causal = 0
+HGA_API hga_dense hga_dense_defaults(void);
 HGA_API hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *program);
 
 /* Sliding window, Longformer's global tokens, Sparse Transformer's stride: i sees j if -left <= j - i <= right and
@@ -31,8 +35,9 @@ typedef struct hga_window {
     hga_id n_tokens, n_keys, left, right, global, stride;
     int causal;
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_window;
-#define HGA_WINDOW_DEFAULTS .left = 64, .right = 64, .stride = 1
+HGA_API hga_window hga_window_defaults(void);
 HGA_API hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *program);
 
 /* BP-Transformer (Ye et al. 2019, section 3; SEMANTICS of the odd rule in builders/README.md). Rows of every tensor are
@@ -43,8 +48,9 @@ typedef struct hga_bpt {
     hga_bpt_rule rule;
     int causal;
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_bpt;
-#define HGA_BPT_DEFAULTS .k = 4, .clip = 10
+HGA_API hga_bpt hga_bpt_defaults(void);
 HGA_API hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program);
 /* Nodes of the tree over n tokens (the sum of the level sizes), and the n for which there are `nodes` of them; -1 if
    there is none. */
@@ -60,8 +66,9 @@ typedef struct hga_htransformer {
     hga_htransformer_structure structure;
     int causal, linear, relative;
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_htransformer;
-#define HGA_HTRANSFORMER_DEFAULTS .block = 16
+HGA_API hga_htransformer hga_htransformer_defaults(void);
 HGA_API hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_program *program);
 
 /* Treeformer (Madaan et al. 2022): fine is TF-attention (eq. 3), coarse is TC-attention (eq. 4). Leaves are given, or
@@ -78,8 +85,9 @@ typedef struct hga_treeformer {
     hga_id n_leaves;           /* 0: from height and branching (fine may leave both out: 1 + the largest leaf) */
     int causal;                /* fine only; HGA_EUNSUPPORTED for coarse */
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_treeformer;
-#define HGA_TREEFORMER_DEFAULTS .n_tree_heads = 1
+HGA_API hga_treeformer hga_treeformer_defaults(void);
 HGA_API hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga_program *program);
 HGA_API hga_status hga_build_treeformer_coarse(const hga_treeformer *p, hga_graph **g, hga_program *program);
 
@@ -91,6 +99,7 @@ typedef struct hga_router {
     hga_id height, dim, n_heads;
     const hga_id *branching; /* NULL: binary with one hyperplane a node */
     const float *weights, *bias;
+    uint64_t reserved[4];
 } hga_router;
 HGA_API hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrdiff_t row_stride, ptrdiff_t head_stride,
                              int32_t *leaf);
@@ -111,8 +120,9 @@ typedef struct hga_hsa {
     hga_hsa_mode mode; /* when causal */
     hga_id *node_of;   /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_hsa;
-#define HGA_HSA_DEFAULTS .mode = HGA_HSA_FRONTIER
+HGA_API hga_hsa hga_hsa_defaults(void);
 HGA_API hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program);
 
 /* ---- hierarchies found in data: they give the `parent` array that hga_build_hsa takes ---- */
@@ -160,7 +170,9 @@ HGA_API hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, cons
 typedef struct hga_fenwick {
     hga_id n_tokens;
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_fenwick;
+HGA_API hga_fenwick hga_fenwick_defaults(void);
 HGA_API hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *program);
 
 /* Dilated attention (LongNet, Ding et al. 2023, eq. 5-11, with every residue class instead of one a head): in branch b
@@ -175,7 +187,9 @@ typedef struct hga_dilated {
     hga_id n_dilations;
     int causal;
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_dilated;
+HGA_API hga_dilated hga_dilated_defaults(void);
 HGA_API hga_status hga_build_dilated(const hga_dilated *p, hga_graph **g, hga_program *program);
 
 /* Dense attention within aligned segments (the cross-attention of BP-Transformer's translation): a query token of
@@ -186,7 +200,9 @@ typedef struct hga_segmented {
     const int32_t *query_segment; /* [n_tokens] */
     const int32_t *key_segment;   /* [n_keys] */
     const hga_allocator *allocator;
+    uint64_t reserved[4];
 } hga_segmented;
+HGA_API hga_segmented hga_segmented_defaults(void);
 HGA_API hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program *program);
 
 /* ---- what builders share: regular blocks clipped at the ends of their level, and the two sides of attention ---- */

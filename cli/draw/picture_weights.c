@@ -36,7 +36,7 @@ static int check_rows(const weighing *w, const tensor_file *t, hga_binding bindi
 static int read_tensors(weighing *w, const picture_tensors *t)
 {
     int status = CLI_GOOD;
-    for (hga_id i = 0; i < w->program->n_fields; i++)
+    for (hga_id i = 1; i <= w->program->n_fields; i++)
         if (w->program->field[i].binding == HGA_IO_USER)
             TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
                          w->program->field[i].name));
@@ -122,7 +122,10 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
 static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *state, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
-    hga_io io = {.query = {.data = w->q}, .key = {.data = w->k}, .value = {.data = w->value}, .out = {.data = w->out}};
+    hga_io io = {.query = {.data = w->q, .rows = w->query.rows},
+                 .key = {.data = w->k, .rows = w->key.rows},
+                 .value = {.data = w->value, .rows = w->n_values},
+                 .out = {.data = w->out, .rows = w->n_out}};
     int status = CLI_GOOD;
     TRY(fill_values(w, first, n));
     TRY(complain_of(hga_plan_execute(plan, state, &io), CLI_DATA, "attention weights"));

@@ -78,7 +78,7 @@ static int check_rows(const model *m, hga_binding binding, hga_rows otherwise, c
 static int check_all_rows(const model *m, attend_io *a)
 {
     int status = CLI_GOOD;
-    for (hga_id i = 0; i < m->program.n_fields; i++)
+    for (hga_id i = 1; i <= m->program.n_fields; i++)
         if (m->program.field[i].binding == HGA_IO_USER)
             TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
                          m->program.field[i].name));
@@ -184,7 +184,7 @@ static int bind_node_pos(const char *path, const model *m, attend_io *a)
         return complain(CLI_DATA, "%s: has the shape %s, not [nodes = %d][columns]", p->path,
                         npy_shape(p->n_dims, p->dim, shape), nodes);
     if (m->node_of) status = reorder_node_pos(m, p, &a->node_pos_of);
-    a->io.node_pos = m->node_of ? a->node_pos_of : p->real;
+    a->io.node_pos = m->node_of ? a->node_pos_of : p->real, a->io.n_node_pos = nodes;
     a->shape.pos_dim = (hga_id)p->dim[1];
     return status;
 }
@@ -262,6 +262,10 @@ static int bind_tensors(const model *m, attend_io *a)
     a->io.query.data = a->query.array.real;
     a->io.key.data = a->key.array.real;
     a->io.value.data = a->value.array.real;
+    hga_id per = m->tree_heads > 1 ? a->query.heads : 1;
+    a->io.query.rows = (int64_t)a->query.rows * per;
+    a->io.key.rows = (int64_t)a->key.rows * per;
+    a->io.value.rows = (int64_t)a->value.rows * per;
     int status = m->tree_heads > 1 ? fold_heads(a) : CLI_GOOD;
     if (!bound_field(&m->program, HGA_IO_QUERY)) a->io.query.data = NULL;
     if (!bound_field(&m->program, HGA_IO_KEY)) a->io.key.data = NULL;
@@ -277,6 +281,7 @@ static int bind_outputs(const attend_paths *paths, attend_io *a)
     if (paths->lse) TRY(take(rows, sizeof *a->lse, &a->lse));
     a->io.out.data = a->out;
     a->io.lse.data = a->lse;
+    a->io.out.rows = a->io.lse.rows = (int64_t)a->out_rows * (a->query.heads / a->shape.n_heads);
 done:
     return status;
 }

@@ -46,6 +46,12 @@ HGA_API const char *hga_error_detail(void);
    b). For the library and for builders outside of it alike. */
 HGA_API hga_status hga_fail(hga_status status, const char *format, ...) HGA_PRINTF(2, 3);
 
+/* Public structs that callers fill end in `reserved` words, which are zero: start from a zeroed struct, a designated
+   initialiser or the struct's function of defaults. New members take reserved words, so that a struct keeps its size
+   and old callers keep running; words that are not zero tell an older library that it is asked for what it does not
+   know, and it says HGA_EINVAL naming the struct. This is that check. */
+HGA_API hga_status hga_check_reserved(const char *what, const void *words, size_t bytes);
+
 /* Where memory comes from. `allocate` returns 64-byte aligned storage or NULL; `release` gets back what it returned and
    the same size. Both may be called from any thread. A NULL hga_allocator * everywhere means the C library's. */
 typedef struct hga_allocator {

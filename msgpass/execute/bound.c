@@ -15,7 +15,7 @@ static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_i
     case HGA_IO_VALUE: return &io->value;
     case HGA_IO_OUT: return &io->out;
     case HGA_IO_USER:
-        for (hga_id f = 0; f < field; f++) user += p->field[f].binding == HGA_IO_USER;
+        for (hga_id f = 1; f < field; f++) user += p->field[f].binding == HGA_IO_USER;
         return user < HGA_MAX_USER_TENSORS ? &io->user[user] : NULL;
     default: return NULL;
     }
@@ -31,6 +31,14 @@ static hga_status check_floats(const hga_tensor *t, const char *what)
         return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond,
                         _Alignof(float));
     return HGA_OK;
+}
+
+/* Has the caller's array a row for each of the nodes? */
+static hga_status check_rows(const hga_tensor *t, const char *what, hga_id needed)
+{
+    if (t->rows >= needed) return HGA_OK;
+    return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d", what, (long long)t->rows,
+                    needed);
 }
 
 static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
@@ -49,7 +57,8 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_workspac
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
-    hga_status st = check_floats(t, what);
+    hga_status st = check_rows(t, what, h->io_n);
+    if (!st) st = check_floats(t, what);
     if (st) return st;
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
@@ -63,7 +72,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     const hga_program *p = &plan->program;
     for (hga_id s = 0; s < p->n_stages; s++) {
         const stage_plan *sp = &plan->stage[s];
-        int scores = p->stage[s].query >= 0 && p->stage[s].key >= 0 && p->stage[s].relation >= 0;
+        int scores = p->stage[s].query && p->stage[s].key && p->stage[s].relation >= 0;
         int32_t n_types = sp->relation.n_types;
         if (scores && io->rel_key && io->n_rel_key < n_types)
             return hga_fail(HGA_EINVAL, "rel_key has %d rows but relation %s has %d types", io->n_rel_key,
@@ -89,9 +98,12 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     }
     if (io->node_pos && plan->shape.pos_dim < 1)
         return hga_fail(HGA_EINVAL, "node_pos is given but the shape says pos_dim = %d", plan->shape.pos_dim);
+    if (io->node_pos && io->n_node_pos < plan->nodes.n)
+        return hga_fail(HGA_EINVAL, "node_pos has %d rows but the graph has %d nodes", io->n_node_pos, plan->nodes.n);
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        hga_status st = check_floats(&io->lse, "lse");
+        hga_status st = check_rows(&io->lse, "lse", plan->home[program_bound(p, HGA_IO_OUT)].io_n);
+        if (!st) st = check_floats(&io->lse, "lse");
         if (st) return st;
     }
     if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
@@ -100,8 +112,9 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
-    hga_status st = check_tables(plan, io);
-    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
+    hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
+    if (!st) st = check_tables(plan, io);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
     return st;

@@ -64,7 +64,7 @@ static void open_stage(worker *w, hga_id stage)
 static int writes_row(const hga_plan *plan, hga_id stage, hga_id v)
 {
     hga_id out = plan->program.stage[stage].out;
-    return out < 0 || program_row(&plan->nodes, plan->program.field[out].rows, v);
+    return !out || program_row(&plan->nodes, plan->program.field[out].rows, v);
 }
 
 /* The node at each row of a panel, -1 where this phase has nothing to write. */
@@ -233,7 +233,7 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hg
 hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id f, hga_id first, hga_id n,
                                float *out)
 {
-    if (f < 0 || f >= plan->program.n_fields)
+    if (f < 1 || f > plan->program.n_fields)
         return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
     if (first < 0 || n < 0 || first > plan->nodes.n - n)
         return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);

@@ -166,7 +166,7 @@ struct hga_workspace {
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
-    view view[HGA_MAX_FIELDS];
+    view view[HGA_FIELD_SLOTS];
     float scale;
 };
 

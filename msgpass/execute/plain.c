@@ -179,7 +179,7 @@ static const hga_udf aggregates[N_KINDS] = {
 /* ---- both ends of an edge ---- */
 
 typedef struct end_fields {
-    float *field[HGA_MAX_FIELDS], *lse[HGA_MAX_FIELDS];
+    float *field[HGA_FIELD_SLOTS], *lse[HGA_FIELD_SLOTS];
 } end_fields;
 
 static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
@@ -190,7 +190,7 @@ static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
 static hga_end look_at(const worker *w, hga_id v, hga_id head, end_fields *values)
 {
     const hga_program *p = &w->plan->program;
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         const view *x = &w->state->view[f];
         hga_id h = head_of_field(w, f, head);
         int exists = program_row(&w->plan->nodes, p->field[f].rows, v);
@@ -206,7 +206,7 @@ static double score(const worker *w, const row_job *job, const hga_edge *edge, h
     const hga_stage *s = &w->plan->program.stage[job->stage];
     const hga_shape *shape = &w->plan->shape;
     const hga_io *io = w->io;
-    if (s->query < 0 || s->key < 0 || s->relation < 0) return 0;
+    if (!s->query || !s->key || s->relation < 0) return 0;
     const float *q = edge->destination.field[s->query], *k = edge->source.field[s->key];
     double sum = 0;
     for (hga_id j = 0; j < shape->dim; j++) {
@@ -283,8 +283,7 @@ static void generic_row(worker *w, const row_job *job)
     const hga_stage *s = &w->plan->program.stage[job->stage];
     stage_kind kind = w->plan->stage[job->stage].kind;
     const hga_udf *udf = kind == KIND_USER ? &s->udf : &aggregates[kind];
-    hga_id heads = w->plan->shape.n_heads,
-           step = s->out >= 0 && kind != KIND_USER ? heads / w->plan->home[s->out].heads : 1;
+    hga_id heads = w->plan->shape.n_heads, step = s->out && kind != KIND_USER ? heads / w->plan->home[s->out].heads : 1;
     for (hga_id h = 0; h < heads; h += step) run_head(w, job, udf, h);
 }
 

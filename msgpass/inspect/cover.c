@@ -29,7 +29,7 @@ typedef struct survey {
     const hga_graph *g;
     const cover_wish *wish;
     hga_nodes nodes;
-    cover_lists of[HGA_MAX_FIELDS];
+    cover_lists of[HGA_FIELD_SLOTS];
     /* of the stage at hand */
     const hga_stage *stage;
     const cover_lists *source; /* what sources hand on; `out` itself where the stage runs in place */
@@ -446,19 +446,19 @@ hga_id cover_source(const hga_program *p, const hga_stage *s)
 {
     const stage_rule *rule = &program_rules[program_kind(s)];
     uint32_t fields = program_fields(s, rule->carry_source);
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width width = p->field[f].width;
         int carries = width == HGA_WIDTH_VALUE || width == HGA_WIDTH_STATE || width == HGA_WIDTH_OUT;
         if (fields ? fields >> f & 1u : program_kind(s) == KIND_USER && carries && f != s->out && s->reads >> f & 1u)
             return f;
     }
-    return -1;
+    return 0;
 }
 
 hga_id cover_own(const hga_stage *s)
 {
     unsigned roles = program_rules[program_kind(s)].carry_own;
-    return roles ? program_role(s, (stage_role)__builtin_ctz(roles)) : -1;
+    return roles ? program_role(s, (stage_role)__builtin_ctz(roles)) : 0;
 }
 
 /* Lists that were never written are empty. */
@@ -472,11 +472,11 @@ static hga_status cover_stage(survey *s, const hga_stage *stage, int tag, int la
     s->stage = stage;
     s->tag = tag;
     HGA_TRY(ready(s, stage->out));
-    if (source >= 0) HGA_TRY(ready(s, source));
-    if (own >= 0) HGA_TRY(ready(s, own));
+    if (source) HGA_TRY(ready(s, source));
+    if (own) HGA_TRY(ready(s, own));
     s->in_place = source == stage->out && stage->order != HGA_FLAT;
-    s->source = source < 0 ? &s->nothing : s->in_place ? &s->out : &s->of[source];
-    s->own = own >= 0 ? &s->of[own] : NULL;
+    s->source = !source ? &s->nothing : s->in_place ? &s->out : &s->of[source];
+    s->own = own ? &s->of[own] : NULL;
     s->kept = &s->of[stage->out];
     s->final = last && (!s->in_place || stage->relation == HGA_TREE_DOWN);
     HGA_TRY(lists_create(s->nodes.n, &s->out));
@@ -503,8 +503,8 @@ uint32_t cover_stages(const hga_program *p, uint32_t *fields)
         if (!program_rules[program_kind(s)].carries || !(*fields >> s->out & 1u)) continue;
         hga_id source = cover_source(p, s), own = cover_own(s);
         stages |= UINT32_C(1) << i;
-        if (source >= 0) *fields |= UINT32_C(1) << source;
-        if (own >= 0) *fields |= UINT32_C(1) << own;
+        if (source) *fields |= UINT32_C(1) << source;
+        if (own) *fields |= UINT32_C(1) << own;
     }
     return stages;
 }
@@ -516,7 +516,7 @@ uint32_t cover_attending(const hga_program *p, uint32_t stages)
         const hga_stage *s = &p->stage[i];
         if (!(stages >> i & 1u)) continue;
         if (s->reduce == HGA_SOFTMAX) scores |= UINT32_C(1) << i;
-        if (cover_source(p, s) >= 0 && cover_source(p, s) != s->out) last = UINT32_C(1) << i;
+        if (cover_source(p, s) && cover_source(p, s) != s->out) last = UINT32_C(1) << i;
     }
     return scores ? scores : last;
 }
@@ -537,7 +537,7 @@ static hga_status survey_all(survey *s)
     uint32_t fields, stages = cover_stages(s->p, &fields), attending = cover_attending(s->p, stages);
     hga_id out = program_bound(s->p, HGA_IO_OUT);
     HGA_TRY(lists_create(s->nodes.n, &s->nothing));
-    for (hga_id f = 0; f < s->p->n_fields; f++)
+    for (hga_id f = 1; f <= s->p->n_fields; f++)
         if (program_is_input(s->p->field[f].binding) && fields >> f & 1u) HGA_TRY(start_input(s, f));
     for (hga_id i = 0; i < s->p->n_stages; i++)
         if (stages >> i & 1u)
@@ -556,7 +556,7 @@ hga_status cover_rows(const hga_program *p, const hga_graph *g, const cover_wish
     s.nodes = hga_graph_nodes(g);
     HGA_TRY(survey_all(&s));
 done:
-    for (hga_id f = 0; f < HGA_MAX_FIELDS; f++) lists_clear(&s.of[f]);
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) lists_clear(&s.of[f]);
     lists_clear(&s.out);
     lists_clear(&s.nothing);
     hga_delete(NULL, s.heap, s.heap_room, sizeof *s.heap);

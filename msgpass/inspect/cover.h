@@ -33,9 +33,9 @@ uint32_t cover_stages(const hga_program *p, uint32_t *fields);
 /* Those of them whose edges are what a query attends to: where there are scores, these, else the last step from one
    field to another. */
 uint32_t cover_attending(const hga_program *p, uint32_t stages);
-/* The field whose lists an edge hands on, -1 without. */
+/* The field whose lists an edge hands on, 0 without. */
 hga_id cover_source(const hga_program *p, const hga_stage *s);
-/* The field whose list a row adds of its own, -1 without. */
+/* The field whose list a row adds of its own, 0 without. */
 hga_id cover_own(const hga_stage *s);
 /* The level of node v as a set. */
 uint64_t cover_level(const hga_graph *g, hga_id v);

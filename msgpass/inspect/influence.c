@@ -23,7 +23,7 @@ typedef struct trace {
     int32_t *latest
         /* [n] for each field; NO_TOKEN: a value of no token, EMPTY: no value at all, such as the state of a row without
            edges */
-        [HGA_MAX_FIELDS];
+        [HGA_FIELD_SLOTS];
     /* of the stage at hand */
     const hga_stage *stage;
     stage_kind kind;
@@ -109,7 +109,7 @@ static hga_status start_fields(trace *t)
     HGA_TRY(hga_new(NULL, t->nodes.n, sizeof(int32_t), &t->source));
     HGA_TRY(hga_new(NULL, t->nodes.n, sizeof(int32_t), &t->ordered));
     last_tokens(&t->nodes, t->source);
-    for (hga_id f = 0; f < t->p->n_fields; f++) {
+    for (hga_id f = 1; f <= t->p->n_fields; f++) {
         const hga_field *field = &t->p->field[f];
         HGA_TRY(hga_new(NULL, t->nodes.n, sizeof(int32_t), &t->latest[f]));
         for (hga_id v = 0; v < t->nodes.n; v++)
@@ -125,7 +125,7 @@ done:
 static int32_t latest_of(const trace *t, uint32_t fields, hga_id v)
 {
     int32_t best = EMPTY;
-    for (hga_id f = 0; f < t->p->n_fields; f++)
+    for (hga_id f = 1; f <= t->p->n_fields; f++)
         if (fields >> f & 1u) best = larger(best, t->latest[f][v]);
     return best;
 }
@@ -171,7 +171,7 @@ static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_of(t, own_fields(t, v, lone), v));
     if (t->kind == KIND_USER || (!lone && t->stage->reduce == HGA_SOFTMAX)) value = larger(value, NO_TOKEN);
-    for (hga_id f = 0; f < t->p->n_fields; f++) {
+    for (hga_id f = 1; f <= t->p->n_fields; f++) {
         const hga_field *field = &t->p->field[f];
         int given = program_is_input(field->binding) && program_row(&t->nodes, field->io, v);
         if (!(t->stage->writes >> f & 1u) || !program_row(&t->nodes, field->rows, v) ||
@@ -245,7 +245,7 @@ hga_status hga_program_influence(const hga_program *p, const hga_graph *g, hga_i
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(follow_stage(&t, &p->stage[s]));
     find_leak(&t, token, sees);
 done:
-    for (hga_id f = 0; f < HGA_MAX_FIELDS; f++) hga_delete(NULL, t.latest[f], t.nodes.n, sizeof(int32_t));
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) hga_delete(NULL, t.latest[f], t.nodes.n, sizeof(int32_t));
     hga_delete(NULL, t.source, t.nodes.n, sizeof(int32_t));
     hga_delete(NULL, t.ordered, t.nodes.n, sizeof(int32_t));
     maxima_clear(&t.max);

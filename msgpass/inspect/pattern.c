@@ -14,8 +14,8 @@ typedef struct pattern {
     hga_patch_visit visit;
     void *context;
     uint32_t needed, cuts;         /* stages that hand on what ends in the output; those whose edges are shown */
-    tally key[HGA_MAX_FIELDS];     /* the key tokens a value stands for */
-    tally query[HGA_MAX_FIELDS];   /* the query tokens that a value reaches */
+    tally key[HGA_FIELD_SLOTS];    /* the key tokens a value stands for */
+    tally query[HGA_FIELD_SLOTS];  /* the query tokens that a value reaches */
     tally through[HGA_MAX_STAGES]; /* of each cut, the query tokens that its rows reach */
     tally_sum sum;
 } pattern;
@@ -23,24 +23,24 @@ typedef struct pattern {
 /* ---- stages ---- */
 
 /* The field whose lists an edge hands on. A user function that names no value is taken to pass on the first value,
-   state or output it may read; -1: nothing. */
+   state or output it may read; 0: nothing. */
 static hga_id handed_on(const hga_program *p, const hga_stage *s)
 {
     uint32_t fields = program_fields(s, program_rules[program_kind(s)].carry_source);
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width width = p->field[f].width;
         int carries = width == HGA_WIDTH_VALUE || width == HGA_WIDTH_STATE || width == HGA_WIDTH_OUT;
         if (fields ? fields >> f & 1u : program_kind(s) == KIND_USER && carries && f != s->out && s->reads >> f & 1u)
             return f;
     }
-    return -1;
+    return 0;
 }
 
-/* The field whose list a row adds of its own, -1 without. */
+/* The field whose list a row adds of its own, 0 without. */
 static hga_id own_share(const hga_stage *s)
 {
     unsigned roles = program_rules[program_kind(s)].carry_own;
-    return roles ? program_role(s, (stage_role)__builtin_ctz(roles)) : -1;
+    return roles ? program_role(s, (stage_role)__builtin_ctz(roles)) : 0;
 }
 
 static int is_in_place(const pattern *c, const hga_stage *s) { return handed_on(c->p, s) == s->out; }
@@ -54,8 +54,8 @@ static uint32_t stages_behind(const hga_program *p, hga_id end, uint32_t *wanted
         if (!program_rules[program_kind(s)].carries || !(*wanted >> s->out & 1u)) continue;
         hga_id source = handed_on(p, s), own = own_share(s);
         stages |= UINT32_C(1) << i;
-        if (source >= 0) *wanted |= UINT32_C(1) << source;
-        if (own >= 0) *wanted |= UINT32_C(1) << own;
+        if (source) *wanted |= UINT32_C(1) << source;
+        if (own) *wanted |= UINT32_C(1) << own;
     }
     return stages;
 }
@@ -68,7 +68,7 @@ static uint32_t choose_cuts(const pattern *c)
         const hga_stage *s = &c->p->stage[i];
         if (!(c->needed >> i & 1u)) continue;
         if (s->reduce == HGA_SOFTMAX) attends |= UINT32_C(1) << i;
-        if (handed_on(c->p, s) >= 0 && !is_in_place(c, s)) last = UINT32_C(1) << i;
+        if (handed_on(c->p, s) && !is_in_place(c, s)) last = UINT32_C(1) << i;
     }
     return attends ? attends : last;
 }
@@ -302,12 +302,12 @@ static hga_status go_back(pattern *c, hga_id i)
     HGA_TRY(ready(c, &c->query[s->out]));
     HGA_TRY(take_reached(c, s, &all));
     HGA_TRY(split(c, s, &all, &c->query[s->out]));
-    if (own >= 0) HGA_TRY(add_all(c, &c->query[own], &all));
+    if (own) HGA_TRY(add_all(c, &c->query[own], &all));
     if (c->cuts >> i & 1u) {
         c->through[i] = all;
         return HGA_OK;
     }
-    if (source >= 0 && !is_in_place(c, s)) {
+    if (source && !is_in_place(c, s)) {
         HGA_TRY(ready(c, &c->query[source]));
         HGA_TRY(tally_create(c->nodes.n, &before));
         HGA_TRY(gather_back(c, s, &all, &c->query[source], &before));
@@ -384,14 +384,11 @@ static hga_status go_forward(pattern *c, const hga_stage *s)
     HGA_TRY(tally_create(c->nodes.n, &nothing));
     HGA_TRY(tally_create(c->nodes.n, &new));
     HGA_TRY(ready(c, &c->key[s->out]));
-    if (source >= 0) HGA_TRY(ready(c, &c->key[source]));
-    if (own >= 0) HGA_TRY(ready(c, &c->key[own]));
-    gathering w = {.c = c,
-                   .out = &new,
-                   .field = &c->p->field[s->out],
-                   .kept = &c->key[s->out],
-                   .own = own >= 0 ? &c->key[own] : NULL};
-    w.from = source < 0 ? &nothing : is_in_place(c, s) ? &new : &c->key[source];
+    if (source) HGA_TRY(ready(c, &c->key[source]));
+    if (own) HGA_TRY(ready(c, &c->key[own]));
+    gathering w = {
+        .c = c, .out = &new, .field = &c->p->field[s->out], .kept = &c->key[s->out], .own = own ? &c->key[own] : NULL};
+    w.from = !source ? &nothing : is_in_place(c, s) ? &new : &c->key[source];
     HGA_TRY(gather(&w, c->g, s->relation, s->order));
     tally_clear(&c->key[s->out]);
     c->key[s->out] = new;
@@ -531,7 +528,7 @@ done:
 static hga_status show_inputs(pattern *c, uint32_t fields)
 {
     hga_status st = HGA_OK;
-    for (hga_id f = 0; f < c->p->n_fields; f++) {
+    for (hga_id f = 1; f <= c->p->n_fields; f++) {
         int reaches = c->query[f].n_pool > 0;
         if (!program_is_input(c->p->field[f].binding) || !(reaches || fields >> f & 1u)) continue;
         HGA_TRY(start_input(c, f));
@@ -575,7 +572,7 @@ hga_status hga_program_pattern(const hga_program *p, const hga_graph *g, hga_pat
     c.nodes = hga_graph_nodes(g);
     HGA_TRY(show_all(&c));
 done:
-    for (hga_id f = 0; f < HGA_MAX_FIELDS; f++) tally_clear(&c.key[f]), tally_clear(&c.query[f]);
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) tally_clear(&c.key[f]), tally_clear(&c.query[f]);
     for (hga_id i = 0; i < HGA_MAX_STAGES; i++) tally_clear(&c.through[i]);
     tally_sum_clear(&c.sum);
     hga_graph_destroy(c.turned);

@@ -17,7 +17,7 @@ typedef struct row_search {
     const hga_graph *g;
     hga_nodes nodes;
     /* rows of a field, as the stages before the one at hand leave them, that reach the token */
-    node_set wanted[HGA_MAX_FIELDS];
+    node_set wanted[HGA_FIELD_SLOTS];
     uint32_t shown;    /* stages whose edges are reported */
     uint32_t followed; /* stages whose sources are looked at further */
     hga_seen *seen;
@@ -125,11 +125,9 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, hga_id v)
         goto done;
     }
     if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, &row));
-    node_set *before = source == stage->out && stage->order != HGA_FLAT ? after
-                       : source >= 0                                    ? &s->wanted[source]
-                                                                        : NULL;
+    node_set *before = source == stage->out && stage->order != HGA_FLAT ? after : source ? &s->wanted[source] : NULL;
     for (int64_t e = 0; e < row.ptr[1] && before && s->followed >> i & 1u; e++) HGA_TRY(set_add(s, before, row.src[e]));
-    if (own >= 0) HGA_TRY(set_add(s, &s->wanted[own], v));
+    if (own) HGA_TRY(set_add(s, &s->wanted[own], v));
 done:
     clear_row(stage->relation, &row);
     return st;
@@ -198,7 +196,7 @@ hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id toke
     HGA_TRY(search(&s, token));
     for (int64_t i = 0; i < s.n_seen; i++) HGA_TRY(visit(&s.seen[i], context));
 done:
-    for (hga_id f = 0; f < HGA_MAX_FIELDS; f++) set_clear(&s, &s.wanted[f]);
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) set_clear(&s, &s.wanted[f]);
     hga_delete(NULL, s.seen, s.seen_room, sizeof *s.seen);
     return st;
 }

@@ -202,7 +202,7 @@ done:
 
 void slots_clear(hga_plan *plan)
 {
-    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         home *h = &plan->home[f];
         hga_delete(&plan->allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
         hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);

@@ -331,7 +331,7 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     const hga_relation *r = &plan->stage[stage].relation;
     int by_position = r->dst_order != NULL;
     wide_search wide = {.limit = wide_limit(plan, stage)};
-    if (!by_position && s->out >= 0) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
+    if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position || r->ptr)
         HGA_TRY(add_rows(plan, stage, first, n, by_position, &wide));
     else
@@ -347,7 +347,7 @@ done:
 static hga_status add_copies(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
         hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
         if (plan->home[f].rounded && program_is_input(plan->program.field[f].binding))
             st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
@@ -359,7 +359,7 @@ static hga_status add_copies(hga_plan *plan)
 static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
 {
     hga_status st = HGA_OK;
-    for (hga_id f = 0; !st && f < plan->program.n_fields; f++) {
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
         if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u ||
             !(plan->home[f].rounded || plan->home[f].halves.n))
             continue;
@@ -405,7 +405,7 @@ hga_status phases_make(hga_plan *plan)
         }
     }
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    if (out >= 0 && plan->program.has_lse) {
+    if (out && plan->program.has_lse) {
         hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
         HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
     }

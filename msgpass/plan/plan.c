@@ -96,7 +96,9 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
     if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
     hga_plan *plan = NULL;
     const hga_allocator *a = options ? options->allocator : NULL;
-    hga_status st = hga_new_zero(a, 1, sizeof *plan, &plan);
+    hga_status st = hga_check_reserved("hga_shape", shape->reserved, sizeof shape->reserved);
+    if (!st && options) st = hga_check_reserved("hga_options", options->reserved, sizeof options->reserved);
+    if (!st) st = hga_new_zero(a, 1, sizeof *plan, &plan);
     if (st) return st;
     if (a) plan->given = *a;
     HGA_TRY(retained_create(a, &plan->memory));
@@ -185,7 +187,7 @@ static double stage_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;
     double edges = plan->stage[s].edges, heads = shape->n_heads;
-    const home *out = plan->program.stage[s].out >= 0 ? &plan->home[plan->program.stage[s].out] : NULL;
+    const home *out = plan->program.stage[s].out ? &plan->home[plan->program.stage[s].out] : NULL;
     switch (plan->stage[s].kind) {
     case KIND_ATTEND:
     case KIND_ATTEND_MORE: return edges * heads * 2 * (shape->dim + shape->dim_v);
@@ -210,7 +212,7 @@ hga_cost hga_plan_cost(const hga_plan *plan)
     if (cost.edges == 0)
         for (hga_id s = 0; s < plan->program.n_stages; s++)
             if (plan->program.stage[s].relation >= 0) cost.edges += plan->stage[s].edges;
-    for (hga_id f = 0; f < plan->program.n_fields; f++)
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
         cost.bytes_min +=
             (double)plan->home[f].io_n * plan->home[f].heads * plan->home[f].columns * (double)sizeof(float);
     return cost;

@@ -80,7 +80,7 @@ typedef struct wave_order {
 } wave_order;
 
 /* What may serve one node after another: the rows of field f, and its halves. */
-enum { STORAGE_HALVES = HGA_MAX_FIELDS, N_STORAGES = 2 * HGA_MAX_FIELDS };
+enum { STORAGE_HALVES = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
 
 /* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never
    for -1; from and to thread `thread`'s free rows, which no other takes. */
@@ -129,8 +129,8 @@ struct hga_plan {
     hga_id threads;
     hga_id *domain, *pu; /* [threads] */
     int halves;          /* bfloat16, and keys and values go to attending stages in 16 bits */
-    home home[HGA_MAX_FIELDS];
-    row_pool pool[3 * HGA_MAX_FIELDS]; /* [n_pools], of different lengths */
+    home home[HGA_FIELD_SLOTS];
+    row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;

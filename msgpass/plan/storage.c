@@ -40,7 +40,7 @@ int homes_can_halve(const hga_plan *plan)
 {
     uint32_t operands = 0, rounded = 0;
     if (plan->options.precision != HGA_PRECISION_BF16 || plan->options.generic) return 0;
-    for (hga_id f = 0; f < plan->program.n_fields; f++) operands |= (uint32_t)home_is_rounded(plan, f) << f;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)home_is_rounded(plan, f) << f;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         uint32_t reads = stage->reads & operands;
@@ -113,7 +113,7 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
 
 void homes_find(hga_plan *plan)
 {
-    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         home *h = &plan->home[f];
         *h = (home){0};
         find_width(&plan->shape, plan->program.field[f].width, h);
@@ -127,7 +127,7 @@ hga_status homes_lay_out(hga_plan *plan)
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < plan->n_pools; i++)
         HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
-    for (hga_id f = 0; f < plan->program.n_fields; f++) {
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
         HGA_TRY(take_area(plan, &total, &plan->home[f].halves));

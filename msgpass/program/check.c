@@ -35,7 +35,7 @@ static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *n
     const hga_field *f = &p->field[i];
     if (!is_text(f->name) || !f->name[0])
         return hga_fail(HGA_EPROGRAM, "field %d has no name of 1 to %d bytes", i, HGA_NAME_BYTES - 1);
-    for (hga_id j = 0; j < i; j++)
+    for (hga_id j = 1; j < i; j++)
         if (strcmp(p->field[j].name, f->name) == 0)
             return hga_fail(HGA_EPROGRAM, "fields %d and %d are both named '%s'", j, i, f->name);
     if ((unsigned)f->width >= N_WIDTHS) return hga_fail(HGA_EPROGRAM, "field '%s': width %d", f->name, (int)f->width);
@@ -55,7 +55,7 @@ static hga_status check_bound_once(const hga_program *p)
 {
     static const char *const name[] = {"", "query", "key", "value", "out"};
     hga_id count[HGA_IO_USER + 1] = {0};
-    for (hga_id f = 0; f < p->n_fields; f++) count[p->field[f].binding]++;
+    for (hga_id f = 1; f <= p->n_fields; f++) count[p->field[f].binding]++;
     for (int b = HGA_IO_QUERY; b <= HGA_IO_OUT; b++)
         if (count[b] > 1) return hga_fail(HGA_EPROGRAM, "%d fields are bound to %s", count[b], name[b]);
     if (count[HGA_IO_OUT] == 0) return hga_fail(HGA_EPROGRAM, "no field is bound to out");
@@ -94,8 +94,8 @@ static hga_status check_role(const hga_program *p, const hga_stage *s, const sta
 {
     hga_id f = program_role(s, role);
     int optional = rule == &program_rules[KIND_USER] && role != ROLE_OUT;
-    if (!rule->width[role] || (optional && f == -1)) return HGA_OK;
-    if (f < 0 || f >= p->n_fields)
+    if (!rule->width[role] || (optional && !f)) return HGA_OK;
+    if (f < 1 || f > p->n_fields)
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s is field %d of %d", s->name, role_name[role], f, p->n_fields);
     const hga_field *field = &p->field[f];
     if (!(rule->width[role] >> field->width & 1u))
@@ -125,7 +125,7 @@ static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_ki
 
 static hga_status check_user(const hga_program *p, const hga_stage *s)
 {
-    uint32_t fields = (UINT32_C(1) << p->n_fields) - 1;
+    uint32_t fields = (UINT32_C(2) << p->n_fields) - 2; /* 1 .. n_fields */
     if (!s->udf.begin || !s->udf.edge || !s->udf.finish)
         return hga_fail(HGA_EPROGRAM, "stage '%s': the user function has no %s", s->name,
                         !s->udf.begin  ? "begin"
@@ -134,8 +134,7 @@ static hga_status check_user(const hga_program *p, const hga_stage *s)
     if (s->udf.state_bytes > HGA_UDF_STATE_BYTES)
         return hga_fail(HGA_EPROGRAM, "stage '%s': state of %zu bytes, more than %d", s->name, s->udf.state_bytes,
                         HGA_UDF_STATE_BYTES);
-    if ((s->query < 0) != (s->key < 0))
-        return hga_fail(HGA_EPROGRAM, "stage '%s': a score needs both query and key", s->name);
+    if (!s->query != !s->key) return hga_fail(HGA_EPROGRAM, "stage '%s': a score needs both query and key", s->name);
     if ((s->reads | s->writes) & ~fields)
         return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x, of %d fields", s->name, s->reads, s->writes,
                         p->n_fields);
@@ -163,7 +162,7 @@ static hga_status check_flow(const hga_program *p, const hga_stage *s, stage_kin
     const stage_rule *rule = &program_rules[kind];
     uint32_t ready = kind == KIND_USER ? (s->reads & ~s->writes) | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY)
                                        : program_fields(s, rule->ready);
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         const hga_field *field = &p->field[f];
         if (ready >> f & 1u && !(*filled >> f & 1u))
             return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is no input and not written before",
@@ -225,7 +224,7 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
     uint32_t filled = 0;
-    for (hga_id f = 0; f < p->n_fields; f++) {
+    for (hga_id f = 1; f <= p->n_fields; f++) {
         HGA_TRY(check_field(p, f, &nodes));
         if (program_is_input(p->field[f].binding)) filled |= UINT32_C(1) << f;
     }

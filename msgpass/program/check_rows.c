@@ -24,12 +24,12 @@ static hga_rows rows_of(const inspection *c, hga_id f)
     return program_is_input(field->binding) && !(c->written >> f & 1u) ? field->io : field->rows;
 }
 
-/* The first of `fields` that does not exist on node v, -1 when all do. */
+/* The first of `fields` that does not exist on node v, 0 when all do. */
 static hga_id lacking(const inspection *c, uint32_t fields, hga_id v)
 {
-    for (hga_id f = 0; f < c->p->n_fields; f++)
+    for (hga_id f = 1; f <= c->p->n_fields; f++)
         if (fields >> f & 1u && !program_row(&c->nodes, rows_of(c, f), v)) return f;
-    return -1;
+    return 0;
 }
 
 static hga_status complain(const inspection *c, hga_id field, hga_id v)
@@ -48,7 +48,7 @@ static int are_all(const hga_nodes *nodes, hga_rows rows)
 /* Does every one of `fields` exist on all of `rows`, to judge without looking at each? */
 static int everywhere(const inspection *c, uint32_t fields, hga_rows rows)
 {
-    for (hga_id f = 0; f < c->p->n_fields; f++) {
+    for (hga_id f = 1; f <= c->p->n_fields; f++) {
         hga_rows exists = rows_of(c, f);
         if (fields >> f & 1u && !are_all(&c->nodes, exists) && !program_rows_within(&c->nodes, rows, exists)) return 0;
     }
@@ -63,8 +63,8 @@ static hga_status check_own(const inspection *c, const stage_rule *rule)
     uint32_t fields = program_fields(c->stage, rule->own_reads | rule->lone_reads | rule->writes);
     if (everywhere(c, fields, rows)) return HGA_OK;
     for (hga_id v = 0; v < c->nodes.n; v++) {
-        hga_id f = program_row(&c->nodes, rows, v) ? lacking(c, fields, v) : -1;
-        if (f >= 0) return complain(c, f, v);
+        hga_id f = program_row(&c->nodes, rows, v) ? lacking(c, fields, v) : 0;
+        if (f) return complain(c, f, v);
     }
     return HGA_OK;
 }
@@ -79,14 +79,14 @@ static hga_status count_missing(inspection *c)
     if (st) return st;
     c->missing[0] = 0;
     for (hga_id i = 0; i < c->n_positions; i++)
-        c->missing[i + 1] = c->missing[i] + (lacking(c, c->source_reads, source_at(c, i)) >= 0);
+        c->missing[i + 1] = c->missing[i] + (lacking(c, c->source_reads, source_at(c, i)) != 0);
     return HGA_OK;
 }
 
 static hga_status check_source(const inspection *c, hga_id u)
 {
     hga_id f = lacking(c, c->source_reads, u);
-    return f < 0 ? HGA_OK : complain(c, f, u);
+    return !f ? HGA_OK : complain(c, f, u);
 }
 
 static hga_status check_span(const inspection *c, reach_span s)
@@ -156,7 +156,7 @@ static int blocks_are_clear(const inspection *c, const hga_relation *rel)
         if (c->missing[end] != c->missing[k->src]) return 0;
     }
     for (hga_pos e = 0; e < rel->n_explicit; e++)
-        if (lacking(c, c->source_reads, rel->src[e]) >= 0) return 0;
+        if (lacking(c, c->source_reads, rel->src[e])) return 0;
     return 1;
 }
 

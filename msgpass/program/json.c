@@ -105,7 +105,7 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     json_t *fields, *stages;
     HGA_TRY(put_array(root, "fields", &fields));
     HGA_TRY(put_array(root, "stages", &stages));
-    for (hga_id f = 0; f < p->n_fields; f++) HGA_TRY(write_field(&p->field[f], fields));
+    for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(write_field(&p->field[f], fields));
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(write_stage(p, &p->stage[s], g, stages));
     if (p->default_scale != 0) HGA_TRY(put(root, "default_scale", json_real((double)p->default_scale)));
     HGA_TRY(put(root, "lse", json_boolean(p->has_lse)));
@@ -239,7 +239,7 @@ static hga_status read_role(json_t *object, const char *where, const hga_program
     const char *name;
     hga_status st = text_member(object, where, role_names[role], &name);
     if (st) return st;
-    for (*field = 0; *field < p->n_fields; ++*field)
+    for (*field = 1; *field <= p->n_fields; ++*field)
         if (strcmp(p->field[*field].name, name) == 0) return HGA_OK;
     return hga_fail(HGA_EFORMAT, "%s: '%s' names field '%s', which is not there", where, role_names[role], name);
 }
@@ -254,7 +254,7 @@ static hga_status read_roles(json_t *object, const char *where, const hga_progra
     const stage_rule *rule = &program_rules[program_kind(s)];
     for (int r = N_ROLES - 1; r >= 0; r--) {
         int given = json_object_get(object, role_names[r]) != NULL, implied = rule->must_be_out >> r & 1u;
-        *field[r] = -1;
+        *field[r] = 0;
         if (given && rule->name && !rule->width[r])
             return hga_fail(HGA_EFORMAT, "%s: %s has no '%s'", where, rule->name, role_names[r]);
         if (implied && !given)

@@ -54,7 +54,7 @@ extern const stage_rule program_rules[N_KINDS];
 stage_kind program_kind(const hga_stage *s);
 /* "mean", "weighted sum", ..; "none" for an illegal combination. */
 const char *program_stage_kind(const hga_stage *s);
-/* The field in a role, -1 without. */
+/* The field in a role, 0 without. */
 hga_id program_role(const hga_stage *s, stage_role role);
 /* The fields in a set of roles, as a set of fields. */
 uint32_t program_fields(const hga_stage *s, unsigned roles);
@@ -62,7 +62,7 @@ uint32_t program_fields(const hga_stage *s, unsigned roles);
 int program_in_place(const hga_stage *s);
 /* Is `binding` something the caller fills? */
 int program_is_input(hga_binding binding);
-/* The field bound to `binding`, -1 without. */
+/* The field bound to `binding`, 0 without. */
 hga_id program_bound(const hga_program *p, hga_binding binding);
 /* Is node v among `rows`? */
 int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v);

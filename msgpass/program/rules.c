@@ -175,7 +175,7 @@ uint32_t program_fields(const hga_stage *s, unsigned roles)
     uint32_t set = 0;
     for (int r = 0; r < N_ROLES; r++) {
         hga_id f = program_role(s, (stage_role)r);
-        if (roles >> r & 1u && f >= 0 && f < HGA_MAX_FIELDS) set |= UINT32_C(1) << f;
+        if (roles >> r & 1u && f > 0 && f <= HGA_MAX_FIELDS) set |= UINT32_C(1) << f;
     }
     return set;
 }
@@ -193,9 +193,9 @@ int program_is_input(hga_binding binding)
 
 hga_id program_bound(const hga_program *p, hga_binding binding)
 {
-    for (hga_id f = 0; f < p->n_fields; f++)
+    for (hga_id f = 1; f <= p->n_fields; f++)
         if (p->field[f].binding == binding) return f;
-    return -1;
+    return 0;
 }
 
 int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v)
@@ -244,18 +244,18 @@ static hga_status take_name(const char *what, const char *name, char *into)
 hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io,
                                  hga_rows rows, hga_id *field)
 {
-    if (field) *field = -1;
+    if (field) *field = 0;
     if (!p) return hga_fail(HGA_EPROGRAM, "add_field: no program");
     if (p->n_fields >= HGA_MAX_FIELDS)
         return hga_fail(HGA_EPROGRAM, "field '%s' is one more than %d", name ? name : "", HGA_MAX_FIELDS);
     hga_field new = {.width = width, .binding = binding, .io = binding == HGA_INTERNAL ? rows : io, .rows = rows};
     hga_status st = HGA_OK;
     HGA_TRY(take_name("field", name, new.name));
-    for (hga_id f = 0; f < p->n_fields; f++)
+    for (hga_id f = 1; f <= p->n_fields; f++)
         if (strcmp(p->field[f].name, name) == 0)
             return hga_fail(HGA_EPROGRAM, "field '%s' is there already, as field %d", name, f);
+    p->field[++p->n_fields] = new;
     if (field) *field = p->n_fields;
-    p->field[p->n_fields++] = new;
 done:
     return st;
 }
@@ -267,7 +267,7 @@ static void settle(hga_stage *s)
     hga_id *field[N_ROLES] = {[ROLE_QUERY] = &s->query, [ROLE_KEY] = &s->key,   [ROLE_VALUE] = &s->value,
                               [ROLE_GATE] = &s->gate,   [ROLE_KEEP] = &s->keep, [ROLE_OUT] = &s->out};
     for (int i = 0; i < N_ROLES; i++)
-        if (!r->width[i]) *field[i] = -1;
+        if (!r->width[i]) *field[i] = 0;
     s->reads = program_fields(s, r->source_reads | r->own_reads);
     s->writes = program_fields(s, r->writes);
 }
@@ -314,7 +314,7 @@ static hga_status add_named(hga_program *p, const char *verb, hga_stage *s)
     const stage_rule *rule = &program_rules[program_kind(s)];
     for (int r = 0; r < N_ROLES; r++) {
         hga_id f = program_role(s, (stage_role)r);
-        if (rule->width[r] && (f < 0 || f >= p->n_fields))
+        if (rule->width[r] && (f < 1 || f > p->n_fields))
             return hga_fail(HGA_EPROGRAM, "%s: field %d of %d", verb, f, p->n_fields);
     }
     if (p->n_stages < HGA_MAX_STAGES) name_stage(p, verb, s->out, s->name);

@@ -13,11 +13,15 @@ int main(void)
     hga_graph *g = NULL;
     hga_program program;
     hga_shape shape = {.n_heads = HEADS, .dim = DIM};
-    hga_io io = {.query = {.data = q}, .key = {.data = q}, .value = {.data = ones}, .out = {.data = out}};
+    hga_io io = {.query = {.data = q, .rows = TOKENS},
+                 .key = {.data = q, .rows = TOKENS},
+                 .value = {.data = ones, .rows = TOKENS},
+                 .out = {.data = out, .rows = TOKENS}};
     for (int i = 0; i < FLOATS; i++) q[i] = sinf((float)i), ones[i] = 1;
 
-    hga_status st =
-        hga_build_htransformer(&(hga_htransformer){HGA_HTRANSFORMER_DEFAULTS, .n_tokens = TOKENS}, &g, &program);
+    hga_htransformer tree = hga_htransformer_defaults();
+    tree.n_tokens = TOKENS;
+    hga_status st = hga_build_htransformer(&tree, &g, &program);
     if (st == HGA_OK) st = hga_attention(g, &program, &shape, NULL, &io);
     hga_graph_destroy(g);
     if (st != HGA_OK) return fprintf(stderr, "%s: %s\n", hga_status_name(st), hga_error_detail()), 1;

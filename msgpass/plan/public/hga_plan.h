@@ -22,8 +22,9 @@ typedef enum hga_precision { HGA_PRECISION_F32 = 0, HGA_PRECISION_BF16 = 1 } hga
 typedef struct hga_shape {
     /* n_kv_heads divides n_heads; 0: n_heads. Query head h reads key/value head h / (n_heads / n_kv_heads) */
     hga_id n_heads, n_kv_heads;
-    hga_id dim, dim_v; /* dim_v 0: dim */
-    hga_id pos_dim;    /* columns of node_pos, 0 without */
+    hga_id dim, dim_v;  /* dim_v 0: dim */
+    hga_id pos_dim;     /* columns of node_pos, 0 without */
+    hga_id reserved[3]; /* 0; see hga_check_reserved */
 } hga_shape;
 
 typedef struct hga_options {
@@ -42,11 +43,14 @@ typedef struct hga_options {
     int keep_fields;
     hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
+    uint64_t reserved[8]; /* 0 */
 } hga_options;
 
-/* A borrowed float tensor [rows][heads][columns]. Strides in floats; 0 0 means packed. */
+/* A borrowed float tensor [rows][heads][columns]. Strides in floats; 0 0 means packed. `rows` is how many the array
+   has: with fewer than the program needs on the graph an execution is HGA_EINVAL. */
 typedef struct hga_tensor {
     void *data;
+    int64_t rows;
     ptrdiff_t row_stride, head_stride;
     hga_dtype dtype;
 } hga_tensor;
@@ -65,11 +69,13 @@ typedef struct hga_io {
     const float *edge_bias; /* [edges of the attended relation, canonical order][n_heads or 1] */
     hga_id edge_bias_heads; /* n_heads or 1 */
     hga_pos n_edge_bias;
-    const float *node_pos;   /* [n_nodes][pos_dim] */
+    const float *node_pos; /* [n_node_pos][pos_dim], a row for every node */
+    hga_id n_node_pos;
     const float *type_scale; /* [n_type_scale], of weighted sums */
     hga_id n_type_scale;
     float scale;                           /* 0: the program's default */
     hga_tensor user[HGA_MAX_USER_TENSORS]; /* of the HGA_IO_USER fields, in the order they were added */
+    uint64_t reserved[8];                  /* 0 */
 } hga_io;
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */

@@ -30,6 +30,9 @@ extern "C" {
 #endif
 
 enum { HGA_MAX_FIELDS = 24, HGA_MAX_STAGES = 24, HGA_MAX_USER_TENSORS = 8, HGA_NAME_BYTES = 32 };
+/* Fields are named by number from 1 on, so that 0, a zeroed stage's, names none; arrays by field have a slot to
+   spare. */
+enum { HGA_FIELD_SLOTS = HGA_MAX_FIELDS + 1 };
 
 /* relation of a stage that runs along the tree: children to parent, or parent to children. */
 enum { HGA_TREE_UP = -1, HGA_TREE_DOWN = -2 };
@@ -120,7 +123,7 @@ typedef struct hga_stage {
     hga_reduce reduce;
     hga_update update;
     int by_mass;
-    /* fields, -1 unused. attend: all three; mean, sum, spread: value is x; energy: value is the state, key is psi
+    /* fields, 0 unused. attend: all three; mean, sum, spread: value is x; energy: value is the state, key is psi
        itself */
     hga_id query, key, value;
     hga_id gate, keep; /* descend: value is the state O, gate psi, keep the remaining mass */
@@ -132,7 +135,7 @@ typedef struct hga_stage {
 
 typedef struct hga_program {
     hga_id n_fields, n_stages;
-    hga_field field[HGA_MAX_FIELDS];
+    hga_field field[HGA_FIELD_SLOTS]; /* 1 .. n_fields */
     hga_stage stage[HGA_MAX_STAGES];
     float default_scale; /* 0: 1 / sqrt(dim) */
     int has_lse;         /* the LSE of the out field is a log softmax denominator and may be asked for */
