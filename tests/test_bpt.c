@@ -244,7 +244,7 @@ static void the_rows_of_every_tensor_are_nodes(void **state)
     hga_program program;
     assert_ok(hga_build_bpt(&(hga_bpt){.n_tokens = 9, .k = 2}, &g, &program));
     assert_int_equal(program.n_fields, 4);
-    for (hga_id f = 0; f < 4; f++) {
+    for (hga_id f = 1; f <= 4; f++) {
         assert_int_equal(program.field[f].io, HGA_ROWS_NODES);
         assert_int_equal(program.field[f].rows, HGA_ROWS_NODES);
     }
