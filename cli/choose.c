@@ -9,6 +9,7 @@
 #include "candidates.h"
 #include "choose_plot.h"
 #include "command.h"
+#include "drawing.h"
 #include "measure.h"
 #include "progress.h"
 #include "table.h"
@@ -282,7 +283,7 @@ done:
 static int draw_results(const arguments *a, const bench *b, const outcome *all, int n)
 {
     const embedding *e = &b->whole.words;
-    char title[128];
+    char title[256];
     plot_point *point = NULL;
     int status = take(n, sizeof *point, &point);
     if (status) return status;
@@ -293,8 +294,8 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
                                 {1e3 * all[i].m.seconds, 1e-9 * all[i].m.cost.flops},
                                 {all[i].front[COST_TIME], all[i].front[COST_FLOPS]}};
     }
-    snprintf(title, sizeof title, "Distance from dense attention: %d tokens, %d heads x %d%s, %d threads", e->n,
-             e->heads, e->dim, a->causal ? ", causal" : "", all[0].m.threads);
+    snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d heads x %d%s, %d threads",
+             file_name(a->paths.query), e->n, e->heads, e->dim, a->causal ? ", causal" : "", all[0].m.threads);
     status = choose_plot_write(point, n, title, a->out);
     free(point);
     return status;
@@ -323,12 +324,11 @@ static int check(const arguments *a)
 {
     candidate list[MAX_CANDIDATES];
     int n;
-    size_t length = a->out ? strlen(a->out) : 0;
     if (!a->paths.query) return complain(CLI_USAGE, "--query FILE is missing");
     if (!a->paths.key) return complain(CLI_USAGE, "--key FILE is missing");
     if (!a->paths.value) return complain(CLI_USAGE, "--value FILE is missing");
-    if (a->out && (length < 5 || strcmp(a->out + length - 4, ".svg") != 0))
-        return complain(CLI_USAGE, "-o: '%s' does not end in .svg", a->out);
+    int status = drawing_check_path("-o", a->out);
+    if (status) return status;
     return candidates_list(a->variants, 1, a->causal, list, &n); /* wrong names are known before anything is read */
 }
 
@@ -362,7 +362,7 @@ static const struct argp_option options[] = {
     {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them (default: all)", 2},
     {"seconds", KEY_SECONDS, "S", 0, "of repeats for each candidate (default: 0.25)", 3},
     {"seed", KEY_SEED, "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)", 3},
-    {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg", 9},
+    {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };

@@ -48,6 +48,12 @@ int complain_of(hga_status st, int blame, const char *about)
     return complain(exit_status(st, blame), "%s: %s", about, detail);
 }
 
+const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(path, "-") == 0 ? "standard input" : slash && slash[1] ? slash + 1 : path;
+}
+
 int take(int64_t n, size_t size, void *out)
 {
     if (hga_new_zero(NULL, n, size, out)) return complain(CLI_OUTSIDE, "out of memory: %s", hga_error_detail());

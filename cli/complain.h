@@ -20,6 +20,9 @@ int complain(int status, const char *format, ...) HGA_PRINTF(2, 3);
    for one that was typed, CLI_DATA for one that was read from a file. HGA_OK returns CLI_GOOD silently. */
 int complain_of(hga_status st, int blame, const char *about);
 
+/* What a title calls a file: the path without its folders, or "standard input" for "-". */
+const char *file_name(const char *path);
+
 /* n zeroed elements of `size` bytes, 64-byte aligned, for free(); *out = NULL when n is 0. */
 int take(int64_t n, size_t size, void *out);
 

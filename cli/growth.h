@@ -2,8 +2,6 @@
 #ifndef CLI_GROWTH_H
 #define CLI_GROWTH_H
 
-#include <stdio.h>
-
 #include "contest.h"
 #include "progress.h"
 
@@ -40,7 +38,9 @@ void growth_clear(growth *g);
    at the longest. */
 double growth_crossover(const growth *g, size_t i, int *at_once);
 
-/* Charts of the contenders without and with the causal mask, as SVG inside HTML. */
-void growth_draw(FILE *file, const growth *g, int causal);
+/* Seconds of contender i on the first length[l] words. */
+double *growth_time(const growth *g, size_t i, int l);
+/* The contender that is dense attention with the same mask. */
+size_t growth_dense(size_t i);
 
 #endif

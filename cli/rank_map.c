@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "attend_io.h"
 #include "command.h"
+#include "drawing.h"
 #include "rank_blocks.h"
 #include "rank_picture.h"
 #include "table.h"
@@ -305,20 +306,20 @@ static void print_advice(const rank_map *m)
                (long long)least, m->tolerance);
 }
 
-static void describe(const arguments *a, const rank_map *m, double scale, char text[static 256])
+static void describe(const arguments *a, const rank_map *m, double scale, char text[static 384])
 {
-    char what[64];
+    char what[192];
     if (a->example)
         snprintf(what, sizeof what, "exp(2 exp(-(i - j)^2) - 1)");
     else
-        snprintf(what, sizeof what, "exp(%g q.k), head %d", scale, a->head);
-    snprintf(text, 256, "%s; %d tokens, blocks of %d, %s; tolerance %g%s", what, m->n, m->block, structure_name(m),
+        snprintf(what, sizeof what, "%.100s: exp(%g q.k), head %d", file_name(a->query), scale, a->head);
+    snprintf(text, 384, "%s; %d tokens, blocks of %d, %s; tolerance %g%s", what, m->n, m->block, structure_name(m),
              m->tolerance, m->relative ? " sigma_1" : "");
 }
 
 static int print_text(const arguments *a, const rank_map *m, double scale)
 {
-    char title[256];
+    char title[384];
     int64_t stored = stored_in_all(m), entries = (int64_t)m->n * m->n;
     int status = CLI_GOOD;
     describe(a, m, scale, title);
@@ -363,13 +364,6 @@ static int read_structure(const char *text, partition *out)
     return CLI_GOOD;
 }
 
-static int check_out(const char *path)
-{
-    size_t length = path ? strlen(path) : 0;
-    if (!path || (length > 4 && strcmp(path + length - 4, ".svg") == 0)) return CLI_GOOD;
-    return complain(CLI_USAGE, "-o: '%s' does not end in .svg", path);
-}
-
 static int check(arguments *a)
 {
     if (a->example && (a->query || a->key || a->has_scale || a->has_head))
@@ -377,7 +371,7 @@ static int check(arguments *a)
     if (!a->example && !a->query) return complain(CLI_USAGE, "--query FILE is missing (or --example)");
     if (!a->example && !a->key) return complain(CLI_USAGE, "--key FILE is missing");
     if (a->block == 0) a->block = a->example ? EXAMPLE_BLOCK : DEFAULT_BLOCK;
-    return check_out(a->out);
+    return drawing_check_path("-o", a->out);
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -412,7 +406,7 @@ static const struct argp_option options[] = {
     {"block", KEY_BLOCK, "C", 0, "tokens in a block of the finest level (default: 16)", 3},
     {"structure", KEY_STRUCTURE, "NAME", 0, "siblings, as in (9), or neighbours, as in (16)-(19) (default: siblings)",
      3},
-    {NULL, 'o', "FILE", 0, "draw the map, as .svg", 9},
+    {NULL, 'o', "FILE", 0, "draw the map, as .svg or .png", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
@@ -437,7 +431,7 @@ static int measure(const arguments *a, hga_id n, const score_source *scores, ran
 
 static int report(const arguments *a, const rank_map *m, double scale)
 {
-    char title[256];
+    char title[384];
     describe(a, m, scale, title);
     int status = a->out ? rank_picture_write(m, title, a->out) : CLI_GOOD;
     if (status) return status;

@@ -106,7 +106,13 @@ fact choose_as_text "$hga" choose "${tensors[@]}" -o plot.svg
 cp said text
 fact the_table_names_the_front grep -q '^dense .* time FLOP' text
 points=$(($(wc -l <all) * 2))
-fact each_candidate_is_in_both_panels equal "$(grep -c 'class="\(best\|point\)"' plot.svg)" $points
+fact each_candidate_is_in_both_panels equal "$(grep -c 'class="\(best\|point\)[ "]' plot.svg)" $points
+cp q.npy '<b>&".npy'
+"$hga" choose --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.svg >named
+fact a_picture_of_any_name_is_well_formed xmllint --noout named.svg
+fact the_name_is_escaped grep -q 'on &lt;b&gt;&amp;&quot;.npy:' named.svg
+fact choose_as_pixels "$hga" choose --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.png
+fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm named.png | head -c 15 | sed -n 2p)" "$(sed -n 's/.* width="\([0-9]*\)" height="\([0-9]*\)".*/\1 \2/p' named.svg | head -1)"
 
 # ---- wrong input ----
 
@@ -116,7 +122,7 @@ fact value_is_needed refused 2 "--value FILE is missing" --query q.npy --key k.n
 fact variants_are_known refused 2 "--variants: 'hs' is not one of" "${tensors[@]}" --variants bpt,hs
 fact no_variant_is_not_a_variant refused 2 "--variants: '' is not one of" "${tensors[@]}" --variants ''
 fact coarse_and_causal_exclude_each_other refused 2 "treeformer-coarse cannot be causal" "${tensors[@]}" --causal --variants treeformer-coarse
-fact plot_is_svg refused 2 "'no.gif' does not end in .svg" "${tensors[@]}" -o no.gif
+fact plot_is_svg refused 2 "'no.gif' does not end in .svg or .png" "${tensors[@]}" -o no.gif
 fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "${tensors[@]}" --seconds -1
 fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" --query q.npy --key short_k.npy --value short_v.npy -o no.svg
 fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" --query q.npy --key k.npy --value short_v.npy

@@ -99,6 +99,12 @@ fact one_token_is_one_block equal "$(all blocks rank) $(of stored)" "1 1"
 fact a_picture_is_drawn "$hga" rank-map --query q.npy --key k.npy --block 5 -o map.svg
 map --query q.npy --key k.npy --block 5
 fact a_picture_has_every_block equal "$(grep -c 'class="block"' map.svg)" "$(of blocks)"
+cp q.npy '<b>&".npy'
+fact a_picture_of_any_name_is_drawn "$hga" rank-map --query '<b>&".npy' --key k.npy --block 5 -o named.svg
+fact it_is_well_formed xmllint --noout named.svg
+fact the_name_is_escaped grep -q '&lt;b&gt;&amp;&quot;.npy: exp' named.svg
+fact a_map_is_drawn_in_pixels "$hga" rank-map --query q.npy --key k.npy --block 5 -o map.png
+fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm map.png | head -c 15 | sed -n 2p)" "$(sed -n 's/.* width="\([0-9]*\)" height="\([0-9]*\)".*/\1 \2/p' map.svg | head -1)"
 
 # ---- wrong input ----
 
@@ -108,7 +114,7 @@ fact example_takes_no_tensors refused 2 "--example has scores of its own" --exam
 fact tolerance_is_positive refused 2 "--tolerance: 0 is not above 0" --example --tolerance 0
 fact block_is_positive refused 2 "--block: 0 is not in" --example --block 0
 fact structure_is_known refused 2 "--structure: 'tree' is not one of" --example --structure tree
-fact picture_is_svg refused 2 "'no.gif' does not end in .svg" --example -o no.gif
+fact picture_is_svg refused 2 "'no.gif' does not end in .svg or .png" --example -o no.gif
 fact head_is_there refused 2 "--head: 2, but q.npy has 2 heads" --query q.npy --key k.npy --head 2
 fact file_is_there refused 3 "absent.npy" --query absent.npy --key k.npy -o no.svg
 fact rows_agree refused 3 "short.npy: has 19 rows, the query in same.npy has 20" --query same.npy --key short.npy

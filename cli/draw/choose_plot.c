@@ -6,192 +6,95 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "outfile.h"
+#include "chart.h"
+#include "drawing.h"
+#include "palette.h"
 
-enum {
-    WIDTH = 560,
-    HEIGHT = 420,
-    LEFT = 80,
-    TOP = 70,
-    GAP = 100,
-    FOOT = 60,
-    ZERO_ROOM = 40,
-    LETTER = 6,
-    MAX_LABELS = 256
-};
-
-/* ---- scales ---- */
-
-/* decades [low, high] on `length` pixels */
-typedef struct decades {
-    double low, high, length;
-} decades;
-
-static double along(const decades *d, double x) { return (log10(x) - d->low) / (d->high - d->low) * d->length; }
-
-/* whole decades around the positive values */
-static decades decades_of(const double *x, int n, double length)
-{
-    double low = INFINITY, high = -INFINITY;
-    for (int i = 0; i < n; i++)
-        if (x[i] > 0 && isfinite(x[i])) low = fmin(low, x[i]), high = fmax(high, x[i]);
-    if (!(low <= high)) low = high = 1;
-    decades d = {floor(log10(low)), ceil(log10(high)), length};
-    if (d.high <= d.low) d.high = d.low + 1;
-    return d;
-}
-
-/* A label's place, so that the next one goes elsewhere. */
-typedef struct box {
-    double x, y, width, height;
-} box;
+enum { WIDTH = 560, HEIGHT = 420, LEFT = 80, TOP = 70, GAP = 100, FOOT = 60, ZERO_ROOM = 40 };
+static const double label_size = 11;
 
 typedef struct panel {
-    FILE *file;
+    chart chart;
+    chart_room room;
     int cost;
-    double left;
-    decades across, up;
-    box taken[MAX_LABELS];
-    int n_taken;
 } panel;
 
-static double x_of(const panel *p, const plot_point *q) { return p->left + along(&p->across, q->cost[p->cost]); }
+typedef struct choose_plot {
+    plot_point *point;
+    int n;
+    const char *title;
+    panel panel[N_COSTS];
+} choose_plot;
 
-/* an error of 0 has no logarithm */
+/* ---- parts ---- */
+
+static double x_of(const panel *p, const plot_point *q) { return chart_x(&p->chart, q->cost[p->cost]); }
+
+/* an error of 0 has no logarithm: it lies below the axis */
 static double y_of(const panel *p, const plot_point *q)
 {
-    return q->error > 0 ? TOP + HEIGHT - ZERO_ROOM - along(&p->up, q->error) : TOP + HEIGHT - ZERO_ROOM / 4.0;
+    return q->error > 0 ? chart_y(&p->chart, q->error) : TOP + HEIGHT - ZERO_ROOM / 4.0;
 }
 
 static int drawn(const plot_point *q) { return isfinite(q->error); }
 
-/* ---- parts ---- */
-
-static const char *colour_of(const char *variant)
+static paint paint_of(const char *variant, double opacity)
 {
-    static const struct {
-        const char *variant, *colour;
-    } colours[] = {
-        {"dense", "#222222"},
-        {"window", "#8c8c8c"},
-        {"bpt", "#d1495b"},
-        {"hsa", "#2e8b57"},
-        {"htransformer", "#1f6fb4"},
-        {"treeformer-fine", "#b8791a"},
-        {"treeformer-coarse", "#7d4fa8"},
-    };
-    for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
-        if (strcmp(colours[i].variant, variant) == 0) return colours[i].colour;
-    return "#000000";
-}
-
-static void draw_line(FILE *file, double x, double y, double x2, double y2, const char *class)
-{
-    fprintf(file, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", class, x, y, x2, y2);
-}
-
-static void draw_grid(const panel *p)
-{
-    FILE *file = p->file;
-    double foot = TOP + HEIGHT - ZERO_ROOM, bottom = TOP + HEIGHT;
-    for (double e = p->across.low; e <= p->across.high + 0.5; e++) {
-        double x = p->left + along(&p->across, pow(10, e));
-        draw_line(file, x, TOP, x, bottom, "grid");
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g</text>\n", x, bottom + 16, pow(10, e));
-    }
-    for (double e = p->up.low; e <= p->up.high + 0.5; e++) {
-        double y = foot - along(&p->up, pow(10, e));
-        draw_line(file, p->left, y, p->left + WIDTH, y, "grid");
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", p->left - 6, y + 4, pow(10, e));
-    }
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">0</text>\n", p->left - 6,
-            bottom - ZERO_ROOM / 4.0 + 4);
-    fprintf(file, "<rect class=\"frame\" x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", p->left, TOP, WIDTH,
-            HEIGHT);
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"13\">%s</text>\n",
-            p->left + WIDTH / 2.0, bottom + 38,
-            p->cost == COST_TIME ? "milliseconds of an execution" : "GFLOP of an execution");
-    fprintf(file,
-            "<text transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\" font-size=\"13\">error: "
-            "relative L2</text>\n",
-            p->left - 52, TOP + HEIGHT / 2.0);
+    uint32_t rgb = variant_colour(variant);
+    return rgb ? (paint){PAINT_COLOUR, rgb, opacity} : chart_ink(opacity);
 }
 
 /* the front from cheap to dear, as stairs: what error is to be had for what cost */
 static void draw_front(const panel *p, const plot_point *point, int n)
 {
-    const char *word = "M";
-    double last = 0;
-    fprintf(p->file, "<path class=\"front\" d=\"");
+    const look stairs = {.line = chart_ink(0.8), .width = 1, .dashed = 1};
+    double step[3][2] = {{0}};
+    int begun = 0;
     for (int i = 0; i < n; i++) {
         const plot_point *q = &point[i];
-        if (!q->front[p->cost]) continue;
-        if (*word == 'L') fprintf(p->file, "L%.1f %.1f ", x_of(p, q), last);
-        last = y_of(p, q);
-        fprintf(p->file, "%s%.1f %.1f ", word, x_of(p, q), last);
-        word = "L";
+        if (!q->front[p->cost] || !drawn(q)) continue;
+        step[2][0] = x_of(p, q), step[2][1] = y_of(p, q);
+        step[1][0] = step[2][0], step[1][1] = step[0][1];
+        if (begun) p->chart.canvas->lines(p->chart.canvas, (const double(*)[2])step, 3, &stairs);
+        step[0][0] = step[2][0], step[0][1] = step[2][1], begun = 1;
     }
-    fprintf(p->file, "\"/>\n");
 }
 
 static void draw_point(const panel *p, const plot_point *q)
 {
+    char tip[256];
+    int best = q->front[p->cost];
     if (!drawn(q)) return;
-    fprintf(p->file,
-            "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"><title>%s %s: error %.4g, %.4g "
-            "%s</title></circle>\n",
-            q->front[p->cost] ? "best" : "point", x_of(p, q), y_of(p, q), q->front[p->cost] ? "5" : "3.5",
-            colour_of(q->variant), q->variant, q->parameters, q->error, q->cost[p->cost],
-            p->cost == COST_TIME ? "ms" : "GFLOP");
+    snprintf(tip, sizeof tip, "%s %s: error %.4g, %.4g %s", q->variant, q->parameters, q->error, q->cost[p->cost],
+             p->cost == COST_TIME ? "ms" : "GFLOP");
+    look l = {.fill = paint_of(q->variant, best ? 1 : 0.55), .name = best ? "best" : "point", .tip = tip};
+    if (best) l.line = chart_ink(1), l.width = 1;
+    p->chart.canvas->circle(p->chart.canvas, x_of(p, q), y_of(p, q), best ? 5 : 3.5, &l);
 }
 
 /* ---- labels ---- */
 
-static int overlap(const box *a, const box *b)
-{
-    return a->x < b->x + b->width && b->x < a->x + a->width && a->y < b->y + b->height && b->y < a->y + a->height;
-}
-
-static int fits(const panel *p, const box *b)
-{
-    if (b->x < p->left || b->x + b->width > p->left + WIDTH || b->y < TOP || b->y + b->height > TOP + HEIGHT) return 0;
-    for (int i = 0; i < p->n_taken; i++)
-        if (overlap(b, &p->taken[i])) return 0;
-    return 1;
-}
-
-/* right of the point, left of it, over it, then farther up and down, until nothing is in the way; 0 when something
-   always is */
-static int place_label(const panel *p, double x, double y, double width, box *out)
-{
-    const double side[3] = {x + 9, x - 9 - width, x - width / 2};
-    for (int row = 0; row < 50; row++)
-        for (int i = 0; i < (row == 0 ? 2 : 3); i++) {
-            *out = (box){side[i], y - 7 + (row + 1) / 2 * (row % 2 ? -13 : 13), width, 13};
-            if (fits(p, out)) return 1;
-        }
-    return 0;
-}
-
 /* no label over the points of the front */
 static void take_place(panel *p, const plot_point *q)
 {
-    if (p->n_taken < MAX_LABELS && q->front[p->cost])
-        p->taken[p->n_taken++] = (box){x_of(p, q) - 5, y_of(p, q) - 5, 10, 10};
+    if (drawn(q) && q->front[p->cost]) chart_take(&p->room, (chart_box){x_of(p, q) - 5, y_of(p, q) - 5, 10, 10});
 }
 
 static void draw_label(panel *p, const plot_point *q)
 {
-    box b;
+    canvas *c = p->chart.canvas;
+    const look leader = {.line = chart_ink(0.35), .width = 1};
+    char text[192];
+    chart_box b;
+    if (!drawn(q) || !q->front[p->cost]) return;
     double x = x_of(p, q), y = y_of(p, q);
-    if (p->n_taken == MAX_LABELS || !q->front[p->cost]) return;
-    if (!place_label(p, x, y, (double)(strlen(q->variant) + strlen(q->parameters) + 1) * LETTER, &b)) return;
-    p->taken[p->n_taken++] = b;
-    const char *anchor = b.x > x ? "start" : b.x + b.width < x ? "end" : "middle";
+    snprintf(text, sizeof text, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
+    if (!chart_find_room(&p->room, x, y, chart_width(text, label_size), &b)) return;
+    chart_take(&p->room, b);
+    text_anchor anchor = b.x > x ? TEXT_START : b.x + b.width < x ? TEXT_END : TEXT_MIDDLE;
     double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
-    if (fabs(b.y + 7 - y) > 7) draw_line(p->file, x, y, at, b.y + 7, "leader");
-    fprintf(p->file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s %s</text>\n", at, b.y + 11, anchor,
-            colour_of(q->variant), q->variant, q->parameters);
+    if (fabs(b.y + 7 - y) > 7) c->lines(c, (const double[2][2]){{x, y}, {at, b.y + 7}}, 2, &leader);
+    c->text(c, at, b.y + 11, (text_style){label_size, anchor, 0, paint_of(q->variant, 1)}, text);
 }
 
 /* ---- the whole ---- */
@@ -208,26 +111,37 @@ static int by_flops(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* points from cheap to dear */
-static int draw_panel(FILE *file, const plot_point *point, int n, int cost)
+/* The scales, from all points. */
+static int panel_make(const plot_point *point, int n, int cost, panel *p)
 {
     double *x = NULL, *y = NULL;
     int status = CLI_GOOD;
     TRY(take(n, sizeof *x, &x));
     TRY(take(n, sizeof *y, &y));
     for (int i = 0; i < n; i++) x[i] = point[i].cost[cost], y[i] = point[i].error;
-    panel p = {.file = file, .cost = cost, .left = LEFT + cost * (WIDTH + GAP)};
-    p.across = decades_of(x, n, WIDTH);
-    p.up = decades_of(y, n, HEIGHT - ZERO_ROOM);
-    draw_grid(&p);
-    draw_front(&p, point, n);
-    for (int i = 0; i < n; i++) draw_point(&p, &point[i]);
-    for (int i = 0; i < n; i++) take_place(&p, &point[i]);
-    for (int i = 0; i < n; i++) draw_label(&p, &point[i]);
+    const double left = LEFT + cost * (WIDTH + GAP);
+    const char *title = cost == COST_TIME ? "milliseconds of an execution" : "GFLOP of an execution";
+    *p = (panel){.cost = cost, .room.inside = {left, TOP, WIDTH, HEIGHT}};
+    p->chart = (chart){.left = left, .top = TOP, .width = WIDTH, .height = HEIGHT, .foot = ZERO_ROOM};
+    p->chart.x = chart_decades(title, x, n, WIDTH);
+    p->chart.y = chart_decades("error: relative L2", y, n, HEIGHT - ZERO_ROOM);
+    chart_add_tick(&p->chart.y, ZERO_ROOM / 4.0 - ZERO_ROOM, "0");
 done:
     free(x);
     free(y);
     return status;
+}
+
+static void draw_panel(canvas *c, const choose_plot *all, int cost)
+{
+    panel p = all->panel[cost];
+    p.chart.canvas = c;
+    qsort(all->point, (size_t)all->n, sizeof *all->point, cost == COST_TIME ? by_time : by_flops);
+    chart_frame(&p.chart);
+    draw_front(&p, all->point, all->n);
+    for (int i = 0; i < all->n; i++) draw_point(&p, &all->point[i]);
+    for (int i = 0; i < all->n; i++) take_place(&p, &all->point[i]);
+    for (int i = 0; i < all->n; i++) draw_label(&p, &all->point[i]);
 }
 
 static int seen_before(const plot_point *point, int i)
@@ -237,51 +151,33 @@ static int seen_before(const plot_point *point, int i)
     return 0;
 }
 
-static void draw_legend(FILE *file, const plot_point *point, int n)
+static void draw_legend(canvas *c, const choose_plot *all)
 {
     double x = LEFT;
-    for (int i = 0; i < n; i++) {
-        if (seen_before(point, i)) continue;
-        fprintf(
-            file,
-            "<circle cx=\"%.1f\" cy=\"50\" r=\"5\" fill=\"%s\"/><text x=\"%.1f\" y=\"54\" font-size=\"13\">%s</text>\n",
-            x + 5, colour_of(point[i].variant), x + 15, point[i].variant);
-        x += 40 + 8 * (double)strlen(point[i].variant);
+    for (int i = 0; i < all->n; i++) {
+        const char *variant = all->point[i].variant;
+        if (seen_before(all->point, i)) continue;
+        const look sample = {.fill = paint_of(variant, 1)};
+        c->circle(c, x + 5, 50, 5, &sample);
+        c->text(c, x + 15, 54, chart_text(TEXT_START), variant);
+        x += 36 + chart_width(variant, 12);
     }
 }
 
-static int draw(FILE *file, plot_point *point, int n, const char *title)
+static void draw(canvas *c, const void *context)
 {
-    int width = LEFT + 2 * WIDTH + GAP + 20, height = TOP + HEIGHT + FOOT;
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-            "font-family=\"sans-serif\" ",
-            width, height, width, height);
-    fprintf(file,
-            "font-size=\"11\" fill=\"#222222\">\n<style>.grid { stroke: #e3e3e3 } .frame { fill: none; stroke: #222222 "
-            "} .leader { stroke: "
-            "#b0b0b0 } .front { fill: none; stroke: #222222; stroke-dasharray: 3 3 } .point { opacity: 0.55 } .best { "
-            "stroke: #222222 "
-            "}</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n<text x=\"%d\" y=\"28\" "
-            "font-size=\"15\">%s</text>\n",
-            width, height, LEFT, title);
-    draw_legend(file, point, n);
-    qsort(point, (size_t)n, sizeof *point, by_time);
-    int status = draw_panel(file, point, n, COST_TIME);
-    qsort(point, (size_t)n, sizeof *point, by_flops);
-    if (status == CLI_GOOD) status = draw_panel(file, point, n, COST_FLOPS);
-    fprintf(file, "</svg>\n");
-    return status;
+    const choose_plot *all = context;
+    c->text(c, LEFT, 28, (text_style){17, TEXT_START, 0, chart_ink(1)}, all->title);
+    draw_legend(c, all);
+    for (int cost = 0; cost < N_COSTS; cost++) draw_panel(c, all, cost);
 }
 
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path)
 {
-    outfile out = {0};
-    int status = CLI_GOOD;
-    TRY(outfile_open(path, &out));
-    TRY(draw(out.file, point, n, title));
-    TRY(outfile_keep(&out));
-done:
-    outfile_drop(&out);
-    return status;
+    choose_plot all = {.point = point, .n = n, .title = title};
+    for (int cost = 0; cost < N_COSTS; cost++) {
+        int status = panel_make(point, n, cost, &all.panel[cost]);
+        if (status) return status;
+    }
+    return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + FOOT, title, {{0}}, draw, &all}, path);
 }

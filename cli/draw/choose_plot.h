@@ -1,4 +1,4 @@
-/* choose_plot.h: error against cost, as .svg. */
+/* choose_plot.h: error against cost, as .svg or .png. */
 #ifndef CLI_CHOOSE_PLOT_H
 #define CLI_CHOOSE_PLOT_H
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- characters ---- */
@@ -42,6 +43,36 @@ static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, u
         else
             c++;
     }
+}
+
+char *html_clean(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    char *clean = malloc(3 * strlen(text) + 1), *to = clean;
+    while (clean && *c) {
+        size_t n = character_bytes(c);
+        if (n == 0) {
+            memcpy(to, "\xEF\xBF\xBD", 3), to += 3, c++;
+            continue;
+        }
+        memcpy(to, c, n);
+        if (*c < 0x20 || *c == 0x7F) *to = ' ';
+        to += n, c += n;
+    }
+    if (clean) *to = 0;
+    return clean;
+}
+
+const char *html_short(const char *text, int most, char shortened[static 80])
+{
+    const unsigned char *c = (const unsigned char *)text;
+    for (int i = 0; i < most && *c; i++) {
+        size_t n = character_bytes(c);
+        c += n ? n : 1;
+    }
+    if (!*c) return text;
+    snprintf(shortened, 80, "%.*s..", (int)(c - (const unsigned char *)text), text);
+    return shortened;
 }
 
 static int escape_html(FILE *file, unsigned char c)

@@ -1,8 +1,12 @@
 /* palette.c: two ramps through five colours each. */
 #include "palette.h"
 
+#include <string.h>
+
 static const uint32_t levels[5] = {0x3d4fc4, 0x9a3fb5, 0xd9487d, 0xf0803c, 0xf2b92e};
 static const uint32_t weights[5] = {0x0b0724, 0x5b1a7f, 0xb5367a, 0xfb8761, 0xfcf5bf};
+
+static const uint32_t ranks[5] = {0xe8f0fa, 0xb1c3da, 0x7a96b9, 0x426999, 0x0b3c78};
 
 static uint32_t on_ramp(const uint32_t *ramp, double t)
 {
@@ -23,4 +27,28 @@ uint32_t level_colour(hga_id level, hga_id n_levels)
 
 uint32_t weight_colour(double value) { return on_ramp(weights, value); }
 
+uint32_t rank_colour(double share) { return on_ramp(ranks, share); }
+
 double share_opacity(double share) { return 0.2 + 0.8 * share; }
+
+uint32_t variant_colour(const char *variant)
+{
+    static const struct {
+        const char *variant;
+        uint32_t colour;
+    } colours[] = {
+        {"dense", 0},
+        {"window", 0x8a8f98},
+        {"bpt", 0xd1495b},
+        {"htransformer", 0x3b7dd8},
+        {"hsa", 0x2fa36b},
+        {"treeformer-fine", 0xc98a1e},
+        {"treeformer-coarse", 0x8a63d2},
+        {"fenwick", 0x2aa5b5},
+        {"dilated", 0x94a11f},
+        {"segments", 0xc9497b},
+    };
+    for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
+        if (strcmp(colours[i].variant, variant) == 0) return colours[i].colour;
+    return 0xe0812b;
+}

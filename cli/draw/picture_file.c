@@ -5,9 +5,7 @@
 
 #include "arguments.h"
 #include "plot.h"
-#include "png_file.h"
 #include "progress.h"
-#include "svg.h"
 
 enum {
     SVG_CELLS = 160,
@@ -63,7 +61,9 @@ int picture_file_write(const hga_graph *g, const hga_program *p, const char *tit
     layout l = layout_start(o->width, least_cell(&n, kind, o->width), n.n_queries, n.n_keys, &on_axes);
     TRY(make_picture(g, p, o, &l, &made));
     layout_finish(&made, &l);
-    TRY((kind == PICTURE_SVG ? svg_write : png_write_plot)(path, &l, &made, text, &on_axes));
+    plot drawn = {.layout = l, .picture = &made, .title = text, .words = on_axes};
+    drawing all = plot_drawing(&drawn);
+    TRY((kind == PICTURE_SVG ? svg_write : png_write)(&all, path));
 done:
     picture_clear(&made);
     words_clear(&kept);

@@ -1,8 +1,8 @@
-/* plot.h: a picture with its title, axes and legend, on any canvas. */
+/* plot.h: an attention picture with its title, axes and legend. */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 
-#include "canvas.h"
+#include "drawing.h"
 #include "picture.h"
 
 /* Where things go. Made before the picture, since the room decides how many cells it may have. */
@@ -22,9 +22,17 @@ layout layout_start(int width, int cell, hga_id n_queries, hga_id n_keys, const 
 /* Fit the plot to the picture that was made. */
 void layout_finish(const picture *p, layout *l);
 
-void plot_draw(canvas *c, const layout *l, const picture *p, const char *title, const plot_words *words);
+/* What is drawn, and the notes in its file: "plot", x y width height of the plot itself, and "tokens", how many query
+   and key tokens it has. */
+typedef struct plot {
+    layout layout;
+    const picture *picture;
+    const char *title;
+    plot_words words;
+    char place[80], tokens[40];
+} plot;
 
-/* A name that fits an axis: at most 14 characters of it. */
-const char *short_word(const char *word, char text[static 80]);
+/* A drawing that borrows the plot. */
+drawing plot_drawing(plot *p);
 
 #endif

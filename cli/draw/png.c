@@ -1,124 +1,126 @@
-/* png.c: a canvas of pixels, and libpng to write them (the only file that includes it). */
-#include "png_file.h"
-
+/* png.c: a canvas of pixels, drawn by cairo, and libpng to write them with their notes (the only file that includes
+   either). */
+#include <cairo.h>
 #include <math.h>
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "complain.h"
+#include "drawing.h"
+#include "html.h"
 #include "outfile.h"
-#include "strokes.h"
 
 static const uint32_t page_colour = 0xffffff, ink_colour = 0x1b1f27;
 
 typedef struct pixels {
     canvas canvas;
-    int width, height;
-    unsigned char *rgb;
+    cairo_t *cairo;
+    int sharp; /* inside a group of data */
 } pixels;
 
 /* ---- drawing ---- */
 
-static void blend(pixels *c, int x, int y, uint32_t rgb, double opacity)
+static void use(cairo_t *c, paint p)
 {
-    if (x < 0 || y < 0 || x >= c->width || y >= c->height) return;
-    unsigned char *at = c->rgb + 3 * ((int64_t)y * c->width + x);
-    for (int i = 0; i < 3; i++) {
-        double over = rgb >> (16 - 8 * i) & 255;
-        at[i] = (unsigned char)(at[i] + (over - at[i]) * opacity + 0.5);
-    }
-}
-
-static void group(canvas *c, int begin)
-{
-    (void)c;
-    (void)begin;
-}
-
-/* to whole pixels; an edge of page is left out at the right and below */
-static void rect(canvas *base, double x, double y, double w, double h, paint p)
-{
-    pixels *c = (pixels *)base;
     uint32_t rgb = p.kind == PAINT_COLOUR ? p.rgb : p.kind == PAINT_PAGE ? page_colour : ink_colour;
-    int right = (int)lround(x + w) - p.edged, bottom = (int)lround(y + h) - p.edged;
-    for (int j = (int)lround(y); j < bottom; j++)
-        for (int i = (int)lround(x); i < right; i++) blend(c, i, j, rgb, p.opacity);
+    cairo_set_source_rgba(c, (rgb >> 16 & 255) / 255.0, (rgb >> 8 & 255) / 255.0, (rgb & 255) / 255.0, p.opacity);
 }
 
-static double distance(double x, double y, double ax, double ay, double bx, double by)
+/* fill and outline the path that was made */
+static void show(cairo_t *c, const look *l)
 {
-    double dx = bx - ax, dy = by - ay, length = dx * dx + dy * dy,
-           t = length > 0 ? ((x - ax) * dx + (y - ay) * dy) / length : 0;
-    t = t < 0 ? 0 : t > 1 ? 1 : t;
-    return hypot(x - ax - t * dx, y - ay - t * dy);
-}
-
-/* how a letter's units become pixels */
-typedef struct lettering {
-    double x, y, across, down, pen; /* of the baseline's left end; pixels a unit; half the width of a line */
-    int upwards;
-    double opacity;
-} lettering;
-
-static void to_pixels(const lettering *s, double ux, double uy, double *x, double *y)
-{
-    double along = ux * s->across, below = (uy - 6) * s->down;
-    *x = s->upwards ? s->x + below : s->x + along;
-    *y = s->upwards ? s->y - along : s->y + below;
-}
-
-/* a letter's pixels get the nearest of its lines, so that lines that meet do not darken each other */
-static void draw_letter(pixels *c, const lettering *s, const char *lines)
-{
-    double x0, y0, x1, y1;
-    to_pixels(s, -1, s->upwards ? 9 : -1, &x1, &y1), to_pixels(s, 5, s->upwards ? -1 : 9, &x0, &y0);
-    int left = (int)floor(fmin(x0, x1)), right = (int)ceil(fmax(x0, x1)), top = (int)floor(fmin(y0, y1)),
-        bottom = (int)ceil(fmax(y0, y1));
-    for (int y = top; y <= bottom; y++)
-        for (int x = left; x <= right; x++) {
-            double nearest = 1e9;
-            for (const char *l = lines; l[0] && l[2]; l += l[2] == ' ' ? 3 : 2) {
-                if (l[2] == ' ') continue;
-                to_pixels(s, l[0] - '0', l[1] - '0', &x0, &y0), to_pixels(s, l[2] - '0', l[3] - '0', &x1, &y1);
-                nearest = fmin(nearest, distance(x + 0.5, y + 0.5, x0, y0, x1, y1));
-            }
-            double cover = s->pen + 0.5 - nearest;
-            if (cover > 0) blend(c, x, y, ink_colour, s->opacity * (cover < 1 ? cover : 1));
-        }
-}
-
-static void text(canvas *base, double x, double y, text_style style, const char *content)
-{
-    lettering s = {x, y, style.size * 0.098, style.size * 0.118, style.size * 0.048, style.upwards, style.opacity};
-    double advance = LETTER_ADVANCE * s.across, length = -1.4 * s.across;
-    for (const char *at = content; *at; length += advance) next_character(&at);
-    double back = style.anchor == TEXT_MIDDLE ? length / 2 : style.anchor == TEXT_END ? length : 0;
-    if (s.upwards)
-        s.y += back;
-    else
-        s.x -= back;
-    while (*content) {
-        draw_letter((pixels *)base, &s, letter_lines(next_character(&content)));
-        if (s.upwards)
-            s.y -= advance;
-        else
-            s.x += advance;
+    static const double dashes[] = {4, 3};
+    if (l->fill.kind != PAINT_NONE) use(c, l->fill), cairo_fill_preserve(c);
+    if (l->line.kind != PAINT_NONE) {
+        cairo_set_line_width(c, l->width);
+        cairo_set_dash(c, dashes, l->dashed ? 2 : 0, 0);
+        use(c, l->line), cairo_stroke_preserve(c);
     }
+    cairo_new_path(c);
+}
+
+static void group(canvas *base, int begin)
+{
+    pixels *p = (pixels *)base;
+    p->sharp = begin;
+    cairo_set_antialias(p->cairo, begin ? CAIRO_ANTIALIAS_NONE : CAIRO_ANTIALIAS_GRAY);
+}
+
+/* Data goes to whole pixels; a line around it is left out at the right and below, so that neighbours share one. */
+static void rect_of_data(cairo_t *c, double x, double y, double w, double h, const look *l)
+{
+    int edged = l->line.kind != PAINT_NONE;
+    double left = round(x), top = round(y), wide = round(x + w) - left - edged, high = round(y + h) - top - edged;
+    if (wide <= 0 || high <= 0) return;
+    cairo_rectangle(c, left, top, wide, high);
+    show(c, &(look){.fill = l->fill});
+}
+
+static void rect(canvas *base, double x, double y, double w, double h, const look *l)
+{
+    pixels *p = (pixels *)base;
+    if (p->sharp) {
+        rect_of_data(p->cairo, x, y, w, h, l);
+        return;
+    }
+    cairo_rectangle(p->cairo, x, y, w, h);
+    show(p->cairo, l);
+}
+
+static void circle(canvas *base, double x, double y, double radius, const look *l)
+{
+    cairo_t *c = ((pixels *)base)->cairo;
+    cairo_new_sub_path(c);
+    cairo_arc(c, x, y, radius, 0, 6.283185307179586);
+    show(c, l);
+}
+
+static void lines(canvas *base, const double (*at)[2], int n, const look *l)
+{
+    cairo_t *c = ((pixels *)base)->cairo;
+    for (int i = 0; i < n; i++) cairo_line_to(c, at[i][0], at[i][1]);
+    show(c, l);
+}
+
+static void text(canvas *base, double x, double y, text_style s, const char *content)
+{
+    static const double back[] = {0, 0.5, 1};
+    cairo_t *c = ((pixels *)base)->cairo;
+    cairo_text_extents_t size;
+    char *clean = html_clean(content);
+    if (!clean) return; /* the context is out of memory, too, and says so in the end */
+    cairo_save(c);
+    cairo_set_font_size(c, s.size);
+    cairo_text_extents(c, clean, &size);
+    cairo_move_to(c, x, y);
+    if (s.upwards) cairo_rotate(c, -1.5707963267948966);
+    cairo_rel_move_to(c, -back[s.anchor] * size.x_advance, 0);
+    use(c, s.paint);
+    cairo_show_text(c, clean);
+    cairo_restore(c);
+    cairo_new_path(c);
+    free(clean);
 }
 
 /* ---- the file ---- */
 
 /* libpng reports by a long jump unless told otherwise: nothing is allocated between here and there that must be given
-   back */
-static int put_image(FILE *file, const pixels *c, png_text *notes, int n_notes, png_structp png, png_infop info)
+   back. A row is cairo's, four bytes a pixel; libpng leaves out the one that has no use. */
+static int put_image(FILE *file, cairo_surface_t *image, png_text *notes, int n_notes, png_structp png, png_infop info)
 {
+    int width = cairo_image_surface_get_width(image), height = cairo_image_surface_get_height(image),
+        stride = cairo_image_surface_get_stride(image);
+    unsigned char *rows = cairo_image_surface_get_data(image);
     if (setjmp(png_jmpbuf(png))) return complain(CLI_OUTSIDE, "the picture cannot be written");
     png_init_io(png, file);
-    png_set_IHDR(png, info, (png_uint_32)c->width, (png_uint_32)c->height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_text(png, info, notes, n_notes);
     png_write_info(png, info);
-    for (int y = 0; y < c->height; y++) png_write_row(png, c->rgb + 3 * (int64_t)y * c->width);
+    png_set_filler(png, 0, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? PNG_FILLER_AFTER : PNG_FILLER_BEFORE);
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) png_set_bgr(png);
+    for (int y = 0; y < height; y++) png_write_row(png, rows + (int64_t)y * stride);
     png_write_end(png, info);
     return CLI_GOOD;
 }
@@ -135,7 +137,7 @@ static void stop(png_structp png, png_const_charp message)
     png_longjmp(png, 1);
 }
 
-static int write_image(const char *path, const pixels *c, png_text *notes, int n_notes)
+static int write_image(const char *path, cairo_surface_t *image, png_text *notes, int n_notes)
 {
     outfile out = {0};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, stop, ignore);
@@ -143,7 +145,7 @@ static int write_image(const char *path, const pixels *c, png_text *notes, int n
     int status = CLI_GOOD;
     if (!info) TRY(complain(CLI_OUTSIDE, "%s: out of memory", path));
     TRY(outfile_open(path, &out));
-    TRY(put_image(out.file, c, notes, n_notes, png, info));
+    TRY(put_image(out.file, image, notes, n_notes, png, info));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
@@ -151,24 +153,35 @@ done:
     return status;
 }
 
-static png_text note(char *key, char *value)
+/* "hga:KEY"; libpng's structs take no const text */
+static int write_noted(const drawing *d, const char *path, cairo_surface_t *image)
 {
-    return (png_text){
-        .compression = PNG_TEXT_COMPRESSION_NONE, .key = key, .text = value, .text_length = strlen(value)};
+    char key[MAX_NOTES][32], value[MAX_NOTES][128];
+    png_text notes[MAX_NOTES] = {{0}};
+    int n = 0;
+    for (; n < MAX_NOTES && d->note[n].key; n++) {
+        snprintf(key[n], sizeof key[n], "hga:%s", d->note[n].key);
+        snprintf(value[n], sizeof value[n], "%s", d->note[n].value);
+        notes[n] = (png_text){
+            .compression = PNG_TEXT_COMPRESSION_NONE, .key = key[n], .text = value[n], .text_length = strlen(value[n])};
+    }
+    return write_image(path, image, notes, n);
 }
 
-int png_write_plot(const char *path, const layout *l, const picture *p, const char *title, const plot_words *words)
+int png_write(const drawing *d, const char *path)
 {
-    char plot_key[] = "hga:plot", tokens_key[] = "hga:tokens", place[80], tokens[40];
-    pixels c = {{group, rect, text}, l->width, l->height, NULL};
+    cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, d->width, d->height);
+    pixels p = {{group, rect, circle, lines, text}, cairo_create(image), 0};
     int status = CLI_GOOD;
-    snprintf(place, sizeof place, "%d %d %.0f %.0f", l->left, l->top, l->plot_width, l->plot_height);
-    snprintf(tokens, sizeof tokens, "%d %d", p->n_queries, p->n_keys);
-    TRY(take((int64_t)l->width * l->height, 3, &c.rgb));
-    plot_draw(&c.canvas, l, p, title, words);
-    png_text notes[] = {note(plot_key, place), note(tokens_key, tokens)};
-    TRY(write_image(path, &c, notes, 2));
+    cairo_select_font_face(p.cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    rect(&p.canvas, 0, 0, d->width, d->height, &(look){.fill = {PAINT_PAGE, 0, 1}});
+    d->draw(&p.canvas, d->context);
+    if (cairo_status(p.cairo))
+        TRY(complain(CLI_OUTSIDE, "%s: cairo: %s", path, cairo_status_to_string(cairo_status(p.cairo))));
+    cairo_surface_flush(image);
+    TRY(write_noted(d, path, image));
 done:
-    free(c.rgb);
+    cairo_destroy(p.cairo);
+    cairo_surface_destroy(image);
     return status;
 }

@@ -1,4 +1,4 @@
-/* rank_picture.h: a rank map as .svg. */
+/* rank_picture.h: a rank map as .svg or .png. */
 #ifndef CLI_RANK_PICTURE_H
 #define CLI_RANK_PICTURE_H
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "growth_chart.h"
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
@@ -71,8 +72,7 @@ void report_clear(report *r)
 
 static void put_text_name(FILE *file, const void *context)
 {
-    const char *name = ((const report *)context)->source.name, *slash = strrchr(name, '/');
-    html_text(file, strcmp(name, "-") == 0 ? "standard input" : slash && slash[1] ? slash + 1 : name);
+    html_text(file, file_name(((const report *)context)->source.name));
 }
 
 static void put_style(FILE *file, const void *context)
@@ -171,9 +171,9 @@ static void put_growth(FILE *file, const void *context)
         return;
     }
     fputs("<div class=\"charts\"><figure>", file);
-    growth_draw(file, &r->growth, 0);
+    growth_chart_put(file, &r->growth, 0);
     fputs("<figcaption>Every word may see every other.</figcaption></figure>\n<figure>", file);
-    growth_draw(file, &r->growth, 1);
+    growth_chart_put(file, &r->growth, 1);
     fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n<ul "
           "class=\"crossovers\">\n",
           file);

@@ -1,6 +1,8 @@
-/* svg.c: a canvas that writes SVG. */
-#include "svg.h"
+/* svg.c: a canvas that writes SVG, which changes to dark colours where its reader prefers them. */
+#include <stdio.h>
 
+#include "complain.h"
+#include "drawing.h"
 #include "html.h"
 #include "outfile.h"
 
@@ -10,13 +12,27 @@ typedef struct svg {
 } svg;
 
 /* at most two decimals, none where they are zero */
-static void number(FILE *file, const char *name, double value)
+static void put_number(FILE *file, double value)
 {
     char text[32];
     int length = snprintf(text, sizeof text, "%.2f", value);
     while (text[length - 1] == '0') length--;
     if (text[length - 1] == '.') length--;
-    fprintf(file, " %s=\"%.*s\"", name, length, text);
+    fwrite(text, 1, (size_t)length, file);
+}
+
+static void number(FILE *file, const char *name, double value)
+{
+    fprintf(file, " %s=\"", name);
+    put_number(file, value);
+    fputc('"', file);
+}
+
+static void quoted(FILE *file, const char *name, const char *value)
+{
+    fprintf(file, " %s=\"", name);
+    html_text(file, value);
+    fputc('"', file);
 }
 
 static void group(canvas *c, int begin)
@@ -25,26 +41,76 @@ static void group(canvas *c, int begin)
     fputs(begin ? "<g class=\"data\" shape-rendering=\"crispEdges\">\n" : "</g>\n", file);
 }
 
-static void rect(canvas *c, double x, double y, double w, double h, paint p)
+/* Page and ink are classes, so that the style can change them; colours are attributes. */
+static void put_look(FILE *file, const look *l)
+{
+    static const char *const fill[] = {"", "", "page", "ink"}, *const line[] = {"", "", "page-line", "ink-line"};
+    const char *classes[] = {l->name ? l->name : "", fill[l->fill.kind], line[l->line.kind]};
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        if (*classes[i]) fprintf(file, "%s%s", n++ ? " " : " class=\"", classes[i]);
+    if (n) fputc('"', file);
+    if (l->fill.kind == PAINT_COLOUR) fprintf(file, " fill=\"#%06x\"", (unsigned)l->fill.rgb);
+    if (l->fill.kind == PAINT_NONE) fputs(" fill=\"none\"", file);
+    if (l->fill.kind != PAINT_NONE && l->fill.opacity < 1) number(file, "fill-opacity", l->fill.opacity);
+    if (l->line.kind == PAINT_NONE) return;
+    if (l->line.kind == PAINT_COLOUR) fprintf(file, " stroke=\"#%06x\"", (unsigned)l->line.rgb);
+    if (l->line.opacity < 1) number(file, "stroke-opacity", l->line.opacity);
+    number(file, "stroke-width", l->width);
+    if (l->dashed) fputs(" stroke-dasharray=\"4 3\"", file);
+}
+
+static void put_end(FILE *file, const look *l, const char *element)
+{
+    if (!l->tip) {
+        fputs("/>\n", file);
+        return;
+    }
+    fputs("><title>", file);
+    html_text(file, l->tip);
+    fprintf(file, "</title></%s>\n", element);
+}
+
+static void rect(canvas *c, double x, double y, double w, double h, const look *l)
 {
     FILE *file = ((svg *)c)->file;
     fputs("<rect", file);
     number(file, "x", x), number(file, "y", y), number(file, "width", w), number(file, "height", h);
-    if (p.kind == PAINT_COLOUR)
-        fprintf(file, " fill=\"#%06x\"", (unsigned)p.rgb);
-    else
-        fprintf(file, " class=\"%s\"", p.kind == PAINT_PAGE ? "page" : "ink");
-    if (p.opacity < 1) number(file, "fill-opacity", p.opacity);
-    if (p.edged) fputs(" stroke-width=\"1\" class=\"edged\"", file);
-    fputs("/>\n", file);
+    put_look(file, l);
+    put_end(file, l, "rect");
+}
+
+static void circle(canvas *c, double x, double y, double radius, const look *l)
+{
+    FILE *file = ((svg *)c)->file;
+    fputs("<circle", file);
+    number(file, "cx", x), number(file, "cy", y), number(file, "r", radius);
+    put_look(file, l);
+    put_end(file, l, "circle");
+}
+
+static void lines(canvas *c, const double (*at)[2], int n, const look *l)
+{
+    FILE *file = ((svg *)c)->file;
+    fputs("<polyline points=\"", file);
+    for (int i = 0; i < n; i++) {
+        if (i) fputc(' ', file);
+        put_number(file, at[i][0]);
+        fputc(',', file);
+        put_number(file, at[i][1]);
+    }
+    fputc('"', file);
+    put_look(file, l);
+    put_end(file, l, "polyline");
 }
 
 static void text(canvas *c, double x, double y, text_style s, const char *content)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     FILE *file = ((svg *)c)->file;
-    fputs("<text class=\"ink\"", file);
-    number(file, "x", x), number(file, "y", y), number(file, "font-size", s.size), number(file, "opacity", s.opacity);
+    fputs("<text", file);
+    number(file, "x", x), number(file, "y", y), number(file, "font-size", s.size);
+    put_look(file, &(look){.fill = s.paint});
     if (s.anchor) fprintf(file, " text-anchor=\"%s\"", anchors[s.anchor]);
     if (s.upwards) fprintf(file, " transform=\"rotate(-90 %.2f %.2f)\"", x, y);
     fputs(">", file);
@@ -52,32 +118,49 @@ static void text(canvas *c, double x, double y, text_style s, const char *conten
     fputs("</text>\n", file);
 }
 
-void svg_put(FILE *file, const layout *l, const picture *p, const char *title, const plot_words *words)
+static void put_open(FILE *file, const drawing *d, const char *name)
 {
-    svg s = {{group, rect, text}, file};
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-            "role=\"img\"",
-            l->width, l->height, l->width, l->height);
-    fprintf(file, " data-plot=\"%d %d %.0f %.0f\" data-tokens=\"%d %d\">\n<title>", l->left, l->top, l->plot_width,
-            l->plot_height, p->n_queries, p->n_keys);
-    html_text(file, title);
-    fputs("</title>\n<style>\n.hga{font-family:system-ui,sans-serif}\n.hga .page{fill:#fff}.hga .ink{fill:#1b1f27}.hga "
-          ".edged{stroke:#fff}\n"
-          "@media (prefers-color-scheme:dark){.hga .page{fill:#14171d}.hga .ink{fill:#e6e9ef}.hga "
-          ".edged{stroke:#14171d}}\n</style>\n",
-          file);
-    plot_draw(&s.canvas, l, p, title, words);
+    fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hga%s%s\" viewBox=\"0 0 %d %d\" role=\"img\"",
+            name ? " " : "", name ? name : "", d->width, d->height);
+    if (!name) fprintf(file, " width=\"%d\" height=\"%d\"", d->width, d->height);
+    for (int i = 0; i < MAX_NOTES && d->note[i].key; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "data-%s", d->note[i].key);
+        quoted(file, key, d->note[i].value);
+    }
+    fputs(">\n<title>", file);
+    html_text(file, d->title);
+    fputs("</title>\n", file);
+}
+
+static const char style[] =
+    "<style>\n.hga{font-family:system-ui,sans-serif}\n"
+    ".hga .page{fill:#fff}.hga .ink{fill:#1b1f27}.hga .page-line{stroke:#fff}.hga .ink-line{stroke:#1b1f27}\n"
+    "@media (prefers-color-scheme:dark){.hga .page{fill:#14171d}.hga .ink{fill:#e6e9ef}"
+    ".hga .page-line{stroke:#14171d}.hga .ink-line{stroke:#e6e9ef}}\n</style>\n";
+
+/* name NULL: a document of its own, with its size, style and page */
+static void put_element(FILE *file, const drawing *d, const char *name)
+{
+    svg s = {{group, rect, circle, lines, text}, file};
+    put_open(file, d, name);
+    if (!name) {
+        fputs(style, file);
+        rect(&s.canvas, 0, 0, d->width, d->height, &(look){.fill = {PAINT_PAGE, 0, 1}});
+    }
+    d->draw(&s.canvas, d->context);
     fputs("</svg>\n", file);
 }
 
-int svg_write(const char *path, const layout *l, const picture *p, const char *title, const plot_words *words)
+void drawing_put(FILE *file, const drawing *d, const char *name) { put_element(file, d, name); }
+
+int svg_write(const drawing *d, const char *path)
 {
     outfile out = {0};
     int status = CLI_GOOD;
     TRY(outfile_open(path, &out));
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", out.file);
-    svg_put(out.file, l, p, title, words);
+    put_element(out.file, d, NULL);
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);

@@ -1,0 +1,83 @@
+/* chart.h: what every plot is made of: scales, axes with ticks, a frame, lines and points by value, a legend, and labels
+   that keep out of each other's way. */
+#ifndef CLI_CHART_H
+#define CLI_CHART_H
+
+#include "canvas.h"
+
+enum { MAX_TICKS = 32, MAX_LABELS = 256 };
+
+/* ---- inks ---- */
+
+extern const look chart_page, chart_frame_line, chart_grid_line;
+paint chart_ink(double opacity);
+/* Text of the plot's frame. */
+text_style chart_text(text_anchor anchor);
+
+/* ---- axes ---- */
+
+typedef struct chart_tick {
+    double at; /* pixels along the axis */
+    char label[16];
+} chart_tick;
+
+/* Values between `low` and `high` on `length` pixels; of a logarithmic axis these two are natural logarithms. */
+typedef struct chart_axis {
+    const char *title;
+    double low, high, length;
+    int grid; /* ticks are lines through the plot */
+    int n_ticks;
+    chart_tick tick[MAX_TICKS];
+} chart_axis;
+
+/* A logarithmic axis without ticks, and one of whole decades around the positive values of x[n] with a tick at each. */
+chart_axis chart_logs(const char *title, double least, double most, double length);
+chart_axis chart_decades(const char *title, const double *x, int n, double length);
+/* Pixels along a logarithmic axis. */
+double chart_along(const chart_axis *a, double value);
+void chart_add_tick(chart_axis *a, double at, const char *label);
+/* A tick at each power of ten within the axis; where that makes fewer than two, at 2 and 5 times one, too. */
+void chart_add_powers(chart_axis *a);
+/* 1, 2 or 5 times a power of ten: the step that makes about `most` ticks up to n. */
+int64_t chart_step(int64_t n, int most);
+
+/* ---- the plot ---- */
+
+/* The axes cross at the lower left corner; `downwards`: at the upper left, y grows down. */
+typedef struct chart {
+    canvas *canvas;
+    double left, top, width, height;
+    chart_axis x, y;
+    int downwards;
+    double foot; /* pixels below the y axis' least value */
+} chart;
+
+double chart_x(const chart *c, double value);
+double chart_y(const chart *c, double value);
+/* Frame, ticks and titles. */
+void chart_frame(const chart *c);
+
+/* An entry of a legend at (x, y), its sample a square. Returns the y of the next one. */
+double chart_entry(canvas *c, double x, double y, const look *sample, const char *text);
+
+/* ---- labels ---- */
+
+typedef struct chart_box {
+    double x, y, width, height;
+} chart_box;
+
+typedef struct chart_room {
+    chart_box inside, taken[MAX_LABELS];
+    int n_taken;
+} chart_room;
+
+/* Pixels that a label of so many characters needs, roughly. */
+double chart_width(const char *text, double size);
+/* Nothing is put over this box. */
+void chart_take(chart_room *r, chart_box b);
+/* Find room for a label of a point: right of it, left, over it, farther up and down; 0 when there is none. */
+int chart_find_room(chart_room *r, double x, double y, double width, chart_box *out);
+/* Ascending places, moved down and then up until they are `apart` and none is beyond `end`. */
+void chart_move_apart(double *y, int n, double apart, double end);
+
+#endif
