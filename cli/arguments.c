@@ -201,3 +201,10 @@ static const struct argp_option shape_options[] = {
     {0},
 };
 const struct argp shape_argp = {.options = shape_options, .parser = parse_shape};
+
+/* the best instruction set of this machine is the last of the list */
+const char *default_isa(void)
+{
+    const char *forced = getenv("HGA_ISA"), *last = strrchr(hga_isa_list(), ' ');
+    return forced && *forced ? forced : last ? last + 1 : hga_isa_list();
+}

@@ -35,4 +35,7 @@ enum { DEFAULT_HEADS = 8, DEFAULT_DIM = 64, MAX_HEADS = 4096, MAX_DIM = 65536 };
 int read_isa(const char *what, const char *text, const char **out);
 int read_precision(const char *what, const char *text, hga_precision *out);
 
+/* What runs when no ISA is named: HGA_ISA, or the best that this machine has. */
+const char *default_isa(void);
+
 #endif

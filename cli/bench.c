@@ -17,7 +17,7 @@ typedef struct arguments {
     const char *variants, *tokens, *threads, *isa, *precision, *json, *table, *only;
     unsigned peers;
     hga_shape shape;
-    double seconds;
+    bench_rules rules;
     int dry_run;
 } arguments;
 
@@ -41,18 +41,10 @@ enum {
     KEY_PRECISION,
     KEY_JSON,
     KEY_DRY_RUN,
-    KEY_SECONDS,
     KEY_PEERS,
     KEY_TABLE,
     KEY_CASE
 };
-
-static int read_seconds(const char *text, arguments *a)
-{
-    int status = read_number("--seconds", text, &a->seconds);
-    if (status == CLI_GOOD && a->seconds <= 0) return complain(CLI_USAGE, "--seconds: %s is not above 0", text);
-    return status;
-}
 
 static int check_arguments(const arguments *a)
 {
@@ -67,7 +59,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->shape; return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->shape;
+        state->child_inputs[1] = &a->rules;
+        return 0;
     case KEY_VARIANTS: a->variants = value; return 0;
     case 'n': a->tokens = value; return 0;
     case KEY_THREADS: a->threads = value; return 0;
@@ -75,8 +70,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_PRECISION: a->precision = value; return 0;
     case KEY_JSON: a->json = value; return 0;
     case KEY_DRY_RUN: a->dry_run = 1; return 0;
-    case KEY_SECONDS: return arguments_said(read_seconds(value, a));
-    case KEY_PEERS: return arguments_said(peers_read(value, &a->peers));
+    case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
     case KEY_TABLE: a->table = value; return 0;
     case KEY_CASE: a->only = value; return 0;
     case ARGP_KEY_END: return arguments_said(check_arguments(a));
@@ -92,7 +86,6 @@ static const struct argp_option options[] = {
     {"isa", KEY_ISA, "LIST", 0,
      "instruction sets, words of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
     {"precision", KEY_PRECISION, "LIST", 0, "f32 and bf16 (default: f32)", 8},
-    {"seconds", KEY_SECONDS, "S", 0, "at most so long for one case, warm-up apart (default: 2)", 8},
     {"json", KEY_JSON, "FILE", 0, "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run and the memory it would take", 9},
     {"peers", KEY_PEERS, "LIST", 0,
@@ -108,13 +101,6 @@ static const struct argp_option options[] = {
     {"case", KEY_CASE, "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
     {0},
 };
-
-/* the best instruction set of this machine is the last of the list */
-static const char *default_isa(void)
-{
-    const char *forced = getenv("HGA_ISA"), *last = strrchr(hga_isa_list(), ' ');
-    return forced && *forced ? forced : last ? last + 1 : hga_isa_list();
-}
 
 static int read_isas(const char *text, lists *l)
 {
@@ -165,7 +151,7 @@ done:
 /* case i of the product of all lists; variants change fastest */
 static bench_place place_of(const lists *l, const arguments *a, int i)
 {
-    bench_place p = {.shape = a->shape, .seconds = a->seconds, .dry_run = a->dry_run, .peers = a->peers};
+    bench_place p = {.shape = a->shape, .rules = a->rules, .dry_run = a->dry_run, .peers = a->peers};
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
     p.tokens = l->tokens[i % l->n_tokens];
@@ -194,12 +180,11 @@ static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed
 static int measure_peaks(lists *l, json_t *peaks)
 {
     for (int i = 0; i < l->n_isa; i++) {
-        int status = complain_of(hga_measure_peaks(l->isa[i], &l->peaks[i]), CLI_USAGE, l->isa[i]);
+        bench_peaks measured;
+        int status = complain_of(bench_measure_peaks(l->isa[i], &measured), CLI_USAGE, l->isa[i]);
         if (status) return status;
-        const hga_peaks *p = &l->peaks[i];
-        json_array_append_new(peaks, json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", l->isa[i], "fma_gflops",
-                                               p->fma_gflops, "exp_gelements", p->exp_gelements, "l2_gbytes",
-                                               p->l2_gbytes, "dram_gbytes", p->dram_gbytes));
+        l->peaks[i] = measured.best;
+        json_array_append_new(peaks, measured_peaks_json(l->isa[i], &measured));
     }
     return CLI_GOOD;
 }
@@ -212,6 +197,7 @@ static const column peak_columns[] = {
     {"exp_gelements", "exp G/s", "%.2f", 0},
     {"l2_gbytes", "L2 GB/s", "%.1f", 0},
     {"dram_gbytes", "DRAM GB/s", "%.1f", 0},
+    MEASURED_COLUMNS,
     {0},
 };
 static const column columns[] = {
@@ -227,7 +213,9 @@ static const column columns[] = {
     {"plan_seconds", "plan ms", "%.3f", 1e3},
     {"seconds", "ms", "%.3f", 1e3},
     {"seconds_min", "min ms", "%.3f", 1e3},
-    {"seconds_spread", "spread", "%.3f", 1e3},
+    {"seconds_q1", "q1", "%.3f", 1e3},
+    {"seconds_q3", "q3", "%.3f", 1e3},
+    {"repeats", "repeats", NULL, 0},
     {"gflops", "GFLOP/s", "%.1f", 0},
     {"share_of_peak", "of peak", "%.1f %%", 100},
     {"ns_per_edge_head", "ns/edge/head", "%.2f", 0},
@@ -235,6 +223,7 @@ static const column columns[] = {
     {"share_of_roofline", "of roofline", "%.1f %%", 100},
     {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
     {"peak_rss_bytes", "peak RSS MB", "%.1f", 1e-6},
+    MEASURED_COLUMNS,
     {0},
 };
 static const column dry_columns[] = {
@@ -266,6 +255,7 @@ static int print_tables(const arguments *a, const json_t *peaks, const json_t *r
     TRY(table_print(stdout, peaks, peak_columns));
     putchar('\n');
     TRY(table_print(stdout, rows, columns));
+    measured_explain(stdout, rows);
     if (json_array_size(overtakes) > 0) {
         putchar('\n');
         TRY(table_print(stdout, overtakes, overtake_columns));
@@ -281,8 +271,9 @@ static int write_json(const arguments *a, const char *program, json_t *peaks, js
     outfile out = {0};
     int status = CLI_GOOD;
     TRY(outfile_open(a->json, &out));
-    TRY(json_print(out.file, json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context(program, json_incref(peaks)),
-                                       "benchmarks", rows, name, extra, "dry_run", a->dry_run)));
+    TRY(json_print(out.file,
+                   json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)),
+                             "benchmarks", rows, name, extra, "dry_run", a->dry_run)));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
@@ -329,7 +320,7 @@ done:
 
 int run_bench(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {0}};
     struct argp argp = {
         options,
         parse,
@@ -338,7 +329,7 @@ int run_bench(int argc, char **argv)
         children,
         NULL,
         NULL};
-    arguments a = {.seconds = 2};
+    arguments a = {0};
     lists *l = NULL;
     json_t *rows = json_array(), *peaks = json_array();
     int status = CLI_GOOD, failed = 0;

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "machine_context.h"
 #include "version.h"
 
 /* ---- rows ---- */
@@ -31,28 +32,27 @@ static json_t *google_part(const bench_row *r)
     json_t *name = row_name(r);
     return json_pack("{s:O, s:o, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:s}", "name", name, "run_name", name, "run_type",
                      "iteration", "repetitions", 1, "repetition_index", 0, "threads", r->m.threads, "iterations",
-                     r->m.repeats, "real_time", 1e3 * r->m.seconds, "cpu_time", 1e3 * r->m.cpu_seconds, "time_unit",
-                     "ms");
+                     r->m.time.repeats, "real_time", 1e3 * r->m.time.seconds, "cpu_time", 1e3 * r->m.time.processor,
+                     "time_unit", "ms");
 }
 
 static json_t *case_part(const bench_row *r)
 {
     return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:i, s:s, s:s}", "variant", r->variant, "parameters",
-                     r->parameters, "tokens", r->tokens, "nodes", r->nodes, "edges", (json_int_t)r->edges, "heads",
-                     r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa, "precision", r->precision);
+                     r->parameters, "tokens", r->tokens, "nodes", r->nodes, "edges", (json_int_t)r->m.cost.edges,
+                     "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa, "precision", r->precision);
 }
 
-static json_t *time_part(const bench_row *r)
+/* what follows from work and time */
+static json_t *rate_part(const bench_row *r)
 {
-    const measurement *m = &r->m;
-    double gflops = m->cost.flops / m->seconds / 1e9, peak = r->peaks.fma_gflops * m->threads;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o}", "graph_seconds",
-                     r->graph_seconds, "plan_seconds", m->plan_seconds, "seconds", m->seconds, "seconds_min",
-                     m->seconds_min, "seconds_spread", m->spread, "flops", m->cost.flops, "gflops", gflops,
-                     "peak_gflops", peak, "share_of_peak", json_number(gflops / peak), "ns_per_edge_head",
-                     json_number(1e9 * m->seconds / ((double)r->edges * r->shape.n_heads)), "bytes_min",
-                     m->cost.bytes_min, "gbytes_per_second", m->cost.bytes_min / m->seconds / 1e9, "share_of_roofline",
-                     json_number(roofline_seconds(r, peak) / m->seconds));
+    const hga_cost *cost = &r->m.cost;
+    double seconds = r->m.time.seconds, gflops = cost->flops / seconds / 1e9, peak = r->peaks.fma_gflops * r->m.threads;
+    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o}", "graph_seconds", r->graph_seconds, "flops",
+                     cost->flops, "gflops", gflops, "peak_gflops", peak, "share_of_peak", json_number(gflops / peak),
+                     "ns_per_edge_head", json_number(1e9 * seconds / (cost->edges * r->shape.n_heads)), "bytes_min",
+                     cost->bytes_min, "gbytes_per_second", cost->bytes_min / seconds / 1e9, "share_of_roofline",
+                     json_number(roofline_seconds(r, peak) / seconds));
 }
 
 static json_t *memory_part(const bench_row *r)
@@ -62,49 +62,54 @@ static json_t *memory_part(const bench_row *r)
                      (json_int_t)r->tensor_bytes, "peak_rss_bytes", (json_int_t)r->peak_rss_bytes);
 }
 
-/* takes over all references; NULL when memory ran out */
-static json_t *joined(json_t *row, json_t **more, size_t n)
-{
-    int failed = !row;
-    for (size_t i = 0; i < n; i++) {
-        if (!more[i] || failed || json_object_update(row, more[i]) != 0) failed = 1;
-        json_decref(more[i]);
-    }
-    if (!failed) return row;
-    json_decref(row);
-    return NULL;
-}
-
 json_t *bench_row_json(const bench_row *r)
 {
-    json_t *row = google_part(r), *more[] = {case_part(r), time_part(r), memory_part(r)};
-    return joined(row, more, sizeof more / sizeof *more);
+    json_t *row = json_joined(google_part(r), case_part(r));
+    return json_joined(json_joined(json_joined(row, rate_part(r)), measured_json(&r->m)), memory_part(r));
 }
 
 /* what would run; there are no times, and Google's tools want some */
 json_t *bench_dry_row_json(const bench_row *r)
 {
     int64_t all = r->tensor_bytes + r->m.workspace_bytes + r->m.graph_bytes + r->m.plan_bytes;
-    json_t *row = google_part(r),
-           *more[] = {case_part(r), memory_part(r),
-                      json_pack("{s:f, s:I}", "flops", r->m.cost.flops, "bytes", (json_int_t)all)};
-    return joined(row, more, sizeof more / sizeof *more);
+    json_t *row = json_joined(json_joined(google_part(r), case_part(r)), memory_part(r));
+    return json_joined(row, json_pack("{s:f, s:I}", "flops", r->m.cost.flops, "bytes", (json_int_t)all));
 }
 
 /* ---- context ---- */
 
-json_t *bench_context(const char *program, json_t *peaks)
+static json_t *caches_json(const bench_context *c)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->n_caches; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:I, s:i}", "type", c->cache[i].type, "level", c->cache[i].level,
+                                        "size", (json_int_t)c->cache[i].bytes, "num_sharing", c->cache[i].sharing));
+    return list;
+}
+
+static json_t *machine_part(void)
+{
+    bench_context c;
+    bench_context_read(&c);
+    return json_pack("{s:s, s:i, s:i, s:b, s:s, s:o, s:[f, f, f]}", "cpu_model", c.cpu, "num_cpus", c.cores,
+                     "mhz_per_cpu", (int)c.mhz, "cpu_scaling_enabled",
+                     c.governor[0] && strcmp(c.governor, "performance") != 0, "governor", c.governor, "caches",
+                     caches_json(&c), "load_avg", c.load[0], c.load[1], c.load[2]);
+}
+
+json_t *bench_context_json(const char *program, json_t *peaks)
 {
     char date[64] = "", host[256] = "";
     time_t now = time(NULL);
     struct tm local;
     if (localtime_r(&now, &local)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S%z", &local);
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "unknown");
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:[], s:[], s:s, s:s, s:s, s:o}", "date", date, "host_name", host,
-                     "executable", program, "num_cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mhz_per_cpu", 0,
-                     "cpu_scaling_enabled", 0, "caches", "load_avg", "library_build_type",
-                     strcmp(BUILD_TYPE, "Debug") == 0 ? "debug" : "release", "hga_version", hga_version(), "hga_commit",
-                     BUILD_COMMIT, "peaks", peaks);
+    json_t *ours =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "date", date, "host_name", host, "executable", program,
+                  "library_build_type", strcmp(BUILD_TYPE, "Debug") == 0 ? "debug" : "release", "compiler",
+                  BUILD_COMPILER, "hga_version", hga_version(), "hga_commit", BUILD_COMMIT, "peaks", peaks);
+    return json_joined(ours, machine_part());
 }
 
 /* ---- overtaking ---- */

@@ -2,18 +2,16 @@
 #ifndef CLI_BENCH_REPORT_H
 #define CLI_BENCH_REPORT_H
 
-#include "measure.h"
-#include "table.h"
+#include "measured.h"
 
 /* One case and what was measured. */
 typedef struct bench_row {
     const char *variant, *parameters, *isa, *precision;
     hga_id tokens, nodes;
-    hga_pos edges;
     hga_shape shape;
     double graph_seconds;
     int64_t tensor_bytes, peak_rss_bytes;
-    measurement m;
+    bench_measurement m;
     hga_peaks peaks;
 } bench_row;
 
@@ -22,7 +20,7 @@ json_t *bench_row_json(const bench_row *r);
 /* The same before anything ran: what is known of work and memory, times 0. */
 json_t *bench_dry_row_json(const bench_row *r);
 /* The machine, the date and the program. */
-json_t *bench_context(const char *program, json_t *peaks);
+json_t *bench_context_json(const char *program, json_t *peaks);
 /* For each variant and setting of the rows, the least length at which it is faster than dense. */
 json_t *bench_overtakes(const json_t *rows);
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "memory.h"
 #include "race.h"
 
 static const char *parameters_of(const bench_variant *v)
@@ -11,16 +12,14 @@ static const char *parameters_of(const bench_variant *v)
     return colon ? colon + 1 : "";
 }
 
-static void describe(const bench_place *p, const model *m, bench_row *r)
+static void describe(const bench_place *p, const bench_case *c, bench_row *r)
 {
     r->variant = p->variant->typed.name;
     r->parameters = parameters_of(p->variant);
     r->isa = p->options.isa;
     r->precision = p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32";
     r->tokens = p->tokens;
-    r->nodes = hga_graph_nodes(m->graph).n;
-    hga_id relation = main_relation(&m->program);
-    r->edges = relation < 0 ? 0 : hga_graph_relation(m->graph, relation).n_edges;
+    r->nodes = hga_graph_nodes(c->graph).n;
     r->shape = p->shape;
     r->peaks = p->peaks;
 }
@@ -31,27 +30,27 @@ static int append(json_t *rows, const bench_place *p, const bench_row *r)
     return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
 }
 
-static int run_ours(const bench_place *p, const model *m, bench_row *r)
+static int run_ours(const bench_place *p, bench_case *c, bench_row *r)
 {
     hga_plan *plan = NULL;
-    bench_tensors t = {0};
-    int status = CLI_GOOD;
-    job j = {m->graph, &m->program, p->shape, p->options, p->variant->text};
-    TRY(measure_plan(&j, &plan, &r->m));
-    TRY(bench_tensors_make(m, &p->shape, !p->dry_run, &t));
-    r->tensor_bytes = t.bytes;
-    if (!p->dry_run) TRY(measure_execution(&j, plan, &t.io, p->seconds, &r->m));
-    r->peak_rss_bytes = peak_resident();
+    hga_status st;
+    bench_job j = {c->graph, &c->program, p->shape, p->options};
+    HGA_TRY(bench_plan(&j, &plan, &r->m));
+    HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
+    r->tensor_bytes = c->tensor_bytes;
+    if (!p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
+    r->peak_rss_bytes = bench_peak_resident();
 done:
-    bench_tensors_clear(&t);
     hga_plan_destroy(plan);
-    return status;
+    return complain_of(st, CLI_USAGE, p->variant->text);
 }
 
-/* a peer's row is ours with its own name, work and times */
-static int run_peer(const bench_place *p, const race *shared, const peer *other, const bench_row *ours, json_t *rows)
+/* a peer's row is ours with its own name, work and times; *failed counts the results that are not ours */
+static int run_peer(const bench_place *p, const race *shared, const peer *other, const bench_row *ours, json_t *rows,
+                    int *failed)
 {
     char name[64];
+    double distance;
     bench_row r = *ours;
     snprintf(name, sizeof name, "peer:%s", other->name);
     r.variant = name;
@@ -59,28 +58,27 @@ static int run_peer(const bench_place *p, const race *shared, const peer *other,
     r.precision = "f32";
     r.graph_seconds = 0;
     r.tensor_bytes = (int64_t)shared->job.rows * shared->job.heads * shared->job.dim * 16;
-    int status = race_run(shared, other, p->seconds, &r.m);
-    r.peak_rss_bytes = peak_resident();
-    return status ? status : append(rows, p, &r);
+    int status = complain_of(race_run(shared, other, &p->rules, &r.m, &distance), CLI_OUTSIDE, name);
+    if (status) return status;
+    r.peak_rss_bytes = bench_peak_resident();
+    if (distance <= RACE_TOLERANCE) return append(rows, p, &r);
+    ++*failed;
+    complain(CLI_FAILED, "peer %s: its result is %g away from ours", other->name, distance);
+    return CLI_GOOD;
 }
 
-static int run_peers(const bench_place *p, const model *m, const bench_row *ours, json_t *rows, int *failed)
+static int run_peers(const bench_place *p, const bench_case *c, const bench_row *ours, json_t *rows, int *failed)
 {
     race shared = {0};
     hga_options options = p->options;
     hga_id kv_heads = p->shape.n_kv_heads;
     int status = CLI_GOOD;
-    if (p->dry_run || !p->peers || (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(m->graph, &m->program))
+    if (p->dry_run || !p->peers || (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(c->graph, &c->program))
         return CLI_GOOD;
     options.threads = ours->m.threads;
-    TRY(race_start(m->graph, &m->program, &p->shape, &options, &shared));
-    for (int i = 0; peers[i]; i++) {
-        if (!(p->peers >> i & 1) || !peers[i]->can(&shared.job)) continue;
-        status = run_peer(p, &shared, peers[i], ours, rows);
-        if (status != CLI_GOOD && status != CLI_FAILED) goto done;
-        *failed += status == CLI_FAILED;
-        status = CLI_GOOD;
-    }
+    TRY(complain_of(race_start(c->graph, &c->program, &p->shape, &options, &shared), CLI_OUTSIDE, "peers"));
+    for (int i = 0; peers[i]; i++)
+        if (p->peers >> i & 1 && peers[i]->can(&shared.job)) TRY(run_peer(p, &shared, peers[i], ours, rows, failed));
 done:
     race_clear(&shared);
     return status;
@@ -88,18 +86,18 @@ done:
 
 int bench_run(const bench_place *p, json_t *rows, int *failed)
 {
-    model m = {0};
+    bench_case c = {0};
     bench_row r = {0};
     int status = CLI_GOOD;
-    reset_peak_resident();
-    double start = seconds_now();
-    TRY(bench_model(p->variant, p->tokens, &m));
-    r.graph_seconds = seconds_now() - start;
-    describe(p, &m, &r);
-    TRY(run_ours(p, &m, &r));
+    bench_reset_peak_resident();
+    double start = bench_seconds();
+    TRY(bench_variant_build(p->variant, p->tokens, &c));
+    r.graph_seconds = bench_seconds() - start;
+    describe(p, &c, &r);
+    TRY(run_ours(p, &c, &r));
     TRY(append(rows, p, &r));
-    TRY(run_peers(p, &m, &r, rows, failed));
+    TRY(run_peers(p, &c, &r, rows, failed));
 done:
-    model_clear(&m);
+    bench_case_clear(&c);
     return status;
 }

@@ -12,9 +12,9 @@ typedef struct bench_place {
     hga_shape shape;
     hga_options options; /* threads 0: the library's default */
     hga_peaks peaks;     /* of options.isa */
-    double seconds;      /* at most so long, warm-up apart */
-    int dry_run;         /* measure nothing, only say what would run */
-    unsigned peers;      /* to run beside it, see peers_read */
+    bench_rules rules;
+    int dry_run;    /* measure nothing, only say what would run */
+    unsigned peers; /* to run beside it, see peers_read */
 } bench_place;
 
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */

@@ -10,7 +10,7 @@
 #include "choose_plot.h"
 #include "command.h"
 #include "drawing.h"
-#include "measure.h"
+#include "measured.h"
 #include "progress.h"
 #include "table.h"
 #include "variant.h"
@@ -35,7 +35,7 @@ typedef struct outcome {
     int64_t bytes;
     double error, divergence;
     int front[N_COSTS];
-    measurement m;
+    bench_measurement m;
 } outcome;
 
 /* What all candidates are measured on and against. */
@@ -114,7 +114,7 @@ static int compare_output(const cast *ran, bench *b, outcome *o)
         int status = take(n, sizeof *b->out, &b->out);
         if (status) return status;
         memcpy(b->out, ran->out, (size_t)n * sizeof *b->out);
-        b->seconds = o->m.seconds;
+        b->seconds = o->m.time.seconds;
     }
     o->error = relative_distance(ran->out, b->out, n);
     return CLI_GOOD;
@@ -130,12 +130,12 @@ static int time_candidate(const arguments *a, bench *b, outcome *o)
     int status = CLI_GOOD;
     TRY(candidate_build(o->tried, s, &g, &p));
     o->nodes = hga_graph_nodes(g).n;
-    hga_id relation = main_relation(&p);
-    o->edges = relation < 0 ? 0 : hga_graph_relation(g, relation).n_edges;
-    job j = {g, &p, {.n_heads = s->words.heads, .dim = s->words.dim, .dim_v = b->dim_v}, a->options, o->tried->variant};
-    TRY(measure_plan(&j, &plan, &o->m));
+    bench_job j = {g, &p, {.n_heads = s->words.heads, .dim = s->words.dim, .dim_v = b->dim_v}, a->options};
+    const char *name = o->tried->variant;
+    TRY(complain_of(bench_plan(&j, &plan, &o->m), CLI_USAGE, name));
+    o->edges = (hga_pos)o->m.cost.edges;
     TRY(cast_make(s, g, &p, s->words.value, b->dim_v, &in));
-    TRY(measure_execution(&j, plan, &in.io, a->seconds, &o->m));
+    TRY(complain_of(bench_execute(plan, &in.io, &(bench_rules){.budget = a->seconds}, &o->m), CLI_USAGE, name));
     o->bytes = in.bytes + o->m.graph_bytes + o->m.plan_bytes + o->m.workspace_bytes;
     TRY(compare_output(&in, b, o));
 done:
@@ -191,7 +191,7 @@ done:
 
 /* ---- what is best ---- */
 
-static double cost_of(const outcome *o, int cost) { return cost == COST_TIME ? o->m.seconds : o->m.cost.flops; }
+static double cost_of(const outcome *o, int cost) { return cost == COST_TIME ? o->m.time.seconds : o->m.cost.flops; }
 
 /* is nothing both as near and as cheap, and better in one? */
 static int is_best(const outcome *o, const outcome *all, int n, int cost)
@@ -217,7 +217,7 @@ static int by_error(const void *a, const void *b)
     const outcome *x = a, *y = b;
     if (isnan(x->error) != isnan(y->error)) return isnan(x->error) ? 1 : -1;
     if (x->error < y->error || x->error > y->error) return x->error < y->error ? -1 : 1;
-    return (x->m.seconds > y->m.seconds) - (x->m.seconds < y->m.seconds);
+    return (x->m.time.seconds > y->m.time.seconds) - (x->m.time.seconds < y->m.time.seconds);
 }
 
 /* ---- the table ---- */
@@ -244,18 +244,15 @@ static const char *front_name(const outcome *o)
 
 static json_t *outcome_json(const outcome *o, const bench *b)
 {
-    json_t *row = json_pack("{s:s, s:s, s:o, s:o, s:i, s:I, s:f, s:f, s:f, s:f}", "variant", o->tried->variant,
-                            "parameters", o->tried->parameters, "relative_l2", json_number(o->error), "mean_kl",
+    json_t *row = json_pack("{s:s, s:s, s:o, s:o, s:i, s:I, s:f, s:f, s:f}", "variant", o->tried->variant, "parameters",
+                            o->tried->parameters, "relative_l2", json_number(o->error), "mean_kl",
                             json_number(o->divergence), "nodes", o->nodes, "edges", (json_int_t)o->edges,
-                            "edges_per_token", (double)o->edges / b->whole.words.n, "flops", o->m.cost.flops, "seconds",
-                            o->m.seconds, "speedup", b->seconds / o->m.seconds);
-    json_t *more = json_pack("{s:f, s:f, s:i, s:i, s:I, s:I, s:s, s:b, s:b}", "seconds_min", o->m.seconds_min,
-                             "seconds_spread", o->m.spread, "repeats", o->m.repeats, "threads", o->m.threads, "bytes",
-                             (json_int_t)o->bytes, "bytes_workspace", (json_int_t)o->m.workspace_bytes, "front",
-                             front_name(o), "front_time", o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
-    if (row && json_object_update(row, more) != 0) json_decref(row), row = NULL;
-    json_decref(more);
-    return row;
+                            "edges_per_token", (double)o->edges / b->whole.words.n, "flops", o->m.cost.flops, "speedup",
+                            b->seconds / o->m.time.seconds);
+    json_t *more = json_pack("{s:I, s:I, s:s, s:b, s:b}", "bytes", (json_int_t)o->bytes, "bytes_workspace",
+                             (json_int_t)o->m.workspace_bytes, "front", front_name(o), "front_time",
+                             o->front[COST_TIME], "front_flops", o->front[COST_FLOPS]);
+    return json_joined(json_joined(row, measured_json(&o->m)), more);
 }
 
 static int print_results(const arguments *a, const bench *b, const outcome *all, int n)
@@ -291,7 +288,7 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
         point[i] = (plot_point){all[i].tried->variant,
                                 all[i].tried->parameters,
                                 all[i].error,
-                                {1e3 * all[i].m.seconds, 1e-9 * all[i].m.cost.flops},
+                                {1e3 * all[i].m.time.seconds, 1e-9 * all[i].m.cost.flops},
                                 {all[i].front[COST_TIME], all[i].front[COST_FLOPS]}};
     }
     snprintf(title, sizeof title, "Distance from dense attention on %.100s: %d tokens, %d heads x %d%s, %d threads",

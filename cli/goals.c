@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "goals_routed.h"
+#include "routed.h"
 #include "progress.h"
 
 /* What a case came to. */
@@ -187,28 +187,29 @@ static int run_amx(goals_run *r, const goal *g, finding *f)
 
 enum { TREE_HEIGHT = 6, REGULAR = 6 };
 
-static int measure_tree(goals_run *r, const goal *g, finding *f, measurement *m, routed_times *t)
+static int measure_tree(goals_run *r, const goal *g, finding *f, bench_measurement *m, routed_times *t)
 {
     hga_id tokens = cut(r, g->tokens);
-    *m = (measurement){.seconds = NAN};
+    *m = (bench_measurement){.time.seconds = NAN};
     *t = (routed_times){.execute = NAN};
     f->bytes = (int64_t)tokens * g->heads * g->dim * 16;
     if (r->place.dry_run) return CLI_GOOD;
-    return measure_routed(tokens, g->heads, g->dim, TREE_HEIGHT, &r->place.options, r->place.seconds, m, t);
+    return complain_of(measure_routed(tokens, g->heads, g->dim, TREE_HEIGHT, &r->place.options, &r->place.rules, m, t),
+                       CLI_OUTSIDE, g->name);
 }
 
 static int run_routed(goals_run *r, const goal *g, finding *f)
 {
-    measurement m;
+    bench_measurement m;
     routed_times t;
     int status = measure_tree(r, g, f, &m, &t);
-    f->reached = 1e3 * m.seconds;
+    f->reached = 1e3 * m.time.seconds;
     return status;
 }
 
 static int run_routed_build(goals_run *r, const goal *g, finding *f)
 {
-    measurement m;
+    bench_measurement m;
     routed_times t;
     int status = measure_tree(r, g, f, &m, &t);
     f->reached = 100 * (t.build + t.update) / t.execute;

@@ -42,14 +42,14 @@ static int time_contender(const growth_text *t, const scene *s, const contender 
     hga_program p;
     hga_plan *plan = NULL;
     cast in = {0};
-    measurement m;
+    bench_measurement m;
     int status = CLI_GOOD;
     TRY(c->build(s, c->causal, &g, &p));
-    job j = {g, &p, t->shape, t->options, c->name};
-    TRY(measure_plan(&j, &plan, &m));
+    bench_job j = {g, &p, t->shape, t->options};
+    TRY(complain_of(bench_plan(&j, &plan, &m), CLI_USAGE, c->name));
     TRY(cast_make(s, g, &p, NULL, t->shape.dim, &in));
-    TRY(measure_execution(&j, plan, &in.io, prefix_seconds, &m));
-    *seconds = m.seconds;
+    TRY(complain_of(bench_execute(plan, &in.io, &(bench_rules){.budget = prefix_seconds}, &m), CLI_USAGE, c->name));
+    *seconds = m.time.seconds;
 done:
     cast_clear(&in);
     hga_plan_destroy(plan);

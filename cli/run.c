@@ -6,7 +6,8 @@
 #include "arguments.h"
 #include "command.h"
 #include "contest.h"
-#include "measure.h"
+#include "measured.h"
+#include "memory.h"
 #include "outfile.h"
 #include "progress.h"
 #include "report.h"
@@ -15,13 +16,14 @@
 #include "weights.h"
 
 enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024, MAX_TEXT = 1 << 30 };
-static const double case_seconds = 1; /* of repeats, for one variant */
+static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */
 
 typedef struct arguments {
     const char *path;
     hga_id tokens;
     hga_shape shape;
     hga_options options;
+    bench_rules rules;
     int64_t seed;
     int json;
     const char *report; /* where to write the page, NULL: nowhere */
@@ -38,6 +40,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->options;
+        state->child_inputs[2] = &a->rules;
         return 0;
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
@@ -69,24 +72,25 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static const char doc[] = "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with "
-                          "the examples), in one table."
-                          "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A "
-                          "word's features are hashes of it and of its pieces, "
-                          "and its "
-                          "position; seeded random matrices make queries, keys and values of them, so that the same "
-                          "text gives the same table but for the times.\n\n"
-                          "edges are those of the attended relation. FLOP and ms are of one execution, after the graph "
-                          "and its plan are made. \"of peak\" is the share of "
-                          "this "
-                          "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
-                          "engine's own dense attention, a causal one with causal "
-                          "dense. MB is "
-                          "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
-                          "dense attention's; KL is the mean over rows of "
-                          "KL(variant's "
-                          "attention || dense attention) in nats, measured on the first 1024 words. In bpt, where rows "
-                          "are nodes, a span has the mean of its words' rows.";
+static const char doc[] =
+    "Every variant on a text (UTF-8; - is standard input; default: the gospels that ship with "
+    "the examples), in one table."
+    "\vThe text is split into chapters, paragraphs, sentences and words as far as it has them. A "
+    "word's features are hashes of it and of its pieces, "
+    "and its "
+    "position; seeded random matrices make queries, keys and values of them, so that the same "
+    "text gives the same table but for the times.\n\n"
+    "edges are those of all attended relations. FLOP and ms are of one execution, after the graph "
+    "and its plan are made. \"of peak\" is the share of "
+    "this "
+    "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
+    "engine's own dense attention, a causal one with causal "
+    "dense. MB is "
+    "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
+    "dense attention's; KL is the mean over rows of "
+    "KL(variant's "
+    "attention || dense attention) in nats, measured on the first 1024 words. In bpt, where rows "
+    "are nodes, a span has the mean of its words' rows.";
 
 /* ---- the text ---- */
 
@@ -141,10 +145,9 @@ typedef struct reference {
 typedef struct result {
     const contender *variant;
     hga_id nodes;
-    hga_pos edges;
     double graph_seconds, distance, divergence;
     int64_t bytes;
-    measurement m;
+    bench_measurement m;
 } result;
 
 /* dense's own output is kept, the others are compared with it */
@@ -155,7 +158,7 @@ static int compare_output(const scene *s, const contender *c, const cast *ran, r
         int status = take(n, sizeof *ref->out[0], &ref->out[c->causal]);
         if (status) return status;
         memcpy(ref->out[c->causal], ran->out, (size_t)n * sizeof *ran->out);
-        ref->seconds[c->causal] = r->m.seconds;
+        ref->seconds[c->causal] = r->m.time.seconds;
     }
     r->distance = relative_distance(ran->out, ref->out[c->causal], n);
     return CLI_GOOD;
@@ -169,19 +172,17 @@ static int time_variant(const scene *s, const contender *c, const arguments *a, 
     hga_plan *plan = NULL;
     cast in = {0};
     int status = CLI_GOOD;
-    double start = seconds_now();
+    double start = bench_seconds();
     TRY(c->build(s, c->causal, &g, &p));
-    r->graph_seconds = seconds_now() - start;
+    r->graph_seconds = bench_seconds() - start;
     r->nodes = hga_graph_nodes(g).n;
-    hga_id relation = main_relation(&p);
-    r->edges = relation < 0 ? 0 : hga_graph_relation(g, relation).n_edges;
-    job j = {g, &p, a->shape, a->options, c->name};
-    TRY(measure_plan(&j, &plan, &r->m));
+    bench_job j = {g, &p, a->shape, a->options};
+    TRY(complain_of(bench_plan(&j, &plan, &r->m), CLI_USAGE, c->name));
     TRY(cast_make(s, g, &p, NULL, a->shape.dim, &in));
-    TRY(measure_execution(&j, plan, &in.io, case_seconds, &r->m));
+    TRY(complain_of(bench_execute(plan, &in.io, &a->rules, &r->m), CLI_USAGE, c->name));
     r->bytes = in.bytes + r->m.graph_bytes + r->m.plan_bytes + r->m.workspace_bytes;
     TRY(compare_output(s, c, &in, ref, r));
-    if (page) TRY(report_case_fill(page, (size_t)(c - contenders), g, &p, plan, r->m.seconds));
+    if (page) TRY(report_case_fill(page, (size_t)(c - contenders), g, &p, plan, r->m.time.seconds));
 done:
     cast_clear(&in);
     hga_plan_destroy(plan);
@@ -217,29 +218,22 @@ static const column columns[] = {
     {"bytes", "MB", "%.1f", 1e-6},
     {"relative_l2", "rel L2", "%.4f", 0},
     {"mean_kl", "KL", "%.4f", 0},
+    MEASURED_COLUMNS,
     {0},
 };
 
 static json_t *result_json(const result *r, hga_id tokens, const reference *ref, const hga_peaks *peaks)
 {
-    double gflops = r->m.cost.flops / r->m.seconds / 1e9;
-    json_t *row = json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name,
+    double gflops = r->m.cost.flops / r->m.time.seconds / 1e9, edges = r->m.cost.edges;
+    json_t *row = json_pack("{s:s, s:s, s:b, s:i, s:I, s:f, s:f, s:f, s:o, s:f}", "variant", r->variant->name,
                             "parameters", r->variant->parameters, "causal", r->variant->causal, "nodes", r->nodes,
-                            "edges", (json_int_t)r->edges, "edges_per_token", (double)r->edges / tokens, "flops",
-                            r->m.cost.flops, "seconds", r->m.seconds, "gflops", gflops, "share_of_peak",
-                            json_number(gflops / (peaks->fma_gflops * r->m.threads)), "speedup",
-                            ref->seconds[r->variant->causal] / r->m.seconds);
-    json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:i, s:i}", "bytes", (json_int_t)r->bytes,
-                             "bytes_workspace", (json_int_t)r->m.workspace_bytes, "relative_l2",
-                             json_number(r->distance), "mean_kl", json_number(r->divergence), "graph_seconds",
-                             r->graph_seconds, "plan_seconds", r->m.plan_seconds, "seconds_min", r->m.seconds_min,
-                             "seconds_spread", r->m.spread, "repeats", r->m.repeats, "threads", r->m.threads);
-    if (!row || !more || json_object_update(row, more) != 0) {
-        json_decref(row);
-        row = NULL;
-    }
-    json_decref(more);
-    return row;
+                            "edges", (json_int_t)edges, "edges_per_token", edges / tokens, "flops", r->m.cost.flops,
+                            "gflops", gflops, "share_of_peak", json_number(gflops / (peaks->fma_gflops * r->m.threads)),
+                            "speedup", ref->seconds[r->variant->causal] / r->m.time.seconds);
+    json_t *more = json_pack("{s:I, s:I, s:o, s:o, s:f}", "bytes", (json_int_t)r->bytes, "bytes_workspace",
+                             (json_int_t)r->m.workspace_bytes, "relative_l2", json_number(r->distance), "mean_kl",
+                             json_number(r->divergence), "graph_seconds", r->graph_seconds);
+    return json_joined(json_joined(row, measured_json(&r->m)), more);
 }
 
 /* what the text turned out to be: the number of units of each kind */
@@ -254,8 +248,11 @@ static json_t *levels_json(const hga_tree *t)
     return levels;
 }
 
+/* what was measured with when nothing was said is the library's choice */
+static const char *isa_name(const arguments *a) { return a->options.isa ? a->options.isa : default_isa(); }
+
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
-static void print_levels(const arguments *a, const scene *s, const hga_peaks *peaks)
+static void print_levels(const arguments *a, const scene *s, const bench_peaks *peaks)
 {
     json_t *levels = levels_json(&s->tree), *count;
     const char *kind, *before = " in";
@@ -268,20 +265,23 @@ static void print_levels(const arguments *a, const scene *s, const hga_peaks *pe
         before = ",";
     }
     printf("; %d heads x %d; fp32 peak of a thread %.1f GFLOP/s\n\n", a->shape.n_heads, a->shape.dim,
-           peaks->fma_gflops);
+           peaks->best.fma_gflops);
     json_decref(levels);
 }
 
-static int print_results(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows)
+static int print_results(const arguments *a, const scene *s, const scene *probe, const bench_peaks *peaks, json_t *rows)
 {
     if (!a->json) {
         print_levels(a, s, peaks);
-        return table_print(stdout, rows, columns);
+        int status = table_print(stdout, rows, columns);
+        measured_explain(stdout, rows);
+        return status;
     }
-    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f, s:O}", "text", a->path, "tokens",
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f, s:o, s:O}", "text", a->path, "tokens",
                                         s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens",
                                         probe->words.n, "seed", (json_int_t)a->seed, "levels", levels_json(&s->tree),
-                                        "peak_gflops_per_thread", peaks->fma_gflops, "rows", rows));
+                                        "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
+                                        measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
 
 static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,
@@ -338,14 +338,16 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
 
 int run_run(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {
+        {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
-    arguments a = {.tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html"};
+    arguments a = {
+        .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
     char *text = NULL;
     size_t bytes = 0;
     scene s = {0}, probe = {0};
     report page = {0};
-    hga_peaks peaks = {0};
+    bench_peaks peaks = {0};
     json_t *rows = json_array();
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
@@ -354,13 +356,13 @@ int run_run(int argc, char **argv)
     TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(a.path, text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
-    TRY(complain_of(hga_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
+    TRY(complain_of(bench_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
     growth_text source = {a.path, text, bytes, s.words.n, a.shape, a.options, (uint64_t)a.seed};
     if (a.report) TRY(report_start(&source, &page));
-    TRY(run_contest(&a, &s, &probe, &peaks, rows, a.report ? &page : NULL));
+    TRY(run_contest(&a, &s, &probe, &peaks.best, rows, a.report ? &page : NULL));
     TRY(print_results(&a, &s, &probe, &peaks, rows));
     fflush(stdout);
-    if (a.report) TRY(write_report(&a, &s, &probe, &peaks, rows, &page));
+    if (a.report) TRY(write_report(&a, &s, &probe, &peaks.best, rows, &page));
 done:
     report_clear(&page);
     json_decref(rows);

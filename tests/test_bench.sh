@@ -4,7 +4,7 @@
 set -u
 hga=$1 json=$2 make=$3
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 n_facts=0 n_failed=0
 
@@ -62,6 +62,48 @@ fact an_unknown_peer refused "'mkl' is not one of" "$hga" bench --peers mkl
 fact dry_runs_have_googles_names exits 0 "$hga" bench --variants dense --tokens 64 --dry-run --json dry.json
 fact dry_run_name "$json" dry.json benchmarks 0 name
 fact dry_run_type "$json" dry.json benchmarks 0 run_type
+
+# ---- what a time is worth ----
+
+fact repeats exits 0 "$hga" bench --variants dense --tokens 64 --repetitions 7 --warmup 2 --json repeats.json
+fact as_many_repeats_as_said sh -c '[ "$("$1" repeats.json benchmarks 0 repeats)" = 7 ]' sh "$json"
+for key in cpu_over_wall disturbed seconds_q1 seconds_q3; do fact "rows_say_$key" "$json" repeats.json benchmarks 0 $key; done
+fact quartiles_are_around_the_median sh -c 'q() { "$1" repeats.json benchmarks 0 "$2"; }
+    awk -v a="$(q "$1" seconds_min)" -v b="$(q "$1" seconds_q1)" -v c="$(q "$1" seconds)" -v d="$(q "$1" seconds_q3)" "BEGIN { exit !(a <= b && b <= c && c <= d) }"' sh "$json"
+for key in cpu_model governor caches load_avg compiler; do fact "the_context_says_$key" "$json" repeats.json context $key; done
+fact peaks_say_what_they_are_worth "$json" repeats.json context peaks 0 cpu_over_wall
+fact a_least_time exits 0 "$hga" bench --variants dense --tokens 16 --min-time 0.2 --seconds 0.01 --json least.json
+fact it_is_kept sh -c 'awk -v n="$("$1" least.json benchmarks 0 repeats)" -v s="$("$1" least.json benchmarks 0 seconds_q3)" "BEGIN { exit !(n > 3) }"' sh "$json"
+fact no_repeats_at_all refused '--repetitions' "$hga" bench --variants dense --repetitions 0
+# A busy loop on every core takes processor time away: rows say so.
+burn() {
+    local pids=()
+    for _ in $(seq $((2 * $(nproc)))); do { while :; do :; done & } 2>/dev/null; pids+=($!); done
+    "$@"
+    local got=$?
+    kill "${pids[@]}"
+    wait "${pids[@]}" 2>/dev/null
+    return $got
+}
+fact a_disturbed_run burn "$hga" bench --variants dense --tokens 512 --threads 1 --seconds 1 --repetitions 200 --json busy.json
+fact says_so sh -c '[ "$("$1" busy.json benchmarks 0 disturbed)" = true ]' sh "$json"
+fact and_its_peaks_were_measured_again sh -c '[ "$("$1" busy.json context peaks 0 times)" = 3 ]' sh "$json"
+
+# ---- edges are those of all attended relations ----
+
+cat >two.json <<'EOF'
+{"format": "hga-graph", "schema": 1, "levels": [6], "claims": [],
+ "relations": [{"name": "near", "blocks": [{"dst": 0, "n_dst": 6, "src": 0, "n_src": 6, "shape": "band", "band": [-1, 1]}]},
+               {"name": "far", "blocks": [{"dst": 0, "n_dst": 1, "src": 3, "n_src": 3}]}],
+ "program": {"fields": [{"name": "q", "width": "key", "binding": "query", "io": "queries", "rows": "queries"},
+                        {"name": "k", "width": "kv key", "binding": "key", "io": "keys", "rows": "keys"},
+                        {"name": "v", "width": "value", "binding": "value", "io": "keys", "rows": "keys"},
+                        {"name": "o", "width": "state", "binding": "out", "io": "queries", "rows": "queries"}],
+             "stages": [{"name": "one", "kind": "attend", "relation": "near", "query": "q", "key": "k", "value": "v", "out": "o"},
+                        {"name": "two", "kind": "attend more", "relation": "far", "query": "q", "key": "k", "value": "v", "out": "o"}]}}
+EOF
+fact two_relations exits 0 "$hga" bench --variants graph=two.json --tokens 6 --repetitions 1 --json two_rows.json
+fact both_count sh -c '[ "$("$1" two_rows.json benchmarks 0 edges)" = 19 ]' sh "$json"
 
 # ---- a dated run, drawn ----
 

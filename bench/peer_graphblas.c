@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "peer.h"
 
 typedef void *object;
@@ -101,7 +102,10 @@ static int can(const peer_job *j)
     return j->edges->ptr[j->rows] < pairs && has_plain_rows(j->edges) && find_library();
 }
 
-static int succeeded(int info) { return info >= 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "GraphBLAS returned %d", info); }
+static hga_status succeeded(int info)
+{
+    return info >= 0 ? HGA_OK : hga_fail(HGA_EEXTERNAL, "GraphBLAS returned %d", info);
+}
 
 static void stop(void *state)
 {
@@ -115,118 +119,118 @@ static void stop(void *state)
 }
 
 /* The library takes over what it packs, by malloc and free. */
-static int make_edges(const peer_job *j, object *out)
+static hga_status make_edges(const peer_job *j, object *out)
 {
     const library *l = find_library();
     count n = (count)j->edges->ptr[j->rows], *ptr = NULL, *column = NULL;
     float *one = NULL;
-    int status = CLI_GOOD;
-    TRY(take((int64_t)j->rows + 1, sizeof *ptr, &ptr));
-    TRY(take((int64_t)n, sizeof *column, &column));
-    TRY(take(1, sizeof *one, &one));
+    hga_status st = HGA_OK;
+    HGA_TRY(bench_new((int64_t)j->rows + 1, sizeof *ptr, &ptr));
+    HGA_TRY(bench_new((int64_t)n, sizeof *column, &column));
+    HGA_TRY(bench_new(1, sizeof *one, &one));
     for (hga_id v = 0; v <= j->rows; v++) ptr[v] = (count)j->edges->ptr[v];
     for (count e = 0; e < n; e++) column[e] = (count)j->edges->src[e];
     *one = 1;
-    TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->rows)));
-    TRY(succeeded(l->pack_csr(*out, &ptr, &column, (void **)&one, ((count)j->rows + 1) * sizeof *ptr,
-                              n * sizeof *column, sizeof *one, true, false, NULL)));
+    HGA_TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->rows)));
+    HGA_TRY(succeeded(l->pack_csr(*out, &ptr, &column, (void **)&one, ((count)j->rows + 1) * sizeof *ptr,
+                                  n * sizeof *column, sizeof *one, true, false, NULL)));
 done:
     free(ptr);
     free(column);
     free(one);
-    return status;
+    return st;
 }
 
 /* one head of a tensor as a full matrix */
-static int make_operand(const peer_job *j, const float *x, hga_id head, float scale, object *out)
+static hga_status make_operand(const peer_job *j, const float *x, hga_id head, float scale, object *out)
 {
     const library *l = find_library();
     float *full = NULL;
     int64_t n = (int64_t)j->rows * j->dim;
-    int status = CLI_GOOD;
-    TRY(take(n, sizeof *full, &full));
+    hga_status st = HGA_OK;
+    HGA_TRY(bench_new(n, sizeof *full, &full));
     for (int64_t i = 0; i < n; i++) full[i] = scale * x[(i / j->dim * j->heads + head) * j->dim + i % j->dim];
-    TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->dim)));
-    TRY(succeeded(l->pack_full(*out, (void **)&full, (count)n * sizeof *full, false, NULL)));
+    HGA_TRY(succeeded(l->new_matrix(out, *l->fp32, (count)j->rows, (count)j->dim)));
+    HGA_TRY(succeeded(l->pack_full(*out, (void **)&full, (count)n * sizeof *full, false, NULL)));
 done:
     free(full);
-    return status;
+    return st;
 }
 
-static int start(const peer_job *j, void **state)
+static hga_status start(const peer_job *j, void **state)
 {
     sparse *s = NULL;
-    int status = CLI_GOOD;
-    TRY(take(1, sizeof *s, &s));
+    hga_status st = HGA_OK;
+    HGA_TRY(bench_new(1, sizeof *s, &s));
     s->job = *j;
     *state = s;
-    TRY(succeeded(find_library()->set_option(THREADS_OPTION, j->threads)));
-    TRY(take(3 * (int64_t)j->heads, sizeof *s->operand, &s->operand));
-    TRY(make_edges(j, &s->edges));
+    HGA_TRY(succeeded(find_library()->set_option(THREADS_OPTION, j->threads)));
+    HGA_TRY(bench_new(3 * (int64_t)j->heads, sizeof *s->operand, &s->operand));
+    HGA_TRY(make_edges(j, &s->edges));
     for (hga_id h = 0; h < j->heads; h++) {
-        TRY(make_operand(j, j->query, h, j->scale, &s->operand[h]));
-        TRY(make_operand(j, j->key, h, 1, &s->operand[j->heads + h]));
-        TRY(make_operand(j, j->value, h, 1, &s->operand[2 * j->heads + h]));
+        HGA_TRY(make_operand(j, j->query, h, j->scale, &s->operand[h]));
+        HGA_TRY(make_operand(j, j->key, h, 1, &s->operand[j->heads + h]));
+        HGA_TRY(make_operand(j, j->value, h, 1, &s->operand[2 * j->heads + h]));
     }
 done:
-    return status;
+    return st;
 }
 
 /* x[i][j] = op(w[i], x[i][j]) for the reduction w of x's rows: a product with a diagonal matrix */
-static int by_row(const library *l, hga_id rows, object x, object monoid, object semiring)
+static hga_status by_row(const library *l, hga_id rows, object x, object monoid, object semiring)
 {
     object w = NULL, d = NULL;
-    int status = CLI_GOOD;
-    TRY(succeeded(l->new_vector(&w, *l->fp32, (count)rows)));
-    TRY(succeeded(l->reduce(w, NULL, NULL, monoid, x, NULL)));
-    TRY(succeeded(l->diagonal(&d, w, 0)));
-    TRY(succeeded(l->product(x, NULL, NULL, semiring, d, x, NULL)));
+    hga_status st = HGA_OK;
+    HGA_TRY(succeeded(l->new_vector(&w, *l->fp32, (count)rows)));
+    HGA_TRY(succeeded(l->reduce(w, NULL, NULL, monoid, x, NULL)));
+    HGA_TRY(succeeded(l->diagonal(&d, w, 0)));
+    HGA_TRY(succeeded(l->product(x, NULL, NULL, semiring, d, x, NULL)));
 done:
     l->free_vector(&w);
     l->free_matrix(&d);
-    return status;
+    return st;
 }
 
 /* a full matrix into its head's columns; the library gives its memory away */
-static int copy_out(const library *l, const peer_job *j, object o, hga_id head)
+static hga_status copy_out(const library *l, const peer_job *j, object o, hga_id head)
 {
     float *x = NULL;
     count bytes;
     bool one_value;
-    int status = succeeded(l->unpack_full(o, (void **)&x, &bytes, &one_value, NULL));
-    for (hga_id v = 0; status == CLI_GOOD && v < j->rows; v++)
+    hga_status st = succeeded(l->unpack_full(o, (void **)&x, &bytes, &one_value, NULL));
+    for (hga_id v = 0; st == HGA_OK && v < j->rows; v++)
         for (hga_id i = 0; i < j->dim; i++)
             j->out[((int64_t)v * j->heads + head) * j->dim + i] = x[one_value ? 0 : (int64_t)v * j->dim + i];
     free(x);
-    return status;
+    return st;
 }
 
-static int run_head(const sparse *s, hga_id head)
+static hga_status run_head(const sparse *s, hga_id head)
 {
     const library *l = find_library();
     const peer_job *j = &s->job;
     object score = NULL, o = NULL, *of = s->operand + head;
-    int status = CLI_GOOD;
-    TRY(succeeded(l->new_matrix(&score, *l->fp32, (count)j->rows, (count)j->rows)));
-    TRY(succeeded(l->new_matrix(&o, *l->fp32, (count)j->rows, (count)j->dim)));
-    TRY(succeeded(l->product(score, s->edges, NULL, *l->times, of[0], of[j->heads], *l->masked_transposed)));
-    TRY(by_row(l, j->rows, score, *l->max, *l->minus));
-    TRY(succeeded(l->apply(score, NULL, NULL, *l->exp, score, NULL)));
-    TRY(by_row(l, j->rows, score, *l->plus, *l->divide));
-    TRY(succeeded(l->product(o, NULL, NULL, *l->times, score, of[2 * j->heads], NULL)));
-    TRY(copy_out(l, j, o, head));
+    hga_status st = HGA_OK;
+    HGA_TRY(succeeded(l->new_matrix(&score, *l->fp32, (count)j->rows, (count)j->rows)));
+    HGA_TRY(succeeded(l->new_matrix(&o, *l->fp32, (count)j->rows, (count)j->dim)));
+    HGA_TRY(succeeded(l->product(score, s->edges, NULL, *l->times, of[0], of[j->heads], *l->masked_transposed)));
+    HGA_TRY(by_row(l, j->rows, score, *l->max, *l->minus));
+    HGA_TRY(succeeded(l->apply(score, NULL, NULL, *l->exp, score, NULL)));
+    HGA_TRY(by_row(l, j->rows, score, *l->plus, *l->divide));
+    HGA_TRY(succeeded(l->product(o, NULL, NULL, *l->times, score, of[2 * j->heads], NULL)));
+    HGA_TRY(copy_out(l, j, o, head));
 done:
     l->free_matrix(&score);
     l->free_matrix(&o);
-    return status;
+    return st;
 }
 
-static int run(void *state)
+static hga_status run(void *state)
 {
     const sparse *s = state;
-    int status = CLI_GOOD;
-    for (hga_id head = 0; status == CLI_GOOD && head < s->job.heads; head++) status = run_head(s, head);
-    return status;
+    hga_status st = HGA_OK;
+    for (hga_id head = 0; st == HGA_OK && head < s->job.heads; head++) st = run_head(s, head);
+    return st;
 }
 
 const peer peer_graphblas = {"graphblas", can, start, run, stop};

@@ -1,6 +1,6 @@
 /* rows.h: how many rows the tensors of a program have. */
-#ifndef CLI_ROWS_H
-#define CLI_ROWS_H
+#ifndef BENCH_ROWS_H
+#define BENCH_ROWS_H
 
 #include "hga.h"
 

@@ -6,34 +6,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench.h"
+#include "cases.h"
+#include "memory.h"
+#include "numbers.h"
 #include "project.h"
 
 enum { HIDDEN = 512, HEADS = 8, FORWARD = 2048, CHUNK = 1024 /* rows that pass the feed forward together */ };
 
 /* ---- the batch ---- */
 
-/* k = 0: dense */
-static hga_status build_one(hga_id length, hga_id k, hga_graph **g, hga_program *p)
-{
-    if (k == 0) return hga_build_dense(&(hga_dense){.n_tokens = length}, g, p);
-    return hga_build_bpt(&(hga_bpt){.n_tokens = length, .k = k, .clip = 10}, g, p);
-}
-
-/* One sample, side by side with itself. */
-static hga_status build_batch(hga_id tokens, hga_id length, hga_id k, hga_graph **g, hga_program *p)
+/* One sample, side by side with itself; k = 0: dense. */
+static hga_status build_batch(hga_id tokens, hga_id length, hga_id k, bench_case *out)
 {
     hga_status st;
     hga_id n = tokens / length;
-    hga_graph *sample = NULL;
+    char words[32];
+    bench_case sample = {0};
     const hga_graph **samples = NULL;
-    HGA_TRY(build_one(length, k, &sample, p));
-    HGA_TRY(hga_new(NULL, n, sizeof *samples, &samples));
-    for (hga_id i = 0; i < n; i++) samples[i] = sample;
-    HGA_TRY(hga_graph_concat(samples, n, g, NULL));
+    snprintf(words, sizeof words, k ? "bpt k=%d" : "dense", k);
+    HGA_TRY(bench_case_make(words, length, &sample));
+    HGA_TRY(bench_new(n, sizeof *samples, &samples));
+    for (hga_id i = 0; i < n; i++) samples[i] = sample.graph;
+    out->program = sample.program;
+    HGA_TRY(hga_graph_concat(samples, n, &out->graph, NULL));
 done:
-    hga_delete(NULL, samples, n, sizeof *samples);
-    hga_graph_destroy(sample);
+    free(samples);
+    bench_case_clear(&sample);
     return st;
 }
 
@@ -70,7 +68,7 @@ static hga_status layer(stack *s)
     project(s->rows, HIDDEN, HIDDEN, s->x, s->square, a->io.query.data);
     project(s->rows, HIDDEN, HIDDEN, s->x, s->square, a->io.key.data);
     project(s->rows, HIDDEN, HIDDEN, s->x, s->square, a->io.value.data);
-    hga_status st = hga_plan_execute(a->plan, a->state, &a->io);
+    hga_status st = hga_plan_execute(a->plan, a->workspace, &a->io);
     if (st) return st;
     project(s->rows, HIDDEN, HIDDEN, a->io.out.data, s->square, a->io.query.data);
     add(s->rows * HIDDEN, a->io.query.data, s->x);
@@ -78,27 +76,27 @@ static hga_status layer(stack *s)
     return HGA_OK;
 }
 
-/* Weights so small that six layers with residuals stay finite. */
-static float *small_weights(int64_t n)
+static hga_status make_numbers(uint64_t stream, float scale, int64_t n, float **out)
 {
-    float *w = bench_random(n);
-    for (int64_t i = 0; w && i < n; i++) w[i] *= 0.01f;
-    return w;
+    hga_status st = bench_new(n, sizeof **out, out);
+    if (!st) numbers_fill(stream, scale, n, *out);
+    return st;
 }
 
 static hga_status stack_make(hga_id tokens, hga_id length, hga_id k, stack *s)
 {
     hga_status st;
+    const float small = 0.01f; /* six layers with residuals stay finite */
     bench_case *a = &s->attention;
-    HGA_TRY(build_batch(tokens, length, k, &a->graph, &a->program));
-    HGA_TRY(bench_ready(a, &(hga_shape){.n_heads = HEADS, .dim = HIDDEN / HEADS}, &(hga_options){.threads = 1}));
+    HGA_TRY(build_batch(tokens, length, k, a));
+    HGA_TRY(bench_case_ready(a, &(hga_shape){.n_heads = HEADS, .dim = HIDDEN / HEADS}, &(hga_options){.threads = 1}));
     s->rows = hga_graph_nodes(a->graph).n;
-    s->x = bench_random(s->rows * HIDDEN);
-    s->square = small_weights(HIDDEN * HIDDEN), s->up = small_weights(HIDDEN * FORWARD),
-    s->down = small_weights(HIDDEN * FORWARD);
-    s->wide = bench_random((int64_t)CHUNK * FORWARD);
-    if (!s->x || !s->square || !s->up || !s->down || !s->wide) return HGA_ENOMEM;
-    s->bytes = a->tensor_bytes + sizeof(float) * ((double)s->rows * HIDDEN + (double)CHUNK * FORWARD) +
+    HGA_TRY(make_numbers(1, 1, s->rows * HIDDEN, &s->x));
+    HGA_TRY(make_numbers(2, small, HIDDEN * HIDDEN, &s->square));
+    HGA_TRY(make_numbers(3, small, HIDDEN * FORWARD, &s->up));
+    HGA_TRY(make_numbers(4, small, HIDDEN * FORWARD, &s->down));
+    HGA_TRY(bench_new((int64_t)CHUNK * FORWARD, sizeof *s->wide, &s->wide));
+    s->bytes = (double)a->tensor_bytes + sizeof(float) * ((double)s->rows * HIDDEN + (double)CHUNK * FORWARD) +
                (double)hga_plan_workspace_bytes(a->plan) + (double)hga_plan_bytes(a->plan) +
                (double)hga_graph_bytes(a->graph);
 done:
@@ -108,7 +106,7 @@ done:
 static void stack_clear(stack *s)
 {
     free(s->x), free(s->square), free(s->up), free(s->down), free(s->wide);
-    bench_clear(&s->attention);
+    bench_case_clear(&s->attention);
 }
 
 /* What one layer of an implementation that stores its scores would hold besides: a number for each pair of tokens and
@@ -121,9 +119,9 @@ static hga_status measure(hga_id tokens, hga_id length, hga_id k, int layers)
     hga_status st;
     stack s = {0};
     HGA_TRY(stack_make(tokens, length, k, &s));
-    double start = bench_now();
+    bench_time start = bench_clock();
     for (int l = 0; l < layers; l++) HGA_TRY(layer(&s));
-    double seconds = bench_now() - start;
+    double seconds = bench_since(start).thread;
     printf("%-6s %3d %8d %9.2f %10.0f %10.1f", k ? "bpt" : "dense", k, length, seconds, tokens / seconds,
            s.bytes / 1e6);
     if (!k) printf(" %12.1f", (s.bytes + score_bytes(tokens, length)) / 1e6);

@@ -4,19 +4,25 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "memory.h"
 #include "numbers.h"
-#include "variant.h"
 
-static const double tolerance = 1e-4; /* values are in [-1, 1) */
+/* The first stage that computes scores, NULL without. */
+static const hga_stage *score_stage(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE) return &p->stage[i];
+    return NULL;
+}
 
 int race_possible(const hga_graph *g, const hga_program *p)
 {
     const hga_stage *s = score_stage(p);
-    return s && !hga_graph_relation(g, s->relation).weighted;
+    return s && s->relation >= 0 && !hga_graph_relation(g, s->relation).weighted;
 }
 
 /* every node is a query and a key, whatever the program says of coarse rows and of states to merge */
-static int write_program(hga_id relation, hga_program *p)
+static hga_status write_program(hga_id relation, hga_program *p)
 {
     static const struct {
         const char *name;
@@ -31,12 +37,13 @@ static int write_program(hga_id relation, hga_program *p)
     for (int i = 0; i < 4; i++) {
         hga_status st = hga_program_add_field(p, field[i].name, field[i].width, field[i].binding, HGA_ROWS_NODES,
                                               HGA_ROWS_NODES, &f[i]);
-        if (st) return complain_of(st, CLI_OUTSIDE, "peers");
+        if (st) return st;
     }
-    return complain_of(hga_program_attend(p, relation, f[0], f[1], f[2], f[3], 0), CLI_OUTSIDE, "peers");
+    return hga_program_attend(p, relation, f[0], f[1], f[2], f[3], 0);
 }
 
-static int run_ours(const hga_graph *g, hga_id relation, const hga_options *options, const peer_job *j, float *ours)
+static hga_status run_ours(const hga_graph *g, hga_id relation, const hga_options *options, const peer_job *j,
+                           float *ours)
 {
     hga_program p;
     hga_options exact = *options;
@@ -46,28 +53,29 @@ static int run_ours(const hga_graph *g, hga_id relation, const hga_options *opti
                  .value = {.data = (void *)j->value, .rows = j->rows},
                  .out = {.data = ours, .rows = j->rows}};
     exact.precision = HGA_PRECISION_F32;
-    int status = write_program(relation, &p);
-    return status ? status : complain_of(hga_attention(g, &p, &shape, &exact, &io), CLI_OUTSIDE, "peers");
+    hga_status st = write_program(relation, &p);
+    return st ? st : hga_attention(g, &p, &shape, &exact, &io);
 }
 
-int race_start(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options, race *out)
+hga_status race_start(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
+                      race *out)
 {
     hga_id relation = score_stage(p)->relation, rows = hga_graph_nodes(g).n;
     int64_t count = (int64_t)rows * shape->n_heads * shape->dim;
-    int status = CLI_GOOD;
+    hga_status st = HGA_OK;
     *out = (race){.job = {.rows = rows, .heads = shape->n_heads, .dim = shape->dim, .threads = options->threads}};
-    TRY(take(5 * count, sizeof *out->memory, &out->memory));
+    HGA_TRY(bench_new(5 * count, sizeof *out->memory, &out->memory));
     numbers_fill(5, 1.0f, 3 * count, out->memory);
-    TRY(complain_of(hga_graph_rows(g, relation, 0, rows, &out->edges), CLI_OUTSIDE, "peers"));
+    HGA_TRY(hga_graph_rows(g, relation, 0, rows, &out->edges));
     peer_job *j = &out->job;
     j->edges = &out->edges;
     j->query = out->memory, j->key = j->query + count, j->value = j->key + count;
     j->out = out->memory + 4 * count;
     j->scale = 1 / sqrtf((float)shape->dim);
     out->ours = out->memory + 3 * count;
-    TRY(run_ours(g, relation, options, j, out->memory + 3 * count));
+    HGA_TRY(run_ours(g, relation, options, j, out->memory + 3 * count));
 done:
-    return status;
+    return st;
 }
 
 static double distance(const race *r)
@@ -81,22 +89,21 @@ static double distance(const race *r)
     return most;
 }
 
-int race_run(const race *r, const peer *p, double budget, measurement *out)
+hga_status race_run(const race *r, const peer *p, const bench_rules *rules, bench_measurement *out, double *far)
 {
     const peer_job *j = &r->job;
     void *state = NULL;
-    int status = CLI_GOOD;
-    *out = (measurement){.threads = j->threads};
+    hga_status st = HGA_OK;
+    *out = (bench_measurement){.threads = j->threads};
     out->cost.edges = (double)j->edges->ptr[j->rows];
     out->cost.flops = 4.0 * j->dim * j->heads * out->cost.edges;
     out->cost.bytes_min = 16.0 * j->rows * j->heads * j->dim;
-    TRY(p->start(j, &state));
-    TRY(measure_repeats(p->run, state, budget, out));
-    double off = distance(r);
-    if (!(off <= tolerance)) TRY(complain(CLI_FAILED, "peer %s: its result is %g away from ours", p->name, off));
+    HGA_TRY(p->start(j, &state));
+    HGA_TRY(bench_repeat(p->run, state, rules, j->threads, &out->time));
+    *far = distance(r);
 done:
     p->stop(state);
-    return status;
+    return st;
 }
 
 void race_clear(race *r)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "peer.h"
 #include "peer_loops.h"
 
@@ -48,7 +49,7 @@ void peer_openblas_tune(int argc, char **argv)
     if (getenv("OPENBLAS_CORETYPE") || !strstr(hga_isa_list(), "avx512")) return;
     char **again = NULL;
     setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
-    if (take((int64_t)argc + 2, sizeof *again, &again) != CLI_GOOD) return;
+    if (bench_new((int64_t)argc + 2, sizeof *again, &again) != HGA_OK) return;
     again[0] = "hga", again[1] = "bench"; /* argv[0] is both */
     for (int i = 1; i < argc; i++) again[i + 1] = argv[i];
     execv("/proc/self/exe", again); /* where it fails, the peer is slower */
@@ -67,15 +68,15 @@ static void stop(void *state)
     free(d);
 }
 
-static int start(const peer_job *j, void **state)
+static hga_status start(const peer_job *j, void **state)
 {
     dense *d = NULL;
-    int status = take(1, sizeof *d, &d);
-    if (status) return status;
+    hga_status st = bench_new(1, sizeof *d, &d);
+    if (st) return st;
     *d = (dense){.job = *j, .blas = find_library()};
     *state = d;
     if (d->blas.set_threads) d->blas.set_threads(j->threads);
-    return take((int64_t)BLOCK * j->rows, sizeof *d->score, &d->score);
+    return bench_new((int64_t)BLOCK * j->rows, sizeof *d->score, &d->score);
 }
 
 /* queries [first, first + n) of one head against all keys */
@@ -92,13 +93,13 @@ static void run_block(const dense *d, hga_id head, hga_id first, hga_id n)
                   j->out + row, stride);
 }
 
-static int run(void *state)
+static hga_status run(void *state)
 {
     const dense *d = state;
     for (hga_id head = 0; head < d->job.heads; head++)
         for (hga_id first = 0; first < d->job.rows; first += BLOCK)
             run_block(d, head, first, d->job.rows - first < BLOCK ? d->job.rows - first : BLOCK);
-    return CLI_GOOD;
+    return HGA_OK;
 }
 
 const peer peer_openblas = {"openblas", can, start, run, stop};

@@ -13,17 +13,15 @@ static unsigned bit_of(const char *word, size_t n)
     return 0;
 }
 
-int peers_read(const char *list, unsigned *out)
+hga_status peers_read(const char *list, unsigned *out)
 {
     *out = strcmp(list, "all") == 0 ? ~0u : 0;
-    if (*out || strcmp(list, "none") == 0) return CLI_GOOD;
+    if (*out || strcmp(list, "none") == 0) return HGA_OK;
     for (const char *word = list;; word += strcspn(word, ",") + 1) {
         size_t n = strcspn(word, ",");
         unsigned bit = bit_of(word, n);
-        if (!bit)
-            return complain(CLI_USAGE, "--peers: '%.*s' is not one of: openblas passes graphblas all none", (int)n,
-                            word);
+        if (!bit) return hga_fail(HGA_EINVAL, "'%.*s' is not one of: openblas passes graphblas all none", (int)n, word);
         *out |= bit;
-        if (!word[n]) return CLI_GOOD;
+        if (!word[n]) return HGA_OK;
     }
 }

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "cases.h"
+#include "memory.h"
+#include "numbers.h"
 #include "project.h"
 
 enum { HEADS = 8, DIM = 96, HIDDEN = HEADS * DIM, LEAVES = 64, MOST_ROWS = 84 };
@@ -135,21 +137,20 @@ done:
     return st;
 }
 
+static hga_status forward_again(void *context) { return forward(context); }
+
 /* A tree per head folds heads into rows: then one head is run. */
 static hga_status time_module(module *m, const forest *trees, int runs, double *seconds)
 {
     hga_status st;
     hga_shape shape = {.n_heads = trees ? 1 : HEADS, .dim = DIM};
+    bench_timing t;
     m->trees = trees;
-    *seconds = HUGE_VAL;
     HGA_TRY(build(m));
     HGA_TRY(hga_plan_create(m->graph, &m->program, &shape, &(hga_options){.threads = 1}, &m->plan));
     HGA_TRY(hga_workspace_create(m->plan, &m->state));
-    for (int i = 0; i < runs; i++) {
-        double start = bench_now();
-        HGA_TRY(forward(m));
-        *seconds = fmin(*seconds, bench_now() - start);
-    }
+    HGA_TRY(bench_repeat(forward_again, m, &(bench_rules){.repetitions = runs, .warmup = -1}, 1, &t));
+    *seconds = t.processor_least;
 done:
     hga_workspace_destroy(m->state), m->state = NULL;
     hga_plan_destroy(m->plan), m->plan = NULL;
@@ -165,15 +166,19 @@ static void module_clear(module *m)
 
 static hga_status module_make(hga_id n, module *m)
 {
-    int64_t floats = (int64_t)n * HIDDEN;
-    *m = (module){.n = n, .x = bench_random(floats), .w = bench_random(4 * HIDDEN * HIDDEN)};
-    m->q = bench_random(floats), m->k = bench_random(floats), m->v = bench_random(floats);
-    m->mixed = bench_random(floats), m->out = bench_random(floats);
-    m->query_leaf = calloc((size_t)n * HEADS, sizeof *m->query_leaf);
-    m->key_leaf = calloc((size_t)n * HEADS, sizeof *m->key_leaf);
-    int whole = m->x && m->w && m->q && m->k && m->v && m->mixed && m->out && m->query_leaf && m->key_leaf;
-    for (int i = 0; whole && i < 4 * HIDDEN * HIDDEN; i++) m->w[i] *= 0.05f; /* scores of ordinary size */
-    return whole ? HGA_OK : HGA_ENOMEM;
+    hga_status st;
+    int64_t floats = (int64_t)n * HIDDEN, weights = 4 * HIDDEN * HIDDEN;
+    float **activation[] = {&m->x, &m->q, &m->k, &m->v, &m->mixed, &m->out};
+    *m = (module){.n = n};
+    for (size_t i = 0; i < sizeof activation / sizeof *activation; i++)
+        HGA_TRY(bench_new(floats, sizeof(float), activation[i]));
+    HGA_TRY(bench_new(weights, sizeof(float), &m->w));
+    HGA_TRY(bench_new((int64_t)n * HEADS, sizeof *m->query_leaf, &m->query_leaf));
+    HGA_TRY(bench_new((int64_t)n * HEADS, sizeof *m->key_leaf, &m->key_leaf));
+    numbers_fill(1, 1, floats, m->x);
+    numbers_fill(2, 0.05f, weights, m->w); /* scores of ordinary size */
+done:
+    return st;
 }
 
 /* The fullest leaf of the last call's queries over the mean leaf, all heads' trees together. */

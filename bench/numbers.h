@@ -1,6 +1,6 @@
 /* numbers.h: reproducible numbers. */
-#ifndef CLI_NUMBERS_H
-#define CLI_NUMBERS_H
+#ifndef BENCH_NUMBERS_H
+#define BENCH_NUMBERS_H
 
 #include "random.h"
 

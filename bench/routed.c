@@ -1,9 +1,10 @@
-/* goals_routed.c: a Treeformer call from tokens to output. A head has a tree of its own, so that heads are folded into
+/* routed.c: a Treeformer call from tokens to output. A head has a tree of its own, so that heads are folded into
    rows. */
-#include "goals_routed.h"
+#include "routed.h"
 
 #include <stdlib.h>
 
+#include "memory.h"
 #include "numbers.h"
 
 typedef struct routed {
@@ -48,13 +49,13 @@ static float median_bias(const routed *r, hga_id head, int64_t plane, const int6
 }
 
 /* level by level, so that every leaf gets as many tokens */
-static int grow(routed *r, hga_id head)
+static hga_status grow(routed *r, hga_id head)
 {
     float *bias = r->bias + head * planes_of(r), *room = NULL;
     int64_t *at = NULL; /* the node each token has come to, in level order */
-    int status = CLI_GOOD;
-    TRY(take(r->tokens, sizeof *at, &at));
-    TRY(take(r->tokens, sizeof *room, &room));
+    hga_status st = HGA_OK;
+    HGA_TRY(bench_new(r->tokens, sizeof *at, &at));
+    HGA_TRY(bench_new(r->tokens, sizeof *room, &room));
     for (int64_t plane = 0; plane < planes_of(r); plane++) {
         bias[plane] = median_bias(r, head, plane, at, room);
         for (hga_id i = 0; i < r->tokens; i++)
@@ -63,7 +64,7 @@ static int grow(routed *r, hga_id head)
 done:
     free(at);
     free(room);
-    return status;
+    return st;
 }
 
 /* ---- a call ---- */
@@ -88,12 +89,12 @@ static hga_status route(const routed *r)
 /* the time since *since, which moves on */
 static double lap(double *since)
 {
-    double now = seconds_now(), seconds = now - *since;
+    double now = bench_seconds(), seconds = now - *since;
     *since = now;
     return seconds;
 }
 
-static int call(void *context)
+static hga_status call(void *context)
 {
     routed *r = context;
     hga_graph *g = NULL;
@@ -103,7 +104,7 @@ static int call(void *context)
                  .key = {.data = r->key, .rows = rows},
                  .value = {.data = r->value, .rows = rows},
                  .out = {.data = r->out, .rows = rows}};
-    double clock = seconds_now();
+    double clock = bench_seconds();
     hga_status st = route(r);
     r->times->route += lap(&clock);
     if (!st) st = build(r, &g, &p);
@@ -114,28 +115,28 @@ static int call(void *context)
     r->times->execute += lap(&clock);
     r->times->calls++;
     hga_graph_destroy(g);
-    return complain_of(st, CLI_OUTSIDE, "treeformer");
+    return st;
 }
 
 /* ---- all ---- */
 
-static int make_numbers(routed *r)
+static hga_status make_numbers(routed *r)
 {
     int64_t count = (int64_t)r->tokens * r->heads * r->dim, weights = r->heads * planes_of(r) * r->dim;
-    int status = CLI_GOOD;
-    TRY(take(4 * count, sizeof(float), &r->memory));
-    TRY(take(weights, sizeof(float), &r->weights));
-    TRY(take(r->heads * planes_of(r), sizeof(float), &r->bias));
-    TRY(take((int64_t)r->tokens * r->heads, sizeof *r->leaf, &r->leaf));
+    hga_status st = HGA_OK;
+    HGA_TRY(bench_new(4 * count, sizeof(float), &r->memory));
+    HGA_TRY(bench_new(weights, sizeof(float), &r->weights));
+    HGA_TRY(bench_new(r->heads * planes_of(r), sizeof(float), &r->bias));
+    HGA_TRY(bench_new((int64_t)r->tokens * r->heads, sizeof *r->leaf, &r->leaf));
     r->query = r->memory, r->key = r->query + count, r->value = r->key + count, r->out = r->value + count;
     numbers_fill(6, 1, 3 * count, r->memory);
     numbers_fill(7, 1, weights, r->weights);
-    for (hga_id head = 0; head < r->heads; head++) TRY(grow(r, head));
+    for (hga_id head = 0; head < r->heads; head++) HGA_TRY(grow(r, head));
 done:
-    return status;
+    return st;
 }
 
-static int make_plan(routed *r, const hga_options *options)
+static hga_status make_plan(routed *r, const hga_options *options)
 {
     hga_graph *g = NULL;
     hga_program p;
@@ -145,20 +146,22 @@ static int make_plan(routed *r, const hga_options *options)
     if (!st) st = hga_plan_create(g, &p, &shape, options, &r->plan);
     if (!st) st = hga_workspace_create(r->plan, &r->state);
     hga_graph_destroy(g);
-    return complain_of(st, CLI_OUTSIDE, "treeformer");
+    return st;
 }
 
-int measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options, double budget,
-                   measurement *out, routed_times *times)
+hga_status measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height, const hga_options *options,
+                          const bench_rules *rules, bench_measurement *out, routed_times *times)
 {
+    bench_rules rules_after = *rules;
     routed r = {.tokens = tokens, .heads = heads, .dim = dim, .height = height, .times = times};
-    int status = CLI_GOOD;
-    *out = (measurement){0};
-    TRY(make_numbers(&r));
-    TRY(make_plan(&r, options));
-    TRY(call(&r)); /* warm-up */
+    hga_status st = HGA_OK;
+    *out = (bench_measurement){0};
+    HGA_TRY(make_numbers(&r));
+    HGA_TRY(make_plan(&r, options));
+    HGA_TRY(call(&r)); /* warm-up, whose parts do not count */
     *times = (routed_times){0};
-    TRY(measure_repeats(call, &r, budget, out));
+    rules_after.warmup = -1;
+    HGA_TRY(bench_repeat(call, &r, &rules_after, hga_plan_threads(r.plan), &out->time));
     out->cost = hga_plan_cost(r.plan);
     out->threads = hga_plan_threads(r.plan);
 done:
@@ -168,5 +171,5 @@ done:
     free(r.weights);
     free(r.bias);
     free(r.leaf);
-    return status;
+    return st;
 }

@@ -1,6 +1,6 @@
 /* peer_loops.h: the inner loops of the peers, as a user of C would write them. */
-#ifndef CLI_PEER_LOOPS_H
-#define CLI_PEER_LOOPS_H
+#ifndef BENCH_PEER_LOOPS_H
+#define BENCH_PEER_LOOPS_H
 
 #include "hga.h"
 

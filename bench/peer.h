@@ -1,9 +1,9 @@
 /* peer.h: the same attention by other people's ways, so that a time of ours has one beside it from the same machine and
    minute. */
-#ifndef CLI_PEER_H
-#define CLI_PEER_H
+#ifndef BENCH_PEER_H
+#define BENCH_PEER_H
 
-#include "complain.h"
+#include "hga.h"
 
 /* One softmax over explicit edges. Tensors are [rows][heads][dim], rows are nodes; scores are scale * q . k. */
 typedef struct peer_job {
@@ -18,8 +18,8 @@ typedef struct peer_job {
 typedef struct peer {
     const char *name;
     int (*can)(const peer_job *j); /* its library is here and it does what the job asks */
-    int (*start)(const peer_job *j, void **state);
-    int (*run)(void *state);
+    hga_status (*start)(const peer_job *j, void **state);
+    hga_status (*run)(void *state);
     void (*stop)(void *state);
 } peer;
 extern const peer peer_openblas, peer_passes, peer_graphblas;
@@ -27,7 +27,7 @@ extern const peer peer_openblas, peer_passes, peer_graphblas;
 /* All of them, ended by NULL. */
 extern const peer *const peers[];
 /* "openblas,passes", or "all" or "none": a set of indices into `peers`, bit by bit. */
-int peers_read(const char *list, unsigned *out);
+hga_status peers_read(const char *list, unsigned *out);
 
 /* Before anything is measured: let OpenBLAS take this machine's kernels. May start the process anew with the same
    arguments. */

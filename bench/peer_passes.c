@@ -2,6 +2,7 @@
    edges, with the scores kept between. */
 #include <stdlib.h>
 
+#include "memory.h"
 #include "peer.h"
 #include "peer_loops.h"
 
@@ -19,14 +20,14 @@ static void stop(void *state)
     free(p);
 }
 
-static int start(const peer_job *j, void **state)
+static hga_status start(const peer_job *j, void **state)
 {
     passes *p = NULL;
-    int status = take(1, sizeof *p, &p);
-    if (status) return status;
+    hga_status st = bench_new(1, sizeof *p, &p);
+    if (st) return st;
     p->job = *j;
     *state = p;
-    return take(j->edges->ptr[j->rows], sizeof *p->score, &p->score);
+    return bench_new(j->edges->ptr[j->rows], sizeof *p->score, &p->score);
 }
 
 static void run_head(const passes *p, hga_id head)
@@ -48,11 +49,11 @@ static void run_head(const passes *p, hga_id head)
                  j->out + v * stride + at);
 }
 
-static int run(void *state)
+static hga_status run(void *state)
 {
     const passes *p = state;
     for (hga_id head = 0; head < p->job.heads; head++) run_head(p, head);
-    return CLI_GOOD;
+    return HGA_OK;
 }
 
 const peer peer_passes = {"passes", can, start, run, stop};

@@ -1,0 +1,217 @@
+/* cases.c: graphs by words, and tensors for them. */
+#include "cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "numbers.h"
+#include "rows.h"
+
+enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_BRANCHING = 16 };
+/* streams of random numbers: what is drawn for one thing says nothing of another */
+enum { STREAM_QUERY_LEAF = 1, STREAM_KEY_LEAF, STREAM_TENSORS, STREAM_EDGES };
+
+/* ---- made by chance ---- */
+
+/* leaves of about LEAF_TOKENS */
+static hga_id height_for(hga_id tokens)
+{
+    hga_id height = 0;
+    while (height < MAX_HEIGHT && tokens >> (height + 1) >= LEAF_TOKENS) height++;
+    return height;
+}
+
+/* every level counts as much */
+static hga_status make_level_weights(hga_id height, bench_case *out)
+{
+    out->n_type_scale = height + 1;
+    hga_status st = bench_new(out->n_type_scale, sizeof *out->type_scale, &out->type_scale);
+    for (hga_id l = 0; st == HGA_OK && l <= height; l++) out->type_scale[l] = 1.0f / (float)out->n_type_scale;
+    return st;
+}
+
+hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out)
+{
+    hga_status st;
+    int32_t *leaf = NULL; /* [2][tokens]: the queries', the keys' */
+    hga_treeformer t = {.n_queries = tokens, .n_keys = tokens, .n_tree_heads = 1};
+    t.height = height >= 0 ? height : height_for(tokens);
+    t.n_leaves = (hga_id)1 << t.height;
+    HGA_TRY(bench_new(2 * (int64_t)tokens, sizeof *leaf, &leaf));
+    for (int64_t i = 0; i < tokens; i++) {
+        leaf[i] = (int32_t)(number_bits(STREAM_QUERY_LEAF, (uint64_t)i) & (uint64_t)(t.n_leaves - 1));
+        leaf[tokens + i] = (int32_t)(number_bits(STREAM_KEY_LEAF, (uint64_t)i) & (uint64_t)(t.n_leaves - 1));
+    }
+    t.query_leaf = leaf, t.key_leaf = leaf + tokens;
+    if (coarse) HGA_TRY(make_level_weights(t.height, out));
+    HGA_TRY((coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, &out->graph, &out->program));
+done:
+    free(leaf);
+    return st;
+}
+
+/* explicit edges, which is what a graph from elsewhere has; a source drawn twice is one edge */
+hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out)
+{
+    hga_status st;
+    hga_builder *b = NULL;
+    hga_id near;
+    HGA_TRY(hga_builder_create(NULL, &b));
+    HGA_TRY(hga_builder_add_level(b, tokens, NULL));
+    HGA_TRY(hga_builder_add_relation(b, "near", &near));
+    for (int64_t e = 0; e < (int64_t)tokens * degree; e++) {
+        hga_id source = (hga_id)(number_bits(STREAM_EDGES, (uint64_t)e) % (uint64_t)tokens);
+        HGA_TRY(hga_builder_add_edge(b, near, source, (hga_id)(e / degree), 0, 1));
+    }
+    hga_program_init(&out->program);
+    HGA_TRY(hga_program_attention(&out->program, near));
+    HGA_TRY(hga_builder_finish(b, &out->graph));
+done:
+    hga_builder_destroy(b);
+    return st;
+}
+
+/* ---- words ---- */
+
+/* what follows " name=", NULL without */
+static const char *setting(const char *words, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = strchr(words, ' '); at; at = strchr(at, ' ')) {
+        at++;
+        if (strncmp(at, name, n) == 0 && at[n] == '=') return at + n + 1;
+    }
+    return NULL;
+}
+
+static hga_id number(const char *words, const char *name, hga_id otherwise)
+{
+    const char *text = setting(words, name);
+    return text ? (hga_id)strtol(text, NULL, 10) : otherwise;
+}
+
+static int is(const char *words, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(words, name, n) == 0 && (!words[n] || words[n] == ' ');
+}
+
+static hga_status make_hsa(const char *words, hga_id tokens, bench_case *out)
+{
+    hga_id branching[MAX_BRANCHING], n = 0;
+    const char *text = setting(words, "branching");
+    for (char *end; text && n < MAX_BRANCHING; text = *end == ',' ? end + 1 : NULL)
+        branching[n++] = (hga_id)strtol(text, &end, 10);
+    hga_hsa h = {.n_tokens = tokens, .branching = branching, .n_branching = n, .causal = number(words, "causal", 0)};
+    return hga_build_hsa(&h, &out->graph, &out->program);
+}
+
+static hga_status make_variant(const char *words, hga_id n, bench_case *out)
+{
+    hga_id causal = number(words, "causal", 0);
+    if (is(words, "dense"))
+        return hga_build_dense(&(hga_dense){.n_tokens = n, .causal = causal}, &out->graph, &out->program);
+    if (is(words, "window")) {
+        hga_window w = {
+            .n_tokens = n, .left = number(words, "left", 64), .right = number(words, "right", 64), .stride = 1};
+        return hga_build_window(&w, &out->graph, &out->program);
+    }
+    if (is(words, "bpt")) {
+        hga_bpt b = {.n_tokens = n, .k = number(words, "k", 4), .clip = 10, .causal = causal};
+        return hga_build_bpt(&b, &out->graph, &out->program);
+    }
+    if (is(words, "htransformer")) {
+        hga_htransformer h = {.n_tokens = n, .block = number(words, "block", 16), .causal = causal};
+        return hga_build_htransformer(&h, &out->graph, &out->program);
+    }
+    if (is(words, "hsa")) return make_hsa(words, n, out);
+    return hga_fail(HGA_EINVAL, "'%s' is no case", words);
+}
+
+hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out)
+{
+    int coarse = is(words, "treeformer-coarse");
+    *out = (bench_case){0};
+    if (is(words, "random")) return bench_make_random(tokens, number(words, "degree", DEFAULT_DEGREE), out);
+    if (coarse || is(words, "treeformer-fine"))
+        return bench_make_tree(tokens, number(words, "height", BENCH_HEIGHT_BY_TOKENS), coarse, out);
+    return make_variant(words, tokens, out);
+}
+
+/* ---- tensors, plans, times ---- */
+
+/* rows of each of the four tensors, and numbers; those that the program has no field for are empty */
+static void count_numbers(const bench_case *c, const hga_shape *s, int64_t rows[4], int64_t count[4])
+{
+    const hga_binding binding[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT};
+    hga_id kv = s->n_kv_heads ? s->n_kv_heads : s->n_heads, dim_v = s->dim_v ? s->dim_v : s->dim;
+    const hga_id heads[] = {s->n_heads, kv, kv, s->n_heads}, columns[] = {s->dim, s->dim, dim_v, dim_v};
+    for (int i = 0; i < 4; i++) {
+        rows[i] = bound_field(&c->program, binding[i]) ? bound_rows(c->graph, &c->program, binding[i], 0) : 0;
+        count[i] = rows[i] * heads[i] * columns[i];
+    }
+}
+
+hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocate)
+{
+    int64_t rows[4], count[4], all;
+    count_numbers(c, shape, rows, count);
+    all = count[0] + count[1] + count[2] + count[3];
+    c->tensor_bytes = all * (int64_t)sizeof(float);
+    if (!allocate) return HGA_OK;
+    hga_status st = bench_new(all, sizeof(float), &c->tensors);
+    if (st) return st;
+    numbers_fill(STREAM_TENSORS, 1, all - count[3], c->tensors);
+    hga_tensor *tensor[] = {&c->io.query, &c->io.key, &c->io.value, &c->io.out};
+    for (int64_t i = 0, at = 0; i < 4; at += count[i++])
+        tensor[i]->data = count[i] ? c->tensors + at : NULL, tensor[i]->rows = rows[i];
+    c->io.type_scale = c->type_scale;
+    c->io.n_type_scale = c->n_type_scale;
+    return HGA_OK;
+}
+
+hga_status bench_case_ready(bench_case *c, const hga_shape *shape, const hga_options *options)
+{
+    hga_status st;
+    HGA_TRY(hga_plan_create(c->graph, &c->program, shape, options, &c->plan));
+    HGA_TRY(hga_workspace_create(c->plan, &c->workspace));
+    HGA_TRY(bench_case_tensors(c, shape, 1));
+done:
+    return st;
+}
+
+static hga_status execute(void *context)
+{
+    bench_case *c = context;
+    return hga_plan_execute(c->plan, c->workspace, &c->io);
+}
+
+hga_status bench_case_time(bench_case *c, const bench_rules *rules, bench_timing *out)
+{
+    return bench_repeat(execute, c, rules, hga_plan_threads(c->plan), out);
+}
+
+void bench_case_clear(bench_case *c)
+{
+    free(c->tensors);
+    free(c->type_scale);
+    hga_workspace_destroy(c->workspace);
+    hga_plan_destroy(c->plan);
+    hga_graph_destroy(c->graph);
+    *c = (bench_case){0};
+}
+
+/* ---- studies ---- */
+
+int bench_complain(const char *what, hga_status st)
+{
+    fprintf(stderr, "%s: %s: %s\n", what, hga_status_name(st), hga_error_detail());
+    return 1;
+}
+
+hga_id bench_argument(int n_words, char **word, int i, hga_id otherwise)
+{
+    return n_words > i ? (hga_id)strtol(word[i], NULL, 10) : otherwise;
+}

@@ -1,0 +1,43 @@
+/* cases.h: what is measured, by words: a variant at a length, made ready to run on random tensors. */
+#ifndef BENCH_CASES_H
+#define BENCH_CASES_H
+
+#include "measure.h"
+
+/* Zeroed it is empty; bench_case_clear accepts it in any state. */
+typedef struct bench_case {
+    hga_graph *graph;
+    hga_program program;
+    float *type_scale; /* [n_type_scale], where the program has weighted sums; else NULL */
+    hga_id n_type_scale;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    float *tensors;
+    int64_t tensor_bytes; /* query, key, value and out */
+    hga_io io;
+} bench_case;
+
+/* The graph and program of "bpt k=4 causal=1" on that many tokens: what the registry of variants has, and what is made
+   by chance: "random degree=32" (as many sources a row), "treeformer-fine height=5", "treeformer-coarse" (leaves drawn
+   at random; without a height, leaves of about 64 tokens). */
+hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out);
+/* The made-by-chance ones alone. */
+hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out);
+hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out);
+enum { BENCH_HEIGHT_BY_TOKENS = -1 };
+
+/* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform in
+   [-1, 1) and the same in every run. */
+hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocate);
+/* Plan, workspace and tensors. */
+hga_status bench_case_ready(bench_case *c, const hga_shape *shape, const hga_options *options);
+/* Execute a case that is ready. */
+hga_status bench_case_time(bench_case *c, const bench_rules *rules, bench_timing *out);
+void bench_case_clear(bench_case *c);
+
+/* For studies, which are short programs. Say what went wrong on stderr; 1 for main to return. */
+int bench_complain(const char *what, hga_status st);
+/* The i-th word of the command line as a number, or what it is without. */
+hga_id bench_argument(int n_words, char **word, int i, hga_id otherwise);
+
+#endif

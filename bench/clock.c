@@ -1,0 +1,37 @@
+/* clock.c: three clocks of POSIX read together. */
+#include "clock.h"
+
+#include <time.h>
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bench_time bench_clock(void)
+{
+    return (bench_time){read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_PROCESS_CPUTIME_ID),
+                        read_clock(CLOCK_THREAD_CPUTIME_ID)};
+}
+
+bench_time bench_since(bench_time start)
+{
+    bench_time now = bench_clock();
+    return (bench_time){now.wall - start.wall, now.process - start.process, now.thread - start.thread};
+}
+
+bench_time bench_time_add(bench_time a, bench_time b)
+{
+    return (bench_time){a.wall + b.wall, a.process + b.process, a.thread + b.thread};
+}
+
+double bench_processor(bench_time took, int threads) { return threads > 1 ? took.process : took.thread; }
+
+double bench_busy(bench_time took, int threads)
+{
+    return took.wall > 0 ? bench_processor(took, threads) / (took.wall * (threads > 1 ? threads : 1)) : 0;
+}
+
+double bench_seconds(void) { return read_clock(CLOCK_MONOTONIC); }

@@ -1,0 +1,27 @@
+/* machine_context.h: where a measurement was made: what one wants to know beside a number a year later. */
+#ifndef BENCH_MACHINE_CONTEXT_H
+#define BENCH_MACHINE_CONTEXT_H
+
+enum { BENCH_MAX_CACHES = 16 };
+
+/* A cache that the first core sees. */
+typedef struct bench_cache {
+    char type[16]; /* Data, Instruction, Unified */
+    int level, sharing /* cores */;
+    long long bytes;
+} bench_cache;
+
+/* What the system does not say is empty or 0. */
+typedef struct bench_context {
+    char cpu[128], governor[32]; /* the first core's model and frequency governor */
+    double mhz;                  /* the first core's, now */
+    double load[3];              /* mean numbers of processes that wanted a core, over 1, 5 and 15 minutes */
+    int cores;                   /* online */
+    bench_cache cache[BENCH_MAX_CACHES];
+    int n_caches;
+} bench_context;
+
+/* Reads Linux's /proc and /sys. */
+void bench_context_read(bench_context *out);
+
+#endif

@@ -1,0 +1,38 @@
+/* timing.h: how long an action takes: warm-up, repeats until stable, median, quartiles, the least, and whether the
+   processor was ours meanwhile. */
+#ifndef BENCH_TIMING_H
+#define BENCH_TIMING_H
+
+#include "clock.h"
+#include "hga.h"
+
+/* When to stop. Zeroed: one warm-up, and repeats until the median is stable, for two seconds at most. */
+typedef struct bench_rules {
+    double budget;   /* seconds at most, warm-up apart; 0: two */
+    double min_time; /* seconds at least, whatever else says stop */
+    int repetitions; /* just as many; 0: until stable */
+    int warmup;      /* calls before the clock runs; 0: one, -1: none */
+} bench_rules;
+
+/* What the calls took, in seconds of one call. */
+typedef struct bench_timing {
+    double seconds, least, quartile1, quartile3; /* wall: median, least, quartiles */
+    double spread;                               /* the median distance from the median */
+    double processor, processor_least;           /* of all threads: mean and least */
+    double busy;                                 /* processor time over wall time per thread, see bench_busy */
+    int repeats;
+} bench_timing;
+
+/* Below this share of the processor a time says more of the machine's other work than of ours; scaling figures need
+   more, as two times meet in them. */
+#define BENCH_TRUSTED         0.90
+#define BENCH_TRUSTED_SCALING 0.95
+
+/* Time an action that runs on `threads` threads. A status other than HGA_OK ends it. */
+hga_status bench_repeat(hga_status (*run)(void *context), void *context, const bench_rules *rules, int threads,
+                        bench_timing *out);
+
+/* The value below which a share of n sorted numbers lies, by a straight line between two; n is above 0. */
+double bench_quantile(const double *sorted, int n, double share);
+
+#endif

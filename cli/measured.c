@@ -1,0 +1,88 @@
+/* measured.c: measurements as JSON, with what they are worth. */
+#include "measured.h"
+
+#include "arguments.h"
+
+static const char *mark_of(int disturbed) { return disturbed ? "!" : ""; }
+
+json_t *measured_json(const bench_measurement *m)
+{
+    const bench_timing *t = &m->time;
+    int disturbed = t->repeats > 0 && t->busy < BENCH_TRUSTED;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:b, s:s}", "plan_seconds", m->plan_seconds,
+                     "seconds", t->seconds, "seconds_min", t->least, "seconds_q1", t->quartile1, "seconds_q3",
+                     t->quartile3, "seconds_spread", t->spread, "repeats", t->repeats, "threads", m->threads,
+                     "cpu_over_wall", t->busy, "disturbed", disturbed, "mark", mark_of(disturbed));
+}
+
+json_t *measured_peaks_json(const char *isa, const bench_peaks *p)
+{
+    int disturbed = p->busy < BENCH_TRUSTED;
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:b, s:s}", "isa", isa, "fma_gflops", p->best.fma_gflops,
+                     "exp_gelements", p->best.exp_gelements, "l2_gbytes", p->best.l2_gbytes, "dram_gbytes",
+                     p->best.dram_gbytes, "cpu_over_wall", p->busy, "times", p->times, "disturbed", disturbed, "mark",
+                     mark_of(disturbed));
+}
+
+void measured_explain(FILE *file, const json_t *rows)
+{
+    size_t i, disturbed = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row) disturbed += json_is_true(json_object_get(row, "disturbed"));
+    if (disturbed)
+        fprintf(
+            file,
+            "! %zu of %zu rows had less than %.0f %% of their threads' processor time: the machine did other work\n",
+            disturbed, json_array_size(rows), 100 * BENCH_TRUSTED);
+}
+
+json_t *json_joined(json_t *row, json_t *more)
+{
+    int failed = !row || !more || json_object_update(row, more) != 0;
+    json_decref(more);
+    if (!failed) return row;
+    json_decref(row);
+    return NULL;
+}
+
+/* ---- how long to measure ---- */
+
+enum { KEY_SECONDS = 0x2700, KEY_MIN_TIME, KEY_REPETITIONS, KEY_WARMUP, MOST_REPETITIONS = 1000000 };
+
+static int read_seconds(const char *what, const char *text, double *out)
+{
+    int status = read_number(what, text, out);
+    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
+}
+
+/* none is -1, as 0 stands for one */
+static int read_warmup(const char *text, bench_rules *r)
+{
+    hga_id n;
+    int status = read_id("--warmup", text, 0, MOST_REPETITIONS, &n);
+    if (status == CLI_GOOD) r->warmup = n ? n : -1;
+    return status;
+}
+
+static error_t parse_rules(int key, char *value, struct argp_state *state)
+{
+    bench_rules *r = state->input;
+    switch (key) {
+    case KEY_SECONDS: return arguments_said(read_seconds("--seconds", value, &r->budget));
+    case KEY_MIN_TIME: return arguments_said(read_seconds("--min-time", value, &r->min_time));
+    case KEY_REPETITIONS: return arguments_said(read_id("--repetitions", value, 1, MOST_REPETITIONS, &r->repetitions));
+    case KEY_WARMUP: return arguments_said(read_warmup(value, r));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option rules_options[] = {
+    {"seconds", KEY_SECONDS, "S", 0,
+     "repeat until stable, at most so long for one case, warm-up apart (default: 2; run: 1)", 8},
+    {"min-time", KEY_MIN_TIME, "S", 0, "repeat at least so long (default: a tenth of --seconds)", 8},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "just so many repeats (default: until the median is stable)", 8},
+    {"warmup", KEY_WARMUP, "N", 0, "executions before the clock runs (default: 1)", 8},
+    {0},
+};
+
+const struct argp rules_argp = {rules_options, parse_rules, NULL, NULL, NULL, NULL, NULL};

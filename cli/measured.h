@@ -1,0 +1,29 @@
+/* measured.h: a measurement as members of a table's row, the same in every command that measures. */
+#ifndef CLI_MEASURED_H
+#define CLI_MEASURED_H
+
+#include <argp.h>
+
+#include "measure.h"
+#include "peaks.h"
+#include "table.h"
+
+/* plan_seconds, seconds (median), seconds_min, seconds_q1, seconds_q3, seconds_spread, repeats, threads, cpu_over_wall
+   (processor time over wall time per thread), disturbed, and mark ("!" where disturbed, else ""). */
+json_t *measured_json(const bench_measurement *m);
+/* A row of them for the peaks of an instruction set. */
+json_t *measured_peaks_json(const char *isa, const bench_peaks *p);
+
+/* The columns of trust, the same in every table. */
+#define MEASURED_COLUMNS \
+    {"cpu_over_wall", "cpu/wall", "%.2f", 0}, { "mark", "", NULL, 0 }
+/* Below a table: what "!" means, and how many of its rows have it; nothing when none has. */
+void measured_explain(FILE *file, const json_t *rows);
+
+/* --seconds, --min-time, --repetitions, --warmup: input is a bench_rules. */
+extern const struct argp rules_argp;
+
+/* All members of `more` into `row`; takes over both references, and gives NULL when memory ran out. */
+json_t *json_joined(json_t *row, json_t *more);
+
+#endif
