@@ -100,7 +100,7 @@ hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_
     return HGA_OK;
 }
 
-/* By place, and where that is the same by every member, so that the order of equal places does not hang on who sorts. */
+/* By place, and where that is the same by every member, so that the order of equals does not hang on who sorts. */
 static int block_before(const hga_block *a, const hga_block *b)
 {
     if (a->dst != b->dst) return a->dst < b->dst;

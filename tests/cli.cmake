@@ -30,7 +30,7 @@ set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_W
 
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
-  add_test(NAME symbols COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+  add_test(NAME symbols COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
   set_tests_properties(symbols PROPERTIES TIMEOUT 60 LABELS rules)
 endif()
 

@@ -4,7 +4,8 @@
                                          VALUES random:SEED or a list like 3,-1,nan that is repeated to fill the shape
      npy raw FILE HEADER BYTES           version 1.0 with that header text and so many zero bytes
      npy rows FILE FIRST N OUT           rows [FIRST, FIRST + N) of the first axis
-     npy compare A B TOLERANCE           0 when dtype and shape are equal and no value differs by more; 0 as tolerance asks for equal bits
+     npy compare A B TOLERANCE           0 when dtype and shape are equal and no value differs by more;
+                                         0 as tolerance asks for equal bits
      npy print FILE                      "DTYPE SHAPE", then the values, one row a line */
 #include <inttypes.h>
 #include <math.h>

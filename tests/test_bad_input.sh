@@ -7,37 +7,15 @@ set -u
 hga=$1 npy=$2
 stride=1
 [ -n "${HGA_TEST_QUICK:-}" ] && stride=9
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" && mkdir I O
-n_run=0 n_failed=0
+. "$(dirname "$0")/facts.sh"
+mkdir I O
 
-wrong() {
-    n_failed=$((n_failed + 1))
-    rm -rf O && mkdir O
-    echo "not as it should be: hga $1"
-    echo "    $2"
-    sed 's/^/    stderr: /' stderr | head -3
-}
-
-# refused STATUS TEXT ARGUMENTS
-refused() {
-    n_run=$((n_run + 1))
-    before=$(ls -A . I)
-    eval "\"$hga\" $3" >stdout 2>stderr </dev/null
-    local status=$?
-    [ $status = "$1" ] || { wrong "$3" "exit status $status, not $1"; return; }
-    [ "$(wc -l <stderr)" = 1 ] || { wrong "$3" "$(wc -l <stderr) lines on stderr, not one"; return; }
-    grep -qF -- "$2" stderr || { wrong "$3" "the message does not name: $2"; return; }
-    [ ! -s stdout ] || { wrong "$3" "something on stdout"; return; }
-    [ -z "$(ls -A O)" ] || { wrong "$3" "left behind: $(ls -A O)"; return; }
-    [ "$before" = "$(ls -A . I)" ] || wrong "$3" "files appeared beside the inputs"
-}
+# wrong STATUS TEXT ARGUMENTS: the tool refuses these words of the shell
+refused_words() { eval "refused \"\$1\" \"\$2\" \"\$hga\" $3"; }
+wrong() { fact "hga $3" refused_words "$@"; }
 
 # ---- inputs ----
 
-: >stdout
-: >stderr
 while read -r file dtype shape values; do "$npy" make "I/$file.npy" "$dtype" "$shape" "$values" || exit 1; done <<'END'
 x20 f4 20,2,4 random:1
 x19 f4 19,2,4 random:2
@@ -108,7 +86,7 @@ q='--query I/x20.npy --key I/x20.npy --value I/x20.npy'
 
 while IFS='|' read -r status text arguments; do
     case $status in '' | '#'*) continue ;; esac
-    refused "$status" "$text" "${arguments//Q20/$q}"
+    wrong "$status" "$text" "${arguments//Q20/$q}"
 done <<'END'
 # subcommands and options
 2|frobnicate|frobnicate
@@ -280,7 +258,7 @@ printf '%s\n' "$base" >I/changed.json
 while IFS='|' read -r status text what into; do
     [ -n "$status" ] || continue
     printf '%s\n' "${base/"$what"/"$into"}" >I/changed.json
-    refused "$status" "$text" "check I/changed.json"
+    wrong "$status" "$text" "check I/changed.json"
 done <<'END'
 3|format|"hga-graph"|"other"
 3|format|"format": "hga-graph", |
@@ -339,7 +317,7 @@ END
 size=$(wc -c <I/small.npy)
 for ((n = 0; n < size; n += stride)); do
     head -c "$n" I/small.npy >I/prefix.npy
-    refused 3 I/prefix.npy 'attend dense --query I/small.npy --key I/prefix.npy --value I/small.npy --out O/x.npy'
+    wrong 3 I/prefix.npy 'attend dense --query I/small.npy --key I/prefix.npy --value I/small.npy --out O/x.npy'
 done
 
 # ---- every prefix of a graph is refused; only blanks may follow its last brace ----
@@ -349,8 +327,9 @@ size=$(wc -c <I/small.json)
 step=$((stride * (size / 400 + 1)))
 for ((n = 0; n < size; n += n > size - 40 ? 1 : step)); do
     head -c "$n" I/small.json >I/prefix.json
-    refused 3 I/prefix.json 'check I/prefix.json'
+    wrong 3 I/prefix.json 'check I/prefix.json'
 done
 
-echo "$n_run commands, $n_failed not refused as they should be"
-[ $n_run -ge 150 ] && [ $n_failed = 0 ]
+there_are_many() { [ $n_facts -ge 150 ]; }
+fact there_are_many_wrong_commands there_are_many
+facts_end

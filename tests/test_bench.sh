@@ -1,32 +1,8 @@
 #!/bin/bash
 # Benchmarks on tiny cases: that they run and say what they should, never how fast. test_bench.sh HGA JSON MAKE
-# Each `fact NAME command..` is one fact; the command's exit status says whether it is true.
 set -u
 hga=$1 json=$2 make=$3
-scratch=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -5
-    fi
-}
-exits() {
-    local want=$1 got
-    shift
-    "$@"
-    got=$?
-    [ $got = "$want" ] || { echo "exit status $got, not $want"; false; }
-}
-holds() { grep -qE -- "$2" "$1" || { echo "$1 does not hold $2"; head -3 "$1"; false; }; }
-refused() { exits 2 "${@:2}" 2>stderr; local ok=$?; holds stderr "$1" && [ "$(wc -l <stderr)" = 1 ] && [ $ok = 0 ]; }
+. "$(dirname "$0")/facts.sh"
 
 # ---- the table of goals ----
 
@@ -46,10 +22,10 @@ fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'de
 fact one_case_is_one_row sh -c '[ "$(grep -c "of peak" one)" = 1 ]'
 fact goals_dry_run exits 0 sh -c '"$@" >dry' sh "$hga" bench --table goals --dry-run "${tiny[@]}"
 fact goals_dry_run_says_memory holds dry 'MB without peers'
-fact an_unknown_table refused "'speed' is not goals" "$hga" bench --table speed
-fact an_unknown_case refused "no case has 'nothing'" "$hga" bench --table goals --case nothing --dry-run
-fact a_case_without_a_table refused 'names cases of --table goals' "$hga" bench --case dense
-fact goals_take_one_setting refused 'one setting' "$hga" bench --table goals --tokens 64,128
+fact an_unknown_table refused 2 "'speed' is not goals" "$hga" bench --table speed
+fact an_unknown_case refused 2 "no case has 'nothing'" "$hga" bench --table goals --case nothing --dry-run
+fact a_case_without_a_table refused 2 'names cases of --table goals' "$hga" bench --case dense
+fact goals_take_one_setting refused 2 'one setting' "$hga" bench --table goals --tokens 64,128
 
 # ---- peers: their results are compared with ours, and a wrong one exits 1 ----
 
@@ -58,7 +34,7 @@ fact peers_agree exits 0 sh -c '"$@" >peers' sh "$hga" bench --variants dense,de
 fact passes_run_on_graphs holds peers '^peer:passes +bpt:k=4'
 fact passes_run_beside_htransformer holds peers '^peer:passes +htransformer'
 fact peers_in_json "$json" peers.json benchmarks 1 share_of_peak
-fact an_unknown_peer refused "'mkl' is not one of" "$hga" bench --peers mkl
+fact an_unknown_peer refused 2 "'mkl' is not one of" "$hga" bench --peers mkl
 fact dry_runs_have_googles_names exits 0 "$hga" bench --variants dense --tokens 64 --dry-run --json dry.json
 fact dry_run_name "$json" dry.json benchmarks 0 name
 fact dry_run_type "$json" dry.json benchmarks 0 run_type
@@ -74,7 +50,7 @@ for key in cpu_model governor caches load_avg compiler; do fact "the_context_say
 fact peaks_say_what_they_are_worth "$json" repeats.json context peaks 0 cpu_over_wall
 fact a_least_time exits 0 "$hga" bench --variants dense --tokens 16 --min-time 0.2 --seconds 0.01 --json least.json
 fact it_is_kept sh -c 'awk -v n="$("$1" least.json benchmarks 0 repeats)" -v s="$("$1" least.json benchmarks 0 seconds_q3)" "BEGIN { exit !(n > 3) }"' sh "$json"
-fact no_repeats_at_all refused '--repetitions' "$hga" bench --variants dense --repetitions 0
+fact no_repeats_at_all refused 2 '--repetitions' "$hga" bench --variants dense --repetitions 0
 # A busy loop on every core takes processor time away: rows say so.
 burn() {
     local pids=()
@@ -112,5 +88,4 @@ fact a_dated_run exits 0 env VARIANTS=dense,bpt:k=4 TOKENS=64,128 THREADS=1 sh "
 fact it_is_drawn sh -c 'grep -q "<svg" page/*.html && grep -q "bpt" page/*.html'
 fact it_says_how_quiet_the_machine_was sh -c 'grep -qE "In [0-9]+ of 4 cases" page/*.html'
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

@@ -2,22 +2,7 @@
 # Variants against dense attention on given tensors: test_choose.sh HGA NPY JSON
 set -u
 hga=$1 npy=$2 json=$3
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -5
-    fi
-}
-equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
+. "$(dirname "$0")/facts.sh"
 
 # table FILE: "variant;parameters;rel L2;KL;seconds;flops;front in time;front in FLOP" of each row
 table() {
@@ -28,16 +13,6 @@ table() {
     done
 }
 column() { cut -d';' -f"$2" "$1"; }
-
-refused() {
-    local want=$1 text=$2 got
-    shift 2
-    "$hga" choose "$@" >stdout 2>stderr </dev/null
-    got=$?
-    [ $got = "$want" ] || { echo "exit status $got, not $want"; cat stderr; return 1; }
-    [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr || { echo "stderr does not say: $text"; cat stderr; return 1; }
-    [ ! -s stdout ] && [ ! -e no.svg ] || { echo "something was left"; return 1; }
-}
 
 "$npy" make q.npy f4 40,2,4 random:1
 "$npy" make k.npy f4 40,1,4 random:2
@@ -116,18 +91,17 @@ fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm named.png | he
 
 # ---- wrong input ----
 
-fact query_is_needed refused 2 "--query FILE is missing"
-fact key_is_needed refused 2 "--key FILE is missing" --query q.npy
-fact value_is_needed refused 2 "--value FILE is missing" --query q.npy --key k.npy
-fact variants_are_known refused 2 "--variants: 'hs' is not one of" "${tensors[@]}" --variants bpt,hs
-fact no_variant_is_not_a_variant refused 2 "--variants: '' is not one of" "${tensors[@]}" --variants ''
-fact coarse_and_causal_exclude_each_other refused 2 "treeformer-coarse cannot be causal" "${tensors[@]}" --causal --variants treeformer-coarse
-fact plot_is_svg refused 2 "'no.gif' does not end in .svg or .png" "${tensors[@]}" -o no.gif
-fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "${tensors[@]}" --seconds -1
-fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" --query q.npy --key short_k.npy --value short_v.npy -o no.svg
-fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" --query q.npy --key k.npy --value short_v.npy
-fact file_is_there refused 3 "absent.npy" --query absent.npy --key k.npy --value v.npy -o no.svg
-fact plot_needs_a_folder refused 4 "absent/no.svg" "${tensors[@]}" --variants hsa -o absent/no.svg
+fact query_is_needed refused 2 "--query FILE is missing" "$hga" choose
+fact key_is_needed refused 2 "--key FILE is missing" "$hga" choose --query q.npy
+fact value_is_needed refused 2 "--value FILE is missing" "$hga" choose --query q.npy --key k.npy
+fact variants_are_known refused 2 "--variants: 'hs' is not one of" "$hga" choose "${tensors[@]}" --variants bpt,hs
+fact no_variant_is_not_a_variant refused 2 "--variants: '' is not one of" "$hga" choose "${tensors[@]}" --variants ''
+fact coarse_and_causal_exclude_each_other refused 2 "treeformer-coarse cannot be causal" "$hga" choose "${tensors[@]}" --causal --variants treeformer-coarse
+fact plot_is_svg refused 2 "'no.gif' does not end in .svg or .png" "$hga" choose "${tensors[@]}" -o no.gif
+fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "$hga" choose "${tensors[@]}" --seconds -1
+fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" "$hga" choose --query q.npy --key short_k.npy --value short_v.npy -o no.svg
+fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" "$hga" choose --query q.npy --key k.npy --value short_v.npy
+fact file_is_there refused 3 "absent.npy" "$hga" choose --query absent.npy --key k.npy --value v.npy -o no.svg
+fact plot_needs_a_folder refused 4 "absent/no.svg" "$hga" choose "${tensors[@]}" --variants hsa -o absent/no.svg
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

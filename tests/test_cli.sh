@@ -1,36 +1,8 @@
 #!/bin/bash
 # What the tool does when all is well: test_cli.sh HGA NPY JSON
-# Each `fact NAME command..` is one fact; the command's exit status says whether it is true.
 set -u
 hga=$1 npy=$2 json=$3
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -5
-    fi
-}
-
-# The exit status is the wanted one: exits STATUS COMMAND..
-exits() {
-    local want=$1 got
-    shift
-    "$@"
-    got=$?
-    [ $got = "$want" ] || { echo "exit status $got, not $want"; false; }
-}
-same_bytes() { cmp "$1" "$2"; }
-equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
-holds() { grep -qE -- "$2" "$1" || { echo "$1 does not hold $2"; head -3 "$1"; false; }; }
-silent() { "$@" 2>stderr && [ ! -s stderr ] || { cat stderr; false; }; }
+. "$(dirname "$0")/facts.sh"
 
 # ---- inputs: 20 tokens, 2 heads; a tree over them for Treeformer and HSA ----
 
@@ -252,5 +224,4 @@ fact run_names_hsa holds run/table 'hsa'
 fact run_as_json parses "$hga" run --json tale.txt
 fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run - <../tale.txt >table' "$hga"
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

@@ -3,24 +3,8 @@
 # MAN is a folder of the made manual pages. Links resolve, commands run, parameters and options are those of the tool, public functions have comments.
 set -u
 hga=$1 source=$2 man=$3 doxyfile=${4-}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$(dirname "$0")/facts.sh"
 export ARGP_HELP_FMT=rmargin=100000,no-dup-args-note
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -20
-    fi
-}
-empty() { [ ! -s "$1" ] || { cat "$1"; false; }; }
-missing() { sort -u "$1" >wanted && sort -u "$2" >have && comm -23 wanted have >lacking && empty lacking; }
 
 # ---- links ----
 
@@ -125,5 +109,4 @@ if [ -n "$doxyfile" ]; then
     fact its_pages_show_every_public_function missing declared shown
 fi
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

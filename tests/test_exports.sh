@@ -2,24 +2,8 @@
 # Exports opened by other people's programs, and pictures against counting: test_exports.sh HGA SCRIPTS
 set -u
 hga=$1 scripts=$2
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failed=0
-fact() { # fact NAME COMMAND..: the command succeeds
-    local name=$1 out
-    shift
-    if out=$("$@" 2>&1); then echo "ok: $name"; else echo "not true: $name"; echo "$out" | sed 's/^/    /' | tail -20; failed=1; fi
-}
-refuses() { # refuses STATUS WORDS COMMAND..: that exit status, one line with the words, nothing written
-    local status=$1 words=$2 out
-    shift 2
-    rm -f refused.*
-    out=$("$@" 2>&1 >/dev/null)
-    [ $? -eq "$status" ] && [ "$(echo "$out" | wc -l)" -eq 1 ] && [[ $out == *"$words"* ]] && [ -z "$(ls refused.* 2>/dev/null)" ] || { echo "$out"; return 1; }
-}
-python=/usr/bin/python3 # with the packages of the distribution
-check() { $python "$scripts/exports.py" "$@"; }
+. "$(dirname "$0")/facts.sh"
+check() { python3 "$scripts/exports.py" "$@"; }
 
 # a graph of somebody's own: types, weights, an edge twice, a self loop, ragged families, a name that XML must escape
 cat >own.json <<'END'
@@ -70,7 +54,7 @@ fact weights_without_a_head_are_the_mean check weights mean.svg q.npy k.npy -1
 check tensors 300 1 4 q300.npy k300.npy
 $hga build dense --tokens 300 -p causal=1 -o dense300.json && $hga export dense300.json -o cells.svg --width 400 --query q300.npy --key k300.npy || exit 1
 fact weights_of_cells_are_sums check weights cells.svg q300.npy k300.npy 0
-$python - <<'END'
+python3 - <<'END'
 import json
 g = json.load(open("dense40.json"))
 g["words"] = ["word%d" % i for i in range(39)] + ["<last> & w\u00f6rd"]
@@ -94,18 +78,18 @@ $hga export text.json -o again.json || exit 1
 fact words_survive_an_export grep -q '"words": \["In", "the", "beginning"' again.json
 $hga build bpt -p k=2 --tokens 7 --text text.txt -o seven.svg || exit 1
 fact a_text_is_cut_at_tokens grep -q 'data-tokens="7 7"' seven.svg
-fact a_text_must_be_there refuses 3 "nothing.txt" $hga build hsa --text nothing.txt -o refused.json
+fact a_text_must_be_there refused 3 "nothing.txt" $hga build hsa --text nothing.txt -o refused.json
 printf 'a\377b' >bad.txt
-fact a_text_must_be_utf_8 refuses 3 "bad.txt" $hga build dense --text bad.txt -o refused.json
+fact a_text_must_be_utf_8 refused 3 "bad.txt" $hga build dense --text bad.txt -o refused.json
 
-fact a_picture_needs_a_program refuses 3 "own.json: has no program" $hga export own.json -o refused.svg
-fact words_must_be_as_many_as_tokens refuses 3 "words: 39 for 40 tokens" $hga export short.json -o refused.png
-fact query_needs_key refuses 2 "--key" $hga export dense40.json -o refused.png --query q.npy
-fact head_must_exist refuses 2 "--head: 2" $hga export dense40.json -o refused.png --query q.npy --key k.npy --head 2
-fact rows_must_fit refuses 3 "has 300 rows, the graph needs 40" $hga export dense40.json -o refused.png --query q300.npy --key k.npy
-fact pictures_options_are_for_pictures refuses 2 "--width" $hga export dense40.json -o refused.csv --width 500
-fact a_picture_has_a_least_width refuses 2 "--width" $hga export dense40.json -o refused.png --width 20
-fact an_unknown_suffix_is_refused refuses 2 "graphml" $hga export dense40.json -o refused.xyz
-fact a_picture_shows_every_relation refuses 2 "--relation" $hga export dense40.json -o refused.png --relation near
-fact a_folder_that_is_not_there_is_refused refuses 4 "cannot" $hga export dense40.json -o nowhere/refused.png
-exit $failed
+fact a_picture_needs_a_program refused 3 "own.json: has no program" $hga export own.json -o refused.svg
+fact words_must_be_as_many_as_tokens refused 3 "words: 39 for 40 tokens" $hga export short.json -o refused.png
+fact query_needs_key refused 2 "--key" $hga export dense40.json -o refused.png --query q.npy
+fact head_must_exist refused 2 "--head: 2" $hga export dense40.json -o refused.png --query q.npy --key k.npy --head 2
+fact rows_must_fit refused 3 "has 300 rows, the graph needs 40" $hga export dense40.json -o refused.png --query q300.npy --key k.npy
+fact pictures_options_are_for_pictures refused 2 "--width" $hga export dense40.json -o refused.csv --width 500
+fact a_picture_has_a_least_width refused 2 "--width" $hga export dense40.json -o refused.png --width 20
+fact an_unknown_suffix_is_refused refused 2 "graphml" $hga export dense40.json -o refused.xyz
+fact a_picture_shows_every_relation refused 2 "--relation" $hga export dense40.json -o refused.png --relation near
+fact a_folder_that_is_not_there_is_refused refused 4 "cannot" $hga export dense40.json -o nowhere/refused.png
+facts_end

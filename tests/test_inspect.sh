@@ -1,34 +1,8 @@
 #!/bin/bash
 # hga inspect: test_inspect.sh HGA NPY JSON
-# Each `fact NAME command..` is one fact; the command's exit status says whether it is true.
 set -u
 hga=$1 npy=$2 json=$3
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -5
-    fi
-}
-holds() { grep -qE -- "$2" "$1" || { echo "$1 does not hold $2"; head -30 "$1"; false; }; }
-equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
-# refused STATUS WORDS COMMAND..: exit status, one line on stderr that holds the words, nothing on stdout
-refused() {
-    local want=$1 words=$2 got
-    shift 2
-    "$@" >out 2>err
-    got=$?
-    [ $got = "$want" ] || { echo "exit status $got, not $want"; cat err; return 1; }
-    [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$words" err || { echo "said: $(cat out err)"; false; }
-}
+. "$(dirname "$0")/facts.sh"
 build() { "$hga" build "$@" || exit 1; }
 
 # ---- what a graph is ----
@@ -173,5 +147,4 @@ fact a_picture_of_no_width refused 2 "--ascii" "$hga" inspect g.json --ascii=0
 fact a_scale_of_zero refused 2 "--scale" "$hga" inspect g.json --row 1 --scale 0
 fact two_graphs refused 2 "h.json" "$hga" inspect g.json h.json
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

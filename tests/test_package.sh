@@ -3,22 +3,7 @@
 # Installs what is built into a folder of its own, moves it, and uses it as a stranger would: by pkg-config, by find_package, from the shell.
 set -u
 build=$1 source=$2 plain=$3 cc=${4:-cc} cxx=${5:-c++}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -20
-    fi
-}
-empty() { [ ! -s "$1" ] || { cat "$1"; false; }; }
+. "$(dirname "$0")/facts.sh"
 
 cmake --install "$build" --prefix "$scratch/first" >log 2>&1 || { cat log; exit 1; }
 mv first moved
@@ -30,7 +15,7 @@ unset LD_LIBRARY_PATH
 # ---- what is there ----
 
 soname() { readelf -d "$lib/libhga.so" | grep -q 'SONAME.*\[libhga\.so\.[0-9]*\]'; }
-headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public | grep "\.h\$" | sort)" ]; }
+headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public | grep "^hga.*\.h\$" | sort)" ]; }
 fact the_shared_library_has_a_soname soname
 fact every_public_header_is_installed_and_no_other headers
 fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"
@@ -93,16 +78,16 @@ offers() (
     printf '%s\n' "${COMPREPLY[@]}"
 )
 has() { local want=$1; shift; offers "$@" | grep -qx -- "$want" || { echo "offered:"; offers "$@"; false; }; }
-lacks() { local other=$1; shift; ! offers "$@" | grep -qx -- "$other"; }
+offers_not() { local other=$1; shift; ! offers "$@" | grep -qx -- "$other"; }
 fact completion_offers_subcommands has 'attend' hga a
 fact after_help_too has 'attend' hga help at
 fact and_long_options has '--relation=' hga build --re
 fact options_without_a_value_end_the_word has '--json' hga check --js
-fact other_subcommands_options_are_not_offered lacks '--causal' hga build --c
+fact other_subcommands_options_are_not_offered offers_not '--causal' hga build --c
 fact variants_are_offered has 'htransformer' hga build h
 fact and_graph_files has 'graph=' hga attend gr
 fact parameters_are_the_variants_own has 'k=' hga build bpt -p ''
-fact parameters_of_another_variant_are_not_offered lacks 'k=' hga build window -p ''
+fact parameters_of_another_variant_are_not_offered offers_not 'k=' hga build window -p ''
 fact words_of_a_parameter_are_offered has 'algorithm1' hga build bpt -p rule=a
 fact after_the_long_option_too has 'text' hga build bpt --parameter=rule=t
 fact a_variant_before_the_parameter_counts has 'frontier' hga explain --heads 2 hsa -p mode=f
@@ -111,5 +96,4 @@ fact files_are_offered_for_graphs has 'mine.json' hga check mi
 fact and_after_graph has 'mine.json' hga attend graph=mi
 fact and_for_arrays has '@mine.json' hga build hsa -p parent=@mi
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

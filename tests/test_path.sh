@@ -1,8 +1,9 @@
-#!/bin/sh
+#!/bin/bash
 # Tests run the programs that packages.txt installs, whatever stands first in the caller's PATH: test_path.sh
-set -eu
-for program in python3 cmake pkg-config; do
-    found=$(command -v $program)
-    [ "$found" = /usr/bin/$program ] || { echo "not true: $program is $found, not Debian's"; exit 1; }
-done
-python3 -c 'import numpy, scipy, networkx, igraph'
+# ctest has put Debian's programs first (debian_first.cmake); what facts.sh does again for scripts run by hand comes after.
+set -u
+found=$(command -v python3 cmake pkg-config gcc | xargs)
+. "$(dirname "$0")/facts.sh"
+fact ctest_finds_debians_programs_first equal "$found" "/usr/bin/python3 /usr/bin/cmake /usr/bin/pkg-config /usr/bin/gcc"
+fact python_has_what_tests_and_pages_import python3 -c 'import numpy, scipy, networkx, igraph'
+facts_end

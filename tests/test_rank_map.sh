@@ -2,22 +2,7 @@
 # The numerical rank of blocks of scores: test_rank_map.sh HGA NPY JSON
 set -u
 hga=$1 npy=$2 json=$3
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -5
-    fi
-}
-equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
+. "$(dirname "$0")/facts.sh"
 
 # A member of map.json, found by names and indices; all values of a member over a list.
 of() { "$json" map.json "$@"; }
@@ -27,17 +12,6 @@ all() { # all LIST MEMBER
     for ((i = 0; i < n; i++)); do of "$1" $i "$2"; done | xargs
 }
 map() { "$hga" rank-map --json "$@" >map.json; }
-
-# refused STATUS TEXT ARGUMENTS..: one line on stderr that holds TEXT, nothing on stdout, no picture
-refused() {
-    local want=$1 text=$2 got
-    shift 2
-    "$hga" rank-map "$@" >stdout 2>stderr </dev/null
-    got=$?
-    [ $got = "$want" ] || { echo "exit status $got, not $want"; cat stderr; return 1; }
-    [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr || { echo "stderr does not say: $text"; cat stderr; return 1; }
-    [ ! -s stdout ] && [ ! -e no.svg ] || { echo "something was left"; return 1; }
-}
 
 # ---- the example of the H-Transformer-1D paper, (11)-(13) ----
 
@@ -108,22 +82,21 @@ fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm map.png | head
 
 # ---- wrong input ----
 
-fact query_is_needed refused 2 "--query FILE is missing"
-fact key_is_needed refused 2 "--key FILE is missing" --query q.npy
-fact example_takes_no_tensors refused 2 "--example has scores of its own" --example --query q.npy
-fact tolerance_is_positive refused 2 "--tolerance: 0 is not above 0" --example --tolerance 0
-fact block_is_positive refused 2 "--block: 0 is not in" --example --block 0
-fact structure_is_known refused 2 "--structure: 'tree' is not one of" --example --structure tree
-fact picture_is_svg refused 2 "'no.gif' does not end in .svg or .png" --example -o no.gif
-fact head_is_there refused 2 "--head: 2, but q.npy has 2 heads" --query q.npy --key k.npy --head 2
-fact file_is_there refused 3 "absent.npy" --query absent.npy --key k.npy -o no.svg
-fact rows_agree refused 3 "short.npy: has 19 rows, the query in same.npy has 20" --query same.npy --key short.npy
-fact dims_agree refused 3 "dim5.npy: has dim 5" --query same.npy --key dim5.npy
-fact heads_agree refused 3 "three.npy: has 3 heads" --query q.npy --key three.npy
-fact numbers_are_finite refused 3 "nan.npy" --query nan.npy --key key.npy
-fact exponentials_are_finite refused 3 "the score of query 0 and key 0 is 2e+06" --query large.npy --key large.npy -o no.svg
+fact query_is_needed refused 2 "--query FILE is missing" "$hga" rank-map
+fact key_is_needed refused 2 "--key FILE is missing" "$hga" rank-map --query q.npy
+fact example_takes_no_tensors refused 2 "--example has scores of its own" "$hga" rank-map --example --query q.npy
+fact tolerance_is_positive refused 2 "--tolerance: 0 is not above 0" "$hga" rank-map --example --tolerance 0
+fact block_is_positive refused 2 "--block: 0 is not in" "$hga" rank-map --example --block 0
+fact structure_is_known refused 2 "--structure: 'tree' is not one of" "$hga" rank-map --example --structure tree
+fact picture_is_svg refused 2 "'no.gif' does not end in .svg or .png" "$hga" rank-map --example -o no.gif
+fact head_is_there refused 2 "--head: 2, but q.npy has 2 heads" "$hga" rank-map --query q.npy --key k.npy --head 2
+fact file_is_there refused 3 "absent.npy" "$hga" rank-map --query absent.npy --key k.npy -o no.svg
+fact rows_agree refused 3 "short.npy: has 19 rows, the query in same.npy has 20" "$hga" rank-map --query same.npy --key short.npy
+fact dims_agree refused 3 "dim5.npy: has dim 5" "$hga" rank-map --query same.npy --key dim5.npy
+fact heads_agree refused 3 "three.npy: has 3 heads" "$hga" rank-map --query q.npy --key three.npy
+fact numbers_are_finite refused 3 "nan.npy" "$hga" rank-map --query nan.npy --key key.npy
+fact exponentials_are_finite refused 3 "the score of query 0 and key 0 is 2e+06" "$hga" rank-map --query large.npy --key large.npy -o no.svg
 
-fact scores_are_finite refused 3 "the score of query 0 and key 0 is not finite" --query large.npy --key large.npy --scale 1e305 --relative -o no.svg
+fact scores_are_finite refused 3 "the score of query 0 and key 0 is not finite" "$hga" rank-map --query large.npy --key large.npy --scale 1e305 --relative -o no.svg
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

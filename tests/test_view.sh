@@ -3,37 +3,7 @@
 # What a file can show is always checked; what only a browser can show needs chromium, and is skipped with a message where there is none.
 set -u
 hga=$1 npy=$2 json=$3 folder=$4
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-n_facts=0 n_failed=0
-
-fact() {
-    local name=$1
-    shift
-    n_facts=$((n_facts + 1))
-    if ! "$@" >said 2>&1; then
-        n_failed=$((n_failed + 1))
-        echo "not true: $name ($*)"
-        sed 's/^/    /' said | head -5
-    fi
-}
-equal() { [ "$1" = "$2" ] || { echo "$1 is not $2"; false; }; }
-below() { [ "$1" -lt "$2" ] || { echo "$1 is not less than $2"; false; }; }
-holds() { grep -qF -- "$2" "$1" || { echo "$1 does not hold $2"; false; }; }
-lacks() { ! grep -noE -- "$2" "$1"; }
-silent() { "$@" 2>stderr && [ ! -s stderr ] || { cat stderr; false; }; }
-# Exit status STATUS, one line on stderr that holds TEXT, nothing on stdout and no file OUT: refused STATUS TEXT OUT COMMAND..
-refused() {
-    local want=$1 text=$2 out=$3 got
-    shift 3
-    "$@" >stdout 2>stderr
-    got=$?
-    [ $got = "$want" ] && [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr && [ ! -s stdout ] && [ ! -e "$out" ] && return
-    echo "exit status $got"
-    cat stderr
-    false
-}
+. "$(dirname "$0")/facts.sh"
 
 # Every tag that was opened is closed again, in order: well_formed FILE. What is inside <script> and <style> is not markup.
 well_formed() {
@@ -112,7 +82,7 @@ cat >'own <script>&.json' <<'END'
 END
 fact a_graph_without_a_program silent "$hga" view 'own <script>&.json' -o own.html
 fact names_are_escaped well_formed own.html
-fact the_title_is_the_files_name holds own.html '<title>own &lt;script&gt;&amp;.json - hga view</title>'
+fact the_title_is_the_files_name shows own.html '<title>own &lt;script&gt;&amp;.json - hga view</title>'
 data_of own.html >own.data
 fact names_come_back equal "$("$json" own.data relations 0 name)" '</script><b>'
 fact explicit_edges_are_there equal "$("$json" own.data relations 0 explicit src)" 5
@@ -125,13 +95,13 @@ fact and_not_sent bash -c '! "$0" capped.data relations 0 explicit' "$json"
 
 # ---- wrong use ----
 
-fact no_graph refused 2 GRAPH x.html "$hga" view -o x.html
-fact no_output refused 2 -o x.html "$hga" view window.json
-fact no_file refused 3 missing.json x.html "$hga" view missing.json -o x.html
+fact no_graph refused 2 GRAPH "$hga" view -o x.html
+fact no_output refused 2 -o "$hga" view window.json
+fact no_file refused 3 missing.json "$hga" view missing.json -o x.html
 echo '{"format": "hga-graph"' >half.json
-fact half_a_file refused 3 half.json x.html "$hga" view half.json -o x.html
-fact a_folder_that_is_not_there refused 4 nowhere/x.html nowhere/x.html "$hga" view window.json -o nowhere/x.html
-fact a_negative_number_of_edges refused 2 --max-edges x.html "$hga" view window.json --max-edges -1 -o x.html
+fact half_a_file refused 3 half.json "$hga" view half.json -o x.html
+fact a_folder_that_is_not_there refused 4 nowhere/x.html "$hga" view window.json -o nowhere/x.html
+fact a_negative_number_of_edges refused 2 --max-edges "$hga" view window.json --max-edges -1 -o x.html
 fact a_pipe bash -c 'set -o pipefail; "$0" view - -o - <window.json | tail -1 | grep -q "</html>"' "$hga"
 
 # ---- the report ----
@@ -153,20 +123,20 @@ fact the_report_is_all_it_writes equal "$(ls here | tr '\n' ' ')" 'report.html t
 fact the_report_is_well_formed well_formed here/report.html
 fact the_report_needs_no_network self_contained here/report.html
 fact the_report_needs_no_script lacks here/report.html '<script'
-fact the_report_names_the_text holds here/report.html 'tale &lt;1&gt;.txt'
-for name in $(awk 'NR > 2 && NF { print $1 }' here/table | sed 1d | sort -u); do fact the_report_has_$name holds here/report.html ">$name</a>"; done
+fact the_report_names_the_text shows here/report.html 'tale &lt;1&gt;.txt'
+for name in $(awk 'NR > 2 && NF { print $1 }' here/table | sed 1d | sort -u); do fact the_report_has_$name shows here/report.html ">$name</a>"; done
 rows=$(awk 'NR > 3 && NF' here/table | wc -l)
 fact the_report_has_all_rows equal "$(grep -c '^<tr><td' here/report.html)" "$rows"
 fact each_variant_has_two_pictures equal "$(grep -c '<svg class="pattern"' here/report.html)" $((2 * rows))
 fact each_variant_has_its_plan equal "$(grep -c '<summary>The plan</summary>' here/report.html)" "$rows"
 fact both_charts_are_there equal "$(grep -c '<svg class="chart"' here/report.html)" 2
 fact no_number_is_wrong lacks here/report.html '[^a-z](nan|inf)[^a-z]'
-fact the_report_tells_the_version holds here/report.html "hga $("$json" <("$hga" --version --json) version)"
+fact the_report_tells_the_version shows here/report.html "hga $("$json" <("$hga" --version --json) version)"
 rm here/report.html
 fact a_report_elsewhere bash -c 'cd here && "$0" run "../tale <1>.txt" --report other.html >table && test -s other.html -a ! -e report.html' "$hga"
 fact no_report bash -c 'cd here && "$0" run "../tale <1>.txt" --no-report >table && ! test -e report.html' "$hga"
-fact a_report_that_has_no_place refused 4 nowhere/r.html nowhere/r.html "$hga" run 'tale <1>.txt' --report nowhere/r.html
-fact a_report_on_standard_output refused 2 --report report.html "$hga" run 'tale <1>.txt' --report -
+fact a_report_that_has_no_place refused 4 nowhere/r.html "$hga" run 'tale <1>.txt' --report nowhere/r.html
+fact a_report_on_standard_output refused 2 --report "$hga" run 'tale <1>.txt' --report -
 
 # ---- in the browser ----
 
@@ -201,5 +171,4 @@ else
     fact the_capped_page_says_so bash -c 'grep -q "too many for a page" <<<"$1"' - "$(in_browser capped.html --dump-dom)"
 fi
 
-echo "$n_facts facts, $n_failed not true"
-[ $n_failed = 0 ]
+facts_end

@@ -1,0 +1,38 @@
+#!/bin/bash
+# Rules about the text of the sources: test_sources.sh SOURCE
+set -u
+export LC_ALL=C.UTF-8
+source=$1
+. "$(dirname "$0")/facts.sh"
+
+# What is written by hand: no build folders, no recorded data.
+find "$source" \( -name '.git' -o -name 'build*' -o -path "$source/tests/golden" -o -path "$source/fuzz/corpus" \) -prune -o -type f -print | sort >files
+grep -E '\.(c|h|inc|cc|hpp)$' files >c_files
+there_are_sources() { [ "$(wc -l <c_files)" -gt 100 ] && grep -q '\.inc$' c_files; }
+fact there_are_sources there_are_sources
+
+# FILES REGEX: the lines that match, without the folder of the sources
+lines_with() { tr '\n' '\0' <"$1" | xargs -0 grep -nHE -- "$2" | sed "s,^$source/,,"; }
+
+# A wrong include must not compile: folders see each other by the include paths of their targets.
+lines_with c_files '^ *# *include *["<]([^">]*/)?\.\./' >found
+fact no_include_goes_up empty found
+lines_with files '(^|[^[:alnum:]_.~$}])/(home|root|work|Users)/[[:alnum:]]' >found
+fact no_path_of_somebodys_machine empty found
+
+# The backslash of a macro may stand in column 121.
+lines_with c_files '^.{121,}' | grep -vE '^[^:]*:[0-9]+:.{120}\\$' >found
+fact lines_have_120_columns_at_most empty found
+lines_with c_files "$(printf '\t')| +\$" >found
+fact no_tab_and_no_blank_at_the_end empty found
+
+# ---- clang-format: the output of version 14, which is Debian 12's ----
+
+format=$(command -v clang-format-14 || command -v clang-format)
+if [ -z "$format" ] || ! "$format" --version | grep -q 'version 14\.'; then
+    echo "skipped: brackets and spaces, since clang-format 14 is not installed"
+else
+    tr '\n' '\0' <c_files | xargs -0 "$format" --style=file --dry-run 2>&1 | grep -E 'warning|error' | sed "s,^$source/,," >found
+    fact clang_format_would_change_nothing empty found
+fi
+facts_end
