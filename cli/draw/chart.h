@@ -1,5 +1,5 @@
-/* chart.h: what every plot is made of: scales, axes with ticks, a frame, lines and points by value, a legend, and labels
-   that keep out of each other's way. */
+/* chart.h: what every plot is made of: scales, axes with ticks, a frame, lines and points by value, a legend,
+   and labels that keep out of each other's way. */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
 
