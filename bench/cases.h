@@ -26,8 +26,8 @@ hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out);
 hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out);
 enum { BENCH_HEIGHT_BY_TOKENS = -1 };
 
-/* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform in
-   [-1, 1) and the same in every run. */
+/* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform
+   in [-1, 1) and the same in every run. */
 hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocate);
 /* Plan, workspace and tensors. */
 hga_status bench_case_ready(bench_case *c, const hga_shape *shape, const hga_options *options);

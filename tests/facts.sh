@@ -2,7 +2,7 @@
 # `fact NAME COMMAND..` is one fact; the command's exit status says whether it is true. A script's last line is `facts_end`.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 : >stdout
 : >stderr
