@@ -324,8 +324,7 @@ static void waves_are_few(void **state)
         variant_build(variant_named(names[i]), 16384, 3, &(hga_shape){.n_heads = 1, .dim = 4}, &p);
         for (hga_id threads = 1; threads <= 4; threads++) {
             assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = threads}, &plan));
-            assert_true(plan->waves.sweeps <= 3);
-            assert_true(plan->waves.n <= 3 * (threads + 1));
+            assert_true(plan->waves.n <= 2 * (threads + 1));
             hga_plan_destroy(plan);
         }
         problem_clear(&p);
@@ -344,9 +343,46 @@ static void threads_wait_together(void **state)
         hga_options options = {.threads = threads, .precision = HGA_PRECISION_BF16};
         assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 4}, &options, &plan));
         assert_int_equal(plan->waves.n, 2);
-        assert_int_equal(plan->waves.sweeps, 1);
         hga_plan_destroy(plan);
     }
+    hga_graph_destroy(g);
+}
+
+static void assert_even(const char *name, const hga_graph *g, const hga_program *p)
+{
+    hga_plan *plan;
+    assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 1, .dim = 4}, &(hga_options){.threads = 2}, &plan));
+    double longest = waves_longest_shares(plan);
+    if (longest < 0.5 || longest > 0.55) fail_msg("%s: the longest shares are %g of all", name, longest);
+    hga_plan_destroy(plan);
+}
+
+/* Whoever waits for the top of a tree waits in one wave: two threads share the way down, each half of the work. */
+static void two_threads_go_down_side_by_side(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"hsa_wide", "hsa_frontier_wide"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        problem p;
+        variant_build(variant_named(names[i]), 65536, 3, &(hga_shape){.n_heads = 1, .dim = 4}, &p);
+        assert_even(names[i], p.graph, &p.program);
+        problem_clear(&p);
+    }
+}
+
+/* So do they where tokens go to the leaves of a tree in no order. */
+static void two_threads_share_what_is_in_no_order(void **state)
+{
+    (void)state;
+    enum { TOKENS = 65536, HEIGHT = 8 };
+    hga_graph *g;
+    hga_program p;
+    int32_t *leaf = memory(TOKENS, sizeof *leaf);
+    for (uint32_t i = 0; i < TOKENS; i++) leaf[i] = (int32_t)((i * 2654435761u) >> (32 - HEIGHT));
+    hga_treeformer t = {.n_queries = TOKENS, .n_tree_heads = 1, .height = HEIGHT, .query_leaf = leaf};
+    assert_ok(hga_build_treeformer_coarse(&t, &g, &p));
+    assert_even("coarse", g, &p);
+    free(leaf);
     hga_graph_destroy(g);
 }
 
@@ -357,6 +393,8 @@ int main(void)
         cmocka_unit_test(readers_follow_writers_in_the_variants),
         cmocka_unit_test(waves_are_few),
         cmocka_unit_test(threads_wait_together),
+        cmocka_unit_test(two_threads_go_down_side_by_side),
+        cmocka_unit_test(two_threads_share_what_is_in_no_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,8 +64,8 @@ static json_t *pools_json(const hga_plan *plan)
 static json_t *waves_json(const hga_plan *plan)
 {
     const wave_order *o = &plan->waves;
-    return json_pack("{s:I, s:i, s:i, s:b}", "panels", (json_int_t)o->n_items, "waves", (int)o->n, "sweeps",
-                     (int)o->sweeps, "one_thread", plan->threads == 1 || o->alone);
+    return json_pack("{s:I, s:i, s:f, s:b}", "panels", (json_int_t)o->n_items, "waves", (int)o->n, "longest_shares",
+                     waves_longest_shares(plan), "one_thread", plan->threads == 1 || o->alone);
 }
 
 static json_t *plan_json(const hga_plan *plan)
@@ -144,8 +144,8 @@ static void say_plan(FILE *f, const hga_plan *plan)
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
     for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i);
     parts_say(f, plan);
-    fprintf(f, "schedule: %lld panels in %d waves, %d sweeps over the tokens%s\n", (long long)plan->waves.n_items,
-            plan->waves.n, plan->waves.sweeps,
+    fprintf(f, "schedule: %lld panels in %d waves, the longest shares of which are %.2f of all work%s\n",
+            (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
             plan->waves.alone && plan->threads > 1 ? "; too little work for more than one thread" : "");
     for (hga_id i = 0; i < plan->n_pools; i++)
         fprintf(f, "%lld rows of %lld floats in the workspace serve %lld one after another\n",

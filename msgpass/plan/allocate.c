@@ -21,8 +21,8 @@ typedef struct stack {
 typedef struct assignment {
     hga_plan *plan;
     stack *stack;                     /* [n_pools][threads] */
-    int64_t *taker, *giver;           /* [n_items]: the first lease that begins or ends there, -1 */
-    int64_t *next_taker, *next_giver; /* [n]: by lease */
+    int64_t *taker, *giver;           /* [n_items]: the first range that begins or ends there, -1 */
+    int64_t *next_taker, *next_giver; /* [n]: by range */
 } assignment;
 
 static int is_halves(hga_id storage) { return storage >= STORAGE_HALVES; }
@@ -78,7 +78,7 @@ static hga_status move_rows(const hga_plan *plan, stack *s, hga_id n, hga_id *sl
 
 typedef hga_status (*row_change)(const hga_plan *, stack *, hga_id, hga_id *);
 
-/* ---- leases ---- */
+/* ---- live ranges ---- */
 
 static hga_id pool_of(const hga_plan *plan, int64_t floats)
 {
@@ -87,7 +87,8 @@ static hga_id pool_of(const hga_plan *plan, int64_t floats)
     return i;
 }
 
-static hga_status change_span(assignment *a, area *x, const lease *l, int64_t first, int64_t end, row_change change)
+static hga_status change_span(assignment *a, area *x, const live_range *l, int64_t first, int64_t end,
+                              row_change change)
 {
     if (first < x->first) first = x->first;
     if (first < l->first) first = l->first;
@@ -98,8 +99,8 @@ static hga_status change_span(assignment *a, area *x, const lease *l, int64_t fi
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* A lease is of the nodes that are not the caller's, and of the log-sum-exps or the halves of all. */
-static hga_status change_lease(assignment *a, const lease *l, row_change change)
+/* A range is of the nodes that are not the caller's, and of the log-sum-exps or the halves of all. */
+static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
     home *h = home_of(a->plan, l->storage);
     if (is_halves(l->storage)) return change_span(a, &h->halves, l, 0, INT32_MAX, change);
@@ -130,7 +131,7 @@ static hga_status open_storage(hga_plan *plan, hga_id storage)
     return st ? st : open_area(plan, &h->lse);
 }
 
-static hga_status list_leases(assignment *a, const lease *leases, int64_t n)
+static hga_status list_ranges(assignment *a, const live_range *ranges, int64_t n)
 {
     hga_status st = HGA_OK;
     int64_t items = a->plan->waves.n_items;
@@ -140,7 +141,7 @@ static hga_status list_leases(assignment *a, const lease *leases, int64_t n)
     HGA_TRY(hga_new(&a->plan->allocator, n, sizeof *a->next_giver, &a->next_giver));
     for (int64_t i = 0; i < items; i++) a->taker[i] = a->giver[i] = -1;
     for (int64_t i = n - 1; i >= 0; i--) {
-        const lease *l = &leases[i];
+        const live_range *l = &ranges[i];
         HGA_TRY(open_storage(a->plan, l->storage));
         a->next_taker[i] = a->taker[l->begin], a->taker[l->begin] = i;
         if (l->end >= 0) a->next_giver[i] = a->giver[l->end], a->giver[l->end] = i;
@@ -150,12 +151,12 @@ done:
 }
 
 /* A panel's rows are taken while those that it reads are still there. */
-static hga_status walk(assignment *a, const lease *leases)
+static hga_status walk(assignment *a, const live_range *ranges)
 {
     hga_status st = HGA_OK;
     for (int64_t i = 0; i < a->plan->waves.n_items; i++) {
-        for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_lease(a, &leases[l], take_rows));
-        for (int64_t l = a->giver[i]; l >= 0; l = a->next_giver[l]) HGA_TRY(change_lease(a, &leases[l], give_rows));
+        for (int64_t l = a->taker[i]; l >= 0; l = a->next_taker[l]) HGA_TRY(change_range(a, &ranges[l], take_rows));
+        for (int64_t l = a->giver[i]; l >= 0; l = a->next_giver[l]) HGA_TRY(change_range(a, &ranges[l], give_rows));
     }
 done:
     return st;
@@ -184,17 +185,17 @@ static void clear(assignment *a, int64_t n)
     hga_delete(x, a->next_giver, n, sizeof *a->next_giver);
 }
 
-hga_status slots_assign(hga_plan *plan, const lease *leases, int64_t n)
+hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n)
 {
     hga_status st = HGA_OK;
     assignment a = {.plan = plan};
     plan->n_pools = 0;
     if (n == 0) return HGA_OK;
-    HGA_TRY(list_leases(&a, leases, n));
+    HGA_TRY(list_ranges(&a, ranges, n));
     HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)plan->n_pools * plan->threads, sizeof *a.stack, &a.stack));
-    HGA_TRY(walk(&a, leases));
+    HGA_TRY(walk(&a, ranges));
     join_threads(&a);
-    for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_lease(&a, &leases[i], move_rows));
+    for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_rows));
 done:
     clear(&a, n);
     return st;

@@ -1,7 +1,6 @@
 /* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where
    depends on the graph; only which thread gets which panel depends on the number of threads. */
 #include "plan.h"
-#include "partition.h"
 
 #include <string.h>
 
@@ -14,21 +13,6 @@ static hga_status add_phase(hga_plan *plan, phase ph)
 }
 
 static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 1]; }
-
-/* Contiguous runs of panels whose costs are about equal, for rows that have nothing to do with the order of the tokens.
-   */
-static hga_status part_by_cost(const hga_plan *plan, phase *ph)
-{
-    double total = 0, sum = 0;
-    hga_status st = hga_new(&plan->allocator, ph->n_panels, sizeof *ph->part, &ph->part);
-    for (hga_id i = 0; !st && i < ph->n_panels; i++) total += ph->cost ? (double)ph->cost[i] : 1;
-    for (hga_id i = 0; !st && i < ph->n_panels; i++) {
-        double cost = ph->cost ? (double)ph->cost[i] : 1;
-        ph->part[i] = (hga_id)((sum + 0.5 * cost) / total * plan->threads);
-        sum += cost;
-    }
-    return st;
-}
 
 /* ---- what a panel costs ---- */
 
@@ -87,6 +71,20 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
     for (hga_id v = first; v < first + n; v++)
         all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
     return all;
+}
+
+/* Rows of the tree have few edges each, and no scores. */
+enum { TREE_ROW_COST = 16 };
+
+static int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_nodes *nodes = &plan->nodes;
+    hga_id base = nodes->level_ptr[1];
+    int64_t edges = n;
+    if (plan->program.stage[stage].relation == HGA_TREE_UP)
+        edges =
+            nodes->child_ptr && first >= base ? nodes->child_ptr[first + n - base] - nodes->child_ptr[first - base] : 0;
+    return TREE_ROW_COST * (int64_t)n + edges;
 }
 
 /* ---- wide rows ---- */
@@ -154,58 +152,6 @@ static hga_status keep_wide(hga_plan *plan, hga_id stage, const wide_search *w)
     return HGA_OK;
 }
 
-/* ---- METIS: which panels belong together ---- */
-
-/* The panel that reads each node's row: its own panel as a destination, -1 outside. */
-static void panels_of_nodes(const hga_plan *plan, const phase *ph, const stage_plan *s, hga_id *panel)
-{
-    for (hga_id v = 0; v < plan->nodes.n; v++) panel[v] = -1;
-    for (hga_id p = 0; p < ph->n; p++) {
-        hga_id at = ph->first + p, v = ph->by_position ? node_at(s, at) : at;
-        panel[v] = p / ph->panel;
-    }
-}
-
-/* Edges between panels, by explicit edges; a pair of panels may be listed several times, which adds up. */
-static hga_status part_by_metis(hga_plan *plan, phase *ph)
-{
-    const stage_plan *s = &plan->stage[ph->stage];
-    const hga_relation *r = &s->relation;
-    const hga_allocator *a = &plan->allocator;
-    hga_status st = HGA_OK;
-    hga_id *panel = NULL;
-    int64_t *ptr = NULL, *adjacent = NULL, *weight = NULL, n_adjacent = 0;
-    HGA_TRY(hga_new(a, plan->nodes.n, sizeof *panel, &panel));
-    HGA_TRY(hga_new(a, ph->n_panels, sizeof *ph->part, &ph->part));
-    HGA_TRY(hga_new_zero(a, (int64_t)ph->n_panels + 1, sizeof *ptr, &ptr));
-    HGA_TRY(hga_new(a, r->n_explicit, sizeof *adjacent, &adjacent));
-    HGA_TRY(hga_new(a, r->n_explicit, sizeof *weight, &weight));
-    panels_of_nodes(plan, ph, s, panel);
-    for (hga_id p = 0; p < ph->n_panels; p++) {
-        hga_id begin = ph->first + p * ph->panel,
-               end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
-        for (hga_id at = begin; at < end; at++) {
-            hga_id v = ph->by_position ? node_at(s, at) : at;
-            for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
-                hga_id other = panel[r->src[e]];
-                if (other < 0 || other == p) continue;
-                if (n_adjacent > ptr[p] && adjacent[n_adjacent - 1] == other)
-                    weight[n_adjacent - 1]++;
-                else
-                    adjacent[n_adjacent] = other, weight[n_adjacent++] = 1;
-            }
-        }
-        ptr[p + 1] = n_adjacent;
-    }
-    HGA_TRY(partition_graph(a, ph->n_panels, ptr, adjacent, ph->cost, weight, plan->threads, ph->part));
-done:
-    hga_delete(a, panel, plan->nodes.n, sizeof *panel);
-    hga_delete(a, ptr, (int64_t)ph->n_panels + 1, sizeof *ptr);
-    hga_delete(a, adjacent, r->n_explicit, sizeof *adjacent);
-    hga_delete(a, weight, r->n_explicit, sizeof *weight);
-    return st;
-}
-
 /* ---- row phases ---- */
 
 /* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take;
@@ -253,10 +199,13 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
                                     .n_panels = (n + panel - 1) / panel}));
     phase *ph = last_phase(plan);
     plan->stage[stage].panels += ph->n_panels;
-    if (plan->program.stage[stage].relation < 0) return HGA_OK;
     HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
     for (hga_id p = 0; p < ph->n_panels; p++) {
         hga_id begin = first + p * panel, rows = n - p * panel < panel ? n - p * panel : panel;
+        if (plan->program.stage[stage].relation < 0) {
+            ph->cost[p] = tree_cost(plan, stage, begin, rows);
+            continue;
+        }
         measures m = measure_panel(plan, ph, begin, rows);
         ph->cost[p] = ROW_COST * (int64_t)rows + m.edges;
         if (m.degree > wide->limit) HGA_TRY(find_wide(plan, stage, begin, rows, wide));

@@ -1,7 +1,8 @@
 /* plan.h: how a plan is stored. What executes reads it and changes nothing.
 
    plan.c     graph + program -> plan              storage.c   where the values of each field live
-   panels.c   stages -> phases, cut into panels    schedule.c  which thread computes which panel, and when
+   panels.c   stages -> phases, cut into panels    parts.c     which thread gets which part
+   schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
@@ -71,12 +72,12 @@ typedef struct wave_item {
 } wave_item;
 
 /* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w *
-   threads + t + 1] - 1]. */
+   threads + t + 1] - 1], along its tokens, which costs cost[w * threads + t]. */
 typedef struct wave_order {
     wave_item *item;
-    int64_t *ptr, n_items;
-    hga_id n, sweeps; /* waves, and how often the tokens are gone through from first to last */
-    int alone;        /* so little work that one thread does it all */
+    int64_t *ptr, n_items, *cost;
+    hga_id n;  /* waves */
+    int alone; /* so little work that one thread does it all */
 } wave_order;
 
 /* What may serve one node after another: the rows of field f, and its halves. */
@@ -84,11 +85,11 @@ enum { STORAGE_HALVES = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
 
 /* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never
    for -1; from and to thread `thread`'s free rows, which no other takes. */
-typedef struct lease {
+typedef struct live_range {
     hga_id storage, first, n; /* nodes */
     hga_id thread;
     int64_t begin, end;
-} lease;
+} live_range;
 
 /* What the plan knows of a stage. */
 typedef struct stage_plan {
@@ -169,13 +170,23 @@ hga_status phases_make(hga_plan *plan);
 /* Costs and parts serve planning alone. */
 void phases_forget_costs(hga_plan *plan);
 void phases_clear(hga_plan *plan);
+/* Parts of about equal cost; cost NULL: all alike. Things whose places are in one cell always have the same part. */
+enum { CELL = 16 };
+static inline hga_id cells_of(const hga_plan *plan) { return plan->nodes.level_ptr[1] / CELL + 1; }
+void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part);
+/* .. of a phase's panels, for rows that have nothing to do with the order of the tokens; or those that METIS finds by
+   explicit edges. */
+hga_status part_by_cost(const hga_plan *plan, phase *ph);
+hga_status part_by_metis(hga_plan *plan, phase *ph);
 /* The order of all panels, once homes are known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
+/* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all the time. */
+double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
 /* Does a storage give rows back? */
 int slots_recycle(const hga_plan *plan, hga_id storage);
-/* Slots for all leases, in the order of the items. */
-hga_status slots_assign(hga_plan *plan, const lease *leases, int64_t n);
+/* Slots for all ranges, in the order of the items. */
+hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n);
 void slots_clear(hga_plan *plan);
 hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first);
 

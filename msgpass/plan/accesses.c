@@ -1,0 +1,291 @@
+/* accesses.c: which rows a panel reads at its sources, reads at its own nodes, and writes. Rows are told by buckets of
+   neighbours, and only those of storages that other phases touch, too. */
+#include "schedule.h"
+
+hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
+{
+    const stage_plan *s = &plan->stage[ph->stage];
+    if (ph->job == JOB_PIECES) return node_at(s, wide_of_piece(s, i)->position);
+    if (ph->job == JOB_MERGE) return node_at(s, s->wide[i].position);
+    return ph->by_position ? node_at(s, ph->first + i) : ph->first + i;
+}
+
+/* ---- buckets ---- */
+
+/* Nodes whose last readers and writers are remembered together: of one level of n, and fewer than its panels have. */
+static int bucket_shift(hga_id n)
+{
+    int shift = 0;
+    while (shift < 5 && n >> (10 + shift)) shift++;
+    return shift;
+}
+
+/* Nodes come mostly one after the other, so the level is often the last one found. */
+static hga_id level_of(accesses *a, hga_id v)
+{
+    const hga_id *level = a->plan->nodes.level_ptr;
+    hga_id lo = 0, hi = a->plan->nodes.n_levels;
+    if (level[a->level] <= v && v < level[a->level + 1]) return a->level;
+    while (hi - lo > 1) {
+        hga_id mid = lo + (hi - lo) / 2;
+        if (level[mid] <= v)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return a->level = lo;
+}
+
+static hga_id bucket_of(accesses *a, hga_id v)
+{
+    hga_id l = level_of(a, v);
+    return a->bucket[l].first + ((v - a->plan->nodes.level_ptr[l]) >> a->bucket[l].shift);
+}
+
+/* ---- runs of nodes ---- */
+
+/* A panel's visit to rows of some sets. Nodes come in any order; those that follow each other go together. */
+typedef struct visit {
+    accesses *to;
+    const row_sets *of;
+    int writes;
+    hga_id first, last;
+    access_function each;
+    void *context;
+} visit;
+
+static void visit_flush(visit *r)
+{
+    if (r->first > r->last) return;
+    hga_id a = bucket_of(r->to, r->first), b = r->first == r->last ? a : bucket_of(r->to, r->last);
+    for (hga_id i = 0; i < r->of->n; i++) r->each(r->context, r->writes, r->of->at[i] + a, r->of->at[i] + b);
+    r->first = 0, r->last = -1;
+}
+
+static void visit_add(visit *r, hga_id first, hga_id last)
+{
+    if (r->first <= r->last && first >= r->first && first <= r->last + 1) {
+        if (last > r->last) r->last = last;
+        return;
+    }
+    visit_flush(r);
+    r->first = first, r->last = last;
+}
+
+/* ---- sources ---- */
+
+/* Parents or children of nodes [first, first + n). */
+static void visit_tree(visit *r, hga_id relation, hga_id first, hga_id n)
+{
+    const hga_nodes *nodes = &r->to->plan->nodes;
+    hga_id base = nodes->level_ptr[1], lowest = first > base ? first : base;
+    if (relation == HGA_TREE_DOWN) {
+        for (hga_id v = first; nodes->parent && v < first + n; v++)
+            if (nodes->parent[v] >= 0) visit_add(r, nodes->parent[v], nodes->parent[v]);
+    } else if (nodes->child_ptr && lowest < first + n) {
+        hga_id begin = nodes->child_ptr[lowest - base], end = nodes->child_ptr[first + n - base];
+        if (!nodes->child_list && begin < end) visit_add(r, begin, end - 1);
+        for (hga_id i = begin; nodes->child_list && i < end; i++)
+            visit_add(r, nodes->child_list[i], nodes->child_list[i]);
+    }
+}
+
+/* Sources by blocks: columns that follow each other at once, others one by one. */
+typedef struct block_sources {
+    visit *r;
+    const hga_id *order;
+} block_sources;
+
+static void visit_columns(const block_sources *b, hga_id first, hga_id n)
+{
+    if (!b->order) visit_add(b->r, first, first + n - 1);
+    for (hga_id c = 0; b->order && c < n; c++) visit_add(b->r, b->order[first + c], b->order[first + c]);
+}
+
+static void visit_segments(const hga_segments *s, void *context)
+{
+    const hga_segment *one = &s->first;
+    if (s->src_step <= one->n_src)
+        visit_columns(context, one->src, (s->count - 1) * s->src_step + one->n_src);
+    else
+        for (hga_id i = 0; i < s->count; i++) visit_columns(context, one->src + i * s->src_step, one->n_src);
+}
+
+/* Sources of row positions [first, first + n). */
+static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_plan *plan = r->to->plan;
+    const hga_relation *rel = &plan->stage[stage].relation;
+    block_sources blocks = {r, rel->src_order};
+    if (rel->n_blocks)
+        hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, visit_segments, &blocks);
+    for (hga_id p = first; rel->ptr && p < first + n; p++) {
+        hga_id v = node_at(&plan->stage[stage], p);
+        for (hga_pos e = rel->ptr[v]; e < rel->ptr[v + 1]; e++) visit_add(r, rel->src[e], rel->src[e]);
+    }
+}
+
+static void visit_sources(visit r, const phase *ph, hga_id panel)
+{
+    const hga_plan *plan = r.to->plan;
+    const stage_plan *s = &plan->stage[ph->stage];
+    hga_id relation = plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
+    int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
+    if (relation < 0)
+        visit_tree(&r, relation, ph->first + begin, n);
+    else if (together)
+        visit_positions(&r, ph->stage, ph->first + begin, n);
+    for (hga_id i = begin; !together && i < begin + n; i++) {
+        hga_id v = phase_node(plan, ph, i);
+        visit_positions(&r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
+    }
+    visit_flush(&r);
+}
+
+/* ---- the panel's own rows, and splits ---- */
+
+/* Positions of an order are nodes here and there; a panel's rows of a stage by node come one after the other. */
+static void visit_rows(visit r, const phase *ph, hga_id panel)
+{
+    hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
+    int scattered = ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
+    for (hga_id i = begin; scattered && i < begin + n; i++) {
+        hga_id v = phase_node(r.to->plan, ph, i);
+        visit_add(&r, v, v);
+    }
+    if (!scattered) visit_add(&r, ph->first + begin, ph->first + begin + n - 1);
+    visit_flush(&r);
+}
+
+void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context)
+{
+    const phase *ph = of->of;
+    visit r = {.to = a, .last = -1, .each = each, .context = context};
+    int64_t splits = ph->job <= JOB_MERGE ? a->at[SPLITS + ph->stage] : 0;
+    if (of->sources.n) r.of = &of->sources, visit_sources(r, ph, panel);
+    if (of->own.n) r.of = &of->own, visit_rows(r, ph, panel);
+    if (of->writes.n) r.of = &of->writes, r.writes = 1, visit_rows(r, ph, panel);
+    if (ph->job == JOB_PIECES) each(context, 1, splits + panel, splits + panel);
+    if (ph->job == JOB_MERGE) {
+        const wide_row *wide = &a->plan->stage[ph->stage].wide[panel];
+        each(context, 0, splits + wide->first_piece, splits + wide->first_piece + wide->n_pieces - 1);
+    }
+}
+
+/* ---- which storages ---- */
+
+/* Storages that a phase reads at the sources and at the row, and writes there. */
+typedef struct touched {
+    uint64_t sources, own, writes;
+} touched;
+
+static uint64_t halves_of(uint64_t fields) { return fields << STORAGE_HALVES; }
+
+/* The job on a field: rounding turns rows into halves, or changes them where they are. */
+static touched find_field(const hga_plan *plan, const phase *ph)
+{
+    uint64_t rows = UINT64_C(1) << ph->stage;
+    if (ph->job == JOB_ROUND)
+        return (touched){.own = rows, .writes = plan->home[ph->stage].halves.n ? halves_of(rows) : rows};
+    return ph->job == JOB_COPY ? (touched){.writes = rows} : (touched){.own = rows};
+}
+
+static touched find_touched(const hga_plan *plan, const phase *ph)
+{
+    if (ph->job > JOB_MERGE) return find_field(plan, ph);
+    const hga_stage *s = &plan->program.stage[ph->stage];
+    stage_kind kind = plan->stage[ph->stage].kind;
+    const stage_rule *rule = &program_rules[kind];
+    touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
+    if (ph->job == JOB_MERGE) return t;
+    t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
+    t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
+    if (plan->halves && (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE)) t.sources = halves_of(t.sources);
+    return t;
+}
+
+/* Those of `set` that have users before the phase, or after it; and, after it, those that are recycled. */
+static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_id number, int after)
+{
+    row_sets some = {.n = 0};
+    for (hga_id s = 0; set >> s; s++) {
+        const users *u = &by[s];
+        int others = u->last >= 0 && (after ? u->last > number : u->first < number);
+        if (set >> s & 1u && (others || (after && a->recycled >> s & 1u))) some.at[some.n++] = a->at[s];
+    }
+    return some;
+}
+
+/* Of the fields that a phase reads, those that others write; of those that it writes, those that others read or write.
+   */
+phase_accesses accesses_of(const accesses *a, hga_id number, int after)
+{
+    const phase *ph = &a->plan->phase[number];
+    touched t = find_touched(a->plan, ph);
+    return (phase_accesses){ph, find_sets(a, t.sources, a->writers, number, after),
+                            find_sets(a, t.own, a->writers, number, after),
+                            find_sets(a, t.writes, a->all, number, after)};
+}
+
+/* ---- opening ---- */
+
+static void note_user(users *of, int64_t by)
+{
+    if (of->last < 0) of->first = by;
+    of->last = by;
+}
+
+static void note_users(users *of, uint64_t set, int64_t by)
+{
+    for (hga_id s = 0; set >> s; s++)
+        if (set >> s & 1u) note_user(&of[s], by);
+}
+
+static void find_users(accesses *a)
+{
+    for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
+    for (int64_t i = 0; i < a->plan->n_phases; i++) {
+        const phase *ph = &a->plan->phase[i];
+        touched t = find_touched(a->plan, ph);
+        note_users(a->writers, t.writes, i);
+        note_users(a->all, t.sources | t.own | t.writes, i);
+        if (ph->job == JOB_PIECES) note_user(&a->writers[SPLITS + ph->stage], i);
+        if (ph->job == JOB_PIECES || ph->job == JOB_MERGE) note_user(&a->all[SPLITS + ph->stage], i);
+    }
+    for (hga_id s = 0; s < N_STORAGES; s++)
+        if (a->writers[s].last >= 0 && slots_recycle(a->plan, s)) a->recycled |= UINT64_C(1) << s;
+}
+
+/* Buckets for the sets that some write and others read, or that are recycled. */
+static void number_buckets(accesses *a)
+{
+    const hga_plan *plan = a->plan;
+    hga_id levels = plan->nodes.n_levels;
+    for (hga_id s = 0; s < N_ROW_SETS; s++) {
+        int recycled = s < SPLITS && a->recycled >> s & 1u;
+        a->at[s] = a->n_buckets;
+        if (recycled || (a->writers[s].last >= 0 && a->all[s].first < a->all[s].last))
+            a->n_buckets += s < SPLITS ? a->bucket[levels].first : plan->stage[s - SPLITS].n_pieces;
+    }
+}
+
+hga_status accesses_open(accesses *a, const hga_plan *plan)
+{
+    hga_id levels = plan->nodes.n_levels;
+    a->plan = plan;
+    hga_status st = hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *a->bucket, &a->bucket);
+    if (st) return st;
+    for (hga_id l = 0; l < levels; l++) {
+        hga_id n = plan->nodes.level_ptr[l + 1] - plan->nodes.level_ptr[l];
+        a->bucket[l].shift = bucket_shift(n);
+        a->bucket[l + 1].first = a->bucket[l].first + (n >> a->bucket[l].shift) + 1;
+    }
+    find_users(a);
+    number_buckets(a);
+    return HGA_OK;
+}
+
+void accesses_close(accesses *a)
+{
+    hga_delete(&a->plan->allocator, a->bucket, (int64_t)a->plan->nodes.n_levels + 1, sizeof *a->bucket);
+}

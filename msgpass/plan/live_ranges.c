@@ -1,0 +1,139 @@
+/* live_ranges.c: from when to when the workspace must hold a row. The first and the last panel that touch a bucket of
+   rows are remembered as panels get their stamps; once all panels are in order that is a range of items. */
+#include "schedule.h"
+
+/* Entry e, the latest of the program so far, may come earlier (sense -1) or later (1) than what is known. */
+static void note_end(const entry *entries, int64_t e, int sense, int64_t *known, uint8_t *shared)
+{
+    const stamp *mine = &entries[e].when, *theirs = &entries[*known].when;
+    int order = (mine->wave > theirs->wave) - (mine->wave < theirs->wave);
+    if (order == 0 && mine->owner != theirs->owner) {
+        *shared = 1;
+        return;
+    }
+    if (order != 0 && order == sense) *shared = 0;
+    if (order == 0) order = mine->at < theirs->at ? -1 : 1;
+    if (order == sense) *known = e;
+}
+
+void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int writes, int64_t first, int64_t last)
+{
+    for (bucket_ends *b = l->ends + first, *end = l->ends + last; b <= end; b++) {
+        if (b->first < 0) *b = (bucket_ends){.first = e, .last = e, .given = !writes};
+        note_end(entries, e, -1, &b->first, &b->first_shared);
+        note_end(entries, e, 1, &b->last, &b->last_shared);
+    }
+}
+
+/* Where each entry is in the order: the item's number, and that of its wave. */
+typedef struct ranks {
+    int64_t *item;
+    hga_id *wave;
+    int64_t n;
+} ranks;
+
+static hga_status find_ranks(const hga_plan *plan, const entry *entries, int64_t n, ranks *r)
+{
+    const wave_order *o = &plan->waves;
+    hga_status st = HGA_OK;
+    r->n = n;
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *r->item, &r->item));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *r->wave, &r->wave));
+    for (int64_t i = 0; i < n; i++) r->item[entries[i].number] = i;
+    for (hga_id wave = 0; wave < o->n; wave++)
+        for (int64_t i = o->ptr[wave * plan->threads]; i < o->ptr[(wave + 1) * plan->threads]; i++) r->wave[i] = wave;
+done:
+    return st;
+}
+
+static void ranks_clear(const hga_plan *plan, ranks *r)
+{
+    hga_delete(&plan->allocator, r->item, r->n, sizeof *r->item);
+    hga_delete(&plan->allocator, r->wave, r->n, sizeof *r->wave);
+}
+
+/* Where in the order the wave of an item begins and ends. */
+static int64_t wave_begin(const hga_plan *plan, const ranks *r, int64_t item)
+{
+    return plan->waves.ptr[r->wave[item] * plan->threads];
+}
+static int64_t wave_end(const hga_plan *plan, const ranks *r, int64_t item)
+{
+    return plan->waves.ptr[(r->wave[item] + 1) * plan->threads] - 1;
+}
+
+/* What several threads touch in the first wave of its range is taken before any of them could have given a row back in
+   that wave; what in the last one another thread touches is given back when all have ended. */
+static live_range range_of(const hga_plan *plan, const entry *entries, const bucket_ends *b, const ranks *r)
+{
+    int64_t begin = r->item[b->first], end = r->item[b->last];
+    live_range x = {.thread = entries[begin].when.owner, .begin = begin, .end = end};
+    if (b->first_shared) x.begin = wave_begin(plan, r, begin);
+    if (b->last_shared || entries[end].when.owner != x.thread) x.end = wave_end(plan, r, end);
+    if (b->given) x.begin = 0, x.end = -1;
+    return x;
+}
+
+/* Buckets that live alike go together. */
+static hga_status add_range(const hga_plan *plan, live_ranges *l, live_range x)
+{
+    live_range *last = l->n ? &l->range[l->n - 1] : NULL;
+    if (last && last->storage == x.storage && last->first + last->n == x.first && last->thread == x.thread &&
+        last->begin == x.begin && last->end == x.end) {
+        last->n += x.n;
+        return HGA_OK;
+    }
+    hga_status st = hga_grow(&plan->allocator, &l->range, &l->room, l->n, l->n + 1, sizeof *l->range);
+    if (!st) l->range[l->n++] = x;
+    return st;
+}
+
+/* The ranges of one storage, level by level, bucket by bucket. */
+static hga_status find_storage(live_ranges *l, const accesses *a, const entry *entries, const ranks *r, hga_id s)
+{
+    const hga_plan *plan = a->plan;
+    const hga_id *level = plan->nodes.level_ptr;
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < plan->nodes.n_levels; i++) {
+        const bucket_ends *b = l->ends + a->at[s] + a->bucket[i].first;
+        for (hga_id v = level[i], each = 1 << a->bucket[i].shift; v < level[i + 1]; v += each, b++) {
+            if (b->first < 0) continue;
+            live_range x = range_of(plan, entries, b, r);
+            x.storage = s, x.first = v, x.n = level[i + 1] - v < each ? level[i + 1] - v : each;
+            HGA_TRY(add_range(plan, l, x));
+        }
+    }
+done:
+    return st;
+}
+
+hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entries, int64_t n)
+{
+    hga_status st = HGA_OK;
+    ranks r = {0};
+    HGA_TRY(find_ranks(a->plan, entries, n, &r));
+    for (hga_id s = 0; s < N_STORAGES; s++)
+        if (a->recycled >> s & 1u) HGA_TRY(find_storage(l, a, entries, &r, s));
+done:
+    ranks_clear(a->plan, &r);
+    return st;
+}
+
+void live_ranges_forget(live_ranges *l)
+{
+    for (int64_t i = 0; i < l->n_buckets; i++) l->ends[i].first = -1;
+}
+
+hga_status live_ranges_open(const hga_allocator *a, int64_t n_buckets, live_ranges *l)
+{
+    hga_status st = hga_new(a, n_buckets, sizeof *l->ends, &l->ends);
+    l->n_buckets = n_buckets;
+    if (!st) live_ranges_forget(l);
+    return st;
+}
+
+void live_ranges_close(const hga_allocator *a, live_ranges *l)
+{
+    hga_delete(a, l->ends, l->n_buckets, sizeof *l->ends);
+    hga_delete(a, l->range, l->room, sizeof *l->range);
+}

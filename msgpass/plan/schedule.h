@@ -1,0 +1,138 @@
+/* schedule.h: what the files that make a schedule share. schedule.c stands on top and asks the others, panel after
+   panel in program order:
+
+   accesses.c      which rows a panel reads and writes
+   dependences.c   what it waits for: whoever wrote what it reads (RAW), read (WAR) or wrote (WAW) what it writes
+   slack.c         which panels may come later, so that threads wait less
+   live_ranges.c   from when to when the workspace must hold a row */
+#ifndef SCHEDULE_H
+#define SCHEDULE_H
+
+#include "plan.h"
+
+/* Sets of rows: the storages, and the splits of each stage. */
+enum { SPLITS = N_STORAGES, N_ROW_SETS = SPLITS + HGA_MAX_STAGES };
+
+/* When a panel runs: in a wave, on a thread, and within that share in the order of the tokens. */
+typedef struct stamp {
+    hga_id wave, owner, at; /* wave -1: never */
+} stamp;
+
+/* A panel of the program. */
+typedef struct entry {
+    stamp when;
+    wave_item item;
+    hga_id last;    /* place */
+    int64_t number; /* in program order */
+} entry;
+
+/* ---- accesses.c ---- */
+
+/* Of a level: its first bucket, and log2 of a bucket's nodes. */
+typedef struct level_buckets {
+    hga_id first;
+    int shift;
+} level_buckets;
+
+/* The first and the last phase that use a row set; -1: none, or the caller alone. */
+typedef struct users {
+    int64_t first, last;
+} users;
+
+/* Rows are remembered by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
+typedef struct accesses {
+    const hga_plan *plan;
+    level_buckets *bucket; /* [n_levels + 1] */
+    users writers[N_ROW_SETS], all[N_ROW_SETS];
+    uint64_t recycled; /* storages with rows that serve one node after another */
+    int64_t at[N_ROW_SETS], n_buckets;
+    hga_id level; /* that the last node was on */
+} accesses;
+
+/* Some storages, by where their buckets begin. */
+typedef struct row_sets {
+    int64_t at[N_STORAGES];
+    hga_id n;
+} row_sets;
+
+/* What a phase reads at its sources and at its rows, and writes there. */
+typedef struct phase_accesses {
+    const phase *of;
+    row_sets sources, own, writes;
+} phase_accesses;
+
+/* Some rows of one set are read, or written: buckets first .. last. */
+typedef void (*access_function)(void *context, int writes, int64_t first, int64_t last);
+
+hga_status accesses_open(accesses *a, const hga_plan *plan);
+void accesses_close(accesses *a);
+/* Phase `number`'s, as far as phases before it (after = 0) or behind it (1) have to do with them; and, with 1, as far as
+   rows are recycled. */
+phase_accesses accesses_of(const accesses *a, hga_id number, int after);
+/* All that a panel does. */
+void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context);
+/* The node of row i of a phase. */
+hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i);
+static inline hga_id phase_rows(const phase *ph, hga_id panel)
+{
+    return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel;
+}
+static inline int64_t panel_cost(const phase *ph, hga_id panel)
+{
+    return ph->cost ? ph->cost[panel] : phase_rows(ph, panel);
+}
+
+/* ---- dependences.c ---- */
+
+/* The latest that touched a bucket. Panels of a phase never wait for each other, though they may share a bucket. */
+typedef struct trace {
+    stamp before, all; /* the phases before `phase`, and with that one */
+    hga_id phase;
+} trace;
+
+typedef struct dependences {
+    trace *read, *written; /* [n] buckets */
+    int64_t n;
+} dependences;
+
+extern const stamp never;
+/* An owner for panels of several threads: nobody is alone in waiting for them. */
+enum { SEVERAL = -1 };
+
+hga_status dependences_open(const hga_allocator *a, int64_t n, dependences *d);
+void dependences_close(const hga_allocator *a, dependences *d);
+/* The latest of what a panel of phase `number` waits for, all in all. */
+stamp dependences_of(const dependences *d, accesses *a, const phase_accesses *waits, hga_id number, hga_id panel);
+/* A panel of that phase touches these buckets at `mine`. */
+void dependences_note(dependences *d, hga_id number, const stamp *mine, int writes, int64_t first, int64_t last);
+
+/* ---- slack.c ---- */
+
+/* Entries in program order, all stamped, come later where that shortens waves; *moved tells whether any may have. */
+hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved);
+
+/* ---- live_ranges.c ---- */
+
+/* The first and the last panel, by stamps, that touch a bucket: entries, -1 before any. */
+typedef struct bucket_ends {
+    int64_t first, last;
+    uint8_t first_shared, last_shared; /* in that wave several threads touch it, in no order */
+    uint8_t given;                     /* the program begins with reading it */
+} bucket_ends;
+
+typedef struct live_ranges {
+    bucket_ends *ends; /* [n_buckets] */
+    int64_t n_buckets;
+    live_range *range; /* [n] */
+    int64_t n, room;
+} live_ranges;
+
+hga_status live_ranges_open(const hga_allocator *a, int64_t n_buckets, live_ranges *l);
+void live_ranges_close(const hga_allocator *a, live_ranges *l);
+void live_ranges_forget(live_ranges *l);
+/* Entry e, the latest of the program so far, touches these buckets. */
+void live_ranges_note(live_ranges *l, const entry *entries, int64_t e, int writes, int64_t first, int64_t last);
+/* Once entries are in order and the plan's waves stand: the ranges of all recycled storages. */
+hga_status live_ranges_find(live_ranges *l, const accesses *a, const entry *entries, int64_t n);
+
+#endif

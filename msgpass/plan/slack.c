@@ -1,0 +1,128 @@
+/* slack.c: panels that nobody waits for at once may run in a later wave. A thread that has more to do in a wave than the
+   others, who then wait for it, leaves such panels to waves in which it would wait for them. Panels are taken from the
+   last to the first, so that those which wait for a panel have settled. */
+#include "schedule.h"
+
+/* The first wave in which a later phase touches a bucket. */
+typedef struct next_use {
+    hga_id beyond, all; /* the phases beyond `phase`, and with that one */
+    hga_id phase;
+} next_use;
+
+typedef struct slack {
+    const hga_plan *plan;
+    hga_id n_waves;
+    next_use *read, *written; /* [n_buckets] */
+    int64_t n_buckets;
+    int64_t *cost, *most; /* [n_waves][threads]; [n_waves]: the longest of them */
+} slack;
+
+/* The panel at hand. */
+typedef struct moving {
+    slack *s;
+    hga_id phase, wave, before; /* before: it must run in an earlier wave than this */
+} moving;
+
+static hga_id earlier(hga_id a, hga_id b) { return a < b ? a : b; }
+
+static hga_id next_wave(const next_use *u, hga_id number) { return u->phase == number ? u->beyond : u->all; }
+
+/* What is read must not be written before; what is written, neither read nor written. */
+static void find_limit(void *context, int writes, int64_t first, int64_t last)
+{
+    moving *m = context;
+    for (int64_t b = first; b <= last; b++) {
+        m->before = earlier(m->before, next_wave(&m->s->written[b], m->phase));
+        if (writes) m->before = earlier(m->before, next_wave(&m->s->read[b], m->phase));
+    }
+}
+
+static void note_use(void *context, int writes, int64_t first, int64_t last)
+{
+    const moving *m = context;
+    for (next_use *u = (writes ? m->s->written : m->s->read) + first, *end = u + (last - first + 1); u < end; u++) {
+        if (u->phase != m->phase) u->beyond = u->all, u->phase = m->phase;
+        u->all = earlier(u->all, m->wave);
+    }
+}
+
+static int64_t longest(const slack *s, hga_id wave)
+{
+    int64_t most = 0;
+    for (hga_id t = 0; t < s->plan->threads; t++) {
+        int64_t cost = s->cost[(int64_t)wave * s->plan->threads + t];
+        if (cost > most) most = cost;
+    }
+    return most;
+}
+
+/* To the first wave where the thread has time for it, if the others wait for the thread where it is. */
+static void settle(slack *s, entry *e, hga_id before)
+{
+    hga_id threads = s->plan->threads, here = e->when.wave;
+    int64_t each = panel_cost(&s->plan->phase[e->item.phase], e->item.panel);
+    int64_t *mine = s->cost + e->when.owner;
+    if (mine[(int64_t)here * threads] < s->most[here]) return;
+    for (hga_id w = here + 1; w < before; w++) {
+        if (mine[(int64_t)w * threads] + each > s->most[w]) continue;
+        mine[(int64_t)here * threads] -= each, mine[(int64_t)w * threads] += each;
+        s->most[here] = longest(s, here);
+        e->when.wave = w;
+        return;
+    }
+}
+
+static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
+{
+    phase_accesses waits = {0}, tells = {0};
+    for (int64_t i = n - 1; i >= 0; i--) {
+        entry *e = &entries[i];
+        hga_id number = e->item.phase;
+        moving m = {s, number, 0, s->n_waves};
+        if (i == n - 1 || number != entries[i + 1].item.phase)
+            waits = accesses_of(a, number, 0), tells = accesses_of(a, number, 1);
+        accesses_visit(a, &tells, e->item.panel, find_limit, &m);
+        settle(s, e, m.before);
+        m.wave = e->when.wave;
+        accesses_visit(a, &waits, e->item.panel, note_use, &m);
+    }
+}
+
+/* The costs of all shares; is there something to win? */
+static int measure(slack *s, const entry *entries, int64_t n)
+{
+    hga_id threads = s->plan->threads;
+    int64_t all = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t each = panel_cost(&s->plan->phase[entries[i].item.phase], entries[i].item.panel);
+        s->cost[(int64_t)entries[i].when.wave * threads + entries[i].when.owner] += each, all += each;
+    }
+    for (hga_id w = 0; w < s->n_waves; w++) sum += s->most[w] = longest(s, w);
+    return (double)sum * threads > 1.02 * (double)all;
+}
+
+hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
+{
+    const hga_allocator *x = &a->plan->allocator;
+    slack s = {.plan = a->plan, .n_buckets = a->n_buckets};
+    hga_status st = HGA_OK;
+    *moved = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (entries[i].when.wave >= s.n_waves) s.n_waves = entries[i].when.wave + 1;
+    if (s.plan->threads == 1 || s.n_waves < 2) return HGA_OK;
+    int64_t shares = (int64_t)s.n_waves * s.plan->threads;
+    HGA_TRY(hga_new_zero(x, shares, sizeof *s.cost, &s.cost));
+    HGA_TRY(hga_new(x, s.n_waves, sizeof *s.most, &s.most));
+    if (!measure(&s, entries, n)) goto done;
+    HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.read, &s.read));
+    HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.written, &s.written));
+    for (int64_t b = 0; b < s.n_buckets; b++) s.read[b] = s.written[b] = (next_use){s.n_waves, s.n_waves, -1};
+    settle_all(&s, a, entries, n);
+    *moved = 1;
+done:
+    hga_delete(x, s.cost, shares, sizeof *s.cost);
+    hga_delete(x, s.most, s.n_waves, sizeof *s.most);
+    hga_delete(x, s.read, s.n_buckets, sizeof *s.read);
+    hga_delete(x, s.written, s.n_buckets, sizeof *s.written);
+    return st;
+}
