@@ -221,8 +221,8 @@ typedef struct collected {
 static void collect(const hga_segments *s, void *context)
 {
     collected *c = context;
-    for (hga_id i = 0; i < s->count; i++, c->n++)
-        if (c->n < c->capacity) c->out[c->n] = hga_segments_at(s, i);
+    for (hga_id i = 0; i < s->count && c->n + i < c->capacity; i++) c->out[c->n + i] = hga_segments_at(s, i);
+    c->n += s->count;
 }
 
 /* By source, type and row, as promised; then by every other member. */

@@ -18,8 +18,8 @@ typedef struct masses {
     float mass;
 } masses;
 
-typedef struct draft { /* a relation being collected */
-    char name[NAME_BYTES];
+typedef struct draft {     /* a relation being collected */
+    char name[NAME_BYTES]; /* first: see names.h */
     int64_t n_blocks, block_room, n_edges, edge_room;
     hga_block *blocks;
     explicit_edge *edges;
@@ -36,7 +36,8 @@ struct hga_builder {
     sides *sides;
     masses *masses;
     draft *drafts;
-    hga_id n; /* nodes so far */
+    name_index names; /* of the drafts */
+    hga_id n;         /* nodes so far */
     int has_tokens;
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;

@@ -2,8 +2,6 @@
    what a builder, a file or a fault in this library might do, and `hga check` prints them. */
 #include "graph.h"
 
-#include <string.h>
-
 static hga_status levels_partition_the_nodes(const hga_graph *g)
 {
     for (hga_id l = 0; l < g->n_levels; l++)
@@ -71,9 +69,8 @@ static hga_status queries_and_keys_are_tokens(const hga_graph *g)
 static hga_status relation_names_differ(const hga_graph *g)
 {
     for (hga_id i = 0; i < g->n_relations; i++)
-        for (hga_id j = 0; j < i; j++)
-            if (strcmp(g->relation[i].name, g->relation[j].name) == 0)
-                return hga_fail(HGA_EGRAPH, "two relations are named %s", g->relation[i].name);
+        if (hga_graph_find_relation(g, g->relation[i].name) != i)
+            return hga_fail(HGA_EGRAPH, "two relations are named %s", g->relation[i].name);
     return HGA_OK;
 }
 

@@ -278,6 +278,8 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
     hga_status st = hga_new_zero(&g->allocator, b->n_drafts, sizeof *g->relation, &g->relation);
     if (st) return st;
     g->n_relations = (hga_id)b->n_drafts;
+    g->names = b->names;
+    memset(&b->names, 0, sizeof b->names);
     for (hga_id i = 0; !st && i < g->n_relations; i++) {
         draft *d = &b->drafts[i];
         stored_relation *r = &g->relation[i];
@@ -342,6 +344,7 @@ void graph_free(hga_graph *g)
     hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
     for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
     hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
+    names_clear(&a, &g->names);
     hga_delete(&a, g->level_ptr, (int64_t)g->n_levels + 1, sizeof *g->level_ptr);
     hga_delete(&a, g->parent, g->n, sizeof *g->parent);
     hga_delete(&a, g->side, g->n, sizeof *g->side);

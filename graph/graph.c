@@ -2,8 +2,6 @@
 #include "graph.h"
 #include "sort.h"
 
-#include <string.h>
-
 hga_graph *hga_graph_retain(const hga_graph *g)
 {
     hga_graph *owned = (hga_graph *)(uintptr_t)g; /* the count of owners is not part of what a graph is */
@@ -63,9 +61,7 @@ hga_relation hga_graph_relation(const hga_graph *g, hga_id index)
 
 hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
 {
-    for (hga_id i = 0; i < g->n_relations; i++)
-        if (strcmp(g->relation[i].name, name) == 0) return i;
-    return -1;
+    return names_find(&g->names, g->relation, sizeof *g->relation, name);
 }
 
 typedef struct place {
@@ -103,6 +99,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
     int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) +
                     g->n_relations * (int64_t)sizeof(stored_relation);
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
+    bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;
     for (hga_id i = 0; i < g->n_relations; i++) bytes += relation_bytes(&g->relation[i], n);
     return bytes;
 }

@@ -3,11 +3,12 @@
 #define GRAPH_H
 
 #include "hga_graph.h"
+#include "names.h"
 
 enum { NAME_BYTES = 64 };
 
 typedef struct stored_relation {
-    char name[NAME_BYTES];
+    char name[NAME_BYTES]; /* first: see names.h */
     hga_pos n_blocks, n_explicit, n_edges;
     hga_block *blocks;
     int64_t *reach; /* [n_blocks]: one past the last row of any block in the subtree that block roots; see blocks.c */
@@ -34,6 +35,7 @@ struct hga_graph {
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;
     stored_relation *relation;
+    name_index names; /* of the relations */
 };
 
 typedef struct explicit_edge {

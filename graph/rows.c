@@ -20,21 +20,23 @@ typedef struct counting {
     hga_pos *degree;
 } counting;
 
-static void count_segment(const counting *c, const hga_segment *s)
+static void count_segment(const counting *c, const hga_segment *s, hga_id times)
 {
     for (hga_id i = 0; i < s->n_rows; i++) {
         hga_id v = node_at(c->r, (int64_t)s->row + i), c0, c1, hole;
         if (v < c->first || v - c->first >= c->n) continue;
         hga_segment_columns(s, s->row + i, &c0, &c1, &hole);
-        c->degree[v - c->first] += c1 - c0 - (hole >= 0);
+        c->degree[v - c->first] += (hga_pos)times * (c1 - c0 - (hole >= 0));
     }
 }
 
+/* Instances that share their rows have as many columns each. */
 static void count_segments(const hga_segments *s, void *context)
 {
-    for (hga_id i = 0; i < s->count; i++) {
+    hga_id n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
+    for (hga_id i = 0; i < n; i++) {
         hga_segment one = hga_segments_at(s, i);
-        count_segment(context, &one);
+        count_segment(context, &one, times);
     }
 }
 

@@ -70,106 +70,139 @@ static inline void vec_store_first(float *p, vec x, int n)
 }
 #endif
 
-/* Lanes of a and b in turns of `turn`: add the even turns of both to the odd ones. Applied with turn = 1, 2, 4, .. to
-   neighbours it transposes and adds, so that lane i of the last result is the sum of vector i. The order of the
-   additions is the same at every width's own tree, whatever the compiler does. */
+/* ---- lanes in other places: lists of lanes, since compilers want them constant. Lane VEC_FLOATS + i is lane i of the
+   second vector. ---- */
+
+/* VEC_EVEN_t, VEC_ODD_t: both vectors cut in turns of t lanes, the even turns of both side by side, and the odd ones.
+   VEC_SWAP_t: lanes i and i ^ t change places. VEC_EVENS, VEC_ODDS, VEC_LOWER, VEC_UPPER: neighbours part, and come
+   together again. */
 #if VEC_FLOATS == 4
-#define VEC_TURNS_1 \
-    {0, 4, 2, 6}, { 1, 5, 3, 7 }
-#define VEC_TURNS_2 \
-    {0, 1, 4, 5}, { 2, 3, 6, 7 }
+#define VEC_EVEN_1 0, 4, 2, 6
+#define VEC_ODD_1  1, 5, 3, 7
+#define VEC_SWAP_1 1, 0, 3, 2
+#define VEC_EVEN_2 0, 1, 4, 5
+#define VEC_ODD_2  2, 3, 6, 7
+#define VEC_SWAP_2 2, 3, 0, 1
+#define VEC_EVENS  0, 2, 4, 6
+#define VEC_ODDS   1, 3, 5, 7
+#define VEC_LOWER  0, 4, 1, 5
+#define VEC_UPPER  2, 6, 3, 7
 #elif VEC_FLOATS == 8
-#define VEC_TURNS_1 \
-    {0, 8, 2, 10, 4, 12, 6, 14}, { 1, 9, 3, 11, 5, 13, 7, 15 }
-#define VEC_TURNS_2 \
-    {0, 1, 8, 9, 4, 5, 12, 13}, { 2, 3, 10, 11, 6, 7, 14, 15 }
-#define VEC_TURNS_4 \
-    {0, 1, 2, 3, 8, 9, 10, 11}, { 4, 5, 6, 7, 12, 13, 14, 15 }
+#define VEC_EVEN_1 0, 8, 2, 10, 4, 12, 6, 14
+#define VEC_ODD_1  1, 9, 3, 11, 5, 13, 7, 15
+#define VEC_SWAP_1 1, 0, 3, 2, 5, 4, 7, 6
+#define VEC_EVEN_2 0, 1, 8, 9, 4, 5, 12, 13
+#define VEC_ODD_2  2, 3, 10, 11, 6, 7, 14, 15
+#define VEC_SWAP_2 2, 3, 0, 1, 6, 7, 4, 5
+#define VEC_EVEN_4 0, 1, 2, 3, 8, 9, 10, 11
+#define VEC_ODD_4  4, 5, 6, 7, 12, 13, 14, 15
+#define VEC_SWAP_4 4, 5, 6, 7, 0, 1, 2, 3
+#define VEC_EVENS  0, 2, 4, 6, 8, 10, 12, 14
+#define VEC_ODDS   1, 3, 5, 7, 9, 11, 13, 15
+#define VEC_LOWER  0, 8, 1, 9, 2, 10, 3, 11
+#define VEC_UPPER  4, 12, 5, 13, 6, 14, 7, 15
 #else
-#define VEC_TURNS_1                                               \
-    {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},  \
-    {                                                             \
-        1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31 \
-    }
-#define VEC_TURNS_2                                                \
-    {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},    \
-    {                                                              \
-        2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31 \
-    }
-#define VEC_TURNS_4                                                \
-    {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},    \
-    {                                                              \
-        4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31 \
-    }
-#define VEC_TURNS_8                                                  \
-    {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},        \
-    {                                                                \
-        8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31 \
-    }
+#define VEC_EVEN_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define VEC_ODD_1  1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define VEC_SWAP_1 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
+#define VEC_EVEN_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define VEC_ODD_2  2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define VEC_SWAP_2 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13
+#define VEC_EVEN_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define VEC_ODD_4  4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define VEC_SWAP_4 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11
+#define VEC_EVEN_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define VEC_ODD_8  8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define VEC_SWAP_8 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7
+#define VEC_EVENS  0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define VEC_ODDS   1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define VEC_LOWER  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define VEC_UPPER  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #endif
 
-#define VEC_ADD_TURNS(a, b, ...) vec_add_turns(a, b, (const vec_int[]){__VA_ARGS__})
-static inline __attribute__((always_inline)) vec vec_add_turns(vec a, vec b, const vec_int *turns)
-{
-    return __builtin_shuffle(a, b, turns[0]) + __builtin_shuffle(a, b, turns[1]);
-}
+/* The lanes of the list, which may be a macro. */
+#define VEC_LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+/* clang unrolls loops of constant length unasked, and warns where it is asked and cannot. */
+#define VEC_PRAGMA(words) _Pragma(#words)
+#if defined(__clang__)
+#define VEC_UNROLL(n)
+#else
+#define VEC_UNROLL(n) VEC_PRAGMA(GCC unroll n)
+#endif
+
+/* Add the even turns of both to the odd ones. Applied with turns of 1, 2, 4, .. to neighbours it transposes and adds,
+   so that lane i of the last result is the sum of vector i. The order of the additions is the same at every width's own
+   tree, whatever the compiler does. */
+#define VEC_ADD_TURNS(a, b, turn) (VEC_LANES(a, b, VEC_EVEN_##turn) + VEC_LANES(a, b, VEC_ODD_##turn))
 
 /* Lane i: the sum of x[i], for VEC_FLOATS vectors; x is used up. */
 static inline __attribute__((always_inline)) vec vec_sums(vec *x)
 {
-    _Pragma("GCC unroll 8") for (int i = 0; i < VEC_FLOATS; i += 2) x[i] = VEC_ADD_TURNS(x[i], x[i + 1], VEC_TURNS_1);
-    _Pragma("GCC unroll 8") for (int i = 0; i < VEC_FLOATS; i += 4) x[i] = VEC_ADD_TURNS(x[i], x[i + 2], VEC_TURNS_2);
+    VEC_UNROLL(8)
+    for (int i = 0; i < VEC_FLOATS; i += 2) x[i] = VEC_ADD_TURNS(x[i], x[i + 1], 1);
+    VEC_UNROLL(8)
+    for (int i = 0; i < VEC_FLOATS; i += 4) x[i] = VEC_ADD_TURNS(x[i], x[i + 2], 2);
 #if VEC_FLOATS > 4
-    _Pragma("GCC unroll 8") for (int i = 0; i < VEC_FLOATS; i += 8) x[i] = VEC_ADD_TURNS(x[i], x[i + 4], VEC_TURNS_4);
+    VEC_UNROLL(8)
+    for (int i = 0; i < VEC_FLOATS; i += 8) x[i] = VEC_ADD_TURNS(x[i], x[i + 4], 4);
 #endif
 #if VEC_FLOATS > 8
-    x[0] = VEC_ADD_TURNS(x[0], x[8], VEC_TURNS_8);
+    x[0] = VEC_ADD_TURNS(x[0], x[8], 8);
 #endif
     return x[0];
 }
 
 /* Even turns of both to the one, odd turns to the other. */
-#define VEC_TURN(a, b, ...) vec_turn(a, b, (const vec_int[]){__VA_ARGS__})
-static inline __attribute__((always_inline)) void vec_turn(vec *a, vec *b, const vec_int *turns)
-{
-    vec even = __builtin_shuffle(*a, *b, turns[0]), odd = __builtin_shuffle(*a, *b, turns[1]);
-    *a = even, *b = odd;
-}
+#define VEC_TURN(a, b, turn)                                                                \
+    do {                                                                                    \
+        vec even = VEC_LANES(a, b, VEC_EVEN_##turn), odd = VEC_LANES(a, b, VEC_ODD_##turn); \
+        (a) = even, (b) = odd;                                                              \
+    } while (0)
 
 /* Vector i of VEC_FLOATS becomes lane i of each. */
 static inline __attribute__((always_inline)) void vec_transpose(vec *x)
 {
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i += 2) VEC_TURN(x + i, x + i + 1, VEC_TURNS_1);
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) if (!(i & 2)) VEC_TURN(x + i, x + i + 2, VEC_TURNS_2);
+    VEC_UNROLL(16)
+    for (int i = 0; i < VEC_FLOATS; i += 2) VEC_TURN(x[i], x[i + 1], 1);
+    VEC_UNROLL(16)
+    for (int i = 0; i < VEC_FLOATS; i++)
+        if (!(i & 2)) VEC_TURN(x[i], x[i + 2], 2);
 #if VEC_FLOATS > 4
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) if (!(i & 4)) VEC_TURN(x + i, x + i + 4, VEC_TURNS_4);
+    VEC_UNROLL(16)
+    for (int i = 0; i < VEC_FLOATS; i++)
+        if (!(i & 4)) VEC_TURN(x[i], x[i + 4], 4);
 #endif
 #if VEC_FLOATS > 8
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS / 2; i++) VEC_TURN(x + i, x + i + 8, VEC_TURNS_8);
+    VEC_UNROLL(16)
+    for (int i = 0; i < VEC_FLOATS / 2; i++) VEC_TURN(x[i], x[i + 8], 8);
 #endif
+}
+
+/* Lanes i and i ^ half change places; half, a power of two below VEC_FLOATS, is known when this is compiled. */
+static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
+{
+    if (half == 1) return VEC_LANES(x, x, VEC_SWAP_1);
+#if VEC_FLOATS > 8
+    if (half == 8) return VEC_LANES(x, x, VEC_SWAP_8);
+#endif
+#if VEC_FLOATS > 4
+    if (half == 4) return VEC_LANES(x, x, VEC_SWAP_4);
+#endif
+    return VEC_LANES(x, x, VEC_SWAP_2);
 }
 
 /* The sums of four vectors. */
 static inline __attribute__((always_inline)) void vec_sum_four(const vec *x, float *sum)
 {
-    vec ab = VEC_ADD_TURNS(x[0], x[1], VEC_TURNS_1), cd = VEC_ADD_TURNS(x[2], x[3], VEC_TURNS_1);
-    vec all = VEC_ADD_TURNS(ab, cd, VEC_TURNS_2);
-#if VEC_FLOATS > 4
-    vec_int swapped = VEC_FLOATS == 8 ? (vec_int){4, 5, 6, 7} : (vec_int){8, 9, 10, 11, 12, 13, 14, 15};
-    all += __builtin_shuffle(all, swapped);
-#endif
+    vec ab = VEC_ADD_TURNS(x[0], x[1], 1), cd = VEC_ADD_TURNS(x[2], x[3], 1), all = VEC_ADD_TURNS(ab, cd, 2);
 #if VEC_FLOATS > 8
-    all += __builtin_shuffle(all, (vec_int){4, 5, 6, 7});
+    all += vec_swap(all, 8);
+#endif
+#if VEC_FLOATS > 4
+    all += vec_swap(all, 4);
 #endif
     memcpy(sum, &all, 4 * sizeof *sum);
-}
-
-/* Lanes i and i ^ half change places. */
-static inline __attribute__((always_inline)) vec vec_swap(vec x, int half)
-{
-    vec_int from;
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) from[i] = i ^ half;
-    return __builtin_shuffle(x, from);
 }
 
 /* Is some lane NaN? */
@@ -182,7 +215,8 @@ static inline int vec_some_nan(vec x)
 #else
     vec_int odd = x != x;
     int some = 0;
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) some |= odd[i];
+    VEC_UNROLL(16)
+    for (int i = 0; i < VEC_FLOATS; i++) some |= odd[i];
     return some;
 #endif
 }
@@ -190,12 +224,14 @@ static inline int vec_some_nan(vec x)
 /* The sum of the lanes, and the greatest, by halves. */
 static inline float vec_sum(vec x)
 {
-    _Pragma("GCC unroll 4") for (int half = VEC_FLOATS / 2; half; half /= 2) x += vec_swap(x, half);
+    VEC_UNROLL(4)
+    for (int half = VEC_FLOATS / 2; half; half /= 2) x += vec_swap(x, half);
     return x[0];
 }
 static inline float vec_greatest(vec x)
 {
-    _Pragma("GCC unroll 4") for (int half = VEC_FLOATS / 2; half; half /= 2) x = vec_max(x, vec_swap(x, half));
+    VEC_UNROLL(4)
+    for (int half = VEC_FLOATS / 2; half; half /= 2) x = vec_max(x, vec_swap(x, half));
     return x[0];
 }
 
@@ -315,21 +351,13 @@ static inline vec vec_seconds(vec_bits pairs) { return (vec)(pairs & 0xffff0000)
 /* Neighbours part: x has the even ones of both, y the odd ones; and come together again. */
 static inline __attribute__((always_inline)) void vec_part(vec *x, vec *y)
 {
-    vec_int even, odd;
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++) even[i] = 2 * i, odd[i] = 2 * i + 1;
     vec a = *x, b = *y;
-    *x = __builtin_shuffle(a, b, even), *y = __builtin_shuffle(a, b, odd);
+    *x = VEC_LANES(a, b, VEC_EVENS), *y = VEC_LANES(a, b, VEC_ODDS);
 }
 static inline __attribute__((always_inline)) void vec_rejoin(vec *x, vec *y)
 {
-    vec_int low, high;
-    _Pragma("GCC unroll 16") for (int i = 0; i < VEC_FLOATS; i++)
-    {
-        low[i] = i / 2 + i % 2 * VEC_FLOATS;
-        high[i] = low[i] + VEC_FLOATS / 2;
-    }
     vec a = *x, b = *y;
-    *x = __builtin_shuffle(a, b, low), *y = __builtin_shuffle(a, b, high);
+    *x = VEC_LANES(a, b, VEC_LOWER), *y = VEC_LANES(a, b, VEC_UPPER);
 }
 
 /* x rounded to bfloat16 precision, to nearest even; NaN stays NaN, whose low bits may be all there is of it. */

@@ -1,6 +1,7 @@
 /* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
    explicit ones read, the tree walked: the stages see one kind of row. */
 #include "execute.h"
+#include "sort.h"
 
 #include <string.h>
 
@@ -147,71 +148,28 @@ void cursor_skip(edge_cursor *c, hga_pos n)
 
 /* ---- canonical positions ---- */
 
-static int before(rank_key a, rank_key b)
+/* Total: edges that differ in nothing keep the order in which they are read. */
+static int before(const rank_key *a, const rank_key *b)
 {
-    if (a.src != b.src) return a.src < b.src;
-    return a.type != b.type ? a.type < b.type : a.weight < b.weight;
+    if (a->src != b->src) return a->src < b->src;
+    if (a->type != b->type) return a->type < b->type;
+    return a->weight != b->weight ? a->weight < b->weight : a->number < b->number;
 }
 
-/* Heap sort: in place, no allocation, no recursion. */
-static void sift(rank_key *x, hga_pos at, hga_pos n)
-{
-    for (hga_pos child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(x[child], x[child + 1])) child++;
-        if (!before(x[at], x[child])) return;
-        rank_key t = x[at];
-        x[at] = x[child], x[child] = t;
-    }
-}
-static void sort_ranks(rank_key *x, hga_pos n)
-{
-    for (hga_pos i = n / 2; i-- > 0;) sift(x, i, n);
-    for (hga_pos i = n; i-- > 1;) {
-        rank_key t = x[0];
-        x[0] = x[i], x[i] = t;
-        sift(x, 0, i);
-    }
-}
+SORT_DEFINE(sort_ranks, rank_key, before)
 
-/* All edges of the row in canonical order, into the reader's room. */
+/* All edges of the row in canonical order, into the reader's room; then edge i as read finds its place at i. */
 static void rank_row(row_reader *r, hga_id v)
 {
     edge_cursor c = cursor_start(r, v);
     edge_chunk chunk;
     hga_pos n = 0;
     for (cursor_next(&c, KERNEL_CHUNK, &chunk); chunk.n; cursor_next(&c, KERNEL_CHUNK, &chunk))
-        for (hga_id e = 0; e < chunk.n; e++) r->rank[n++] = (rank_key){chunk.src[e], chunk.type[e], chunk.weight[e]};
-    int sorted = 1;
-    for (hga_pos i = 1; i < n && sorted; i++) sorted = !before(r->rank[i], r->rank[i - 1]);
-    if (!sorted) sort_ranks(r->rank, n);
-    r->ranked = v, r->n_ranked = n;
-}
-
-/* The first place in the ranked row that does not come before `key`. */
-static hga_pos find_rank(const row_reader *r, rank_key key)
-{
-    hga_pos lo = 0, hi = r->n_ranked;
-    while (lo < hi) {
-        hga_pos mid = lo + (hi - lo) / 2;
-        if (before(r->rank[mid], key))
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-/* Edges equal to edge e of the chunk that were read before it: they hold the places just before. */
-static hga_pos twins_before(const row_reader *r, hga_id v, const edge_chunk *chunk, hga_id e)
-{
-    hga_pos twins = 0;
-    edge_cursor c = cursor_start(r, v);
-    edge_chunk seen;
-    for (cursor_next(&c, KERNEL_CHUNK, &seen); seen.n; cursor_next(&c, KERNEL_CHUNK, &seen))
-        for (hga_id i = 0; i < seen.n && seen.number + i < chunk->number + e; i++)
-            twins +=
-                seen.src[i] == chunk->src[e] && seen.type[i] == chunk->type[e] && seen.weight[i] == chunk->weight[e];
-    return twins;
+        for (hga_id e = 0; e < chunk.n; e++, n++)
+            r->rank[n] = (rank_key){chunk.src[e], chunk.type[e], chunk.weight[e], .number = n};
+    sort_ranks(r->rank, n);
+    for (hga_pos i = 0; i < n; i++) r->rank[r->rank[i].number].place = i;
+    r->ranked = v;
 }
 
 void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
@@ -221,9 +179,5 @@ void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *ran
         return;
     }
     if (r->ranked != v) rank_row(r, v);
-    for (hga_id e = 0; e < chunk->n; e++) {
-        rank_key key = {chunk->src[e], chunk->type[e], chunk->weight[e]};
-        rank[e] = find_rank(r, key);
-        if (rank[e] + 1 < r->n_ranked && !before(key, r->rank[rank[e] + 1])) rank[e] += twins_before(r, v, chunk, e);
-    }
+    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->rank[chunk->number + e].place;
 }

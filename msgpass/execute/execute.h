@@ -61,6 +61,8 @@ typedef struct rank_key { /* what canonical order compares; weights only tell tw
     hga_id src;
     int32_t type;
     float weight;
+    hga_pos number; /* in the order read */
+    hga_pos place;  /* canonical, of the edge that was read as number i, in rank[i] */
 } rank_key;
 
 /* Reads the rows of one stage's relation, a panel at a time. */
@@ -71,11 +73,10 @@ typedef struct row_reader {
     hga_nodes nodes;
     hga_segment *segment; /* [segment_room] of the panel, sorted */
     hga_id *list;         /* [list_room] segments of each row of the panel */
-    /* [degree_room] the edges of row `ranked` in canonical order; for the stages that ask and whose relation has blocks
-       */
+    /* [degree_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; for the
+       stages that ask and whose relation has blocks */
     rank_key *rank;
     hga_id ranked;
-    hga_pos n_ranked;
     hga_pos n_segments, segment_room, list_room, degree_room;
     hga_id first, n; /* positions loaded */
     hga_id list_ptr[PANEL_ROWS + 1];

@@ -110,15 +110,16 @@ static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
     return share > plan->options.cut_edges ? share : plan->options.cut_edges;
 }
 
+/* Instances that share their rows have as many columns each. */
 static void count_edges(const hga_segments *s, void *context)
 {
     wide_search *w = context;
-    hga_id c0, c1, hole;
-    for (hga_id i = 0; i < s->count; i++) {
+    hga_id c0, c1, hole, n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
+    for (hga_id i = 0; i < n; i++) {
         hga_segment one = hga_segments_at(s, i);
         for (hga_id p = one.row; p < one.row + one.n_rows; p++) {
             hga_segment_columns(&one, p, &c0, &c1, &hole);
-            w->degree[p - w->first] += c1 - c0 - (hole >= 0);
+            w->degree[p - w->first] += (hga_pos)times * (c1 - c0 - (hole >= 0));
         }
     }
 }

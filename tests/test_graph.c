@@ -1,0 +1,183 @@
+/* What a graph is made of: order, masses, spans, names, and blocks whose instances lie in one place. */
+#include "testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static hga_builder *started(hga_id tokens, hga_id above)
+{
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, tokens, NULL));
+    assert_ok(hga_builder_add_level(b, above, NULL));
+    return b;
+}
+
+static hga_graph *finished(hga_builder *b)
+{
+    hga_graph *g;
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+/* ---- nodes ---- */
+
+/* Many calls, so that no sort keeps equal ones in order by luck. */
+static void of_several_masses_the_last_one_counts(void **state)
+{
+    (void)state;
+    enum { NODES = 3, CALLS = 1000 };
+    hga_builder *b = started(NODES, 1);
+    for (hga_id i = 0; i < CALLS; i++) assert_ok(hga_builder_set_mass(b, (7 * i) % (NODES + 1), (float)i));
+    hga_graph *g = finished(b);
+    for (hga_id v = 0; v <= NODES; v++) {
+        hga_id last = CALLS - 1;
+        while ((7 * last) % (NODES + 1) != v) last--;
+        assert_true(hga_graph_nodes(g).mass[v] == (float)last);
+    }
+    hga_graph_destroy(g);
+}
+
+/* Tokens 0 and 2 without 1 are no interval; 0 .. 2 are. */
+static void families_with_a_hole_have_no_span(void **state)
+{
+    (void)state;
+    hga_builder *b = started(6, 2);
+    assert_ok(hga_builder_set_children(b, 6, 0, 1));
+    assert_ok(hga_builder_set_children(b, 6, 2, 1));
+    assert_ok(hga_builder_set_children(b, 7, 3, 3));
+    hga_graph *g = finished(b);
+    hga_nodes nodes = hga_graph_nodes(g);
+    assert_true(nodes.span_first[6] > nodes.span_last[6]);
+    assert_int_equal(nodes.span_first[7], 3);
+    assert_int_equal(nodes.span_last[7], 5);
+    hga_graph_destroy(g);
+}
+
+/* ---- blocks ---- */
+
+/* Blocks that agree in place, type, sizes and count, and in nothing else. */
+static hga_block like_the_others(hga_id i)
+{
+    hga_block b = {.n_dst = 4, .n_src = 4, .count = 3, .weight = 1 + (float)(i % 2)};
+    b.dst_step = i % 3 + 1, b.src_step = i % 5, b.type_src = i % 4;
+    b.shape = i % 7 == 6 ? HGA_LOWER : HGA_ALL;
+    return b;
+}
+
+static void the_order_of_blocks_does_not_hang_on_the_order_of_calls(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 210 };
+    hga_graph *g[2];
+    for (int turn = 0; turn < 2; turn++) {
+        hga_builder *b = started(64, 0);
+        hga_id near;
+        assert_ok(hga_builder_add_relation(b, "near", &near));
+        for (hga_id i = 0; i < BLOCKS; i++) {
+            hga_block one = like_the_others(turn ? BLOCKS - 1 - i : i);
+            assert_ok(hga_builder_add_blocks(b, near, &one));
+        }
+        g[turn] = finished(b);
+    }
+    hga_relation x = hga_graph_relation(g[0], 0), y = hga_graph_relation(g[1], 0);
+    assert_int_equal(x.n_blocks, BLOCKS);
+    assert_memory_equal(x.blocks, y.blocks, (size_t)x.n_blocks * sizeof *x.blocks);
+    hga_graph_destroy(g[0]), hga_graph_destroy(g[1]);
+}
+
+/* Each counts, but none is visited: two thousand million of them take no time. */
+static void instances_in_one_place_cost_as_one(void **state)
+{
+    (void)state;
+    hga_builder *b = started(8, 0);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = 2, .n_src = 3, .count = INT32_MAX}));
+    double start = processor_seconds();
+    hga_graph *g = finished(b);
+    hga_pos degree[8];
+    assert_int_equal(hga_graph_relation(g, near).n_edges, INT64_C(6) * INT32_MAX);
+    hga_graph_degrees(g, near, 0, 8, degree);
+    assert_int_equal(degree[1], INT64_C(3) * INT32_MAX);
+    assert_int_equal(degree[2], 0);
+    hga_segment one;
+    assert_int_equal(hga_graph_segments(g, near, 0, 8, &one, 1), INT32_MAX);
+    assert_true(processor_seconds() - start < 0.5);
+    hga_graph_destroy(g);
+}
+
+/* ---- relations ---- */
+
+static void relations_are_found_without_walking_all(void **state)
+{
+    (void)state;
+    enum { RELATIONS = 40000 };
+    char name[64];
+    hga_id found;
+    hga_builder *b = started(2, 0);
+    double start = processor_seconds();
+    for (hga_id i = 0; i < RELATIONS; i++) {
+        snprintf(name, sizeof name, "a relation with a name of some length, %d", i);
+        assert_ok(hga_builder_add_relation(b, name, &found));
+        assert_int_equal(found, i);
+    }
+    assert_status(HGA_EGRAPH, hga_builder_add_relation(b, name, &found));
+    hga_graph *g = finished(b);
+    for (hga_id i = 0; i < RELATIONS; i++) {
+        snprintf(name, sizeof name, "a relation with a name of some length, %d", i);
+        assert_int_equal(hga_graph_find_relation(g, name), i);
+    }
+    assert_int_equal(hga_graph_find_relation(g, "no such relation"), -1);
+    assert_true(processor_seconds() - start < 2);
+    hga_graph_destroy(g);
+}
+
+/* ---- equal edges ---- */
+
+/* One token attends to another 60,000 times, by instances of one block, each edge with a bias of its own. */
+static void canonical_positions_of_equal_edges_cost_no_square(void **state)
+{
+    (void)state;
+    enum { EDGES = 60000 };
+    hga_builder *b = started(2, 0);
+    hga_id near, query, key, value, out;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = 1, .n_src = 2, .count = EDGES / 2}));
+    problem p = {.name = "twins", .graph = finished(b), .shape = {.n_heads = 1, .dim = 4}};
+    hga_program_init(&p.program);
+    assert_ok(
+        hga_program_add_field(&p.program, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_NODES, HGA_ROWS_NODES, &query));
+    assert_ok(
+        hga_program_add_field(&p.program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_NODES, HGA_ROWS_NODES, &key));
+    assert_ok(
+        hga_program_add_field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES, &value));
+    assert_ok(
+        hga_program_add_field(&p.program, "o", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES, &out));
+    assert_ok(hga_program_attend(&p.program, near, query, key, value, out, 0));
+    p.program.has_lse = 1;
+    problem_fill(&p, 5);
+    problem_fill_tables(&p, 6, 0, 0, 1);
+    double start = processor_seconds();
+    assert_equals_slow(&p, 1e-3);
+    assert_true(processor_seconds() - start < 3);
+    problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_several_masses_the_last_one_counts),
+        cmocka_unit_test(families_with_a_hole_have_no_span),
+        cmocka_unit_test(the_order_of_blocks_does_not_hang_on_the_order_of_calls),
+        cmocka_unit_test(instances_in_one_place_cost_as_one),
+        cmocka_unit_test(relations_are_found_without_walking_all),
+        cmocka_unit_test(canonical_positions_of_equal_edges_cost_no_square),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
