@@ -1,5 +1,5 @@
 /* dependences.c: what a panel waits for. Who read and who wrote each bucket of rows last is remembered as a stamp: of
-   several, the latest wave, and in it the latest along the tokens, where one thread alone was there. Of the waves before
+   several, the latest wave, and in it the latest along the tokens, where one thread was alone. Of the waves before
    the latest nothing need be known: a panel of the latest one's thread may join it, any other comes a wave later. */
 #include "schedule.h"
 

@@ -180,7 +180,7 @@ hga_status part_by_cost(const hga_plan *plan, phase *ph);
 hga_status part_by_metis(hga_plan *plan, phase *ph);
 /* The order of all panels, once homes are known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
-/* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all the time. */
+/* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */
 double waves_longest_shares(const hga_plan *plan);
 void waves_clear(hga_plan *plan);
 /* Does a storage give rows back? */

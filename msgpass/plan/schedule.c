@@ -1,8 +1,8 @@
-/* schedule.c: who computes which panel, and when: list scheduling. Panels run as soon as what they read is there, thread
+/* schedule.c: who computes which panel, and when: list scheduling. Panels run once what they read is there, thread
    by thread along the tokens, so that a stage finds in the cache what the one before it left; the threads meet only
    where one needs what another computed. Values do not depend on any of it.
 
-   Panels are taken in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
+   Panels go in program order. Each gets a stamp: its wave (a superstep: waves end with a barrier), its thread, and
    how far along the tokens the thread must have come in that wave. What a panel waits for has an earlier stamp, so
    sorting by stamps is an order. */
 #include "schedule.h"

@@ -66,7 +66,7 @@ typedef void (*access_function)(void *context, int writes, int64_t first, int64_
 
 hga_status accesses_open(accesses *a, const hga_plan *plan);
 void accesses_close(accesses *a);
-/* Phase `number`'s, as far as phases before it (after = 0) or behind it (1) have to do with them; and, with 1, as far as
+/* Phase `number`'s, as far as phases before it (after = 0) or behind it (1) have to do with them; and with 1 as far as
    rows are recycled. */
 phase_accesses accesses_of(const accesses *a, hga_id number, int after);
 /* All that a panel does. */

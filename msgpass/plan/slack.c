@@ -1,4 +1,4 @@
-/* slack.c: panels that nobody waits for at once may run in a later wave. A thread that has more to do in a wave than the
+/* slack.c: panels that nobody waits for at once may run in a later wave. A thread with more to do in a wave than the
    others, who then wait for it, leaves such panels to waves in which it would wait for them. Panels are taken from the
    last to the first, so that those which wait for a panel have settled. */
 #include "schedule.h"
