@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "bench_compare.h"
+#include "bench_output.h"
 #include "bench_run.h"
 #include "command.h"
 #include "goals.h"
-#include "outfile.h"
+#include "measured.h"
 #include "peer.h"
 #include "progress.h"
 
@@ -14,7 +16,8 @@
 #define DEFAULT_TOKENS   "256,1024,4096"
 
 typedef struct arguments {
-    const char *variants, *tokens, *threads, *isa, *precision, *json, *table, *only;
+    const char *variants, *tokens, *threads, *isa, *precision, *table, *only, *from;
+    bench_output out;
     unsigned peers;
     hga_shape shape;
     bench_rules rules;
@@ -39,11 +42,11 @@ enum {
     KEY_THREADS,
     KEY_ISA,
     KEY_PRECISION,
-    KEY_JSON,
     KEY_DRY_RUN,
     KEY_PEERS,
     KEY_TABLE,
-    KEY_CASE
+    KEY_CASE,
+    KEY_FROM
 };
 
 static int check_arguments(const arguments *a)
@@ -62,13 +65,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->rules;
+        state->child_inputs[2] = &a->out;
         return 0;
     case KEY_VARIANTS: a->variants = value; return 0;
     case 'n': a->tokens = value; return 0;
     case KEY_THREADS: a->threads = value; return 0;
     case KEY_ISA: a->isa = value; return 0;
     case KEY_PRECISION: a->precision = value; return 0;
-    case KEY_JSON: a->json = value; return 0;
+    case KEY_FROM: a->from = value; return 0;
     case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
     case KEY_TABLE: a->table = value; return 0;
@@ -86,8 +90,8 @@ static const struct argp_option options[] = {
     {"isa", KEY_ISA, "LIST", 0,
      "instruction sets, words of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
     {"precision", KEY_PRECISION, "LIST", 0, "f32 and bf16 (default: f32)", 8},
-    {"json", KEY_JSON, "FILE", 0, "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
-    {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run and the memory it would take", 9},
+    {"from", KEY_FROM, "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
+    {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run, the memory it would take, and about how long", 9},
     {"peers", KEY_PEERS, "LIST", 0,
      "also run other people's ways beside each case that they can do: openblas (dense), passes (scores, softmax, sums, "
      "as graph libraries do), "
@@ -189,111 +193,31 @@ static int measure_peaks(lists *l, json_t *peaks)
     return CLI_GOOD;
 }
 
-/* ---- printing ---- */
+/* ---- the document ---- */
 
-static const column peak_columns[] = {
-    {"isa", "isa", NULL, 0},
-    {"fma_gflops", "FMA GFLOP/s", "%.1f", 0},
-    {"exp_gelements", "exp G/s", "%.2f", 0},
-    {"l2_gbytes", "L2 GB/s", "%.1f", 0},
-    {"dram_gbytes", "DRAM GB/s", "%.1f", 0},
-    MEASURED_COLUMNS,
-    {0},
-};
-static const column columns[] = {
-    {"variant", "variant", NULL, 0},
-    {"parameters", "parameters", NULL, 0},
-    {"tokens", "tokens", NULL, 0},
-    {"nodes", "nodes", NULL, 0},
-    {"edges", "edges", NULL, 0},
-    {"threads", "threads", NULL, 0},
-    {"isa", "isa", NULL, 0},
-    {"precision", "prec", NULL, 0},
-    {"graph_seconds", "graph ms", "%.3f", 1e3},
-    {"plan_seconds", "plan ms", "%.3f", 1e3},
-    {"seconds", "ms", "%.3f", 1e3},
-    {"seconds_min", "min ms", "%.3f", 1e3},
-    {"seconds_q1", "q1", "%.3f", 1e3},
-    {"seconds_q3", "q3", "%.3f", 1e3},
-    {"repeats", "repeats", NULL, 0},
-    {"gflops", "GFLOP/s", "%.1f", 0},
-    {"share_of_peak", "of peak", "%.1f %%", 100},
-    {"ns_per_edge_head", "ns/edge/head", "%.2f", 0},
-    {"gbytes_per_second", "GB/s", "%.2f", 0},
-    {"share_of_roofline", "of roofline", "%.1f %%", 100},
-    {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
-    {"peak_rss_bytes", "peak RSS MB", "%.1f", 1e-6},
-    MEASURED_COLUMNS,
-    {0},
-};
-static const column dry_columns[] = {
-    {"variant", "variant", NULL, 0},
-    {"parameters", "parameters", NULL, 0},
-    {"tokens", "tokens", NULL, 0},
-    {"nodes", "nodes", NULL, 0},
-    {"edges", "edges", NULL, 0},
-    {"threads", "threads", NULL, 0},
-    {"isa", "isa", NULL, 0},
-    {"precision", "prec", NULL, 0},
-    {"flops", "GFLOP", "%.4f", 1e-9},
-    {"bytes_tensors", "tensors MB", "%.1f", 1e-6},
-    {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
-    {"bytes", "all MB", "%.1f", 1e-6},
-    {0},
-};
-static const column overtake_columns[] = {
-    {"variant", "overtakes dense", NULL, 0}, {"parameters", "parameters", NULL, 0},
-    {"threads", "threads", NULL, 0},         {"isa", "isa", NULL, 0},
-    {"precision", "prec", NULL, 0},          {"tokens", "at tokens", "%.0f", 0},
-    {"or_shorter", "or shorter", NULL, 0},   {0},
-};
-
-static int print_tables(const arguments *a, const json_t *peaks, const json_t *rows, const json_t *overtakes)
+/* what was measured, with the machine and what follows from it; NULL when memory ran out */
+static json_t *document_of(const arguments *a, const char *program, json_t *peaks, json_t *rows, json_t *goals)
 {
-    int status = CLI_GOOD;
-    if (a->dry_run) return table_print(stdout, rows, dry_columns);
-    TRY(table_print(stdout, peaks, peak_columns));
-    putchar('\n');
-    TRY(table_print(stdout, rows, columns));
-    measured_explain(stdout, rows);
-    if (json_array_size(overtakes) > 0) {
-        putchar('\n');
-        TRY(table_print(stdout, overtakes, overtake_columns));
-    }
-done:
-    return status;
+    json_t *doc = json_pack("{s:o, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)), "benchmarks",
+                            rows, "dry_run", a->dry_run);
+    if (goals) return json_joined(doc, json_pack("{s:O}", "goals", goals));
+    if (a->dry_run) return doc;
+    return json_joined(
+        doc, json_pack("{s:o, s:o}", "scaling", bench_scaling(rows), "overtakes_dense", bench_overtakes(rows)));
 }
 
-/* `extra`: what the kind of table adds beside the benchmarks */
-static int write_json(const arguments *a, const char *program, json_t *peaks, json_t *rows, const char *name,
-                      json_t *extra)
+static int write_document(const arguments *a, json_t *document)
 {
-    outfile out = {0};
-    int status = CLI_GOOD;
-    TRY(outfile_open(a->json, &out));
-    TRY(json_print(out.file,
-                   json_pack("{s:o, s:O, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)),
-                             "benchmarks", rows, name, extra, "dry_run", a->dry_run)));
-    TRY(outfile_keep(&out));
-done:
-    outfile_drop(&out);
+    int status = document ? bench_output_write(&a->out, document) : complain(CLI_OUTSIDE, "out of memory");
+    json_decref(document);
     return status;
 }
-
-static int prints_text(const arguments *a) { return !a->json || strcmp(a->json, "-") != 0; }
 
 /* every case in every setting */
 static int run_cases(const arguments *a, const lists *l, const char *program, json_t *peaks, json_t *rows, int *failed)
 {
-    json_t *overtakes = NULL;
-    int status = CLI_GOOD;
-    TRY(run_all(l, a, rows, failed));
-    overtakes = a->dry_run ? json_array() : bench_overtakes(rows);
-    if (prints_text(a)) TRY(print_tables(a, peaks, rows, overtakes));
-    if (a->json) TRY(write_json(a, program, peaks, rows, "overtakes_dense", overtakes));
-done:
-    json_decref(overtakes);
-    return status;
+    int status = run_all(l, a, rows, failed);
+    return status ? status : write_document(a, document_of(a, program, peaks, rows, NULL));
 }
 
 static int run_goals(const arguments *a, const lists *l, const char *program, json_t *peaks, json_t *rows, int *failed)
@@ -307,20 +231,27 @@ static int run_goals(const arguments *a, const lists *l, const char *program, js
     if (a->tokens) r.most_tokens = l->tokens[0];
     TRY(goals_measure(&r));
     *failed = r.failed;
-    if (prints_text(a) && !a->dry_run) {
-        TRY(table_print(stdout, peaks, peak_columns));
-        putchar('\n');
-    }
-    if (prints_text(a)) TRY(goals_print(&r));
-    if (a->json) TRY(write_json(a, program, peaks, rows, "goals", r.goals));
+    TRY(write_document(a, document_of(a, program, peaks, rows, r.goals)));
 done:
     json_decref(r.goals);
     return status;
 }
 
+/* a document that was written before */
+static int show_again(const arguments *a)
+{
+    json_error_t error;
+    json_t *document = strcmp(a->from, "-") == 0 ? json_loadf(stdin, 0, &error) : json_load_file(a->from, 0, &error);
+    if (!document) return complain(CLI_DATA, "%s: %s (line %d)", a->from, error.text, error.line);
+    if (json_is_array(json_object_get(document, "benchmarks"))) return write_document(a, document);
+    json_decref(document);
+    return complain(CLI_DATA, "%s: has no list of benchmarks", a->from);
+}
+
 int run_bench(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {
+        {&shape_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {&bench_output_argp, 0, NULL, 0}, {0}};
     struct argp argp = {
         options,
         parse,
@@ -333,7 +264,12 @@ int run_bench(int argc, char **argv)
     lists *l = NULL;
     json_t *rows = json_array(), *peaks = json_array();
     int status = CLI_GOOD, failed = 0;
+    if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     TRY(arguments_parse(&argp, argc, argv, &a));
+    if (a.from) {
+        status = show_again(&a);
+        goto done;
+    }
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
     if ((a.peers || a.table) && !a.dry_run) peer_openblas_tune(argc, argv);

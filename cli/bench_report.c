@@ -112,7 +112,7 @@ json_t *bench_context_json(const char *program, json_t *peaks)
     return json_joined(ours, machine_part());
 }
 
-/* ---- overtaking ---- */
+/* ---- reading rows ---- */
 
 static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
 
@@ -132,6 +132,55 @@ static int same_variant(const json_t *a, const json_t *b)
     return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 &&
            strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
 }
+
+/* ---- scaling ---- */
+
+/* everything but the number of threads, which is one */
+static const json_t *on_one_thread(const json_t *rows, const json_t *like)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        if (same_variant(row, like) && whole_of(row, "threads") == 1 &&
+            whole_of(row, "tokens") == whole_of(like, "tokens") &&
+            strcmp(text_of(row, "isa"), text_of(like, "isa")) == 0 &&
+            strcmp(text_of(row, "precision"), text_of(like, "precision")) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static json_t *scaling_row(const json_t *one, const json_t *many)
+{
+    double times = real_of(one, "seconds") / real_of(many, "seconds"),
+           busy = fmin(real_of(one, "cpu_over_wall"), real_of(many, "cpu_over_wall"));
+    json_t *verdict = busy < BENCH_TRUSTED_SCALING
+                          ? json_sprintf("none: below %.2f of the processor", BENCH_TRUSTED_SCALING)
+                          : json_sprintf("%.0f %% of %d threads", 100 * times / (double)whole_of(many, "threads"),
+                                         (int)whole_of(many, "threads"));
+    return json_pack("{s:O, s:O, s:O, s:O, s:O, s:O, s:f, s:O, s:O, s:b, s:o}", "variant",
+                     json_object_get(many, "variant"), "parameters", json_object_get(many, "parameters"), "tokens",
+                     json_object_get(many, "tokens"), "isa", json_object_get(many, "isa"), "precision",
+                     json_object_get(many, "precision"), "threads", json_object_get(many, "threads"), "times", times,
+                     "cpu_over_wall_alone", json_object_get(one, "cpu_over_wall"), "cpu_over_wall",
+                     json_object_get(many, "cpu_over_wall"), "judged", busy >= BENCH_TRUSTED_SCALING, "verdict",
+                     verdict);
+}
+
+json_t *bench_scaling(const json_t *rows)
+{
+    json_t *list = json_array(), *row;
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        const json_t *one = whole_of(row, "threads") > 1 ? on_one_thread(rows, row) : NULL;
+        if (one) json_array_append_new(list, scaling_row(one, row));
+    }
+    return list;
+}
+
+/* ---- overtaking ---- */
 
 /* plain dense attention on as many tokens in the same setting */
 static const json_t *dense_beside(const json_t *rows, const json_t *row)

@@ -17,7 +17,9 @@ typedef struct goals_run {
 
 /* Measure all cases and fill both arrays. A name that no case has is CLI_USAGE. */
 int goals_measure(goals_run *r);
-/* As text: case, goal, reached, peer, and whether it is met. */
-int goals_print(const goals_run *r);
+/* Such rows as the table shows them, numbers with their units; and the table's columns, without and with
+   --dry-run. */
+json_t *goals_as_text(const json_t *measured);
+extern const column goals_columns[], goals_dry_columns[];
 
 #endif

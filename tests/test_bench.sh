@@ -8,7 +8,7 @@ hga=$1 json=$2 make=$3
 
 tiny=(--tokens 128 --seconds 0.01)
 fact goals_run exits 0 sh -c '"$@" >table' sh "$hga" bench --table goals "${tiny[@]}" --json goals.json
-fact goals_have_their_columns holds table '^case +goal +reached +peer +met +note$'
+fact goals_have_their_columns holds table '^case +goal +reached +peer +met +cpu/wall +note$'
 for name in 'dense n=8192' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
     'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
     fact "goals_have_$name" holds table "^$name"
@@ -61,7 +61,7 @@ burn() {
     wait "${pids[@]}" 2>/dev/null
     return $got
 }
-fact a_disturbed_run burn "$hga" bench --variants dense --tokens 512 --threads 1 --seconds 1 --repetitions 200 --json busy.json
+fact a_disturbed_run burn "$hga" bench --variants dense --tokens 512 --threads 1 --repetitions 60 --json busy.json
 fact says_so sh -c '[ "$("$1" busy.json benchmarks 0 disturbed)" = true ]' sh "$json"
 fact and_its_peaks_were_measured_again sh -c '[ "$("$1" busy.json context peaks 0 times)" = 3 ]' sh "$json"
 
@@ -81,11 +81,65 @@ EOF
 fact two_relations exits 0 "$hga" bench --variants graph=two.json --tokens 6 --repetitions 1 --json two_rows.json
 fact both_count sh -c '[ "$("$1" two_rows.json benchmarks 0 edges)" = 19 ]' sh "$json"
 
+# ---- scaling: a ratio of disturbed times gets no verdict ----
+
+fact two_threads exits 0 "$hga" bench --variants dense --tokens 64 --threads 1,2 --repetitions 3 --json scaling.json
+fact are_compared_with_one "$json" scaling.json scaling 0 times
+fact both_times_say_what_they_are_worth "$json" scaling.json scaling 0 cpu_over_wall_alone
+fact a_disturbed_scaling burn "$hga" bench --variants dense --tokens 512 --threads 1,2 --repetitions 50 --json busy2.json
+fact has_no_verdict sh -c '[ "$("$1" busy2.json scaling 0 judged)" = false ] && "$1" busy2.json scaling 0 verdict | grep -q "^none"' sh "$json"
+
+# ---- other forms ----
+
+fact all_forms exits 0 "$hga" bench --variants dense,hsa:branching=2,4 --tokens 64,128 --repetitions 3 --json all.json --csv all.csv --markdown all.md --report all.html
+fact csv_is_one python3 -c 'import csv, json
+rows = list(csv.DictReader(open("all.csv"))); assert len(rows) == 4
+for row, was in zip(rows, json.load(open("all.json"))["benchmarks"]):
+    assert row["parameters"] == was["parameters"] and abs(float(row["seconds"]) / was["seconds"] - 1) < 1e-6 and int(row["edges"]) == was["edges"]'
+fact markdown_has_its_table holds all.md '^\| hsa \| branching=2,4 \|'
+fact markdown_has_its_alignment holds all.md '^\| :-- '
+fact a_page_with_plots sh -c '[ "$(grep -c "<svg" all.html)" -ge 2 ] && grep -q "branching=2,4" all.html'
+fact a_page_is_whole python3 -c 'import html.parser
+open_tags = []
+class P(html.parser.HTMLParser):
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "link"): open_tags.append(tag)
+    def handle_endtag(self, tag): assert open_tags.pop() == tag, tag
+P().feed(open("all.html").read()); assert not open_tags, open_tags'
+fact one_of_them_on_stdout sh -c '"$1" bench --variants dense --tokens 16 --repetitions 1 --csv - | head -1 | grep -q "^name,run_name,"' sh "$hga"
+fact two_of_them_on_stdout refused 'standard output' "$hga" bench --variants dense --tokens 16 --csv - --json -
+fact an_old_run_again exits 0 sh -c '"$@" >again' sh "$hga" bench --from all.json --report again.html
+fact says_the_same sh -c 'grep -q "^hsa  *branching=2,4" again && cmp -s all.html again.html'
+fact no_run_at_all exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench --from all.csv
+
+# ---- comparing ----
+
+google() { # google FILE MILLISECONDS..: repetitions as Google Benchmark writes them
+    local file=$1 list='' ms
+    shift
+    for ms in "$@"; do list="$list${list:+,}{\"name\": \"BM/a\", \"run_name\": \"BM/a\", \"run_type\": \"iteration\", \"real_time\": $ms, \"cpu_time\": $ms, \"time_unit\": \"ms\"}"; done
+    echo "{\"context\": {}, \"benchmarks\": [$list]}" >"$file"
+}
+google quiet.json 10 10.1 9.9 10 10.05
+google slower.json 12 12.1 11.9 12 12.05
+google noisy.json 8 16 9 14 12
+fact compare_with_oneself sh -c '"$1" bench compare quiet.json quiet.json | grep -q "+0.0 %.*same within noise"' sh "$hga"
+fact slower_is_seen sh -c '"$1" bench compare quiet.json slower.json | grep -qE "\+20.0 % .*slower"' sh "$hga"
+fact faster_is_seen sh -c '"$1" bench compare slower.json quiet.json | grep -qE "faster"' sh "$hga"
+fact noise_is_not_slower sh -c '"$1" bench compare quiet.json noisy.json | grep -q "same within noise"' sh "$hga"
+fact a_limit_fails exits 1 sh -c '"$@" 2>stderr' sh "$hga" bench compare quiet.json slower.json --fail-above 10
+fact and_says_what holds stderr '1 case is more than 10 % slower'
+fact a_limit_holds exits 0 "$hga" bench compare quiet.json slower.json --fail-above 25
+fact noise_does_not_fail exits 0 "$hga" bench compare quiet.json noisy.json --fail-above 10
+fact our_own_runs exits 0 "$hga" bench compare all.json all.json --json
+fact one_run_is_not_enough refused 'takes two runs' "$hga" bench compare quiet.json
+fact a_run_that_is_none exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench compare quiet.json all.csv
+
 # ---- a dated run, drawn ----
 
 mkdir page
 fact a_dated_run exits 0 env VARIANTS=dense,bpt:k=4 TOKENS=64,128 THREADS=1 sh "$make" "$hga" page
 fact it_is_drawn sh -c 'grep -q "<svg" page/*.html && grep -q "bpt" page/*.html'
-fact it_says_how_quiet_the_machine_was sh -c 'grep -qE "In [0-9]+ of 4 cases" page/*.html'
+fact it_says_where_it_was_made sh -c 'grep -q "<dt>CPU</dt>" page/*.html'
 
 facts_end

@@ -1,0 +1,105 @@
+/* bench_output.c: one document, to every file that was asked for. */
+#include "bench_output.h"
+
+#include <string.h>
+
+#include "arguments.h"
+#include "bench_html.h"
+#include "bench_tables.h"
+#include "outfile.h"
+
+/* ---- the command line ---- */
+
+enum { KEY_JSON = 0x2800, KEY_CSV, KEY_MARKDOWN, KEY_REPORT };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    bench_output *o = state->input;
+    switch (key) {
+    case KEY_JSON: o->json = value; return 0;
+    case KEY_CSV: o->csv = value; return 0;
+    case KEY_MARKDOWN: o->markdown = value; return 0;
+    case KEY_REPORT: o->report = value; return 0;
+    case ARGP_KEY_END: return arguments_said(bench_output_check(o));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, "FILE", 0, "also write JSON in Google Benchmark's schema; - prints it instead of the table", 9},
+    {"csv", KEY_CSV, "FILE", 0, "also write every measurement as a line of CSV", 9},
+    {"markdown", KEY_MARKDOWN, "FILE", 0, "also write the tables as Markdown", 9},
+    {"report", KEY_REPORT, "FILE", 0, "also write a page with plots and tables, one .html file", 9},
+    {0},
+};
+const struct argp bench_output_argp = {.options = options, .parser = parse};
+
+/* ---- files ---- */
+
+static int put_json(FILE *file, const json_t *document)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)document);
+    return json_print(file, copy);
+}
+
+typedef struct sink {
+    const char *option, *path;
+    int (*put)(FILE *file, const json_t *document);
+} sink;
+
+enum { SINKS = 4 };
+static void list_sinks(const bench_output *o, sink out[static SINKS])
+{
+    const sink all[SINKS] = {{"--json", o->json, put_json},
+                             {"--csv", o->csv, bench_csv_put},
+                             {"--markdown", o->markdown, bench_markdown_put},
+                             {"--report", o->report, bench_html_put}};
+    memcpy(out, all, sizeof all);
+}
+
+static int is_stdout(const sink *s) { return s->path && strcmp(s->path, "-") == 0; }
+
+int bench_output_check(const bench_output *o)
+{
+    sink all[SINKS];
+    const char *printed = NULL;
+    list_sinks(o, all);
+    for (int i = 0; i < SINKS; i++) {
+        if (!all[i].path) continue;
+        if (is_stdout(&all[i]) && printed)
+            return complain(CLI_USAGE, "%s -: standard output has what %s writes", all[i].option, printed);
+        if (is_stdout(&all[i])) printed = all[i].option;
+        if (is_stdout(&all[i])) continue;
+        outfile place = {0};
+        int status = outfile_open(all[i].path, &place);
+        outfile_drop(&place);
+        if (status) return status;
+    }
+    return CLI_GOOD;
+}
+
+static int write_one(const sink *s, const json_t *document)
+{
+    outfile out = {0};
+    int status = CLI_GOOD;
+    TRY(outfile_open(s->path, &out));
+    TRY(s->put(out.file, document));
+    TRY(outfile_keep(&out));
+done:
+    outfile_drop(&out);
+    return status;
+}
+
+int bench_output_write(const bench_output *o, const json_t *document)
+{
+    sink all[SINKS];
+    int status = CLI_GOOD, printed = 0;
+    list_sinks(o, all);
+    for (int i = 0; i < SINKS; i++) printed |= is_stdout(&all[i]);
+    if (!printed) TRY(bench_text_put(stdout, document));
+    fflush(stdout);
+    for (int i = 0; i < SINKS; i++)
+        if (all[i].path) TRY(write_one(&all[i], document));
+done:
+    return status;
+}

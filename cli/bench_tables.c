@@ -1,0 +1,242 @@
+/* bench_tables.c: columns of the benchmark's tables, and the three ways to write them. */
+#include "bench_tables.h"
+
+#include <string.h>
+
+#include "goals.h"
+#include "measured.h"
+
+/* ---- columns ---- */
+
+static const column peak_columns[] = {
+    {"isa", "isa", NULL, 0},
+    {"fma_gflops", "FMA GFLOP/s", "%.1f", 0},
+    {"bf16_gflops", "bf16 GFLOP/s", "%.1f", 0},
+    {"exp_gelements", "exp G/s", "%.2f", 0},
+    {"l2_gbytes", "L2 GB/s", "%.1f", 0},
+    {"dram_gbytes", "DRAM GB/s", "%.1f", 0},
+    MEASURED_COLUMNS,
+    {0},
+};
+static const column columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"parameters", "parameters", NULL, 0},
+    {"tokens", "tokens", NULL, 0},
+    {"nodes", "nodes", NULL, 0},
+    {"edges", "edges", NULL, 0},
+    {"threads", "threads", NULL, 0},
+    {"isa", "isa", NULL, 0},
+    {"precision", "prec", NULL, 0},
+    {"graph_seconds", "graph ms", "%.3f", 1e3},
+    {"plan_seconds", "plan ms", "%.3f", 1e3},
+    {"seconds", "ms", "%.3f", 1e3},
+    {"seconds_min", "min ms", "%.3f", 1e3},
+    {"seconds_q1", "q1", "%.3f", 1e3},
+    {"seconds_q3", "q3", "%.3f", 1e3},
+    {"repeats", "repeats", NULL, 0},
+    {"gflops", "GFLOP/s", "%.1f", 0},
+    {"share_of_peak", "of peak", "%.1f %%", 100},
+    {"ns_per_edge_head", "ns/edge/head", "%.2f", 0},
+    {"gbytes_per_second", "GB/s", "%.2f", 0},
+    {"share_of_roofline", "of roofline", "%.1f %%", 100},
+    {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
+    {"peak_rss_bytes", "peak RSS MB", "%.1f", 1e-6},
+    MEASURED_COLUMNS,
+    {0},
+};
+static const column dry_columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"parameters", "parameters", NULL, 0},
+    {"tokens", "tokens", NULL, 0},
+    {"nodes", "nodes", NULL, 0},
+    {"edges", "edges", NULL, 0},
+    {"threads", "threads", NULL, 0},
+    {"isa", "isa", NULL, 0},
+    {"precision", "prec", NULL, 0},
+    {"flops", "GFLOP", "%.4f", 1e-9},
+    {"bytes_tensors", "tensors MB", "%.1f", 1e-6},
+    {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
+    {"bytes", "all MB", "%.1f", 1e-6},
+    {"estimated_seconds", "about ms each", "%.3g", 1e3},
+    {"estimated_case_seconds", "case about s", "%.2g", 0},
+    {0},
+};
+static const column scaling_columns[] = {
+    {"variant", "scaling", NULL, 0},
+    {"parameters", "parameters", NULL, 0},
+    {"tokens", "tokens", NULL, 0},
+    {"isa", "isa", NULL, 0},
+    {"precision", "prec", NULL, 0},
+    {"threads", "threads", NULL, 0},
+    {"times", "times", "%.2f", 0},
+    {"cpu_over_wall_alone", "cpu/wall of 1", "%.2f", 0},
+    {"cpu_over_wall", "cpu/wall", "%.2f", 0},
+    {"verdict", "verdict", NULL, 0},
+    {0},
+};
+static const column overtake_columns[] = {
+    {"variant", "overtakes dense", NULL, 0}, {"parameters", "parameters", NULL, 0},
+    {"threads", "threads", NULL, 0},         {"isa", "isa", NULL, 0},
+    {"precision", "prec", NULL, 0},          {"tokens", "at tokens", "%.0f", 0},
+    {"or_shorter", "or shorter", NULL, 0},   {0},
+};
+
+/* ---- which tables ---- */
+
+static void add(bench_table *tables, int *n, const char *title, const column *shown, json_t *rows)
+{
+    if (json_array_size(rows) > 0)
+        tables[(*n)++] = (bench_table){title, shown, rows};
+    else
+        json_decref(rows);
+}
+
+/* A run of goals shows the goals: its measurements are in the JSON and in the CSV. */
+int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TABLES])
+{
+    int n = 0, dry = json_is_true(json_object_get(document, "dry_run"));
+    const json_t *goals = json_object_get(document, "goals");
+    add(out, &n, "This machine's limits, one thread", peak_columns,
+        json_incref(json_object_get(json_object_get(document, "context"), "peaks")));
+    if (goals) {
+        add(out, &n, "Goals", dry ? goals_dry_columns : goals_columns, goals_as_text(goals));
+        return n;
+    }
+    add(out, &n, "Measurements", dry ? dry_columns : columns, json_incref(json_object_get(document, "benchmarks")));
+    add(out, &n, "Threads over one", scaling_columns, json_incref(json_object_get(document, "scaling")));
+    add(out, &n, "Where each variant overtakes dense attention", overtake_columns,
+        json_incref(json_object_get(document, "overtakes_dense")));
+    return n;
+}
+
+void bench_tables_clear(bench_table *tables, int n)
+{
+    for (int i = 0; i < n; i++) json_decref(tables[i].rows);
+}
+
+/* ---- for the terminal ---- */
+
+int bench_text_put(FILE *file, const json_t *document)
+{
+    bench_table tables[BENCH_MOST_TABLES];
+    int n = bench_tables_of(document, tables), status = CLI_GOOD;
+    for (int i = 0; i < n && status == CLI_GOOD; i++) {
+        if (i) fputc('\n', file);
+        status = table_print(file, tables[i].rows, tables[i].columns);
+        measured_explain(file, tables[i].rows);
+    }
+    bench_tables_clear(tables, n);
+    return status;
+}
+
+/* ---- Markdown ---- */
+
+static void put_markdown_cell(FILE *file, const char *text)
+{
+    fputc(' ', file);
+    for (; *text; text++) {
+        if (*text == '|' || *text == '\\') fputc('\\', file);
+        fputc(*text, file);
+    }
+    fputs(" |", file);
+}
+
+static void put_markdown_table(FILE *file, const bench_table *t)
+{
+    char text[TABLE_CELL];
+    size_t i;
+    json_t *row;
+    fprintf(file, "### %s\n\n|", t->title);
+    for (const column *c = t->columns; c->key; c++) put_markdown_cell(file, c->heading);
+    fputs("\n|", file);
+    for (const column *c = t->columns; c->key; c++) fputs(table_stands_left(t->rows, c) ? " :-- |" : " --: |", file);
+    fputc('\n', file);
+    json_array_foreach(t->rows, i, row)
+    {
+        fputc('|', file);
+        for (const column *c = t->columns; c->key; c++) {
+            table_cell(row, c, text);
+            put_markdown_cell(file, text);
+        }
+        fputc('\n', file);
+    }
+    fputc('\n', file);
+    measured_explain(file, t->rows);
+}
+
+int bench_markdown_put(FILE *file, const json_t *document)
+{
+    bench_table tables[BENCH_MOST_TABLES];
+    int n = bench_tables_of(document, tables);
+    for (int i = 0; i < n; i++) put_markdown_table(file, &tables[i]);
+    bench_tables_clear(tables, n);
+    return ferror(file) ? complain(CLI_OUTSIDE, "the Markdown cannot be written") : CLI_GOOD;
+}
+
+/* ---- CSV ---- */
+
+static void put_quoted(FILE *file, const char *text)
+{
+    if (!strpbrk(text, ",\"\n\r")) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}
+
+static void put_csv_value(FILE *file, const json_t *value)
+{
+    if (json_is_string(value))
+        put_quoted(file, json_string_value(value));
+    else if (json_is_integer(value))
+        fprintf(file, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        fprintf(file, "%.9g", json_real_value(value));
+    else if (json_is_boolean(value))
+        fputs(json_is_true(value) ? "true" : "false", file);
+}
+
+/* every member that any row has, in the order in which they are met */
+static json_t *members_of(const json_t *rows)
+{
+    json_t *all = json_object(), *row, *value;
+    const char *key;
+    size_t i;
+    json_array_foreach(rows, i, row) json_object_foreach(row, key, value) json_object_set_new(all, key, json_null());
+    return all;
+}
+
+int bench_csv_put(FILE *file, const json_t *document)
+{
+    const json_t *rows = json_object_get(document, "benchmarks");
+    json_t *members = members_of(rows), *row, *unused;
+    const char *key;
+    size_t i;
+    int first = 1;
+    if (!members) return complain(CLI_OUTSIDE, "out of memory");
+    json_object_foreach(members, key, unused)
+    {
+        if (!first) fputc(',', file);
+        put_quoted(file, key);
+        first = 0;
+    }
+    fputc('\n', file);
+    json_array_foreach(rows, i, row)
+    {
+        first = 1;
+        json_object_foreach(members, key, unused)
+        {
+            if (!first) fputc(',', file);
+            put_csv_value(file, json_object_get(row, key));
+            first = 0;
+        }
+        fputc('\n', file);
+    }
+    json_decref(members);
+    return ferror(file) ? complain(CLI_OUTSIDE, "the CSV cannot be written") : CLI_GOOD;
+}

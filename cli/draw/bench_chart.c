@@ -1,0 +1,264 @@
+/* bench_chart.c: lines and bars of measurements. */
+#include "bench_chart.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chart.h"
+#include "drawing.h"
+#include "palette.h"
+
+enum { WIDTH = 760, HEIGHT = 440, LEFT = 64, RIGHT = 262, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 64, NAME = 128 };
+
+static const char *text_of(const json_t *row, const char *key) { return json_string_value(json_object_get(row, key)); }
+
+static double real_of(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+
+static int is_peer(const json_t *row) { return strncmp(text_of(row, "variant"), "peer:", 5) == 0; }
+
+static int is_same_series(const json_t *a, const json_t *b)
+{
+    return strcmp(text_of(a, "variant"), text_of(b, "variant")) == 0 &&
+           strcmp(text_of(a, "parameters"), text_of(b, "parameters")) == 0;
+}
+
+/* "bpt k=4", "openblas (dense)" */
+static void name_of(const json_t *row, char text[static NAME])
+{
+    const char *variant = text_of(row, "variant"), *parameters = text_of(row, "parameters");
+    if (is_peer(row))
+        snprintf(text, NAME, "%.40s (%.80s)", variant + 5, parameters);
+    else
+        snprintf(text, NAME, "%.40s%s%.80s", variant, *parameters ? " " : "", parameters);
+    for (char *at = text; *at; at++)
+        if (*at == ':') *at = ' ';
+}
+
+/* peers are in ink, as dense attention is, but faint */
+static paint paint_of(const json_t *row)
+{
+    uint32_t rgb = variant_colour(text_of(row, "variant"));
+    if (is_peer(row)) return chart_ink(0.55);
+    return rgb ? (paint){PAINT_COLOUR, rgb, 1} : chart_ink(1);
+}
+
+/* ---- series ---- */
+
+/* The first row of each variant with its parameters, in the order of the run. */
+typedef struct series {
+    const json_t *rows;
+    const json_t *first[MOST];
+    int n;
+} series;
+
+static series series_of(const json_t *rows)
+{
+    series s = {.rows = rows};
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        int known = 0;
+        for (int j = 0; j < s.n; j++) known |= is_same_series(s.first[j], row);
+        if (!known && s.n < MOST) s.first[s.n++] = row;
+    }
+    return s;
+}
+
+/* the row of a series with the least length above `tokens`, NULL after the last */
+static const json_t *next_row(const series *s, int i, double tokens)
+{
+    const json_t *best = NULL;
+    size_t k;
+    json_t *row;
+    json_array_foreach(s->rows, k, row)
+    {
+        double length = real_of(row, "tokens");
+        if (is_same_series(row, s->first[i]) && length > tokens && (!best || length < real_of(best, "tokens")))
+            best = row;
+    }
+    return best;
+}
+
+static const json_t *last_row(const series *s, int i)
+{
+    const json_t *last = s->first[i];
+    for (const json_t *row = last; row; row = next_row(s, i, real_of(row, "tokens"))) last = row;
+    return last;
+}
+
+/* how many series before this one are of its variant: their lines have one colour */
+static int before_of(const series *s, int i)
+{
+    int n = 0;
+    for (int j = 0; j < i; j++) n += strcmp(text_of(s->first[j], "variant"), text_of(s->first[i], "variant")) == 0;
+    return n;
+}
+
+/* ---- time against length ---- */
+
+typedef struct time_chart {
+    series series;
+    chart chart;
+} time_chart;
+
+static void add_lengths(const json_t *rows, chart_axis *x)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        char text[16];
+        int known = 0;
+        snprintf(text, sizeof text, "%.0f", real_of(row, "tokens"));
+        for (int t = 0; t < x->n_ticks; t++) known |= strcmp(x->tick[t].label, text) == 0;
+        if (!known) chart_add_tick(x, chart_along(x, real_of(row, "tokens")), text);
+    }
+}
+
+/* 0 when there is nothing to draw */
+static int make_time_chart(const json_t *rows, time_chart *out)
+{
+    double least = INFINITY, most = 0, shortest = INFINITY, longest = 0;
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        double ms = 1e3 * real_of(row, "seconds"), tokens = real_of(row, "tokens");
+        if (!(ms > 0) || !(tokens > 0)) return 0;
+        double low = 1e3 * real_of(row, "seconds_q1"); /* 0 in runs of before */
+        least = fmin(least, low > 0 ? fmin(low, ms) : ms);
+        most = fmax(most, fmax(1e3 * real_of(row, "seconds_q3"), ms));
+        shortest = fmin(shortest, tokens), longest = fmax(longest, tokens);
+    }
+    if (!(shortest < longest) || !(least > 0)) return 0;
+    *out = (time_chart){series_of(rows),
+                        {.left = LEFT, .top = TOP, .width = WIDTH - LEFT - RIGHT, .height = HEIGHT - TOP - BOTTOM}};
+    chart *c = &out->chart;
+    c->x = chart_logs("tokens", shortest, longest, c->width);
+    c->y = chart_logs("milliseconds", least / 1.2, most * 1.2, c->height);
+    add_lengths(rows, &c->x);
+    chart_add_powers(&c->y);
+    return 1;
+}
+
+static void draw_point(const time_chart *t, const json_t *row)
+{
+    canvas *c = t->chart.canvas;
+    char name[NAME], tip[2 * NAME];
+    double x = chart_x(&t->chart, real_of(row, "tokens")), ms = 1e3 * real_of(row, "seconds"),
+           low = 1e3 * real_of(row, "seconds_q1"), high = 1e3 * real_of(row, "seconds_q3");
+    int disturbed = json_is_true(json_object_get(row, "disturbed"));
+    name_of(row, name);
+    snprintf(tip, sizeof tip, "%s, %.0f tokens: %.3g ms, quartiles %.3g and %.3g%s", name, real_of(row, "tokens"), ms,
+             low, high, disturbed ? "; disturbed" : "");
+    if (low > 0 && high > low) {
+        const look bar = {.line = paint_of(row), .width = 1.2};
+        c->lines(c, (const double[2][2]){{x, chart_y(&t->chart, low)}, {x, chart_y(&t->chart, high)}}, 2, &bar);
+    }
+    look dot = {.fill = paint_of(row), .name = "dot", .tip = tip};
+    if (disturbed) dot.fill = chart_page.fill, dot.line = paint_of(row), dot.width = 1.5; /* hollow */
+    c->circle(c, x, chart_y(&t->chart, ms), 3, &dot);
+}
+
+static double end_of(const time_chart *t, int i)
+{
+    return chart_y(&t->chart, 1e3 * real_of(last_row(&t->series, i), "seconds"));
+}
+
+static void draw_series(const time_chart *t, int i)
+{
+    canvas *c = t->chart.canvas;
+    const series *s = &t->series;
+    const json_t *row = s->first[i];
+    double at[MOST][2];
+    int n = 0;
+    const look line = {.line = paint_of(row), .width = 1.7, .dashed = is_peer(row) || before_of(s, i) > 0};
+    for (row = next_row(s, i, 0); row && n < MOST; row = next_row(s, i, real_of(row, "tokens")), n++)
+        at[n][0] = chart_x(&t->chart, real_of(row, "tokens")),
+        at[n][1] = chart_y(&t->chart, 1e3 * real_of(row, "seconds"));
+    if (n > 1) c->lines(c, (const double(*)[2])at, n, &line);
+    for (row = next_row(s, i, 0); row; row = next_row(s, i, real_of(row, "tokens"))) draw_point(t, row);
+}
+
+typedef struct label {
+    int series;
+    double end;
+} label;
+
+static int by_end(const void *a, const void *b)
+{
+    double x = ((const label *)a)->end, y = ((const label *)b)->end;
+    return (x > y) - (x < y);
+}
+
+static void draw_labels(const time_chart *t)
+{
+    canvas *c = t->chart.canvas;
+    label labels[MOST];
+    double y[MOST], x = WIDTH - RIGHT;
+    char name[NAME];
+    int n = t->series.n;
+    for (int i = 0; i < n; i++) labels[i] = (label){i, end_of(t, i)};
+    qsort(labels, (size_t)n, sizeof *labels, by_end);
+    for (int i = 0; i < n; i++) y[i] = labels[i].end;
+    chart_move_apart(y, n, LINE, HEIGHT - BOTTOM + 4);
+    for (int i = 0; i < n; i++) {
+        const json_t *row = last_row(&t->series, labels[i].series);
+        const look leader = {.line = paint_of(row), .width = 1.3};
+        double from = chart_x(&t->chart, real_of(row, "tokens")) + 4;
+        c->lines(c, (const double[3][2]){{from, labels[i].end}, {x + 4, labels[i].end}, {x + 16, y[i]}}, 3, &leader);
+        name_of(row, name);
+        c->text(c, x + 20, y[i] + 4, (text_style){12, TEXT_START, 0, chart_ink(1)}, name);
+    }
+}
+
+static void draw_time(canvas *c, const void *context)
+{
+    time_chart t = *(const time_chart *)context;
+    t.chart.canvas = c;
+    chart_frame(&t.chart);
+    for (int i = 0; i < t.series.n; i++) draw_series(&t, i);
+    draw_labels(&t);
+}
+
+void bench_chart_time(FILE *file, const json_t *rows)
+{
+    time_chart t;
+    if (!make_time_chart(rows, &t)) return;
+    drawing_put(file, &(drawing){WIDTH, HEIGHT, "Milliseconds against tokens, both logarithmic", {{0}}, draw_time, &t},
+                "chart");
+}
+
+/* ---- the share of peak ---- */
+
+enum { BAR = 26, NAMES = 262, FIGURES = 150 };
+
+static void draw_share(canvas *c, const void *context)
+{
+    const series *s = context;
+    double room = WIDTH - NAMES - FIGURES;
+    char name[NAME], figure[64];
+    for (int i = 0; i < s->n; i++) {
+        const json_t *row = last_row(s, i);
+        double y = BAR * i + 4, share = real_of(row, "share_of_peak"), shown = fmax(0, fmin(share, 1));
+        const look bar = {.fill = paint_of(row)};
+        name_of(row, name);
+        c->text(c, NAMES - 10, y + 14, (text_style){12, TEXT_END, 0, chart_ink(1)}, name);
+        c->rect(c, NAMES, y, fmax(shown * room, 1), BAR - 7, &bar);
+        snprintf(figure, sizeof figure, "%.1f %%, %.0f tokens", 100 * share, real_of(row, "tokens"));
+        c->text(c, NAMES + shown * room + 8, y + 14, chart_text(TEXT_START), figure);
+    }
+    const double peak[2][2] = {{NAMES + room + 0.5, 0}, {NAMES + room + 0.5, BAR * s->n}};
+    c->lines(c, peak, 2, &chart_frame_line);
+}
+
+void bench_chart_share(FILE *file, const json_t *rows)
+{
+    series s = series_of(rows);
+    if (s.n == 0 || !json_is_number(json_object_get(s.first[0], "share_of_peak"))) return;
+    drawing_put(file,
+                &(drawing){WIDTH, BAR * s.n + 4, "Share of the peak at each longest length", {{0}}, draw_share, &s},
+                "chart");
+}
