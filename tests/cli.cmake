@@ -22,7 +22,7 @@ endforeach()
 # Benchmarks for their correctness, not their times.
 add_test(NAME bench_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bench.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:json_tool>
     ${PROJECT_SOURCE_DIR}/bench/results/make.sh)
-set_tests_properties(bench_tool PROPERTIES TIMEOUT 300 LABELS "cli;bench" ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(bench_tool PROPERTIES TIMEOUT 600 LABELS "cli;bench" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Exports read back by other programs; needs python3 with networkx, igraph, numpy and scipy, metis, graphviz, netpbm and xmllint.
 add_test(NAME exports COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_exports.sh $<TARGET_FILE:hga_tool> ${CMAKE_CURRENT_LIST_DIR})

@@ -107,7 +107,7 @@ class P(html.parser.HTMLParser):
     def handle_endtag(self, tag): assert open_tags.pop() == tag, tag
 P().feed(open("all.html").read()); assert not open_tags, open_tags'
 fact one_of_them_on_stdout sh -c '"$1" bench --variants dense --tokens 16 --repetitions 1 --csv - | head -1 | grep -q "^name,run_name,"' sh "$hga"
-fact two_of_them_on_stdout refused 'standard output' "$hga" bench --variants dense --tokens 16 --csv - --json -
+fact two_of_them_on_stdout refused 2 'standard output' "$hga" bench --variants dense --tokens 16 --csv - --json -
 fact an_old_run_again exits 0 sh -c '"$@" >again' sh "$hga" bench --from all.json --report again.html
 fact says_the_same sh -c 'grep -q "^hsa  *branching=2,4" again && cmp -s all.html again.html'
 fact no_run_at_all exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench --from all.csv
@@ -132,7 +132,7 @@ fact and_says_what holds stderr '1 case is more than 10 % slower'
 fact a_limit_holds exits 0 "$hga" bench compare quiet.json slower.json --fail-above 25
 fact noise_does_not_fail exits 0 "$hga" bench compare quiet.json noisy.json --fail-above 10
 fact our_own_runs exits 0 "$hga" bench compare all.json all.json --json
-fact one_run_is_not_enough refused 'takes two runs' "$hga" bench compare quiet.json
+fact one_run_is_not_enough refused 2 'takes two runs' "$hga" bench compare quiet.json
 fact a_run_that_is_none exits 3 sh -c '"$@" 2>/dev/null' sh "$hga" bench compare quiet.json all.csv
 
 # ---- a dated run, drawn ----
