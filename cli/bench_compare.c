@@ -1,5 +1,5 @@
-/* bench_compare.c: hga bench compare A.json B.json. Reads what hga and what Google Benchmark write: the middle of a case
-   and its noise come from quartiles where a row has them, else from the repetitions of its name, else from the
+/* bench_compare.c: hga bench compare A.json B.json. Reads what hga and what Google Benchmark write: the middle of a
+   case and its noise come from quartiles where a row has them, else from the repetitions of its name, else from the
    aggregates of its name. */
 #include "bench_compare.h"
 

@@ -1,5 +1,5 @@
-/* bench_html.h: a benchmark's document as a page: plots of time against length and of the share of peak, the tables, the
-   machine. One file, readable without JavaScript, on a phone, in the dark. */
+/* bench_html.h: a benchmark's document as a page: plots of time against length and of the share of peak, the tables,
+   the machine. One file, readable without JavaScript, on a phone, in the dark. */
 #ifndef CLI_BENCH_HTML_H
 #define CLI_BENCH_HTML_H
 

@@ -21,8 +21,8 @@ json_t *bench_row_json(const bench_row *r);
 json_t *bench_dry_row_json(const bench_row *r);
 /* The machine, the date and the program. */
 json_t *bench_context_json(const char *program, json_t *peaks);
-/* For each row on several threads with one on a single thread beside it: how many times as fast, the processor time over
-   wall time of both, and a verdict, refused where one of the two was disturbed. */
+/* For each row on several threads with one on a single thread beside it: how many times as fast, the processor time
+   over wall time of both, and a verdict, refused where one of the two was disturbed. */
 json_t *bench_scaling(const json_t *rows);
 /* For each variant and setting of the rows, the least length at which it is faster than dense. */
 json_t *bench_overtakes(const json_t *rows);

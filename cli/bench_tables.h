@@ -1,5 +1,5 @@
-/* bench_tables.h: what a benchmark's document says, as tables: for the terminal, as Markdown, as CSV. A document is what
-   `hga bench --json` writes: context, benchmarks, and what follows from them. */
+/* bench_tables.h: what a benchmark's document says, as tables: for the terminal, as Markdown, as CSV. A document is
+   what `hga bench --json` writes: context, benchmarks, and what follows from them. */
 #ifndef CLI_BENCH_TABLES_H
 #define CLI_BENCH_TABLES_H
 
