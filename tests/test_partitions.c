@@ -91,7 +91,10 @@ static void the_first_rows_of_a_longer_text_stay(void **state)
     for (int i = 0; i < 2; i++) {
         hga_graph *g;
         hga_program program;
-        hga_io io = {.query.data = x, .key.data = x + LONG * DIM, .value.data = x + 2 * LONG * DIM, .out.data = out[i]};
+        hga_io io = {.query = {.data = x, .rows = LONG},
+                     .key = {.data = x + LONG * DIM, .rows = LONG},
+                     .value = {.data = x + 2 * LONG * DIM, .rows = LONG},
+                     .out = {.data = out[i], .rows = LONG}};
         assert_ok(hga_build_fenwick(&(hga_fenwick){.n_tokens = i ? LONG : SHORT}, &g, &program));
         assert_ok(hga_attention(g, &program, &(hga_shape){.n_heads = 1, .dim = DIM}, NULL, &io));
         hga_graph_destroy(g);
@@ -178,7 +181,10 @@ static void a_pair_of_several_branches_counts_as_often(void **state)
         slow_dense(q, k, v, bias, N, N, 1, DIM, DIM, want);
         hga_graph *g;
         hga_program program;
-        hga_io io = {.query.data = q, .key.data = k, .value.data = v, .out.data = out};
+        hga_io io = {.query = {.data = q, .rows = N},
+                     .key = {.data = k, .rows = N},
+                     .value = {.data = v, .rows = N},
+                     .out = {.data = out, .rows = N}};
         assert_ok(hga_build_dilated(&d, &g, &program));
         assert_ok(hga_attention(g, &program, &(hga_shape){.n_heads = 1, .dim = DIM}, NULL, &io));
         assert_near("dilated", out, want, N * DIM, 2e-6);
