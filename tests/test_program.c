@@ -67,13 +67,15 @@ static hga_program energies(void)
     return p;
 }
 
-static void refused(const hga_program *p, const char *because)
+static void refused_with(hga_status status, const hga_program *p, const char *because)
 {
     hga_graph *g = small_graph();
-    assert_status(HGA_EPROGRAM, program_check(p, g));
+    assert_status(status, program_check(p, g));
     if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
     hga_graph_destroy(g);
 }
+
+static void refused(const hga_program *p, const char *because) { refused_with(HGA_EPROGRAM, p, because); }
 
 static void accepted(const hga_program *p)
 {
@@ -375,8 +377,10 @@ static void user_stages_need_their_functions(void **state)
     p.stage[3].udf.edge = NULL;
     refused(&p, "stage 'mine': the user function has no edge");
     p = with_user_stage();
-    p.stage[3].udf.state_bytes = HGA_UDF_STATE_BYTES + 1;
-    refused(&p, "state of 4097 bytes, more than 4096");
+    p.stage[3].udf.state_bytes = (size_t)1 << 30;
+    accepted(&p);
+    p.stage[3].udf.state_bytes++;
+    refused_with(HGA_EOVERFLOW, &p, "a state of 1073741825 bytes, more than 1073741824");
     p = with_user_stage();
     p.stage[3].writes = 0;
     refused(&p, "out field 'out' is not among its writes");

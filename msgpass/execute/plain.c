@@ -187,17 +187,20 @@ static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
     return w->plan->home[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
 }
 
-static hga_end look_at(const worker *w, hga_id v, hga_id head, end_fields *values)
+/* Node v with the fields that are shown there. */
+static hga_end look_at(const worker *w, const row_set *shown, hga_id v, hga_id head, end_fields *values)
 {
     const hga_program *p = &w->plan->program;
+    int region = program_region(&w->plan->nodes, v);
     for (hga_id f = 1; f <= p->n_fields; f++) {
         const view *x = &w->state->view[f];
         hga_id h = head_of_field(w, f, head);
-        int exists = program_row(&w->plan->nodes, p->field[f].rows, v);
-        values->field[f] = exists ? view_row(x, v) + h * view_head(x, v) : NULL;
-        values->lse[f] = exists && p->field[f].width == HGA_WIDTH_STATE ? view_lse(x, v) + h : NULL;
+        int is_there = shown[f] >> region & 1;
+        values->field[f] = is_there ? view_row(x, v) + h * view_head(x, v) : NULL;
+        values->lse[f] = is_there && p->field[f].width == HGA_WIDTH_STATE ? view_lse(x, v) + h : NULL;
     }
-    return (hga_end){v, hga_graph_level(w->plan->graph, v), w->plan->nodes.mass[v], values->field, values->lse};
+    return (hga_end){
+        v, hga_graph_level(w->plan->graph, v), w->plan->nodes.mass[v], values->field, values->lse, w->plan->columns};
 }
 
 /* The score of hga_program.h, term by term. */
@@ -246,7 +249,7 @@ static void feed_chunk(worker *w, const row_job *job, const hga_udf *udf, const 
         hga_edge e = {.position = sp->row_ptr ? sp->row_ptr[job->v] + w->rank[i] : -1,
                       .type = w->chunk.type[i],
                       .weight = w->chunk.weight[i]};
-        e.source = look_at(w, w->chunk.src[i], head, &values);
+        e.source = look_at(w, sp->shown.source, w->chunk.src[i], head, &values);
         e.destination = *v;
         e.score = score(w, job, &e, w->chunk.pos_of[i], head);
         udf->edge(state, &e, head, udf->ctx);
@@ -256,7 +259,8 @@ static void feed_chunk(worker *w, const row_job *job, const hga_udf *udf, const 
 static void run_head(worker *w, const row_job *job, const hga_udf *udf, hga_id head)
 {
     end_fields values;
-    hga_end v = look_at(w, job->v, head, &values);
+    const program_shown *shown = &w->plan->stage[job->stage].shown;
+    hga_end v = look_at(w, shown->row, job->v, head, &values);
     void *whole = w->plain, *piece = (char *)w->plain + w->plain_bytes;
     hga_pos cut = w->plan->options.cut_edges, in_piece = 0;
     edge_cursor c = cursor_start(&w->reader, job->v);
@@ -274,6 +278,7 @@ static void run_head(worker *w, const row_job *job, const hga_udf *udf, hga_id h
         }
     }
     if (now == piece && in_piece) udf->merge(whole, piece, udf->ctx);
+    v = look_at(w, shown->result, job->v, head, &values);
     udf->finish(whole, &v, head, udf->ctx);
 }
 

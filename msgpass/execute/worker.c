@@ -35,7 +35,8 @@ static layout lay_out(const hga_plan *plan)
     l.bias = KERNEL_CHUNK + KERNEL_PAD;
     l.greatest = l.sum = padded(s->n_heads);
     l.lanes = most(LANES, l.greatest);
-    l.plain = padded((hga_id)most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads));
+    l.plain = most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads);
+    l.plain = (l.plain + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
     l.group_query = places * padded(s->dim) * PANEL_ROWS;
     l.group_acc = places * padded(s->dim_v) * PANEL_ROWS;

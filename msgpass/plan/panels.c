@@ -219,13 +219,6 @@ done:
     return st;
 }
 
-/* A stage that starts from what level 0 holds leaves it alone. */
-static hga_id lowest_level(const hga_plan *plan, hga_id stage)
-{
-    const hga_stage *s = &plan->program.stage[stage];
-    return s->order == HGA_LEVELS_UP && s->value == s->out && plan->stage[stage].kind != KIND_USER;
-}
-
 static hga_status add_levels(hga_plan *plan, hga_id stage)
 {
     const hga_nodes *n = &plan->nodes;
@@ -233,7 +226,7 @@ static hga_status add_levels(hga_plan *plan, hga_id stage)
     wide_search none = {.limit = INT64_MAX};
     for (hga_id i = 0; !st && i < n->n_levels; i++) {
         hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
-        if (l >= lowest_level(plan, stage))
+        if (l >= program_keeps_tokens(&plan->program.stage[stage]))
             st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0, &none);
     }
     return st;

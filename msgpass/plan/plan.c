@@ -39,11 +39,15 @@ done:
 /* What the plan knows of each stage before rows are cut. */
 static void find_stages(hga_plan *plan)
 {
+    program_values values;
+    program_values_start(&plan->program, &values);
     plan->bias_stage = -1;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         hga_stage *stage = &plan->program.stage[s];
         stage_plan *sp = &plan->stage[s];
         *sp = (stage_plan){.kind = program_kind(stage)};
+        program_show(&plan->program, stage, &values, &sp->shown);
+        program_values_after(&plan->program, stage, &values);
         if (sp->kind == KIND_USER) /* its scores do, whether it says so or not */
             stage->reads |= program_fields(stage, 1u << ROLE_QUERY | 1u << ROLE_KEY);
         if (stage->relation >= 0) {

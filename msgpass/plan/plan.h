@@ -99,8 +99,9 @@ typedef struct stage_plan {
     hga_pos panels;
     wide_row *wide; /* ascending position */
     hga_id n_wide, n_pieces;
-    hga_pos *row_ptr; /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
-    int64_t piece_at; /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
+    program_shown shown; /* where an aggregate sees which fields */
+    hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
+    int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
 } stage_plan;
 
 /* The node at a position of the stage's relation. */
@@ -131,6 +132,7 @@ struct hga_plan {
     hga_id *domain, *pu; /* [threads] */
     int halves;          /* bfloat16, and keys and values go to attending stages in 16 bits */
     home home[HGA_FIELD_SLOTS];
+    hga_id columns[HGA_FIELD_SLOTS];    /* of the homes, for user functions */
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];

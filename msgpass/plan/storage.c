@@ -117,6 +117,7 @@ void homes_find(hga_plan *plan)
         home *h = &plan->home[f];
         *h = (home){0};
         find_width(&plan->shape, plan->program.field[f].width, h);
+        plan->columns[f] = h->columns;
         find_rows(plan, &plan->program.field[f], h);
     }
 }

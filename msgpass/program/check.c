@@ -5,6 +5,7 @@
 
 static const char *const role_name[N_ROLES] = {"query", "key", "value", "gate", "keep", "out"};
 static const char *const width_name[] = {"key", "kv key", "value", "state", "out", "scalar"};
+enum { MOST_STATE_BYTES = 1 << 30 }; /* of a user's aggregate: every thread has room for two */
 enum { N_WIDTHS = sizeof width_name / sizeof width_name[0] };
 
 /* The text of a fixed array that may lack its end. */
@@ -83,9 +84,6 @@ static hga_status check_relation(const hga_stage *s, const stage_rule *rule, con
         return hga_fail(HGA_EPROGRAM, "stage '%s' runs up the tree but not level by level upwards", s->name);
     if (where == ON_TREE_DOWN && s->order != HGA_LEVELS_DOWN)
         return hga_fail(HGA_EPROGRAM, "stage '%s' runs down the tree but not level by level downwards", s->name);
-    if (s->order == HGA_FLAT && program_in_place(s))
-        return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s' that it writes, so it must go level by level",
-                        s->name, role_name[ROLE_OUT]);
     return HGA_OK;
 }
 
@@ -111,6 +109,15 @@ static hga_status check_role(const hga_program *p, const hga_stage *s, const sta
     return HGA_OK;
 }
 
+/* What a flat stage reads at its sources it must not write: some rows would see it before, others after. */
+static hga_status check_place(const hga_program *p, const hga_stage *s)
+{
+    uint32_t both = program_in_place(s);
+    if (s->order != HGA_FLAT || !both) return HGA_OK;
+    return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s' that it writes, so it must go level by level", s->name,
+                    p->field[__builtin_ctz(both)].name);
+}
+
 /* What depends on two roles at once. */
 static hga_status check_pairs(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
@@ -131,9 +138,9 @@ static hga_status check_user(const hga_program *p, const hga_stage *s)
                         !s->udf.begin  ? "begin"
                         : !s->udf.edge ? "edge"
                                        : "finish");
-    if (s->udf.state_bytes > HGA_UDF_STATE_BYTES)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': state of %zu bytes, more than %d", s->name, s->udf.state_bytes,
-                        HGA_UDF_STATE_BYTES);
+    if (s->udf.state_bytes > MOST_STATE_BYTES)
+        return hga_fail(HGA_EOVERFLOW, "stage '%s': a state of %zu bytes, more than %d", s->name, s->udf.state_bytes,
+                        MOST_STATE_BYTES);
     if (!s->query != !s->key) return hga_fail(HGA_EPROGRAM, "stage '%s': a score needs both query and key", s->name);
     if ((s->reads | s->writes) & ~fields)
         return hga_fail(HGA_EPROGRAM, "stage '%s': reads 0x%x, writes 0x%x, of %d fields", s->name, s->reads, s->writes,
@@ -155,31 +162,33 @@ static hga_status check_sets(const hga_program *p, const hga_stage *s, stage_kin
     return HGA_OK;
 }
 
-/* Nothing is read before it is there, and the caller's inputs are not written over: only their rows above the tokens,
-   on the way up. */
-static hga_status check_flow(const hga_program *p, const hga_stage *s, stage_kind kind, uint32_t *filled)
+/* Nothing is read before there is any of it. What a stage in place reads, others have written or it writes itself. */
+static hga_status check_ready(const hga_program *p, const hga_stage *s, stage_kind kind, const program_values *before)
 {
-    const stage_rule *rule = &program_rules[kind];
-    uint32_t ready = kind == KIND_USER ? (s->reads & ~s->writes) | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY)
-                                       : program_fields(s, rule->ready);
-    for (hga_id f = 1; f <= p->n_fields; f++) {
-        const hga_field *field = &p->field[f];
-        if (ready >> f & 1u && !(*filled >> f & 1u))
+    uint32_t scored = program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
+    uint32_t ready =
+        kind == KIND_USER ? (s->reads & ~s->writes) | scored : program_fields(s, program_rules[kind].ready);
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (ready >> f & 1u && !before->holds[f])
             return hga_fail(HGA_EPROGRAM, "stage '%s' reads field '%s', which is no input and not written before",
-                            s->name, field->name);
-        int input = field->binding == HGA_IO_QUERY || field->binding == HGA_IO_KEY || field->binding == HGA_IO_VALUE;
-        int tokens = field->io == HGA_ROWS_QUERIES || field->io == HGA_ROWS_KEYS;
-        /* in place: level 0 is what it starts from */
-        int above = s->order == HGA_LEVELS_UP && (kind == KIND_USER || s->value == f);
-        if (s->writes >> f & 1u && input && !(tokens && above))
-            return hga_fail(HGA_EPROGRAM, "stage '%s' writes over the caller's rows of field '%s'", s->name,
-                            field->name);
-    }
-    *filled |= s->writes;
+                            s->name, p->field[f].name);
     return HGA_OK;
 }
 
-static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, uint32_t *filled)
+/* The caller's query, key and value are not written over, only rows of theirs that he does not give. */
+static hga_status check_inputs(const hga_program *p, const hga_stage *s)
+{
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        const hga_field *field = &p->field[f];
+        int input = program_is_input(field->binding) && field->binding != HGA_IO_USER;
+        if (s->writes >> f & 1u && input && program_visits(p, s) & program_row_set(field->io))
+            return hga_fail(HGA_EPROGRAM, "stage '%s' writes over the caller's rows of field '%s'", s->name,
+                            field->name);
+    }
+    return HGA_OK;
+}
+
+static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values)
 {
     const hga_stage *s = &p->stage[i];
     if (!is_text(s->name) || !s->name[0])
@@ -196,16 +205,19 @@ static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *n
     HGA_TRY(check_pairs(p, s, kind));
     HGA_TRY(check_relation(s, &program_rules[kind], nodes));
     HGA_TRY(check_sets(p, s, kind));
-    HGA_TRY(check_flow(p, s, kind, filled));
+    HGA_TRY(check_place(p, s));
+    HGA_TRY(check_ready(p, s, kind, values));
+    HGA_TRY(check_inputs(p, s));
+    program_values_after(p, s, values);
 done:
     return st;
 }
 
 /* The out field is written, and a log-sum-exp is only promised where it is one. */
-static hga_status check_out(const hga_program *p, uint32_t filled)
+static hga_status check_out(const hga_program *p, const program_values *values)
 {
     hga_id out = program_bound(p, HGA_IO_OUT);
-    if (!(filled >> out & 1u)) return hga_fail(HGA_EPROGRAM, "no stage writes the out field '%s'", p->field[out].name);
+    if (!values->holds[out]) return hga_fail(HGA_EPROGRAM, "no stage writes the out field '%s'", p->field[out].name);
     if (p->has_lse && p->field[out].width != HGA_WIDTH_STATE)
         return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s",
                         p->field[out].name, width_name[p->field[out].width]);
@@ -223,14 +235,12 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
         return hga_fail(HGA_EPROGRAM, "%d stages, not 1 to %d", p->n_stages, HGA_MAX_STAGES);
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
-    uint32_t filled = 0;
-    for (hga_id f = 1; f <= p->n_fields; f++) {
-        HGA_TRY(check_field(p, f, &nodes));
-        if (program_is_input(p->field[f].binding)) filled |= UINT32_C(1) << f;
-    }
+    program_values values;
+    for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(check_field(p, f, &nodes));
     HGA_TRY(check_bound_once(p));
-    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &filled));
-    HGA_TRY(check_out(p, filled));
+    program_values_start(p, &values);
+    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values));
+    HGA_TRY(check_out(p, &values));
     HGA_TRY(program_check_rows(p, g));
 done:
     return st;

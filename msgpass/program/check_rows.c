@@ -1,5 +1,6 @@
-/* check_rows.c: the part of the check that depends on edges. A field must exist wherever a stage reads it, and a stage
-   that reads at its sources what it writes must never meet an edge inside a level or against its direction. */
+/* check_rows.c: the part of the check that depends on nodes and edges. A field must hold values wherever a stage reads it:
+   somebody gave them, or an earlier stage wrote them. And a stage that reads at its sources what it writes must never
+   meet an edge inside a level or against its direction. */
 #include "program.h"
 #include "sources.h"
 
@@ -8,65 +9,56 @@ typedef struct inspection {
     const hga_stage *stage;
     const hga_graph *g;
     hga_nodes nodes;
-    uint32_t source_reads; /* fields */
-    /* fields that earlier stages and this one write: the caller's others exist on the caller's rows only */
-    uint32_t written;
-    const hga_id *order; /* of source positions */
+    row_set present, rows, visited; /* the regions that have nodes, rows of the out field, rows that are computed */
+    program_values before, after;
+    /* fields read at the sources, at a row with in-edges, at one without */
+    uint32_t source_reads, own_reads, lone_reads;
+    row_set source_lacks, own_lacks, lone_lacks; /* regions where some of them hold nothing */
+    const hga_id *order;                         /* of source positions */
     hga_id n_positions;
-    hga_id *missing; /* [n_positions + 1]: positions before that lack one of source_reads; NULL: none lacks any */
+    hga_id *missing; /* [n_positions + 1]: positions before that are in source_lacks; NULL: there is none */
     int directed;    /* edges must go up, or down */
 } inspection;
 
-/* Where field f has values. */
-static hga_rows rows_of(const inspection *c, hga_id f)
+static int is_in(const inspection *c, row_set set, hga_id v) { return set && set >> program_region(&c->nodes, v) & 1; }
+
+/* The regions of `rows` in which some of `fields` is not there. */
+static row_set lacking(const hga_program *p, uint32_t fields, const row_set *holds, row_set rows)
 {
-    const hga_field *field = &c->p->field[f];
-    return program_is_input(field->binding) && !(c->written >> f & 1u) ? field->io : field->rows;
+    row_set lacks = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (fields >> f & 1u) lacks |= rows & (row_set)~holds[f];
+    return lacks;
 }
 
-/* The first of `fields` that does not exist on node v, 0 when all do. */
-static hga_id lacking(const inspection *c, uint32_t fields, hga_id v)
+/* The first of `fields` that is not there on node v. */
+static hga_status complain(const inspection *c, uint32_t fields, const row_set *holds, hga_id v)
 {
-    for (hga_id f = 1; f <= c->p->n_fields; f++)
-        if (fields >> f & 1u && !program_row(&c->nodes, rows_of(c, f), v)) return f;
-    return 0;
-}
-
-static hga_status complain(const inspection *c, hga_id field, hga_id v)
-{
-    return hga_fail(HGA_EPROGRAM, "stage '%s' needs field '%s' on node %d, where it does not exist", c->stage->name,
-                    c->p->field[field].name, v);
-}
-
-/* Are these all the nodes there are? */
-static int are_all(const hga_nodes *nodes, hga_rows rows)
-{
-    return (rows == HGA_ROWS_QUERIES && nodes->n_queries == nodes->n) ||
-           (rows == HGA_ROWS_KEYS && nodes->n_keys == nodes->n);
-}
-
-/* Does every one of `fields` exist on all of `rows`, to judge without looking at each? */
-static int everywhere(const inspection *c, uint32_t fields, hga_rows rows)
-{
-    for (hga_id f = 1; f <= c->p->n_fields; f++) {
-        hga_rows exists = rows_of(c, f);
-        if (fields >> f & 1u && !are_all(&c->nodes, exists) && !program_rows_within(&c->nodes, rows, exists)) return 0;
-    }
-    return 1;
+    hga_id f = 1;
+    while (f < c->p->n_fields && !(fields >> f & 1u && !is_in(c, holds[f], v))) f++;
+    int exists = program_row(&c->nodes, c->p->field[f].rows, v);
+    return hga_fail(HGA_EPROGRAM, "stage '%s' needs field '%s' on node %d, where %s", c->stage->name,
+                    c->p->field[f].name, v, exists ? "nobody gives or writes it before" : "it does not exist");
 }
 
 /* ---- rows ---- */
 
-static hga_status check_own(const inspection *c, const stage_rule *rule)
+/* Whatever a built-in stage reads or writes at a row has memory there, whether the row has edges or not. */
+static hga_status check_memory(const inspection *c, const stage_rule *rule)
 {
-    hga_rows rows = c->p->field[c->stage->out].rows;
     uint32_t fields = program_fields(c->stage, rule->own_reads | rule->lone_reads | rule->writes);
-    if (everywhere(c, fields, rows)) return HGA_OK;
-    for (hga_id v = 0; v < c->nodes.n; v++) {
-        hga_id f = program_row(&c->nodes, rows, v) ? lacking(c, fields, v) : 0;
-        if (f) return complain(c, f, v);
-    }
+    row_set exists[HGA_FIELD_SLOTS] = {0};
+    for (hga_id f = 1; f <= c->p->n_fields; f++) exists[f] = program_row_set(c->p->field[f].rows);
+    row_set lacks = lacking(c->p, fields, exists, c->visited);
+    for (hga_id v = 0; lacks && v < c->nodes.n; v++)
+        if (is_in(c, lacks, v)) return complain(c, fields, exists, v);
     return HGA_OK;
+}
+
+static hga_status check_row(const inspection *c, hga_id v, int has_edges)
+{
+    if (!is_in(c, has_edges ? c->own_lacks : c->lone_lacks, v)) return HGA_OK;
+    return complain(c, has_edges ? c->own_reads : c->lone_reads, c->before.holds, v);
 }
 
 /* ---- sources ---- */
@@ -79,14 +71,13 @@ static hga_status count_missing(inspection *c)
     if (st) return st;
     c->missing[0] = 0;
     for (hga_id i = 0; i < c->n_positions; i++)
-        c->missing[i + 1] = c->missing[i] + (lacking(c, c->source_reads, source_at(c, i)) != 0);
+        c->missing[i + 1] = c->missing[i] + is_in(c, c->source_lacks, source_at(c, i));
     return HGA_OK;
 }
 
 static hga_status check_source(const inspection *c, hga_id u)
 {
-    hga_id f = lacking(c, c->source_reads, u);
-    return !f ? HGA_OK : complain(c, f, u);
+    return is_in(c, c->source_lacks, u) ? complain(c, c->source_reads, c->after.holds, u) : HGA_OK;
 }
 
 static hga_status check_span(const inspection *c, reach_span s)
@@ -134,14 +125,15 @@ static hga_status check_group(const reach *r, void *context)
 {
     const inspection *c = context;
     hga_status st = HGA_OK;
-    hga_rows rows = c->p->field[c->stage->out].rows;
+    int has_edges = r->n_spans || r->n_nodes;
     for (hga_id i = 0, seen = 0; i < r->n_rows; i++) {
         hga_id v = r->row_order ? r->row_order[r->row + i] : r->row + i;
-        if (!program_row(&c->nodes, rows, v)) continue;
-        if (c->directed) HGA_TRY(check_direction(c, r, v));
+        if (c->directed && is_in(c, c->rows, v)) HGA_TRY(check_direction(c, r, v));
+        if (!is_in(c, c->visited, v)) continue;
+        HGA_TRY(check_row(c, v, has_edges));
         if (seen++) continue;
         for (int64_t k = 0; k < r->n_spans; k++) HGA_TRY(check_span(c, r->spans[k]));
-        for (int64_t k = 0; c->missing && k < r->n_nodes; k++) HGA_TRY(check_source(c, r->nodes[k]));
+        for (int64_t k = 0; k < r->n_nodes; k++) HGA_TRY(check_source(c, r->nodes[k]));
     }
 done:
     return st;
@@ -156,11 +148,12 @@ static int blocks_are_clear(const inspection *c, const hga_relation *rel)
         if (c->missing[end] != c->missing[k->src]) return 0;
     }
     for (hga_pos e = 0; e < rel->n_explicit; e++)
-        if (lacking(c, c->source_reads, rel->src[e])) return 0;
+        if (is_in(c, c->source_lacks, rel->src[e])) return 0;
     return 1;
 }
 
-static hga_status check_sources(inspection *c)
+/* Edges are looked at where regions alone do not tell. */
+static hga_status check_edges(inspection *c)
 {
     const hga_stage *s = c->stage;
     hga_status st = HGA_OK;
@@ -169,30 +162,60 @@ static hga_status check_sources(inspection *c)
     c->order = rel.src_order;
     c->n_positions = rel.src_order ? rel.n_src_order : c->nodes.n;
     c->directed = s->relation >= 0 && program_in_place(s);
-    int exist = everywhere(c, c->source_reads, HGA_ROWS_NODES);
-    if (exist && !c->directed) return HGA_OK;
-    if (!exist) HGA_TRY(count_missing(c));
-    if (!c->directed && s->relation >= 0 && blocks_are_clear(c, &rel)) goto done;
+    int rows = c->directed || c->own_lacks || c->lone_lacks;
+    if (!rows && !c->source_lacks) return HGA_OK;
+    if (c->source_lacks) HGA_TRY(count_missing(c));
+    if (!rows && s->relation >= 0 && blocks_are_clear(c, &rel)) goto done;
     HGA_TRY(reach_rows(c->g, s->relation, HGA_FLAT, check_group, c));
 done:
     hga_delete(NULL, c->missing, (int64_t)c->n_positions + 1, sizeof *c->missing);
+    c->missing = NULL;
     return st;
+}
+
+/* What the stage reads where. A user's function is told by NULL where a field holds nothing; its scores are not. */
+static void find_reads(inspection *c, const stage_rule *rule)
+{
+    const hga_stage *s = c->stage;
+    int user = rule == &program_rules[KIND_USER];
+    c->source_reads = program_fields(s, user ? 1u << ROLE_KEY : rule->source_reads);
+    c->own_reads = program_fields(s, user ? 1u << ROLE_QUERY : rule->own_reads);
+    c->lone_reads = program_fields(s, rule->lone_reads);
+    c->rows = program_row_set(c->p->field[s->out].rows) & c->present;
+    c->visited = program_visits(c->p, s) & c->present;
+    c->source_lacks = lacking(c->p, c->source_reads, c->after.holds, c->present);
+    c->own_lacks = lacking(c->p, c->own_reads, c->before.holds, c->visited);
+    c->lone_lacks = lacking(c->p, c->lone_reads, c->before.holds, c->visited);
+}
+
+/* The caller's output is written on every row that he gets. */
+static hga_status check_out(const inspection *c)
+{
+    hga_id out = program_bound(c->p, HGA_IO_OUT);
+    row_set lacks = program_row_set(c->p->field[out].io) & c->present & (row_set)~c->before.holds[out];
+    for (hga_id v = 0; lacks && v < c->nodes.n; v++)
+        if (is_in(c, lacks, v))
+            return hga_fail(HGA_EPROGRAM, "no stage writes the out field '%s' on node %d", c->p->field[out].name, v);
+    return HGA_OK;
 }
 
 hga_status program_check_rows(const hga_program *p, const hga_graph *g)
 {
     hga_status st = HGA_OK;
-    uint32_t written = 0;
+    inspection c = {.p = p, .g = g, .nodes = hga_graph_nodes(g)};
+    c.present = program_present(&c.nodes);
+    program_values_start(p, &c.after);
     for (hga_id i = 0; i < p->n_stages; i++) {
-        stage_kind kind = program_kind(&p->stage[i]);
-        const stage_rule *rule = &program_rules[kind];
-        written |= p->stage[i].writes;
-        if (kind == KIND_USER) continue; /* a user function is told where a field does not exist */
-        inspection c = {.p = p, .stage = &p->stage[i], .g = g, .nodes = hga_graph_nodes(g), .written = written};
-        c.source_reads = program_fields(c.stage, rule->source_reads);
-        HGA_TRY(check_own(&c, rule));
-        HGA_TRY(check_sources(&c));
+        c.stage = &p->stage[i];
+        c.before = c.after;
+        program_values_after(p, c.stage, &c.after);
+        const stage_rule *rule = &program_rules[program_kind(c.stage)];
+        find_reads(&c, rule);
+        HGA_TRY(check_memory(&c, rule));
+        HGA_TRY(check_edges(&c));
     }
+    c.before = c.after;
+    HGA_TRY(check_out(&c));
 done:
     return st;
 }

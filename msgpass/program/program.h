@@ -58,8 +58,8 @@ const char *program_stage_kind(const hga_stage *s);
 hga_id program_role(const hga_stage *s, stage_role role);
 /* The fields in a set of roles, as a set of fields. */
 uint32_t program_fields(const hga_stage *s, unsigned roles);
-/* Does a stage read at the sources the field it writes there? Then it must go level by level. */
-int program_in_place(const hga_stage *s);
+/* The fields that a stage both reads at the sources and writes there. With any it must go level by level. */
+uint32_t program_in_place(const hga_stage *s);
 /* Is `binding` something the caller fills? */
 int program_is_input(hga_binding binding);
 /* The field bound to `binding`, 0 without. */
@@ -70,10 +70,39 @@ int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v);
 /* Is every node of rows `a` among rows `b`, as far as the two names tell? */
 int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
 
+/* ---- which rows of each field hold values ---- */
+
+/* A set of regions of nodes: every hga_rows, and what a stage visits of it, is one. */
+typedef uint16_t row_set;
+
+/* The region of node v: its rows are in a set s when s >> region & 1. */
+int program_region(const hga_nodes *nodes, hga_id v);
+row_set program_row_set(hga_rows rows);
+/* The regions that have nodes at all. */
+row_set program_present(const hga_nodes *nodes);
+/* Does the stage leave level 0 as it is, to start from it? */
+int program_keeps_tokens(const hga_stage *s);
+/* The rows that a stage computes. */
+row_set program_visits(const hga_program *p, const hga_stage *s);
+
+typedef struct program_values {
+    row_set holds[HGA_FIELD_SLOTS];
+} program_values;
+
+/* Before the first stage: the caller's inputs. Then stage by stage. */
+void program_values_start(const hga_program *p, program_values *v);
+void program_values_after(const hga_program *p, const hga_stage *s, program_values *v);
+
+/* Where an aggregate is shown field f: at the sources, at the row, and at the row once its result is due. */
+typedef struct program_shown {
+    row_set source[HGA_FIELD_SLOTS], row[HGA_FIELD_SLOTS], result[HGA_FIELD_SLOTS];
+} program_shown;
+void program_show(const hga_program *p, const hga_stage *s, const program_values *before, program_shown *to);
+
 /* Everything a plan relies on: HGA_OK, or HGA_EPROGRAM naming the stage or field and what is wrong with it. */
 hga_status program_check(const hga_program *p, const hga_graph *g);
-/* The part of program_check that looks at edges: fields exist where they are read, and a stage in place runs strictly
-   up or down. */
+/* The part of program_check that looks at edges: fields hold values where they are read, and a stage in place runs
+   strictly up or down. */
 hga_status program_check_rows(const hga_program *p, const hga_graph *g);
 
 #endif

@@ -180,10 +180,11 @@ uint32_t program_fields(const hga_stage *s, unsigned roles)
     return set;
 }
 
-int program_in_place(const hga_stage *s)
+uint32_t program_in_place(const hga_stage *s)
 {
     const stage_rule *r = &program_rules[program_kind(s)];
-    return (program_fields(s, r->source_reads) & program_fields(s, r->writes)) != 0;
+    if (program_kind(s) == KIND_USER) return (s->reads | program_fields(s, ROLE(KEY))) & s->writes;
+    return program_fields(s, r->source_reads) & program_fields(s, r->writes);
 }
 
 int program_is_input(hga_binding binding)

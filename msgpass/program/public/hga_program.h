@@ -84,15 +84,37 @@ typedef struct hga_field {
 } hga_field;
 
 /* ---- user functions ---- */
-/* an aggregate over a row's in-edges, like SQL's xStep / xFinal; one call set per (row, head). */
+/* An aggregate over a row's in-edges, like SQL's xStep / xFinal, once for each row of the out field and each query head:
+   begin, then edge for every in-edge, then finish, also where there is no edge.
 
-/* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths; a
-   state's log-sum-exp follows its dim_v floats in `lse[f]`), or NULL where the field does not exist on the node. */
+   What is shown. At a source: the fields in the stage's `reads`; level by level also what the stage itself wrote on
+   levels that came before. At the row, in begin and edge: the fields in `reads` that are not in `writes`; in finish those
+   and the fields in `writes`. A field that holds no value on the node at that time (nobody gave or wrote that row), or
+   that is not shown, is NULL. A flat stage may not read what it writes.
+
+   What may be written: in finish, every field in `writes` that is not NULL, all its columns, and a state's lse; nothing
+   else, and nothing in begin and edge but the aggregate.
+
+   The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied to
+   another place between two calls, so it points neither into itself nor to what somebody would have to free: after
+   finish it is forgotten.
+
+   Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of more than
+   hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its edges, and
+   merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in order.
+
+   Threads: calls for different rows, and for pieces of one, run at the same time on different threads with different
+   aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an error is kept
+   in ctx by those that may fail. They must not call the plan they run in. */
+
+/* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths),
+   columns[f] floats, or NULL, see above; `lse[f]` is a state's log-sum-exp, NULL for other widths. */
 typedef struct hga_end {
     hga_id node, level;
     float mass;
     float *const *field;
     float *const *lse;
+    const hga_id *columns; /* by field, whether it is shown or not */
 } hga_end;
 
 typedef struct hga_edge {
@@ -104,16 +126,14 @@ typedef struct hga_edge {
 } hga_edge;
 
 typedef struct hga_udf {
-    size_t state_bytes; /* at most HGA_UDF_STATE_BYTES */
+    size_t state_bytes; /* at most 2^30: every thread has room for two (hga_plan_workspace_bytes) */
     void (*begin)(void *state, const hga_end *v, hga_id head, void *ctx);
     void (*edge)(void *state, const hga_edge *e, hga_id head, void *ctx);
     /* NULL: rows of this stage are never cut */
     void (*merge)(void *state, const void *later, void *ctx);
-    /* writes v's fields named in `writes` */
     void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx);
     void *ctx;
 } hga_udf;
-enum { HGA_UDF_STATE_BYTES = 4096 };
 
 typedef struct hga_stage {
     char name[HGA_NAME_BYTES];
@@ -128,7 +148,8 @@ typedef struct hga_stage {
     hga_id query, key, value;
     hga_id gate, keep; /* descend: value is the state O, gate psi, keep the remaining mass */
     hga_id out;        /* the field written */
-    /* sets of fields, bit f for field f; filled by the helpers below, by the caller for a user stage */
+    /* sets of fields, bit f for field f; filled by the helpers below, by the caller for a user stage. query and key,
+       which must be there for `score`, need not be among them */
     uint32_t reads, writes;
     hga_udf udf;
 } hga_stage;
