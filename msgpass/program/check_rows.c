@@ -1,6 +1,6 @@
-/* check_rows.c: the part of the check that depends on nodes and edges. A field must hold values wherever a stage reads it:
-   somebody gave them, or an earlier stage wrote them. And a stage that reads at its sources what it writes must never
-   meet an edge inside a level or against its direction. */
+/* check_rows.c: the part of the check that depends on nodes and edges. A field must hold values wherever a stage reads
+   it: somebody gave them, or an earlier stage wrote them. And a stage that reads at its sources what it writes must
+   never meet an edge inside a level or against its direction. */
 #include "program.h"
 #include "sources.h"
 

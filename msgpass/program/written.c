@@ -1,5 +1,5 @@
-/* written.c: which rows of each field hold values before and after each stage. Every set of rows that a program can name
-   is a union of a dozen regions of nodes, so that the answer is exact and as small as a word. */
+/* written.c: which rows of each field hold values before and after each stage. Every set of rows that a program can
+   name is a union of a dozen regions of nodes, so that the answer is exact and as small as a word. */
 #include "program.h"
 
 /* Level 0 is query tokens, key tokens or both; above it are the nodes of the hierarchy. */
@@ -72,8 +72,9 @@ void program_values_after(const hga_program *p, const hga_stage *s, program_valu
         if (s->writes >> f & 1u) v->holds[f] |= visited & program_row_set(p->field[f].rows);
 }
 
-/* A built-in stage knows where its fields are. A user's function is shown what it reads, where somebody wrote it: at the
-   sources what the stage itself has written on other levels, too; at the row what it writes only once that is due. */
+/* A built-in stage knows where its fields are. A user's function is shown what it reads, where somebody wrote it: at
+   the sources what the stage itself has written on other levels, too; at the row what it writes only once that is due.
+   */
 void program_show(const hga_program *p, const hga_stage *s, const program_values *before, program_shown *to)
 {
     program_values after = *before;

@@ -84,28 +84,28 @@ typedef struct hga_field {
 } hga_field;
 
 /* ---- user functions ---- */
-/* An aggregate over a row's in-edges, like SQL's xStep / xFinal, once for each row of the out field and each query head:
-   begin, then edge for every in-edge, then finish, also where there is no edge.
+/* An aggregate over a row's in-edges, like SQL's xStep / xFinal, once for each row of the out field and each query
+   head: begin, then edge for every in-edge, then finish, also where there is no edge.
 
    What is shown. At a source: the fields in the stage's `reads`; level by level also what the stage itself wrote on
-   levels that came before. At the row, in begin and edge: the fields in `reads` that are not in `writes`; in finish those
-   and the fields in `writes`. A field that holds no value on the node at that time (nobody gave or wrote that row), or
-   that is not shown, is NULL. A flat stage may not read what it writes.
+   levels that came before. At the row, in begin and edge: the fields in `reads` that are not in `writes`; in finish
+   those and the fields in `writes`. A field that holds no value on the node at that time (nobody gave or wrote that
+   row), or that is not shown, is NULL. A flat stage may not read what it writes.
 
-   What may be written: in finish, every field in `writes` that is not NULL, all its columns, and a state's lse; nothing
-   else, and nothing in begin and edge but the aggregate.
+   What may be written: in finish, every field in `writes` that is not NULL, all its columns, and a state's lse;
+   nothing else, and nothing in begin and edge but the aggregate.
 
-   The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied to
-   another place between two calls, so it points neither into itself nor to what somebody would have to free: after
+   The aggregate is `state_bytes` bytes aligned to 64, not cleared, and this row's and head's alone. It may be copied
+   to another place between two calls, so it points neither into itself nor to what somebody would have to free: after
    finish it is forgotten.
 
    Edges come in the same order in every execution, whatever the number of threads. With `merge`, rows of more than
-   hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its edges, and
-   merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in order.
+   hga_options.cut_edges edges are cut at places that depend on the row alone: each piece has a begin and its edges,
+   and merge(state, later) adds the piece `later`, whose edges all come after those in `state`. Pieces come in order.
 
    Threads: calls for different rows, and for pieces of one, run at the same time on different threads with different
-   aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an error is kept
-   in ctx by those that may fail. They must not call the plan they run in. */
+   aggregates and the same ctx, which is therefore only read, or guarded by its owner. Functions return; an error is
+   kept in ctx by those that may fail. They must not call the plan they run in. */
 
 /* One end of an edge: `field[f]` is that node's value of field f for this head (its key/value head for kv widths),
    columns[f] floats, or NULL, see above; `lse[f]` is a state's log-sum-exp, NULL for other widths. */
