@@ -133,11 +133,11 @@ static int write_results(const attend_paths *paths, const attend_io *a)
     int64_t out_dim[3] = {a->out_rows, heads ? a->query.heads : a->value.columns, a->value.columns},
             lse_dim[2] = {a->out_rows, a->query.heads};
     TRY(outfile_open(paths->out, &out));
-    TRY(npy_write_real(out.file, a->out, heads ? 3 : 2, out_dim));
+    TRY(npy_write_real(&out, a->out, heads ? 3 : 2, out_dim));
     TRY(outfile_flush(&out));
     if (paths->lse) {
         TRY(outfile_open(paths->lse, &lse));
-        TRY(npy_write_real(lse.file, a->lse, heads ? 2 : 1, lse_dim));
+        TRY(npy_write_real(&lse, a->lse, heads ? 2 : 1, lse_dim));
         TRY(outfile_keep(&lse));
     }
     TRY(outfile_keep(&out));

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "graph_file.h"
 #include "table.h"
+#include "terminal.h"
 
 typedef struct arguments {
     const char *path;
@@ -117,9 +118,11 @@ static void print_text(const graph_file *g, const findings *f)
     json_array_foreach(f->rules, i, row)
     {
         const char *detail = json_string_value(json_object_get(row, "detail"));
-        printf("rule       %s  %s: %s%s%s\n", json_is_true(json_object_get(row, "pass")) ? "pass" : "fail",
+        printf("rule       %s  %s: %s%s", json_is_true(json_object_get(row, "pass")) ? "pass" : "fail",
                json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "says")),
-               *detail ? "; " : "", detail);
+               *detail ? "; " : "");
+        terminal_text(stdout, detail);
+        putchar('\n');
     }
     if (!g->text) {
         printf("the graph has no program: coverage and causality are not known\n");

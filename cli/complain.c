@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* one line whatever a file name holds */
-static void print_line(char *text)
+#include "terminal.h"
+
+/* one line, and nothing that a terminal obeys, whatever a file name holds */
+static void print_line(const char *text)
 {
-    for (char *c = text; *c; c++)
-        if (*c == '\n' || *c == '\r') *c = ' ';
     fflush(stdout);
-    fprintf(stderr, "hga: %s\n", text);
+    fputs("hga: ", stderr);
+    terminal_text(stderr, text);
+    fputc('\n', stderr);
 }
 
 int complain(int status, const char *format, ...)

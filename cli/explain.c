@@ -3,6 +3,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "terminal.h"
 #include "variant.h"
 
 typedef struct arguments {
@@ -57,7 +58,7 @@ int run_explain(int argc, char **argv)
     TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));
     TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &text), CLI_USAGE, m.title));
-    fputs(text, stdout);
+    terminal_lines(stdout, text);
 done:
     hga_text_free(text);
     hga_plan_destroy(plan);

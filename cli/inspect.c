@@ -10,6 +10,7 @@
 #include "degrees.h"
 #include "inspect_row.h"
 #include "table.h"
+#include "terminal.h"
 
 enum { MOST_LAYERS = INT32_MAX };
 
@@ -229,7 +230,9 @@ static void print_histogram(const json_t *relation, const char *direction)
     size_t i;
     json_t *bar;
     snprintf(key, sizeof key, "%s_histogram", direction);
-    printf("%s-degrees of %s:", direction, json_string_value(json_object_get(relation, "name")));
+    printf("%s-degrees of ", direction);
+    terminal_text(stdout, json_string_value(json_object_get(relation, "name")));
+    fputs(":", stdout);
     json_array_foreach(json_object_get(relation, key), i, bar)
     {
         long long from = number_of(bar, "from"), to = number_of(bar, "to");
@@ -349,8 +352,8 @@ static int print_look(const json_t *document)
     size_t i;
     json_t *relation;
     int status = CLI_GOOD;
-    printf("%s: %lld query tokens, %lld key tokens, %lld nodes\n\n",
-           json_string_value(json_object_get(document, "graph")), number_of(document, "queries"),
+    terminal_text(stdout, json_string_value(json_object_get(document, "graph")));
+    printf(": %lld query tokens, %lld key tokens, %lld nodes\n\n", number_of(document, "queries"),
            number_of(document, "keys"), number_of(document, "nodes"));
     TRY(print_tables(document));
     puts("");

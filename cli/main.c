@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "complain.h"
+#include "outfile.h"
 #include "table.h"
 #include "version.h"
 
@@ -130,6 +131,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    outfile_watch_signals();
     int status = dispatch(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout))
         return status ? status : complain(CLI_OUTSIDE, "standard output cannot be written");

@@ -11,6 +11,7 @@
 #include "rank_blocks.h"
 #include "rank_picture.h"
 #include "table.h"
+#include "terminal.h"
 
 enum { DEFAULT_BLOCK = 16, EXAMPLE_TOKENS = 16, EXAMPLE_BLOCK = 4, MOST_TOKENS = 16384, MOST_CELLS = 32 };
 static const double default_tolerance = 1e-3;
@@ -323,7 +324,8 @@ static int print_text(const arguments *a, const rank_map *m, double scale)
     int64_t stored = stored_in_all(m), entries = (int64_t)m->n * m->n;
     int status = CLI_GOOD;
     describe(a, m, scale, title);
-    printf("%s\n\n", title);
+    terminal_text(stdout, title);
+    fputs("\n\n", stdout);
     TRY(print_map(m));
     TRY(print_rows(levels_json(m), level_columns));
     printf("stored %lld of %lld entries: compression %.4g\n\n", (long long)stored, (long long)entries,

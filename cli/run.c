@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "report.h"
 #include "table.h"
+#include "terminal.h"
 #include "variant.h"
 #include "weights.h"
 
@@ -256,7 +257,8 @@ static void print_levels(const arguments *a, const scene *s, const bench_peaks *
 {
     json_t *levels = levels_json(&s->tree), *count;
     const char *kind, *before = " in";
-    printf("%s: %d words", a->path, s->words.n);
+    terminal_text(stdout, a->path);
+    printf(": %d words", s->words.n);
     json_object_foreach(levels, kind, count)
     {
         long long units = (long long)json_integer_value(count);

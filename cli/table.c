@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "terminal.h"
+
 enum { CELL = TABLE_CELL, MAX_COLUMNS = 32 };
 
 void table_cell(const json_t *row, const column *c, char text[static CELL])
 {
     const json_t *value = json_object_get(row, c->key);
     if (json_is_string(value))
-        snprintf(text, CELL, "%s", json_string_value(value));
+        terminal_show(json_string_value(value), text, CELL);
     else if (json_is_boolean(value))
         snprintf(text, CELL, "%s", json_is_true(value) ? "yes" : "no");
     else if (json_is_integer(value) && !c->format)

@@ -1,76 +1,30 @@
-/* write.c: files that appear whole or not at all, numbers as text, and a relation's edges in pieces. */
-#define _POSIX_C_SOURCE 200809L
-#define _XOPEN_SOURCE   700
+/* write.c: numbers as text to a file that appears whole or not at all, and a relation's edges in pieces. */
 #include "write.h"
 #include "copy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- a file ---- */
 
-static hga_status cannot(const char *what, const char *path, int error)
-{
-    return hga_fail(HGA_EIO, "cannot %s %s: %s", what, path, strerror(error));
-}
-
-/* A name in the target's directory that no file has; its file, opened. */
-static hga_status open_temporary(output *o)
-{
-    const char *slash = strrchr(o->target, '/');
-    int directory = slash ? (int)(slash - o->target) + 1 : 0, fd = -1;
-    for (int attempt = 0; fd < 0 && attempt < 10000; attempt++) {
-        int length = snprintf(o->temporary, sizeof o->temporary, "%.*s.hga-%ld-%d.tmp", directory, o->target,
-                              (long)getpid(), attempt);
-        if (length < 0 || (size_t)length >= sizeof o->temporary)
-            return cannot("create a file beside", o->target, ENAMETOOLONG);
-        fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST) return cannot("write", o->target, errno);
-    }
-    if (fd < 0) return cannot("create a file beside", o->target, EEXIST);
-    o->file = fdopen(fd, "wb");
-    o->is_temporary = 1;
-    if (o->file) return HGA_OK;
-    close(fd);
-    unlink(o->temporary);
-    return hga_fail(HGA_ENOMEM, "cannot allocate a stream for %s", o->target);
-}
-
 hga_status output_open(output *o, const char *path)
 {
-    o->file = NULL, o->used = 0, o->error = o->is_stdout = o->is_temporary = 0;
-    if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to write is empty");
-    if (strcmp(path, "-") == 0) {
-        o->file = stdout, o->is_stdout = 1;
-        memcpy(o->target, "stdout", sizeof "stdout");
-        return HGA_OK;
-    }
-    if (strlen(path) >= sizeof o->target) return cannot("write", path, ENAMETOOLONG);
-    struct stat there;
-    int exists = stat(path, &there) == 0;
-    /* through a symbolic link the file it names is replaced, not the link */
-    if (!exists || !realpath(path, o->target)) memcpy(o->target, path, strlen(path) + 1);
-    if (!exists || S_ISREG(there.st_mode)) {
-        hga_status st = open_temporary(o);
-        if (!st && exists) (void)!fchmod(fileno(o->file), there.st_mode & 07777);
-        return st;
-    }
-    o->file = fopen(path, "wb");
-    return o->file ? HGA_OK : cannot("write", path, errno);
+    o->used = 0, o->error = 0;
+    return hga_file_open(&o->file, path);
 }
 
-hga_status output_check(const output *o) { return o->error ? cannot("write", o->target, o->error) : HGA_OK; }
+hga_status output_check(const output *o)
+{
+    return o->error ? hga_fail(HGA_EIO, "cannot write %s: %s", o->file.path, strerror(o->error)) : HGA_OK;
+}
 
 static void put(output *o, const void *bytes, size_t n)
 {
     if (o->error || n == 0) return;
     errno = 0;
-    if (fwrite(bytes, 1, n, o->file) != n) o->error = errno ? errno : EIO;
+    if (fwrite(bytes, 1, n, o->file.stream) != n) o->error = errno ? errno : EIO;
 }
 
 static void put_waiting(output *o)
@@ -81,15 +35,10 @@ static void put_waiting(output *o)
 
 hga_status output_close(output *o, hga_status st)
 {
-    if (!o->file) return st;
-    if (!st) put_waiting(o);
-    if (!o->error && fflush(o->file) != 0) o->error = errno ? errno : EIO;
-    if (!o->is_stdout && fclose(o->file) != 0 && !o->error) o->error = errno ? errno : EIO;
-    o->file = NULL;
-    if (!st) st = output_check(o);
-    if (!st && o->is_temporary && rename(o->temporary, o->target) != 0)
-        st = cannot("rename a file to", o->target, errno);
-    if (st && o->is_temporary) unlink(o->temporary);
+    if (!o->file.stream) return st;
+    if (!st) put_waiting(o), st = output_check(o);
+    if (!st) return hga_file_keep(&o->file);
+    hga_file_drop(&o->file);
     return st;
 }
 

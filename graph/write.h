@@ -1,20 +1,15 @@
-/* write.h: what the writers share: a file that appears whole or not at all, and the edges of a relation in pieces. Only
+/* write.h: what the writers share: numbers as text, and the edges of a relation in pieces. Only
    graph/ includes this. */
 #ifndef WRITE_H
 #define WRITE_H
 
+#include "hga_file.h"
 #include "hga_graph.h"
 
-#include <limits.h>
-#include <stdio.h>
-
-/* A file being written under a temporary name in its own directory. Devices and pipes are written directly; "-" is
-   stdout. */
+/* A file being written. */
 typedef struct output {
-    FILE *file;
-    int error; /* errno of the first write that failed; the later ones do nothing */
-    int is_stdout, is_temporary;
-    char target[PATH_MAX], temporary[PATH_MAX];
+    hga_file file;
+    int error;   /* errno of the first write that failed; the later ones do nothing */
     size_t used; /* bytes that wait in the buffer */
     char buffer[1 << 14];
 } output;
@@ -22,7 +17,7 @@ typedef struct output {
 hga_status output_open(output *o, const char *path);
 /* HGA_EIO once a write has failed, so that long loops can stop. */
 hga_status output_check(const output *o);
-/* With st = HGA_OK: flush, check and rename to the name asked for. Otherwise, and on failure: remove what was written.
+/* With st = HGA_OK: flush, check and keep the file. Otherwise, and on failure: remove what was written.
    Returns the first failure. */
 hga_status output_close(output *o, hga_status st);
 

@@ -14,6 +14,11 @@ add_test(NAME inspect_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_inspect.s
 set_tests_properties(inspect_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# What happens to files when the disk is full, a signal comes, a link is in the way; again where files cannot be without a name.
+add_library(no_tmpfile MODULE no_tmpfile.c)
+add_test(NAME faults COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:no_tmpfile>)
+set_tests_properties(faults PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+
 foreach(name rank_map choose)
   add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)

@@ -30,6 +30,8 @@ static size_t character_bytes(const unsigned char *c)
     return 0;
 }
 
+size_t utf8_bytes(const char *text) { return character_bytes((const unsigned char *)text); }
+
 /* Hand over character after character: `escape` writes those it must, and says so. */
 static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, unsigned char))
 {

@@ -334,9 +334,10 @@ void npy_clear(npy *a)
     *a = (npy){0};
 }
 
-int npy_write_real(FILE *file, const float *data, int n_dims, const int64_t *dim)
+int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim)
 {
     char shape[200], head[512];
+    FILE *file = out->file;
     int64_t count = 1;
     for (int i = 0; i < n_dims; i++) count *= dim[i];
     int used = snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
@@ -347,5 +348,6 @@ int npy_write_real(FILE *file, const float *data, int n_dims, const int64_t *dim
     fwrite(lead, 1, sizeof lead, file);
     fprintf(file, "%s%*s\n", head, whole - 1 - used, "");
     if (count > 0) fwrite(data, sizeof *data, (size_t)count, file);
-    return ferror(file) ? complain(CLI_OUTSIDE, "an array cannot be written: %s", strerror(errno)) : CLI_GOOD;
+    if (!ferror(file)) return CLI_GOOD;
+    return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
 }

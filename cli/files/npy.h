@@ -3,7 +3,8 @@
 #define CLI_NPY_H
 
 #include <stdint.h>
-#include <stdio.h>
+
+#include "outfile.h"
 
 enum { NPY_MAX_DIMS = 8 };
 
@@ -24,7 +25,7 @@ int npy_read_whole(const char *path, npy *out);
 void npy_clear(npy *a);
 
 /* Write a float32 array in C order. */
-int npy_write_real(FILE *file, const float *data, int n_dims, const int64_t *dim);
+int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim);
 
 /* "(3, 4)" as numpy prints it, into `text`; returns it. */
 const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200]);

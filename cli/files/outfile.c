@@ -1,91 +1,62 @@
-/* outfile.c: write to a temporary name, rename at the end. */
+/* outfile.c: the library's files, complained about, and what is tidied up when a signal ends the tool. */
 #include "outfile.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "complain.h"
 
-/* devices and pipes are written in place: renaming a file over /dev/null would replace it */
-static int in_place(const char *path)
+/* ---- signals ---- */
+
+static void end_tidily(int number)
 {
-    struct stat s;
-    return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+    hga_files_abandon();
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
-/* mkstemp makes files private; give them what the user's umask allows */
-static void open_mode(int descriptor)
+void outfile_watch_signals(void)
 {
-    mode_t mask = umask(0);
-    umask(mask);
-    (void)!fchmod(descriptor, 0666 & ~mask);
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction before, ours = {.sa_handler = end_tidily};
+    sigemptyset(&ours.sa_mask);
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++)
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(ending[i], &ours, NULL);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
-static int open_temporary(outfile *out)
+/* ---- files ---- */
+
+static int said(hga_status st, const outfile *out)
 {
-    size_t length = strlen(out->path) + sizeof ".XXXXXX";
-    int status = take((int64_t)length, 1, &out->temporary);
-    if (status) return status;
-    snprintf(out->temporary, length, "%s.XXXXXX", out->path);
-    int descriptor = mkstemp(out->temporary);
-    if (descriptor >= 0) {
-        open_mode(descriptor);
-        out->file = fdopen(descriptor, "wb");
-        if (out->file) return CLI_GOOD;
-        close(descriptor);
-        unlink(out->temporary);
-    }
-    free(out->temporary);
-    out->temporary = NULL;
-    return complain(CLI_OUTSIDE, "%s: cannot be written: %s", out->path, strerror(errno));
+    return complain_of(st, st == HGA_EINVAL ? CLI_USAGE : CLI_OUTSIDE, out->whole.path);
 }
 
 int outfile_open(const char *path, outfile *out)
 {
-    *out = (outfile){.path = path};
-    if (strcmp(path, "-") == 0) {
-        out->file = stdout;
-        return CLI_GOOD;
-    }
-    if (!in_place(path)) return open_temporary(out);
-    out->file = fopen(path, "wb");
-    return out->file ? CLI_GOOD : complain(CLI_OUTSIDE, "%s: cannot be written: %s", path, strerror(errno));
+    *out = (outfile){0};
+    int status = said(hga_file_open(&out->whole, path), out);
+    out->file = out->whole.stream;
+    return status;
 }
 
-int outfile_flush(outfile *out)
-{
-    errno = 0;
-    if (fflush(out->file) == 0 && !ferror(out->file)) return CLI_GOOD;
-    return complain(CLI_OUTSIDE, "%s: cannot be written: %s", out->path, strerror(errno ? errno : EIO));
-}
+int outfile_flush(outfile *out) { return said(hga_file_flush(&out->whole), out); }
 
 int outfile_keep(outfile *out)
 {
-    int status = outfile_flush(out);
-    if (status == CLI_GOOD && out->file != stdout && fclose(out->file) != 0)
-        status = complain(CLI_OUTSIDE, "%s: cannot be written: %s", out->path, strerror(errno));
-    else if (status)
-        return status; /* outfile_drop closes and removes */
     out->file = NULL;
-    if (status == CLI_GOOD && out->temporary && rename(out->temporary, out->path) != 0)
-        status = complain(CLI_OUTSIDE, "%s: cannot be written: %s", out->path, strerror(errno));
-    if (status && out->temporary) unlink(out->temporary);
-    free(out->temporary);
-    out->temporary = NULL;
-    return status;
+    return said(hga_file_keep(&out->whole), out);
 }
 
 void outfile_drop(outfile *out)
 {
-    if (out->file && out->file != stdout) fclose(out->file);
     out->file = NULL;
-    if (out->temporary) unlink(out->temporary);
-    free(out->temporary);
-    out->temporary = NULL;
+    hga_file_drop(&out->whole);
 }
+
+/* ---- names ---- */
 
 /* The folder of a path as the system knows it, and the name within it. */
 static const char *split(const char *path, struct stat *folder, int *found)

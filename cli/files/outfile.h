@@ -1,19 +1,20 @@
-/* outfile.h: files that appear whole or not at all. */
+/* outfile.h: files that appear whole or not at all (hga_file.h), with complaints. */
 #ifndef CLI_OUTFILE_H
 #define CLI_OUTFILE_H
 
-#include <stdio.h>
+#include "hga_file.h"
 
 typedef struct outfile {
-    FILE *file;
-    const char *path; /* borrowed; "-" is stdout */
-    char *temporary;  /* NULL: written in place (stdout, a device, a pipe) */
+    FILE *file; /* to write to */
+    hga_file whole;
 } outfile;
 
-/* Open a temporary name beside `path`. */
+/* INT, TERM and HUP end the process without leaving temporary names; a file that may not grow is an error and no signal. */
+void outfile_watch_signals(void);
+
 int outfile_open(const char *path, outfile *out);
-/* Everything to the disk, still under the temporary name; then outfile_keep renames. Two steps, so that several files
-   appear together. */
+/* Everything to the disk, still without its name, which outfile_keep gives. Two steps, so that several files appear
+   together. */
 int outfile_flush(outfile *out);
 int outfile_keep(outfile *out);
 /* Close and remove what was not kept; harmless on a zeroed or kept output. */

@@ -1,0 +1,16 @@
+/* terminal.h: names from outside, printed where a terminal may be. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+#include <stdio.h>
+
+/* Control characters, of C0, DEL and C1 alike, and bytes that are not UTF-8 are shown (\n, \x1b), so that no name
+   moves the cursor or rings the bell. */
+void terminal_text(FILE *file, const char *text);
+/* The same into `shown`, cut at whole characters where there is no room. Returns `shown`. */
+const char *terminal_show(const char *text, char *shown, size_t room);
+
+/* Several lines: newlines stay. */
+void terminal_lines(FILE *file, const char *text);
+
+#endif

@@ -1,0 +1,45 @@
+/* hga_file.h: files that appear whole or not at all. What is written is nobody's to see until it is kept: in a file
+   without a name (O_TMPFILE) where the file system has them, else under a temporary name beside the target. A file that
+   is replaced keeps its mode; through symbolic links the file that they name is replaced, not the link. Devices, pipes
+   and standard output ("-") are written as they are. Every writer of this library uses it.
+
+   A hga_file belongs to one thread at a time. Errors name the path. */
+#ifndef HGA_FILE_H
+#define HGA_FILE_H
+
+#include "hga_base.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { HGA_PATH_BYTES = 4096 };
+
+/* Zeroed: no file. */
+typedef struct hga_file {
+    FILE *stream; /* to write to */
+    int in_place; /* a device, a pipe or standard output */
+    int slot;     /* of the temporary name, as hga_files_abandon() knows it; 0: it has none */
+    char path[HGA_PATH_BYTES], target[HGA_PATH_BYTES], temporary[HGA_PATH_BYTES]; /* as given; without links; or "" */
+} hga_file;
+
+/* HGA_EIO when it cannot be written, HGA_EINVAL for an empty path. */
+HGA_API hga_status hga_file_open(hga_file *f, const char *path);
+/* Hand everything to the system: HGA_EIO when that fails (a full disk), or when an earlier write to the stream did. A
+   caller with several files flushes all of them before it keeps the first, so that they appear together. */
+HGA_API hga_status hga_file_flush(hga_file *f);
+/* Flush, close, and give the file its name. On failure nothing is left, and what had the name before still has it. */
+HGA_API hga_status hga_file_keep(hga_file *f);
+/* Close and remove what was not kept; harmless on a zeroed or kept file. */
+HGA_API void hga_file_drop(hga_file *f);
+
+/* Remove the temporary names of all files that are open in this process, for a signal handler that ends it:
+   async-signal-safe. */
+HGA_API void hga_files_abandon(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
