@@ -9,7 +9,8 @@ typedef struct outfile {
     hga_file whole;
 } outfile;
 
-/* INT, TERM and HUP end the process without leaving temporary names; a file that may not grow is an error and no signal. */
+/* INT, TERM and HUP end the process without leaving temporary names; a file that may not grow is an error and no
+   signal. */
 void outfile_watch_signals(void);
 
 int outfile_open(const char *path, outfile *out);
