@@ -9,7 +9,7 @@
 #include "numbers.h"
 #include "rows.h"
 
-enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_BRANCHING = 16 };
+enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, DEFAULT_LENGTH = 64 };
 /* streams of random numbers: what is drawn for one thing says nothing of another */
 enum { STREAM_QUERY_LEAF = 1, STREAM_KEY_LEAF, STREAM_TENSORS, STREAM_EDGES };
 
@@ -73,6 +73,19 @@ done:
     return st;
 }
 
+hga_status bench_make_segments(hga_id tokens, hga_id length, bench_case *out)
+{
+    hga_status st;
+    int32_t *segment = NULL;
+    HGA_TRY(bench_new(tokens, sizeof *segment, &segment));
+    for (hga_id i = 0; i < tokens; i++) segment[i] = i / length;
+    hga_segmented s = {.n_tokens = tokens, .query_segment = segment};
+    HGA_TRY(hga_build_segments(&s, &out->graph, &out->program));
+done:
+    free(segment);
+    return st;
+}
+
 /* ---- words ---- */
 
 /* what follows " name=", NULL without */
@@ -92,52 +105,19 @@ static hga_id number(const char *words, const char *name, hga_id otherwise)
     return text ? (hga_id)strtol(text, NULL, 10) : otherwise;
 }
 
-static int is(const char *words, const char *name)
-{
-    size_t n = strlen(name);
-    return strncmp(words, name, n) == 0 && (!words[n] || words[n] == ' ');
-}
-
-static hga_status make_hsa(const char *words, hga_id tokens, bench_case *out)
-{
-    hga_id branching[MAX_BRANCHING], n = 0;
-    const char *text = setting(words, "branching");
-    for (char *end; text && n < MAX_BRANCHING; text = *end == ',' ? end + 1 : NULL)
-        branching[n++] = (hga_id)strtol(text, &end, 10);
-    hga_hsa h = {.n_tokens = tokens, .branching = branching, .n_branching = n, .causal = number(words, "causal", 0)};
-    return hga_build_hsa(&h, &out->graph, &out->program);
-}
-
-static hga_status make_variant(const char *words, hga_id n, bench_case *out)
-{
-    hga_id causal = number(words, "causal", 0);
-    if (is(words, "dense"))
-        return hga_build_dense(&(hga_dense){.n_tokens = n, .causal = causal}, &out->graph, &out->program);
-    if (is(words, "window")) {
-        hga_window w = {
-            .n_tokens = n, .left = number(words, "left", 64), .right = number(words, "right", 64), .stride = 1};
-        return hga_build_window(&w, &out->graph, &out->program);
-    }
-    if (is(words, "bpt")) {
-        hga_bpt b = {.n_tokens = n, .k = number(words, "k", 4), .clip = 10, .causal = causal};
-        return hga_build_bpt(&b, &out->graph, &out->program);
-    }
-    if (is(words, "htransformer")) {
-        hga_htransformer h = {.n_tokens = n, .block = number(words, "block", 16), .causal = causal};
-        return hga_build_htransformer(&h, &out->graph, &out->program);
-    }
-    if (is(words, "hsa")) return make_hsa(words, n, out);
-    return hga_fail(HGA_EINVAL, "'%s' is no case", words);
-}
-
 hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out)
 {
-    int coarse = is(words, "treeformer-coarse");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(words, " "), words);
+    const hga_variant *v = hga_variant_named(name);
     *out = (bench_case){0};
-    if (is(words, "random")) return bench_make_random(tokens, number(words, "degree", DEFAULT_DEGREE), out);
-    if (coarse || is(words, "treeformer-fine"))
-        return bench_make_tree(tokens, number(words, "height", BENCH_HEIGHT_BY_TOKENS), coarse, out);
-    return make_variant(words, tokens, out);
+    if (strcmp(name, "random") == 0) return bench_make_random(tokens, number(words, "degree", DEFAULT_DEGREE), out);
+    if (v && v->can & HGA_NEEDS_SEGMENTS)
+        return bench_make_segments(tokens, number(words, "length", DEFAULT_LENGTH), out);
+    if (v && v->can & HGA_NEEDS_LEAVES)
+        return bench_make_tree(tokens, number(words, "height", BENCH_HEIGHT_BY_TOKENS),
+                               (v->can & HGA_NEEDS_TYPE_SCALE) != 0, out);
+    return hga_build(words, tokens, &out->graph, &out->program);
 }
 
 /* ---- tensors, plans, times ---- */

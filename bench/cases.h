@@ -19,11 +19,12 @@ typedef struct bench_case {
 
 /* The graph and program of "bpt k=4 causal=1" on that many tokens: what the registry of variants has, and what is made
    by chance: "random degree=32" (as many sources a row), "treeformer-fine height=5", "treeformer-coarse" (leaves drawn
-   at random; without a height, leaves of about 64 tokens). */
+   at random; without a height, leaves of about 64 tokens), "segments length=64" (segments of so many tokens). */
 hga_status bench_case_make(const char *words, hga_id tokens, bench_case *out);
 /* The made-by-chance ones alone. */
 hga_status bench_make_random(hga_id tokens, hga_id degree, bench_case *out);
 hga_status bench_make_tree(hga_id tokens, hga_id height, int coarse, bench_case *out);
+hga_status bench_make_segments(hga_id tokens, hga_id length, bench_case *out);
 enum { BENCH_HEIGHT_BY_TOKENS = -1 };
 
 /* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform

@@ -22,9 +22,39 @@ static int lengths_of_file(const npy *a, hga_id **length, hga_id *n)
     return CLI_GOOD;
 }
 
+/* the array that has a number for each token of a side (its count is at that offset), NULL without */
+static const npy *array_of_side(const variant_job *job, size_t side)
+{
+    const npy *a = NULL;
+    if (job->variant->can & HGA_NEEDS_LEAVES) return NULL; /* leaves are cut with the tokens */
+    for (const hga_parameter *p = job->variant->parameters; p->name && !a; p++)
+        if (p->kind == HGA_PARAMETER_IDS && p->count == side) a = setting_array(job->settings, p->name);
+    return a;
+}
+
+/* rows of a tensor and tokens of an array are the same */
+static int match_array(const npy *a, const npy *tensor)
+{
+    if (!a || !tensor || a->dim[0] == tensor->dim[0]) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: has %lld rows, %s %lld numbers", tensor->path, (long long)tensor->dim[0], a->path,
+                    (long long)a->dim[0]);
+}
+
+/* one number a token says how many there are */
+static int length_of_array(const variant_job *job, const npy *a, hga_id *tokens)
+{
+    *tokens = (hga_id)a->dim[0];
+    if (setting_given(job->settings, "tokens") && setting_id(job->settings, "tokens") != *tokens)
+        return complain(CLI_USAGE, "tokens: %d, but %s has %d numbers", setting_id(job->settings, "tokens"), a->path,
+                        *tokens);
+    return match_array(a, job->tensors ? job->tensors->query : NULL);
+}
+
 /* the number of tokens typed, or the query's rows */
 static int single_length(const variant_job *job, hga_id *tokens)
 {
+    const npy *array = array_of_side(job, job->variant->tokens);
+    if (array) return length_of_array(job, array, tokens);
     if (setting_given(job->settings, "tokens")) {
         *tokens = setting_id(job->settings, "tokens");
         return *tokens >= 1 ? CLI_GOOD : complain(CLI_USAGE, "tokens: %d is not 1 or more", *tokens);
@@ -32,7 +62,7 @@ static int single_length(const variant_job *job, hga_id *tokens)
     if (!job->tensors) return complain(CLI_USAGE, "%s needs --tokens N", job->name);
     const npy *q = job->tensors->query;
     if (q->dim[0] > INT32_MAX) return complain(CLI_DATA, "%s: %lld rows are too many", q->path, (long long)q->dim[0]);
-    *tokens = job->tokens_of ? job->tokens_of((hga_id)q->dim[0]) : (hga_id)q->dim[0];
+    *tokens = job->variant->tokens_of ? job->variant->tokens_of((hga_id)q->dim[0]) : (hga_id)q->dim[0];
     if (*tokens >= 1) return CLI_GOOD;
     return complain(CLI_DATA, "%s: %lld rows; no tree of %s has so many nodes", q->path, (long long)q->dim[0],
                     job->name);
@@ -42,6 +72,8 @@ int sample_lengths(const variant_job *job, hga_id **length, hga_id *n, int *batc
 {
     const npy *file = setting_array(job->settings, "tokens");
     *batch = file != NULL;
+    if (file && array_of_side(job, job->variant->tokens))
+        return complain(CLI_USAGE, "tokens: a number for each token is of one sample, not of a batch");
     if (file) return lengths_of_file(file, length, n);
     int status = take(1, sizeof **length, length);
     if (status) return status;
@@ -80,9 +112,24 @@ int join_samples(hga_graph *const *graph, const hga_program *program, hga_id n, 
 /* keys of the one sample: 0 says that they are the queries */
 static hga_id keys_of(const variant_job *job)
 {
-    if (!job->tensors || !job->crossing) return 0;
+    if (!job->tensors || !(job->variant->can & HGA_CAN_CROSS)) return 0;
     int64_t m = job->tensors->key->dim[0];
     return m == job->tensors->query->dim[0] || m > INT32_MAX ? 0 : (hga_id)m;
+}
+
+/* One graph. Where an array has said how many keys there are, it is so. */
+static int build_sample(const variant_job *job, hga_id n, hga_id keys, hga_graph **g, hga_program *p)
+{
+    _Alignas(max_align_t) char parameters[1024];
+    const hga_variant *v = job->variant;
+    int status = settings_fill(job->settings, v, parameters);
+    if (status) return status;
+    const npy *key_array = v->keys == HGA_NOWHERE ? NULL : array_of_side(job, v->keys);
+    status = match_array(key_array, job->tensors ? job->tensors->key : NULL);
+    if (status) return status;
+    memcpy(parameters + v->tokens, &n, sizeof n);
+    if (keys && !key_array) memcpy(parameters + v->keys, &keys, sizeof keys);
+    return complain_of(v->build(parameters, g, p), CLI_USAGE, job->name);
 }
 
 /* each sample's graph; a length that repeats the one before shares its graph */
@@ -95,8 +142,7 @@ static int build_samples(const variant_job *job, const hga_id *length, hga_id n,
             program[i] = program[i - 1];
             continue;
         }
-        int status =
-            complain_of(job->sample(job->settings, length[i], keys, &graph[i], &program[i]), CLI_USAGE, job->name);
+        int status = build_sample(job, length[i], keys, &graph[i], &program[i]);
         if (status) return status;
     }
     return CLI_GOOD;

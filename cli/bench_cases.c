@@ -8,7 +8,7 @@
 #include "arguments.h"
 #include "variant.h"
 
-enum { MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_DEGREE = 65536 };
+enum { MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_DEGREE = 65536, DEFAULT_LENGTH = 64 };
 
 /* ---- names ---- */
 
@@ -43,6 +43,13 @@ static int read_random(bench_variant *v)
     return status || v->degree ? status : complain(CLI_USAGE, "--variants: degree: 0 is not in 1 .. %d", MAX_DEGREE);
 }
 
+static int read_segments(bench_variant *v)
+{
+    v->length = DEFAULT_LENGTH;
+    int status = read_only(v, "length", INT32_MAX, &v->length);
+    return status || v->length ? status : complain(CLI_USAGE, "--variants: length: 0 is not in 1 .. %d", INT32_MAX);
+}
+
 /* name:parameter=value:.. */
 static int read_variant(const char *item, size_t length, bench_variant *v)
 {
@@ -61,13 +68,14 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
         if (v->typed.n == MAX_PARAMETERS)
             return complain(CLI_USAGE, "--variants: '%s' has too many parameters", v->text);
     }
-    v->coarse = strcmp(v->typed.name, "treeformer-coarse") == 0;
-    v->tree = v->coarse || strcmp(v->typed.name, "treeformer-fine") == 0;
+    const hga_variant *row = hga_variant_named(v->typed.name);
+    v->coarse = row && row->can & HGA_NEEDS_TYPE_SCALE;
+    v->tree = row && row->can & HGA_NEEDS_LEAVES;
+    if (row && row->can & HGA_NEEDS_SEGMENTS) return read_segments(v);
     if (v->tree) return read_only(v, "height", MAX_HEIGHT, &v->height);
     if (strcmp(v->typed.name, "random") == 0) return read_random(v);
     settings s;
-    const char *name;
-    int status = variant_settings(&v->typed, &s, &name); /* a wrong name or value is known before anything runs */
+    int status = variant_settings(&v->typed, &s, &row); /* a wrong name or value is known before anything runs */
     if (status == CLI_GOOD) settings_clear(&s);
     return status;
 }
@@ -109,6 +117,7 @@ int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out)
 {
     *out = (bench_case){0};
     if (v->tree) return complain_of(bench_make_tree(tokens, v->height, v->coarse, out), CLI_USAGE, v->text);
+    if (v->length) return complain_of(bench_make_segments(tokens, v->length, out), CLI_OUTSIDE, v->text);
     if (v->degree) return complain_of(bench_make_random(tokens, v->degree, out), CLI_OUTSIDE, v->text);
     return build_typed(v, tokens, out);
 }

@@ -13,6 +13,7 @@ typedef struct bench_variant {
     char parts[256];
     typed_variant typed;
     hga_id height; /* of a tree, or BENCH_HEIGHT_BY_TOKENS */
+    hga_id length; /* of made-up segments; 0: it has none */
     hga_id degree; /* of a random graph; 0: it is none */
     int tree, coarse;
 } bench_variant;

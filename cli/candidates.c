@@ -1,4 +1,4 @@
-/* candidates.c: one table. */
+/* candidates.c: the sweeps of the registry, written out. */
 #include "candidates.h"
 
 #include <stdio.h>
@@ -7,35 +7,11 @@
 #include "arguments.h"
 #include "variant.h"
 
-/* A row says which numbers x to put into a text; a candidate makes sense while `covers` * x < tokens: beyond, it sees
-   all there is. */
-typedef struct family {
-    const char *variant, *text; /* each # stands for x */
-    hga_id covers;
-    hga_id x[8]; /* ended by 0 */
-} family;
+enum { LEAST_LEAF = 4 };
 
-static const family families[] = {
-    {"dense", "", 0, {1}},
-    {"window", "left=# right=#", 1, {4, 16, 64, 256, 1024}},
-    {"bpt", "k=#", 2, {1, 2, 4, 8, 16, 32, 64}},
-    {"htransformer", "block=#", 2, {4, 8, 16, 32, 64, 128, 256}},
-    {"htransformer", "block=# structure=siblings", 2, {4, 8, 16, 32, 64, 128, 256}},
-    {"hsa", "branching=#", 1, {2, 4, 8, 16, 32, 64}},
-    {"hsa", "branching=#,4,8,16", 1, {2}},
-    {"treeformer-fine", "height=# split=median", 0, {1, 2, 3, 4, 6, 8, 10}},
-    {"treeformer-fine", "height=# split=random", 0, {1, 2, 3, 4, 6, 8, 10}},
-    {"treeformer-coarse", "height=# split=median", 0, {1, 2, 3, 4, 6, 8, 10}},
-    {"treeformer-coarse", "height=# split=random", 0, {1, 2, 3, 4, 6, 8, 10}},
-};
-enum { N_FAMILIES = sizeof families / sizeof families[0], LEAST_LEAF = 4 };
+static int is_tree(const hga_variant *v) { return (v->can & HGA_NEEDS_LEAVES) != 0; }
 
-static const char names[] = "dense window bpt htransformer hsa treeformer-fine treeformer-coarse";
-
-static int is_tree(const char *variant) { return strncmp(variant, "treeformer", 10) == 0; }
-static int is_coarse(const char *variant) { return strcmp(variant, "treeformer-coarse") == 0; }
-
-int candidate_routes(const candidate *c) { return is_tree(c->variant); }
+int candidate_routes(const candidate *c) { return is_tree(c->row); }
 
 /* ---- the list ---- */
 
@@ -49,23 +25,43 @@ static int listed(const char *list, const char *name)
     }
 }
 
+/* variants with settings worth comparing */
+static int list_names(char *names, size_t room)
+{
+    size_t used = 0;
+    names[0] = 0;
+    for (const hga_variant *v = hga_variants(); v->name; v++)
+        if (v->sweeps) used += (size_t)snprintf(names + used, room - used, "%s%s", used ? " " : "", v->name);
+    return used < room;
+}
+
+static int fits_order(const hga_variant *v, int causal)
+{
+    return causal ? (v->can & (HGA_CAN_CAUSAL | HGA_ALWAYS_CAUSAL)) != 0 : !(v->can & HGA_ALWAYS_CAUSAL);
+}
+
 static int check_names(const char *list, int causal)
 {
+    char names[512];
+    list_names(names, sizeof names);
     for (const char *c = list;; c += strcspn(c, ",") + 1) {
         char name[32];
         size_t length = strcspn(c, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, c);
         if (length >= sizeof name || choice_of(names, name) < 0)
             return complain(CLI_USAGE, "--variants: '%.*s' is not one of: %s", (int)length, c, names);
-        if (causal && is_coarse(name)) return complain(CLI_USAGE, "--variants: %s cannot be causal", name);
+        if (!fits_order(hga_variant_named(name), causal))
+            return complain(CLI_USAGE, "--variants: %s %s", name,
+                            causal ? "cannot be causal" : "is always causal; say --causal");
         if (!c[length]) return CLI_GOOD;
     }
 }
 
-static int makes_sense(const family *f, hga_id x, hga_id n)
+/* a candidate sees less than all there is */
+static int makes_sense(const hga_variant *v, const hga_sweep *s, hga_id x, hga_id n)
 {
-    if (is_tree(f->variant)) return n >> x >= LEAST_LEAF;
-    return (int64_t)f->covers * x < n;
+    if (is_tree(v)) return n >> x >= LEAST_LEAF;
+    return (int64_t)s->covers * x < n;
 }
 
 /* the row's text with x in each place of a number */
@@ -80,14 +76,26 @@ static void write_parameters(const char *text, hga_id x, int causal, char out[st
         snprintf(out + used, (size_t)(PARAMETERS_ROOM - used), "%scausal=1", used ? " " : "");
 }
 
-static candidate candidate_of(const family *f, hga_id x, int causal)
+/* hyperplanes through medians, or in random places, are the tool's own choice */
+static candidate candidate_of(const hga_variant *v, const hga_sweep *s, hga_id x, int causal, int medians)
 {
-    candidate c = {.variant = f->variant,
-                   .height = is_tree(f->variant) ? x : 0,
-                   .medians = strstr(f->text, "median") != NULL,
-                   .causal = causal};
-    write_parameters(f->text, x, causal, c.parameters);
+    candidate c = {.variant = v->name, .row = v, .causal = causal, .medians = medians};
+    char text[PARAMETERS_ROOM];
+    const char *split = !is_tree(v) ? "" : medians ? " split=median" : " split=random";
+    snprintf(text, sizeof text, "%s%s", s->words, split);
+    if (is_tree(v)) c.height = x;
+    write_parameters(text, x, causal && v->can & HGA_CAN_CAUSAL, c.parameters);
     return c;
+}
+
+static void add_sweep(const hga_variant *v, const hga_sweep *s, hga_id n, int causal, int medians, candidate *out,
+                      int *n_out)
+{
+    enum { MOST = sizeof s->x / sizeof *s->x };
+    if (!s->x[0] && *n_out < MAX_CANDIDATES) out[(*n_out)++] = candidate_of(v, s, 0, causal, medians);
+    for (int i = 0; i < MOST && s->x[i]; i++)
+        if (makes_sense(v, s, s->x[i], n) && *n_out < MAX_CANDIDATES)
+            out[(*n_out)++] = candidate_of(v, s, s->x[i], causal, medians);
 }
 
 int candidates_list(const char *variants, hga_id n, int causal, candidate out[static MAX_CANDIDATES], int *n_out)
@@ -95,11 +103,11 @@ int candidates_list(const char *variants, hga_id n, int causal, candidate out[st
     *n_out = 0;
     int status = variants ? check_names(variants, causal) : CLI_GOOD;
     if (status) return status;
-    for (const family *f = families; f < families + N_FAMILIES; f++) {
-        if (f != families && variants && !listed(variants, f->variant)) continue;
-        if (causal && is_coarse(f->variant)) continue;
-        for (int i = 0; i < 8 && f->x[i]; i++)
-            if (makes_sense(f, f->x[i], n)) out[(*n_out)++] = candidate_of(f, f->x[i], causal);
+    for (const hga_variant *v = hga_variants(); v->name; v++) {
+        if (v != hga_variants() && variants && !listed(variants, v->name)) continue;
+        if (!v->sweeps || !fits_order(v, causal)) continue;
+        for (int medians = is_tree(v); medians >= 0; medians--)
+            for (const hga_sweep *s = v->sweeps; s->words; s++) add_sweep(v, s, n, causal, medians, out, n_out);
     }
     return CLI_GOOD;
 }
@@ -110,8 +118,7 @@ static int build_tree(const candidate *c, const scene *s, hga_graph **g, hga_pro
 {
     hga_treeformer t = scene_treeformer(s);
     t.causal = c->causal;
-    return complain_of((is_coarse(c->variant) ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, g, p),
-                       CLI_OUTSIDE, c->variant);
+    return complain_of(c->row->build(&t, g, p), CLI_OUTSIDE, c->variant);
 }
 
 /* by the table of variants, as if its parameters had been typed */

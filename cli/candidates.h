@@ -8,6 +8,7 @@ enum { PARAMETERS_ROOM = 96, MAX_CANDIDATES = 128 };
 
 typedef struct candidate {
     const char *variant;
+    const hga_variant *row;           /* of the registry */
     char parameters[PARAMETERS_ROOM]; /* as for -p, with blanks between them */
     hga_id height;                    /* of a Treeformer tree, else 0 */
     int medians, causal;              /* its hyperplanes go through medians */

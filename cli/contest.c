@@ -2,10 +2,13 @@
 #include "contest.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "numbers.h"
+#include "parameter.h"
 #include "rows.h"
 
 enum { LEAF_TOKENS = 128 };
@@ -131,70 +134,6 @@ void scene_clear(scene *s)
 
 /* ---- contenders ---- */
 
-static int built(hga_status st, const char *name) { return complain_of(st, CLI_OUTSIDE, name); }
-
-static int build_dense(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    hga_dense d = hga_dense_defaults();
-    d.n_tokens = s->words.n;
-    d.causal = causal;
-    return built(hga_build_dense(&d, g, p), "dense");
-}
-
-static int build_window(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    hga_window w = hga_window_defaults();
-    w.n_tokens = s->words.n;
-    w.causal = causal;
-    return built(hga_build_window(&w, g, p), "window");
-}
-
-static int build_bpt(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    hga_bpt b = hga_bpt_defaults();
-    b.n_tokens = s->words.n;
-    b.causal = causal;
-    return built(hga_build_bpt(&b, g, p), "bpt");
-}
-
-static int build_neighbours(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    hga_htransformer h = hga_htransformer_defaults();
-    h.n_tokens = s->words.n;
-    h.causal = causal;
-    return built(hga_build_htransformer(&h, g, p), "htransformer");
-}
-
-static int build_siblings(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    hga_htransformer h = hga_htransformer_defaults();
-    h.n_tokens = s->words.n;
-    h.structure = HGA_SIBLINGS;
-    h.causal = causal;
-    return built(hga_build_htransformer(&h, g, p), "htransformer");
-}
-
-/* the text's own chapters, paragraphs and sentences */
-static int build_hsa_text(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    hga_hsa h = hga_hsa_defaults();
-    h.parent = s->tree.parent;
-    h.n_parent = s->tree.n;
-    h.causal = causal;
-    return built(hga_build_hsa(&h, g, p), "hsa");
-}
-
-static int build_hsa_windows(const scene *s, int causal, hga_graph **g, hga_program *p)
-{
-    static const hga_id branching[] = {2, 4, 8, 16};
-    hga_hsa h = hga_hsa_defaults();
-    h.n_tokens = s->words.n;
-    h.branching = branching;
-    h.n_branching = 4;
-    h.causal = causal;
-    return built(hga_build_hsa(&h, g, p), "hsa");
-}
-
 hga_treeformer scene_treeformer(const scene *s)
 {
     hga_treeformer t = hga_treeformer_defaults();
@@ -206,37 +145,121 @@ hga_treeformer scene_treeformer(const scene *s)
     return t;
 }
 
-static int build_fine(const scene *s, int causal, hga_graph **g, hga_program *p)
+enum { MAX_CONTENDERS = 64, LABEL_ROOM = 96 };
+static contender chosen[MAX_CONTENDERS + 1];
+static char labels[MAX_CONTENDERS][LABEL_ROOM];
+const contender *const contenders = chosen;
+
+/* what is not typed but comes with the text */
+static const char *from_text(const hga_variant *v, const char *words)
 {
-    hga_treeformer t = scene_treeformer(s);
-    t.causal = causal;
-    return built(hga_build_treeformer_fine(&t, g, p), "treeformer-fine");
+    if (v->can & HGA_NEEDS_LEAVES) return "random tree";
+    if (v->can & HGA_NEEDS_SEGMENTS) return "the text's sentences";
+    return v->can & HGA_TAKES_TREE && !strstr(words, "branching=") ? "the text's tree" : "";
 }
 
-static int build_coarse(const scene *s, int causal, hga_graph **g, hga_program *p)
+static int is_causal(const hga_variant *v, const char *words)
 {
-    hga_treeformer t = scene_treeformer(s);
-    t.causal = causal;
-    return built(hga_build_treeformer_coarse(&t, g, p), "treeformer-coarse");
+    return v->can & HGA_ALWAYS_CAUSAL || strstr(words, "causal=1") != NULL;
 }
 
-const contender contenders[] = {
-    {"dense", "", 0, build_dense},
-    {"dense", "causal=1", 1, build_dense},
-    {"window", "left=64 right=64", 0, build_window},
-    {"window", "left=64 causal=1", 1, build_window},
-    {"bpt", "k=4", 0, build_bpt},
-    {"bpt", "k=4 causal=1", 1, build_bpt},
-    {"htransformer", "block=16", 0, build_neighbours},
-    {"htransformer", "block=16 siblings", 0, build_siblings},
-    {"htransformer", "block=16 causal=1", 1, build_neighbours},
-    {"hsa", "the text's tree", 0, build_hsa_text},
-    {"hsa", "branching=2,4,8,16", 0, build_hsa_windows},
-    {"hsa", "the text's tree causal=1", 1, build_hsa_text},
-    {"treeformer-fine", "random tree", 0, build_fine},
-    {"treeformer-coarse", "random tree", 0, build_coarse},
-    {0},
-};
+static void add_contender(const hga_variant *v, const char *words, int *n)
+{
+    const char *given = from_text(v, words);
+    if (*n == MAX_CONTENDERS) return;
+    snprintf(labels[*n], LABEL_ROOM, "%s%s%s", given, *given && *words ? " " : "", words);
+    chosen[*n] = (contender){v->name, labels[*n], words, v, is_causal(v, words)};
+    chosen[++*n] = (contender){0};
+}
+
+/* is `name` among the names with commas between them? */
+static int listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *c = list;; c += strcspn(c, ",") + 1) {
+        if (strcspn(c, ",") == length && strncmp(c, name, length) == 0) return 1;
+        if (!c[strcspn(c, ",")]) return 0;
+    }
+}
+
+static int check_list(const char *list)
+{
+    char hint[96], name[64];
+    const char *known[MAX_CONTENDERS];
+    int n = 0;
+    for (const hga_variant *v = hga_variants(); v->name && n < MAX_CONTENDERS; v++) known[n++] = v->name;
+    for (const char *c = list;; c += strcspn(c, ",") + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(c, ","), c);
+        if (!hga_variant_named(name))
+            return complain(CLI_USAGE, "--variants: no variant '%s'%s", name, nearest_hint(name, known, n, hint));
+        if (!c[strcspn(c, ",")]) return CLI_GOOD;
+    }
+}
+
+int contenders_choose(const char *list)
+{
+    int n = 0, status = list ? check_list(list) : CLI_GOOD;
+    for (const hga_variant *v = hga_variants(); status == CLI_GOOD && v->name; v++)
+        for (const char *const *words = v->shows; *words; words++)
+            if (v == hga_variants() || !list || listed(list, v->name)) add_contender(v, *words, &n);
+    return status;
+}
+
+/* The segment of each word: the innermost unit of the text that it is in, numbered in reading order. */
+static int number_segments(const hga_tree *t, int32_t **segment)
+{
+    int status = take(t->n_leaves, sizeof **segment, segment);
+    for (hga_id i = 0, at = -1, last = -2; status == CLI_GOOD && i < t->n_leaves; i++) {
+        hga_id unit = t->parent[t->leaf_node[i]];
+        at += unit != last;
+        last = unit;
+        (*segment)[i] = at;
+    }
+    return status;
+}
+
+/* the arrays that the scene has for this variant */
+static int add_arrays(const scene *s, const contender *c, int32_t *segment, void *parameters)
+{
+    const hga_variant *v = c->variant;
+    hga_status st = HGA_OK;
+    char height[16];
+    snprintf(height, sizeof height, "%d", s->height);
+    if (v->can & HGA_NEEDS_SEGMENTS)
+        st = hga_variant_set_array(v, parameters, "query-segment", segment, s->words.n, 0);
+    else if (v->can & HGA_NEEDS_LEAVES) {
+        st = hga_variant_set(v, parameters, "height", height);
+        if (!st) st = hga_variant_set_array(v, parameters, "query-leaf", s->query_leaf, s->words.n, 0);
+        hga_treeformer *t = parameters;
+        t->key_leaf = s->key_leaf; /* of the same tokens: n_keys stays 0 */
+    } else if (v->can & HGA_TAKES_TREE && !strstr(c->words, "branching="))
+        st = hga_variant_set_array(v, parameters, "parent", s->tree.parent, s->tree.n, 0);
+    return complain_of(st, CLI_OUTSIDE, c->name);
+}
+
+int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p)
+{
+    _Alignas(max_align_t) char parameters[1024];
+    char text[LABEL_ROOM], *rest = NULL;
+    const char *typed[MAX_TYPED];
+    int n = 0, status = CLI_GOOD;
+    settings given = {0};
+    int32_t *segment = NULL;
+    hga_id tokens = s->words.n;
+    snprintf(text, sizeof text, "%s", c->words);
+    for (char *word = strtok_r(text, " ", &rest); word && n < MAX_TYPED; word = strtok_r(NULL, " ", &rest))
+        typed[n++] = word;
+    TRY(settings_read(c->variant->parameters, c->name, typed, n, &given));
+    TRY(settings_fill(&given, c->variant, parameters));
+    if (c->variant->can & HGA_NEEDS_SEGMENTS) TRY(number_segments(&s->tree, &segment));
+    TRY(add_arrays(s, c, segment, parameters));
+    memcpy(parameters + c->variant->tokens, &tokens, sizeof tokens);
+    TRY(complain_of(c->variant->build(parameters, g, p), CLI_OUTSIDE, c->name));
+done:
+    settings_clear(&given);
+    free(segment);
+    return status;
+}
 
 /* ---- tensors ---- */
 

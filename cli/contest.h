@@ -24,13 +24,19 @@ void scene_clear(scene *s);
 
 /* One variant of the contest. */
 typedef struct contender {
-    const char *name, *parameters;
+    const char *name, *parameters; /* as people read them: "the text's tree causal=1" */
+    const char *words;             /* as typed */
+    const hga_variant *variant;
     int causal;
-    int (*build)(const scene *s, int causal, hga_graph **g, hga_program *p);
 } contender;
-/* Ended by a NULL name. The first two are dense attention, without and with the causal mask; each variant is compared
-   with the one of its kind. */
-extern const contender contenders[];
+/* Ended by a NULL name: what shows each variant of the registry. The first two are dense attention, without and with
+   the causal mask; each variant is compared with the one of its kind. */
+extern const contender *const contenders;
+/* Only the variants in a list with commas, dense ones always among them; NULL: all. Once, before anybody looks. */
+int contenders_choose(const char *list);
+
+/* Its graph on a scene: with the text's own tree, sentences or leaves, where the variant takes them. */
+int contender_build(const scene *s, const contender *c, hga_graph **g, hga_program *p);
 
 /* The tensors of a scene for one graph. Where rows are nodes, a node above the tokens has the mean of its tokens' rows.
    */

@@ -4,7 +4,6 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "formula.h"
 #include "hsa3.h"
 #include "table.h"
 #include "variant.h"
@@ -59,6 +58,21 @@ typedef struct count {
     double flops;          /* of every stage */
 } count;
 
+/* edges that are scored, stage by stage; without any, those of the main relation */
+static double attended_edges(const model *m)
+{
+    hga_id relation = main_relation(&m->program);
+    double edges = 0;
+    int scored = 0;
+    for (hga_id i = 0; i < m->program.n_stages; i++) {
+        const hga_stage *s = &m->program.stage[i];
+        if (s->message != HGA_SCORE || s->relation < 0) continue;
+        edges += (double)hga_graph_relation(m->graph, s->relation).n_edges;
+        scored = 1;
+    }
+    return scored || relation < 0 ? edges : (double)hga_graph_relation(m->graph, relation).n_edges;
+}
+
 static int count_model(const model *m, const hga_shape *shape, count *c)
 {
     hga_plan *plan = NULL;
@@ -73,20 +87,25 @@ static int count_model(const model *m, const hga_shape *shape, count *c)
     c->shape = folded;
     c->title = m->title;
     c->tokens = hga_graph_nodes(m->graph).n_queries / m->tree_heads;
-    hga_id relation = main_relation(&m->program);
-    c->edges = relation < 0 ? 0 : (double)hga_graph_relation(m->graph, relation).n_edges;
+    c->edges = attended_edges(m);
     return CLI_GOOD;
 }
 
 static int count_by_formula(const typed_variant *typed, count *c)
 {
+    _Alignas(max_align_t) char parameters[1024];
     settings s = {0};
-    const char *name = NULL;
-    int status = variant_settings(typed, &s, &name);
-    if (status) return status;
-    c->formula = formula_edges(name, &s, c->tokens);
+    const hga_variant *v = NULL;
+    int status = CLI_GOOD;
+    c->formula = NAN;
+    TRY(variant_settings(typed, &s, &v));
+    if (!v || setting_array(&s, "tokens")) goto done; /* a file, a batch */
+    TRY(settings_fill(&s, v, parameters));
+    memcpy(parameters + v->tokens, &c->tokens, sizeof c->tokens);
+    c->formula = v->edges(parameters);
+done:
     settings_clear(&s);
-    return CLI_GOOD;
+    return status;
 }
 
 static const column columns[] = {

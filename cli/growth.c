@@ -44,7 +44,7 @@ static int time_contender(const growth_text *t, const scene *s, const contender 
     cast in = {0};
     bench_measurement m;
     int status = CLI_GOOD;
-    TRY(c->build(s, c->causal, &g, &p));
+    TRY(contender_build(s, c, &g, &p));
     bench_job j = {g, &p, t->shape, t->options};
     TRY(complain_of(bench_plan(&j, &plan, &m), CLI_USAGE, c->name));
     TRY(cast_make(s, g, &p, NULL, t->shape.dim, &in));

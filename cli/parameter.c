@@ -1,77 +1,91 @@
 /* parameter.c: what -p says. */
 #include "parameter.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
+#include "nearest.h"
 
-static int find(const parameter *table, const char *name, size_t length)
+static int find(const hga_parameter *table, const char *name, size_t length)
 {
     for (int i = 0; table[i].name; i++)
         if (strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0) return i;
     return -1;
 }
 
-static int read_flag(const parameter *p, const char *text, setting *out)
+/* ---- values ---- */
+
+static int read_flag(const hga_parameter *p, const char *text, setting *out)
 {
     return read_whole(p->name, text, 0, 1, &out->whole);
 }
 
-static int read_integer(const parameter *p, const char *text, setting *out)
+static int read_number_or_file(const hga_parameter *p, const char *text, setting *out)
 {
+    if (p->words && text[0] == '@') return npy_read_whole(text + 1, &out->array);
     return read_whole(p->name, text, p->least, INT32_MAX, &out->whole);
 }
 
-static int read_choice(const parameter *p, const char *text, setting *out)
+static int read_word(const hga_parameter *p, const char *text, setting *out)
 {
-    int i = choice_of(p->choices, text);
+    int i = choice_of(p->words, text);
     out->whole = i;
-    return i >= 0 ? CLI_GOOD : complain(CLI_USAGE, "%s: '%s' is not one of: %s", p->name, text, p->choices);
+    return i >= 0 ? CLI_GOOD : complain(CLI_USAGE, "%s: '%s' is not one of: %s", p->name, text, p->words);
 }
 
-static int read_wholes(const parameter *p, const char *text, setting *out)
-{
-    if (text[0] != '@') return complain(CLI_USAGE, "%s: '%s' is not an array; say @FILE.npy", p->name, text);
-    return npy_read_whole(text + 1, &out->array);
-}
-
-static int read_reals(const parameter *p, const char *text, setting *out)
-{
-    if (text[0] != '@') return complain(CLI_USAGE, "%s: '%s' is not an array; say @FILE.npy", p->name, text);
-    return npy_read_real(text + 1, &out->array);
-}
-
-static int read_numbers(const parameter *p, const char *text, setting *out)
+static int read_ids(const hga_parameter *p, const char *text, setting *out)
 {
     hga_id list[MAX_TYPED];
     int n = 0;
-    if (text[0] == '@') return read_wholes(p, text, out);
-    int status = read_list(p->name, text, 1, INT32_MAX, MAX_TYPED, &n, list);
+    if (text[0] == '@') return npy_read_whole(text + 1, &out->array);
+    int status = read_list(p->name, text, p->least, INT32_MAX, MAX_TYPED, &n, list);
     if (status == CLI_GOOD) status = take(n, sizeof *list, &out->array.whole);
     if (status) return status;
     memcpy(out->array.whole, list, (size_t)n * sizeof *list);
+    out->array.path = strdup(p->name);
+    if (!out->array.path) return complain(CLI_OUTSIDE, "out of memory");
     out->array.n_dims = 1;
     out->array.dim[0] = out->array.count = n;
     return CLI_GOOD;
 }
 
-static int read_lengths(const parameter *p, const char *text, setting *out)
+static int read_floats(const hga_parameter *p, const char *text, setting *out)
 {
-    return text[0] == '@' ? read_wholes(p, text, out) : read_integer(p, text, out);
+    if (text[0] != '@') return complain(CLI_USAGE, "%s: '%s' is not an array; say @FILE.npy", p->name, text);
+    return npy_read_real(text + 1, &out->array);
 }
 
-static int (*const read_kind[])(const parameter *, const char *, setting *) = {
-    [PARAMETER_FLAG] = read_flag,     [PARAMETER_WHOLE] = read_integer,   [PARAMETER_CHOICE] = read_choice,
-    [PARAMETER_LIST] = read_numbers,  [PARAMETER_LENGTHS] = read_lengths, [PARAMETER_REALS] = read_reals,
-    [PARAMETER_WHOLES] = read_wholes,
+static int (*const read_kind[])(const hga_parameter *, const char *, setting *) = {
+    [HGA_PARAMETER_FLAG] = read_flag, [HGA_PARAMETER_WHOLE] = read_number_or_file, [HGA_PARAMETER_WORD] = read_word,
+    [HGA_PARAMETER_IDS] = read_ids,   [HGA_PARAMETER_FLOATS] = read_floats,
 };
+
+const char *parameter_kind_name(const hga_parameter *p)
+{
+    static const char *const kind[] = {"0|1", "N", "WORD", "LIST", "@FILE"};
+    return kind[p->kind];
+}
+
+/* ---- settings ---- */
+
+/* "bpt has no parameter 'cauzal'; did you mean 'causal'?" */
+static int complain_of_parameter(const settings *s, const char *whose, const char *name, size_t length)
+{
+    const char *known[MAX_PARAMETERS];
+    char typed[64], hint[96];
+    int n = 0;
+    snprintf(typed, sizeof typed, "%.*s", (int)length, name);
+    for (; s->table[n].name; n++) known[n] = s->table[n].name;
+    return complain(CLI_USAGE, "%s has no parameter '%s'%s", whose, typed, nearest_hint(typed, known, n, hint));
+}
 
 /* the later of two settings of one name counts, as with options */
 static int set(settings *s, const char *whose, const char *name, size_t length, const char *value)
 {
     int i = find(s->table, name, length);
-    if (i < 0) return complain(CLI_USAGE, "%s has no parameter '%.*s'", whose, (int)length, name);
+    if (i < 0) return complain_of_parameter(s, whose, name, length);
     npy_clear(&s->value[i].array);
     s->value[i].given = 1;
     return read_kind[s->table[i].kind](&s->table[i], value, &s->value[i]);
@@ -89,12 +103,14 @@ static int read_typed(settings *s, const char *whose, const char *typed)
     return set(s, whose, typed, length, typed + length + 1);
 }
 
-int settings_read(const parameter *table, const char *whose, const char *const *typed, int n, settings *out)
+int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out)
 {
-    int status = CLI_GOOD;
-    *out = (settings){.table = table};
-    for (int i = 0; table[i].name; i++)
-        if (table[i].standard && table[i].kind != PARAMETER_LIST)
+    int status = CLI_GOOD, size = 0;
+    *out = (settings){.value = {{0}}};
+    while (table[size].name && size < MAX_PARAMETERS) size++;
+    memcpy(out->table, table, (size_t)size * sizeof *table);
+    for (int i = 0; i < size; i++)
+        if (table[i].standard && table[i].kind < HGA_PARAMETER_IDS)
             TRY(read_kind[table[i].kind](&table[i], table[i].standard, &out->value[i]));
     for (int i = 0; i < n; i++) TRY(read_typed(out, whose, typed[i]));
 done:
@@ -122,4 +138,33 @@ const npy *setting_array(const settings *s, const char *name)
 {
     const setting *v = value_of(s, name);
     return v->given && v->array.n_dims > 0 ? &v->array : NULL;
+}
+
+/* ---- a variant's structure ---- */
+
+static int fill_one(const hga_variant *v, const hga_parameter *p, const setting *value, void *parameters)
+{
+    hga_id number = (hga_id)value->whole;
+    const npy *a = &value->array;
+    if (p->kind < HGA_PARAMETER_IDS) {
+        memcpy((char *)parameters + p->offset, &number, sizeof number);
+        return CLI_GOOD;
+    }
+    if (a->n_dims < 1 || a->n_dims > (p->columns == HGA_NOWHERE ? 1 : 2) || a->dim[0] > INT32_MAX ||
+        a->dim[1] > INT32_MAX)
+        return complain(CLI_DATA, "%s: %s has one axis", a->path, p->name);
+    return complain_of(hga_variant_set_array(v, parameters, p->name, a->whole, (hga_id)a->dim[0],
+                                             a->n_dims > 1 ? (hga_id)a->dim[1] : 0),
+                       CLI_USAGE, v->name);
+}
+
+int settings_fill(const settings *s, const hga_variant *v, void *parameters)
+{
+    int status = CLI_GOOD;
+    hga_variant_defaults(v, parameters);
+    for (int i = 0; status == CLI_GOOD && s->table[i].name; i++) {
+        const hga_parameter *p = hga_variant_parameter(v, s->table[i].name, strlen(s->table[i].name));
+        if (p && p->place == HGA_IN_BUILDER && s->value[i].given) status = fill_one(v, p, &s->value[i], parameters);
+    }
+    return status;
 }

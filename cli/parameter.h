@@ -1,45 +1,28 @@
-/* parameter.h: -p name=value. A variant has a table of parameters; what was typed becomes an array of settings beside
-   it. */
+/* parameter.h: -p name=value. What was typed becomes an array of settings beside a table of parameters, which is a
+   variant's own with `tokens` before it. */
 #ifndef CLI_PARAMETER_H
 #define CLI_PARAMETER_H
 
 #include "complain.h"
 #include "npy.h"
 
-typedef enum parameter_kind {
-    PARAMETER_FLAG,    /* 0 or 1 */
-    PARAMETER_WHOLE,   /* a whole number */
-    PARAMETER_CHOICE,  /* one of `choices` */
-    PARAMETER_LIST,    /* 2,4,8 or @FILE */
-    PARAMETER_LENGTHS, /* a whole number or @FILE */
-    PARAMETER_REALS,   /* @FILE of floats */
-    PARAMETER_WHOLES   /* @FILE of whole numbers */
-} parameter_kind;
-
-typedef struct parameter {
-    const char *name;
-    parameter_kind kind;
-    const char *standard; /* the default as one would type it; NULL: none */
-    const char *choices;
-    int32_t least; /* of whole numbers */
-    const char *says;
-} parameter;
-
-enum { MAX_PARAMETERS = 16, MAX_TYPED = 64 };
+enum { MAX_PARAMETERS = 24, MAX_TYPED = 64 };
 
 typedef struct setting {
     int given;
-    int64_t whole; /* flags, whole numbers, the index of a choice */
+    int64_t whole; /* flags, whole numbers, the place of a word */
     npy array;     /* lists and files */
 } setting;
 
+/* A table is ended by a NULL name. Its arrays' offsets count in a variant's structure; a whole number whose `words` is
+   "@" may also be an array of whole numbers. */
 typedef struct settings {
-    const parameter *table; /* ended by a NULL name */
+    hga_parameter table[MAX_PARAMETERS + 1];
     setting value[MAX_PARAMETERS];
 } settings;
 
 /* Read "name=value" texts by a table; `whose` names the variant in complaints. */
-int settings_read(const parameter *table, const char *whose, const char *const *typed, int n, settings *out);
+int settings_read(const hga_parameter *table, const char *whose, const char *const *typed, int n, settings *out);
 /* One more, over what was there; on failure the caller still clears. */
 int settings_set(settings *s, const char *whose, const char *name, const char *value);
 void settings_clear(settings *s);
@@ -49,5 +32,11 @@ int setting_given(const settings *s, const char *name);
 hga_id setting_id(const settings *s, const char *name);
 /* The array of a list or file; NULL when it was not given or is a number. */
 const npy *setting_array(const settings *s, const char *name);
+
+/* A variant's structure from its defaults and what was given; arrays stay the settings'. */
+int settings_fill(const settings *s, const hga_variant *v, void *parameters);
+
+/* "64 or @FILE": what one types for a parameter. */
+const char *parameter_kind_name(const hga_parameter *p);
 
 #endif

@@ -27,12 +27,13 @@ typedef struct arguments {
     bench_rules rules;
     int64_t seed;
     int json;
-    const char *report; /* where to write the page, NULL: nowhere */
+    const char *variants; /* names with commas, NULL: all */
+    const char *report;   /* where to write the page, NULL: nowhere */
 } arguments;
 
 /* ---- the command line ---- */
 
-enum { KEY_SEED = 0x2600, KEY_JSON, KEY_REPORT, KEY_NO_REPORT };
+enum { KEY_SEED = 0x2600, KEY_JSON, KEY_REPORT, KEY_NO_REPORT, KEY_VARIANTS };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -50,6 +51,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         a->report = value;
         return strcmp(value, "-") ? 0
                                   : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
+    case KEY_VARIANTS: a->variants = value; return 0;
     case KEY_NO_REPORT: a->report = NULL; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
@@ -65,6 +67,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
+    {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them; dense is always there (default: all)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
     {"report", KEY_REPORT, "FILE", 0,
      "the page with table, patterns, times against length and plans (default: report.html)", 2},
@@ -174,7 +177,7 @@ static int time_variant(const scene *s, const contender *c, const arguments *a, 
     cast in = {0};
     int status = CLI_GOOD;
     double start = bench_seconds();
-    TRY(c->build(s, c->causal, &g, &p));
+    TRY(contender_build(s, c, &g, &p));
     r->graph_seconds = bench_seconds() - start;
     r->nodes = hga_graph_nodes(g).n;
     bench_job j = {g, &p, a->shape, a->options};
@@ -353,6 +356,7 @@ int run_run(int argc, char **argv)
     json_t *rows = json_array();
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(contenders_choose(a.variants));
     if (a.report) TRY(check_place(a.report));
     TRY(read_text(&a.path, &text, &bytes));
     TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));

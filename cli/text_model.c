@@ -1,4 +1,4 @@
-/* text_model.c: words become tokens, and for hsa the text's own tree the hierarchy. */
+/* text_model.c: words become tokens, and where a variant takes a tree the text's own is the hierarchy. */
 #include "text_model.h"
 
 #include <errno.h>
@@ -45,33 +45,31 @@ static int name_tokens(const char *text, const hga_tree *tree, words *names)
     return status;
 }
 
-/* hsa on the tree of the text, with the other parameters as typed */
-static int build_tree(const char *path, const settings *s, const hga_tree *tree, model *out)
+/* a variant on the tree of the text, with the other parameters as typed */
+static int build_tree(const char *path, const settings *s, const hga_variant *v, const hga_tree *tree, model *out)
 {
+    _Alignas(max_align_t) char parameters[1024];
     char title[300];
     int status = CLI_GOOD;
-    hga_hsa h = hga_hsa_defaults();
-    h.parent = tree->parent;
-    h.n_parent = tree->n;
-    h.causal = setting_id(s, "causal");
-    h.mode = (hga_hsa_mode)setting_id(s, "mode");
-    h.self = setting_id(s, "self");
     *out = (model){.tree_heads = 1};
-    TRY(complain_of(hga_build_hsa(&h, &out->graph, &out->program), CLI_DATA, path));
+    TRY(settings_fill(s, v, parameters));
+    TRY(complain_of(hga_variant_set_array(v, parameters, "parent", tree->parent, tree->n, 0), CLI_OUTSIDE, path));
+    TRY(complain_of(v->build(parameters, &out->graph, &out->program), CLI_DATA, path));
     const char *slash = strrchr(path, '/');
-    snprintf(title, sizeof title, "hsa on %.200s%s", slash ? slash + 1 : path, h.causal ? " causal=1" : "");
+    snprintf(title, sizeof title, "%s on %.200s%s", v->name, slash ? slash + 1 : path,
+             setting_id(s, "causal") ? " causal=1" : "");
     out->title = strdup(title);
     if (!out->title) TRY(complain(CLI_OUTSIDE, "out of memory"));
 done:
     return status;
 }
 
-static int build(const char *path, const typed_variant *typed, const settings *s, const char *name,
+static int build(const char *path, const typed_variant *typed, const settings *s, const hga_variant *v,
                  const hga_tree *tree, model *out)
 {
     char tokens[16];
-    if (strcmp(name, "hsa") == 0 && !setting_given(s, "branching") && !setting_given(s, "parent"))
-        return build_tree(path, s, tree, out);
+    if (v && v->can & HGA_TAKES_TREE && !setting_given(s, "branching") && !setting_given(s, "parent"))
+        return build_tree(path, s, v, tree, out);
     typed_variant counted = *typed;
     snprintf(tokens, sizeof tokens, "%d", tree->n_leaves);
     counted.tokens = tokens;
@@ -82,20 +80,20 @@ int text_model_build(const char *path, const typed_variant *typed, model *out, w
 {
     settings s = {0};
     hga_tree tree = {0};
-    const char *name;
+    const hga_variant *v;
     char *text = NULL;
     size_t bytes = 0;
     hga_id most = 0;
     int status = CLI_GOOD;
     *names = (words){0};
-    TRY(variant_settings(typed, &s, &name));
+    TRY(variant_settings(typed, &s, &v));
     if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
     if (setting_given(&s, "tokens")) most = setting_id(&s, "tokens");
     if (typed->tokens) TRY(read_id("--tokens", typed->tokens, 1, INT32_MAX, &most));
     TRY(read_text(path, &text, &bytes));
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
     TRY(name_tokens(text, &tree, names));
-    TRY(build(path, typed, &s, name, &tree, out));
+    TRY(build(path, typed, &s, v, &tree, out));
     if (hga_graph_nodes(out->graph).level_ptr[1] != tree.n_leaves)
         TRY(complain(CLI_USAGE, "--text: the graph has %d tokens, the text %d words",
                      hga_graph_nodes(out->graph).level_ptr[1], tree.n_leaves));

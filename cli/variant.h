@@ -3,6 +3,7 @@
 #define CLI_VARIANT_H
 
 #include <argp.h>
+#include <stdio.h>
 
 #include "parameter.h"
 
@@ -40,9 +41,11 @@ typedef struct model {
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
 
-/* The parameters alone, defaults filled in; release with settings_clear. *name gets the variant's name in the table
-   ("graph=FILE" for a file's). */
-int variant_settings(const typed_variant *typed, settings *out, const char **name);
+/* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
+int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);
+
+/* A variant's name, what it is and its parameters, a line each; NULL: those of graph=FILE. */
+void variant_print(FILE *file, const hga_variant *v);
 
 /* The relation that `build` and `export` write when none is named: the first that is attended; without one, the last
    stage's. -1 without stages on
@@ -53,15 +56,12 @@ const hga_stage *score_stage(const hga_program *p);
 
 /* ---- for the variants' own files ---- */
 
-/* What a row of the table is called with. */
+/* What is to be made. */
 typedef struct variant_job {
     const settings *settings;
     const model_tensors *tensors; /* or NULL */
-    const char *path;             /* of graph=FILE */
-    hga_status (*sample)(const settings *s, hga_id tokens, hga_id keys, hga_graph **g, hga_program *p);
-    hga_id (*tokens_of)(hga_id rows); /* tokens from query rows; NULL: the same */
-    int crossing;                     /* queries and keys may differ in number */
-    const char *name;
+    const hga_variant *variant;   /* NULL: the file `path` */
+    const char *path, *name;
 } variant_job;
 
 /* One graph of `tokens`, or one for each length side by side. */

@@ -40,18 +40,14 @@ static int make_from_parent(const variant_job *job, const npy *parent, model *ou
 {
     int status = CLI_GOOD;
     hga_id leaves = 0;
+    hga_hsa h;
     TRY(count_leaves(parent, &leaves));
     TRY(check_tokens(job->settings, leaves));
     TRY(take(parent->count, sizeof *out->node_of, &out->node_of));
     out->n_node_of = (hga_id)parent->count;
-    hga_hsa h = hga_hsa_defaults();
-    h.parent = parent->whole;
-    h.n_parent = out->n_node_of;
-    h.causal = setting_id(job->settings, "causal");
-    h.mode = (hga_hsa_mode)setting_id(job->settings, "mode");
-    h.self = setting_id(job->settings, "self");
+    TRY(settings_fill(job->settings, job->variant, &h));
     h.node_of = out->node_of;
-    TRY(complain_of(hga_build_hsa(&h, &out->graph, &out->program), CLI_DATA, parent->path));
+    TRY(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
 done:
     return status;
 }

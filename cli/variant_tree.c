@@ -230,7 +230,6 @@ static int match_rows(const variant_job *job, const leaves *query, const leaves 
 static int build_sample(const variant_job *job, const tree *t, const leaves *query, const leaves *key, int64_t first,
                         hga_id n, hga_graph **g, hga_program *p)
 {
-    int coarse = strcmp(job->name, "treeformer-coarse") == 0;
     hga_treeformer f = hga_treeformer_defaults();
     f.n_queries = n;
     f.n_keys = key->leaf && key->n != query->n ? key->n : 0;
@@ -241,8 +240,7 @@ static int build_sample(const variant_job *job, const tree *t, const leaves *que
     f.query_leaf = query->leaf + first * query->heads;
     f.key_leaf = key->leaf ? key->leaf + first * key->heads : NULL;
     f.causal = setting_id(job->settings, "causal");
-    return complain_of((coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&f, g, p), CLI_DATA,
-                       job->name);
+    return complain_of(job->variant->build(&f, g, p), CLI_DATA, job->name);
 }
 
 /* tokens: nothing, the number of rows, or the lengths that cut them into samples */
@@ -290,11 +288,13 @@ done:
 
 /* ---- alpha ---- */
 
+static int needs_alpha(const variant_job *job) { return (job->variant->can & HGA_NEEDS_TYPE_SCALE) != 0; }
+
 static int read_alpha(const variant_job *job, const tree *t, model *out)
 {
     const npy *a = setting_array(job->settings, "alpha");
     char shape[200];
-    if (strcmp(job->name, "treeformer-coarse") != 0) return CLI_GOOD;
+    if (!needs_alpha(job)) return CLI_GOOD;
     if (t->height < 0) return complain(CLI_USAGE, "%s needs height or branching", job->name);
     if (!a) return job->tensors ? complain(CLI_USAGE, "%s needs -p alpha=@FILE.npy", job->name) : CLI_GOOD;
     if (a->n_dims != 1 || a->count != (int64_t)t->height + 1)

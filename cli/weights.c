@@ -64,7 +64,7 @@ int weights_of(const scene *s, const contender *c, const hga_options *options, f
 {
     hga_graph *g = NULL;
     hga_program p;
-    int status = c->build(s, c->causal, &g, &p);
+    int status = contender_build(s, c, &g, &p);
     if (status == CLI_GOOD) status = weights_of_graph(s, g, &p, options, weights);
     hga_graph_destroy(g);
     return status;

@@ -8,4 +8,5 @@
 #include "hga_machine.h"
 #include "hga_plan.h"
 #include "hga_program.h"
+#include "hga_variants.h"
 #endif

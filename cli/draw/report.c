@@ -35,7 +35,7 @@ static int draw_start(const scene *first_words, const contender *c, picture *out
     hga_graph *g = NULL;
     hga_program p;
     int status = CLI_GOOD;
-    TRY(c->build(first_words, c->causal, &g, &p));
+    TRY(contender_build(first_words, c, &g, &p));
     TRY(picture_pattern(&p, g, FIRST_WORDS, FIRST_WORDS, NULL, NULL, out));
 done:
     hga_graph_destroy(g);

@@ -1,0 +1,198 @@
+/* by_name.c: parameters and variants by their names. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hga_variants.h"
+
+const hga_variant *hga_variant_named(const char *name)
+{
+    for (const hga_variant *v = hga_variants(); v->name; v++)
+        if (strcmp(v->name, name) == 0) return v;
+    return NULL;
+}
+
+const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length)
+{
+    for (const hga_parameter *p = v->parameters; p->name; p++)
+        if (strlen(p->name) == length && strncmp(p->name, name, length) == 0) return p;
+    return NULL;
+}
+
+static void *member(void *parameters, size_t offset) { return (char *)parameters + offset; }
+
+/* ---- one value ---- */
+
+static hga_status read_number(const char *name, const char *text, hga_id least, hga_id most, hga_id *out)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || *text == ' ') return hga_fail(HGA_EINVAL, "%s: '%s' is not a whole number", name, text);
+    if (errno || value < least || value > most)
+        return hga_fail(HGA_EINVAL, "%s: %s is not in %d .. %d", name, text, least, most);
+    *out = (hga_id)value;
+    return HGA_OK;
+}
+
+/* the place of `text` among words with blanks between them, -1 without */
+static int place_of(const char *words, const char *text)
+{
+    size_t length = strlen(text);
+    int place = 0;
+    for (const char *w = words; *w; place++) {
+        size_t n = strcspn(w, " ");
+        if (n == length && strncmp(w, text, n) == 0) return place;
+        w += n + (w[n] == ' ');
+    }
+    return -1;
+}
+
+/* an array that has said how many must have said the same */
+static hga_status agrees_with_arrays(const hga_variant *v, void *parameters, const hga_parameter *number, hga_id value)
+{
+    for (const hga_parameter *p = v->parameters; p->name; p++) {
+        if (p->kind < HGA_PARAMETER_IDS || p->place != HGA_IN_BUILDER || p->count != number->offset) continue;
+        void *array = *(void **)member(parameters, p->offset);
+        hga_id n = *(hga_id *)member(parameters, p->count);
+        if (array && n != value)
+            return hga_fail(HGA_EINVAL, "%s: %d, but %s has %d numbers", number->name, value, p->name, n);
+    }
+    return HGA_OK;
+}
+
+static hga_status read_value(const hga_parameter *p, const char *value, hga_id *out)
+{
+    if (p->kind == HGA_PARAMETER_FLAG) return read_number(p->name, value, 0, 1, out);
+    if (p->kind == HGA_PARAMETER_WHOLE) return read_number(p->name, value, p->least, INT32_MAX, out);
+    *out = place_of(p->words, value);
+    return *out >= 0 ? HGA_OK : hga_fail(HGA_EINVAL, "%s: '%s' is not one of: %s", p->name, value, p->words);
+}
+
+/* tokens and keys are no rows of the tables, since every variant has them */
+static int counted(const hga_variant *v, const char *name, hga_parameter *out)
+{
+    *out = (hga_parameter){.kind = HGA_PARAMETER_WHOLE, .least = 1};
+    if (strcmp(name, "tokens") == 0) out->name = "tokens", out->offset = v->tokens;
+    if (strcmp(name, "keys") == 0 && v->keys != HGA_NOWHERE) out->name = "keys", out->offset = v->keys;
+    return out->name != NULL;
+}
+
+hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value)
+{
+    hga_parameter count;
+    const hga_parameter *p = counted(v, name, &count) ? &count : hga_variant_parameter(v, name, strlen(name));
+    hga_id number = 0;
+    if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
+    if (p->kind >= HGA_PARAMETER_IDS) return hga_fail(HGA_EINVAL, "%s: '%s' is an array", name, value);
+    hga_status st = read_value(p, value, &number);
+    if (!st) st = agrees_with_arrays(v, parameters, p, number);
+    if (!st) memcpy(member(parameters, p->offset), &number, sizeof number);
+    return st;
+}
+
+/* how many an array has is told once, or always the same */
+static hga_status say_count(const char *name, void *count, hga_id n)
+{
+    hga_id said;
+    memcpy(&said, count, sizeof said);
+    if (said && said != n) return hga_fail(HGA_EINVAL, "%s: %d numbers where %d were told before", name, n, said);
+    memcpy(count, &n, sizeof n);
+    return HGA_OK;
+}
+
+hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array, hga_id n,
+                                 hga_id columns)
+{
+    const hga_parameter *p = hga_variant_parameter(v, name, strlen(name));
+    hga_status st = HGA_OK;
+    if (!p) return hga_fail(HGA_EINVAL, "%s has no parameter '%s'", v->name, name);
+    if (p->kind < HGA_PARAMETER_IDS || p->place != HGA_IN_BUILDER)
+        return hga_fail(HGA_EINVAL, "%s: %s", name,
+                        p->kind < HGA_PARAMETER_IDS ? "is a number" : "is not the builder's");
+    if (n < 1 || !array) return hga_fail(HGA_EINVAL, "%s: %d numbers, at least 1 is needed", name, n);
+    for (int64_t i = 0; p->kind == HGA_PARAMETER_IDS && i < (int64_t)n * (columns ? columns : 1); i++)
+        if (((const hga_id *)array)[i] < p->least)
+            return hga_fail(HGA_EINVAL, "%s: number %lld is %d, at least %d is needed", name, (long long)i,
+                            ((const hga_id *)array)[i], p->least);
+    if (p->count != HGA_NOWHERE) st = say_count(name, member(parameters, p->count), n);
+    if (!st && p->columns != HGA_NOWHERE) st = say_count(name, member(parameters, p->columns), columns ? columns : 1);
+    if (!st) memcpy(member(parameters, p->offset), &array, sizeof array);
+    return st;
+}
+
+void hga_variant_defaults(const hga_variant *v, void *parameters) { v->defaults(parameters); }
+
+/* ---- a variant in words ---- */
+
+enum { WORD_BYTES = 2048, MAX_NUMBERS = 256, PARAMETER_BYTES = 1024 };
+
+/* What the words of a variant are read into. */
+typedef struct reading {
+    const hga_variant *variant;
+    _Alignas(max_align_t) char parameters[PARAMETER_BYTES];
+    hga_id numbers[MAX_NUMBERS], n_numbers; /* of all lists */
+} reading;
+
+/* "2,4,8" */
+static hga_status read_list(reading *r, const hga_parameter *p, char *value)
+{
+    hga_id *list = r->numbers + r->n_numbers, n = 0;
+    hga_status st = HGA_OK;
+    for (char *next; !st && value; value = next) {
+        next = strchr(value, ',');
+        if (next) *next++ = 0;
+        if (r->n_numbers == MAX_NUMBERS) return hga_fail(HGA_EINVAL, "%s: more than %d numbers", p->name, MAX_NUMBERS);
+        st = read_number(p->name, value, p->least, INT32_MAX, &list[n++]);
+        r->n_numbers++;
+    }
+    return st ? st : hga_variant_set_array(r->variant, r->parameters, p->name, list, n, 0);
+}
+
+/* "name=value" */
+static hga_status read_word(reading *r, char *word)
+{
+    char *value = strchr(word, '=');
+    if (!value || value == word) return hga_fail(HGA_EINVAL, "%s: '%s' is not name=value", r->variant->name, word);
+    *value++ = 0;
+    const hga_parameter *p = hga_variant_parameter(r->variant, word, strlen(word));
+    if (p && p->kind == HGA_PARAMETER_IDS) return read_list(r, p, value);
+    return hga_variant_set(r->variant, r->parameters, word, value);
+}
+
+static hga_status fail_unknown(const char *name)
+{
+    char known[256] = "";
+    for (const hga_variant *v = hga_variants(); v->name; v++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, " %s", v->name);
+    }
+    return hga_fail(HGA_EINVAL, "no variant '%s'; there are:%s", name, known);
+}
+
+static hga_status read_words(reading *r, char *text)
+{
+    char *rest = NULL, *word = strtok_r(text, " \t\n", &rest);
+    if (!word) return fail_unknown("");
+    r->variant = hga_variant_named(word);
+    if (!r->variant) return fail_unknown(word);
+    hga_variant_defaults(r->variant, r->parameters);
+    hga_status st = HGA_OK;
+    while (!st && (word = strtok_r(NULL, " \t\n", &rest))) st = read_word(r, word);
+    return st;
+}
+
+hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program)
+{
+    reading r = {.n_numbers = 0};
+    char text[WORD_BYTES], tokens[16];
+    *g = NULL;
+    if (strlen(words) >= sizeof text)
+        return hga_fail(HGA_EINVAL, "%.20s..: %zu bytes, at most %d", words, strlen(words), WORD_BYTES - 1);
+    strcpy(text, words);
+    snprintf(tokens, sizeof tokens, "%d", n_tokens);
+    hga_status st = read_words(&r, text);
+    if (!st && n_tokens) st = hga_variant_set(r.variant, r.parameters, "tokens", tokens);
+    return st ? st : r.variant->build(r.parameters, g, program);
+}

@@ -1,0 +1,17 @@
+/* formulas.h: how many edges a variant's attended relations have, by the papers' formulas instead of by a graph; NaN
+   where none is known. Parameters are the builders' structures. */
+#ifndef HGA_BUILDERS_FORMULAS_H
+#define HGA_BUILDERS_FORMULAS_H
+
+double formula_dense(const void *parameters);
+double formula_window(const void *parameters);
+double formula_bpt(const void *parameters);
+double formula_htransformer(const void *parameters);
+double formula_hsa(const void *parameters);
+double formula_fine(const void *parameters);
+double formula_coarse(const void *parameters);
+double formula_fenwick(const void *parameters);
+double formula_dilated(const void *parameters);
+double formula_segments(const void *parameters);
+
+#endif

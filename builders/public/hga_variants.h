@@ -1,0 +1,110 @@
+/* hga_variants.h: the built-in hierarchies by name, each with its parameters as data: what a tool, or a binding to
+   another language, is made of. A variant is one row of this table; whoever reads the table has it.
+
+       hga_build("bpt k=4 causal=1", 4096, &g, &program);
+
+   or, with arrays: fill a structure of `bytes` bytes by hga_variant_defaults, hga_variant_set, hga_variant_set_array
+   (or by the offsets themselves) and call `build`. */
+#ifndef HGA_VARIANTS_H
+#define HGA_VARIANTS_H
+
+#include "hga_program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a parameter is in C. */
+typedef enum hga_parameter_kind {
+    HGA_PARAMETER_FLAG,  /* int, 0 or 1 */
+    HGA_PARAMETER_WHOLE, /* hga_id */
+    HGA_PARAMETER_WORD,  /* an enumeration: the place of one of `words` */
+    HGA_PARAMETER_IDS,   /* const hga_id *, typed 2,4,8 */
+    HGA_PARAMETER_FLOATS /* const float * */
+} hga_parameter_kind;
+
+/* The structure that a parameter's offsets count in. */
+typedef enum hga_parameter_place {
+    HGA_IN_BUILDER,    /* the variant's own */
+    HGA_IN_ROUTER,     /* hga_router: hyperplanes that give the queries their leaves, and the keys unless these have
+                          their own */
+    HGA_IN_KEY_ROUTER, /* hga_router of the keys */
+    HGA_IN_IO          /* hga_io */
+} hga_parameter_place;
+
+/* No such member. */
+#define HGA_NOWHERE ((size_t)-1)
+
+typedef struct hga_parameter {
+    const char *name; /* as typed */
+    hga_parameter_kind kind;
+    hga_parameter_place place;
+    size_t offset;
+    size_t count;         /* arrays: offset of the hga_id that says how many (of the first axis), or HGA_NOWHERE */
+    size_t columns;       /* arrays: offset of the hga_id with the length of a second axis, or HGA_NOWHERE */
+    const char *standard; /* the default as typed; NULL: none */
+    hga_id least;         /* whole numbers and ids are not below */
+    const char *words;    /* of HGA_PARAMETER_WORD, with blanks between them */
+    const char *says;     /* one line */
+} hga_parameter;
+
+/* What a variant can. */
+enum {
+    HGA_CAN_CAUSAL = 1,        /* has the parameter `causal` */
+    HGA_ALWAYS_CAUSAL = 2,     /* knows nothing else */
+    HGA_CAN_CROSS = 4,         /* queries and keys may differ in number */
+    HGA_ROWS_ARE_NODES = 8,    /* rows of tensors are nodes, not tokens; see tokens_of */
+    HGA_TAKES_TREE = 16,       /* `parent` may give the hierarchy of the data */
+    HGA_NEEDS_LEAVES = 32,     /* query_leaf (and key_leaf) or hyperplanes must be given */
+    HGA_NEEDS_SEGMENTS = 64,   /* query_segment (and key_segment) must be given */
+    HGA_NEEDS_TYPE_SCALE = 128 /* hga_io.type_scale must be given */
+};
+
+/* Settings that are worth comparing: `words` with x in each place of a #, for each x while covers * x < tokens. */
+typedef struct hga_sweep {
+    const char *words; /* NULL ends the table */
+    hga_id covers;
+    hga_id x[10]; /* ended by 0; a lone 0: the words alone, once */
+} hga_sweep;
+
+typedef struct hga_variant {
+    const char *name; /* NULL ends the table */
+    const char *says, *paper;
+    size_t bytes;                       /* of the structure that `build` takes */
+    size_t tokens, keys;                /* offsets of its hga_id of query and key tokens; keys HGA_NOWHERE without */
+    const hga_parameter *parameters;    /* ended by a NULL name */
+    unsigned can;                       /* HGA_CAN_* .. */
+    const char *const *shows;           /* settings that show it well, in words, ended by NULL */
+    const hga_sweep *sweeps;            /* from coarse to fine; NULL: none */
+    hga_id (*tokens_of)(hga_id rows);   /* HGA_ROWS_ARE_NODES: the tokens of so many rows, -1 without */
+    void (*defaults)(void *parameters); /* as hga_bpt_defaults() and its like */
+    hga_status (*build)(const void *parameters, hga_graph **g, hga_program *program);
+    /* edges of all attended relations by the paper's formula, NaN where none is known; shares nothing with build */
+    double (*edges)(const void *parameters);
+} hga_variant;
+
+/* The table, as hga_graph_rules() is one. */
+HGA_API const hga_variant *hga_variants(void);
+/* The row of that name, NULL without. */
+HGA_API const hga_variant *hga_variant_named(const char *name);
+/* The parameter whose name is the first `length` bytes of `name`, NULL without. */
+HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length);
+
+/* The variant's own defaults; arrays are NULL, which is the builder's default. */
+HGA_API void hga_variant_defaults(const hga_variant *v, void *parameters);
+/* One flag, number or word as typed, `tokens` and `keys` among them; HGA_EINVAL names what is wrong. Parameters of other
+   places are HGA_EINVAL. */
+HGA_API hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *name, const char *value);
+/* An array of n (times `columns`; 0 means 1) numbers, borrowed: hga_id for HGA_PARAMETER_IDS, float for
+   HGA_PARAMETER_FLOATS. Where another array, or a number, has said how many, it must say the same. */
+HGA_API hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const char *name, const void *array,
+                                         hga_id n, hga_id columns);
+
+/* A variant and its settings in words, "hsa branching=2,4,8 causal=1", over n_tokens (0: `tokens=` is among the words).
+   Lists hold at most 256 numbers in all. HGA_EINVAL names the word that is wrong. */
+HGA_API hga_status hga_build(const char *words, hga_id n_tokens, hga_graph **g, hga_program *program);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,206 @@
+/* variants.c: the table of variants. A new variant is its builder and one row here. */
+#include "hga_variants.h"
+
+#include "formulas.h"
+#include "hga_builders.h"
+#include "hga_plan.h"
+
+/* ---- parameters ---- */
+
+#define FLAG(type, member, name, says)                                                                                 \
+    {                                                                                                                  \
+        name, HGA_PARAMETER_FLAG, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, "0", 0, NULL, says \
+    }
+#define WHOLE(type, member, name, standard, least, says)                                                              \
+    {                                                                                                                 \
+        name, HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, standard, least, \
+            NULL, says                                                                                                \
+    }
+#define WORD(type, member, name, standard, words, says)                                                          \
+    {                                                                                                            \
+        name, HGA_PARAMETER_WORD, HGA_IN_BUILDER, offsetof(type, member), HGA_NOWHERE, HGA_NOWHERE, standard, 0, \
+            words, says                                                                                          \
+    }
+#define IDS(type, member, count, name, standard, least, says)                                                          \
+    {                                                                                                                  \
+        name, HGA_PARAMETER_IDS, HGA_IN_BUILDER, offsetof(type, member), offsetof(type, count), HGA_NOWHERE, standard, \
+            least, NULL, says                                                                                          \
+    }
+#define FLOATS(place, type, member, count, name, says)                                                     \
+    {                                                                                                      \
+        name, HGA_PARAMETER_FLOATS, place, offsetof(type, member), count, HGA_NOWHERE, NULL, 0, NULL, says \
+    }
+#define CAUSAL(type) FLAG(type, causal, "causal", "1: nothing sees what comes later")
+
+static const hga_parameter dense_parameters[] = {CAUSAL(hga_dense), {0}};
+
+static const hga_parameter window_parameters[] = {
+    WHOLE(hga_window, left, "left", "64", 0, "tokens seen to the left"),
+    WHOLE(hga_window, right, "right", "64", 0, "tokens seen to the right"),
+    WHOLE(hga_window, global, "global", "0", 0, "first tokens that see all and that all see"),
+    WHOLE(hga_window, stride, "stride", "1", 1, "only distances it divides"),
+    CAUSAL(hga_window),
+    {0},
+};
+
+static const hga_parameter bpt_parameters[] = {
+    WHOLE(hga_bpt, k, "k", "4", 1, "spans a level on each side"),
+    CAUSAL(hga_bpt),
+    WORD(hga_bpt, rule, "rule", "shifted", "shifted text algorithm1",
+         "what happens where a level ends odd: shifted, text, algorithm1"),
+    WHOLE(hga_bpt, clip, "clip", "10", 0, "levels from here on share their edge types"),
+    {0},
+};
+
+static const hga_parameter htransformer_parameters[] = {
+    WHOLE(hga_htransformer, block, "block", "16", 1, "tokens in a block"),
+    WORD(hga_htransformer, structure, "structure", "neighbours", "neighbours siblings",
+         "neighbours (section 5) or siblings (appendix A)"),
+    CAUSAL(hga_htransformer),
+    WORD(hga_htransformer, linear, "interpolation", "constant", "constant linear", "constant or linear"),
+    FLAG(hga_htransformer, relative, "relative", "1: edges have their relative position as type"),
+    {0},
+};
+
+static const hga_parameter hsa_parameters[] = {
+    IDS(hga_hsa, branching, n_branching, "branching", NULL, 1, "hopping windows, lowest level first, such as 2,4,8,16"),
+    IDS(hga_hsa, parent, n_parent, "parent", NULL, -1,
+        "the tree instead: each node's parent, -1 for a root; rows are its leaves"),
+    CAUSAL(hga_hsa),
+    WORD(hga_hsa, mode, "mode", "frontier", "frontier self", "causal: frontier (strict) or self"),
+    FLAG(hga_hsa, self, "self", "1: a token may attend to itself"),
+    {0},
+};
+
+#define LEAVES(member, count, name, says)                                                                           \
+    {                                                                                                               \
+        name, HGA_PARAMETER_IDS, HGA_IN_BUILDER, offsetof(hga_treeformer, member), offsetof(hga_treeformer, count), \
+            offsetof(hga_treeformer, n_tree_heads), NULL, -1, NULL, says                                            \
+    }
+#define TREE                                                                                                        \
+    WHOLE(hga_treeformer, height, "height", NULL, 0, "levels below the root"),                                      \
+        IDS(hga_treeformer, branching, height, "branching", NULL, 1,                                                \
+            "children of a node at each level, root first, such as 10,4 (else 2)"),                                 \
+        FLOATS(HGA_IN_ROUTER, hga_router, weights, HGA_NOWHERE, "weights",                                          \
+               "hyperplanes, [2^h - 1][d] or, with branching, [rows][d]; a leading [heads] allowed"),               \
+        FLOATS(HGA_IN_ROUTER, hga_router, bias, HGA_NOWHERE, "bias", "their offsets, weights' shape without [d]"),  \
+        FLOATS(HGA_IN_KEY_ROUTER, hga_router, weights, HGA_NOWHERE, "key-weights", "the keys' own tree"),           \
+        FLOATS(HGA_IN_KEY_ROUTER, hga_router, bias, HGA_NOWHERE, "key-bias", "its offsets"),                        \
+        LEAVES(query_leaf, n_queries, "query-leaf", "leaves instead of a tree, [n] or [n][heads]; -1: in no leaf"), \
+        LEAVES(key_leaf, n_keys, "key-leaf", "the keys' leaves")
+
+static const hga_parameter fine_parameters[] = {TREE, CAUSAL(hga_treeformer), {0}};
+static const hga_parameter coarse_parameters[] = {
+    TREE,
+    FLAG(hga_treeformer, causal, "causal", "0: node means hold later keys, so there is no causal form"),
+    FLOATS(HGA_IN_IO, hga_io, type_scale, offsetof(hga_io, n_type_scale), "alpha",
+           "a weight for each level, root first, [h + 1]"),
+    {0},
+};
+
+static const hga_parameter fenwick_parameters[] = {{0}};
+
+static const hga_parameter dilated_parameters[] = {
+    IDS(hga_dilated, segments, n_segments, "segments", "64,256,1024", 1, "tokens in a segment, branch by branch"),
+    IDS(hga_dilated, dilations, n_dilations, "dilations", "1,4,16", 1, "of which every so many-th see each other"),
+    CAUSAL(hga_dilated),
+    {0},
+};
+
+static const hga_parameter segments_parameters[] = {
+    IDS(hga_segmented, query_segment, n_tokens, "query-segment", NULL, -1,
+        "the segment of each query token, without decreasing; -1: in none"),
+    IDS(hga_segmented, key_segment, n_keys, "key-segment", NULL, -1,
+        "of each key token; without it keys are the queries' tokens"),
+    {0},
+};
+
+/* ---- what shows a variant, and what is worth comparing ---- */
+
+#define SHOWS(name, ...) static const char *const name##_shows[] = {__VA_ARGS__, NULL}
+SHOWS(dense, "", "causal=1");
+SHOWS(window, "left=64 right=64", "left=64 causal=1");
+SHOWS(bpt, "k=4", "k=4 causal=1");
+SHOWS(htransformer, "block=16", "block=16 structure=siblings", "block=16 causal=1");
+SHOWS(hsa, "", "branching=2,4,8,16", "causal=1");
+SHOWS(plain, "");
+SHOWS(dilated, "", "causal=1");
+
+static const hga_sweep dense_sweeps[] = {{"", 0, {0}}, {0}};
+static const hga_sweep window_sweeps[] = {{"left=# right=#", 1, {4, 16, 64, 256, 1024}}, {0}};
+static const hga_sweep bpt_sweeps[] = {{"k=#", 2, {1, 2, 4, 8, 16, 32, 64}}, {0}};
+static const hga_sweep htransformer_sweeps[] = {
+    {"block=#", 2, {4, 8, 16, 32, 64, 128, 256}},
+    {"block=# structure=siblings", 2, {4, 8, 16, 32, 64, 128, 256}},
+    {0},
+};
+static const hga_sweep hsa_sweeps[] = {{"branching=#", 1, {2, 4, 8, 16, 32, 64}}, {"branching=#,4,8,16", 1, {2}}, {0}};
+static const hga_sweep tree_sweeps[] = {{"height=#", 0, {1, 2, 3, 4, 6, 8, 10}}, {0}};
+static const hga_sweep fenwick_sweeps[] = {{"", 0, {0}}, {0}};
+static const hga_sweep dilated_sweeps[] = {
+    {"segments=# dilations=1", 1, {16, 64, 256, 1024}},
+    {"segments=64,#,1024 dilations=1,4,16", 1, {256}},
+    {0},
+};
+
+/* ---- the table ---- */
+
+/* the functions of a type without their types */
+#define FUNCTIONS(name, type, builder)                                                 \
+    static void start_##name(void *p) { *(type *)p = type##_defaults(); }              \
+    static hga_status build_##name(const void *p, hga_graph **g, hga_program *program) \
+    {                                                                                  \
+        const type *parameters = p;                                                    \
+        return builder(parameters, g, program);                                        \
+    }
+FUNCTIONS(dense, hga_dense, hga_build_dense)
+FUNCTIONS(window, hga_window, hga_build_window)
+FUNCTIONS(bpt, hga_bpt, hga_build_bpt)
+FUNCTIONS(htransformer, hga_htransformer, hga_build_htransformer)
+FUNCTIONS(hsa, hga_hsa, hga_build_hsa)
+FUNCTIONS(fine, hga_treeformer, hga_build_treeformer_fine)
+FUNCTIONS(coarse, hga_treeformer, hga_build_treeformer_coarse)
+FUNCTIONS(fenwick, hga_fenwick, hga_build_fenwick)
+FUNCTIONS(dilated, hga_dilated, hga_build_dilated)
+FUNCTIONS(segments, hga_segmented, hga_build_segments)
+
+#define SIZES(type, tokens, keys) sizeof(type), offsetof(type, tokens), keys
+
+static const hga_variant table[] = {
+    {"dense", "every token sees every token", "the baseline", SIZES(hga_dense, n_tokens, offsetof(hga_dense, n_keys)),
+     dense_parameters, HGA_CAN_CAUSAL | HGA_CAN_CROSS, dense_shows, dense_sweeps, NULL, start_dense, build_dense,
+     formula_dense},
+    {"window", "sliding window, global tokens, strides",
+     "Longformer (Beltagy et al. 2020), Sparse Transformer (Child et al. 2019)",
+     SIZES(hga_window, n_tokens, offsetof(hga_window, n_keys)), window_parameters, HGA_CAN_CAUSAL | HGA_CAN_CROSS,
+     window_shows, window_sweeps, NULL, start_window, build_window, formula_window},
+    {"bpt", "BP-Transformer; rows of tensors are nodes", "Ye et al. 2019", SIZES(hga_bpt, n_tokens, HGA_NOWHERE),
+     bpt_parameters, HGA_CAN_CAUSAL | HGA_ROWS_ARE_NODES, bpt_shows, bpt_sweeps, hga_bpt_tokens, start_bpt, build_bpt,
+     formula_bpt},
+    {"htransformer", "H-Transformer-1D", "Zhu and Soricut 2021",
+     SIZES(hga_htransformer, n_tokens, offsetof(hga_htransformer, n_keys)), htransformer_parameters,
+     HGA_CAN_CAUSAL | HGA_CAN_CROSS, htransformer_shows, htransformer_sweeps, NULL, start_htransformer,
+     build_htransformer, formula_htransformer},
+    {"hsa", "hierarchical self-attention", "Amizadeh et al. 2025", SIZES(hga_hsa, n_tokens, HGA_NOWHERE),
+     hsa_parameters, HGA_CAN_CAUSAL | HGA_TAKES_TREE, hsa_shows, hsa_sweeps, NULL, start_hsa, build_hsa, formula_hsa},
+    {"treeformer-fine", "Treeformer, TF-attention", "Madaan et al. 2022",
+     SIZES(hga_treeformer, n_queries, offsetof(hga_treeformer, n_keys)), fine_parameters,
+     HGA_CAN_CAUSAL | HGA_CAN_CROSS | HGA_NEEDS_LEAVES, plain_shows, tree_sweeps, NULL, start_fine, build_fine,
+     formula_fine},
+    {"treeformer-coarse", "Treeformer, TC-attention", "Madaan et al. 2022",
+     SIZES(hga_treeformer, n_queries, offsetof(hga_treeformer, n_keys)), coarse_parameters,
+     HGA_CAN_CROSS | HGA_NEEDS_LEAVES | HGA_NEEDS_TYPE_SCALE, plain_shows, tree_sweeps, NULL, start_coarse,
+     build_coarse, formula_coarse},
+    {"fenwick", "itself and the past in complete power-of-two spans; always causal",
+     "log-linear attention (Guo et al. 2025)", SIZES(hga_fenwick, n_tokens, HGA_NOWHERE), fenwick_parameters,
+     HGA_ALWAYS_CAUSAL, plain_shows, fenwick_sweeps, NULL, start_fenwick, build_fenwick, formula_fenwick},
+    {"dilated", "segments and dilations, branch by branch", "LongNet (Ding et al. 2023)",
+     SIZES(hga_dilated, n_tokens, HGA_NOWHERE), dilated_parameters, HGA_CAN_CAUSAL, dilated_shows, dilated_sweeps, NULL,
+     start_dilated, build_dilated, formula_dilated},
+    {"segments", "aligned segments of two texts, dense inside", "BP-Transformer's translation (Ye et al. 2019)",
+     SIZES(hga_segmented, n_tokens, offsetof(hga_segmented, n_keys)), segments_parameters,
+     HGA_CAN_CROSS | HGA_NEEDS_SEGMENTS, plain_shows, NULL, NULL, start_segments, build_segments, formula_segments},
+    {0},
+};
+
+const hga_variant *hga_variants(void) { return table; }
