@@ -92,12 +92,13 @@ hga_status hga_variant_set(const hga_variant *v, void *parameters, const char *n
     return st;
 }
 
-/* how many an array has is told once, or always the same */
-static hga_status say_count(const char *name, void *count, hga_id n)
+/* how many an array has is told once, or always the same; up to `untold` nobody has told yet */
+static hga_status say_count(const char *name, void *count, hga_id n, hga_id untold)
 {
     hga_id said;
     memcpy(&said, count, sizeof said);
-    if (said && said != n) return hga_fail(HGA_EINVAL, "%s: %d numbers where %d were told before", name, n, said);
+    if (said > untold && said != n)
+        return hga_fail(HGA_EINVAL, "%s: %d numbers where %d were told before", name, n, said);
     memcpy(count, &n, sizeof n);
     return HGA_OK;
 }
@@ -116,8 +117,9 @@ hga_status hga_variant_set_array(const hga_variant *v, void *parameters, const c
         if (((const hga_id *)array)[i] < p->least)
             return hga_fail(HGA_EINVAL, "%s: number %lld is %d, at least %d is needed", name, (long long)i,
                             ((const hga_id *)array)[i], p->least);
-    if (p->count != HGA_NOWHERE) st = say_count(name, member(parameters, p->count), n);
-    if (!st && p->columns != HGA_NOWHERE) st = say_count(name, member(parameters, p->columns), columns ? columns : 1);
+    if (p->count != HGA_NOWHERE) st = say_count(name, member(parameters, p->count), n, 0);
+    if (!st && p->columns != HGA_NOWHERE)
+        st = say_count(name, member(parameters, p->columns), columns ? columns : 1, 1);
     if (!st) memcpy(member(parameters, p->offset), &array, sizeof array);
     return st;
 }

@@ -5,8 +5,10 @@
 
 #include "command.h"
 #include "complain.h"
+#include "nearest.h"
 #include "outfile.h"
 #include "table.h"
+#include "variant.h"
 #include "version.h"
 
 static const command commands[] = {
@@ -22,6 +24,7 @@ static const command commands[] = {
     {"view", "a graph as an interactive page, one .html file", run_view},
     {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map},
     {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose},
+    {"variants", "the hierarchies that are built in, with their parameters", run_variants},
     {"topo", "the machine as the engine sees it", run_topo},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -35,6 +38,10 @@ static const command *find_command(const char *name)
 
 static int complain_of_command(const char *name)
 {
+    const char *known[N_COMMANDS];
+    char hint[96];
+    for (size_t i = 0; i < N_COMMANDS; i++) known[i] = commands[i].name;
+    if (*nearest_hint(name, known, N_COMMANDS, hint)) return complain(CLI_USAGE, "no subcommand '%s'%s", name, hint);
     return complain(CLI_USAGE, "no subcommand '%s'; `hga help` lists them", name);
 }
 
@@ -42,7 +49,7 @@ static int complain_of_command(const char *name)
 
 static int print_help(void)
 {
-    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND\n       hga --version "
+    printf("Usage: hga SUBCOMMAND [OPTION...]\n       hga help SUBCOMMAND|VARIANT\n       hga --version "
            "[--json]\n\nHierarchical graph attention on CPUs.\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-8s  %s\n", commands[i].name, commands[i].says);
     printf("\nExit status: 0 good, 1 a check failed, 2 wrong usage, 3 bad input data, 4 out of memory or an external "
@@ -103,14 +110,31 @@ static int run_command(const char *name, int argc, char **argv)
     return c->run(argc, argv);
 }
 
-/* hga help NAME is hga NAME --help */
+/* neither a subcommand nor a variant: which of both was meant? */
+static int complain_of_topic(const char *name)
+{
+    enum { MOST = 64 };
+    const char *known[MOST];
+    char hint[96];
+    int n = 0;
+    for (size_t i = 0; i < N_COMMANDS; i++) known[n++] = commands[i].name;
+    for (const hga_variant *v = hga_variants(); v->name && n < MOST; v++) known[n++] = v->name;
+    nearest_hint(name, known, n, hint);
+    return complain(CLI_USAGE, "no subcommand and no variant '%s'%s", name, *hint ? hint : "; `hga help` lists them");
+}
+
+/* hga help NAME is hga NAME --help, or what there is to say of a variant */
 static int help(int argc, char **argv)
 {
     char option[] = "--help";
     char *shown[] = {NULL, option, NULL};
     if (argc == 2) return print_help();
     if (argc > 3) return complain(CLI_USAGE, "unexpected argument '%s'", argv[3]);
-    return run_command(argv[2], 2, shown);
+    if (find_command(argv[2])) return run_command(argv[2], 2, shown);
+    const hga_variant *v = hga_variant_named(argv[2]);
+    if (!v && strcmp(argv[2], "graph=FILE") != 0) return complain_of_topic(argv[2]);
+    variant_print(stdout, v);
+    return CLI_GOOD;
 }
 
 static int wants_version(int argc, char **argv)

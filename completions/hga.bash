@@ -9,12 +9,15 @@ _hga_subcommands() { _hga_help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'; }
 # Long options, `=` after those that take a value.
 _hga_options() { _hga_help "$1" | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}\(--[a-z-]*=\{0,1\}\).*/\2/p'; }
 
-# "bpt: BP-Transformer; .." below "Variants and their parameters:"
-_hga_variants() { _hga_help "$1" | sed -n '/^Variants and/,$ s/^\([a-z][a-z-]*=\{0,1\}\)[A-Z]*: .*/\1/p'; }
+# "bpt: BP-Transformer; ..", with graph= for graph=FILE. Subcommands that take one say so in their help.
+_hga_variants() {
+    case " $(_hga_help "$1") " in *'Variants ('*) ;; *) return ;; esac
+    command hga variants 2>/dev/null | sed -n 's/^\([a-z][a-z-]*=\{0,1\}\)[A-Z]*: .*/\1/p'
+}
 
 # NAME= of the parameters of a variant, and the words of those that are choices: _hga_parameters SUBCOMMAND VARIANT
 _hga_parameters() {
-    _hga_help "$1" | awk -v variant="${2%%=*}" '
+    command hga variants 2>/dev/null | awk -v variant="${2%%=*}" '
         /^[a-z]/ { name = $1; sub(/[:=].*/, "", name); on = name == variant; next }
         on && /^  [a-z]/ { split($1, part, "="); print part[1] "=" }
         on && /^  [a-z-]*=0\|1/ { print part[1] "=0\n" part[1] "=1" }
@@ -45,7 +48,7 @@ _hga_candidates() {
         compgen -W "$(_hga_subcommands; printf '%s\n' help --version --help)" -- "$word"
         return
     elif [ "$subcommand" = help ]; then
-        [ $# -gt 2 ] || compgen -W "$(_hga_subcommands)" -- "$word"
+        [ $# -gt 2 ] || compgen -W "$(_hga_subcommands; _hga_variants build)" -- "$word"
         return
     fi
     case $word in

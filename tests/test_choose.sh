@@ -31,7 +31,7 @@ table all.json >all
 fact it_is_json_of_the_40_tokens equal "$("$json" all.json tokens) $("$json" all.json schema)" "40 1"
 fact dense_is_first_with_error_0 equal "$(head -1 all | cut -d';' -f1-4)" "dense;;0.0;0.0"
 fact errors_are_sorted equal "$(column all 3)" "$(column all 3 | sort -g)"
-fact every_variant_is_tried equal "$(column all 1 | sort -u | xargs)" "bpt dense hsa htransformer treeformer-coarse treeformer-fine window"
+fact every_variant_is_tried equal "$(column all 1 | sort -u | xargs)" "bpt dense dilated hsa htransformer treeformer-coarse treeformer-fine window"
 fact parameters_that_see_everything_are_left_out equal "$(grep -c 'block=\(32\|64\)\|left=64\|k=32' all)" 0
 fact dense_is_on_both_fronts equal "$(head -1 all | cut -d';' -f7-8)" "true;true"
 
@@ -66,7 +66,9 @@ fact causal_as_json "$hga" choose "${tensors[@]}" --causal --json
 cp said causal.json
 table causal.json >causal
 fact causal_dense_has_error_0 equal "$(head -1 causal | cut -d';' -f1-4)" "dense;causal=1;0.0;0.0"
-fact every_candidate_is_causal equal "$(column causal 2 | grep -vc 'causal=1')" 0
+fact every_candidate_is_causal equal "$(grep -v '^fenwick;' causal | cut -d';' -f2 | grep -vc 'causal=1')" 0
+fact what_is_always_causal_is_tried_where_order_counts equal "$(grep -c '^fenwick;' causal)" 1
+fact and_only_there refused 2 "fenwick is always causal; say --causal" "${tensors[@]}" --variants fenwick
 fact coarse_treeformer_cannot_be_causal equal "$(grep -c coarse causal)" 0
 "$hga" choose --query zero.npy --key k.npy --value v.npy --seconds 0 --variants htransformer,hsa --json >flat.json
 "$hga" choose "${tensors[@]}" --scale 0 --variants htransformer,hsa --json >scaled.json

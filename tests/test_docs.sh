@@ -27,7 +27,7 @@ fact the_index_names_every_page missing pages named
 
 # ---- variants ----
 
-"$hga" help build | awk '/^Variants and/ { on = 1; next } on && /^[a-z]/ { sub(/[:=].*/, ""); name = $0; next } on && /^  [a-z]/ { sub(/^ */, ""); sub(/=.*/, ""); print name, $0 }' >parameters
+"$hga" variants | awk '/^[a-z]/ { sub(/[:=].*/, ""); name = $0; next } /^  [a-z]/ { sub(/^ */, ""); sub(/=.*/, ""); print name, $0 }' >parameters
 awk '{ print $1 ".md" }' parameters >wants_page
 fact every_variant_has_a_page missing wants_page pages
 # TC-attention's page sends the reader to TF-attention's.
@@ -37,7 +37,7 @@ while read -r variant parameter; do
 done <parameters >untold
 fact every_page_has_every_parameter empty untold
 default_is_told() { # the defaults that the tool prints and the pages' tables agree
-    "$hga" help build | awk '/^Variants and/ { on = 1; next } on && /^[a-z]/ { sub(/[:=].*/, ""); name = $0 } on && /^  [a-z].*\(default: / {
+    "$hga" variants | awk '/^[a-z]/ { sub(/[:=].*/, ""); name = $0 } /^  [a-z].*\(default: / {
         p = $1; sub(/=.*/, "", p); d = $0; sub(/.*\(default: /, "", d); sub(/\).*/, "", d); print name, p, d }' >defaults
     [ -s defaults ] || return 1
     while read -r variant parameter default; do

@@ -73,9 +73,9 @@ typedef struct hga_variant {
     size_t bytes;                       /* of the structure that `build` takes */
     size_t tokens, keys;                /* offsets of its hga_id of query and key tokens; keys HGA_NOWHERE without */
     const hga_parameter *parameters;    /* ended by a NULL name */
-    unsigned can;                       /* HGA_CAN_* .. */
+    unsigned can;                       /* HGA_CAN_CAUSAL and the others of that list */
     const char *const *shows;           /* settings that show it well, in words, ended by NULL */
-    const hga_sweep *sweeps;            /* from coarse to fine; NULL: none */
+    const hga_sweep *sweeps;            /* NULL: none */
     hga_id (*tokens_of)(hga_id rows);   /* HGA_ROWS_ARE_NODES: the tokens of so many rows, -1 without */
     void (*defaults)(void *parameters); /* as hga_bpt_defaults() and its like */
     hga_status (*build)(const void *parameters, hga_graph **g, hga_program *program);

@@ -30,7 +30,7 @@ subcommand_page() {
     says=$(awk -v name="$1" '$1 == name { $1 = ""; sub(/^ */, ""); print; exit }' "$out/help.txt")
     printf '.TH HGA\\-%s 1 %s "hga %s" "User Commands"\n.SH NAME\nhga\\-%s \\- %s\n' "$(echo "$1" | tr a-z A-Z | sed 's/-/\\-/g')" "$day" "$version" \
         "$(echo "$1" | sed 's/-/\\-/g')" "$says"
-    "$hga" help "$1" | awk "$roff"'
+    { "$hga" help "$1"; [ "$1" != variants ] || { echo "Variants and their parameters:"; "$hga" variants; }; } | awk "$roff"'
         # "Usage: hga build [-n N] .. [--help] VARIANT"
         NR == 1 { split($0, word, " "); sub(/.*\[--help\]/, "")
             print ".SH SYNOPSIS\n.B hga " roff(word[3]) "\n[\\fIOPTION\\fR...]\\fI" roff($0) "\\fR\n.SH DESCRIPTION"; next }
@@ -46,6 +46,7 @@ subcommand_page() {
         # What a long name pushed to a line of its own.
         /^                    / && options && !notes && !variants { sub(/^ +/, ""); print roff($0); blank = 0; next }
         # "dense: every token sees every token", then "  tokens=N (default: 1)  what it is"
+        variants && /^  \(/ { text = $0; sub(/^ +/, "", text); print ".PP\n" roff(text); next }
         variants && /^[a-z]/ { at = index($0, ": "); print ".SS \"" roff(substr($0, 1, at - 1)) "\"\n" roff(substr($0, at + 2)); next }
         variants && /^  [a-z]/ { text = $0; sub(/^ +/, "", text); at = match(text, /  +/)
             print ".TP\n.B " roff(substr(text, 1, at - 1)) "\n" roff(substr(text, RSTART + RLENGTH)); next }

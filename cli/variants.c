@@ -1,0 +1,96 @@
+/* variants.c: hga variants, the registry as text or JSON. */
+#include <stdio.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "table.h"
+#include "variant.h"
+
+enum { KEY_JSON = 0x2900 };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    int *json = state->input;
+    (void)value;
+    if (key != KEY_JSON) return ARGP_ERR_UNKNOWN;
+    *json = 1;
+    return 0;
+}
+
+static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSON", 0}, {0}};
+
+/* ---- what a variant can ---- */
+
+static const struct {
+    unsigned can;
+    const char *member, *says;
+} abilities[] = {
+    {HGA_CAN_CAUSAL, "can_causal", "can be causal"},
+    {HGA_ALWAYS_CAUSAL, "always_causal", "always causal"},
+    {HGA_CAN_CROSS, "can_cross", "cross-attention"},
+    {HGA_ROWS_ARE_NODES, "rows_are_nodes", "rows are nodes"},
+    {HGA_TAKES_TREE, "takes_tree", "takes a tree"},
+    {HGA_NEEDS_LEAVES, "needs_leaves", "needs leaves or hyperplanes"},
+    {HGA_NEEDS_SEGMENTS, "needs_segments", "needs segments"},
+    {HGA_NEEDS_TYPE_SCALE, "needs_alpha", "needs alpha"},
+};
+enum { N_ABILITIES = sizeof abilities / sizeof abilities[0] };
+
+static void print_variant(const hga_variant *v)
+{
+    variant_print(stdout, v);
+    if (!v) return;
+    printf("  (%s", v->paper);
+    for (int i = 0; i < N_ABILITIES; i++)
+        if (v->can & abilities[i].can) printf("; %s", abilities[i].says);
+    printf(")\n\n");
+}
+
+/* ---- JSON ---- */
+
+static json_t *parameter_json(const hga_parameter *p)
+{
+    static const char *const kind[] = {"flag", "whole", "word", "wholes", "reals"};
+    static const char *const place[] = {"builder", "router", "key router", "tensors"};
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s?, s:s}", "name", p->name, "kind", kind[p->kind], "of", place[p->place],
+                            "default", p->standard, "says", p->says);
+    if (p->kind == HGA_PARAMETER_WHOLE || p->kind == HGA_PARAMETER_IDS)
+        json_object_set_new(row, "least", json_integer(p->least));
+    if (p->kind != HGA_PARAMETER_WORD) return row;
+    json_t *words = json_array();
+    for (const char *w = p->words; *w; w += strcspn(w, " "), w += strspn(w, " "))
+        json_array_append_new(words, json_stringn(w, strcspn(w, " ")));
+    json_object_set_new(row, "words", words);
+    return row;
+}
+
+static json_t *variant_json(const hga_variant *v)
+{
+    json_t *row = json_pack("{s:s, s:s, s:s}", "name", v->name, "says", v->says, "paper", v->paper);
+    json_t *parameters = json_array();
+    for (int i = 0; i < N_ABILITIES; i++)
+        json_object_set_new(row, abilities[i].member, json_boolean(v->can & abilities[i].can));
+    for (const hga_parameter *p = v->parameters; p->name; p++) json_array_append_new(parameters, parameter_json(p));
+    json_object_set_new(row, "parameters", parameters);
+    return row;
+}
+
+static int print_json(void)
+{
+    json_t *rows = json_array();
+    for (const hga_variant *v = hga_variants(); v->name; v++) json_array_append_new(rows, variant_json(v));
+    return json_print(stdout, json_pack("{s:o}", "rows", rows));
+}
+
+int run_variants(int argc, char **argv)
+{
+    struct argp argp = {options, parse, "",  "The built-in hierarchies: parameters, defaults, what each can.",
+                        NULL,    NULL,  NULL};
+    int json = 0, status = arguments_parse(&argp, argc, argv, &json);
+    if (status) return status;
+    if (json) return print_json();
+    for (const hga_variant *v = hga_variants(); v->name; v++) print_variant(v);
+    print_variant(NULL);
+    return CLI_GOOD;
+}

@@ -1,0 +1,253 @@
+/* test_variants.c: the registry says what the builders do. */
+#include "testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* a structure of any variant */
+typedef union any {
+    max_align_t alignment;
+    char bytes[1024];
+} any;
+
+static const hga_variant *named(const char *name)
+{
+    const hga_variant *v = hga_variant_named(name);
+    if (!v) fail_msg("no variant %s", name);
+    return v;
+}
+
+static void every_variant_says_what_it_is(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const hga_variant *v = hga_variants(); v->name; v++, n++) {
+        assert_true(v->says && *v->says && v->paper && *v->paper && v->build && v->edges && v->defaults);
+        assert_ptr_equal(hga_variant_named(v->name), v);
+        assert_true(v->bytes <= sizeof(any) && v->tokens < v->bytes && (v->keys == HGA_NOWHERE || v->keys < v->bytes));
+        assert_int_equal(v->keys != HGA_NOWHERE, (v->can & HGA_CAN_CROSS) != 0);
+        assert_int_equal(v->tokens_of != NULL, (v->can & HGA_ROWS_ARE_NODES) != 0);
+        assert_non_null(v->shows[0]);
+    }
+    assert_int_equal(n, 10);
+    assert_null(hga_variant_named("nosuch"));
+}
+
+static int64_t number_at(const hga_parameter *p, const any *x)
+{
+    hga_id value;
+    memcpy(&value, x->bytes + p->offset, sizeof value);
+    return value;
+}
+
+/* "64" and "shifted" are what hga_window_defaults() and hga_bpt_defaults() have */
+static void defaults_as_typed_are_those_of_the_functions(void **state)
+{
+    (void)state;
+    for (const hga_variant *v = hga_variants(); v->name; v++) {
+        any plain, typed;
+        hga_variant_defaults(v, &plain);
+        for (const hga_parameter *p = v->parameters; p->name; p++) {
+            if (p->kind >= HGA_PARAMETER_IDS || !p->standard) continue;
+            memset(&typed, 0xff, sizeof typed);
+            hga_variant_defaults(v, &typed);
+            memset(typed.bytes + p->offset, 0x55, sizeof(hga_id));
+            assert_ok(hga_variant_set(v, &typed, p->name, p->standard));
+            assert_true(number_at(p, &typed) == number_at(p, &plain));
+        }
+    }
+    any w;
+    hga_variant_defaults(named("window"), &w);
+    const hga_window *window = (const void *)&w;
+    assert_true(window->left == 64 && window->right == 64 && window->stride == 1 && window->global == 0);
+}
+
+static void offsets_stay_inside_and_words_are_there(void **state)
+{
+    (void)state;
+    for (const hga_variant *v = hga_variants(); v->name; v++)
+        for (const hga_parameter *p = v->parameters; p->name; p++) {
+            size_t bytes = p->place == HGA_IN_BUILDER ? v->bytes
+                           : p->place == HGA_IN_IO    ? sizeof(hga_io)
+                                                      : sizeof(hga_router);
+            assert_true(p->offset + sizeof(hga_id) <= bytes);
+            assert_true(p->says && *p->says);
+            if (p->kind == HGA_PARAMETER_WORD) assert_non_null(strstr(p->words, p->standard));
+            if (p->kind >= HGA_PARAMETER_IDS && p->place == HGA_IN_BUILDER) assert_true(p->count < v->bytes);
+            assert_ptr_equal(hga_variant_parameter(v, p->name, strlen(p->name)), p);
+        }
+}
+
+static int64_t edges_of(const hga_graph *g)
+{
+    int64_t edges = 0;
+    for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) edges += hga_graph_relation(g, r).n_edges;
+    return edges;
+}
+
+static void words_build_what_the_structure_builds(void **state)
+{
+    static const hga_id windows[] = {2, 4, 8};
+    (void)state;
+    hga_graph *words, *typed;
+    hga_program p, q;
+    hga_bpt b = hga_bpt_defaults();
+    b.n_tokens = 77, b.k = 3, b.causal = 1, b.rule = HGA_BPT_TEXT;
+    assert_ok(hga_build("bpt k=3 causal=1  rule=text", 77, &words, &p));
+    assert_ok(hga_build_bpt(&b, &typed, &q));
+    assert_true(edges_of(words) == edges_of(typed));
+    hga_graph_destroy(words), hga_graph_destroy(typed);
+    hga_hsa h = hga_hsa_defaults();
+    h.n_tokens = 100, h.branching = windows, h.n_branching = 3;
+    assert_ok(hga_build("hsa branching=2,4,8 tokens=100", 0, &words, &p));
+    assert_ok(hga_build_hsa(&h, &typed, &q));
+    assert_true(edges_of(words) == edges_of(typed) && hga_graph_nodes(words).n == hga_graph_nodes(typed).n);
+    hga_graph_destroy(words), hga_graph_destroy(typed);
+    assert_ok(hga_build("dense keys=20", 30, &words, &p));
+    assert_int_equal(hga_graph_nodes(words).n_keys, 20);
+    hga_graph_destroy(words);
+    assert_ok(hga_build("segments query-segment=0,0,1 key-segment=0,1,1,1", 0, &words, &p));
+    assert_true(edges_of(words) == 2 + 3);
+    hga_graph_destroy(words);
+}
+
+/* "tree parent=4,5,4,5,6,6,-1" */
+static void arrays_of_a_caller_are_borrowed_by_name(void **state)
+{
+    static const hga_id parent[] = {4, 5, 4, 5, 6, 6, -1};
+    static const int32_t leaf[] = {0, 1, 1, 0, 2, 3};
+    (void)state;
+    any x;
+    hga_graph *g;
+    hga_program p;
+    hga_variant_defaults(named("hsa"), &x);
+    assert_ok(hga_variant_set_array(named("hsa"), &x, "parent", parent, 7, 0));
+    assert_ok(named("hsa")->build(&x, &g, &p));
+    assert_int_equal(hga_graph_nodes(g).n, 7);
+    hga_graph_destroy(g);
+    hga_variant_defaults(named("treeformer-fine"), &x);
+    assert_ok(hga_variant_set(named("treeformer-fine"), &x, "height", "2"));
+    assert_ok(hga_variant_set_array(named("treeformer-fine"), &x, "query-leaf", leaf, 3, 2));
+    const hga_treeformer *t = (const void *)&x;
+    assert_true(t->n_queries == 3 && t->n_tree_heads == 2 && t->query_leaf == leaf);
+    assert_ok(named("treeformer-fine")->build(&x, &g, &p));
+    hga_graph_destroy(g);
+}
+
+/* over many settings of every variant, those of the sweeps among them */
+static void formulas_count_what_graphs_have(void **state)
+{
+    static const char *const settings[] = {"causal=1",
+                                           "left=5 global=3 stride=2",
+                                           "k=1",
+                                           "k=3 causal=1",
+                                           "block=4",
+                                           "block=8 structure=siblings causal=1",
+                                           "branching=3",
+                                           "branching=2,5 causal=1 mode=self",
+                                           "branching=4 self=1",
+                                           "segments=5,13 dilations=2,3",
+                                           "segments=6,6 dilations=9,1 causal=1",
+                                           ""};
+    (void)state;
+    int known = 0;
+    for (const hga_variant *v = hga_variants(); v->name; v++)
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            for (hga_id n = 1; n < 80; n = n * 2 + (n == 16 ? -3 : 0)) {
+                char words[160], text[160], *rest = NULL;
+                hga_graph *g;
+                hga_program program;
+                any x;
+                hga_id list[2][4], used = 0;
+                snprintf(words, sizeof words, "%s %s", v->name, settings[i]);
+                if (hga_build(words, n, &g, &program)) continue;
+                snprintf(text, sizeof text, "%s", settings[i]);
+                hga_variant_defaults(v, &x);
+                for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+                    char *value = strchr(word, '=');
+                    *value++ = 0;
+                    const hga_parameter *p = hga_variant_parameter(v, word, strlen(word));
+                    if (p->kind != HGA_PARAMETER_IDS) {
+                        assert_ok(hga_variant_set(v, &x, word, value));
+                        continue;
+                    }
+                    hga_id count = 0;
+                    for (char *end = value; *value; value = end + (*end == ','))
+                        list[used][count++] = (hga_id)strtol(value, &end, 10);
+                    assert_ok(hga_variant_set_array(v, &x, word, list[used++], count, 0));
+                }
+                memcpy(x.bytes + v->tokens, &n, sizeof n);
+                double want = v->edges(&x), got = 0;
+                for (hga_id s = 0; s < program.n_stages; s++)
+                    if (program.stage[s].message == HGA_SCORE)
+                        got += (double)hga_graph_relation(g, program.stage[s].relation).n_edges;
+                if (!isnan(want)) {
+                    known++;
+                    if (want != got) fail_msg("%s of %d tokens: %g edges by formula, %g counted", words, n, want, got);
+                }
+                hga_graph_destroy(g);
+            }
+    assert_true(known > 100);
+}
+
+static void segments_and_leaves_have_a_formula_too(void **state)
+{
+    (void)state;
+    static const int32_t query[] = {0, 0, 1, -1, 3}, key[] = {0, 1, 1, 1, 2, 3};
+    hga_segmented s = hga_segmented_defaults();
+    s.n_tokens = 5, s.n_keys = 6, s.query_segment = query, s.key_segment = key;
+    assert_true(named("segments")->edges(&s) == 2 + 3 + 1);
+    hga_treeformer t = hga_treeformer_defaults();
+    t.n_queries = 5, t.query_leaf = query;
+    assert_true(named("treeformer-fine")->edges(&t) == 4 + 1 + 1);
+    t.causal = 1;
+    assert_true(named("treeformer-fine")->edges(&t) == 3 + 1 + 1);
+    t.height = 2, t.causal = 0;
+    assert_true(named("treeformer-coarse")->edges(&t) == 4 * 3);
+}
+
+static void refused(const char *words, hga_id n, const char *says)
+{
+    hga_graph *g = (hga_graph *)&(char){0};
+    hga_program program;
+    assert_status(HGA_EINVAL, hga_build(words, n, &g, &program));
+    assert_null(g);
+    if (!strstr(hga_error_detail(), says)) fail_msg("'%s' does not say '%s'", hga_error_detail(), says);
+}
+
+static void wrong_words_are_named(void **state)
+{
+    (void)state;
+    refused("", 4, "no variant ''; there are: dense window bpt");
+    refused("bptt k=4", 4, "no variant 'bptt'");
+    refused("bpt kk=4", 4, "bpt has no parameter 'kk'");
+    refused("bpt k", 4, "'k' is not name=value");
+    refused("bpt k=4x", 4, "k: '4x' is not a whole number");
+    refused("bpt k=0", 4, "k: 0 is not in 1 .. 2147483647");
+    refused("bpt causal=2", 4, "causal: 2 is not in 0 .. 1");
+    refused("bpt rule=odd", 4, "rule: 'odd' is not one of: shifted text algorithm1");
+    refused("bpt keys=3", 4, "bpt has no parameter 'keys'");
+    refused("hsa branching=2,0", 4, "branching: 0 is not in 1");
+    refused("treeformer-fine height=2 branching=2,2,2", 4, "branching: 3 numbers where 2");
+    refused("treeformer-fine branching=2,2,2 height=2", 4, "height: 2, but branching has 3");
+    refused("treeformer-fine weights=3", 4, "weights");
+    refused("dense", 0, "tokens: 0");
+    refused("segments query-segment=0,1", 3, "tokens: 3, but query-segment has 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_variant_says_what_it_is),
+        cmocka_unit_test(defaults_as_typed_are_those_of_the_functions),
+        cmocka_unit_test(offsets_stay_inside_and_words_are_there),
+        cmocka_unit_test(words_build_what_the_structure_builds),
+        cmocka_unit_test(arrays_of_a_caller_are_borrowed_by_name),
+        cmocka_unit_test(formulas_count_what_graphs_have),
+        cmocka_unit_test(segments_and_leaves_have_a_formula_too),
+        cmocka_unit_test(wrong_words_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
