@@ -1,0 +1,64 @@
+/* fuzz.h: what the fuzzers share: choices made of bytes, an allocator that fills and counts, and the oracles of a
+   program on a graph. A fuzzer is a file with LLVMFuzzerTestOneInput; with clang it is linked with libFuzzer, else with
+   main.c. */
+#ifndef HGA_FUZZ_H
+#define HGA_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hga.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Say what is wrong and abort, which keeps the input; first, the graph and program that were set, if any. */
+void fuzz_set_input(const hga_graph *g, const hga_program *p);
+_Noreturn void fuzz_fail(const char *format, ...) HGA_PRINTF(1, 2);
+
+/* ---- choices: the input as a stream of decisions, 0 for ever once it has ended ---- */
+
+typedef struct choices {
+    const uint8_t *data;
+    size_t size, at;
+} choices;
+
+/* One of 0 .. n - 1. */
+hga_id choose(choices *c, hga_id n);
+/* One time in n, never when the input has ended. */
+int rarely(choices *c, hga_id n);
+
+/* ---- memory that nobody has written ---- */
+
+/* Fills what it hands out with one byte and counts what is not given back. */
+typedef struct fuzz_memory {
+    int fill;
+    _Atomic int64_t live;
+} fuzz_memory;
+hga_allocator fuzz_allocator(fuzz_memory *m);
+/* Aborts when a block was not given back. */
+void fuzz_memory_end(const fuzz_memory *m, const char *who);
+
+/* A path that reads these bytes, valid until the next call. */
+const char *fuzz_file(const uint8_t *data, size_t size);
+/* A path of this process's own for a file to be written, the same in every call. */
+const char *fuzz_scratch(void);
+
+/* ---- oracles ---- */
+
+/* Programs that were executed, for the last line of main.c: a fuzzer whose inputs are all refused finds nothing. */
+extern long fuzz_n_executed;
+
+/* Run the program on the graph with a shape, options and tensors of the choices, if the plan accepts it: the same bits
+   whatever the allocator's bytes, the threads and updates of the plan there and back were, the plain executor's values,
+   no block left. */
+void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c);
+/* The pattern's rectangles, the coverage and the levels count the same pairs. */
+void fuzz_inspect(const hga_graph *g, const hga_program *p);
+/* Is the graph small enough for both? */
+int fuzz_is_small(const hga_graph *g);
+/* User functions for a stage that reads the fields of `reads` and writes those of `writes`; at most 4 at a time. */
+hga_udf fuzz_user_functions(const hga_program *p, uint32_t reads, uint32_t writes);
+/* The columns of the user functions' fields are those of this shape. */
+void fuzz_user_shape(const hga_shape *shape);
+
+#endif
