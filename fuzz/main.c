@@ -181,7 +181,7 @@ static void make_mutant(int random_bytes)
     const bytes *seed = &seeds[below(n_seeds)];
     input_size = seed->size;
     memcpy(input, seed->data, seed->size);
-    for (size_t n = 1 + below(6); n > 0; n--) mutate_once();
+    for (size_t n = 1 + below(1 + below(6)); n > 0; n--) mutate_once();
 }
 
 /* ---- runs ---- */
