@@ -1,10 +1,6 @@
 /* engine.c: a random graph, a random program over it, both from the input's bytes; then every oracle. */
 #include "fuzz.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 typedef struct making {
     choices *c;
     hga_builder *b;
@@ -149,7 +145,6 @@ static hga_graph *some_graph(choices *c, const hga_allocator *a)
     HGA_TRY(hga_builder_finish(m.b, &g));
 done:
     hga_builder_destroy(m.b);
-    if (st && getenv("FUZZ_SAY")) fprintf(stderr, "graph: %s\n", hga_error_detail());
     return st ? NULL : g;
 }
 
@@ -163,7 +158,7 @@ typedef struct fields {
 static hga_status add_fields(choices *c, hga_program *p, fields *f)
 {
     /* Tokens first, then what is rarer. */
-    static const hga_rows usual[] = {HGA_ROWS_QUERIES,   HGA_ROWS_NODES,    HGA_ROWS_KEYS,
+    static const hga_rows usual[] = {HGA_ROWS_QUERIES,    HGA_ROWS_NODES,    HGA_ROWS_KEYS,
                                      HGA_ROWS_QUERY_SIDE, HGA_ROWS_KEY_SIDE, HGA_ROWS_ABOVE};
     hga_status st = HGA_OK;
     hga_rows io[9], rows[9];
@@ -181,8 +176,7 @@ static hga_status add_fields(choices *c, hga_program *p, fields *f)
                                   &f->state));
     HGA_TRY(hga_program_add_field(p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, io[5], rows[5], &f->psi));
     HGA_TRY(hga_program_add_field(p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, io[6], rows[6], &f->keep));
-    if (!state_is_out)
-        HGA_TRY(hga_program_add_field(p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, io[7], rows[7], &f->out));
+    if (!state_is_out) HGA_TRY(hga_program_add_field(p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, io[7], rows[7], &f->out));
     if (rarely(c, 3)) {
         static const hga_width widths[] = {HGA_WIDTH_VALUE, HGA_WIDTH_KEY, HGA_WIDTH_SCALAR, HGA_WIDTH_STATE,
                                            HGA_WIDTH_OUT};

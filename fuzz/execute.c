@@ -2,7 +2,6 @@
 #include "fuzz.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,8 +124,7 @@ static void add_tables(trial *t, hga_options *options, choices *c)
     if (n_types > MAX_TYPES) return;
     const hga_shape *s = &t->shape;
     t->io.type_scale = t->table[0] = numbers(n_types, 21), t->io.n_type_scale = n_types;
-    if (rarely(c, 3))
-        t->io.rel_key = t->table[1] = numbers((int64_t)n_types * s->dim, 22), t->io.n_rel_key = n_types;
+    if (rarely(c, 3)) t->io.rel_key = t->table[1] = numbers((int64_t)n_types * s->dim, 22), t->io.n_rel_key = n_types;
     if (rarely(c, 3))
         t->io.rel_bias = t->table[2] = numbers((int64_t)n_types * s->n_heads, 23), t->io.n_rel_bias = n_types;
     if (rarely(c, 4)) {
@@ -179,8 +177,7 @@ static hga_status run_plan(hga_plan *plan, const trial *t, outcome *o, int times
     }
     for (int n = 0; n < times && !st; n++) {
         for (int i = 0; i < t->n_arrays; i++)
-            if (t->arrays[i].floats)
-                memcpy(o->end[i], t->arrays[i].start, (size_t)t->arrays[i].floats * sizeof(float));
+            if (t->arrays[i].floats) memcpy(o->end[i], t->arrays[i].start, (size_t)t->arrays[i].floats * sizeof(float));
         st = hga_plan_execute(plan, workspace, &io);
     }
     hga_workspace_destroy(workspace);
@@ -261,7 +258,6 @@ void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c)
     outcome first = run(&t, options, 0xff, 0), second = run(&t, options, 0x41, 0);
     compare(&t, "bytes nobody wrote", &first, &second, 0);
     clear_outcome(&t, &second);
-    if (first.status && getenv("FUZZ_SAY")) fprintf(stderr, "%s\n", hga_error_detail());
     if (!first.status) {
         fuzz_n_executed++;
         other = options, other.threads = 1;

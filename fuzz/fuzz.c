@@ -19,10 +19,12 @@ static void describe(void)
     hga_nodes nodes = hga_graph_nodes(graph);
     fprintf(stderr, "%d nodes, levels at", nodes.n);
     for (hga_id l = 0; l <= nodes.n_levels; l++) fprintf(stderr, " %d", nodes.level_ptr[l]);
-    fprintf(stderr, "; queries %d + %d, keys %d + %d\n", nodes.query_first, nodes.n_queries, nodes.key_first, nodes.n_keys);
+    fprintf(stderr, "; queries %d + %d, keys %d + %d\n", nodes.query_first, nodes.n_queries, nodes.key_first,
+            nodes.n_keys);
     for (hga_id r = 0; r < nodes.n_relations; r++) {
         hga_relation x = hga_graph_relation(graph, r);
-        fprintf(stderr, "relation %d %s: %lld edges, %lld blocks\n", r, x.name, (long long)x.n_edges, (long long)x.n_blocks);
+        fprintf(stderr, "relation %d %s: %lld edges, %lld blocks\n", r, x.name, (long long)x.n_edges,
+                (long long)x.n_blocks);
     }
     for (hga_id f = 1; f <= program->n_fields; f++) {
         const hga_field *x = &program->field[f];
@@ -52,7 +54,7 @@ hga_id choose(choices *c, hga_id n)
 {
     uint32_t x = 0;
     if (n <= 1) return 0;
-    for (hga_id reach = 1; reach < n && c->at < c->size; reach = reach > n / 256 ? n : reach * 256)
+    for (hga_id reach = 1; reach < n && c->at<c->size; reach = reach> n / 256 ? n : reach * 256)
         x = x << 8 | c->data[c->at++];
     return (hga_id)(x % (uint32_t)n);
 }

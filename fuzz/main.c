@@ -1,6 +1,6 @@
 /* main.c: what libFuzzer does, as far as a compiler without it needs it:
 
-     fuzz_NAME [--runs N] [--seconds S] [--seed X] [--dictionary FILE] FILE|FOLDER..
+     fuzz_NAME [--runs N] [--seconds S] [--seed X] [--dictionary=FILE] FILE|FOLDER..
 
    runs every file once, then N mutants of them, or as many as S seconds allow (the same ones for the same seed), and
    says how many executions there were. An input that ends the process, or takes longer than 60 seconds, is kept as
@@ -213,8 +213,8 @@ int main(int argc, char **argv)
             seconds = atof(value), i++;
         else if (strcmp(argv[i], "--seed") == 0)
             rng = strtoull(value, NULL, 10) * 1000003 + 1, i++;
-        else if (strcmp(argv[i], "--dictionary") == 0)
-            load_dictionary(value), i++;
+        else if (strncmp(argv[i], "--dictionary=", 13) == 0)
+            load_dictionary(argv[i] + 13);
         else
             load_all(argv[i]);
     }

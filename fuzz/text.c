@@ -5,7 +5,8 @@
 static void check(const hga_tree *t, size_t size)
 {
     for (hga_id v = 0; v < t->n; v++)
-        if (t->parent[v] < -1 || t->parent[v] >= t->n || t->parent[v] == v) fuzz_fail("parent %d of %d", t->parent[v], v);
+        if (t->parent[v] < -1 || t->parent[v] >= t->n || t->parent[v] == v)
+            fuzz_fail("parent %d of %d", t->parent[v], v);
     for (hga_id i = 0; i < t->n_leaves; i++) {
         if (t->leaf_begin[i] < (i ? t->leaf_end[i - 1] : 0) || t->leaf_end[i] <= t->leaf_begin[i] ||
             t->leaf_end[i] > (int64_t)size)
