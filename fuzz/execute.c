@@ -109,17 +109,33 @@ static void add_arrays(trial *t, choices *c)
     }
 }
 
+/* A bias for every edge and head that hangs on the edge alone: of twins, an edge that two blocks give, nobody says which
+   is first. */
+static float *edge_biases(const hga_graph *g, hga_id relation, hga_id heads)
+{
+    hga_csr rows;
+    hga_nodes nodes = hga_graph_nodes(g);
+    if (hga_graph_rows(g, relation, 0, nodes.n, &rows)) fuzz_fail("no rows: %s", hga_error_detail());
+    float *bias = numbers(rows.ptr[nodes.n] * heads, 24);
+    for (hga_id v = 0; v < nodes.n; v++)
+        for (hga_pos e = rows.ptr[v]; e < rows.ptr[v + 1]; e++)
+            fill(bias + e * heads, heads, (uint32_t)(v * 7919 + rows.src[e] * 104729 + rows.type[e] * 1299709));
+    hga_csr_clear(&rows);
+    return bias;
+}
+
 /* Tables by type, by edge and by node, where the choices want them. */
 static void add_tables(trial *t, hga_options *options, choices *c)
 {
     hga_pos n_edges = 0;
     int32_t n_types = 1;
+    hga_id attended = -1;
     for (hga_id i = 0; i < t->p->n_stages; i++) {
         const hga_stage *s = &t->p->stage[i];
         if (s->relation < 0 || s->relation >= hga_graph_nodes(t->g).n_relations) continue;
         hga_relation r = hga_graph_relation(t->g, s->relation);
         n_types = r.n_types > n_types ? r.n_types : n_types;
-        if (s->message == HGA_SCORE) n_edges = r.n_edges;
+        if (s->message == HGA_SCORE) n_edges = r.n_edges, attended = s->relation;
     }
     if (n_types > MAX_TYPES) return;
     const hga_shape *s = &t->shape;
@@ -127,10 +143,10 @@ static void add_tables(trial *t, hga_options *options, choices *c)
     if (rarely(c, 3)) t->io.rel_key = t->table[1] = numbers((int64_t)n_types * s->dim, 22), t->io.n_rel_key = n_types;
     if (rarely(c, 3))
         t->io.rel_bias = t->table[2] = numbers((int64_t)n_types * s->n_heads, 23), t->io.n_rel_bias = n_types;
-    if (rarely(c, 4)) {
+    if (attended >= 0 && rarely(c, 4)) {
         options->edge_bias = 1;
         t->io.edge_bias_heads = rarely(c, 2) ? s->n_heads : 1, t->io.n_edge_bias = n_edges;
-        t->io.edge_bias = t->table[3] = numbers(n_edges * t->io.edge_bias_heads, 24);
+        t->io.edge_bias = t->table[3] = edge_biases(t->g, attended, t->io.edge_bias_heads);
     }
     hga_id n = hga_graph_nodes(t->g).n;
     if (s->pos_dim) t->io.node_pos = t->table[4] = numbers((int64_t)n * s->pos_dim, 25), t->io.n_node_pos = n;
