@@ -109,8 +109,8 @@ static void add_arrays(trial *t, choices *c)
     }
 }
 
-/* A bias for every edge and head that hangs on the edge alone: of twins, an edge that two blocks give, nobody says which
-   is first. */
+/* A bias for every edge and head that hangs on the edge alone: of twins, an edge that two blocks give, nobody says
+   which is first. */
 static float *edge_biases(const hga_graph *g, hga_id relation, hga_id heads)
 {
     hga_csr rows;
