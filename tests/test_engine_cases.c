@@ -1,4 +1,5 @@
 /* Cases that random graphs and the variants pass by: each was broken on purpose once, and nothing else noticed. */
+#include "plan.h"
 #include "testing.h"
 
 #include <math.h>
@@ -26,10 +27,10 @@ static hga_graph *finished(hga_builder *b)
     return g;
 }
 
-static hga_id field_on_nodes(hga_program *p, const char *name, hga_width width, hga_binding binding)
+static hga_id field_on_nodes(hga_program *p, const char *name, hga_width width, hga_binding bound_to)
 {
     hga_id f;
-    assert_ok(hga_program_add_field(p, name, width, binding, HGA_ROWS_NODES, HGA_ROWS_NODES, &f));
+    assert_ok(hga_program_add_field(p, name, width, bound_to, HGA_ROWS_NODES, HGA_ROWS_NODES, &f));
     return f;
 }
 
@@ -184,7 +185,63 @@ static void the_callers_own_tensors_are_operands_like_others(void **state)
     problem_clear(&p);
 }
 
+/* Borrowed means borrowed: what the caller does to the tensors after an execution does not show in the fields kept. */
+static void kept_fields_outlive_the_callers_tensors(void **state)
+{
+    (void)state;
+    enum { N = 40, HEADS = 2, DIM = 3 };
+    problem p = {.name = "kept", .graph = mirror_graph(N), .shape = {.n_heads = HEADS, .dim = DIM}};
+    fields f = attention_fields(&p.program);
+    assert_ok(hga_program_attend(&p.program, 1, f.query, f.key, f.value, f.out, 0));
+    p.program.has_lse = 1;
+    problem_fill(&p, 9);
+    float *const tensor[] = {p.io.query.data, p.io.key.data, p.io.value.data, p.io.out.data};
+    for (int generic = 0; generic < 2; generic++) {
+        hga_plan *plan;
+        hga_workspace *w;
+        float want[4][N * HEADS * DIM], got[N * HEADS * (DIM + 1)];
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.keep_fields = 1, .generic = generic},
+                                  &plan));
+        assert_ok(hga_workspace_create(plan, &w));
+        assert_ok(hga_plan_execute(plan, w, &p.io));
+        for (int i = 0; i < 4; i++) {
+            memcpy(want[i], tensor[i], sizeof want[i]);
+            for (int j = 0; j < N * HEADS * DIM; j++) tensor[i][j] = -77;
+        }
+        for (hga_id i = 0; i < 4; i++) {
+            int columns = i == 3 ? DIM + 1 : DIM; /* a state has its log-sum-exp besides */
+            assert_ok(hga_workspace_field(plan, w, i + 1, 0, N, got));
+            for (int j = 0; j < N * HEADS; j++)
+                assert_memory_equal(got + j * columns, want[i] + j * DIM, DIM * sizeof *got);
+            memcpy(tensor[i], want[i], sizeof want[i]);
+        }
+        hga_workspace_destroy(w), hga_plan_destroy(plan);
+    }
+    problem_clear(&p);
+}
+
 /* ---- costs ---- */
+
+/* 512 rows that have one and the same column forty million times: 20 billion edges. */
+static void costs_of_many_edges_do_not_turn_negative(void **state)
+{
+    (void)state;
+    hga_builder *b = tokens(512);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = 512, .n_src = 1, .count = 40000000}));
+    hga_graph *g = finished(b);
+    hga_program program;
+    fields f = attention_fields(&program);
+    assert_ok(hga_program_attend(&program, near, f.query, f.key, f.value, f.out, 0));
+    hga_plan *plan;
+    hga_options options = {.threads = 2, .cut_edges = 1 << 30};
+    assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 1}, &options, &plan));
+    int64_t cost = 0;
+    for (int64_t i = 0; i < (int64_t)plan->waves.n * plan->threads; i++) cost += plan->waves.cost[i];
+    assert_true(cost >= 512 * INT64_C(40000000));
+    hga_plan_destroy(plan), hga_graph_destroy(g);
+}
 
 /* Seven nodes: four tokens, two parents, a root; `near` has five edges. 3 heads, 1 of keys, 2 and 4 columns. */
 static hga_graph *small_tree(void)
@@ -300,6 +357,8 @@ int main(void)
         cmocka_unit_test(equal_edges_have_positions_of_their_own),
         cmocka_unit_test(long_sums_do_not_stop_counting),
         cmocka_unit_test(the_callers_own_tensors_are_operands_like_others),
+        cmocka_unit_test(kept_fields_outlive_the_callers_tensors),
+        cmocka_unit_test(costs_of_many_edges_do_not_turn_negative),
         cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
         cmocka_unit_test(the_rows_of_each_domain_are_told),
     };

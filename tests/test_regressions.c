@@ -474,8 +474,8 @@ static void fields_belong_to_the_last_execution(void **state)
                  .out = {.data = out, .rows = 2}};
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
-    assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));
-    assert_ok(hga_plan_create(larger, &p, &shape, NULL, &other));
+    assert_ok(hga_plan_create(g, &p, &shape, &(hga_options){.keep_fields = 1}, &plan));
+    assert_ok(hga_plan_create(larger, &p, &shape, &(hga_options){.keep_fields = 1}, &other));
     assert_ok(hga_workspace_create(plan, &s));
     assert_status(HGA_EINVAL, hga_workspace_field(plan, s, 1, 0, 2, out));
     assert_status(HGA_EINVAL, hga_plan_execute(plan, s, &(hga_io){.query = io.query, .out = io.out}));

@@ -1,11 +1,15 @@
 /* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's
    parallel region. */
+#define _GNU_SOURCE
 #include "testing.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { TOKENS = 170, CALLERS = 4 };
 
@@ -159,9 +163,93 @@ static void a_state_can_be_used_again(void **state)
     }
 }
 
+/* ---- processes ---- */
+
+/* Status of a child that does this, or -1 when it was killed; it has a quarter of a minute. */
+static int in_a_child(int (*what)(void *), void *context)
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(15);
+        _exit(what(context));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Bytes of address space that the process has. */
+static size_t address_space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%lu", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { MANY = 64, ROOM = 100 << 20 };
+
+/* With room for few stacks: out of memory, and then as before. */
+static int execute_with_little_room(void *context)
+{
+    problem *p = context;
+    hga_plan *plan;
+    hga_workspace *own;
+    struct rlimit all, little;
+    if (hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = MANY}, &plan)) return 2;
+    if (hga_workspace_create(plan, &own) || getrlimit(RLIMIT_AS, &all)) return 3;
+    little = (struct rlimit){address_space() + ROOM, all.rlim_max};
+    if (setrlimit(RLIMIT_AS, &little)) return 4;
+    if (hga_plan_execute(plan, own, &p->io) != HGA_ENOMEM) return 5;
+    if (!strstr(hga_error_detail(), "threads cannot start")) return 6;
+    if (setrlimit(RLIMIT_AS, &all)) return 7;
+    return hga_plan_execute(plan, own, &p->io) == HGA_OK ? 0 : 8;
+}
+
+/* OpenMP's runtime would print and end the process. */
+static void threads_that_cannot_start_are_an_error(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("skipped: sanitizers need the address space\n");
+    skip();
+#endif
+    problem p;
+    variant_build(variant_named("window"), 20000, 26, &(hga_shape){.n_heads = 4, .dim = 16}, &p);
+    assert_int_equal(in_a_child(execute_with_little_room, &p), 0);
+    problem_clear(&p);
+}
+
+static int execute_again(void *context)
+{
+    problem *p = context;
+    float *want = memory(out_count(p), sizeof *want);
+    memcpy(want, p->io.out.data, (size_t)out_count(p) * sizeof *want);
+    if (hga_attention(p->graph, &p->program, &p->shape, &p->options, &p->io)) return 2;
+    return memcmp(want, p->io.out.data, (size_t)out_count(p) * sizeof *want) ? 3 : 0;
+}
+
+/* The child of a process with threads has none of them, and OpenMP's runtime would wait for them. */
+static void a_child_computes_what_its_parent_computed(void **state)
+{
+    (void)state;
+    problem p;
+    variant_build(variant_named("window"), 20000, 27, &(hga_shape){.n_heads = 4, .dim = 16}, &p);
+    p.options.threads = 2;
+    problem_run(&p);
+    assert_int_equal(in_a_child(execute_again, &p), 0);
+    problem_run(&p);
+    problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_that_cannot_start_are_an_error), /* first, while there are no threads */
+        cmocka_unit_test(a_child_computes_what_its_parent_computed),
         cmocka_unit_test(bits_do_not_depend_on_threads_or_machine),
         cmocka_unit_test(bits_of_large_graphs_do_not_depend_on_threads),
         cmocka_unit_test(calls_inside_a_parallel_region),

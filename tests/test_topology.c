@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static topology *machine(const char *synthetic)
@@ -257,9 +259,9 @@ static void descriptions_show_domains_and_threads(void **state)
     assert_string_equal(
         text,
         "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, "
-        "\"usable\": 2, \"domains\": [\n"
-        " {\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}],\n"
-        " \"threads\": 2}\n");
+        "\"usable\": 2, \"domains\": ["
+        "{\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}], "
+        "\"threads\": 2}\n");
     hga_text_free(text);
     assert_ok(hga_topology_describe(NULL, 0, &text));
     assert_non_null(strstr(text, "this machine: "));
@@ -286,9 +288,52 @@ static void nothing_is_printed(void **state)
     hga_text_free(text);
 }
 
+/* A child that sees an empty /sys; 77 where the system does not let it. */
+static int discover_without_sys(void)
+{
+    topology *t;
+    FILE *f;
+    uid_t user = getuid();
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
+    if ((f = fopen("/proc/self/setgroups", "w"))) fputs("deny", f), fclose(f);
+    if ((f = fopen("/proc/self/uid_map", "w"))) fprintf(f, "0 %d 1", (int)user), fclose(f);
+    if (mount("none", "/sys", "tmpfs", 0, NULL) != 0) return 77;
+    if (topology_open(NULL, &t) != HGA_OK || topology_cores(t) < 1) return 2;
+    topology_close(t);
+    return 0;
+}
+
+/* hwloc says by itself that it finds no processors there. */
+static void nothing_is_printed_without_sys(void **state)
+{
+    (void)state;
+    char name[] = "silent_XXXXXX";
+    int file = mkstemp(name), status;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(file, 1), dup2(file, 2);
+        status = discover_without_sys();
+        fflush(NULL);
+        _exit(status);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    off_t printed = lseek(file, 0, SEEK_END);
+    close(file);
+    unlink(name);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        print_message("skipped: no name space of its own\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(printed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_printed_without_sys), /* first: a machine is discovered once */
         cmocka_unit_test(domains_and_cores_are_counted),
         cmocka_unit_test(without_numa_nodes_there_is_one_domain),
         cmocka_unit_test(threads_spread_over_domains_in_order),

@@ -208,26 +208,51 @@ static hga_status fit_state(const hga_plan *plan, hga_workspace *state)
     return HGA_OK;
 }
 
+/* What the caller's tensors hold now, for hga_workspace_field: later they are none of ours. */
+static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const view *x = &state->view[f];
+        float *to = state->workspace + plan->home[f].kept_at;
+        for (hga_id i = 0; i < plan->home[f].kept_n; i++)
+            for (hga_id h = 0; h < x->heads; h++, to += x->columns)
+                memcpy(to, x->io + i * x->io_row + h * x->io_head, (size_t)x->columns * sizeof *to);
+    }
+}
+
 hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
     if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
     hga_status st = fit_state(plan, state);
     if (st) return st;
-    st = views_bind(plan, io, state);
-    if (st) {
-        memset(state->view, 0, sizeof state->view); /* as if it had never run */
-        return st;
-    }
+    HGA_TRY(views_bind(plan, io, state));
     for (hga_id t = 0; t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         w->plan = plan, w->state = state, w->io = io;
         w->reading = -1;
     }
-    if (plan->threads == 1 || plan->waves.alone || omp_in_parallel())
+    if (plan->threads == 1 || plan->waves.alone || omp_in_parallel() || threads_orphaned()) {
         run_serially(plan, state);
-    else
+    } else {
+        HGA_TRY(threads_prepare(plan->threads));
         run_in_parallel(plan, state);
-    return HGA_OK;
+    }
+    keep_io_rows(plan, state);
+done:
+    if (st) memset(state->view, 0, sizeof state->view); /* as if it had never run */
+    return st;
+}
+
+/* Node v's values after an execution: the copy where they were the caller's. */
+static int is_kept(const home *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->kept_n; }
+static const float *kept_row(const home *h, const hga_workspace *state, const view *x, hga_id v)
+{
+    if (!is_kept(h, v)) return view_row(x, v);
+    return state->workspace + h->kept_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
+}
+static ptrdiff_t kept_head(const home *h, const view *x, hga_id v)
+{
+    return is_kept(h, v) ? x->columns : view_head(x, v);
 }
 
 hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id f, hga_id first, hga_id n,
@@ -238,9 +263,9 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state,
     if (first < 0 || n < 0 || first > plan->nodes.n - n)
         return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
     const hga_field *field = &plan->program.field[f];
-    if (plan->home[f].rows.slot || plan->home[f].lse.slot)
-        return hga_fail(HGA_EUNSUPPORTED,
-                        "field %s gave its rows back during the execution; option keep_fields = 1 keeps them",
+    const home *home_f = &plan->home[f];
+    if (!plan->options.keep_fields)
+        return hga_fail(HGA_EUNSUPPORTED, "field %s was not kept; option keep_fields = 1 keeps every field",
                         field->name);
     const view *x = &state->view[f];
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
@@ -250,7 +275,7 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state,
         if (!program_row(&plan->nodes, field->rows, v))
             return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
         for (hga_id h = 0; h < x->heads; h++) {
-            memcpy(out, view_row(x, v) + h * view_head(x, v), (size_t)x->columns * sizeof *out);
+            memcpy(out, kept_row(home_f, state, x, v) + h * kept_head(home_f, x, v), (size_t)x->columns * sizeof *out);
             if (home_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
             out += x->columns;
             if (is_state) *out++ = view_lse(x, v)[h];

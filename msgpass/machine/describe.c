@@ -2,9 +2,17 @@
 #include "hga_machine.h"
 #include "topology.h"
 
+#include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Where threads go. */
+typedef struct placement {
+    hga_id threads, *domain, *pu; /* [threads] */
+} placement;
 
 /* Text that grows; after the first failure nothing more is added. */
 typedef struct text {
@@ -44,102 +52,99 @@ static void say_ranges(text *t, const hga_id *x, hga_id n)
     }
 }
 
-static void say_list(text *t, const hga_id *x, hga_id n)
-{
-    say(t, "[");
-    for (hga_id i = 0; i < n; i++) say(t, i ? ", %d" : "%d", x[i]);
-    say(t, "]");
-}
-
-static void say_quoted(text *t, const char *s)
-{
-    say(t, "\"");
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            say(t, "\\%c", c);
-        else if (c < 0x20)
-            say(t, "\\u%04x", c);
-        else
-            say(t, "%c", c);
-    }
-    say(t, "\"");
-}
-
-static void say_domains(text *t, const topology *m, const hga_id *domain, const hga_id *pu, hga_id threads)
+static void say_domains(text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
     for (hga_id d = 0; d < n; d++) pus += topology_domain_at(m, d).n_pus, cores += topology_domain_at(m, d).n_cores;
     say(t, "%s: %d NUMA domain%s, %d cores, %d PUs",
         topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s", cores, pus);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
-    say(t, "; %d threads\n", threads);
+    say(t, "; %d threads\n", p->threads);
     for (hga_id d = 0, i = 0; d < n; d++) {
         topology_domain domain_d = topology_domain_at(m, d);
         hga_id first = i;
         say(t, "domain %d (node %d): %d cores, PUs ", d, domain_d.number, domain_d.n_cores);
         say_ranges(t, domain_d.pu, domain_d.n_pus);
-        while (i < threads && domain[i] == d) i++;
+        while (i < p->threads && p->domain[i] == d) i++;
         if (i == first)
             say(t, "; no threads\n");
         else {
             say(t, i - first > 1 ? "; threads %d-%d on PUs " : "; thread %d on PU ", first, i - 1);
-            say_ranges(t, pu + first, i - first);
+            say_ranges(t, p->pu + first, i - first);
             say(t, "\n");
         }
     }
 }
 
-static void say_json(text *t, const topology *m, const char *synthetic, const hga_id *domain, const hga_id *pu,
-                     hga_id threads)
+static json_t *list_json(const hga_id *x, hga_id n)
 {
-    say(t, "{\"schema\": 1, \"synthetic\": ");
-    if (synthetic)
-        say_quoted(t, synthetic);
-    else
-        say(t, "null");
-    say(t, ", \"this_machine\": %s, \"cpu_quota\": ", topology_is_this_machine(m) ? "true" : "false");
-    if (topology_cpu_quota(m) > 0)
-        say(t, "%d.%02d", (int)topology_cpu_quota(m), (int)(topology_cpu_quota(m) * 100) % 100);
-    else
-        say(t, "null");
-    say(t, ", \"usable\": %d, \"domains\": [", topology_cores(m));
-    for (hga_id d = 0, i = 0; d < topology_domains(m); d++) {
-        topology_domain domain_d = topology_domain_at(m, d);
-        hga_id first = i;
-        while (i < threads && domain[i] == d) i++;
-        say(t, "%s\n {\"domain\": %d, \"node\": %d, \"cores\": %d, \"pus\": ", d ? "," : "", d, domain_d.number,
-            domain_d.n_cores);
-        say_list(t, domain_d.pu, domain_d.n_pus);
-        say(t, ", \"first_thread\": %d, \"thread_pus\": ", first);
-        say_list(t, pu + first, i - first);
-        say(t, "}");
-    }
-    say(t, "],\n \"threads\": %d}\n", threads);
+    json_t *list = json_array();
+    for (hga_id i = 0; list && i < n; i++) json_array_append_new(list, json_integer(x[i]));
+    return list;
+}
+
+/* Domain d, whose threads begin at *at, which is moved past them. */
+static json_t *domain_json(const topology *m, hga_id d, const placement *p, hga_id *at)
+{
+    topology_domain one = topology_domain_at(m, d);
+    hga_id first = *at;
+    while (*at < p->threads && p->domain[*at] == d) ++*at;
+    return json_pack("{s:i, s:i, s:i, s:o, s:i, s:o}", "domain", (int)d, "node", (int)one.number, "cores",
+                     (int)one.n_cores, "pus", list_json(one.pu, one.n_pus), "first_thread", (int)first, "thread_pus",
+                     list_json(p->pu + first, *at - first));
+}
+
+/* Two digits after the point say enough of a quota. */
+static json_t *quota_json(const topology *m)
+{
+    double quota = topology_cpu_quota(m);
+    return quota > 0 ? json_real(floor(quota * 100) / 100) : json_null();
+}
+
+static json_t *machine_json(const topology *m, const char *synthetic, const placement *p)
+{
+    json_t *domains = json_array();
+    for (hga_id d = 0, at = 0; domains && d < topology_domains(m); d++)
+        json_array_append_new(domains, domain_json(m, d, p, &at));
+    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:i}", "schema", 1, "synthetic", synthetic, "this_machine",
+                     topology_is_this_machine(m), "cpu_quota", quota_json(m), "usable", (int)topology_cores(m),
+                     "domains", domains, "threads", (int)p->threads);
+}
+
+static void say_json(text *t, const topology *m, const char *synthetic, const placement *p)
+{
+    json_t *j = machine_json(m, synthetic, p);
+    char *dump = j ? json_dumps(j, JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(j);
+    if (dump)
+        say(t, "%s\n", dump);
+    else if (!t->st)
+        t->st = hga_fail(HGA_ENOMEM, "the machine's text cannot be made");
+    free(dump);
 }
 
 static hga_status describe(const char *synthetic, hga_id threads, int json, char **out)
 {
     hga_status st = HGA_OK;
     topology *m = NULL;
-    hga_id *domain = NULL, *pu = NULL;
+    placement p = {.threads = threads};
     text t = {0};
     if (!out) return hga_fail(HGA_EINVAL, "topology: nowhere to put the text");
     *out = NULL;
     if (threads < 0 || threads > 1 << 20) return hga_fail(HGA_EINVAL, "topology: %d threads", threads);
     HGA_TRY(topology_open(synthetic, &m));
-    if (threads == 0) threads = topology_cores(m);
-    HGA_TRY(hga_new(NULL, threads, sizeof *domain, &domain));
-    HGA_TRY(hga_new(NULL, threads, sizeof *pu, &pu));
-    topology_place(m, threads, domain, pu);
+    if (threads == 0) p.threads = topology_cores(m);
+    HGA_TRY(hga_new(NULL, p.threads, sizeof *p.domain, &p.domain));
+    HGA_TRY(hga_new(NULL, p.threads, sizeof *p.pu, &p.pu));
+    topology_place(m, p.threads, p.domain, p.pu);
     if (json)
-        say_json(&t, m, synthetic, domain, pu, threads);
+        say_json(&t, m, synthetic, &p);
     else
-        say_domains(&t, m, domain, pu, threads);
+        say_domains(&t, m, &p);
     HGA_TRY(take(&t, out));
 done:
-    hga_delete(NULL, domain, threads, sizeof *domain);
-    hga_delete(NULL, pu, threads, sizeof *pu);
+    hga_delete(NULL, p.domain, p.threads, sizeof *p.domain);
+    hga_delete(NULL, p.pu, p.threads, sizeof *p.pu);
     topology_close(m);
     return st;
 }

@@ -32,7 +32,7 @@ static void measure_segments(const hga_segments *s, void *context)
     int64_t meet = s->row_step ? (one->n_rows - 1) / s->row_step + 1 : s->count;
     m->segments += s->count;
     m->list += (hga_pos)s->count * one->n_rows;
-    m->edges += s->count * one->n_rows * width;
+    m->edges += (int64_t)s->count * one->n_rows * width;
     m->columns += (int64_t)s->count * one->n_src;
     m->degree += width * (meet < s->count ? meet : s->count);
 }

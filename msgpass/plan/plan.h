@@ -36,6 +36,8 @@ typedef struct home {
     /* keys and values of a plan with halves: of all nodes, in bfloat16, rounded once, before the first flat stage that
        reads them */
     area halves;
+    int64_t kept_at; /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
+    hga_id kept_n;
     int rounded; /* bfloat16 without halves: lives in the workspace alone, and is rounded there at that time */
 } home;
 

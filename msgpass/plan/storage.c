@@ -82,6 +82,7 @@ static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
     if (f->binding == HGA_INTERNAL) return;
     h->io_n = range_of_rows(plan, f->io, &h->io_first);
     if (h->rounded) return;
+    if (plan->options.keep_fields) h->kept_n = h->io_n;
     hga_id base = plan->nodes.level_ptr[1];
     if (h->io_first == first && h->io_n == n) {
         h->rows.n = 0;
@@ -132,6 +133,8 @@ hga_status homes_lay_out(hga_plan *plan)
         HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
         HGA_TRY(take_area(plan, &total, &plan->home[f].halves));
+        HGA_TRY(take(&total, plan->home[f].kept_n, (int64_t)plan->home[f].heads * plan->home[f].columns,
+                     &plan->home[f].kept_at));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2),

@@ -38,8 +38,8 @@ typedef struct hga_options {
     int bind;            /* 1: bind threads for the length of each call */
     int partition_metis; /* 1: parts of irregular relations by METIS instead of by contiguous cost */
     int edge_bias;       /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
-    /* 1: every field keeps its rows to the end, for hga_workspace_field; 0: rows of the workspace are used again once
-       nobody needs them */
+    /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
+       0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
     hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
@@ -114,9 +114,9 @@ HGA_API void hga_workspace_destroy(hga_workspace *state);
    region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io);
 
-/* The values of a field after an execution, for study: rows [first, first + n) of field f as [n][heads][columns], a
-   state with its log-sum-exp as one column more. HGA_EUNSUPPORTED for a field that has rows in the workspace, unless
-   the plan was made with keep_fields. */
+/* The values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED), for
+   study: rows [first, first + n) of the field as [n][heads][columns], a state with its log-sum-exp as one column more.
+   The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. */
 HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id field, hga_id first,
                                        hga_id n, float *out);
 
