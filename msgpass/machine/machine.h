@@ -11,8 +11,8 @@ hga_status isa_kernels(const char *isa, const kernel_table **out);
 /* `wanted`, or for 0 OMP_NUM_THREADS or the cores this process may use. */
 hga_id isa_threads(hga_id wanted, const topology *machine);
 
-/* threads.c: before a parallel region of n <= 4096 threads. HGA_ENOMEM when the system does not let so many start; those of
-   the calling thread's last region count as started. */
+/* threads.c: before a parallel region of n <= 4096 threads. HGA_ENOMEM when the system does not let so many start;
+   those of the calling thread's last region count as started. */
 hga_status threads_prepare(hga_id n);
 /* Was this process forked by one that had been through threads_prepare? Then OpenMP waits for threads that are not
    there, and no region may begin. */

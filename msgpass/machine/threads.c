@@ -3,25 +3,44 @@
 #include "machine.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 /* Threads of the calling thread's last team: they are there for the next one. */
 static _Thread_local hga_id started;
 
 /* ---- fork ---- */
 
-/* A process that has had a team, and one that was forked by such a process. */
-static atomic_int had_team, is_orphan;
-static pthread_once_t watching = PTHREAD_ONCE_INIT;
+/* Has this process had a team; was it forked by one that had? */
+static struct {
+    pthread_mutex_t lock;
+    int watched, had_team, orphan;
+} process_under_lock = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0};
 
+static void lock(void) { pthread_mutex_lock(&process_under_lock.lock); }
+static void unlock(void) { pthread_mutex_unlock(&process_under_lock.lock); }
+
+/* In the child, whose one thread holds the lock. */
 static void note_child(void)
 {
-    if (atomic_load(&had_team)) atomic_store(&is_orphan, 1);
+    process_under_lock.orphan |= process_under_lock.had_team;
+    unlock();
 }
 
-static void watch_forks(void) { pthread_atfork(NULL, NULL, note_child); }
+int threads_orphaned(void)
+{
+    lock();
+    int orphan = process_under_lock.orphan;
+    unlock();
+    return orphan;
+}
 
-int threads_orphaned(void) { return atomic_load(&is_orphan); }
+/* Forks that cannot be watched are as they were. */
+static void note_team(void)
+{
+    lock();
+    if (!process_under_lock.watched) process_under_lock.watched = pthread_atfork(lock, unlock, note_child) == 0;
+    process_under_lock.had_team = 1;
+    unlock();
+}
 
 /* ---- trying ---- */
 
@@ -56,7 +75,6 @@ hga_status threads_prepare(hga_id n)
         if (some < n) return hga_fail(HGA_ENOMEM, "%d threads cannot start, only %d", n, some);
     }
     started = n;
-    pthread_once(&watching, watch_forks);
-    atomic_store(&had_team, 1);
+    note_team();
     return HGA_OK;
 }
