@@ -165,7 +165,7 @@ static void a_state_can_be_used_again(void **state)
 
 /* ---- processes ---- */
 
-/* Status of a child that does this, or -1 when it was killed; it has a quarter of a minute. */
+/* Status of a child that does this, or -1 when it was killed; it has two minutes. */
 static int in_a_child(int (*what)(void *), void *context)
 {
     int status;
@@ -173,7 +173,7 @@ static int in_a_child(int (*what)(void *), void *context)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(15);
+        alarm(120);
         _exit(what(context));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -218,7 +218,7 @@ static void threads_that_cannot_start_are_an_error(void **state)
     skip();
 #endif
     problem p;
-    variant_build(variant_named("window"), 20000, 26, &(hga_shape){.n_heads = 4, .dim = 16}, &p);
+    variant_build(variant_named("window"), 3000, 26, &(hga_shape){.n_heads = 4, .dim = 16}, &p);
     assert_int_equal(in_a_child(execute_with_little_room, &p), 0);
     problem_clear(&p);
 }
@@ -237,7 +237,7 @@ static void a_child_computes_what_its_parent_computed(void **state)
 {
     (void)state;
     problem p;
-    variant_build(variant_named("window"), 20000, 27, &(hga_shape){.n_heads = 4, .dim = 16}, &p);
+    variant_build(variant_named("window"), 3000, 27, &(hga_shape){.n_heads = 4, .dim = 16}, &p);
     p.options.threads = 2;
     problem_run(&p);
     assert_int_equal(in_a_child(execute_again, &p), 0);
