@@ -162,11 +162,11 @@ static void check_variant(const char *name)
     float *out = take_guarded(out_bytes, NULL);
     assert_ok(hga_workspace_create(plan, &s));
     assert_int_equal(touched(mapping_of(s->workspace)), 0); /* creating a state touches nothing of it .. */
-    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->workers[t].query)), 0);
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->workers[t].memory)), 0);
     p.io.out.data = out;
     assert_ok(hga_plan_execute(plan, s, &p.io));
     /* .. and a worker clears its own scratch */
-    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].query), t);
+    for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].row.query), t);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
     count_output(plan, out, &outside);
     print_message(

@@ -1,8 +1,8 @@
-/* choose_tiles.c: which edges of a panel are computed in tiles. Sixteen rows are a group; the columns that enough of
-   them share, of whatever segments, are laid side by side into chunks, and those go into a block (block.c computes it).
-   A wide segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values
-   come from memory once a panel. What is left of a row (narrow bands, explicit edges) goes through the row kernel, into
-   the same states. What goes where depends on the graph and on what the call brings, never on the threads. */
+/* choose_tiles.c: which edges of a panel are computed in tiles, as data. Sixteen rows are a group; the columns that
+   enough of them share, of whatever segments, are laid side by side into chunks, and those go into a batch. A wide
+   segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values come from
+   memory once a panel. What is left of a row (narrow bands, explicit edges) stays with the row. What goes where depends
+   on the graph and on whether scores tell types and positions apart, never on the threads; nothing here computes. */
 #include "tiles.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* 0 when nothing of the segment is left. */
-static int trim(const hga_segment *s, const tile_group *g, strip *out)
+static int trim(const hga_segment *s, const row_group *g, strip *out)
 {
     int64_t shift = (int64_t)g->first - s->row; /* the segment's own row of lane 0 */
     int64_t r0 = most(0, -shift), r1 = least(g->n_rows, s->n_rows - shift);
@@ -79,18 +79,94 @@ static void types_of_column(const strip *x, hga_id c, int32_t *type)
             type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
 }
 
-/* What column e of the chunk is, whoever has it. */
-static void put_column(worker *w, const hga_segment *s, hga_id e, int64_t position, int64_t type)
+/* ---- chunks and batches ---- */
+
+static void forget_twins(tile_batch *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
+
+/* What has been laid is done with. */
+static void hand_over(tile_chooser *t)
 {
-    const hga_id *order = w->reader.r.src_order;
-    edge_chunk *c = &w->chunk;
+    if (t->batch->n) t->run(t->context, t->batch);
+    t->batch->n = 0;
+    forget_twins(t->batch);
+}
+
+/* The chunk that is being laid, or a new one. */
+static tile_chunk *open_chunk(tile_chooser *t)
+{
+    if (!t->open && t->batch->n == BATCH_CHUNKS) hand_over(t);
+    tile_chunk *c = &t->batch->chunk[t->batch->n];
+    if (!t->open) c->columns.n = 0, c->types_vary = 0;
+    t->open = 1;
+    return c;
+}
+
+static int same_columns(const tile_chooser *t, const edge_chunk *a, const edge_chunk *b)
+{
+    size_t n = (size_t)a->n;
+    if (a->n != b->n || memcmp(a->src, b->src, n * sizeof *a->src) ||
+        memcmp(a->weight, b->weight, n * sizeof *a->weight))
+        return 0;
+    return !t->types || !memcmp(a->type, b->type, n * sizeof *a->type);
+}
+
+/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges.
+   */
+static int is_before(const tile_chunk *c, const row_group *g)
+{
+    return c->part[c->n_parts - 1].group->number < g->number;
+}
+
+/* The chunk being laid has the columns that the group before had: one more part there. */
+static int join_twin(const tile_chooser *t, const tile_chunk *c)
+{
+    tile_batch *b = t->batch;
+    tile_chunk *twin = &b->chunk[b->twin];
+    if (b->twin == b->twin_end || c->pairs || !is_before(twin, c->part[0].group) ||
+        !same_columns(t, &c->columns, &twin->columns)) {
+        b->twin = b->twin_end;
+        return 0;
+    }
+    if (b->own_first < 0) b->own_first = b->twin;
+    memcpy(twin->rows[twin->n_parts], c->rows[0], sizeof c->rows[0]);
+    twin->part[twin->n_parts++] = c->part[0];
+    b->twin++;
+    return 1;
+}
+
+/* The open chunk is full, or its group has no more columns. Of chunks whose pairs differ there is room for one. */
+static void close_chunk(tile_chooser *t)
+{
+    tile_batch *b = t->batch;
+    tile_chunk *c = &b->chunk[b->n];
+    t->open = 0;
+    c->pairs = t->positions || c->types_vary;
+    for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
+    if (join_twin(t, c)) return;
+    if (b->own_first < 0) b->own_first = b->n;
+    b->n++;
+    if (c->pairs) hand_over(t);
+}
+
+/* The chunks to come belong to another group. */
+static void next_group(tile_batch *b)
+{
+    b->twin = b->own_first < 0 ? b->n : b->own_first;
+    b->twin_end = b->n, b->own_first = -1;
+}
+
+/* What column e of the chunk is, whoever has it. */
+static void put_column(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, int64_t position,
+                       int64_t type)
+{
+    const hga_id *order = t->reader->r.src_order;
     c->src[e] = order ? order[position] : (hga_id)position;
     c->weight[e] = s->weight;
     c->pos_of[e] = s->pos_of;
     c->type[e] = (int32_t)type; /* of every row, unless types vary */
 }
 
-static int all_full(const uint16_t *rows, hga_id n, const tile_group *g)
+static int all_full(const uint16_t *rows, hga_id n, const row_group *g)
 {
     unsigned all = (1u << g->n_rows) - 1;
     for (hga_id c = 0; c < n; c++)
@@ -100,41 +176,51 @@ static int all_full(const uint16_t *rows, hga_id n, const tile_group *g)
 
 /* ---- narrow tiles: one group, columns of any segments side by side ---- */
 
-static void close_narrow(worker *w, tile_group *g)
+static void close_narrow(tile_chooser *t, row_group *g)
 {
-    hga_id n = w->chunk.n;
-    if (n == 0) return;
-    tile_chunk *c = block_chunk(w);
+    tile_chunk *c = &t->batch->chunk[t->batch->n];
+    if (!t->open) return;
     c->n_parts = 1;
-    c->part[0] = (tile_part){.group = g, .last = n, .full = all_full(c->rows[0], n, g)};
-    block_add(w);
+    c->part[0] = (tile_part){.group = g, .last = c->columns.n, .full = all_full(c->rows[0], c->columns.n, g)};
+    close_chunk(t);
+}
+
+/* Types of column e, lane by lane, of part i of the open chunk. */
+static int32_t *pair_types(const tile_chooser *t, hga_id i, hga_id e)
+{
+    return t->batch->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE;
 }
 
 /* The place for the types of the column to come; NULL where nobody asks. */
-static int32_t *next_types(worker *w)
+static int32_t *next_types(tile_chooser *t)
 {
-    if (!has_types(w)) return NULL;
-    int32_t *type = pair_types(w, 0, w->chunk.n);
+    if (!t->types) return NULL;
+    int32_t *type = pair_types(t, 0, open_chunk(t)->columns.n);
     for (hga_id r = 0; r < KERNEL_TILE; r++) type[r] = -1;
     return type;
 }
 
-static void add_column(worker *w, tile_group *g, const hga_segment *s, int64_t position, int64_t type, unsigned rows)
+static void add_column(tile_chooser *t, row_group *g, const hga_segment *s, int64_t position, int64_t type,
+                       unsigned rows)
 {
-    hga_id e = w->chunk.n++;
-    put_column(w, s, e, position, type);
-    block_chunk(w)->rows[0][e] = (uint16_t)rows;
-    if (w->chunk.n == KERNEL_CHUNK) close_narrow(w, g);
+    tile_chunk *c = open_chunk(t);
+    hga_id e = c->columns.n++;
+    put_column(t, &c->columns, s, e, position, type);
+    c->rows[0][e] = (uint16_t)rows;
+    if (c->columns.n == KERNEL_CHUNK) close_narrow(t, g);
 }
 
 /* Lay a strip's columns into tiles. */
-static void add_strip(worker *w, tile_group *g, const strip *x)
+static void add_strip(tile_chooser *t, row_group *g, const strip *x)
 {
     for (hga_id i = 0; i < x->n; i++) {
         unsigned rows = rows_of_column(x, i);
         if (!rows) continue;
-        if (has_types(w)) types_of_column(x, i, next_types(w)), w->types_vary |= x->segment->type_dst != 0;
-        add_column(w, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows);
+        if (t->types) {
+            types_of_column(x, i, next_types(t));
+            open_chunk(t)->types_vary |= x->segment->type_dst != 0;
+        }
+        add_column(t, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows);
     }
 }
 
@@ -153,23 +239,23 @@ typedef struct run {
 } run;
 
 /* Rows with many columns: such segments are not laid into runs but passed through by themselves. */
-static int is_wide(const worker *w, hga_pos i)
+static int is_wide(const tile_chooser *t, hga_pos i)
 {
-    const hga_segment *s = &w->reader.segment[i];
+    const hga_segment *s = &t->reader->segment[i];
     return least(s->n_src, (int64_t)s->band_last - s->band_first + 1) >= 2 * KERNEL_CHUNK;
 }
 
 /* Segments that go into runs and in which the group has rows; without a branch, for they come in no pattern. */
-static void list_own(worker *w, const tile_group *g)
+static void list_own(tile_chooser *t, const row_group *g)
 {
     hga_pos n = 0;
-    for (hga_pos i = 0; i < w->reader.n_segments; i++) {
-        w->own[n] = (hga_id)i;
-        n += (unsigned)w->narrow[i] >> g->number & 1u;
+    for (hga_pos i = 0; i < t->reader->n_segments; i++) {
+        t->own[n] = (hga_id)i;
+        n += (unsigned)t->narrow[i] >> g->number & 1u;
     }
-    w->n_own = n;
+    t->n_own = n;
 }
-static const hga_segment *own_segment(const worker *w, hga_pos i) { return &w->reader.segment[w->own[i]]; }
+static const hga_segment *own_segment(const tile_chooser *t, hga_pos i) { return &t->reader->segment[t->own[i]]; }
 
 /* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its
    score differs from theirs. */
@@ -196,12 +282,12 @@ static void join(run *r, const strip *x)
 }
 
 /* The run that begins at number `from` or later; 0 when there is none. */
-static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
+static int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
 {
     strip x = {0};
     r->n_strips = 0;
-    for (hga_pos i = from; i < w->n_own; i++) {
-        if (!trim(own_segment(w, i), g, &x)) continue;
+    for (hga_pos i = from; i < t->n_own; i++) {
+        if (!trim(own_segment(t, i), g, &x)) continue;
         if (r->n_strips && !joins(r, &x)) break;
         if (!r->n_strips) {
             r->first = i, r->strip = x;
@@ -213,56 +299,51 @@ static int next_run(const worker *w, const tile_group *g, hga_pos from, run *r)
     return r->n_strips > 0;
 }
 
-static int run_pays(const worker *w, const run *r)
+static int run_pays(const tile_chooser *t, const run *r)
 {
-    hga_id saved = w->reader.r.ptr ? 0 : ROW_EDGES * __builtin_popcount(r->any);
+    hga_id saved = t->reader->r.ptr ? 0 : ROW_EDGES * __builtin_popcount(r->any);
     return (double)(r->edges + saved) >= TILE_SHARE * KERNEL_TILE * r->n;
 }
 
-static void mark_run(worker *w, const tile_group *g, const run *r)
+static void mark_run(tile_chooser *t, const row_group *g, const run *r)
 {
     for (hga_pos i = r->first; i < r->last; i++)
-        w->tiled[w->own[i]] = (uint16_t)(w->tiled[w->own[i]] | 1u << g->number);
+        t->tiled[t->own[i]] = (uint16_t)(t->tiled[t->own[i]] | 1u << g->number);
 }
 
 /* Types of all pairs of a run, from the strips that have them. */
-static void load_run_types(worker *w, const tile_group *g, const run *r)
+static void load_run_types(tile_chooser *t, const row_group *g, const run *r)
 {
     strip x;
     for (hga_pos i = r->first; i < r->last; i++) {
-        if (!trim(own_segment(w, i), g, &x)) continue;
-        for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, w->run_type + (x.src + c - r->src) * KERNEL_TILE);
+        if (!trim(own_segment(t, i), g, &x)) continue;
+        for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
     }
 }
 
 /* Strips over one another: pairs of one column have the types of different strips. */
-static void add_joined(worker *w, tile_group *g, const run *r)
+static void add_joined(tile_chooser *t, row_group *g, const run *r)
 {
-    if (has_types(w)) load_run_types(w, g, r);
+    if (t->types) load_run_types(t, g, r);
     for (hga_id i = 0; i < r->n; i++) {
         if (!r->rows[i]) continue;
-        int32_t *type = next_types(w);
+        int32_t *type = next_types(t);
         for (hga_id lane = 0; type && lane < KERNEL_TILE; lane++)
-            if (r->rows[i] >> lane & 1) type[lane] = w->run_type[i * KERNEL_TILE + lane];
-        w->types_vary |= type != NULL;
-        add_column(w, g, r->strip.segment, r->src + i, 0, r->rows[i]);
+            if (r->rows[i] >> lane & 1) type[lane] = t->run_type[i * KERNEL_TILE + lane];
+        if (type) open_chunk(t)->types_vary = 1;
+        add_column(t, g, r->strip.segment, r->src + i, 0, r->rows[i]);
     }
 }
 
-static void add_run(worker *w, tile_group *g, const run *r)
+static void add_run(tile_chooser *t, row_group *g, const run *r)
 {
     if (r->n_strips == 1)
-        add_strip(w, g, &r->strip);
+        add_strip(t, g, &r->strip);
     else
-        add_joined(w, g, r);
+        add_joined(t, g, r);
 }
 
 /* ---- wide segments: all groups of the panel ---- */
-
-typedef struct tile_panel {
-    tile_group group[PANEL_GROUPS];
-    hga_id n_groups;
-} tile_panel;
 
 /* The part of a strip at source positions [src, src + n). */
 static int cut_strip(const strip *x, int64_t src, hga_id n, strip *out)
@@ -277,7 +358,7 @@ static int cut_strip(const strip *x, int64_t src, hga_id n, strip *out)
 }
 
 /* A part for each group that has the strip's columns [at, at + n). */
-static void find_parts(worker *w, tile_panel *p, const strip *whole, int64_t at, hga_id n, tile_chunk *out)
+static void find_parts(const tile_chooser *t, row_panel *p, const strip *whole, int64_t at, hga_id n, tile_chunk *out)
 {
     strip x;
     out->n_parts = 0;
@@ -287,9 +368,10 @@ static void find_parts(worker *w, tile_panel *p, const strip *whole, int64_t at,
         hga_id first = (hga_id)(x.src - at);
         memset(rows, 0, sizeof out->rows[0]);
         for (hga_id c = 0; c < x.n; c++) rows[first + c] = (uint16_t)rows_of_column(&x, c);
-        if (w->types_vary) {
-            memset(pair_types(w, out->n_parts, first), -1, (size_t)x.n * KERNEL_TILE * sizeof *w->pair_type);
-            for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, pair_types(w, out->n_parts, first + c));
+        if (out->types_vary) {
+            int32_t *types = pair_types(t, out->n_parts, first);
+            memset(types, -1, (size_t)x.n * KERNEL_TILE * sizeof *types);
+            for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, types + (ptrdiff_t)c * KERNEL_TILE);
         }
         out->part[out->n_parts++] = (tile_part){.group = &p->group[g],
                                                 .first = first,
@@ -299,48 +381,48 @@ static void find_parts(worker *w, tile_panel *p, const strip *whole, int64_t at,
 }
 
 /* A wide segment's columns, a chunk at a time, for all groups that have it in tiles. */
-static void lay_segment(worker *w, tile_panel *p, hga_pos i)
+static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
 {
-    const hga_segment *s = &w->reader.segment[i];
+    const hga_segment *s = &t->reader->segment[i];
     strip whole[PANEL_GROUPS] = {{0}};
     for (hga_id g = 0; g < p->n_groups; g++)
-        if ((unsigned)w->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
+        if ((unsigned)t->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src; at += n) {
         n = s->n_src - at < KERNEL_CHUNK ? s->n_src - at : KERNEL_CHUNK;
-        w->types_vary = has_types(w) && s->type_dst != 0;
-        tile_chunk *c = block_chunk(w);
-        find_parts(w, p, whole, (int64_t)s->src + at, n, c);
-        if (!c->n_parts) continue;
+        tile_chunk *c = open_chunk(t);
+        c->types_vary = t->types && s->type_dst != 0;
+        find_parts(t, p, whole, (int64_t)s->src + at, n, c);
+        if (!c->n_parts) continue; /* nobody has the columns: it is the next one's chunk */
         for (hga_id e = 0; e < n; e++)
-            put_column(w, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
-        w->chunk.n = n;
-        block_add(w);
+            put_column(t, &c->columns, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
+        c->columns.n = n;
+        close_chunk(t);
     }
-    w->types_vary = 0; /* where nobody had the last columns */
+    t->open = 0;
 }
 
-static int has_explicit(const worker *w, const tile_group *g)
+static int has_explicit(const tile_chooser *t, const row_group *g)
 {
-    const hga_relation *r = &w->reader.r;
+    const hga_relation *r = &t->reader->r;
     for (hga_id i = 0; i < g->n_rows && r->ptr; i++)
         if (g->node[i] >= 0 && r->ptr[g->node[i] + 1] > r->ptr[g->node[i]]) return 1;
     return 0;
 }
 
 /* Are there edges of the group that are not in tiles (yet)? */
-static int has_more(const worker *w, const tile_group *g)
+static int has_more(const tile_chooser *t, const row_group *g)
 {
     strip x;
-    if (w->reader.relation < 0 || has_explicit(w, g)) return 1;
-    for (hga_pos i = 0; i < w->reader.n_segments; i++)
-        if (!((unsigned)w->tiled[i] >> g->number & 1u) && trim(&w->reader.segment[i], g, &x)) return 1;
+    if (t->reader->relation < 0 || has_explicit(t, g)) return 1;
+    for (hga_pos i = 0; i < t->reader->n_segments; i++)
+        if (!((unsigned)t->tiled[i] >> g->number & 1u) && trim(&t->reader->segment[i], g, &x)) return 1;
     return 0;
 }
 
 /* The groups of a panel that have rows of a segment. */
-static unsigned groups_of(const tile_panel *p, const hga_segment *s)
+static unsigned groups_of(const row_panel *p, const hga_segment *s)
 {
-    const tile_group *end = &p->group[p->n_groups - 1];
+    const row_group *end = &p->group[p->n_groups - 1];
     hga_id first = p->group[0].first, begin = s->row > first ? s->row - first : 0;
     int64_t last = least((int64_t)s->row + s->n_rows, (int64_t)end->first + end->n_rows) - 1 - first;
     if (last < begin) return 0;
@@ -348,81 +430,54 @@ static unsigned groups_of(const tile_panel *p, const hga_segment *s)
 }
 
 /* Wide segments are laid; who has rows of the others is noted. */
-static void lay_wide(worker *w, tile_panel *p)
+static void lay_wide(tile_chooser *t, row_panel *p)
 {
     strip x;
     int some = 0;
-    for (hga_pos i = 0; i < w->reader.n_segments; i++) {
-        int wide = is_wide(w, i);
-        w->tiled[i] = 0, w->narrow[i] = wide ? 0 : (uint16_t)groups_of(p, &w->reader.segment[i]);
+    for (hga_pos i = 0; i < t->reader->n_segments; i++) {
+        int wide = is_wide(t, i);
+        t->tiled[i] = 0, t->narrow[i] = wide ? 0 : (uint16_t)groups_of(p, &t->reader->segment[i]);
         if (!wide) continue;
         for (hga_id g = 0; g < p->n_groups; g++) {
-            if (!trim(&w->reader.segment[i], &p->group[g], &x)) continue;
+            if (!trim(&t->reader->segment[i], &p->group[g], &x)) continue;
             if (pays(&x))
-                w->tiled[i] = (uint16_t)(w->tiled[i] | 1u << g), some = 1;
+                t->tiled[i] = (uint16_t)(t->tiled[i] | 1u << g), some = 1;
             else
                 p->group[g].rest = 1;
         }
-        if (w->tiled[i]) lay_segment(w, p, i);
+        if (t->tiled[i]) lay_segment(t, p, i);
     }
     for (hga_id g = 0; some && g < p->n_groups; g++)
-        p->group[g].complete = p->group[g].tiled && !has_more(w, &p->group[g]);
+        p->group[g].complete = p->group[g].tiled && !has_more(t, &p->group[g]);
 }
 
 /* ---- a panel of groups ---- */
 
 /* A group's runs, side by side. */
-static void lay_narrow(worker *w, tile_group *g)
+static void lay_narrow(tile_chooser *t, row_group *g)
 {
     run r;
     if (g->complete) return;
-    block_next_group(w);
-    if (w->reader.relation < 0 || has_explicit(w, g)) g->rest = 1;
-    list_own(w, g);
-    for (hga_pos at = 0; next_run(w, g, at, &r); at = r.last) {
-        if (run_pays(w, &r)) {
-            mark_run(w, g, &r);
-            add_run(w, g, &r);
+    next_group(t->batch);
+    if (t->reader->relation < 0 || has_explicit(t, g)) g->rest = 1;
+    list_own(t, g);
+    for (hga_pos at = 0; next_run(t, g, at, &r); at = r.last) {
+        if (run_pays(t, &r)) {
+            mark_run(t, g, &r);
+            add_run(t, g, &r);
         } else {
             g->rest = 1;
         }
     }
-    close_narrow(w, g);
+    close_narrow(t, g);
     g->complete = g->tiled && !g->rest;
 }
 
-static void finish_group(worker *w, const tile_group *g)
+void choose_tiles(tile_chooser *t, row_panel *p)
 {
-    if (g->stored) return;
-    if (g->tiled && !g->rest) {
-        store_group(w, g);
-        return;
-    }
-    for (hga_id r = 0; r < g->n_rows; r++) {
-        if (g->node[r] < 0) continue;
-        row_job job = {.stage = g->stage, .v = g->node[r], .position = g->first + r, .count = INT64_MAX, .piece = -1};
-        if (g->tiled)
-            take_states(w, g, r);
-        else
-            attend_start(w, &job);
-        attend_rest(w, &job, g->tiled ? w->tiled : NULL, 1u << g->number);
-    }
-}
-
-void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
-{
-    tile_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
-    for (hga_id g = 0, at = 0; g < p.n_groups; g++, at += KERNEL_TILE)
-        p.group[g] = (tile_group){.stage = stage,
-                                  .number = g,
-                                  .first = first + at,
-                                  .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE,
-                                  .node = node + at};
-    if (!w->io->edge_bias) {
-        block_begin(w, stage);
-        lay_wide(w, &p);
-        for (hga_id g = 0; g < p.n_groups; g++) lay_narrow(w, &p.group[g]);
-        block_run(w);
-    }
-    for (hga_id g = 0; g < p.n_groups; g++) finish_group(w, &p.group[g]);
+    t->batch->n = 0, t->batch->pair_type = t->pair_type, t->open = 0;
+    forget_twins(t->batch);
+    lay_wide(t, p);
+    for (hga_id g = 0; g < p->n_groups; g++) lay_narrow(t, &p->group[g]);
+    hand_over(t);
 }

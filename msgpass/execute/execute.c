@@ -122,7 +122,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const wide_row *wide = &s->wide[i];
-    if (writes_row(w->plan, ph->stage, node_at(s, wide->position))) merge_pieces(w, ph->stage, wide);
+    if (writes_row(w->plan, ph->stage, node_at(s, wide->position))) merge_splits(w, ph->stage, wide);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)

@@ -1,19 +1,19 @@
 /* execute.h: what runs a plan, and who does what. Only execute/ includes this.
 
-   execute.c      threads and barriers             bound.c      this call's addresses
-   edges.c        the in-edges of a row, a chunk at a time
-   stage_table.c  which function a stage gets      worker.c     a thread's scratch
-   attend_rows.c  attention by rows                plain.c      the plain stages, which define what a stage means
-   choose_tiles.c which edges go into tiles        run_tiles.c  tiles, head by head
-   sums.c         sums and means                   states.c     finished states along the tree
-   explain.c      the plan in words */
+   execute.c      threads and barriers             bound.c        this call's addresses
+   stage_table.c  which function a stage gets      worker.c       a thread's scratch
+   edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
+   attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
+   attend_rows.c  does what is left, row by row; scores.c is what both add to scores
+   splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
+   sums.c         sums and means                   states.c       finished states along the tree
+   plain.c        the plain stages, which define what a stage means
+   explain.c      the plan in words (explain_parts.c) */
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
-#include "plan.h"
-
-/* Columns that narrow segments side by side may span. */
-enum { RUN_COLUMNS = 256 };
+#include "edges.h"
+#include "tiles.h"
 
 /* A home with this call's addresses. */
 typedef struct view {
@@ -45,74 +45,44 @@ static inline uint16_t *view_halves(const view *f, hga_id v)
 }
 static inline ptrdiff_t view_head(const view *f, hga_id v) { return view_is_io(f, v) ? f->io_head : f->ws_head; }
 
-/* ---- reading rows ---- */
-
-/* In-edges of one row, at most KERNEL_CHUNK of them. */
-typedef struct edge_chunk {
-    hga_id n;
-    hga_id src[KERNEL_CHUNK];
-    int32_t type[KERNEL_CHUNK];
-    float weight[KERNEL_CHUNK];
-    hga_id pos_of[KERNEL_CHUNK];
-    hga_pos number; /* of the chunk's first edge in the row, in the order read */
-} edge_chunk;
-
-typedef struct rank_key { /* what canonical order compares; weights only tell twins apart */
-    hga_id src;
-    int32_t type;
-    float weight;
-    hga_pos number; /* in the order read */
-    hga_pos place;  /* canonical, of the edge that was read as number i, in rank[i] */
-} rank_key;
-
-/* Reads the rows of one stage's relation, a panel at a time. */
-typedef struct row_reader {
-    const hga_graph *graph;
-    hga_id relation;
-    hga_relation r;
-    hga_nodes nodes;
-    hga_segment *segment; /* [segment_room] of the panel, sorted */
-    hga_id *list;         /* [list_room] segments of each row of the panel */
-    /* [degree_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; for the
-       stages that ask and whose relation has blocks */
-    rank_key *rank;
-    hga_id ranked;
-    hga_pos n_segments, segment_room, list_room, degree_room;
-    hga_id first, n; /* positions loaded */
-    hga_id list_ptr[PANEL_ROWS + 1];
-} row_reader;
-
-typedef struct edge_cursor {
-    const row_reader *reader;
-    const uint16_t *done; /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
-    unsigned done_bits;
-    hga_id v;
-    hga_id position;
-    hga_id list_at, list_end;        /* segments to come */
-    hga_id column, column_end, hole; /* of the current one */
-    hga_pos explicit_at, explicit_end;
-    hga_id tree_at, tree_end;
-    hga_pos number;
-} edge_cursor;
-
-/* Point the reader at a stage's relation. */
-void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
-/* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
-void reader_load(row_reader *r, hga_id first, hga_id n);
-/* Start on node v, whose position must be loaded (not needed along the tree). */
-edge_cursor cursor_start(const row_reader *r, hga_id v);
-/* The same without the edges of segments that are done: done[segment] has one of done_bits. */
-edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits);
-/* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
-void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
-/* Step over n edges. */
-void cursor_skip(edge_cursor *c, hga_pos n);
-/* Canonical positions of a chunk's edges within the row (add row_ptr[v]). */
-void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
-
 /* ---- one thread at work ---- */
 
-typedef struct tile_block tile_block; /* tiles.h */
+/* A chunk's keys and values, of all heads, and what every head adds to the scores of its columns. */
+typedef struct tile_operands {
+    float base[KERNEL_CHUNK];
+    const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
+    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans with halves: in place of k and v */
+} tile_operands;
+
+/* Scratch of run_tiles.c. */
+typedef struct tile_scratch {
+    /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v
+       padded], [heads][tile] twice */
+    float *query, *acc, *greatest, *sum;
+    float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
+    tile_operands *operand;       /* [BATCH_CHUNKS] */
+    int32_t *part_type;           /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: the different types among a part's pairs, .. */
+    hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand for the pairs' types */
+    int32_t *type_place;               /* [n_types]: -1, or the place in part_type */
+    float *type_score;                 /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
+} tile_scratch;
+
+/* Addresses of a chunk's rows, at head 0 and at the head at hand. */
+typedef struct row_addresses {
+    const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
+    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
+} row_addresses;
+
+/* Scratch of the stages that go row by row. */
+typedef struct row_scratch {
+    float *query;          /* [heads][dim padded]: the row's queries, scaled */
+    uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans with halves */
+    float *acc;            /* [heads][columns padded] */
+    float *bias;           /* [KERNEL_CHUNK] + padding */
+    float *greatest, *sum; /* [heads] */
+    float *base;           /* [KERNEL_CHUNK] */
+    hga_pos rank[KERNEL_CHUNK];
+} row_scratch;
 
 typedef struct worker {
     const hga_plan *plan;
@@ -120,44 +90,22 @@ typedef struct worker {
     const hga_io *io;
     row_reader reader;
     hga_id reading; /* the stage the reader is open on, -1 */
-    int begun;      /* its thread has cleared the arrays below */
     edge_chunk chunk;
-    float *memory;         /* [floats]: all of the arrays below, from its first whole cache line on */
-    float *query;          /* [heads][dim padded]: the row's queries, scaled */
-    uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans with halves */
-    float *acc;            /* [heads][columns padded] */
-    float *bias;           /* [KERNEL_CHUNK] + padding */
-    float *greatest, *sum; /* [heads] */
-    float *scalars[4];     /* [lanes]: of a few rows, [rows][heads] */
+    row_scratch row;
+    row_addresses at;
+    tile_chooser chooser;
+    tile_scratch tile;
+    /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
+    float *packed_key, *packed_value;
+    float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
-    /* of each of PANEL_GROUPS groups and of as many slots for a key's heads: [heads][dim][tile], [heads][tile][dim_v
-       padded], [heads][tile] twice */
-    float *group_query, *group_acc, *group_greatest, *group_sum;
-    float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
-    /* a chunk's, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
-    float *tile_key, *tile_value;
-    tile_block *block;
-    int types_vary; /* some column of the chunk has types that differ from row to row */
-    int32_t *types; /* [type_room]: the four arrays below */
-    /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: of each pair, -1 without an edge; and the different ones among them, .. */
-    int32_t *pair_type, *part_type;
-    hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand in pair_type */
-    int32_t *run_type, *type_place;    /* [RUN_COLUMNS][tile]; [n_types]: -1, or the place in part_type */
-    int64_t type_room;
-    float *type_score; /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
-    /* [segment_room] each: bit g when group g of the panel has the segment in tiles; when it has rows of it, and few
-       columns */
-    uint16_t *tiled, *narrow;
-    hga_id *own; /* [segment_room + 1], the first n_own: the segments of the group at hand, ascending */
-    hga_pos n_own;
-    /* generic executor: a row's aggregate and a piece's, plain_bytes each; attend: the state of the pieces so far;
-       sums: what was poured; energies: a family's sums */
+    /* plain stages: a row's aggregate and a split's, plain_bytes each; attend: the state of the splits so far; sums:
+       what was poured; energies: a family's sums */
     double *plain;
-    int64_t plain_bytes, floats;
-    hga_pos rank[KERNEL_CHUNK];
-    float edge_base[KERNEL_CHUNK];
-    const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
-    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
+    int64_t plain_bytes;
+    int begun;                     /* its thread has cleared its numbers */
+    char *memory;                  /* [bytes]: all of the arrays above; numbers come first */
+    int64_t bytes, numbers, types; /* types: so many did it make room for */
 } worker;
 
 struct hga_workspace {
@@ -187,25 +135,42 @@ typedef struct stage_kernel {
     row_function row;     /* NULL: only along the tree, by panels */
     panel_function panel; /* NULL: row by row */
 } stage_kernel;
-/* By stage_kind. */
-extern const stage_kernel fused_stages[N_KINDS], generic_stages[N_KINDS];
-/* Which of the two a plan runs. */
+/* What a plan runs for a stage; is it a fused one, in the plan's instruction set? */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
+int plan_kernel_is_fused(const hga_plan *plan, hga_id stage);
 
-/* tiles.c */
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* stages.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are
+/* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are
    done), and is stored. */
+void attend_row(worker *w, const row_job *job);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
-/* The part of a chunk's scores that all heads share, into edge_base: log mass, log weight, and for row v >= 0
-   positions. */
-void score_bases(worker *w, hga_id stage, hga_id v);
-/* stages.c: merge a wide row's pieces into its state; copy a caller's row to the workspace; round a row there, or into
-   halves. */
-void merge_pieces(worker *w, hga_id stage, const wide_row *wide);
+
+/* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become the
+   row's, for the rest of its edges; or all are normalised and stored. */
+void run_tiles(void *worker, tile_batch *batch);
+void take_states(worker *w, const row_group *g, hga_id r);
+void store_group(worker *w, const row_group *g);
+
+/* scores.c: the part of a chunk's scores that all heads share: log mass, log weight, and for row v >= 0 positions; and
+   what one head of the job's row adds, into row.bias. */
+void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *base);
+void score_biases(worker *w, const row_job *job, hga_id head);
+/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
+void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride);
+/* The same for another head, where strides differ from row to row. */
+void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out);
+
+/* splits.c: the state of a row's splits so far, in `plain`: put the next one's to it, and get it back. */
+void fold_split(worker *w, int first);
+void unfold_splits(worker *w);
+/* Merge a long row's splits into its state. */
+void merge_splits(worker *w, hga_id stage, const wide_row *wide);
+/* inputs.c: copy a caller's row to the workspace; round a row there, or into halves. */
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
+/* plain.c */
+void plain_row(worker *w, const row_job *job);
 
 /* bound.c: this call's addresses, after what the caller brings has been checked. */
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);

@@ -36,10 +36,10 @@ static json_t *stage_json(const hga_plan *plan, hga_id s)
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i}", "name",
                      plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]), "relation",
                      relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name,
-                     "isa", kernel == &fused_stages[sp->kind] ? plan->kernels->isa : "none", "edges", sp->edges,
-                     "blocks", (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit,
-                     "panels", (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows",
-                     (int)sp->n_wide, "pieces", (int)sp->n_pieces);
+                     "isa", plan_kernel_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
+                     (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels",
+                     (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_wide,
+                     "pieces", (int)sp->n_pieces);
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -114,7 +114,7 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
     if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);
     fprintf(f, "\n      kernel: %s", kernel->name);
-    if (kernel == &fused_stages[sp->kind]) fprintf(f, " (%s)", plan->kernels->isa);
+    if (plan_kernel_is_fused(plan, s)) fprintf(f, " (%s)", plan->kernels->isa);
     fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
     if (sp->n_wide) fprintf(f, ", %d wide rows in %d pieces", sp->n_wide, sp->n_pieces);
     fputc('\n', f);

@@ -1,6 +1,6 @@
 /* plain.c: the plain executor, which defines what every stage means. A stage is an aggregate {begin, edge, merge,
    finish} over the in-edges of a row, one (row, head) at a time, in double; a user's stage is run by the same loop. The
-   fused functions of stages.c must agree with it. */
+   fused functions must agree with it. */
 #include "execute.h"
 
 #include <math.h>
@@ -244,9 +244,9 @@ static void feed_chunk(worker *w, const row_job *job, const hga_udf *udf, const 
 {
     const stage_plan *sp = &w->plan->stage[job->stage];
     end_fields values;
-    if (sp->row_ptr) reader_ranks(&w->reader, job->v, &w->chunk, w->rank);
+    if (sp->row_ptr) reader_ranks(&w->reader, job->v, &w->chunk, w->row.rank);
     for (hga_id i = 0; i < w->chunk.n; i++) {
-        hga_edge e = {.position = sp->row_ptr ? sp->row_ptr[job->v] + w->rank[i] : -1,
+        hga_edge e = {.position = sp->row_ptr ? sp->row_ptr[job->v] + w->row.rank[i] : -1,
                       .type = w->chunk.type[i],
                       .weight = w->chunk.weight[i]};
         e.source = look_at(w, sp->shown.source, w->chunk.src[i], head, &values);
@@ -283,7 +283,7 @@ static void run_head(worker *w, const row_job *job, const hga_udf *udf, hga_id h
 }
 
 /* Sums over key/value heads run once for each of those; everything else once for each query head. */
-static void generic_row(worker *w, const row_job *job)
+void plain_row(worker *w, const row_job *job)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];
     stage_kind kind = w->plan->stage[job->stage].kind;
@@ -291,15 +291,3 @@ static void generic_row(worker *w, const row_job *job)
     hga_id heads = w->plan->shape.n_heads, step = s->out && kind != KIND_USER ? heads / w->plan->home[s->out].heads : 1;
     for (hga_id h = 0; h < heads; h += step) run_head(w, job, udf, h);
 }
-
-const stage_kernel generic_stages[N_KINDS] = {
-    [KIND_MEAN] = {"plain mean", generic_row, NULL},
-    [KIND_SUM] = {"plain sum", generic_row, NULL},
-    [KIND_WEIGHTED_SUM] = {"plain weighted sum", generic_row, NULL},
-    [KIND_ATTEND] = {"plain softmax", generic_row, NULL},
-    [KIND_ATTEND_MORE] = {"plain softmax, merged", generic_row, NULL},
-    [KIND_SPREAD] = {"plain state merge", generic_row, NULL},
-    [KIND_ENERGY] = {"plain energy", generic_row, NULL},
-    [KIND_DESCEND] = {"plain descend", generic_row, NULL},
-    [KIND_USER] = {"user function", generic_row, NULL},
-};

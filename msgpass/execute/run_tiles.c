@@ -1,11 +1,11 @@
 /* run_tiles.c: chunks of columns against the groups of rows that have them, head by head. A group whose chunks are all
-   in the block opens and closes there: its states are never in memory. */
-#include "tiles.h"
+   in the batch opens and closes there: its states are never in memory. */
+#include "execute.h"
 
 #include <math.h>
 #include <string.h>
 
-static const hga_stage *stage_of(const worker *w) { return &w->plan->program.stage[w->block->stage]; }
+static const hga_stage *stage_of(const worker *w) { return &w->plan->program.stage[w->chooser.batch->stage]; }
 static hga_id heads_per_key(const worker *w) { return w->plan->shape.n_heads / w->plan->shape.n_kv_heads; }
 
 /* ---- where a group's queries and states are ---- */
@@ -22,7 +22,7 @@ static ptrdiff_t place_of(const worker *w, hga_id slot, hga_id head)
 
 static float *queries_at(const worker *w, ptrdiff_t place)
 {
-    return w->group_query + place * padded(w->plan->shape.dim) * KERNEL_TILE;
+    return w->tile.query + place * padded(w->plan->shape.dim) * KERNEL_TILE;
 }
 
 static uint32_t *pairs_at(const worker *w, ptrdiff_t place) { return (uint32_t *)(void *)queries_at(w, place); }
@@ -30,9 +30,9 @@ static uint32_t *pairs_at(const worker *w, ptrdiff_t place) { return (uint32_t *
 static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
 {
     ptrdiff_t room = padded(w->plan->shape.dim_v);
-    return (kernel_tile_state){.greatest = w->group_greatest + place * KERNEL_TILE,
-                               .sum = w->group_sum + place * KERNEL_TILE,
-                               .acc = w->group_acc + place * KERNEL_TILE * room,
+    return (kernel_tile_state){.greatest = w->tile.greatest + place * KERNEL_TILE,
+                               .sum = w->tile.sum + place * KERNEL_TILE,
+                               .acc = w->tile.acc + place * KERNEL_TILE * room,
                                .stride = room};
 }
 
@@ -43,7 +43,7 @@ static int has_pairs(const worker *w)
 }
 
 /* The group's queries, rows across the lanes. */
-static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t place)
+static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const hga_shape *shape = &w->plan->shape;
     const view *q = &w->state->view[stage_of(w)->query];
@@ -64,7 +64,7 @@ static void load_queries(worker *w, const tile_group *g, hga_id head, ptrdiff_t 
 }
 
 /* What the rows' states are already. */
-static void load_states(worker *w, const tile_group *g, hga_id head, ptrdiff_t place)
+static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const view *out = &w->state->view[stage_of(w)->out];
     kernel_tile_state s = state_at(w, place);
@@ -80,17 +80,17 @@ static void load_states(worker *w, const tile_group *g, hga_id head, ptrdiff_t p
     }
 }
 
-void take_states(worker *w, const tile_group *g, hga_id r)
+void take_states(worker *w, const row_group *g, hga_id r)
 {
     const hga_shape *shape = &w->plan->shape;
     for (hga_id h = 0; h < shape->n_heads; h++) {
         kernel_tile_state s = state_at(w, place_of(w, g->number, h));
-        memcpy(w->acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->acc);
-        w->greatest[h] = s.greatest[r], w->sum[h] = s.sum[r];
+        memcpy(w->row.acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->row.acc);
+        w->row.greatest[h] = s.greatest[r], w->row.sum[h] = s.sum[r];
     }
 }
 
-void store_group(worker *w, const tile_group *g)
+void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
     const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
@@ -107,107 +107,27 @@ void store_group(worker *w, const tile_group *g)
     }
 }
 
-/* ---- laying ---- */
-
-static void forget_twins(tile_block *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
-
-void block_begin(worker *w, hga_id stage)
-{
-    w->block->stage = stage, w->block->n = 0;
-    w->chunk.n = 0, w->types_vary = 0;
-    forget_twins(w->block);
-}
-
-tile_chunk *block_chunk(worker *w)
-{
-    if (w->block->n == BLOCK_CHUNKS) block_run(w);
-    return &w->block->chunk[w->block->n];
-}
-
-void block_next_group(worker *w)
-{
-    tile_block *b = w->block;
-    b->twin = b->own_first < 0 ? b->n : b->own_first;
-    b->twin_end = b->n, b->own_first = -1;
-}
-
-static int same_columns(const worker *w, const tile_chunk *a, const tile_chunk *b)
-{
-    size_t n = (size_t)a->n;
-    if (a->n != b->n || memcmp(a->src, b->src, n * sizeof *a->src) || memcmp(a->base, b->base, n * sizeof *a->base))
-        return 0;
-    return !has_types(w) || !memcmp(a->type, b->type, n * sizeof *a->type);
-}
-
-/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges.
-   */
-static int is_before(const tile_chunk *c, const tile_group *g)
-{
-    return c->part[c->n_parts - 1].group->number < g->number;
-}
-
-/* The chunk being laid has the columns that the group before had: one more part there. */
-static int join_twin(worker *w, const tile_chunk *c)
-{
-    tile_block *b = w->block;
-    const tile_chunk *before = &b->chunk[b->twin];
-    if (b->twin == b->twin_end || c->pairs || !is_before(before, c->part[0].group) || !same_columns(w, c, before)) {
-        b->twin = b->twin_end;
-        return 0;
-    }
-    tile_chunk *twin = &b->chunk[b->twin];
-    if (b->own_first < 0) b->own_first = b->twin;
-    memcpy(twin->rows[twin->n_parts], c->rows[0], sizeof c->rows[0]);
-    twin->part[twin->n_parts++] = c->part[0];
-    b->twin++;
-    return 1;
-}
-
-static void load_pair_base(worker *w, const tile_chunk *c, hga_id i);
-static void list_types(worker *w, const tile_chunk *c, hga_id i);
-
-void block_add(worker *w)
-{
-    tile_block *b = w->block;
-    tile_chunk *c = &b->chunk[b->n];
-    const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
-    size_t n = (size_t)w->chunk.n;
-    c->n = w->chunk.n, c->types_vary = w->types_vary, c->pairs = w->io->node_pos || w->types_vary;
-    score_bases(w, b->stage, -1);
-    memcpy(c->src, w->chunk.src, n * sizeof *c->src);
-    memcpy(c->type, w->chunk.type, n * sizeof *c->type);
-    memcpy(c->base, w->edge_base, n * sizeof *c->base);
-    for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
-    w->types_vary = 0;
-    if (!join_twin(w, c)) {
-        if (b->own_first < 0) b->own_first = b->n;
-        for (hga_id e = 0; e < c->n && w->plan->halves; e++)
-            c->k16[e] = view_halves(key, c->src[e]), c->v16[e] = view_halves(value, c->src[e]);
-        for (hga_id e = 0; e < c->n && !w->plan->halves; e++)
-            c->k[e] = view_row(key, c->src[e]), c->v[e] = view_row(value, c->src[e]);
-        for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
-        for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
-        b->n++;
-        if (c->pairs) block_run(w); /* there is room for one such chunk's */
-    }
-    w->chunk.n = 0;
-}
-
 /* ---- positions and types: what differs from pair to pair ---- */
+
+/* Types of column e, lane by lane, of part i of the batch's last chunk. */
+static int32_t *pair_types(const worker *w, hga_id i, hga_id e)
+{
+    return w->chooser.batch->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE;
+}
 
 /* Scores' parts that all heads share and that differ from pair to pair: positions. */
 static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
 {
     const tile_part *part = &c->part[i];
-    const tile_group *g = part->group;
+    const row_group *g = part->group;
     hga_id dim = w->plan->shape.pos_dim;
     for (hga_id e = part->first; e < part->last; e++) {
-        const float *theirs = w->io->node_pos + (ptrdiff_t)c->src[e] * dim;
+        const float *theirs = w->io->node_pos + (ptrdiff_t)c->columns.src[e] * dim;
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            hga_id own = w->chunk.pos_of[e] ? w->chunk.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
+            hga_id own = c->columns.pos_of[e] ? c->columns.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
             float sum = 0;
             for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
-            w->pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum;
+            w->tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum;
         }
     }
 }
@@ -216,19 +136,19 @@ static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
    looked up for each pair. List the different types of part i; its pairs then say where in the list theirs is. */
 static void list_types(worker *w, const tile_chunk *c, hga_id i)
 {
-    int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE, n = 0;
+    int32_t *list = w->tile.part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE, n = 0;
     int32_t *pair = pair_types(w, i, c->part[i].first), *end = pair_types(w, i, c->part[i].last);
     for (; pair < end; pair++) {
         if (*pair < 0) {
             *pair = 0;
             continue;
         }
-        int32_t *place = &w->type_place[*pair];
+        int32_t *place = &w->tile.type_place[*pair];
         if (*place < 0) *place = n, list[n++] = *pair;
         *pair = *place;
     }
-    w->n_part_types[i] = n;
-    for (int32_t t = 0; t < n; t++) w->type_place[list[t]] = -1;
+    w->tile.n_part_types[i] = n;
+    for (int32_t t = 0; t < n; t++) w->tile.type_place[list[t]] = -1;
 }
 
 /* What part i's types add to the scores of one head, for each lane. */
@@ -236,12 +156,12 @@ static void score_types(worker *w, hga_id i, hga_id head, const float *queries)
 {
     const hga_shape *shape = &w->plan->shape;
     const hga_io *io = w->io;
-    const int32_t *list = w->part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
+    const int32_t *list = w->tile.part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
     float bias[KERNEL_CHUNK] = {0};
     const float *row[KERNEL_CHUNK];
-    for (hga_id at = 0, n; at < w->n_part_types[i]; at += n) {
-        n = w->n_part_types[i] - at < KERNEL_CHUNK ? w->n_part_types[i] - at : KERNEL_CHUNK;
-        float *out = w->type_score + (ptrdiff_t)at * KERNEL_TILE;
+    for (hga_id at = 0, n; at < w->tile.n_part_types[i]; at += n) {
+        n = w->tile.n_part_types[i] - at < KERNEL_CHUNK ? w->tile.n_part_types[i] - at : KERNEL_CHUNK;
+        float *out = w->tile.type_score + (ptrdiff_t)at * KERNEL_TILE;
         for (hga_id t = 0; t < n; t++) {
             if (io->rel_bias) bias[t] = io->rel_bias[(ptrdiff_t)list[at + t] * shape->n_heads + head];
             if (io->rel_key) row[t] = io->rel_key + (ptrdiff_t)list[at + t] * shape->dim;
@@ -259,10 +179,10 @@ static const float *load_pair_bias(worker *w, const tile_chunk *c, hga_id i, hga
 {
     const tile_part *part = &c->part[i];
     if (!c->pairs) return NULL;
-    float *bias = w->pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
+    float *bias = w->tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     hga_id first = part->first * KERNEL_TILE, last = part->last * KERNEL_TILE;
     if (w->io->node_pos)
-        memcpy(bias + first, w->pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first,
+        memcpy(bias + first, w->tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first,
                (size_t)(last - first) * sizeof *bias);
     else
         memset(bias + first, 0, (size_t)(last - first) * sizeof *bias);
@@ -270,20 +190,40 @@ static const float *load_pair_bias(worker *w, const tile_chunk *c, hga_id i, hga
     const int32_t *place = pair_types(w, i, 0);
     score_types(w, i, head, queries);
     for (hga_id at = first; at < last; at += KERNEL_TILE)
-        for (hga_id r = 0; r < KERNEL_TILE; r++) bias[at + r] += w->type_score[place[at + r] * KERNEL_TILE + r];
+        for (hga_id r = 0; r < KERNEL_TILE; r++) bias[at + r] += w->tile.type_score[place[at + r] * KERNEL_TILE + r];
     return bias;
+}
+
+/* ---- keys and values ---- */
+
+static tile_operands *operands_of(const worker *w, const tile_chunk *c)
+{
+    return &w->tile.operand[c - w->chooser.batch->chunk];
+}
+
+/* What all heads need of a chunk. */
+static void load_operands(worker *w, const tile_chunk *c)
+{
+    const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
+    tile_operands *o = operands_of(w, c);
+    score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
+    for (hga_id e = 0; e < c->columns.n && w->plan->halves; e++)
+        o->k16[e] = view_halves(key, c->columns.src[e]), o->v16[e] = view_halves(value, c->columns.src[e]);
+    for (hga_id e = 0; e < c->columns.n && !w->plan->halves; e++)
+        o->k[e] = view_row(key, c->columns.src[e]), o->v[e] = view_row(value, c->columns.src[e]);
+    for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
+    for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
 }
 
 /* What one head adds to the scores of whole columns. */
 static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
 {
-    if (!w->io->rel_bias || c->types_vary) return c->base;
-    for (hga_id e = 0; e < c->n; e++)
-        w->bias[e] = c->base[e] + w->io->rel_bias[(ptrdiff_t)c->type[e] * w->plan->shape.n_heads + head];
-    return w->bias;
+    const tile_operands *o = operands_of(w, c);
+    if (!w->io->rel_bias || c->types_vary) return o->base;
+    for (hga_id e = 0; e < c->columns.n; e++)
+        w->row.bias[e] = o->base[e] + w->io->rel_bias[(ptrdiff_t)c->columns.type[e] * w->plan->shape.n_heads + head];
+    return w->row.bias;
 }
-
-/* ---- keys and values of a head ---- */
 
 /* A chunk's keys and values are copied side by side when they are read as often: rows of one head lie far apart, and
    fight for the same lines of the first cache. */
@@ -293,9 +233,9 @@ enum { PACK_READERS = 3 };
 static void load_relative_keys(worker *w, const tile_chunk *c)
 {
     hga_id dim = w->plan->shape.dim;
-    for (hga_id e = 0; e < c->n; e++)
-        w->plan->kernels->blend(dim, 1, w->k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->type[e] * dim,
-                                w->tile_key + e * padded(dim));
+    for (hga_id e = 0; e < c->columns.n; e++)
+        w->plan->kernels->blend(dim, 1, w->at.k_head[e], 1, w->io->rel_key + (ptrdiff_t)c->columns.type[e] * dim,
+                                w->packed_key + e * padded(dim));
 }
 
 static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, const float **row)
@@ -306,43 +246,45 @@ static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, cons
 /* The same of 16 bits: values are widened for all that read them, and so are keys that pairs will not do for. */
 static void load_halves(worker *w, const tile_chunk *c, hga_id kv)
 {
+    const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
-    for (hga_id e = 0; e < c->n; e++)
-        w->k16_head[e] = c->k16[e] + kv * shape->dim, w->v16_head[e] = c->v16[e] + kv * shape->dim_v;
-    k->widen(c->n, w->v16_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
-    point_at(w->tile_value, c->n, padded(shape->dim_v), w->v_head);
+    for (hga_id e = 0; e < c->columns.n; e++)
+        w->at.k16_head[e] = o->k16[e] + kv * shape->dim, w->at.v16_head[e] = o->v16[e] + kv * shape->dim_v;
+    k->widen(c->columns.n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
+    point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
     if (has_pairs(w)) return;
-    k->widen(c->n, w->k16_head, shape->dim, w->tile_key, padded(shape->dim));
-    point_at(w->tile_key, c->n, padded(shape->dim), w->k_head);
+    k->widen(c->columns.n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
+    point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
     if (w->io->rel_key && !c->types_vary) load_relative_keys(w, c);
 }
 
 /* The chunk's keys and values of one head, where the kernel will find them. */
 static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
+    const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
     const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
     int pack = c->n_parts * heads_per_key(w) >= PACK_READERS, relative = w->io->rel_key && !c->types_vary;
-    for (hga_id e = 0; e < c->n; e++) {
-        w->k_head[e] = c->k[e] + kv * view_head(key, c->src[e]);
-        w->v_head[e] = c->v[e] + kv * view_head(value, c->src[e]);
+    for (hga_id e = 0; e < c->columns.n; e++) {
+        w->at.k_head[e] = o->k[e] + kv * view_head(key, c->columns.src[e]);
+        w->at.v_head[e] = o->v[e] + kv * view_head(value, c->columns.src[e]);
     }
     if (relative)
         load_relative_keys(w, c);
     else if (pack)
-        w->plan->kernels->copy_rows(c->n, w->k_head, shape->dim, w->tile_key, padded(shape->dim));
-    if (relative || pack) point_at(w->tile_key, c->n, padded(shape->dim), w->k_head);
+        w->plan->kernels->copy_rows(c->columns.n, w->at.k_head, shape->dim, w->packed_key, padded(shape->dim));
+    if (relative || pack) point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
     if (!pack) return;
-    w->plan->kernels->copy_rows(c->n, w->v_head, shape->dim_v, w->tile_value, padded(shape->dim_v));
-    point_at(w->tile_value, c->n, padded(shape->dim_v), w->v_head);
+    w->plan->kernels->copy_rows(c->columns.n, w->at.v_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
+    point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
 }
 
 /* ---- computing ---- */
 
-/* Which part of each group is its first of the block and which its last, and where its states will be: a group that
+/* Which part of each group is its first of the batch and which its last, and where its states will be: a group that
    both opens and closes takes the first place that is free, which is still in the cache. */
-static void find_slots(tile_block *b)
+static void find_slots(tile_batch *b)
 {
     unsigned seen = 0, free_slots = (1u << PANEL_GROUPS) - 1;
     for (hga_id i = b->n - 1; i >= 0; i--)
@@ -357,7 +299,7 @@ static void find_slots(tile_block *b)
     for (hga_id i = 0; i < b->n; i++) {
         for (hga_id k = 0; k < b->chunk[i].n_parts; k++) {
             tile_part *part = &b->chunk[i].part[k];
-            const tile_group *g = part->group;
+            const row_group *g = part->group;
             int own = g->begun || !g->complete;
             if (!(seen >> g->number & 1u)) {
                 slot[g->number] = own ? g->number : PANEL_GROUPS + (hga_id)__builtin_ctz(free_slots);
@@ -379,13 +321,13 @@ static int open_part(worker *w, const tile_part *part, hga_id head, ptrdiff_t pl
 {
     if (!part->opens) return 0;
     load_queries(w, part->group, head, place);
-    if (w->plan->stage[w->block->stage].kind != KIND_ATTEND_MORE) return 1;
+    if (w->plan->stage[w->chooser.batch->stage].kind != KIND_ATTEND_MORE) return 1;
     load_states(w, part->group, head, place);
     return 0;
 }
 
 /* Where the rows of the group end; those that nobody wants, where they are. */
-static void find_ends(const worker *w, const tile_group *g, hga_id head, const kernel_tile_state *s, float **row)
+static void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row)
 {
     const view *out = &w->state->view[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
@@ -393,7 +335,7 @@ static void find_ends(const worker *w, const tile_group *g, hga_id head, const k
             g->node[r] < 0 ? s->acc + r * s->stride : view_row(out, g->node[r]) + head * view_head(out, g->node[r]);
 }
 
-static void store_lse(worker *w, const tile_group *g, hga_id head, const float *lse)
+static void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
     const view *out = &w->state->view[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
@@ -412,13 +354,13 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .n = last - first,
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
-                     .k = w->k_head + first,
-                     .k16 = w->k16_head + first,
-                     .v = w->v_head + first,
+                     .k = w->at.k_head + first,
+                     .k16 = w->at.k16_head + first,
+                     .v = w->at.v_head + first,
                      .bias = column_bias + first,
                      .scale = w->state->scale};
     for (hga_id x = 0; x < many; x++) {
-        const tile_group *g = part[x].group;
+        const row_group *g = part[x].group;
         ptrdiff_t place = place_of(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
         *to = (kernel_tile_group){.n_rows = g->n_rows,
@@ -457,15 +399,14 @@ static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
     }
 }
 
-void block_run(worker *w)
+void run_tiles(void *context, tile_batch *b)
 {
-    tile_block *b = w->block;
+    worker *w = context;
+    for (hga_id i = 0; i < b->n; i++) load_operands(w, &b->chunk[i]);
     find_slots(b);
     for (hga_id kv = 0; kv < w->plan->shape.n_kv_heads; kv++)
         for (hga_id i = 0; i < b->n; i++) run_chunk(w, &b->chunk[i], kv);
     for (hga_id i = 0; i < b->n; i++)
         for (hga_id k = 0; k < b->chunk[i].n_parts; k++)
             b->chunk[i].part[k].group->begun = 1, b->chunk[i].part[k].group->stored |= b->chunk[i].part[k].closes;
-    b->n = 0;
-    forget_twins(b);
 }

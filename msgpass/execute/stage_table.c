@@ -1,9 +1,39 @@
 /* stage_table.c: the one place that says which function a stage gets. */
-#include "execute.h"
+#include "stages.h"
+
+/* By stage_kind. */
+static const stage_kernel fused_stages[N_KINDS] = {
+    [KIND_MEAN] = {"rows mean", sum_row, sum_panel},
+    [KIND_SUM] = {"rows sum", sum_row, sum_panel},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel},
+    [KIND_ATTEND] = {"tiles and rows, online softmax", attend_row, attend_panel},
+    [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel},
+    [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel},
+    [KIND_ENERGY] = {"rows energy", NULL, energy_panel},
+    [KIND_DESCEND] = {"rows descend", NULL, descend_panel},
+};
+
+/* What every stage means, and what no fused function is for. */
+static const stage_kernel plain_stages[N_KINDS] = {
+    [KIND_MEAN] = {"plain mean", plain_row, NULL},
+    [KIND_SUM] = {"plain sum", plain_row, NULL},
+    [KIND_WEIGHTED_SUM] = {"plain weighted sum", plain_row, NULL},
+    [KIND_ATTEND] = {"plain softmax", plain_row, NULL},
+    [KIND_ATTEND_MORE] = {"plain softmax, merged", plain_row, NULL},
+    [KIND_SPREAD] = {"plain state merge", plain_row, NULL},
+    [KIND_ENERGY] = {"plain energy", plain_row, NULL},
+    [KIND_DESCEND] = {"plain descend", plain_row, NULL},
+    [KIND_USER] = {"user function", plain_row, NULL},
+};
+
+int plan_kernel_is_fused(const hga_plan *plan, hga_id stage)
+{
+    const stage_kernel *fused = &fused_stages[plan->stage[stage].kind];
+    return (fused->row || fused->panel) && !plan->options.generic;
+}
 
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
-    const stage_kernel *fused = &fused_stages[kind];
-    return (fused->row || fused->panel) && !plan->options.generic ? fused : &generic_stages[kind];
+    return plan_kernel_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
 }

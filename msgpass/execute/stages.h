@@ -1,5 +1,4 @@
-/* stages.h: the fused stage functions and what they share. stages.c attention by rows, tiles.c and block.c by tiles,
-   sums.c sums and means, states.c finished states along the tree. */
+/* stages.h: the fused stage functions, which stage_table.c puts into its table, and what they share. */
 #ifndef STAGES_H
 #define STAGES_H
 
@@ -7,11 +6,6 @@
 
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
 static inline const view *field(const worker *w, hga_id f) { return &w->state->view[f]; }
-
-/* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
-void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride);
-/* The same for another head, where strides differ from row to row. */
-void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out);
 
 /* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
 static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id **list, hga_id *first)

@@ -49,7 +49,7 @@ static void mix_rows(worker *w, const view *x, hga_id v, hga_id u, const float *
 void spread_row(worker *w, const row_job *job)
 {
     const view *x = field(w, stage_of(w, job->stage)->out);
-    float *lse = view_lse(x, job->v), *theirs = w->query, *a = w->greatest, *b = w->sum;
+    float *lse = view_lse(x, job->v), *theirs = w->row.query, *a = w->row.greatest, *b = w->row.sum;
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
         for (hga_id e = 0; e < w->chunk.n; e++) {

@@ -20,18 +20,18 @@ static void sum_chunk(worker *w, const view *x, const view *out, int more, float
     const kernel_table *k = w->plan->kernels;
     int same;
     ptrdiff_t stride;
-    find_sources(c, x, w->k, &same, &stride);
+    find_sources(c, x, w->at.k, &same, &stride);
     int one_row = same && stride == x->columns && to_head == x->columns && x->heads == out->heads;
     hga_id parts = one_row ? 1 : out->heads, columns = x->columns * (out->heads / parts);
     for (hga_id h = 0; h < parts; h++) {
         hga_id from = one_row ? 0 : x->heads == out->heads ? h : kv_head(&w->plan->shape, h);
-        if (!same) move_to_head(c, x, w->k, from, w->k_head);
-        const float *const *row = same ? w->k : w->k_head;
+        if (!same) move_to_head(c, x, w->at.k, from, w->at.k_head);
+        const float *const *row = same ? w->at.k : w->at.k_head;
         ptrdiff_t offset = same ? from * stride : 0;
         if (more)
-            k->sum(c->n, row, offset, w->bias, columns, w->acc + h * out->columns);
+            k->sum(c->n, row, offset, w->row.bias, columns, w->row.acc + h * out->columns);
         else
-            k->weigh(c->n, row, offset, w->bias, factor, columns, to + h * to_head);
+            k->weigh(c->n, row, offset, w->row.bias, factor, columns, to + h * to_head);
     }
 }
 
@@ -41,8 +41,8 @@ enum { SUM_CUT = 4096 };
 static void pour(worker *w, hga_id columns, int first, int last)
 {
     for (hga_id j = 0; j < columns; j++) {
-        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->acc[j];
-        w->acc[j] = last ? (float)w->plain[j] : 0;
+        w->plain[j] = (first ? 0 : w->plain[j]) + (double)w->row.acc[j];
+        w->row.acc[j] = last ? (float)w->plain[j] : 0;
     }
 }
 
@@ -51,8 +51,8 @@ static double load_factors(worker *w, const hga_stage *s, stage_kind kind)
 {
     double total = 0;
     for (hga_id e = 0; e < w->chunk.n; e++) {
-        w->bias[e] = edge_factor(w, s, kind, e);
-        total += (double)w->bias[e];
+        w->row.bias[e] = edge_factor(w, s, kind, e);
+        total += (double)w->row.bias[e];
     }
     return total;
 }
@@ -71,7 +71,7 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
     hga_id columns = out->columns * out->heads;
     double total = 0;
     int poured = 0;
-    memset(w->acc, 0, (size_t)columns * sizeof *w->acc);
+    memset(w->row.acc, 0, (size_t)columns * sizeof *w->row.acc);
     for (; w->chunk.n; cursor_next(c, job->count, &w->chunk)) {
         total += load_factors(w, s, kind);
         sum_chunk(w, x, out, 1, 1, NULL, out->columns);
@@ -79,7 +79,7 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
     }
     if (poured) pour(w, columns, 0, 1);
     for (hga_id h = 0; h < out->heads; h++)
-        w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->acc + h * out->columns,
+        w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->row.acc + h * out->columns,
                                 view_row(out, job->v) + h * view_head(out, job->v));
 }
 

@@ -1,13 +1,26 @@
-/* worker.c: what one thread needs to compute rows, taken once per state so that executing allocates nothing. */
-#include "tiles.h"
+/* worker.c: what one thread needs to compute rows, taken once per workspace so that executing allocates nothing. One
+   list of arrays measures, and then hands out. */
+#include "execute.h"
 
 #include <string.h>
 
-/* Floats of each array of a worker, in the order they are handed out; each is a multiple of KERNEL_PAD. */
-typedef struct layout {
-    int64_t query, query16, acc, bias, greatest, sum, lanes, group_query, group_acc, group_scalar, pair_base, pair_bias,
-        tile_key, tile_value, type_score, plain, total;
-} layout;
+/* ---- carving one block of memory ---- */
+
+typedef struct carver {
+    char *base; /* NULL: measuring */
+    int64_t used;
+} carver;
+
+/* Arrays begin at whole cache lines. */
+enum { LINE = 64 };
+
+/* The next n elements of `size` bytes; NULL while measuring. */
+static void *carve(carver *c, int64_t n, size_t size)
+{
+    char *here = c->base ? c->base + c->used : NULL;
+    c->used += (n * (int64_t)size + LINE - 1) / LINE * LINE;
+    return here;
+}
 
 /* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the
    first cache. */
@@ -15,7 +28,7 @@ enum { LANES = 1024 };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One aggregate of the generic executor: its header and a vector of doubles; or a user's state. */
+/* One aggregate of the plain executor: its header and a vector of doubles; or a user's state. */
 static int64_t aggregate_bytes(const hga_plan *plan)
 {
     int64_t bytes = 64 + most(plan->shape.dim, plan->shape.dim_v) * (int64_t)sizeof(double);
@@ -24,109 +37,99 @@ static int64_t aggregate_bytes(const hga_plan *plan)
     return (bytes + 63) / 64 * 64;
 }
 
-static layout lay_out(const hga_plan *plan)
+static int64_t count_types(const hga_plan *plan)
 {
-    const hga_shape *s = &plan->shape;
-    layout l;
-    int64_t heads = s->n_heads, width = padded((hga_id)most(s->dim, s->dim_v));
-    l.query = heads * padded(s->dim);
-    l.query16 = plan->halves ? l.query : 0; /* twice what it takes */
-    l.acc = heads * width;
-    l.bias = KERNEL_CHUNK + KERNEL_PAD;
-    l.greatest = l.sum = padded(s->n_heads);
-    l.lanes = most(LANES, l.greatest);
-    l.plain = most(2 * aggregate_bytes(plan) / (int64_t)sizeof(float), 2 * heads * width + heads);
-    l.plain = (l.plain + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
+    int64_t n = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) n = most(n, plan->stage[s].relation.n_types);
+    return n;
+}
+
+/* Numbers, among them padding that is read before anything is written there. */
+static void lay_out_numbers(worker *w, const hga_shape *s, int halves, carver *c)
+{
+    int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
-    l.group_query = places * padded(s->dim) * PANEL_ROWS;
-    l.group_acc = places * padded(s->dim_v) * PANEL_ROWS;
-    l.group_scalar = places * PANEL_ROWS;
-    l.pair_base = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE;
-    l.pair_bias = 2 * KERNEL_CHUNK * KERNEL_TILE;
-    l.tile_key = (int64_t)KERNEL_CHUNK * padded(s->dim);
-    l.tile_value = (int64_t)KERNEL_CHUNK * padded(s->dim_v);
-    l.type_score = (int64_t)KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE;
-    l.total = l.query + l.query16 + l.acc + l.bias + l.greatest + l.sum + 4 * l.lanes + l.group_query + l.group_acc +
-              2 * l.group_scalar + l.pair_base + l.pair_bias + l.tile_key + l.tile_value + l.type_score + l.plain +
-              LINE_FLOATS;
-    return l;
+    w->row.query = carve(c, heads * room, sizeof(float));
+    w->row.query16 = carve(c, halves ? heads * room : 0, sizeof(uint16_t));
+    w->row.acc = carve(c, heads * width, sizeof(float));
+    w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    w->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    w->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
+    w->row.sum = carve(c, padded(s->n_heads), sizeof(float));
+    w->lanes = (hga_id)most(LANES, padded(s->n_heads));
+    for (int i = 0; i < 4; i++) w->scalars[i] = carve(c, w->lanes, sizeof(float));
+    w->tile.query = carve(c, places * room * PANEL_ROWS, sizeof(float));
+    w->tile.acc = carve(c, places * room_v * PANEL_ROWS, sizeof(float));
+    w->tile.greatest = carve(c, places * PANEL_ROWS, sizeof(float));
+    w->tile.sum = carve(c, places * PANEL_ROWS, sizeof(float));
+    w->tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
+    w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
+    w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
+    w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
 
-/* The types of pairs in tiles; none where no relation has types. */
-enum { PAIR_TYPES = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, RUN_TYPES = RUN_COLUMNS * KERNEL_TILE };
-
-static int64_t type_room(const hga_plan *plan)
+/* Lists, which are written before they are read; those of types where some relation has them. */
+static void lay_out_lists(worker *w, carver *c)
 {
-    int64_t n_types = 0;
-    for (hga_id s = 0; s < plan->program.n_stages; s++) n_types = most(n_types, plan->stage[s].relation.n_types);
-    return n_types ? 2 * PAIR_TYPES + RUN_TYPES + n_types : 0;
+    enum { PAIRS = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE };
+    row_reader *r = &w->reader;
+    w->tile.part_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
+    w->tile.type_place = carve(c, w->types, sizeof(int32_t));
+    w->tile.operand = carve(c, BATCH_CHUNKS, sizeof *w->tile.operand);
+    w->chooser.pair_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
+    w->chooser.run_type = carve(c, w->types ? RUN_COLUMNS * KERNEL_TILE : 0, sizeof(int32_t));
+    w->chooser.batch = carve(c, 1, sizeof *w->chooser.batch);
+    w->chooser.tiled = carve(c, r->segment_room, sizeof *w->chooser.tiled);
+    w->chooser.narrow = carve(c, r->segment_room, sizeof *w->chooser.narrow);
+    w->chooser.own = carve(c, r->segment_room + 1, sizeof *w->chooser.own);
+    r->segment = carve(c, r->segment_room, sizeof *r->segment);
+    r->list = carve(c, r->list_room, sizeof *r->list);
+    r->rank = carve(c, r->degree_room, sizeof *r->rank);
 }
 
-static int64_t reader_bytes(const hga_plan *plan)
+/* All of a worker's arrays; returns their bytes. */
+static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 {
-    return plan->segment_room * (int64_t)(sizeof(hga_segment) + 2 * sizeof(uint16_t) + sizeof(hga_id)) +
-           (int64_t)sizeof(hga_id) + plan->list_room * (int64_t)sizeof(hga_id) +
-           plan->degree_room * (int64_t)sizeof(rank_key);
+    carver c = {.base = memory};
+    w->plain_bytes = aggregate_bytes(plan);
+    w->types = count_types(plan);
+    w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
+    w->reader.degree_room = plan->degree_room;
+    lay_out_numbers(w, &plan->shape, plan->halves, &c);
+    w->numbers = c.used;
+    lay_out_lists(w, &c);
+    return c.used;
 }
 
-int64_t workers_bytes(const hga_plan *plan)
+/* ---- workers ---- */
+
+/* With what the first whole line may be away from the memory's begin. */
+static int64_t worker_bytes(const hga_plan *plan)
 {
-    return plan->threads *
-           ((int64_t)sizeof(worker) + (int64_t)sizeof(tile_block) + lay_out(plan).total * (int64_t)sizeof(float) +
-            type_room(plan) * (int64_t)sizeof(int32_t) + reader_bytes(plan));
+    worker w = {0};
+    return lay_out(&w, plan, NULL) + LINE;
 }
 
+int64_t workers_bytes(const hga_plan *plan) { return plan->threads * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
+
+/* Pages belong to the thread that writes them first: none is touched here. */
 static hga_status create(const hga_plan *plan, worker *w)
 {
-    const hga_allocator *a = &plan->given;
-    layout l = lay_out(plan);
-    hga_status st = HGA_OK;
-    w->plan = plan;
-    w->reading = -1;
-    w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room,
-    w->reader.degree_room = plan->degree_room;
-    w->floats = l.total;
-    HGA_TRY(hga_new(a, l.total, sizeof *w->memory, &w->memory)); /* worker_begin clears it */
-    w->query = first_line(w->memory);
-    w->query16 = (uint16_t *)(void *)(w->query + l.query);
-    w->acc = w->query + l.query + l.query16;
-    w->bias = w->acc + l.acc;
-    w->greatest = w->bias + l.bias;
-    w->sum = w->greatest + l.greatest;
-    w->lanes = (hga_id)l.lanes;
-    for (int i = 0; i < 4; i++) w->scalars[i] = w->sum + l.sum + i * l.lanes;
-    w->group_query = w->scalars[3] + l.lanes;
-    w->group_acc = w->group_query + l.group_query;
-    w->group_greatest = w->group_acc + l.group_acc;
-    w->group_sum = w->group_greatest + l.group_scalar;
-    w->pair_bias = w->group_sum + l.group_scalar;
-    w->pair_base = w->pair_bias + l.pair_bias;
-    w->tile_key = w->pair_base + l.pair_base;
-    w->tile_value = w->tile_key + l.tile_key;
-    w->type_score = w->tile_value + l.tile_value;
-    w->plain = (double *)(void *)(w->type_score + l.type_score);
-    w->plain_bytes = aggregate_bytes(plan);
-    HGA_TRY(hga_new(a, 1, sizeof *w->block, &w->block));
-    w->type_room = type_room(plan);
-    HGA_TRY(hga_new(a, w->type_room, sizeof *w->types, &w->types));
-    for (int64_t i = 0; i < w->type_room; i++) w->types[i] = -1;
-    w->pair_type = w->types, w->part_type = w->types + PAIR_TYPES;
-    w->run_type = w->types + 2 * PAIR_TYPES, w->type_place = w->types + 2 * PAIR_TYPES + RUN_TYPES;
-    HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->reader.segment, &w->reader.segment));
-    HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->tiled, &w->tiled));
-    HGA_TRY(hga_new(a, plan->segment_room, sizeof *w->narrow, &w->narrow));
-    HGA_TRY(hga_new(a, plan->segment_room + 1, sizeof *w->own, &w->own));
-    HGA_TRY(hga_new(a, plan->list_room, sizeof *w->reader.list, &w->reader.list));
-    HGA_TRY(hga_new(a, plan->degree_room, sizeof *w->reader.rank, &w->reader.rank));
-done:
-    return st;
+    w->plan = plan, w->reading = -1;
+    w->bytes = worker_bytes(plan);
+    hga_status st = hga_new(&plan->given, w->bytes, 1, &w->memory);
+    if (st) return st;
+    lay_out(w, plan, w->memory + (LINE - (uintptr_t)w->memory % LINE) % LINE);
+    return HGA_OK;
 }
 
-/* Padding is read before anything is written there, so it must be numbers; and pages belong to the thread that writes
-   them first. */
 void worker_begin(worker *w)
 {
-    if (!w->begun) memset(w->memory, 0, (size_t)w->floats * sizeof *w->memory);
+    if (w->begun) return;
+    memset((char *)w->row.query, 0, (size_t)w->numbers);
+    for (int64_t i = 0; i < w->types; i++) w->tile.type_place[i] = -1;
     w->begun = 1;
 }
 
@@ -134,7 +137,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *state)
 {
     const worker *w = &state->workers[0]; /* they are alike */
     return w->reader.segment_room >= plan->segment_room && w->reader.list_room >= plan->list_room &&
-           w->reader.degree_room >= plan->degree_room && w->type_room >= type_room(plan);
+           w->reader.degree_room >= plan->degree_room && w->types >= count_types(plan);
 }
 
 hga_status workers_create(const hga_plan *plan, hga_workspace *state)
@@ -149,17 +152,6 @@ hga_status workers_create(const hga_plan *plan, hga_workspace *state)
 void workers_destroy(hga_workspace *state)
 {
     const hga_allocator *a = &state->allocator;
-    for (hga_id t = 0; t < state->n_workers; t++) {
-        worker *w = &state->workers[t];
-        hga_delete(a, w->memory, w->floats, sizeof *w->memory);
-        hga_delete(a, w->block, 1, sizeof *w->block);
-        hga_delete(a, w->types, w->type_room, sizeof *w->types);
-        hga_delete(a, w->reader.segment, w->reader.segment_room, sizeof *w->reader.segment);
-        hga_delete(a, w->tiled, w->reader.segment_room, sizeof *w->tiled);
-        hga_delete(a, w->narrow, w->reader.segment_room, sizeof *w->narrow);
-        hga_delete(a, w->own, w->reader.segment_room + 1, sizeof *w->own);
-        hga_delete(a, w->reader.list, w->reader.list_room, sizeof *w->reader.list);
-        hga_delete(a, w->reader.rank, w->reader.degree_room, sizeof *w->reader.rank);
-    }
+    for (hga_id t = 0; t < state->n_workers; t++) hga_delete(a, state->workers[t].memory, state->workers[t].bytes, 1);
     hga_delete(a, state->workers, state->n_workers, sizeof *state->workers);
 }

@@ -1,0 +1,73 @@
+/* edges.h: the in-edges of rows, a chunk at a time, and their canonical positions (ranks.c). */
+#ifndef EDGES_H
+#define EDGES_H
+
+#include "plan.h"
+
+/* Columns that narrow segments side by side may span. */
+enum { RUN_COLUMNS = 256 };
+
+/* In-edges of one row, at most KERNEL_CHUNK of them. */
+typedef struct edge_chunk {
+    hga_id n;
+    hga_id src[KERNEL_CHUNK];
+    int32_t type[KERNEL_CHUNK];
+    float weight[KERNEL_CHUNK];
+    hga_id pos_of[KERNEL_CHUNK];
+    hga_pos number; /* of the chunk's first edge in the row, in the order read */
+} edge_chunk;
+
+typedef struct rank_key { /* what canonical order compares; weights only tell twins apart */
+    hga_id src;
+    int32_t type;
+    float weight;
+    hga_pos number; /* in the order read */
+    hga_pos place;  /* canonical, of the edge that was read as number i, in rank[i] */
+} rank_key;
+
+/* Reads the rows of one stage's relation, a panel at a time. */
+typedef struct row_reader {
+    const hga_graph *graph;
+    hga_id relation;
+    hga_relation r;
+    hga_nodes nodes;
+    hga_segment *segment; /* [segment_room] of the panel, sorted */
+    hga_id *list;         /* [list_room] segments of each row of the panel */
+    /* [degree_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; for the
+       stages that ask and whose relation has blocks */
+    rank_key *rank;
+    hga_id ranked;
+    hga_pos n_segments, segment_room, list_room, degree_room;
+    hga_id first, n; /* positions loaded */
+    hga_id list_ptr[PANEL_ROWS + 1];
+} row_reader;
+
+typedef struct edge_cursor {
+    const row_reader *reader;
+    const uint16_t *done; /* NULL, or by segment of the panel: leave it out when it has one of `done_bits` */
+    unsigned done_bits;
+    hga_id v;
+    hga_id position;
+    hga_id list_at, list_end;        /* segments to come */
+    hga_id column, column_end, hole; /* of the current one */
+    hga_pos explicit_at, explicit_end;
+    hga_id tree_at, tree_end;
+    hga_pos number;
+} edge_cursor;
+
+/* Point the reader at a stage's relation. */
+void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
+/* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
+void reader_load(row_reader *r, hga_id first, hga_id n);
+/* Start on node v, whose position must be loaded (not needed along the tree). */
+edge_cursor cursor_start(const row_reader *r, hga_id v);
+/* The same without the edges of segments that are done: done[segment] has one of done_bits. */
+edge_cursor cursor_start_beyond(const row_reader *r, hga_id v, const uint16_t *done, unsigned done_bits);
+/* The next edges, at most `limit` and KERNEL_CHUNK; chunk->n = 0 at the end. */
+void cursor_next(edge_cursor *c, hga_pos limit, edge_chunk *chunk);
+/* Step over n edges. */
+void cursor_skip(edge_cursor *c, hga_pos n);
+/* Canonical positions of a chunk's edges within the row (add row_ptr[v]). */
+void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank);
+
+#endif

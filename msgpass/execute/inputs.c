@@ -1,0 +1,28 @@
+/* inputs.c: what the caller brings, in bfloat16 precision: copied to the workspace and rounded there, or into rows of 16
+   bits. */
+#include "stages.h"
+
+#include <string.h>
+
+void copy_input(worker *w, hga_id f, hga_id v)
+{
+    const view *x = field(w, f);
+    const float *from = x->io + (v - w->plan->home[f].io_first) * x->io_row;
+    for (hga_id h = 0; h < x->heads; h++)
+        memcpy(view_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
+}
+
+void round_row(worker *w, hga_id f, hga_id v)
+{
+    const view *x = field(w, f);
+    if (!program_row(&w->plan->nodes, w->plan->program.field[f].rows, v)) return;
+    float *row = view_row(x, v);
+    if (!w->plan->home[f].halves.n) {
+        w->plan->kernels->round_bf16(x->columns * x->heads, row, row);
+        return;
+    }
+    int one_row = view_head(x, v) == x->columns;
+    hga_id parts = one_row ? 1 : x->heads, columns = one_row ? x->columns * x->heads : x->columns;
+    for (hga_id h = 0; h < parts; h++)
+        w->plan->kernels->narrow(columns, row + h * view_head(x, v), view_halves(x, v) + h * columns);
+}

@@ -1,0 +1,37 @@
+/* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type and weight. */
+#include "edges.h"
+#include "sort.h"
+
+/* Total: edges that differ in nothing keep the order in which they are read. */
+static int before(const rank_key *a, const rank_key *b)
+{
+    if (a->src != b->src) return a->src < b->src;
+    if (a->type != b->type) return a->type < b->type;
+    return a->weight != b->weight ? a->weight < b->weight : a->number < b->number;
+}
+
+SORT_DEFINE(sort_ranks, rank_key, before)
+
+/* All edges of the row in canonical order, into the reader's room; then edge i as read finds its place at i. */
+static void rank_row(row_reader *r, hga_id v)
+{
+    edge_cursor c = cursor_start(r, v);
+    edge_chunk chunk;
+    hga_pos n = 0;
+    for (cursor_next(&c, KERNEL_CHUNK, &chunk); chunk.n; cursor_next(&c, KERNEL_CHUNK, &chunk))
+        for (hga_id e = 0; e < chunk.n; e++, n++)
+            r->rank[n] = (rank_key){chunk.src[e], chunk.type[e], chunk.weight[e], .number = n};
+    sort_ranks(r->rank, n);
+    for (hga_pos i = 0; i < n; i++) r->rank[r->rank[i].number].place = i;
+    r->ranked = v;
+}
+
+void reader_ranks(row_reader *r, hga_id v, const edge_chunk *chunk, hga_pos *rank)
+{
+    if (!r->r.n_blocks) { /* explicit edges alone are read in canonical order, and room was made for the others only */
+        for (hga_id e = 0; e < chunk->n; e++) rank[e] = chunk->number + e;
+        return;
+    }
+    if (r->ranked != v) rank_row(r, v);
+    for (hga_id e = 0; e < chunk->n; e++) rank[e] = r->rank[chunk->number + e].place;
+}

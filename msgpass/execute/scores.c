@@ -1,0 +1,67 @@
+/* scores.c: what is added to scores beside the products: masses, weights, positions, biases; and where the rows of a
+   chunk's sources are. */
+#include "stages.h"
+
+#include <math.h>
+#include <string.h>
+
+static float dot(const float *a, const float *b, hga_id n)
+{
+    float sum = 0;
+    for (hga_id i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *bases)
+{
+    const hga_stage *s = stage_of(w, stage);
+    hga_id dim = w->plan->shape.pos_dim;
+    float mass = 1, log_mass = 0, weight = 1, log_weight = 0;
+    for (hga_id e = 0; e < c->n; e++) {
+        float base = 0;
+        if (s->by_mass) {
+            float m = w->plan->nodes.mass[c->src[e]];
+            if (m != mass) mass = m, log_mass = logf(m); /* masses come in long runs */
+            base += log_mass;
+        }
+        if (c->weight[e] != weight) weight = c->weight[e], log_weight = logf(weight);
+        base += log_weight;
+        if (w->io->node_pos && v >= 0) {
+            hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : v;
+            base += dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
+        }
+        bases[e] = base;
+    }
+}
+
+void score_biases(worker *w, const row_job *job, hga_id head)
+{
+    const edge_chunk *c = &w->chunk;
+    const hga_io *io = w->io;
+    hga_id heads = w->plan->shape.n_heads;
+    memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
+    if (io->rel_bias)
+        for (hga_id e = 0; e < c->n; e++) w->row.bias[e] += io->rel_bias[(ptrdiff_t)c->type[e] * heads + head];
+    if (io->edge_bias && job->stage == w->plan->bias_stage) {
+        hga_pos first = w->plan->stage[job->stage].row_ptr[job->v];
+        hga_id columns = io->edge_bias_heads, column = columns == 1 ? 0 : head;
+        for (hga_id e = 0; e < c->n; e++) w->row.bias[e] += io->edge_bias[(first + w->row.rank[e]) * columns + column];
+    }
+}
+
+void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
+{
+    int from_io = 0, from_ws = 0;
+    for (hga_id e = 0; e < c->n; e++) {
+        int io = view_is_io(x, c->src[e]);
+        from_io |= io, from_ws |= !io;
+        row[e] = view_row(x, c->src[e]);
+    }
+    *same = !(from_io && from_ws) || x->io_head == x->ws_head;
+    *stride = from_io ? x->io_head : x->ws_head;
+}
+
+void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
+{
+    for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * view_head(x, c->src[e]);
+}

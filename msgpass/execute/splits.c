@@ -1,0 +1,72 @@
+/* splits.c: long rows are cut at places that depend on the row alone, and the splits' states merged in order. */
+#include "stages.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The log-sum-exp of a state; -inf when it is empty. */
+static float log_sum(float greatest, float sum)
+{
+    return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */
+}
+
+/* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
+static float merge_state(const kernel_table *k, hga_id columns, float *x, float lx, const float *y, float ly)
+{
+    if (ly == -INFINITY) return lx;
+    float greatest = lx > ly ? lx : ly, a = expf(lx - greatest), b = expf(ly - greatest), sum = a + b;
+    k->blend(columns, a / sum, x, b / sum, y, x);
+    return greatest + logf(sum);
+}
+
+/* Where the state of the splits so far waits while the next one is read: [heads][dim_v padded], and [heads]. */
+static float *folded(const worker *w, float **lse)
+{
+    float *whole = (float *)w->plain;
+    *lse = whole + (ptrdiff_t)w->plan->shape.n_heads * padded(w->plan->shape.dim_v);
+    return whole;
+}
+
+void fold_split(worker *w, int first)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    float *whole_lse, *whole = folded(w, &whole_lse);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        float *acc = w->row.acc + h * room, lse = log_sum(w->row.greatest[h], w->row.sum[h]);
+        w->plan->kernels->scale(shape->dim_v, w->row.sum[h] == 0 ? 0 : 1 / w->row.sum[h], acc, acc);
+        if (first)
+            memcpy(whole + h * room, acc, (size_t)shape->dim_v * sizeof *acc), whole_lse[h] = lse;
+        else
+            whole_lse[h] = merge_state(w->plan->kernels, shape->dim_v, whole + h * room, whole_lse[h], acc, lse);
+        memset(acc, 0, (size_t)room * sizeof *acc);
+        w->row.greatest[h] = -INFINITY, w->row.sum[h] = 0;
+    }
+}
+
+void unfold_splits(worker *w)
+{
+    const hga_shape *shape = &w->plan->shape;
+    float *whole_lse, *whole = folded(w, &whole_lse);
+    memcpy(w->row.acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
+    for (hga_id h = 0; h < shape->n_heads; h++)
+        w->row.greatest[h] = whole_lse[h], w->row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
+}
+
+void merge_splits(worker *w, hga_id stage, const wide_row *wide)
+{
+    const hga_shape *shape = &w->plan->shape;
+    hga_id room = padded(shape->dim_v);
+    hga_id v = node_at(&w->plan->stage[stage], wide->position);
+    const view *out = field(w, stage_of(w, stage)->out);
+    for (hga_id h = 0; h < shape->n_heads; h++) {
+        float *piece = w->state->workspace + w->plan->stage[stage].piece_at +
+                       ((ptrdiff_t)wide->first_piece * shape->n_heads + h) * (room + 2);
+        ptrdiff_t next = (ptrdiff_t)shape->n_heads * (room + 2);
+        float lse = piece[room];
+        for (hga_id i = 1; i < wide->n_pieces; i++)
+            lse = merge_state(w->plan->kernels, shape->dim_v, piece, lse, piece + i * next, piece[i * next + room]);
+        memcpy(view_row(out, v) + h * view_head(out, v), piece, (size_t)shape->dim_v * sizeof *piece);
+        view_lse(out, v)[h] = lse;
+    }
+}
