@@ -1,5 +1,5 @@
-/* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain version
-   in plain.c. */
+/* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
+   version in plain.c. */
 #include "stages.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ typedef struct chunk_heads {
     ptrdiff_t k_stride, v_stride;
 } chunk_heads;
 
-/* The chunk's keys and values: to w->at.k and w->at.v, or to w->at.k16 and w->at.v16, which are then widened side by side. */
+/* The chunk's keys and values: to at.k and at.v, or to at.k16 and at.v16, which are then widened side by side. */
 static chunk_heads find_operands(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);

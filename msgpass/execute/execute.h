@@ -140,14 +140,14 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 int plan_kernel_is_fused(const hga_plan *plan, hga_id stage);
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
-/* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that are
-   done), and is stored. */
+/* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that
+   are done), and is stored. */
 void attend_row(worker *w, const row_job *job);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
 
-/* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become the
-   row's, for the rest of its edges; or all are normalised and stored. */
+/* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
+   the row's, for the rest of its edges; or all are normalised and stored. */
 void run_tiles(void *worker, tile_batch *batch);
 void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);

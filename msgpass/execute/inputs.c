@@ -1,5 +1,5 @@
-/* inputs.c: what the caller brings, in bfloat16 precision: copied to the workspace and rounded there, or into rows of 16
-   bits. */
+/* inputs.c: what the caller brings, in bfloat16 precision: copied to the workspace and rounded there, or into rows of
+   16 bits. */
 #include "stages.h"
 
 #include <string.h>

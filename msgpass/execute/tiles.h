@@ -1,5 +1,5 @@
-/* tiles.h: attention in tiles. choose_tiles.c lays columns, as data; run_tiles.c computes them; attend_panel.c stands on
-   top of both. */
+/* tiles.h: attention in tiles. choose_tiles.c lays columns, as data; run_tiles.c computes them; attend_panel.c stands
+   on top of both. */
 #ifndef TILES_H
 #define TILES_H
 
