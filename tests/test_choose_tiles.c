@@ -1,0 +1,168 @@
+/* Choosing tiles is data: every edge of a panel is either in one tile or left to its row, told without computing
+   anything. */
+#include "testing.h"
+
+#include "execute.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct found {
+    edge *e;
+    int64_t n, room, in_tiles;
+} found;
+
+static void note(found *f, edge e)
+{
+    if (f->n == f->room) {
+        f->room = 2 * f->room + 1000;
+        f->e = realloc(f->e, (size_t)f->room * sizeof *f->e);
+        assert_non_null(f->e);
+    }
+    f->e[f->n++] = e;
+}
+
+/* The pairs of part i of a chunk. */
+static void note_part(found *f, const tile_batch *b, const tile_chunk *c, hga_id i)
+{
+    const tile_part *part = &c->part[i];
+    assert_true(0 <= part->first && part->first < part->last && part->last <= c->columns.n);
+    for (hga_id e = part->first; e < part->last; e++) {
+        unsigned rows = c->rows[i][e], all = (1u << part->group->n_rows) - 1;
+        assert_int_equal(rows & ~all, 0);
+        if (part->full) assert_int_equal(rows, all);
+        for (hga_id r = 0; r < KERNEL_TILE; r++) {
+            int32_t type = c->types_vary ? b->pair_type[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] : c->columns.type[e];
+            if (rows >> r & 1u)
+                note(f, (edge){part->group->node[r], c->columns.src[e], type, c->columns.weight[e], 0}), f->in_tiles++;
+        }
+    }
+}
+
+static void note_batch(void *context, tile_batch *b)
+{
+    assert_in_range(b->n, 1, BATCH_CHUNKS);
+    for (hga_id i = 0; i < b->n; i++) {
+        assert_in_range(b->chunk[i].columns.n, 1, KERNEL_CHUNK);
+        assert_in_range(b->chunk[i].n_parts, 1, PANEL_GROUPS);
+        if (b->chunk[i].pairs) assert_int_equal(i, b->n - 1); /* there is one place for what differs */
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) note_part(context, b, &b->chunk[i], k);
+    }
+}
+
+/* What a row is left with. */
+static void note_rest(found *f, const worker *w, const row_group *g, hga_id r)
+{
+    edge_chunk c;
+    edge_cursor at = cursor_start_beyond(&w->reader, g->node[r], g->tiled ? w->chooser.tiled : NULL, 1u << g->number);
+    for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) {
+        assert_true(!g->tiled || g->rest);
+        for (hga_id e = 0; e < c.n; e++) note(f, (edge){g->node[r], c.src[e], c.type[e], c.weight[e], 0});
+    }
+}
+
+/* Positions [first, first + n) of the stage. */
+static void choose_panel(worker *w, const stage_plan *s, hga_id first, hga_id n, found *f)
+{
+    hga_id node[PANEL_ROWS];
+    row_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
+    tile_chooser *t = &w->chooser;
+    for (hga_id i = 0; i < n; i++) node[i] = node_at(s, first + i);
+    for (hga_id g = 0, at = 0; g < p.n_groups; g++, at += KERNEL_TILE)
+        p.group[g] = (row_group){
+            .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
+    reader_load(&w->reader, first, n);
+    t->reader = &w->reader, t->run = note_batch, t->context = f, t->types = 1;
+    choose_tiles(t, &p);
+    for (hga_id g = 0; g < p.n_groups; g++)
+        for (hga_id r = 0; r < p.group[g].n_rows; r++) note_rest(f, w, &p.group[g], r);
+}
+
+/* Returns how many edges went into tiles. */
+static int64_t check_relation(const hga_graph *g, const hga_program *p, hga_id stage, const char *name)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    found f = {0};
+    int64_t n_want;
+    assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    worker *w = &own->workers[0];
+    worker_begin(w);
+    reader_open(&w->reader, plan, stage);
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        for (hga_id at = 0; ph->job == JOB_ROWS && at < ph->n; at += ph->panel)
+            choose_panel(w, &plan->stage[stage], ph->first + at, ph->n - at < ph->panel ? ph->n - at : ph->panel, &f);
+    }
+    edge *want = all_edges(g, p->stage[stage].relation, &n_want);
+    for (int64_t i = 0; i < n_want; i++) want[i].pos_of = 0;
+    sort_edges(f.e, f.n);
+    sort_edges(want, n_want);
+    assert_same_edges(name, f.e, f.n, want, n_want);
+    for (int64_t i = 0; i < n_want; i++) assert_true(f.e[i].weight == want[i].weight);
+    free(want), free(f.e);
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+    return f.in_tiles;
+}
+
+/* One stage that attends relation 0 from every node. */
+static hga_program attend_everywhere(void)
+{
+    static const struct {
+        const char *name;
+        hga_width width;
+        hga_binding bound;
+    } fields[] = {{"q", HGA_WIDTH_KEY, HGA_IO_QUERY},
+                  {"k", HGA_WIDTH_KV_KEY, HGA_IO_KEY},
+                  {"v", HGA_WIDTH_VALUE, HGA_IO_VALUE},
+                  {"o", HGA_WIDTH_STATE, HGA_IO_OUT}};
+    hga_program p;
+    hga_id f[4];
+    hga_program_init(&p);
+    for (int i = 0; i < 4; i++)
+        assert_ok(hga_program_add_field(&p, fields[i].name, fields[i].width, fields[i].bound, HGA_ROWS_NODES,
+                                        HGA_ROWS_NODES, &f[i]));
+    assert_ok(hga_program_attend(&p, 0, f[0], f[1], f[2], f[3], 0));
+    return p;
+}
+
+static void every_edge_is_in_one_tile_or_left_to_its_row(void **state)
+{
+    (void)state;
+    hga_program p = attend_everywhere();
+    int64_t in_tiles = 0;
+    char name[32];
+    for (unsigned with = 1; with < 64; with++)
+        for (hga_id n = 30; n <= 600; n *= 20) {
+            hga_graph *g = random_graph(with + 7, n, with);
+            snprintf(name, sizeof name, "%d tokens with %u", n, with);
+            in_tiles += check_relation(g, &p, 0, name);
+            hga_graph_destroy(g);
+        }
+    assert_true(in_tiles > 0);
+}
+
+/* A band of 200 to either side, windows that move on by one, blocks beside each other: nearly all goes into tiles. */
+static void wide_and_narrow_blocks_go_into_tiles(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"window", "neighbours_wide", "siblings_wide", "bpt_wide", "fine_causal"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        problem v;
+        variant_build(variant_named(names[i]), 1500, 5, &(hga_shape){.n_heads = 1, .dim = 4}, &v);
+        hga_program p = attend_everywhere();
+        assert_true(check_relation(v.graph, &p, 0, names[i]) > 0);
+        problem_clear(&v);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_edge_is_in_one_tile_or_left_to_its_row),
+        cmocka_unit_test(wide_and_narrow_blocks_go_into_tiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
