@@ -11,6 +11,9 @@ list(REMOVE_ITEM HGA_NEEDS hga_flags)
 
 add_library(hga_shared SHARED ${HGA_OBJECTS})
 set_target_properties(hga_shared PROPERTIES OUTPUT_NAME hga EXPORT_NAME hga VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
+# One version node for all symbols until names of 0.x may no longer change; a program linked to it says so to ldd.
+target_link_options(hga_shared PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/hga.map)
+set_property(TARGET hga_shared APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/hga.map)
 target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:hga_flags>)
 foreach(need ${HGA_NEEDS})
   target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:${need}>)

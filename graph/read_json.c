@@ -209,13 +209,14 @@ static hga_status take_program(const json_reader *r, char **out)
     const json_t *program = json_object_get(r->object, "program");
     json_place at = json_member_of(&r->root, "program");
     if (!program) return HGA_OK;
-    if (!json_is_object(program)) return json_wrong(&at, "an object is expected, not %s", json_type_name(program));
-    size_t length = json_dumpb(program, NULL, 0, JSON_COMPACT);
+    if (!json_is_object(program) && !json_is_string(program))
+        return json_wrong(&at, "an object or a name is expected, not %s", json_type_name(program));
+    size_t length = json_dumpb(program, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
     if (length == 0) return hga_fail(HGA_ENOMEM, "%s: no memory for the program", r->root.name);
     hga_status st = hga_new(NULL, (int64_t)length + 1, 1, out);
     if (st) return st;
     (*out)[length] = 0;
-    if (json_dumpb(program, *out, length, JSON_COMPACT) == length) return HGA_OK;
+    if (json_dumpb(program, *out, length, JSON_COMPACT | JSON_ENCODE_ANY) == length) return HGA_OK;
     hga_delete(NULL, *out, (int64_t)length + 1, 1);
     *out = NULL;
     return hga_fail(HGA_ENOMEM, "%s: no memory for the program", r->root.name);

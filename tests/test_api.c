@@ -2,6 +2,8 @@
    given a meaning are refused. */
 #include "testing.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +111,214 @@ static void a_zeroed_stage_names_no_field(void **state)
     problem_clear(&p);
 }
 
+/* ---- rows ---- */
+
+/* The rows that the caller's tensors have are those the rows' names list, for every variant. */
+static void rows_of_tensors_are_told(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++) {
+        problem p;
+        variant_build(i, 37, 5, &(hga_shape){.n_heads = 1, .dim = 2}, &p);
+        for (hga_id f = 1; f <= p.program.n_fields; f++) {
+            hga_id first, n, listed, *list = row_nodes(p.graph, p.program.field[f].io, &listed);
+            assert_ok(hga_program_rows(&p.program, p.graph, f, &first, &n));
+            if (p.program.field[f].binding == HGA_INTERNAL) listed = 0;
+            assert_int_equal(n, listed);
+            for (hga_id k = 0; k < n; k++) assert_int_equal(list[k], first + k);
+            free(list);
+        }
+        problem_clear(&p);
+    }
+    problem p;
+    hga_id first, n;
+    make(&p);
+    assert_int_equal(hga_program_field(&p.program, HGA_IO_VALUE), 3);
+    assert_int_equal(hga_program_field(&p.program, HGA_IO_USER), 0);
+    assert_ok(hga_program_rows(&p.program, p.graph, 0, &first, &n));
+    assert_int_equal(n, 0);
+    assert_status(HGA_EINVAL, hga_program_rows(&p.program, p.graph, 5, &first, &n));
+    problem_clear(&p);
+}
+
+/* ---- states ---- */
+
+/* Attention over the first half of the keys and over the second, merged, is attention over all. */
+static void merged_states_are_attention_over_all_keys(void **state)
+{
+    (void)state;
+    enum { HEADS = 2, KEYS = 20, ROWS = 7 };
+    float *x[3], *lse[3];
+    hga_shape shape = {.n_heads = HEADS, .dim = DIM};
+    float *q = random_floats(1, 2, ROWS * HEADS * DIM), *k = random_floats(2, 2, KEYS * HEADS * DIM),
+          *v = random_floats(3, 2, KEYS * HEADS * DIM);
+    for (int part = 0; part < 3; part++) { /* all, the first 13, the last 7 */
+        hga_dense d = hga_dense_defaults();
+        hga_graph *g;
+        hga_program p;
+        int from = part == 2 ? 13 : 0, n = part == 0 ? KEYS : part == 1 ? 13 : 7;
+        d.n_tokens = ROWS, d.n_keys = n;
+        assert_ok(hga_build_dense(&d, &g, &p));
+        x[part] = memory(ROWS * HEADS * DIM, sizeof(float)), lse[part] = memory(ROWS * HEADS, sizeof(float));
+        hga_io io = {.query = {.data = q, .rows = ROWS},
+                     .key = {.data = k + from * HEADS * DIM, .rows = n},
+                     .value = {.data = v + from * HEADS * DIM, .rows = n},
+                     .out = {.data = x[part], .rows = ROWS},
+                     .lse = {.data = lse[part], .rows = ROWS}};
+        assert_ok(hga_attention(g, &p, &shape, NULL, &io));
+        hga_graph_destroy(g);
+    }
+    assert_ok(hga_merge_states(ROWS, HEADS, DIM, x[1], lse[1], x[2], lse[2]));
+    assert_near_floats("out", x[1], x[0], ROWS * HEADS * DIM, 1e-5);
+    assert_near_floats("lse", lse[1], lse[0], ROWS * HEADS, 1e-5);
+    free(q), free(k), free(v);
+    for (int part = 0; part < 3; part++) free(x[part]), free(lse[part]);
+}
+
+static void empty_states_change_nothing(void **state)
+{
+    (void)state;
+    float a[4] = {1, 2, NAN, NAN}, lse_a[2] = {3, -INFINITY}, b[4] = {NAN, NAN, 5, 6}, lse_b[2] = {-INFINITY, 7};
+    assert_ok(hga_merge_states(2, 1, 2, a, lse_a, b, lse_b));
+    assert_true(a[0] == 1 && a[1] == 2 && lse_a[0] == 3);
+    assert_true(a[2] == 5 && a[3] == 6 && lse_a[1] == 7);
+    float none[2] = {0, 0}, lse_none = -INFINITY, other[2] = {1, 1}, lse_other = -INFINITY;
+    assert_ok(hga_merge_states(1, 1, 2, none, &lse_none, other, &lse_other));
+    assert_true(none[0] == 0 && none[1] == 0 && lse_none == -INFINITY);
+    assert_status(HGA_EINVAL, hga_merge_states(-1, 1, 2, a, lse_a, b, lse_b));
+    assert_status(HGA_EINVAL, hga_merge_states(1, 1, 2, a, NULL, b, lse_b));
+}
+
+/* ---- the default program of a hierarchy ---- */
+
+/* Four tokens in two sections; tokens see their section, sections each other, a token the other section. */
+static hga_graph *sections(int coarse_rows, int coarse_sources)
+{
+    hga_builder *b;
+    hga_graph *g;
+    hga_id near, far;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 4, NULL));
+    assert_ok(hga_builder_add_level(b, 2, NULL));
+    assert_ok(hga_builder_set_families(b, 4, 0, 4, 2));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_relation(b, "far", &far));
+    assert_ok(hga_builder_add_blocks(b, near,
+                                     &(hga_block){.n_dst = 2, .n_src = 2, .count = 2, .dst_step = 2, .src_step = 2}));
+    if (coarse_rows && coarse_sources) assert_ok(hga_builder_add_block(b, far, 4, 2, 4, 2, 0));
+    if (coarse_rows && !coarse_sources) assert_ok(hga_builder_add_edge(b, far, 0, 5, 0, 1));
+    if (!coarse_rows && coarse_sources) assert_ok(hga_builder_add_edge(b, far, 5, 0, 0, 1));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+/* What is not needed is not there, and the result is the oracle's. */
+static void a_hierarchy_has_the_stages_it_needs(void **state)
+{
+    (void)state;
+    static const hga_id both[] = {0, 1};
+    static const char *const stages[2][2] = {
+        {"attend out, attend more out", "coarsen key, coarsen value, attend out, attend more out"},
+        {"coarsen query, attend out, attend more out, spread out",
+         "coarsen query, coarsen key, coarsen value, attend out, attend more out, spread out"}};
+    for (int rows = 0; rows < 2; rows++)
+        for (int sources = 0; sources < 2; sources++) {
+            problem p = {.name = "hierarchy", .graph = sections(rows, sources), .shape = {.n_heads = 2, .dim = 3}};
+            char names[400] = "";
+            assert_ok(hga_program_hierarchy(&p.program, p.graph, both, 2));
+            for (hga_id s = 0; s < p.program.n_stages; s++)
+                strcat(strcat(names, s ? ", " : ""), p.program.stage[s].name);
+            assert_string_equal(names, stages[rows][sources]);
+            assert_int_equal(p.program.has_lse, 1);
+            problem_fill(&p, 3);
+            problem_run(&p);
+            assert_equals_slow(&p, 1e-5);
+            problem_clear(&p);
+        }
+}
+
+/* Cross-attention: of the H-Transformer's graph, whose nodes have sides, it is the H-Transformer's own program. */
+static void a_hierarchy_of_two_sides_attends_across(void **state)
+{
+    (void)state;
+    for (int cross = 0; cross < 2; cross++) {
+        hga_htransformer h = hga_htransformer_defaults();
+        problem p = {.name = "two sides", .shape = {.n_heads = 2, .dim = 3}};
+        h.n_tokens = 100, h.n_keys = cross ? 90 : 0, h.block = 4;
+        assert_ok(hga_build_htransformer(&h, &p.graph, &p.program));
+        problem_fill(&p, 4);
+        problem_run(&p);
+        assert_ok(hga_program_hierarchy(&p.program, p.graph, (hga_id[]){0}, 1));
+        float *out = problem_out(&p, &p.options, NULL);
+        assert_near_floats("out", out, p.io.out.data, out_count(&p), 1e-5);
+        free(out);
+        problem_clear(&p);
+    }
+}
+
+static void a_hierarchy_without_a_tree_has_no_coarse_rows(void **state)
+{
+    (void)state;
+    hga_builder *b;
+    hga_graph *g;
+    hga_program p;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 2, NULL));
+    assert_ok(hga_builder_add_level(b, 1, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", NULL));
+    assert_ok(hga_builder_add_edge(b, 0, 2, 0, 0, 1));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    assert_status(HGA_EPROGRAM, hga_program_hierarchy(&p, g, (hga_id[]){0}, 1));
+    assert_non_null(strstr(hga_error_detail(), "edges end above the 2 tokens, but no node has a parent"));
+    assert_int_equal(p.n_stages, 0);
+    assert_status(HGA_EINVAL, hga_program_hierarchy(&p, g, (hga_id[]){1}, 1));
+    assert_status(HGA_EINVAL, hga_program_hierarchy(&p, g, NULL, 0));
+    hga_graph_destroy(g);
+}
+
+/* In a file the word stands for the program; a graph without it has none. */
+static void a_file_may_ask_for_the_default_program(void **state)
+{
+    (void)state;
+    static const char *const name = "attend.json", *const members[] = {"\"program\": \"attend\", ", "",
+                                                                       "\"program\": \"x\", "};
+    for (int i = 0; i < 3; i++) {
+        FILE *f = fopen(name, "w");
+        assert_non_null(f);
+        fprintf(f,
+                "{\"format\": \"hga-graph\", \"schema\": 1, %s\"levels\": [3], \"relations\": [{\"name\": \"near\", "
+                "\"edges\": [[0, 1], [2, 2]]}]}",
+                members[i]);
+        fclose(f);
+        hga_graph *g;
+        hga_program p;
+        hga_status st = hga_program_read_file(NULL, name, &g, &p);
+        if (i) {
+            assert_int_equal(st, HGA_EFORMAT);
+            assert_non_null(strstr(hga_error_detail(), i == 1 ? "has no program" : "'x' is no program"));
+            assert_null(g);
+            continue;
+        }
+        if (st) fail_msg("%s", hga_error_detail());
+        assert_int_equal(p.n_stages, 1);
+        assert_string_equal(p.stage[0].name, "attend out");
+        hga_graph_destroy(g);
+    }
+    remove(name);
+}
+
+/* ---- the version ---- */
+
+static void the_version_is_the_headers(void **state)
+{
+    (void)state;
+    char version[40];
+    snprintf(version, sizeof version, "%d.%d.%d", HGA_VERSION_MAJOR, HGA_VERSION_MINOR, HGA_VERSION_PATCH);
+    assert_string_equal(hga_version(), version);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +326,14 @@ int main(void)
         cmocka_unit_test(reserved_words_are_zero),
         cmocka_unit_test(builders_refuse_words_they_do_not_know),
         cmocka_unit_test(a_zeroed_stage_names_no_field),
+        cmocka_unit_test(rows_of_tensors_are_told),
+        cmocka_unit_test(merged_states_are_attention_over_all_keys),
+        cmocka_unit_test(empty_states_change_nothing),
+        cmocka_unit_test(a_hierarchy_has_the_stages_it_needs),
+        cmocka_unit_test(a_hierarchy_of_two_sides_attends_across),
+        cmocka_unit_test(a_hierarchy_without_a_tree_has_no_coarse_rows),
+        cmocka_unit_test(a_file_may_ask_for_the_default_program),
+        cmocka_unit_test(the_version_is_the_headers),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -245,13 +245,9 @@ const hga_stage *find_stage(const hga_program *p, hga_message message)
 /* Rows of the caller's tensor of a binding, 0 when no field has it. */
 static int64_t bound_rows(const problem *p, hga_binding binding)
 {
-    for (hga_id f = 1; f <= p->program.n_fields; f++)
-        if (p->program.field[f].binding == binding) {
-            hga_id n;
-            free(row_nodes(p->graph, p->program.field[f].io, &n));
-            return n;
-        }
-    return 0;
+    hga_id first, n;
+    assert_ok(hga_program_rows(&p->program, p->graph, hga_program_field(&p->program, binding), &first, &n));
+    return n;
 }
 
 static float *own(problem *p, float *x)

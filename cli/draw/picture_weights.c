@@ -65,32 +65,20 @@ static void copy_head(const tensor_file *t, hga_id head, float *out)
 
 /* ---- values ---- */
 
-static int has_value_row(const weighing *w, hga_id v)
-{
-    const hga_field *f = bound_field(w->program, HGA_IO_VALUE);
-    const hga_nodes *n = &w->nodes;
-    switch (f ? f->io : HGA_ROWS_KEYS) {
-    case HGA_ROWS_QUERIES: return v >= n->query_first && v - n->query_first < n->n_queries;
-    case HGA_ROWS_KEYS: return v >= n->key_first && v - n->key_first < n->n_keys;
-    case HGA_ROWS_QUERY_SIDE: return !n->side || n->side[v] != HGA_SIDE_KEY;
-    case HGA_ROWS_KEY_SIDE: return !n->side || n->side[v] != HGA_SIDE_QUERY;
-    case HGA_ROWS_ABOVE: return v >= n->level_ptr[1];
-    case HGA_ROWS_NODES: break;
-    }
-    return 1;
-}
-
 /* For columns [first, first + n): each value row is the mean of its key tokens' indicators, so that what a node gets is
    shared by its tokens alike. */
 static int fill_values(weighing *w, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &w->nodes;
-    hga_id *row = NULL, *tokens = NULL, rows = 0;
+    hga_id *row = NULL, *tokens = NULL, begin = nodes->key_first, rows = nodes->n_keys;
     int status = CLI_GOOD;
     TRY(take(nodes->n, sizeof *row, &row));
     TRY(take(nodes->n, sizeof *tokens, &tokens));
     memset(w->value, 0, (size_t)((int64_t)w->n_values * CHUNK) * sizeof *w->value);
-    for (hga_id v = 0; v < nodes->n; v++) row[v] = has_value_row(w, v) ? rows++ : -1;
+    hga_id value = hga_program_field(w->program, HGA_IO_VALUE);
+    if (value)
+        TRY(complain_of(hga_program_rows(w->program, w->graph, value, &begin, &rows), CLI_DATA, "attention weights"));
+    for (hga_id v = 0; v < nodes->n; v++) row[v] = v >= begin && v - begin < rows ? v - begin : -1;
     for (int fill = 0; fill < 2; fill++)
         for (hga_id j = 0; j < nodes->n_keys; j++)
             for (hga_id v = nodes->key_first + j; v >= 0; v = nodes->parent ? nodes->parent[v] : -1) {

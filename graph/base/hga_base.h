@@ -18,6 +18,11 @@ extern "C" {
 #define HGA_PRINTF(text, first)
 #endif
 
+/* The version of these headers. */
+#define HGA_VERSION_MAJOR 0
+#define HGA_VERSION_MINOR 2
+#define HGA_VERSION_PATCH 0
+
 typedef int32_t hga_id;  /* a node, a relation, a level, a head, a field */
 typedef int64_t hga_pos; /* a position among edges */
 

@@ -200,7 +200,7 @@ static touched find_touched(const hga_plan *plan, const phase *ph)
     if (ph->job == JOB_MERGE) return t;
     t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
     t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
-    if (plan->halves && (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE)) t.sources = halves_of(t.sources);
+    if (plan->halves && rule->attends) t.sources = halves_of(t.sources);
     return t;
 }
 

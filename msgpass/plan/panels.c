@@ -165,8 +165,7 @@ enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE)
-        return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
+    if (!kind_attends(s->kind)) return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
 }

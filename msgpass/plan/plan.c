@@ -56,8 +56,7 @@ static void find_stages(hga_plan *plan)
         } else if (plan->nodes.child_ptr) {
             sp->edges = plan->nodes.child_ptr[plan->nodes.n - plan->nodes.level_ptr[1]];
         }
-        int attends = sp->kind == KIND_ATTEND || sp->kind == KIND_ATTEND_MORE;
-        if (attends && plan->options.edge_bias && plan->bias_stage < 0) plan->bias_stage = s;
+        if (kind_attends(sp->kind) && plan->options.edge_bias && plan->bias_stage < 0) plan->bias_stage = s;
     }
 }
 
@@ -190,19 +189,10 @@ hga_id hga_plan_threads(const hga_plan *plan) { return plan->threads; }
 static double stage_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;
-    double edges = plan->stage[s].edges, heads = shape->n_heads;
-    const home *out = plan->program.stage[s].out ? &plan->home[plan->program.stage[s].out] : NULL;
-    switch (plan->stage[s].kind) {
-    case KIND_ATTEND:
-    case KIND_ATTEND_MORE: return edges * heads * 2 * (shape->dim + shape->dim_v);
-    case KIND_MEAN:
-    case KIND_SUM:
-    case KIND_WEIGHTED_SUM: return edges * 2 * out->heads * out->columns;
-    case KIND_SPREAD: return edges * heads * 3 * shape->dim_v;
-    case KIND_DESCEND: return edges * heads * 2 * shape->dim_v;
-    case KIND_ENERGY: return edges * heads * 4;
-    default: return 0;
-    }
+    const edge_cost *cost = &program_rules[plan->stage[s].kind].cost;
+    const home *out = &plan->home[plan->program.stage[s].out];
+    double of_head = (double)cost->key * shape->dim + (double)cost->value * shape->dim_v + cost->head;
+    return plan->stage[s].edges * (shape->n_heads * of_head + (double)cost->column * out->heads * out->columns);
 }
 
 hga_cost hga_plan_cost(const hga_plan *plan)
@@ -210,8 +200,7 @@ hga_cost hga_plan_cost(const hga_plan *plan)
     hga_cost cost = {0};
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         cost.flops += stage_flops(plan, s);
-        if (plan->stage[s].kind == KIND_ATTEND || plan->stage[s].kind == KIND_ATTEND_MORE)
-            cost.edges += plan->stage[s].edges;
+        if (kind_attends(plan->stage[s].kind)) cost.edges += plan->stage[s].edges;
     }
     if (cost.edges == 0)
         for (hga_id s = 0; s < plan->program.n_stages; s++)

@@ -7,13 +7,7 @@
 
 hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
 {
-    const hga_nodes *n = &plan->nodes;
-    switch (rows) {
-    case HGA_ROWS_QUERIES: *first = n->query_first; return n->n_queries;
-    case HGA_ROWS_KEYS: *first = n->key_first; return n->n_keys;
-    case HGA_ROWS_ABOVE: *first = n->level_ptr[1]; return n->n - n->level_ptr[1];
-    default: *first = 0; return n->n;
-    }
+    return program_row_range(&plan->nodes, rows, first);
 }
 
 static void find_width(const hga_shape *s, hga_width width, home *h)
@@ -31,10 +25,7 @@ int home_is_rounded(const hga_plan *plan, hga_id field)
     return plan->options.precision == HGA_PRECISION_BF16 && operand && f->binding != HGA_IO_USER;
 }
 
-static int attends(const hga_plan *plan, hga_id stage)
-{
-    return plan->stage[stage].kind == KIND_ATTEND || plan->stage[stage].kind == KIND_ATTEND_MORE;
-}
+static int attends(const hga_plan *plan, hga_id stage) { return kind_attends(plan->stage[stage].kind); }
 
 int homes_can_halve(const hga_plan *plan)
 {

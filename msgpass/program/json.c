@@ -319,13 +319,24 @@ done:
 static hga_status parse(const char *text, json_t **root)
 {
     json_error_t error;
-    *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (*root) return HGA_OK;
-    json_t *again = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_t *again = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     int good = again != NULL;
     json_decref(again);
     if (good || json_error_code(&error) == json_error_out_of_memory || !error.text[0]) return no_memory();
     return hga_fail(HGA_EFORMAT, "program, line %d, column %d: %s", error.line, error.column, error.text);
+}
+
+/* A program that goes without saying: all relations of the graph attended jointly over its tree. */
+static hga_status read_word(const char *word, const hga_graph *g, hga_program *p)
+{
+    hga_id relation[HGA_MAX_STAGES], n = hga_graph_nodes(g).n_relations;
+    if (strcmp(word, "attend") != 0) return hga_fail(HGA_EFORMAT, "program: '%s' is no program, \"attend\" is", word);
+    if (n > HGA_MAX_STAGES)
+        return hga_fail(HGA_EPROGRAM, "program: %d relations are more than %d stages", n, HGA_MAX_STAGES);
+    for (hga_id r = 0; r < n; r++) relation[r] = r;
+    return hga_program_hierarchy(p, g, relation, n);
 }
 
 hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out)
@@ -338,6 +349,11 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
     hga_program_init(out);
     json_t *root;
     HGA_TRY(parse(text, &root));
+    if (json_is_string(root)) {
+        HGA_TRY(read_word(json_string_value(root), g, &p));
+        *out = p;
+        goto done;
+    }
     HGA_TRY(only_members(root, "program", program_members));
     HGA_TRY(number_member(root, "program", "default_scale", &p.default_scale));
     HGA_TRY(flag_member(root, "program", "lse", 0, &p.has_lse));

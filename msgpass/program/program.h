@@ -24,6 +24,12 @@ typedef enum stage_role { ROLE_QUERY, ROLE_KEY, ROLE_VALUE, ROLE_GATE, ROLE_KEEP
 
 enum { ON_RELATION = 1, ON_TREE_UP = 2, ON_TREE_DOWN = 4 };
 
+/* Operations of an edge that a stage cannot do without, for each: of its heads' columns of keys and of values, of the
+   out field's columns, of its heads. */
+typedef struct edge_cost {
+    int key, value, column, head;
+} edge_cost;
+
 /* One row of the legal table. */
 typedef struct stage_rule {
     const char *name;
@@ -45,6 +51,9 @@ typedef struct stage_rule {
        */
     int carries;
     unsigned carry_source, carry_own;
+    int attends;         /* its edges have scores */
+    int starts_from_out; /* what it computes is merged with what ROLE_OUT holds */
+    edge_cost cost;
 } stage_rule;
 
 /* The table, indexed by stage_kind; row KIND_NONE has no name. */
@@ -66,6 +75,11 @@ int program_is_input(hga_binding binding);
 hga_id program_bound(const hga_program *p, hga_binding binding);
 /* Is node v among `rows`? */
 int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v);
+
+/* As many rows from *first on; all nodes for rows of a side. */
+hga_id program_row_range(const hga_nodes *nodes, hga_rows rows, hga_id *first);
+/* Does the stage's kind attend? */
+static inline int kind_attends(stage_kind kind) { return program_rules[kind].attends; }
 
 /* Is every node of rows `a` among rows `b`, as far as the two names tell? */
 int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);

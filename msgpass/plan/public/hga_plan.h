@@ -124,7 +124,13 @@ HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace
 HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                  const hga_options *options, const hga_io *io);
 
-/* The version of the library, "0.1.0". */
+/* Softmax states over the same rows and different keys, packed out [n_rows][n_heads][dim_v] and lse [n_rows][n_heads]
+   (natural log, -INFINITY: no key) as an execution leaves them: a becomes the state over the keys of both, as if they
+   had been attended to at once; in double. Where both are empty a stays as it is. */
+HGA_API hga_status hga_merge_states(int64_t n_rows, hga_id n_heads, hga_id dim_v, float *out_a, float *lse_a,
+                                    const float *out_b, const float *lse_b);
+
+/* The version of the library that runs, such as "0.2.0"; that of its headers is HGA_VERSION_MAJOR, _MINOR, _PATCH. */
 HGA_API const char *hga_version(void);
 
 #ifdef __cplusplus
