@@ -1,4 +1,4 @@
-/* export.c: hga export, a graph from JSON in another format. */
+/* export.c: hga export, a graph in another format. */
 #include <string.h>
 
 #include "arguments.h"
@@ -7,15 +7,23 @@
 #include "variant.h"
 
 typedef struct arguments {
-    const char *path;
+    const char *path, *parents;
     graph_target target;
 } arguments;
+
+enum { KEY_PARENTS = 0x1300 };
+static const struct argp_option options[] = {
+    {"parents", KEY_PARENTS, "FILE", 0, "the parent of every node, -1 without, as .npy: a tree over a file of edges",
+     1},
+    {0},
+};
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &a->target; return 0;
+    case KEY_PARENTS: a->parents = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
         a->path = value;
@@ -30,10 +38,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int run_export(int argc, char **argv)
 {
     struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {NULL,
+    struct argp argp = {options,
                         parse,
                         "GRAPH",
-                        "A graph from JSON (- is standard input) in another format: .json, .npy, .mtx, .csv, .dot, "
+                        "A graph in another format. It is read from JSON (- is standard input) or from a file of "
+                        "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's). "
+                        "It is written as .json, .npy, .mtx, .csv, .dot, "
                         ".graphml, .gexf, .graph "
                         "(METIS's); or as a picture of who attends to whom: .svg, .png.",
                         children,
@@ -43,11 +53,17 @@ int run_export(int argc, char **argv)
     graph_file f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(graph_file_read(a.path, &f));
+    TRY(graph_file_import(a.path, a.parents, &f));
     hga_id main = f.text ? main_relation(&f.program) : -1;
     if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
     const char *slash = strrchr(a.path, '/');
-    graph_source source = {f.graph, f.text ? &f.program : NULL, f.text, main, slash ? slash + 1 : a.path, NULL, a.path};
+    graph_source source = {f.graph,
+                           f.text ? &f.program : NULL,
+                           f.text,
+                           main,
+                           slash ? slash + 1 : a.path,
+                           NULL,
+                           graph_file_is_json(a.path) ? a.path : NULL};
     TRY(graph_write(&source, &a.target));
 done:
     graph_file_clear(&f);

@@ -25,6 +25,8 @@ void builder_clear(hga_builder *b)
     for (int64_t i = 0; i < b->n_drafts; i++) draft_clear(&a, &b->drafts[i]);
     hga_delete(&a, b->drafts, b->draft_room, sizeof *b->drafts);
     names_clear(&a, &b->names);
+    hga_delete(&a, b->labels, b->label_room, sizeof *b->labels);
+    hga_delete(&a, b->text, b->text_room, 1);
     hga_delete(&a, b->level_size, b->level_room, sizeof *b->level_size);
     hga_delete(&a, b->families, b->family_room, sizeof *b->families);
     hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);
@@ -120,19 +122,21 @@ hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims)
     return HGA_OK;
 }
 
+static const char *draft_name(const void *drafts, int64_t i) { return ((const draft *)drafts)[i].name; }
+
 hga_status hga_builder_add_relation(hga_builder *b, const char *name, hga_id *relation)
 {
     size_t length = name ? strlen(name) : 0;
     if (length < 1 || length >= NAME_BYTES)
         return hga_fail(HGA_EGRAPH, "a relation's name has 1 to %d bytes, not %zu", NAME_BYTES - 1, length);
-    if (names_find(&b->names, b->drafts, sizeof *b->drafts, name) >= 0)
+    if (names_find(&b->names, b->drafts, draft_name, name) >= 0)
         return hga_fail(HGA_EGRAPH, "two relations are named %s", name);
     hga_status st =
         hga_grow(&b->allocator, &b->drafts, &b->draft_room, b->n_drafts, b->n_drafts + 1, sizeof *b->drafts);
     if (st) return st;
     memset(&b->drafts[b->n_drafts], 0, sizeof *b->drafts);
     memcpy(b->drafts[b->n_drafts].name, name, length);
-    st = names_add(&b->allocator, &b->names, b->drafts, sizeof *b->drafts);
+    st = names_add(&b->allocator, &b->names, b->drafts, draft_name);
     if (st) return st;
     if (relation) *relation = (hga_id)b->n_drafts;
     b->n_drafts++;

@@ -18,8 +18,13 @@ typedef struct masses {
     float mass;
 } masses;
 
-typedef struct draft {     /* a relation being collected */
-    char name[NAME_BYTES]; /* first: see names.h */
+typedef struct label { /* a node's name begins at `at` of the texts; the last one counts */
+    hga_id node;
+    int64_t at;
+} label;
+
+typedef struct draft { /* a relation being collected */
+    char name[NAME_BYTES];
     int64_t n_blocks, block_room, n_edges, edge_room;
     hga_block *blocks;
     explicit_edge *edges;
@@ -37,11 +42,17 @@ struct hga_builder {
     masses *masses;
     draft *drafts;
     name_index names; /* of the drafts */
-    hga_id n;         /* nodes so far */
+    int64_t n_labels, label_room, text_bytes, text_room;
+    label *labels;
+    char *text; /* names of nodes, each ended by 0 */
+    hga_id n;   /* nodes so far */
     int has_tokens;
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;
 };
+
+/* labels.c: give the names to the graph. */
+hga_status labels_finish(hga_builder *b, hga_graph *g);
 
 /* Free what was collected; the builder is as new. */
 void builder_clear(hga_builder *b);

@@ -163,6 +163,7 @@ static hga_status tell_nodes(whole *w)
     HGA_TRY(tell_parents(w));
     HGA_TRY(tell_masses(w));
     for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(tell_sides(w, &w->samples[i]));
+    for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(names_copy(w->b, w->samples[i].g, w->samples[i].map));
     HGA_TRY(tell_claims(w));
 done:
     return st;

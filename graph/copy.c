@@ -108,6 +108,14 @@ hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const h
     return st;
 }
 
+hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = 0; g->name_at && !st && v < g->n; v++)
+        if (g->name_at[v] >= 0) st = hga_builder_set_name(b, map ? map[v] : v, hga_graph_name(g, v));
+    return st;
+}
+
 hga_status nodes_copy(hga_builder *b, const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -118,6 +126,7 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
     HGA_TRY(sides_copy(b, &nodes));
     HGA_TRY(parents_copy(b, nodes.parent, nodes.n));
     HGA_TRY(masses_copy(b, graph_allocator(g), nodes.n, nodes.parent, nodes.mass));
+    HGA_TRY(names_copy(b, g, NULL));
 done:
     return st;
 }

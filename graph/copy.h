@@ -35,7 +35,9 @@ family_run family_run_at(const hga_id *parent, hga_id n_nodes, hga_id child);
 hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes);
 /* Say those masses to it that it would not find itself. */
 hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass);
-/* Levels, tokens, sides, parents and masses: hga_nodes but for its claims. */
+/* Say the names of all nodes, of node v for node map[v]; NULL: the identity. */
+hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map);
+/* Levels, tokens, sides, parents, masses and names: hga_nodes but for its claims. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g);
 
 #endif

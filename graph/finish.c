@@ -303,6 +303,7 @@ static hga_status make(hga_builder *b, hga_graph *g)
     HGA_TRY(find_masses(b, g));
     HGA_TRY(find_spans(g));
     HGA_TRY(find_relations(b, g));
+    HGA_TRY(labels_finish(b, g));
     for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) HGA_TRY(rule->check(g));
 done:
     return st;
@@ -345,6 +346,8 @@ void graph_free(hga_graph *g)
     for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
     hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
     names_clear(&a, &g->names);
+    hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
+    hga_delete(&a, g->name_text, g->name_room, 1);
     hga_delete(&a, g->level_ptr, (int64_t)g->n_levels + 1, sizeof *g->level_ptr);
     hga_delete(&a, g->parent, g->n, sizeof *g->parent);
     hga_delete(&a, g->side, g->n, sizeof *g->side);

@@ -59,9 +59,14 @@ hga_relation hga_graph_relation(const hga_graph *g, hga_id index)
     };
 }
 
+static const char *relation_name(const void *relations, int64_t i)
+{
+    return ((const stored_relation *)relations)[i].name;
+}
+
 hga_id hga_graph_find_relation(const hga_graph *g, const char *name)
 {
-    return names_find(&g->names, g->relation, sizeof *g->relation, name);
+    return names_find(&g->names, g->relation, relation_name, name);
 }
 
 typedef struct place {
@@ -99,6 +104,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
     int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) +
                     g->n_relations * (int64_t)sizeof(stored_relation);
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
+    if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_room;
     bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;
     for (hga_id i = 0; i < g->n_relations; i++) bytes += relation_bytes(&g->relation[i], n);
     return bytes;

@@ -8,7 +8,7 @@
 enum { NAME_BYTES = 64 };
 
 typedef struct stored_relation {
-    char name[NAME_BYTES]; /* first: see names.h */
+    char name[NAME_BYTES];
     hga_pos n_blocks, n_explicit, n_edges;
     hga_block *blocks;
     int64_t *reach; /* [n_blocks]: one past the last row of any block in the subtree that block roots; see blocks.c */
@@ -36,6 +36,9 @@ struct hga_graph {
     uint32_t claims;
     stored_relation *relation;
     name_index names; /* of the relations */
+    int64_t *name_at; /* [n] where a node's name begins in name_text, -1 without; NULL: no node has one */
+    char *name_text;
+    int64_t name_room;
 };
 
 typedef struct explicit_edge {

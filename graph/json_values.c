@@ -1,8 +1,8 @@
 /* json_values.c: values of a JSON text with their place in it, so that an error says where; files and texts parsed (of
    graph/ this and the two readers include jansson). */
 #include "json_values.h"
+#include "load.h"
 
-#include <errno.h>
 #include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -164,35 +164,15 @@ hga_status json_parse(const char *name, const char *text, size_t n, json_t **out
     return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
 }
 
-typedef struct bytes {
-    char *text;
-    int64_t n, room;
-} bytes;
-
-static hga_status take_bytes(const hga_allocator *a, FILE *file, const char *name, bytes *out)
-{
-    for (size_t got = 1; got > 0; out->n += (int64_t)got) {
-        hga_status st = hga_grow(a, &out->text, &out->room, out->n, out->n + 65536, 1);
-        if (st) return st;
-        errno = 0;
-        got = fread(out->text + out->n, 1, (size_t)(out->room - out->n), file);
-        if (ferror(file)) return hga_fail(HGA_EIO, "cannot read %s: %s", name, strerror(errno ? errno : EIO));
-    }
-    return HGA_OK;
-}
-
 hga_status json_load(const hga_allocator *a, const char *path, const char *name, json_t **out)
 {
     hga_status st = HGA_OK;
-    bytes whole = {0};
-    int is_stdin = strcmp(path, "-") == 0;
-    FILE *file = is_stdin ? stdin : fopen(path, "rb");
-    if (!file) return hga_fail(errno == ENOMEM ? HGA_ENOMEM : HGA_EIO, "cannot read %s: %s", name, strerror(errno));
-    HGA_TRY(take_bytes(a, file, name, &whole));
-    HGA_TRY(json_parse(name, whole.text, (size_t)whole.n, out));
+    char *text = NULL;
+    int64_t n, room;
+    HGA_TRY(bytes_load(a, path, name, &text, &n, &room));
+    HGA_TRY(json_parse(name, text, (size_t)n, out));
 done:
-    hga_delete(a, whole.text, whole.room, 1);
-    if (!is_stdin) fclose(file);
+    hga_delete(a, text, room, 1);
     return st;
 }
 

@@ -33,6 +33,11 @@ set_tests_properties(bench_tool PROPERTIES TIMEOUT 600 LABELS "cli;bench" ENVIRO
 add_test(NAME exports COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_exports.sh $<TARGET_FILE:hga_tool> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# Graphs of other programs, read and compared edge for edge with what those programs hold.
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
+add_test(NAME imports COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/imports.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
+set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
   add_test(NAME symbols COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})

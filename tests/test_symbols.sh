@@ -17,7 +17,7 @@ fact the_library_never_ends_the_process empty out
 grep -E ' (printf|vprintf|puts|putchar|perror|psignal|dprintf|vdprintf|syslog|stderr|error|warnx?|errx?)$' needs >out
 fact the_library_never_prints empty out
 
-grep -E ' (stdout|stdin)$' needs | grep -vE '^(file|json_values)\.c\.o ' >out
+grep -E ' (stdout|stdin)$' needs | grep -vE '^(file|load)\.c\.o ' >out
 fact only_readers_and_writers_know_stdin_and_stdout empty out
 
 grep -E ' (secure_)?(getenv|setenv|putenv|environ)$' needs | grep -v '^isa\.c\.o ' >out

@@ -4,6 +4,7 @@
 #include "hga_builders.h"
 #include "hga_file.h"
 #include "hga_graph.h"
+#include "hga_import.h"
 #include "hga_inspect.h"
 #include "hga_machine.h"
 #include "hga_plan.h"

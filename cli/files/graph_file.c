@@ -1,4 +1,4 @@
-/* graph_file.c: the table of formats, and reading JSON. */
+/* graph_file.c: the table of formats, and reading graphs of any. */
 #include "graph_file.h"
 
 #include <stdio.h>
@@ -6,18 +6,59 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "npy.h"
 #include "progress.h"
 
 /* ---- reading ---- */
 
-int graph_file_read(const char *path, graph_file *out)
+/* A graph from a file that cannot tell a program: where all nodes are tokens, its first relation is attended. */
+static int attend_first(const char *path, graph_file *out)
 {
+    if (hga_graph_nodes(out->graph).n_levels > 1) return CLI_GOOD;
+    hga_program_init(&out->program);
+    hga_status st = hga_program_attention(&out->program, 0);
+    if (!st) st = hga_program_to_json(&out->program, out->graph, &out->text);
+    return complain_of(st, CLI_DATA, path);
+}
+
+/* the file of parents, where one is named */
+static int read_parents(const char *path, npy *out)
+{
+    *out = (npy){0};
+    if (!path) return CLI_GOOD;
+    int status = npy_read_whole(path, out);
+    if (status == CLI_GOOD && (out->n_dims != 1 || out->count > INT32_MAX))
+        status = complain(CLI_DATA, "%s: parents are [nodes], one axis", path);
+    return status;
+}
+
+int graph_file_import(const char *path, const char *parents, graph_file *out)
+{
+    npy tree;
     *out = (graph_file){0};
-    int status = complain_of(hga_graph_read_json(NULL, path, &out->graph, &out->text), CLI_DATA, path);
-    if (status == CLI_GOOD && out->text)
-        status = complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path);
+    int status = read_parents(parents, &tree);
+    hga_import wish = {.parents = tree.whole, .n_parents = (hga_id)tree.count};
+    TRY(status);
+    TRY(complain_of(hga_graph_read(NULL, path, &wish, &out->graph, &out->text), CLI_DATA, path));
+    if (out->text)
+        TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
+    else if (!graph_file_is_json(path))
+        TRY(attend_first(path, out));
+done:
+    npy_clear(&tree);
     if (status) graph_file_clear(out);
     return status;
+}
+
+int graph_file_read(const char *path, graph_file *out) { return graph_file_import(path, NULL, out); }
+
+int graph_file_is_json(const char *path)
+{
+    static const char *const others[] = {"mtx", "csv", "tsv", "edges", "graphml", "gml", "graph", "npy", "npz"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (strcmp(dot + 1, others[i]) == 0) return 0;
+    return 1;
 }
 
 void graph_file_clear(graph_file *f)

@@ -7,13 +7,18 @@
 #include "complain.h"
 #include "picture_file.h"
 
-/* A graph from JSON; `text` is its `program` member, NULL without one, and `program` what it says. */
+/* A graph from a file; `text` is its program as JSON, NULL without one, and `program` what it says. Files of edges
+   alone attend their first relation. */
 typedef struct graph_file {
     hga_graph *graph;
     hga_program program;
     char *text;
 } graph_file;
 int graph_file_read(const char *path, graph_file *out);
+/* The same with the parents of a .npy file; NULL: without. */
+int graph_file_import(const char *path, const char *parents, graph_file *out);
+/* By the end of its name, is it JSON, which may hold words? */
+int graph_file_is_json(const char *path);
 void graph_file_clear(graph_file *f);
 
 /* What to write. */

@@ -119,6 +119,9 @@ HGA_API hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_i
 /* Override a node's mass (default: 1 for a token, the children's sum above, 1 for a childless node above). */
 HGA_API hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass);
 
+/* A node's name, UTF-8, copied; of several the last counts. */
+HGA_API hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name);
+
 /* What the graph promises, HGA_CLAIM_*. */
 HGA_API hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims);
 
@@ -158,6 +161,8 @@ HGA_API hga_relation hga_graph_relation(const hga_graph *g, hga_id relation);
 HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
 /* The level of a node. */
 HGA_API hga_id hga_graph_level(const hga_graph *g, hga_id node);
+/* A node's name, as long as the graph lives; NULL for a node without one. Of a text's tokens these are its words. */
+HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
 /* Bytes held by the graph. */
 HGA_API int64_t hga_graph_bytes(const hga_graph *g);
 

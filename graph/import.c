@@ -1,0 +1,283 @@
+/* import.c: a graph collected in any order, from files that do not know of levels: numbered level by level, built. */
+#include "import.h"
+#include "copy.h"
+#include "load.h"
+#include "sort.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- collecting ---- */
+
+hga_status import_open(import *x, const hga_allocator *a, const char *path, const hga_import *wish, hga_graph **out)
+{
+    static const hga_import nothing = {0};
+    *out = NULL;
+    memset(x, 0, sizeof *x);
+    x->allocator = a, x->wish = wish ? wish : &nothing, x->n_queries = -1;
+    if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to read is empty");
+    for (size_t i = 0; i < sizeof x->wish->reserved / sizeof *x->wish->reserved; i++)
+        if (x->wish->reserved[i]) return hga_fail(HGA_EINVAL, "hga_import.reserved[%zu] is not 0", i);
+    if (x->wish->n_parents < 0 || (!x->wish->parents && x->wish->n_parents))
+        return hga_fail(HGA_EINVAL, "%d parents", x->wish->n_parents);
+    x->name = strcmp(path, "-") == 0 ? "stdin" : path;
+    hga_status st = bytes_load(a, path, x->name, &x->bytes, &x->n_bytes, &x->byte_room);
+    x->at = x->bytes, x->end = x->bytes ? x->bytes + x->n_bytes : NULL, x->line = 1;
+    return st;
+}
+
+hga_status import_reach(import *x, int64_t node)
+{
+    if (node < 0 || node >= INT32_MAX - 4096) return scan_wrong(x, "node %lld does not fit an id", (long long)node);
+    if (node >= x->n) x->n = (hga_id)(node + 1);
+    return HGA_OK;
+}
+
+hga_status import_tell(import *x, hga_id node, import_node **out)
+{
+    hga_status st = import_reach(x, node);
+    int64_t known = x->node_room;
+    if (!st && node >= known)
+        st = hga_grow(x->allocator, &x->nodes, &x->node_room, known, (int64_t)node + 1, sizeof *x->nodes);
+    for (; !st && known < x->node_room; known++) x->nodes[known] = (import_node){-1, -1, -1, -1};
+    *out = st ? NULL : &x->nodes[node];
+    return st;
+}
+
+hga_status import_text(import *x, const char *text, int64_t n, int64_t *at)
+{
+    if (!is_utf8(text, n)) return scan_wrong(x, "a name is not UTF-8");
+    hga_status st = hga_grow(x->allocator, &x->text, &x->text_room, x->text_bytes, x->text_bytes + n + 1, 1);
+    if (st) return st;
+    *at = x->text_bytes;
+    if (n) memcpy(x->text + *at, text, (size_t)n);
+    x->text[*at + n] = 0;
+    x->text_bytes += n + 1;
+    return HGA_OK;
+}
+
+hga_status import_relation(import *x, const char *name, hga_id *relation)
+{
+    hga_status st = HGA_OK;
+    int64_t at;
+    if (!name) name = x->wish->relation ? x->wish->relation : "edges";
+    for (int64_t i = x->n_relations; i-- > 0;)
+        if (strcmp(x->text + x->relation[i], name) == 0) {
+            *relation = (hga_id)i;
+            return HGA_OK;
+        }
+    if (x->n_relations == 1024) return scan_wrong(x, "more than %lld relations", (long long)x->n_relations);
+    HGA_TRY(import_text(x, name, (int64_t)strlen(name), &at));
+    HGA_TRY(hga_grow(x->allocator, &x->relation, &x->relation_room, x->n_relations, x->n_relations + 1,
+                     sizeof *x->relation));
+    *relation = (hga_id)x->n_relations;
+    x->relation[x->n_relations++] = at;
+done:
+    return st;
+}
+
+hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight)
+{
+    hga_status st = HGA_OK;
+    if (type < 0 || type >= INT32_MAX) return scan_wrong(x, "type %lld of an edge is out of range", (long long)type);
+    if (!(weight > 0 && (float)weight > 0 && weight < 3e38))
+        return scan_wrong(x, "weight %g of an edge is not positive and finite", weight);
+    HGA_TRY(import_reach(x, src));
+    HGA_TRY(import_reach(x, dst));
+    HGA_TRY(hga_grow(x->allocator, &x->edges, &x->edge_room, x->n_edges, x->n_edges + 1, sizeof *x->edges));
+    x->edges[x->n_edges++] = (import_edge){relation, (hga_id)dst, (hga_id)src, (int32_t)type, (float)weight};
+done:
+    return st;
+}
+
+/* ---- levels ---- */
+
+/* The file's nodes on their way into the graph. */
+typedef struct numbering {
+    hga_id *parent, *level; /* [n] by the file's numbers */
+    hga_id *id;             /* [n] the graph's */
+    hga_id n_levels;
+    int moved; /* some id is another */
+} numbering;
+
+static hga_status find_parents(const import *x, numbering *to)
+{
+    const hga_import *wish = x->wish;
+    if (wish->parents && wish->n_parents < x->n)
+        return hga_fail(HGA_EGRAPH, "%s: %d parents for %d nodes", x->name, wish->n_parents, x->n);
+    for (hga_id v = 0; v < x->n; v++) {
+        hga_id p = wish->parents ? wish->parents[v] : v < x->node_room ? x->nodes[v].parent : -1;
+        if (p < -1 || p >= x->n) return hga_fail(HGA_EGRAPH, "%s: parent %d of node %d is not a node", x->name, p, v);
+        to->parent[v] = p;
+    }
+    return HGA_OK;
+}
+
+/* One above the highest child, from the leaves upwards; who is never reached stands on a ring. */
+static hga_status find_heights(const import *x, numbering *to)
+{
+    hga_status st = HGA_OK;
+    hga_id *waiting = NULL, *ready = NULL, n_ready = 0, n = x->n;
+    HGA_TRY(hga_new_zero(x->allocator, n, sizeof *waiting, &waiting));
+    HGA_TRY(hga_new(x->allocator, n, sizeof *ready, &ready));
+    for (hga_id v = 0; v < n; v++) to->level[v] = 0;
+    for (hga_id v = 0; v < n; v++)
+        if (to->parent[v] >= 0) waiting[to->parent[v]]++;
+    for (hga_id v = 0; v < n; v++)
+        if (!waiting[v]) ready[n_ready++] = v;
+    for (hga_id i = 0; i < n_ready; i++) {
+        hga_id p = to->parent[ready[i]], above = to->level[ready[i]] + 1;
+        if (p < 0) continue;
+        if (to->level[p] < above) to->level[p] = above;
+        if (--waiting[p] == 0) ready[n_ready++] = p;
+    }
+    for (hga_id v = 0; v < n && n_ready < n; v++)
+        if (waiting[v]) HGA_TRY(hga_fail(HGA_EGRAPH, "%s: node %d is its own ancestor", x->name, v));
+done:
+    hga_delete(x->allocator, waiting, n, sizeof *waiting);
+    hga_delete(x->allocator, ready, n, sizeof *ready);
+    return st;
+}
+
+/* What the file says, where it says it of every node. */
+static hga_status find_levels(const import *x, numbering *to)
+{
+    if (!x->has_levels || x->wish->parents) return find_heights(x, to);
+    for (hga_id v = 0; v < x->n; v++) {
+        to->level[v] = v < x->node_room ? x->nodes[v].level : -1;
+        if (to->level[v] < 0 || to->level[v] >= 1024)
+            return hga_fail(HGA_EGRAPH, "%s: level %d of node %d", x->name, to->level[v], v);
+    }
+    return HGA_OK;
+}
+
+/* By level, within a level as in the file. */
+static hga_status number_nodes(const import *x, hga_builder *b, numbering *to)
+{
+    hga_status st = HGA_OK;
+    hga_id *next = NULL;
+    for (hga_id v = 0; v < x->n; v++)
+        if (to->level[v] >= to->n_levels) to->n_levels = to->level[v] + 1;
+    if (to->n_levels == 0) to->n_levels = 1;
+    HGA_TRY(hga_new_zero(x->allocator, (int64_t)to->n_levels + 1, sizeof *next, &next));
+    for (hga_id v = 0; v < x->n; v++) next[to->level[v] + 1]++;
+    for (hga_id l = 0; l < to->n_levels; l++) {
+        HGA_TRY(hga_builder_add_level(b, next[l + 1], NULL));
+        next[l + 1] += next[l];
+    }
+    for (hga_id v = 0; v < x->n; v++) to->id[v] = next[to->level[v]]++, to->moved |= to->id[v] != v;
+done:
+    hga_delete(x->allocator, next, (int64_t)to->n_levels + 1, sizeof *next);
+    return st;
+}
+
+/* ---- into a builder ---- */
+
+static hga_status give_parents(const import *x, hga_builder *b, const numbering *to)
+{
+    hga_id *parent = NULL;
+    hga_status st = hga_new(x->allocator, x->n, sizeof *parent, &parent);
+    for (hga_id v = 0; !st && v < x->n; v++) parent[to->id[v]] = to->parent[v] < 0 ? -1 : to->id[to->parent[v]];
+    if (!st) st = parents_copy(b, parent, x->n);
+    hga_delete(x->allocator, parent, x->n, sizeof *parent);
+    return st;
+}
+
+/* Labels, and the file's numbers where the graph has others. */
+static hga_status give_names(const import *x, hga_builder *b, const numbering *to)
+{
+    hga_status st = HGA_OK;
+    char number[16];
+    for (hga_id v = 0; !st && v < x->n; v++) {
+        int64_t label = v < x->node_room ? x->nodes[v].label : -1;
+        snprintf(number, sizeof number, "%d", v);
+        if (label >= 0 || to->moved) st = hga_builder_set_name(b, to->id[v], label >= 0 ? x->text + label : number);
+        if (!st && v < x->node_room && x->nodes[v].mass >= 0) st = hga_builder_set_mass(b, to->id[v], x->nodes[v].mass);
+    }
+    return st;
+}
+
+static int edge_before(const import_edge *a, const import_edge *b)
+{
+    if (a->relation != b->relation) return a->relation < b->relation;
+    if (a->dst != b->dst) return a->dst < b->dst;
+    if (a->src != b->src) return a->src < b->src;
+    return a->type != b->type ? a->type < b->type : a->weight < b->weight;
+}
+
+SORT_DEFINE(sort_edges, import_edge, edge_before)
+
+static int same_place(const import_edge *a, const import_edge *b)
+{
+    return a->relation == b->relation && a->dst == b->dst && a->src == b->src && a->type == b->type;
+}
+
+/* An explicit edge counts once however often it is added, so those that a file repeats become blocks of one pair. */
+static hga_status give_edges(import *x, hga_builder *b, const numbering *to)
+{
+    hga_status st = HGA_OK;
+    sort_edges(x->edges, x->n_edges);
+    for (int64_t i = 0, end; !st && i < x->n_edges; i = end) {
+        const import_edge *e = &x->edges[i];
+        for (end = i + 1; end < x->n_edges && same_place(e, &x->edges[end]); end++) continue;
+        hga_id src = to->id[e->src], dst = to->id[e->dst];
+        if (end == i + 1) st = hga_builder_add_edge(b, e->relation, src, dst, e->type, e->weight);
+        for (; !st && end > i + 1 && e < x->edges + end; e++)
+            st = hga_builder_add_blocks(
+                b, e->relation,
+                &(hga_block){.dst = dst, .n_dst = 1, .src = src, .n_src = 1, .type = e->type, .weight = e->weight});
+    }
+    return st;
+}
+
+static hga_status give_all(import *x, hga_builder *b, numbering *to)
+{
+    hga_status st = HGA_OK;
+    hga_id relation;
+    if (x->wish->n_parents > x->n) x->n = x->wish->n_parents;
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof *to->parent, &to->parent));
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof *to->level, &to->level));
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof *to->id, &to->id));
+    HGA_TRY(find_parents(x, to));
+    HGA_TRY(find_levels(x, to));
+    HGA_TRY(number_nodes(x, b, to));
+    if (x->n_queries >= 0) HGA_TRY(hga_builder_set_tokens(b, 0, x->n_queries, x->n_queries, x->n - x->n_queries));
+    HGA_TRY(give_parents(x, b, to));
+    HGA_TRY(give_names(x, b, to));
+    if (!x->n_relations) HGA_TRY(import_relation(x, NULL, &relation));
+    for (int64_t i = 0; i < x->n_relations; i++) HGA_TRY(hga_builder_add_relation(b, x->text + x->relation[i], NULL));
+    HGA_TRY(give_edges(x, b, to));
+done:
+    return st;
+}
+
+/* A builder's refusal with the file's name before it. */
+static hga_status refused(const import *x, hga_status st)
+{
+    char what[400];
+    if (st == HGA_OK || st == HGA_ENOMEM) return st;
+    snprintf(what, sizeof what, "%s", hga_error_detail());
+    if (strncmp(what, x->name, strlen(x->name)) == 0) return st;
+    return hga_fail(st == HGA_EINVAL ? HGA_EGRAPH : st, "%s: %s", x->name, what);
+}
+
+hga_status import_close(import *x, hga_status st, hga_graph **out)
+{
+    const hga_allocator *a = x->allocator;
+    numbering to = {0};
+    hga_builder *b = NULL;
+    hga_id n = x->wish->n_parents > x->n ? x->wish->n_parents : x->n;
+    if (!st) st = hga_builder_create(a, &b);
+    if (!st) st = refused(x, give_all(x, b, &to));
+    if (!st) st = refused(x, hga_builder_finish(b, out));
+    hga_builder_destroy(b);
+    hga_delete(a, to.parent, n, sizeof *to.parent);
+    hga_delete(a, to.level, n, sizeof *to.level);
+    hga_delete(a, to.id, n, sizeof *to.id);
+    hga_delete(a, x->edges, x->edge_room, sizeof *x->edges);
+    hga_delete(a, x->nodes, x->node_room, sizeof *x->nodes);
+    hga_delete(a, x->text, x->text_room, 1);
+    hga_delete(a, x->relation, x->relation_room, sizeof *x->relation);
+    hga_delete(a, x->bytes, x->byte_room, 1);
+    return st;
+}

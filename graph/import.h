@@ -1,0 +1,79 @@
+/* import.h: what the readers of other programs' files share: a graph being collected in any order, and a text being
+   scanned. Only graph/ includes this. */
+#ifndef IMPORT_H
+#define IMPORT_H
+
+#include "hga_import.h"
+#include "names.h"
+
+/* ---- a graph being collected ---- */
+
+typedef struct import_edge {
+    hga_id relation, dst, src;
+    int32_t type;
+    float weight;
+} import_edge;
+
+typedef struct import_node {
+    hga_id parent, level; /* -1 without, level -1: not told */
+    float mass;           /* -1: not told */
+    int64_t label;        /* in `text`, -1 without */
+} import_node;
+
+typedef struct import {
+    const hga_allocator *allocator;
+    const char *name; /* of the file */
+    const hga_import *wish;
+    hga_id n;                   /* nodes: one more than the largest number */
+    hga_id n_queries;           /* cross-attention: the first nodes, the others are keys; -1 self-attention */
+    int64_t n_edges, edge_room; /* */
+    import_edge *edges;         /* */
+    int64_t node_room;          /* [n] where anything was told of nodes, else NULL */
+    import_node *nodes;         /* */
+    int64_t text_bytes, text_room;
+    char *text; /* labels, each ended by 0 */
+    int64_t n_relations, relation_room;
+    int64_t *relation; /* their names in `text` */
+    int has_levels, has_parents, has_labels;
+    /* text being read: `at` moves on to `end`, line counts from 1 */
+    const char *at, *end;
+    int64_t line;
+    char *bytes; /* the file */
+    int64_t n_bytes, byte_room;
+} import;
+
+/* Everything in the file, for a reader that then scans it; *out is NULL, `wish` checked. */
+hga_status import_open(import *x, const hga_allocator *a, const char *path, const hga_import *wish, hga_graph **out);
+/* With st = HGA_OK make the graph; free what was collected. Returns the first failure. */
+hga_status import_close(import *x, hga_status st, hga_graph **out);
+
+/* There is a node of that number, at least. HGA_EFORMAT beyond what an id can count. */
+hga_status import_reach(import *x, int64_t node);
+/* What the file tells of a node, to be filled in; valid until the next call. */
+hga_status import_tell(import *x, hga_id node, import_node **out);
+/* Keep a text of n bytes; *at is its place in x->text. HGA_EFORMAT for what is not UTF-8 or has a zero byte. */
+hga_status import_text(import *x, const char *text, int64_t n, int64_t *at);
+/* The relation of that name, a new one at need; NULL: the wish's. */
+hga_status import_relation(import *x, const char *name, hga_id *relation);
+hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight);
+
+/* ---- text being scanned ---- */
+
+/* HGA_EFORMAT with the file's name and the line. */
+hga_status scan_wrong(const import *x, const char *format, ...) HGA_PRINTF(2, 3);
+/* Over blanks and tabs; over them and ends of lines. */
+void scan_blanks(import *x);
+/* At the end of a line or of the text? */
+int scan_at_line_end(const import *x);
+/* To the start of the next line, whatever is left of this; 0 at the end of the text. */
+int scan_next_line(import *x);
+/* A number up to the next blank, comma, semicolon or end of line. */
+hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out);
+hga_status scan_real(import *x, const char *what, double *out);
+/* The same of a text of n bytes. */
+int scan_text_integer(const char *text, int64_t n, int64_t *out);
+int scan_text_real(const char *text, int64_t n, double *out);
+/* A word of at most room - 1 bytes up to a blank, comma, semicolon or end of line; its length. */
+int64_t scan_word(import *x, char *out, int64_t room);
+
+#endif

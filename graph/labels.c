@@ -1,0 +1,39 @@
+/* labels.c: names of nodes: what a builder was told, and what a graph answers. */
+#include "builder.h"
+#include "load.h"
+
+#include <string.h>
+
+hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name)
+{
+    hga_status st = HGA_OK;
+    if (node < 0 || node >= b->n) return hga_fail(HGA_EGRAPH, "name: node %d leaves [0, %d)", node, b->n);
+    if (!name) return hga_fail(HGA_EINVAL, "the name of node %d is NULL", node);
+    int64_t length = (int64_t)strlen(name);
+    if (!is_utf8(name, length)) return hga_fail(HGA_EGRAPH, "the name of node %d is not UTF-8", node);
+    HGA_TRY(hga_grow(&b->allocator, &b->labels, &b->label_room, b->n_labels, b->n_labels + 1, sizeof *b->labels));
+    HGA_TRY(hga_grow(&b->allocator, &b->text, &b->text_room, b->text_bytes, b->text_bytes + length + 1, 1));
+    memcpy(b->text + b->text_bytes, name, (size_t)length + 1);
+    b->labels[b->n_labels++] = (label){node, b->text_bytes};
+    b->text_bytes += length + 1;
+done:
+    return st;
+}
+
+/* The texts change hands. */
+hga_status labels_finish(hga_builder *b, hga_graph *g)
+{
+    if (b->n_labels == 0) return HGA_OK;
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *g->name_at, &g->name_at);
+    if (st) return st;
+    for (hga_id v = 0; v < g->n; v++) g->name_at[v] = -1;
+    for (int64_t i = 0; i < b->n_labels; i++) g->name_at[b->labels[i].node] = b->labels[i].at;
+    g->name_text = b->text, g->name_room = b->text_room;
+    b->text = NULL, b->text_room = b->text_bytes = 0;
+    return HGA_OK;
+}
+
+const char *hga_graph_name(const hga_graph *g, hga_id node)
+{
+    return g->name_at && node >= 0 && node < g->n && g->name_at[node] >= 0 ? g->name_text + g->name_at[node] : NULL;
+}

@@ -1,0 +1,14 @@
+/* load.h: a whole file in memory. Only graph/ includes this. */
+#ifndef LOAD_H
+#define LOAD_H
+
+#include "hga_base.h"
+
+/* All n bytes of a file, "-" for stdin, in *room bytes to be deleted whatever the status; `name` is what errors call
+   it. */
+hga_status bytes_load(const hga_allocator *a, const char *path, const char *name, char **text, int64_t *n,
+                      int64_t *room);
+/* Is it UTF-8 without a zero byte? */
+int is_utf8(const char *text, int64_t n);
+
+#endif

@@ -1,0 +1,26 @@
+/* read.c: any file by the end of its name. */
+#include "hga_import.h"
+
+#include <string.h>
+
+typedef hga_status (*reader)(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
+
+hga_status hga_graph_read(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out,
+                          char **program)
+{
+    static const struct {
+        const char *suffix;
+        reader read;
+    } formats[] = {
+        {".mtx", hga_graph_read_mtx},     {".csv", hga_graph_read_csv},         {".tsv", hga_graph_read_csv},
+        {".edges", hga_graph_read_csv},   {".graphml", hga_graph_read_graphml}, {".gml", hga_graph_read_gml},
+        {".graph", hga_graph_read_metis}, {".npy", hga_graph_read_npy},         {".npz", hga_graph_read_npz},
+    };
+    if (program) *program = NULL;
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(dot, formats[i].suffix) == 0) return formats[i].read(a, path, o, out);
+    *out = NULL;
+    if (o && o->parents) return hga_fail(HGA_EINVAL, "%s: a graph in JSON has its own parents", path ? path : "");
+    return hga_graph_read_json(a, path, out, program);
+}

@@ -1,0 +1,97 @@
+/* read_metis.c: METIS's .graph files: a line of neighbours for every vertex, each edge told by both of its ends. */
+#include "import.h"
+
+typedef struct header {
+    int64_t n, edges;
+    int sizes, vertex_weights, edge_weights; /* in the lines */
+    int64_t constraints;
+} header;
+
+/* To the next line that is no comment. */
+static int next_vertex(import *x)
+{
+    while (scan_next_line(x))
+        if (*x->at != '%') return 1;
+    return 0;
+}
+
+/* n, edges, and perhaps three digits: sizes, weights of vertices, weights of edges; how many weights a vertex has. */
+static hga_status read_header(import *x, header *h)
+{
+    hga_status st = HGA_OK;
+    int64_t format = 0;
+    while (x->at < x->end && *x->at == '%')
+        if (!scan_next_line(x)) break;
+    HGA_TRY(scan_integer(x, "vertices", 0, INT32_MAX - 4097, &h->n));
+    HGA_TRY(scan_integer(x, "edges", 0, INT64_MAX / 64, &h->edges));
+    scan_blanks(x);
+    if (!scan_at_line_end(x)) HGA_TRY(scan_integer(x, "format", 0, 111, &format));
+    if (format % 10 > 1 || format / 10 % 10 > 1)
+        HGA_TRY(scan_wrong(x, "format %lld is not of 0 and 1", (long long)format));
+    h->edge_weights = format % 10 == 1, h->vertex_weights = format / 10 % 10 == 1, h->sizes = format / 100 == 1;
+    h->constraints = h->vertex_weights;
+    scan_blanks(x);
+    if (!scan_at_line_end(x)) HGA_TRY(scan_integer(x, "weights of a vertex", 0, 1024, &h->constraints));
+    if (h->n > 0) st = import_reach(x, h->n - 1);
+done:
+    return st;
+}
+
+/* What comes before the neighbours; the first weight is the mass. */
+static hga_status read_weights(import *x, const header *h, hga_id v)
+{
+    hga_status st = HGA_OK;
+    import_node *node;
+    int64_t number;
+    if (h->sizes) HGA_TRY(scan_integer(x, "size", 0, INT64_MAX, &number));
+    for (int64_t i = 0; h->vertex_weights && i < h->constraints; i++) {
+        HGA_TRY(scan_integer(x, "weight of a vertex", 0, INT32_MAX, &number));
+        if (i > 0) continue;
+        HGA_TRY(import_tell(x, v, &node));
+        node->mass = (float)number;
+    }
+done:
+    return st;
+}
+
+static hga_status read_vertex(import *x, const header *h, hga_id v)
+{
+    hga_status st = HGA_OK;
+    int64_t u;
+    double weight = 1;
+    HGA_TRY(read_weights(x, h, v));
+    for (scan_blanks(x); !scan_at_line_end(x); scan_blanks(x)) {
+        HGA_TRY(scan_integer(x, "neighbour", 1, h->n, &u));
+        if (h->edge_weights) HGA_TRY(scan_real(x, "weight of an edge", &weight));
+        HGA_TRY(import_edge_add(x, 0, u - 1, v, 0, weight));
+    }
+done:
+    return st;
+}
+
+static hga_status read_vertices(import *x)
+{
+    hga_status st = HGA_OK;
+    header h = {0};
+    hga_id relation;
+    HGA_TRY(import_relation(x, NULL, &relation));
+    HGA_TRY(read_header(x, &h));
+    for (hga_id v = 0; v < h.n; v++) {
+        /* the last vertices' lines may be empty, and the last end of line missing */
+        if (!next_vertex(x) && (x->n_edges < 2 * h.edges || h.vertex_weights))
+            HGA_TRY(scan_wrong(x, "the file ends before vertex %d of %lld", v + 1, (long long)h.n));
+        HGA_TRY(read_vertex(x, &h, v));
+    }
+    if (x->n_edges != 2 * h.edges)
+        st = scan_wrong(x, "%lld edges are told of, from both ends, and the first line says %lld",
+                        (long long)x->n_edges, (long long)h.edges);
+done:
+    return st;
+}
+
+hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+{
+import x;
+    hga_status st = import_open(&x, a, path, o, out);
+    return import_close(&x, st ? st : read_vertices(&x), out);
+}

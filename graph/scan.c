@@ -1,0 +1,110 @@
+/* scan.c: lines, words and numbers of a text in memory, whatever the locale. */
+#include "import.h"
+
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+hga_status scan_wrong(const import *x, const char *format, ...)
+{
+    char what[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return hga_fail(HGA_EFORMAT, "%s: line %lld: %s", x->name, (long long)x->line, what);
+}
+
+void scan_blanks(import *x)
+{
+    while (x->at < x->end && (*x->at == ' ' || *x->at == '\t' || *x->at == '\r')) x->at++;
+}
+
+int scan_at_line_end(const import *x) { return x->at == x->end || *x->at == '\n'; }
+
+int scan_next_line(import *x)
+{
+    const char *stop = x->at < x->end ? memchr(x->at, '\n', (size_t)(x->end - x->at)) : NULL;
+    x->at = stop ? stop + 1 : x->end;
+    x->line += stop != NULL;
+    return x->at < x->end;
+}
+
+static int is_between(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ',' || c == ';'; }
+
+/* The bytes up to what stands between words. */
+static int64_t word_length(const import *x)
+{
+    const char *end = x->at;
+    while (end < x->end && !is_between(*end)) end++;
+    return end - x->at;
+}
+
+int scan_text_integer(const char *text, int64_t n, int64_t *out)
+{
+    int64_t value = 0, i = n > 0 && (text[0] == '-' || text[0] == '+');
+    if (i == n) return 0;
+    for (; i < n; i++) {
+        int64_t digit = text[i] - '0';
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value))
+            return 0;
+    }
+    *out = text[0] == '-' ? -value : value;
+    return 1;
+}
+
+/* strtod reads the locale's decimal point. */
+int scan_text_real(const char *text, int64_t n, double *out)
+{
+    const char *point = localeconv()->decimal_point;
+    char local[128], *end;
+    size_t length = 0, points = strlen(point);
+    for (int64_t i = 0; i < n; i++) {
+        if (length + points + 1 >= sizeof local || !text[i]) return 0;
+        if (text[i] == '.')
+            memcpy(local + length, point, points), length += points;
+        else
+            local[length++] = text[i];
+    }
+    local[length] = 0;
+    *out = strtod(local, &end);
+    return length > 0 && *end == 0 && local[0] != ' ';
+}
+
+hga_status scan_integer(import *x, const char *what, int64_t least, int64_t most, int64_t *out)
+{
+    scan_blanks(x);
+    int64_t n = word_length(x);
+    if (n == 0) return scan_wrong(x, "%s is missing", what);
+    if (!scan_text_integer(x->at, n, out))
+        return scan_wrong(x, "%s: '%.*s' is not a whole number", what, (int)(n < 40 ? n : 40), x->at);
+    if (*out < least || *out > most)
+        return scan_wrong(x, "%s: %lld is not one of %lld .. %lld", what, (long long)*out, (long long)least,
+                          (long long)most);
+    x->at += n;
+    return HGA_OK;
+}
+
+hga_status scan_real(import *x, const char *what, double *out)
+{
+    scan_blanks(x);
+    int64_t n = word_length(x);
+    if (n == 0) return scan_wrong(x, "%s is missing", what);
+    if (!scan_text_real(x->at, n, out))
+        return scan_wrong(x, "%s: '%.*s' is not a number", what, (int)(n < 40 ? n : 40), x->at);
+    x->at += n;
+    return HGA_OK;
+}
+
+int64_t scan_word(import *x, char *out, int64_t room)
+{
+    scan_blanks(x);
+    int64_t n = word_length(x), kept = n < room - 1 ? n : room - 1;
+    memcpy(out, x->at, (size_t)kept);
+    out[kept] = 0;
+    x->at += n;
+    return n;
+}

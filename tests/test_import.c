@@ -1,0 +1,249 @@
+/* Graphs from other programs' files: what is read, and what is refused, with the line. */
+#include "testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *written(const char *name, const void *bytes, size_t n)
+{
+    FILE *file = fopen(name, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    assert_int_equal(fclose(file), 0);
+    return name;
+}
+
+static hga_graph *read_text(const char *name, const char *text, const hga_import *wish)
+{
+    hga_graph *g;
+    assert_ok(hga_graph_read(NULL, written(name, text, strlen(text)), wish, &g, NULL));
+    assert_int_equal(remove(name), 0);
+    return g;
+}
+
+/* The file is refused, and the message has these words. */
+static void refuse(const char *name, const char *text, const char *words)
+{
+    hga_graph *g;
+    assert_int_not_equal(hga_graph_read(NULL, written(name, text, strlen(text)), NULL, &g, NULL), HGA_OK);
+    assert_null(g);
+    assert_int_equal(remove(name), 0);
+    if (!strstr(hga_error_detail(), words)) fail_msg("'%s' does not say '%s'", hga_error_detail(), words);
+}
+
+/* "source>destination:type*weight" of every edge of a relation in canonical order. */
+static void assert_edges(const hga_graph *g, hga_id relation, const char *want)
+{
+    char text[1000] = "";
+    hga_csr rows;
+    assert_ok(hga_graph_rows(g, relation, 0, hga_graph_nodes(g).n, &rows));
+    for (hga_id v = 0; v < rows.n; v++)
+        for (hga_pos e = rows.ptr[v]; e < rows.ptr[v + 1]; e++) {
+            size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, "%s%d>%d", used ? " " : "", rows.src[e], v);
+            used = strlen(text);
+            if (rows.type[e]) snprintf(text + used, sizeof text - used, ":%d", rows.type[e]);
+            used = strlen(text);
+            if (rows.weight[e] != 1) snprintf(text + used, sizeof text - used, "*%g", (double)rows.weight[e]);
+        }
+    hga_csr_clear(&rows);
+    assert_string_equal(text, want);
+}
+
+static void rows_of_a_matrix_are_destinations(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text(
+        "a.mtx", "%%MatrixMarket matrix coordinate real general\n% a comment\n3 3 3\n1 2 0.5\n3 1 2\n3 3 1\n", NULL);
+    assert_int_equal(hga_graph_nodes(g).n, 3);
+    assert_edges(g, 0, "1>0*0.5 0>2*2 2>2");
+    hga_graph_destroy(g);
+    g = read_text("a.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n1 1\n2 1\n", NULL);
+    assert_edges(g, 0, "0>0 1>0 0>1");
+    hga_graph_destroy(g);
+}
+
+static void a_matrix_that_is_not_square_is_cross_attention(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 3\n2 1\n", NULL);
+    hga_nodes nodes = hga_graph_nodes(g);
+    assert_int_equal(nodes.n_queries, 2);
+    assert_int_equal(nodes.n_keys, 3);
+    assert_int_equal(nodes.key_first, 2);
+    assert_edges(g, 0, "4>0 2>1");
+    hga_graph_destroy(g);
+}
+
+static void columns_of_a_list_are_told_by_name(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text("a.csv", "target,type,source,weight\r\n1,3,0,0.25\r\n0,0,2,1\r\n", NULL);
+    assert_edges(g, 0, "2>0 0>1:3*0.25");
+    hga_graph_destroy(g);
+    g = read_text("a.edges", "# a comment\n0 1\n1 2 0.5", NULL);
+    assert_edges(g, 0, "0>1 1>2*0.5");
+    assert_string_equal(hga_graph_relation(g, 0).name, "edges");
+    hga_graph_destroy(g);
+    g = read_text("a.tsv", "relation\tsource\tdestination\nnear\t0\t1\nfar\t1\t0\n", NULL);
+    assert_edges(g, hga_graph_find_relation(g, "far"), "1>0");
+    assert_edges(g, hga_graph_find_relation(g, "near"), "0>1");
+    hga_graph_destroy(g);
+}
+
+/* Each line is an edge, though explicit edges count once. */
+static void edges_that_are_told_twice_count_twice(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text("a.csv", "0,1\n0,1\n0,1,2\n1,0\n", NULL);
+    assert_edges(g, 0, "1>0 0>1 0>1 0>1*2");
+    hga_graph_destroy(g);
+}
+
+static void undirected_edges_go_both_ways(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text("a.graph", "% METIS\n3 2 011\n5 2 7\n1 1 7 3 9\n4 2 9\n", NULL);
+    assert_edges(g, 0, "1>0*7 0>1*7 2>1*9 1>2*9");
+    assert_true(hga_graph_nodes(g).mass[0] == 5);
+    hga_graph_destroy(g);
+    g = read_text("a.gml", "graph [ node [ id 7 ] node [ id 3 label \"b\" ] edge [ source 7 target 3 weight 0.5 ] ]",
+                  NULL);
+    assert_edges(g, 0, "1>0*0.5 0>1*0.5");
+    assert_string_equal(hga_graph_name(g, 0), "7");
+    assert_string_equal(hga_graph_name(g, 1), "b");
+    hga_graph_destroy(g);
+}
+
+static void graphml_tells_levels_and_names(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text(
+        "a.graphml",
+        "<graphml><key id='a' for='node' attr.name='label'/><key id='p' for='node' attr.name='parent'/>"
+        "<key id='t' for='edge' attr.name='type'/><graph edgedefault='directed'>"
+        "<node id='root'/><node id='x'><data key='a'>ein &lt;Wort&gt;</data><data key='p'>root</data></node>"
+        "<node id='y'><data key='p'>root</data></node><edge source='x' target='root'><data key='t'>2</data></edge>"
+        "<edge source='y' target='x' directed='false'/></graph></graphml>",
+        NULL);
+    hga_nodes nodes = hga_graph_nodes(g);
+    assert_int_equal(nodes.n_levels, 2);
+    assert_int_equal(nodes.level_ptr[1], 2);
+    assert_int_equal(nodes.parent[0], 2);
+    assert_string_equal(hga_graph_name(g, 0), "ein <Wort>");
+    assert_string_equal(hga_graph_name(g, 2), "root");
+    assert_edges(g, 0, "1>0 0>1 0>2:2");
+    hga_graph_destroy(g);
+}
+
+/* Node 0 stands over 1 and 2: the graph numbers tokens first and keeps the file's numbers as names. */
+static void parents_make_levels(void **state)
+{
+    (void)state;
+    hga_import wish = {.parents = (hga_id[]){-1, 0, 0}, .n_parents = 3, .relation = "near"};
+    hga_graph *g = read_text("a.csv", "1,0\n2,0\n", &wish);
+    assert_int_equal(hga_graph_nodes(g).n_levels, 2);
+    assert_string_equal(hga_graph_name(g, 2), "0");
+    assert_edges(g, hga_graph_find_relation(g, "near"), "0>2 1>2");
+    hga_graph_destroy(g);
+    wish.parents = (hga_id[]){2, 2, -1};
+    g = read_text("a.csv", "1,0\n", &wish);
+    assert_null(hga_graph_name(g, 2));
+    assert_int_equal(hga_graph_nodes(g).parent[1], 2);
+    hga_graph_destroy(g);
+    hga_import ring = {.parents = (hga_id[]){1, 0}, .n_parents = 2};
+    assert_status(HGA_EGRAPH, hga_graph_read_csv(NULL, written("a.csv", "0,1\n", 4), &ring, &g));
+    hga_import few = {.parents = (hga_id[]){-1}, .n_parents = 1};
+    assert_status(HGA_EGRAPH, hga_graph_read_csv(NULL, "a.csv", &few, &g));
+    remove("a.csv");
+}
+
+static void what_cannot_be_read_is_told_with_its_line(void **state)
+{
+    (void)state;
+    refuse("a.csv", "0,1\n0,x\n", "a.csv: line 2: destination: 'x'");
+    refuse("a.csv", "0,1\n\n-1,2\n", "line 3: source: -1");
+    refuse("a.csv", "0,1,1,1\n", "line 1");
+    refuse("a.csv", "0,99999999999999999999\n", "line 1");
+    refuse("a.csv", "0,2147483647\n", "line 1: node 2147483647");
+    refuse("a.csv", "0,1,nan\n", "line 1: weight");
+    refuse("a.csv", "0,1,-2\n", "line 1: weight");
+    refuse("a.csv", "name,weight\n", "source and destination");
+    refuse("a.mtx", "3 3 1\n", "line 1");
+    refuse("a.mtx", "%%MatrixMarket matrix array real general\n2 2\n", "array");
+    refuse("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 1\n", "ends before");
+    refuse("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 3\n", "line 3: column: 3");
+    refuse("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2 3\n", "line 3");
+    refuse("a.graph", "3 2\n2\n1 3\n", "ends before vertex 3");
+    refuse("a.graph", "2 1\n2\n\n", "first line says 1");
+    refuse("a.graph", "2 1\n3\n1\n", "line 2: neighbour: 3");
+    refuse("a.gml", "graph [ node [ id 1 ] edge [ source 1 ] ]", "target");
+    refuse("a.gml", "graph [ node [ id 1 ", "key");
+    refuse("a.gml", "graph [ node [ label \"a ] ]", "without an end");
+    refuse("a.gml", "", "no graph");
+    refuse("a.graphml", "<graphml><graph><node id='a'></graph></graphml>", "line 1");
+    refuse("a.graphml", "<graphml><graph><edge source='a'/></graph></graphml>", "target");
+    refuse("a.graphml", "no XML at all", "a.graphml");
+    refuse("a.npy", "\x93NUMPY", "a.npy");
+    refuse("a.npz", "PK", "a.npz");
+}
+
+/* <i4, and big endian >i8. */
+static void arrays_of_edges_have_two_or_three_columns(void **state)
+{
+    (void)state;
+    char file[128 + 24];
+    hga_graph *g;
+    memset(file, ' ', sizeof file);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memcpy(file + 10, "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", 59);
+    file[127] = '\n';
+    memcpy(file + 128, (int32_t[]){0, 1, 5, 2, 0, 0}, 24);
+    assert_ok(hga_graph_read(NULL, written("a.npy", file, sizeof file), NULL, &g, NULL));
+    assert_edges(g, 0, "2>0 0>1:5");
+    hga_graph_destroy(g);
+    assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file - 1), NULL, &g));
+    memcpy(file + 10, "{'descr': '<f4'", 15);
+    assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
+    memcpy(file + 10, "{'descr': '>i4', 'fortran_order': True ", 39);
+    static const unsigned char big[24] = {0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0};
+    memcpy(file + 128, big, 24);
+    assert_ok(hga_graph_read(NULL, written("a.npy", file, sizeof file), NULL, &g, NULL));
+    assert_edges(g, 0, "2>0 0>1:5");
+    hga_graph_destroy(g);
+    remove("a.npy");
+}
+
+static void names_stay_with_their_nodes(void **state)
+{
+    (void)state;
+    hga_graph *g = read_text(
+        "a.gml", "graph [ directed 1 node [ id 0 label \"a\" ] node [ id 1 label \"b\" ] edge [ source 0 target 1 ] ]",
+        NULL);
+    hga_graph *pair, *turned;
+    assert_ok(hga_graph_concat((const hga_graph *const[]){g, g}, 2, &pair, NULL));
+    assert_string_equal(hga_graph_name(pair, 3), "b");
+    assert_ok(hga_graph_transpose(pair, &turned));
+    assert_string_equal(hga_graph_name(turned, 2), "a");
+    assert_null(hga_graph_name(turned, 4));
+    assert_null(hga_graph_name(turned, -1));
+    hga_graph_destroy(g), hga_graph_destroy(pair), hga_graph_destroy(turned);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_a_matrix_are_destinations),
+        cmocka_unit_test(a_matrix_that_is_not_square_is_cross_attention),
+        cmocka_unit_test(columns_of_a_list_are_told_by_name),
+        cmocka_unit_test(edges_that_are_told_twice_count_twice),
+        cmocka_unit_test(undirected_edges_go_both_ways),
+        cmocka_unit_test(graphml_tells_levels_and_names),
+        cmocka_unit_test(parents_make_levels),
+        cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
+        cmocka_unit_test(arrays_of_edges_have_two_or_three_columns),
+        cmocka_unit_test(names_stay_with_their_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
