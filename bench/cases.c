@@ -11,7 +11,7 @@
 
 enum { LEAF_TOKENS = 64, MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, DEFAULT_LENGTH = 64 };
 /* streams of random numbers: what is drawn for one thing says nothing of another */
-enum { STREAM_QUERY_LEAF = 1, STREAM_KEY_LEAF, STREAM_TENSORS, STREAM_EDGES };
+enum { STREAM_QUERY_LEAF = 1, STREAM_KEY_LEAF, STREAM_TENSORS, STREAM_EDGES, STREAM_RELATIVE = 8 };
 
 /* ---- made by chance ---- */
 
@@ -152,6 +152,19 @@ hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocat
     return HGA_OK;
 }
 
+hga_status bench_case_relative(bench_case *c, hga_id dim)
+{
+    const hga_stage *s = bench_score_stage(&c->program);
+    if (!s || s->relation < 0) return hga_fail(HGA_EUNSUPPORTED, "the program attends no relation");
+    hga_id types = hga_graph_relation(c->graph, s->relation).n_types;
+    hga_status st = bench_new((int64_t)types * dim, sizeof *c->relative, &c->relative);
+    if (st) return st;
+    numbers_fill(STREAM_RELATIVE, 1, (int64_t)types * dim, c->relative);
+    c->io.rel_key = c->relative;
+    c->io.n_rel_key = types;
+    return HGA_OK;
+}
+
 hga_status bench_case_ready(bench_case *c, const hga_shape *shape, const hga_options *options)
 {
     hga_status st;
@@ -177,6 +190,7 @@ void bench_case_clear(bench_case *c)
 {
     free(c->tensors);
     free(c->type_scale);
+    free(c->relative);
     hga_workspace_destroy(c->workspace);
     hga_plan_destroy(c->plan);
     hga_graph_destroy(c->graph);

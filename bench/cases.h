@@ -8,6 +8,7 @@
 typedef struct bench_case {
     hga_graph *graph;
     hga_program program;
+    float *relative;   /* [types][dim], see bench_case_relative; else NULL */
     float *type_scale; /* [n_type_scale], where the program has weighted sums; else NULL */
     hga_id n_type_scale;
     hga_plan *plan;
@@ -30,6 +31,8 @@ enum { BENCH_HEIGHT_BY_TOKENS = -1 };
 /* Tensors for a graph and program that are there: `tensor_bytes`, and with `allocate` the numbers themselves, uniform
    in [-1, 1) and the same in every run. */
 hga_status bench_case_tensors(bench_case *c, const hga_shape *shape, int allocate);
+/* Random relative keys for the types of the first attended relation, which an execution then adds to the keys. */
+hga_status bench_case_relative(bench_case *c, hga_id dim);
 /* Plan, workspace and tensors. */
 hga_status bench_case_ready(bench_case *c, const hga_shape *shape, const hga_options *options);
 /* Execute a case that is ready. */

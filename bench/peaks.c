@@ -11,6 +11,7 @@ static void keep_best(const hga_peaks *now, hga_peaks *best)
     best->exp_gelements = fmax(best->exp_gelements, now->exp_gelements);
     best->l2_gbytes = fmax(best->l2_gbytes, now->l2_gbytes);
     best->dram_gbytes = fmax(best->dram_gbytes, now->dram_gbytes);
+    best->bf16_gflops = fmax(best->bf16_gflops, now->bf16_gflops);
 }
 
 hga_status bench_measure_peaks(const char *isa, bench_peaks *out)

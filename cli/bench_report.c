@@ -21,9 +21,9 @@ static double roofline_seconds(const bench_row *r, double peak_gflops)
 
 static json_t *row_name(const bench_row *r)
 {
-    return json_sprintf("%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant,
+    return json_sprintf("%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s%s", r->variant,
                         *r->parameters ? ":" : "", r->parameters, r->tokens, r->shape.n_heads, r->shape.dim,
-                        r->m.threads, r->isa, r->precision);
+                        r->m.threads, r->isa, r->precision, r->relative ? "/rel_key" : "");
 }
 
 /* what Google's tools read */
@@ -38,9 +38,12 @@ static json_t *google_part(const bench_row *r)
 
 static json_t *case_part(const bench_row *r)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:i, s:s, s:s}", "variant", r->variant, "parameters",
-                     r->parameters, "tokens", r->tokens, "nodes", r->nodes, "edges", (json_int_t)r->m.cost.edges,
-                     "heads", r->shape.n_heads, "dim", r->shape.dim, "isa", r->isa, "precision", r->precision);
+    return json_pack("{s:s, s:s, s:i, s:i, s:I, s:i, s:i, s:i, s:i, s:b, s:s, s:s}", "variant", r->variant,
+                     "parameters", r->parameters, "tokens", r->tokens, "nodes", r->nodes, "edges",
+                     (json_int_t)r->m.cost.edges, "heads", r->shape.n_heads, "kv_heads",
+                     r->shape.n_kv_heads ? r->shape.n_kv_heads : r->shape.n_heads, "dim", r->shape.dim, "dim_v",
+                     r->shape.dim_v ? r->shape.dim_v : r->shape.dim, "rel_key", r->relative, "isa", r->isa, "precision",
+                     r->precision);
 }
 
 /* what follows from work and time */

@@ -8,6 +8,7 @@
 typedef struct bench_row {
     const char *variant, *parameters, *isa, *precision;
     hga_id tokens, nodes;
+    int relative; /* keys */
     hga_shape shape;
     double graph_seconds;
     int64_t tensor_bytes, peak_rss_bytes;

@@ -21,6 +21,7 @@ static void describe(const bench_place *p, const bench_case *c, bench_row *r)
     r->tokens = p->tokens;
     r->nodes = hga_graph_nodes(c->graph).n;
     r->shape = p->shape;
+    r->relative = p->relative;
     r->peaks = p->peaks;
 }
 
@@ -38,6 +39,7 @@ static int run_ours(const bench_place *p, bench_case *c, bench_row *r)
     HGA_TRY(bench_plan(&j, &plan, &r->m));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
+    if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
     if (!p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
     r->peak_rss_bytes = bench_peak_resident();
 done:
@@ -73,7 +75,8 @@ static int run_peers(const bench_place *p, const bench_case *c, const bench_row 
     hga_options options = p->options;
     hga_id kv_heads = p->shape.n_kv_heads;
     int status = CLI_GOOD;
-    if (p->dry_run || !p->peers || (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(c->graph, &c->program))
+    if (p->dry_run || !p->peers || p->relative || (kv_heads && kv_heads != p->shape.n_heads) ||
+        !race_possible(c->graph, &c->program))
         return CLI_GOOD;
     options.threads = ours->m.threads;
     TRY(complain_of(race_start(c->graph, &c->program, &p->shape, &options, &shared), CLI_OUTSIDE, "peers"));

@@ -13,6 +13,7 @@ typedef struct bench_place {
     hga_options options; /* threads 0: the library's default */
     hga_peaks peaks;     /* of options.isa */
     bench_rules rules;
+    int relative;   /* with relative keys */
     int dry_run;    /* measure nothing, only say what would run */
     unsigned peers; /* to run beside it, see peers_read */
 } bench_place;

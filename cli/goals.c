@@ -50,8 +50,11 @@ static hga_id cut(const goals_run *r, hga_id tokens)
 /* what is measured; two cases that want the same share it */
 typedef struct trial {
     const char *variant;
-    hga_id tokens, heads, dim, threads;
-    int peers;
+    hga_id tokens;
+    hga_shape shape;
+    hga_id threads;
+    hga_precision precision;
+    int peers, relative;
 } trial;
 
 /* "bpt:k=4" is the row's variant and parameters */
@@ -62,10 +65,24 @@ static int is_variant(const json_t *row, const char *variant)
     return strncmp(variant, name, n) == 0 && strcmp(variant + n + (variant[n] == ':'), parameters) == 0;
 }
 
+static int same_shape(const json_t *row, const hga_shape *s)
+{
+    return (hga_id)number_of(row, "heads") == s->n_heads && (hga_id)number_of(row, "dim") == s->dim &&
+           (hga_id)number_of(row, "dim_v") == (s->dim_v ? s->dim_v : s->dim) &&
+           (hga_id)number_of(row, "kv_heads") == (s->n_kv_heads ? s->n_kv_heads : s->n_heads);
+}
+
 static int same_sizes(const json_t *row, const trial *t)
 {
-    return (hga_id)number_of(row, "tokens") == t->tokens && (hga_id)number_of(row, "heads") == t->heads &&
-           (hga_id)number_of(row, "threads") == t->threads;
+    return (hga_id)number_of(row, "tokens") == t->tokens && (hga_id)number_of(row, "threads") == t->threads &&
+           same_shape(row, &t->shape);
+}
+
+static int same_way(const goals_run *r, const json_t *row, const trial *t)
+{
+    return (strcmp(text_of(row, "precision"), "bf16") == 0) == (t->precision == HGA_PRECISION_BF16) &&
+           json_is_true(json_object_get(row, "rel_key")) == t->relative &&
+           strcmp(text_of(row, "isa"), r->place.options.isa) == 0;
 }
 
 /* the row of a trial that was measured before; cases with peers come first in the table */
@@ -75,10 +92,7 @@ static const json_t *find(const goals_run *r, const trial *t)
     json_t *row;
     json_array_foreach(r->rows, i, row)
     {
-        int bf16 = strcmp(text_of(row, "precision"), "bf16") == 0;
-        if (bf16 != (r->place.options.precision == HGA_PRECISION_BF16)) continue;
-        if (is_variant(row, t->variant) && same_sizes(row, t) && strcmp(text_of(row, "isa"), r->place.options.isa) == 0)
-            return row;
+        if (is_variant(row, t->variant) && same_sizes(row, t) && same_way(r, row, t)) return row;
     }
     return NULL;
 }
@@ -92,8 +106,10 @@ static int measure(goals_run *r, const trial *s, finding *f, const json_t **row)
         TRY(bench_variants_read(s->variant, &variant, &n));
         p.variant = &variant;
         p.tokens = s->tokens;
-        p.shape = (hga_shape){.n_heads = s->heads, .dim = s->dim};
+        p.shape = s->shape;
         p.options.threads = s->threads;
+        p.options.precision = s->precision;
+        p.relative = s->relative;
         p.peers = s->peers ? ~0u : 0;
         TRY(bench_run(&p, r->rows, &r->failed));
         *row = find(r, s);
@@ -105,10 +121,15 @@ done:
     return status;
 }
 
+/* a goal's own measurement; peers compute in float32, so that theirs is the case before */
 static trial trial_of(const goals_run *r, const goal *g)
 {
-    return (trial){g->variant, cut(r, g->tokens),        g->heads,
-                   g->dim,     r->place.options.threads, r->place.options.precision == HGA_PRECISION_F32};
+    return (trial){.variant = g->variant,
+                   .tokens = cut(r, g->tokens),
+                   .shape = {.n_heads = g->heads, .dim = g->dim},
+                   .threads = r->place.options.threads,
+                   .precision = r->place.options.precision,
+                   .peers = r->place.options.precision == HGA_PRECISION_F32};
 }
 
 /* the fastest of the peers beside a row */
@@ -166,7 +187,6 @@ static int run_missing(goals_run *r, const goal *g, finding *f)
     return CLI_GOOD;
 }
 
-/* peers compute in float32: theirs is the case before */
 static int run_bf16(goals_run *r, const goal *g, finding *f)
 {
     bench_place kept = r->place;
@@ -176,16 +196,59 @@ static int run_bf16(goals_run *r, const goal *g, finding *f)
     return status;
 }
 
-static int run_amx(goals_run *r, const goal *g, finding *f)
+/* of the peak of products of pairs, which this run has measured */
+static int run_bf16_share(goals_run *r, const goal *g, finding *f)
 {
-    const char *isa = strstr(hga_isa_list(), "amx");
-    if (!isa) return run_missing(r, g, f);
-    bench_place kept = r->place;
-    r->place.options.isa = isa;
-    f->note = NULL;
+    double peak = r->place.peaks.bf16_gflops * r->place.options.threads;
+    if (!r->place.dry_run && !(peak > 0)) {
+        f->note = "no products of bf16 pairs here";
+        return run_missing(r, g, f);
+    }
     int status = run_bf16(r, g, f);
-    r->place = kept;
+    f->reached *= 100 / peak;
     return status;
+}
+
+/* the time of one measurement over another's */
+static int run_ratio(goals_run *r, const trial *above, const trial *below, finding *f)
+{
+    const json_t *upper, *lower;
+    int status = CLI_GOOD;
+    TRY(measure(r, below, f, &lower));
+    TRY(measure(r, above, f, &upper));
+    f->reached = number_of(upper, "seconds") / number_of(lower, "seconds");
+    f->benchmark = text_of(upper, "name");
+done:
+    return status;
+}
+
+/* bf16 over f32 */
+static int run_bf16_ratio(goals_run *r, const goal *g, finding *f)
+{
+    trial f32 = trial_of(r, g), bf16 = f32;
+    bf16.precision = HGA_PRECISION_BF16, bf16.peers = 0;
+    return run_ratio(r, &bf16, &f32, f);
+}
+
+/* with relative keys over without */
+static int run_relative(goals_run *r, const goal *g, finding *f)
+{
+    trial plain = trial_of(r, g), relative = plain;
+    relative.relative = 1, relative.peers = 0;
+    return run_ratio(r, &relative, &plain, f);
+}
+
+/* the workspace alone */
+static int run_workspace(goals_run *r, const goal *g, finding *f)
+{
+    const json_t *row;
+    trial s = trial_of(r, g);
+    s.peers = 0;
+    int status = measure(r, &s, f, &row);
+    if (status) return status;
+    f->reached = 1e-6 * number_of(row, "bytes_workspace");
+    f->benchmark = text_of(row, "name");
+    return CLI_GOOD;
 }
 
 enum { TREE_HEIGHT = 6, REGULAR = 6 };
@@ -221,21 +284,28 @@ static int run_routed_build(goals_run *r, const goal *g, finding *f)
     return status;
 }
 
-/* the regular cases above, and those of them that two threads are tried on */
-static const trial regular[REGULAR] = {{"dense", 8192, 8, 64, 1, 1},
-                                       {"bpt:k=4", 8192, 8, 64, 1, 1},
-                                       {"htransformer:block=64", 65536, 8, 64, 1, 1},
-                                       {"htransformer:block=16", 65536, 8, 64, 1, 1},
-                                       {"bpt:k=64", 8192, 8, 64, 1, 1},
-                                       {"window:left=128:right=128", 65536, 8, 64, 1, 1}};
-enum { THREADED = 3 };
+/* every variant at the length of its case; the first REGULAR of them have graphs that blocks describe */
+static const struct {
+    const char *variant;
+    hga_id tokens;
+} variants[] = {{"dense", 8192},
+                {"bpt:k=4", 8192},
+                {"bpt:k=64", 8192},
+                {"htransformer:block=64", 65536},
+                {"htransformer:block=16", 65536},
+                {"window:left=128:right=128", 65536},
+                {"hsa:branching=2,4,8,16", 65536},
+                {"treeformer-fine", 8192},
+                {"treeformer-coarse", 8192}};
+enum { VARIANTS = sizeof variants / sizeof *variants };
 
-static int measure_regular(goals_run *r, int i, hga_id threads, finding *f, const json_t **row)
+static int measure_variant(goals_run *r, int i, hga_id threads, finding *f, const json_t **row)
 {
-    trial s = regular[i];
-    s.tokens = cut(r, s.tokens);
-    s.threads = threads;
-    s.peers = 0;
+    trial s = {.variant = variants[i].variant,
+               .tokens = cut(r, variants[i].tokens),
+               .shape = {.n_heads = 8, .dim = 64},
+               .threads = threads,
+               .precision = r->place.options.precision};
     return measure(r, &s, f, row);
 }
 
@@ -245,13 +315,13 @@ static int run_threads(goals_run *r, const goal *g, finding *f)
     (void)g;
     f->reached = INFINITY;
     f->scaling = 1;
-    for (int i = 0; i < THREADED; i++) {
+    for (int i = 0; i < VARIANTS; i++) {
         const json_t *one, *two;
-        int status = measure_regular(r, i, 1, f, &one);
-        if (!status) status = measure_regular(r, i, 2, f, &two);
+        int status = measure_variant(r, i, 1, f, &one);
+        if (!status) status = measure_variant(r, i, 2, f, &two);
         if (status) return status;
         double times = number_of(one, "seconds") / number_of(two, "seconds");
-        if (times < f->reached) f->reached = times, f->note = regular[i].variant;
+        if (times < f->reached) f->reached = times, f->note = variants[i].variant;
     }
     return CLI_GOOD;
 }
@@ -263,11 +333,11 @@ static int run_build(goals_run *r, const goal *g, finding *f)
     f->reached = 0;
     for (int i = 0; i < REGULAR; i++) {
         const json_t *row;
-        int status = measure_regular(r, i, 1, f, &row);
+        int status = measure_variant(r, i, 1, f, &row);
         if (status) return status;
         double share =
             100 * (number_of(row, "graph_seconds") + number_of(row, "plan_seconds")) / number_of(row, "seconds");
-        if (share > f->reached) f->reached = share, f->note = regular[i].variant;
+        if (share > f->reached) f->reached = share, f->note = variants[i].variant;
     }
     return CLI_GOOD;
 }
@@ -299,7 +369,8 @@ static int run_growth(goals_run *r, const goal *g, finding *f)
         double least = INFINITY, most = 0;
         for (int i = 0; i < 3; i++) {
             const json_t *row;
-            trial s = {growing[v].variant, cut(r, lengths[i]), g->heads, g->dim, r->place.options.threads, 0};
+            trial s = trial_of(r, g);
+            s.variant = growing[v].variant, s.tokens = cut(r, lengths[i]), s.peers = 0;
             int status = measure(r, &s, f, &row);
             if (status) return status;
             double each = number_of(row, "seconds") / s.tokens / (growing[v].by_log ? log2(s.tokens) : 1);
@@ -310,41 +381,82 @@ static int run_growth(goals_run *r, const goal *g, finding *f)
     return CLI_GOOD;
 }
 
+/* the worst odd shape's GFLOP/s as a share of 8 x 64's */
+static int run_shapes(goals_run *r, const goal *g, finding *f)
+{
+    static const struct {
+        const char *name;
+        hga_shape shape;
+    } odd[] = {
+        {"dim 24", {.n_heads = 8, .dim = 24}},   {"dim 40", {.n_heads = 8, .dim = 40}},
+        {"dim 80", {.n_heads = 8, .dim = 80}},   {"dim 96", {.n_heads = 8, .dim = 96}},
+        {"dim 128", {.n_heads = 8, .dim = 128}}, {"dim_v 17", {.n_heads = 8, .dim = 64, .dim_v = 17}},
+        {"3 heads", {.n_heads = 3, .dim = 64}},  {"1 key/value head", {.n_heads = 8, .dim = 64, .n_kv_heads = 1}}};
+    const json_t *usual, *row;
+    trial s = trial_of(r, g);
+    s.peers = 0;
+    int status = measure(r, &s, f, &usual);
+    f->reached = INFINITY;
+    for (size_t i = 0; status == CLI_GOOD && i < sizeof odd / sizeof *odd; i++) {
+        s.shape = odd[i].shape;
+        status = measure(r, &s, f, &row);
+        if (status) break;
+        double share = 100 * number_of(row, "gflops") / number_of(usual, "gflops");
+        if (share < f->reached) f->reached = share, f->note = odd[i].name;
+    }
+    return status;
+}
+
 /* ---- the table ---- */
 
 #define SHARE "share_of_peak", 100
 #define EDGE  "ns_per_edge_head", 1
 #define ALONE "peers: attended edges alone"
-static const char no_amx[] = "no AMX here", hsa[] = "hsa:branching=2,4,8,16";
+#define HSA   "hsa:branching=2,4,8,16"
+#define WIDE  "window:left=128:right=128"
 
 static const goal goals[] = {
-    {"dense n=8192", run_figure, "% of peak", 78, 1, "dense", 8192, 8, 64, SHARE, NULL},
-    {"htransformer block=64 n=65536", run_figure, "% of peak", 65, 1, "htransformer:block=64", 65536, 8, 64, SHARE,
+    {"dense n=512", run_figure, "% of peak", 84, 1, "dense", 512, 8, 64, SHARE, NULL},
+    {"dense n=1024", run_figure, "% of peak", 84, 1, "dense", 1024, 8, 64, SHARE, NULL},
+    {"dense n=2048", run_figure, "% of peak", 84, 1, "dense", 2048, 8, 64, SHARE, NULL},
+    {"dense n=4096", run_figure, "% of peak", 84, 1, "dense", 4096, 8, 64, SHARE, NULL},
+    {"dense n=8192", run_figure, "% of peak", 84, 1, "dense", 8192, 8, 64, SHARE, NULL},
+    {"dense bf16 n=8192", run_bf16_share, "% of bf16 peak", 82, 1, "dense", 8192, 8, 64, "gflops", 1, NULL},
+    {"htransformer block=64 n=65536", run_figure, "% of peak", 63, 1, "htransformer:block=64", 65536, 8, 64, SHARE,
      ALONE},
-    {"htransformer block=16 n=65536", run_figure, "% of peak", 45, 1, "htransformer:block=16", 65536, 8, 64, SHARE,
+    {"htransformer block=16 n=65536", run_figure, "% of peak", 37, 1, "htransformer:block=16", 65536, 8, 64, SHARE,
      ALONE},
-    {"bpt k=64 n=8192", run_figure, "ns/edge/head", 3.0, 0, "bpt:k=64", 8192, 8, 64, EDGE, NULL},
-    {"bpt k=4 n=8192", run_figure, "ns/edge/head", 4.5, 0, "bpt:k=4", 8192, 8, 64, EDGE, NULL},
-    {"window 128+128 n=65536", run_figure, "ns/edge/head", 2.7, 0, "window:left=128:right=128", 65536, 8, 64, EDGE,
-     NULL},
-    {"random degree=32 n=100000", run_figure, "ns/edge/head", 40, 0, "random:degree=32", 100000, 8, 64, EDGE, NULL},
-    {"random degree=32 bf16 K/V", run_bf16, "ns/edge/head", 30, 0, "random:degree=32", 100000, 8, 64, EDGE,
+    {"htransformer block=64 bf16 over f32", run_bf16_ratio, "times", 0.65, 0, "htransformer:block=64", 65536, 8, 64,
+     NULL, 0, NULL},
+    {"htransformer block=16 bf16 over f32", run_bf16_ratio, "times", 0.8, 0, "htransformer:block=16", 65536, 8, 64,
+     NULL, 0, NULL},
+    {"bpt k=64 n=8192", run_figure, "ns/edge/head", 2.1, 0, "bpt:k=64", 8192, 8, 64, EDGE, NULL},
+    {"bpt k=64 causal n=8192", run_figure, "ns/edge/head", 2.1, 0, "bpt:k=64:causal=1", 8192, 8, 64, EDGE, NULL},
+    {"bpt k=4 n=8192", run_figure, "ns/edge/head", 4.3, 0, "bpt:k=4", 8192, 8, 64, EDGE, NULL},
+    {"bpt k=4 causal n=8192", run_figure, "ns/edge/head", 4.3, 0, "bpt:k=4:causal=1", 8192, 8, 64, EDGE, NULL},
+    {"bpt k=64 rel_key over without", run_relative, "times", 1.15, 0, "bpt:k=64", 8192, 8, 64, NULL, 0, NULL},
+    {"bpt k=4 rel_key over without", run_relative, "times", 1.15, 0, "bpt:k=4", 8192, 8, 64, NULL, 0, NULL},
+    {"window 128+128 n=65536", run_figure, "ns/edge/head", 1.55, 0, WIDE, 65536, 8, 64, EDGE, NULL},
+    {"window 64+64 n=8192", run_figure, "ns/edge/head", 1.9, 0, "window:left=64:right=64", 8192, 8, 64, EDGE, NULL},
+    {"random degree=32 n=100000", run_figure, "ns/edge/head", 27, 0, "random:degree=32", 100000, 8, 64, EDGE, NULL},
+    {"random degree=32 bf16 n=100000", run_bf16, "ns/edge/head", 17, 0, "random:degree=32", 100000, 8, 64, EDGE,
      "peers: f32"},
-    {"hsa 2,4,8,16 n=65536", run_bandwidth, "% of DRAM", 70, 1, hsa, 65536, 8, 64, NULL, 0, "of bytes_min"},
-    {"hsa 2,4,8,16 n=1M", run_bandwidth, "% of DRAM", 70, 1, hsa, 1048576, 2, 64, NULL, 0,
+    {"hsa 2,4,8,16 n=65536", run_bandwidth, "% of DRAM", 45, 1, HSA, 65536, 8, 64, NULL, 0, "of bytes_min"},
+    {"hsa 2,4,8,16 n=1M", run_bandwidth, "% of DRAM", 45, 1, HSA, 1048576, 2, 64, NULL, 0,
      "of bytes_min; 2 heads, for memory's sake"},
-    {"treeformer n=8192 8x96 routed", run_routed, "ms", 40, 0, NULL, 8192, 8, 96, NULL, 0,
+    {"treeformer n=8192 8x96 routed", run_routed, "ms", 20, 0, NULL, 8192, 8, 96, NULL, 0,
      "routing, graph, plan and attention"},
-    {"dense bf16 AMX", run_amx, "GFLOP/s", 600, 1, "dense", 8192, 8, 64, "gflops", 1, no_amx},
-    {"htransformer block=64 bf16 AMX", run_amx, "GFLOP/s", 350, 1, "htransformer:block=64", 65536, 8, 64, "gflops", 1,
-     no_amx},
-    {"bpt k=64 bf16 AMX", run_amx, "GFLOP/s", 300, 1, "bpt:k=64", 8192, 8, 64, "gflops", 1, no_amx},
     {"2 threads over 1", run_threads, "times", 1.9, 1, .note = NULL},
-    {"graph + plan, regular", run_build, "% of execute", 5, 0, .note = NULL},
-    {"graph + plan, treeformer", run_routed_build, "% of execute", 10, 0, NULL, 8192, 8, 96, NULL, 0, "routed anew"},
+    {"graph + plan, regular", run_build, "% of execute", 2, 0, .note = NULL},
+    {"graph + plan, treeformer", run_routed_build, "% of execute", 5, 0, NULL, 8192, 8, 96, NULL, 0, "routed anew"},
+    {"seconds per token 4k to 1M", run_growth, "times", 1.2, 0, NULL, 0, 1, 64, NULL, 0, NULL},
+    {"workspace htransformer block=16", run_workspace, "MB", 40, 0, "htransformer:block=16", 65536, 8, 64, NULL, 0,
+     NULL},
+    {"workspace hsa 2,4,8,16", run_workspace, "MB", 60, 0, HSA, 65536, 8, 64, NULL, 0, NULL},
     {"memory dense n=8192", run_memory, "MB", 0, 0, "dense", 8192, 8, 64, NULL, 0,
      "10 % of the tensors + 8 MB a thread"},
-    {"seconds per token 4k to 1M", run_growth, "times", 1.25, 0, NULL, 0, 1, 64, NULL, 0, NULL},
+    {"odd shapes over 8x64, dense", run_shapes, "% of its GFLOP/s", 65, 1, "dense", 2048, 8, 64, NULL, 0, NULL},
+    {"odd shapes over 8x64, bpt k=64", run_shapes, "% of its GFLOP/s", 65, 1, "bpt:k=64", 4096, 8, 64, NULL, 0, NULL},
     {0},
 };
 

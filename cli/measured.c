@@ -1,6 +1,8 @@
 /* measured.c: measurements as JSON, with what they are worth. */
 #include "measured.h"
 
+#include <math.h>
+
 #include "arguments.h"
 
 static const char *mark_of(int disturbed) { return disturbed ? "!" : ""; }
@@ -18,10 +20,10 @@ json_t *measured_json(const bench_measurement *m)
 json_t *measured_peaks_json(const char *isa, const bench_peaks *p)
 {
     int disturbed = p->busy < BENCH_TRUSTED;
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:b, s:s}", "isa", isa, "fma_gflops", p->best.fma_gflops,
-                     "exp_gelements", p->best.exp_gelements, "l2_gbytes", p->best.l2_gbytes, "dram_gbytes",
-                     p->best.dram_gbytes, "cpu_over_wall", p->busy, "times", p->times, "disturbed", disturbed, "mark",
-                     mark_of(disturbed));
+    return json_pack("{s:s, s:f, s:o, s:f, s:f, s:f, s:f, s:i, s:b, s:s}", "isa", isa, "fma_gflops", p->best.fma_gflops,
+                     "bf16_gflops", json_number(p->best.bf16_gflops > 0 ? p->best.bf16_gflops : NAN), "exp_gelements",
+                     p->best.exp_gelements, "l2_gbytes", p->best.l2_gbytes, "dram_gbytes", p->best.dram_gbytes,
+                     "cpu_over_wall", p->busy, "times", p->times, "disturbed", disturbed, "mark", mark_of(disturbed));
 }
 
 void measured_explain(FILE *file, const json_t *rows)

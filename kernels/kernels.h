@@ -160,6 +160,8 @@ typedef struct kernel_table {
     void (*round_bf16)(hga_id n, const float *x, float *out);
     /* n fused multiply-adds of full vectors on 12 independent chains; returns flops done. To measure the peak. */
     double (*peak_fma)(hga_pos n, float *sink);
+    /* the same for products of bfloat16 pairs; NULL where turn_pairs is */
+    double (*peak_pairs)(hga_pos n, float *sink);
     /* sum of n floats (a multiple of KERNEL_PAD), to measure bandwidth */
     float (*read)(hga_pos n, const float *x);
 } kernel_table;

@@ -9,11 +9,15 @@ hga=$1 json=$2 make=$3
 tiny=(--tokens 128 --seconds 0.01)
 fact goals_run exits 0 sh -c '"$@" >table' sh "$hga" bench --table goals "${tiny[@]}" --json goals.json
 fact goals_have_their_columns holds table '^case +goal +reached +peer +met +cpu/wall +note$'
-for name in 'dense n=8192' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
+for name in 'dense n=512' 'dense n=8192' 'bpt k=4 rel_key over without' 'bpt k=64 causal' 'htransformer block=16 bf16 over f32' 'window 64\+64' 'workspace hsa' 'odd shapes' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
     'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
     fact "goals_have_$name" holds table "^$name"
 done
-fact a_case_that_cannot_run_says_why holds table 'dense bf16 AMX .* no AMX here'
+pairs_or_why() { # a case of the peak of bf16 pairs says a share where there is one, else why not
+    if "$hga" --version --json | grep -q avx512bf16; then holds table '^dense bf16 .* % of bf16 peak'; else holds table '^dense bf16 .* no products of bf16 pairs here'; fi
+}
+fact a_case_that_cannot_run_says_why pairs_or_why
+fact relative_keys_are_a_case_of_their_own holds goals.json 'bpt:k=4/.*precision:f32/rel_key'
 fact bf16_is_a_case_of_its_own holds goals.json 'random:degree=32/.*precision:bf16'
 fact a_shorter_case_is_not_judged sh -c '! grep -E "\"met\": (true|false)" goals.json'
 fact goals_in_json "$json" goals.json goals 0 reached

@@ -605,6 +605,23 @@ static void pairs_are_turned(void **unused)
     free(y);
 }
 
+/* Peaks count what was asked for and not less: two operations a lane and step, four where pairs are multiplied; a
+   peak of pairs is there where pairs are. */
+static void peaks_count_their_operations(void **unused)
+{
+    (void)unused;
+    FOR_EACH_ISA(t)
+    {
+        float sink = NAN;
+        double one = t->peak_fma(12, &sink), many = t->peak_fma(1200, &sink);
+        assert_true(one > 0 && many == 100 * one && isfinite(sink));
+        assert_true((t->peak_pairs != NULL) == (t->turn_pairs != NULL));
+        if (!t->peak_pairs) continue;
+        sink = NAN;
+        assert_true(t->peak_pairs(1200, &sink) == 2 * many && isfinite(sink));
+    }
+}
+
 /* One head's softmax over keys and values of 16 bits, in double. */
 static void plain_head(hga_id n, hga_id dim, hga_id dim_v, const float *q, const uint16_t *const *k, ptrdiff_t k_at,
                        const uint16_t *const *v, ptrdiff_t v_at, const float *bias, double *out, double *lse)
@@ -743,6 +760,7 @@ int main(void)
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(narrow_rounds_and_widen_restores),
         cmocka_unit_test(pairs_are_turned),
+        cmocka_unit_test(peaks_count_their_operations),
         cmocka_unit_test(a_tile_of_16_bits_is_softmax_of_each_row),
         cmocka_unit_test(heads_of_16_bits_are_softmax),
         cmocka_unit_test(products_of_pairs_leave_float32_alone),

@@ -13,12 +13,12 @@ static double seconds(void)
 }
 
 /* The best of many short runs: noise only ever slows down, and on a busy machine few of them are left alone. */
-static double best_fma(const kernel_table *k)
+static double best_flops(double (*peak)(hga_pos n, float *sink), int runs)
 {
     double best = 0;
-    for (int run = 0; run < 200; run++) {
+    for (int run = 0; run < runs; run++) {
         float sink;
-        double t = seconds(), flops = k->peak_fma(6000000, &sink);
+        double t = seconds(), flops = peak(6000000, &sink);
         t = seconds() - t;
         if (flops / t > best) best = flops / t;
     }
@@ -66,7 +66,8 @@ hga_status hga_measure_peaks(const char *isa, hga_peaks *out)
     hga_status st = isa_kernels(isa, &k);
     if (!st) st = hga_new_zero(NULL, DRAM_FLOATS, sizeof *x, &x);
     if (st) return st;
-    out->fma_gflops = best_fma(k);
+    out->fma_gflops = best_flops(k->peak_fma, 200);
+    if (k->peak_pairs) out->bf16_gflops = best_flops(k->peak_pairs, 100);
     out->exp_gelements = best_exp(k);
     out->l2_gbytes = best_read(k, x, L2_FLOATS, 400);
     out->dram_gbytes = best_read(k, x, DRAM_FLOATS, 1);

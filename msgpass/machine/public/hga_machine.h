@@ -18,6 +18,7 @@ HGA_API const char *hga_isa_list(void);
    bandwidth. About a second. */
 typedef struct hga_peaks {
     double fma_gflops, exp_gelements, l2_gbytes, dram_gbytes; /* one thread */
+    double bf16_gflops; /* products of bfloat16 pairs; 0 where the instruction set has none */
 } hga_peaks;
 HGA_API hga_status hga_measure_peaks(const char *isa, hga_peaks *out);
 
