@@ -1,5 +1,6 @@
 /* coverage.c: how often each pair of tokens is covered, counted list by list. */
-#include "cover.h"
+#include "flow.h"
+#include "hga_inspect.h"
 
 /* Pairs to show: of the first query token that has one; -1. */
 typedef struct examples {
@@ -11,12 +12,28 @@ typedef struct census {
     int causal;
     hga_coverage *count;
     examples seen;
+    int64_t *once, *more; /* of the list at hand, tokens before each interval covered once and more often */
+    int64_t room[2];
 } census;
 
 /* ---- counting ---- */
 
+static hga_status add_up(census *s, const interval *list, int64_t n)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_grow(NULL, &s->once, &s->room[0], 0, n, sizeof *s->once));
+    HGA_TRY(hga_grow(NULL, &s->more, &s->room[1], 0, n, sizeof *s->more));
+    for (int64_t i = 0, once = 0, more = 0; i < n; i++) {
+        s->once[i] = once, s->more[i] = more;
+        *(list[i].times == 1 ? &once : &more) += list[i].last - list[i].first + 1;
+    }
+done:
+    return st;
+}
+
 /* Of a list: tokens before `end` covered once and more often, and whether token end - 1 is covered. */
-static void count_before(const cover *list, int64_t n, hga_id end, int64_t *once, int64_t *more, int *last_is_covered)
+static void count_before(const census *s, const interval *list, int64_t n, hga_id end, int64_t *once, int64_t *more,
+                         int *last_is_covered)
 {
     int64_t lo = 0, hi = n;
     while (lo < hi) {
@@ -28,15 +45,15 @@ static void count_before(const cover *list, int64_t n, hga_id end, int64_t *once
     }
     *once = *more = *last_is_covered = 0;
     if (lo == 0) return;
-    cover c = list[lo - 1];
+    interval c = list[lo - 1];
     hga_id inside = (c.last < end ? c.last + 1 : end) - c.first;
-    *once = c.once + (c.times == 1 ? inside : 0);
-    *more = c.more + (c.times == 1 ? 0 : inside);
+    *once = s->once[lo - 1] + (c.times == 1 ? inside : 0);
+    *more = s->more[lo - 1] + (c.times == 1 ? 0 : inside);
     *last_is_covered = end > c.first && end <= c.last + 1;
 }
 
 /* The first token below `end` covered more than once, -1 without. */
-static hga_id first_more(const cover *list, int64_t n, hga_id end)
+static hga_id first_more(const interval *list, int64_t n, hga_id end)
 {
     for (int64_t i = 0; i < n && list[i].first < end; i++)
         if (list[i].times > 1) return list[i].first;
@@ -44,7 +61,7 @@ static hga_id first_more(const cover *list, int64_t n, hga_id end)
 }
 
 /* The first token below `end` other than `except` that is not covered, -1 without. */
-static hga_id first_none(const cover *list, int64_t n, hga_id end, hga_id except)
+static hga_id first_none(const interval *list, int64_t n, hga_id end, hga_id except)
 {
     hga_id next = 0;
     for (int64_t i = 0; i <= n; i++) {
@@ -59,7 +76,7 @@ static hga_id first_none(const cover *list, int64_t n, hga_id end, hga_id except
 static int is_earlier(hga_id i, hga_id seen) { return seen < 0 || i < seen; }
 
 /* Count a node's list if the node is a query token. Query tokens come in any order. */
-static hga_status count_row(const cover *list, int64_t n, hga_id v, void *context)
+static hga_status count_row(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
     census *s = context;
     hga_id i = v - s->nodes.query_first, n_keys = s->nodes.n_keys, earlier = i < n_keys ? i + 1 : n_keys,
@@ -67,8 +84,10 @@ static hga_status count_row(const cover *list, int64_t n, hga_id v, void *contex
     if (v < s->nodes.query_first || i >= s->nodes.n_queries) return HGA_OK;
     int64_t once_early, more_early, once_all, more_all;
     int self, unused;
-    count_before(list, n, earlier, &once_early, &more_early, &self);
-    count_before(list, n, n_keys, &once_all, &more_all, &unused);
+    hga_status st = same ? HGA_OK : add_up(s, list, n);
+    if (st) return st;
+    count_before(s, list, n, earlier, &once_early, &more_early, &self);
+    count_before(s, list, n, n_keys, &once_all, &more_all, &unused);
     int64_t once = s->causal ? once_early : once_all, more = s->causal ? more_early : more_all,
             none = end - once - more;
     int lacks_self = s->nodes.query_first == s->nodes.key_first && i < n_keys && !self;
@@ -100,7 +119,9 @@ hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int ca
     if (!out) return hga_fail(HGA_EINVAL, "coverage: nowhere to put the result");
     *out = (hga_coverage){.token = -1, .other = -1};
     s.nodes = hga_graph_nodes(g);
-    hga_status st = cover_rows(p, g, &(cover_wish){.row = count_row, .context = &s});
+    hga_status st = flow_rows(p, g, &(flow_wish){.row = count_row, .context = &s});
     if (!st) choose_example(&s.seen, out);
+    hga_delete(NULL, s.once, s.room[0], sizeof *s.once);
+    hga_delete(NULL, s.more, s.room[1], sizeof *s.more);
     return st;
 }

@@ -1,128 +1,229 @@
-/* intervals.c: sums of interval lists. Disjoint intervals melt together; overlapping ones are swept. */
+/* intervals.c: sums of interval lists, two at a time until one is left. */
 #include "intervals.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* Where a multiplicity changes. */
-typedef struct tally_point {
-    hga_id at;
-    hga_pos change;
-} tally_point;
+/* ---- sums ---- */
 
-hga_status tally_create(hga_id n, tally *t)
+void interval_sum_clear(interval_sum *s)
+{
+    hga_delete(NULL, s->part, s->room, sizeof *s->part);
+    hga_delete(NULL, s->end, s->run_room, sizeof *s->end);
+    hga_delete(NULL, s->spare, s->spare_room, sizeof *s->spare);
+    *s = (interval_sum){.most = s->most};
+}
+
+static hga_pos clip(const interval_sum *s, hga_pos times)
+{
+    hga_pos most = s->most ? s->most : INTERVAL_MANY;
+    return times < most ? times : most;
+}
+
+static int continues(const interval *a, const interval *b)
+{
+    return a->last + 1 == b->first && a->times == b->times && a->tags == b->tags;
+}
+
+hga_status interval_add(interval_sum *s, interval one)
 {
     hga_status st = HGA_OK;
-    *t = (tally){.n = n};
-    HGA_TRY(hga_new_zero(NULL, n, sizeof *t->start, &t->start));
-    HGA_TRY(hga_new_zero(NULL, n, sizeof *t->size, &t->size));
-done:
-    if (st) tally_clear(t);
-    return st;
-}
-
-void tally_clear(tally *t)
-{
-    hga_delete(NULL, t->start, t->n, sizeof *t->start);
-    hga_delete(NULL, t->size, t->n, sizeof *t->size);
-    hga_delete(NULL, t->pool, t->room, sizeof *t->pool);
-    *t = (tally){0};
-}
-
-const tally_run *tally_list(const tally *t, hga_id v) { return t->size[v] ? t->pool + t->start[v] : NULL; }
-
-void tally_sum_clear(tally_sum *s)
-{
-    hga_delete(NULL, s->run, s->room, sizeof *s->run);
-    hga_delete(NULL, s->points, s->points_room, sizeof *s->points);
-    *s = (tally_sum){0};
-}
-
-hga_status tally_add(tally_sum *s, const tally_run *run, int64_t n)
-{
-    if (n == 0) return HGA_OK;
-    hga_status st = hga_grow(NULL, &s->run, &s->room, s->n, s->n + n, sizeof *s->run);
-    if (st) return st;
-    memcpy(s->run + s->n, run, (size_t)n * sizeof *run);
-    s->n += n;
-    return HGA_OK;
-}
-
-hga_pos tally_times(hga_pos a, hga_pos b)
-{
-    hga_pos product;
-    return __builtin_mul_overflow(a, b, &product) || product > TALLY_MANY ? TALLY_MANY : product;
-}
-
-static int by_first(const void *a, const void *b)
-{
-    hga_id x = ((const tally_run *)a)->first, y = ((const tally_run *)b)->first;
-    return (x > y) - (x < y);
-}
-
-static int by_place(const void *a, const void *b)
-{
-    hga_id x = ((const tally_point *)a)->at, y = ((const tally_point *)b)->at;
-    return (x > y) - (x < y);
-}
-
-/* Sort by first token; tells whether the intervals are disjoint. */
-static int sort_runs(tally_sum *s)
-{
-    int sorted = 1, disjoint = 1;
-    for (int64_t i = 1; i < s->n && sorted; i++) sorted = s->run[i - 1].first <= s->run[i].first;
-    if (!sorted) qsort(s->run, (size_t)s->n, sizeof *s->run, by_first);
-    for (int64_t i = 1; i < s->n && disjoint; i++) disjoint = s->run[i - 1].last < s->run[i].first;
-    return disjoint;
-}
-
-/* Append an interval to the list that starts at `start`, joined to its last one when it continues it. */
-static hga_status push(tally *t, int64_t start, tally_run run)
-{
-    tally_run *end = t->n_pool > start ? &t->pool[t->n_pool - 1] : NULL;
-    if (run.times > TALLY_MANY) run.times = TALLY_MANY;
-    if (end && end->times == run.times && end->last == run.first - 1) {
-        end->last = run.last;
+    interval *before = s->n_parts ? &s->part[s->n_parts - 1] : NULL;
+    one.times = clip(s, one.times);
+    if (before && continues(before, &one)) {
+        before->last = one.last;
         return HGA_OK;
     }
-    hga_status st = hga_grow(NULL, &t->pool, &t->room, t->n_pool, t->n_pool + 1, sizeof *t->pool);
-    if (!st) t->pool[t->n_pool++] = run;
-    return st;
-}
-
-/* Overlapping intervals: sweep over the places where the number of them changes. At most 2^23 intervals of TALLY_MANY
-   fit the counter. */
-static hga_status sweep(tally_sum *s, tally *t, int64_t start)
-{
-    hga_status st = HGA_OK;
-    int64_t n = 2 * s->n;
-    hga_pos times = 0;
-    HGA_TRY(hga_grow(NULL, &s->points, &s->points_room, 0, n, sizeof *s->points));
-    for (int64_t i = 0; i < s->n; i++) {
-        s->points[2 * i] = (tally_point){s->run[i].first, s->run[i].times};
-        s->points[2 * i + 1] = (tally_point){s->run[i].last + 1, -s->run[i].times};
+    HGA_TRY(hga_grow(NULL, &s->part, &s->room, s->n_parts, s->n_parts + 1, sizeof *s->part));
+    if (!before || before->last >= one.first) {
+        HGA_TRY(hga_grow(NULL, &s->end, &s->run_room, s->n_runs, s->n_runs + 1, sizeof *s->end));
+        s->n_runs++;
     }
-    qsort(s->points, (size_t)n, sizeof *s->points, by_place);
-    for (int64_t i = 0; i < n; i++) {
-        hga_id from = i ? s->points[i - 1].at : 0, to = s->points[i].at - 1;
-        if (times > 0 && from <= to) HGA_TRY(push(t, start, (tally_run){from, to, times}));
-        times += s->points[i].change;
-    }
+    s->part[s->n_parts++] = one;
+    s->end[s->n_runs - 1] = s->n_parts;
 done:
     return st;
 }
 
-hga_status tally_append(tally_sum *s, tally *t, int64_t *start, int32_t *size)
+/* The first may continue what is there; a list's others continue nothing. */
+hga_status interval_add_list(interval_sum *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
-    *start = t->n_pool;
-    if (!sort_runs(s))
-        st = sweep(s, t, *start);
-    else
-        for (int64_t i = 0; !st && i < s->n; i++) st = push(t, *start, s->run[i]);
-    s->n = 0;
-    *size = (int32_t)(t->n_pool - *start);
+    if (n == 0) return HGA_OK;
+    HGA_TRY(interval_add(s, list[0]));
+    HGA_TRY(hga_grow(NULL, &s->part, &s->room, s->n_parts, s->n_parts + n - 1, sizeof *s->part));
+    memcpy(s->part + s->n_parts, list + 1, (size_t)(n - 1) * sizeof *list);
+    s->n_parts += n - 1;
+    s->end[s->n_runs - 1] = s->n_parts;
+done:
     return st;
 }
 
-hga_status tally_put(tally_sum *s, tally *t, hga_id v) { return tally_append(s, t, &t->start[v], &t->size[v]); }
+/* Where a merged run is written: out[from .. n). */
+typedef struct merging {
+    const interval_sum *sum;
+    interval *out;
+    int64_t from, n;
+} merging;
+
+static void emit(merging *m, interval one)
+{
+    if (m->n > m->from && continues(&m->out[m->n - 1], &one))
+        m->out[m->n - 1].last = one.last;
+    else
+        m->out[m->n++] = one;
+}
+
+/* The first of two intervals is shortened to what comes after the end of the part they are emitted up to. */
+static void emit_until(merging *m, interval *a, hga_id last)
+{
+    interval part = *a;
+    part.last = last;
+    emit(m, part);
+    a->first = last + 1;
+}
+
+/* Where both are, times add up and tags unite; a and b are shortened to what is left of them. */
+static void emit_both(merging *m, interval *a, interval *b)
+{
+    hga_id last = a->last < b->last ? a->last : b->last;
+    interval both = {a->first, last, clip(m->sum, a->times + b->times), a->tags | b->tags};
+    emit(m, both);
+    a->first = b->first = last + 1;
+}
+
+/* a[0 .. n_a) + b[0 .. n_b), lists both: at most 2 (n_a + n_b) intervals. */
+static void merge(merging *m, const interval *a, int64_t n_a, const interval *b, int64_t n_b)
+{
+    const interval *a_end = a + n_a, *b_end = b + n_b;
+    interval x = *a, y = *b;
+    while (a < a_end && b < b_end) {
+        if (x.first < y.first)
+            emit_until(m, &x, x.last < y.first ? x.last : y.first - 1);
+        else if (y.first < x.first)
+            emit_until(m, &y, y.last < x.first ? y.last : x.first - 1);
+        else
+            emit_both(m, &x, &y);
+        if (x.first > x.last && ++a < a_end) x = *a;
+        if (y.first > y.last && ++b < b_end) y = *b;
+    }
+    for (; a < a_end; x = ++a < a_end ? *a : x) emit(m, x);
+    for (; b < b_end; y = ++b < b_end ? *b : y) emit(m, y);
+}
+
+/* Runs 2 i and 2 i + 1 become run i. */
+static hga_status halve(interval_sum *s)
+{
+    hga_status st = HGA_OK;
+    merging m = {.sum = s};
+    int64_t begin = 0, runs = 0;
+    HGA_TRY(hga_grow(NULL, &s->spare, &s->spare_room, 0, 2 * s->n_parts, sizeof *s->spare));
+    m.out = s->spare;
+    for (int64_t i = 0; i < s->n_runs; i += 2, runs++) {
+        int64_t middle = s->end[i], end = i + 1 < s->n_runs ? s->end[i + 1] : middle;
+        m.from = m.n;
+        if (end > middle)
+            merge(&m, s->part + begin, middle - begin, s->part + middle, end - middle);
+        else
+            for (int64_t k = begin; k < middle; k++) emit(&m, s->part[k]);
+        s->end[runs] = m.n, begin = end;
+    }
+    interval *part = s->part;
+    int64_t room = s->room;
+    s->part = s->spare, s->room = s->spare_room, s->n_parts = m.n, s->n_runs = runs;
+    s->spare = part, s->spare_room = room;
+done:
+    return st;
+}
+
+hga_status interval_take(interval_sum *s, const interval **list, int64_t *n)
+{
+    hga_status st = HGA_OK;
+    while (s->n_runs > 1) HGA_TRY(halve(s));
+done:
+    *list = s->part, *n = st ? 0 : s->n_parts;
+    s->n_parts = s->n_runs = 0;
+    return st;
+}
+
+hga_pos interval_times(hga_pos a, hga_pos b)
+{
+    hga_pos product;
+    return __builtin_mul_overflow(a, b, &product) || product > INTERVAL_MANY ? INTERVAL_MANY : product;
+}
+
+/* ---- lists ---- */
+
+hga_status interval_lists_create(hga_id n, interval_lists *l)
+{
+    hga_status st = HGA_OK;
+    *l = (interval_lists){.n = n};
+    HGA_TRY(hga_new_zero(NULL, n, sizeof *l->start, &l->start));
+    HGA_TRY(hga_new_zero(NULL, n, sizeof *l->size, &l->size));
+done:
+    if (st) interval_lists_clear(l);
+    return st;
+}
+
+void interval_lists_clear(interval_lists *l)
+{
+    hga_delete(NULL, l->start, l->n, sizeof *l->start);
+    hga_delete(NULL, l->size, l->n, sizeof *l->size);
+    hga_delete(NULL, l->pool, l->room, sizeof *l->pool);
+    *l = (interval_lists){0};
+}
+
+const interval *interval_list(const interval_lists *l, hga_id v) { return l->size[v] ? l->pool + l->start[v] : NULL; }
+
+/* `room` intervals at the end of the pool. */
+static hga_status extend(interval_lists *l, int64_t room, int64_t *start)
+{
+    hga_status st = hga_grow(NULL, &l->pool, &l->room, l->n_pool, l->n_pool + room, sizeof *l->pool);
+    *start = l->n_pool;
+    if (!st) l->n_pool += room;
+    return st;
+}
+
+static void fill(interval_lists *l, hga_id v, int64_t start, const interval *list, int64_t n)
+{
+    l->start[v] = start, l->size[v] = (int32_t)n;
+    if (n) memcpy(l->pool + start, list, (size_t)n * sizeof *list);
+}
+
+hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64_t n)
+{
+    int64_t start;
+    if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "intervals: a list of %lld", (long long)n);
+    hga_status st = extend(l, n, &start);
+    if (!st) fill(l, v, start, list, n);
+    return st;
+}
+
+/* Places have room for a power of two. */
+static int place_of(int64_t n) { return n < 2 ? 0 : 64 - __builtin_clzll((unsigned long long)n - 1); }
+
+hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n)
+{
+    hga_status st = HGA_OK;
+    int place = place_of(n);
+    int64_t start = 0;
+    if (n > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "intervals: a list of %lld", (long long)n);
+    if (n && l->vacant[place]) {
+        start = l->vacant[place] - 1;
+        l->vacant[place] = l->pool[start].times;
+    } else if (n) {
+        HGA_TRY(extend(l, (int64_t)1 << place, &start));
+    }
+    fill(l, v, start, list, n);
+done:
+    return st;
+}
+
+/* A vacant place's first interval names the next one in `times`. */
+void interval_leave(interval_lists *l, hga_id v)
+{
+    int place = place_of(l->size[v]);
+    if (l->size[v] == 0) return;
+    l->pool[l->start[v]].times = l->vacant[place];
+    l->vacant[place] = l->start[v] + 1;
+    l->size[v] = 0;
+}

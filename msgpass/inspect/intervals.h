@@ -1,46 +1,59 @@
-/* tally.h: for every node a list of token intervals with multiplicities: which tokens a value stands for, and along how
-   many ways. */
-#ifndef HGA_TALLY_H
-#define HGA_TALLY_H
+/* intervals.h: multisets of numbers as lists of intervals. A list is sorted and disjoint, and of neighbours that are
+   alike one is made, so that equal multisets are equal lists. Lists are added up by merging: cost grows with intervals,
+   never with the numbers in them. */
+#ifndef HGA_INTERVALS_H
+#define HGA_INTERVALS_H
 
 #include "hga_graph.h"
 
-/* Tokens first .. last, each `times` times. Times stay at TALLY_MANY once they get there: ways multiply from level to
-   level. */
-typedef struct tally_run {
+/* Numbers first .. last, each `times` times; `tags` is any set that is united where intervals are added (0: none). */
+typedef struct interval {
     hga_id first, last;
     hga_pos times;
-} tally_run;
-#define TALLY_MANY ((hga_pos)1 << 40)
+    uint64_t tags;
+} interval;
 
-/* Node v's list is pool[start[v] .. start[v] + size[v]): sorted, disjoint, neighbours joined. Nodes may share one. */
-typedef struct tally {
+/* Times stay at the most a sum counts to. */
+#define INTERVAL_MANY ((hga_pos)1 << 40)
+
+/* Lists to be added up. A zeroed sum is empty and counts to INTERVAL_MANY. */
+typedef struct interval_sum {
+    hga_pos most;
+    interval *part; /* runs back to back, each a list; run i ends at end[i] */
+    int64_t n_parts, room;
+    int64_t *end;
+    int64_t n_runs, run_room;
+    interval *spare;
+    int64_t spare_room;
+} interval_sum;
+
+void interval_sum_clear(interval_sum *s);
+hga_status interval_add(interval_sum *s, interval one);
+/* A list of a sum that counted to no more than this one does. */
+hga_status interval_add_list(interval_sum *s, const interval *list, int64_t n);
+/* The sum as a list of *n, lent until something is added again; the sum is empty afterwards. */
+hga_status interval_take(interval_sum *s, const interval **list, int64_t *n);
+
+/* A list for each of n nodes; several may share one. Node v's is pool[start[v] .. start[v] + size[v]). */
+typedef struct interval_lists {
     hga_id n;
     int64_t *start;
     int32_t *size;
-    tally_run *pool;
+    interval *pool;
     int64_t n_pool, room;
-} tally;
+    int64_t vacant[32]; /* 1 + the first of the vacant places of 2^i intervals; 0: none */
+} interval_lists;
 
 /* Every list empty. */
-hga_status tally_create(hga_id n, tally *t);
-void tally_clear(tally *t);
-const tally_run *tally_list(const tally *t, hga_id v);
+hga_status interval_lists_create(hga_id n, interval_lists *l);
+void interval_lists_clear(interval_lists *l);
+const interval *interval_list(const interval_lists *l, hga_id v);
+/* `list` (not in the pool) becomes v's. */
+hga_status interval_put(interval_lists *l, hga_id v, const interval *list, int64_t n);
+/* The same in a place that interval_leave makes vacant, for lists that come and go and are shared by none. */
+hga_status interval_lodge(interval_lists *l, hga_id v, const interval *list, int64_t n);
+void interval_leave(interval_lists *l, hga_id v);
 
-/* Lists to be added up, and room for it. A zeroed one is empty. */
-typedef struct tally_sum {
-    tally_run *run;
-    int64_t n, room;
-    struct tally_point *points;
-    int64_t points_room;
-} tally_sum;
-void tally_sum_clear(tally_sum *s);
-hga_status tally_add(tally_sum *s, const tally_run *run, int64_t n);
-/* The sum becomes node v's list; the sum is empty afterwards. */
-hga_status tally_put(tally_sum *s, tally *t, hga_id v);
-/* The same, for no node: the list starts at *start. */
-hga_status tally_append(tally_sum *s, tally *t, int64_t *start, int32_t *size);
-
-hga_pos tally_times(hga_pos a, hga_pos b);
+hga_pos interval_times(hga_pos a, hga_pos b);
 
 #endif

@@ -1,9 +1,9 @@
 /* layers.c: how many layers it takes until every token has been reached by every other. A layer is a relation between
    nodes, whose input is in whose output; what a node has it keeps, as residual connections do. k layers are the k-th
    power, and the smallest k is found by doubling and halving: log k compositions instead of k. */
-#include "cover.h"
+#include "flow.h"
+#include "hga_inspect.h"
 #include "power.h"
-#include "program.h"
 
 enum { MOST_DOUBLINGS = 32 };
 
@@ -29,8 +29,9 @@ static hga_status add_span(stack *s, hga_id first, hga_id last)
 /* ---- one layer ---- */
 
 /* Only nodes whose output goes into the next layer change. */
-static hga_status take_row(const cover *list, int64_t n, hga_id v, void *context)
+static hga_status take_row(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
+    (void)same;
     stack *s = context;
     hga_status st = HGA_OK;
     s->n_span = 0;
@@ -46,7 +47,7 @@ static hga_status first_layer(stack *s)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hop_create(s->nodes.n, &s->power[0]));
-    HGA_TRY(cover_rows(s->p, s->g, &(cover_wish){.by_node = 1, .row = take_row, .context = s}));
+    HGA_TRY(flow_rows(s->p, s->g, &(flow_wish){.by_node = 1, .row = take_row, .context = s}));
     HGA_TRY(hop_finish(&s->power[0]));
 done:
     return st;

@@ -1,5 +1,6 @@
 /* levels.c: how many pairs each set of levels covers. */
-#include "cover.h"
+#include "flow.h"
+#include "hga_inspect.h"
 
 #include <string.h>
 
@@ -44,12 +45,13 @@ done:
     return st;
 }
 
-static hga_status count_row(const cover *list, int64_t n, hga_id v, void *context)
+static hga_status count_row(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
+    (void)same;
     level_census *s = context;
     hga_status st = HGA_OK;
     if (v < s->nodes.query_first || v - s->nodes.query_first >= s->nodes.n_queries) return HGA_OK;
-    for (int64_t i = 0; i < n; i++) HGA_TRY(add_pairs(s, list[i].levels, (int64_t)list[i].last - list[i].first + 1));
+    for (int64_t i = 0; i < n; i++) HGA_TRY(add_pairs(s, list[i].tags, (int64_t)list[i].last - list[i].first + 1));
 done:
     return st;
 }
@@ -73,7 +75,7 @@ hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_leve
     if (!out) return hga_fail(HGA_EINVAL, "levels: nowhere to put the result");
     *out = (hga_levels_count){0};
     level_census s = {.nodes = hga_graph_nodes(g)};
-    HGA_TRY(cover_rows(p, g, &(cover_wish){.by_level = 1, .row = count_row, .context = &s}));
+    HGA_TRY(flow_rows(p, g, &(flow_wish){.by_level = 1, .row = count_row, .context = &s}));
     HGA_TRY(hand_over(&s, out));
 done:
     hga_delete(NULL, s.set, s.room, sizeof *s.set);

@@ -1,7 +1,7 @@
 /* row.c: what one query token attends to, found backwards from its output: the rows of each stage that reach it, and
    the edges of those that attend. */
-#include "cover.h"
-#include "program.h"
+#include "flow.h"
+#include "hga_inspect.h"
 
 #include <stdlib.h>
 
@@ -101,31 +101,24 @@ done:
 
 /* ---- one stage, backwards ---- */
 
-/* A row that the stage does not write keeps what it had. */
-static int is_written(const row_search *s, const hga_field *out, hga_id v, int64_t n_edges)
-{
-    int given = program_is_input(out->binding) && program_row(&s->nodes, out->io, v);
-    return program_row(&s->nodes, out->rows, v) && !(n_edges == 0 && given);
-}
-
 /* Rows of `after` reach the token. What the stage reads in place joins them; what it reads as it was before joins the
    wanted rows. */
 static hga_status trace_row(row_search *s, hga_id i, node_set *after, hga_id v)
 {
     const hga_stage *stage = &s->p->stage[i];
-    hga_id source = cover_source(s->p, stage), own = cover_own(stage);
+    hga_id source = flow_source(s->p, stage), own = flow_own(stage);
     hga_csr row = {0};
     hga_status st = HGA_OK;
     if (stage->relation >= 0)
         HGA_TRY(hga_graph_rows(s->g, stage->relation, v, 1, &row));
     else
         HGA_TRY(row_of_tree(s, stage->relation, v, &row));
-    if (!is_written(s, &s->p->field[stage->out], v, row.ptr[1])) {
+    if (flow_keeps(&s->nodes, &s->p->field[stage->out], v, row.ptr[1] > 0)) {
         HGA_TRY(set_add(s, &s->wanted[stage->out], v));
         goto done;
     }
     if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, &row));
-    node_set *before = source == stage->out && stage->order != HGA_FLAT ? after : source ? &s->wanted[source] : NULL;
+    node_set *before = flow_in_place(s->p, stage) ? after : source ? &s->wanted[source] : NULL;
     for (int64_t e = 0; e < row.ptr[1] && before && s->followed >> i & 1u; e++) HGA_TRY(set_add(s, before, row.src[e]));
     if (own) HGA_TRY(set_add(s, &s->wanted[own], v));
 done:
@@ -151,7 +144,7 @@ done:
    them tells all. */
 static void choose_stages(row_search *s, uint32_t stages)
 {
-    uint32_t attending = cover_attending(s->p, stages), scores = 0, relations = 0;
+    uint32_t attending = flow_attending(s->p, stages), scores = 0, relations = 0;
     for (hga_id i = 0; i < s->p->n_stages; i++) {
         const hga_stage *stage = &s->p->stage[i];
         if (!(stages >> i & 1u)) continue;
@@ -174,9 +167,10 @@ static int by_destination(const void *a, const void *b)
 static hga_status search(row_search *s, hga_id token)
 {
     hga_status st = HGA_OK;
-    uint32_t fields, stages = cover_stages(s->p, &fields);
+    hga_id out = program_bound(s->p, HGA_IO_OUT);
+    uint32_t fields = UINT32_C(1) << out, stages = flow_stages(s->p, s->p->n_stages, &fields);
     choose_stages(s, stages);
-    HGA_TRY(set_add(s, &s->wanted[program_bound(s->p, HGA_IO_OUT)], s->nodes.query_first + token));
+    HGA_TRY(set_add(s, &s->wanted[out], s->nodes.query_first + token));
     for (hga_id i = s->p->n_stages - 1; i >= 0; i--)
         if (stages >> i & 1u) HGA_TRY(trace_stage(s, i));
     if (s->n_seen) qsort(s->seen, (size_t)s->n_seen, sizeof *s->seen, by_destination);

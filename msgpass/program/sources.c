@@ -4,8 +4,9 @@
 
 enum { PIECE = 1024 }; /* rows looked at together */
 
-typedef struct walk {
+struct reach_walk {
     const hga_graph *g;
+    hga_nodes nodes;
     hga_id relation;
     hga_relation rel;
     reach_visit visit;
@@ -18,7 +19,7 @@ typedef struct walk {
     hga_id group[PIECE + 1]; /* row of the piece -> group */
     hga_id start[PIECE + 1]; /* group -> its first row of the piece */
     uint8_t cut[PIECE + 1];  /* a group starts here */
-} walk;
+};
 
 /* Has every row of the segment all its columns? */
 static int is_full(const hga_segment *s)
@@ -26,7 +27,7 @@ static int is_full(const hga_segment *s)
     return !s->has_hole && s->band_first <= 1 - (int64_t)s->n_rows && s->band_last >= (int64_t)s->n_src - 1;
 }
 
-static hga_status fetch_segments(walk *w, hga_id first, hga_id n, hga_pos *count)
+static hga_status fetch_segments(reach_walk *w, hga_id first, hga_id n, hga_pos *count)
 {
     hga_status st = HGA_OK;
     *count = hga_graph_segments(w->g, w->relation, first, n, w->segment, w->segment_room);
@@ -45,13 +46,13 @@ static void clip(const hga_segment *s, hga_id first, hga_id n, hga_id *from, hga
     *to = end < n ? (hga_id)end : n;
 }
 
-static int has_explicit(const walk *w, hga_id v) { return w->rel.ptr && w->rel.ptr[v + 1] > w->rel.ptr[v]; }
+static int has_explicit(const reach_walk *w, hga_id v) { return w->rel.ptr && w->rel.ptr[v + 1] > w->rel.ptr[v]; }
 
 static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
 
 /* Groups end where a segment starts or ends; rows of cut-off columns and rows with explicit edges are groups of their
    own. */
-static hga_id mark_groups(walk *w, hga_id first, hga_id n, hga_pos n_segments)
+static hga_id mark_groups(reach_walk *w, hga_id first, hga_id n, hga_pos n_segments)
 {
     for (hga_id i = 0; i <= n; i++) w->cut[i] = i == 0;
     for (hga_pos k = 0; k < n_segments; k++) {
@@ -74,7 +75,7 @@ static hga_id mark_groups(walk *w, hga_id first, hga_id n, hga_pos n_segments)
 
 /* Counting pass (fill = 0) and writing pass over the columns that each group has of each segment. A hole makes two
    spans of one. */
-static void sort_spans(walk *w, hga_id first, hga_id n, hga_pos n_segments, int fill)
+static void sort_spans(reach_walk *w, hga_id first, hga_id n, hga_pos n_segments, int fill)
 {
     for (hga_pos k = 0; k < n_segments; k++) {
         const hga_segment *s = &w->segment[k];
@@ -93,7 +94,7 @@ static void sort_spans(walk *w, hga_id first, hga_id n, hga_pos n_segments, int 
     }
 }
 
-static hga_status visit_group(walk *w, hga_id first, hga_id i)
+static hga_status visit_group(reach_walk *w, hga_id first, hga_id i)
 {
     reach r = {.row = first + w->start[i],
                .n_rows = w->start[i + 1] - w->start[i],
@@ -110,7 +111,7 @@ static hga_status visit_group(walk *w, hga_id first, hga_id i)
 }
 
 /* Positions [first, first + n), n <= PIECE: a counting sort of the segments' columns by group. */
-static hga_status walk_piece(walk *w, hga_id first, hga_id n)
+static hga_status walk_piece(reach_walk *w, hga_id first, hga_id n)
 {
     hga_status st = HGA_OK;
     hga_pos n_segments = 0;
@@ -126,7 +127,7 @@ done:
     return st;
 }
 
-static hga_status walk_positions(walk *w, hga_id first, hga_id end)
+static hga_status walk_positions(reach_walk *w, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
     while (first < end) {
@@ -138,82 +139,93 @@ done:
     return st;
 }
 
-/* The nodes of one level lie side by side, but their positions need not. */
-static hga_status walk_level(walk *w, hga_id first, hga_id end)
+/* ---- nodes ---- */
+
+static hga_status visit_children(const reach_walk *w, hga_id v)
+{
+    const hga_nodes *nodes = &w->nodes;
+    hga_id tokens = nodes->level_ptr[1];
+    int childless = v < tokens || !nodes->child_ptr;
+    hga_id first = childless ? 0 : nodes->child_ptr[v - tokens], end = childless ? 0 : nodes->child_ptr[v - tokens + 1];
+    reach_span children = {first, end - 1};
+    reach r = {.row = v, .n_rows = 1};
+    if (nodes->child_list)
+        r.nodes = nodes->child_list + first, r.n_nodes = end - first;
+    else
+        r.spans = &children, r.n_spans = end > first;
+    return w->visit(&r, w->context);
+}
+
+static hga_status visit_parent(const reach_walk *w, hga_id v)
+{
+    reach r = {.row = v, .n_rows = 1};
+    if (w->nodes.parent && w->nodes.parent[v] >= 0) r.nodes = w->nodes.parent + v, r.n_nodes = 1;
+    return w->visit(&r, w->context);
+}
+
+/* Side by side as nodes, but their positions in the relation's order need not be. */
+static hga_status walk_node(reach_walk *w, hga_id v)
+{
+    if (w->relation == HGA_TREE_UP) return visit_children(w, v);
+    if (w->relation == HGA_TREE_DOWN) return visit_parent(w, v);
+    return walk_piece(w, w->rel.dst_rank[v], 1);
+}
+
+static hga_status walk_nodes(reach_walk *w, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
-    if (!w->rel.dst_rank) return walk_positions(w, first, end);
-    for (hga_id v = first; v < end; v++) HGA_TRY(walk_piece(w, w->rel.dst_rank[v], 1));
+    if (w->relation >= 0 && !w->rel.dst_rank) return walk_positions(w, first, end);
+    for (hga_id v = first; v < end; v++) HGA_TRY(walk_node(w, v));
 done:
     return st;
 }
 
-static hga_status walk_relation(walk *w, hga_order order)
+static hga_status walk_all(reach_walk *w, hga_order order)
 {
-    hga_nodes nodes = hga_graph_nodes(w->g);
     hga_status st = HGA_OK;
-    if (order == HGA_FLAT) return walk_positions(w, 0, nodes.n);
-    for (hga_id i = 0; i < nodes.n_levels; i++) {
-        hga_id l = order == HGA_LEVELS_UP ? i : nodes.n_levels - 1 - i;
-        HGA_TRY(walk_level(w, nodes.level_ptr[l], nodes.level_ptr[l + 1]));
+    if (w->relation == HGA_TREE_UP) return walk_nodes(w, 0, w->nodes.n);
+    if (w->relation >= 0 && order == HGA_FLAT) return walk_positions(w, 0, w->nodes.n);
+    for (hga_id i = 0; i < w->nodes.n_levels; i++) {
+        hga_id l = order == HGA_LEVELS_UP ? i : w->nodes.n_levels - 1 - i;
+        HGA_TRY(walk_nodes(w, w->nodes.level_ptr[l], w->nodes.level_ptr[l + 1]));
     }
 done:
     return st;
 }
 
-/* Upwards by id, since a parent's id is larger than its children's. */
-static hga_status walk_up(const hga_graph *g, reach_visit visit, void *context)
+/* ---- the calls ---- */
+
+hga_status reach_walk_create(const hga_graph *g, hga_id relation, reach_walk **out)
 {
-    hga_nodes nodes = hga_graph_nodes(g);
-    hga_id tokens = nodes.level_ptr[1];
-    hga_status st = HGA_OK;
-    for (hga_id v = 0; v < nodes.n; v++) {
-        reach r = {.row = v, .n_rows = 1};
-        int childless = v < tokens || !nodes.child_ptr;
-        hga_id first = childless ? 0 : nodes.child_ptr[v - tokens],
-               end = childless ? 0 : nodes.child_ptr[v - tokens + 1];
-        reach_span children = {first, end - 1};
-        if (nodes.child_list)
-            r.nodes = nodes.child_list + first, r.n_nodes = end - first;
-        else
-            r.spans = &children, r.n_spans = end > first;
-        HGA_TRY(visit(&r, context));
-    }
-done:
-    return st;
+    hga_status st = hga_new_zero(NULL, 1, sizeof **out, out);
+    if (st) return st;
+    (*out)->g = g, (*out)->nodes = hga_graph_nodes(g), (*out)->relation = relation;
+    if (relation >= 0) (*out)->rel = hga_graph_relation(g, relation);
+    return HGA_OK;
 }
 
-static hga_status walk_down(const hga_graph *g, reach_visit visit, void *context)
+void reach_walk_destroy(reach_walk *w)
 {
-    hga_nodes nodes = hga_graph_nodes(g);
-    hga_status st = HGA_OK;
-    for (hga_id v = nodes.n - 1; v >= 0; v--) {
-        reach r = {.row = v, .n_rows = 1};
-        if (nodes.parent && nodes.parent[v] >= 0) r.nodes = nodes.parent + v, r.n_nodes = 1;
-        HGA_TRY(visit(&r, context));
-    }
-done:
-    return st;
+    if (!w) return;
+    hga_delete(NULL, w->segment, w->segment_room, sizeof *w->segment);
+    hga_delete(NULL, w->span, w->span_room, sizeof *w->span);
+    hga_delete(NULL, w, 1, sizeof *w);
+}
+
+hga_status reach_nodes(reach_walk *w, hga_id first, hga_id n, reach_visit visit, void *context)
+{
+    w->visit = visit, w->context = context;
+    return walk_nodes(w, first, first + n);
 }
 
 hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context)
 {
-    if (relation == HGA_TREE_UP) return walk_up(g, visit, context);
-    if (relation == HGA_TREE_DOWN) return walk_down(g, visit, context);
-    walk *w = NULL;
+    reach_walk *w = NULL;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new_zero(NULL, 1, sizeof *w, &w));
-    w->g = g;
-    w->relation = relation;
-    w->rel = hga_graph_relation(g, relation);
-    w->visit = visit;
-    w->context = context;
-    HGA_TRY(walk_relation(w, order));
+    HGA_TRY(reach_walk_create(g, relation, &w));
+    w->visit = visit, w->context = context;
+    HGA_TRY(walk_all(w, order));
 done:
-    if (w) {
-        hga_delete(NULL, w->segment, w->segment_room, sizeof *w->segment);
-        hga_delete(NULL, w->span, w->span_room, sizeof *w->span);
-    }
-    hga_delete(NULL, w, 1, sizeof *w);
+    reach_walk_destroy(w);
     return st;
 }

@@ -28,4 +28,11 @@ typedef hga_status (*reach_visit)(const reach *r, void *context);
    any order, level after level else. */
 hga_status reach_rows(const hga_graph *g, hga_id relation, hga_order order, reach_visit visit, void *context);
 
+/* The same for some nodes at a time. A walk belongs to one thread; `visit` must not use it. */
+typedef struct reach_walk reach_walk;
+hga_status reach_walk_create(const hga_graph *g, hga_id relation, reach_walk **out);
+void reach_walk_destroy(reach_walk *w);
+/* Call `visit` for the rows of nodes [first, first + n), each once, in order. */
+hga_status reach_nodes(reach_walk *w, hga_id first, hga_id n, reach_visit visit, void *context);
+
 #endif

@@ -1,0 +1,241 @@
+/* forward.c: from the inputs to the output, stage after stage, without an n x n table. Complete disjoint coverage melts
+   into one interval, so lists stay short exactly where hierarchies are sound. The last stage's lists are handed out as
+   they are made. Where it reads what it writes, rows are made on demand, from the query tokens on, and a list goes as
+   soon as its last reader has read it: what is held does not grow with the tokens. */
+#include "flow.h"
+
+enum { STRIPE = 1024 }; /* rows asked for together */
+
+typedef struct forward {
+    const hga_program *p;
+    const hga_graph *g;
+    const flow_wish *wish;
+    hga_nodes nodes;
+    interval_sum sum;
+    interval_lists of[HGA_FIELD_SLOTS];
+} forward;
+
+/* The last stage. */
+typedef struct delivery {
+    forward *f;
+    flow_sums sums;
+    interval_sum with_own;
+    reach_walk *walk;
+    /* where rows read rows; [n] each */
+    interval_lists lodged;
+    hga_pos *readers; /* rows of which list v is still to be read */
+    uint8_t *done, *is_missing;
+    hga_id *missing; /* being collected */
+    int64_t n_missing, room;
+} delivery;
+
+/* ---- the last stage ---- */
+
+static hga_status hand_out(const forward *f, const interval *list, int64_t n, int same, hga_id v)
+{
+    return f->wish->row(list, n, same, v, f->wish->context);
+}
+
+static int is_wanted(const delivery *d, hga_id v)
+{
+    return d->done ? !d->done[v] : d->f->wish->by_node || program_row(&d->f->nodes, HGA_ROWS_QUERIES, v);
+}
+
+/* A list is kept for those that will read it. */
+static hga_status deliver(delivery *d, const interval *list, int64_t n, int same, hga_id v)
+{
+    hga_status st = hand_out(d->f, list, n, same, v);
+    if (!st && d->readers && d->readers[v] > 0) st = interval_lodge(&d->lodged, v, list, n);
+    return st;
+}
+
+/* What a row has from its sources, and its own. */
+static hga_status deliver_with_own(delivery *d, const interval *list, int64_t n, hga_id v)
+{
+    const interval_lists *own = d->sums.own;
+    hga_status st = HGA_OK;
+    HGA_TRY(interval_add_list(&d->with_own, list, n));
+    HGA_TRY(interval_add_list(&d->with_own, interval_list(own, v), own->size[v]));
+    HGA_TRY(interval_take(&d->with_own, &list, &n));
+    HGA_TRY(deliver(d, list, n, 0, v));
+done:
+    return st;
+}
+
+/* `rows` rows have read the node's list. */
+static void let_go(delivery *d, hga_id u, hga_pos rows)
+{
+    d->readers[u] -= rows;
+    if (d->readers[u] <= 0) interval_leave(&d->lodged, u);
+}
+
+static void let_sources_go(delivery *d, const reach *r, hga_pos rows)
+{
+    for (int64_t k = 0; k < r->n_spans; k++)
+        for (hga_id i = r->spans[k].first; i <= r->spans[k].last; i++) let_go(d, flow_node(d->sums.order, i), rows);
+    for (int64_t k = 0; k < r->n_nodes; k++) let_go(d, r->nodes[k], rows);
+}
+
+/* The rows of a group that are wanted; what they have from their sources is added up once. */
+static hga_status deliver_rows(const reach *r, void *context)
+{
+    delivery *d = context;
+    const flow_sums *w = &d->sums;
+    const interval *list = NULL;
+    int64_t n = -1;
+    hga_id rows = 0, same = 0;
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < r->n_rows; i++) {
+        hga_id v = flow_node(r->row_order, r->row + i);
+        if (!is_wanted(d, v)) continue;
+        rows++;
+        if (d->done) d->done[v] = 1;
+        if (flow_keeps(&w->nodes, w->field, v, r->n_spans + r->n_nodes > 0)) {
+            HGA_TRY(deliver(d, interval_list(w->kept, v), w->kept->size[v], 0, v));
+            same = 0;
+            continue;
+        }
+        if (n < 0) {
+            HGA_TRY(flow_add_sources(w, r));
+            HGA_TRY(interval_take(w->sum, &list, &n));
+        }
+        int alone = !w->own || w->own->size[v] == 0;
+        HGA_TRY(alone ? deliver(d, list, n, same, v) : deliver_with_own(d, list, n, v));
+        same = alone;
+    }
+    if (d->readers) let_sources_go(d, r, rows);
+done:
+    return st;
+}
+
+/* ---- on demand ---- */
+
+static hga_status count_readers(const reach *r, void *context)
+{
+    delivery *d = context;
+    for (int64_t k = 0; k < r->n_spans; k++)
+        for (hga_id i = r->spans[k].first; i <= r->spans[k].last; i++)
+            d->readers[flow_node(d->sums.order, i)] += r->n_rows;
+    for (int64_t k = 0; k < r->n_nodes; k++) d->readers[r->nodes[k]] += r->n_rows;
+    return HGA_OK;
+}
+
+static hga_status ask_for(delivery *d, hga_id u)
+{
+    if (d->done[u] || d->is_missing[u]) return HGA_OK;
+    hga_status st = hga_grow(NULL, &d->missing, &d->room, d->n_missing, d->n_missing + 1, sizeof *d->missing);
+    if (st) return st;
+    d->is_missing[u] = 1;
+    d->missing[d->n_missing++] = u;
+    return HGA_OK;
+}
+
+static hga_status find_missing(const reach *r, void *context)
+{
+    delivery *d = context;
+    hga_status st = HGA_OK;
+    hga_id wanted = 0;
+    for (hga_id i = 0; i < r->n_rows; i++) wanted |= !d->done[flow_node(r->row_order, r->row + i)];
+    if (!wanted) return HGA_OK;
+    for (int64_t k = 0; k < r->n_spans; k++)
+        for (hga_id i = r->spans[k].first; i <= r->spans[k].last; i++) HGA_TRY(ask_for(d, flow_node(d->sums.order, i)));
+    for (int64_t k = 0; k < r->n_nodes; k++) HGA_TRY(ask_for(d, r->nodes[k]));
+done:
+    return st;
+}
+
+/* Nodes [first, first + n), after all they read: level by level towards the roots, so the depth is that of the tree.
+   What is missing is found in the order of the rows, mostly one node after the other. */
+static hga_status demand(delivery *d, hga_id first, hga_id n)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(reach_nodes(d->walk, first, n, find_missing, d));
+    hga_id *missing = d->missing;
+    int64_t n_missing = d->n_missing, room = d->room;
+    d->missing = NULL, d->n_missing = d->room = 0;
+    for (int64_t i = 0; i < n_missing; i++) d->is_missing[missing[i]] = 0;
+    for (int64_t i = 0, run; i < n_missing && !st; i += run) {
+        for (run = 1; i + run < n_missing && missing[i + run] == missing[i] + run && run < STRIPE;) run++;
+        st = demand(d, missing[i], (hga_id)run);
+    }
+    hga_delete(NULL, missing, room, sizeof *missing);
+    if (!st) st = reach_nodes(d->walk, first, n, deliver_rows, d);
+done:
+    return st;
+}
+
+static hga_status demand_all(delivery *d, const hga_stage *s)
+{
+    const forward *f = d->f;
+    hga_id n = f->nodes.n, first = f->wish->by_node ? 0 : f->nodes.query_first,
+           end = f->wish->by_node ? n : first + f->nodes.n_queries;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new_zero(NULL, n, sizeof *d->readers, &d->readers));
+    HGA_TRY(hga_new_zero(NULL, n, 1, &d->done));
+    HGA_TRY(hga_new_zero(NULL, n, 1, &d->is_missing));
+    HGA_TRY(interval_lists_create(n, &d->lodged));
+    HGA_TRY(reach_walk_create(f->g, s->relation, &d->walk));
+    HGA_TRY(reach_nodes(d->walk, 0, n, count_readers, d));
+    for (; first < end; first += STRIPE) HGA_TRY(demand(d, first, end - first < STRIPE ? end - first : STRIPE));
+done:
+    hga_delete(NULL, d->missing, d->room, sizeof *d->missing);
+    hga_delete(NULL, d->readers, n, sizeof *d->readers);
+    hga_delete(NULL, d->done, n, 1);
+    hga_delete(NULL, d->is_missing, n, 1);
+    interval_lists_clear(&d->lodged);
+    reach_walk_destroy(d->walk);
+    return st;
+}
+
+static hga_status run_last(forward *f, const hga_stage *s, int by_level)
+{
+    delivery d = {.f = f, .with_own = {.most = f->sum.most}};
+    hga_status st = HGA_OK;
+    int in_place = flow_in_place(f->p, s);
+    HGA_TRY(flow_reads(f->p, f->g, s, &f->sum, f->of, &d.sums));
+    d.sums.by_level = by_level;
+    d.sums.out = &d.lodged;
+    if (in_place) d.sums.from = &d.lodged;
+    HGA_TRY(flow_sums_begin(&d.sums, s->relation));
+    HGA_TRY(in_place ? demand_all(&d, s) : reach_rows(f->g, s->relation, s->order, deliver_rows, &d));
+done:
+    flow_sums_end(&d.sums);
+    interval_sum_clear(&d.with_own);
+    return st;
+}
+
+/* ---- everything ---- */
+
+static hga_status run_all(forward *f)
+{
+    hga_id out = program_bound(f->p, HGA_IO_OUT);
+    uint32_t fields = UINT32_C(1) << out, stages = flow_stages(f->p, f->p->n_stages, &fields),
+             attending = flow_attending(f->p, stages);
+    int letters = f->wish->by_node ? (int)f->p->field[out].io : -1;
+    hga_status st = HGA_OK;
+    for (hga_id i = 1; i <= f->p->n_fields; i++)
+        if (program_is_input(f->p->field[i].binding) && fields >> i & 1u)
+            HGA_TRY(flow_start(f->g, &f->p->field[i], letters, &f->sum, &f->of[i]));
+    for (hga_id i = 0; i < f->p->n_stages; i++)
+        if (stages >> i & 1u) {
+            const hga_stage *s = &f->p->stage[i];
+            int by_level = f->wish->by_level && attending >> i & 1u, is_last = stages >> i == 1;
+            HGA_TRY(is_last ? run_last(f, s, by_level) : flow_forward(f->p, f->g, s, by_level, &f->sum, f->of));
+        }
+    for (hga_id v = 0; v < f->nodes.n && !stages; v++) HGA_TRY(hand_out(f, NULL, 0, 0, v));
+done:
+    return st;
+}
+
+hga_status flow_rows(const hga_program *p, const hga_graph *g, const flow_wish *wish)
+{
+    forward f = {.p = p, .g = g, .wish = wish, .sum = {.most = 2}};
+    hga_status st = HGA_OK;
+    HGA_TRY(program_check(p, g));
+    f.nodes = hga_graph_nodes(g);
+    HGA_TRY(run_all(&f));
+done:
+    for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) interval_lists_clear(&f.of[i]);
+    interval_sum_clear(&f.sum);
+    return st;
+}
