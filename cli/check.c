@@ -18,7 +18,7 @@ typedef struct finding {
 } finding;
 
 typedef struct findings {
-    json_t *rules;
+    json_t *rules, *warnings;
     int rules_pass;
     finding single, complete, causal;
     hga_coverage coverage;
@@ -63,6 +63,39 @@ static int check_causality(const graph_file *g, const arguments *a, uint32_t cla
     return complain_of(st, CLI_DATA, a->path);
 }
 
+/* The fields that a stage replaces on all their rows: what they held before is gone. */
+static uint32_t replaced(const hga_program *p, const hga_stage *s)
+{
+    uint32_t fields = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        hga_binding b = p->field[f].binding;
+        int whole = s->update == HGA_REPLACE && (b == HGA_INTERNAL || b == HGA_IO_OUT);
+        if (whole && s->writes >> f & 1u && !(s->reads >> f & 1u)) fields |= UINT32_C(1) << f;
+    }
+    return fields;
+}
+
+/* Stages whose work is in no output, from the last one back. */
+static int check_stages(const hga_program *p, findings *f)
+{
+    uint32_t live = 0;
+    int failed = 0;
+    f->warnings = json_array();
+    for (hga_id i = 1; i <= p->n_fields; i++)
+        if (p->field[i].binding == HGA_IO_OUT) live |= UINT32_C(1) << i;
+    for (hga_id i = p->n_stages - 1; i >= 0; i--) {
+        const hga_stage *s = &p->stage[i];
+        if (s->writes & live) {
+            live = (live & ~replaced(p, s)) | s->reads;
+            continue;
+        }
+        const char *what = i == p->n_stages - 1 ? "stage %s is the last and does not reach the output"
+                                                : "stage %s: nothing reads what it writes";
+        failed |= json_array_insert_new(f->warnings, 0, json_sprintf(what, s->name)) != 0;
+    }
+    return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
 static int look(const graph_file *g, const arguments *a, findings *f)
 {
     uint32_t claims = hga_graph_nodes(g->graph).claims;
@@ -71,6 +104,7 @@ static int look(const graph_file *g, const arguments *a, findings *f)
     if (!g->text && (a->causal || a->coverage))
         TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality", a->path));
     if (!g->text) goto done;
+    TRY(check_stages(&g->program, f));
     TRY(check_coverage(g, a, claims, f));
     TRY(check_causality(g, a, claims, f));
 done:
@@ -81,7 +115,8 @@ done:
 
 static int breaks(const finding *f) { return f->known && !f->pass && (f->claimed || f->demanded); }
 
-static const char *word(const finding *f) { return f->pass ? "pass" : "fail"; }
+/* What nobody claimed or asked for is no failure. */
+static const char *word(const finding *f) { return f->pass ? "pass" : breaks(f) ? "fail" : "no"; }
 
 static const char *standing(const finding *f)
 {
@@ -91,11 +126,11 @@ static const char *standing(const finding *f)
 static void print_coverage(const findings *f)
 {
     const hga_coverage *c = &f->coverage;
-    finding both = {1, f->single.pass && f->complete.pass, f->single.claimed && f->complete.claimed,
-                    f->single.demanded};
-    printf("coverage   %s  of %lld pairs %lld once, %lld never (%lld of them a token and itself), %lld more than once",
-           word(&both), (long long)c->pairs, (long long)c->once, (long long)c->none, (long long)c->none_diagonal,
-           (long long)c->more);
+    finding both = {1, f->single.pass && f->complete.pass, breaks(&f->single) || breaks(&f->complete), 0};
+    printf(
+        "coverage   %-4s  of %lld pairs %lld once, %lld never (%lld of them a token and itself), %lld more than once",
+        word(&both), (long long)c->pairs, (long long)c->once, (long long)c->none, (long long)c->none_diagonal,
+        (long long)c->more);
     if (!both.pass && c->token >= 0) printf("; first: query %d and key %d", c->token, c->other);
     printf(" (single: %s, %s; complete: %s, %s)\n", word(&f->single), standing(&f->single), word(&f->complete),
            standing(&f->complete));
@@ -103,7 +138,7 @@ static void print_coverage(const findings *f)
 
 static void print_causality(const findings *f)
 {
-    printf("causality  %s  ", word(&f->causal));
+    printf("causality  %-4s  ", word(&f->causal));
     if (f->causal.pass)
         printf("no output depends on a later token");
     else
@@ -128,6 +163,7 @@ static void print_text(const graph_file *g, const findings *f)
         printf("the graph has no program: coverage and causality are not known\n");
         return;
     }
+    json_array_foreach(f->warnings, i, row) printf("warning    %s\n", json_string_value(row));
     if (f->single.known)
         print_coverage(f);
     else
@@ -164,9 +200,10 @@ static json_t *causality_json(const findings *f)
 
 static int print_json(const graph_file *g, const arguments *a, const findings *f, int pass)
 {
-    return json_print(stdout, json_pack("{s:s, s:b, s:b, s:O, s:o, s:o}", "graph", a->path, "pass", pass, "program",
-                                        g->text != NULL, "rules", f->rules, "coverage", coverage_json(f), "causality",
-                                        causality_json(f)));
+    return json_print(stdout,
+                      json_pack("{s:s, s:b, s:b, s:O, s:o*, s:o, s:o}", "graph", a->path, "pass", pass, "program",
+                                g->text != NULL, "rules", f->rules, "warnings", json_incref(f->warnings), "coverage",
+                                coverage_json(f), "causality", causality_json(f)));
 }
 
 /* ---- the command ---- */
@@ -223,6 +260,7 @@ int run_check(int argc, char **argv)
     status = pass ? CLI_GOOD : CLI_FAILED;
 done:
     json_decref(f.rules);
+    json_decref(f.warnings);
     graph_file_clear(&g);
     return status;
 }

@@ -18,6 +18,7 @@ typedef struct arguments {
     const char *path;
     hga_shape shape;
     row_wish row;
+    hga_options options;
     hga_id width;
     int json, causal, has_row, draws;
 } arguments;
@@ -66,7 +67,7 @@ static int add_bytes(const arguments *a, const graph_file *f, json_t *document)
     int64_t plan_bytes = -1, state_bytes = -1;
     int status = CLI_GOOD;
     if (f->text) {
-        TRY(complain_of(hga_plan_create(f->graph, &f->program, &a->shape, &a->row.options, &plan), CLI_DATA, a->path));
+        TRY(complain_of(hga_plan_create(f->graph, &f->program, &a->shape, &a->options, &plan), CLI_DATA, a->path));
         plan_bytes = hga_plan_bytes(plan), state_bytes = hga_plan_workspace_bytes(plan);
     }
     json_t *bytes = json_pack("{s:I, s:o, s:o, s:i, s:i, s:o}", "graph", (json_int_t)hga_graph_bytes(f->graph), "plan",
@@ -388,7 +389,20 @@ done:
 
 /* ---- the command ---- */
 
-enum { KEY_JSON = 0x2900, KEY_CAUSAL, KEY_ROW, KEY_QUERY, KEY_KEY, KEY_SCALE, KEY_SORT, KEY_ASCII };
+enum {
+    KEY_JSON = 0x2900,
+    KEY_CAUSAL,
+    KEY_ROW,
+    KEY_QUERY,
+    KEY_KEY,
+    KEY_SCALE,
+    KEY_SORT,
+    KEY_ASCII,
+    KEY_REL_KEY,
+    KEY_REL_BIAS,
+    KEY_NODE_POS,
+    KEY_EDGE_BIAS
+};
 
 static int read_scale(const char *text, double *scale)
 {
@@ -402,9 +416,13 @@ static int check(const arguments *a)
 {
     const row_wish *r = &a->row;
     if (!a->path) return complain(CLI_USAGE, "inspect: GRAPH is missing");
-    if (!r->query != !r->key) return complain(CLI_USAGE, "--query and --key go together");
-    if (r->query && !a->has_row) return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
-    if (r->sort && !r->query) return complain(CLI_USAGE, "--sort: there are no weights without --query and --key");
+    const attend_paths *t = &r->tensors;
+    if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
+    if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))
+        return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias: without --query and --key there "
+                                   "are no scores");
+    if (t->query && !a->has_row) return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
+    if (r->sort && !t->query) return complain(CLI_USAGE, "--sort: there are no weights without --query and --key");
     return CLI_GOOD;
 }
 
@@ -414,13 +432,17 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->shape;
-        state->child_inputs[1] = &a->row.options;
+        state->child_inputs[1] = &a->options;
         return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
     case KEY_SORT: a->row.sort = 1; return 0;
-    case KEY_QUERY: a->row.query = value; return 0;
-    case KEY_KEY: a->row.key = value; return 0;
+    case KEY_QUERY: a->row.tensors.query = value; return 0;
+    case KEY_KEY: a->row.tensors.key = value; return 0;
+    case KEY_REL_KEY: a->row.tensors.rel_key = value; return 0;
+    case KEY_REL_BIAS: a->row.tensors.rel_bias = value; return 0;
+    case KEY_NODE_POS: a->row.tensors.node_pos = value; return 0;
+    case KEY_EDGE_BIAS: a->row.tensors.edge_bias = value; return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, &a->row.scale));
     case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
     case KEY_ASCII:
@@ -442,6 +464,12 @@ static const struct argp_option options[] = {
     {"query", KEY_QUERY, "FILE", 0,
      "with --row: queries [rows][dim] or [rows][heads][dim], for the attention weights (.npy)", 2},
     {"key", KEY_KEY, "FILE", 0, "with --row: keys, likewise", 2},
+    {"rel-key", KEY_REL_KEY, "FILE", 0, "with --query: added to keys by edge type, [types][dim]", 2},
+    {"rel-bias", KEY_REL_BIAS, "FILE", 0, "with --query: added to scores by edge type, [types][heads] or one column",
+     2},
+    {"node-pos", KEY_NODE_POS, "FILE", 0, "with --query: position embeddings, [nodes][c]", 2},
+    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
+     "with --query: added to scores, [edges][heads] or [edges], by destination, source, type", 2},
     {"scale", KEY_SCALE, "S", 0, "with --row: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
     {"sort", KEY_SORT, NULL, 0, "with --row: heaviest first (default: by node)", 2},
     {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL,

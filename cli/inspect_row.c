@@ -9,20 +9,20 @@
 #include "table.h"
 
 typedef struct seen_list {
-    hga_seen *seen;
-    int64_t n, room;
+    row_edge_list *list;
+    int64_t room;
 } seen_list;
 
 static hga_status collect(const hga_seen *seen, void *context)
 {
-    seen_list *list = context;
-    if (list->n == list->room) {
-        int64_t room = 2 * list->room + 64;
-        hga_seen *more = realloc(list->seen, (size_t)room * sizeof *more);
+    seen_list *l = context;
+    if (l->list->n == l->room) {
+        int64_t room = 2 * l->room + 64;
+        hga_seen *more = realloc(l->list->seen, (size_t)room * sizeof *more);
         if (!more) return hga_fail(HGA_ENOMEM, "%lld edges of one token", (long long)room);
-        list->seen = more, list->room = room;
+        l->list->seen = more, l->room = room;
     }
-    list->seen[list->n++] = *seen;
+    l->list->seen[l->list->n++] = *seen;
     return HGA_OK;
 }
 
@@ -86,40 +86,44 @@ static int rank_edges(const row_wish *wish, const double *weight, hga_id heads, 
     return status;
 }
 
-static int list_edges(const graph_file *f, const row_wish *wish, const seen_list *list, const double *weight,
-                      hga_id heads, json_t *rows)
+static int list_edges(const graph_file *f, const row_wish *wish, const row_edge_list *list, json_t *rows)
 {
     ranked *order = NULL;
     int status = CLI_GOOD;
-    TRY(rank_edges(wish, weight, heads, list->n, &order));
+    TRY(rank_edges(wish, list->weight, list->heads, list->n, &order));
     for (int64_t i = 0; i < list->n; i++) {
         json_t *row = edge_row(f, &list->seen[order[i].edge]);
         if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
-        if (weight) TRY(add_weights(row, weight + order[i].edge * heads, heads));
+        if (list->weight) TRY(add_weights(row, list->weight + order[i].edge * list->heads, list->heads));
     }
 done:
     free(order);
     return status;
 }
 
+static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
+{
+    seen_list collecting = {.list = list};
+    if (wish->tensors.query) return row_weights(f, wish, list);
+    return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &collecting), CLI_DATA, wish->path);
+}
+
 int row_document(const graph_file *f, const row_wish *wish, json_t **out)
 {
-    seen_list list = {0};
-    double *weight = NULL;
-    hga_id heads = 0, n_queries = hga_graph_nodes(f->graph).n_queries;
+    row_edge_list list = {0};
+    hga_id n_queries = hga_graph_nodes(f->graph).n_queries;
     json_t *rows = json_array();
     int status = CLI_GOOD;
     *out = NULL;
     if (wish->token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish->token, n_queries));
-    TRY(complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &list), CLI_DATA, wish->path));
-    if (wish->query) TRY(row_weights(f, wish, list.seen, list.n, &heads, &weight));
-    TRY(list_edges(f, wish, &list, weight, heads, rows));
-    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", weight != NULL, "heads", heads, "edges",
-                     rows);
+    TRY(find_edges(f, wish, &list));
+    TRY(list_edges(f, wish, &list, rows));
+    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", wish->tensors.query != NULL, "heads",
+                     list.heads, "edges", rows);
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:
     json_decref(rows);
-    free(weight);
+    free(list.weight);
     free(list.seen);
     return status;
 }

@@ -4,9 +4,15 @@
 
 #include "inspect_row.h"
 
-/* The weight of each of the n edges that hga_program_row gave, [n][heads], for free(); those of a token sum to one.
-   Weights of coarse sources are the whole node's. */
-int row_weights(const graph_file *f, const row_wish *wish, const hga_seen *seen, int64_t n, hga_id *heads,
-                double **weight);
+/* Edges in the order of hga_program_row, with the weights [n][heads] of each; weight NULL: not asked for. For free(). */
+typedef struct row_edge_list {
+    hga_seen *seen;
+    double *weight;
+    int64_t n;
+    hga_id heads;
+} row_edge_list;
+
+/* Those of the token by the tensors of the wish. Weights of coarse sources are the whole node's. */
+int row_weights(const graph_file *f, const row_wish *wish, row_edge_list *out);
 
 #endif

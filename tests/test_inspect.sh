@@ -84,13 +84,14 @@ fact without_scores_every_step_is_shown holds row.txt '^mean .* 0 +0 +0 *$'
 "$npy" make q.npy f4 20,1,4 random:1
 "$npy" make k.npy f4 20,1,4 random:2
 "$npy" make v.npy f4 20,1,1 "$(seq -s, 1 0.1 2.9)"
-adds_up() { # adds_up TOKEN VARIANT..
+tables=()
+adds_up() { # adds_up TOKEN VARIANT.., with $tables
     local token=$1 want
     shift
     build "$@" --tokens 20 -o g.json
-    "$hga" attend graph=g.json --query q.npy --key k.npy --value v.npy --out o.npy || return 1
+    "$hga" attend graph=g.json --query q.npy --key k.npy "${tables[@]}" --value v.npy --out o.npy || return 1
     want=$("$npy" print o.npy | tail -n +2 | tr '\n' ' ' | awk -v t="$token" '{ print $(t + 1) }')
-    "$hga" inspect g.json --row "$token" --query q.npy --key k.npy >row.txt || return 1
+    "$hga" inspect g.json --row "$token" --query q.npy --key k.npy "${tables[@]}" >row.txt || return 1
     tail -n +3 row.txt | awk -v want="$want" '
         { n = split($(NF - 1), t, "-"); last = n > 1 ? t[2] : t[1]; sum += $NF; out += $NF * (1 + (t[1] + last) / 20) }
         END { d = out - want; bad = d > 1e-4 || d < -1e-4 || sum > 1.0001 || (sum < 0.9999 && want != 0)
@@ -106,6 +107,20 @@ for token in 0 7 19; do
     fact weights_of_the_causal_frontier_add_up adds_up $token hsa -p branching=2,3 -p causal=1
     fact weights_of_causal_hsa_add_up adds_up $token hsa -p branching=2,3 -p causal=1 -p mode=self
 done
+"$npy" make rk.npy f4 100,4 random:5
+"$npy" make rb.npy f4 100,1 random:6
+tables=(--rel-key rk.npy --rel-bias rb.npy)
+fact weights_with_keys_and_biases_by_type_add_up adds_up 7 dense
+fact weights_with_biases_by_distance_add_up adds_up 7 htransformer -p block=2 -p relative=1
+build hsa -p branching=2,3 --tokens 20 -o g.json
+nodes=$("$hga" inspect g.json | sed -n '1s/.*, \([0-9]*\) nodes$/\1/p')
+"$npy" make pos.npy f4 "$nodes,3" random:7
+tables=(--node-pos pos.npy)
+fact weights_with_positions_add_up adds_up 7 hsa -p branching=2,3
+"$npy" make eb.npy f4 400 random:8
+tables=(--edge-bias eb.npy)
+fact weights_with_biases_of_edges_add_up adds_up 7 dense
+tables=()
 build dense --tokens 20 -o g.json
 weights_of_row() { tail -n +3 | awk '{ print $NF }'; }
 "$hga" inspect g.json --row 3 --query q.npy --key k.npy --sort | weights_of_row >weights.txt
@@ -138,6 +153,7 @@ fact a_token_below_zero refused 2 "--row" "$hga" inspect g.json --row -1
 fact a_token_that_is_no_number refused 2 "--row" "$hga" inspect g.json --row x
 fact queries_without_keys refused 2 "go together" "$hga" inspect g.json --row 1 --query q.npy
 fact queries_without_a_row refused 2 "--row TOKEN is missing" "$hga" inspect g.json --query q.npy --key k.npy
+fact tables_without_queries refused 2 "--rel-bias" "$hga" inspect g.json --row 1 --rel-bias rb.npy
 fact sorting_without_weights refused 2 "--sort" "$hga" inspect g.json --row 1 --sort
 fact too_few_queries refused 3 "(19, 1, 4)" "$hga" inspect g.json --row 1 --query short.npy --key k.npy
 fact keys_of_another_width refused 3 "5 columns" "$hga" inspect g.json --row 1 --query q.npy --key wide.npy

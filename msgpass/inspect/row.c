@@ -1,15 +1,17 @@
-/* row.c: what one query token attends to, found backwards from its output: the rows of each stage that reach it, and
-   the edges of those that attend. */
+/* row.c: what one query token attends to, and how much, found backwards from its output: the rows of each stage that
+   reach it, with the share that each has in it, and the edges of those that attend. */
 #include "flow.h"
 #include "hga_inspect.h"
+#include "row_edges.h"
+#include "sort.h"
+#include "weigh.h"
 
-#include <stdlib.h>
-
-/* Nodes, each once. */
+/* Nodes, each once, with their shares in the output. */
 typedef struct node_set {
     hga_id *id;
-    int64_t n, room;
-    uint8_t *has; /* [n_nodes] */
+    double *share;
+    int64_t n, room, share_room;
+    hga_id *place; /* [n_nodes]: 1 + where the node is, 0: nowhere */
 } node_set;
 
 typedef struct row_search {
@@ -20,20 +22,25 @@ typedef struct row_search {
     node_set wanted[HGA_FIELD_SLOTS];
     uint32_t shown;    /* stages whose edges are reported */
     uint32_t followed; /* stages whose sources are looked at further */
-    hga_seen *seen;
+    weighing *weigh;   /* NULL: shares are not asked for */
+    hga_weight *seen;
     int64_t n_seen, seen_room;
 } row_search;
 
 /* ---- sets of nodes ---- */
 
-static hga_status set_add(const row_search *s, node_set *set, hga_id v)
+static hga_status set_add(const row_search *s, node_set *set, hga_id v, double share)
 {
     hga_status st = HGA_OK;
-    if (!set->has) HGA_TRY(hga_new_zero(NULL, s->nodes.n, 1, &set->has));
-    if (set->has[v]) return HGA_OK;
+    if (!set->place) HGA_TRY(hga_new_zero(NULL, s->nodes.n, sizeof *set->place, &set->place));
+    if (set->place[v]) {
+        set->share[set->place[v] - 1] += share;
+        return HGA_OK;
+    }
     HGA_TRY(hga_grow(NULL, &set->id, &set->room, set->n, set->n + 1, sizeof *set->id));
-    set->has[v] = 1;
-    set->id[set->n++] = v;
+    HGA_TRY(hga_grow(NULL, &set->share, &set->share_room, set->n, set->n + 1, sizeof *set->share));
+    set->id[set->n] = v, set->share[set->n] = share;
+    set->place[v] = (hga_id)++set->n;
 done:
     return st;
 }
@@ -41,46 +48,18 @@ done:
 static void set_clear(const row_search *s, node_set *set)
 {
     hga_delete(NULL, set->id, set->room, sizeof *set->id);
-    hga_delete(NULL, set->has, s->nodes.n, 1);
+    hga_delete(NULL, set->share, set->share_room, sizeof *set->share);
+    hga_delete(NULL, set->place, s->nodes.n, sizeof *set->place);
     *set = (node_set){0};
-}
-
-/* ---- the edges of one row ---- */
-
-static hga_status row_of_tree(const row_search *s, hga_id relation, hga_id v, hga_csr *out)
-{
-    const hga_nodes *nodes = &s->nodes;
-    hga_status st = HGA_OK;
-    hga_id tokens = nodes->level_ptr[1], parent = nodes->parent ? nodes->parent[v] : -1;
-    int up = relation == HGA_TREE_UP && v >= tokens && nodes->child_ptr;
-    hga_id first = up ? nodes->child_ptr[v - tokens] : 0,
-           n = up ? nodes->child_ptr[v - tokens + 1] - first : relation == HGA_TREE_DOWN && parent >= 0;
-    *out = (hga_csr){.first = v, .n = 1};
-    HGA_TRY(hga_new_zero(NULL, 2, sizeof *out->ptr, &out->ptr));
-    HGA_TRY(hga_new(NULL, n, sizeof *out->src, &out->src));
-    out->ptr[1] = n;
-    for (hga_id i = 0; i < n; i++)
-        out->src[i] = !up ? parent : nodes->child_list ? nodes->child_list[first + i] : first + i;
-done:
-    return st;
-}
-
-static void clear_row(hga_id relation, hga_csr *row)
-{
-    if (relation >= 0) {
-        hga_csr_clear(row);
-        return;
-    }
-    hga_delete(NULL, row->src, row->ptr ? row->ptr[1] : 0, sizeof *row->src);
-    hga_delete(NULL, row->ptr, 2, sizeof *row->ptr);
 }
 
 /* ---- reporting ---- */
 
-static hga_seen describe(const row_search *s, hga_id stage, hga_id v, hga_id u, int32_t type)
+static hga_seen describe(const row_search *s, hga_id stage, hga_id v, const row_edge *edge)
 {
     const hga_nodes *nodes = &s->nodes;
-    hga_seen e = {.stage = stage, .destination = v, .source = u, .type = type, .key_last = -1};
+    hga_id u = edge->source;
+    hga_seen e = {.stage = stage, .destination = v, .source = u, .type = edge->type, .key_last = -1};
     hga_id end = nodes->key_first + nodes->n_keys - 1, first = nodes->span_first[u], last = nodes->span_last[u];
     e.level = hga_graph_level(s->g, v), e.source_level = hga_graph_level(s->g, u);
     if (first < nodes->key_first) first = nodes->key_first;
@@ -89,50 +68,82 @@ static hga_seen describe(const row_search *s, hga_id stage, hga_id v, hga_id u, 
     return e;
 }
 
-static hga_status report(row_search *s, hga_id stage, hga_id v, const hga_csr *row)
+/* What stands on one row: its edges, the share of the row in the output, the shares of its sources and of its own. */
+typedef struct row_shares {
+    row_edges edges;
+    double share, own;
+    double *factor, *score;
+} row_shares;
+
+static hga_status report(row_search *s, hga_id stage, hga_id v, const row_shares *r)
 {
     hga_status st = HGA_OK;
-    int64_t n = row->ptr[1];
+    int64_t n = r->edges.n;
     HGA_TRY(hga_grow(NULL, &s->seen, &s->seen_room, s->n_seen, s->n_seen + n, sizeof *s->seen));
-    for (int64_t i = 0; i < n; i++) s->seen[s->n_seen++] = describe(s, stage, v, row->src[i], row->type[i]);
+    for (int64_t e = 0; e < n; e++)
+        s->seen[s->n_seen++] = (hga_weight){
+            .edge = describe(s, stage, v, &r->edges.e[e]), .weight = r->factor[e] * r->share, .score = r->score[e]};
 done:
     return st;
 }
 
 /* ---- one stage, backwards ---- */
 
-/* Rows of `after` reach the token. What the stage reads in place joins them; what it reads as it was before joins the
-   wanted rows. */
-static hga_status trace_row(row_search *s, hga_id i, node_set *after, hga_id v)
+static hga_status find_shares(row_search *s, hga_id i, hga_id v, row_shares *r)
 {
-    const hga_stage *stage = &s->p->stage[i];
-    hga_id source = flow_source(s->p, stage), own = flow_own(stage);
-    hga_csr row = {0};
     hga_status st = HGA_OK;
-    if (stage->relation >= 0)
-        HGA_TRY(hga_graph_rows(s->g, stage->relation, v, 1, &row));
-    else
-        HGA_TRY(row_of_tree(s, stage->relation, v, &row));
-    if (flow_keeps(&s->nodes, &s->p->field[stage->out], v, row.ptr[1] > 0)) {
-        HGA_TRY(set_add(s, &s->wanted[stage->out], v));
-        goto done;
-    }
-    if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, &row));
-    node_set *before = flow_in_place(s->p, stage) ? after : source ? &s->wanted[source] : NULL;
-    for (int64_t e = 0; e < row.ptr[1] && before && s->followed >> i & 1u; e++) HGA_TRY(set_add(s, before, row.src[e]));
-    if (own) HGA_TRY(set_add(s, &s->wanted[own], v));
+    HGA_TRY(row_edges_find(s->g, s->p->stage[i].relation, v, &r->edges));
+    HGA_TRY(hga_new_zero(NULL, r->edges.n, sizeof *r->factor, &r->factor));
+    HGA_TRY(hga_new_zero(NULL, r->edges.n, sizeof *r->score, &r->score));
+    if (s->weigh) HGA_TRY(weigh_row(s->weigh, i, v, &r->edges, r->factor, r->score, &r->own));
 done:
-    clear_row(stage->relation, &row);
     return st;
 }
 
+/* Rows of `after` reach the token. What the stage reads in place joins them; what it reads as it was before joins the
+   wanted rows. */
+static hga_status trace_written(row_search *s, hga_id i, node_set *after, hga_id v, row_shares *r)
+{
+    const hga_stage *stage = &s->p->stage[i];
+    hga_id source = flow_source(s->p, stage), own = flow_own(stage);
+    hga_status st = HGA_OK;
+    HGA_TRY(find_shares(s, i, v, r));
+    if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, r));
+    node_set *before = flow_in_place(s->p, stage) ? after : source ? &s->wanted[source] : NULL;
+    for (int64_t e = 0; e < r->edges.n && before && s->followed >> i & 1u; e++)
+        HGA_TRY(set_add(s, before, r->edges.e[e].source, r->factor[e] * r->share));
+    if (own) HGA_TRY(set_add(s, &s->wanted[own], v, r->own * r->share));
+done:
+    return st;
+}
+
+static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
+{
+    const hga_stage *stage = &s->p->stage[i];
+    hga_id v = after->id[k];
+    row_shares r = {.share = after->share[k]};
+    if (flow_keeps(&s->nodes, &s->p->field[stage->out], v, row_has_edges(s->g, stage->relation, v)))
+        return set_add(s, &s->wanted[stage->out], v, r.share);
+    hga_status st = trace_written(s, i, after, v, &r);
+    hga_delete(NULL, r.factor, r.edges.n, sizeof *r.factor);
+    hga_delete(NULL, r.score, r.edges.n, sizeof *r.score);
+    row_edges_clear(&r.edges);
+    return st;
+}
+
+/* In place, a row's share is known once all rows that read it have been traced: against the order of the stage. */
 static hga_status trace_stage(row_search *s, hga_id i)
 {
-    hga_id out = s->p->stage[i].out;
+    const hga_stage *stage = &s->p->stage[i];
+    hga_id n_levels = flow_in_place(s->p, stage) ? s->nodes.n_levels : 1;
     hga_status st = HGA_OK;
-    node_set after = s->wanted[out];
-    s->wanted[out] = (node_set){0};
-    for (int64_t k = 0; k < after.n; k++) HGA_TRY(trace_row(s, i, &after, after.id[k]));
+    node_set after = s->wanted[stage->out];
+    s->wanted[stage->out] = (node_set){0};
+    for (hga_id l = 0; l < n_levels; l++) {
+        hga_id level = stage->order == HGA_LEVELS_UP ? n_levels - 1 - l : l;
+        for (int64_t k = 0; k < after.n; k++)
+            if (n_levels == 1 || hga_graph_level(s->g, after.id[k]) == level) HGA_TRY(trace_row(s, i, &after, k));
+    }
 done:
     set_clear(s, &after);
     return st;
@@ -141,7 +152,7 @@ done:
 /* ---- the whole row ---- */
 
 /* Where something is attended to by scores, those edges are the answer; else every edge on the way is, for no one of
-   them tells all. */
+   them tells all. Shares are followed down to the inputs. */
 static void choose_stages(row_search *s, uint32_t stages)
 {
     uint32_t attending = flow_attending(s->p, stages), scores = 0, relations = 0;
@@ -152,17 +163,21 @@ static void choose_stages(row_search *s, uint32_t stages)
         if (stage->relation >= 0) relations |= UINT32_C(1) << i;
     }
     s->shown = scores ? attending : attending | relations;
-    s->followed = scores ? stages & ~attending : stages;
+    s->followed = scores && !s->weigh ? stages & ~attending : stages;
 }
 
-static int by_destination(const void *a, const void *b)
+/* By destination, stage, source and type. */
+static int comes_before(const hga_weight *a, const hga_weight *b)
 {
-    const hga_seen *x = a, *y = b;
-    if (x->destination != y->destination) return x->destination < y->destination ? -1 : 1;
-    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
-    if (x->source != y->source) return x->source < y->source ? -1 : 1;
-    return (x->type > y->type) - (x->type < y->type);
+    const hga_seen *x = &a->edge, *y = &b->edge;
+    if (x->destination != y->destination) return x->destination < y->destination;
+    if (x->stage != y->stage) return x->stage < y->stage;
+    if (x->source != y->source) return x->source < y->source;
+    if (x->type != y->type) return x->type < y->type;
+    return a->score < b->score;
 }
+
+SORT_DEFINE(sort_seen, hga_weight, comes_before)
 
 static hga_status search(row_search *s, hga_id token)
 {
@@ -170,27 +185,90 @@ static hga_status search(row_search *s, hga_id token)
     hga_id out = program_bound(s->p, HGA_IO_OUT);
     uint32_t fields = UINT32_C(1) << out, stages = flow_stages(s->p, s->p->n_stages, &fields);
     choose_stages(s, stages);
-    HGA_TRY(set_add(s, &s->wanted[out], s->nodes.query_first + token));
+    HGA_TRY(set_add(s, &s->wanted[out], s->nodes.query_first + token, 1));
     for (hga_id i = s->p->n_stages - 1; i >= 0; i--)
         if (stages >> i & 1u) HGA_TRY(trace_stage(s, i));
-    if (s->n_seen) qsort(s->seen, (size_t)s->n_seen, sizeof *s->seen, by_destination);
+    sort_seen(s->seen, s->n_seen);
 done:
     return st;
+}
+
+static hga_status begin(row_search *s, hga_id token, const void *visit)
+{
+    hga_status st = HGA_OK;
+    if (!visit) return hga_fail(HGA_EINVAL, "row: nobody to tell");
+    HGA_TRY(program_check(s->p, s->g));
+    s->nodes = hga_graph_nodes(s->g);
+    if (token < 0 || token >= s->nodes.n_queries)
+        return hga_fail(HGA_EINVAL, "row: token %d of %d query tokens", token, s->nodes.n_queries);
+    HGA_TRY(search(s, token));
+done:
+    return st;
+}
+
+static void end(row_search *s)
+{
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) set_clear(s, &s->wanted[f]);
+    hga_delete(NULL, s->seen, s->seen_room, sizeof *s->seen);
 }
 
 hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit, void *context)
 {
     row_search s = {.p = p, .g = g};
     hga_status st = HGA_OK;
-    if (!visit) return hga_fail(HGA_EINVAL, "row: nobody to tell");
-    HGA_TRY(program_check(p, g));
-    s.nodes = hga_graph_nodes(g);
-    if (token < 0 || token >= s.nodes.n_queries)
-        return hga_fail(HGA_EINVAL, "row: token %d of %d query tokens", token, s.nodes.n_queries);
-    HGA_TRY(search(&s, token));
-    for (int64_t i = 0; i < s.n_seen; i++) HGA_TRY(visit(&s.seen[i], context));
+    HGA_TRY(begin(&s, token, visit ? "" : NULL));
+    for (int64_t i = 0; i < s.n_seen; i++) HGA_TRY(visit(&s.seen[i].edge, context));
 done:
-    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) set_clear(&s, &s.wanted[f]);
-    hga_delete(NULL, s.seen, s.seen_room, sizeof *s.seen);
+    end(&s);
+    return st;
+}
+
+/* ---- weights ---- */
+
+/* What node v of a value field has is shared out evenly among the key tokens that it stands for. */
+static void spend(const interval *list, int64_t n, double share, double *token_weight)
+{
+    double tokens = 0;
+    for (int64_t i = 0; i < n; i++) tokens += (double)(list[i].last - list[i].first + 1) * (double)list[i].times;
+    for (int64_t i = 0; i < n; i++)
+        for (hga_id j = list[i].first; j <= list[i].last; j++)
+            token_weight[j] += share * (double)list[i].times / tokens;
+}
+
+static hga_status spend_all(const row_search *s, double *token_weight)
+{
+    interval_sum sum = {0};
+    interval_lists lists = {0};
+    hga_status st = HGA_OK;
+    for (hga_id j = 0; j < s->nodes.n_keys; j++) token_weight[j] = 0;
+    for (hga_id f = 1; f <= s->p->n_fields; f++) {
+        const node_set *set = &s->wanted[f];
+        if (!program_is_input(s->p->field[f].binding) || !set->n) continue;
+        HGA_TRY(flow_start(s->g, &s->p->field[f], -1, &sum, &lists));
+        for (int64_t k = 0; k < set->n; k++)
+            spend(interval_list(&lists, set->id[k]), lists.size[set->id[k]], set->share[k], token_weight);
+        interval_lists_clear(&lists);
+    }
+done:
+    interval_lists_clear(&lists);
+    interval_sum_clear(&sum);
+    return st;
+}
+
+hga_status hga_program_weights(const hga_program *p, const hga_graph *g, const hga_shape *shape, const hga_io *io,
+                               hga_id token, hga_id head, hga_weight_visit visit, void *context, double *token_weight)
+{
+    weighing w = {.p = p, .g = g, .io = io, .head = head};
+    row_search s = {.p = p, .g = g, .weigh = &w};
+    hga_status st = HGA_OK;
+    if (!shape || !io) return hga_fail(HGA_EINVAL, "weights: shape and tensors are needed");
+    w.shape = *shape;
+    HGA_TRY(weigh_begin(&w));
+    HGA_TRY(begin(&s, token, visit || token_weight ? "" : NULL));
+    for (int64_t i = 0; i < s.n_seen && visit; i++) HGA_TRY(visit(&s.seen[i], context));
+    if (token_weight) HGA_TRY(spend_all(&s, token_weight));
+done:
+    end(&s);
+    weigh_end(&w);
     return st;
 }

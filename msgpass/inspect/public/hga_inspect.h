@@ -3,7 +3,7 @@
 #ifndef HGA_INSPECT_H
 #define HGA_INSPECT_H
 
-#include "hga_program.h"
+#include "hga_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +52,25 @@ typedef hga_status (*hga_seen_visit)(const hga_seen *seen, void *context);
    within each destination, destinations from the token up. */
 HGA_API hga_status hga_program_row(const hga_program *p, const hga_graph *g, hga_id token, hga_seen_visit visit,
                                    void *context);
+
+/* One edge by which a query token attends, with what it weighs. */
+typedef struct hga_weight {
+    hga_seen edge;
+    double score;  /* s(u, v, e) of hga_program.h; 0 where the stage has no scores */
+    double weight; /* the source's value is in the token's output this many times */
+} hga_weight;
+typedef hga_status (*hga_weight_visit)(const hga_weight *weight, void *context);
+/* The weights that query token `token` pays under query head `head`, in double, by the plain meaning of the stages and
+   not by the engine: the edges that hga_program_row tells (further back, too, where values were attended to before), in
+   its order, and what each key token has of the output: token_weight[n_keys], a node's share evenly among the tokens it
+   stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, rel_key, rel_bias,
+   edge_bias, node_pos, type_scale, scale, user tensors are read; values and outputs are not (NULL is accepted). Where
+   all rows have edges and all stages take means or attend, weights sum to one. HGA_EINVAL names a tensor that is missing or
+   too short; HGA_EUNSUPPORTED: a user function is on the way. Computes what the one token needs: the cost is that of its edges and of
+   the coarse queries and keys among them (with an energy, of the tree). */
+HGA_API hga_status hga_program_weights(const hga_program *p, const hga_graph *g, const hga_shape *shape,
+                                       const hga_io *io, hga_id token, hga_id head, hga_weight_visit visit,
+                                       void *context, double *token_weight);
 
 /* How often pairs are covered, by the set of levels that cover them: times[i] pairs are covered by exactly the levels
    in the bit set levels[i]. */
