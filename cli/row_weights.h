@@ -4,7 +4,7 @@
 
 #include "inspect_row.h"
 
-/* Edges in the order of hga_program_row, with the weights [n][heads] of each; weight NULL: not asked for. For free(). */
+/* Edges in the order of hga_program_row and their weights [n][heads], NULL: not asked for. For free(). */
 typedef struct row_edge_list {
     hga_seen *seen;
     double *weight;

@@ -65,9 +65,9 @@ typedef hga_status (*hga_weight_visit)(const hga_weight *weight, void *context);
    its order, and what each key token has of the output: token_weight[n_keys], a node's share evenly among the tokens it
    stands for. Either may be NULL. `shape` and `io` as for hga_plan_execute: queries and keys, rel_key, rel_bias,
    edge_bias, node_pos, type_scale, scale, user tensors are read; values and outputs are not (NULL is accepted). Where
-   all rows have edges and all stages take means or attend, weights sum to one. HGA_EINVAL names a tensor that is missing or
-   too short; HGA_EUNSUPPORTED: a user function is on the way. Computes what the one token needs: the cost is that of its edges and of
-   the coarse queries and keys among them (with an energy, of the tree). */
+   all rows have edges and all stages take means or attend, weights sum to one. HGA_EINVAL names a tensor that is
+   missing or too short; HGA_EUNSUPPORTED: a user function is on the way. Computes what the one token needs: the cost is
+   that of its edges and of the coarse queries and keys among them (with an energy, of the tree). */
 HGA_API hga_status hga_program_weights(const hga_program *p, const hga_graph *g, const hga_shape *shape,
                                        const hga_io *io, hga_id token, hga_id head, hga_weight_visit visit,
                                        void *context, double *token_weight);
