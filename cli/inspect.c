@@ -96,8 +96,7 @@ static int add_coverage(const arguments *a, const graph_file *f, int causal, jso
     hga_levels_count levels = {0};
     json_t *sets = json_array();
     int status = CLI_GOOD;
-    TRY(complain_of(hga_program_coverage(&f->program, f->graph, causal, &c), CLI_DATA, a->path));
-    TRY(complain_of(hga_program_levels(&f->program, f->graph, &levels), CLI_DATA, a->path));
+    TRY(complain_of(hga_program_coverage_levels(&f->program, f->graph, causal, &c, &levels), CLI_DATA, a->path));
     for (hga_id i = 0; i < levels.n; i++)
         json_array_append_new(
             sets, json_pack("{s:o, s:I}", "levels", level_set(levels.levels[i]), "pairs", (json_int_t)levels.pairs[i]));

@@ -411,7 +411,39 @@ static hga_status make_coverage(const hga_allocator *a)
     return hga_program_coverage(&program, given, 0, &coverage);
 }
 
+static hga_status make_levels(const hga_allocator *a)
+{
+    (void)a;
+    hga_coverage coverage;
+    hga_levels_count levels;
+    hga_status st = hga_program_coverage_levels(&program, given, 0, &coverage, &levels);
+    hga_levels_count_clear(&levels);
+    return st;
+}
+
+static hga_status look_away(const hga_patch *patch, void *context)
+{
+    (void)patch, (void)context;
+    return HGA_OK;
+}
+
+static hga_status make_pattern(const hga_allocator *a)
+{
+    (void)a;
+    return hga_program_pattern(&program, given, look_away, NULL);
+}
+
 static const hga_shape shape = {.n_heads = 2, .dim = 8};
+
+static hga_status make_weights(const hga_allocator *a)
+{
+    (void)a;
+    static float zeros[1 << 16];
+    static double weight[1 << 10];
+    hga_io io = {.query = {.data = zeros}, .key = {.data = zeros}};
+    assert_true(hga_graph_nodes(given).n <= 1 << 10);
+    return hga_program_weights(&program, given, &shape, &io, 1, 1, NULL, NULL, weight);
+}
 
 static hga_options options_of(const hga_allocator *a)
 {
@@ -579,7 +611,7 @@ static int clear(void **state)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
         fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \
-            fact(influence) fact(coverage) fact(explain)
+            fact(influence) fact(coverage) fact(levels) fact(pattern) fact(weights) fact(explain)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)

@@ -1,24 +1,9 @@
 /* coverage.c: how often each pair of tokens is covered, counted list by list. */
-#include "flow.h"
-#include "hga_inspect.h"
-
-/* Pairs to show: of the first query token that has one; -1. */
-typedef struct examples {
-    hga_id more[2], none[2], diagonal;
-} examples;
-
-typedef struct census {
-    hga_nodes nodes;
-    int causal;
-    hga_coverage *count;
-    examples seen;
-    int64_t *once, *more; /* of the list at hand, tokens before each interval covered once and more often */
-    int64_t room[2];
-} census;
+#include "coverage.h"
 
 /* ---- counting ---- */
 
-static hga_status add_up(census *s, const interval *list, int64_t n)
+static hga_status add_up(coverage_count *s, const interval *list, int64_t n)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_grow(NULL, &s->once, &s->room[0], 0, n, sizeof *s->once));
@@ -32,8 +17,8 @@ done:
 }
 
 /* Of a list: tokens before `end` covered once and more often, and whether token end - 1 is covered. */
-static void count_before(const census *s, const interval *list, int64_t n, hga_id end, int64_t *once, int64_t *more,
-                         int *last_is_covered)
+static void count_before(const coverage_count *s, const interval *list, int64_t n, hga_id end, int64_t *once,
+                         int64_t *more, int *last_is_covered)
 {
     int64_t lo = 0, hi = n;
     while (lo < hi) {
@@ -76,9 +61,9 @@ static hga_id first_none(const interval *list, int64_t n, hga_id end, hga_id exc
 static int is_earlier(hga_id i, hga_id seen) { return seen < 0 || i < seen; }
 
 /* Count a node's list if the node is a query token. Query tokens come in any order. */
-static hga_status count_row(const interval *list, int64_t n, int same, hga_id v, void *context)
+hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
-    census *s = context;
+    coverage_count *s = context;
     hga_id i = v - s->nodes.query_first, n_keys = s->nodes.n_keys, earlier = i < n_keys ? i + 1 : n_keys,
            end = s->causal ? earlier : n_keys;
     if (v < s->nodes.query_first || i >= s->nodes.n_queries) return HGA_OK;
@@ -92,7 +77,7 @@ static hga_status count_row(const interval *list, int64_t n, int same, hga_id v,
             none = end - once - more;
     int lacks_self = s->nodes.query_first == s->nodes.key_first && i < n_keys && !self;
     hga_coverage *c = s->count;
-    examples *seen = &s->seen;
+    coverage_examples *seen = &s->seen;
     c->pairs += end, c->none += none, c->once += once, c->more += more, c->none_diagonal += lacks_self;
     c->later += once_all + more_all - once_early - more_early;
     if (more && is_earlier(i, seen->more[0])) seen->more[0] = i, seen->more[1] = first_more(list, n, end);
@@ -103,7 +88,7 @@ static hga_status count_row(const interval *list, int64_t n, int same, hga_id v,
 }
 
 /* The pair to show: one covered more than once, else one never covered, a token and itself last. */
-static void choose_example(const examples *seen, hga_coverage *c)
+static void choose_example(const coverage_examples *seen, hga_coverage *c)
 {
     if (seen->more[0] >= 0)
         c->token = seen->more[0], c->other = seen->more[1];
@@ -113,15 +98,29 @@ static void choose_example(const examples *seen, hga_coverage *c)
         c->token = c->other = seen->diagonal;
 }
 
-hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out)
+hga_status coverage_begin(coverage_count *s, const hga_graph *g, int causal, hga_coverage *out)
 {
-    census s = {.causal = causal, .count = out, .seen = {{-1, -1}, {-1, -1}, -1}};
+    *s = (coverage_count){.causal = causal, .count = out, .seen = {{-1, -1}, {-1, -1}, -1}};
     if (!out) return hga_fail(HGA_EINVAL, "coverage: nowhere to put the result");
     *out = (hga_coverage){.token = -1, .other = -1};
-    s.nodes = hga_graph_nodes(g);
-    hga_status st = flow_rows(p, g, &(flow_wish){.row = count_row, .context = &s});
-    if (!st) choose_example(&s.seen, out);
-    hga_delete(NULL, s.once, s.room[0], sizeof *s.once);
-    hga_delete(NULL, s.more, s.room[1], sizeof *s.more);
+    s->nodes = hga_graph_nodes(g);
+    return HGA_OK;
+}
+
+void coverage_end(coverage_count *s)
+{
+    if (s->count) choose_example(&s->seen, s->count);
+    hga_delete(NULL, s->once, s->room[0], sizeof *s->once);
+    hga_delete(NULL, s->more, s->room[1], sizeof *s->more);
+}
+
+hga_status hga_program_coverage(const hga_program *p, const hga_graph *g, int causal, hga_coverage *out)
+{
+    coverage_count s;
+    hga_status st = HGA_OK;
+    HGA_TRY(coverage_begin(&s, g, causal, out));
+    HGA_TRY(flow_rows(p, g, &(flow_wish){.row = coverage_row, .context = &s}));
+done:
+    coverage_end(&s);
     return st;
 }

@@ -1,6 +1,5 @@
 /* levels.c: how many pairs each set of levels covers. */
-#include "flow.h"
-#include "hga_inspect.h"
+#include "coverage.h"
 
 #include <string.h>
 
@@ -12,7 +11,8 @@ typedef struct level_set {
 
 typedef struct level_census {
     hga_nodes nodes;
-    level_set *set; /* ascending */
+    coverage_count *coverage; /* NULL: not asked for */
+    level_set *set;           /* ascending */
     int64_t n, room;
 } level_census;
 
@@ -47,9 +47,9 @@ done:
 
 static hga_status count_row(const interval *list, int64_t n, int same, hga_id v, void *context)
 {
-    (void)same;
     level_census *s = context;
     hga_status st = HGA_OK;
+    if (s->coverage) HGA_TRY(coverage_row(list, n, same, v, s->coverage));
     if (v < s->nodes.query_first || v - s->nodes.query_first >= s->nodes.n_queries) return HGA_OK;
     for (int64_t i = 0; i < n; i++) HGA_TRY(add_pairs(s, list[i].tags, (int64_t)list[i].last - list[i].first + 1));
 done:
@@ -69,16 +69,34 @@ done:
     return st;
 }
 
-hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out)
+static hga_status count_levels(const hga_program *p, const hga_graph *g, coverage_count *coverage,
+                               hga_levels_count *out)
 {
+    level_census s = {.nodes = hga_graph_nodes(g), .coverage = coverage};
     hga_status st = HGA_OK;
     if (!out) return hga_fail(HGA_EINVAL, "levels: nowhere to put the result");
     *out = (hga_levels_count){0};
-    level_census s = {.nodes = hga_graph_nodes(g)};
     HGA_TRY(flow_rows(p, g, &(flow_wish){.by_level = 1, .row = count_row, .context = &s}));
     HGA_TRY(hand_over(&s, out));
 done:
     hga_delete(NULL, s.set, s.room, sizeof *s.set);
+    return st;
+}
+
+hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out)
+{
+    return count_levels(p, g, NULL, out);
+}
+
+hga_status hga_program_coverage_levels(const hga_program *p, const hga_graph *g, int causal, hga_coverage *coverage,
+                                       hga_levels_count *out)
+{
+    coverage_count s;
+    hga_status st = HGA_OK;
+    HGA_TRY(coverage_begin(&s, g, causal, coverage));
+    HGA_TRY(count_levels(p, g, &s, out));
+done:
+    coverage_end(&s);
     return st;
 }
 

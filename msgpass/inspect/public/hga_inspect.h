@@ -81,6 +81,9 @@ typedef struct hga_levels_count {
     hga_allocator allocator;
 } hga_levels_count;
 HGA_API hga_status hga_program_levels(const hga_program *p, const hga_graph *g, hga_levels_count *out);
+/* Both in one walk, for two thirds of the time of two. */
+HGA_API hga_status hga_program_coverage_levels(const hga_program *p, const hga_graph *g, int causal,
+                                               hga_coverage *coverage, hga_levels_count *out);
 HGA_API void hga_levels_count_clear(hga_levels_count *c);
 
 /* Layers of this program until every token has been reached by every other (by every earlier one, when causal): 1 when

@@ -1,0 +1,27 @@
+/* coverage.h: counting the lists of query tokens, for those who go through them anyway. */
+#ifndef HGA_COVERAGE_H
+#define HGA_COVERAGE_H
+
+#include "flow.h"
+#include "hga_inspect.h"
+
+/* Pairs to show: of the first query token that has one; -1. */
+typedef struct coverage_examples {
+    hga_id more[2], none[2], diagonal;
+} coverage_examples;
+
+typedef struct coverage_count {
+    hga_nodes nodes;
+    int causal;
+    hga_coverage *count;
+    coverage_examples seen;
+    int64_t *once, *more; /* of the list at hand, tokens before each interval covered once and more often */
+    int64_t room[2];
+} coverage_count;
+
+/* *out is written as rows are counted; a flow_row whose context is the count. End it whatever the outcome. */
+hga_status coverage_begin(coverage_count *s, const hga_graph *g, int causal, hga_coverage *out);
+hga_status coverage_row(const interval *list, int64_t n, int same, hga_id v, void *context);
+void coverage_end(coverage_count *s);
+
+#endif
