@@ -92,7 +92,7 @@ done:
 /* ---- the pattern ---- */
 
 typedef struct strip {
-    hga_id query, n_queries, key, n_keys;
+    hga_id query, n_queries, key, n_keys, level;
 } strip;
 
 typedef struct drawing {
@@ -125,18 +125,21 @@ static void add_area(const picture *p, double *area, const strip *s)
     }
 }
 
-static int draw_in_cells(drawing *d, const hga_patch *patch, hga_id level)
+static int draw_in_cells(drawing *d, const strip *s)
 {
     picture *p = d->out;
-    strip s = {patch->query, patch->n_queries, patch->key, patch->n_keys};
-    if (!d->of_level[level]) {
-        int status = take((int64_t)p->rows * p->columns, sizeof **d->of_level, &d->of_level[level]);
+    if (!d->of_level[s->level]) {
+        int status = take((int64_t)p->rows * p->columns, sizeof **d->of_level, &d->of_level[s->level]);
         if (status) return status;
     }
-    add_area(p, d->of_level[level], &s);
-    if (!d->keeps_strips) return CLI_GOOD;
-    int status = grow(&d->strips, &d->room, d->n_strips, sizeof s);
-    if (status == CLI_GOOD) d->strips[d->n_strips++] = s;
+    add_area(p, d->of_level[s->level], s);
+    return CLI_GOOD;
+}
+
+static int keep_strip(drawing *d, const strip *s)
+{
+    int status = grow(&d->strips, &d->room, d->n_strips, sizeof *s);
+    if (status == CLI_GOOD) d->strips[d->n_strips++] = *s;
     return status;
 }
 
@@ -145,14 +148,18 @@ static hga_status draw_patch(const hga_patch *patch, void *context)
     drawing *d = context;
     hga_id level = patch->level > patch->source_level ? patch->level : patch->source_level;
     double area = (double)patch->n_queries * patch->n_keys;
-    d->out->level_pairs[level] += area * (double)patch->times;
+    strip s = {patch->query, patch->n_queries, patch->key, patch->n_keys, level};
     d->area += area;
     if (d->progress) d->progress(d->area < d->all ? d->area / d->all : 1, d->context);
     if (d->out->exact)
         d->status =
             picture_add(d->out, (picture_rect){patch->query, patch->n_queries, patch->key, patch->n_keys, level, 1});
     else
-        d->status = draw_in_cells(d, patch, level);
+        d->status = draw_in_cells(d, &s);
+    if (!d->keeps_strips)
+        d->out->level_pairs[level] += area;
+    else if (!d->status)
+        d->status = keep_strip(d, &s);
     return d->status ? hga_fail(HGA_ENOMEM, "no memory for the picture") : HGA_OK;
 }
 
@@ -178,37 +185,47 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
+/* A union of strips: into the cells, or (`pairs`) only counted. */
+static void add_whole(drawing *d, const strip *whole, double *pairs)
+{
+    if (whole->n_keys == 0) return;
+    if (pairs)
+        *pairs += (double)whole->n_queries * whole->n_keys;
+    else
+        add_area(d->out, d->covered, whole);
+}
+
 /* Rows [query, end) have just the open strips: add their union. */
-static void add_union(drawing *d, strip *open, int64_t n, hga_id query, hga_id end)
+static void add_union(drawing *d, strip *open, int64_t n, hga_id query, hga_id end, double *pairs)
 {
     qsort(open, (size_t)n, sizeof *open, by_key);
-    strip whole = {query, end - query, 0, 0};
+    strip whole = {query, end - query, 0, 0, 0};
     for (int64_t i = 0; i < n; i++) {
         hga_id from = open[i].key, to = open[i].key + open[i].n_keys, reached = whole.key + whole.n_keys;
         if (whole.n_keys > 0 && from <= reached) {
             if (to > reached) whole.n_keys = to - whole.key;
             continue;
         }
-        if (whole.n_keys > 0) add_area(d->out, d->covered, &whole);
+        add_whole(d, &whole, pairs);
         whole.key = from, whole.n_keys = to - from;
     }
-    if (whole.n_keys > 0) add_area(d->out, d->covered, &whole);
+    add_whole(d, &whole, pairs);
 }
 
-static int sweep_strips(drawing *d)
+/* The union of n strips by ascending query. */
+static int sweep(drawing *d, const strip *strips, int64_t n_strips, double *pairs)
 {
     strip *open = NULL;
     int64_t n = 0, next = 0;
-    int status = take(d->n_strips, sizeof *open, &open);
+    int status = take(n_strips, sizeof *open, &open);
     if (status) return status;
-    if (d->n_strips) qsort(d->strips, (size_t)d->n_strips, sizeof *d->strips, by_query);
-    for (hga_id query = 0; next < d->n_strips || n > 0;) {
-        if (n == 0) query = d->strips[next].query;
-        while (next < d->n_strips && d->strips[next].query == query) open[n++] = d->strips[next++];
-        hga_id end = next < d->n_strips ? d->strips[next].query : d->out->n_queries;
+    for (hga_id query = 0; next < n_strips || n > 0;) {
+        if (n == 0) query = strips[next].query;
+        while (next < n_strips && strips[next].query == query) open[n++] = strips[next++];
+        hga_id end = next < n_strips ? strips[next].query : d->out->n_queries;
         for (int64_t i = 0; i < n; i++)
             if (open[i].query + open[i].n_queries < end) end = open[i].query + open[i].n_queries;
-        add_union(d, open, n, query, end);
+        add_union(d, open, n, query, end, pairs);
         int64_t kept = 0;
         for (int64_t i = 0; i < n; i++)
             if (open[i].query + open[i].n_queries > end) open[kept++] = open[i];
@@ -218,11 +235,26 @@ static int sweep_strips(drawing *d)
     return CLI_GOOD;
 }
 
+/* What each level covers, a pair once however many relations give it. */
+static int count_levels(drawing *d)
+{
+    strip *of_level = NULL;
+    int status = take(d->n_strips, sizeof *of_level, &of_level);
+    for (hga_id l = 0; l < d->out->n_levels && !status; l++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < d->n_strips; i++)
+            if (d->strips[i].level == l) of_level[n++] = d->strips[i];
+        status = sweep(d, of_level, n, &d->out->level_pairs[l]);
+    }
+    free(of_level);
+    return status;
+}
+
 /* What is covered: the areas themselves while no pair is covered twice. */
 static int add_covered(drawing *d)
 {
     int64_t cells = (int64_t)d->out->rows * d->out->columns;
-    if (d->keeps_strips) return sweep_strips(d);
+    if (d->keeps_strips) return sweep(d, d->strips, d->n_strips, NULL);
     for (hga_id l = 0; l < d->out->n_levels; l++)
         for (int64_t i = 0; d->of_level[l] && i < cells; i++) d->covered[i] += d->of_level[l][i];
     return CLI_GOOD;
@@ -279,6 +311,8 @@ int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, h
     hga_status st = hga_program_pattern(p, g, draw_patch, &d);
     TRY(d.status);
     TRY(complain_of(st, CLI_DATA, "the pattern"));
+    if (d.n_strips) qsort(d.strips, (size_t)d.n_strips, sizeof *d.strips, by_query);
+    if (d.keeps_strips) TRY(count_levels(&d));
     if (out->exact && out->n_rects) qsort(out->rects, (size_t)out->n_rects, sizeof *out->rects, by_level);
     if (!out->exact) TRY(finish_cells(&d));
 done:

@@ -24,7 +24,7 @@ typedef struct picture {
     picture_rect *rects;
     int64_t n_rects, room;
     /* of a pattern */
-    double *level_pairs; /* [n_levels]: pairs covered at that level, as often as they are */
+    double *level_pairs; /* [n_levels]: pairs covered at that level, each once */
     hga_coverage coverage;
     /* of weights: the largest attention that the queries of a cell's row pay, on average, to the cell. A value is log10
        of the cell's part of it, counted from 0 at 10^-decades to 1 */
