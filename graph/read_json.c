@@ -11,6 +11,7 @@
      "families": [[parent, child, n, each], ..]      as hga_builder_set_families
      "parents": [8, 8, 9, ..]            one a node, -1 without; beside or instead of families
      "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
+     "names": [[node, "name"], ..]
      "relations": [{"name": "near",
         "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
         "blocks": [{"dst": 0, "n_dst": 2, "src": 0, "n_src": 2, "count", "dst_step", "src_step", "type", "type_dst",
@@ -27,8 +28,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const graph_members[] = {"format", "schema",   "levels",  "queries", "keys",      "claims",
-                                            "side",   "families", "parents", "mass",    "relations", NULL};
+static const char *const graph_members[] = {"format",   "schema",  "levels", "queries", "keys",      "claims", "side",
+                                            "families", "parents", "mass",   "names",   "relations", NULL};
 
 /* ---- nodes ---- */
 
@@ -151,6 +152,19 @@ static hga_status read_mass(json_reader *r, const json_place *p, json_t *value)
     return st;
 }
 
+static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
+{
+    hga_id node = 0;
+    json_place at[2] = {json_item_of(p, 0), json_item_of(p, 1)};
+    hga_status st = json_want_array(p, value);
+    if (!st && json_array_size(value) != 2)
+        st = json_wrong(p, "%zu items, where 2 are expected", json_array_size(value));
+    if (!st) st = json_read_integer(&at[0], json_array_get(value, 0), &node);
+    const json_t *name = st ? NULL : json_array_get(value, 1);
+    if (!st && !json_is_string(name)) st = json_wrong(&at[1], "a string is expected, not %s", json_type_name(name));
+    return st ? st : json_refused(p, hga_builder_set_name(r->b, node, json_string_value(name)));
+}
+
 static hga_status read_family(json_reader *r, const json_place *p, json_t *value)
 {
     int32_t f[4];
@@ -196,6 +210,7 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(json_each_item(r, &r->root, r->object, "families", read_family));
     HGA_TRY(read_parents(r));
     HGA_TRY(json_each_item(r, &r->root, r->object, "mass", read_mass));
+    HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
     HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
     HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
     HGA_TRY(json_refused(&r->root, hga_builder_finish(r->b, out)));

@@ -160,6 +160,21 @@ static hga_status put_masses(output *o, const hga_graph *g)
     return st;
 }
 
+/* [node, name] of the nodes that have one. */
+static hga_status put_names(output *o, const hga_graph *g)
+{
+    hga_pos i = 0;
+    for (hga_id v = 0; v < hga_graph_nodes(g).n; v++) {
+        const char *name = hga_graph_name(g, v);
+        if (!name) continue;
+        if (i == 0) put_member(o, "names"), output_text(o, "[");
+        put_comma(o, i++, 6);
+        output_text(o, "["), output_integer(o, v), output_text(o, ", "), put_string(o, name), output_text(o, "]");
+    }
+    if (i > 0) output_text(o, "]");
+    return output_check(o);
+}
+
 /* ---- relations ---- */
 
 /* Ids, three and more that follow one another as [first, n]. */
@@ -283,6 +298,7 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
     put_sides(&o, &nodes), put_parents(&o, &nodes);
     HGA_TRY(put_masses(&o, g));
+    HGA_TRY(put_names(&o, g));
     HGA_TRY(put_relations(&o, g));
     if (n_members > 0) output_text(&o, ",\n  "), output_text(&o, members);
     output_text(&o, "\n}\n");

@@ -6,23 +6,24 @@
 
 #include <libxml/xmlwriter.h>
 
-enum { ATTRIBUTES = 8, NODES_AT_A_TIME = 65536 };
+enum { ATTRIBUTES = 9, NODES_AT_A_TIME = 65536 };
 typedef enum dialect { GRAPHML, GEXF } dialect;
 
-/* What nodes (the first six) and edges carry. GEXF has weights of its own. */
+/* What nodes and edges carry. GEXF has weights of its own. */
 static const struct attribute {
     const char *name, *type[2];
     int of_edges;
 } attributes[ATTRIBUTES] = {
     {"level", {"int", "integer"}, 0},     {"mass", {"float", "float"}, 0},     {"span_first", {"int", "integer"}, 0},
     {"span_last", {"int", "integer"}, 0}, {"parent", {"int", "integer"}, 0},   {"side", {"string", "string"}, 0},
-    {"type", {"int", "integer"}, 1},      {"weight", {"double", "double"}, 1},
+    {"type", {"int", "integer"}, 1},      {"weight", {"double", "double"}, 1}, {"label", {"string", "string"}, 0},
 };
-enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT };
+enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT, LABEL };
 
 typedef struct xml {
     output out;
     dialect dialect;
+    int named;    /* some node has a name */
     int weighted; /* some edge has a weight: all are written */
     xmlTextWriterPtr writer;
     int failed; /* libxml2 refused something: without memory, since what it is given is checked */
@@ -115,6 +116,7 @@ static void put_attribute(xml *w, int i)
 {
     const struct attribute *a = &attributes[i];
     if (i == WEIGHT && (w->dialect == GEXF || !w->weighted)) return;
+    if (i == LABEL && (w->dialect == GEXF || !w->named)) return;
     begin(w, w->dialect == GRAPHML ? "key" : "attribute");
     put_key(w, "id", i);
     if (w->dialect == GRAPHML)
@@ -149,11 +151,13 @@ static void begin_gexf(xml *w, const char *name)
     put_attributes(w, 0), put_attributes(w, 1);
 }
 
-static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level)
+/* GEXF's nodes have labels of their own. */
+static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level, const char *name)
 {
     static const char *const sides[] = {"both", "query", "key"};
     begin(w, "node"), put_number(w, "id", v);
-    if (w->dialect == GEXF) put_number(w, "label", v);
+    if (w->dialect == GEXF && name) put(w, "label", name);
+    if (w->dialect == GEXF && !name) put_number(w, "label", v);
     begin_values(w);
     put_integer_value(w, LEVEL, level);
     put_real_value(w, MASS, nodes->mass[v]);
@@ -162,6 +166,7 @@ static void put_node(xml *w, const hga_nodes *nodes, hga_id v, hga_id level)
         put_integer_value(w, SPAN_LAST, nodes->span_last[v]);
     }
     if (nodes->parent && nodes->parent[v] >= 0) put_integer_value(w, PARENT, nodes->parent[v]);
+    if (w->dialect == GRAPHML && name) put_value(w, LABEL, name);
     if (nodes->side) put_value(w, SIDE, sides[nodes->side[v]]);
     end_values(w);
     end(w);
@@ -174,7 +179,7 @@ static hga_status put_nodes(xml *w, const hga_graph *g)
     if (w->dialect == GEXF) begin(w, "nodes");
     for (hga_id l = 0; l < nodes.n_levels; l++)
         for (hga_id v = nodes.level_ptr[l]; v < nodes.level_ptr[l + 1]; v++) {
-            put_node(w, &nodes, v, l);
+            put_node(w, &nodes, v, l, hga_graph_name(g, v));
             if (v % NODES_AT_A_TIME == 0) HGA_TRY(check(w));
         }
     if (w->dialect == GEXF) end(w);
@@ -213,11 +218,25 @@ static hga_status check_name(const char *name)
     return st;
 }
 
+/* The names of nodes, which no reader takes with such characters either. */
+static hga_status check_names(xml *w, const hga_graph *g)
+{
+    for (hga_id v = 0; v < hga_graph_nodes(g).n; v++) {
+        const char *name = hga_graph_name(g, v);
+        w->named |= name != NULL;
+        for (; name && *name; name++)
+            if ((unsigned char)*name < ' ' && *name != '\t' && *name != '\n')
+                return hga_fail(HGA_EINVAL, "the name of node %d: XML has no character %d", v, *name);
+    }
+    return HGA_OK;
+}
+
 static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                  void *context)
 {
     const char *name = hga_graph_relation(g, relation).name;
     hga_status st = check_name(name);
+    if (!st) st = check_names(w, g);
     w->weighted = hga_graph_relation(g, relation).weighted;
     if (st) return st;
     HGA_TRY(output_open(&w->out, path));

@@ -156,7 +156,7 @@ static const struct {
     {"{" NODES ", \"relations\": [{\"name\": 3}]}", HGA_EFORMAT, "relations[0].name: a string is expected"},
     {"{" NODES ", \"relations\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", HGA_EGRAPH,
      "relations[1].name: two relations are named a"},
-    {"{" NODES ", \"relations\": [], \"program\": 3}", HGA_EFORMAT, "program: an object is expected"},
+    {"{" NODES ", \"relations\": [], \"program\": 3}", HGA_EFORMAT, "program: an object or a name is expected"},
     {RELATION("\"egdes\": []"), HGA_EFORMAT, "relations[0]: unknown member \"egdes\""},
     {RELATION("\"dst_order\": [[0, 7]]"), HGA_EFORMAT, "relations[0].dst_order[0]: nodes 0 .. 6 leave"},
     {RELATION("\"dst_order\": [[0, 6], [0, 6]]"), HGA_EFORMAT, "dst_order: 12 nodes are listed"},
