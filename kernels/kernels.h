@@ -109,6 +109,35 @@ typedef struct kernel_tile {
     float scale;
 } kernel_tile;
 
+/* The adjoint of attention in one head, sixteen rows against columns that lie one behind the other. Rows of keys, values
+   and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added to; NULL: not wanted. */
+typedef struct kernel_grad_tile {
+    hga_id n, dim, dim_v;         /* columns, at most KERNEL_CHUNK */
+    const float *k, *v;           /* [n][dim padded], [n][dim_v padded] */
+    const float *bias;            /* [n]: added to a column's scores */
+    const uint16_t *rows;         /* [n]: bit r when row r and the column have an edge; NULL: all have */
+    const float *q, *g;           /* turned, [dim][KERNEL_TILE]: queries, scaled, and [dim_v][KERNEL_TILE]: gradients */
+    const float *q_rows, *g_rows; /* the same row by row, padded */
+    const float *lse, *delta;     /* [KERNEL_TILE]; +inf: a row without edges */
+    float *dq;                    /* turned, [dim padded][KERNEL_TILE]: sum of ds k */
+    float *dk, *dv;               /* as k, v: sums of ds q, p g */
+    float *column_sum;            /* [n]: sum of ds */
+} kernel_grad_tile;
+
+/* The same for one row and sources anywhere. */
+typedef struct kernel_grad_row {
+    hga_id n, dim, dim_v;             /* edges, at most KERNEL_CHUNK */
+    const float *const *k, *const *v; /* [n], padded */
+    const float *const *r;            /* NULL or [n]: added to the keys */
+    float *const *dk, *const *dv;     /* [n], sources may repeat */
+    const float *score;               /* [n]: added to the products' scores */
+    const float *kept;                /* NULL or [n]: what the edges' weights are multiplied with */
+    const float *q, *g;               /* padded; q scaled */
+    float lse, delta;
+    float *dq; /* sum of ds (k + r) */
+    float *ds; /* [n], written */
+} kernel_grad_row;
+
 typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
@@ -130,6 +159,9 @@ typedef struct kernel_table {
     void (*attend_tile)(const kernel_tile *t);
     /* the scores of a tile's first group alone, without its pair biases: out[n][KERNEL_TILE] */
     void (*score_tile)(const kernel_tile *t, float *out);
+    /* attention's adjoint */
+    void (*grad_tile)(const kernel_grad_tile *t);
+    void (*grad_row)(const kernel_grad_row *t);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */
     void (*turn_rows)(hga_id n, const float *const *x, float a, hga_id columns, float *out);
     /* n rows side by side: out[i * stride + j] = x[i][j] */

@@ -1,0 +1,20 @@
+/* philox.h: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011), a random function of a counter: the same draw wherever and
+   whenever it is asked for. Dropout is drawn by it, so that a mask need not be kept. */
+#ifndef HGA_PHILOX_H
+#define HGA_PHILOX_H
+
+#include <stdint.h>
+
+/* x <- ten rounds of x, a counter of four words, under a key of two. */
+static inline void philox4x32_10(uint32_t x[4], uint32_t key0, uint32_t key1)
+{
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)0xD2511F53u * x[0], b = (uint64_t)0xCD9E8D57u * x[2];
+        uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ key0, (uint32_t)b, (uint32_t)(a >> 32) ^ x[3] ^ key1,
+                         (uint32_t)a};
+        for (int i = 0; i < 4; i++) x[i] = y[i];
+        key0 += 0x9E3779B9u, key1 += 0xBB67AE85u;
+    }
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* fast.h: one pass of the fast way: a key/value head and, one after the other, the query heads that read it, with rows
+   of that head alone side by side. */
+#ifndef HGA_GRADIENT_FAST_H
+#define HGA_GRADIENT_FAST_H
+
+#include "gradient.h"
+
+/* What a pass keeps of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
+   adjoint in linear form, as if they were a sum of numerators and denominators: gradients `adjoint` = G, and for each
+   node delta and lse, +inf where nothing is asked of the node:
+       d numerator = e^-lse G,  d denominator = -e^-lse delta. */
+typedef struct fast_field {
+    hga_id columns, padded;
+    float *value;      /* NULL where no adjoint needs it */
+    float *adjoint;    /* NULL where nothing is wanted of it */
+    float *lse, *delta; /* [n_nodes], states only */
+} fast_field;
+
+typedef struct fast_pass {
+    const gradient_call *call;
+    const hga_plan *plan;
+    const hga_program *program;
+    hga_nodes nodes;
+    hga_id kv, head; /* at hand */
+    fast_field field[HGA_FIELD_SLOTS];
+    table_sums sums; /* of this key/value head */
+    edge_rows rows;
+    struct panel *panel;
+    float *memory; /* all of the arrays above */
+    int64_t floats;
+} fast_pass;
+
+static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
+{
+    return p->field[f].value + (ptrdiff_t)v * p->field[f].padded;
+}
+static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
+{
+    return p->field[f].adjoint + (ptrdiff_t)v * p->field[f].padded;
+}
+
+/* Is the field one of key/value heads? */
+static inline int is_kv(const fast_pass *p, hga_id f)
+{
+    hga_width w = p->program->field[f].width;
+    return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
+}
+
+/* fast_attend.c: the adjoint of an attended stage for the head at hand. */
+hga_status panel_create(const hga_plan *plan, struct panel **out);
+void panel_destroy(const hga_plan *plan, struct panel *panel);
+int64_t panel_bytes(const hga_plan *plan);
+hga_status fast_attend(fast_pass *p, hga_id s);
+
+/* fast_states.c: states merged down the tree, energies, shares. */
+hga_status fast_spread(fast_pass *p, hga_id s);
+
+#endif

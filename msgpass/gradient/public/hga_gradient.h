@@ -1,0 +1,56 @@
+/* hga_gradient.h: gradients of a program. Given the gradient of a loss with respect to what an execution wrote, the
+   gradients with respect to everything it read: tensors, tables, positions, scale.
+
+       hga_options options = {.gradient = 1};
+       hga_plan_create(g, &program, &shape, &options, &plan);
+       io.tape = tape;                                             // hga_plan_tape_bytes(plan) bytes
+       hga_plan_execute(plan, workspace, &io);                     // leaves the tape
+       hga_plan_gradient(plan, workspace, &io, &grad);             // reads it
+
+   Scores and weights are computed again, never stored: the tape is the log-sum-exp of the output's rows where the
+   program ends in a softmax state, and the states of all nodes where it goes on with them (energy, descend); memory is
+   linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the rounding. Equal
+   inputs give equal bits at any thread count. Every formula has its derivation in gradient/README.md. */
+#ifndef HGA_GRADIENT_H
+#define HGA_GRADIENT_H
+
+#include "hga_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Gradients given and wanted. A tensor without data, or a NULL pointer, is not wanted, and work that only it needs is
+   not done. Strides and rows of tensors are as in hga_io, shapes those of the tensor that the gradient belongs to. */
+typedef struct hga_grad_io {
+    hga_tensor d_out;                       /* given: of out, [rows][n_heads][dim_v] */
+    hga_tensor d_lse;                       /* given, NULL data: zero; of lse, [rows][n_heads] */
+    hga_tensor d_query, d_key, d_value;     /* wanted */
+    hga_tensor d_user[HGA_MAX_USER_TENSORS]; /* wanted */
+    float *d_rel_key;                       /* [n_rel_key][dim] */
+    float *d_rel_bias;                      /* [n_rel_bias][n_heads] */
+    float *d_edge_bias;                     /* [n_edge_bias][edge_bias_heads] */
+    float *d_node_pos;                      /* [n_nodes][pos_dim], summed over heads */
+    float *d_type_scale;                    /* [n_type_scale] */
+    float *d_log_mass; /* [n_nodes]: of the log mass that attended scores may add, whether they do or not */
+    float *d_scale;    /* [1]: of the scale of scores */
+    int accumulate;    /* 1: add to what the wanted arrays hold; 0: overwrite */
+    uint64_t reserved[8]; /* 0 */
+} hga_grad_io;
+
+/* Bytes of the tape of one execution of a plan made with options.gradient; 0 for other plans. */
+HGA_API int64_t hga_plan_tape_bytes(const hga_plan *plan);
+
+/* The gradients of the execution that left io->tape: the same plan and the same tensors, io->out among them. Takes its
+   memory from the plan's allocator for the length of the call: hga_plan_gradient_bytes. HGA_EINVAL: no tape, the tape
+   of another plan, a tensor that is missing or too short. HGA_EUNSUPPORTED names a user stage without adjoints. */
+HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
+                                     const hga_grad_io *grad);
+
+/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted. */
+HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
