@@ -3,6 +3,7 @@
 #define HGA_H
 #include "hga_builders.h"
 #include "hga_file.h"
+#include "hga_gradient.h"
 #include "hga_graph.h"
 #include "hga_import.h"
 #include "hga_inspect.h"

@@ -106,6 +106,9 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
         if (!st) st = check_floats(&io->lse, "lse");
         if (st) return st;
     }
+    if (io->tape && !plan->options.gradient)
+        return hga_fail(HGA_EINVAL, "a tape is given, but the plan was made without options.gradient");
+    if (io->layer >> 24) return hga_fail(HGA_EINVAL, "layer %u is not below 2^24", io->layer);
     if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
     return HGA_OK;
 }

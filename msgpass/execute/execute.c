@@ -12,6 +12,14 @@ int64_t hga_plan_workspace_bytes(const hga_plan *plan)
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + (int64_t)sizeof(hga_workspace);
 }
 
+int64_t hga_plan_tape_bytes(const hga_plan *plan)
+{
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    if (!plan->options.gradient) return 0;
+    int64_t rows = out && plan->program.field[out].width == HGA_WIDTH_STATE ? plan->home[out].io_n : 0;
+    return (int64_t)sizeof(tape_header) + rows * plan->shape.n_heads * (int64_t)sizeof(float);
+}
+
 hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
@@ -129,8 +137,12 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;
     const view *x = &w->state->view[f];
+    hga_id row_of_io = v - w->plan->home[f].io_first;
+    if (w->io->tape)
+        memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, view_lse(x, v), (size_t)x->heads * sizeof(float));
+    if (!t->data) return;
     ptrdiff_t head = t->head_stride ? t->head_stride : 1, row = t->row_stride ? t->row_stride : x->heads;
-    float *to = (float *)t->data + (v - w->plan->home[f].io_first) * row;
+    float *to = (float *)t->data + row_of_io * row;
     for (hga_id h = 0; h < x->heads; h++) to[h * head] = view_lse(x, v)[h];
 }
 
@@ -140,7 +152,7 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY    ? copy_input
                                              : ph->job == JOB_ROUND ? round_row
                                                                     : copy_lse;
-    if (ph->job == JOB_LSE && !w->io->lse.data) return;
+    if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape) return;
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++) each(w, ph->stage, v);
@@ -238,6 +250,7 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hg
         run_in_parallel(plan, state);
     }
     keep_io_rows(plan, state);
+    if (io->tape) *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC, .identity = plan->identity};
 done:
     if (st) memset(state->view, 0, sizeof state->view); /* as if it had never run */
     return st;

@@ -2,6 +2,7 @@
    finish} over the in-edges of a row, one (row, head) at a time, in double; a user's stage is run by the same loop. The
    fused functions must agree with it. */
 #include "execute.h"
+#include "philox.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,12 +59,12 @@ static void sum_finish(const void *state, const hga_end *v, hga_id head, void *c
 
 /* ---- softmax states ---- */
 
-/* (a, b, x) <- merged with a state of log-sum-exp `lse` and normalised vector y */
-static void add_state(plain *p, double lse, const float *y)
+/* (a, b, x) <- merged with a state of log-sum-exp `lse` and vector kept * y, y normalised */
+static void add_state(plain *p, double lse, double kept, const float *y)
 {
     if (lse == -INFINITY) return;
     double greatest = lse > p->a ? lse : p->a, down = p->b == 0 ? 0 : exp(p->a - greatest), up = exp(lse - greatest);
-    for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) p->x[j] = p->x[j] * down + up * (double)y[j];
+    for (hga_id j = 0; j < columns_of(p, p->stage->out); j++) p->x[j] = p->x[j] * down + up * kept * (double)y[j];
     p->b = p->b * down + up, p->a = greatest;
 }
 
@@ -79,21 +80,26 @@ static void merging_begin(void *state, const hga_end *v, hga_id head, void *ctx)
 {
     plain *p = state;
     state_begin(state, v, head, ctx);
-    add_state(p, (double)*v->lse[p->stage->out], v->field[p->stage->out]);
+    add_state(p, (double)*v->lse[p->stage->out], 1, v->field[p->stage->out]);
 }
 
 static void attend_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
     plain *p = state;
-    (void)head, (void)ctx;
-    add_state(p, e->score, e->source.field[p->stage->value]);
+    (void)ctx;
+    float dropout = p->w->plan->options.dropout, kept = 1;
+    if (dropout > 0)
+        kept = philox_dropout(dropout, p->w->io->seed, p->w->io->layer, e->destination.node, e->source.node, e->type,
+                              head);
+    add_state(p, e->score, (double)kept, e->source.field[p->stage->value]);
 }
 
 static void spread_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
     plain *p = state;
     (void)head, (void)ctx;
-    add_state(p, (double)*e->source.lse[p->stage->value] + log((double)e->weight), e->source.field[p->stage->value]);
+    add_state(p, (double)*e->source.lse[p->stage->value] + log((double)e->weight), 1,
+              e->source.field[p->stage->value]);
 }
 
 static void state_merge(void *state, const void *later, void *ctx)

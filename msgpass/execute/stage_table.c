@@ -26,10 +26,17 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL},
 };
 
+/* Only the plain executor drops weights. */
+static int drops_weights(const hga_plan *plan, stage_kind kind)
+{
+    return plan->options.dropout > 0 && (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE);
+}
+
 int plan_kernel_is_fused(const hga_plan *plan, hga_id stage)
 {
-    const stage_kernel *fused = &fused_stages[plan->stage[stage].kind];
-    return (fused->row || fused->panel) && !plan->options.generic;
+    stage_kind kind = plan->stage[stage].kind;
+    const stage_kernel *fused = &fused_stages[kind];
+    return (fused->row || fused->panel) && !plan->options.generic && !drops_weights(plan, kind);
 }
 
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)

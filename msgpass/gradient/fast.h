@@ -26,7 +26,8 @@ typedef struct fast_pass {
     table_sums sums; /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
-    float *memory; /* all of the arrays above */
+    float *rel_key; /* the table, its rows padded with zeros; NULL without */
+    float *memory; /* all of the arrays above but the table_sums */
     int64_t floats;
 } fast_pass;
 
@@ -52,7 +53,13 @@ void panel_destroy(const hga_plan *plan, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
 
-/* fast_states.c: states merged down the tree, energies, shares. */
+/* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those of
+   its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
+
+/* fast.c: a pass's memory, and the gradients of one key/value head. */
+hga_status fast_create(const gradient_call *c, fast_pass *p);
+void fast_destroy(fast_pass *p);
+hga_status fast_gradient(fast_pass *p, hga_id kv);
 
 #endif

@@ -116,9 +116,12 @@ static void store_rows(fast_pass *p, const hga_stage *stage)
 {
     panel *x = p->panel;
     hga_id dim = p->field[stage->query].padded;
-    if (!p->field[stage->query].adjoint) return;
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         if (x->node[i] < 0) continue;
+        double *scale = p->sums.of[SCALE];
+        for (hga_id c = 0; scale && c < dim; c++)
+            *scale += (double)x->dq[c * KERNEL_TILE + i] * (double)value_row(p, stage->query, x->node[i])[c];
+        if (!p->field[stage->query].adjoint) continue;
         float *to = adjoint_row(p, stage->query, x->node[i]);
         for (hga_id c = 0; c < dim; c++) to[c] += p->call->scale * x->dq[c * KERNEL_TILE + i];
     }
@@ -162,18 +165,18 @@ static void sum_tables(fast_pass *p, hga_id s, hga_id row, const left_edge *x, h
     for (hga_id i = 0; i < n; i++) {
         double d = (double)ds[i];
         ptrdiff_t type = x[i].e.type;
-        for (hga_id c = 0; sums->rel_key && c < key_dim; c++) sums->rel_key[type * key_dim + c] += d * (double)q[c];
-        if (sums->rel_bias) sums->rel_bias[type * p->plan->shape.n_heads + p->head] += d;
-        if (sums->edge_bias && s == p->plan->bias_stage) {
+        for (hga_id c = 0; sums->of[REL_KEY] && c < key_dim; c++) sums->of[REL_KEY][type * key_dim + c] += d * (double)q[c];
+        if (sums->of[REL_BIAS]) sums->of[REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
+        if (sums->of[EDGE_BIAS] && s == p->plan->bias_stage) {
             hga_id heads = io->edge_bias_heads;
-            sums->edge_bias[(p->plan->stage[s].row_ptr[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
+            sums->of[EDGE_BIAS][(p->plan->stage[s].row_ptr[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
         }
-        if (sums->log_mass) sums->log_mass[x[i].e.src] += d;
+        if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
         hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v;
-        for (hga_id c = 0; sums->node_pos && c < dim; c++) {
+        for (hga_id c = 0; sums->of[NODE_POS] && c < dim; c++) {
             ptrdiff_t mine = (ptrdiff_t)own * dim + c, other = (ptrdiff_t)x[i].e.src * dim + c;
-            sums->node_pos[mine] += d * (double)io->node_pos[other];
-            sums->node_pos[other] += d * (double)io->node_pos[mine];
+            sums->of[NODE_POS][mine] += d * (double)io->node_pos[other];
+            sums->of[NODE_POS][other] += d * (double)io->node_pos[mine];
         }
     }
 }
@@ -184,7 +187,7 @@ static void run_row(fast_pass *p, hga_id s, hga_id row, const left_edge *x, hga_
     const hga_stage *stage = &p->program->stage[s];
     const hga_io *io = p->call->io;
     panel *rows = p->panel;
-    hga_id dim = p->plan->shape.dim, padded_dim = p->field[stage->query].padded, v = rows->node[row];
+    hga_id padded_dim = p->field[stage->query].padded, v = rows->node[row];
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
     float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK];
     float dq[padded_dim];
@@ -197,7 +200,6 @@ static void run_row(fast_pass *p, hga_id s, hga_id row, const left_edge *x, hga_
         kept[i] = (float)dropout_factor(p->call, &x[i].e, v, p->head);
         if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
-    (void)dim;
     memset(dq, 0, sizeof dq);
     p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
                                                   .dim = p->plan->shape.dim,
@@ -342,14 +344,14 @@ static void run_window(fast_pass *p, hga_id s, const window *w)
                             .g_rows = x->g_rows,
                             .lse = x->lse,
                             .delta = x->delta,
-                            .dq = p->field[stage->query].adjoint || p->sums.scale ? x->dq : NULL,
+                            .dq = p->field[stage->query].adjoint || p->sums.of[SCALE] ? x->dq : NULL,
                             .dk = !with_keys ? NULL : node ? x->dk : adjoint_row(p, stage->key, w->first),
                             .dv = !with_values ? NULL : node ? x->dv : adjoint_row(p, stage->value, w->first),
-                            .column_sum = p->sums.log_mass ? column_sum : NULL});
+                            .column_sum = p->sums.of[LOG_MASS] ? column_sum : NULL});
     if (node && with_keys) scatter(p, stage->key, node, w->n, x->dk);
     if (node && with_values) scatter(p, stage->value, node, w->n, x->dv);
-    for (hga_id c = 0; p->sums.log_mass && c < w->n; c++)
-        p->sums.log_mass[node ? node[c] : w->first + c] += (double)column_sum[c];
+    for (hga_id c = 0; p->sums.of[LOG_MASS] && c < w->n; c++)
+        p->sums.of[LOG_MASS][node ? node[c] : w->first + c] += (double)column_sum[c];
 }
 
 static hga_status run_or_leave(fast_pass *p, hga_id s, const window *w)

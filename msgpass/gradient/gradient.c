@@ -1,10 +1,10 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then every key/value head is a pass. */
-#include "gradient.h"
+#include "fast.h"
 
 #include "philox.h"
 
 #include <math.h>
-#include <string.h>
+#include <omp.h>
 
 /* ---- fields and tensors ---- */
 
@@ -70,13 +70,8 @@ float *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, h
 
 double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
 {
-    double p = (double)c->plan->options.dropout;
-    if (p == 0) return 1;
-    uint32_t x[4] = {(uint32_t)v, (uint32_t)e->src, (uint32_t)e->type,
-                     (uint32_t)c->io->layer << 8 | (uint32_t)(head / 8)};
-    philox4x32_10(x, (uint32_t)c->io->seed, (uint32_t)(c->io->seed >> 32));
-    uint32_t draw = x[head % 8 / 2] >> 16 * (head % 2) & 0xffffu;
-    return draw < (uint32_t)lrint(p * 65536) ? 0 : 1 / (1 - p);
+    if (c->plan->options.dropout == 0) return 1;
+    return (double)philox_dropout(c->plan->options.dropout, c->io->seed, c->io->layer, v, e->src, e->type, head);
 }
 
 /* ---- checks ---- */
@@ -135,6 +130,18 @@ static hga_status check_tables(const gradient_call *c)
     return HGA_OK;
 }
 
+/* The tape is this plan's: what it holds begins behind its header. */
+static hga_status check_tape(gradient_call *c)
+{
+    if (!c->plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
+    if (!c->io->tape) return hga_fail(HGA_EINVAL, "no tape: hga_plan_execute leaves one in hga_io.tape");
+    const tape_header *header = c->io->tape;
+    if (header->magic != TAPE_MAGIC) return hga_fail(HGA_EINVAL, "the tape was not written by an execution");
+    if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
+    c->tape_lse = tape_lse(c->io->tape);
+    return HGA_OK;
+}
+
 /* Does every stage have an adjoint? */
 static hga_status check_stages(const hga_plan *plan)
 {
@@ -145,57 +152,58 @@ static hga_status check_stages(const hga_plan *plan)
     return HGA_OK;
 }
 
-/* ---- sums of tables ---- */
+/* ---- who computes ---- */
 
-/* A table's gradient is summed over heads and edges in double, and stored once. */
-typedef struct table {
-    float *to;
-    int64_t n;
-    double **sum;
-} table;
-enum { N_TABLES = 7 };
-
-static void list_tables(gradient_call *c, table tables[N_TABLES])
+/* The gradients head by head, in double. */
+static hga_status run_plain(const gradient_call *c)
 {
-    const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const hga_shape *s = &c->plan->shape;
-    table_sums *sums = &c->sums;
-    const table all[N_TABLES] = {{g->d_rel_key, (int64_t)io->n_rel_key * s->dim, &sums->rel_key},
-                                 {g->d_rel_bias, (int64_t)io->n_rel_bias * s->n_heads, &sums->rel_bias},
-                                 {g->d_edge_bias, io->n_edge_bias * io->edge_bias_heads, &sums->edge_bias},
-                                 {g->d_node_pos, (int64_t)c->plan->nodes.n * s->pos_dim, &sums->node_pos},
-                                 {g->d_type_scale, io->n_type_scale, &sums->type_scale},
-                                 {g->d_log_mass, c->plan->nodes.n, &sums->log_mass},
-                                 {g->d_scale, 1, &sums->scale}};
-    memcpy(tables, all, sizeof all);
-}
-
-static hga_status tables_create(gradient_call *c)
-{
-    table tables[N_TABLES];
     hga_status st = HGA_OK;
-    list_tables(c, tables);
-    for (int i = 0; i < N_TABLES; i++)
-        if (tables[i].to) HGA_TRY(hga_new_zero(&c->plan->given, tables[i].n, sizeof(double), tables[i].sum));
-done:
+    for (hga_id kv = 0; !st && kv < c->plan->shape.n_kv_heads; kv++) st = plain_gradient(c, kv);
     return st;
 }
 
-static void tables_store(gradient_call *c)
+/* Threads take key/value heads in turns; which takes which changes nothing, since heads share nothing but tables, whose
+   sums are kept apart and added in the order of the heads. */
+static hga_status run_fast(const gradient_call *c)
 {
-    table tables[N_TABLES];
-    list_tables(c, tables);
-    for (int i = 0; i < N_TABLES; i++)
-        for (int64_t j = 0; tables[i].to && j < tables[i].n; j++)
-            tables[i].to[j] = (float)((c->grad->accumulate ? (double)tables[i].to[j] : 0) + (*tables[i].sum)[j]);
+    hga_id heads = c->plan->shape.n_kv_heads, threads = c->plan->threads < heads ? c->plan->threads : heads;
+    hga_status st = HGA_OK;
+    fast_pass *pass = NULL;
+    HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *pass, &pass));
+    for (hga_id t = 0; t < threads; t++) HGA_TRY(fast_create(c, &pass[t]));
+    hga_status worst = HGA_OK;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1 && !omp_in_parallel())
+    for (hga_id t = 0; t < threads; t++)
+        for (hga_id kv = t; kv < heads; kv += threads) {
+            hga_status mine = fast_gradient(&pass[t], kv);
+            if (!mine) continue;
+#pragma omp critical(gradient_failed)
+            worst = mine;
+        }
+    if (worst) st = hga_fail(worst, "the gradient's rows found no memory");
+done:
+    for (hga_id t = 0; pass && t < threads; t++) fast_destroy(&pass[t]);
+    hga_delete(&c->plan->given, pass, threads, sizeof *pass);
+    return st;
 }
 
-static void tables_clear(gradient_call *c)
+static int kind_sums(stage_kind kind)
 {
-    table tables[N_TABLES];
-    list_tables(c, tables);
-    for (int i = 0; i < N_TABLES; i++) hga_delete(&c->plan->given, *tables[i].sum, tables[i].n, sizeof(double));
+    return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM;
+}
+
+int gradient_is_plain(const hga_plan *plan, const char **why)
+{
+    *why = plan->options.generic ? "asked for" : NULL;
+    uint32_t read = 0;
+    for (hga_id s = 0; s < plan->program.n_stages && !*why; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        stage_kind kind = plan->stage[s].kind;
+        if (kind == KIND_ENERGY || kind == KIND_DESCEND) *why = "energies";
+        if (kind_sums(kind) && read >> stage->out & 1u) *why = "a field is written again after it was attended to";
+        if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
+    }
+    return *why != NULL;
 }
 
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
@@ -203,18 +211,19 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     if (!plan || !workspace || !io || !grad)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : !io ? "tensors" : "gradients");
     hga_status st = HGA_OK;
+    const char *why;
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     gradient_call c = {.plan = plan,
                        .io = io,
                        .grad = grad,
                        .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim)};
-    if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
     HGA_TRY(hga_check_reserved("hga_grad_io", grad->reserved, sizeof grad->reserved));
+    HGA_TRY(check_tape(&c));
     HGA_TRY(check_stages(plan));
     HGA_TRY(check_tensors(&c));
     HGA_TRY(check_tables(&c));
     HGA_TRY(tables_create(&c));
-    for (hga_id kv = 0; kv < plan->shape.n_kv_heads; kv++) HGA_TRY(plain_gradient(&c, kv));
+    HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_fast(&c));
     tables_store(&c);
 done:
     tables_clear(&c);

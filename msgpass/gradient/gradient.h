@@ -2,8 +2,9 @@
 
    gradient.c   the call: what it is given is checked, who computes is chosen
    rows.c       the in-edges of a row, in canonical order
+   tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is
-   fast.c       .. */
+   fast.c       the same a head at a time, in float; fast_attend.c attention in tiles, fast_states.c merges */
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 
@@ -39,10 +40,10 @@ hga_status rows_read(edge_rows *rows, hga_id v);
 
 /* ---- what a pass over a group of heads works on ---- */
 
-/* The caller's tables in this call, and where their gradients are summed; NULL where not given, not wanted. */
+/* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
+typedef enum table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } table;
 typedef struct table_sums {
-    double *rel_key, *rel_bias, *edge_bias, *node_pos, *type_scale, *log_mass, *scale;
-    int64_t n_rel_key, n_rel_bias, n_edge_bias, n_node_pos, n_type_scale, n_log_mass; /* doubles of each */
+    double *of[N_TABLES];
 } table_sums;
 
 /* One call. */
@@ -51,8 +52,14 @@ typedef struct gradient_call {
     const hga_io *io;
     const hga_grad_io *grad;
     float scale;
-    table_sums sums;
+    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
+    table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
 } gradient_call;
+
+/* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
+hga_status tables_create(gradient_call *c);
+void tables_store(const gradient_call *c);
+void tables_clear(gradient_call *c);
 
 /* Heads and columns of a field. */
 hga_id field_heads(const hga_plan *plan, hga_id field);
@@ -71,5 +78,8 @@ double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_i
 
 /* The gradients of key/value head `kv` and of the query heads that read it. */
 hga_status plain_gradient(const gradient_call *c, hga_id kv);
+
+/* Does the plan go the plain way? Then *why says what for. */
+int gradient_is_plain(const hga_plan *plan, const char **why);
 
 #endif

@@ -184,7 +184,7 @@ static double score(const pass *p, const attended *x)
 static void score_adjoint(pass *p, const attended *x, double ds)
 {
     const hga_io *io = p->call->io;
-    const table_sums *sums = &p->call->sums;
+    const table_sums *sums = &p->call->sums[p->kv];
     const hga_shape *shape = &p->plan->shape;
     double scale = (double)p->call->scale;
     const double *q = at(&p->value[x->stage->query], x->v, x->h), *k = at(&p->value[x->stage->key], x->e->src, x->h);
@@ -193,17 +193,17 @@ static void score_adjoint(pass *p, const attended *x, double ds)
     axpy(scale * ds, q, shape->dim, dk);
     for (hga_id c = 0; io->rel_key && c < shape->dim; c++)
         dq[c] += scale * ds * (double)io->rel_key[(ptrdiff_t)x->e->type * shape->dim + c];
-    if (sums->rel_key) axpy(scale * ds, q, shape->dim, sums->rel_key + (ptrdiff_t)x->e->type * shape->dim);
-    if (sums->rel_bias) sums->rel_bias[(ptrdiff_t)x->e->type * shape->n_heads + x->head] += ds;
-    if (sums->edge_bias && x->biased) sums->edge_bias[bias_place(p, x)] += ds;
-    if (sums->log_mass) sums->log_mass[x->e->src] += ds;
-    if (sums->scale) *sums->scale += ds * product(p, x);
-    if (!sums->node_pos) return;
+    if (sums->of[REL_KEY]) axpy(scale * ds, q, shape->dim, sums->of[REL_KEY] + (ptrdiff_t)x->e->type * shape->dim);
+    if (sums->of[REL_BIAS]) sums->of[REL_BIAS][(ptrdiff_t)x->e->type * shape->n_heads + x->head] += ds;
+    if (sums->of[EDGE_BIAS] && x->biased) sums->of[EDGE_BIAS][bias_place(p, x)] += ds;
+    if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += ds;
+    if (sums->of[SCALE]) *sums->of[SCALE] += ds * product(p, x);
+    if (!sums->of[NODE_POS]) return;
     hga_id own = x->e->pos_of ? x->e->pos_of - 1 : x->v;
     for (hga_id c = 0; c < shape->pos_dim; c++) {
         ptrdiff_t mine = (ptrdiff_t)own * shape->pos_dim + c, other = (ptrdiff_t)x->e->src * shape->pos_dim + c;
-        sums->node_pos[mine] += ds * (double)io->node_pos[other];
-        sums->node_pos[other] += ds * (double)io->node_pos[mine];
+        sums->of[NODE_POS][mine] += ds * (double)io->node_pos[other];
+        sums->of[NODE_POS][other] += ds * (double)io->node_pos[mine];
     }
 }
 
@@ -259,7 +259,7 @@ static void sum_row(pass *p, const row *r, hga_id h)
 static void sum_adjoint(pass *p, const row *r, hga_id h)
 {
     values *dout = &p->adjoint[r->stage->out], *dx = &p->adjoint[r->stage->value], *x = &p->value[r->stage->value];
-    double total = sum_total(p, r), *dy = at(dout, r->v, h), *scales = p->call->sums.type_scale;
+    double total = sum_total(p, r), *dy = at(dout, r->v, h), *scales = p->call->sums[p->kv].of[TYPE_SCALE];
     for (int64_t i = 0; i < p->rows.n && total > 0; i++) {
         const row_edge *e = &p->rows.edge[i];
         axpy(sum_weight(p, r, e) / total, dy, dout->columns, at(dx, e->src, h));
@@ -470,7 +470,7 @@ static void round_operands(pass *p, const hga_stage *stage)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (stage->order != HGA_FLAT || !(stage->reads >> f & 1u) || p->rounded >> f & 1u) continue;
-        if (!storage_is_rounded(p->plan, f)) continue;
+        if (!home_is_rounded(p->plan, f)) continue;
         values *x = &p->value[f];
         for (int64_t i = 0; i < (int64_t)p->nodes.n * x->heads * x->columns; i++) x->x[i] = to_bf16(x->x[i]);
         p->rounded |= 1u << f;

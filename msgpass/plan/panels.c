@@ -347,7 +347,7 @@ hga_status phases_make(hga_plan *plan)
         }
     }
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    if (out && plan->program.has_lse) {
+    if (out && (plan->program.has_lse || plan->options.gradient) && plan->program.field[out].width == HGA_WIDTH_STATE) {
         hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
         HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
     }

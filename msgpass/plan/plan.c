@@ -117,6 +117,8 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
         HGA_TRY(hga_fail(HGA_EINVAL, "cut_edges %lld", (long long)plan->options.cut_edges));
     if ((unsigned)plan->options.precision > HGA_PRECISION_BF16)
         HGA_TRY(hga_fail(HGA_EINVAL, "%d is not a precision", (int)plan->options.precision));
+    if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
+        HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(choose_machine(plan));
     HGA_TRY(lower(plan, g));
 done:

@@ -150,6 +150,18 @@ struct hga_plan {
     hga_id bias_stage; /* the attend stage that edge_bias belongs to, -1 */
 };
 
+/* ---- the tape: what an execution leaves for the gradient ---- */
+
+enum { TAPE_MAGIC = 0x31546748 };
+
+typedef struct tape_header {
+    uint64_t magic, identity; /* the plan's */
+    uint64_t unused[6];
+} tape_header;
+
+/* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
+static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }
+
 /* ---- the other files ---- */
 
 /* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more

@@ -41,6 +41,8 @@ typedef struct hga_options {
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
+    int gradient;      /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
+    float dropout;     /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
     hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
     uint64_t reserved[8]; /* 0 */
@@ -75,7 +77,13 @@ typedef struct hga_io {
     hga_id n_type_scale;
     float scale;                           /* 0: the program's default */
     hga_tensor user[HGA_MAX_USER_TENSORS]; /* of the HGA_IO_USER fields, in the order they were added */
-    uint64_t reserved[8];                  /* 0 */
+    void *tape; /* plans with options.gradient: NULL, or [hga_plan_tape_bytes], what a gradient needs of the execution */
+    /* Dropout: the weight of edge (v, u, type) of head h is multiplied with 0 or 1 / (1 - p); the log-sum-exp does not
+       see it. Drawn by Philox4x32-10 with key `seed` at counter (v, u, type, layer << 8 | h / 8), sixteen bits a head:
+       the same seed and layer drop the same edges in every call, whatever the threads. */
+    uint64_t seed;
+    uint32_t layer;       /* < 2^24 */
+    uint64_t reserved[8]; /* 0 */
 } hga_io;
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */

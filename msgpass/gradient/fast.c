@@ -1,0 +1,289 @@
+/* fast.c: gradients a head at a time, in float. The means and sums of the forward pass are computed again, the output's
+   log-sum-exps come from the tape, and then the stages are walked backwards. Softmax states are carried as sums of
+   numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward pass but
+   the output's is needed. */
+#include "fast.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static int is_sum(stage_kind kind) { return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM; }
+
+/* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always. */
+static int is_wanted(const gradient_call *c, hga_id f)
+{
+    if (!program_is_input(c->plan->program.field[f].binding)) return 1;
+    return field_gradient(c, f)->data != NULL;
+}
+
+/* Fields whose values no adjoint needs: what the program gives and its states. */
+static int has_values(const hga_program *p, hga_id f)
+{
+    hga_width w = p->field[f].width;
+    return w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
+}
+
+static hga_id padded_width(hga_id columns) { return (columns + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
+
+/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
+static float *carve(float *memory, int64_t *at, int64_t n)
+{
+    float *x = memory ? memory + *at : NULL;
+    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+    return x;
+}
+
+/* Hand out the pass's arrays from `memory`; with NULL only measure. Floats in all. */
+static int64_t lay_out(fast_pass *p, float *memory)
+{
+    int64_t at = 0, n = p->nodes.n;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        fast_field *x = &p->field[f];
+        int state = p->program->field[f].width == HGA_WIDTH_STATE;
+        x->columns = field_columns(p->plan, f), x->padded = padded_width(x->columns);
+        if (has_values(p->program, f)) x->value = carve(memory, &at, n * x->padded);
+        if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
+        if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
+    }
+    if (p->call->io->rel_key)
+        p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_width(p->plan->shape.dim));
+    return at;
+}
+
+static void pad_rel_key(fast_pass *p)
+{
+    const hga_io *io = p->call->io;
+    hga_id dim = p->plan->shape.dim, padded_dim = padded_width(dim);
+    float *to = p->rel_key;
+    for (hga_id t = 0; to && t < io->n_rel_key; t++)
+        memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
+}
+
+hga_status fast_create(const gradient_call *c, fast_pass *p)
+{
+    hga_status st = HGA_OK;
+    *p = (fast_pass){.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
+    p->rows.plan = c->plan;
+    p->floats = lay_out(p, NULL) + LINE_FLOATS;
+    HGA_TRY(hga_new_zero(&c->plan->given, p->floats, sizeof *p->memory, &p->memory));
+    lay_out(p, first_line(p->memory));
+    pad_rel_key(p);
+    HGA_TRY(panel_create(c->plan, &p->panel));
+done:
+    return st;
+}
+
+void fast_destroy(fast_pass *p)
+{
+    if (!p->plan) return;
+    rows_close(&p->rows);
+    panel_destroy(p->plan, p->panel);
+    hga_delete(&p->plan->given, p->memory, p->floats, sizeof *p->memory);
+}
+
+/* ---- to and from the caller's tensors ---- */
+
+static hga_id head_of(const fast_pass *p, hga_id f) { return is_kv(p, f) ? p->kv : p->head; }
+
+static void load(fast_pass *p, hga_id f)
+{
+    hga_id first, n = field_io(p->plan, f, &first);
+    for (hga_id i = 0; i < n; i++)
+        memcpy(value_row(p, f, first + i),
+               tensor_at(field_tensor(p->call, f), field_heads(p->plan, f), p->field[f].columns, i, head_of(p, f)),
+               (size_t)p->field[f].columns * sizeof(float));
+}
+
+static void store(const fast_pass *p, hga_id f)
+{
+    const hga_tensor *t = field_gradient(p->call, f);
+    hga_id first, n = field_io(p->plan, f, &first), columns = p->field[f].columns;
+    if (!t || !t->data) return;
+    for (hga_id i = 0; i < n; i++) {
+        float *to = tensor_at(t, field_heads(p->plan, f), columns, i, head_of(p, f));
+        const float *from = adjoint_row(p, f, first + i);
+        if (p->call->grad->accumulate)
+            p->plan->kernels->blend(columns, 1, to, 1, from, to);
+        else
+            memcpy(to, from, (size_t)columns * sizeof *to);
+    }
+}
+
+/* Nothing is asked of any node yet. */
+static void clear(fast_pass *p, hga_id f)
+{
+    fast_field *x = &p->field[f];
+    if (x->adjoint) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
+    for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
+}
+
+/* The gradient of the output's rows. A row without edges asks for nothing. */
+static void seed(fast_pass *p)
+{
+    hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
+    fast_field *x = &p->field[out];
+    const hga_grad_io *grad = p->call->grad;
+    for (hga_id i = 0; i < n; i++) {
+        hga_id heads = p->plan->shape.n_heads, v = first + i;
+        const float *d = tensor_at(&grad->d_out, heads, x->columns, i, p->head);
+        const float *o = tensor_at(&p->call->io->out, heads, x->columns, i, p->head);
+        memcpy(adjoint_row(p, out, v), d, (size_t)x->columns * sizeof *d);
+        if (!x->lse) continue;
+        double delta = grad->d_lse.data ? -(double)*tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
+        for (hga_id c = 0; c < x->columns; c++) delta += (double)d[c] * (double)o[c];
+        float lse = p->call->tape_lse[(ptrdiff_t)i * heads + p->head];
+        x->lse[v] = lse == -INFINITY ? INFINITY : lse, x->delta[v] = (float)delta;
+    }
+}
+
+/* ---- means and sums ---- */
+
+/* The edges of a row, and what each source is multiplied with. */
+static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, double *total)
+{
+    hga_status st = rows_read(&p->rows, v);
+    *total = 0;
+    for (int64_t i = 0; !st && i < p->rows.n; i++) {
+        row_edge *e = &p->rows.edge[i];
+        if (stage->message == HGA_SCALED) e->weight *= p->call->io->type_scale[e->type];
+        if (stage->reduce == HGA_MEAN && stage->by_mass) e->weight *= p->nodes.mass[e->src];
+        *total += (double)e->weight;
+    }
+    if (stage->reduce != HGA_MEAN) *total = 1;
+    return st;
+}
+
+static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total)
+{
+    float *y = value_row(p, stage->out, v);
+    hga_id columns = p->field[stage->out].padded;
+    memset(y, 0, (size_t)columns * sizeof *y);
+    for (int64_t i = 0; i < p->rows.n && total > 0; i++) {
+        const row_edge *e = &p->rows.edge[i];
+        p->plan->kernels->blend(columns, 1, y, (float)((double)e->weight / total), value_row(p, stage->value, e->src),
+                                y);
+    }
+}
+
+static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double total)
+{
+    hga_id columns = p->field[stage->out].padded;
+    float *dy = adjoint_row(p, stage->out, v);
+    double *scales = stage->message == HGA_SCALED ? p->sums.of[TYPE_SCALE] : NULL;
+    for (int64_t i = 0; i < p->rows.n && total > 0; i++) {
+        const row_edge *e = &p->rows.edge[i];
+        if (scales) {
+            double sum = 0;
+            const float *x = value_row(p, stage->value, e->src);
+            for (hga_id c = 0; c < columns; c++) sum += (double)dy[c] * (double)x[c];
+            float scale = p->call->io->type_scale[e->type];
+            scales[e->type] += scale != 0 ? sum * (double)e->weight / (double)scale : 0;
+        }
+        if (!p->field[stage->value].adjoint) continue;
+        float *dx = adjoint_row(p, stage->value, e->src);
+        p->plan->kernels->blend(columns, 1, dx, (float)((double)e->weight / total), dy, dx);
+    }
+    memset(dy, 0, (size_t)columns * sizeof *dy);
+}
+
+/* What is coarsened in place leaves the tokens as they are. */
+static int writes_row(const fast_pass *p, const hga_stage *stage, hga_id v)
+{
+    int in_place = stage->value == stage->out;
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !(in_place && v < p->nodes.level_ptr[1]);
+}
+
+/* A sum forwards or backwards, rows in the order of the stage or the other way. */
+static hga_status walk_sum(fast_pass *p, hga_id s, int backwards)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
+    hga_id n = p->nodes.n;
+    hga_status st = HGA_OK;
+    if (backwards ? !p->field[stage->out].adjoint : !p->field[stage->out].value) return HGA_OK;
+    rows_open(&p->rows, p->plan, s);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id v = down ? n - 1 - i : i;
+        double total;
+        if (!writes_row(p, stage, v)) continue;
+        HGA_TRY(read_sum(p, stage, v, &total));
+        (backwards ? sum_adjoint : sum_row)(p, stage, v, total);
+    }
+done:
+    return st;
+}
+
+/* ---- a head ---- */
+
+/* Operands of a bfloat16 plan, once nothing writes them any more. */
+static void round_operand(const fast_pass *p, hga_id f)
+{
+    const fast_field *x = &p->field[f];
+    if (home_is_rounded(p->plan, f))
+        p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
+}
+
+/* Inputs and what is made of them, of the fields that are of key/value heads, or of those that are not. */
+static hga_status forward(fast_pass *p, int kv)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (is_kv(p, f) == kv && p->field[f].value && program_is_input(p->program->field[f].binding)) load(p, f);
+    for (hga_id s = 0; s < p->program->n_stages; s++)
+        if (is_sum(p->plan->stage[s].kind) && is_kv(p, p->program->stage[s].out) == kv) HGA_TRY(walk_sum(p, s, 0));
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (is_kv(p, f) == kv && p->field[f].value) round_operand(p, f);
+done:
+    return st;
+}
+
+static hga_status backward(fast_pass *p, int kv)
+{
+    hga_status st = HGA_OK;
+    for (hga_id s = p->program->n_stages; s-- > 0;) {
+        const hga_stage *stage = &p->program->stage[s];
+        stage_kind kind = p->plan->stage[s].kind;
+        if (is_kv(p, stage->out) != kv) continue;
+        if (is_sum(kind)) HGA_TRY(walk_sum(p, s, 1));
+        if (kind == KIND_SPREAD) HGA_TRY(fast_spread(p, s));
+        if (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE) HGA_TRY(fast_attend(p, s));
+        if (kind == KIND_ATTEND) clear(p, stage->out); /* what was there before is lost */
+    }
+done:
+    return st;
+}
+
+static void clear_all(fast_pass *p, int kv)
+{
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (is_kv(p, f) == kv) clear(p, f);
+}
+
+static void store_all(fast_pass *p, int kv)
+{
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (is_kv(p, f) == kv && program_is_input(p->program->field[f].binding)) store(p, f);
+}
+
+hga_status fast_gradient(fast_pass *p, hga_id kv)
+{
+    hga_status st = HGA_OK;
+    hga_id group = p->plan->shape.n_heads / p->plan->shape.n_kv_heads;
+    p->kv = kv;
+    p->sums = p->call->sums[kv];
+    clear_all(p, 1);
+    HGA_TRY(forward(p, 1));
+    for (p->head = kv * group; p->head < (kv + 1) * group; p->head++) {
+        clear_all(p, 0);
+        HGA_TRY(forward(p, 0));
+        seed(p);
+        HGA_TRY(backward(p, 0));
+        store_all(p, 0);
+    }
+    HGA_TRY(backward(p, 1));
+    store_all(p, 1);
+done:
+    return st;
+}

@@ -1,0 +1,72 @@
+/* tables.c: gradients of what many edges share: tables, positions, masses, the scale. They are summed in double, for
+   every key/value head apart where heads meet in an entry, and added in the order of the heads. */
+#include "gradient.h"
+
+/* Where a table's gradient goes, and whether every head has entries of its own. */
+typedef struct wanted_table {
+    float *to;
+    int64_t n;
+    int apart;
+} wanted_table;
+
+static wanted_table wanted(const gradient_call *c, table which)
+{
+    const hga_io *io = c->io;
+    const hga_grad_io *g = c->grad;
+    const hga_shape *s = &c->plan->shape;
+    switch (which) {
+    case REL_KEY: return (wanted_table){g->d_rel_key, (int64_t)io->n_rel_key * s->dim, 0};
+    case REL_BIAS: return (wanted_table){g->d_rel_bias, (int64_t)io->n_rel_bias * s->n_heads, 1};
+    case EDGE_BIAS:
+        return (wanted_table){g->d_edge_bias, io->n_edge_bias * io->edge_bias_heads, io->edge_bias_heads > 1};
+    case NODE_POS: return (wanted_table){g->d_node_pos, (int64_t)c->plan->nodes.n * s->pos_dim, 0};
+    case TYPE_SCALE: return (wanted_table){g->d_type_scale, io->n_type_scale, 0};
+    case LOG_MASS: return (wanted_table){g->d_log_mass, c->plan->nodes.n, 0};
+    default: return (wanted_table){g->d_scale, 1, 0};
+    }
+}
+
+/* Does this head have the array, or another before it? */
+static int owns(const wanted_table *t, hga_id kv) { return t->to && (kv == 0 || !t->apart); }
+
+hga_status tables_create(gradient_call *c)
+{
+    hga_status st = HGA_OK;
+    hga_id heads = c->plan->shape.n_kv_heads;
+    HGA_TRY(hga_new_zero(&c->plan->given, heads, sizeof *c->sums, &c->sums));
+    for (hga_id kv = 0; kv < heads; kv++)
+        for (table i = 0; i < N_TABLES; i++) {
+            wanted_table t = wanted(c, i);
+            if (owns(&t, kv))
+                HGA_TRY(hga_new_zero(&c->plan->given, t.n, sizeof(double), &c->sums[kv].of[i]));
+            else
+                c->sums[kv].of[i] = c->sums[0].of[i];
+        }
+done:
+    return st;
+}
+
+void tables_store(const gradient_call *c)
+{
+    for (table i = 0; i < N_TABLES; i++) {
+        wanted_table t = wanted(c, i);
+        for (int64_t j = 0; t.to && j < t.n; j++) {
+            double sum = c->grad->accumulate ? (double)t.to[j] : 0;
+            for (hga_id kv = 0; kv < c->plan->shape.n_kv_heads; kv++)
+                if (owns(&t, kv)) sum += c->sums[kv].of[i][j];
+            t.to[j] = (float)sum;
+        }
+    }
+}
+
+void tables_clear(gradient_call *c)
+{
+    hga_id heads = c->plan->shape.n_kv_heads;
+    for (hga_id kv = 0; c->sums && kv < heads; kv++)
+        for (table i = 0; i < N_TABLES; i++) {
+            wanted_table t = wanted(c, i);
+            if (owns(&t, kv)) hga_delete(&c->plan->given, c->sums[kv].of[i], t.n, sizeof(double));
+        }
+    hga_delete(&c->plan->given, c->sums, heads, sizeof *c->sums);
+    c->sums = NULL;
+}
