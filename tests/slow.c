@@ -15,7 +15,7 @@ typedef struct values {
 typedef struct machine {
     const hga_graph *graph;
     const hga_program *program;
-    const hga_io *io;
+    const slow_inputs *in;
     hga_nodes nodes;
     hga_shape shape;
     values field[HGA_FIELD_SLOTS];
@@ -46,6 +46,15 @@ static double *unset(int64_t n)
     return x;
 }
 
+/* The shape with what it leaves out. */
+static hga_shape slow_shape(const hga_shape *given)
+{
+    hga_shape s = *given;
+    if (!s.n_kv_heads) s.n_kv_heads = s.n_heads;
+    if (!s.dim_v) s.dim_v = s.dim;
+    return s;
+}
+
 /* Where node v's values of head h begin. */
 static double *at(const values *f, hga_id v, hga_id h) { return f->x + ((int64_t)v * f->heads + h) * f->columns; }
 
@@ -54,16 +63,12 @@ static double *lse_at(const values *f, hga_id v, hga_id h) { return f->lse + (in
 /* The head of `f` that head h of n_heads reads. */
 static hga_id head_for(const values *f, hga_id h, hga_id n_heads) { return h / (n_heads / f->heads); }
 
-/* The caller's tensor into the field, on the rows it has. */
-static void load(machine *m, const hga_field *field, values *f, const hga_tensor *tensor)
+/* The caller's rows into the field. */
+static void load(machine *m, const hga_field *field, values *f, const double *x)
 {
     hga_id n, *rows = row_nodes(m->graph, field->io, &n);
-    ptrdiff_t row_stride = tensor->row_stride ? tensor->row_stride : f->heads * f->columns;
-    ptrdiff_t head_stride = tensor->head_stride ? tensor->head_stride : f->columns;
-    for (hga_id i = 0; i < n; i++)
-        for (hga_id h = 0; h < f->heads; h++)
-            for (hga_id c = 0; c < f->columns; c++)
-                at(f, rows[i], h)[c] = (double)((const float *)tensor->data)[i * row_stride + h * head_stride + c];
+    int64_t width = (int64_t)f->heads * f->columns;
+    for (hga_id i = 0; i < n; i++) memcpy(at(f, rows[i], 0), x + i * width, (size_t)width * sizeof *x);
     free(rows);
 }
 
@@ -74,12 +79,12 @@ static void create_field(machine *m, hga_id i)
     f->heads = heads_of(&m->shape, field->width), f->columns = columns_of(&m->shape, field->width);
     f->x = unset((int64_t)m->nodes.n * f->heads * f->columns);
     f->lse = field->width == HGA_WIDTH_STATE ? unset((int64_t)m->nodes.n * f->heads) : NULL;
-    if (field->binding == HGA_IO_QUERY) load(m, field, f, &m->io->query);
-    if (field->binding == HGA_IO_KEY) load(m, field, f, &m->io->key);
-    if (field->binding == HGA_IO_VALUE) load(m, field, f, &m->io->value);
+    if (field->binding == HGA_IO_QUERY) load(m, field, f, m->in->of[SLOW_QUERY]);
+    if (field->binding == HGA_IO_KEY) load(m, field, f, m->in->of[SLOW_KEY]);
+    if (field->binding == HGA_IO_VALUE) load(m, field, f, m->in->of[SLOW_VALUE]);
     hga_id user = 0;
     for (hga_id before = 1; before < i; before++) user += m->program->field[before].binding == HGA_IO_USER;
-    if (field->binding == HGA_IO_USER) load(m, field, f, &m->io->user[user]);
+    if (field->binding == HGA_IO_USER) load(m, field, f, m->in->of[SLOW_USER + user]);
 }
 
 /* ---- edges ---- */
@@ -121,25 +126,23 @@ static double log_add(double a, double b)
 /* s(u, v, e); `position` counts in canonical order. Edge biases belong to the first stage that attends. */
 static double score(const machine *m, const hga_stage *s, const edge *e, int64_t position, hga_id h)
 {
-    const hga_io *io = m->io;
+    double *const *in = m->in->of;
     const values *q = m->field + s->query, *k = m->field + s->key;
     const double *a = at(q, e->dst, head_for(q, h, m->shape.n_heads)),
                  *b = at(k, e->src, head_for(k, h, m->shape.n_heads));
     double dot = 0, sum = log((double)e->weight);
     for (hga_id c = 0; c < m->shape.dim; c++)
-        dot += a[c] * (b[c] + (io->rel_key ? (double)io->rel_key[(int64_t)e->type * m->shape.dim + c] : 0));
-    double scale = io->scale != 0                   ? (double)io->scale
-                   : m->program->default_scale != 0 ? (double)m->program->default_scale
-                                                    : 1 / sqrt(m->shape.dim);
-    sum += scale * dot;
-    if (io->rel_bias) sum += (double)io->rel_bias[(int64_t)e->type * m->shape.n_heads + h];
-    int64_t column = io->edge_bias_heads == 1 ? 0 : h;
-    if (io->edge_bias && s == find_stage(m->program, HGA_SCORE))
-        sum += (double)io->edge_bias[position * io->edge_bias_heads + column];
+        dot += a[c] * (b[c] + (in[SLOW_REL_KEY] ? in[SLOW_REL_KEY][(int64_t)e->type * m->shape.dim + c] : 0));
+    sum += in[SLOW_SCALE][0] * dot;
+    if (in[SLOW_REL_BIAS]) sum += in[SLOW_REL_BIAS][(int64_t)e->type * m->shape.n_heads + h];
+    int64_t column = m->in->edge_bias_heads == 1 ? 0 : h;
+    if (in[SLOW_EDGE_BIAS] && s == find_stage(m->program, HGA_SCORE))
+        sum += in[SLOW_EDGE_BIAS][position * m->in->edge_bias_heads + column];
     if (s->by_mass) sum += log((double)m->nodes.mass[e->src]);
-    for (hga_id c = 0; io->node_pos && c < m->shape.pos_dim; c++)
-        sum += (double)io->node_pos[(int64_t)e->pos_of * m->shape.pos_dim + c] *
-               (double)io->node_pos[(int64_t)e->src * m->shape.pos_dim + c];
+    if (in[SLOW_LOG_MASS]) sum += in[SLOW_LOG_MASS][e->src];
+    for (hga_id c = 0; in[SLOW_NODE_POS] && c < m->shape.pos_dim; c++)
+        sum += in[SLOW_NODE_POS][(int64_t)e->pos_of * m->shape.pos_dim + c] *
+               in[SLOW_NODE_POS][(int64_t)e->src * m->shape.pos_dim + c];
     return sum;
 }
 
@@ -200,7 +203,7 @@ static void add_row(machine *m, const hga_stage *s, const values *from, const in
     for (int64_t i = in->ptr[v]; i < in->ptr[v + 1]; i++) {
         const edge *e = in->e + i;
         double w = e->weight;
-        if (s->message == HGA_SCALED) w *= (double)m->io->type_scale[e->type];
+        if (s->message == HGA_SCALED) w *= m->in->of[SLOW_TYPE_SCALE][e->type];
         if (s->reduce == HGA_MEAN && s->by_mass) w *= (double)m->nodes.mass[e->src];
         const double *x = at(from, e->src, head_for(from, h, out->heads));
         for (hga_id c = 0; c < out->columns; c++) sum[c] += w * x[c];
@@ -294,12 +297,76 @@ static double *gather(const machine *m, hga_id field, int lse)
     return x;
 }
 
-void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,
-                  double **lse)
+static double *doubles(const float *x, int64_t n)
 {
-    machine m = {.graph = g, .program = p, .io = io, .nodes = hga_graph_nodes(g), .shape = *shape};
-    if (!m.shape.n_kv_heads) m.shape.n_kv_heads = m.shape.n_heads;
-    if (!m.shape.dim_v) m.shape.dim_v = m.shape.dim;
+    double *y = x && n ? memory(n, sizeof *y) : NULL;
+    for (int64_t i = 0; y && i < n; i++) y[i] = (double)x[i];
+    return y;
+}
+
+/* The caller's rows, side by side. */
+static double *rows_of(const hga_graph *g, const hga_field *field, const hga_tensor *t, hga_id heads, hga_id columns,
+                       int64_t *n)
+{
+    hga_id rows;
+    free(row_nodes(g, field->io, &rows));
+    ptrdiff_t row = t->row_stride ? t->row_stride : heads * columns, head = t->head_stride ? t->head_stride : columns;
+    double *x = memory((int64_t)rows * heads * columns, sizeof *x);
+    *n = 0;
+    for (hga_id i = 0; i < rows; i++)
+        for (hga_id h = 0; h < heads; h++)
+            for (hga_id c = 0; c < columns; c++) x[(*n)++] = (double)((const float *)t->data)[i * row + h * head + c];
+    return x;
+}
+
+slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *given, const hga_io *io)
+{
+    slow_inputs in = {.edge_bias_heads = io->edge_bias_heads};
+    hga_shape shape = slow_shape(given);
+    hga_id user = SLOW_USER;
+    const int64_t n_nodes = hga_graph_nodes(g).n;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        const hga_field *field = &p->field[f];
+        int which = field->binding == HGA_IO_QUERY   ? SLOW_QUERY
+                    : field->binding == HGA_IO_KEY   ? SLOW_KEY
+                    : field->binding == HGA_IO_VALUE ? SLOW_VALUE
+                    : field->binding == HGA_IO_USER  ? user++
+                                                     : -1;
+        if (which < 0) continue;
+        const hga_tensor *t = which == SLOW_QUERY   ? &io->query
+                              : which == SLOW_KEY   ? &io->key
+                              : which == SLOW_VALUE ? &io->value
+                                                    : &io->user[which - SLOW_USER];
+        in.of[which] =
+            rows_of(g, field, t, heads_of(&shape, field->width), columns_of(&shape, field->width), &in.n[which]);
+    }
+    in.n[SLOW_REL_KEY] = (int64_t)io->n_rel_key * shape.dim,
+    in.n[SLOW_REL_BIAS] = (int64_t)io->n_rel_bias * shape.n_heads;
+    in.n[SLOW_EDGE_BIAS] = io->n_edge_bias * io->edge_bias_heads, in.n[SLOW_NODE_POS] = n_nodes * shape.pos_dim;
+    in.n[SLOW_TYPE_SCALE] = io->n_type_scale, in.n[SLOW_SCALE] = 1, in.n[SLOW_LOG_MASS] = n_nodes;
+    in.of[SLOW_REL_KEY] = doubles(io->rel_key, in.n[SLOW_REL_KEY]);
+    in.of[SLOW_REL_BIAS] = doubles(io->rel_bias, in.n[SLOW_REL_BIAS]);
+    in.of[SLOW_EDGE_BIAS] = doubles(io->edge_bias, in.n[SLOW_EDGE_BIAS]);
+    in.of[SLOW_NODE_POS] = doubles(io->node_pos, in.n[SLOW_NODE_POS]);
+    in.of[SLOW_TYPE_SCALE] = doubles(io->type_scale, in.n[SLOW_TYPE_SCALE]);
+    in.of[SLOW_LOG_MASS] = memory(n_nodes, sizeof(double));
+    in.of[SLOW_SCALE] = memory(1, sizeof(double));
+    in.of[SLOW_SCALE][0] = io->scale != 0          ? (double)io->scale
+                           : p->default_scale != 0 ? (double)p->default_scale
+                                                   : 1 / sqrt(shape.dim);
+    return in;
+}
+
+void slow_inputs_clear(slow_inputs *in)
+{
+    for (int i = 0; i < N_SLOW_INPUTS; i++) free(in->of[i]);
+    *in = (slow_inputs){0};
+}
+
+void slow_run(const hga_graph *g, const hga_program *p, const hga_shape *shape, const slow_inputs *in, double **out,
+              double **lse)
+{
+    machine m = {.graph = g, .program = p, .in = in, .nodes = hga_graph_nodes(g), .shape = slow_shape(shape)};
     for (hga_id f = 1; f <= p->n_fields; f++) create_field(&m, f);
     for (hga_id s = 0; s < p->n_stages; s++) do_stage(&m, p->stage + s);
     for (hga_id f = 1; f <= p->n_fields; f++) {
@@ -308,6 +375,14 @@ void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *sha
         if (lse) *lse = m.field[f].lse ? gather(&m, f, 1) : NULL;
     }
     for (hga_id f = 1; f <= p->n_fields; f++) free(m.field[f].x), free(m.field[f].lse);
+}
+
+void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,
+                  double **lse)
+{
+    slow_inputs in = slow_inputs_of(g, p, shape, io);
+    slow_run(g, p, shape, &in, out, lse);
+    slow_inputs_clear(&in);
 }
 
 void assert_equals_slow(problem *p, double tolerance)

@@ -142,6 +142,32 @@ hga_graph *random_graph(uint64_t seed, hga_id n_tokens, unsigned with);
 
 /* ---- the slow oracle: a program interpreted in double, edge by edge ---- */
 
+/* Everything an execution reads, in double, packed; NULL where there is none. SLOW_LOG_MASS [nodes] is added to the
+   scores of a node's out-edges, and zero at first. */
+enum {
+    SLOW_QUERY,
+    SLOW_KEY,
+    SLOW_VALUE,
+    SLOW_REL_KEY,
+    SLOW_REL_BIAS,
+    SLOW_EDGE_BIAS,
+    SLOW_NODE_POS,
+    SLOW_TYPE_SCALE,
+    SLOW_SCALE,
+    SLOW_LOG_MASS,
+    SLOW_USER,
+    N_SLOW_INPUTS = SLOW_USER + HGA_MAX_USER_TENSORS
+};
+typedef struct slow_inputs {
+    double *of[N_SLOW_INPUTS];
+    int64_t n[N_SLOW_INPUTS];
+    hga_id edge_bias_heads;
+} slow_inputs;
+slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io);
+void slow_inputs_clear(slow_inputs *in);
+/* slow_execute on those. */
+void slow_run(const hga_graph *g, const hga_program *p, const hga_shape *shape, const slow_inputs *in, double **out,
+              double **lse);
 /* What the program gives: out and lse [rows of the out field][heads](dim_v), for free(); user stages are not known
    here. */
 void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,

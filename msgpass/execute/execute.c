@@ -139,7 +139,8 @@ static void copy_lse(worker *w, hga_id f, hga_id v)
     const view *x = &w->state->view[f];
     hga_id row_of_io = v - w->plan->home[f].io_first;
     if (w->io->tape)
-        memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, view_lse(x, v), (size_t)x->heads * sizeof(float));
+        memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, view_lse(x, v),
+               (size_t)x->heads * sizeof(float));
     if (!t->data) return;
     ptrdiff_t head = t->head_stride ? t->head_stride : 1, row = t->row_stride ? t->row_stride : x->heads;
     float *to = (float *)t->data + row_of_io * row;

@@ -98,8 +98,7 @@ static void spread_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
 {
     plain *p = state;
     (void)head, (void)ctx;
-    add_state(p, (double)*e->source.lse[p->stage->value] + log((double)e->weight), 1,
-              e->source.field[p->stage->value]);
+    add_state(p, (double)*e->source.lse[p->stage->value] + log((double)e->weight), 1, e->source.field[p->stage->value]);
 }
 
 static void state_merge(void *state, const void *later, void *ctx)

@@ -221,8 +221,7 @@ done:
 static void round_operand(const fast_pass *p, hga_id f)
 {
     const fast_field *x = &p->field[f];
-    if (home_is_rounded(p->plan, f))
-        p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
+    if (home_is_rounded(p->plan, f)) p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
 }
 
 /* Inputs and what is made of them, of the fields that are of key/value heads, or of those that are not. */

@@ -11,8 +11,8 @@
        d numerator = e^-lse G,  d denominator = -e^-lse delta. */
 typedef struct fast_field {
     hga_id columns, padded;
-    float *value;      /* NULL where no adjoint needs it */
-    float *adjoint;    /* NULL where nothing is wanted of it */
+    float *value;       /* NULL where no adjoint needs it */
+    float *adjoint;     /* NULL where nothing is wanted of it */
     float *lse, *delta; /* [n_nodes], states only */
 } fast_field;
 
@@ -27,7 +27,7 @@ typedef struct fast_pass {
     edge_rows rows;
     struct panel *panel;
     float *rel_key; /* the table, its rows padded with zeros; NULL without */
-    float *memory; /* all of the arrays above but the table_sums */
+    float *memory;  /* all of the arrays above but the table_sums */
     int64_t floats;
 } fast_pass;
 

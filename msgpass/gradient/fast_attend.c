@@ -22,11 +22,11 @@ typedef struct left_edge {
 typedef struct panel {
     hga_id node[KERNEL_TILE]; /* -1: no row, or one that nothing is asked of */
     float lse[KERNEL_TILE], delta[KERNEL_TILE];
-    float *q, *g, *dq;            /* turned, [padded][KERNEL_TILE] */
-    float *q_rows, *g_rows;       /* [KERNEL_TILE][padded] */
-    float *k, *v, *dk, *dv;       /* a window's columns where they do not lie side by side */
-    hga_segment *segment;         /* of the panel, by source */
-    left_edge *left;              /* edges for rows, by row once they are all there */
+    float *q, *g, *dq;      /* turned, [padded][KERNEL_TILE] */
+    float *q_rows, *g_rows; /* [KERNEL_TILE][padded] */
+    float *k, *v, *dk, *dv; /* a window's columns where they do not lie side by side */
+    hga_segment *segment;   /* of the panel, by source */
+    left_edge *left;        /* edges for rows, by row once they are all there */
     left_edge *sorted;
     int64_t segment_room, n_segments, left_room, n_left, sorted_room;
     float *memory;
@@ -41,7 +41,10 @@ static int64_t panel_floats(const hga_plan *plan)
     return 2 * both * KERNEL_TILE + padded_columns(plan->shape.dim) * KERNEL_TILE + 2 * both * WINDOW + LINE_FLOATS;
 }
 
-int64_t panel_bytes(const hga_plan *plan) { return (int64_t)sizeof(panel) + panel_floats(plan) * (int64_t)sizeof(float); }
+int64_t panel_bytes(const hga_plan *plan)
+{
+    return (int64_t)sizeof(panel) + panel_floats(plan) * (int64_t)sizeof(float);
+}
 
 hga_status panel_create(const hga_plan *plan, panel **out)
 {
@@ -165,11 +168,13 @@ static void sum_tables(fast_pass *p, hga_id s, hga_id row, const left_edge *x, h
     for (hga_id i = 0; i < n; i++) {
         double d = (double)ds[i];
         ptrdiff_t type = x[i].e.type;
-        for (hga_id c = 0; sums->of[REL_KEY] && c < key_dim; c++) sums->of[REL_KEY][type * key_dim + c] += d * (double)q[c];
+        for (hga_id c = 0; sums->of[REL_KEY] && c < key_dim; c++)
+            sums->of[REL_KEY][type * key_dim + c] += d * (double)q[c];
         if (sums->of[REL_BIAS]) sums->of[REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
         if (sums->of[EDGE_BIAS] && s == p->plan->bias_stage) {
             hga_id heads = io->edge_bias_heads;
-            sums->of[EDGE_BIAS][(p->plan->stage[s].row_ptr[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] += d;
+            sums->of[EDGE_BIAS][(p->plan->stage[s].row_ptr[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] +=
+                d;
         }
         if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
         hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v;
@@ -226,8 +231,7 @@ static hga_status run_left(fast_pass *p, hga_id s)
 {
     panel *x = p->panel;
     int64_t begin[KERNEL_TILE + 1] = {0};
-    hga_status st =
-        hga_grow(&p->plan->given, &x->sorted, &x->sorted_room, 0, x->n_left, sizeof *x->sorted);
+    hga_status st = hga_grow(&p->plan->given, &x->sorted, &x->sorted_room, 0, x->n_left, sizeof *x->sorted);
     if (st) return st;
     for (int64_t i = 0; i < x->n_left; i++) begin[x->left[i].row + 1]++;
     for (hga_id r = 0; r < KERNEL_TILE; r++) begin[r + 1] += begin[r];
@@ -345,8 +349,12 @@ static void run_window(fast_pass *p, hga_id s, const window *w)
                             .lse = x->lse,
                             .delta = x->delta,
                             .dq = p->field[stage->query].adjoint || p->sums.of[SCALE] ? x->dq : NULL,
-                            .dk = !with_keys ? NULL : node ? x->dk : adjoint_row(p, stage->key, w->first),
-                            .dv = !with_values ? NULL : node ? x->dv : adjoint_row(p, stage->value, w->first),
+                            .dk = !with_keys ? NULL
+                                  : node     ? x->dk
+                                             : adjoint_row(p, stage->key, w->first),
+                            .dv = !with_values ? NULL
+                                  : node       ? x->dv
+                                               : adjoint_row(p, stage->value, w->first),
                             .column_sum = p->sums.of[LOG_MASS] ? column_sum : NULL});
     if (node && with_keys) scatter(p, stage->key, node, w->n, x->dk);
     if (node && with_values) scatter(p, stage->value, node, w->n, x->dv);
@@ -390,8 +398,7 @@ static hga_status leave_segment(fast_pass *p, const hga_segment *s, hga_id first
         hga_segment_columns(s, position, &c0, &c1, &hole);
         for (hga_id c = c0; !st && c < c1; c++)
             if (c != hole)
-                st = leave(p, position - first,
-                           (row_edge){order ? order[s->src + c] : s->src + c, 0, s->weight, 0}, 0);
+                st = leave(p, position - first, (row_edge){order ? order[s->src + c] : s->src + c, 0, s->weight, 0}, 0);
     }
     return st;
 }
@@ -402,8 +409,7 @@ static hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
     hga_id relation = p->program->stage[s].relation;
     x->n_segments = hga_graph_segments(p->plan->graph, relation, first, n, x->segment, x->segment_room);
     if (x->n_segments <= x->segment_room) return HGA_OK;
-    hga_status st =
-        hga_grow(&p->plan->given, &x->segment, &x->segment_room, 0, x->n_segments, sizeof *x->segment);
+    hga_status st = hga_grow(&p->plan->given, &x->segment, &x->segment_room, 0, x->n_segments, sizeof *x->segment);
     if (!st) hga_graph_segments(p->plan->graph, relation, first, n, x->segment, x->segment_room);
     return st;
 }

@@ -17,9 +17,9 @@ hga_id field_heads(const hga_plan *plan, hga_id field)
 hga_id field_columns(const hga_plan *plan, hga_id field)
 {
     hga_width w = plan->program.field[field].width;
-    return w == HGA_WIDTH_SCALAR                          ? 1
+    return w == HGA_WIDTH_SCALAR                         ? 1
            : w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY ? plan->shape.dim
-                                                          : plan->shape.dim_v;
+                                                         : plan->shape.dim_v;
 }
 
 hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
@@ -187,10 +187,7 @@ done:
     return st;
 }
 
-static int kind_sums(stage_kind kind)
-{
-    return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM;
-}
+static int kind_sums(stage_kind kind) { return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM; }
 
 int gradient_is_plain(const hga_plan *plan, const char **why)
 {
@@ -213,10 +210,8 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     hga_status st = HGA_OK;
     const char *why;
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
-    gradient_call c = {.plan = plan,
-                       .io = io,
-                       .grad = grad,
-                       .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim)};
+    gradient_call c = {
+        .plan = plan, .io = io, .grad = grad, .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim)};
     HGA_TRY(hga_check_reserved("hga_grad_io", grad->reserved, sizeof grad->reserved));
     HGA_TRY(check_tape(&c));
     HGA_TRY(check_stages(plan));

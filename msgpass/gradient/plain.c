@@ -383,7 +383,7 @@ static void energy_adjoint(pass *p, const row *r, hga_id h)
     values *psi = &p->value[r->stage->out], *state = &p->value[r->stage->value];
     values *dpsi = &p->adjoint[r->stage->out], *dstate = &p->adjoint[r->stage->value];
     double mass = family_mass(p), *d = at(dpsi, r->v, h);
-    for (int64_t i = 0; i < p->rows.n && *at(psi, r->v, h) > -INFINITY; i++) {
+    for (int64_t i = 0; i<p->rows.n && * at(psi, r->v, h)> - INFINITY; i++) {
         hga_id u = p->rows.edge[i].src;
         double part = (double)p->nodes.mass[u] / mass * *d, below = *at(psi, u, h), lse = *lse_at(state, u, h);
         *at(dpsi, u, h) += part * share(below, lse);
@@ -433,10 +433,14 @@ static void descend_adjoint(pass *p, const row *r, hga_id h)
 static const struct stage_rows {
     void (*row)(pass *p, const row *r, hga_id h), (*adjoint)(pass *p, const row *r, hga_id h);
 } stage_rows[N_KINDS] = {
-    [KIND_MEAN] = {sum_row, sum_adjoint},           [KIND_SUM] = {sum_row, sum_adjoint},
-    [KIND_WEIGHTED_SUM] = {sum_row, sum_adjoint},   [KIND_ATTEND] = {attend_row, attend_adjoint},
-    [KIND_ATTEND_MORE] = {attend_row, attend_adjoint}, [KIND_SPREAD] = {spread_row, spread_adjoint},
-    [KIND_ENERGY] = {energy_row, energy_adjoint},   [KIND_DESCEND] = {descend_row, descend_adjoint},
+    [KIND_MEAN] = {sum_row, sum_adjoint},
+    [KIND_SUM] = {sum_row, sum_adjoint},
+    [KIND_WEIGHTED_SUM] = {sum_row, sum_adjoint},
+    [KIND_ATTEND] = {attend_row, attend_adjoint},
+    [KIND_ATTEND_MORE] = {attend_row, attend_adjoint},
+    [KIND_SPREAD] = {spread_row, spread_adjoint},
+    [KIND_ENERGY] = {energy_row, energy_adjoint},
+    [KIND_DESCEND] = {descend_row, descend_adjoint},
 };
 
 /* Does the stage write node v? What is coarsened in place leaves the tokens as they are. */

@@ -23,18 +23,18 @@ extern "C" {
 /* Gradients given and wanted. A tensor without data, or a NULL pointer, is not wanted, and work that only it needs is
    not done. Strides and rows of tensors are as in hga_io, shapes those of the tensor that the gradient belongs to. */
 typedef struct hga_grad_io {
-    hga_tensor d_out;                       /* given: of out, [rows][n_heads][dim_v] */
-    hga_tensor d_lse;                       /* given, NULL data: zero; of lse, [rows][n_heads] */
-    hga_tensor d_query, d_key, d_value;     /* wanted */
+    hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
+    hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
+    hga_tensor d_query, d_key, d_value;      /* wanted */
     hga_tensor d_user[HGA_MAX_USER_TENSORS]; /* wanted */
-    float *d_rel_key;                       /* [n_rel_key][dim] */
-    float *d_rel_bias;                      /* [n_rel_bias][n_heads] */
-    float *d_edge_bias;                     /* [n_edge_bias][edge_bias_heads] */
-    float *d_node_pos;                      /* [n_nodes][pos_dim], summed over heads */
-    float *d_type_scale;                    /* [n_type_scale] */
-    float *d_log_mass; /* [n_nodes]: of the log mass that attended scores may add, whether they do or not */
-    float *d_scale;    /* [1]: of the scale of scores */
-    int accumulate;    /* 1: add to what the wanted arrays hold; 0: overwrite */
+    float *d_rel_key;                        /* [n_rel_key][dim] */
+    float *d_rel_bias;                       /* [n_rel_bias][n_heads] */
+    float *d_edge_bias;                      /* [n_edge_bias][edge_bias_heads] */
+    float *d_node_pos;                       /* [n_nodes][pos_dim], summed over heads */
+    float *d_type_scale;                     /* [n_type_scale] */
+    float *d_log_mass;    /* [n_nodes]: of the log mass that attended scores may add, whether they do or not */
+    float *d_scale;       /* [1]: of the scale of scores */
+    int accumulate;       /* 1: add to what the wanted arrays hold; 0: overwrite */
     uint64_t reserved[8]; /* 0 */
 } hga_grad_io;
 
