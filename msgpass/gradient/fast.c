@@ -52,6 +52,18 @@ static int64_t lay_out(fast_pass *p, float *memory)
     return at;
 }
 
+int64_t fast_bytes(const hga_plan *plan)
+{
+    float wanted;
+    hga_tensor t = {.data = &wanted};
+    hga_grad_io all = {.d_query = t, .d_key = t, .d_value = t};
+    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) all.d_user[i] = t;
+    hga_io none = {0};
+    gradient_call c = {.plan = plan, .io = &none, .grad = &all};
+    fast_pass p = {.call = &c, .plan = plan, .program = &plan->program, .nodes = plan->nodes};
+    return (lay_out(&p, NULL) + LINE_FLOATS) * (int64_t)sizeof(float) + panel_bytes(plan);
+}
+
 static void pad_rel_key(fast_pass *p)
 {
     const hga_io *io = p->call->io;

@@ -22,6 +22,7 @@ typedef struct fast_pass {
     const hga_program *program;
     hga_nodes nodes;
     hga_id kv, head; /* at hand */
+    hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
     table_sums sums; /* of this key/value head */
     edge_rows rows;
@@ -58,6 +59,7 @@ hga_status fast_attend(fast_pass *p, hga_id s);
 hga_status fast_spread(fast_pass *p, hga_id s);
 
 /* fast.c: a pass's memory, and the gradients of one key/value head. */
+int64_t fast_bytes(const hga_plan *plan);
 hga_status fast_create(const gradient_call *c, fast_pass *p);
 void fast_destroy(fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id kv);

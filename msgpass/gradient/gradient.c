@@ -171,16 +171,11 @@ static hga_status run_fast(const gradient_call *c)
     fast_pass *pass = NULL;
     HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *pass, &pass));
     for (hga_id t = 0; t < threads; t++) HGA_TRY(fast_create(c, &pass[t]));
-    hga_status worst = HGA_OK;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1 && !omp_in_parallel())
     for (hga_id t = 0; t < threads; t++)
-        for (hga_id kv = t; kv < heads; kv += threads) {
-            hga_status mine = fast_gradient(&pass[t], kv);
-            if (!mine) continue;
-#pragma omp critical(gradient_failed)
-            worst = mine;
-        }
-    if (worst) st = hga_fail(worst, "the gradient's rows found no memory");
+        for (hga_id kv = t; kv < heads && !pass[t].status; kv += threads) pass[t].status = fast_gradient(&pass[t], kv);
+    for (hga_id t = 0; t < threads; t++) /* said by another thread */
+        if (pass[t].status) st = hga_fail(pass[t].status, "the gradient's rows found no memory");
 done:
     for (hga_id t = 0; pass && t < threads; t++) fast_destroy(&pass[t]);
     hga_delete(&c->plan->given, pass, threads, sizeof *pass);
@@ -201,6 +196,14 @@ int gradient_is_plain(const hga_plan *plan, const char **why)
         if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
     }
     return *why != NULL;
+}
+
+int64_t hga_plan_gradient_bytes(const hga_plan *plan)
+{
+    const char *why;
+    hga_id kv = plan->shape.n_kv_heads, threads = plan->threads < kv ? plan->threads : kv;
+    if (!plan->options.gradient) return 0;
+    return gradient_is_plain(plan, &why) ? plain_bytes(plan) : threads * fast_bytes(plan);
 }
 
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)

@@ -78,6 +78,7 @@ double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_i
 
 /* The gradients of key/value head `kv` and of the query heads that read it. */
 hga_status plain_gradient(const gradient_call *c, hga_id kv);
+int64_t plain_bytes(const hga_plan *plan);
 
 /* Does the plan go the plain way? Then *why says what for. */
 int gradient_is_plain(const hga_plan *plan, const char **why);

@@ -550,6 +550,18 @@ static void store(pass *p, hga_id field)
         }
 }
 
+/* Values, adjoints and what stages overwrite, of one key/value head. */
+int64_t plain_bytes(const hga_plan *plan)
+{
+    int64_t doubles = 0, group = plan->shape.n_heads / plan->shape.n_kv_heads;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        int64_t heads = field_heads(plan, f) == plan->shape.n_heads ? group : 1, copies = 2;
+        for (hga_id s = 0; s < plan->program.n_stages; s++) copies += plan->program.stage[s].writes >> f & 1u;
+        doubles += copies * plan->nodes.n * heads * (field_columns(plan, f) + 1);
+    }
+    return doubles * (int64_t)sizeof(double);
+}
+
 hga_status plain_gradient(const gradient_call *c, hga_id kv)
 {
     hga_status st = HGA_OK;

@@ -38,16 +38,14 @@ typedef struct hga_grad_io {
     uint64_t reserved[8]; /* 0 */
 } hga_grad_io;
 
-/* Bytes of the tape of one execution of a plan made with options.gradient; 0 for other plans. */
-HGA_API int64_t hga_plan_tape_bytes(const hga_plan *plan);
-
 /* The gradients of the execution that left io->tape: the same plan and the same tensors, io->out among them. Takes its
    memory from the plan's allocator for the length of the call: hga_plan_gradient_bytes. HGA_EINVAL: no tape, the tape
    of another plan, a tensor that is missing or too short. HGA_EUNSUPPORTED names a user stage without adjoints. */
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted. */
+/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted; edge_bias apart, and a little that
+   depends on rows. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
 #ifdef __cplusplus

@@ -77,7 +77,8 @@ typedef struct hga_io {
     hga_id n_type_scale;
     float scale;                           /* 0: the program's default */
     hga_tensor user[HGA_MAX_USER_TENSORS]; /* of the HGA_IO_USER fields, in the order they were added */
-    void *tape; /* plans with options.gradient: NULL, or [hga_plan_tape_bytes], what a gradient needs of the execution */
+    /* plans with options.gradient: NULL, or [hga_plan_tape_bytes], what a gradient needs of the execution */
+    void *tape;
     /* Dropout: the weight of edge (v, u, type) of head h is multiplied with 0 or 1 / (1 - p); the log-sum-exp does not
        see it. Drawn by Philox4x32-10 with key `seed` at counter (v, u, type, layer << 8 | h / 8), sixteen bits a head:
        the same seed and layer drop the same edges in every call, whatever the threads. */
@@ -101,6 +102,9 @@ HGA_API int64_t hga_plan_workspace_bytes(const hga_plan *plan);
 /* Bytes that the plan holds, kept for updates or in use; threads that it was made for. */
 HGA_API int64_t hga_plan_bytes(const hga_plan *plan);
 HGA_API hga_id hga_plan_threads(const hga_plan *plan);
+
+/* Bytes of the tape of one execution of a plan made with options.gradient (hga_gradient.h); 0 for other plans. */
+HGA_API int64_t hga_plan_tape_bytes(const hga_plan *plan);
 
 /* Useful operations of one execution: 2 * (dim + dim_v) per attended edge and head (4 * dim when equal), and the other
    stages' own counts. */
