@@ -109,8 +109,8 @@ typedef struct kernel_tile {
     float scale;
 } kernel_tile;
 
-/* The adjoint of attention in one head, sixteen rows against columns that lie one behind the other. Rows of keys, values
-   and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added to; NULL: not wanted. */
+/* The adjoint of attention in one head, sixteen rows against columns that lie one behind the other. Rows of keys,
+   values and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added to; NULL: not wanted. */
 typedef struct kernel_grad_tile {
     hga_id n, dim, dim_v;         /* columns, at most KERNEL_CHUNK */
     const float *k, *v;           /* [n][dim padded], [n][dim_v padded] */

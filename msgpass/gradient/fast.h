@@ -54,8 +54,8 @@ void panel_destroy(const hga_plan *plan, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
 
-/* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those of
-   its sources, as a state is. */
+/* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those
+   of its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
 
 /* fast.c: a pass's memory, and the gradients of one key/value head. */

@@ -72,8 +72,8 @@ const hga_tensor *field_gradient(const gradient_call *c, hga_id field);
 /* Row i, head h of a tensor of `heads` heads of `columns`. */
 float *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
 
-/* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p) where
-   not. */
+/* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
+   where not. */
 double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head);
 
 /* The gradients of key/value head `kv` and of the query heads that read it. */
