@@ -46,6 +46,10 @@ find build-coverage -name '*.gcda' -delete 2>/dev/null || true
 suite coverage --label-exclude slow
 # vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
 gcovr --root . --exclude kernels/vec.h --filter '(graph|kernels|msgpass|builders|cli)/' build-coverage
+echo "== branches; what is not reached is listed in build-coverage/not-reached.txt"
+gcovr --root . --exclude kernels/vec.h --branches --filter '(graph|kernels|msgpass)/' --txt build-coverage/branches.txt --json build-coverage/branches.json build-coverage
+tail -4 build-coverage/branches.txt
+python3 tests/not_reached.py build-coverage/branches.json >build-coverage/not-reached.txt
 
 echo
 summary build/ctest.log

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Which mistakes would the tests not notice? Makes one-line mutants of the library and runs tests against each.
+
+    tests/mutate.py [--mutants 100] [--seed 1] [--tests REGEX] [--folders graph,msgpass,kernels,builders] BUILD
+
+BUILD is a configured build folder of a copy of the tree that may be changed: the script edits a source there, builds what ctest's REGEX needs,
+runs it, and puts the line back. A mutant that does not compile, or gives the same object, is none and another is drawn. Survivors are listed
+with place and change; each is killed by a new test or told to be the same program.
+"""
+import argparse, pathlib, random, re, subprocess, sys
+
+# What is looked for, and what comes in its place; one place of a line at a time.
+RULES = [(r'(?<![<>=!+\-*/%&|^-])<(?![<=])', '<='), (r'<=', '<'), (r'(?<![<>=!-])>(?![>=])', '>='), (r'>=', '>'), (r'==', '!='), (r'!=', '=='),
+         (r'&&', '||'), (r'\|\|', '&&'), (r' \+ ', ' - '), (r' - ', ' + '), (r' \* ', ' + '), (r'\+\+', '--'), (r'\+= ', '-= '), (r'-= ', '+= '),
+         (r'(?<![\w.])0(?![\w.])', '1'), (r'(?<![\w.])1(?![\w.])', '0'), (r'(?<![\w.])1(?![\w.])', '2'), (r'\bbreak;', ';'), (r'\bcontinue;', ';'),
+         (r'!(?=[\w(])', ''), (r'\bif \(', 'if (0 && '), (r'\? ', '? 0 * ')]
+
+
+def code_lines(text):
+    """Numbers of lines that are code inside functions: no comments, directives, blank lines or declarations at the margin."""
+    comment = False
+    for number, line in enumerate(text):
+        begins, stripped = comment, line.strip()
+        comment = ('/*' in line and '*/' not in line.split('/*')[-1]) or (comment and '*/' not in line)
+        if begins or stripped.startswith(('/*', '#', '//')) or not line.startswith(' ') or not stripped:
+            continue
+        yield number
+
+
+def mutants(files, rng):
+    while True:
+        path = rng.choice(files)
+        text = path.read_text().split('\n')
+        lines = list(code_lines(text))
+        if not lines:
+            continue
+        number = rng.choice(lines)
+        pattern, by = rng.choice(RULES)
+        places = [m for m in re.finditer(pattern, text[number]) if '"' not in text[number][:m.start()]]
+        if places:
+            m = rng.choice(places)
+            yield path, number, text[number][:m.start()] + by + text[number][m.end():]
+
+
+def run(words, seconds):
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=seconds, text=True)
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired:
+        return 'too slow', ''
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('build', type=pathlib.Path)
+    parser.add_argument('--mutants', type=int, default=100)
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--tests', default='^test_|^fuzz_engine$')
+    parser.add_argument('--folders', default='graph,msgpass,kernels,builders')
+    parser.add_argument('--jobs', default='2')
+    options = parser.parse_args()
+    cache = (options.build / 'CMakeCache.txt').read_text()
+    source = pathlib.Path(re.search(r'CMAKE_HOME_DIRECTORY:INTERNAL=(.*)', cache)[1])
+    files = sorted(f for folder in options.folders.split(',') for f in (source / folder).rglob('*') if f.suffix in ('.c', '.inc'))
+    ctest = ['ctest', '--test-dir', str(options.build), '-R', options.tests, '-j', options.jobs, '--stop-on-failure', '--timeout', '120']
+    listed = run(ctest + ['-N'], 60)[1]
+    targets = re.findall(r': (test_\w+|fuzz_\w+)$', listed, re.M)
+    build = ['cmake', '--build', str(options.build), '-j', options.jobs, '--target'] + targets
+    if run(build, 3600)[0] or run(ctest, 3600)[0]:
+        sys.exit('the tests fail before any line is changed')
+    tried = died = 0
+    survivors = []
+    rng = random.Random(options.seed)
+    for path, number, line in mutants(files, rng):
+        if tried == options.mutants:
+            break
+        whole = path.read_text()
+        text = whole.split('\n')
+        old, text[number] = text[number], line
+        try:
+            path.write_text('\n'.join(text))
+            if run(build, 1200)[0] != 0:
+                continue
+            tried += 1
+            status = run(ctest, 1200)[0]
+        finally:
+            path.write_text(whole)
+        place = f'{path.relative_to(source)}:{number + 1}'
+        if status:
+            died += 1
+            print(f'died      {place}', flush=True)
+        else:
+            survivors.append(place)
+            print(f'SURVIVED  {place}\n    - {old.strip()}\n    + {line.strip()}', flush=True)
+    print(f'{died} of {tried} died')
+    sys.exit(bool(survivors))
+
+
+main()
