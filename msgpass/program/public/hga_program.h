@@ -191,14 +191,14 @@ HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi,
 /* Shortcut: fields query, key, value, out on tokens and one attend stage over `relation`. */
 HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 
-/* The program of a graph of one's own: attend the edges of all these relations jointly, in one softmax, over the graph's
-   tree. Fields query, key, value (the caller's on tokens) and out. Where an edge goes into a node above the tokens,
-   queries of nodes are means of their children's by mass, level by level, and in the end each node's state is merged
-   into its children's; where one comes out of such a node, keys and values are such means. Scores have the logarithm of
-   the source's mass. In detail: coarsen query, coarsen key, coarsen value (as far as they are needed); attend the first
-   relation, attend more for each of the others; spread out down the tree. Self- and cross-attention, whose nodes above
-   the tokens must have sides. Means see later tokens: for causal queries write coarsen_along instead. HGA_EPROGRAM when
-   edges end above the tokens and no node has a parent, or where the check of a plan would say so. */
+/* The program of a graph of one's own: attend the edges of all these relations jointly, in one softmax, over the
+   graph's tree. Fields query, key, value (the caller's on tokens) and out. Where an edge goes into a node above the
+   tokens, queries of nodes are means of their children's by mass, level by level, and in the end each node's state is
+   merged into its children's; where one comes out of such a node, keys and values are such means. Scores have the logarithm
+   of the source's mass. In detail: coarsen query, coarsen key, coarsen value (as far as they are needed); attend the
+   first relation, attend more for each of the others; spread out down the tree. Self- and cross-attention, whose nodes
+   above the tokens must have sides. Means see later tokens: for causal queries write coarsen_along instead. HGA_EPROGRAM
+   when edges end above the tokens and no node has a parent, or where the check of a plan would say so. */
 HGA_API hga_status hga_program_hierarchy(hga_program *p, const hga_graph *g, const hga_id *relations,
                                          hga_id n_relations);
 
@@ -206,13 +206,13 @@ HGA_API hga_status hga_program_hierarchy(hga_program *p, const hga_graph *g, con
 
 /* The field bound to a tensor of the caller's (the first of HGA_IO_USER's), 0 without. */
 HGA_API hga_id hga_program_field(const hga_program *p, hga_binding binding);
-/* The rows that the caller's tensor of a field has: row i is that of node *first + i, i in [0, *n). None for field 0 and
-   for internal fields. */
+/* The rows that the caller's tensor of a field has: row i is that of node *first + i, i in [0, *n). None for field 0
+   and for internal fields. */
 HGA_API hga_status hga_program_rows(const hga_program *p, const hga_graph *g, hga_id field, hga_id *first, hga_id *n);
 
 /* The text of the JSON object that names the fields and stages (user functions cannot be written: HGA_EUNSUPPORTED),
-   and back. Relations go by name. Instead of an object the text may be the string "attend" (with its quotes): then it is
-   hga_program_hierarchy of all relations of the graph. */
+   and back. Relations go by name. Instead of an object the text may be the string "attend" (with its quotes): then it
+   is hga_program_hierarchy of all relations of the graph. */
 HGA_API hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **text);
 HGA_API hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out);
 
