@@ -1,5 +1,7 @@
 /* attend.c: hga attend, attention on tensors from .npy files. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -11,8 +13,9 @@ typedef struct arguments {
     typed_variant variant;
     hga_options options;
     attend_paths paths;
+    tensor_layout layout;
     double scale;
-    int has_scale;
+    int has_scale, quiet;
 } arguments;
 
 /* ---- the command line ---- */
@@ -28,6 +31,8 @@ enum {
     KEY_NODE_POS,
     KEY_EDGE_BIAS,
     KEY_SCALE,
+    KEY_LAYOUT,
+    KEY_QUIET,
     KEY_GRADIENT
 };
 
@@ -78,6 +83,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->options;
         return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, a));
+    case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
+    case KEY_QUIET: a->quiet = 1; return 0;
     case KEY_GRADIENT: return arguments_said(complain(CLI_USAGE, "--grad-*: this version computes no gradients"));
     case ARGP_KEY_END: return arguments_said(check_paths(a));
     default: break;
@@ -105,6 +112,12 @@ static const struct argp_option options[] = {
     {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
      "added to scores, [edges][heads] or [edges], by destination, source, type (default: none)", 4},
     {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 4},
+    {"layout", KEY_LAYOUT, "L", 0,
+     "of query, key, value and what comes out: nhd, or hnd as torch has it; a fourth axis in front is a batch, on "
+     "which "
+     "bnhd and bhnd insist (default: nhd)",
+     3},
+    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 3},
     GRADIENT("grad-out"),
     GRADIENT("grad-query"),
     GRADIENT("grad-key"),
@@ -125,19 +138,64 @@ static int execute(const model *m, const hga_options *o, const attend_io *a)
                        m->title);
 }
 
-/* both files appear, or none */
-static int write_results(const attend_paths *paths, const attend_io *a)
+/* What all samples give: [samples][rows][heads][columns] and [samples][rows][heads]. */
+typedef struct results {
+    hga_id rows;
+    float *out, *lse;
+} results;
+
+/* One sample: its model, its execution, its rows of the results. */
+static int run_sample(const arguments *a, const attend_io *all, hga_id sample, results *r)
 {
+    attend_io one = attend_io_sample(all, sample);
+    model m = {0};
+    int status = CLI_GOOD;
+    model_tensors tensors = attend_io_tensors(&one);
+    TRY(model_build(&a->variant, &tensors, &m));
+    TRY(attend_io_bind(&a->paths, &m, a->has_scale ? &a->scale : NULL, &one));
+    if (sample == 0 && !a->quiet) tensor_file_say(&all->query);
+    TRY(execute(&m, &a->options, &one));
+    int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
+    r->rows = one.out_rows;
+    if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
+    if (!r->lse && one.lse) TRY(take(all->query.samples * heads, sizeof *r->lse, &r->lse));
+    memcpy(r->out + sample * heads * columns, one.out, (size_t)(heads * columns) * sizeof *one.out);
+    if (one.lse) memcpy(r->lse + sample * heads, one.lse, (size_t)heads * sizeof *one.lse);
+done:
+    attend_io_clear(&one);
+    model_clear(&m);
+    return status;
+}
+
+/* In the query's axes and layout; columns 0: an array without that axis. */
+static int write_result(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, const float *data)
+{
+    int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, status = CLI_GOOD;
+    float *ordered = NULL;
+    int64_t dim[4];
+    if (swapped) TRY(layout_swap(data, q->samples, rows, q->heads, columns ? columns : 1, &ordered));
+    if (q->axes == 4) dim[n++] = q->samples;
+    dim[n++] = swapped ? q->heads : rows;
+    if (q->axes > 2) dim[n++] = swapped ? rows : q->heads;
+    if (columns) dim[n++] = columns;
+    TRY(npy_write_real(out, ordered ? ordered : data, n, dim));
+done:
+    free(ordered);
+    return status;
+}
+
+/* both files appear, or none */
+static int write_results(const arguments *a, const attend_io *all, const results *r)
+{
+    const attend_paths *paths = &a->paths;
     outfile out = {0}, lse = {0};
-    int status = CLI_GOOD, heads = a->query.array.n_dims == 3;
-    int64_t out_dim[3] = {a->out_rows, heads ? a->query.heads : a->value.columns, a->value.columns},
-            lse_dim[2] = {a->out_rows, a->query.heads};
+    int status = CLI_GOOD;
     TRY(outfile_open(paths->out, &out));
-    TRY(npy_write_real(&out, a->out, heads ? 3 : 2, out_dim));
+    TRY(write_result(&out, &all->query, r->rows, all->value.columns, r->out));
     TRY(outfile_flush(&out));
     if (paths->lse) {
         TRY(outfile_open(paths->lse, &lse));
-        TRY(npy_write_real(&lse, a->lse, heads ? 2 : 1, lse_dim));
+        TRY(write_result(&lse, &all->query, r->rows, 0, r->lse));
         TRY(outfile_keep(&lse));
     }
     TRY(outfile_keep(&out));
@@ -152,18 +210,16 @@ int run_attend(int argc, char **argv)
     struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "VARIANT", "Attention on tensors from .npy files.\v", children, NULL, NULL};
     arguments a = {0};
-    attend_io io = {0};
-    model m = {0};
+    attend_io all = {0};
+    results r = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(attend_io_read(&a.paths, &io));
-    model_tensors tensors = attend_io_tensors(&io);
-    TRY(model_build(&a.variant, &tensors, &m));
-    TRY(attend_io_bind(&a.paths, &m, a.has_scale ? &a.scale : NULL, &io));
-    TRY(execute(&m, &a.options, &io));
-    TRY(write_results(&a.paths, &io));
+    TRY(attend_io_read(&a.paths, a.layout, &all));
+    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &r));
+    TRY(write_results(&a, &all, &r));
 done:
-    attend_io_clear(&io);
-    model_clear(&m);
+    free(r.out);
+    free(r.lse);
+    attend_io_clear(&all);
     return status;
 }

@@ -25,7 +25,8 @@ typedef struct arguments {
     hga_options options;
     double scale, seconds;
     int64_t seed;
-    int has_scale, causal, json;
+    tensor_layout layout;
+    int has_scale, causal, json, quiet;
 } arguments;
 
 typedef struct outcome {
@@ -85,8 +86,12 @@ static int bench_make(const arguments *a, bench *b)
     attend_io io = {0};
     int status = CLI_GOOD;
     embedding *e = &b->whole.words;
-    TRY(attend_io_read(&a->paths, &io));
+    TRY(attend_io_read(&a->paths, a->layout, &io));
     TRY(check_rows(&io));
+    if (io.query.samples > 1)
+        TRY(complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", io.query.array.path,
+                     io.query.samples));
+    if (!a->quiet) tensor_file_say(&io.query);
     *e = (embedding){.n = io.query.rows, .heads = io.query.heads, .dim = io.query.columns};
     b->dim_v = io.value.columns;
     TRY(take_tensor(&io.query, e->heads, &e->query));
@@ -300,7 +305,19 @@ static int draw_results(const arguments *a, const bench *b, const outcome *all, 
 
 /* ---- the command ---- */
 
-enum { KEY_QUERY = 0x2900, KEY_KEY, KEY_VALUE, KEY_SCALE, KEY_CAUSAL, KEY_VARIANTS, KEY_SECONDS, KEY_SEED, KEY_JSON };
+enum {
+    KEY_QUERY = 0x2900,
+    KEY_KEY,
+    KEY_VALUE,
+    KEY_SCALE,
+    KEY_CAUSAL,
+    KEY_VARIANTS,
+    KEY_SECONDS,
+    KEY_SEED,
+    KEY_JSON,
+    KEY_LAYOUT,
+    KEY_QUIET
+};
 
 static int read_seconds(const char *text, double *out)
 {
@@ -343,6 +360,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_SECONDS: return arguments_said(read_seconds(value, &a->seconds));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
     case KEY_JSON: a->json = 1; return 0;
+    case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
+    case KEY_QUIET: a->quiet = 1; return 0;
     case 'o': a->out = value; return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
     default: return ARGP_ERR_UNKNOWN;
@@ -359,6 +378,8 @@ static const struct argp_option options[] = {
     {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them (default: all)", 2},
     {"seconds", KEY_SECONDS, "S", 0, "of repeats for each candidate (default: 0.25)", 3},
     {"seed", KEY_SEED, "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)", 3},
+    {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
+    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 9},
     {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},

@@ -21,7 +21,8 @@ typedef struct arguments {
     double scale, tolerance;
     hga_id block, head;
     partition structure;
-    int has_scale, has_head, relative, example, json;
+    tensor_layout layout;
+    int has_scale, has_head, relative, example, json, quiet;
 } arguments;
 
 /* ---- scores ---- */
@@ -348,7 +349,9 @@ enum {
     KEY_HEAD,
     KEY_RELATIVE,
     KEY_EXAMPLE,
-    KEY_JSON
+    KEY_JSON,
+    KEY_LAYOUT,
+    KEY_QUIET
 };
 
 static int read_tolerance(const char *text, double *out)
@@ -390,6 +393,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_RELATIVE: a->relative = 1; return 0;
     case KEY_EXAMPLE: a->example = 1; return 0;
     case KEY_JSON: a->json = 1; return 0;
+    case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
+    case KEY_QUIET: a->quiet = 1; return 0;
     case 'o': a->out = value; return 0;
     case ARGP_KEY_END: return arguments_said(check(a));
     default: return ARGP_ERR_UNKNOWN;
@@ -408,6 +413,8 @@ static const struct argp_option options[] = {
     {"block", KEY_BLOCK, "C", 0, "tokens in a block of the finest level (default: 16)", 3},
     {"structure", KEY_STRUCTURE, "NAME", 0, "siblings, as in (9), or neighbours, as in (16)-(19) (default: siblings)",
      3},
+    {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
+    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 9},
     {NULL, 'o', "FILE", 0, "draw the map, as .svg or .png", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
@@ -451,9 +458,10 @@ int run_rank_map(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     if (!a.example) {
-        TRY(tensor_file_read(a.query, &q));
-        TRY(tensor_file_read(a.key, &k));
+        TRY(tensor_file_read_one(a.query, a.layout, &q));
+        TRY(tensor_file_read_one(a.key, a.layout, &k));
         TRY(check_tensors(&a, &q, &k));
+        if (!a.quiet) tensor_file_say(&q);
         head = scores_of(&a, &q, &k);
         scores = (score_source){score_of_head, &head};
     }

@@ -25,7 +25,7 @@ tensors=(--query q.npy --key k.npy --value v.npy --seconds 0)
 
 # ---- the table ----
 
-fact choose_as_json "$hga" choose "${tensors[@]}" --json
+fact choose_as_json "$hga" choose --quiet "${tensors[@]}" --json
 cp said all.json
 table all.json >all
 fact it_is_json_of_the_40_tokens equal "$("$json" all.json tokens) $("$json" all.json schema)" "40 1"
@@ -54,7 +54,7 @@ distance=$(paste <("$npy" print ht.npy | tail -n +2 | tr ' ' '\n') <("$npy" prin
     awk '{ a += ($1 - $2) ^ 2; w += $2 ^ 2 } END { printf "%.4f", sqrt(a / w) }')
 fact the_error_is_that_of_attend equal "$(grep 'htransformer;block=4;' all | cut -d';' -f3 | xargs printf %.4f)" "$distance"
 
-fact equal_values_leave_no_error_to_variants_that_normalise "$hga" choose --query q.npy --key k.npy --value ones.npy --seconds 0 --variants hsa,htransformer --json
+fact equal_values_leave_no_error_to_variants_that_normalise "$hga" choose --quiet --query q.npy --key k.npy --value ones.npy --seconds 0 --variants hsa,htransformer --json
 cp said ones.json
 table ones.json >ones
 fact their_errors_are_rounding awk -F';' '$3 > 1e-5 { exit 1 }' ones
@@ -62,7 +62,7 @@ fact unlisted_variants_are_not_tried equal "$(column ones 1 | sort -u | xargs)" 
 
 # ---- causal, scale, seed, threads ----
 
-fact causal_as_json "$hga" choose "${tensors[@]}" --causal --json
+fact causal_as_json "$hga" choose --quiet "${tensors[@]}" --causal --json
 cp said causal.json
 table causal.json >causal
 fact causal_dense_has_error_0 equal "$(head -1 causal | cut -d';' -f1-4)" "dense;causal=1;0.0;0.0"
@@ -70,40 +70,40 @@ fact every_candidate_is_causal equal "$(grep -v '^fenwick;' causal | cut -d';' -
 fact what_is_always_causal_is_tried_where_order_counts equal "$(grep -c '^fenwick;' causal)" 1
 fact and_only_there refused 2 "fenwick is always causal; say --causal" "${tensors[@]}" --variants fenwick
 fact coarse_treeformer_cannot_be_causal equal "$(grep -c coarse causal)" 0
-"$hga" choose --query zero.npy --key k.npy --value v.npy --seconds 0 --variants htransformer,hsa --json >flat.json
-"$hga" choose "${tensors[@]}" --scale 0 --variants htransformer,hsa --json >scaled.json
+"$hga" choose --quiet --query zero.npy --key k.npy --value v.npy --seconds 0 --variants htransformer,hsa --json >flat.json
+"$hga" choose --quiet "${tensors[@]}" --scale 0 --variants htransformer,hsa --json >scaled.json
 fact a_scale_of_0_is_a_query_of_zeros equal "$(table scaled.json | cut -d';' -f1-3 | sort)" "$(table flat.json | cut -d';' -f1-3 | sort)"
-"$hga" choose "${tensors[@]}" --threads 1 --variants treeformer-fine --seed 5 --json >one.json
-"$hga" choose "${tensors[@]}" --threads 2 --variants treeformer-fine --seed 5 --json >two.json
+"$hga" choose --quiet "${tensors[@]}" --threads 1 --variants treeformer-fine --seed 5 --json >one.json
+"$hga" choose --quiet "${tensors[@]}" --threads 2 --variants treeformer-fine --seed 5 --json >two.json
 fact errors_do_not_depend_on_threads equal "$(table one.json | cut -d';' -f1-4 | sort)" "$(table two.json | cut -d';' -f1-4 | sort)"
 
 # ---- text and picture ----
 
-fact choose_as_text "$hga" choose "${tensors[@]}" -o plot.svg
+fact choose_as_text "$hga" choose --quiet "${tensors[@]}" -o plot.svg
 cp said text
 fact the_table_names_the_front grep -q '^dense .* time FLOP' text
 points=$(($(wc -l <all) * 2))
 fact each_candidate_is_in_both_panels equal "$(grep -c 'class="\(best\|point\)[ "]' plot.svg)" $points
 cp q.npy '<b>&".npy'
-"$hga" choose --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.svg >named
+"$hga" choose --quiet --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.svg >named
 fact a_picture_of_any_name_is_well_formed xmllint --noout named.svg
 fact the_name_is_escaped grep -q 'on &lt;b&gt;&amp;&quot;.npy:' named.svg
-fact choose_as_pixels "$hga" choose --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.png
+fact choose_as_pixels "$hga" choose --quiet --query '<b>&".npy' --key k.npy --value v.npy --seconds 0 --variants hsa -o named.png
 fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm named.png | head -c 15 | sed -n 2p)" "$(sed -n 's/.* width="\([0-9]*\)" height="\([0-9]*\)".*/\1 \2/p' named.svg | head -1)"
 
 # ---- wrong input ----
 
 fact query_is_needed refused 2 "--query FILE is missing" "$hga" choose
-fact key_is_needed refused 2 "--key FILE is missing" "$hga" choose --query q.npy
-fact value_is_needed refused 2 "--value FILE is missing" "$hga" choose --query q.npy --key k.npy
-fact variants_are_known refused 2 "--variants: 'hs' is not one of" "$hga" choose "${tensors[@]}" --variants bpt,hs
-fact no_variant_is_not_a_variant refused 2 "--variants: '' is not one of" "$hga" choose "${tensors[@]}" --variants ''
-fact coarse_and_causal_exclude_each_other refused 2 "treeformer-coarse cannot be causal" "$hga" choose "${tensors[@]}" --causal --variants treeformer-coarse
-fact plot_is_svg refused 2 "'no.gif' does not end in .svg or .png" "$hga" choose "${tensors[@]}" -o no.gif
-fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "$hga" choose "${tensors[@]}" --seconds -1
-fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" "$hga" choose --query q.npy --key short_k.npy --value short_v.npy -o no.svg
-fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" "$hga" choose --query q.npy --key k.npy --value short_v.npy
-fact file_is_there refused 3 "absent.npy" "$hga" choose --query absent.npy --key k.npy --value v.npy -o no.svg
-fact plot_needs_a_folder refused 4 "absent/no.svg" "$hga" choose "${tensors[@]}" --variants hsa -o absent/no.svg
+fact key_is_needed refused 2 "--key FILE is missing" "$hga" choose --quiet --query q.npy
+fact value_is_needed refused 2 "--value FILE is missing" "$hga" choose --quiet --query q.npy --key k.npy
+fact variants_are_known refused 2 "--variants: 'hs' is not one of" "$hga" choose --quiet "${tensors[@]}" --variants bpt,hs
+fact no_variant_is_not_a_variant refused 2 "--variants: '' is not one of" "$hga" choose --quiet "${tensors[@]}" --variants ''
+fact coarse_and_causal_exclude_each_other refused 2 "treeformer-coarse cannot be causal" "$hga" choose --quiet "${tensors[@]}" --causal --variants treeformer-coarse
+fact plot_is_svg refused 2 "'no.gif' does not end in .svg or .png" "$hga" choose --quiet "${tensors[@]}" -o no.gif
+fact seconds_are_not_negative refused 2 "--seconds: -1 is not in" "$hga" choose --quiet "${tensors[@]}" --seconds -1
+fact keys_are_the_queries_tokens refused 3 "short_k.npy: has 39 rows, the query in q.npy has 40" "$hga" choose --quiet --query q.npy --key short_k.npy --value short_v.npy -o no.svg
+fact values_are_the_keys refused 3 "short_v.npy: has 39 rows" "$hga" choose --quiet --query q.npy --key k.npy --value short_v.npy
+fact file_is_there refused 3 "absent.npy" "$hga" choose --quiet --query absent.npy --key k.npy --value v.npy -o no.svg
+fact plot_needs_a_folder refused 4 "absent/no.svg" "$hga" choose --quiet "${tensors[@]}" --variants hsa -o absent/no.svg
 
 facts_end

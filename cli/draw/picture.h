@@ -3,6 +3,7 @@
 #define CLI_PICTURE_H
 
 #include "complain.h"
+#include "layout.h"
 
 #include "hga_inspect.h"
 
@@ -42,6 +43,8 @@ int picture_pattern(const hga_program *p, const hga_graph *g, hga_id max_rows, h
 typedef struct picture_tensors {
     const char *query, *key; /* paths */
     hga_id head;
+    tensor_layout layout;
+    int quiet;
 } picture_tensors;
 int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
                     hga_id max_columns, hga_progress progress, void *context, picture *out);

@@ -40,8 +40,8 @@ static int read_tensors(weighing *w, const picture_tensors *t)
         if (w->program->field[i].binding == HGA_IO_USER)
             TRY(complain(CLI_USAGE, "the program reads a tensor of its own, '%s', which no option gives",
                          w->program->field[i].name));
-    TRY(tensor_file_read(t->query, &w->query));
-    TRY(tensor_file_read(t->key, &w->key));
+    TRY(tensor_file_read_one(t->query, t->layout, &w->query));
+    TRY(tensor_file_read_one(t->key, t->layout, &w->key));
     TRY(check_rows(w, &w->query, HGA_IO_QUERY, HGA_ROWS_QUERIES));
     TRY(check_rows(w, &w->key, HGA_IO_KEY, HGA_ROWS_KEYS));
     if (w->key.columns != w->query.columns)
@@ -212,6 +212,7 @@ int picture_weights(const hga_program *p, const hga_graph *g, const picture_tens
     TRY(read_tensors(&w, tensors));
     w.n_values = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS);
     w.n_out = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
+    if (!tensors->quiet) tensor_file_say(&w.query);
     TRY(take_room(&w));
     TRY(run_heads(&w, tensors->head, progress, context));
     TRY(finish_cells(&w, tensors->head < 0 ? w.query.heads : 1));

@@ -1,6 +1,7 @@
 /* attend_io.c: what goes into an execution and what comes out. */
 #include "attend_io.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,26 +9,71 @@
 
 /* ---- query, key and value ---- */
 
-int tensor_file_read(const char *path, tensor_file *t)
+/* the sizes of the axes, by the layout */
+static int find_sizes(tensor_file *t)
 {
     char shape[200];
-    int status = npy_read_real(path, &t->array);
-    if (status) return status;
-    const npy *a = &t->array;
-    if (a->n_dims < 2 || a->n_dims > 3 || a->count == 0)
-        return complain(CLI_DATA, "%s: a tensor is [rows][dim] or [rows][heads][dim], not the shape %s", a->path,
-                        npy_shape(a->n_dims, a->dim, shape));
+    npy *a = &t->array;
+    int least = layout_batched(t->layout) ? 4 : 2;
+    if (a->n_dims < least || a->n_dims > 4 || a->count == 0)
+        return complain(CLI_DATA, "%s: a tensor is %s%s, not the shape %s", a->path, least == 2 ? "[rows][dim], " : "",
+                        layout_axes(t->layout), npy_shape(a->n_dims, a->dim, shape));
     for (int i = 0; i < a->n_dims; i++)
         if (a->dim[i] > INT32_MAX)
             return complain(CLI_DATA, "%s: %lld does not fit int32", a->path, (long long)a->dim[i]);
-    t->rows = (hga_id)a->dim[0];
-    t->heads = a->n_dims == 3 ? (hga_id)a->dim[1] : 1;
+    const int64_t *axis = a->dim + (a->n_dims == 4);
+    int flat = a->n_dims == 2, swapped = !flat && layout_heads_first(t->layout);
+    t->axes = a->n_dims;
+    t->samples = a->n_dims == 4 ? (hga_id)a->dim[0] : 1;
+    t->rows = (hga_id)axis[swapped];
+    t->heads = flat ? 1 : (hga_id)axis[!swapped];
     t->columns = (hga_id)a->dim[a->n_dims - 1];
     return CLI_GOOD;
 }
 
+int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t)
+{
+    float *ordered = NULL;
+    npy *a = &t->array;
+    int status = CLI_GOOD;
+    t->layout = layout;
+    TRY(npy_read_real(path, a));
+    TRY(find_sizes(t));
+    if (t->axes > 2 && layout_heads_first(layout) && t->heads > 1) {
+        TRY(layout_swap(a->real, t->samples, t->heads, t->rows, t->columns, &ordered));
+        free(a->real);
+        a->real = ordered;
+    }
+    a->n_dims = t->axes == 2 ? 2 : 3;
+    a->count /= t->samples;
+    a->dim[0] = t->rows, a->dim[1] = t->axes == 2 ? t->columns : t->heads, a->dim[2] = t->columns;
+done:
+    return status;
+}
+
+int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t)
+{
+    int status = tensor_file_read(path, layout, t);
+    if (status || t->samples == 1) return status;
+    return complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", t->array.path, t->samples);
+}
+
+void tensor_file_say(const tensor_file *q)
+{
+    fprintf(stderr, "hga: %d row%s, %d head%s of %d", q->rows, q->rows == 1 ? "" : "s", q->heads,
+            q->heads == 1 ? "" : "s", q->columns);
+    if (q->samples > 1 || q->axes == 4) fprintf(stderr, "; batch of %d", q->samples);
+    if (q->axes > 2 && q->heads > q->rows)
+        fprintf(stderr, "; if it is the other way round, --layout %s", layout_heads_first(q->layout) ? "nhd" : "hnd");
+    fputc('\n', stderr);
+}
+
 static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_file *v)
 {
+    if (k->samples != q->samples || v->samples != q->samples)
+        return complain(CLI_DATA, "%s: has %d samples, the query in %s has %d",
+                        k->samples != q->samples ? k->array.path : v->array.path,
+                        k->samples != q->samples ? k->samples : v->samples, q->array.path, q->samples);
     if (k->columns != q->columns)
         return complain(CLI_DATA, "%s: has dim %d, the query in %s has %d", k->array.path, k->columns, q->array.path,
                         q->columns);
@@ -43,15 +89,32 @@ static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_
     return CLI_GOOD;
 }
 
-int attend_io_read(const attend_paths *paths, attend_io *a)
+int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a)
 {
     int status = CLI_GOOD;
-    TRY(tensor_file_read(paths->query, &a->query));
-    TRY(tensor_file_read(paths->key, &a->key));
-    TRY(tensor_file_read(paths->value, &a->value));
+    TRY(tensor_file_read(paths->query, layout, &a->query));
+    TRY(tensor_file_read(paths->key, layout, &a->key));
+    TRY(tensor_file_read(paths->value, layout, &a->value));
     TRY(check_pairs(&a->query, &a->key, &a->value));
 done:
     return status;
+}
+
+/* one sample of a tensor */
+static tensor_file sample_of(const tensor_file *t, hga_id sample)
+{
+    tensor_file one = *t;
+    one.array.real += sample * t->array.count;
+    one.samples = 1;
+    return one;
+}
+
+attend_io attend_io_sample(const attend_io *all, hga_id sample)
+{
+    return (attend_io){.query = sample_of(&all->query, sample),
+                       .key = sample_of(&all->key, sample),
+                       .value = sample_of(&all->value, sample),
+                       .borrowed = 1};
 }
 
 model_tensors attend_io_tensors(const attend_io *a)
@@ -312,9 +375,7 @@ done:
 
 void attend_io_clear(attend_io *a)
 {
-    npy_clear(&a->query.array);
-    npy_clear(&a->key.array);
-    npy_clear(&a->value.array);
+    if (!a->borrowed) npy_clear(&a->query.array), npy_clear(&a->key.array), npy_clear(&a->value.array);
     npy_clear(&a->rel_key);
     npy_clear(&a->rel_bias);
     npy_clear(&a->node_pos);

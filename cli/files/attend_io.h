@@ -2,15 +2,22 @@
 #ifndef CLI_ATTEND_IO_H
 #define CLI_ATTEND_IO_H
 
+#include "layout.h"
 #include "variant.h"
 
-/* A tensor [rows][heads][columns]. */
+/* Samples of a tensor, each [rows][heads][columns] whatever the file's layout; array.dim is one sample's. */
 typedef struct tensor_file {
     npy array;
-    hga_id rows, heads, columns;
+    hga_id samples, rows, heads, columns;
+    int axes; /* of the file */
+    tensor_layout layout;
 } tensor_file;
 
-int tensor_file_read(const char *path, tensor_file *t);
+int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t);
+/* The same for a command that takes one sample. */
+int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t);
+/* One line on stderr: what the query was understood to be. */
+void tensor_file_say(const tensor_file *query);
 /* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
 int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
 
@@ -28,10 +35,13 @@ typedef struct attend_io {
     float *node_pos_of;           /* node_pos in the graph's order, where that differs */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
     float *out, *lse;
+    int borrowed; /* query, key and value are somebody else's */
 } attend_io;
 
 /* Read query, key and value and check them against each other. */
-int attend_io_read(const attend_paths *paths, attend_io *a);
+int attend_io_read(const attend_paths *paths, tensor_layout layout, attend_io *a);
+/* One sample of what was read, its arrays borrowed. */
+attend_io attend_io_sample(const attend_io *all, hga_id sample);
 /* What a variant needs to know of them. */
 model_tensors attend_io_tensors(const attend_io *a);
 /* Read the other tensors, check everything against the model, and fill a->io and a->shape. scale NULL: the program's.
