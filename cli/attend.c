@@ -14,6 +14,7 @@ typedef struct arguments {
     hga_options options;
     attend_paths paths;
     tensor_layout layout;
+    const char *out_type;
     double scale;
     int has_scale, quiet;
 } arguments;
@@ -32,6 +33,7 @@ enum {
     KEY_EDGE_BIAS,
     KEY_SCALE,
     KEY_LAYOUT,
+    KEY_OUT_TYPE,
     KEY_QUIET,
     KEY_GRADIENT
 };
@@ -74,6 +76,13 @@ static int check_paths(const arguments *a)
     return CLI_GOOD;
 }
 
+static int check_type(const char *text)
+{
+    element type;
+    if (strcmp(text, "same") == 0 || element_of_option(text, &type)) return CLI_GOOD;
+    return complain(CLI_USAGE, "--out-type: '%s' is not one of: f16 bf16 f32 f64 same", text);
+}
+
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -84,6 +93,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, a));
     case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
+    case KEY_OUT_TYPE: a->out_type = value; return arguments_said(check_type(value));
     case KEY_QUIET: a->quiet = 1; return 0;
     case KEY_GRADIENT: return arguments_said(complain(CLI_USAGE, "--grad-*: this version computes no gradients"));
     case ARGP_KEY_END: return arguments_said(check_paths(a));
@@ -117,6 +127,7 @@ static const struct argp_option options[] = {
      "which "
      "bnhd and bhnd insist (default: nhd)",
      3},
+    {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
     {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 3},
     GRADIENT("grad-out"),
     GRADIENT("grad-query"),
@@ -168,7 +179,8 @@ done:
 }
 
 /* In the query's axes and layout; columns 0: an array without that axis. */
-static int write_result(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, const float *data)
+static int write_result(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type,
+                        const float *data)
 {
     int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, status = CLI_GOOD;
     float *ordered = NULL;
@@ -178,30 +190,37 @@ static int write_result(outfile *out, const tensor_file *q, hga_id rows, int64_t
     dim[n++] = swapped ? q->heads : rows;
     if (q->axes > 2) dim[n++] = swapped ? rows : q->heads;
     if (columns) dim[n++] = columns;
-    TRY(npy_write_real(out, ordered ? ordered : data, n, dim));
+    TRY(npy_write_as(out, type, ordered ? ordered : data, n, dim));
 done:
     free(ordered);
     return status;
 }
 
-/* both files appear, or none */
-static int write_results(const arguments *a, const attend_io *all, const results *r)
+/* Where results go, opened before anything is computed, so that a path that cannot be written is known at once. */
+typedef struct targets {
+    outfile out, lse;
+} targets;
+
+static int targets_open(const attend_paths *paths, targets *t)
 {
-    const attend_paths *paths = &a->paths;
-    outfile out = {0}, lse = {0};
+    int status = outfile_open(paths->out, &t->out);
+    return status || !paths->lse ? status : outfile_open(paths->lse, &t->lse);
+}
+
+/* both files appear, or none */
+static int write_results(const arguments *a, const attend_io *all, const results *r, targets *t)
+{
+    element type = ELEMENT_F32;
     int status = CLI_GOOD;
-    TRY(outfile_open(paths->out, &out));
-    TRY(write_result(&out, &all->query, r->rows, all->value.columns, r->out));
-    TRY(outfile_flush(&out));
-    if (paths->lse) {
-        TRY(outfile_open(paths->lse, &lse));
-        TRY(write_result(&lse, &all->query, r->rows, 0, r->lse));
-        TRY(outfile_keep(&lse));
+    if (a->out_type && !element_of_option(a->out_type, &type)) type = all->query.array.type;
+    TRY(write_result(&t->out, &all->query, r->rows, all->value.columns, type, r->out));
+    TRY(outfile_flush(&t->out));
+    if (a->paths.lse) {
+        TRY(write_result(&t->lse, &all->query, r->rows, 0, type, r->lse));
+        TRY(outfile_keep(&t->lse));
     }
-    TRY(outfile_keep(&out));
+    TRY(outfile_keep(&t->out));
 done:
-    outfile_drop(&lse);
-    outfile_drop(&out);
     return status;
 }
 
@@ -212,12 +231,16 @@ int run_attend(int argc, char **argv)
     arguments a = {0};
     attend_io all = {0};
     results r = {0};
+    targets t = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(attend_io_read(&a.paths, a.layout, &all));
+    TRY(targets_open(&a.paths, &t));
     for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &r));
-    TRY(write_results(&a, &all, &r));
+    TRY(write_results(&a, &all, &r, &t));
 done:
+    outfile_drop(&t.lse);
+    outfile_drop(&t.out);
     free(r.out);
     free(r.lse);
     attend_io_clear(&all);

@@ -20,6 +20,7 @@ int run_view(int argc, char **argv);
 int run_rank_map(int argc, char **argv);
 int run_choose(int argc, char **argv);
 int run_variants(int argc, char **argv);
+int run_tensor(int argc, char **argv);
 int run_topo(int argc, char **argv);
 
 #endif

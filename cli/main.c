@@ -25,6 +25,7 @@ static const command commands[] = {
     {"rank-map", "numerical rank of the blocks of softmax scores, for given tensors", run_rank_map},
     {"choose", "variants and parameters against dense attention on given tensors: error, FLOP, time", run_choose},
     {"variants", "the hierarchies that are built in, with their parameters", run_variants},
+    {"tensor", "the arrays in a .npy, .npz or .safetensors file", run_tensor},
     {"topo", "the machine as the engine sees it", run_topo},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

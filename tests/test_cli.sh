@@ -97,7 +97,7 @@ attend() { # attend NAME OUT OPTION..: with the variant's own tensors
     local name=$1 out=$2
     shift 2
     # shellcheck disable=SC2086
-    "$hga" attend ${words[$name]} $(tensors "$name") --out "$out" "$@"
+    "$hga" attend --quiet ${words[$name]} $(tensors "$name") --out "$out" "$@"
 }
 tensors() {
     case $1 in
@@ -120,44 +120,44 @@ for name in "${names[@]}"; do
     fact attend_${name}_in_bf16 silent attend $name other.npy --precision bf16
     fact attend_${name}_is_not_far_in_bf16 "$npy" compare $name.out.npy other.npy 0.1
     # shellcheck disable=SC2046
-    fact ${name}_from_its_file silent "$hga" attend graph=$name.json $(tensors "$name") --out other.npy --threads 1
+    fact ${name}_from_its_file silent "$hga" attend --quiet graph=$name.json $(tensors "$name") --out other.npy --threads 1
     fact ${name}_from_its_file_gives_the_same_bits "$npy" compare $name.out.npy other.npy 0
     case $name in treeformer_coarse) continue ;; esac # its weights do not sum to one
     # shellcheck disable=SC2046
-    fact ${name}_of_ones silent "$hga" attend ${words[$name]} $(tensors "$name") --value $ones --out other.npy
+    fact ${name}_of_ones silent "$hga" attend --quiet ${words[$name]} $(tensors "$name") --value $ones --out other.npy
     fact ${name}_of_ones_is_ones "$npy" compare other.npy $ones 1e-6
 done
 
 q="--query q.npy --key k.npy --value v.npy"
 # shellcheck disable=SC2086
 {
-    fact a_window_over_everything silent "$hga" attend window -p left=20 -p right=20 $q --out other.npy
+    fact a_window_over_everything silent "$hga" attend --quiet window -p left=20 -p right=20 $q --out other.npy
     fact a_window_over_everything_is_dense "$npy" compare other.npy dense.out.npy 1e-6
-    fact two_blocks silent "$hga" attend htransformer -p block=10 $q --out other.npy
+    fact two_blocks silent "$hga" attend --quiet htransformer -p block=10 $q --out other.npy
     fact two_blocks_are_dense "$npy" compare other.npy dense.out.npy 1e-6
-    fact one_leaf silent "$hga" attend treeformer-fine -p query-leaf=@zero.npy $q --out other.npy
+    fact one_leaf silent "$hga" attend --quiet treeformer-fine -p query-leaf=@zero.npy $q --out other.npy
     fact one_leaf_is_dense "$npy" compare other.npy dense.out.npy 1e-6
-    fact float64_is_accepted silent "$hga" attend dense --query q64.npy --key k.npy --value v.npy --out other.npy
+    fact float64_is_accepted silent "$hga" attend --quiet dense --query q64.npy --key k.npy --value v.npy --out other.npy
     fact float64_is_rounded_once "$npy" compare other.npy dense.out.npy 1e-6
-    fact rank_two_in silent "$hga" attend dense --query flat.npy --key flat.npy --value flat.npy --out other.npy --lse lse.npy
+    fact rank_two_in silent "$hga" attend --quiet dense --query flat.npy --key flat.npy --value flat.npy --out other.npy --lse lse.npy
     fact rank_two_out equal "$(shape_of other.npy)" "f4 20,4"
     fact lse_of_rank_two equal "$(shape_of lse.npy)" "f4 20"
-    fact lse silent "$hga" attend htransformer -p block=3 $q --out other.npy --lse lse.npy
+    fact lse silent "$hga" attend --quiet htransformer -p block=3 $q --out other.npy --lse lse.npy
     fact lse_is_rows_by_heads equal "$(shape_of lse.npy)" "f4 20,2"
     fact lse_does_not_change_the_output "$npy" compare other.npy htransformer.out.npy 0
-    fact shared_key_heads silent "$hga" attend dense --query q.npy --key k1.npy --value v1.npy --out other.npy
-    fact cross_attention silent "$hga" attend dense --query q.npy --key key13.npy --value value13.npy --out other.npy
+    fact shared_key_heads silent "$hga" attend --quiet dense --query q.npy --key k1.npy --value v1.npy --out other.npy
+    fact cross_attention silent "$hga" attend --quiet dense --query q.npy --key key13.npy --value value13.npy --out other.npy
     fact cross_attention_has_the_queries_rows_and_the_values_columns equal "$(shape_of other.npy)" "f4 20,2,6"
-    fact cross_htransformer silent "$hga" attend htransformer -p block=4 --query q.npy --key key13.npy --value value13.npy --out other.npy
-    fact cross_window silent "$hga" attend window --query q.npy --key key13.npy --value value13.npy --out other.npy
-    fact scale silent "$hga" attend dense $q --scale 0.5 --out other.npy
+    fact cross_htransformer silent "$hga" attend --quiet htransformer -p block=4 --query q.npy --key key13.npy --value value13.npy --out other.npy
+    fact cross_window silent "$hga" attend --quiet window --query q.npy --key key13.npy --value value13.npy --out other.npy
+    fact scale silent "$hga" attend --quiet dense $q --scale 0.5 --out other.npy
     fact half_is_the_default_scale_of_four_columns "$npy" compare other.npy dense.out.npy 0
-    fact relative_keys silent "$hga" attend bpt -p k=2 --query bpt_q.npy --key bpt_q.npy --value bpt_q.npy --rel-key rel_key.npy --out other.npy
-    fact relative_bias silent "$hga" attend htransformer -p block=4 -p relative=1 $q --rel-bias rel_bias.npy --out other.npy
-    fact positions silent "$hga" attend hsa -p parent=@parent.npy $q --node-pos node_pos.npy --out other.npy
-    fact routing silent "$hga" attend treeformer-fine -p height=2 -p weights=@weights.npy -p bias=@bias.npy $q --out other.npy
-    fact routing_by_head silent "$hga" attend treeformer-fine -p height=2 -p weights=@head_weights.npy -p bias=@head_bias.npy $q --out other.npy
-    fact coarse_routing silent "$hga" attend treeformer-coarse -p height=2 -p weights=@weights.npy -p bias=@bias.npy -p alpha=@alpha.npy $q --out other.npy
+    fact relative_keys silent "$hga" attend --quiet bpt -p k=2 --query bpt_q.npy --key bpt_q.npy --value bpt_q.npy --rel-key rel_key.npy --out other.npy
+    fact relative_bias silent "$hga" attend --quiet htransformer -p block=4 -p relative=1 $q --rel-bias rel_bias.npy --out other.npy
+    fact positions silent "$hga" attend --quiet hsa -p parent=@parent.npy $q --node-pos node_pos.npy --out other.npy
+    fact routing silent "$hga" attend --quiet treeformer-fine -p height=2 -p weights=@weights.npy -p bias=@bias.npy $q --out other.npy
+    fact routing_by_head silent "$hga" attend --quiet treeformer-fine -p height=2 -p weights=@head_weights.npy -p bias=@head_bias.npy $q --out other.npy
+    fact coarse_routing silent "$hga" attend --quiet treeformer-coarse -p height=2 -p weights=@weights.npy -p bias=@bias.npy -p alpha=@alpha.npy $q --out other.npy
     fact output_to_a_pipe bash -c 'set -o pipefail; "$0" attend dense '"$q"' --out - >piped.npy && cmp piped.npy dense.out.npy' "$hga"
     fact input_from_a_pipe bash -c '"$0" attend dense --query - --key k.npy --value v.npy --out other.npy <q.npy && cmp other.npy dense.out.npy' "$hga"
 }
@@ -176,9 +176,9 @@ for x in q k v; do "$npy" rows $x.npy 0 7 ${x}_a.npy && "$npy" rows $x.npy 7 13 
 for name in dense window htransformer htransformer_causal htransformer_linear hsa hsa_frontier; do
     # shellcheck disable=SC2086
     {
-        fact ragged_$name silent "$hga" attend ${words[$name]} -p tokens=@lengths.npy $q --out both.npy
-        fact ragged_${name}_first silent "$hga" attend ${words[$name]} --query q_a.npy --key k_a.npy --value v_a.npy --out alone_a.npy
-        fact ragged_${name}_second silent "$hga" attend ${words[$name]} --query q_b.npy --key k_b.npy --value v_b.npy --out alone_b.npy
+        fact ragged_$name silent "$hga" attend --quiet ${words[$name]} -p tokens=@lengths.npy $q --out both.npy
+        fact ragged_${name}_first silent "$hga" attend --quiet ${words[$name]} --query q_a.npy --key k_a.npy --value v_a.npy --out alone_a.npy
+        fact ragged_${name}_second silent "$hga" attend --quiet ${words[$name]} --query q_b.npy --key k_b.npy --value v_b.npy --out alone_b.npy
     }
     "$npy" rows both.npy 0 7 both_a.npy && "$npy" rows both.npy 7 13 both_b.npy
     fact ragged_${name}_is_the_first_alone "$npy" compare both_a.npy alone_a.npy 1e-6

@@ -68,8 +68,8 @@ full() { # full FILE COMMAND..: refused with status 4 and one line that names th
 "$npy" make large.npy f4 400,2,16 random:2
 "$npy" make tall.npy f4 2000,2,4 random:3
 check_full() {
-    fact_of a_full_disk_is_named_by_attend full there/o.npy attend window --query large.npy --key large.npy --value large.npy --out there/o.npy
-    fact_of a_full_disk_is_named_by_attend_for_lse full there/l.npy attend window --query tall.npy --key tall.npy --value tall.npy --out /dev/null --lse there/l.npy
+    fact_of a_full_disk_is_named_by_attend full there/o.npy attend window --quiet --query large.npy --key large.npy --value large.npy --out there/o.npy
+    fact_of a_full_disk_is_named_by_attend_for_lse full there/l.npy attend window --quiet --query tall.npy --key tall.npy --value tall.npy --out /dev/null --lse there/l.npy
     fact_of a_full_disk_is_named_by_build full there/g.npy build window --tokens 4000 -o there/g.npy
     fact_of a_full_disk_is_named_by_export full there/g.csv export large.json -o there/g.csv
 }

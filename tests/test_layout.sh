@@ -67,19 +67,19 @@ says() { # says LINE COMMAND..: that is all of stderr
     "$@" 2>stderr >stdout
     equal "$(cat stderr)" "$line"
 }
-fact rows_heads_and_dim_are_said says "hga: 24 rows, 4 heads of 8" run '' nhd0 o dense
-fact the_batch_is_said says "hga: 24 rows, 4 heads of 8; batch of 2" run '' bnhd o dense
-fact a_doubt_is_said says "hga: 4 rows, 24 heads of 8; if it is the other way round, --layout hnd" \
+fact rows_heads_and_dim_are_said says "hga: 24 rows, 4 heads of 8, float32" run '' nhd0 o dense
+fact the_batch_is_said says "hga: 24 rows, 4 heads of 8, float32; batch of 2" run '' bnhd o dense
+fact a_doubt_is_said says "hga: 4 rows, 24 heads of 8, float32; if it is the other way round, --layout hnd" \
     "$hga" attend dense --query q.hnd0.npy --key q.hnd0.npy --value q.hnd0.npy --out o.npy
 fact quiet_says_nothing says "" run '' nhd0 o dense --quiet
-fact rank_map_takes_torchs_order says "hga: 24 rows, 4 heads of 8" "$hga" rank-map --query q.hnd0.npy --key k.hnd0.npy --layout hnd --head 3
+fact rank_map_takes_torchs_order says "hga: 24 rows, 4 heads of 8, float32" "$hga" rank-map --query q.hnd0.npy --key k.hnd0.npy --layout hnd --head 3
 cp stdout hnd.map
 "$hga" rank-map --query q.nhd0.npy --key k.nhd0.npy --head 3 --quiet >nhd.map
 fact its_map_is_the_same equal "$(tail -n +2 hnd.map)" "$(tail -n +2 nhd.map)"
-fact choose_takes_torchs_order says "hga: 24 rows, 4 heads of 8" \
+fact choose_takes_torchs_order says "hga: 24 rows, 4 heads of 8, float32" \
     "$hga" choose --query q.hnd0.npy --key k.hnd0.npy --value v.hnd0.npy --layout hnd --variants hsa --seconds 0
 "$hga" build dense --tokens 24 -o dense.json
-fact pictures_take_torchs_order says "hga: 24 rows, 4 heads of 8" "$hga" export dense.json --query q.hnd0.npy --key k.hnd0.npy --layout hnd -o hnd.svg
+fact pictures_take_torchs_order says "hga: 24 rows, 4 heads of 8, float32" "$hga" export dense.json --query q.hnd0.npy --key k.hnd0.npy --layout hnd -o hnd.svg
 "$hga" export dense.json --query q.nhd0.npy --key k.nhd0.npy -o nhd.svg --quiet
 fact their_picture_is_the_same same_bytes hnd.svg nhd.svg
 

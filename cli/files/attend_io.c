@@ -60,8 +60,8 @@ int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t)
 
 void tensor_file_say(const tensor_file *q)
 {
-    fprintf(stderr, "hga: %d row%s, %d head%s of %d", q->rows, q->rows == 1 ? "" : "s", q->heads,
-            q->heads == 1 ? "" : "s", q->columns);
+    fprintf(stderr, "hga: %d row%s, %d head%s of %d, %s", q->rows, q->rows == 1 ? "" : "s", q->heads,
+            q->heads == 1 ? "" : "s", q->columns, element_name(q->array.type));
     if (q->samples > 1 || q->axes == 4) fprintf(stderr, "; batch of %d", q->samples);
     if (q->axes > 2 && q->heads > q->rows)
         fprintf(stderr, "; if it is the other way round, --layout %s", layout_heads_first(q->layout) ? "nhd" : "hnd");

@@ -1,4 +1,5 @@
-/* npy.c: read and write .npy, versions 1.0 and 2.0. A header is a Python dictionary of three keys; we read exactly
+/* npy.c: read and write .npy, versions 1.0 and 2.0, and what archives have in them. A header is a Python dictionary
+    of three keys; we read exactly
    that. */
 #include "npy.h"
 
@@ -9,16 +10,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "archive.h"
 #include "complain.h"
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are read and written little endian");
 
 enum { MAX_HEADER = 1 << 16 };
 
-/* a number's type in a file: letter and bytes, as in "<f4" */
 typedef struct header {
-    char letter;
-    int bytes, fortran, n_dims;
+    element type;
+    int swapped, fortran, n_dims;
     int64_t dim[NPY_MAX_DIMS], count;
 } header;
 
@@ -80,11 +79,7 @@ static const char *read_descr(const char *s, header *h)
 {
     char word[16];
     s = read_quoted(s, word, sizeof word);
-    if (!s || strlen(word) != 3 || word[0] != '<' || (word[1] != 'f' && word[1] != 'i') ||
-        (word[2] != '4' && word[2] != '8'))
-        return NULL;
-    h->letter = word[1];
-    h->bytes = word[2] - '0';
+    if (!s || !element_of_descr(word, &h->type, &h->swapped)) return NULL;
     return s;
 }
 
@@ -99,7 +94,7 @@ static const struct {
     const char *key, *wrong;
     const char *(*read)(const char *, header *);
 } entries[] = {
-    {"descr", "its type is not '<f4', '<f8', '<i4' or '<i8'", read_descr},
+    {"descr", "its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", read_descr},
     {"fortran_order", "fortran_order is not True or False", read_order},
     {"shape", "its shape is not a tuple of at most 8 sizes", read_shape},
 };
@@ -177,8 +172,8 @@ done:
     return status;
 }
 
-/* room grows with what arrives, so that a header that lies about the size costs nothing */
-static int read_elements(const char *path, FILE *file, int64_t bytes, unsigned char **out)
+/* `alone`: nothing may follow. Room grows with what arrives, so that a header that lies about the size costs nothing */
+static int read_elements(const char *path, FILE *file, int64_t bytes, int alone, unsigned char **out)
 {
     int64_t capacity = 0, used = 0;
     unsigned char *data = NULL;
@@ -201,7 +196,7 @@ static int read_elements(const char *path, FILE *file, int64_t bytes, unsigned c
         }
     }
     *out = data;
-    if (fgetc(file) == EOF) return CLI_GOOD;
+    if (!alone || fgetc(file) == EOF) return CLI_GOOD;
     free(data);
     *out = NULL;
     return complain(CLI_DATA, "%s: goes on after its %lld bytes of elements", path, (long long)bytes);
@@ -237,15 +232,9 @@ static const char *position(const header *h, int64_t place, char text[static 200
 
 static int store_real(const char *path, const header *h, const unsigned char *bytes, float *to)
 {
+    const int64_t size = element_bytes(h->type);
     for (int64_t i = 0; i < h->count; i++) {
-        double x;
-        float single;
-        if (h->bytes == 8) {
-            memcpy(&x, bytes + 8 * i, 8);
-        } else {
-            memcpy(&single, bytes + 4 * i, 4);
-            x = (double)single;
-        }
+        double x = element_real(h->type, bytes + size * i, h->swapped);
         int64_t place = place_of(h, i);
         to[place] = (float)x;
         if (isfinite(to[place])) continue;
@@ -258,15 +247,9 @@ static int store_real(const char *path, const header *h, const unsigned char *by
 
 static int store_whole(const char *path, const header *h, const unsigned char *bytes, int32_t *to)
 {
+    const int64_t size = element_bytes(h->type);
     for (int64_t i = 0; i < h->count; i++) {
-        int64_t x;
-        int32_t narrow;
-        if (h->bytes == 8) {
-            memcpy(&x, bytes + 8 * i, 8);
-        } else {
-            memcpy(&narrow, bytes + 4 * i, 4);
-            x = narrow;
-        }
+        int64_t x = element_whole(h->type, bytes + size * i, h->swapped);
         int64_t place = place_of(h, i);
         char text[200];
         if (x < INT32_MIN || x > INT32_MAX)
@@ -277,54 +260,122 @@ static int store_whole(const char *path, const header *h, const unsigned char *b
     return CLI_GOOD;
 }
 
-static int read_array(const char *path, FILE *file, char letter, npy *out)
+/* the elements that the header tells of, from where the file stands */
+static int read_values(const char *name, FILE *file, const header *h, int real, int alone, npy *out)
 {
-    header h = {0};
     unsigned char *bytes = NULL;
     int status = CLI_GOOD;
-    const char *name = shown(path);
-    TRY(read_header(name, file, &h));
-    if (h.letter != letter)
-        TRY(complain(CLI_DATA, "%s: holds '<%c%d' where %s is needed", name, h.letter, h.bytes,
-                     letter == 'f' ? "float32 or float64" : "int32 or int64"));
-    if (h.n_dims == 0) TRY(complain(CLI_DATA, "%s: holds a single number, not an array", name));
-    TRY(read_elements(name, file, h.count * h.bytes, &bytes));
-    out->n_dims = h.n_dims;
-    out->count = h.count;
-    memcpy(out->dim, h.dim, sizeof out->dim);
-    if (letter == 'f') {
-        TRY(take(h.count, sizeof *out->real, &out->real));
-        TRY(store_real(name, &h, bytes, out->real));
+    if (element_is_real(h->type) != real)
+        TRY(complain(CLI_DATA, "%s: holds %s where %s is needed", name, element_name(h->type),
+                     real ? "float16, bfloat16, float32 or float64" : "int32 or int64"));
+    if (h->n_dims == 0) TRY(complain(CLI_DATA, "%s: holds a single number, not an array", name));
+    TRY(read_elements(name, file, h->count * element_bytes(h->type), alone, &bytes));
+    out->n_dims = h->n_dims, out->count = h->count, out->type = h->type;
+    memcpy(out->dim, h->dim, sizeof out->dim);
+    if (real) {
+        TRY(take(h->count, sizeof *out->real, &out->real));
+        TRY(store_real(name, h, bytes, out->real));
     } else {
-        TRY(take(h.count, sizeof *out->whole, &out->whole));
-        TRY(store_whole(name, &h, bytes, out->whole));
+        TRY(take(h->count, sizeof *out->whole, &out->whole));
+        TRY(store_whole(name, h, bytes, out->whole));
     }
 done:
     free(bytes);
     return status;
 }
 
-static int read_path(const char *path, char letter, npy *out)
+static int read_npy(const char *name, FILE *file, int real, npy *out)
 {
-    int status = CLI_GOOD;
+    header h = {0};
+    int status = read_header(name, file, &h);
+    return status ? status : read_values(name, file, &h, real, 1, out);
+}
+
+/* ---- files and what is in them ---- */
+
+typedef enum file_kind { KIND_NPY, KIND_NPZ, KIND_SAFETENSORS } file_kind;
+
+/* by the first bytes; what cannot go back, a pipe, is a .npy */
+static file_kind kind_of(FILE *file)
+{
+    unsigned char lead[10] = {0};
     struct stat s;
+    if (fstat(fileno(file), &s) != 0 || !S_ISREG(s.st_mode)) return KIND_NPY;
+    size_t n = fread(lead, 1, sizeof lead, file);
+    rewind(file);
+    if (n >= 4 && memcmp(lead, "PK\3\4", 4) == 0) return KIND_NPZ;
+    return n == sizeof lead && lead[7] == 0 && lead[8] == '{' ? KIND_SAFETENSORS : KIND_NPY;
+}
+
+static header header_of(const safetensor *t)
+{
+    header h = {.type = t->type, .n_dims = t->n_dims, .count = t->bytes / element_bytes(t->type)};
+    memcpy(h.dim, t->dim, (size_t)t->n_dims * sizeof *h.dim);
+    return h;
+}
+
+static int read_safetensor(const char *path, const tensor_name *n, FILE *file, int real, npy *out)
+{
+    safetensor t = {0};
+    int status = safetensors_find(n->file, file, n->name, &t);
+    if (status) return status;
+    header h = header_of(&t);
+    return read_values(path, file, &h, real, 0, out);
+}
+
+static int read_npz(const char *path, const tensor_name *n, int real, npy *out)
+{
+    FILE *stream = NULL;
+    char *memory = NULL;
+    int status = npz_open(n->file, n->name, &stream, &memory);
+    if (status == CLI_GOOD) status = read_npy(path, stream, real, out);
+    if (stream) fclose(stream);
+    free(memory);
+    return status;
+}
+
+static int read_kind(const char *path, const tensor_name *n, FILE *file, int real, npy *out)
+{
+    switch (file == stdin ? KIND_NPY : kind_of(file)) {
+    case KIND_NPZ: return read_npz(path, n, real, out);
+    case KIND_SAFETENSORS: return read_safetensor(path, n, file, real, out);
+    case KIND_NPY: break;
+    }
+    if (n->name) return complain(CLI_DATA, "%s: is one array, which has no name", n->file);
+    return read_npy(path, file, real, out);
+}
+
+static int open_file(const char *path, FILE **file)
+{
+    struct stat s;
+    *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (!*file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    if (fstat(fileno(*file), &s) == 0 && S_ISDIR(s.st_mode)) return complain(CLI_DATA, "%s: is a folder", path);
+    return CLI_GOOD;
+}
+
+static int read_path(const char *path, int real, npy *out)
+{
+    FILE *file = NULL;
+    tensor_name n = {0};
+    int status = CLI_GOOD;
+    const char *name = shown(path);
     *out = (npy){0};
-    int standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "rb");
-    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    if (fstat(fileno(file), &s) == 0 && S_ISDIR(s.st_mode)) TRY(complain(CLI_DATA, "%s: is a folder", path));
-    TRY(take((int64_t)strlen(shown(path)) + 1, 1, &out->path));
-    memcpy(out->path, shown(path), strlen(shown(path)));
-    TRY(read_array(path, file, letter, out));
+    TRY(tensor_name_split(path, &n));
+    TRY(open_file(n.file, &file));
+    TRY(take((int64_t)strlen(name) + 1, 1, &out->path));
+    memcpy(out->path, name, strlen(name));
+    TRY(read_kind(name, &n, file, real, out));
 done:
-    if (!standard) fclose(file);
+    if (file && file != stdin) fclose(file);
+    free(n.file);
     if (status) npy_clear(out);
     return status;
 }
 
-int npy_read_real(const char *path, npy *out) { return read_path(path, 'f', out); }
+int npy_read_real(const char *path, npy *out) { return read_path(path, 1, out); }
 
-int npy_read_whole(const char *path, npy *out) { return read_path(path, 'i', out); }
+int npy_read_whole(const char *path, npy *out) { return read_path(path, 0, out); }
 
 void npy_clear(npy *a)
 {
@@ -334,20 +385,87 @@ void npy_clear(npy *a)
     *a = (npy){0};
 }
 
-int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim)
+/* ---- writing ---- */
+
+/* Lead and header together fill 64-byte lines. */
+static void put_header(FILE *file, element type, int n_dims, const int64_t *dim)
 {
     char shape[200], head[512];
-    FILE *file = out->file;
-    int64_t count = 1;
-    for (int i = 0; i < n_dims; i++) count *= dim[i];
-    int used = snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
-                        npy_shape(n_dims, dim, shape));
-    int whole = (10 + used + 1 + 63) / 64 * 64 - 10; /* lead and header together fill 64-byte lines */
+    int used = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+                        element_descr(type), npy_shape(n_dims, dim, shape));
+    int whole = (10 + used + 1 + 63) / 64 * 64 - 10;
     unsigned char lead[10] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(whole & 255), (unsigned char)(whole >> 8)};
     fwrite(lead, 1, sizeof lead, file);
     fprintf(file, "%s%*s\n", head, whole - 1 - used, "");
-    if (count > 0) fwrite(data, sizeof *data, (size_t)count, file);
-    if (!ferror(file)) return CLI_GOOD;
-    return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
+}
+
+int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim)
+{
+    int64_t count = 1;
+    unsigned char bytes[8];
+    for (int i = 0; i < n_dims; i++) count *= dim[i];
+    put_header(out->file, type, n_dims, dim);
+    for (int64_t i = 0; i < count; i++) {
+        element_put(type, data[i], bytes);
+        if (isfinite(data[i]) && !isfinite(element_real(type, bytes, 0)))
+            return complain(CLI_DATA, "%s: %g does not fit %s", out->whole.path, (double)data[i], element_name(type));
+        if (fwrite(bytes, (size_t)element_bytes(type), 1, out->file) != 1)
+            return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
+    }
+    return CLI_GOOD;
+}
+
+int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim)
+{
+    return npy_write_as(out, ELEMENT_F32, data, n_dims, dim);
+}
+
+/* ---- listing ---- */
+
+typedef struct listing {
+    const char *path;
+    npy_visitor visit;
+    void *context;
+} listing;
+
+static int list_member(const char *name, void *context)
+{
+    const listing *l = context;
+    FILE *stream = NULL;
+    char *memory = NULL;
+    header h = {0};
+    int status = CLI_GOOD;
+    TRY(npz_open(l->path, name, &stream, &memory));
+    TRY(read_header(name, stream, &h));
+    TRY(l->visit(name, h.type, h.n_dims, h.dim, l->context));
+done:
+    if (stream) fclose(stream);
+    free(memory);
+    return status;
+}
+
+static int list_safetensor(const char *name, const safetensor *t, void *context)
+{
+    const listing *l = context;
+    return l->visit(name, t->type, t->n_dims, t->dim, l->context);
+}
+
+int npy_each(const char *path, npy_visitor visit, void *context)
+{
+    listing l = {path, visit, context};
+    FILE *file = NULL;
+    header h = {0};
+    int status = CLI_GOOD;
+    TRY(open_file(path, &file));
+    file_kind kind = file == stdin ? KIND_NPY : kind_of(file);
+    if (kind == KIND_NPZ) TRY(npz_names(path, list_member, &l));
+    if (kind == KIND_SAFETENSORS) TRY(safetensors_each(path, file, list_safetensor, &l));
+    if (kind == KIND_NPY) {
+        TRY(read_header(shown(path), file, &h));
+        TRY(visit("", h.type, h.n_dims, h.dim, context));
+    }
+done:
+    if (file && file != stdin) fclose(file);
+    return status;
 }

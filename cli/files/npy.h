@@ -1,9 +1,10 @@
-/* npy.h: numpy's .npy files, everything in them checked. */
+/* npy.h: arrays in files: numpy's .npy, members of .npz, tensors of .safetensors; everything in them checked. */
 #ifndef CLI_NPY_H
 #define CLI_NPY_H
 
 #include <stdint.h>
 
+#include "element.h"
 #include "outfile.h"
 
 enum { NPY_MAX_DIMS = 8 };
@@ -12,12 +13,14 @@ enum { NPY_MAX_DIMS = 8 };
 typedef struct npy {
     int n_dims;
     int64_t dim[NPY_MAX_DIMS], count;
+    element type; /* in the file */
     float *real;
     int32_t *whole;
     char *path;
 } npy;
 
-/* Read float32 or float64 ("-" is stdin) as float32; anything else, a NaN, an infinity or a value beyond float32 is
+/* Read float16, bfloat16, float32 or float64, of either byte order, as float32 ("-" is stdin, FILE:NAME one of
+    several); anything else, a NaN, an infinity or a value beyond float32 is
    refused with its position. */
 int npy_read_real(const char *path, npy *out);
 /* Read int32 or int64 as int32, each value checked. */
@@ -26,6 +29,12 @@ void npy_clear(npy *a);
 
 /* Write a float32 array in C order. */
 int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim);
+/* The same in another type; what does not fit is refused. */
+int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim);
+
+/* What a file has, array after array; name "" where there is but one without. Lines for `hga tensor`. */
+typedef int (*npy_visitor)(const char *name, element type, int n_dims, const int64_t *dim, void *context);
+int npy_each(const char *path, npy_visitor visit, void *context);
 
 /* "(3, 4)" as numpy prints it, into `text`; returns it. */
 const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200]);

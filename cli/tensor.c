@@ -1,0 +1,60 @@
+/* tensor.c: hga tensor, what a file of arrays has in it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "npy.h"
+#include "table.h"
+
+typedef struct arguments {
+    const char *path;
+    int json;
+} arguments;
+
+enum { KEY_JSON = 0x2b00 };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    switch (key) {
+    case KEY_JSON: a->json = 1; return 0;
+    case ARGP_KEY_ARG:
+        if (a->path) return ARGP_ERR_UNKNOWN;
+        a->path = value;
+        return 0;
+    case ARGP_KEY_END: return a->path ? 0 : arguments_said(complain(CLI_USAGE, "tensor: FILE is missing"));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSON", 0}, {0}};
+
+static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name, type, shape."
+                          "\vWherever a tensor is read, FILE:NAME is one of several.";
+
+static const column columns[] = {
+    {"name", "name", NULL, 0}, {"type", "type", NULL, 0}, {"shape", "shape", NULL, 0}, {0}};
+
+static int add_row(const char *name, element type, int n_dims, const int64_t *dim, void *context)
+{
+    char shape[200];
+    json_t *row = json_pack("{s:s%, s:s, s:s}", "name", *name ? name : "-", *name ? strlen(name) : 1, "type",
+                            element_name(type), "shape", npy_shape(n_dims, dim, shape));
+    if (json_array_append_new(context, row) == 0) return CLI_GOOD;
+    return complain(CLI_OUTSIDE, "out of memory, or a name is no UTF-8");
+}
+
+int run_tensor(int argc, char **argv)
+{
+    struct argp argp = {options, parse, "FILE", doc, NULL, NULL, NULL};
+    arguments a = {0};
+    json_t *rows = json_array();
+    int status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(npy_each(a.path, add_row, rows));
+    TRY(a.json ? json_print(stdout, json_pack("{s:O}", "tensors", rows)) : table_print(stdout, rows, columns));
+done:
+    json_decref(rows);
+    return status;
+}

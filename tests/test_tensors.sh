@@ -1,0 +1,110 @@
+#!/bin/bash
+# Numbers of other types, and several tensors in a file: test_tensors.sh HGA; needs python3 with numpy.
+set -u
+hga=$1
+. "$(dirname "$0")/facts.sh"
+
+cat >make.py <<'END'
+import json
+import struct
+import numpy as np
+rng = np.random.default_rng(3)
+q = rng.normal(size=(24, 2, 8)).astype("f4")
+half = q.astype("f2")
+half.flat[:8] = [0, -0.0, 2.0**-24, 2.0**-14, 1023 * 2.0**-24, 65504, -65504, 1 / 3]
+np.save("half.npy", half)
+np.save("half_as_single.npy", half.astype("f4"))
+np.save("half_big.npy", half.astype(">f2"))
+np.save("single.npy", q)
+np.save("single_big.npy", q.astype(">f4"))
+np.save("double.npy", q.astype("f8"))
+np.save("double_big.npy", q.astype(">f8"))
+cut = (q.view("u4") & 0xFFFF0000).view("f4")
+np.save("bfloat_as_single.npy", cut)
+bits = (cut.view("u4") >> 16).astype("<u2")
+np.save("bfloat.npy", bits.view("V2"))
+np.savez("several.npz", a=half, b=q)
+np.savez_compressed("packed.npz", only=q)
+body = b""
+header = {"__metadata__": {"made": "here"}}
+for name, dtype, data in ("x.q", "F32", q), ("h", "F16", half), ("w", "BF16", bits), ("n", "I64", np.arange(24)), ("u", "U8", np.zeros(3, "u1")):
+    if name == "u":
+        continue
+    header[name] = {"dtype": dtype, "shape": list(data.shape), "data_offsets": [len(body), len(body) + data.nbytes]}
+    body += data.tobytes()
+def put(path, header, body):
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    open(path, "wb").write(struct.pack("<Q", len(text)) + text + body)
+put("model.safetensors", header, body)
+wrong = dict(header, h=dict(header["h"], shape=[25, 2, 8]))
+put("wrong.safetensors", wrong, body)
+put("short.safetensors", header, body[:100])
+open("cut.npz", "wb").write(open("several.npz", "rb").read()[:-40])
+END
+python3 make.py || exit 1
+run() { "$hga" attend dense --query "$1" --key "$1" --value "$1" --out "$2" "${@:3}"; }
+gives_as() { run "$1" one.npy --quiet && run "$2" two.npy --quiet && same_bytes one.npy two.npy; }
+fact float16_is_read gives_as half.npy half_as_single.npy
+fact big_endian_float16_is_read gives_as half_big.npy half_as_single.npy
+fact big_endian_float32_is_read gives_as single_big.npy single.npy
+fact float64_is_read gives_as double.npy single.npy
+fact big_endian_float64_is_read gives_as double_big.npy single.npy
+fact bfloat16_is_read gives_as bfloat.npy bfloat_as_single.npy
+fact a_member_of_an_npz_is_read gives_as several.npz:b single.npy
+fact a_compressed_one_is_read gives_as packed.npz single.npy
+fact a_safetensor_is_read gives_as model.safetensors:x.q single.npy
+fact a_safetensor_of_float16_is_read gives_as model.safetensors:h half_as_single.npy
+fact a_safetensor_of_bfloat16_is_read gives_as model.safetensors:w bfloat_as_single.npy
+
+says() { run "$1" o.npy 2>stderr >stdout; equal "$(cat stderr)" "hga: 24 rows, 2 heads of 8, $2"; }
+fact the_type_is_said says half.npy float16
+fact the_type_of_a_member_is_said says model.safetensors:w bfloat16
+
+# ---- what comes out ----
+
+cat >rounded.py <<'END'
+import sys
+import numpy as np
+single, other = np.load(sys.argv[1]), np.load(sys.argv[2])
+kind = sys.argv[3]
+if kind == "bf16":
+    assert other.dtype == np.dtype("V2"), other.dtype
+    bits = single.view("u4").astype("u8")
+    assert (other.view("u2") == ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("u2")).all()
+else:
+    want = {"f16": "f2", "f32": "f4", "f64": "f8"}[kind]
+    assert other.dtype == np.dtype("<" + want), other.dtype
+    assert (other == single.astype(want)).all()
+END
+for type in f16 bf16 f32 f64; do
+    run single.npy single.out.npy --quiet
+    fact output_in_${type} run single.npy out.npy --quiet --out-type $type
+    fact it_is_rounded_to_$type python3 rounded.py single.out.npy out.npy $type
+done
+run half.npy half.out.npy --quiet
+fact output_in_the_inputs_type run half.npy same.npy --quiet --out-type same
+fact it_is_float16 python3 rounded.py half.out.npy same.npy f16
+fact types_are_known refused 2 "--out-type: 'f8' is not one of" run single.npy new.npy --out-type f8
+
+# ---- what is in a file ----
+
+fact a_file_tells_what_it_has equal "$("$hga" tensor several.npz | tr -s ' ')" "$(printf 'name type shape\na float16 (24, 2, 8)\nb float32 (24, 2, 8)')"
+fact safetensors_too equal "$("$hga" tensor model.safetensors | tail -n +2 | tr -s ' ')" \
+    "$(printf 'x.q float32 (24, 2, 8)\nh float16 (24, 2, 8)\nw bfloat16 (24, 2, 8)\nn int64 (24,)')"
+fact one_array_too equal "$("$hga" tensor double_big.npy | tail -1 | tr -s ' ')" "- float64 (24, 2, 8)"
+
+# ---- refused ----
+
+fact a_member_must_be_there refused 3 "several.npz: has no array 'c'" run several.npz:c new.npy
+fact several_need_a_name refused 3 "several.npz: has 2 arrays" run several.npz new.npy
+fact a_tensor_must_be_there refused 3 "model.safetensors: has no tensor 'c'" run model.safetensors:c new.npy
+fact safetensors_need_a_name refused 3 "model.safetensors: say which tensor" run model.safetensors new.npy
+fact whole_numbers_are_no_tensor refused 3 "model.safetensors:n: holds int64" run model.safetensors:n new.npy
+fact a_shape_must_fit refused 3 "wrong.safetensors:h: has 768 bytes" run wrong.safetensors:h new.npy
+fact a_file_must_be_whole refused 3 "short.safetensors:h" run short.safetensors:h new.npy
+fact an_archive_must_be_whole refused 3 "cut.npz: is no .npz file" run cut.npz:a new.npy
+fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a new.npy
+fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy
+fact tensor_needs_a_file refused 2 "FILE is missing" "$hga" tensor
+facts_end
