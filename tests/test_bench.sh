@@ -22,7 +22,7 @@ fact bf16_is_a_case_of_its_own holds goals.json 'random:degree=32/.*precision:bf
 fact a_shorter_case_is_not_judged sh -c '! grep -E "\"met\": (true|false)" goals.json'
 fact goals_in_json "$json" goals.json goals 0 reached
 fact goals_json_has_googles_rows "$json" goals.json benchmarks 0 run_name
-fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'dense n=' "${tiny[@]}"
+fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'dense n=8192' "${tiny[@]}"
 fact one_case_is_one_row sh -c '[ "$(grep -c "of peak" one)" = 1 ]'
 fact goals_dry_run exits 0 sh -c '"$@" >dry' sh "$hga" bench --table goals --dry-run "${tiny[@]}"
 fact goals_dry_run_says_memory holds dry 'MB without peers'
