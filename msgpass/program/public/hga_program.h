@@ -194,11 +194,11 @@ HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 /* The program of a graph of one's own: attend the edges of all these relations jointly, in one softmax, over the
    graph's tree. Fields query, key, value (the caller's on tokens) and out. Where an edge goes into a node above the
    tokens, queries of nodes are means of their children's by mass, level by level, and in the end each node's state is
-   merged into its children's; where one comes out of such a node, keys and values are such means. Scores have the logarithm
-   of the source's mass. In detail: coarsen query, coarsen key, coarsen value (as far as they are needed); attend the
-   first relation, attend more for each of the others; spread out down the tree. Self- and cross-attention, whose nodes
-   above the tokens must have sides. Means see later tokens: for causal queries write coarsen_along instead. HGA_EPROGRAM
-   when edges end above the tokens and no node has a parent, or where the check of a plan would say so. */
+   merged into its children's; where one comes out of such a node, keys and values are such means. Scores have the
+   logarithm of the source's mass. In detail: coarsen query, coarsen key, coarsen value (as far as they are needed);
+   attend the first relation, attend more for each of the others; spread out down the tree. Self- and cross-attention,
+   whose nodes above the tokens must have sides. Means see later tokens: for causal queries write coarsen_along instead.
+   HGA_EPROGRAM when edges end above the tokens and no node has a parent, or where the check of a plan would say so. */
 HGA_API hga_status hga_program_hierarchy(hga_program *p, const hga_graph *g, const hga_id *relations,
                                          hga_id n_relations);
 
