@@ -21,7 +21,7 @@ fact every_public_header_is_installed_and_no_other headers
 fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"
 
 # The names a library defines for others to link.
-defined() { nm "$@" 2>/dev/null | awk 'NF == 3 && $2 ~ /[A-Z]/ { print $3 }' | sort -u; }
+defined() { nm "$@" 2>/dev/null | awk 'NF == 3 && $2 ~ /[B-Z]/ { sub(/@.*/, "", $3); print $3 }' | sort -u; } # A: the name of a version
 defined -D --defined-only "$lib/libhga.so" >shared_names
 defined -g --defined-only "$lib/libhga.a" >static_names
 grep -v '^hga_' shared_names >foreign
