@@ -26,9 +26,13 @@ hga_status import_open(import *x, const hga_allocator *a, const char *path, cons
     return st;
 }
 
+/* A few bytes must not claim the memory of two thousand million nodes. */
 hga_status import_reach(import *x, int64_t node)
 {
     if (node < 0 || node >= INT32_MAX - 4096) return scan_wrong(x, "node %lld does not fit an id", (long long)node);
+    if (node >> 20 && node / 64 > x->n_bytes)
+        return scan_wrong(x, "node %lld in a file of %lld bytes: nodes are counted from 0", (long long)node,
+                          (long long)x->n_bytes);
     if (node >= x->n) x->n = (hga_id)(node + 1);
     return HGA_OK;
 }

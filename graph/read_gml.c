@@ -25,7 +25,7 @@ static hga_status next_token(import *x, token *is, const char **text, int64_t *n
         x->at = stop + 1;
         return *is = TEXT, HGA_OK;
     }
-    while (x->at < x->end && !strchr(" \t\r\n[]\"", *x->at)) x->at++;
+    while (x->at < x->end && (!*x->at || !strchr(" \t\r\n[]\"", *x->at))) x->at++;
     *n = x->at - *text;
     return *is = WORD, HGA_OK;
 }
