@@ -68,7 +68,7 @@ table causal.json >causal
 fact causal_dense_has_error_0 equal "$(head -1 causal | cut -d';' -f1-4)" "dense;causal=1;0.0;0.0"
 fact every_candidate_is_causal equal "$(grep -v '^fenwick;' causal | cut -d';' -f2 | grep -vc 'causal=1')" 0
 fact what_is_always_causal_is_tried_where_order_counts equal "$(grep -c '^fenwick;' causal)" 1
-fact and_only_there refused 2 "fenwick is always causal; say --causal" "${tensors[@]}" --variants fenwick
+fact and_only_there refused 2 "fenwick is always causal; say --causal" "$hga" choose "${tensors[@]}" --variants fenwick
 fact coarse_treeformer_cannot_be_causal equal "$(grep -c coarse causal)" 0
 "$hga" choose --quiet --query zero.npy --key k.npy --value v.npy --seconds 0 --variants htransformer,hsa --json >flat.json
 "$hga" choose --quiet "${tensors[@]}" --scale 0 --variants htransformer,hsa --json >scaled.json
