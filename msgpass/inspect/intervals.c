@@ -33,8 +33,9 @@ hga_status interval_add(interval_sum *s, interval one)
         before->last = one.last;
         return HGA_OK;
     }
+    int begins_a_run = !before || before->last >= one.first; /* asked now: growing moves what `before` points to */
     HGA_TRY(hga_grow(NULL, &s->part, &s->room, s->n_parts, s->n_parts + 1, sizeof *s->part));
-    if (!before || before->last >= one.first) {
+    if (begins_a_run) {
         HGA_TRY(hga_grow(NULL, &s->end, &s->run_room, s->n_runs, s->n_runs + 1, sizeof *s->end));
         s->n_runs++;
     }
