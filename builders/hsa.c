@@ -1,6 +1,6 @@
 /* hsa.c: hierarchical self-attention (Amizadeh et al. 2025), Algorithms 1-3, on any tree.
 
-   Nodes are numbered by height; within a level by their first token. Without self edges or causality a family's members
+   Nodes are numbered by height; within a level by their first token (leaves by the caller's ids where that is asked for). Without self edges or causality a family's members
    attend to each other and not to themselves: one block with a missing diagonal. With `self` a leaf also attends to
    itself: its softmax state then holds the paper's two terms, eta and phi(leaf), already merged. Causal SELF keeps the
    left siblings. Causal FRONTIER has no tree on the query side: a leaf i attends, with its own query, to itself and to
@@ -206,6 +206,25 @@ static hga_id number_leaves(family_tree *t, hga_id *n_roots)
     return leaves;
 }
 
+/* Leaves by id: places 0, 1, .. in the order of the caller's ids. */
+static void place_leaves_by_id(family_tree *t)
+{
+    for (hga_id v = 0, at = 0; v < t->n; v++)
+        if (t->height[v] == 0) t->place[v] = at++;
+}
+
+/* Causal attention goes by the order of the tree; tokens in another order would see later ones. */
+static hga_status check_leaves(const hga_hsa *p, const family_tree *t)
+{
+    if ((unsigned)p->leaves > HGA_LEAVES_BY_ID)
+        return hga_fail(HGA_EINVAL, "leaves: %d is neither depth-first nor by id", (int)p->leaves);
+    for (hga_id v = 0, at = 0; p->leaves == HGA_LEAVES_BY_ID && p->causal && v < t->n; v++)
+        if (t->height[v] == 0 && t->first[v] != at++)
+            return hga_fail(HGA_EUNSUPPORTED, "causal: leaf %d is number %d by id and number %d in the tree's order", v,
+                            at - 1, t->first[v]);
+    return HGA_OK;
+}
+
 /* place: by height, then by first leaf. Two counting sorts, the first (into climb, which has served) by first leaf. */
 static void place_nodes(family_tree *t, hga_id n_leaves, hga_id *level_size, hga_id n_levels)
 {
@@ -253,6 +272,7 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
     list_children(&t);
     HGA_TRY(climb(&t));
     hga_id n_roots, n_leaves = number_leaves(&t, &n_roots), top = 0;
+    HGA_TRY(check_leaves(p, &t));
     if (p->n_tokens && p->n_tokens != n_leaves)
         HGA_TRY(hga_fail(HGA_EINVAL, "n_tokens is %d, but parent has %d leaves", p->n_tokens, n_leaves));
     for (hga_id v = 0; v < t.n; v++) top = t.height[v] > top ? t.height[v] : top;
@@ -260,6 +280,7 @@ static hga_status plant_parents(const hga_hsa *p, forest *f)
     HGA_TRY(forest_allocate(f));
     HGA_TRY(hga_new(f->a, f->n, sizeof *f->order, &f->order));
     place_nodes(&t, n_leaves, f->level_size, f->n_levels);
+    if (p->leaves == HGA_LEAVES_BY_ID) place_leaves_by_id(&t);
     write_forest(&t, f, f->order);
     drop_identity(f);
     for (hga_id v = 0; p->node_of && v < t.n; v++) p->node_of[v] = t.place[v];

@@ -65,7 +65,9 @@ static const hga_parameter htransformer_parameters[] = {
 static const hga_parameter hsa_parameters[] = {
     IDS(hga_hsa, branching, n_branching, "branching", NULL, 1, "hopping windows, lowest level first, such as 2,4,8,16"),
     IDS(hga_hsa, parent, n_parent, "parent", NULL, -1,
-        "the tree instead: each node's parent, -1 for a root; rows are its leaves"),
+        "the tree instead: each node's parent, -1 for a root; rows are its leaves, see leaves"),
+    WORD(hga_hsa, leaves, "leaves", "depth-first", "depth-first id",
+         "which leaf of parent is row 0, 1, ..: depth-first (children by increasing id), or by increasing id"),
     CAUSAL(hga_hsa),
     WORD(hga_hsa, mode, "mode", "frontier", "frontier self", "causal: frontier (strict) or self"),
     FLAG(hga_hsa, self, "self", "1: a token may attend to itself"),

@@ -17,6 +17,7 @@ typedef struct arguments {
     const char *out_type;
     double scale;
     int has_scale, quiet;
+    const char *node_map;
 } arguments;
 
 /* ---- the command line ---- */
@@ -35,6 +36,7 @@ enum {
     KEY_LAYOUT,
     KEY_OUT_TYPE,
     KEY_QUIET,
+    KEY_NODE_MAP,
     KEY_GRADIENT
 };
 
@@ -94,6 +96,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_SCALE: return arguments_said(read_scale(value, a));
     case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
     case KEY_OUT_TYPE: a->out_type = value; return arguments_said(check_type(value));
+    case KEY_NODE_MAP: a->node_map = value; return 0;
     case KEY_QUIET: a->quiet = 1; return 0;
     case KEY_GRADIENT: return arguments_said(complain(CLI_USAGE, "--grad-*: this version computes no gradients"));
     case ARGP_KEY_END: return arguments_said(check_paths(a));
@@ -128,6 +131,7 @@ static const struct argp_option options[] = {
      "bnhd and bhnd insist (default: nhd)",
      3},
     {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
+    {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 3},
     GRADIENT("grad-out"),
     GRADIENT("grad-query"),
@@ -166,6 +170,7 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, r
     TRY(attend_io_bind(&a->paths, &m, a->has_scale ? &a->scale : NULL, &one));
     if (sample == 0 && !a->quiet) tensor_file_say(&all->query);
     TRY(execute(&m, &a->options, &one));
+    if (sample == 0 && a->node_map) TRY(model_write_node_map(&m, a->node_map)); /* all samples have one graph */
     int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
     r->rows = one.out_rows;
     if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));

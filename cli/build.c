@@ -7,10 +7,10 @@
 typedef struct arguments {
     typed_variant variant;
     graph_target target;
-    const char *text;
+    const char *text, *node_map;
 } arguments;
 
-enum { KEY_TEXT = 0x2700 };
+enum { KEY_TEXT = 0x2700, KEY_NODE_MAP };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -21,6 +21,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->target;
         return 0;
     case KEY_TEXT: a->text = value; return 0;
+    case KEY_NODE_MAP: a->node_map = value; return 0;
     case ARGP_KEY_END:
         if (!a->variant.name) return arguments_said(complain(CLI_USAGE, "build: VARIANT is missing"));
         return arguments_said(graph_target_check(&a->target));
@@ -34,6 +35,7 @@ static const struct argp_option options[] = {
      ".json and onto pictures; hsa "
      "takes its hierarchy too",
      2},
+    {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 2},
     {0},
 };
 
@@ -51,6 +53,7 @@ int run_build(int argc, char **argv)
     TRY(complain_of(hga_program_to_json(&m.program, m.graph, &program), CLI_USAGE, m.title));
     graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, &names, NULL};
     TRY(graph_write(&source, &a.target));
+    if (a.node_map) TRY(model_write_node_map(&m, a.node_map));
 done:
     hga_text_free(program);
     words_clear(&names);

@@ -2,13 +2,14 @@
 #include <stdio.h>
 
 #include "arguments.h"
+#include "graph_argument.h"
 #include "command.h"
-#include "graph_file.h"
 #include "table.h"
 #include "terminal.h"
 
 typedef struct arguments {
-    const char *path;
+    graph_argument source;
+    const char *path; /* what messages call it */
     int json, causal, coverage;
 } arguments;
 
@@ -212,16 +213,13 @@ enum { KEY_JSON = 0x2300, KEY_CAUSAL, KEY_COVERAGE };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
+    (void)value;
     arguments *a = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source; return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
     case KEY_COVERAGE: a->coverage = 1; return 0;
-    case ARGP_KEY_ARG:
-        if (a->path) return ARGP_ERR_UNKNOWN;
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END: return a->path ? 0 : arguments_said(complain(CLI_USAGE, "check: GRAPH is missing"));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -237,12 +235,13 @@ static const struct argp_option options[] = {
 
 int run_check(int argc, char **argv)
 {
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options,
                         parse,
-                        "GRAPH",
+                        "GRAPH|VARIANT",
                         "A graph's rules, and what its program covers and sees. Ends with 1 when a rule, or a property "
                         "that the graph claims, does not hold.",
-                        NULL,
+                        children,
                         NULL,
                         NULL};
     arguments a = {0};
@@ -250,7 +249,8 @@ int run_check(int argc, char **argv)
     findings f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(graph_file_read(a.path, &g));
+    TRY(graph_argument_read(&a.source, &g));
+    a.path = a.source.title;
     TRY(look(&g, &a, &f));
     int pass = f.rules_pass && !breaks(&f.single) && !breaks(&f.complete) && !breaks(&f.causal);
     if (a.json)
@@ -262,5 +262,6 @@ done:
     json_decref(f.rules);
     json_decref(f.warnings);
     graph_file_clear(&g);
+    graph_argument_clear(&a.source);
     return status;
 }

@@ -3,11 +3,10 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "graph_file.h"
-#include "variant.h"
+#include "graph_argument.h"
 
 typedef struct arguments {
-    const char *path, *parents;
+    graph_argument source;
     graph_target target;
 } arguments;
 
@@ -22,25 +21,19 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->target; return 0;
-    case KEY_PARENTS: a->parents = value; return 0;
-    case ARGP_KEY_ARG:
-        if (a->path) return ARGP_ERR_UNKNOWN;
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->path) return arguments_said(complain(CLI_USAGE, "export: GRAPH is missing"));
-        return arguments_said(graph_target_check(&a->target));
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->target, state->child_inputs[1] = &a->source; return 0;
+    case KEY_PARENTS: a->source.parents = value; return 0;
+    case ARGP_KEY_END: return arguments_said(graph_target_check(&a->target));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
 
 int run_export(int argc, char **argv)
 {
-    struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {&graph_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options,
                         parse,
-                        "GRAPH",
+                        "GRAPH|VARIANT",
                         "A graph in another format. It is read from JSON (- is standard input) or from a file of "
                         "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's). "
                         "It is written as .json, .npy, .mtx, .csv, .dot, "
@@ -53,19 +46,20 @@ int run_export(int argc, char **argv)
     graph_file f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(graph_file_import(a.path, a.parents, &f));
+    TRY(graph_argument_read(&a.source, &f));
     hga_id main = f.text ? main_relation(&f.program) : -1;
     if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
-    const char *slash = strrchr(a.path, '/');
+    const char *slash = strrchr(a.source.title, '/');
     graph_source source = {f.graph,
                            f.text ? &f.program : NULL,
                            f.text,
                            main,
-                           slash ? slash + 1 : a.path,
+                           slash ? slash + 1 : a.source.title,
                            NULL,
-                           graph_file_is_json(a.path) ? a.path : NULL};
+                           a.source.path && graph_file_is_json(a.source.path) ? a.source.path : NULL};
     TRY(graph_write(&source, &a.target));
 done:
     graph_file_clear(&f);
+    graph_argument_clear(&a.source);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "graph_argument.h"
 #include "ascii.h"
 #include "command.h"
 #include "degrees.h"
@@ -15,7 +16,8 @@
 enum { MOST_LAYERS = INT32_MAX };
 
 typedef struct arguments {
-    const char *path;
+    graph_argument source;
+    const char *path; /* what messages call it */
     hga_shape shape;
     row_wish row;
     hga_options options;
@@ -414,7 +416,6 @@ static int read_scale(const char *text, double *scale)
 static int check(const arguments *a)
 {
     const row_wish *r = &a->row;
-    if (!a->path) return complain(CLI_USAGE, "inspect: GRAPH is missing");
     const attend_paths *t = &r->tensors;
     if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
     if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))
@@ -432,6 +433,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->options;
+        state->child_inputs[2] = &a->source;
         return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
@@ -447,11 +449,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_ASCII:
         a->draws = 1, a->width = ASCII_WIDTH;
         return value ? arguments_said(read_id("--ascii", value, 1, ASCII_MOST, &a->width)) : 0;
-    case ARGP_KEY_ARG:
-        if (a->path) return ARGP_ERR_UNKNOWN;
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END: a->row.path = a->path; return arguments_said(check(a));
+    case ARGP_KEY_END: return arguments_said(check(a));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -479,10 +477,11 @@ static const struct argp_option options[] = {
 
 int run_inspect(int argc, char **argv)
 {
-    struct argp_child children[] = {{&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {
+        {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {&graph_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options,
                         parse,
-                        "GRAPH",
+                        "GRAPH|VARIANT",
                         "What a graph is: nodes, edges, degrees, bytes, and which pairs of tokens its program covers, "
                         "by which levels, in how many layers.",
                         children,
@@ -494,7 +493,8 @@ int run_inspect(int argc, char **argv)
     int status = CLI_GOOD;
     a.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(graph_file_read(a.path, &f));
+    TRY(graph_argument_read(&a.source, &f));
+    a.path = a.row.path = a.source.title;
     TRY(fill(&a, &f, document));
     if (a.json)
         TRY(json_print(stdout, json_incref(document)));
@@ -503,5 +503,6 @@ int run_inspect(int argc, char **argv)
 done:
     json_decref(document);
     graph_file_clear(&f);
+    graph_argument_clear(&a.source);
     return status;
 }

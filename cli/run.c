@@ -1,7 +1,9 @@
 /* run.c: hga run, every variant on a text, in one table. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "arguments.h"
 #include "command.h"
@@ -98,12 +100,17 @@ static const char doc[] =
 
 /* ---- the text ---- */
 
-/* where the text of the examples is: installed, or in the source tree */
+/* the text of the examples, beside the tool: never that of a source tree, which may be gone or another */
 static FILE *open_default(const char **path)
 {
-    FILE *file = fopen(INSTALLED_TEXT, "rb");
-    *path = file ? INSTALLED_TEXT : SOURCE_TEXT;
-    return file ? file : fopen(SOURCE_TEXT, "rb");
+    static char place[PATH_MAX + sizeof TEXT_FROM_TOOL];
+    ssize_t n = readlink("/proc/self/exe", place, PATH_MAX);
+    *path = TEXT_FROM_TOOL;
+    if (n <= 0 || n >= PATH_MAX) return NULL;
+    while (n > 0 && place[n - 1] != '/') n--;
+    strcpy(place + n, TEXT_FROM_TOOL);
+    *path = place;
+    return fopen(place, "rb");
 }
 
 static FILE *open_text(const char **path)

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "nearest.h"
+#include "outfile.h"
 
 /* ---- parameters ---- */
 
@@ -119,6 +120,23 @@ void model_clear(model *m)
     free(m->node_of);
     free(m->alpha);
     *m = (model){0};
+}
+
+int model_write_node_map(const model *m, const char *path)
+{
+    int32_t *id = NULL;
+    outfile out = {0};
+    int64_t n = hga_graph_nodes(m->graph).n;
+    int status = CLI_GOOD;
+    TRY(take(n, sizeof *id, &id));
+    for (int64_t v = 0; v < n; v++) id[m->node_of ? m->node_of[v] : v] = (int32_t)v;
+    TRY(outfile_open(path, &out));
+    TRY(npy_write_whole(&out, id, 1, &n));
+    TRY(outfile_keep(&out));
+done:
+    outfile_drop(&out);
+    free(id);
+    return status;
 }
 
 const hga_stage *score_stage(const hga_program *p)

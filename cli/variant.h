@@ -41,6 +41,9 @@ typedef struct model {
 int model_build(const typed_variant *typed, const model_tensors *tensors, model *out);
 void model_clear(model *m);
 
+/* Write [nodes] int32: the caller's id of each node of the graph, which is its own where the caller gave no tree. */
+int model_write_node_map(const model *m, const char *path);
+
 /* The parameters alone, defaults filled in; release with settings_clear. *v gets the variant, NULL for a file's. */
 int variant_settings(const typed_variant *typed, settings *out, const hga_variant **v);
 

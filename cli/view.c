@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "graph_argument.h"
 #include "command.h"
-#include "graph_file.h"
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
@@ -17,7 +17,8 @@
 enum { MOST_EXPLICIT = 200000, MOST_BLOCKS = 500000, PAGE_SCHEMA = 1 };
 
 typedef struct arguments {
-    const char *path, *output;
+    graph_argument source;
+    const char *path, *output; /* what messages call the graph; where the page goes */
     int64_t max_edges;
 } arguments;
 
@@ -37,15 +38,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source; return 0;
     case 'o': a->output = value; return 0;
     case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 0, INT32_MAX, &a->max_edges));
-    case ARGP_KEY_ARG:
-        if (a->path) return ARGP_ERR_UNKNOWN;
-        a->path = value;
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->path) return arguments_said(complain(CLI_USAGE, "view: GRAPH is missing"));
-        return a->output ? 0 : arguments_said(complain(CLI_USAGE, "-o FILE is missing"));
+    case ARGP_KEY_END: return a->output ? 0 : arguments_said(complain(CLI_USAGE, "-o FILE is missing"));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -296,14 +292,16 @@ static int64_t longest_series(const hga_graph *g, const hga_nodes *n)
 
 int run_view(int argc, char **argv)
 {
-    struct argp argp = {options, parse, "GRAPH", doc, NULL, NULL, NULL};
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {options, parse, "GRAPH|VARIANT", doc, NULL, NULL, NULL};
     arguments a = {.max_edges = MOST_EXPLICIT};
     graph_file f = {0};
     outfile out = {0};
     view v = {.a = &a, .f = &f};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    TRY(graph_file_read(a.path, &f));
+    TRY(graph_argument_read(&a.source, &f));
+    a.path = a.source.title;
     v.nodes = hga_graph_nodes(f.graph);
     TRY(take(longest_series(f.graph, &v.nodes), sizeof *v.room, &v.room));
     TRY(outfile_open(a.output, &out));
@@ -313,5 +311,6 @@ done:
     outfile_drop(&out);
     free(v.room);
     graph_file_clear(&f);
+    graph_argument_clear(&a.source);
     return status;
 }

@@ -51,6 +51,14 @@ fact and_its_default default_is_told
 
 mkdir run bin
 ln -s "$hga" bin/hga
+# The C blocks of a page that makes a program are its file; pkg-config speaks of the library in the build folder.
+awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/adding-a-variant.md" >run/fenwick.c
+library=$(dirname "$hga")/../libhga.so
+cat >bin/pkg-config <<END
+#!/bin/sh
+echo $(for folder in "$source"/graph/base "$source"/*/public "$source"/msgpass/*/public; do echo "-I$folder"; done | tr '\n' ' ') "$library" -Wl,-rpath,$(dirname "$library") $(ldd "$library" | grep -q libasan && echo -fsanitize=address,undefined)
+END
+chmod +x bin/pkg-config
 commands() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
 runs() { (cd run && commands "$source/docs/$1" >"../$1.sh" && PATH=$scratch/bin:$PATH bash -eu "../$1.sh"); }
 for page in README.md $(awk '!seen[$0]++' named); do

@@ -570,6 +570,77 @@ static void bad_parameters_are_named(void **state)
     refused(h, "mode 7");
 }
 
+/* the example of the page: leaves 0, 2 below node 4 and 1, 3 below 5 */
+static const hga_id crossed[] = {4, 5, 4, 5, 6, 6, -1};
+
+static void rows_are_leaves_depth_first_or_by_id(void **state)
+{
+    (void)state;
+    hga_id node_of[7];
+    hga_program p;
+    hga_hsa h = tree(crossed, 7, node_of);
+    static const hga_id depth_first[] = {0, 2, 1, 3, 4, 5, 6}, by_id[] = {0, 1, 2, 3, 4, 5, 6};
+    hga_graph_destroy(build(&h, &p));
+    assert_memory_equal(node_of, depth_first, sizeof depth_first);
+    h.leaves = HGA_LEAVES_BY_ID;
+    hga_graph_destroy(build(&h, &p));
+    assert_memory_equal(node_of, by_id, sizeof by_id);
+}
+
+/* out of either order, on rows brought into that order, is the same for each leaf */
+static void leaves_by_id_are_the_same_attention(void **state)
+{
+    enum { LEAVES = 40, DIM = 5, MOST = 400 };
+    (void)state;
+    for (uint64_t seed = 1; seed < 12; seed++) {
+        hga_id n, parent[MOST], node_of[2][MOST], new_of[MOST];
+        hga_id *tidy = random_tree(seed, LEAVES, &n);
+        assert_true(n < MOST);
+        for (hga_id v = 0; v < n; v++) new_of[v] = v;
+        for (hga_id v = n - 1; v > 0; v--) { /* ids in any order */
+            uint64_t rng = seed * 1000 + (uint64_t)v;
+            hga_id u = random_below(&rng, v + 1), w = new_of[v];
+            new_of[v] = new_of[u], new_of[u] = w;
+        }
+        for (hga_id v = 0; v < n; v++) parent[new_of[v]] = tidy[v] < 0 ? -1 : new_of[tidy[v]];
+        float *x = random_floats(seed, 1, (int64_t)n * 3 * DIM), q[2][3][LEAVES * DIM], out[2][LEAVES * DIM];
+        for (int way = 0; way < 2; way++) {
+            hga_program p;
+            hga_hsa h = tree(parent, n, node_of[way]);
+            h.leaves = way ? HGA_LEAVES_BY_ID : HGA_LEAVES_DEPTH_FIRST, h.self = (int)(seed % 2);
+            hga_graph *g = build(&h, &p);
+            for (hga_id v = 0; v < n; v++)
+                for (int t = 0; node_of[way][v] < LEAVES && t < 3; t++)
+                    memcpy(q[way][t] + node_of[way][v] * DIM, x + (v * 3 + t) * DIM, DIM * sizeof *x);
+            hga_io io = {.query = {.data = q[way][0], .rows = LEAVES}, .key = {.data = q[way][1], .rows = LEAVES}};
+            io.value.data = q[way][2], io.out.data = out[way], io.value.rows = io.out.rows = LEAVES;
+            assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = DIM}, NULL, &io));
+            hga_graph_destroy(g);
+        }
+        for (hga_id v = 0; v < n; v++)
+            if (node_of[0][v] < LEAVES)
+                assert_near_floats("one leaf", out[1] + node_of[1][v] * DIM, out[0] + node_of[0][v] * DIM, DIM, 2e-6);
+        free(x), free(tidy);
+    }
+}
+
+static void causal_goes_by_the_trees_order(void **state)
+{
+    (void)state;
+    static const hga_id straight[] = {4, 4, 5, 5, 6, 6, -1};
+    hga_graph *g;
+    hga_program p;
+    hga_hsa h = tree(crossed, 7, NULL);
+    h.causal = 1, h.leaves = HGA_LEAVES_BY_ID;
+    assert_status(HGA_EUNSUPPORTED, hga_build_hsa(&h, &g, &p));
+    assert_non_null(strstr(hga_error_detail(), "leaf 1 is number 1 by id and number 2"));
+    h.parent = straight;
+    assert_ok(hga_build_hsa(&h, &g, &p));
+    hga_graph_destroy(g);
+    h.leaves = (hga_hsa_leaves)7;
+    assert_status(HGA_EINVAL, hga_build_hsa(&h, &g, &p));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -589,6 +660,9 @@ int main(void)
         cmocka_unit_test(causal_by_left_siblings),
         cmocka_unit_test(causal_by_the_frontier),
         cmocka_unit_test(bad_parameters_are_named),
+        cmocka_unit_test(rows_are_leaves_depth_first_or_by_id),
+        cmocka_unit_test(leaves_by_id_are_the_same_attention),
+        cmocka_unit_test(causal_goes_by_the_trees_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

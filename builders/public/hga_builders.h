@@ -110,6 +110,8 @@ HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
    `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or `frontier`
    with causal and FRONTIER. `self`: a leaf may attend to itself. */
 typedef enum hga_hsa_mode { HGA_HSA_FRONTIER, HGA_HSA_SELF } hga_hsa_mode;
+/* Which leaf of `parent` is token 0, 1, ..: in depth-first order, children by increasing id; or by increasing id. */
+typedef enum hga_hsa_leaves { HGA_LEAVES_DEPTH_FIRST, HGA_LEAVES_BY_ID } hga_hsa_leaves;
 typedef struct hga_hsa {
     hga_id n_tokens;         /* leaves; with parent 0 or their number */
     const hga_id *branching; /* [n_branching] */
@@ -117,8 +119,9 @@ typedef struct hga_hsa {
     const hga_id *parent; /* [n_parent], -1 for a root; several roots are a batch */
     hga_id n_parent;
     int causal, self;
-    hga_hsa_mode mode; /* when causal */
-    hga_id *node_of;   /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
+    hga_hsa_mode mode;     /* when causal */
+    hga_hsa_leaves leaves; /* BY_ID in another order than depth-first has no causal form: HGA_EUNSUPPORTED */
+    hga_id *node_of;       /* NULL, or [n_parent] filled with the graph's id of each of the caller's nodes */
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_hsa;

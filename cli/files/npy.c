@@ -421,6 +421,15 @@ int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *d
     return npy_write_as(out, ELEMENT_F32, data, n_dims, dim);
 }
 
+int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim)
+{
+    int64_t count = 1;
+    for (int i = 0; i < n_dims; i++) count *= dim[i];
+    put_header(out->file, ELEMENT_I32, n_dims, dim);
+    if (fwrite(data, sizeof *data, (size_t)count, out->file) == (size_t)count) return CLI_GOOD;
+    return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
+}
+
 /* ---- listing ---- */
 
 typedef struct listing {

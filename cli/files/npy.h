@@ -29,6 +29,8 @@ void npy_clear(npy *a);
 
 /* Write a float32 array in C order. */
 int npy_write_real(outfile *out, const float *data, int n_dims, const int64_t *dim);
+/* The same of whole numbers. */
+int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t *dim);
 /* The same in another type; what does not fit is refused. */
 int npy_write_as(outfile *out, element type, const float *data, int n_dims, const int64_t *dim);
 

@@ -1,0 +1,64 @@
+/* graph_argument.c: a word that names a variant is one; anything else is a file. */
+#include "graph_argument.h"
+
+#include <string.h>
+
+#include "arguments.h"
+
+static int add_setting(typed_variant *t, const char *text)
+{
+    if (t->n == MAX_TYPED) return complain(CLI_USAGE, "-p: more than %d of them", MAX_TYPED);
+    t->setting[t->n++] = text;
+    return CLI_GOOD;
+}
+
+static int check(const graph_argument *a)
+{
+    if (!a->path && !a->typed.name) return complain(CLI_USAGE, "GRAPH or VARIANT is missing");
+    if (a->path && (a->typed.n || a->typed.tokens))
+        return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file", a->path);
+    return CLI_GOOD;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    graph_argument *a = state->input;
+    switch (key) {
+    case 'p': return arguments_said(add_setting(&a->typed, value));
+    case 'n': a->typed.tokens = value; return 0;
+    case ARGP_KEY_ARG:
+        if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
+        if (hga_variant_named(value) || strncmp(value, "graph=", 6) == 0)
+            a->typed.name = value;
+        else
+            a->path = value;
+        return 0;
+    case ARGP_KEY_END: return arguments_said(check(a));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"parameter", 'p', "NAME=VALUE", 0, "of a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
+    {"tokens", 'n', "N", 0, "of a VARIANT: the number of tokens", 1},
+    {0},
+};
+const struct argp graph_argp = {.options = options, .parser = parse};
+
+int graph_argument_read(graph_argument *a, graph_file *out)
+{
+    int status = CLI_GOOD;
+    *out = (graph_file){0};
+    a->title = a->path;
+    if (a->path) return graph_file_import(a->path, a->parents, out);
+    TRY(model_build(&a->typed, NULL, &a->built));
+    a->title = a->built.title;
+    out->graph = hga_graph_retain(a->built.graph);
+    out->program = a->built.program;
+    TRY(complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_USAGE, a->title));
+done:
+    if (status) graph_file_clear(out);
+    return status;
+}
+
+void graph_argument_clear(graph_argument *a) { model_clear(&a->built); }

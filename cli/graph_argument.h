@@ -1,0 +1,23 @@
+/* graph_argument.h: GRAPH or VARIANT: what is looked at comes from a file, or is built on the spot. */
+#ifndef CLI_GRAPH_ARGUMENT_H
+#define CLI_GRAPH_ARGUMENT_H
+
+#include "graph_file.h"
+#include "variant.h"
+
+typedef struct graph_argument {
+    typed_variant typed;
+    const char *path; /* the file, NULL for a variant */
+    const char
+        *title; /* what messages and pictures call it, once it is read: the file's path, or "bpt k=4 tokens=64" */
+    model built;
+} graph_argument;
+
+/* The argument, -p and -n: input is a graph_argument. Without the argument it complains. */
+extern const struct argp graph_argp;
+
+/* The graph; a program comes with a variant. Release both. */
+int graph_argument_read(graph_argument *a, graph_file *out);
+void graph_argument_clear(graph_argument *a);
+
+#endif
