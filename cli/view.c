@@ -293,7 +293,7 @@ static int64_t longest_series(const hga_graph *g, const hga_nodes *n)
 int run_view(int argc, char **argv)
 {
     struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {options, parse, "GRAPH|VARIANT", doc, NULL, NULL, NULL};
+    struct argp argp = {options, parse, "GRAPH|VARIANT", doc, children, NULL, NULL};
     arguments a = {.max_edges = MOST_EXPLICIT};
     graph_file f = {0};
     outfile out = {0};
