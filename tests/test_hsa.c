@@ -590,12 +590,12 @@ static void rows_are_leaves_depth_first_or_by_id(void **state)
 /* out of either order, on rows brought into that order, is the same for each leaf */
 static void leaves_by_id_are_the_same_attention(void **state)
 {
-    enum { LEAVES = 40, DIM = 5, MOST = 400 };
+    enum { TOKENS = 40, COLUMNS = 5, ROOM = 400 };
     (void)state;
     for (uint64_t seed = 1; seed < 12; seed++) {
-        hga_id n, parent[MOST], node_of[2][MOST], new_of[MOST];
-        hga_id *tidy = random_tree(seed, LEAVES, &n);
-        assert_true(n < MOST);
+        hga_id n, parent[ROOM], node_of[2][ROOM], new_of[ROOM];
+        hga_id *tidy = random_tree(seed, TOKENS, &n);
+        assert_true(n < ROOM);
         for (hga_id v = 0; v < n; v++) new_of[v] = v;
         for (hga_id v = n - 1; v > 0; v--) { /* ids in any order */
             uint64_t rng = seed * 1000 + (uint64_t)v;
@@ -603,23 +603,25 @@ static void leaves_by_id_are_the_same_attention(void **state)
             new_of[v] = new_of[u], new_of[u] = w;
         }
         for (hga_id v = 0; v < n; v++) parent[new_of[v]] = tidy[v] < 0 ? -1 : new_of[tidy[v]];
-        float *x = random_floats(seed, 1, (int64_t)n * 3 * DIM), q[2][3][LEAVES * DIM], out[2][LEAVES * DIM];
+        float *x = random_floats(seed, 1, (int64_t)n * 3 * COLUMNS), q[2][3][TOKENS * COLUMNS],
+              out[2][TOKENS * COLUMNS];
         for (int way = 0; way < 2; way++) {
             hga_program p;
             hga_hsa h = tree(parent, n, node_of[way]);
             h.leaves = way ? HGA_LEAVES_BY_ID : HGA_LEAVES_DEPTH_FIRST, h.self = (int)(seed % 2);
             hga_graph *g = build(&h, &p);
             for (hga_id v = 0; v < n; v++)
-                for (int t = 0; node_of[way][v] < LEAVES && t < 3; t++)
-                    memcpy(q[way][t] + node_of[way][v] * DIM, x + (v * 3 + t) * DIM, DIM * sizeof *x);
-            hga_io io = {.query = {.data = q[way][0], .rows = LEAVES}, .key = {.data = q[way][1], .rows = LEAVES}};
-            io.value.data = q[way][2], io.out.data = out[way], io.value.rows = io.out.rows = LEAVES;
-            assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = DIM}, NULL, &io));
+                for (int t = 0; node_of[way][v] < TOKENS && t < 3; t++)
+                    memcpy(q[way][t] + node_of[way][v] * COLUMNS, x + (v * 3 + t) * COLUMNS, COLUMNS * sizeof *x);
+            hga_io io = {.query = {.data = q[way][0], .rows = TOKENS}, .key = {.data = q[way][1], .rows = TOKENS}};
+            io.value.data = q[way][2], io.out.data = out[way], io.value.rows = io.out.rows = TOKENS;
+            assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = COLUMNS}, NULL, &io));
             hga_graph_destroy(g);
         }
         for (hga_id v = 0; v < n; v++)
-            if (node_of[0][v] < LEAVES)
-                assert_near_floats("one leaf", out[1] + node_of[1][v] * DIM, out[0] + node_of[0][v] * DIM, DIM, 2e-6);
+            if (node_of[0][v] < TOKENS)
+                assert_near_floats("one leaf", out[1] + node_of[1][v] * COLUMNS, out[0] + node_of[0][v] * COLUMNS,
+                                   COLUMNS, 2e-6);
         free(x), free(tidy);
     }
 }

@@ -145,7 +145,7 @@ fact a_long_text_is_covered_once holds long.txt '^coverage   of 40000000000 pair
 "$npy" make wide.npy f4 20,1,5 random:1
 "$npy" make three.npy f4 20,3,4 random:1
 echo '{' >broken.json
-fact a_graph_is_needed refused 2 "GRAPH is missing" "$hga" inspect
+fact a_graph_is_needed refused 2 "GRAPH or VARIANT is missing" "$hga" inspect
 fact a_missing_file refused 3 "none.json" "$hga" inspect none.json
 fact broken_json refused 3 "broken.json" "$hga" inspect broken.json
 fact a_token_beyond_the_last refused 2 "token 20 of 20" "$hga" inspect g.json --row 20
