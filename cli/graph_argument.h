@@ -7,9 +7,9 @@
 
 typedef struct graph_argument {
     typed_variant typed;
-    const char *path; /* the file, NULL for a variant */
-    const char
-        *title; /* what messages and pictures call it, once it is read: the file's path, or "bpt k=4 tokens=64" */
+    const char *path;    /* the file, NULL for a variant */
+    const char *parents; /* of a file of edges: its tree, NULL without */
+    const char *title;   /* what messages call it, once it is read: the path, or "bpt k=4 tokens=64" */
     model built;
 } graph_argument;
 
