@@ -1,8 +1,8 @@
-/* dilated.c: dilated attention (LongNet, Ding et al. 2023, eq. 5-11). A branch cuts the tokens into segments of w and,
-   in each, into r classes of equal remainder; a token sees its class. LongNet gives every head one class of r and leaves
-   the other tokens to other heads; here each head has all of them. A branch is a relation of its own, its rows and
-   columns sorted by segment and class, so that every class is a block. The branches' softmax states are merged: by their
-   denominators, as eq. 10 weighs them, so a pair that several branches have counts as often. */
+/* dilated.c: dilated attention (LongNet, Ding et al. 2023, eq. 5-11). A branch cuts the tokens into segments of w
+   and, in each, into r classes of equal remainder; a token sees its class. LongNet gives every head one class of r
+   and leaves the other tokens to other heads; here each head has all of them. A branch is a relation of its own, its
+   rows and columns sorted by segment and class, so that every class is a block. The branches' softmax states are
+   merged: by their denominators, as eq. 10 weighs them, so a pair that several branches have counts as often. */
 #include "hga_builders.h"
 
 #include <stdio.h>

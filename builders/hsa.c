@@ -1,11 +1,11 @@
 /* hsa.c: hierarchical self-attention (Amizadeh et al. 2025), Algorithms 1-3, on any tree.
 
-   Nodes are numbered by height; within a level by their first token (leaves by the caller's ids where that is asked for). Without self edges or causality a family's members
-   attend to each other and not to themselves: one block with a missing diagonal. With `self` a leaf also attends to
-   itself: its softmax state then holds the paper's two terms, eta and phi(leaf), already merged. Causal SELF keeps the
-   left siblings. Causal FRONTIER has no tree on the query side: a leaf i attends, with its own query, to itself and to
-   the left siblings of itself and of each of its ancestors; the position embedding on its side is that of the ancestor
-   (pos_of). */
+   Nodes are numbered by height; within a level by their first token (leaves by the caller's ids where that is asked
+   for). Without self edges or causality a family's members attend to each other and not to themselves: one block
+   with a missing diagonal. With `self` a leaf also attends to itself: its softmax state then holds the paper's two
+   terms, eta and phi(leaf), already merged. Causal SELF keeps the left siblings. Causal FRONTIER has no tree on the
+   query side: a leaf i attends, with its own query, to itself and to the left siblings of itself and of each of its
+   ancestors; the position embedding on its side is that of the ancestor (pos_of). */
 #include "hga_builders.h"
 
 /* A forest by graph ids: tokens first, then level by level. */
