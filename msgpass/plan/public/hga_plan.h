@@ -41,11 +41,11 @@ typedef struct hga_options {
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
-    int gradient;      /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
-    float dropout;     /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
     hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
-    uint64_t reserved[8]; /* 0 */
+    int gradient;         /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
+    float dropout;        /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
+    uint64_t reserved[7]; /* 0 */
 } hga_options;
 
 /* A borrowed float tensor [rows][heads][columns]. Strides in floats; 0 0 means packed. `rows` is how many the array
@@ -84,7 +84,7 @@ typedef struct hga_io {
        the same seed and layer drop the same edges in every call, whatever the threads. */
     uint64_t seed;
     uint32_t layer;       /* < 2^24 */
-    uint64_t reserved[8]; /* 0 */
+    uint64_t reserved[5]; /* 0 */
 } hga_io;
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
