@@ -103,7 +103,8 @@ static int look(const graph_file *g, const arguments *a, findings *f)
     int status = CLI_GOOD;
     TRY(check_rules(g->graph, f));
     if (!g->text && (a->causal || a->coverage))
-        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality", a->path));
+        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of coverage and causality (%s)", a->path,
+                     g->lacks));
     if (!g->text) goto done;
     TRY(check_stages(&g->program, f));
     TRY(check_coverage(g, a, claims, f));
@@ -161,7 +162,7 @@ static void print_text(const graph_file *g, const findings *f)
         putchar('\n');
     }
     if (!g->text) {
-        printf("the graph has no program: coverage and causality are not known\n");
+        printf("the graph has no program: coverage and causality are not known (%s)\n", g->lacks);
         return;
     }
     json_array_foreach(f->warnings, i, row) printf("warning    %s\n", json_string_value(row));

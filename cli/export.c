@@ -10,19 +10,12 @@ typedef struct arguments {
     graph_target target;
 } arguments;
 
-enum { KEY_PARENTS = 0x1300 };
-static const struct argp_option options[] = {
-    {"parents", KEY_PARENTS, "FILE", 0, "the parent of every node, -1 without, as .npy: a tree over a file of edges",
-     1},
-    {0},
-};
-
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
+    (void)value;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &a->target, state->child_inputs[1] = &a->source; return 0;
-    case KEY_PARENTS: a->source.parents = value; return 0;
     case ARGP_KEY_END: return arguments_said(graph_target_check(&a->target));
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -31,7 +24,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int run_export(int argc, char **argv)
 {
     struct argp_child children[] = {{&target_argp, 0, NULL, 0}, {&graph_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {options,
+    struct argp argp = {NULL,
                         parse,
                         "GRAPH|VARIANT",
                         "A graph in another format. It is read from JSON (- is standard input) or from a file of "

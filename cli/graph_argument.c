@@ -17,8 +17,11 @@ static int check(const graph_argument *a)
     if (!a->path && !a->typed.name) return complain(CLI_USAGE, "GRAPH or VARIANT is missing");
     if (a->path && (a->typed.n || a->typed.tokens))
         return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file", a->path);
+    if (a->parents && !a->path) return complain(CLI_USAGE, "--parents: is for a file of edges, not a VARIANT");
     return CLI_GOOD;
 }
+
+enum { KEY_PARENTS = 0x1300 };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -26,6 +29,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case 'p': return arguments_said(add_setting(&a->typed, value));
     case 'n': a->typed.tokens = value; return 0;
+    case KEY_PARENTS: a->parents = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
         if (hga_variant_named(value) || strncmp(value, "graph=", 6) == 0)
@@ -41,6 +45,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 static const struct argp_option options[] = {
     {"parameter", 'p', "NAME=VALUE", 0, "of a VARIANT: a parameter, repeatable; `hga help VARIANT` lists them", 1},
     {"tokens", 'n', "N", 0, "of a VARIANT: the number of tokens", 1},
+    {"parents", KEY_PARENTS, "FILE", 0,
+     "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
     {0},
 };
 const struct argp graph_argp = {.options = options, .parser = parse};
@@ -50,7 +56,7 @@ int graph_argument_read(graph_argument *a, graph_file *out)
     int status = CLI_GOOD;
     *out = (graph_file){0};
     a->title = a->path;
-    if (a->path) return graph_file_import(a->path, a->parents, out);
+    if (a->path) return graph_file_read(a->path, a->parents, out);
     TRY(model_build(&a->typed, NULL, &a->built));
     a->title = a->built.title;
     out->graph = hga_graph_retain(a->built.graph);

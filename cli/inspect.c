@@ -204,7 +204,7 @@ static int fill(const arguments *a, const graph_file *f, json_t *document)
     int status = CLI_GOOD;
     json_object_set_new(document, "graph", json_string(a->path));
     if ((a->has_row || a->draws) && !f->text)
-        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom", a->path));
+        TRY(complain(CLI_DATA, "%s: has no program, so nothing is known of who sees whom (%s)", a->path, f->lacks));
     if (a->has_row) {
         TRY(row_document(f, &a->row, &part));
         json_object_set_new(document, "row", part);

@@ -17,6 +17,8 @@ static const hga_parameter tokens_row = {
 static const hga_parameter file_parameters[] = {
     {"tokens", HGA_PARAMETER_WHOLE, HGA_IN_BUILDER, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 1, NULL,
      "the graph's queries, to be sure"},
+    {"parents", HGA_PARAMETER_IDS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
+     "the parent of every node, -1 without: a tree over a file of edges"},
     {"alpha", HGA_PARAMETER_FLOATS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
      "the weights by type of a program with weighted sums"},
     {0},
@@ -199,7 +201,10 @@ void variant_print(FILE *file, const hga_variant *v)
 {
     hga_parameter table[MAX_PARAMETERS + 1];
     list_parameters(v, table);
-    fprintf(file, "%s: %s\n", v ? v->name : "graph=FILE", v ? v->says : "a graph and its program from JSON");
+    fprintf(file, "%s: %s\n", v ? v->name : "graph=FILE",
+            v ? v->says
+              : "a graph and its program from JSON, or a graph from a file of edges (.mtx, .csv, .tsv, .edges, "
+                ".graphml, .gml, .graph, .npy, .npz), whose relations are attended jointly");
     for (const hga_parameter *p = table; p->name; p++) print_parameter(file, p);
 }
 

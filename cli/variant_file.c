@@ -24,8 +24,8 @@ int make_from_file(const variant_job *job, model *out)
 {
     graph_file f = {0};
     int status = CLI_GOOD;
-    TRY(graph_file_read(job->path, &f));
-    if (!f.text) TRY(complain(CLI_DATA, "%s: has no member \"program\" that names the stages", job->path));
+    TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), &f));
+    if (!f.text) TRY(complain(CLI_DATA, "%s: has no program (%s)", job->path, f.lacks));
     out->graph = hga_graph_retain(f.graph);
     out->program = f.program;
     out->from_file = 1;

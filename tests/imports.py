@@ -100,6 +100,37 @@ edges, graph = read("near.npy", "--parents", "parents.npy")
 equal("levels of a tree", Counter(graph["levels"]), Counter([8, 4, 2, 1]))
 equal("leaves are tokens", edges, Counter([(0, 1, 0, 1.0), (1, 0, 0, 1.0), (7, 6, 0, 1.0)]))
 
+# the default program: a token sees its neighbours, and the words of the node above it through its edge
+np.save("up.npy", np.array([(7, 8), (8, 7), (2, 9), (14, 13)] + [(i, i) for i in range(7, 15)]))
+for suffix in "json", "view.html":
+    subprocess.run([hga, *(["export"] if suffix == "json" else ["view"]), "up.npy", "--parents", "parents.npy", "-o", f"up.{suffix}"], check=True)
+whole = subprocess.run([hga, "inspect", "up.npy", "--parents", "parents.npy", "--json"], check=True, capture_output=True, text=True).stdout
+equal("the default program covers what edges and the tree give", Counter([json.loads(whole)["coverage"]["once"]]), Counter([8 + 3 + 4]))
+subprocess.run([hga, "check", "up.npy", "--parents", "parents.npy"], check=True, stdout=subprocess.DEVNULL)
+subprocess.run([hga, "explain", "graph=up.npy", "-p", "parents=@parents.npy"], check=True, stdout=subprocess.DEVNULL)
+q, k, v = (random.standard_normal((8, 4)).astype("f4") for _ in range(3))
+for name, tensor in ("q", q), ("k", k), ("v", v):
+    np.save(f"{name}.npy", tensor)
+tensors = ["--query", "q.npy", "--key", "k.npy", "--value", "v.npy"]
+subprocess.run([hga, "attend", "graph=up.npy", "-p", "parents=@parents.npy", *tensors, "--out", "o.npy"], check=True)
+want = np.zeros_like(v)
+for i in range(8):
+    seen = [[i]] + {0: [[1]], 1: [[0]], 2: [[4, 5, 6, 7]], 6: [[7]]}.get(i, [])
+    keys, values = (np.array([t[s].mean(0) for s in seen]) for t in (k, v))
+    score = keys @ q[i] / 2 + np.log([len(s) for s in seen])
+    weight = np.exp(score - score.max())
+    want[i] = weight @ values / weight.sum()
+equal("what it computes", Counter([bool(np.allclose(np.load("o.npy"), want, atol=1e-5))]), Counter([True]))
+own = json.load(open("up.json"))
+equal("the file that is exported has that program", Counter(s["kind"] for s in own["program"]["stages"]), Counter(mean=2, attend=1))
+own["program"] = "attend"
+json.dump(own, open("word.json", "w"))
+subprocess.run([hga, "attend", "graph=word.json", *tensors, "--out", "word.npy"], check=True)
+equal('"program": "attend" computes the same bits', Counter([open("word.npy", "rb").read()]), Counter([open("o.npy", "rb").read()]))
+for command in ["inspect"], ["check"], ["export", "-o", "word.svg"], ["view", "-o", "word.html"], ["explain"]:
+    name = "graph=word.json" if command[0] == "explain" else "word.json"
+    subprocess.run([hga, command[0], name, *command[1:]], check=True, stdout=subprocess.DEVNULL)
+
 # ---- a hierarchy of hga's own, through GraphML ----
 
 subprocess.run([hga, "build", "bpt", "-n", "64", "-p", "k=2", "-o", "own.json"], check=True)

@@ -11,12 +11,15 @@
 
 /* ---- reading ---- */
 
-/* A graph from a file that cannot tell a program: where all nodes are tokens, its first relation is attended. */
-static int attend_first(const char *path, graph_file *out)
+/* A graph from a file that cannot tell a program: all relations are attended jointly over the tree. Where that is no
+   program the graph stays without one, and says why. */
+static int attend_all(const char *path, graph_file *out)
 {
-    if (hga_graph_nodes(out->graph).n_levels > 1) return CLI_GOOD;
-    hga_program_init(&out->program);
-    hga_status st = hga_program_attention(&out->program, 0);
+    hga_status st = hga_program_from_json("\"attend\"", out->graph, &out->program);
+    if (st == HGA_EPROGRAM || st == HGA_EINVAL) {
+        snprintf(out->lacks, sizeof out->lacks, "%s", hga_error_detail());
+        return CLI_GOOD;
+    }
     if (!st) st = hga_program_to_json(&out->program, out->graph, &out->text);
     return complain_of(st, CLI_DATA, path);
 }
@@ -32,25 +35,31 @@ static int read_parents(const char *path, npy *out)
     return status;
 }
 
-int graph_file_import(const char *path, const char *parents, graph_file *out)
+int graph_file_import(const char *path, const npy *parents, graph_file *out)
 {
-    npy tree;
-    *out = (graph_file){0};
-    int status = read_parents(parents, &tree);
-    hga_import wish = {.parents = tree.whole, .n_parents = (hga_id)tree.count};
-    TRY(status);
+    hga_import wish = {0};
+    int status = CLI_GOOD;
+    *out = (graph_file){.lacks = "it has no member \"program\" that names the stages"};
+    if (parents) wish.parents = parents->whole, wish.n_parents = (hga_id)parents->count;
     TRY(complain_of(hga_graph_read(NULL, path, &wish, &out->graph, &out->text), CLI_DATA, path));
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
     else if (!graph_file_is_json(path))
-        TRY(attend_first(path, out));
+        TRY(attend_all(path, out));
 done:
-    npy_clear(&tree);
     if (status) graph_file_clear(out);
     return status;
 }
 
-int graph_file_read(const char *path, graph_file *out) { return graph_file_import(path, NULL, out); }
+int graph_file_read(const char *path, const char *parents, graph_file *out)
+{
+    npy tree;
+    *out = (graph_file){0};
+    int status = read_parents(parents, &tree);
+    if (status == CLI_GOOD) status = graph_file_import(path, parents ? &tree : NULL, out);
+    npy_clear(&tree);
+    return status;
+}
 
 int graph_file_is_json(const char *path)
 {

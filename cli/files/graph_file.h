@@ -5,18 +5,21 @@
 #include <argp.h>
 
 #include "complain.h"
+#include "npy.h"
 #include "picture_file.h"
 
-/* A graph from a file; `text` is its program as JSON, NULL without one, and `program` what it says. Files of edges
-   alone attend their first relation. */
+/* A graph from a file; `text` is its program as JSON, NULL without one (then `lacks` is why), and `program` what it
+   says. Files of edges attend all their relations jointly over their tree (hga_program_hierarchy). */
 typedef struct graph_file {
     hga_graph *graph;
     hga_program program;
     char *text;
+    char lacks[256];
 } graph_file;
-int graph_file_read(const char *path, graph_file *out);
-/* The same with the parents of a .npy file; NULL: without. */
-int graph_file_import(const char *path, const char *parents, graph_file *out);
+/* `parents` is the name of a .npy file, NULL without. */
+int graph_file_read(const char *path, const char *parents, graph_file *out);
+/* The same with parents that are there already; NULL: without. */
+int graph_file_import(const char *path, const npy *parents, graph_file *out);
 /* By the end of its name, is it JSON, which may hold words? */
 int graph_file_is_json(const char *path);
 void graph_file_clear(graph_file *f);
