@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "attend_io.h"
+#include "attend_gradients.h"
 #include "command.h"
 #include "outfile.h"
 
@@ -13,6 +13,7 @@ typedef struct arguments {
     typed_variant variant;
     hga_options options;
     attend_paths paths;
+    gradient_arguments gradients;
     tensor_layout layout;
     const char *out_type;
     double scale;
@@ -36,8 +37,7 @@ enum {
     KEY_LAYOUT,
     KEY_OUT_TYPE,
     KEY_QUIET,
-    KEY_NODE_MAP,
-    KEY_GRADIENT
+    KEY_NODE_MAP
 };
 
 static const char **path_of(attend_paths *p, int key)
@@ -75,7 +75,9 @@ static int check_paths(const arguments *a)
     if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
     if (p->lse && outfile_same(p->lse, p->out))
         return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
-    return CLI_GOOD;
+    if (gradients_wanted(&a->gradients) && a->has_scale && (float)a->scale == 0)
+        return complain(CLI_USAGE, "--scale: gradients need another than 0");
+    return gradients_check(&a->gradients, p);
 }
 
 static int check_type(const char *text)
@@ -92,13 +94,13 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->options;
+        state->child_inputs[2] = &a->gradients;
         return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, a));
     case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
     case KEY_OUT_TYPE: a->out_type = value; return arguments_said(check_type(value));
     case KEY_NODE_MAP: a->node_map = value; return 0;
     case KEY_QUIET: a->quiet = 1; return 0;
-    case KEY_GRADIENT: return arguments_said(complain(CLI_USAGE, "--grad-*: this version computes no gradients"));
     case ARGP_KEY_END: return arguments_said(check_paths(a));
     default: break;
     }
@@ -108,10 +110,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
     return 0;
 }
 
-#define GRADIENT(name)                                     \
-    {                                                      \
-        name, KEY_GRADIENT, "FILE", OPTION_HIDDEN, NULL, 0 \
-    }
 static const struct argp_option options[] = {
     {"query", KEY_QUERY, "FILE", 0, "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
     {"key", KEY_KEY, "FILE", 0, "key tensor; its heads divide the query's", 2},
@@ -133,19 +131,19 @@ static const struct argp_option options[] = {
     {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
     {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
     {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 3},
-    GRADIENT("grad-out"),
-    GRADIENT("grad-query"),
-    GRADIENT("grad-key"),
-    GRADIENT("grad-value"),
-    GRADIENT("grad-rel-key"),
-    GRADIENT("grad-rel-bias"),
-    GRADIENT("grad-node-pos"),
-    GRADIENT("grad-alpha"),
-    GRADIENT("grad-edge-bias"),
     {0},
 };
 
 /* ---- the work ---- */
+
+/* Weights are dropped where there are any. */
+static int bind_dropout(const gradient_arguments *typed, const model *m, attend_io *one)
+{
+    if (typed->dropout > 0 && !score_stage(&m->program))
+        return complain(CLI_USAGE, "--dropout: %s computes no scores", m->title);
+    one->io.seed = (uint64_t)typed->seed, one->io.layer = (uint32_t)typed->layer;
+    return CLI_GOOD;
+}
 
 static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
@@ -160,7 +158,7 @@ typedef struct results {
 } results;
 
 /* One sample: its model, its execution, its rows of the results. */
-static int run_sample(const arguments *a, const attend_io *all, hga_id sample, results *r)
+static int run_sample(const arguments *a, const attend_io *all, hga_id sample, attend_gradients *g, results *r)
 {
     attend_io one = attend_io_sample(all, sample);
     model m = {0};
@@ -169,7 +167,9 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, r
     TRY(model_build(&a->variant, &tensors, &m));
     TRY(attend_io_bind(&a->paths, &m, a->has_scale ? &a->scale : NULL, &one));
     if (sample == 0 && !a->quiet) tensor_file_say(&all->query);
-    TRY(execute(&m, &a->options, &one));
+    TRY(bind_dropout(&a->gradients, &m, &one));
+    TRY(gradients_wanted(&a->gradients) ? gradients_run(&m, &a->options, all, sample, &one, g)
+                                        : execute(&m, &a->options, &one));
     if (sample == 0 && a->node_map) TRY(model_write_node_map(&m, a->node_map)); /* all samples have one graph */
     int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
     r->rows = one.out_rows;
@@ -180,24 +180,6 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, r
 done:
     attend_io_clear(&one);
     model_clear(&m);
-    return status;
-}
-
-/* In the query's axes and layout; columns 0: an array without that axis. */
-static int write_result(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type,
-                        const float *data)
-{
-    int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, status = CLI_GOOD;
-    float *ordered = NULL;
-    int64_t dim[4];
-    if (swapped) TRY(layout_swap(data, q->samples, rows, q->heads, columns ? columns : 1, &ordered));
-    if (q->axes == 4) dim[n++] = q->samples;
-    dim[n++] = swapped ? q->heads : rows;
-    if (q->axes > 2) dim[n++] = swapped ? rows : q->heads;
-    if (columns) dim[n++] = columns;
-    TRY(npy_write_as(out, type, ordered ? ordered : data, n, dim));
-done:
-    free(ordered);
     return status;
 }
 
@@ -212,18 +194,20 @@ static int targets_open(const attend_paths *paths, targets *t)
     return status || !paths->lse ? status : outfile_open(paths->lse, &t->lse);
 }
 
-/* both files appear, or none */
-static int write_results(const arguments *a, const attend_io *all, const results *r, targets *t)
+/* all files appear, or none */
+static int write_results(const arguments *a, const attend_io *all, const results *r, attend_gradients *g, targets *t)
 {
     element type = ELEMENT_F32;
     int status = CLI_GOOD;
     if (a->out_type && !element_of_option(a->out_type, &type)) type = all->query.array.type;
-    TRY(write_result(&t->out, &all->query, r->rows, all->value.columns, type, r->out));
+    TRY(tensor_file_write(&t->out, &all->query, r->rows, all->value.columns, type, r->out));
     TRY(outfile_flush(&t->out));
+    TRY(gradients_flush(all, type, g));
     if (a->paths.lse) {
-        TRY(write_result(&t->lse, &all->query, r->rows, 0, type, r->lse));
+        TRY(tensor_file_write(&t->lse, &all->query, r->rows, 0, type, r->lse));
         TRY(outfile_keep(&t->lse));
     }
+    TRY(gradients_keep(g));
     TRY(outfile_keep(&t->out));
 done:
     return status;
@@ -231,19 +215,24 @@ done:
 
 int run_attend(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {
+        {&variant_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {&gradient_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "VARIANT", "Attention on tensors from .npy files.\v", children, NULL, NULL};
     arguments a = {0};
     attend_io all = {0};
     results r = {0};
     targets t = {0};
+    attend_gradients g = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    a.options.dropout = (float)a.gradients.dropout;
     TRY(attend_io_read(&a.paths, a.layout, &all));
+    TRY(gradients_open(&a.gradients, &all, &g));
     TRY(targets_open(&a.paths, &t));
-    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &r));
-    TRY(write_results(&a, &all, &r, &t));
+    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &g, &r));
+    TRY(write_results(&a, &all, &r, &g, &t));
 done:
+    gradients_clear(&g);
     outfile_drop(&t.lse);
     outfile_drop(&t.out);
     free(r.out);

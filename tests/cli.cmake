@@ -19,7 +19,7 @@ add_library(no_tmpfile MODULE no_tmpfile.c)
 add_test(NAME faults COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:no_tmpfile>)
 set_tests_properties(faults PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 
-foreach(name rank_map choose layout tensors)
+foreach(name rank_map choose layout tensors gradients)
   add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endforeach()

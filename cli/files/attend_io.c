@@ -68,6 +68,22 @@ void tensor_file_say(const tensor_file *q)
     fputc('\n', stderr);
 }
 
+int tensor_file_write(outfile *out, const tensor_file *q, hga_id rows, int64_t columns, element type, const float *data)
+{
+    int swapped = q->axes > 2 && layout_heads_first(q->layout), n = 0, status = CLI_GOOD;
+    float *ordered = NULL;
+    int64_t dim[4];
+    if (swapped) TRY(layout_swap(data, q->samples, rows, q->heads, columns ? columns : 1, &ordered));
+    if (q->axes == 4) dim[n++] = q->samples;
+    dim[n++] = swapped ? q->heads : rows;
+    if (q->axes > 2) dim[n++] = swapped ? rows : q->heads;
+    if (columns) dim[n++] = columns;
+    TRY(npy_write_as(out, type, ordered ? ordered : data, n, dim));
+done:
+    free(ordered);
+    return status;
+}
+
 static int check_pairs(const tensor_file *q, const tensor_file *k, const tensor_file *v)
 {
     if (k->samples != q->samples || v->samples != q->samples)
@@ -171,13 +187,15 @@ static int repeat_columns(hga_id columns, npy *a)
     return CLI_GOOD;
 }
 
-/* [types][columns], where `sharing` allows it one column for all; at least as many types as the edges have */
-static int read_types(const char *path, const model *m, hga_id columns, int sharing, npy *a)
+/* [types][columns], or one column for all where `sharing` is there to be told the axes of such a file; at least as many types as the edges have */
+static int read_types(const char *path, const model *m, hga_id columns, int *sharing, npy *a)
 {
     char shape[200];
     int status = npy_read_real(path, a);
-    if (status == CLI_GOOD && sharing && (a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1)))
+    if (status == CLI_GOOD && sharing && (a->n_dims == 1 || (a->n_dims == 2 && a->dim[1] == 1))) {
+        *sharing = a->n_dims;
         status = repeat_columns(columns, a);
+    }
     if (status) return status;
     if (a->n_dims != 2 || a->dim[1] != columns)
         return complain(CLI_DATA, "%s: has the shape %s, not [types][%d]", a->path, npy_shape(a->n_dims, a->dim, shape),
@@ -194,8 +212,8 @@ static int bind_types(const attend_paths *paths, const model *m, attend_io *a)
     int status = CLI_GOOD;
     if (paths->rel_bias && m->tree_heads > 1)
         TRY(complain(CLI_USAGE, "--rel-bias: trees that differ by head have one bias for all; use --edge-bias"));
-    if (paths->rel_key) TRY(read_types(paths->rel_key, m, a->shape.dim, 0, &a->rel_key));
-    if (paths->rel_bias) TRY(read_types(paths->rel_bias, m, a->shape.n_heads, 1, &a->rel_bias));
+    if (paths->rel_key) TRY(read_types(paths->rel_key, m, a->shape.dim, NULL, &a->rel_key));
+    if (paths->rel_bias) TRY(read_types(paths->rel_bias, m, a->shape.n_heads, &a->rel_bias_shared, &a->rel_bias));
     a->io.rel_key = a->rel_key.real;
     a->io.n_rel_key = (hga_id)a->rel_key.dim[0];
     a->io.rel_bias = a->rel_bias.real;

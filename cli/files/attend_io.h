@@ -3,6 +3,7 @@
 #define CLI_ATTEND_IO_H
 
 #include "layout.h"
+#include "npy.h"
 #include "variant.h"
 
 /* Samples of a tensor, each [rows][heads][columns] whatever the file's layout; array.dim is one sample's. */
@@ -21,6 +22,10 @@ void tensor_file_say(const tensor_file *query);
 /* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
 int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
 
+/* Write [samples][rows][heads][columns] in the axes and layout of the tensor `like`; columns 0: without that axis. */
+int tensor_file_write(outfile *out, const tensor_file *like, hga_id rows, int64_t columns, element type,
+                      const float *data);
+
 /* Paths as typed, NULL where an option was not. */
 typedef struct attend_paths {
     const char *query, *key, *value, *out, *lse, *rel_key, *rel_bias, *node_pos, *edge_bias;
@@ -29,6 +34,7 @@ typedef struct attend_paths {
 typedef struct attend_io {
     tensor_file query, key, value;
     npy rel_key, rel_bias, node_pos, edge_bias;
+    int rel_bias_shared; /* axes of a file whose one column is for all heads; 0: a column a head */
     hga_shape shape;
     hga_io io;
     hga_id out_rows;              /* of the caller's output, heads unfolded */

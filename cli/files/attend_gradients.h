@@ -1,0 +1,60 @@
+/* attend_gradients.h: the way back of `hga attend`: gradients that are given, wanted, computed and written. */
+#ifndef CLI_ATTEND_GRADIENTS_H
+#define CLI_ATTEND_GRADIENTS_H
+
+#include "attend_io.h"
+#include "outfile.h"
+
+typedef enum gradient_of {
+    GRADIENT_QUERY,
+    GRADIENT_KEY,
+    GRADIENT_VALUE,
+    GRADIENT_REL_KEY,
+    GRADIENT_REL_BIAS,
+    GRADIENT_NODE_POS,
+    GRADIENT_ALPHA,
+    GRADIENT_EDGE_BIAS,
+    GRADIENT_SCALE,
+    GRADIENT_LOG_MASS,
+    N_GRADIENTS
+} gradient_of;
+
+/* As typed, NULL where an option was not; and dropout, which forward and backward share. */
+typedef struct gradient_arguments {
+    const char *out, *lse, *wanted[N_GRADIENTS];
+    double dropout;
+    int64_t seed;
+    hga_id layer;
+    int seeded;
+} gradient_arguments;
+
+/* --grad-*, --dropout, --seed, --layer: input is a gradient_arguments. */
+extern const struct argp gradient_argp;
+
+/* Are any wanted? */
+int gradients_wanted(const gradient_arguments *typed);
+/* What was typed fits together and with what attend reads and writes. */
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths);
+
+/* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
+typedef struct attend_gradients {
+    const gradient_arguments *typed;
+    tensor_file out; /* given */
+    npy lse;         /* given, [samples][rows][heads] */
+    float *sum[N_GRADIENTS];
+    int n_dims[N_GRADIENTS]; /* of the file, and its axes; query, key and value have their tensors' */
+    int64_t dim[N_GRADIENTS][NPY_MAX_DIMS];
+    outfile file[N_GRADIENTS];
+} attend_gradients;
+
+/* Read what is given, and open where what is wanted goes, before anything is computed. */
+int gradients_open(const gradient_arguments *typed, const attend_io *all, attend_gradients *g);
+/* Execute a bound sample and go back: its output is where a's is, its gradients are added to the sums. */
+int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
+                  attend_gradients *g);
+/* Everything to the disk, and then under its name. */
+int gradients_flush(const attend_io *all, element type, attend_gradients *g);
+int gradients_keep(attend_gradients *g);
+void gradients_clear(attend_gradients *g);
+
+#endif

@@ -1,0 +1,144 @@
+#!/bin/bash
+# hga attend --grad-*: test_gradients.sh HGA NPY JSON; needs python3 with numpy.
+set -u
+hga=$1 golden=$(cd "$(dirname "$0")/golden/gradients" && pwd)
+. "$(dirname "$0")/facts.sh"
+
+# ---- the cases of automatic differentiation ----
+
+cat >near.py <<'END'
+import sys
+import numpy as np
+got, want = np.load(sys.argv[1]), np.load(sys.argv[2])
+assert got.shape == want.shape, (got.shape, want.shape)
+worst = np.abs(got - want).max()
+assert worst <= float(sys.argv[3]), worst
+END
+near() { python3 near.py "$1" "$2" "${3:-1e-4}"; }
+back() { # back CASE WORDS..: gradients of query, key and value of a case
+    local c=$golden/$1
+    shift
+    "$hga" attend "$@" --query $c/q.npy --key $c/k.npy --value $c/v.npy --out out.npy --grad-out $c/g.npy --grad-query dq.npy \
+        --grad-key dk.npy --grad-value dv.npy --quiet
+}
+gives() { # gives CASE FILE ARRAY ..: files are the case's arrays
+    local c=$golden/$1
+    shift
+    near out.npy $c/out_f64.npy && near dq.npy $c/dq_f64.npy && near dk.npy $c/dk_f64.npy && near dv.npy $c/dv_f64.npy || return 1
+    while [ $# -gt 1 ]; do near $1 $c/$2.npy && shift 2 || return 1; done
+}
+bpt=bpt_causal_n31_k4
+fact bpt_goes_back back $bpt bpt -p k=4 -p causal=1 -p clip=10 --rel-key $golden/$bpt/rel_k.npy --grad-rel-key dr.npy
+fact bpt_goes_back_as_autograd_does gives $bpt dr.npy drel_k_f64
+h1d=h1d_dec_n24_c6
+fact htransformer_goes_back back $h1d htransformer -p block=6 -p causal=1 -p relative=1 --rel-bias $golden/$h1d/rpb_bias.npy --grad-rel-bias db.npy
+fact htransformer_goes_back_as_autograd_does gives $h1d db.npy dbias_f64
+hsa=hsa_bidir_ragged_s5
+fact hsa_goes_back back $hsa hsa -p parent=@$golden/$hsa/parent.npy --node-pos $golden/$hsa/pos_emb.npy --grad-node-pos dp.npy
+fact hsa_goes_back_as_autograd_does gives $hsa dp.npy dpos_f64
+hsa=hsa_causal_self_ragged_s3
+fact causal_hsa_goes_back back $hsa hsa -p parent=@$golden/$hsa/parent.npy -p causal=1 -p mode=self -p self=1 --node-pos $golden/$hsa/pos_emb.npy --grad-node-pos dp.npy
+fact causal_hsa_goes_back_as_autograd_does gives $hsa dp.npy dpos_f64
+
+# ---- layouts, batches, heads: dense attention by hand in double ----
+
+cat >make.py <<'END'
+import numpy as np
+rng = np.random.default_rng(4)
+def attention(q, k, v, g, gl, bias, scale, dead):
+    s = scale * np.einsum("bnhd,bmhd->bhnm", q, k) + bias
+    l = np.log(np.exp(s).sum(-1))
+    p = np.exp(s - l[..., None])
+    out = np.einsum("bhnm,bmhd->bnhd", p, v)
+    delta = np.einsum("bnhd,bnhd->bhn", g, out) - gl.transpose(0, 2, 1)
+    ds = p * (np.einsum("bnhd,bmhd->bhnm", g, v) - delta[..., None])
+    return dict(out=out, dq=scale * np.einsum("bhnm,bmhd->bnhd", ds, k), dk=scale * np.einsum("bhnm,bnhd->bmhd", ds, q),
+                dv=np.einsum("bhnm,bnhd->bmhd", p, g), dscale=np.array([(ds * (s - bias)).sum() / scale]), dmass=ds.sum((0, 1, 2)), debias=ds.sum((0, 1)).ravel())
+q, k, v, g, gl = (rng.normal(size=s).astype("f4") for s in [(2, 9, 4, 8), (2, 9, 2, 8), (2, 9, 2, 5), (2, 9, 4, 5), (2, 9, 4)])
+eb = rng.normal(size=81).astype("f4")
+wide = lambda x: np.repeat(x, 2, axis=2)
+w = attention(*(x.astype("f8") for x in (q, wide(k), wide(v), g, gl)), eb.astype("f8").reshape(9, 9), 0.3, None)
+for key in "dk", "dv":
+    w[key] = w[key].reshape(2, 9, 2, 2, -1).sum(3)
+np.save("eb.npy", eb), np.save("w.dscale.npy", w["dscale"]), np.save("w.dmass.npy", w["dmass"]), np.save("w.debias.npy", w["debias"])
+hnd = lambda x: np.ascontiguousarray(x.transpose(0, 2, 1, *range(3, x.ndim)))
+for name, x in dict(q=q, k=k, v=v, g=g, gl=gl, wdq=w["dq"], wdk=w["dk"], wdv=w["dv"], wout=w["out"]).items():
+    np.save(f"{name}.bnhd.npy", x), np.save(f"{name}.bhnd.npy", hnd(x))
+# trees that differ by head
+rng = np.random.default_rng(5)
+np.save("leaf.npy", rng.integers(0, 3, (9, 4)).astype("i4"))
+leaf = np.load("leaf.npy")
+mask = np.where(leaf[:, None, :] == leaf[None, :, :], 0.0, -np.inf).transpose(2, 0, 1)
+w = attention(*(x.astype("f8") for x in (q, wide(k), wide(v), g, gl)), mask, 8 ** -0.5, None) if (mask == 0).any(-1).all() else None
+for key in "dk", "dv":
+    w[key] = w[key].reshape(2, 9, 2, 2, -1).sum(3)
+for key in "dq", "dk", "dv":
+    np.save(f"tree.{key}.npy", w[key])
+END
+python3 make.py || exit 1
+whole() { # whole LAYOUT WORDS..
+    local l=$1
+    shift
+    "$hga" attend "$@" --layout $l --quiet --query q.$l.npy --key k.$l.npy --value v.$l.npy --out out.npy --grad-out g.$l.npy --grad-lse gl.$l.npy \
+        --grad-query dq.npy --grad-key dk.npy --grad-value dv.npy
+}
+more="--edge-bias eb.npy --grad-edge-bias debias.npy --scale 0.3 --grad-scale dscale.npy --grad-log-mass dmass.npy"
+for l in bnhd bhnd; do
+    fact a_batch_in_${l}_goes_back whole $l dense $more
+    for x in dq dk dv out; do fact ${x}_in_${l}_is_its_definition near $x.npy w$x.$l.npy 2e-5; done
+    for x in dscale dmass debias; do fact ${x}_of_a_batch_in_${l}_is_the_sum near $x.npy w.$x.npy 5e-5; done
+done
+fact trees_by_head_go_back whole bnhd treeformer-fine -p query-leaf=@leaf.npy
+for x in dq dk dv; do fact ${x}_of_trees_by_head_is_its_definition near $x.npy tree.$x.npy 2e-5; done
+whole bnhd dense $more
+cp dq.npy one.npy
+fact threads_go_back whole bnhd dense $more --threads 3
+fact at_the_same_bits same_bytes dq.npy one.npy
+python3 -c '
+import numpy as np
+for f in "q", "k", "v", "g": np.save(f"{f}.ragged.npy", np.load(f"{f}.bnhd.npy")[:, :6].reshape(12, *np.load(f"{f}.bnhd.npy").shape[2:])), [np.save(f"{f}.{i}.npy", np.load(f"{f}.ragged.npy")[a:b]) for i, (a, b) in enumerate([(0, 5), (5, 12)])]
+np.save("lengths.npy", np.array([5, 7], "i4"))'
+sample() { "$hga" attend htransformer -p block=2 "${@:3}" --quiet --query q.$1.npy --key k.$1.npy --value v.$1.npy --out $2.o.npy --grad-out g.$1.npy --grad-query $2.dq.npy --grad-key $2.dk.npy; }
+fact a_ragged_batch_goes_back sample ragged r -p tokens=@lengths.npy
+sample 0 s0 && sample 1 s1
+python3 -c 'import numpy as np; [np.save(f"s.{x}.npy", np.concatenate([np.load(f"s{i}.{x}.npy") for i in (0, 1)])) for x in ("dq", "dk")]'
+fact its_samples_go_back_alone near r.dq.npy s.dq.npy 1e-5
+fact their_keys_too near r.dk.npy s.dk.npy 1e-5
+
+# ---- dropout ----
+
+drop() { "$hga" attend dense --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out $1 "${@:2}"; }
+differ() { ! cmp -s "$1" "$2"; }
+fact dropout_runs drop d1.npy --dropout 0.5 --seed 7
+fact again drop d2.npy --dropout 0.5 --seed 7 --threads 2
+fact a_seed_drops_the_same same_bytes d1.npy d2.npy
+fact another_layer_runs drop d3.npy --dropout 0.5 --seed 7 --layer 1
+fact another_layer_drops_others differ d1.npy d3.npy
+drop d0.npy && drop d4.npy --dropout 0 --seed 9
+fact nothing_is_dropped_with_probability_0 same_bytes d0.npy d4.npy
+fact dropout_goes_back drop d5.npy --dropout 0.5 --seed 7 --grad-out g.bnhd.npy --grad-value dv5.npy
+fact through_the_same_mask same_bytes d1.npy d5.npy
+# The output is linear in the value: value . d value is out . d out.
+fact and_the_gradient_is_the_masks python3 -c '
+import numpy as np
+o, g, v, d = (np.load(f).astype("f8") for f in ("d5.npy", "g.bnhd.npy", "v.bnhd.npy", "dv5.npy"))
+assert abs((o * g).sum() - (v * d).sum()) < 1e-4 * np.abs(o * g).sum()'
+
+# ---- refused ----
+
+dense() { "$hga" attend dense --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy "$@"; }
+fact a_gradient_needs_one refused 2 "--grad-query needs --grad-out" dense --grad-query x.npy
+fact a_gradient_of_lse_too refused 2 "--grad-lse needs --grad-out" dense --grad-lse gl.bnhd.npy
+fact a_given_gradient_is_for_one refused 2 "no gradient is asked for" dense --grad-out g.bnhd.npy
+fact of_a_table_that_is_there refused 2 "--grad-rel-key needs --rel-key" dense --grad-out g.bnhd.npy --grad-rel-key x.npy
+fact files_are_of_their_own refused 2 "--grad-key: 'x.npy' is --grad-query's" dense --grad-out g.bnhd.npy --grad-query x.npy --grad-key x.npy
+fact and_not_the_outputs refused 2 "is --out's file" dense --grad-out g.bnhd.npy --grad-query new.npy
+fact the_shape_is_the_outputs refused 3 "q.bnhd.npy: has 2 samples of 4 heads of 8" dense --grad-out q.bnhd.npy --grad-query x.npy
+fact the_lses_shape_is_its_own refused 3 "which is not the log-sum-exp's" dense --grad-out g.bnhd.npy --grad-lse g.bnhd.npy --grad-query x.npy
+fact a_missing_file_is_named refused 3 "gone.npy" dense --grad-out gone.npy --grad-query x.npy
+fact a_folder_must_be_there refused 4 "no/x.npy" dense --grad-out g.bnhd.npy --grad-query no/x.npy
+fact alpha_is_of_some refused 2 "--grad-alpha" dense --grad-out g.bnhd.npy --grad-alpha x.npy
+fact a_scale_of_0_is_none refused 2 "--scale" dense --scale 0 --grad-out g.bnhd.npy --grad-query x.npy
+fact dropout_is_a_probability refused 2 "--dropout: 1 is not in [0, 1)" dense --dropout 1
+fact hsa_has_no_lse refused 2 "has no softmax denominator" "$hga" attend hsa -p branching=2,2 --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy --grad-out g.bnhd.npy --grad-lse gl.bnhd.npy --grad-query x.npy
+facts_end
