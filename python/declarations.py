@@ -1,0 +1,63 @@
+"""declarations.py: C of the extension module, made of the library's public headers.
+
+    python3 declarations.py CC OUTPUT.c INCLUDE_FOLDER..
+
+The compiler's preprocessor reads <hga.h>; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
+typed by hand but the callbacks.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import cffi
+
+CALLBACKS = """
+extern "Python" hga_status hga_py_patch(const hga_patch *, void *);
+extern "Python" hga_status hga_py_seen(const hga_seen *, void *);
+extern "Python" void hga_py_begin(void *, const hga_end *, hga_id, void *);
+extern "Python" void hga_py_edge(void *, const hga_edge *, hga_id, void *);
+extern "Python" void hga_py_finish(const void *, const hga_end *, hga_id, void *);
+void free(void *);
+"""
+
+
+def preprocessed(compiler, folders):
+    """<hga.h> without comments, attributes and the system's headers."""
+    with tempfile.TemporaryDirectory() as empty:
+        for name in ("stddef.h", "stdint.h", "stdio.h"):
+            open(os.path.join(empty, name), "w").close()
+        command = [compiler, "-E", "-P", "-nostdinc", "-U__GNUC__", "-I", empty]
+        for folder in folders:
+            command += ["-I", folder]
+        return subprocess.run(
+            command + ["-x", "c", "-"], input='#include "hga.h"\n', capture_output=True, text=True, check=True
+        ).stdout
+
+
+def without_bodies(text):
+    """Drop inline functions, which the library does not export."""
+    while True:
+        start = re.search(r"static inline\b", text)
+        if not start:
+            return text
+        at = text.index("{", start.start())
+        depth = 0
+        for end in range(at, len(text)):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            if depth == 0:
+                break
+        text = text[: start.start()] + text[end + 1 :]
+
+
+def main():
+    compiler, output, *folders = sys.argv[1:]
+    ffi = cffi.FFI()
+    ffi.cdef("typedef struct _IO_FILE FILE;\n" + without_bodies(preprocessed(compiler, folders)) + CALLBACKS)
+    ffi.set_source("_hga", "#include <stdlib.h>\n#include \"hga.h\"\n", py_limited_api=True)
+    ffi.emit_c_code(output)
+
+
+main()

@@ -1,0 +1,59 @@
+"""hga: hierarchical graph attention on CPUs.
+
+    import hga, numpy as np
+    h = hga.htransformer(4096, block=16, causal=True)
+    out = h.attention(q, k, v)          # float32 [batch, heads, tokens, dim]; numpy or torch
+
+Every variant of the library is a function here, named as in the tool with dashes as underscores (``hga.variants()`` lists
+them); ``Builder`` and ``Program`` make your own. Refusals are ``hga.Error``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
+from ._core import Error, check as _check, ffi as _ffi, lib as _lib, version as _version
+from ._graph import Builder, Graph
+from ._hierarchy import Coverage, Hierarchy, Row
+from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
+from ._variants import Variant, concatenated, function_of as _function_of, variants
+
+__version__ = _version()
+
+
+def build(words: str, n_tokens: int) -> Hierarchy:
+    """A variant in words: ``hga.build("bpt k=4 causal=1", 4096)``."""
+    graph, program = _ffi.new("hga_graph **"), _ffi.new("hga_program *")
+    _check(_lib.hga_build(words.encode(), n_tokens, graph, program))
+    return Hierarchy(Graph(graph[0]), program, words)
+
+
+def read(path: str) -> Hierarchy:
+    """A graph with its program, as ``Hierarchy.write`` or the tool wrote it."""
+    graph, program = _ffi.new("hga_graph **"), _ffi.new("hga_program *")
+    _check(_lib.hga_program_read_file(_ffi.NULL, str(path).encode(), graph, program))
+    return Hierarchy(Graph(graph[0]), program, str(path))
+
+
+def isa_list() -> str:
+    """Instruction sets that run here."""
+    return _ffi.string(_lib.hga_isa_list()).decode()
+
+
+__all__ = [
+    "Builder", "Coverage", "Edge", "End", "Error", "Graph", "Hierarchy", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
+    "build", "concatenated", "isa_list", "read", "variants",
+]  # fmt: skip
+
+for _name, _variant in variants().items():
+    _python_name = _name.replace("-", "_")
+    globals()[_python_name] = _function_of(_variant)
+    __all__.append(_python_name)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("torch", "transformers"):
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'hga' has no attribute {name!r}")

@@ -1,0 +1,107 @@
+"""What every module of the package shares: the C library, its errors, arrays as tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+import numpy as np
+
+from ._hga import ffi, lib
+
+
+class Error(Exception):
+    """A refusal of the library: ``status`` is its name ("HGA_EINVAL"), ``detail`` what was wrong."""
+
+    def __init__(self, status: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+def check(status: int) -> None:
+    """Raise what a call of the library refused."""
+    if status != lib.HGA_OK:
+        name = ffi.string(lib.hga_status_name(status)).decode()
+        raise Error(name, ffi.string(lib.hga_error_detail()).decode())
+
+
+def refuse(text: str) -> Error:
+    """An error of this package's own, in the library's words."""
+    return Error("HGA_EINVAL", text)
+
+
+def is_torch(x: Any) -> bool:
+    return type(x).__module__.split(".")[0] == "torch"
+
+
+def as_numpy(x: Any, what: str) -> np.ndarray:
+    """The same memory as a numpy array of float32: never a copy."""
+    if is_torch(x):
+        if x.device.type != "cpu":
+            raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
+        x = x.detach()
+        if str(x.dtype) != "torch.float32":
+            raise refuse(f"{what} has dtype {x.dtype}, not torch.float32: convert it with .float()")
+        x = x.numpy()
+    elif not isinstance(x, np.ndarray):
+        if not hasattr(x, "__dlpack__"):
+            raise refuse(f"{what} is a {type(x).__name__}, not a numpy array or a torch tensor")
+        x = np.from_dlpack(x)
+    if x.dtype != np.float32:
+        raise refuse(f"{what} has dtype {x.dtype}, not float32: convert it with .astype(np.float32)")
+    return x
+
+
+def table(x: Any, what: str, axes: int) -> np.ndarray:
+    """A packed table of floats."""
+    x = as_numpy(x, what)
+    if x.ndim != axes:
+        raise refuse(f"{what} has shape {x.shape}, not {axes} axes")
+    if not x.flags.c_contiguous:
+        raise refuse(f"{what} does not lie packed in memory: use np.ascontiguousarray")
+    return x
+
+
+def ids(x: Any, what: str) -> np.ndarray:
+    """Whole numbers as the library takes them."""
+    if is_torch(x):
+        x = x.detach().cpu().numpy()
+    x = np.asarray(x)
+    if x.dtype.kind not in "iu":
+        raise refuse(f"{what} holds {x.dtype}, not whole numbers")
+    if x.size and (x.min() < -(2**31) or x.max() >= 2**31):
+        raise refuse(f"{what} holds numbers beyond 32 bits")
+    return np.ascontiguousarray(x, dtype=np.int32)
+
+
+def floats_at(x: np.ndarray) -> Any:
+    return ffi.cast("float *", x.ctypes.data)
+
+
+def strides_of(x: np.ndarray, axis: int) -> int:
+    """The distance of neighbours along an axis, in floats."""
+    if x.strides[axis] % x.itemsize:
+        raise refuse(f"strides {x.strides} are no multiples of {x.itemsize} bytes")
+    return x.strides[axis] // x.itemsize
+
+
+def fill_tensor(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
+    """Describe [rows][heads][columns] of ``x`` (three axes in any order, columns last) to the library."""
+    t.data = ffi.cast("void *", x.ctypes.data)
+    t.rows = x.shape[rows_axis]
+    t.row_stride = strides_of(x, rows_axis)
+    t.head_stride = strides_of(x, heads_axis)
+
+
+def take_text(pointer: Any) -> str:
+    """A text of the library's, given back to it."""
+    text = ffi.string(pointer).decode()
+    lib.hga_text_free(pointer)
+    return text
+
+
+def version() -> str:
+    return ffi.string(lib.hga_version()).decode()
+
+
+Shape = Tuple[int, ...]

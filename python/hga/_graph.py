@@ -1,0 +1,257 @@
+"""Graphs: levels of nodes and relations between them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._core import check, ffi, ids, lib, refuse
+
+
+class Graph:
+    """A hierarchy: nodes in levels (tokens are level 0) and named relations with directed edges. Immutable."""
+
+    def __init__(self, pointer: Any) -> None:
+        self._g = ffi.gc(pointer, lib.hga_graph_destroy)
+
+    # ---- made of other people's data ----
+
+    @staticmethod
+    def from_edges(
+        source: Any, destination: Any, n_nodes: int, type: Any = None, weight: Any = None, parents: Any = None
+    ) -> "Graph":
+        """Edges source -> destination among n_nodes nodes, relation ``near``. ``parents`` ([nodes], -1: none) makes a tree
+        of them; without one every node is a token."""
+        src, dst = ids(source, "source"), ids(destination, "destination")
+        if src.shape != dst.shape or src.ndim != 1:
+            raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
+        types = np.zeros(len(src), np.int32) if type is None else ids(type, "type")
+        weights = np.ones(len(src), np.float32) if weight is None else np.asarray(weight, np.float32)
+        if types.shape != src.shape or weights.shape != src.shape:
+            raise refuse(f"{len(src)} edges, but types {types.shape} and weights {weights.shape}")
+        b = Builder()
+        place = b._add_tree(n_nodes, parents)
+        near = b.relation("near")
+        for s, d, t, w in zip(src.tolist(), dst.tolist(), types.tolist(), weights.tolist()):
+            if not (0 <= s < n_nodes and 0 <= d < n_nodes):
+                raise refuse(f"edge {s} -> {d}: nodes are 0 .. {n_nodes - 1}")
+            b.edge(near, int(place[s]), int(place[d]), t, w)
+        return b.finish()
+
+    @staticmethod
+    def from_scipy(matrix: Any, parents: Any = None) -> "Graph":
+        """A sparse matrix: row i attends to column j. Values other than 1 are weights."""
+        m = matrix.tocoo()
+        if m.shape[0] != m.shape[1]:
+            raise refuse(f"a matrix of shape {m.shape} is no graph of one set of nodes")
+        weight = None if (m.data == 1).all() else m.data.astype(np.float32)
+        return Graph.from_edges(m.col, m.row, m.shape[0], weight=weight, parents=parents)
+
+    @staticmethod
+    def from_networkx(graph: Any, parents: Any = None) -> "Graph":
+        """A networkx graph whose nodes are 0 .. n - 1: an edge u -> v lets v attend to u; undirected edges go both ways."""
+        n = graph.number_of_nodes()
+        if set(graph.nodes) != set(range(n)):
+            raise refuse("the nodes must be the numbers 0 .. n - 1 (networkx.convert_node_labels_to_integers)")
+        edges = [(u, v) for u, v in graph.edges()]
+        if not graph.is_directed():
+            edges += [(v, u) for u, v in edges if u != v]
+        pairs = np.asarray(edges, np.int64).reshape(-1, 2)
+        return Graph.from_edges(pairs[:, 0], pairs[:, 1], n, parents=parents)
+
+    @staticmethod
+    def from_parents(parents: Any) -> "Graph":
+        """A tree given by parents ([nodes], -1: a root), with every node attending to its siblings (relation ``near``)."""
+        parent = ids(parents, "parents")
+        b = Builder()
+        place = b._add_tree(len(parent), parent)
+        near = b.relation("near")
+        families: Dict[int, List[int]] = {}
+        for v, p in enumerate(parent.tolist()):
+            families.setdefault(p, []).append(int(place[v]))
+        for p, members in families.items():
+            for v in members if p >= 0 else ():
+                for u in members:
+                    b.edge(near, u, v)
+        return b.finish()
+
+    # ---- looking at it ----
+
+    @property
+    def n_nodes(self) -> int:
+        return int(lib.hga_graph_nodes(self._g).n)
+
+    @property
+    def n_tokens(self) -> int:
+        return int(lib.hga_graph_nodes(self._g).level_ptr[1])
+
+    @property
+    def level_sizes(self) -> List[int]:
+        nodes = lib.hga_graph_nodes(self._g)
+        return [int(nodes.level_ptr[i + 1] - nodes.level_ptr[i]) for i in range(nodes.n_levels)]
+
+    @property
+    def relations(self) -> List[str]:
+        n = lib.hga_graph_nodes(self._g).n_relations
+        return [ffi.string(lib.hga_graph_relation(self._g, r).name).decode() for r in range(n)]
+
+    def parents(self) -> np.ndarray:
+        """[nodes]: each node's parent, -1 without."""
+        nodes = lib.hga_graph_nodes(self._g)
+        if nodes.parent == ffi.NULL:
+            return np.full(nodes.n, -1, np.int32)
+        return np.frombuffer(ffi.buffer(nodes.parent, 4 * nodes.n), np.int32).copy()
+
+    def masses(self) -> np.ndarray:
+        """[nodes]: how many tokens each node stands for."""
+        nodes = lib.hga_graph_nodes(self._g)
+        return np.frombuffer(ffi.buffer(nodes.mass, 4 * nodes.n), np.float32).copy()
+
+    def _relation(self, name: Optional[str]) -> int:
+        if name is None:
+            return 0
+        r = lib.hga_graph_find_relation(self._g, name.encode())
+        if r < 0:
+            raise refuse(f"no relation {name!r}: there are {', '.join(self.relations)}")
+        return int(r)
+
+    def n_edges(self, relation: Optional[str] = None) -> int:
+        return int(lib.hga_graph_relation(self._g, self._relation(relation)).n_edges)
+
+    def edges(self, relation: Optional[str] = None) -> np.ndarray:
+        """[edges][3] int32: source, destination, type, by destination, source, type."""
+        csr = ffi.new("hga_csr *")
+        check(lib.hga_graph_rows(self._g, self._relation(relation), 0, self.n_nodes, csr))
+        try:
+            n = self.n_nodes
+            ptr = np.frombuffer(ffi.buffer(csr.ptr, 8 * (n + 1)), np.int64)
+            edges = np.empty((int(ptr[-1]), 3), np.int32)
+            if len(edges):
+                edges[:, 0] = np.frombuffer(ffi.buffer(csr.src, 4 * len(edges)), np.int32)
+                edges[:, 2] = np.frombuffer(ffi.buffer(csr.type, 4 * len(edges)), np.int32)
+            edges[:, 1] = np.repeat(np.arange(n, dtype=np.int32), np.diff(ptr))
+            return edges
+        finally:
+            lib.hga_csr_clear(csr)
+
+    def to_scipy(self, relation: Optional[str] = None) -> Any:
+        """A scipy CSR matrix: row i has a value in column j where i attends to j."""
+        from scipy.sparse import csr_matrix
+
+        e = self.edges(relation)
+        return csr_matrix((np.ones(len(e), np.float32), (e[:, 1], e[:, 0])), shape=(self.n_nodes, self.n_nodes))
+
+    def to_networkx(self, relation: Optional[str] = None) -> Any:
+        """A networkx MultiDiGraph: edges source -> destination with their types."""
+        import networkx
+
+        g = networkx.MultiDiGraph()
+        g.add_nodes_from(range(self.n_nodes))
+        g.add_edges_from((s, d, {"type": t}) for s, d, t in self.edges(relation).tolist())
+        return g
+
+    def to_igraph(self, relation: Optional[str] = None) -> Any:
+        """A directed igraph Graph."""
+        import igraph
+
+        return igraph.Graph(n=self.n_nodes, edges=self.edges(relation)[:, :2].tolist(), directed=True)
+
+    def __repr__(self) -> str:
+        edges = ", ".join(f"{name}: {self.n_edges(name)} edges" for name in self.relations)
+        return f"<hga.Graph of {self.n_nodes} nodes in {len(self.level_sizes)} levels; {edges}>"
+
+
+class Builder:
+    """Makes a graph: levels first (tokens are the first), then families, relations and edges."""
+
+    def __init__(self) -> None:
+        out = ffi.new("hga_builder **")
+        check(lib.hga_builder_create(ffi.NULL, out))
+        self._b = ffi.gc(out[0], lib.hga_builder_destroy)
+        self._levels: List[Tuple[int, int]] = []
+        self._first_of_relation: Dict[int, str] = {}
+
+    def level(self, n: int) -> int:
+        """Append a level of n nodes; the id of its first."""
+        first = ffi.new("hga_id *")
+        check(lib.hga_builder_add_level(self._b, n, first))
+        self._levels.append((int(first[0]), n))
+        return int(first[0])
+
+    def tokens(self, query_first: int, n_queries: int, key_first: int, n_keys: int) -> None:
+        """Which level-0 nodes are queries, which are keys; without a call all are both."""
+        check(lib.hga_builder_set_tokens(self._b, query_first, n_queries, key_first, n_keys))
+
+    def children(self, parent: int, first: int, n: int) -> None:
+        check(lib.hga_builder_set_children(self._b, parent, first, n))
+
+    def families(self, parent: int, child: int, each: int, n: Optional[int] = None) -> None:
+        """Children from ``child`` on go, ``each`` at a time, to the nodes from ``parent`` on; n: the rest of the level."""
+        if n is None:
+            n = next(first + size - child for first, size in self._levels if first <= child < first + size)
+        check(lib.hga_builder_set_families(self._b, parent, child, n, each))
+
+    def mass(self, node: int, mass: float) -> None:
+        check(lib.hga_builder_set_mass(self._b, node, mass))
+
+    def relation(self, name: str) -> int:
+        r = ffi.new("hga_id *")
+        check(lib.hga_builder_add_relation(self._b, name.encode(), r))
+        return int(r[0])
+
+    def edge(self, relation: int, source: int, destination: int, type: int = 0, weight: float = 1.0) -> None:
+        check(lib.hga_builder_add_edge(self._b, relation, source, destination, type, weight))
+
+    def edges(self, relation: int, source: Iterable[int], destination: Iterable[int]) -> None:
+        for s, d in zip(ids(source, "source").tolist(), ids(destination, "destination").tolist()):
+            self.edge(relation, s, d)
+
+    def block(self, relation: int, dst: Sequence[int], src: Sequence[int], type: int = 0, **more: Any) -> None:
+        """Every row of dst = (first, n) to every column of src = (first, n); ``more``: members of hga_block (count,
+        dst_step, src_step, type_dst, type_src, weight, band_first, band_last, ..)."""
+        b = ffi.new("hga_block *")
+        b.dst, b.n_dst = dst
+        b.src, b.n_src = src
+        b.type = type
+        for name, value in more.items():
+            if not hasattr(b, name):
+                raise refuse(f"hga_block has no member {name!r}")
+            setattr(b, name, value)
+        check(lib.hga_builder_add_blocks(self._b, relation, b))
+
+    def finish(self) -> Graph:
+        """The graph; the builder is empty afterwards."""
+        out = ffi.new("hga_graph **")
+        check(lib.hga_builder_finish(self._b, out))
+        return Graph(out[0])
+
+    def _add_tree(self, n: int, parents: Any) -> np.ndarray:
+        """Nodes of a tree in levels by height, each level by id; [n]: where each node went."""
+        parent = np.full(n, -1, np.int32) if parents is None else ids(parents, "parents")
+        if len(parent) != n:
+            raise refuse(f"{len(parent)} parents for {n} nodes")
+        if n and (parent.min() < -1 or parent.max() >= n):
+            raise refuse(f"parents are -1 or 0 .. {n - 1}")
+        height, waiting = np.zeros(n, np.int64), np.bincount(parent[parent >= 0], minlength=n)
+        ready, seen = [v for v in range(n) if waiting[v] == 0], 0
+        while ready:
+            v = ready.pop()
+            seen += 1
+            p = int(parent[v])
+            if p >= 0:
+                height[p] = max(height[p], height[v] + 1)
+                waiting[p] -= 1
+                if waiting[p] == 0:
+                    ready.append(p)
+        if seen < n:
+            raise refuse("the parents have a circle")
+        order = np.argsort(height, kind="stable")
+        place = np.empty(n, np.int64)
+        place[order] = np.arange(n)
+        for level in range(int(height.max(initial=0)) + 1):
+            self.level(int((height == level).sum()))
+        for v in order.tolist():
+            if parent[v] >= 0:
+                self.children(int(place[parent[v]]), int(place[v]), 1)
+        return place

@@ -1,0 +1,458 @@
+"""A hierarchy ready to attend: a graph, its program, and plans for the shapes that came by."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._core import Error, as_numpy, check, ffi, fill_tensor, floats_at, ids, is_torch, lib, refuse, table, take_text
+from ._graph import Graph
+
+LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
+PLANS_KEPT = 8
+
+
+class Row(NamedTuple):
+    """One source that a query token attends to."""
+
+    stage: int
+    destination: int
+    source: int
+    level: int
+    source_level: int
+    type: int
+    key_first: int
+    key_last: int
+
+
+class Coverage(NamedTuple):
+    """How many (query, key) pairs the attention covers never, once, more often; and pairs that see later tokens."""
+
+    pairs: int
+    none: int
+    once: int
+    more: int
+    none_diagonal: int
+    later: int
+
+
+class _Plan:
+    """A plan and the workspaces that are free at the moment."""
+
+    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
+        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, dropout, gradient = key
+        shape = ffi.new("hga_shape *")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
+        options = ffi.new("hga_options *")
+        options.threads = threads
+        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+        options.isa = name
+        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+        options.edge_bias, options.dropout, options.gradient = edge_bias, dropout, gradient
+        out = ffi.new("hga_plan **")
+        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
+        self.plan = ffi.gc(out[0], lib.hga_plan_destroy)
+        self._free: List[Any] = []
+        self._lock = threading.Lock()
+
+    def workspace(self) -> Any:
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+        out = ffi.new("hga_workspace **")
+        check(lib.hga_workspace_create(self.plan, out))
+        return ffi.gc(out[0], lib.hga_workspace_destroy)
+
+    def give_back(self, workspace: Any) -> None:
+        with self._lock:
+            self._free.append(workspace)
+
+
+class Tables:
+    """What a call may bring besides query, key and value, described to the library; keeps the arrays alive."""
+
+    NAMES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
+
+    def __init__(self, h: "Hierarchy", given: Dict[str, Any], scale: float, heads: int, dim: int) -> None:
+        self.arrays: Dict[str, np.ndarray] = {}
+        for name in self.NAMES:
+            value = given.get(name)
+            if value is None and name == "type_scale":
+                value = h._type_scale
+            if value is None:
+                continue
+            x = as_numpy(value, name)
+            self.arrays[name] = table(x, name, 1 if name == "type_scale" or (name == "edge_bias" and x.ndim == 1) else 2)
+        self.scale = scale
+        expect = {"rel_key": dim, "rel_bias": heads}
+        for name, columns in expect.items():
+            if name in self.arrays and self.arrays[name].shape[1] != columns:
+                raise refuse(f"{name} has shape {self.arrays[name].shape}: its rows need {columns} columns")
+
+    @property
+    def pos_dim(self) -> int:
+        return self.arrays["node_pos"].shape[1] if "node_pos" in self.arrays else 0
+
+    def describe(self, io: Any) -> None:
+        a = self.arrays
+        io.scale = self.scale
+        for name in a:
+            setattr(io, name, floats_at(a[name]))
+        io.n_rel_key = len(a.get("rel_key", ()))
+        io.n_rel_bias = len(a.get("rel_bias", ()))
+        io.n_type_scale = len(a.get("type_scale", ()))
+        io.n_node_pos = len(a.get("node_pos", ()))
+        if "edge_bias" in a:
+            io.n_edge_bias = len(a["edge_bias"])
+            io.edge_bias_heads = 1 if a["edge_bias"].ndim == 1 else a["edge_bias"].shape[1]
+
+
+class Problem:
+    """The arrays of one call, checked, with their axes named."""
+
+    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, given: Dict[str, Any], scale: float) -> None:
+        if layout not in LAYOUTS:
+            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'")
+        self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
+        axes = self.q.ndim
+        for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
+            if x.ndim != axes:
+                raise refuse(f"{name} has {x.ndim} axes, query {axes}")
+            if x.ndim < 2:
+                raise refuse(f"{name} has shape {x.shape}: at least [tokens][dim] is needed")
+            if x.strides[-1] != x.itemsize:
+                raise refuse(f"the last axis of {name} does not lie side by side (strides {x.strides})")
+        if axes == 2:
+            self.q, self.k, self.v = self.q[None], self.k[None], self.v[None]
+            layout = "bhnd"
+        self.flat = axes == 2
+        self.heads_axis, self.rows_axis = LAYOUTS[layout]
+        self.batch = self.q.shape[:-3]
+        for x, name in ((self.k, "key"), (self.v, "value")):
+            if x.shape[:-3] != self.batch:
+                raise refuse(f"{name} has shape {x.shape}, query {self.q.shape}: the batch axes differ")
+        self.heads, self.kv_heads = self.q.shape[self.heads_axis], self.k.shape[self.heads_axis]
+        self.dim, self.dim_v = self.q.shape[-1], self.v.shape[-1]
+        if self.k.shape[-1] != self.dim:
+            raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
+        if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
+            raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
+        rows = (h._rows("query"), h._rows("key"))
+        for x, name, n in ((self.q, "query", rows[0]), (self.k, "key", rows[1])):
+            if n >= 0 and x.shape[self.rows_axis] != n:
+                raise refuse(
+                    f"{name} of shape {x.shape} has {x.shape[self.rows_axis]} rows in layout {layout!r}, the hierarchy {n}"
+                )
+        self.tables = Tables(h, given, scale, self.heads, self.dim)
+
+    def empty_out(self) -> np.ndarray:
+        return np.empty(self.q.shape[:-1] + (self.dim_v,), np.float32)
+
+    def samples(self) -> List[Tuple[int, ...]]:
+        return list(np.ndindex(*self.batch))
+
+    def lse_shape(self) -> Tuple[int, ...]:
+        return self.q.shape[:-1]
+
+
+class Hierarchy:
+    """A graph and the program that attends over it. Made by the functions named after the variants (``hga.bpt``, ..), by
+    ``hga.read`` or from a ``Graph`` and a ``Program``. Any number of threads may call at once."""
+
+    def __init__(self, graph: Graph, program: Any, words: str = "") -> None:
+        self.graph = graph
+        self._program = program
+        self.words = words
+        self._type_scale: Optional[np.ndarray] = None
+        self._plans: "OrderedDict[Tuple[Any, ...], _Plan]" = OrderedDict()
+        self._lock = threading.Lock()
+        self.threads = 0
+
+    # ---- attention ----
+
+    def _rows(self, which: str) -> int:
+        """Rows that the tensor of ``which`` has; -1 where the program has no such tensor."""
+        binding = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
+        for f in range(1, self._program.n_fields + 1):
+            field = self._program.field[f]
+            if field.binding == binding[which]:
+                return self._rows_of(field.io)
+        return -1
+
+    def _rows_of(self, rows: int) -> int:
+        nodes = lib.hga_graph_nodes(self.graph._g)
+        if rows == lib.HGA_ROWS_QUERIES:
+            return int(nodes.n_queries)
+        if rows == lib.HGA_ROWS_KEYS:
+            return int(nodes.n_keys)
+        return int(nodes.n)
+
+    def _plan(self, key: Tuple[Any, ...]) -> _Plan:
+        with self._lock:
+            if key in self._plans:
+                self._plans.move_to_end(key)
+                return self._plans[key]
+        plan = _Plan(self, key)
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > PLANS_KEPT:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> _Plan:
+        if precision not in ("f32", "bf16"):
+            raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
+        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads or self.threads, precision, isa)
+        return self._plan(key + (int("edge_bias" in p.tables.arrays), float(dropout), int(grad)))
+
+    def attention(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        layout: str = "bhnd",
+        lse: bool = False,
+        scale: float = 0.0,
+        rel_key: Any = None,
+        rel_bias: Any = None,
+        edge_bias: Any = None,
+        node_pos: Any = None,
+        type_scale: Any = None,
+        dropout: float = 0.0,
+        seed: int = 0,
+        layer: int = 0,
+        precision: str = "f32",
+        threads: int = 0,
+        isa: Optional[str] = None,
+    ) -> Any:
+        """Attend. q, k, v: float32 [batch.., heads, rows, dim] (layout "bhnd") or [batch.., rows, heads, dim] ("bnhd"); two
+        axes are one head. Rows are tokens, or nodes where the hierarchy says so. Query head h reads key/value head
+        h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie.
+
+        rel_key [types][dim], rel_bias [types][heads], edge_bias [edges](heads), node_pos [nodes][c], type_scale [types];
+        scale 0: the hierarchy's own. lse: return (out, log-sum-exp) too. Raises hga.Error."""
+        if any(is_torch(x) for x in (q, k, v)):
+            from . import torch as binding
+
+            return binding.attention(self, q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key,
+                                     rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
+                                     dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
+        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
+        out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
+        return (out, lses) if lse else out
+
+    def _forward(
+        self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: float, dropout: float, seed: int,
+        layer: int, precision: str, threads: int, isa: Optional[str], lse: bool, grad: bool,
+    ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
+        p = Problem(self, q, k, v, layout, tables, scale)
+        plan = self._plan_for(p, threads, precision, isa, dropout, grad)
+        out = p.empty_out()
+        lses = np.empty(p.lse_shape(), np.float32) if lse else None
+        n_tape = lib.hga_plan_tape_bytes(plan.plan) if grad else 0
+        tape = np.zeros(p.batch + (n_tape,), np.uint8) if grad else None
+        workspace = plan.workspace()
+        try:
+            for at in p.samples():
+                io = self._io(p, at, out, seed, layer)
+                if lses is not None:
+                    io.lse.data = ffi.cast("void *", lses[at].ctypes.data)
+                    io.lse.rows = lses[at].shape[p.rows_axis + 1]
+                    io.lse.row_stride = lses[at].strides[p.rows_axis + 1] // 4
+                    io.lse.head_stride = lses[at].strides[p.heads_axis + 1] // 4
+                if tape is not None:
+                    io.tape = ffi.cast("void *", tape[at].ctypes.data)
+                check(lib.hga_plan_execute(plan.plan, workspace, io))
+        finally:
+            plan.give_back(workspace)
+        if p.flat:
+            out = out[0]
+            lses = lses[0] if lses is not None else None
+        return out, lses, tape
+
+    def _io(self, p: Problem, at: Tuple[int, ...], out: np.ndarray, seed: int, layer: int) -> Any:
+        io = ffi.new("hga_io *")
+        fill_tensor(io.query, p.q[at], p.rows_axis, p.heads_axis)
+        fill_tensor(io.key, p.k[at], p.rows_axis, p.heads_axis)
+        fill_tensor(io.value, p.v[at], p.rows_axis, p.heads_axis)
+        fill_tensor(io.out, out[at], p.rows_axis, p.heads_axis)
+        p.tables.describe(io)
+        io.seed, io.layer = seed, layer
+        return io
+
+    def _backward(
+        self, q: Any, k: Any, v: Any, out: np.ndarray, tape: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
+        layout: str, tables: Dict[str, Any], scale: float, dropout: float, seed: int, layer: int, precision: str,
+        threads: int, isa: Optional[str], wanted: Sequence[str],
+    ) -> Dict[str, np.ndarray]:  # fmt: skip
+        """Gradients of what is wanted among query, key, value and the tables, over all samples."""
+        p = Problem(self, q, k, v, layout, tables, scale)
+        plan = self._plan_for(p, threads, precision, isa, dropout, True)
+        if p.flat:
+            out, d_out = out[None], d_out[None]
+            d_lse = d_lse[None] if d_lse is not None else None
+        grads: Dict[str, np.ndarray] = {}
+        for name, x in (("query", p.q), ("key", p.k), ("value", p.v)):
+            if name in wanted:
+                grads[name] = np.empty(x.shape, np.float32)
+        for name, x in p.tables.arrays.items():
+            if name in wanted:
+                grads[name] = np.zeros(x.shape, np.float32)
+        workspace = plan.workspace()
+        try:
+            for at in p.samples():
+                io = self._io(p, at, out, seed, layer)
+                io.tape = ffi.cast("void *", tape[at].ctypes.data)
+                g = ffi.new("hga_grad_io *")
+                fill_tensor(g.d_out, d_out[at], p.rows_axis, p.heads_axis)
+                if d_lse is not None:
+                    g.d_lse.data = ffi.cast("void *", d_lse[at].ctypes.data)
+                    g.d_lse.rows = d_lse[at].shape[p.rows_axis + 1]
+                    g.d_lse.row_stride = d_lse[at].strides[p.rows_axis + 1] // 4
+                    g.d_lse.head_stride = d_lse[at].strides[p.heads_axis + 1] // 4
+                shared = {name: np.empty_like(x) for name, x in grads.items() if name in Tables.NAMES}
+                for name in ("query", "key", "value"):
+                    if name in grads:
+                        fill_tensor(getattr(g, "d_" + name), grads[name][at], p.rows_axis, p.heads_axis)
+                for name, x in shared.items():
+                    setattr(g, "d_" + name, floats_at(x))
+                check(lib.hga_plan_gradient(plan.plan, workspace, io, g))
+                for name, x in shared.items():
+                    grads[name] += x
+        finally:
+            plan.give_back(workspace)
+        if p.flat:
+            for name in ("query", "key", "value"):
+                if name in grads:
+                    grads[name] = grads[name][0]
+        return grads
+
+    def _tape_bytes(
+        self, q: Any, k: Any, v: Any, layout: str, precision: str, threads: int, isa: Optional[str], dropout: float,
+        edge_bias: bool, node_pos: Any,
+    ) -> int:  # fmt: skip
+        """Bytes of the tape of one sample, from shapes alone."""
+        heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
+        heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
+        pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
+        key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, threads or self.threads, precision, isa)
+        return int(lib.hga_plan_tape_bytes(self._plan(key + (int(edge_bias), float(dropout), 1)).plan))
+
+    # ---- looking at it ----
+
+    @property
+    def n_tokens(self) -> int:
+        return self.graph.n_tokens
+
+    @property
+    def rows(self) -> int:
+        """Rows that query has."""
+        return self._rows("query")
+
+    def edges(self, relation: Optional[str] = None) -> np.ndarray:
+        return self.graph.edges(relation)
+
+    def to_scipy(self, relation: Optional[str] = None) -> Any:
+        return self.graph.to_scipy(relation)
+
+    def to_networkx(self, relation: Optional[str] = None) -> Any:
+        return self.graph.to_networkx(relation)
+
+    def to_igraph(self, relation: Optional[str] = None) -> Any:
+        return self.graph.to_igraph(relation)
+
+    def coverage(self, causal: bool = False) -> Coverage:
+        """Exact counts of token pairs, for any graph."""
+        c = ffi.new("hga_coverage *")
+        check(lib.hga_program_coverage(self._program, self.graph._g, int(causal), c))
+        return Coverage(c.pairs, c.none, c.once, c.more, c.none_diagonal, c.later)
+
+    def is_causal(self) -> bool:
+        """Does no output depend on a later token? Followed through the whole program."""
+        token, sees = ffi.new("hga_id *"), ffi.new("hga_id *")
+        check(lib.hga_program_influence(self._program, self.graph._g, token, sees))
+        return int(token[0]) < 0
+
+    def check(self) -> Dict[str, bool]:
+        """The rules of graphs, by name; and whether the hierarchy is causal."""
+        rules, result = lib.hga_graph_rules(), {}
+        i = 0
+        while rules[i].name != ffi.NULL:
+            result[ffi.string(rules[i].name).decode()] = rules[i].check(self.graph._g) == lib.HGA_OK
+            i += 1
+        return result
+
+    def inspect(self) -> Dict[str, Any]:
+        """Nodes, levels, edges and coverage in numbers."""
+        return {
+            "nodes": self.graph.n_nodes,
+            "levels": self.graph.level_sizes,
+            "edges": {name: self.graph.n_edges(name) for name in self.graph.relations},
+            "coverage": self.coverage()._asdict(),
+            "bytes": int(lib.hga_graph_bytes(self.graph._g)),
+        }
+
+    def row(self, token: int) -> List[Row]:
+        """Everything that a query token attends to, directly and through the nodes whose states reach it."""
+        found: List[Row] = []
+        handle = ffi.new_handle(found)
+        check(lib.hga_program_row(self._program, self.graph._g, token, lib.hga_py_seen, handle))
+        return found
+
+    def patches(self) -> List[Dict[str, int]]:
+        """The attention pattern as rectangles of query and key tokens."""
+        found: List[Dict[str, int]] = []
+        handle = ffi.new_handle(found)
+        check(lib.hga_program_pattern(self._program, self.graph._g, lib.hga_py_patch, handle))
+        return found
+
+    def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
+        """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
+        plan = self._plan((heads, heads, dim, dim, 0, threads or self.threads, "f32", None, 0, 0.0, 0))
+        text = ffi.new("char **")
+        check(lib.hga_plan_explain(plan.plan, text))
+        return take_text(text[0])
+
+    def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
+        """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
+        plan = self._plan((heads, heads, dim, dim, 0, threads or self.threads, "f32", None, 0, 0.0, 0))
+        cost = lib.hga_plan_cost(plan.plan)
+        return {
+            "flops": cost.flops,
+            "edges": cost.edges,
+            "bytes_min": cost.bytes_min,
+            "workspace_bytes": lib.hga_plan_workspace_bytes(plan.plan),
+            "threads": lib.hga_plan_threads(plan.plan),
+        }
+
+    def write(self, path: str) -> None:
+        """The graph and its program as JSON, which ``hga.read`` and the tool's graph=FILE read."""
+        check(lib.hga_program_write_file(self._program, self.graph._g, str(path).encode()))
+
+    def _repr_svg_(self) -> str:
+        from ._picture import svg
+
+        return svg(self)
+
+    def __repr__(self) -> str:
+        return f"<hga.Hierarchy {self.words or 'of a graph'}: {self.graph!r}>"
+
+
+@ffi.def_extern(onerror=lambda *_: lib.HGA_EINVAL)
+def hga_py_seen(seen: Any, context: Any) -> int:
+    s = seen
+    ffi.from_handle(context).append(
+        Row(s.stage, s.destination, s.source, s.level, s.source_level, s.type, s.key_first, s.key_last)
+    )
+    return int(lib.HGA_OK)
+
+
+@ffi.def_extern(onerror=lambda *_: lib.HGA_EINVAL)
+def hga_py_patch(patch: Any, context: Any) -> int:
+    names = ("query", "n_queries", "key", "n_keys", "level", "source_level", "stage", "times")
+    ffi.from_handle(context).append({name: int(getattr(patch, name)) for name in names})
+    return int(lib.HGA_OK)

@@ -1,0 +1,312 @@
+"""Variants by name: one function for every row of the library's registry."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._core import as_numpy, check, ffi, ids, lib, refuse
+from ._graph import Graph
+from ._hierarchy import Hierarchy
+
+KINDS = {"flag": 0, "whole": 1, "word": 2, "ids": 3, "floats": 4}
+
+
+def _text(pointer: Any) -> Optional[str]:
+    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
+
+
+class Parameter:
+    """One parameter of a variant, as the registry has it."""
+
+    def __init__(self, p: Any) -> None:
+        self.name = ffi.string(p.name).decode()
+        self.python_name = self.name.replace("-", "_")
+        if keyword.iskeyword(self.python_name):  # window's `global`
+            self.python_name += "_"
+        self.kind = int(p.kind)
+        self.place = int(p.place)
+        self.offset, self.count = int(p.offset), int(p.count)
+        self.standard, self.words, self.says = _text(p.standard), _text(p.words), _text(p.says)
+
+    @property
+    def type(self) -> str:
+        return ("bool", "int", "str", "array of int", "array of float32")[self.kind]
+
+
+class Variant:
+    """One row of the registry."""
+
+    def __init__(self, row: Any) -> None:
+        self._row = row
+        self.name = ffi.string(row.name).decode()
+        self.says, self.paper = _text(row.says), _text(row.paper)
+        self.parameters: List[Parameter] = []
+        i = 0
+        while row.parameters[i].name != ffi.NULL:
+            self.parameters.append(Parameter(row.parameters[i]))
+            i += 1
+        can = int(row.can)
+        self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))
+        self.can_cross = bool(can & lib.HGA_CAN_CROSS)
+        self.rows_are_nodes = bool(can & lib.HGA_ROWS_ARE_NODES)
+
+    def parameter(self, name: str) -> Parameter:
+        for p in self.parameters:
+            if name in (p.python_name, p.name):
+                return p
+        known = ", ".join(p.python_name for p in self.parameters)
+        raise refuse(f"{self.name} has no parameter {name!r}; it has {known or 'none'}")
+
+
+def variants() -> Dict[str, Variant]:
+    """The registry: every variant with its parameters."""
+    rows, found, i = lib.hga_variants(), {}, 0
+    while rows[i].name != ffi.NULL:
+        v = Variant(rows[i])
+        found[v.name] = v
+        i += 1
+    return found
+
+
+class _Settings:
+    """The structure that a variant's builder takes, filled by name; keeps the arrays alive."""
+
+    def __init__(self, v: Variant) -> None:
+        self.variant = v
+        self.memory = ffi.new("double[]", (int(v._row.bytes) + 7) // 8)
+        self.alive: List[Any] = []
+        lib.hga_variant_defaults(self._v(), self.memory)
+
+    def _v(self) -> Any:
+        return ffi.addressof(self.variant._row)
+
+    def set(self, name: str, value: str) -> None:
+        check(lib.hga_variant_set(self._v(), self.memory, name.encode(), value.encode()))
+
+    def set_array(self, name: str, value: Any) -> None:
+        x = ids(value, name)
+        if x.ndim not in (1, 2):
+            raise refuse(f"{name} has shape {x.shape}: one axis, or [n][heads]")
+        data = ffi.cast("int32_t *", x.ctypes.data)
+        self.alive.append(x)
+        check(lib.hga_variant_set_array(self._v(), self.memory, name.encode(), data, len(x), x.shape[1] if x.ndim == 2 else 0))
+
+    def fill(self, p: Parameter, value: Any) -> None:
+        if p.kind == KINDS["flag"]:
+            self.set(p.name, str(int(bool(value))))
+        elif p.kind == KINDS["whole"]:
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+                raise refuse(f"{p.python_name} is {value!r}, not a whole number")
+            self.set(p.name, str(int(value)))
+        elif p.kind == KINDS["word"]:
+            self.set(p.name, str(value))
+        else:
+            self.set_array(p.name, [value] if isinstance(value, (int, np.integer)) else value)
+
+    def build(self) -> Tuple[Graph, Any]:
+        graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
+        check(self.variant._row.build(self.memory, graph, program))
+        return Graph(graph[0]), program
+
+
+class FoldedHierarchy(Hierarchy):
+    """Heads that differ in structure: a tree per head. Rows of the graph are token * heads + head, run with one head; the
+    tensors are brought into that order, which copies them."""
+
+    def __init__(self, graph: Graph, program: Any, words: str, heads: int) -> None:
+        super().__init__(graph, program, words)
+        self.fold = heads
+
+    def _folded(self, x: Any, what: str, layout: str) -> np.ndarray:
+        a = as_numpy(x, what)
+        if a.ndim < 3:
+            raise refuse(f"{what} has shape {a.shape}: trees per head need an axis of heads")
+        a = a if layout == "bnhd" else np.moveaxis(a, -3, -2)
+        if a.shape[-2] != self.fold:
+            if what == "query" or self.fold % a.shape[-2]:
+                raise refuse(f"{what} has {a.shape[-2]} heads, the hierarchy trees for {self.fold}")
+            a = np.repeat(a, self.fold // a.shape[-2], axis=-2)
+        a = np.ascontiguousarray(a)
+        return a.reshape(a.shape[:-3] + (1, a.shape[-3] * a.shape[-2], a.shape[-1]))
+
+    def _unfolded(self, x: np.ndarray, layout: str) -> np.ndarray:
+        tail = x.shape[-1:] if x.ndim and x.shape[-3:-2] == (1,) else ()
+        if tail:
+            y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold) + tail)
+            return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
+        y = x.reshape(x.shape[:-2] + (x.shape[-1] // self.fold, self.fold))
+        return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -2, -1))
+
+    def _forward(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> Any:
+        folded = [self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value"))]
+        out, lse, tape = super()._forward(*folded, "bhnd", *more)
+        return self._unfolded(out, layout), None if lse is None else self._unfolded(lse, layout), tape
+
+    def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, layout: str, *more: Any) -> Any:
+        folded = [self._folded(x, n, layout) for x, n in ((q, "query"), (k, "key"), (v, "value"), (out, "out"), (d_out, "d_out"))]
+        if d_lse is not None:
+            raise refuse("the gradient of a log-sum-exp is not offered for trees per head")
+        grads = super()._backward(folded[0], folded[1], folded[2], folded[3], tape, folded[4], None, "bhnd", *more)
+        for name, given in (("query", q), ("key", k), ("value", v)):
+            if name in grads:
+                g = self._unfolded(grads[name], layout)
+                axis = -2 if layout == "bnhd" else -3
+                heads = as_numpy(given, name).shape[axis]
+                if heads != self.fold:
+                    g = np.moveaxis(g, axis, 0)
+                    g = g.reshape((heads, self.fold // heads) + g.shape[1:]).sum(1)
+                    g = np.ascontiguousarray(np.moveaxis(g, 0, axis))
+                grads[name] = g
+        return grads
+
+
+class RoutedHierarchy:
+    """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
+
+    def __init__(self, v: Variant, n_tokens: int, given: Dict[str, Any]) -> None:
+        self.variant, self.n_tokens, self.given = v, n_tokens, given
+        for name in ("weights", "bias"):
+            if name not in given:
+                raise refuse(f"{v.name}: weights and bias go together")
+        if ("key_weights" in given) != ("key_bias" in given):
+            raise refuse(f"{v.name}: key_weights and key_bias go together")
+        self.branching = ids(given["branching"], "branching") if "branching" in given else None
+        self.height = len(self.branching) if self.branching is not None else given.get("height")
+        if self.height is None:
+            raise refuse(f"{v.name}: weights need height or branching")
+
+    def _leaves(self, x: np.ndarray, weights: Any, bias: Any, heads: int) -> np.ndarray:
+        """[n] or [n][heads]: the leaf of every row of x, [n][heads][dim]."""
+        w = np.ascontiguousarray(as_numpy(weights, "weights"))
+        b = np.ascontiguousarray(as_numpy(bias, "bias"))
+        branching = ffi.NULL if self.branching is None else ffi.cast("hga_id *", self.branching.ctypes.data)
+        rows = lib.hga_route_rows(self.height, branching)
+        if w.ndim not in (2, 3) or w.shape[-2] != rows or b.shape != w.shape[:-1]:
+            raise refuse(f"weights {w.shape} and bias {b.shape}: a tree of height {self.height} has {rows} hyperplanes")
+        n, own, dim = x.shape
+        if w.ndim == 3 and w.shape[0] not in (1, heads):
+            raise refuse(f"weights have trees for {w.shape[0]} heads, the query has {heads}")
+        whole = w.shape[-1] == own * dim and w.shape[-1] != dim
+        if not whole and w.shape[-1] != dim:
+            raise refuse(f"weights have {w.shape[-1]} columns, a head has {dim}")
+        count = 1 if whole else heads
+        leaf = np.empty((n, count), np.int32)
+        x = np.ascontiguousarray(x)
+        for t in range(count):
+            tree = t if w.ndim == 3 and w.shape[0] > 1 else 0
+            r = ffi.new("hga_router *")
+            r.height, r.dim, r.n_heads, r.branching = self.height, w.shape[-1], 1, branching
+            wt, bt = (w[tree], b[tree]) if w.ndim == 3 else (w, b)
+            r.weights, r.bias = (ffi.cast("float *", a.ctypes.data) for a in (wt, bt))
+            column = np.empty(n, np.int32)
+            start = x.ctypes.data + 4 * (0 if whole else (t // (heads // own)) * dim)
+            check(lib.hga_route(r, ffi.cast("float *", start), n, own * dim, 0, ffi.cast("int32_t *", column.ctypes.data)))
+            leaf[:, t] = column
+        return leaf[:, 0].copy() if count == 1 else leaf
+
+    def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
+        """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
+        rows = [np.moveaxis(as_numpy(x, n), -3, -2) if layout == "bhnd" else as_numpy(x, n) for x, n in ((q, "query"), (k, "key"))]
+        heads = rows[0].shape[1]
+        more = {n: x for n, x in self.given.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
+        more["query_leaf"] = self._leaves(rows[0], self.given["weights"], self.given["bias"], heads)
+        w = self.given.get("key_weights", self.given["weights"])
+        b = self.given.get("key_bias", self.given["bias"])
+        more["key_leaf"] = self._leaves(rows[1], w, b, heads)
+        if self.branching is None:
+            more["height"] = self.height
+        return make(self.variant, None, more)
+
+    def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
+        """As Hierarchy.attention; every sample of a batch is routed by itself."""
+        import builtins
+
+        stacked = is_stacked(q)
+        if not stacked:
+            return self.hierarchy(q, k, layout).attention(q, k, v, layout=layout, **more)
+        parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in builtins.range(len(q))]
+        stack = _stack_of(q)
+        if isinstance(parts[0], tuple):
+            return tuple(stack([p[i] for p in parts]) for i in builtins.range(len(parts[0])))
+        return stack(parts)
+
+
+def is_stacked(q: Any) -> bool:
+    return q.ndim > 3
+
+
+def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
+    if type(q).__module__.split(".")[0] == "torch":
+        import torch
+
+        return torch.stack
+    return np.stack
+
+
+def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
+    """One hierarchy over several texts side by side (a ragged batch): rows are all samples' tokens, one after the other,
+    then all nodes of level 1, and so on. None sees another's."""
+    if not parts:
+        raise refuse("nothing to concatenate")
+    graphs = ffi.new("hga_graph *[]", [h.graph._g for h in parts])
+    out = ffi.new("hga_graph **")
+    check(lib.hga_graph_concat(ffi.cast("hga_graph * const *", graphs), len(parts), out, ffi.NULL))
+    return Hierarchy(Graph(out[0]), parts[0]._program, f"{len(parts)} x {parts[0].words}")
+
+
+def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int] = None) -> Any:
+    """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch."""
+    for name in given:
+        v.parameter(name)
+    if n_tokens is not None and not isinstance(n_tokens, (int, np.integer)):
+        return concatenated([make(v, int(n), given) for n in n_tokens])
+    if "weights" in given:
+        return RoutedHierarchy(v, n_tokens, given)
+    s = _Settings(v)
+    alpha = given.get("alpha")
+    if n_tokens is not None:
+        s.set("tokens", str(int(n_tokens)))
+    if n_keys is not None:
+        s.set("keys", str(int(n_keys)))
+    fold = 1
+    for name, value in given.items():
+        if value is None or name == "alpha":
+            continue
+        p = v.parameter(name)
+        s.fill(p, value)
+        if name == "query_leaf" and np.ndim(value) == 2:
+            fold = np.shape(value)[1]
+    if alpha is None and int(v._row.can) & lib.HGA_NEEDS_TYPE_SCALE:
+        raise refuse(f"{v.name} needs alpha, a weight for each level")
+    graph, program = s.build()
+    words = " ".join([v.name] + [f"{n}={x}" for n, x in given.items() if isinstance(x, (int, str, bool))])
+    h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
+    if alpha is not None:
+        h._type_scale = np.ascontiguousarray(as_numpy(np.asarray(alpha, np.float32), "alpha"))
+    return h
+
+
+def function_of(v: Variant) -> Callable[..., Any]:
+    """The Python function of a variant, with the registry's parameters as its own."""
+
+    def build(n_tokens: Any = None, *, n_keys: Optional[int] = None, **parameters: Any) -> Any:
+        return make(v, n_tokens, {n: x for n, x in parameters.items() if x is not None}, n_keys)
+
+    build.__name__ = build.__qualname__ = v.name.replace("-", "_")
+    lines = [f"{v.says} ({v.paper}).", "", "n_tokens: tokens, or a list of lengths for a ragged batch."]
+    if v.can_cross:
+        lines.append("n_keys: key tokens, for cross-attention.")
+    arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+    for p in v.parameters:
+        standard = f", default {p.standard}" if p.standard else ""
+        lines.append(f"{p.python_name} ({p.type}{standard}): {p.says}.")
+        arguments.append(inspect.Parameter(p.python_name, inspect.Parameter.KEYWORD_ONLY, default=None))
+    if v.can_cross:
+        arguments.append(inspect.Parameter("n_keys", inspect.Parameter.KEYWORD_ONLY, default=None))
+    build.__doc__ = "\n".join(lines)
+    build.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+    return build
