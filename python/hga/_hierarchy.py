@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import weakref
 from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -13,6 +15,10 @@ from ._graph import Graph
 
 LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 PLANS_KEPT = 8
+
+# Hierarchies by number, which stands for one in the arguments of torch's operators.
+NUMBERS = itertools.count(1)
+KNOWN: "weakref.WeakValueDictionary[int, Hierarchy]" = weakref.WeakValueDictionary()
 
 
 class Row(NamedTuple):
@@ -86,6 +92,12 @@ class Tables:
                 continue
             x = as_numpy(value, name)
             self.arrays[name] = table(x, name, 1 if name == "type_scale" or (name == "edge_bias" and x.ndim == 1) else 2)
+            if name == "node_pos" and h._node_of is not None:
+                if len(x) != len(h._node_of):
+                    raise refuse(f"node_pos has {len(x)} rows, the tree {len(h._node_of)} nodes")
+                own = np.empty_like(self.arrays[name])
+                own[h._node_of] = self.arrays[name]
+                self.arrays[name] = own
         self.scale = scale
         expect = {"rel_key": dim, "rel_bias": heads}
         for name, columns in expect.items():
@@ -167,9 +179,12 @@ class Hierarchy:
         self._program = program
         self.words = words
         self._type_scale: Optional[np.ndarray] = None
+        self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
         self._plans: "OrderedDict[Tuple[Any, ...], _Plan]" = OrderedDict()
         self._lock = threading.Lock()
         self.threads = 0
+        self._number = next(NUMBERS)
+        KNOWN[self._number] = self
 
     # ---- attention ----
 
@@ -322,7 +337,7 @@ class Hierarchy:
                     setattr(g, "d_" + name, floats_at(x))
                 check(lib.hga_plan_gradient(plan.plan, workspace, io, g))
                 for name, x in shared.items():
-                    grads[name] += x
+                    grads[name] += x[self._node_of] if name == "node_pos" and self._node_of is not None else x
         finally:
             plan.give_back(workspace)
         if p.flat:
@@ -350,8 +365,9 @@ class Hierarchy:
 
     @property
     def rows(self) -> int:
-        """Rows that query has."""
-        return self._rows("query")
+        """Rows that query has, or the output where the program asks for no query."""
+        n = self._rows("query")
+        return n if n >= 0 else self._rows("out")
 
     def edges(self, relation: Optional[str] = None) -> np.ndarray:
         return self.graph.edges(relation)

@@ -282,9 +282,14 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
             fold = np.shape(value)[1]
     if alpha is None and int(v._row.can) & lib.HGA_NEEDS_TYPE_SCALE:
         raise refuse(f"{v.name} needs alpha, a weight for each level")
+    node_of = None
+    if v.name == "hsa" and given.get("parent") is not None:
+        node_of = np.empty(len(given["parent"]), np.int32)
+        ffi.cast("hga_hsa *", s.memory).node_of = ffi.cast("hga_id *", node_of.ctypes.data)
     graph, program = s.build()
     words = " ".join([v.name] + [f"{n}={x}" for n, x in given.items() if isinstance(x, (int, str, bool))])
     h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
+    h._node_of = node_of
     if alpha is not None:
         h._type_scale = np.ascontiguousarray(as_numpy(np.asarray(alpha, np.float32), "alpha"))
     return h

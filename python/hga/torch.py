@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
 
 from ._core import Error, refuse
-from ._hierarchy import Hierarchy, Tables
-
-_numbers = itertools.count(1)
-_known: "weakref.WeakValueDictionary[int, Hierarchy]" = weakref.WeakValueDictionary()
-
-
-def _number(h: Hierarchy) -> int:
-    """The number that stands for a hierarchy in an operator's arguments."""
-    if not hasattr(h, "_torch_number"):
-        h._torch_number = next(_numbers)  # type: ignore[attr-defined]
-        _known[h._torch_number] = h  # type: ignore[attr-defined]
-    return int(h._torch_number)  # type: ignore[attr-defined]
-
+from ._hierarchy import KNOWN, Hierarchy, Tables
 
 def _hierarchy(number: int) -> Hierarchy:
-    h = _known.get(number)
+    h = KNOWN.get(number)
     if h is None:
         raise refuse("the hierarchy of this operator is gone")
     return h
@@ -156,7 +142,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that asks for one."""
     tensors = [_checked(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
     tables = [_checked(x, n) for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)]
-    out, lses, _ = torch.ops.hga.attention(_number(h), *tensors, *tables, layout, float(scale), float(dropout), seed, layer,
+    out, lses, _ = torch.ops.hga.attention(h._number, *tensors, *tables, layout, float(scale), float(dropout), seed, layer,
                                            precision, threads, isa or "", lse)  # fmt: skip
     return (out, lses) if lse else out
 

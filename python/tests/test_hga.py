@@ -1,0 +1,310 @@
+"""Facts about the Python package, with numpy alone. Run as ctest does: PYTHONPATH=BUILD/python python3 -m unittest."""
+
+import json
+import os
+import pathlib
+import tempfile
+import threading
+import tracemalloc
+import unittest
+
+import hga
+import numpy as np
+from hga._core import ffi
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
+RNG = np.random.default_rng(7)
+
+
+def tensors(n, heads=4, dim=16, batch=(2,), keys=None, kv_heads=None):
+    """q, k, v of [batch.., heads, n, dim]"""
+    shape = lambda h, m: batch + (h, m, dim)  # noqa: E731
+    kv = kv_heads or heads
+    return [RNG.standard_normal(s).astype(np.float32) for s in (shape(heads, n), shape(kv, keys or n), shape(kv, keys or n))]
+
+
+def dense(q, k, v, causal=False):
+    k, v = (np.repeat(x, q.shape[-3] // x.shape[-3], -3).astype(np.float64) for x in (k, v))
+    s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    if causal:
+        s = np.where(np.tril(np.ones(s.shape[-2:], bool)), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True) @ v
+
+
+class Attention(unittest.TestCase):
+    def test_dense_is_softmax(self):
+        q, k, v = tensors(70)
+        self.assertLess(abs(hga.dense(70).attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
+        self.assertLess(abs(hga.dense(70, causal=True).attention(q, k, v) - dense(q, k, v, True)).max(), 2e-6)
+
+    def test_grouped_heads_and_cross_attention(self):
+        q, k, v = tensors(50, heads=4, keys=80, kv_heads=2)
+        self.assertLess(abs(hga.dense(50, n_keys=80).attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
+
+    def test_layouts_give_equal_bits(self):
+        h, (q, k, v) = hga.htransformer(100, block=8), tensors(100)
+        out = h.attention(q, k, v)
+        turned = [x.transpose(0, 2, 1, 3) for x in (q, k, v)]
+        packed = [np.ascontiguousarray(x) for x in turned]
+        for some in (turned, packed):
+            self.assertTrue(np.array_equal(h.attention(*some, layout="bnhd").transpose(0, 2, 1, 3), out))
+
+    def test_leading_axes_are_samples_by_themselves(self):
+        h, (q, k, v) = hga.fenwick(33), tensors(33, batch=(2, 3))
+        out = h.attention(q, k, v)
+        for at in np.ndindex(2, 3):
+            self.assertTrue(np.array_equal(h.attention(q[at], k[at], v[at]), out[at]))
+
+    def test_one_head_without_an_axis(self):
+        h, (q, k, v) = hga.window(40, left=3, right=0), tensors(40, heads=1, batch=())
+        self.assertTrue(np.array_equal(h.attention(q[0], k[0], v[0]), h.attention(q, k, v)[0]))
+
+    def test_ragged_batches_are_their_samples(self):
+        q, k, v = tensors(90, batch=())
+        both = hga.dense([30, 60]).attention(q, k, v)
+        for first, n in ((0, 30), (30, 60)):
+            alone = hga.dense(n).attention(*(np.ascontiguousarray(x[:, first : first + n]) for x in (q, k, v)))
+            self.assertLess(abs(both[:, first : first + n] - alone).max(), 5e-6)
+
+    def test_every_variant_runs(self):
+        leaf = RNG.integers(0, 4, 100)
+        cases = {
+            "dense": {}, "window": {"left": 5, "global": 2}, "htransformer": {"causal": True}, "hsa": {"branching": [2, 4]},
+            "fenwick": {}, "dilated": {}, "treeformer_fine": {"query_leaf": leaf}, "bpt": {"k": 2},
+            "segments": {"query_segment": np.arange(100) // 10},
+            "treeformer_coarse": {"height": 2, "query_leaf": leaf, "alpha": np.ones(3, np.float32)},
+        }  # fmt: skip
+        self.assertEqual(set(cases), {name.replace("-", "_") for name in hga.variants()})
+        for name, parameters in cases.items():
+            h = getattr(hga, name)(100, **parameters)
+            q, k, v = tensors(h.rows)
+            out = h.attention(q, k, np.ones_like(v))
+            self.assertEqual(out.shape, q.shape, name)
+            if name != "treeformer_coarse":
+                self.assertLess(abs(out - 1).max(), 1e-5, name)
+
+    def test_words_build_the_same(self):
+        q, k, v = tensors(60)
+        a = hga.build("htransformer block=4 causal=1", 60).attention(q, k, v)
+        self.assertTrue(np.array_equal(a, hga.htransformer(60, block=4, causal=True).attention(q, k, v)))
+
+    def test_routed_trees_see_their_leaf(self):
+        q, k, v = tensors(40, heads=2, dim=8)
+        weights, bias = RNG.standard_normal((2, 3, 8)).astype(np.float32), np.zeros((2, 3), np.float32)
+        out = hga.treeformer_fine(40, height=2, weights=weights, bias=bias).attention(q, k, v)
+        for b in range(2):
+            for h in range(2):
+                leaf = []
+                for x in (q[b, h], k[b, h]):
+                    f = x @ weights[h].T > 0
+                    leaf.append(2 * f[:, 0] + np.where(f[:, 0], f[:, 2], f[:, 1]))
+                s = np.where(leaf[0][:, None] == leaf[1][None], q[b, h] @ k[b, h].T / np.sqrt(8), -np.inf)
+                some = np.isfinite(s).any(1)
+                p = np.exp(s[some] - s[some].max(1, keepdims=True))
+                self.assertLess(abs(out[b, h][some] - p / p.sum(1, keepdims=True) @ v[b, h]).max(), 1e-5)
+                self.assertEqual(abs(out[b, h][~some]).sum(), 0)
+
+    def test_lse_is_the_log_of_the_sum(self):
+        q, k, v = tensors(30)
+        out, lse = hga.dense(30).attention(q, k, v, lse=True)
+        s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / 4
+        self.assertLess(abs(lse - np.log(np.exp(s).sum(-1))).max(), 1e-5)
+
+    def test_inputs_are_read_where_they_lie(self):
+        from hga._hierarchy import Problem
+
+        h, (q, k, v) = hga.dense(30), tensors(30)
+        p = Problem(h, q, k, v, "bhnd", {}, 0.0)
+        io = h._io(p, (1,), p.empty_out(), 0, 0)
+        for x, t in ((q, io.query), (k, io.key), (v, io.value)):
+            self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].ctypes.data)
+
+    def test_a_thousand_calls_keep_no_memory(self):
+        h, (q, k, v) = hga.window(20, left=2), tensors(20, heads=1, dim=4, batch=())
+        for _ in range(20):
+            h.attention(q, k, v)
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(1000):
+            h.attention(q, k, v)
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        self.assertLess(grown, 20000)
+
+    def test_two_threads_at_once_give_equal_bits(self):
+        h, (q, k, v) = hga.htransformer(500), tensors(500)
+        want, got = h.attention(q, k, v), [None, None]
+
+        def run(i):
+            for _ in range(5):
+                got[i] = h.attention(q, k, v)
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        self.assertTrue(all(np.array_equal(x, want) for x in got))
+
+
+class Golden(unittest.TestCase):
+    def each(self, family):
+        for folder in sorted((GOLDEN / family).iterdir()):
+            case = json.loads((folder / "case.json").read_text())
+            load = lambda name: np.load(folder / f"{name}.npy")  # noqa: B023, E731
+            yield folder.name, case, load, lambda name: (folder / f"{name}.npy").exists()  # noqa: B023
+
+    def near(self, name, got, want, tolerance):
+        self.assertLess(abs(got - want).max(), tolerance, name)
+
+    def test_htransformer_siblings(self):
+        n = 0
+        for name, case, load, has in self.each("htransformer_siblings"):
+            if not has("q") or "causal" in name:
+                continue
+            h = hga.htransformer(case["n"], block=case["Nr"], structure="siblings")
+            self.near(name, h.attention(load("q"), load("k"), load("v")), load("out_f64"), 2e-5)
+            n += 1
+        self.assertGreater(n, 0)
+
+    def test_hsa(self):
+        n = 0
+        for name, case, load, has in self.each("hsa"):
+            if not has("parent") or not has("q") or not has("attn_v_f64"):
+                continue
+            pos = {"node_pos": load("pos_emb")} if has("pos_emb") else {}
+            h = hga.hsa(parent=load("parent"))
+            self.near(name, h.attention(load("q"), load("k"), load("v"), **pos), load("attn_v_f64"), 5e-5)
+            n += 1
+        self.assertGreater(n, 5)
+
+    def test_bpt_graphs_edge_for_edge(self):
+        n = 0
+        for name, case, load, has in self.each("bpt_graph"):
+            if not name.startswith("causal"):
+                continue
+            h = hga.bpt(case["n"], k=case["k"], causal=True)
+            want = load("edges_src_dst_type")
+            key = lambda e: e[np.lexsort((e[:, 2], e[:, 0], e[:, 1]))]  # noqa: E731
+            self.assertTrue(np.array_equal(key(h.edges()), key(want.astype(np.int32))), name)
+            n += 1
+        self.assertGreater(n, 10)
+
+
+class Graphs(unittest.TestCase):
+    def test_edges_come_back(self):
+        src, dst = RNG.integers(0, 50, 300), RNG.integers(0, 50, 300)
+        pairs = sorted(set(zip(dst.tolist(), src.tolist())))
+        g = hga.Graph.from_edges([s for _, s in pairs], [d for d, _ in pairs], 50)
+        self.assertEqual([(d, s) for s, d, _ in g.edges().tolist()], pairs)
+
+    def test_a_tree_of_parents(self):
+        g = hga.Graph.from_parents([4, 4, 5, 5, 6, 6, -1])
+        self.assertEqual(g.level_sizes, [4, 2, 1])
+        with self.assertRaises(hga.Error):
+            hga.Graph.from_parents([1, 0])
+
+    def test_scipy_and_networkx(self):
+        try:
+            import networkx
+            import scipy.sparse
+        except ImportError as e:
+            self.skipTest(str(e))
+        m = scipy.sparse.random(40, 40, 0.1, format="csr", random_state=3)
+        m.data[:] = 1
+        self.assertEqual((hga.Graph.from_scipy(m).to_scipy() != m).nnz, 0)
+        g = networkx.gnp_random_graph(20, 0.2, seed=1, directed=True)
+        self.assertEqual(set(hga.Graph.from_networkx(g).to_networkx().edges()), set(g.edges()))
+
+    def test_a_builder_and_a_program_of_ones_own(self):
+        b = hga.Builder()
+        tokens, spans = b.level(32), b.level(8)
+        b.families(spans, tokens, each=4)
+        near = b.relation("near")
+        b.block(near, (0, 32), (0, 32), shape=0)
+        g = b.finish()
+        p = hga.Program(g)
+        p.attention(near)
+        q, k, v = tensors(32)
+        self.assertLess(abs(p.hierarchy().attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
+
+    def test_a_function_written_in_python(self):
+        g = hga.Graph.from_edges([0, 1, 2, 3], [1, 1, 3, 3], 4)
+        p = hga.Program(g)
+        value = p.field("value", "value", "value", "queries", "queries")
+        out = p.field("out", "out", "out", "queries", "queries")
+        p.user("sum", 0, [value], [out], lambda: 0.0, lambda s, e: s + e.source[value].copy(),
+               lambda s, v: v[out].__setitem__(slice(None), s))  # fmt: skip
+        x = RNG.standard_normal((1, 4, 3)).astype(np.float32)
+        got = p.hierarchy().attention(x, x, x)
+        self.assertLess(abs(got[0, 1] - x[0, 0] - x[0, 1]).max(), 1e-6)
+
+    def test_files_keep_the_bits(self):
+        h, (q, k, v) = hga.hsa(64, branching=[2, 4]), tensors(64)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "h.json")
+            h.write(path)
+            self.assertTrue(np.array_equal(hga.read(path).attention(q, k, v), h.attention(q, k, v)))
+
+    def test_looking_at_a_hierarchy(self):
+        h = hga.htransformer(64, block=8, causal=True)
+        c = h.coverage()
+        self.assertEqual((c.once, c.more, c.later), (64 * 65 // 2, 0, 0))
+        self.assertTrue(h.is_causal() and all(h.check().values()))
+        self.assertEqual({r.key_last for r in h.row(63)} & {63}, {63})
+        self.assertIn("near", h.inspect()["edges"])
+        self.assertIn("workspace", h.explain(4, 16))
+        self.assertTrue(h._repr_svg_().startswith("<svg"))
+
+
+class Refusals(unittest.TestCase):
+    def test_every_refusal_is_one_clear_error(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        cases = [
+            (lambda: h.attention(q.astype(np.float64), k, v), "float64"),
+            (lambda: h.attention(q.astype(np.int32), k, v), "int32"),
+            (lambda: h.attention([1.0], k, v), "list"),
+            (lambda: h.attention(q[:, :, :10], k, v), "10 rows"),
+            (lambda: h.attention(q, k[:, :, :10], v), "10 rows|shape"),
+            (lambda: h.attention(q, k, v[:, :2]), "value"),
+            (lambda: h.attention(q, k[:, :3], v[:, :3]), "3"),
+            (lambda: h.attention(q, k[..., :8], v), "8 columns"),
+            (lambda: h.attention(q[0], k, v), "axes"),
+            (lambda: h.attention(q[..., ::2], k[..., ::2], v), "side by side"),
+            (lambda: h.attention(q, k, v, layout="nhd"), "layout"),
+            (lambda: h.attention(q, k, v, precision="f16"), "precision"),
+            (lambda: h.attention(q, k, v, isa="sse9"), "sse9"),
+            (lambda: h.attention(q, k, v, threads=-1), "-1"),
+            (lambda: h.attention(q, k, v, dropout=1.0), "dropout"),
+            (lambda: h.attention(q, k, v, rel_key=np.zeros((1, 3), np.float32)), "rel_key"),
+            (lambda: h.attention(q, k, v, node_pos=np.zeros((3, 2), np.float32)), "node_pos"),
+            (lambda: h.attention(q, k, v, edge_bias=np.zeros(3, np.float32)), "edge_bias"),
+            (lambda: h.attention(q, k, v, scale=float("nan")), "scale"),
+            (lambda: hga.dense(0), "0"),
+            (lambda: hga.dense(-3), "-3"),
+            (lambda: hga.bpt(10, kk=2), "kk"),
+            (lambda: hga.bpt(10, k=0), "0"),
+            (lambda: hga.bpt(10, k="two"), "two"),
+            (lambda: hga.htransformer(10, block=-1), "-1"),
+            (lambda: hga.htransformer(10, structure="cousins"), "cousins"),
+            (lambda: hga.htransformer(10, causal=True, interpolation="linear"), "linear|causal"),
+            (lambda: hga.hsa(10, branching=[0]), "0"),
+            (lambda: hga.hsa(parent=[1, 0]), ""),
+            (lambda: hga.treeformer_fine(10), ""),
+            (lambda: hga.treeformer_coarse(10, height=1, query_leaf=np.zeros(10, int)), "alpha"),
+            (lambda: hga.treeformer_fine(10, weights=np.zeros((1, 4), np.float32)), "bias"),
+            (lambda: hga.read("/nowhere"), "nowhere"),
+            (lambda: hga.build("bptt", 10), "bptt"),
+            (lambda: hga.build("bpt k=x", 10), "x"),
+            (lambda: h.edges("far"), "far"),
+            (lambda: hga.Graph.from_edges([0], [9], 3), "9"),
+            (lambda: hga.Graph.from_edges([0, 1], [1], 3), "shape"),
+            (lambda: hga.Program(h.graph).field("x", "wide"), "wide"),
+            (lambda: h.write("/nowhere/x.json"), "nowhere"),
+        ]
+        self.assertEqual(len(cases), 40)
+        for number, (call, words) in enumerate(cases):
+            with self.subTest(number), self.assertRaisesRegex(hga.Error, words):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
