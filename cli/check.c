@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "arguments.h"
+#include "check_gradient.h"
 #include "graph_argument.h"
 #include "command.h"
 #include "table.h"
@@ -10,7 +11,8 @@
 typedef struct arguments {
     graph_argument source;
     const char *path; /* what messages call it */
-    int json, causal, coverage;
+    int json, causal, coverage, gradient;
+    gradient_check back;
 } arguments;
 
 /* What was found; a property that does not apply (no program; order in cross-attention) is not `known`. */
@@ -210,17 +212,30 @@ static int print_json(const graph_file *g, const arguments *a, const findings *f
 
 /* ---- the command ---- */
 
-enum { KEY_JSON = 0x2300, KEY_CAUSAL, KEY_COVERAGE };
+enum { KEY_JSON = 0x2300, KEY_CAUSAL, KEY_COVERAGE, KEY_GRADIENT, KEY_QUERY, KEY_KEY, KEY_VALUE, KEY_SEED };
+
+static int check_arguments(const arguments *a)
+{
+    const attend_paths *p = &a->back.paths;
+    if ((p->query || p->key || p->value || a->back.seed) && !a->gradient)
+        return complain(CLI_USAGE, "--query, --key, --value and --seed are for --gradient");
+    return CLI_GOOD;
+}
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-    (void)value;
     arguments *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &a->source; return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
     case KEY_COVERAGE: a->coverage = 1; return 0;
+    case KEY_GRADIENT: a->gradient = 1; return 0;
+    case KEY_QUERY: a->back.paths.query = value; return 0;
+    case KEY_KEY: a->back.paths.key = value; return 0;
+    case KEY_VALUE: a->back.paths.value = value; return 0;
+    case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->back.seed));
+    case ARGP_KEY_END: return arguments_said(check_arguments(a));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -231,6 +246,15 @@ static const struct argp_option options[] = {
     {"coverage", KEY_COVERAGE, NULL, 0,
      "fail unless every pair of tokens is covered once (default: only if the graph claims it)", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON", 0},
+    {"gradient", KEY_GRADIENT, NULL, 0,
+     "instead: compare a VARIANT's gradients with differences of a loss in double, and end with 1 where one is wrong "
+     "by "
+     "more than 1e-5",
+     2},
+    {"query", KEY_QUERY, "FILE", 0, "of --gradient: the tensors (default: small random ones)", 2},
+    {"key", KEY_KEY, "FILE", 0, "of --gradient", 2},
+    {"value", KEY_VALUE, "FILE", 0, "of --gradient", 2},
+    {"seed", KEY_SEED, "N", 0, "of --gradient: which random tensors, and which entries of many (default: 0)", 2},
     {0},
 };
 
@@ -250,6 +274,8 @@ int run_check(int argc, char **argv)
     findings f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    a.back.typed = &a.source.typed, a.back.json = a.json;
+    if (a.gradient) return check_gradient(&a.back);
     TRY(graph_argument_read(&a.source, &g));
     a.path = a.source.title;
     TRY(look(&g, &a, &f));

@@ -124,6 +124,23 @@ import numpy as np
 o, g, v, d = (np.load(f).astype("f8") for f in ("d5.npy", "g.bnhd.npy", "v.bnhd.npy", "dv5.npy"))
 assert abs((o * g).sum() - (v * d).sum()) < 1e-4 * np.abs(o * g).sum()'
 
+# ---- against differences ----
+
+for words in dense "window -p left=3 -p causal=1" "bpt -p k=2" "htransformer -p block=4" "hsa -p branching=2,3" "treeformer-coarse -p query-leaf=0,1,1,3,0,1,2,3,3,3,2,1 -p height=2"; do
+    fact gradients_of_${words%% *}_are_slopes "$hga" check --gradient $words --tokens 12
+done
+python3 -c 'import numpy as np; [np.save(f"{f}.one.npy", np.load(f"{f}.bnhd.npy")[0]) for f in "qkv"]'
+fact gradients_of_given_tensors_are_slopes "$hga" check --gradient dense --query q.one.npy --key k.one.npy --value v.one.npy --seed 3
+"$hga" check --gradient bpt -p k=2 -n 8 >table
+for input in query key value rel-key rel-bias node-pos scale log-mass; do fact ${input}_is_compared holds table "^$input "; done
+fact the_difference_is_no_copy python3 -c '
+import json, subprocess, sys
+rows = json.loads(subprocess.run([sys.argv[1], "check", "--gradient", "dense", "-n", "8", "--json"], capture_output=True).stdout)["inputs"]
+assert all(0 < r["error"] < 1e-5 for r in rows), rows' "$hga"
+fact a_seed_is_for_gradients refused 2 "are for --gradient" "$hga" check dense -n 8 --seed 3
+fact tensors_go_together refused 2 "go together" "$hga" check --gradient dense --query q.one.npy
+fact a_gradient_is_a_variants refused 2 "--gradient: needs a VARIANT" "$hga" check --gradient some.json
+
 # ---- refused ----
 
 dense() { "$hga" attend dense --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy "$@"; }

@@ -59,6 +59,17 @@ const hga_tensor *field_gradient(const gradient_call *c, hga_id field)
     }
 }
 
+hga_gradient_input field_input(const gradient_call *c, hga_id field)
+{
+    switch (c->plan->program.field[field].binding) {
+    case HGA_IO_QUERY: return HGA_GRADIENT_QUERY;
+    case HGA_IO_KEY: return HGA_GRADIENT_KEY;
+    case HGA_IO_VALUE: return HGA_GRADIENT_VALUE;
+    case HGA_IO_USER: return (hga_gradient_input)(HGA_GRADIENT_USER + user_number(c->plan, field));
+    default: return HGA_GRADIENT_NONE;
+    }
+}
+
 float *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
 {
     ptrdiff_t head = t->head_stride ? t->head_stride : columns;
@@ -206,15 +217,20 @@ int64_t hga_plan_gradient_bytes(const hga_plan *plan)
     return gradient_is_plain(plan, &why) ? plain_bytes(plan) : threads * fast_bytes(plan);
 }
 
+static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
+{
+    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
+    return (gradient_call){
+        .plan = plan, .io = io, .grad = grad, .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim)};
+}
+
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
 {
     if (!plan || !workspace || !io || !grad)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : !io ? "tensors" : "gradients");
     hga_status st = HGA_OK;
     const char *why;
-    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
-    gradient_call c = {
-        .plan = plan, .io = io, .grad = grad, .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim)};
+    gradient_call c = call_of(plan, io, grad);
     HGA_TRY(hga_check_reserved("hga_grad_io", grad->reserved, sizeof grad->reserved));
     HGA_TRY(check_tape(&c));
     HGA_TRY(check_stages(plan));
@@ -225,5 +241,29 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     tables_store(&c);
 done:
     tables_clear(&c);
+    return st;
+}
+
+hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_gradient_input input,
+                         int64_t entry, double by, double *loss)
+{
+    if (!plan || !io || !grad || !loss)
+        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !io ? "tensors" : !grad ? "gradients" : "loss");
+    if (plan->options.precision != HGA_PRECISION_F32)
+        return hga_fail(HGA_EUNSUPPORTED, "operands rounded to bfloat16 have no slope");
+    if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
+    hga_status st = HGA_OK;
+    gradient_call c = call_of(plan, io, grad);
+    c.moved = (nudge){input, entry, by};
+    HGA_TRY(hga_check_reserved("hga_grad_io", grad->reserved, sizeof grad->reserved));
+    HGA_TRY(check_stages(plan));
+    HGA_TRY(check_tensors(&c));
+    *loss = 0;
+    for (hga_id kv = 0; kv < plan->shape.n_kv_heads; kv++) {
+        double part;
+        HGA_TRY(plain_loss(&c, kv, &part));
+        *loss += part;
+    }
+done:
     return st;
 }

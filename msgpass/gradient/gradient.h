@@ -46,6 +46,13 @@ typedef struct table_sums {
     double *of[N_TABLES];
 } table_sums;
 
+/* An entry of an input that is moved. */
+typedef struct nudge {
+    hga_gradient_input input;
+    int64_t entry;
+    double by;
+} nudge;
+
 /* One call. */
 typedef struct gradient_call {
     const hga_plan *plan;
@@ -54,6 +61,7 @@ typedef struct gradient_call {
     float scale;
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
     table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
+    nudge moved;           /* hga_plan_loss; zero: nothing is */
 } gradient_call;
 
 /* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
@@ -69,6 +77,7 @@ hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first);
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
 const hga_tensor *field_tensor(const gradient_call *c, hga_id field);
 const hga_tensor *field_gradient(const gradient_call *c, hga_id field);
+hga_gradient_input field_input(const gradient_call *c, hga_id field);
 /* Row i, head h of a tensor of `heads` heads of `columns`. */
 float *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
 
@@ -79,6 +88,8 @@ double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_i
 /* The gradients of key/value head `kv` and of the query heads that read it. */
 hga_status plain_gradient(const gradient_call *c, hga_id kv);
 int64_t plain_bytes(const hga_plan *plan);
+/* What the loss is made of on those heads, with c->moved. */
+hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss);
 
 /* Does the plan go the plain way? Then *why says what for. */
 int gradient_is_plain(const hga_plan *plan, const char **why);

@@ -66,6 +66,13 @@ static hga_id head_of(const pass *p, hga_id field, hga_id h)
     return field_heads(p->plan, field) == p->plan->shape.n_heads ? p->kv * p->group + h : p->kv;
 }
 
+/* Entry i of an input, which is x, unless it is the one that is moved. */
+static double entry_of(const pass *p, hga_gradient_input input, float x, int64_t i)
+{
+    const nudge *moved = &p->call->moved;
+    return (double)x + (moved->input == input && moved->entry == i ? moved->by : 0);
+}
+
 /* The caller's rows of a field into it. */
 static void load(pass *p, hga_id field, const hga_tensor *t)
 {
@@ -73,8 +80,11 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
     hga_id first, n = field_io(p->plan, field, &first), heads = field_heads(p->plan, field);
     for (hga_id i = 0; i < n; i++)
         for (hga_id h = 0; h < f->heads; h++) {
-            const float *x = tensor_at(t, heads, f->columns, i, head_of(p, field, h));
-            for (hga_id c = 0; c < f->columns; c++) at(f, first + i, h)[c] = (double)x[c];
+            hga_id head = head_of(p, field, h);
+            const float *x = tensor_at(t, heads, f->columns, i, head);
+            for (hga_id c = 0; c < f->columns; c++)
+                at(f, first + i, h)[c] =
+                    entry_of(p, field_input(p->call, field), x[c], ((int64_t)i * heads + head) * f->columns + c);
         }
 }
 
@@ -144,10 +154,13 @@ typedef struct attended {
     const hga_stage *stage;
 } attended;
 
-static const float *own_position(const pass *p, const attended *x)
+/* Column c of the position of a node; of that which the row uses. */
+static double position(const pass *p, hga_id node, hga_id c)
 {
-    return p->call->io->node_pos + (ptrdiff_t)(x->e->pos_of ? x->e->pos_of - 1 : x->v) * p->plan->shape.pos_dim;
+    int64_t i = (int64_t)node * p->plan->shape.pos_dim + c;
+    return entry_of(p, HGA_GRADIENT_NODE_POS, p->call->io->node_pos[i], i);
 }
+static hga_id own_node(const attended *x) { return x->e->pos_of ? x->e->pos_of - 1 : x->v; }
 
 static int64_t bias_place(const pass *p, const attended *x)
 {
@@ -162,7 +175,10 @@ static double product(const pass *p, const attended *x)
     hga_id dim = p->plan->shape.dim;
     const double *q = at(&p->value[x->stage->query], x->v, x->h), *k = at(&p->value[x->stage->key], x->e->src, x->h);
     double sum = dot(q, k, dim);
-    for (hga_id c = 0; io->rel_key && c < dim; c++) sum += q[c] * (double)io->rel_key[(ptrdiff_t)x->e->type * dim + c];
+    for (hga_id c = 0; io->rel_key && c < dim; c++) {
+        int64_t i = (int64_t)x->e->type * dim + c;
+        sum += q[c] * entry_of(p, HGA_GRADIENT_REL_KEY, io->rel_key[i], i);
+    }
     return sum;
 }
 
@@ -171,12 +187,14 @@ static double score(const pass *p, const attended *x)
 {
     const hga_io *io = p->call->io;
     const hga_shape *shape = &p->plan->shape;
-    double sum = (double)p->call->scale * product(p, x) + log((double)x->e->weight);
-    if (io->rel_bias) sum += (double)io->rel_bias[(ptrdiff_t)x->e->type * shape->n_heads + x->head];
-    if (x->biased) sum += (double)io->edge_bias[bias_place(p, x)];
+    int64_t bias = (int64_t)x->e->type * shape->n_heads + x->head;
+    double sum = entry_of(p, HGA_GRADIENT_SCALE, p->call->scale, 0) * product(p, x) + log((double)x->e->weight);
+    if (io->rel_bias) sum += entry_of(p, HGA_GRADIENT_REL_BIAS, io->rel_bias[bias], bias);
+    if (x->biased) sum += entry_of(p, HGA_GRADIENT_EDGE_BIAS, io->edge_bias[bias_place(p, x)], bias_place(p, x));
     if (x->stage->by_mass) sum += log((double)p->nodes.mass[x->e->src]);
+    sum += entry_of(p, HGA_GRADIENT_LOG_MASS, 0, x->e->src);
     for (hga_id c = 0; io->node_pos && c < shape->pos_dim; c++)
-        sum += (double)own_position(p, x)[c] * (double)io->node_pos[(ptrdiff_t)x->e->src * shape->pos_dim + c];
+        sum += position(p, own_node(x), c) * position(p, x->e->src, c);
     return sum;
 }
 
@@ -199,9 +217,8 @@ static void score_adjoint(pass *p, const attended *x, double ds)
     if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += ds;
     if (sums->of[SCALE]) *sums->of[SCALE] += ds * product(p, x);
     if (!sums->of[NODE_POS]) return;
-    hga_id own = x->e->pos_of ? x->e->pos_of - 1 : x->v;
     for (hga_id c = 0; c < shape->pos_dim; c++) {
-        ptrdiff_t mine = (ptrdiff_t)own * shape->pos_dim + c, other = (ptrdiff_t)x->e->src * shape->pos_dim + c;
+        ptrdiff_t mine = (ptrdiff_t)own_node(x) * shape->pos_dim + c, other = (ptrdiff_t)x->e->src * shape->pos_dim + c;
         sums->of[NODE_POS][mine] += ds * (double)io->node_pos[other];
         sums->of[NODE_POS][other] += ds * (double)io->node_pos[mine];
     }
@@ -233,7 +250,8 @@ static double sum_weight(const pass *p, const row *r, const row_edge *e)
 {
     double weight = (double)e->weight;
     if (r->stage->reduce == HGA_MEAN && r->stage->by_mass) weight *= (double)p->nodes.mass[e->src];
-    if (r->stage->message == HGA_SCALED) weight *= (double)p->call->io->type_scale[e->type];
+    if (r->stage->message == HGA_SCALED)
+        weight *= entry_of(p, HGA_GRADIENT_TYPE_SCALE, p->call->io->type_scale[e->type], e->type);
     return weight;
 }
 
@@ -562,23 +580,47 @@ int64_t plain_bytes(const hga_plan *plan)
     return doubles * (int64_t)sizeof(double);
 }
 
+static pass pass_of(const gradient_call *c, hga_id kv)
+{
+    return (pass){.call = c,
+                  .plan = c->plan,
+                  .program = &c->plan->program,
+                  .nodes = c->plan->nodes,
+                  .kv = kv,
+                  .group = c->plan->shape.n_heads / c->plan->shape.n_kv_heads,
+                  .rows = {.plan = c->plan}};
+}
+
 hga_status plain_gradient(const gradient_call *c, hga_id kv)
 {
     hga_status st = HGA_OK;
-    const hga_shape *shape = &c->plan->shape;
-    pass p = {.call = c,
-              .plan = c->plan,
-              .program = &c->plan->program,
-              .nodes = c->plan->nodes,
-              .kv = kv,
-              .group = shape->n_heads / shape->n_kv_heads,
-              .rows = {.plan = c->plan}};
+    pass p = pass_of(c, kv);
     HGA_TRY(pass_create(&p));
     HGA_TRY(forward(&p));
     seed(&p);
     HGA_TRY(backward(&p));
     for (hga_id f = 1; f <= p.program->n_fields; f++)
         if (program_is_input(p.program->field[f].binding)) store(&p, f);
+done:
+    pass_clear(&p);
+    return st;
+}
+
+hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
+{
+    hga_status st = HGA_OK;
+    pass p = pass_of(c, kv);
+    HGA_TRY(pass_create(&p));
+    HGA_TRY(forward(&p));
+    seed(&p);
+    hga_id out = program_bound(p.program, HGA_IO_OUT), first, n = field_io(p.plan, out, &first);
+    const values *x = &p.value[out], *d = &p.adjoint[out];
+    *loss = 0;
+    for (hga_id i = first; i < first + n; i++)
+        for (hga_id h = 0; h < x->heads; h++) {
+            *loss += dot(at(d, i, h), at(x, i, h), x->columns);
+            if (x->lse && *lse_at(x, i, h) > -INFINITY) *loss += *lse_at(d, i, h) * *lse_at(x, i, h);
+        }
 done:
     pass_clear(&p);
     return st;

@@ -48,6 +48,30 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
    depends on rows. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
+/* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */
+typedef enum hga_gradient_input {
+    HGA_GRADIENT_NONE = 0,
+    HGA_GRADIENT_QUERY = 1,
+    HGA_GRADIENT_KEY = 2,
+    HGA_GRADIENT_VALUE = 3,
+    HGA_GRADIENT_REL_KEY = 4,
+    HGA_GRADIENT_REL_BIAS = 5,
+    HGA_GRADIENT_EDGE_BIAS = 6,
+    HGA_GRADIENT_NODE_POS = 7,
+    HGA_GRADIENT_TYPE_SCALE = 8,
+    HGA_GRADIENT_SCALE = 9,
+    HGA_GRADIENT_LOG_MASS = 10,
+    HGA_GRADIENT_USER = 11
+} hga_gradient_input;
+
+/* The loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows without
+   edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that differences
+   of losses are slopes to ten digits. Entries count as in the gradient's array, packed: a tensor's (row * heads + head)
+   * columns + column. Of `grad` only what is given is read; a tape is not needed. Rounding to bfloat16 has no slope:
+   such a plan is HGA_EUNSUPPORTED. */
+HGA_API hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad,
+                                 hga_gradient_input input, int64_t entry, double by, double *loss);
+
 #ifdef __cplusplus
 }
 #endif

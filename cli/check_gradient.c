@@ -1,0 +1,328 @@
+/* check_gradient.c: hga check --gradient. The gradients that the library defines in double, against central differences
+   of its loss in double; the engine's, against those. */
+#include "check_gradient.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "numbers.h"
+#include "table.h"
+
+/* Errors are relative to the input's largest gradient, but at least to this part of the largest of all. */
+static const double least_size = 0.01;
+static const double most_plain = 1e-5, most_engine = 1e-4;
+
+enum { N_INPUTS = HGA_GRADIENT_USER, RANDOM_TOKENS = 24, RANDOM_HEADS = 2, RANDOM_DIM = 4, POS_DIM = 2 };
+static const char *const input_names[N_INPUTS] = {
+    [HGA_GRADIENT_QUERY] = "query",       [HGA_GRADIENT_KEY] = "key",           [HGA_GRADIENT_VALUE] = "value",
+    [HGA_GRADIENT_REL_KEY] = "rel-key",   [HGA_GRADIENT_REL_BIAS] = "rel-bias", [HGA_GRADIENT_EDGE_BIAS] = "edge-bias",
+    [HGA_GRADIENT_NODE_POS] = "node-pos", [HGA_GRADIENT_TYPE_SCALE] = "alpha",  [HGA_GRADIENT_SCALE] = "scale",
+    [HGA_GRADIENT_LOG_MASS] = "log-mass"};
+
+/* A problem, and its gradients in two ways. */
+typedef struct trial {
+    model m;
+    attend_io files;
+    hga_shape shape;
+    hga_io io;
+    hga_plan *plain, *engine;
+    float *owned[16], *d_out, *d_lse;
+    int n_owned;
+    float *by_plain[N_INPUTS], *by_engine[N_INPUTS];
+    int64_t n[N_INPUTS];
+} trial;
+
+/* ---- tensors ---- */
+
+/* n random numbers, kept by the trial. */
+static int random_floats(trial *t, int64_t seed, int64_t n, float **out)
+{
+    int status = take(n, sizeof **out, out);
+    if (status) return status;
+    t->owned[t->n_owned] = *out;
+    numbers_fill((uint64_t)seed + 1000003u * (uint64_t)++t->n_owned, 1, n, *out);
+    return CLI_GOOD;
+}
+
+static int random_tensor(trial *t, int64_t seed, hga_binding binding, int64_t floats_a_row, hga_tensor *x)
+{
+    hga_id first, n = 0;
+    float *data;
+    int status = CLI_GOOD;
+    TRY(complain_of(hga_program_rows(&t->m.program, t->m.graph, hga_program_field(&t->m.program, binding), &first, &n),
+                    CLI_USAGE, t->m.title));
+    x->rows = n;
+    if (n == 0) goto done;
+    TRY(random_floats(t, seed, n * floats_a_row, &data));
+    x->data = data;
+done:
+    return status;
+}
+
+/* Tables of edge types and positions for scores, weights of levels for sums. */
+static int random_tables(trial *t, int64_t seed)
+{
+    const hga_stage *score = score_stage(&t->m.program);
+    hga_id types = score ? hga_graph_relation(t->m.graph, score->relation).n_types : 0,
+           nodes = hga_graph_nodes(t->m.graph).n;
+    float *x;
+    int status = CLI_GOOD;
+    if (types > 1) {
+        TRY(random_floats(t, seed, (int64_t)types * t->shape.dim, &x));
+        t->io.rel_key = x, t->io.n_rel_key = types;
+        TRY(random_floats(t, seed, (int64_t)types * t->shape.n_heads, &x));
+        t->io.rel_bias = x, t->io.n_rel_bias = types;
+    }
+    if (score) {
+        t->shape.pos_dim = POS_DIM;
+        TRY(random_floats(t, seed, (int64_t)nodes * POS_DIM, &x));
+        t->io.node_pos = x, t->io.n_node_pos = nodes;
+    }
+    for (hga_id s = 0; s < t->m.program.n_stages; s++) {
+        const hga_stage *stage = &t->m.program.stage[s];
+        if (stage->message != HGA_SCALED || t->io.type_scale) continue;
+        types = stage->relation >= 0 ? hga_graph_relation(t->m.graph, stage->relation).n_types : 1;
+        TRY(random_floats(t, seed, types, &x));
+        t->io.type_scale = x, t->io.n_type_scale = types;
+    }
+done:
+    return status;
+}
+
+/* Does anything that was typed tell how many tokens there are? */
+static int tells_tokens(const typed_variant *typed)
+{
+    static const char *const telling[] = {"tokens=", "parent=", "query-leaf=", "query-segment="};
+    int told = typed->tokens || strncmp(typed->name, "graph=", 6) == 0;
+    for (int i = 0; i < typed->n; i++)
+        for (size_t j = 0; j < sizeof telling / sizeof telling[0]; j++)
+            told |= strncmp(typed->setting[i], telling[j], strlen(telling[j])) == 0;
+    return told;
+}
+
+static int open_random(const gradient_check *c, trial *t)
+{
+    typed_variant typed = *c->typed;
+    char tokens[16];
+    int status = CLI_GOOD;
+    snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
+    if (!tells_tokens(&typed)) typed.tokens = tokens;
+    TRY(model_build(&typed, NULL, &t->m));
+    hga_id heads = t->m.tree_heads > 1 ? 1 : RANDOM_HEADS;
+    t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
+    TRY(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
+    TRY(random_tensor(t, c->seed, HGA_IO_KEY, heads * RANDOM_DIM, &t->io.key));
+    TRY(random_tensor(t, c->seed, HGA_IO_VALUE, heads * RANDOM_DIM, &t->io.value));
+    TRY(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
+    if (t->m.alpha) t->io.type_scale = t->m.alpha, t->io.n_type_scale = t->m.n_alpha;
+    TRY(random_tables(t, c->seed));
+done:
+    return status;
+}
+
+static int open_files(const gradient_check *c, trial *t)
+{
+    int status = CLI_GOOD;
+    TRY(attend_io_read(&c->paths, LAYOUT_NHD, &t->files));
+    if (t->files.query.samples != 1)
+        TRY(complain(CLI_DATA, "%s: is a batch of %d; one sample is needed here", c->paths.query,
+                     t->files.query.samples));
+    model_tensors tensors = attend_io_tensors(&t->files);
+    TRY(model_build(c->typed, &tensors, &t->m));
+    TRY(attend_io_bind(&c->paths, &t->m, NULL, &t->files));
+    t->shape = t->files.shape, t->io = t->files.io;
+done:
+    return status;
+}
+
+static void clear(trial *t)
+{
+    for (int i = 0; i < N_INPUTS; i++) free(t->by_plain[i]), free(t->by_engine[i]);
+    for (int i = 0; i < t->n_owned; i++) free(t->owned[i]);
+    hga_plan_destroy(t->plain);
+    hga_plan_destroy(t->engine);
+    attend_io_clear(&t->files);
+    model_clear(&t->m);
+}
+
+/* ---- gradients ---- */
+
+static int64_t input_count(const trial *t, hga_gradient_input i)
+{
+    const hga_io *io = &t->io;
+    int64_t heads = t->shape.n_heads, kv = t->shape.n_kv_heads, nodes = hga_graph_nodes(t->m.graph).n;
+    int scores = score_stage(&t->m.program) != NULL;
+    switch (i) {
+    case HGA_GRADIENT_QUERY: return io->query.data ? io->query.rows * heads * t->shape.dim : 0;
+    case HGA_GRADIENT_KEY: return io->key.data ? io->key.rows * kv * t->shape.dim : 0;
+    case HGA_GRADIENT_VALUE: return io->value.data ? io->value.rows * kv * t->shape.dim_v : 0;
+    case HGA_GRADIENT_REL_KEY: return (int64_t)io->n_rel_key * t->shape.dim;
+    case HGA_GRADIENT_REL_BIAS: return (int64_t)io->n_rel_bias * heads;
+    case HGA_GRADIENT_NODE_POS: return io->node_pos ? nodes * t->shape.pos_dim : 0;
+    case HGA_GRADIENT_TYPE_SCALE: return io->n_type_scale;
+    case HGA_GRADIENT_SCALE: return scores;
+    case HGA_GRADIENT_LOG_MASS: return scores ? nodes : 0;
+    default: return 0;
+    }
+}
+
+static hga_grad_io bind(const trial *t, float *const of[N_INPUTS])
+{
+    return (hga_grad_io){.d_out = {.data = t->d_out, .rows = t->io.out.rows},
+                         .d_lse = {.data = t->d_lse, .rows = t->io.out.rows},
+                         .d_query = {.data = of[HGA_GRADIENT_QUERY], .rows = t->io.query.rows},
+                         .d_key = {.data = of[HGA_GRADIENT_KEY], .rows = t->io.key.rows},
+                         .d_value = {.data = of[HGA_GRADIENT_VALUE], .rows = t->io.value.rows},
+                         .d_rel_key = of[HGA_GRADIENT_REL_KEY],
+                         .d_rel_bias = of[HGA_GRADIENT_REL_BIAS],
+                         .d_node_pos = of[HGA_GRADIENT_NODE_POS],
+                         .d_type_scale = of[HGA_GRADIENT_TYPE_SCALE],
+                         .d_scale = of[HGA_GRADIENT_SCALE],
+                         .d_log_mass = of[HGA_GRADIENT_LOG_MASS]};
+}
+
+/* Forward and back by a plan that is made here and kept. */
+static int go_back(trial *t, int generic, hga_plan **plan, float *of[N_INPUTS])
+{
+    hga_options options = {.generic = generic, .gradient = 1};
+    hga_workspace *workspace = NULL;
+    char *tape = NULL;
+    int status = CLI_GOOD, blame = t->m.from_file ? CLI_DATA : CLI_USAGE;
+    for (int i = 0; i < N_INPUTS; i++) TRY(take(t->n[i], sizeof(float), &of[i]));
+    hga_grad_io grad = bind(t, of);
+    TRY(complain_of(hga_plan_create(t->m.graph, &t->m.program, &t->shape, &options, plan), blame, t->m.title));
+    TRY(complain_of(hga_workspace_create(*plan, &workspace), blame, t->m.title));
+    TRY(take(hga_plan_tape_bytes(*plan), 1, &tape));
+    t->io.tape = tape;
+    TRY(complain_of(hga_plan_execute(*plan, workspace, &t->io), blame, t->m.title));
+    TRY(complain_of(hga_plan_gradient(*plan, workspace, &t->io, &grad), blame, t->m.title));
+done:
+    t->io.tape = NULL;
+    free(tape);
+    hga_workspace_destroy(workspace);
+    return status;
+}
+
+/* ---- differences ---- */
+
+/* The slope of the loss along an entry, by five points. */
+static int slope(const trial *t, hga_gradient_input input, int64_t entry, double *out)
+{
+    static const double weight[] = {1, -8, 0, 8, -1}, h = 1e-3;
+    hga_grad_io grad = bind(t, (float *const[N_INPUTS]){NULL});
+    int status = CLI_GOOD;
+    *out = 0;
+    for (int k = 0; k < 5; k++) {
+        double loss;
+        if (weight[k] == 0) continue;
+        TRY(complain_of(hga_plan_loss(t->plain, &t->io, &grad, input, entry, (k - 2) * h, &loss), CLI_USAGE,
+                        t->m.title));
+        *out += weight[k] * loss / (12 * h);
+    }
+done:
+    return status;
+}
+
+static double largest(const float *x, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
+/* How many entries of an input are tried: all of few, fewer of a large problem. */
+static int64_t entries_to_try(const trial *t, int64_t n)
+{
+    double edges = 1;
+    for (hga_id s = 0; s < t->m.program.n_stages; s++)
+        if (t->m.program.stage[s].relation >= 0)
+            edges += (double)hga_graph_relation(t->m.graph, t->m.program.stage[s].relation).n_edges;
+    double most = fmin(64, fmax(4, 1e7 / (edges * t->shape.n_heads)));
+    return n < (int64_t)most ? n : (int64_t)most;
+}
+
+/* One input: differences of some entries, the engine on all. A row of the table, and whether it is good. */
+static int try_input(const trial *t, hga_gradient_input input, double least, int64_t seed, json_t *rows, int *pass)
+{
+    const float *plain = t->by_plain[input], *engine = t->by_engine[input];
+    int64_t n = t->n[input], tries = entries_to_try(t, n), worst = 0;
+    double size = fmax(largest(plain, n), least), most = -1, want = 0, apart = 0;
+    for (int64_t i = 0; i < tries; i++) {
+        int64_t entry = tries == n ? i : (int64_t)(number_bits((uint64_t)seed + 77u, (uint64_t)i) % (uint64_t)n);
+        double difference;
+        int status = slope(t, input, entry, &difference);
+        if (status) return status;
+        double error = fabs(difference - (double)plain[entry]) / size;
+        if (!(error <= most)) most = error, worst = entry, want = difference;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double error = fabs((double)plain[i] - (double)engine[i]) / size;
+        if (!(error <= apart)) apart = error;
+    }
+    *pass &= most <= most_plain && apart <= most_engine;
+    json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:I, s:f, s:f, s:f}", "input", input_names[input], "entries",
+                            (json_int_t)n, "compared", (json_int_t)tries, "error", most, "worst", (json_int_t)worst,
+                            "gradient", (double)plain[worst], "difference", want, "engine", apart);
+    return row && json_array_append_new(rows, row) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
+}
+
+static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)
+{
+    double all = 0;
+    int status = CLI_GOOD;
+    for (int i = 0; i < N_INPUTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
+    for (int i = 1; i < N_INPUTS; i++)
+        if (t->n[i]) TRY(try_input(t, (hga_gradient_input)i, fmax(all * least_size, 1e-30), seed, rows, pass));
+done:
+    return status;
+}
+
+/* ---- the command ---- */
+
+static int show(const gradient_check *c, const trial *t, json_t *rows, int pass)
+{
+    static const column columns[] = {{"input", "input", NULL, 0},
+                                     {"entries", "entries", NULL, 0},
+                                     {"compared", "compared", NULL, 0},
+                                     {"error", "largest error", "%.1e", 0},
+                                     {"worst", "at entry", NULL, 0},
+                                     {"gradient", "gradient", "%.9g", 0},
+                                     {"difference", "difference", "%.9g", 0},
+                                     {"engine", "engine's error", "%.1e", 0},
+                                     {0}};
+    if (c->json)
+        return json_print(stdout, json_pack("{s:s, s:b, s:O}", "variant", t->m.title, "pass", pass, "inputs", rows));
+    printf("%s: gradients against differences of the loss in double%s\n", t->m.title,
+           c->paths.query ? "" : ", random tensors");
+    int status = table_print(stdout, rows, columns);
+    if (status == CLI_GOOD)
+        printf("gradient   %s  errors relative to the largest gradient of the input; at most %.0e, the engine's %.0e\n",
+               pass ? "pass" : "fail", most_plain, most_engine);
+    return status;
+}
+
+int check_gradient(const gradient_check *c)
+{
+    trial t = {0};
+    json_t *rows = json_array();
+    int status = CLI_GOOD, pass = 1;
+    if (!c->typed->name) TRY(complain(CLI_USAGE, "--gradient: needs a VARIANT; a file is one as graph=FILE"));
+    int files = (c->paths.query != NULL) + (c->paths.key != NULL) + (c->paths.value != NULL);
+    if (files % 3) TRY(complain(CLI_USAGE, "--query, --key and --value go together"));
+    TRY(files ? open_files(c, &t) : open_random(c, &t));
+    int64_t out = t.io.out.rows * t.shape.n_heads;
+    TRY(random_floats(&t, c->seed, out * t.shape.dim_v, &t.d_out));
+    if (t.m.program.has_lse) TRY(random_floats(&t, c->seed, out, &t.d_lse));
+    for (int i = 1; i < N_INPUTS; i++) t.n[i] = input_count(&t, (hga_gradient_input)i);
+    TRY(go_back(&t, 1, &t.plain, t.by_plain));
+    TRY(go_back(&t, 0, &t.engine, t.by_engine));
+    TRY(try_all(&t, c->seed, rows, &pass));
+    TRY(show(c, &t, rows, pass));
+    status = pass ? CLI_GOOD : CLI_FAILED;
+done:
+    json_decref(rows);
+    clear(&t);
+    return status;
+}
