@@ -51,7 +51,7 @@ int run_build(int argc, char **argv)
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(a.text ? text_model_build(a.text, &a.variant, &m, &names) : model_build(&a.variant, NULL, &m));
     TRY(complain_of(hga_program_to_json(&m.program, m.graph, &program), CLI_USAGE, m.title));
-    graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, &names, NULL};
+    graph_source source = {m.graph, &m.program, program, main_relation(&m.program), m.title, &names};
     TRY(graph_write(&source, &a.target));
     if (a.node_map) TRY(model_write_node_map(&m, a.node_map));
 done:

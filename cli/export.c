@@ -43,13 +43,7 @@ int run_export(int argc, char **argv)
     hga_id main = f.text ? main_relation(&f.program) : -1;
     if (main < 0 && hga_graph_nodes(f.graph).n_relations > 0) main = 0;
     const char *slash = strrchr(a.source.title, '/');
-    graph_source source = {f.graph,
-                           f.text ? &f.program : NULL,
-                           f.text,
-                           main,
-                           slash ? slash + 1 : a.source.title,
-                           NULL,
-                           a.source.path && graph_file_is_json(a.source.path) ? a.source.path : NULL};
+    graph_source source = {f.graph, f.text ? &f.program : NULL, f.text, main, slash ? slash + 1 : a.source.title, NULL};
     TRY(graph_write(&source, &a.target));
 done:
     graph_file_clear(&f);

@@ -38,6 +38,17 @@ static json_t *tokens_of(const hga_seen *e)
     return json_string(text);
 }
 
+/* The name of the node that is seen, else of its first and last token; null without. */
+static json_t *name_of(const hga_graph *g, const hga_seen *e)
+{
+    hga_id keys = hga_graph_nodes(g).key_first;
+    const char *own = hga_graph_name(g, e->source);
+    if (own) return json_string(own);
+    if (e->key_first > e->key_last) return json_null();
+    const char *first = hga_graph_name(g, keys + e->key_first), *last = hga_graph_name(g, keys + e->key_last);
+    return first && last ? json_sprintf("%s .. %s", first, last) : json_null();
+}
+
 /* `weight` is the mean over heads, `weights` each head's. */
 static int add_weights(json_t *row, const double *weight, hga_id heads)
 {
@@ -55,10 +66,10 @@ static int add_weights(json_t *row, const double *weight, hga_id heads)
 static json_t *edge_row(const graph_file *f, const hga_seen *e)
 {
     int interval = e->key_first <= e->key_last;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name,
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "stage", f->program.stage[e->stage].name,
                      "destination", e->destination, "level", e->level, "source", e->source, "source_level",
-                     e->source_level, "type", e->type, "tokens", tokens_of(e), "key_first",
-                     interval ? json_integer(e->key_first) : json_null(), "key_last",
+                     e->source_level, "type", e->type, "tokens", tokens_of(e), "name", name_of(f->graph, e),
+                     "key_first", interval ? json_integer(e->key_first) : json_null(), "key_last",
                      interval ? json_integer(e->key_last) : json_null());
 }
 
@@ -128,22 +139,32 @@ done:
     return status;
 }
 
+/* Has some row a value for the column? */
+static int is_told(const json_t *rows, const char *key)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(rows, i,
+                       row) if (json_object_get(row, key) && !json_is_null(json_object_get(row, key))) return 1;
+    return 0;
+}
+
 int row_print(const json_t *row)
 {
-    static const column columns[] = {
-        {"stage", "stage", NULL, 0},      {"destination", "node", NULL, 0},      {"level", "level", NULL, 0},
-        {"source", "sees node", NULL, 0}, {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},
-        {"tokens", "tokens", NULL, 0},    {"weight", "weight", "%.6g", 0},       {0},
-    };
-    static const column bare[] = {
+    static const column all[] = {
         {"stage", "stage", NULL, 0},           {"destination", "node", NULL, 0},
         {"level", "level", NULL, 0},           {"source", "sees node", NULL, 0},
         {"source_level", "of level", NULL, 0}, {"type", "type", NULL, 0},
-        {"tokens", "tokens", NULL, 0},         {0},
+        {"tokens", "tokens", NULL, 0},         {"name", "name", NULL, 0},
+        {"weight", "weight", "%.6g", 0},
     };
+    enum { N_COLUMNS = sizeof all / sizeof *all, FIRST_OPTIONAL = 7 };
+    column shown[N_COLUMNS + 1] = {0};
     const json_t *edges = json_object_get(row, "edges");
     printf("token %lld attends to %zu nodes\n", (long long)json_integer_value(json_object_get(row, "token")),
            json_array_size(edges));
     if (json_array_size(edges) == 0) return CLI_GOOD;
-    return table_print(stdout, edges, json_is_true(json_object_get(row, "weighed")) ? columns : bare);
+    for (int c = 0, n = 0; c < N_COLUMNS; c++)
+        if (c < FIRST_OPTIONAL || is_told(edges, all[c].key)) shown[n++] = all[c];
+    return table_print(stdout, edges, shown);
 }

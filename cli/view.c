@@ -182,6 +182,24 @@ static void put_tree(FILE *file, const view *v)
     put_order(file, v, "child_list", n->child_list, children);
 }
 
+/* Names by node, null where there is none. */
+static void put_names(FILE *file, const view *v)
+{
+    hga_id named = 0;
+    while (named < v->nodes.n && !hga_graph_name(v->f->graph, named)) named++;
+    if (named == v->nodes.n) return;
+    fputs(",\n\"names\": [", file);
+    for (hga_id i = 0; i < v->nodes.n; i++) {
+        const char *name = hga_graph_name(v->f->graph, i);
+        if (i) fputc(',', file);
+        if (name)
+            html_json_string(file, name);
+        else
+            fputs("null", file);
+    }
+    fputc(']', file);
+}
+
 static void put_claims(FILE *file, uint32_t claims)
 {
     static const char *const name[] = {"causal", "single", "complete"};
@@ -267,6 +285,7 @@ static void put_graph(FILE *file, const void *context)
         fprintf(file, l ? ", \"#%06x\"" : "\"#%06x\"", (unsigned)level_colour(l, n->n_levels));
     fputs("]", file);
     put_tree(file, v);
+    put_names(file, v);
     fputs(",\n\"relations\": [", file);
     for (hga_id i = 0; i < n->n_relations; i++) put_relation(file, v, i);
     fputs("],\n\"program\": ", file);

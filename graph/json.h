@@ -12,7 +12,7 @@ extern const char *const json_shapes[HGA_BAND + 1], *const json_sides[HGA_SIDE_K
 /* HGA_EINVAL unless the text is UTF-8, as a JSON string must be. */
 hga_status json_check_text(const char *what, const char *text);
 /* HGA_EINVAL unless the text is a list of members that hga_graph_read_json accepts besides the graph's own; *n gets how
-   many. */
-hga_status json_check_members(const char *members, hga_pos *n);
+   many, *has_words whether `words` is one of them. */
+hga_status json_check_members(const char *members, hga_pos *n, int *has_words);
 
 #endif

@@ -208,22 +208,23 @@ static hga_status load_members(const char *members, json_t **out)
     return st == HGA_EFORMAT ? HGA_EINVAL : st;
 }
 
-hga_status json_check_members(const char *members, hga_pos *n)
+hga_status json_check_members(const char *members, hga_pos *n, int *has_words)
 {
     json_t *object = NULL;
     const char *name;
     json_t *value;
-    *n = 0;
+    *n = 0, *has_words = 0;
     if (!members) return HGA_OK;
     hga_status st = load_members(members, &object);
     if (st) return st;
     *n = (hga_pos)json_object_size(object);
+    *has_words = json_object_get(object, "words") != NULL;
     json_object_foreach(object, name, value)
     {
         if (!is_listed(name, json_free_members))
             st = hga_fail(HGA_EINVAL, "\"%.60s\" is not a member that a graph may carry along", name);
-        if (!st && strcmp(name, "program") == 0 && !json_is_object(value))
-            st = hga_fail(HGA_EINVAL, "the program is not an object");
+        if (!st && strcmp(name, "program") == 0 && !json_is_object(value) && !json_is_string(value))
+            st = hga_fail(HGA_EINVAL, "the program is not an object or a name");
         if (st) break;
     }
     json_decref(object);

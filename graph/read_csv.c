@@ -61,6 +61,21 @@ static hga_status read_names(import *x, table *t)
     return seen[SOURCE] && seen[DESTINATION] ? HGA_OK : scan_wrong(x, "no columns are named source and destination");
 }
 
+/* A column that means nothing here: a word, or a text between quotes on one line, in which quotes are doubled. */
+static void step_over_text(import *x)
+{
+    char word[64];
+    scan_blanks(x);
+    if (x->at == x->end || *x->at != '"') {
+        scan_word(x, word, sizeof word);
+        return;
+    }
+    for (int quotes = 0; x->at < x->end && *x->at != '\n'; x->at++) {
+        if (quotes % 2 == 0 && quotes && *x->at != '"') return;
+        quotes += *x->at == '"';
+    }
+}
+
 static hga_status read_edge(import *x, const table *t)
 {
     hga_status st = HGA_OK;
@@ -81,7 +96,7 @@ static hga_status read_edge(import *x, const table *t)
             read_name(x, word, sizeof word);
             st = import_relation(x, word, &relation);
             break;
-        default: scan_word(x, word, sizeof word);
+        default: step_over_text(x);
         }
         if (st) return st;
     }

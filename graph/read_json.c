@@ -12,6 +12,7 @@
      "parents": [8, 8, 9, ..]            one a node, -1 without; beside or instead of families
      "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
      "names": [[node, "name"], ..]
+     "words": ["name", ..]               one a token
      "relations": [{"name": "near",
         "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
         "blocks": [{"dst": 0, "n_dst": 2, "src": 0, "n_src": 2, "count", "dst_step", "src_step", "type", "type_dst",
@@ -20,7 +21,7 @@
                     "band")}, ..],
         "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
      }, ..]
-     "program": {..}, "words": ..        kept for others
+     "program": {..}                     kept for others
 
    A member `comment` may stand in every object. Any other member is an error. */
 #include "json_values.h"
@@ -165,6 +166,25 @@ static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
     return st ? st : json_refused(p, hga_builder_set_name(r->b, node, json_string_value(name)));
 }
 
+/* The names of all tokens. */
+static hga_status read_words(json_reader *r)
+{
+    json_t *list = json_object_get(r->object, "words"), *levels = json_object_get(r->object, "levels");
+    json_place at = json_member_of(&r->root, "words");
+    if (!list) return HGA_OK;
+    hga_status st = json_want_array(&at, list);
+    size_t n = json_array_size(list);
+    json_int_t tokens = json_integer_value(json_array_get(levels, 0));
+    if (!st && (json_int_t)n != tokens) st = json_wrong(&at, "%zu for %lld tokens", n, (long long)tokens);
+    for (size_t i = 0; !st && i < n; i++) {
+        json_place item = json_item_of(&at, i);
+        const json_t *word = json_array_get(list, i);
+        if (!json_is_string(word)) st = json_wrong(&item, "a string is expected, not %s", json_type_name(word));
+        if (!st) st = json_refused(&item, hga_builder_set_name(r->b, (hga_id)i, json_string_value(word)));
+    }
+    return st;
+}
+
 static hga_status read_family(json_reader *r, const json_place *p, json_t *value)
 {
     int32_t f[4];
@@ -210,6 +230,7 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(json_each_item(r, &r->root, r->object, "families", read_family));
     HGA_TRY(read_parents(r));
     HGA_TRY(json_each_item(r, &r->root, r->object, "mass", read_mass));
+    HGA_TRY(read_words(r));
     HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
     HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
     HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));

@@ -1,11 +1,30 @@
-/* write_csv.c: the edges of a relation as a table, one line an edge; the weight is a column where some edge has one. */
+/* write_csv.c: the edges of a relation as a table, one line an edge; the weight is a column where some edge has one, names of
+   nodes are two where some node has one. */
 #include "write.h"
 
 typedef struct csv {
     output out;
     local_ids ids;
-    int weighted;
+    const hga_graph *graph;
+    int weighted, named;
 } csv;
+
+/* ,"name": a quote is doubled; empty without a name. */
+static void put_name(output *o, const char *name)
+{
+    output_bytes(o, ",", 1);
+    if (!name) return;
+    output_bytes(o, "\"", 1);
+    for (; *name; name++) output_text(o, *name == '"' ? "\"" : ""), output_bytes(o, name, 1);
+    output_bytes(o, "\"", 1);
+}
+
+static int has_names(const hga_graph *g)
+{
+    hga_id v = 0, n = hga_graph_nodes(g).n;
+    while (v < n && !hga_graph_name(g, v)) v++;
+    return v < n;
+}
 
 static hga_status put_rows(const hga_csr *rows, void *context)
 {
@@ -18,6 +37,10 @@ static hga_status put_rows(const hga_csr *rows, void *context)
             output_bytes(&w->out, ",", 1), output_integer(&w->out, v);
             output_bytes(&w->out, ",", 1), output_integer(&w->out, rows->type[e]);
             if (w->weighted) output_bytes(&w->out, ",", 1), output_real(&w->out, rows->weight[e]);
+            if (w->named) {
+                put_name(&w->out, hga_graph_name(w->graph, rows->src[e]));
+                put_name(&w->out, hga_graph_name(w->graph, rows->first + i));
+            }
             output_bytes(&w->out, "\n", 1);
         }
     }
@@ -29,10 +52,11 @@ hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *
 {
     hga_status st = relation_check(g, relation);
     if (st) return st;
-    csv w = {.weighted = hga_graph_relation(g, relation).weighted};
+    csv w = {.graph = g, .weighted = hga_graph_relation(g, relation).weighted, .named = has_names(g)};
     HGA_TRY(output_open(&w.out, path));
     HGA_TRY(local_ids_find(g, &w.ids));
-    output_text(&w.out, w.weighted ? "source,destination,type,weight\n" : "source,destination,type\n");
+    output_text(&w.out, w.weighted ? "source,destination,type,weight" : "source,destination,type");
+    output_text(&w.out, w.named ? ",source_name,destination_name\n" : "\n");
     HGA_TRY(pieces_visit(g, relation, put_rows, &w, progress, context));
 done:
     local_ids_clear(g, &w.ids);

@@ -6,8 +6,17 @@ typedef struct dot {
     int typed;
 } dot;
 
+/* Between quotes a quote and a backslash need one before them. */
+static void put_escaped(output *o, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') output_text(o, "\\");
+        output_bytes(o, text, 1);
+    }
+}
+
 /* The anchors make a chain, so that level l + 1 lies above level l whatever the edges are. */
-static void put_level(output *o, const hga_nodes *nodes, hga_id l)
+static void put_level(output *o, const hga_graph *g, const hga_nodes *nodes, hga_id l)
 {
     static const char *const colours[] = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
                                           "#d9d2e9", "#d0e0e3", "#fce5cd", "#ead1dc"};
@@ -16,6 +25,7 @@ static void put_level(output *o, const hga_nodes *nodes, hga_id l)
     for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1]; v++) {
         output_text(o, "    "), output_integer(o, v);
         output_text(o, " [label=\""), output_integer(o, v);
+        if (hga_graph_name(g, v)) output_text(o, " "), put_escaped(o, hga_graph_name(g, v));
         if (l > 0 && nodes->span_first[v] <= nodes->span_last[v]) {
             output_text(o, "\\n["), output_integer(o, nodes->span_first[v]);
             output_text(o, ", "), output_integer(o, nodes->span_last[v]), output_text(o, "]");
@@ -26,9 +36,9 @@ static void put_level(output *o, const hga_nodes *nodes, hga_id l)
     output_text(o, "  }\n");
 }
 
-static void put_nodes(output *o, const hga_nodes *nodes)
+static void put_nodes(output *o, const hga_graph *g, const hga_nodes *nodes)
 {
-    for (hga_id l = 0; l < nodes->n_levels; l++) put_level(o, nodes, l);
+    for (hga_id l = 0; l < nodes->n_levels; l++) put_level(o, g, nodes, l);
     for (hga_id l = 0; l + 1 < nodes->n_levels; l++) {
         output_text(o, "  level_"), output_integer(o, l), output_text(o, " -> level_"),
             output_integer(o, (int64_t)l + 1);
@@ -50,17 +60,6 @@ static hga_status put_rows(const hga_csr *rows, void *context)
     return output_check(&w->out);
 }
 
-/* The relation's name between quotes: a quote and a backslash need one before them. */
-static void put_quoted(output *o, const char *text)
-{
-    output_text(o, "\"");
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') output_text(o, "\\");
-        output_bytes(o, text, 1);
-    }
-    output_text(o, "\"");
-}
-
 hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges)
 {
     hga_status st = relation_check(g, relation);
@@ -72,9 +71,9 @@ hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *
                         (long long)max_edges);
     dot w = {.typed = r.n_types > 1};
     HGA_TRY(output_open(&w.out, path));
-    output_text(&w.out, "digraph "), put_quoted(&w.out, r.name);
+    output_text(&w.out, "digraph \""), put_escaped(&w.out, r.name), output_text(&w.out, "\"");
     output_text(&w.out, " {\n  rankdir=BT;\n  node [shape=box, style=filled];\n  edge [constraint=false];\n");
-    put_nodes(&w.out, &nodes);
+    put_nodes(&w.out, g, &nodes);
     HGA_TRY(pieces_visit(g, relation, put_rows, &w, NULL, NULL));
     output_text(&w.out, "}\n");
 done:

@@ -160,11 +160,30 @@ static hga_status put_masses(output *o, const hga_graph *g)
     return st;
 }
 
-/* [node, name] of the nodes that have one. */
-static hga_status put_names(output *o, const hga_graph *g)
+/* Have all tokens a name? Then these are words. */
+static int tokens_are_named(const hga_graph *g)
+{
+    hga_id v = 0, n = hga_graph_nodes(g).level_ptr[1];
+    while (v < n && hga_graph_name(g, v)) v++;
+    return n > 0 && v == n;
+}
+
+static hga_status put_words(output *o, const hga_graph *g)
+{
+    put_member(o, "words"), output_text(o, "[");
+    for (hga_id v = 0; v < hga_graph_nodes(g).level_ptr[1]; v++) {
+        if (v) output_text(o, ", ");
+        put_string(o, hga_graph_name(g, v));
+    }
+    output_text(o, "]");
+    return output_check(o);
+}
+
+/* [node, name] of the nodes from `first` on that have one. */
+static hga_status put_names(output *o, const hga_graph *g, hga_id first)
 {
     hga_pos i = 0;
-    for (hga_id v = 0; v < hga_graph_nodes(g).n; v++) {
+    for (hga_id v = first; v < hga_graph_nodes(g).n; v++) {
         const char *name = hga_graph_name(g, v);
         if (!name) continue;
         if (i == 0) put_member(o, "names"), output_text(o, "[");
@@ -289,8 +308,9 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     hga_status st = HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
     hga_pos n_members = 0;
+    int has_words, named = tokens_are_named(g);
     output o = {0};
-    HGA_TRY(json_check_members(members, &n_members));
+    HGA_TRY(json_check_members(members, &n_members, &has_words));
     HGA_TRY(check_names(g));
     HGA_TRY(output_open(&o, path));
     output_text(&o, "{\n  \"format\": \"hga-graph\"");
@@ -298,7 +318,8 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
     put_sides(&o, &nodes), put_parents(&o, &nodes);
     HGA_TRY(put_masses(&o, g));
-    HGA_TRY(put_names(&o, g));
+    if (named && !has_words) HGA_TRY(put_words(&o, g));
+    HGA_TRY(put_names(&o, g, named ? nodes.level_ptr[1] : 0));
     HGA_TRY(put_relations(&o, g));
     if (n_members > 0) output_text(&o, ",\n  "), output_text(&o, members);
     output_text(&o, "\n}\n");

@@ -1,5 +1,7 @@
 """Graphs of networkx, igraph and scipy, written by them, read by hga and compared edge for edge: imports.py HGA, in a folder that may be filled."""
+import csv
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -18,8 +20,8 @@ def read(name, *options):
     """Source, destination, type and weight of every edge, and the graph as JSON, after a way through the tool."""
     subprocess.run([hga, "export", name, "-o", "out.csv", *options], check=True)
     subprocess.run([hga, "export", name, "-o", "out.json", *options], check=True)
-    rows = [line.split(",") for line in open("out.csv").read().splitlines()[1:]]
-    edges = Counter((int(r[0]), int(r[1]), int(r[2]), single(r[3]) if len(r) > 3 else 1.0) for r in rows)
+    rows = csv.DictReader(open("out.csv", newline=""))
+    edges = Counter((int(r["source"]), int(r["destination"]), int(r["type"]), single(r.get("weight", 1))) for r in rows)
     return edges, json.load(open("out.json"))
 
 
@@ -123,13 +125,33 @@ for i in range(8):
 equal("what it computes", Counter([bool(np.allclose(np.load("o.npy"), want, atol=1e-5))]), Counter([True]))
 own = json.load(open("up.json"))
 equal("the file that is exported has that program", Counter(s["kind"] for s in own["program"]["stages"]), Counter(mean=2, attend=1))
-own["program"] = "attend"
+own["program"] = "attend"  # and the file can be written again
 json.dump(own, open("word.json", "w"))
 subprocess.run([hga, "attend", "graph=word.json", *tensors, "--out", "word.npy"], check=True)
 equal('"program": "attend" computes the same bits', Counter([open("word.npy", "rb").read()]), Counter([open("o.npy", "rb").read()]))
-for command in ["inspect"], ["check"], ["export", "-o", "word.svg"], ["view", "-o", "word.html"], ["explain"]:
+for command in ["inspect"], ["check"], ["export", "-o", "again.json"], ["export", "-o", "word.svg"], ["view", "-o", "word.html"], ["explain"]:
     name = "graph=word.json" if command[0] == "explain" else "word.json"
     subprocess.run([hga, command[0], name, *command[1:]], check=True, stdout=subprocess.DEVNULL)
+
+# ---- words and names ----
+
+named = {"format": "hga-graph", "schema": 1, "levels": [4, 2], "families": [[4, 0, 4, 2]], "words": ["In", "a", '"quoted, word"', "end"],
+         "names": [[5, "second half"]], "relations": [{"name": "near", "edges": [[0, 0], [1, 1], [2, 2], [3, 3], [5, 0], [4, 2]]}], "program": "attend"}
+json.dump(named, open("named.json", "w"))
+edges, graph = read("named.json")
+equal("words and names come back", Counter(graph["words"] + [graph["names"][0][1]]), Counter(named["words"] + ["second half"]))
+rows = list(csv.DictReader(open("out.csv", newline="")))
+equal("names in .csv", Counter((r["source"], r["source_name"], r["destination_name"]) for r in rows if r["source"] != r["destination"]), Counter([("5", "second half", "In"), ("4", "", '"quoted, word"')]))
+os.rename("out.csv", "named.csv")
+equal("a .csv with names is read", read("named.csv")[0], edges)
+def tell(*words):
+    return subprocess.run([hga, *words], check=True, capture_output=True, text=True).stdout
+equal("inspect --row tells them", Counter(e["name"] for e in json.loads(tell("inspect", "named.json", "--row", "2", "--json"))["row"]["edges"]), Counter(['"quoted, word"', "In .. a"]))
+equal("and so do .dot and the viewer", Counter(["5 second half" in tell("export", "named.json", "-o", "-", "--format", "dot"), '"second half"' in tell("view", "named.json", "-o", "-")]), Counter({True: 2}))
+named["words"].pop()
+json.dump(named, open("short.json", "w"))
+short = subprocess.run([hga, "inspect", "short.json"], capture_output=True, text=True)
+equal("a wrong number of words is refused", Counter([short.returncode, short.stderr]), Counter([3, "hga: short.json: words: 3 for 4 tokens\n"]))
 
 # ---- a hierarchy of hga's own, through GraphML ----
 

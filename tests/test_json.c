@@ -202,7 +202,7 @@ static void a_person_may_leave_out_what_is_usual(void **state)
     (void)state;
     static const char text[] =
         "{\"format\": \"hga-graph\", \"schema\": 1, \"comment\": \"mine\", \"levels\": [6, 2],\n"
-        " \"parents\": [6, 6, 6, 7, 7, 7, -1, -1], \"words\": [\"to\", \"be\"],\n"
+        " \"parents\": [6, 6, 6, 7, 7, 7, -1, -1], \"words\": [\"to\", \"be\", \"or\", \"not\", \"to\", \"be\"],\n"
         " \"relations\": [{\"name\": \"near\", \"comment\": 1, \"src_order\": [5, [0, 3]],\n"
         "   \"blocks\": [{\"dst\": 0, \"n_dst\": 2, \"src\": 0, \"n_src\": 2, \"comment\": 2}],\n"
         "   \"edges\": [[1, 4], [2, 4, 3], [3, 4, 0, 0.5]]}]}";
@@ -210,6 +210,8 @@ static void a_person_may_leave_out_what_is_usual(void **state)
     SUCCEEDS(read_text(text, strlen(text), &g, NULL));
     assert_int_equal(hga_graph_nodes(g).parent[3], 7);
     assert_true(hga_graph_nodes(g).mass[7] == 3);
+    assert_string_equal(hga_graph_name(g, 3), "not");
+    assert_null(hga_graph_name(g, 6));
     edges want = {0};
     static const edge rows[] = {{0, 0, 0, 1}, {0, 5, 0, 1}, {1, 0, 0, 1},   {1, 5, 0, 1},
                                 {4, 1, 0, 1}, {4, 2, 3, 1}, {4, 3, 0, 0.5f}};
@@ -224,11 +226,13 @@ static void the_program_comes_back_as_text(void **state)
     const char *path = scratch(".json");
     hga_graph *g = mixed_graph(NULL), *h;
     char *program;
-    SUCCEEDS(
-        hga_graph_write_json(g, "\"program\": {\"stages\": [{\"b\": 0.5, \"a\": \"\\u00e9\"}]}, \"words\": [1]", path));
+    static const char members[] = "\"program\": {\"stages\": [{\"b\": 0.5, \"a\": \"\\u00e9\"}]}, "
+                                  "\"words\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\"]";
+    SUCCEEDS(hga_graph_write_json(g, members, path));
     SUCCEEDS(hga_graph_read_json(NULL, path, &h, &program));
     assert_string_equal(program, "{\"stages\":[{\"b\":0.5,\"a\":\"\xc3\xa9\"}]}");
     assert_equal_relations(g, h);
+    assert_string_equal(hga_graph_name(h, 7), "h");
     hga_text_free(program);
     hga_text_free(NULL);
     remove(path);

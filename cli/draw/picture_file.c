@@ -2,6 +2,7 @@
 #include "picture_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "arguments.h"
 #include "plot.h"
@@ -42,17 +43,28 @@ static void name_weights(const picture_options *o, const char *title, char text[
         snprintf(text, 256, "%.180s: attention weights, head %d", title, o->tensors.head);
 }
 
+/* The graph's names of all tokens, NULL where some has none. */
+static int names_of(const hga_graph *g, const char ***out)
+{
+    hga_id n = hga_graph_nodes(g).level_ptr[1];
+    for (hga_id v = 0; v < n; v++)
+        if (!hga_graph_name(g, v)) return CLI_GOOD;
+    int status = take(n, sizeof **out, out);
+    for (hga_id v = 0; status == CLI_GOOD && v < n; v++) (*out)[v] = hga_graph_name(g, v);
+    return status;
+}
+
 int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names,
-                       const char *json, picture_kind kind, const picture_options *o, const char *path)
+                       picture_kind kind, const picture_options *o, const char *path)
 {
     hga_nodes n = hga_graph_nodes(g);
     picture made = {0};
-    words kept = {0};
+    const char **kept = NULL;
     char text[256];
     int status = CLI_GOOD;
     if (n.n_queries == 0 || n.n_keys == 0) return complain(CLI_DATA, "%s: has no tokens to draw", title);
-    if (!names && n.n_queries <= WORD_TOKENS && n.n_keys <= WORD_TOKENS) TRY(words_read(json, n.level_ptr[1], &kept));
-    const char **word = names ? names->text : kept.text;
+    if (!names && n.n_queries <= WORD_TOKENS && n.n_keys <= WORD_TOKENS) TRY(names_of(g, &kept));
+    const char **word = names ? names->text : kept;
     plot_words on_axes = {word ? word + n.query_first : NULL, word ? word + n.key_first : NULL};
     if (o->tensors.query)
         name_weights(o, title, text);
@@ -66,7 +78,7 @@ int picture_file_write(const hga_graph *g, const hga_program *p, const char *tit
     TRY((kind == PICTURE_SVG ? svg_write : png_write)(&all, path));
 done:
     picture_clear(&made);
-    words_clear(&kept);
+    free((void *)kept);
     return status;
 }
 

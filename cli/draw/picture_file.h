@@ -18,8 +18,8 @@ typedef struct picture_options {
 extern const struct argp picture_argp;
 int picture_options_check(const picture_options *o);
 
-/* names: of the tokens; NULL: those that the file `json` has, where that is not NULL too. */
+/* names: of the tokens; NULL: the graph's. */
 int picture_file_write(const hga_graph *g, const hga_program *p, const char *title, const words *names,
-                       const char *json, picture_kind kind, const picture_options *o, const char *path);
+                       picture_kind kind, const picture_options *o, const char *path);
 
 #endif

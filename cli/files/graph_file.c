@@ -101,22 +101,14 @@ static int join_members(const char *program, const json_t *names, char **out)
 
 static int said(const writing *w, hga_status st) { return complain_of(st, CLI_USAGE, w->target->path); }
 
-static const json_t *list_of(const words *w)
-{
-    return json_is_array(w->document) ? w->document : json_object_get(w->document, "words");
-}
-
 static int write_json(const writing *w)
 {
     const graph_source *s = w->source;
-    words kept = {0};
     char *members = NULL;
     int status = CLI_GOOD;
-    if (!s->names) TRY(words_read(s->json, hga_graph_nodes(s->graph).level_ptr[1], &kept));
-    TRY(join_members(s->program_text, list_of(s->names ? s->names : &kept), &members));
+    TRY(join_members(s->program_text, s->names ? s->names->document : NULL, &members));
     TRY(said(w, hga_graph_write_json(s->graph, *members ? members : NULL, w->target->path)));
 done:
-    words_clear(&kept);
     free(members);
     return status;
 }
@@ -147,8 +139,7 @@ static int write_picture(const writing *w, picture_kind kind)
 {
     const graph_source *s = w->source;
     if (!s->program) return complain(CLI_DATA, "%s: has no program, so there is no attention to draw", s->title);
-    return picture_file_write(s->graph, s->program, s->title, s->names, s->json, kind, &w->target->picture,
-                              w->target->path);
+    return picture_file_write(s->graph, s->program, s->title, s->names, kind, &w->target->picture, w->target->path);
 }
 
 static int write_svg(const writing *w) { return write_picture(w, PICTURE_SVG); }

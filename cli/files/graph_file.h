@@ -31,8 +31,7 @@ typedef struct graph_source {
     const char *program_text;   /* becomes the JSON's `program`; NULL accepted */
     hga_id main;                /* the relation written when none is named, -1 without one */
     const char *title;          /* of pictures */
-    const words *names;         /* of tokens; NULL: those in the file `json` */
-    const char *json;           /* where the graph came from, NULL accepted */
+    const words *names;         /* of tokens; NULL: the graph's */
 } graph_source;
 
 /* Where and how to write. */

@@ -283,7 +283,8 @@ HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, cons
                                        void *context);
 HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                        void *context);
-/* csv: a line with the names of the columns, then source,destination,type and, where some edge has one, weight.
+/* csv: a line with the names of the columns, then source,destination,type and, where some edge has one, weight;
+   where some node has a name, source_name,destination_name in quotes.
    graphml, gexf: nodes with level, mass, span, parent and side, edges with type and weight; ids are the graph's own.
    metis: METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges
    between two nodes, left out where all are 1. */

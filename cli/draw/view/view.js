@@ -875,15 +875,18 @@ function element(tag, text, parentElement, className) {
 function nodeWords(v) {
   const l = levelOf(v);
   if (l === 0) return "token " + tokenName(v);
+  const called = named(v);
   const a = firstToken(v), z = endToken(v);
-  return "node " + v + " (level " + l + (a < z ? ", tokens " + a + (z - a > 1 ? " to " + (z - 1) : "") : "") + ")";
+  return "node " + v + called + " (level " + l + (a < z ? ", tokens " + a + (z - a > 1 ? " to " + (z - 1) : "") : "") + ")";
 }
 /* tokens of two sides are counted each on its own */
 function tokenName(v) {
-  if (!crossing) return String(v);
+  if (!crossing) return v + named(v);
   const q = v - data.queries[0], k = v - data.keys[0];
-  return q >= 0 && q < data.queries[1] ? "query " + q : "key " + k;
+  return q >= 0 && q < data.queries[1] ? "query " + q + named(v) : "key " + k + named(v);
 }
+/* what the graph calls a node */
+const named = (v) => data.names && data.names[v] !== null ? " \u201c" + data.names[v] + "\u201d" : "";
 
 const MOST_LISTED = 6;
 function showEdges(head, edges) {
