@@ -1,70 +1,5 @@
 /* Gradients: the plain ones against finite differences of the oracle in double, the fast ones against the plain. */
-#include "random_program.h"
-#include "testing.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* A problem with room for every gradient; which[i] is that of slow input i. */
-typedef struct slope {
-    problem *p;
-    hga_grad_io grad;
-    float *of[N_SLOW_INPUTS], *d_out, *d_lse;
-    int64_t n[N_SLOW_INPUTS];
-} slope;
-
-static slope slope_create(problem *p, uint64_t seed)
-{
-    slope s = {.p = p};
-    slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
-    for (int i = 0; i < N_SLOW_INPUTS; i++) {
-        s.n[i] = in.of[i] ? in.n[i] : 0;
-        s.of[i] = s.n[i] ? memory(s.n[i], sizeof(float)) : NULL;
-        for (int64_t j = 0; j < s.n[i]; j++) s.of[i][j] = NAN; /* to be overwritten */
-    }
-    s.d_out = random_floats(seed, 1, out_count(p));
-    s.d_lse = p->io.lse.data ? random_floats(seed + 1, 1, lse_count(p)) : NULL;
-    s.grad = (hga_grad_io){.d_out = {.data = s.d_out, .rows = p->n_out},
-                           .d_lse = {.data = s.d_lse, .rows = p->n_out},
-                           .d_query = {.data = s.of[SLOW_QUERY], .rows = p->n_query},
-                           .d_key = {.data = s.of[SLOW_KEY], .rows = p->n_key},
-                           .d_value = {.data = s.of[SLOW_VALUE], .rows = p->n_value},
-                           .d_rel_key = s.of[SLOW_REL_KEY],
-                           .d_rel_bias = s.of[SLOW_REL_BIAS],
-                           .d_edge_bias = s.of[SLOW_EDGE_BIAS],
-                           .d_node_pos = s.of[SLOW_NODE_POS],
-                           .d_type_scale = s.of[SLOW_TYPE_SCALE],
-                           .d_scale = s.of[SLOW_SCALE],
-                           .d_log_mass = s.of[SLOW_LOG_MASS]};
-    slow_inputs_clear(&in);
-    return s;
-}
-
-static void slope_clear(slope *s)
-{
-    for (int i = 0; i < N_SLOW_INPUTS; i++) free(s->of[i]);
-    free(s->d_out), free(s->d_lse);
-}
-
-/* Execute and go back with these options. */
-static void slope_run(slope *s, hga_options options)
-{
-    problem *p = s->p;
-    hga_plan *plan;
-    hga_workspace *workspace;
-    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
-    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
-    assert_ok(hga_workspace_create(plan, &workspace));
-    hga_io io = p->io;
-    io.tape = memory(hga_plan_tape_bytes(plan), 1);
-    assert_ok(hga_plan_execute(plan, workspace, &io));
-    assert_ok(hga_plan_gradient(plan, workspace, &io, &s->grad));
-    free(io.tape);
-    hga_workspace_destroy(workspace);
-    hga_plan_destroy(plan);
-}
+#include "slopes.h"
 
 /* sum of d_out . out and d_lse . lse, which the gradients are of. */
 static double loss(const slope *s, const slow_inputs *in)
@@ -76,6 +11,36 @@ static double loss(const slope *s, const slow_inputs *in)
         if (lse[i] > -INFINITY) sum += (double)s->d_lse[i] * lse[i];
     free(out), free(lse);
     return sum;
+}
+
+/* The library's loss in double is the oracle's, at the tensors and beside them. */
+static void loss_is_the_oracles(problem *p, uint64_t seed)
+{
+    static const hga_gradient_input inputs[N_SLOW_INPUTS] = {
+        [SLOW_QUERY] = HGA_GRADIENT_QUERY,       [SLOW_KEY] = HGA_GRADIENT_KEY,
+        [SLOW_VALUE] = HGA_GRADIENT_VALUE,       [SLOW_REL_KEY] = HGA_GRADIENT_REL_KEY,
+        [SLOW_REL_BIAS] = HGA_GRADIENT_REL_BIAS, [SLOW_EDGE_BIAS] = HGA_GRADIENT_EDGE_BIAS,
+        [SLOW_NODE_POS] = HGA_GRADIENT_NODE_POS, [SLOW_TYPE_SCALE] = HGA_GRADIENT_TYPE_SCALE,
+        [SLOW_SCALE] = HGA_GRADIENT_SCALE,       [SLOW_LOG_MASS] = HGA_GRADIENT_LOG_MASS};
+    slope s = slope_create(p, seed);
+    slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
+    hga_options options = {.gradient = 1, .edge_bias = p->io.edge_bias != NULL};
+    hga_plan *plan;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
+    uint64_t rng = seed;
+    for (int i = 0; i < N_SLOW_INPUTS; i++) {
+        if (!s.n[i] || inputs[i] == HGA_GRADIENT_NONE) continue;
+        int64_t j = random_below(&rng, s.n[i]);
+        double got, x = in.of[i][j];
+        assert_ok(hga_plan_loss(plan, &p->io, &s.grad, inputs[i], j, 0.25, &got));
+        in.of[i][j] = x + 0.25;
+        double want = loss(&s, &in);
+        in.of[i][j] = x;
+        if (!(fabs(got - want) <= 1e-6 * fmax(1, fabs(want))))
+            fail_msg("%s: input %d entry %lld moved: loss %.12g, not %.12g", p->name, i, (long long)j, got, want);
+    }
+    hga_plan_destroy(plan);
+    slow_inputs_clear(&in), slope_clear(&s);
 }
 
 /* Some entries of every input against a five point difference. */
@@ -99,34 +64,6 @@ static void assert_is_the_slope(slope *s, double tolerance)
     slow_inputs_clear(&in);
 }
 
-/* The gradients of b are those of a. */
-static void assert_same_slopes(const slope *a, const slope *b, double tolerance)
-{
-    for (int i = 0; i < N_SLOW_INPUTS; i++) {
-        double size = 1;
-        for (int64_t j = 0; j < a->n[i]; j++) size = fmax(size, fabs((double)a->of[i][j]));
-        for (int64_t j = 0; j < a->n[i]; j++)
-            if (!(fabs((double)a->of[i][j] - (double)b->of[i][j]) <= tolerance * size))
-                fail_msg("%s: input %d entry %lld of %lld: %.9g, not %.9g", a->p->name, i, (long long)j,
-                         (long long)a->n[i], (double)b->of[i][j], (double)a->of[i][j]);
-    }
-}
-
-static void each_variant(void (*check)(problem *p, uint64_t seed), hga_id n, uint64_t seeds)
-{
-    static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
-                                       {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3},
-                                       {.n_heads = 1, .dim = 8, .pos_dim = 2}};
-    for (int i = 0; i < n_variants(); i++)
-        for (uint64_t seed = 0; seed < seeds; seed++) {
-            problem p;
-            variant_build(i, n, seed, &shapes[seed % 3], &p);
-            problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
-            check(&p, seed);
-            problem_clear(&p);
-        }
-}
-
 static void plain_is_the_slope(problem *p, uint64_t seed)
 {
     slope s = slope_create(p, seed);
@@ -139,6 +76,12 @@ static void plain_gradients_are_slopes(void **state)
 {
     (void)state;
     each_variant(plain_is_the_slope, 13, 6);
+}
+
+static void loss_in_double_is_the_oracles(void **state)
+{
+    (void)state;
+    each_variant(loss_is_the_oracles, 19, 6);
 }
 
 static void fast_is_plain(problem *p, uint64_t seed)
@@ -161,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_gradients_are_slopes),
+        cmocka_unit_test(loss_in_double_is_the_oracles),
         cmocka_unit_test(fast_gradients_are_the_plain_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,23 +229,31 @@ done:
 
 /* ---- a head ---- */
 
-/* Operands of a bfloat16 plan, once nothing writes them any more. */
-static void round_operand(const fast_pass *p, hga_id f)
+/* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later is
+   not. */
+static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, uint32_t *rounded)
 {
-    const fast_field *x = &p->field[f];
-    if (home_is_rounded(p->plan, f)) p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        const fast_field *x = &p->field[f];
+        int due = stage->order == HGA_FLAT && stage->reads >> f & 1u && !(*rounded >> f & 1u);
+        if (!due || is_kv(p, f) != kv || !x->value || !home_is_rounded(p->plan, f)) continue;
+        p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
+        *rounded |= 1u << f;
+    }
 }
 
 /* Inputs and what is made of them, of the fields that are of key/value heads, or of those that are not. */
 static hga_status forward(fast_pass *p, int kv)
 {
     hga_status st = HGA_OK;
+    uint32_t rounded = 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (is_kv(p, f) == kv && p->field[f].value && program_is_input(p->program->field[f].binding)) load(p, f);
-    for (hga_id s = 0; s < p->program->n_stages; s++)
-        if (is_sum(p->plan->stage[s].kind) && is_kv(p, p->program->stage[s].out) == kv) HGA_TRY(walk_sum(p, s, 0));
-    for (hga_id f = 1; f <= p->program->n_fields; f++)
-        if (is_kv(p, f) == kv && p->field[f].value) round_operand(p, f);
+    for (hga_id s = 0; s < p->program->n_stages; s++) {
+        const hga_stage *stage = &p->program->stage[s];
+        round_operands(p, stage, kv, &rounded);
+        if (is_sum(p->plan->stage[s].kind) && is_kv(p, stage->out) == kv) HGA_TRY(walk_sum(p, s, 0));
+    }
 done:
     return st;
 }

@@ -1,0 +1,100 @@
+/* slopes.h: what the tests of gradients share: a problem with room for every gradient, its way there and back, and
+   comparisons. */
+#ifndef HGA_SLOPES_H
+#define HGA_SLOPES_H
+
+#include "testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A problem with room for every gradient; which[i] is that of slow input i. */
+typedef struct slope {
+    problem *p;
+    hga_grad_io grad;
+    float *of[N_SLOW_INPUTS], *d_out, *d_lse;
+    int64_t n[N_SLOW_INPUTS];
+} slope;
+
+static inline slope slope_create(problem *p, uint64_t seed)
+{
+    slope s = {.p = p};
+    slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
+    for (int i = 0; i < N_SLOW_INPUTS; i++) {
+        s.n[i] = in.of[i] ? in.n[i] : 0;
+        s.of[i] = s.n[i] ? memory(s.n[i], sizeof(float)) : NULL;
+        for (int64_t j = 0; j < s.n[i]; j++) s.of[i][j] = NAN; /* to be overwritten */
+    }
+    s.d_out = random_floats(seed, 1, out_count(p));
+    s.d_lse = p->io.lse.data ? random_floats(seed + 1, 1, lse_count(p)) : NULL;
+    s.grad = (hga_grad_io){.d_out = {.data = s.d_out, .rows = p->n_out},
+                           .d_lse = {.data = s.d_lse, .rows = p->n_out},
+                           .d_query = {.data = s.of[SLOW_QUERY], .rows = p->n_query},
+                           .d_key = {.data = s.of[SLOW_KEY], .rows = p->n_key},
+                           .d_value = {.data = s.of[SLOW_VALUE], .rows = p->n_value},
+                           .d_rel_key = s.of[SLOW_REL_KEY],
+                           .d_rel_bias = s.of[SLOW_REL_BIAS],
+                           .d_edge_bias = s.of[SLOW_EDGE_BIAS],
+                           .d_node_pos = s.of[SLOW_NODE_POS],
+                           .d_type_scale = s.of[SLOW_TYPE_SCALE],
+                           .d_scale = s.of[SLOW_SCALE],
+                           .d_log_mass = s.of[SLOW_LOG_MASS]};
+    slow_inputs_clear(&in);
+    return s;
+}
+
+static inline void slope_clear(slope *s)
+{
+    for (int i = 0; i < N_SLOW_INPUTS; i++) free(s->of[i]);
+    free(s->d_out), free(s->d_lse);
+}
+
+/* Execute and go back with these options. */
+static inline void slope_run(slope *s, hga_options options)
+{
+    problem *p = s->p;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    hga_io io = p->io;
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_ok(hga_plan_execute(plan, workspace, &io));
+    assert_ok(hga_plan_gradient(plan, workspace, &io, &s->grad));
+    free(io.tape);
+    hga_workspace_destroy(workspace);
+    hga_plan_destroy(plan);
+}
+
+/* The gradients of b are those of a. */
+static inline void assert_same_slopes(const slope *a, const slope *b, double tolerance)
+{
+    for (int i = 0; i < N_SLOW_INPUTS; i++) {
+        double size = 1;
+        for (int64_t j = 0; j < a->n[i]; j++) size = fmax(size, fabs((double)a->of[i][j]));
+        for (int64_t j = 0; j < a->n[i]; j++)
+            if (!(fabs((double)a->of[i][j] - (double)b->of[i][j]) <= tolerance * size))
+                fail_msg("%s: input %d entry %lld of %lld: %.9g, not %.9g", a->p->name, i, (long long)j,
+                         (long long)a->n[i], (double)b->of[i][j], (double)a->of[i][j]);
+    }
+}
+
+static inline void each_variant(void (*check)(problem *p, uint64_t seed), hga_id n, uint64_t seeds)
+{
+    static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
+                                       {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3},
+                                       {.n_heads = 1, .dim = 8, .pos_dim = 2}};
+    for (int i = 0; i < n_variants(); i++)
+        for (uint64_t seed = 0; seed < seeds; seed++) {
+            problem p;
+            variant_build(i, n, seed, &shapes[seed % 3], &p);
+            problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
+            check(&p, seed);
+            problem_clear(&p);
+        }
+}
+
+#endif

@@ -1,0 +1,347 @@
+/* What hga_plan_gradient promises besides its numbers: bits at any thread count, zeros where nothing is seen, what is
+   left out and added to, rows with strides, and what is refused. */
+#include "random_program.h"
+#include "slopes.h"
+
+/* A variant with tables, by name. */
+static problem problem_of(const char *variant, hga_id n, uint64_t seed, const hga_shape *shape)
+{
+    problem p;
+    variant_build(variant_named(variant), n, seed, shape, &p);
+    problem_fill_tables(&p, seed, 1, 1, 0);
+    return p;
+}
+
+static const hga_shape grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 6, .dim_v = 5};
+
+/* 1, 2, 3, 5 and 8 threads: one result. */
+static void threads_change_no_bit(problem *p, uint64_t seed)
+{
+    slope one = slope_create(p, seed), many = slope_create(p, seed);
+    slope_run(&one, (hga_options){.threads = 1});
+    for (hga_id i = 0, threads; i < 4; i++) {
+        threads = (const hga_id[]){2, 3, 5, 8}[i];
+        slope_run(&many, (hga_options){.threads = threads});
+        for (int j = 0; j < N_SLOW_INPUTS; j++) assert_same_bits(p->name, many.of[j], one.of[j], one.n[j]);
+    }
+    slope_clear(&one), slope_clear(&many);
+}
+
+static void bits_are_equal_at_any_thread_count(void **state)
+{
+    (void)state;
+    each_variant(threads_change_no_bit, 70, 3);
+}
+
+/* d out[t] / d input[s] is exactly zero for s > t: only token t's output has a gradient, only earlier inputs get one. */
+static void later_inputs_have_no_gradient(problem *p, hga_id t, hga_options options)
+{
+    slope s = slope_create(p, 5);
+    int64_t row = (int64_t)p->shape.n_heads * p->shape.dim_v;
+    for (int64_t i = 0; i < out_count(p); i++) s.d_out[i] = i / row == t ? s.d_out[i] : 0;
+    for (int64_t i = 0; s.d_lse && i < lse_count(p); i++) s.d_lse[i] = i / p->shape.n_heads == t ? s.d_lse[i] : 0;
+    slope_run(&s, options);
+    double before = 0;
+    for (int i = SLOW_QUERY; i <= SLOW_VALUE; i++) {
+        int64_t columns = s.n[i] / p->n_query;
+        for (int64_t j = 0; j < s.n[i]; j++) {
+            if (j / columns <= t) before += fabs((double)s.of[i][j]);
+            if (j / columns > t && s.of[i][j] != 0)
+                fail_msg("%s: output %d depends on row %lld of input %d", p->name, t, (long long)(j / columns), i);
+        }
+    }
+    assert_true(before > 0);
+    slope_clear(&s);
+}
+
+static void causal_gradients_are_exactly_zero(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"dense causal=1", "window left=5 causal=1", "htransformer block=4 causal=1",
+                                        "hsa branching=2,3 causal=1", "fenwick"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        problem p = {.shape = grouped};
+        snprintf(p.name, sizeof p.name, "%s", words[i]);
+        assert_ok(hga_build(words[i], 40, &p.graph, &p.program));
+        problem_fill(&p, 3);
+        for (hga_id t = 0; t < 40; t += 13) {
+            later_inputs_have_no_gradient(&p, t, (hga_options){.threads = 2});
+            later_inputs_have_no_gradient(&p, t, (hga_options){.generic = 1});
+        }
+        problem_clear(&p);
+    }
+}
+
+/* With accumulate twice the gradient is what once and once give. */
+static void accumulating_adds(void **state)
+{
+    (void)state;
+    for (int generic = 0; generic < 2; generic++) {
+        problem p = problem_of("neighbours_relative", 40, 2, &grouped);
+        slope once = slope_create(&p, 2), twice = slope_create(&p, 2);
+        hga_options options = {.generic = generic, .threads = 2};
+        slope_run(&once, options);
+        for (int i = 0; i < N_SLOW_INPUTS; i++)
+            for (int64_t j = 0; j < twice.n[i]; j++) twice.of[i][j] = 0;
+        twice.grad.accumulate = 1;
+        slope_run(&twice, options), slope_run(&twice, options);
+        for (int i = 0; i < N_SLOW_INPUTS; i++)
+            for (int64_t j = 0; j < once.n[i]; j++) once.of[i][j] *= 2;
+        assert_same_slopes(&once, &twice, 1e-6);
+        slope_clear(&once), slope_clear(&twice), problem_clear(&p);
+    }
+}
+
+/* What is not wanted is not written, and what is wanted has the bits it has otherwise. */
+static void gradients_are_wanted_one_by_one(void **state)
+{
+    (void)state;
+    problem p = problem_of("bpt", 30, 4, &grouped);
+    slope all = slope_create(&p, 4);
+    slope_run(&all, (hga_options){.threads = 1});
+    for (int i = SLOW_QUERY; i <= SLOW_VALUE; i++) {
+        slope one = slope_create(&p, 4);
+        one.grad = (hga_grad_io){.d_out = one.grad.d_out, .d_lse = one.grad.d_lse};
+        hga_tensor t = {.data = one.of[i], .rows = p.n_query};
+        if (i == SLOW_QUERY) one.grad.d_query = t;
+        if (i == SLOW_KEY) one.grad.d_key = t;
+        if (i == SLOW_VALUE) one.grad.d_value = t;
+        slope_run(&one, (hga_options){.threads = 1});
+        assert_same_bits("wanted alone", one.of[i], all.of[i], all.n[i]);
+        for (int j = 0; j < N_SLOW_INPUTS; j++)
+            for (int64_t k = 0; j != i && k < one.n[j]; k++) assert_true(isnan(one.of[j][k]));
+        slope_clear(&one);
+    }
+    slope_clear(&all), problem_clear(&p);
+}
+
+/* Rows that stand apart, heads too: the same bits, and nothing between them is touched. */
+static void gradients_have_strides(void **state)
+{
+    (void)state;
+    problem p = problem_of("dense", 20, 6, &grouped);
+    slope packed = slope_create(&p, 6), apart = slope_create(&p, 6);
+    hga_id heads = p.shape.n_heads, dim = p.shape.dim, head = dim + 3, row = heads * head + 7;
+    float *wide = memory((int64_t)p.n_query * row, sizeof *wide);
+    for (int64_t i = 0; i < (int64_t)p.n_query * row; i++) wide[i] = 42;
+    slope_run(&packed, (hga_options){.threads = 2});
+    apart.grad.d_query = (hga_tensor){.data = wide, .rows = p.n_query, .row_stride = row, .head_stride = head};
+    slope_run(&apart, (hga_options){.threads = 2});
+    for (int64_t i = 0; i < (int64_t)p.n_query * row; i++) {
+        int64_t c = i % row % head, h = i % row / head;
+        float want = h < heads && c < dim ? packed.of[SLOW_QUERY][(i / row * heads + h) * dim + c] : 42;
+        assert_true(wide[i] == want);
+    }
+    free(wide), slope_clear(&packed), slope_clear(&apart), problem_clear(&p);
+}
+
+/* Rounding to bfloat16 is passed straight through, and both ways round the same. */
+static void rounded_operands_have_the_plain_gradient(problem *p, uint64_t seed)
+{
+    slope plain = slope_create(p, seed), fast = slope_create(p, seed);
+    slope_run(&plain, (hga_options){.generic = 1, .precision = HGA_PRECISION_BF16});
+    slope_run(&fast, (hga_options){.precision = HGA_PRECISION_BF16});
+    assert_same_slopes(&plain, &fast, 5e-5);
+    slope_clear(&plain), slope_clear(&fast);
+}
+
+static void bf16_goes_straight_through(void **state)
+{
+    (void)state;
+    each_variant(rounded_operands_have_the_plain_gradient, 33, 3);
+}
+
+/* Random programs of every kind of stage over random graphs with every kind of edge. */
+static void random_programs_go_back_as_the_plain_ones(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 150; seed++) {
+        uint64_t rng = seed * 7 + 1;
+        problem p = {.shape = {.n_heads = 2, .n_kv_heads = 1 + (hga_id)(seed % 2), .dim = 5, .dim_v = 4}};
+        snprintf(p.name, sizeof p.name, "random program %d", (int)seed);
+        p.graph = random_graph(seed, 5 + random_below(&rng, 60), (unsigned)random_below(&rng, 64));
+        p.program = random_program(&rng);
+        problem_fill(&p, seed);
+        problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 5 == 1);
+        if (find_stage(&p.program, HGA_SCALED)) {
+            p.io.n_type_scale = hga_graph_relation(p.graph, 0).n_types;
+            p.io.type_scale = p.owned[p.n_owned++] = random_floats(seed, 1, p.io.n_type_scale);
+        }
+        slope plain = slope_create(&p, seed), fast = slope_create(&p, seed);
+        slope_run(&plain, (hga_options){.generic = 1});
+        slope_run(&fast, (hga_options){.threads = 1 + (hga_id)(seed % 3)});
+        assert_same_slopes(&plain, &fast, 2e-5);
+        slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
+    }
+}
+
+/* ---- refused ---- */
+
+typedef struct refusal {
+    problem p;
+    slope s;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    hga_io io;
+} refusal;
+
+static refusal refusal_open(void)
+{
+    refusal r = {.p = problem_of("neighbours_relative", 20, 1, &grouped)};
+    hga_options options = {.gradient = 1};
+    assert_ok(hga_plan_create(r.p.graph, &r.p.program, &r.p.shape, &options, &r.plan));
+    assert_ok(hga_workspace_create(r.plan, &r.workspace));
+    r.io = r.p.io, r.io.tape = memory(hga_plan_tape_bytes(r.plan), 1);
+    return r;
+}
+
+static void refusal_close(refusal *r)
+{
+    free(r->io.tape);
+    hga_workspace_destroy(r->workspace);
+    hga_plan_destroy(r->plan);
+    problem_clear(&r->p);
+}
+
+static void bad_input_is_refused(void **state)
+{
+    (void)state;
+    refusal r = refusal_open();
+    slope s = slope_create(&r.p, 1);
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad)); /* nothing on the tape */
+    assert_ok(hga_plan_execute(r.plan, r.workspace, &r.io));
+    hga_io io = r.io;
+    io.tape = NULL;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
+    hga_grad_io g = s.grad;
+    g.d_out.data = NULL;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.d_out.rows--;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.d_key.rows--;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.d_lse.rows--;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.d_edge_bias = s.d_out;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.reserved[0] = 1;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    io = r.io, io.key.data = NULL;
+    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
+    for (int64_t j = 0; j < s.n[SLOW_QUERY]; j++) assert_true(isnan(s.of[SLOW_QUERY][j])); /* nothing was written */
+    assert_ok(hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
+    slope_clear(&s), refusal_close(&r);
+}
+
+/* The tape belongs to the plan that wrote it. */
+static void a_foreign_tape_is_refused(void **state)
+{
+    (void)state;
+    refusal a = refusal_open(), b = refusal_open();
+    slope s = slope_create(&b.p, 1);
+    assert_ok(hga_plan_execute(a.plan, a.workspace, &a.io));
+    hga_io io = b.io;
+    io.tape = a.io.tape;
+    assert_status(HGA_EINVAL, hga_plan_gradient(b.plan, b.workspace, &io, &s.grad));
+    slope_clear(&s), refusal_close(&a), refusal_close(&b);
+}
+
+/* A program without a softmax denominator has no gradient of it; a plan made for none has no gradients. */
+static void what_is_not_there_has_no_gradient(void **state)
+{
+    (void)state;
+    problem p = {.shape = {.n_heads = 1, .dim = 4}};
+    snprintf(p.name, sizeof p.name, "hsa");
+    assert_ok(hga_build("hsa branching=2,2", 8, &p.graph, &p.program));
+    problem_fill(&p, 1);
+    for (int gradient = 0; gradient < 2; gradient++) {
+        hga_plan *plan;
+        hga_workspace *workspace;
+        slope s = slope_create(&p, 1);
+        float lse[8] = {0};
+        s.grad.d_lse = (hga_tensor){.data = lse, .rows = 8};
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = gradient}, &plan));
+        assert_ok(hga_workspace_create(plan, &workspace));
+        hga_io io = p.io;
+        io.tape = gradient ? memory(hga_plan_tape_bytes(plan), 1) : NULL;
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        assert_status(gradient ? HGA_EUNSUPPORTED : HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
+        free(io.tape), slope_clear(&s);
+        hga_workspace_destroy(workspace), hga_plan_destroy(plan);
+    }
+    problem_clear(&p);
+}
+
+/* ---- memory ---- */
+
+typedef struct count {
+    int64_t left, blocks;
+} count;
+
+static void *counted_allocate(size_t bytes, void *context)
+{
+    count *c = context;
+    void *p = NULL;
+    if (c->left == 0 || posix_memalign(&p, 64, bytes)) return NULL;
+    if (c->left > 0) c->left--;
+    c->blocks++;
+    return p;
+}
+
+static void counted_release(void *memory, size_t bytes, void *context)
+{
+    (void)bytes;
+    ((count *)context)->blocks--;
+    free(memory);
+}
+
+/* Each allocation fails once: HGA_ENOMEM, nothing is kept; then it succeeds. */
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    for (int generic = 0; generic < 2; generic++) {
+        problem p = problem_of("neighbours_relative", 20, 1, &grouped);
+        count c = {.left = -1};
+        hga_allocator a = {counted_allocate, counted_release, &c};
+        hga_options options = {.gradient = 1, .generic = generic, .threads = 1, .allocator = &a};
+        hga_plan *plan;
+        hga_workspace *workspace;
+        slope s = slope_create(&p, 1);
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+        assert_ok(hga_workspace_create(plan, &workspace));
+        hga_io io = p.io;
+        io.tape = memory(hga_plan_tape_bytes(plan), 1);
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        int64_t before = c.blocks, fails = 0;
+        hga_status st = HGA_ENOMEM;
+        for (; st == HGA_ENOMEM; fails++) {
+            c.left = fails;
+            st = hga_plan_gradient(plan, workspace, &io, &s.grad);
+            assert_int_equal(c.blocks, before);
+        }
+        assert_ok(st);
+        assert_true(fails > 5);
+        c.left = -1;
+        free(io.tape), slope_clear(&s);
+        hga_workspace_destroy(workspace), hga_plan_destroy(plan), problem_clear(&p);
+        assert_int_equal(c.blocks, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_equal_at_any_thread_count),
+        cmocka_unit_test(causal_gradients_are_exactly_zero),
+        cmocka_unit_test(accumulating_adds),
+        cmocka_unit_test(gradients_are_wanted_one_by_one),
+        cmocka_unit_test(gradients_have_strides),
+        cmocka_unit_test(bf16_goes_straight_through),
+        cmocka_unit_test(random_programs_go_back_as_the_plain_ones),
+        cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(a_foreign_tape_is_refused),
+        cmocka_unit_test(what_is_not_there_has_no_gradient),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
