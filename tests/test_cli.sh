@@ -83,6 +83,25 @@ done
 # shellcheck disable=SC2016
 fact hsa_self_mode_is_not_causal_and_check_says_so exits 1 sh -c '"$0" build hsa --tokens 20 -p branching=2,3 -p causal=1 -p mode=self -o self.json && "$0" check self.json' "$hga"
 
+# what nobody claims is no failure, and stages whose work is lost are named
+"$hga" build window --tokens 8 -p left=2 -p right=2 -o open.json && "$hga" check open.json >open.txt
+fact causality_that_nobody_claims_is_not_failed holds open.txt '^causality +no +.*\(not claimed\)$'
+fact and_demanded_it_is exits 1 "$hga" check open.json --causal
+python3 - <<'END' || exit 1
+import json
+g = json.load(open("open.json"))
+stages = g["program"]["stages"]
+lost = dict(stages[-1], name="lost", out="aside")
+g["program"]["fields"].append({"name": "aside", "width": "state", "binding": "internal", "io": "queries", "rows": "queries"})
+for name, order in ("first", [lost] + stages), ("last", stages + [lost]):
+    g["program"]["stages"] = order
+    json.dump(g, open(f"lost_{name}.json", "w"))
+END
+for where in first last; do "$hga" check lost_$where.json >lost_$where.txt 2>&1; done
+fact a_stage_that_nothing_reads_is_named holds lost_first.txt '^warning +stage lost: nothing reads what it writes$'
+fact a_last_stage_that_misses_the_output_is_named holds lost_last.txt '^warning +stage lost is the last and does not reach the output$'
+fact other_stages_are_not_warned_of lacks open.txt '^warning'
+
 fact a_pipe_of_json exits 0 bash -c 'set -o pipefail; "$0" build bpt --tokens 9 --format json -o - | "$0" check -' "$hga"
 fact a_pipe_of_npy exits 0 bash -c 'set -o pipefail; "$0" build window --tokens 20 -p left=3 -p right=2 -p global=1 --format npy -o - >piped.npy && cmp piped.npy window.npy' "$hga"
 fact a_file_is_replaced silent "$hga" build dense --tokens 3 -o replaced.npy
