@@ -14,7 +14,7 @@
 #include "version.h"
 #include "view_page.h"
 
-enum { MOST_EXPLICIT = 200000, MOST_BLOCKS = 500000, PAGE_SCHEMA = 1 };
+enum { MOST_EXPLICIT = 200000, MOST_BLOCKS = 500000, MOST_NAMES = 200000, PAGE_SCHEMA = 1 };
 
 typedef struct arguments {
     graph_argument source;
@@ -182,22 +182,21 @@ static void put_tree(FILE *file, const view *v)
     put_order(file, v, "child_list", n->child_list, children);
 }
 
-/* Names by node, null where there is none. */
+/* The nodes that are called something, and what; of more than MOST_NAMES the first ones. */
 static void put_names(FILE *file, const view *v)
 {
-    hga_id named = 0;
-    while (named < v->nodes.n && !hga_graph_name(v->f->graph, named)) named++;
-    if (named == v->nodes.n) return;
-    fputs(",\n\"names\": [", file);
-    for (hga_id i = 0; i < v->nodes.n; i++) {
-        const char *name = hga_graph_name(v->f->graph, i);
+    int64_t n = 0;
+    for (hga_id i = 0; i < v->nodes.n && n < MOST_NAMES; i++)
+        if (hga_graph_name(v->f->graph, i)) v->room[n++] = i;
+    if (n == 0) return;
+    fputs(",\n\"names\": {\"nodes\": ", file);
+    html_json_series(file, v->room, n);
+    fputs(", \"text\": [", file);
+    for (int64_t i = 0; i < n; i++) {
         if (i) fputc(',', file);
-        if (name)
-            html_json_string(file, name);
-        else
-            fputs("null", file);
+        html_json_string(file, hga_graph_name(v->f->graph, (hga_id)v->room[i]));
     }
-    fputc(']', file);
+    fputs("]}", file);
 }
 
 static void put_claims(FILE *file, uint32_t claims)
@@ -265,8 +264,10 @@ static void put_style(FILE *file, const void *context)
 
 static void put_script(FILE *file, const void *context)
 {
+    static const char *const parts[] = {view_graph_js, view_names_js, view_matrix_js, view_links_js,
+                                        view_play_js,  view_svg_js,   view_page_js};
     (void)context;
-    fputs(view_js, file);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) fputs(parts[i], file);
 }
 
 static void put_graph(FILE *file, const void *context)

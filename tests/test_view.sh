@@ -76,7 +76,7 @@ fact a_million_tokens_take_little_room below "$(wc -c <million.html)" 200000
 # ---- explicit edges: as a person writes them; a name that would end the script ----
 
 cat >'own <script>&.json' <<'END'
-{"format": "hga-graph", "schema": 1, "levels": [4, 2], "families": [[4, 0, 4, 2]],
+{"format": "hga-graph", "schema": 1, "levels": [4, 2], "names": [[0, "a <b> & \"c\""], [4, "above"]], "families": [[4, 0, 4, 2]],
  "relations": [{"name": "</script><b>", "edges": [[0, 1, 2, 0.5], [1, 0], [5, 0], [2, 3], [3, 3]]},
                {"name": "second", "blocks": [{"dst": 0, "n_dst": 2, "src": 2, "n_src": 2}]}]}
 END
@@ -85,6 +85,7 @@ fact names_are_escaped well_formed own.html
 fact the_title_is_the_files_name shows own.html '<title>own &lt;script&gt;&amp;.json - hga view</title>'
 data_of own.html >own.data
 fact names_come_back equal "$("$json" own.data relations 0 name)" '</script><b>'
+fact a_name_of_a_node_is_there equal "$("$json" own.data names text 0)" 'a <b> & "c"'
 fact explicit_edges_are_there equal "$("$json" own.data relations 0 explicit src)" 5
 fact a_weight_is_there equal "$("$json" own.data relations 0 n_explicit)" 5
 echo 'const expected = {relation: 0, n_edges: 5, reach: [], edges: [[0,1,2],[1,0,0],[5,0,0],[2,3,0],[3,3,0]], scattered: true};' >own.expected
@@ -148,7 +149,7 @@ else
         local page=$1
         shift
         timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/profile" \
-            --window-size=1500,1000 --virtual-time-budget=5000 "$@" "file://$scratch/$page" 2>browser.log
+            --window-size=1500,1000 --virtual-time-budget=5000 "$@" "file://$scratch/$page" --enable-logging=stderr 2>browser.log
     }
     # The page as a browser runs it, with the checks at its end; every line of the verdict is a fact.
     check_page() {
@@ -160,6 +161,8 @@ else
             /^<\/body>/ { print "<script>"; copy(expected); print "</script><script>"; copy(check); print "</script>" }
             { print }' "$name.html" >"$name.checked.html"
         in_browser "$name.checked.html" --dump-dom "$@" >"$name.dom"
+        # The check reads single pixels, which the browser calls slow; the page never does.
+        fact "${name}_says_nothing_on_the_console" bash -c '! grep CONSOLE "$0" | grep -v willReadFrequently' browser.log
         sed -n '/<pre id="verdict"/,$ { s/.*<pre id="verdict">//; /^true /p; /^FALSE /p; /^end/p }' "$name.dom" >"$name.verdict"
         fact "${name}_was_checked_in_the_browser" grep -q '^end' "$name.verdict"
         while read -r truth line; do

@@ -141,6 +141,64 @@ function zooming_stays_inside() {
   same("fit_shows_everything_again", page.state().eye, before);
 }
 
+function levels_tell_their_tokens() {
+  const l = page.levels.length - 1, first = page.nodes - page.levels[l], sizes = range(page.levels[l]).map((i) => below(first + i).length);
+  if (!expected.edges || expected.scattered || l === 0) return;
+  const least = Math.min(...sizes), most = Math.max(...sizes), want = most === 0 ? "-" : (least < most ? least + " to " : "") + most;
+  same("a_level_tells_how_many_tokens_its_nodes_stand_for", page.tokensEach(l), want);
+}
+
+function playing_steps_through_the_program() {
+  const button = document.getElementById("play");
+  if (!page.data.program) { same("without_a_program_nothing_plays", button.disabled, true); return; }
+  button.click();
+  same("play_begins_with_the_first_stage", page.state().playing, 0);
+  fact("play_tells_the_stage", document.getElementById("step").textContent.includes(page.data.program.stages[0].name), document.getElementById("step").textContent);
+  button.click();
+  document.getElementById("next").click();
+  same("next_goes_on", page.state().playing, Math.min(1, page.steps.length - 1));
+  document.getElementById("leave").click();
+  same("leaving_shows_the_relation_again", [page.state().playing, document.getElementById("steps").hidden], [-1, true]);
+}
+
+function search_finds_nodes() {
+  const field = document.getElementById("search");
+  field.value = "2";
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  fact("a_number_finds_its_node", page.state().hits.includes(2), page.state().hits.slice(0, 5));
+  const names = page.data.names ? page.data.names.text : [];
+  if (names.length) {
+    page.search(names[0]);
+    fact("a_name_finds_its_node", page.state().hits.length > 0 && page.called(page.state().hits[0]).includes(names[0]), page.state().hits);
+  }
+  same("what_is_not_there_is_not_found", page.search("no such name"), 0);
+}
+
+function toggles_hide_levels() {
+  page.set({ relation: r, mode: "nodes" });
+  const box = document.querySelector("[data-level='0']"), paint = () => { page.draw(); return page.drawn.rectangles; }, all = paint();
+  for (const b of document.querySelectorAll("[data-level]")) b.click();
+  same("hidden_levels_are_not_drawn", paint(), 0);
+  for (const b of document.querySelectorAll("[data-level]")) b.click();
+  same("shown_again_they_are", [paint(), box.checked], [all, true]);
+}
+
+function the_address_brings_the_view_back() {
+  page.set({ relation: r, mode: "tokens" });
+  page.select(page.data.queries[0]);
+  const address = page.address();
+  page.set({ mode: "nodes" });
+  page.goTo(address);
+  same("the_address_brings_the_view_back", [page.state().mode, page.state().selected, page.address()], ["tokens", page.data.queries[0], address]);
+}
+
+function what_is_seen_is_svg() {
+  page.set({ relation: r, mode: "nodes" });
+  const drawing = new DOMParser().parseFromString(page.svg(), "image/svg+xml");
+  fact("the_svg_is_well_formed", drawing.querySelector("parsererror") === null, drawing.documentElement.textContent.slice(0, 200));
+  fact("the_svg_has_what_is_seen", drawing.querySelectorAll("rect, image").length > 1, drawing.querySelectorAll("*").length);
+}
+
 try {
   same("the_page_is_ready", page.ready, true);
   findChildren();
@@ -151,6 +209,12 @@ try {
   clicking_shows_the_reach();
   links_are_drawn_when_few();
   zooming_stays_inside();
+  levels_tell_their_tokens();
+  playing_steps_through_the_program();
+  search_finds_nodes();
+  toggles_hide_levels();
+  the_address_brings_the_view_back();
+  what_is_seen_is_svg();
 } catch (error) {
   fact("the_check_ran_to_its_end", false, String(error.stack));
 }

@@ -1,0 +1,143 @@
+/* Nodes and links, and when to draw. */
+
+/* ---- nodes and links ---- */
+
+let spots = [], linkEdges = [], pointed = -1;
+const canLink = (r) => r && r.nEdges <= MOST_LINKS && nNodes <= 2 * MOST_LINKS && !r.lost && !r.left;
+
+function fitLinks() {
+  eye = { row: 0, column: 0, x: 1, y: 1 };
+  home = eye;
+  redraw();
+}
+/* a node stands over the middle of its tokens, its level above them */
+function placeNodes() {
+  const wide = canvas.clientWidth - 60, high = canvas.clientHeight - 60, each = wide / Math.max(1, nTokens);
+  spots = [];
+  for (let v = 0; v < nNodes; v++) {
+    const l = levelOf(v), placed = firstToken(v) < endToken(v), share = (v - levelPtr[l] + .5) / data.levels[l];
+    const middle = placed ? (firstToken(v) + endToken(v)) / 2 * each : share * wide;
+    const y = nLevels > 1 ? high - l * (high - 20) / (nLevels - 1) : high * .6;
+    spots.push([30 + (middle - eye.column) * eye.x, 30 + (y - eye.row) * eye.y, l]);
+  }
+}
+function drawLinks() {
+  placeNodes();
+  linkEdges = allEdges(relation()).filter((e) => visible(levelOf(e.destination), levelOf(e.source)));
+  drawn.edges = linkEdges.length;
+  ink.save();
+  ink.scale(ratio, ratio);
+  ink.strokeStyle = styleColour("--line");
+  if (parent) {
+    ink.beginPath();
+    for (let v = 0; v < nNodes; v++) if (parent[v] >= 0 && !hidden.has(spots[v][2]) && !hidden.has(spots[parent[v]][2])) ink.moveTo(spots[v][0], spots[v][1]), ink.lineTo(spots[parent[v]][0], spots[parent[v]][1]);
+    ink.stroke();
+  }
+  const focus = pointed >= 0 ? pointed : selected;
+  for (const e of linkEdges) if (e.destination !== focus) drawLink(e, focus >= 0 ? .18 : .5, 1);
+  for (const e of linkEdges) if (e.destination === focus) drawLink(e, 1, 2);
+  if (travel < 1) for (const e of linkEdges) drawTraveller(e);
+  spots.forEach(([x, y, l], v) => { if (!hidden.has(l)) drawSpot(x, y, l, v === focus || v === marked); });
+  writeNames(focus);
+  ink.restore();
+}
+/* edges bend to the right of their direction, so that the two between a pair stay apart; loops stand over their node */
+function bendOf(e) {
+  const [x0, y0, l] = spots[e.source], [x1, y1, m] = spots[e.destination];
+  const bend = l === m ? Math.min(80, Math.abs(x1 - x0) * .45) : 0, way = x1 > x0 ? -1 : 1;
+  return [(x0 + x1) / 2, (y0 + y1) / 2 + bend * way];
+}
+function drawLink(e, alpha, width) {
+  const [x0, y0, l] = spots[e.source], [x1, y1, m] = spots[e.destination];
+  ink.globalAlpha = alpha;
+  ink.lineWidth = width;
+  ink.strokeStyle = colourOf(Math.max(l, m));
+  ink.beginPath();
+  if (e.source === e.destination) ink.arc(x0, y0 - 8, 6, 0, 2 * Math.PI);
+  else {
+    ink.moveTo(x0, y0);
+    ink.quadraticCurveTo(...bendOf(e), x1, y1);
+  }
+  ink.stroke();
+  ink.globalAlpha = 1;
+}
+/* a dot on its way along an edge */
+function drawTraveller(e) {
+  const [x0, y0, l] = spots[e.source], [x1, y1, m] = spots[e.destination], [a, b] = bendOf(e), t = travel, u = 1 - t;
+  ink.beginPath();
+  ink.arc(u * u * x0 + 2 * u * t * a + t * t * x1, u * u * y0 + 2 * u * t * b + t * t * y1, 3, 0, 2 * Math.PI);
+  ink.fillStyle = colourOf(Math.max(l, m));
+  ink.fill();
+}
+/* names under their nodes, as many as have room beside each other; the one in focus always */
+function writeNames(focus) {
+  const free = new Float64Array(nLevels).fill(-Infinity);
+  ink.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+  ink.textAlign = "center";
+  ink.textBaseline = "alphabetic";
+  const first = focus >= 0 ? [focus] : [], boxes = [];
+  const write = (v) => {
+    const text = short(calledOf(v) || (v === focus ? String(v) : ""), 26), [x, y, l] = spots[v], half = ink.measureText(text).width / 2 + 4;
+    if (!text || hidden.has(l) || x + half < 0 || x - half > canvas.clientWidth) return;
+    if (v !== focus && (x - half < free[l] || boxes.some(([b, a, z]) => b === l && x - half < z && x + half > a))) return;
+    if (v === focus) boxes.push([l, x - half, x + half]); else free[l] = x + half;
+    ink.fillStyle = styleColour(v === focus ? "--ink" : "--soft");
+    ink.fillText(text, Math.min(Math.max(x, half), canvas.clientWidth - half), y + 18);
+  };
+  first.forEach(write);
+  if (NAMES.size) for (let v = 0; v < nNodes; v++) if (v !== focus) write(v);
+}
+function drawSpot(x, y, l, focus) {
+  const size = nNodes > 400 ? 2.5 : 4.5;
+  ink.beginPath();
+  ink.arc(x, y, focus ? size + 3 : size, 0, 2 * Math.PI);
+  ink.fillStyle = colourOf(l);
+  ink.fill();
+  ink.lineWidth = 1;
+  ink.strokeStyle = focus ? styleColour("--ink") : styleColour("--paper");
+  ink.stroke();
+  drawn.nodes++;
+}
+function spotAt(x, y) {
+  let best = -1, near = 14 * 14;
+  spots.forEach(([a, b], v) => {
+    const d = (a - x) ** 2 + (b - y) ** 2;
+    if (d < near && !hidden.has(spots[v][2])) near = d, best = v;
+  });
+  return best;
+}
+
+/* ---- drawing when something changed ---- */
+
+let waiting = false;
+function redraw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; draw(); });
+}
+
+function draw() {
+  const start = performance.now();
+  ratio = Math.min(2, window.devicePixelRatio || 1);
+  if (ink === real) canvas.width = Math.round(canvas.clientWidth * ratio);
+  if (ink === real) canvas.height = Math.round(canvas.clientHeight * ratio);
+  drawn = { mode, relation: relation() ? relation().name : null, rectangles: 0, blocks: 0, edges: 0, nodes: 0, unplaced: 0 };
+  if (mode === "links") drawLinks();
+  else drawMatrix();
+  drawn.milliseconds = performance.now() - start;
+  window.hga.drawn = drawn;
+  showNotice();
+  writeAddress();
+}
+
+const plural = (n, what) => n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s");
+function showNotice() {
+  const r = relation(), said = [];
+  if (!r) said.push("The graph has no relation to draw.");
+  if (r && r.left) said.push(plural(r.left, "explicit edge") + " of this relation are too many for a page and are not drawn (--max-edges).");
+  if (r && r.lost) said.push(plural(r.lost, "block") + " of this relation are too many for a page and are not drawn.");
+  if (drawn.unplaced) said.push("Some nodes stand for no interval of tokens and are not drawn here; Nodes shows them.");
+  byId("notice").hidden = said.length === 0;
+  byId("notice").textContent = said.join(" ");
+}
+
