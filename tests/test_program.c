@@ -86,6 +86,17 @@ static void accepted(const hga_program *p)
 
 /* ---- helpers ---- */
 
+static void attention_initialises_what_it_is_given(void **state)
+{
+    (void)state;
+    hga_program clean, dirty;
+    hga_program_init(&clean);
+    memset(&dirty, 0xA5, sizeof dirty);
+    assert_ok(hga_program_attention(&clean, NEAR));
+    assert_ok(hga_program_attention(&dirty, NEAR));
+    assert_memory_equal(&dirty, &clean, sizeof clean);
+}
+
 static void attention_is_four_fields_and_one_stage(void **state)
 {
     (void)state;
@@ -526,6 +537,7 @@ static void what_json_gets_wrong_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_initialises_what_it_is_given),
         cmocka_unit_test(attention_is_four_fields_and_one_stage),
         cmocka_unit_test(helpers_fill_what_stages_read_and_write),
         cmocka_unit_test(unused_roles_name_no_field),

@@ -215,6 +215,7 @@ hga_status hga_program_attention(hga_program *p, hga_id relation)
 {
     four_fields f;
     hga_status st = HGA_OK;
+    hga_program_init(p);
     HGA_TRY(add_fields(p, HGA_ROWS_QUERIES, HGA_ROWS_KEYS, &f));
     HGA_TRY(hga_program_attend(p, relation, f.query, f.key, f.value, f.out, 0));
     p->has_lse = 1;

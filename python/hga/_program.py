@@ -63,7 +63,7 @@ class Program:
         check(lib.hga_program_weighted_sum(self._p, self._relation(relation), x, out))
 
     def attention(self, relation: Any = 0) -> None:
-        """Fields query, key, value, out on tokens and one attend stage."""
+        """A whole program, in place of what was here: fields query, key, value, out on tokens and one attend stage."""
         check(lib.hga_program_attention(self._p, self._relation(relation)))
 
     def has_lse(self) -> None:

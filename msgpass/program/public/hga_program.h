@@ -188,7 +188,8 @@ HGA_API hga_status hga_program_sum(hga_program *p, hga_id relation, hga_id x, hg
 HGA_API hga_status hga_program_weighted_sum(hga_program *p, hga_id relation, hga_id x, hga_id out);
 HGA_API hga_status hga_program_energy(hga_program *p, hga_id state, hga_id psi);
 HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi, hga_id keep, hga_id out);
-/* Shortcut: fields query, key, value, out on tokens and one attend stage over `relation`. */
+/* A whole program: fields query, key, value, out on tokens and one attend stage over `relation`. Initialises *p first:
+   it needs no hga_program_init, and what p held before is gone. */
 HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 
 /* The program of a graph of one's own: attend the edges of all these relations jointly, in one softmax, over the
