@@ -1,5 +1,7 @@
 /* explain.c: hga explain, the plan of a variant. */
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "arguments.h"
 #include "command.h"
@@ -13,7 +15,7 @@ typedef struct arguments {
     int json;
 } arguments;
 
-enum { KEY_TOPOLOGY = 0x2200, KEY_METIS, KEY_JSON };
+enum { KEY_TOPOLOGY = 0x2200, KEY_METIS, KEY_JSON, KEY_GRADIENT };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -27,6 +29,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_TOPOLOGY: a->options.topology = value; return 0;
     case KEY_METIS: a->options.partition_metis = 1; return 0;
     case KEY_JSON: a->json = 1; return 0;
+    case KEY_GRADIENT: a->options.gradient = 1; return 0;
     case ARGP_KEY_END: return a->variant.name ? 0 : arguments_said(complain(CLI_USAGE, "explain: VARIANT is missing"));
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -36,9 +39,39 @@ static const struct argp_option options[] = {
     {"topology", KEY_TOPOLOGY, "S", 0,
      "plan for a machine described as hwloc does, such as \"pack:2 numa:1 core:4 pu:1\" (default: this machine)", 8},
     {"metis", KEY_METIS, NULL, 0, "cut irregular relations by METIS (default: by contiguous cost)", 8},
+    {"gradient", KEY_GRADIENT, NULL, 0, "also how its gradient is computed, and the bytes of tape and gradient", 8},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
+
+/* The way back, in words. */
+static void say_gradient(const hga_plan *plan)
+{
+    const char *why = hga_plan_gradient_plain(plan);
+    if (why)
+        printf("gradient: row by row in double: %s\n", why);
+    else
+        printf("gradient: in float, a head at a time; means and sums again, then backwards\n");
+    printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
+           (double)hga_plan_gradient_bytes(plan) / 1e3);
+}
+
+/* The plan's JSON with a member `gradient`. */
+static int print_gradient_json(const hga_plan *plan, const char *text)
+{
+    json_t *j = json_loads(text, 0, NULL);
+    json_t *gradient =
+        json_pack("{s:s?, s:I, s:I}", "plain", hga_plan_gradient_plain(plan), "tape_bytes",
+                  (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)hga_plan_gradient_bytes(plan));
+    char *dump = NULL;
+    if (j && json_object_set_new(j, "gradient", gradient) == 0)
+        dump = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+    json_decref(j);
+    if (!dump) return complain(CLI_OUTSIDE, "out of memory");
+    terminal_lines(stdout, dump);
+    free(dump);
+    return CLI_GOOD;
+}
 
 int run_explain(int argc, char **argv)
 {
@@ -58,7 +91,11 @@ int run_explain(int argc, char **argv)
     TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));
     TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &text), CLI_USAGE, m.title));
-    terminal_lines(stdout, text);
+    if (a.json && a.options.gradient)
+        TRY(print_gradient_json(plan, text));
+    else
+        terminal_lines(stdout, text);
+    if (!a.json && a.options.gradient) say_gradient(plan);
 done:
     hga_text_free(text);
     hga_plan_destroy(plan);

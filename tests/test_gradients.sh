@@ -141,6 +141,16 @@ fact a_seed_is_for_gradients refused 2 "are for --gradient" "$hga" check dense -
 fact tensors_go_together refused 2 "go together" "$hga" check --gradient dense --query q.one.npy
 fact a_gradient_is_a_variants refused 2 "--gradient: needs a VARIANT" "$hga" check --gradient some.json
 
+# ---- explained ----
+
+"$hga" explain dense -n 64 --gradient --heads 2 >explained
+fact the_fast_way_is_told holds explained "^gradient: in float"
+fact and_the_tape holds explained "^tape: 0.6 kB"
+"$hga" explain hsa -n 64 -p branching=4,4 --gradient >explained
+fact the_plain_way_is_told_with_its_reason holds explained "^gradient: row by row in double: energies"
+"$hga" explain hsa -n 64 -p branching=4,4 --gradient --json >explained
+fact in_json_too holds explained '"plain": "energies"'
+
 # ---- refused ----
 
 dense() { "$hga" attend dense --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy "$@"; }

@@ -209,6 +209,12 @@ int gradient_is_plain(const hga_plan *plan, const char **why)
     return *why != NULL;
 }
 
+const char *hga_plan_gradient_plain(const hga_plan *plan)
+{
+    const char *why;
+    return gradient_is_plain(plan, &why) ? why : NULL;
+}
+
 int64_t hga_plan_gradient_bytes(const hga_plan *plan)
 {
     const char *why;

@@ -48,6 +48,10 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
    depends on rows. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
+/* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in double,
+   which is slower; a text that lasts. */
+HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan);
+
 /* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */
 typedef enum hga_gradient_input {
     HGA_GRADIENT_NONE = 0,
