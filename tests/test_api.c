@@ -56,7 +56,7 @@ static void reserved_words_are_zero(void **state)
     problem p;
     make(&p);
     hga_io io = p.io;
-    io.reserved[7] = 1;
+    io.reserved[sizeof io.reserved / sizeof *io.reserved - 1] = 1;
     refused(&p, &io, "hga_io");
     p.options.reserved[0] = 1;
     refused(&p, &p.io, "hga_options: byte 0 of its reserved words is 1");
