@@ -33,7 +33,8 @@ static void bits_are_equal_at_any_thread_count(void **state)
     each_variant(threads_change_no_bit, 70, 3);
 }
 
-/* d out[t] / d input[s] is exactly zero for s > t: only token t's output has a gradient, only earlier inputs get one. */
+/* d out[t] / d input[s] is exactly zero for s > t: only token t's output has a gradient, only earlier inputs get
+   one. */
 static void later_inputs_have_no_gradient(problem *p, hga_id t, hga_options options)
 {
     slope s = slope_create(p, 5);

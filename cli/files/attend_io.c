@@ -187,7 +187,8 @@ static int repeat_columns(hga_id columns, npy *a)
     return CLI_GOOD;
 }
 
-/* [types][columns], or one column for all where `sharing` is there to be told the axes of such a file; at least as many types as the edges have */
+/* [types][columns], or one column for all where `sharing` is there to be told the axes of such a file; at
+   least as many types as the edges have */
 static int read_types(const char *path, const model *m, hga_id columns, int *sharing, npy *a)
 {
     char shape[200];

@@ -48,8 +48,8 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
    depends on rows. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
-/* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in double,
-   which is slower; a text that lasts. */
+/* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in
+   double, which is slower; a text that lasts. */
 HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan);
 
 /* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */
@@ -69,8 +69,8 @@ typedef enum hga_gradient_input {
 } hga_gradient_input;
 
 /* The loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows without
-   edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that differences
-   of losses are slopes to ten digits. Entries count as in the gradient's array, packed: a tensor's (row * heads + head)
+   edges left out), with entry `entry` of an input moved by `by`: the program runs forward in double, so that
+   differences of losses are slopes to ten digits. Entries count as in the gradient's array, packed: a tensor's (row * heads + head)
    * columns + column. Of `grad` only what is given is read; a tape is not needed. Rounding to bfloat16 has no slope:
    such a plan is HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad,
