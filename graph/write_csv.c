@@ -1,5 +1,5 @@
-/* write_csv.c: the edges of a relation as a table, one line an edge; the weight is a column where some edge has one, names of
-   nodes are two where some node has one. */
+/* write_csv.c: the edges of a relation as a table, one line an edge; the weight is a column where some edge has one,
+   names of nodes are two where some node has one. */
 #include "write.h"
 
 typedef struct csv {
