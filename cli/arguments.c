@@ -52,7 +52,10 @@ static int complain_about(const struct argp *argp, const char *argument)
     const struct argp_option *o = find_option(argp, name, length);
     if (o && o->arg) return complain(CLI_USAGE, "%s needs a value (%s)", argument, o->arg);
     if (o && name[length]) return complain(CLI_USAGE, "%s: the option takes no value", argument);
-    return complain(CLI_USAGE, "unknown option '%s'", argument);
+    return complain(CLI_USAGE, "unknown option '%s'%s", argument,
+                    find_option(argp, "parameter", strlen("parameter"))
+                        ? "; parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE"
+                        : "");
 }
 
 int arguments_parse(const struct argp *argp, int argc, char **argv, void *input)

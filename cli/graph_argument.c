@@ -16,7 +16,8 @@ static int check(const graph_argument *a)
 {
     if (!a->path && !a->typed.name) return complain(CLI_USAGE, "GRAPH or VARIANT is missing");
     if (a->path && (a->typed.n || a->typed.tokens))
-        return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file", a->path);
+        return complain(CLI_USAGE, "%s: -p and -n are for a VARIANT; this is none, so it is a file; graph=%s is one",
+                        a->path, a->path);
     if (a->parents && !a->path) return complain(CLI_USAGE, "--parents: is for a file of edges, not a VARIANT");
     return CLI_GOOD;
 }

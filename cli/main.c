@@ -133,7 +133,7 @@ static int help(int argc, char **argv)
     if (argc > 3) return complain(CLI_USAGE, "unexpected argument '%s'", argv[3]);
     if (find_command(argv[2])) return run_command(argv[2], 2, shown);
     const hga_variant *v = hga_variant_named(argv[2]);
-    if (!v && strcmp(argv[2], "graph=FILE") != 0) return complain_of_topic(argv[2]);
+    if (!v && strcmp(argv[2], "graph") != 0 && strncmp(argv[2], "graph=", 6) != 0) return complain_of_topic(argv[2]);
     variant_print(stdout, v);
     return CLI_GOOD;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "arguments.h"
 #include "nearest.h"
@@ -45,6 +46,12 @@ static int find_variant(const char *name, const hga_variant **v)
     return *v || strncmp(name, file_prefix, sizeof file_prefix - 1) == 0;
 }
 
+static int is_file(const char *name)
+{
+    struct stat s;
+    return stat(name, &s) == 0 && S_ISREG(s.st_mode);
+}
+
 static int complain_of_name(const char *name)
 {
     enum { MOST = 32 };
@@ -56,6 +63,7 @@ static int complain_of_name(const char *name)
         snprintf(text + used, sizeof text - used, " %s", v->name);
         known[n++] = v->name;
     }
+    if (is_file(name)) return complain(CLI_USAGE, "no variant '%s'; the file of that name is graph=%s", name, name);
     return complain(CLI_USAGE, "no variant '%s'%s%s %s graph=FILE", name, nearest_hint(name, known, n, hint),
                     *hint ? " There are:" : "; there are:", text + (*text != 0));
 }

@@ -96,6 +96,9 @@ done <<'END'
 2|tokens|build window -o O/x.npy
 2|stray|build window stray --tokens 5 -o O/x.npy
 2|nosuch|help nosuch
+2|parameters of a VARIANT are -p NAME=VALUE or -p NAME=@FILE|build window --tokens 5 --left=2 -o O/x.npy
+2|the file of that name is graph=I/no_parents.npy|explain I/no_parents.npy
+2|graph=I/no_parents.npy is one|check I/no_parents.npy -p parents=@I/no_parents.npy
 2|nosuch|attend nosuch Q20 --out O/x.npy
 2|VARIANT|build
 2|VARIANT|attend

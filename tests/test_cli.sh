@@ -216,6 +216,7 @@ parses() { "$@" >stdout 2>stderr && "$json" stdout || { cat stderr; false; }; }
 fact version says '[0-9]+\.[0-9]+' "$hga" --version
 fact version_as_json parses "$hga" --version --json
 fact help says 'attend' "$hga" help
+fact help_of_files_needs_no_FILE says parents "$hga" help graph
 fact help_flag says 'attend' "$hga" --help
 for command in run build attend check export explain bench flops view topo; do
     fact help_of_$command says -- "$hga" help $command

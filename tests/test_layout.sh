@@ -87,6 +87,7 @@ fact their_picture_is_the_same same_bytes hnd.svg nhd.svg
 
 fact bhnd_insists_on_a_batch refused 3 "[batch][heads][rows][dim]" "$hga" attend dense --layout bhnd --query q.nhd0.npy --key k.nhd0.npy --value v.nhd0.npy --out o2.npy
 fact rows_must_fit_the_graph refused 3 "has 4 rows" "$hga" attend graph=dense.json --query q.hnd0.npy --key k.hnd0.npy --value v.hnd0.npy --out o2.npy
+fact the_other_layout_is_named_where_it_fits refused 3 "needs 24, as it has heads; --layout hnd?" "$hga" attend graph=dense.json --query q.hnd0.npy --key k.hnd0.npy --value v.hnd0.npy --out o2.npy
 fact samples_must_be_as_many refused 3 "k.nhd0.npy: has 1 samples, the query in q.bnhd.npy has 2" "$hga" attend dense --query q.bnhd.npy --key k.nhd0.npy --value v.bnhd.npy --out o2.npy
 fact rank_map_takes_one_sample refused 3 "q.bnhd.npy: is a batch of 2" "$hga" rank-map --query q.bnhd.npy --key k.bnhd.npy
 fact layouts_are_known refused 2 "--layout: 'dhn' is not one of" "$hga" attend dense --layout dhn --query q.nhd0.npy --key k.nhd0.npy --value v.nhd0.npy --out o2.npy

@@ -150,8 +150,11 @@ static hga_id rows_of(const model *m, hga_binding binding, hga_rows otherwise)
 static int check_rows(const model *m, hga_binding binding, hga_rows otherwise, const tensor_file *t)
 {
     hga_id rows = rows_of(m, binding, otherwise);
-    return rows == t->rows ? CLI_GOOD
-                           : complain(CLI_DATA, "%s: has %d rows, %s needs %d", t->array.path, t->rows, m->title, rows);
+    char hint[64] = "";
+    if (rows == t->rows) return CLI_GOOD;
+    if (t->axes > 2 && t->heads == rows) /* the axes the other way round would fit */
+        snprintf(hint, sizeof hint, ", as it has heads; --layout %s?", layout_heads_first(t->layout) ? "nhd" : "hnd");
+    return complain(CLI_DATA, "%s: has %d rows, %s needs %d%s", t->array.path, t->rows, m->title, rows, hint);
 }
 
 static int check_all_rows(const model *m, attend_io *a)
