@@ -257,6 +257,7 @@ int run_bench(int argc, char **argv)
 {
     struct argp_child children[] = {
         {&shape_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {&bench_output_argp, 0, NULL, 0}, {0}};
+    if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     struct argp argp = {
         options,
         parse,
@@ -269,7 +270,6 @@ int run_bench(int argc, char **argv)
     lists *l = NULL;
     json_t *rows = json_array(), *peaks = json_array();
     int status = CLI_GOOD, failed = 0;
-    if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     TRY(arguments_parse(&argp, argc, argv, &a));
     if (a.from) {
         status = show_again(&a);

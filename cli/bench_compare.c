@@ -280,13 +280,10 @@ static const struct argp_option options[] = {
 
 static const char doc[] =
     "Two runs that `hga bench --json` or Google Benchmark wrote, case by case: the medians, the change from A to B, "
-    "and "
-    "whether it is more than noise.\vNoise is half the distance of the quartiles of each run, of its median, put "
-    "together "
-    "as independent errors are; a change counts when it is more than twice that and more than 1 %. A run of one "
-    "repetition tells no noise: let Google Benchmark make some (--benchmark_repetitions). Cases that other work "
-    "disturbed "
-    "get no verdict.";
+    "and whether it is more than noise.\v"
+    "Noise is half the distance of the quartiles of each run, of its median, put together as independent errors are; "
+    "a change counts when it is more than twice that and more than 1 %. A run of one repetition tells no noise: let "
+    "Google Benchmark make some (--benchmark_repetitions). Cases that other work disturbed get no verdict.";
 
 int run_bench_compare(int argc, char **argv)
 {

@@ -125,7 +125,7 @@ static void replace(size_t at, size_t n, const uint8_t *by, size_t size)
 {
     if (input_size - n + size > MOST_BYTES) return;
     memmove(input + at + size, input + at + n, input_size - at - n);
-    memcpy(input + at, by, size);
+    if (size) memcpy(input + at, by, size);
     input_size += size - n;
 }
 
