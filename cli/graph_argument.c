@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "token_words.h"
 
 static int add_setting(typed_variant *t, const char *text)
 {
@@ -22,7 +23,7 @@ static int check(const graph_argument *a)
     return CLI_GOOD;
 }
 
-enum { KEY_PARENTS = 0x1300 };
+enum { KEY_PARENTS = 0x1300, KEY_WORDS };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -31,6 +32,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'p': return arguments_said(add_setting(&a->typed, value));
     case 'n': a->typed.tokens = value; return 0;
     case KEY_PARENTS: a->parents = value; return 0;
+    case KEY_WORDS: a->words = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path || a->typed.name) return ARGP_ERR_UNKNOWN;
         if (hga_variant_named(value) || strncmp(value, "graph=", 6) == 0)
@@ -48,21 +50,31 @@ static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "of a VARIANT: the number of tokens", 1},
     {"parents", KEY_PARENTS, "FILE", 0,
      "of a GRAPH that is a file of edges: the parent of every node by the file's numbers, -1 without, as .npy", 1},
+    {"words", KEY_WORDS, "FILE", 0,
+     "the words of the tokens, one a line, or .json with a list of them: they are shown wherever tokens are", 1},
     {0},
 };
 const struct argp graph_argp = {.options = options, .parser = parse};
 
-int graph_argument_read(graph_argument *a, graph_file *out)
+static int build_graph(graph_argument *a, graph_file *out)
 {
     int status = CLI_GOOD;
-    *out = (graph_file){0};
-    a->title = a->path;
-    if (a->path) return graph_file_read(a->path, a->parents, out);
     TRY(model_build(&a->typed, NULL, &a->built));
     a->title = a->built.title;
     out->graph = hga_graph_retain(a->built.graph);
     out->program = a->built.program;
     TRY(complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_USAGE, a->title));
+done:
+    return status;
+}
+
+int graph_argument_read(graph_argument *a, graph_file *out)
+{
+    int status = CLI_GOOD;
+    *out = (graph_file){0};
+    TRY(a->path ? graph_file_read(a->path, a->parents, out) : build_graph(a, out));
+    if (a->path) a->title = a->path;
+    if (a->words) TRY(token_words_give(a->words, &out->graph));
 done:
     if (status) graph_file_clear(out);
     return status;

@@ -343,11 +343,16 @@ void graph_free(hga_graph *g)
 {
     hga_allocator a = g->allocator;
     hga_id above = g->level_ptr && g->n_levels ? g->n - g->level_ptr[1] : 0;
+    hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
+    hga_delete(&a, g->name_text, g->name_room, 1);
+    if (g->base) {
+        hga_graph_destroy(g->base);
+        hga_delete(&a, g, 1, sizeof *g);
+        return;
+    }
     for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
     hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
     names_clear(&a, &g->names);
-    hga_delete(&a, g->name_at, g->n, sizeof *g->name_at);
-    hga_delete(&a, g->name_text, g->name_room, 1);
     hga_delete(&a, g->level_ptr, (int64_t)g->n_levels + 1, sizeof *g->level_ptr);
     hga_delete(&a, g->parent, g->n, sizeof *g->parent);
     hga_delete(&a, g->side, g->n, sizeof *g->side);

@@ -65,6 +65,8 @@ hga_status import_relation(import *x, const char *name, hga_id *relation)
     hga_status st = HGA_OK;
     int64_t at;
     if (!name) name = x->wish->relation ? x->wish->relation : "edges";
+    if (strcmp(name, "tree up") == 0) return *relation = HGA_TREE_UP, HGA_OK;
+    if (strcmp(name, "tree down") == 0) return *relation = HGA_TREE_DOWN, HGA_OK;
     for (int64_t i = x->n_relations; i-- > 0;)
         if (strcmp(x->text + x->relation[i], name) == 0) {
             *relation = (hga_id)i;
@@ -80,12 +82,28 @@ done:
     return st;
 }
 
+static hga_status add_parent(import *x, int64_t child, int64_t parent)
+{
+    import_node *node;
+    hga_status st = import_reach(x, parent);
+    if (!st) st = import_reach(x, child);
+    if (!st) st = import_tell(x, (hga_id)child, &node);
+    if (st) return st;
+    if (node->parent >= 0 && node->parent != parent)
+        return scan_wrong(x, "node %lld has the parents %d and %lld", (long long)child, node->parent,
+                          (long long)parent);
+    node->parent = (hga_id)parent;
+    return HGA_OK;
+}
+
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight)
 {
     hga_status st = HGA_OK;
     if (type < 0 || type >= INT32_MAX) return scan_wrong(x, "type %lld of an edge is out of range", (long long)type);
     if (!(weight > 0 && (float)weight > 0 && weight < 3e38))
         return scan_wrong(x, "weight %g of an edge is not positive and finite", weight);
+    if (relation == HGA_TREE_UP) return add_parent(x, src, dst);
+    if (relation == HGA_TREE_DOWN) return add_parent(x, dst, src);
     HGA_TRY(import_reach(x, src));
     HGA_TRY(import_reach(x, dst));
     HGA_TRY(hga_grow(x->allocator, &x->edges, &x->edge_room, x->n_edges, x->n_edges + 1, sizeof *x->edges));

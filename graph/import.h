@@ -53,7 +53,9 @@ hga_status import_reach(import *x, int64_t node);
 hga_status import_tell(import *x, hga_id node, import_node **out);
 /* Keep a text of n bytes; *at is its place in x->text. HGA_EFORMAT for what is not UTF-8 or has a zero byte. */
 hga_status import_text(import *x, const char *text, int64_t n, int64_t *at);
-/* The relation of that name, a new one at need; NULL: the wish's. */
+/* No relation told, which is not the tree either. */
+enum { NO_RELATION = -9 };
+/* The relation of that name, a new one at need; NULL: the wish's. Edges of "tree up" and "tree down" are parents. */
 hga_status import_relation(import *x, const char *name, hga_id *relation);
 hga_status import_edge_add(import *x, hga_id relation, int64_t src, int64_t dst, int64_t type, double weight);
 

@@ -34,7 +34,7 @@ void keyed_start(keyed *k, int is_edge)
 {
     k->is_edge = is_edge;
     k->node = k->source = k->target = -1;
-    k->now = (attributes){-1, -1, -1, -1, -1, -1, -1};
+    k->now = (attributes){-1, -1, -1, -1, -1, -1, NO_RELATION};
 }
 
 static hga_status whole(keyed *k, const char *name, const char *value, int64_t n, int64_t *out)
@@ -92,11 +92,11 @@ hga_status keyed_edge_end(keyed *k)
     hga_status st = HGA_OK;
     hga_id relation = k->now.relation;
     if (k->source < 0 || k->target < 0) return scan_wrong(&k->x, "an edge without a source or a target");
-    if (relation < 0) HGA_TRY(import_relation(&k->x, NULL, &relation));
+    if (relation == NO_RELATION) HGA_TRY(import_relation(&k->x, NULL, &relation));
     int64_t type = k->now.type < 0 ? 0 : k->now.type;
     double weight = k->now.weight < 0 ? 1 : k->now.weight;
     HGA_TRY(import_edge_add(&k->x, relation, k->source, k->target, type, weight));
-    if (!k->directed && k->source != k->target)
+    if (!k->directed && relation >= 0 && k->source != k->target)
         st = import_edge_add(&k->x, relation, k->target, k->source, type, weight);
 done:
     return st;

@@ -8,7 +8,7 @@
 typedef struct attributes {
     int64_t label, level, type; /* label: in import.text; -1 each: not told */
     int64_t parent;             /* text in import.text, an id; -1 not told */
-    double weight, mass;        /* -1: not told */
+    double weight, mass;        /* NO_RELATION: not told */
     hga_id relation;            /* -1: not told */
 } attributes;
 

@@ -2,6 +2,7 @@
 #include "builder.h"
 #include "load.h"
 
+#include <stddef.h>
 #include <string.h>
 
 hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name)
@@ -36,4 +37,56 @@ hga_status labels_finish(hga_builder *b, hga_graph *g)
 const char *hga_graph_name(const hga_graph *g, hga_id node)
 {
     return g->name_at && node >= 0 && node < g->n && g->name_at[node] >= 0 ? g->name_text + g->name_at[node] : NULL;
+}
+
+/* ---- the same graph with other names ---- */
+
+/* What node v is called then. */
+static const char *new_name(const hga_graph *g, const char *const *name, hga_id n, hga_id v)
+{
+    return v < n && name[v] ? name[v] : hga_graph_name(g, v);
+}
+
+static hga_status copy_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph *named)
+{
+    int64_t bytes = 0;
+    for (hga_id v = 0; v < g->n; v++) {
+        const char *text = new_name(g, name, n, v);
+        if (!text) continue;
+        if (!is_utf8(text, (int64_t)strlen(text))) return hga_fail(HGA_EGRAPH, "the name of node %d is not UTF-8", v);
+        bytes += (int64_t)strlen(text) + 1;
+    }
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *named->name_at, &named->name_at);
+    if (!st) st = hga_new(&g->allocator, bytes, 1, &named->name_text);
+    if (st) return st;
+    named->name_room = bytes;
+    int64_t at = 0;
+    for (hga_id v = 0; v < g->n; v++) {
+        const char *text = new_name(g, name, n, v);
+        named->name_at[v] = text ? at : -1;
+        if (!text) continue;
+        memcpy(named->name_text + at, text, strlen(text) + 1);
+        at += (int64_t)strlen(text) + 1;
+    }
+    return HGA_OK;
+}
+
+hga_status hga_graph_set_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph **out)
+{
+    hga_graph *named = NULL;
+    *out = NULL;
+    if (n < 0 || n > g->n) return hga_fail(HGA_EINVAL, "%d names for %d nodes", n, g->n);
+    hga_status st = hga_new(&g->allocator, 1, sizeof *named, &named);
+    if (st) return st;
+    memcpy((char *)named + offsetof(hga_graph, allocator), (const char *)g + offsetof(hga_graph, allocator),
+           sizeof *g - offsetof(hga_graph, allocator));
+    named->owners = 1;
+    named->name_at = NULL, named->name_text = NULL, named->name_room = 0;
+    named->base = hga_graph_retain(g);
+    st = copy_names(g, name, n, named);
+    if (st)
+        graph_free(named);
+    else
+        *out = named;
+    return st;
 }

@@ -76,6 +76,27 @@ static void step_over_text(import *x)
     }
 }
 
+/* A word, or what stands between quotes. */
+static hga_status read_text(import *x, char *word, int64_t room)
+{
+    int64_t n = 0;
+    scan_blanks(x);
+    if (x->at == x->end || *x->at != '"') {
+        read_name(x, word, room);
+        return HGA_OK;
+    }
+    for (x->at++; x->at < x->end && *x->at != '\n'; x->at++) {
+        if (*x->at == '"' && (x->at + 1 == x->end || x->at[1] != '"')) {
+            x->at++, word[n] = 0;
+            return HGA_OK;
+        }
+        x->at += *x->at == '"';
+        if (n == room - 1) return scan_wrong(x, "a relation's name has at most %lld bytes", (long long)room - 1);
+        word[n++] = *x->at;
+    }
+    return scan_wrong(x, "a text without an end");
+}
+
 static hga_status read_edge(import *x, const table *t)
 {
     hga_status st = HGA_OK;
@@ -93,8 +114,8 @@ static hga_status read_edge(import *x, const table *t)
             if (i < 2 || !scan_at_line_end(x)) st = scan_real(x, "weight", &weight);
             break;
         case RELATION:
-            read_name(x, word, sizeof word);
-            st = import_relation(x, word, &relation);
+            st = read_text(x, word, sizeof word);
+            if (!st) st = import_relation(x, word, &relation);
             break;
         default: step_over_text(x);
         }

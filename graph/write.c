@@ -97,13 +97,6 @@ void output_real(output *o, float value)
 
 /* ---- edges ---- */
 
-hga_status relation_check(const hga_graph *g, hga_id relation)
-{
-    hga_id n = hga_graph_nodes(g).n_relations;
-    if (relation >= 0 && relation < n) return HGA_OK;
-    return hga_fail(HGA_EINVAL, "relation %d: the graph has %d", relation, n);
-}
-
 hga_status local_ids_find(const hga_graph *g, local_ids *out)
 {
     hga_nodes nodes = hga_graph_nodes(g);
@@ -142,7 +135,7 @@ typedef struct pieces {
 static hga_status visit_piece(pieces *p, hga_id first, hga_id n)
 {
     hga_csr rows = {0};
-    hga_status st = hga_graph_rows(p->g, p->relation, first, n, &rows);
+    hga_status st = relation_rows(p->g, p->relation, first, n, &rows);
     if (st) return st;
     p->done += rows.ptr[n];
     st = p->visit(&rows, p->context);
@@ -155,12 +148,12 @@ hga_status pieces_visit(const hga_graph *g, hga_id relation, piece_visitor visit
 {
     hga_status st = HGA_OK;
     hga_id n = hga_graph_nodes(g).n;
-    pieces p = {g, relation, 0, hga_graph_relation(g, relation).n_edges, visit, context};
+    pieces p = {g, relation, 0, relation_view(g, relation).n_edges, visit, context};
     hga_pos *degree = NULL;
     HGA_TRY(hga_new(graph_allocator(g), ROWS_AT_A_TIME, sizeof *degree, &degree));
     for (hga_id first = 0; first < n;) {
         hga_id end = n - first < ROWS_AT_A_TIME ? n : first + ROWS_AT_A_TIME;
-        hga_graph_degrees(g, relation, first, end - first, degree);
+        relation_degrees(g, relation, first, end - first, degree);
         for (hga_id start = first; first < end;) {
             hga_id rows = rows_in_piece(degree + (first - start), end - first);
             HGA_TRY(visit_piece(&p, first, rows));

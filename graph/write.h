@@ -30,8 +30,28 @@ void output_real(output *o, float value);
 enum { REAL_BYTES = 64 };
 char *real_text(float value, char text[static REAL_BYTES]);
 
-/* HGA_EINVAL unless the graph has that relation. */
+/* HGA_EINVAL unless the graph has that relation, or it is its tree. */
 hga_status relation_check(const hga_graph *g, hga_id relation);
+/* The same, or HGA_ALL_RELATIONS. */
+hga_status relations_check(const hga_graph *g, hga_id relation);
+/* hga_graph_relation, also of the tree ("tree up", "tree down"). */
+hga_relation relation_view(const hga_graph *g, hga_id relation);
+/* hga_graph_rows and hga_graph_degrees, also of the tree. */
+hga_status relation_rows(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_csr *out);
+void relation_degrees(const hga_graph *g, hga_id relation, hga_id first, hga_id n, hga_pos *degree);
+
+/* The relation of the transposed graph, which keeps its tree, that has these edges turned round. */
+hga_id relation_turned(hga_id relation);
+
+/* One relation, or all: number i of them, for i < n. */
+typedef struct relations {
+    hga_id n, first;
+    int all;
+    int weighted; /* some edge of some has a weight */
+    hga_pos n_edges;
+} relations;
+relations relations_of(const hga_graph *g, hga_id relation);
+hga_id relations_at(const hga_graph *g, const relations *r, hga_id i);
 
 /* The rank of every node among the nodes of its side, and how many nodes stand on each side; *rank = NULL in
    self-attention, where ids stay. */

@@ -6,6 +6,7 @@ typedef struct csv {
     output out;
     local_ids ids;
     const hga_graph *graph;
+    const char *relation; /* a column, of all relations; NULL without */
     int weighted, named;
 } csv;
 
@@ -37,6 +38,7 @@ static hga_status put_rows(const hga_csr *rows, void *context)
             output_bytes(&w->out, ",", 1), output_integer(&w->out, v);
             output_bytes(&w->out, ",", 1), output_integer(&w->out, rows->type[e]);
             if (w->weighted) output_bytes(&w->out, ",", 1), output_real(&w->out, rows->weight[e]);
+            if (w->relation) put_name(&w->out, w->relation);
             if (w->named) {
                 put_name(&w->out, hga_graph_name(w->graph, rows->src[e]));
                 put_name(&w->out, hga_graph_name(w->graph, rows->first + i));
@@ -50,14 +52,20 @@ static hga_status put_rows(const hga_csr *rows, void *context)
 hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                void *context)
 {
-    hga_status st = relation_check(g, relation);
+    hga_status st = relations_check(g, relation);
     if (st) return st;
-    csv w = {.graph = g, .weighted = hga_graph_relation(g, relation).weighted, .named = has_names(g)};
+    relations all = relations_of(g, relation);
+    csv w = {.graph = g, .weighted = all.weighted, .named = has_names(g)};
     HGA_TRY(output_open(&w.out, path));
     HGA_TRY(local_ids_find(g, &w.ids));
     output_text(&w.out, w.weighted ? "source,destination,type,weight" : "source,destination,type");
+    output_text(&w.out, all.all ? ",relation" : "");
     output_text(&w.out, w.named ? ",source_name,destination_name\n" : "\n");
-    HGA_TRY(pieces_visit(g, relation, put_rows, &w, progress, context));
+    for (hga_id i = 0; i < all.n; i++) {
+        hga_id one = relations_at(g, &all, i);
+        w.relation = all.all ? relation_view(g, one).name : NULL;
+        HGA_TRY(pieces_visit(g, one, put_rows, &w, progress, context));
+    }
 done:
     local_ids_clear(g, &w.ids);
     return output_close(&w.out, st);

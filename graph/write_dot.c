@@ -4,6 +4,7 @@
 typedef struct dot {
     output out;
     int typed;
+    const char *relation; /* a label, where the drawing has all; NULL without */
 } dot;
 
 /* Between quotes a quote and a backslash need one before them. */
@@ -53,7 +54,9 @@ static hga_status put_rows(const hga_csr *rows, void *context)
         for (hga_pos e = rows->ptr[i]; e < rows->ptr[i + 1]; e++) {
             output_text(&w->out, "  "), output_integer(&w->out, rows->src[e]);
             output_text(&w->out, " -> "), output_integer(&w->out, (int64_t)rows->first + i);
-            if (w->typed)
+            if (w->relation)
+                output_text(&w->out, " [label=\""), put_escaped(&w->out, w->relation), output_text(&w->out, "\"]");
+            else if (w->typed)
                 output_text(&w->out, " [label=\""), output_integer(&w->out, rows->type[e]), output_text(&w->out, "\"]");
             output_text(&w->out, ";\n");
         }
@@ -62,19 +65,24 @@ static hga_status put_rows(const hga_csr *rows, void *context)
 
 hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges)
 {
-    hga_status st = relation_check(g, relation);
+    hga_status st = relations_check(g, relation);
     if (st) return st;
-    hga_relation r = hga_graph_relation(g, relation);
+    relations all = relations_of(g, relation);
+    const char *name = all.all ? "all relations" : relation_view(g, relation).name;
     hga_nodes nodes = hga_graph_nodes(g);
-    if (r.n_edges > max_edges)
-        return hga_fail(HGA_EINVAL, "relation %s has %lld edges, a drawing may have %lld", r.name, (long long)r.n_edges,
-                        (long long)max_edges);
-    dot w = {.typed = r.n_types > 1};
+    if (all.n_edges > max_edges)
+        return hga_fail(HGA_EINVAL, "%s%s %s %lld edges, a drawing may have %lld", all.all ? "" : "relation ", name,
+                        all.all ? "have" : "has", (long long)all.n_edges, (long long)max_edges);
+    dot w = {.typed = !all.all && relation_view(g, relation).n_types > 1};
     HGA_TRY(output_open(&w.out, path));
-    output_text(&w.out, "digraph \""), put_escaped(&w.out, r.name), output_text(&w.out, "\"");
+    output_text(&w.out, "digraph \""), put_escaped(&w.out, name), output_text(&w.out, "\"");
     output_text(&w.out, " {\n  rankdir=BT;\n  node [shape=box, style=filled];\n  edge [constraint=false];\n");
     put_nodes(&w.out, g, &nodes);
-    HGA_TRY(pieces_visit(g, relation, put_rows, &w, NULL, NULL));
+    for (hga_id i = 0; i < all.n; i++) {
+        hga_id one = relations_at(g, &all, i);
+        w.relation = all.all ? relation_view(g, one).name : NULL;
+        HGA_TRY(pieces_visit(g, one, put_rows, &w, NULL, NULL));
+    }
     output_text(&w.out, "}\n");
 done:
     return output_close(&w.out, st);

@@ -63,8 +63,8 @@ static hga_status visit_rows(metis *w, hga_id first, hga_id rows, void (*visit)(
     hga_csr in = {0}, from = {0};
     hga_pos n;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_graph_rows(w->g, w->relation, first, rows, &in));
-    HGA_TRY(hga_graph_rows(w->turned, w->relation, first, rows, &from));
+    HGA_TRY(relation_rows(w->g, w->relation, first, rows, &in));
+    HGA_TRY(relation_rows(w->turned, relation_turned(w->relation), first, rows, &from));
     for (hga_id i = 0; i < rows; i++) {
         HGA_TRY(find_neighbours(w, &in, &from, i, &n));
         visit(w, n);
@@ -92,8 +92,8 @@ static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
     HGA_TRY(hga_new(graph_allocator(w->g), 2 * ROWS_AT_A_TIME, sizeof *degree, &degree));
     for (hga_id first = 0; first < w->n;) {
         hga_id n = w->n - first < ROWS_AT_A_TIME ? w->n - first : ROWS_AT_A_TIME;
-        hga_graph_degrees(w->g, w->relation, first, n, degree);
-        hga_graph_degrees(w->turned, w->relation, first, n, degree + ROWS_AT_A_TIME);
+        relation_degrees(w->g, w->relation, first, n, degree);
+        relation_degrees(w->turned, relation_turned(w->relation), first, n, degree + ROWS_AT_A_TIME);
         for (hga_id i = 0, rows; i < n; i += rows) {
             rows = rows_in_piece(degree + i, degree + ROWS_AT_A_TIME + i, n - i);
             HGA_TRY(visit_rows(w, first + i, rows, visit));

@@ -19,7 +19,7 @@ static hga_status find_extent(const hga_graph *g, hga_id relation, const local_i
     *extent = ids->rank ? 0 : nodes.n;
     if (!ids->rank) return HGA_OK;
     HGA_TRY(hga_new(graph_allocator(g), nodes.n, sizeof *degree, &degree));
-    hga_graph_degrees(g, relation, 0, nodes.n, degree);
+    relation_degrees(g, relation, 0, nodes.n, degree);
     for (hga_id v = 0; v < nodes.n; v++) {
         hga_id n = ids->n_side[node_side(&nodes, v)];
         if (degree[v] > 0 && n > *extent) *extent = n;
@@ -29,7 +29,7 @@ done:
     return st;
 }
 
-/* Columns are the rows of the transpose. */
+/* Columns are the rows of the transpose, which has the same tree. */
 static hga_status find_extents(const hga_graph *g, hga_id relation, const local_ids *ids, hga_id *rows, hga_id *columns)
 {
     hga_status st = HGA_OK;
@@ -38,7 +38,7 @@ static hga_status find_extents(const hga_graph *g, hga_id relation, const local_
     if (!ids->rank) return HGA_OK;
     HGA_TRY(find_extent(g, relation, ids, rows));
     HGA_TRY(hga_graph_transpose(g, &turned));
-    HGA_TRY(find_extent(turned, relation, ids, columns));
+    HGA_TRY(find_extent(turned, relation_turned(relation), ids, columns));
 done:
     hga_graph_destroy(turned);
     return st;
@@ -67,7 +67,7 @@ hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *
 {
     hga_status st = relation_check(g, relation);
     if (st) return st;
-    hga_relation r = hga_graph_relation(g, relation);
+    hga_relation r = relation_view(g, relation);
     hga_id n_rows, n_columns;
     mtx w = {.weighted = r.weighted};
     HGA_TRY(output_open(&w.out, path));

@@ -58,7 +58,7 @@ hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *
     npy w = {.ids = {0}};
     HGA_TRY(output_open(&w.out, path));
     HGA_TRY(local_ids_find(g, &w.ids));
-    put_header(&w.out, hga_graph_relation(g, relation).n_edges);
+    put_header(&w.out, relation_view(g, relation).n_edges);
     HGA_TRY(pieces_visit(g, relation, put_rows, &w, progress, context));
 done:
     local_ids_clear(g, &w.ids);

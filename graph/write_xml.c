@@ -1,4 +1,4 @@
-/* write_xml.c: a graph with the edges of one relation as GraphML or GEXF, by libxml2's text writer. The two formats say
+/* write_xml.c: a graph with the edges of one relation, or of all, as GraphML or GEXF, by libxml2's text writer. The two formats say
    the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
 #include "copy.h"
 #include "json.h"
@@ -6,7 +6,7 @@
 
 #include <libxml/xmlwriter.h>
 
-enum { ATTRIBUTES = 9, NODES_AT_A_TIME = 65536 };
+enum { ATTRIBUTES = 10, NODES_AT_A_TIME = 65536 };
 typedef enum dialect { GRAPHML, GEXF } dialect;
 
 /* What nodes and edges carry. GEXF has weights of its own. */
@@ -14,17 +14,20 @@ static const struct attribute {
     const char *name, *type[2];
     int of_edges;
 } attributes[ATTRIBUTES] = {
-    {"level", {"int", "integer"}, 0},     {"mass", {"float", "float"}, 0},     {"span_first", {"int", "integer"}, 0},
-    {"span_last", {"int", "integer"}, 0}, {"parent", {"int", "integer"}, 0},   {"side", {"string", "string"}, 0},
-    {"type", {"int", "integer"}, 1},      {"weight", {"double", "double"}, 1}, {"label", {"string", "string"}, 0},
+    {"level", {"int", "integer"}, 0},      {"mass", {"float", "float"}, 0},     {"span_first", {"int", "integer"}, 0},
+    {"span_last", {"int", "integer"}, 0},  {"parent", {"int", "integer"}, 0},   {"side", {"string", "string"}, 0},
+    {"type", {"int", "integer"}, 1},       {"weight", {"double", "double"}, 1}, {"label", {"string", "string"}, 0},
+    {"relation", {"string", "string"}, 1},
 };
-enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT, LABEL };
+enum { LEVEL, MASS, SPAN_FIRST, SPAN_LAST, PARENT, SIDE, TYPE, WEIGHT, LABEL, RELATION };
 
 typedef struct xml {
     output out;
     dialect dialect;
     int named;    /* some node has a name */
     int weighted; /* some edge has a weight: all are written */
+    int all;      /* relations: edges say theirs */
+    const char *relation;
     xmlTextWriterPtr writer;
     int failed; /* libxml2 refused something: without memory, since what it is given is checked */
     hga_pos n_edges;
@@ -117,6 +120,7 @@ static void put_attribute(xml *w, int i)
     const struct attribute *a = &attributes[i];
     if (i == WEIGHT && (w->dialect == GEXF || !w->weighted)) return;
     if (i == LABEL && (w->dialect == GEXF || !w->named)) return;
+    if (i == RELATION && !w->all) return;
     begin(w, w->dialect == GRAPHML ? "key" : "attribute");
     put_key(w, "id", i);
     if (w->dialect == GRAPHML)
@@ -196,6 +200,7 @@ static void put_edge(xml *w, hga_id source, hga_id destination, int32_t type, fl
     begin_values(w);
     put_integer_value(w, TYPE, type);
     if (w->dialect == GRAPHML && w->weighted) put_real_value(w, WEIGHT, weight);
+    if (w->all) put_value(w, RELATION, w->relation);
     end_values(w);
     end(w);
 }
@@ -234,10 +239,12 @@ static hga_status check_names(xml *w, const hga_graph *g)
 static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                  void *context)
 {
-    const char *name = hga_graph_relation(g, relation).name;
-    hga_status st = check_name(name);
+    relations all = relations_of(g, relation);
+    const char *name = all.all ? "all" : relation_view(g, relation).name;
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; !st && i < all.n; i++) st = check_name(relation_view(g, relations_at(g, &all, i)).name);
     if (!st) st = check_names(w, g);
-    w->weighted = hga_graph_relation(g, relation).weighted;
+    w->weighted = all.weighted, w->all = all.all;
     if (st) return st;
     HGA_TRY(output_open(&w->out, path));
     HGA_TRY(open_writer(w));
@@ -249,7 +256,11 @@ static hga_status write_document(xml *w, const hga_graph *g, hga_id relation, co
         begin_gexf(w, name);
     HGA_TRY(put_nodes(w, g));
     if (w->dialect == GEXF) begin(w, "edges");
-    HGA_TRY(pieces_visit(g, relation, put_rows, w, progress, context));
+    for (hga_id i = 0; i < all.n; i++) {
+        hga_id one = relations_at(g, &all, i);
+        w->relation = relation_view(g, one).name;
+        HGA_TRY(pieces_visit(g, one, put_rows, w, progress, context));
+    }
     w->failed |= xmlTextWriterEndDocument(w->writer) < 0;
     HGA_TRY(check(w));
 done:
@@ -261,7 +272,7 @@ hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const ch
                                    void *context)
 {
     xml w = {.dialect = GRAPHML};
-    hga_status st = relation_check(g, relation);
+    hga_status st = relations_check(g, relation);
     return st ? st : write_document(&w, g, relation, path, progress, context);
 }
 
@@ -269,6 +280,6 @@ hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char 
                                 void *context)
 {
     xml w = {.dialect = GEXF};
-    hga_status st = relation_check(g, relation);
+    hga_status st = relations_check(g, relation);
     return st ? st : write_document(&w, g, relation, path, progress, context);
 }

@@ -161,4 +161,53 @@ edges, graph = read("own.graphml")
 own_edges, own = read("own.json")
 equal("levels of a hierarchy after GraphML", Counter(graph["levels"]), Counter(own["levels"]))
 equal("its edges", edges, own_edges)
+
+# ---- the tree as a relation, all relations in one file ----
+
+tree = Counter((first + i, p + i // each) for p, first, n, each in own["families"] for i in range(n))
+for name, turned in ("tree", 0), ("tree up", 0), ("tree down", 1):
+    subprocess.run([hga, "export", "own.json", "--relation", name, "-o", "tree.npy"], check=True)
+    equal(f"--relation '{name}'", Counter((int(e[turned]), int(e[1 - turned])) for e in np.load("tree.npy")), tree)
+subprocess.run([hga, "export", "own.json", "--relation", "tree", "-o", "tree.mtx"], check=True)
+m = scipy.io.mmread("tree.mtx").tocoo()
+equal("the tree in .mtx", Counter((int(c), int(p)) for p, c in zip(m.row, m.col)), tree)
+subprocess.run([hga, "export", "own.json", "--relation", "tree", "-o", "tree.graph"], check=True)
+equal("the tree in METIS's .graph", Counter((u, v) for u, v, _, _ in read("tree.graph")[0].elements() if u < v), tree)
+names = [r["name"] for r in own["relations"]]
+want = Counter({(c, p, "tree up"): n for (c, p), n in tree.items()})
+for name in names:
+    subprocess.run([hga, "export", "own.json", "--relation", name, "-o", "one.npy"], check=True)
+    want += Counter((int(s), int(d), name) for s, d, _ in np.load("one.npy"))
+for suffix in "csv", "graphml", "gexf":
+    subprocess.run([hga, "export", "own.json", "--relation", "all", "-o", f"all.{suffix}"], check=True)
+rows = csv.DictReader(open("all.csv", newline=""))
+equal("all relations in .csv", Counter((int(r["source"]), int(r["destination"]), r["relation"]) for r in rows), want)
+for suffix, reader in ("graphml", nx.read_graphml), ("gexf", nx.read_gexf):
+    equal(f"networkx reads all relations of .{suffix}", Counter((int(s), int(d), r) for s, d, r in reader(f"all.{suffix}").edges.data("relation")), want)
+subprocess.run([hga, "export", "own.json", "--relation", "all", "-o", "all.dot"], check=True)
+equal("all relations in .dot", Counter([open("all.dot").read().count("[label=\"tree up\"]")]), Counter([sum(tree.values())]))
+for suffix in "csv", "graphml":
+    edges, graph = read(f"all.{suffix}")
+    equal(f"a hierarchy comes back from all relations in .{suffix}: its tree", Counter(map(tuple, graph["families"])), Counter(map(tuple, own["families"])))
+    equal("  its relations", Counter(r["name"] for r in graph["relations"]), Counter(names))
+    equal("  its edges", edges, own_edges)
+for name, said in ("all", "hga: --relation: mtx holds one relation; all: csv dot graphml gexf json"), ("nix", "hga: --relation: no relation 'nix'; there are: " + " ".join(names) + " tree all"):
+    refused = subprocess.run([hga, "export", "own.json", "--relation", name, "-o", "no.mtx"], capture_output=True, text=True)
+    equal(f"{name} in .mtx is refused", Counter([refused.returncode, refused.stderr, os.path.exists("no.mtx")]), Counter([2, said + "\n", False]))
+open("twice.csv", "w").write('source,destination,relation\n0,2,"tree up"\n0,3,"tree up"\n')
+refused = subprocess.run([hga, "export", "twice.csv", "-o", "no.json"], capture_output=True, text=True)
+equal("two parents are refused", Counter([refused.returncode, refused.stderr]), Counter([3, "hga: twice.csv: line 3: node 0 has the parents 2 and 3\n"]))
+
+# ---- words from a file of their own ----
+
+words = [f"w{i}" for i in range(63)] + ['"last", one']
+open("words.txt", "w").write("\n".join(words))
+json.dump(words, open("words.json", "w"))
+for name in "words.txt", "words.json":
+    subprocess.run([hga, "export", "own.json", "--words", name, "-o", "worded.json"], check=True)
+    equal(f"--words {name}", Counter(json.load(open("worded.json"))["words"]), Counter(words))
+equal("inspect --row tells words of a variant", Counter(["w1" in tell("inspect", "window", "-n", "64", "--words", "words.txt", "--row", "0")]), Counter([True]))
+open("words.txt", "a").write("\nmore\n")
+short = subprocess.run([hga, "view", "own.json", "--words", "words.txt", "-o", "no.html"], capture_output=True, text=True)
+equal("a wrong number of words in a file is refused", Counter([short.returncode, short.stderr]), Counter([3, "hga: words.txt: words: 65 for 64 tokens\n"]))
 print(facts, "facts")

@@ -147,13 +147,14 @@ static int write_png(const writing *w) { return write_picture(w, PICTURE_PNG); }
 
 static const struct format {
     const char *name;
-    int one_relation, is_picture;
+    enum { EVERY, ONE, ONE_OR_ALL } relations;
+    int is_picture;
     int (*write)(const writing *);
 } formats[] = {
-    {"json", 0, 0, write_json}, {"npy", 1, 0, write_npy},     {"mtx", 1, 0, write_mtx},
-    {"csv", 1, 0, write_csv},   {"dot", 1, 0, write_dot},     {"graphml", 1, 0, write_graphml},
-    {"gexf", 1, 0, write_gexf}, {"graph", 1, 0, write_metis}, {"svg", 0, 1, write_svg},
-    {"png", 0, 1, write_png},
+    {"json", EVERY, 0, write_json},      {"npy", ONE, 0, write_npy},        {"mtx", ONE, 0, write_mtx},
+    {"csv", ONE_OR_ALL, 0, write_csv},   {"dot", ONE_OR_ALL, 0, write_dot}, {"graphml", ONE_OR_ALL, 0, write_graphml},
+    {"gexf", ONE_OR_ALL, 0, write_gexf}, {"graph", ONE, 0, write_metis},    {"svg", EVERY, 1, write_svg},
+    {"png", EVERY, 1, write_png},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 static const char format_names[] = "json npy mtx csv dot graphml gexf graph svg png";
@@ -174,10 +175,33 @@ int graph_target_check(const graph_target *t)
     const struct format *f = format_of(t);
     if (!f && t->format) return complain(CLI_USAGE, "--format: '%s' is not one of: %s", t->format, format_names);
     if (!f) return complain(CLI_USAGE, "-o %s: the name's end is none of: %s; say --format", t->path, format_names);
-    if (t->relation && !f->one_relation)
+    int all = t->relation && strcmp(t->relation, "all") == 0;
+    if (t->relation && f->relations == EVERY && !all)
         return complain(CLI_USAGE, "--relation: %s %s every relation", f->name, f->is_picture ? "shows" : "holds");
+    if (f->relations == ONE && all)
+        return complain(CLI_USAGE, "--relation: %s holds one relation; all: csv dot graphml gexf json", f->name);
     if (!f->is_picture && t->picture.given)
         return complain(CLI_USAGE, "%s: is for .svg and .png only", t->picture.given);
+    return CLI_GOOD;
+}
+
+enum { NOT_FOUND = -9 };
+
+/* What every graph has: a relation of the graph's own comes before one of these. */
+static int pick_common(const hga_graph *g, const char *name, hga_id *relation)
+{
+    static const struct {
+        const char *name;
+        hga_id relation;
+    } common[] = {
+        {"tree", HGA_TREE_UP}, {"tree up", HGA_TREE_UP}, {"tree down", HGA_TREE_DOWN}, {"all", HGA_ALL_RELATIONS}};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        if (strcmp(name, common[i].name) != 0) continue;
+        *relation = common[i].relation;
+        if (*relation != HGA_ALL_RELATIONS && !hga_graph_nodes(g).parent)
+            return complain(CLI_USAGE, "--relation: %s: the graph has no tree: no node has a parent", name);
+        return CLI_GOOD;
+    }
     return CLI_GOOD;
 }
 
@@ -186,20 +210,25 @@ static int pick_relation(const hga_graph *g, hga_id main, const char *name, hga_
 {
     *relation = name ? hga_graph_find_relation(g, name) : main;
     if (*relation >= 0) return CLI_GOOD;
-    if (!name) return complain(CLI_DATA, "the graph has no relation to write");
+    if (!name)
+        return complain(CLI_DATA, "the graph has no relation to write; --relation tree writes each node's parent");
+    *relation = NOT_FOUND;
+    int status = pick_common(g, name, relation);
+    if (status || *relation != NOT_FOUND) return status;
     char known[512] = "";
     for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, " %s", hga_graph_relation(g, r).name);
     }
-    return complain(CLI_USAGE, "--relation: no relation '%s'; there are:%s", name, known);
+    return complain(CLI_USAGE, "--relation: no relation '%s'; there are:%s tree all", name, known);
 }
 
 int graph_write(const graph_source *source, const graph_target *t)
 {
     const struct format *f = format_of(t);
     writing w = {source, t, -1};
-    int status = f->one_relation ? pick_relation(source->graph, source->main, t->relation, &w.relation) : CLI_GOOD;
+    int status =
+        f->relations != EVERY ? pick_relation(source->graph, source->main, t->relation, &w.relation) : CLI_GOOD;
     return status ? status : f->write(&w);
 }
 
@@ -229,8 +258,10 @@ static const struct argp_option target_options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0,
      "json, npy, mtx, csv, dot, graphml, gexf, graph (METIS), svg or png (default: by FILE's suffix)", 2},
     {"relation", KEY_RELATION, "NAME", 0,
-     "the relation whose edges the file holds; json holds all, pictures show all (default: the first attended; without "
-     "one, the last stage's)",
+     "the relation whose edges the file holds; `tree`: each node and its parent (`tree down`: the other way round); "
+     "`all`: "
+     "every relation and the tree, named, in csv, dot, graphml and gexf; json holds all, pictures show all (default: "
+     "the first attended; without one, the last stage's)",
      2},
     {"max-edges", KEY_MAX_EDGES, "N", 0, "refuse a .dot with more edges (default: 20000)", 2},
     {0},

@@ -14,6 +14,11 @@
 extern "C" {
 #endif
 
+/* Relations that every graph has, without being among its n_relations: its tree, children to parent or parent to
+   children. A stage of a program may run along them, a file may hold them. For writers, HGA_ALL_RELATIONS is the
+   graph's own, in their order, and then HGA_TREE_UP where some node has a parent. */
+enum { HGA_TREE_UP = -1, HGA_TREE_DOWN = -2, HGA_ALL_RELATIONS = -3 };
+
 typedef struct hga_graph hga_graph;
 typedef struct hga_builder hga_builder;
 
@@ -163,6 +168,9 @@ HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
 HGA_API hga_id hga_graph_level(const hga_graph *g, hga_id node);
 /* A node's name, as long as the graph lives; NULL for a node without one. Of a text's tokens these are its words. */
 HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
+/* The same graph, sharing its structure, in which node v < n has the name name[v]; NULL, and every later node, keeps
+   what it had. The names are copied. HGA_EGRAPH for what is not UTF-8. */
+HGA_API hga_status hga_graph_set_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph **out);
 /* Bytes held by the graph. */
 HGA_API int64_t hga_graph_bytes(const hga_graph *g);
 
@@ -276,15 +284,17 @@ HGA_API void hga_text_free(char *text);
 
 /* Called now and then by writers with the share done in [0, 1]; NULL is accepted. */
 typedef void (*hga_progress)(double done, void *context);
-/* The edges of a relation in canonical order, streamed: memory does not grow with the edges. For a cross-attention
-   graph ids count within their side. npy: int32 [edges][3] = source, destination, type. mtx: pattern or real general,
+/* The edges of a relation in canonical order, streamed: memory does not grow with the edges. The relation may be
+   HGA_TREE_UP or HGA_TREE_DOWN; csv, graphml, gexf and dot, where an edge can say its relation, also take
+   HGA_ALL_RELATIONS, the others refuse it with HGA_EUNSUPPORTED. For a cross-attention graph ids count within their
+   side. npy: int32 [edges][3] = source, destination, type. mtx: pattern or real general,
    rows = destinations. dot: graphviz, refused above `max_edges`. */
 HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                        void *context);
 HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
                                        void *context);
 /* csv: a line with the names of the columns, then source,destination,type and, where some edge has one, weight;
-   where some node has a name, source_name,destination_name in quotes.
+   of all relations also relation, in quotes; where some node has a name, source_name,destination_name in quotes.
    graphml, gexf: nodes with level, mass, span, parent and side, edges with type and weight; ids are the graph's own.
    metis: METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges
    between two nodes, left out where all are 1. */

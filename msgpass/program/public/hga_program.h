@@ -34,8 +34,7 @@ enum { HGA_MAX_FIELDS = 24, HGA_MAX_STAGES = 24, HGA_MAX_USER_TENSORS = 8, HGA_N
    spare. */
 enum { HGA_FIELD_SLOTS = HGA_MAX_FIELDS + 1 };
 
-/* relation of a stage that runs along the tree: children to parent, or parent to children. */
-enum { HGA_TREE_UP = -1, HGA_TREE_DOWN = -2 };
+/* The relation of a stage that runs along the tree is HGA_TREE_UP, children to parent, or HGA_TREE_DOWN. */
 
 /* FLAT: rows are independent. LEVELS_UP / LEVELS_DOWN: level after level, so that a row sees what the stage wrote one
    level below / above. */
