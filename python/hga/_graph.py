@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ._core import check, ffi, ids, lib, refuse
+
+if TYPE_CHECKING:
+    from ._hierarchy import Hierarchy
 
 
 class Graph:
@@ -76,6 +79,53 @@ class Graph:
                     b.edge(near, u, v)
         return b.finish()
 
+    @staticmethod
+    def read(path: Any, parents: Any = None, relation: Optional[str] = None) -> "Graph":
+        """Other programs' files by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS), .npy
+        (edges), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the file's nodes;
+        ``relation``: its name where the file has none."""
+        name = str(path)
+        options = ffi.new("hga_import *")
+        alive = [ffi.new("char[]", relation.encode())] if relation is not None else []
+        if alive:
+            options.relation = alive[0]
+        tree = None if parents is None else ids(parents, "parents")
+        if tree is not None:
+            options.parents, options.n_parents = ffi.cast("hga_id *", tree.ctypes.data), len(tree)
+        out = ffi.new("hga_graph **")
+        check(lib.hga_graph_read(ffi.NULL, name.encode(), options, out, ffi.NULL))
+        return Graph(out[0])
+
+    def write(self, path: Any, relation: Optional[str] = None) -> None:
+        """A file for other programs, by the end of the name: .json (the whole graph), or one relation's edges as .npy,
+        .mtx, .csv, .graphml, .gexf, .graph (METIS), .dot."""
+        name, r = str(path), self._relation(relation)
+        end = name[name.rfind(".") :]
+        if end == ".json":
+            check(lib.hga_graph_write_json(self._g, ffi.NULL, name.encode()))
+            return
+        if end == ".dot":
+            check(lib.hga_graph_write_dot(self._g, r, name.encode(), 1000000))
+            return
+        writers = {
+            ".npy": lib.hga_graph_write_npy, ".mtx": lib.hga_graph_write_mtx, ".csv": lib.hga_graph_write_csv,
+            ".graphml": lib.hga_graph_write_graphml, ".gexf": lib.hga_graph_write_gexf, ".graph": lib.hga_graph_write_metis,
+        }  # fmt: skip
+        if end not in writers:
+            raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}")
+        check(writers[end](self._g, r, name.encode(), ffi.NULL, ffi.NULL))
+
+    def hierarchy(self, relations: Optional[Sequence[str]] = None) -> "Hierarchy":
+        """Ready to attend: these relations (all) jointly, in one softmax; nodes above the tokens are means of their
+        children by mass, and what they see goes down the tree to the tokens. ``hga.Program`` makes other programs."""
+        from ._hierarchy import Hierarchy
+
+        names = self.relations if relations is None else list(relations)
+        numbers = ffi.new("hga_id[]", [self._relation(n) for n in names])
+        program = ffi.new("hga_program *")
+        check(lib.hga_program_hierarchy(program, self._g, numbers, len(names)))
+        return Hierarchy(self, program)
+
     # ---- looking at it ----
 
     @property
@@ -95,6 +145,13 @@ class Graph:
     def relations(self) -> List[str]:
         n = lib.hga_graph_nodes(self._g).n_relations
         return [ffi.string(lib.hga_graph_relation(self._g, r).name).decode() for r in range(n)]
+
+    def name(self, node: int) -> Optional[str]:
+        """What a node is called, None without a name."""
+        if not 0 <= node < self.n_nodes:
+            raise refuse(f"node {node}: nodes are 0 .. {self.n_nodes - 1}")
+        text = lib.hga_graph_name(self._g, node)
+        return None if text == ffi.NULL else ffi.string(text).decode()
 
     def parents(self) -> np.ndarray:
         """[nodes]: each node's parent, -1 without."""

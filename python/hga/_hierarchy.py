@@ -10,10 +10,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._core import Error, as_numpy, check, ffi, fill_tensor, floats_at, ids, is_torch, lib, refuse, table, take_text
+from ._call import LAYOUTS, Plan, Problem, Tables
+from ._core import as_numpy, check, ffi, fill_tensor, floats_at, is_torch, lib, refuse, take_text
 from ._graph import Graph
 
-LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 PLANS_KEPT = 8
 
 # Hierarchies by number, which stands for one in the arguments of torch's operators.
@@ -45,131 +45,6 @@ class Coverage(NamedTuple):
     later: int
 
 
-class _Plan:
-    """A plan and the workspaces that are free at the moment."""
-
-    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
-        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, dropout, gradient = key
-        shape = ffi.new("hga_shape *")
-        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
-        options = ffi.new("hga_options *")
-        options.threads = threads
-        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
-        options.isa = name
-        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.edge_bias, options.dropout, options.gradient = edge_bias, dropout, gradient
-        out = ffi.new("hga_plan **")
-        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
-        self.plan = ffi.gc(out[0], lib.hga_plan_destroy)
-        self._free: List[Any] = []
-        self._lock = threading.Lock()
-
-    def workspace(self) -> Any:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-        out = ffi.new("hga_workspace **")
-        check(lib.hga_workspace_create(self.plan, out))
-        return ffi.gc(out[0], lib.hga_workspace_destroy)
-
-    def give_back(self, workspace: Any) -> None:
-        with self._lock:
-            self._free.append(workspace)
-
-
-class Tables:
-    """What a call may bring besides query, key and value, described to the library; keeps the arrays alive."""
-
-    NAMES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
-
-    def __init__(self, h: "Hierarchy", given: Dict[str, Any], scale: float, heads: int, dim: int) -> None:
-        self.arrays: Dict[str, np.ndarray] = {}
-        for name in self.NAMES:
-            value = given.get(name)
-            if value is None and name == "type_scale":
-                value = h._type_scale
-            if value is None:
-                continue
-            x = as_numpy(value, name)
-            self.arrays[name] = table(x, name, 1 if name == "type_scale" or (name == "edge_bias" and x.ndim == 1) else 2)
-            if name == "node_pos" and h._node_of is not None:
-                if len(x) != len(h._node_of):
-                    raise refuse(f"node_pos has {len(x)} rows, the tree {len(h._node_of)} nodes")
-                own = np.empty_like(self.arrays[name])
-                own[h._node_of] = self.arrays[name]
-                self.arrays[name] = own
-        self.scale = scale
-        expect = {"rel_key": dim, "rel_bias": heads}
-        for name, columns in expect.items():
-            if name in self.arrays and self.arrays[name].shape[1] != columns:
-                raise refuse(f"{name} has shape {self.arrays[name].shape}: its rows need {columns} columns")
-
-    @property
-    def pos_dim(self) -> int:
-        return self.arrays["node_pos"].shape[1] if "node_pos" in self.arrays else 0
-
-    def describe(self, io: Any) -> None:
-        a = self.arrays
-        io.scale = self.scale
-        for name in a:
-            setattr(io, name, floats_at(a[name]))
-        io.n_rel_key = len(a.get("rel_key", ()))
-        io.n_rel_bias = len(a.get("rel_bias", ()))
-        io.n_type_scale = len(a.get("type_scale", ()))
-        io.n_node_pos = len(a.get("node_pos", ()))
-        if "edge_bias" in a:
-            io.n_edge_bias = len(a["edge_bias"])
-            io.edge_bias_heads = 1 if a["edge_bias"].ndim == 1 else a["edge_bias"].shape[1]
-
-
-class Problem:
-    """The arrays of one call, checked, with their axes named."""
-
-    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, given: Dict[str, Any], scale: float) -> None:
-        if layout not in LAYOUTS:
-            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'")
-        self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
-        axes = self.q.ndim
-        for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
-            if x.ndim != axes:
-                raise refuse(f"{name} has {x.ndim} axes, query {axes}")
-            if x.ndim < 2:
-                raise refuse(f"{name} has shape {x.shape}: at least [tokens][dim] is needed")
-            if x.strides[-1] != x.itemsize:
-                raise refuse(f"the last axis of {name} does not lie side by side (strides {x.strides})")
-        if axes == 2:
-            self.q, self.k, self.v = self.q[None], self.k[None], self.v[None]
-            layout = "bhnd"
-        self.flat = axes == 2
-        self.heads_axis, self.rows_axis = LAYOUTS[layout]
-        self.batch = self.q.shape[:-3]
-        for x, name in ((self.k, "key"), (self.v, "value")):
-            if x.shape[:-3] != self.batch:
-                raise refuse(f"{name} has shape {x.shape}, query {self.q.shape}: the batch axes differ")
-        self.heads, self.kv_heads = self.q.shape[self.heads_axis], self.k.shape[self.heads_axis]
-        self.dim, self.dim_v = self.q.shape[-1], self.v.shape[-1]
-        if self.k.shape[-1] != self.dim:
-            raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
-        if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
-            raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
-        rows = (h._rows("query"), h._rows("key"))
-        for x, name, n in ((self.q, "query", rows[0]), (self.k, "key", rows[1])):
-            if n >= 0 and x.shape[self.rows_axis] != n:
-                raise refuse(
-                    f"{name} of shape {x.shape} has {x.shape[self.rows_axis]} rows in layout {layout!r}, the hierarchy {n}"
-                )
-        self.tables = Tables(h, given, scale, self.heads, self.dim)
-
-    def empty_out(self) -> np.ndarray:
-        return np.empty(self.q.shape[:-1] + (self.dim_v,), np.float32)
-
-    def samples(self) -> List[Tuple[int, ...]]:
-        return list(np.ndindex(*self.batch))
-
-    def lse_shape(self) -> Tuple[int, ...]:
-        return self.q.shape[:-1]
-
-
 class Hierarchy:
     """A graph and the program that attends over it. Made by the functions named after the variants (``hga.bpt``, ..), by
     ``hga.read`` or from a ``Graph`` and a ``Program``. Any number of threads may call at once."""
@@ -180,7 +55,7 @@ class Hierarchy:
         self.words = words
         self._type_scale: Optional[np.ndarray] = None
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
-        self._plans: "OrderedDict[Tuple[Any, ...], _Plan]" = OrderedDict()
+        self._plans: "OrderedDict[Tuple[Any, ...], Plan]" = OrderedDict()
         self._lock = threading.Lock()
         self.threads = 0
         self._number = next(NUMBERS)
@@ -205,19 +80,19 @@ class Hierarchy:
             return int(nodes.n_keys)
         return int(nodes.n)
 
-    def _plan(self, key: Tuple[Any, ...]) -> _Plan:
+    def _plan(self, key: Tuple[Any, ...]) -> Plan:
         with self._lock:
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
-        plan = _Plan(self, key)
+        plan = Plan(self, key)
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > PLANS_KEPT:
                 self._plans.popitem(last=False)
         return plan
 
-    def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> _Plan:
+    def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Plan:
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
         key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads or self.threads, precision, isa)
@@ -259,6 +134,33 @@ class Hierarchy:
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
         out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
         return (out, lses) if lse else out
+
+    def gradient(
+        self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
+        layout: str = "bhnd", scale: float = 0.0, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
+        node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
+        precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+    ) -> Dict[str, np.ndarray]:  # fmt: skip
+        """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
+        given, or those in ``wanted``. For numpy; torch tensors have their autograd. Runs forward, then backward."""
+        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
+        names = [n for n in ("query", "key", "value") + Tables.NAMES if tables.get(n, q) is not None]
+        if type_scale is None and self._type_scale is not None:
+            names.append("type_scale")
+        for name in wanted or ():
+            if name not in names:
+                raise refuse(f"no gradient of {name!r}: there are {', '.join(names)}")
+        rest = (scale, dropout, seed, layer, precision, threads, isa)
+        out, lse, tape = self._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
+        given = []
+        for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
+            x = as_numpy(x, what) if x is not None and like is not None else None
+            if x is not None and like is not None and x.shape != like.shape:
+                raise refuse(f"{what} has shape {x.shape}, not {like.shape}")
+            given.append(None if x is None else np.ascontiguousarray(x))
+        if given[0] is None or tape is None:
+            raise refuse("d_out is missing")
+        return self._backward(q, k, v, out, tape, given[0], given[1], layout, tables, *rest, list(wanted or names))
 
     def _forward(
         self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: float, dropout: float, seed: int,
@@ -419,6 +321,24 @@ class Hierarchy:
         check(lib.hga_program_row(self._program, self.graph._g, token, lib.hga_py_seen, handle))
         return found
 
+    def weights(self, q: Any, k: Any, token: int, head: int = 0, *, layout: str = "bhnd", scale: float = 0.0,
+                **tables: Any) -> np.ndarray:  # fmt: skip
+        """[key tokens] float64: how much of each key token's value is in query ``token``'s output under a head, a node's
+        share evenly among the tokens it stands for. Tables as for ``attention``. q, k: one sample, [heads, rows, dim]."""
+        p = Problem(self, q, k, k, layout, tables, scale)
+        if p.batch:
+            raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
+        io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = (
+            p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim)  # fmt: skip
+        fill_tensor(io.query, p.q, p.rows_axis, p.heads_axis)
+        fill_tensor(io.key, p.k, p.rows_axis, p.heads_axis)
+        p.tables.describe(io)
+        shares = np.zeros(lib.hga_graph_nodes(self.graph._g).n_keys, np.float64)
+        out = ffi.cast("double *", shares.ctypes.data)
+        check(lib.hga_program_weights(self._program, self.graph._g, shape, io, token, head, ffi.NULL, ffi.NULL, out))
+        return shares
+
     def patches(self) -> List[Dict[str, int]]:
         """The attention pattern as rectangles of query and key tokens."""
         found: List[Dict[str, int]] = []
@@ -453,6 +373,26 @@ class Hierarchy:
         from ._picture import svg
 
         return svg(self)
+
+    def view(self, path: Optional[str] = None, max_edges: int = 200000) -> str:
+        """The interactive page of the tool's ``hga view`` as text, written to ``path`` where one is given: one file, no
+        network. Relations with more than max_edges explicit edges are shown without these."""
+        from ._viewer import page
+
+        text = page(self, max_edges)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the viewer in a frame; of large graphs the picture alone."""
+        import html
+
+        if self.graph.n_nodes > 100000:
+            return self._repr_svg_()
+        style = "width:100%;height:620px;border:1px solid #8884"
+        return f'<iframe srcdoc="{html.escape(self.view(max_edges=20000))}" style="{style}" title="hga view"></iframe>'
 
     def __repr__(self) -> str:
         return f"<hga.Hierarchy {self.words or 'of a graph'}: {self.graph!r}>"

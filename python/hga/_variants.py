@@ -141,6 +141,10 @@ class FoldedHierarchy(Hierarchy):
         y = x.reshape(x.shape[:-2] + (x.shape[-1] // self.fold, self.fold))
         return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -2, -1))
 
+    def _tape_bytes(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> int:
+        one = [np.empty((1, 0, x.shape[-1]), np.float32) for x in (q, k, v)]
+        return super()._tape_bytes(one[0], one[1], one[2], "bhnd", *more)
+
     def _forward(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> Any:
         folded = [self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value"))]
         out, lse, tape = super()._forward(*folded, "bhnd", *more)

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from ._core import Error, refuse
-from ._hierarchy import KNOWN, Hierarchy, Tables
+from ._call import Tables
+from ._hierarchy import KNOWN, Hierarchy
 
 def _hierarchy(number: int) -> Hierarchy:
     h = KNOWN.get(number)
@@ -33,12 +34,12 @@ Optional_ = Optional[torch.Tensor]
 def _attention(
     number: int, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
     node_pos: Optional_, type_scale: Optional_, layout: str, scale: float, dropout: float, seed: int, layer: int,
-    precision: str, threads: int, isa: str, want_lse: bool,
+    precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     h = _hierarchy(number)
     out, lse, tape = h._forward(
         q, k, v, layout, _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale), scale, dropout, seed, layer,
-        precision, threads or torch.get_num_threads(), isa or None, want_lse, True,
+        precision, threads or torch.get_num_threads(), isa or None, want_lse, taped,
     )  # fmt: skip
     return (
         torch.from_numpy(out),
@@ -51,10 +52,12 @@ def _attention(
 def _(
     number: int, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
     node_pos: Optional_, type_scale: Optional_, layout: str, scale: float, dropout: float, seed: int, layer: int,
-    precision: str, threads: int, isa: str, want_lse: bool,
+    precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     out = q.new_empty(q.shape[:-1] + (v.shape[-1],))
     lse = q.new_empty(q.shape[:-1] if want_lse else (0,))
+    if not taped:
+        return out, lse, torch.empty(0, dtype=torch.uint8)
     h = _hierarchy(number)
     tape = torch.empty(q.shape[:-3] + (h._tape_bytes(q, k, v, layout, precision, threads or torch.get_num_threads(),
                                                     isa or None, dropout, edge_bias is not None, node_pos),),
@@ -108,7 +111,7 @@ def _backward(ctx: Any, d_out: Tensor, d_lse: Tensor, d_tape: Any) -> Tuple[Any,
         ctx.number, d_out, d_lse if ctx.want_lse else None, q, k, v, out, tape, *tables, *ctx.rest, " ".join(wanted)
     )
     by_name = dict(zip(wanted, found))
-    return (None,) + tuple(by_name.get(name) for name in _DIFFERENTIABLE) + (None,) * 9
+    return (None,) + tuple(by_name.get(name) for name in _DIFFERENTIABLE) + (None,) * 10
 
 
 _attention.register_autograd(_backward, setup_context=_setup)
@@ -142,8 +145,9 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that asks for one."""
     tensors = [_checked(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
     tables = [_checked(x, n) for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)]
+    taped = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors + tables)
     out, lses, _ = torch.ops.hga.attention(h._number, *tensors, *tables, layout, float(scale), float(dropout), seed, layer,
-                                           precision, threads, isa or "", lse)  # fmt: skip
+                                           precision, threads, isa or "", lse, taped)  # fmt: skip
     return (out, lses) if lse else out
 
 

@@ -50,7 +50,7 @@ class Torch(unittest.TestCase):
     def test_operators_are_as_torch_wants_them(self):
         q, k, v = tensors(20)
         for h in (hga.htransformer(20, block=4, causal=True), hga.hsa(20, branching=[2, 4])):
-            arguments = (h._number, q, k, v, None, None, None, None, None, "bhnd", 0.0, 0.0, 0, 0, "f32", 1, "", False)
+            arguments = (h._number, q, k, v, None, None, None, None, None, "bhnd", 0.0, 0.0, 0, 0, "f32", 1, "", False, True)
             result = torch.library.opcheck(torch.ops.hga.attention, arguments)
             self.assertEqual(set(result.values()), {"SUCCESS"})
 

@@ -1,0 +1,140 @@
+"""One call of attention: its arrays checked, its tables, the plan and the workspaces that serve it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._core import as_numpy, check, ffi, floats_at, lib, refuse, table
+
+if TYPE_CHECKING:
+    from ._hierarchy import Hierarchy
+
+LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
+
+
+class Plan:
+    """A plan and the workspaces that are free at the moment."""
+
+    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
+        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, dropout, gradient = key
+        shape = ffi.new("hga_shape *")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
+        options = ffi.new("hga_options *")
+        options.threads = threads
+        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+        options.isa = name
+        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+        options.edge_bias, options.dropout, options.gradient = edge_bias, dropout, gradient
+        out = ffi.new("hga_plan **")
+        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
+        self.plan = ffi.gc(out[0], lib.hga_plan_destroy)
+        self._free: List[Any] = []
+        self._lock = threading.Lock()
+
+    def workspace(self) -> Any:
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+        out = ffi.new("hga_workspace **")
+        check(lib.hga_workspace_create(self.plan, out))
+        return ffi.gc(out[0], lib.hga_workspace_destroy)
+
+    def give_back(self, workspace: Any) -> None:
+        with self._lock:
+            self._free.append(workspace)
+
+
+class Tables:
+    """What a call may bring besides query, key and value, described to the library; keeps the arrays alive."""
+
+    NAMES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
+
+    def __init__(self, h: "Hierarchy", given: Dict[str, Any], scale: float, heads: int, dim: int) -> None:
+        self.arrays: Dict[str, np.ndarray] = {}
+        for name in self.NAMES:
+            value = given.get(name)
+            if value is None and name == "type_scale":
+                value = h._type_scale
+            if value is None:
+                continue
+            x = as_numpy(value, name)
+            self.arrays[name] = table(x, name, 1 if name == "type_scale" or (name == "edge_bias" and x.ndim == 1) else 2)
+            if name == "node_pos" and h._node_of is not None:
+                if len(x) != len(h._node_of):
+                    raise refuse(f"node_pos has {len(x)} rows, the tree {len(h._node_of)} nodes")
+                own = np.empty_like(self.arrays[name])
+                own[h._node_of] = self.arrays[name]
+                self.arrays[name] = own
+        self.scale = scale
+        expect = {"rel_key": dim, "rel_bias": heads}
+        for name, columns in expect.items():
+            if name in self.arrays and self.arrays[name].shape[1] != columns:
+                raise refuse(f"{name} has shape {self.arrays[name].shape}: its rows need {columns} columns")
+
+    @property
+    def pos_dim(self) -> int:
+        return self.arrays["node_pos"].shape[1] if "node_pos" in self.arrays else 0
+
+    def describe(self, io: Any) -> None:
+        a = self.arrays
+        io.scale = self.scale
+        for name in a:
+            setattr(io, name, floats_at(a[name]))
+        io.n_rel_key = len(a.get("rel_key", ()))
+        io.n_rel_bias = len(a.get("rel_bias", ()))
+        io.n_type_scale = len(a.get("type_scale", ()))
+        io.n_node_pos = len(a.get("node_pos", ()))
+        if "edge_bias" in a:
+            io.n_edge_bias = len(a["edge_bias"])
+            io.edge_bias_heads = 1 if a["edge_bias"].ndim == 1 else a["edge_bias"].shape[1]
+
+
+class Problem:
+    """The arrays of one call, checked, with their axes named."""
+
+    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, given: Dict[str, Any], scale: float) -> None:
+        if layout not in LAYOUTS:
+            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'")
+        self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
+        axes = self.q.ndim
+        for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
+            if x.ndim != axes:
+                raise refuse(f"{name} has {x.ndim} axes, query {axes}")
+            if x.ndim < 2:
+                raise refuse(f"{name} has shape {x.shape}: at least [tokens][dim] is needed")
+            if x.strides[-1] != x.itemsize:
+                raise refuse(f"the last axis of {name} does not lie side by side (strides {x.strides})")
+        if axes == 2:
+            self.q, self.k, self.v = self.q[None], self.k[None], self.v[None]
+            layout = "bhnd"
+        self.flat = axes == 2
+        self.heads_axis, self.rows_axis = LAYOUTS[layout]
+        self.batch = self.q.shape[:-3]
+        for x, name in ((self.k, "key"), (self.v, "value")):
+            if x.shape[:-3] != self.batch:
+                raise refuse(f"{name} has shape {x.shape}, query {self.q.shape}: the batch axes differ")
+        self.heads, self.kv_heads = self.q.shape[self.heads_axis], self.k.shape[self.heads_axis]
+        self.dim, self.dim_v = self.q.shape[-1], self.v.shape[-1]
+        if self.k.shape[-1] != self.dim:
+            raise refuse(f"key has {self.k.shape[-1]} columns, query {self.dim}")
+        if self.v.shape[self.heads_axis] != self.kv_heads or self.v.shape[self.rows_axis] != self.k.shape[self.rows_axis]:
+            raise refuse(f"value has shape {self.v.shape}, key {self.k.shape}")
+        rows = (h._rows("query"), h._rows("key"))
+        for x, name, n in ((self.q, "query", rows[0]), (self.k, "key", rows[1])):
+            if n >= 0 and x.shape[self.rows_axis] != n:
+                raise refuse(
+                    f"{name} of shape {x.shape} has {x.shape[self.rows_axis]} rows in layout {layout!r}, the hierarchy {n}"
+                )
+        self.tables = Tables(h, given, scale, self.heads, self.dim)
+
+    def empty_out(self) -> np.ndarray:
+        return np.empty(self.q.shape[:-1] + (self.dim_v,), np.float32)
+
+    def samples(self) -> List[Tuple[int, ...]]:
+        return list(np.ndindex(*self.batch))
+
+    def lse_shape(self) -> Tuple[int, ...]:
+        return self.q.shape[:-1]
