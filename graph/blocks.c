@@ -150,6 +150,7 @@ static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t las
     if (r0 >= r1 || c0 >= c1 || lo > hi) return 0;
     s->row = (hga_id)r0, s->n_rows = (hga_id)(r1 - r0);
     s->src = (hga_id)(b->src + (int64_t)i * b->src_step + c0), s->n_src = (hga_id)(c1 - c0);
+    s->row_inside = (hga_id)down, s->src_inside = (hga_id)c0;
     int64_t width = s->n_src, height = s->n_rows;
     s->band_first = (hga_id)clamp(lo - c0, -height, width), s->band_last = (hga_id)clamp(hi - c0, -height, width);
     int64_t hole = down - c0;

@@ -186,6 +186,9 @@ typedef struct hga_segment {
     hga_id pos_of; /* node id + 1, or HGA_POS_OWN */
     float weight;  /* 1 where the block left it 0 */
     int has_hole;
+    /* rows and columns of the instance that lie before the part's: whoever asks for other rows finds the instance's
+       first column at the same src - src_inside */
+    hga_id row_inside, src_inside;
 } hga_segment;
 
 /* The segments of the blocks that meet row positions [first, first + n), sorted by (src, type, row). Writes at most

@@ -238,10 +238,17 @@ typedef struct run {
     uint16_t rows[RUN_COLUMNS];
 } run;
 
-/* Rows with many columns: such segments are not laid into runs but passed through by themselves. */
-static int is_wide(const tile_chooser *t, hga_pos i)
+/* Rows with many columns: such strips are not laid into runs but passed through by themselves. Of the group's rows
+   alone, so that it does not matter which others are in the panel. */
+static int is_wide(const strip *x)
 {
-    const hga_segment *s = &t->reader->segment[i];
+    int64_t first = most(x->band_first, 1 - (int64_t)KERNEL_TILE), last = least(x->band_last, x->n - 1);
+    return least(x->n, last - first + 1) >= 2 * KERNEL_CHUNK;
+}
+
+/* Could some group have many columns of the segment? */
+static int may_be_wide(const hga_segment *s)
+{
     return least(s->n_src, (int64_t)s->band_last - s->band_first + 1) >= 2 * KERNEL_CHUNK;
 }
 
@@ -299,10 +306,12 @@ static int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run
     return r->n_strips > 0;
 }
 
-static int run_pays(const tile_chooser *t, const run *r)
+/* The rows that are there stand for sixteen: a level's last group, of which there is one, goes the way that it would go
+   with more rows behind it. */
+static int run_pays(const tile_chooser *t, const row_group *g, const run *r)
 {
     hga_id saved = t->reader->r.ptr ? 0 : ROW_EDGES * __builtin_popcount(r->any);
-    return (double)(r->edges + saved) >= TILE_SHARE * KERNEL_TILE * r->n;
+    return (double)(r->edges + saved) >= TILE_SHARE * g->n_rows * r->n;
 }
 
 static void mark_run(tile_chooser *t, const row_group *g, const run *r)
@@ -380,6 +389,14 @@ static void find_parts(const tile_chooser *t, row_panel *p, const strip *whole, 
     }
 }
 
+/* Columns of the chunk that begins at column `at` of a segment: chunks begin at multiples of KERNEL_CHUNK inside the
+   block's instance, wherever the panel's rows begin to see it. */
+static hga_id chunk_columns(const hga_segment *s, hga_id at)
+{
+    hga_id n = KERNEL_CHUNK - (s->src_inside + at) % KERNEL_CHUNK;
+    return s->n_src - at < n ? s->n_src - at : n;
+}
+
 /* A wide segment's columns, a chunk at a time, for all groups that have it in tiles. */
 static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
 {
@@ -388,7 +405,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     for (hga_id g = 0; g < p->n_groups; g++)
         if ((unsigned)t->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src; at += n) {
-        n = s->n_src - at < KERNEL_CHUNK ? s->n_src - at : KERNEL_CHUNK;
+        n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t);
         c->types_vary = t->types && s->type_dst != 0;
         find_parts(t, p, whole, (int64_t)s->src + at, n, c);
@@ -429,23 +446,30 @@ static unsigned groups_of(const row_panel *p, const hga_segment *s)
     return ((2u << last / KERNEL_TILE) - 1) & ~((1u << begin / KERNEL_TILE) - 1);
 }
 
-/* Wide segments are laid; who has rows of the others is noted. */
+/* The groups that have many columns of segment i, and not as a narrow strip: in tiles, or row by row. */
+static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
+{
+    const hga_segment *s = &t->reader->segment[i];
+    strip x;
+    for (hga_id g = 0; g < p->n_groups && may_be_wide(s); g++) {
+        unsigned bit = 1u << g;
+        if (!(t->narrow[i] & bit) || !trim(s, &p->group[g], &x) || !is_wide(&x)) continue;
+        t->narrow[i] = (uint16_t)(t->narrow[i] & ~bit);
+        if (pays(&x))
+            t->tiled[i] = (uint16_t)(t->tiled[i] | bit);
+        else
+            p->group[g].rest = 1;
+    }
+}
+
+/* Wide strips are laid; who has rows of the others is noted. */
 static void lay_wide(tile_chooser *t, row_panel *p)
 {
-    strip x;
     int some = 0;
     for (hga_pos i = 0; i < t->reader->n_segments; i++) {
-        int wide = is_wide(t, i);
-        t->tiled[i] = 0, t->narrow[i] = wide ? 0 : (uint16_t)groups_of(p, &t->reader->segment[i]);
-        if (!wide) continue;
-        for (hga_id g = 0; g < p->n_groups; g++) {
-            if (!trim(&t->reader->segment[i], &p->group[g], &x)) continue;
-            if (pays(&x))
-                t->tiled[i] = (uint16_t)(t->tiled[i] | 1u << g), some = 1;
-            else
-                p->group[g].rest = 1;
-        }
-        if (t->tiled[i]) lay_segment(t, p, i);
+        t->tiled[i] = 0, t->narrow[i] = (uint16_t)groups_of(p, &t->reader->segment[i]);
+        find_wide(t, p, i);
+        if (t->tiled[i]) lay_segment(t, p, i), some = 1;
     }
     for (hga_id g = 0; some && g < p->n_groups; g++)
         p->group[g].complete = p->group[g].tiled && !has_more(t, &p->group[g]);
@@ -462,7 +486,7 @@ static void lay_narrow(tile_chooser *t, row_group *g)
     if (t->reader->relation < 0 || has_explicit(t, g)) g->rest = 1;
     list_own(t, g);
     for (hga_pos at = 0; next_run(t, g, at, &r); at = r.last) {
-        if (run_pays(t, &r)) {
+        if (run_pays(t, g, &r)) {
             mark_run(t, g, &r);
             add_run(t, g, &r);
         } else {

@@ -1,6 +1,7 @@
 /* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
    explicit ones read, the tree walked: the stages see one kind of row. */
 #include "edges.h"
+#include "sort.h"
 
 #include <string.h>
 
@@ -15,12 +16,50 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->ranked = -1;
 }
 
+static int64_t first_type(const hga_segment *s)
+{
+    return s->type - (int64_t)s->row_inside * s->type_dst - (int64_t)s->src_inside * s->type_src;
+}
+
+/* By where their instances begin: what is loaded with a row does not change the order of its edges. */
+static int segment_before(const hga_segment *a, const hga_segment *b)
+{
+    hga_id src = a->src - a->src_inside, other_src = b->src - b->src_inside, row = a->row - a->row_inside,
+           other_row = b->row - b->row_inside;
+    if (src != other_src) return src < other_src;
+    int64_t type = first_type(a), other_type = first_type(b);
+    if (type != other_type) return type < other_type;
+    if (row != other_row) return row < other_row;
+    if (a->row_inside != b->row_inside) return a->row_inside < b->row_inside;
+    if (a->src_inside != b->src_inside) return a->src_inside < b->src_inside;
+    if (a->n_rows != b->n_rows) return a->n_rows < b->n_rows;
+    if (a->n_src != b->n_src) return a->n_src < b->n_src;
+    if (a->band_first != b->band_first) return a->band_first < b->band_first;
+    if (a->band_last != b->band_last) return a->band_last < b->band_last;
+    if (a->has_hole != b->has_hole) return a->has_hole < b->has_hole;
+    if (a->hole != b->hole) return a->hole < b->hole;
+    if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
+    if (a->type_src != b->type_src) return a->type_src < b->type_src;
+    if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
+    return a->weight < b->weight;
+}
+
+SORT_DEFINE(sort_segments, hga_segment, segment_before)
+
+static void collect(const hga_segments *s, void *context)
+{
+    row_reader *r = context;
+    for (hga_id i = 0; i < s->count; i++) r->segment[r->n_segments++] = hga_segments_at(s, i);
+}
+
 void reader_load(row_reader *r, hga_id first, hga_id n)
 {
     r->first = first, r->n = n;
     memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
     if (r->relation < 0 || !r->r.n_blocks) return;
-    r->n_segments = hga_graph_segments(r->graph, r->relation, first, n, r->segment, r->segment_room);
+    r->n_segments = 0;
+    hga_graph_visit_segments(r->graph, r->relation, first, n, collect, r);
+    sort_segments(r->segment, r->n_segments);
     for (hga_pos i = 0; i < r->n_segments; i++)
         for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list_ptr[r->segment[i].row - first + p]++;
     for (hga_id p = 0, sum = 0; p <= n; p++) {

@@ -31,7 +31,7 @@ typedef struct row_reader {
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;
-    hga_segment *segment; /* [segment_room] of the panel, sorted */
+    hga_segment *segment; /* [segment_room] of the panel, by where their instances begin */
     hga_id *list;         /* [list_room] segments of each row of the panel */
     /* [degree_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; for the
        stages that ask and whose relation has blocks */

@@ -161,7 +161,7 @@ static hga_status keep_wide(hga_plan *plan, hga_id stage, const wide_search *w)
 enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
 /* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there
-   are any. */
+   are any, so that sixteen rows of a level are a group wherever panels begin. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
@@ -180,8 +180,8 @@ static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, 
     hga_id rows = panel < n ? panel : n;
     measures m = measure_rows(plan, stage, first + (n - rows) / 2, rows);
     if (m.columns <= MOST_SOURCES || m.edges >= 2 * m.columns) return panel;
-    int64_t fit = rows * (int64_t)MOST_SOURCES / m.columns;
-    return fit ? (hga_id)fit : 1;
+    int64_t fit = rows * (int64_t)MOST_SOURCES / m.columns / KERNEL_TILE * KERNEL_TILE;
+    return fit ? (hga_id)fit : KERNEL_TILE;
 }
 
 static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position, wide_search *wide)
@@ -190,6 +190,7 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
     hga_id panel = panel_rows(plan, stage, n);
     hga_status st = HGA_OK;
     if (plan->stage[stage].kind == KIND_ATTEND && !by_position) panel = few_sources(plan, stage, first, n, panel);
+    if (plan->panel_asked) panel = plan->panel_asked;
     HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS,
                                     .stage = stage,
                                     .first = first,
@@ -253,7 +254,8 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
     return st ? st : part_by_cost(plan, ph);
 }
 
-/* Rows of different levels differ in what they read. */
+/* Rows of different levels differ in what they read, and a level's groups of sixteen do not hang on the levels below.
+   */
 static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *wide)
 {
     const hga_id *level = plan->nodes.level_ptr;
@@ -274,8 +276,8 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     int by_position = r->dst_order != NULL;
     wide_search wide = {.limit = wide_limit(plan, stage)};
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
-    if (by_position || r->ptr)
-        HGA_TRY(add_rows(plan, stage, first, n, by_position, &wide));
+    if (by_position)
+        HGA_TRY(add_rows(plan, stage, first, n, 1, &wide));
     else
         HGA_TRY(add_rows_by_level(plan, stage, first, n, &wide));
     HGA_TRY(keep_wide(plan, stage, &wide));

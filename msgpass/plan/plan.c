@@ -95,6 +95,12 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
 hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_options *options,
                            hga_plan **out)
 {
+    return plan_create_with_panels(g, p, shape, options, 0, out);
+}
+
+hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                                   const hga_options *options, hga_id panel, hga_plan **out)
+{
     *out = NULL;
     if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
     hga_plan *plan = NULL;
@@ -110,6 +116,7 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
     plan->options.allocator = NULL; /* the copy is the plan's */
     if (plan->options.cut_edges == 0) plan->options.cut_edges = 16384;
     plan->identity = next_serial();
+    plan->panel_asked = panel;
     plan->program = *p;
     plan->shape = *shape;
     HGA_TRY(check_shape(&plan->shape));

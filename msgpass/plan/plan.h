@@ -147,8 +147,14 @@ struct hga_plan {
     uint64_t identity;
     /* changes with every update, so that a state knows when it is stale */
     uint64_t serial;
-    hga_id bias_stage; /* the attend stage that edge_bias belongs to, -1 */
+    hga_id bias_stage;  /* the attend stage that edge_bias belongs to, -1 */
+    hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
 };
+
+/* The same as hga_plan_create with panels of so many rows, a multiple of KERNEL_TILE and at most PANEL_ROWS; 0: as it
+   thinks best. Outputs have the same bits, which tests show. */
+hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                                   const hga_options *options, hga_id panel, hga_plan **out);
 
 /* ---- the tape: what an execution leaves for the gradient ---- */
 

@@ -123,7 +123,13 @@ HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **ou
 HGA_API void hga_workspace_destroy(hga_workspace *state);
 
 /* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel
-   region it runs on the calling thread alone. Equal inputs give equal bits at any thread count. */
+   region it runs on the calling thread alone. Equal inputs give equal bits at any thread count.
+
+   A row's bits depend on its edges, on what it reads, and on the fifteen rows beside it with which it makes a group:
+   sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
+   with a row order: sixteen positions of it). They do not depend on how long the rest of the graph is, nor on how rows
+   are cut into panels. So appending tokens to a causal graph leaves the bits of those before but for the last group of
+   sixteen, if that was not whole, and for what reads such a group's rows; and for rows of more than cut_edges edges. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io);
 
 /* The values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED), for

@@ -1,0 +1,198 @@
+/* A row's bits depend on the graph around it: not on how many tokens follow, on the panel that it is computed in, nor
+   on who computes it. */
+#include "testing.h"
+
+#include "plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef hga_status causal_build(hga_id n, hga_graph **g, hga_program *p);
+
+static hga_status dense(hga_id n, hga_graph **g, hga_program *p)
+{
+    hga_dense d = hga_dense_defaults();
+    d.n_tokens = n, d.causal = 1;
+    return hga_build_dense(&d, g, p);
+}
+
+static hga_status back_to(hga_id n, hga_id left, hga_graph **g, hga_program *p)
+{
+    hga_window w = hga_window_defaults();
+    w.n_tokens = n, w.left = left, w.right = 0, w.causal = 1;
+    return hga_build_window(&w, g, p);
+}
+static hga_status window_64(hga_id n, hga_graph **g, hga_program *p) { return back_to(n, 64, g, p); }
+static hga_status window_1000(hga_id n, hga_graph **g, hga_program *p) { return back_to(n, 1000, g, p); }
+
+static hga_status strided(hga_id n, hga_graph **g, hga_program *p)
+{
+    hga_window w = hga_window_defaults();
+    w.n_tokens = n, w.left = 100, w.right = 0, w.causal = 1, w.stride = 7;
+    return hga_build_window(&w, g, p);
+}
+
+static hga_status spans(hga_id n, hga_id k, hga_graph **g, hga_program *p)
+{
+    hga_bpt b = hga_bpt_defaults();
+    b.n_tokens = n, b.k = k, b.causal = 1;
+    return hga_build_bpt(&b, g, p);
+}
+static hga_status spans_4(hga_id n, hga_graph **g, hga_program *p) { return spans(n, 4, g, p); }
+static hga_status spans_64(hga_id n, hga_graph **g, hga_program *p) { return spans(n, 64, g, p); }
+
+static hga_status blocks(hga_id n, hga_id block, hga_htransformer_structure structure, hga_graph **g, hga_program *p)
+{
+    hga_htransformer h = hga_htransformer_defaults();
+    h.n_tokens = n, h.block = block, h.causal = 1, h.structure = structure;
+    return hga_build_htransformer(&h, g, p);
+}
+static hga_status neighbours_16(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 16, HGA_NEIGHBOURS, g, p); }
+static hga_status neighbours_64(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 64, HGA_NEIGHBOURS, g, p); }
+static hga_status neighbours_12(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 12, HGA_NEIGHBOURS, g, p); }
+static hga_status siblings_16(hga_id n, hga_graph **g, hga_program *p) { return blocks(n, 16, HGA_SIBLINGS, g, p); }
+
+static hga_status frontier(hga_id n, hga_id branching, hga_graph **g, hga_program *p)
+{
+    hga_hsa h = hga_hsa_defaults();
+    h.n_tokens = n, h.branching = &branching, h.n_branching = 1, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
+    return hga_build_hsa(&h, g, p);
+}
+static hga_status frontier_4(hga_id n, hga_graph **g, hga_program *p) { return frontier(n, 4, g, p); }
+static hga_status frontier_16(hga_id n, hga_graph **g, hga_program *p) { return frontier(n, 16, g, p); }
+
+/* Tokens go to leaves here and there; a token's leaf does not hang on those behind it. */
+static hga_status leaves(hga_id n, hga_graph **g, hga_program *p)
+{
+    int32_t *leaf = memory(n, sizeof *leaf);
+    uint64_t rng = 5;
+    for (hga_id i = 0; i < n; i++) leaf[i] = (int32_t)random_below(&rng, 8);
+    hga_treeformer t = hga_treeformer_defaults();
+    t.n_queries = n, t.height = 3, t.query_leaf = leaf, t.causal = 1;
+    hga_status st = hga_build_treeformer_fine(&t, g, p);
+    free(leaf);
+    return st;
+}
+
+/* The first N_IN_ORDER have their rows by node; the others' groups are of sixteen positions of an order, which moves
+   when tokens are appended. */
+static const struct {
+    const char *name;
+    causal_build *build;
+} causal[] = {{"dense", dense},
+              {"window 64", window_64},
+              {"window 1000", window_1000},
+              {"spans k = 4", spans_4},
+              {"spans k = 64", spans_64},
+              {"neighbours 16", neighbours_16},
+              {"neighbours 64", neighbours_64},
+              {"neighbours 12", neighbours_12},
+              {"siblings 16", siblings_16},
+              {"frontier 4", frontier_4},
+              {"frontier 16", frontier_16},
+              {"strided", strided},
+              {"leaves", leaves}};
+enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 11, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
+
+/* Values by level and number in it, the same whatever the graph's length. */
+static void fill_by_node(const hga_graph *g, hga_rows rows, uint64_t seed, float *out)
+{
+    hga_id n, level, *list = row_nodes(g, rows, &n);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id index = index_in_level(g, list[i], &level);
+        fill_random(seed + (uint64_t)level * 1000 + (uint64_t)index * 100003, 2, COLUMNS, out + (int64_t)i * COLUMNS);
+    }
+    free(list);
+}
+
+static void open_problem(problem *p, causal_build *build, hga_id n)
+{
+    *p = (problem){.shape = {.n_heads = HEADS, .dim = DIM}};
+    assert_ok(build(n, &p->graph, &p->program));
+    problem_fill(p, 1);
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
+        const hga_field *field = p->program.field + f;
+        hga_tensor *t = field->binding == HGA_IO_QUERY ? &p->io.query
+                        : field->binding == HGA_IO_KEY ? &p->io.key
+                                                       : &p->io.value;
+        if (field->binding != HGA_INTERNAL && field->binding != HGA_IO_OUT)
+            fill_by_node(p->graph, field->io, field->binding, t->data);
+    }
+}
+
+static void run_with_panels(problem *p, const hga_options *o, hga_id panel, float *out)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    hga_io io = p->io;
+    io.out.data = out;
+    assert_ok(plan_create_with_panels(p->graph, &p->program, &p->shape, o, panel, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    assert_ok(hga_plan_execute(plan, own, &io));
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+}
+
+/* Rows [0, n) have the same bits. */
+static void check_rows(const char *name, const char *what, const float *got, const float *want, hga_id n)
+{
+    for (hga_id v = 0; v < n; v++)
+        if (memcmp(got + (int64_t)v * COLUMNS, want + (int64_t)v * COLUMNS, COLUMNS * sizeof *got))
+            fail_msg("%s: row %d has other bits %s", name, v, what);
+}
+
+static void check_prefixes(int i, hga_id longest, const hga_options *o)
+{
+    static const hga_id lengths[] = {65,  79,  101, 127,  129,  201,  255,  257,  333, 511,
+                                     513, 777, 999, 1001, 1535, 2047, 2049, 3001, 4095};
+    problem whole;
+    char what[64];
+    open_problem(&whole, causal[i].build, longest);
+    float *want = problem_out(&whole, o, NULL);
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths && lengths[l] < longest; l++) {
+        problem p;
+        open_problem(&p, causal[i].build, lengths[l]);
+        float *got = problem_out(&p, o, NULL);
+        snprintf(what, sizeof what, "among %d tokens and among %d", lengths[l], longest);
+        check_rows(causal[i].name, what, got, want, lengths[l] / KERNEL_TILE * KERNEL_TILE);
+        free(got), problem_clear(&p);
+    }
+    free(want), problem_clear(&whole);
+}
+
+static void rows_do_not_hang_on_what_follows(void **state)
+{
+    static const hga_options small[] = {
+        {.threads = 1, .isa = "ref"}, {.threads = 3, .precision = HGA_PRECISION_BF16}, {.threads = 1, .generic = 1}};
+    (void)state;
+    for (int i = 0; i < N_IN_ORDER; i++) {
+        check_prefixes(i, 4096, &(hga_options){.threads = 1});
+        for (int o = 0; o < 3; o++) check_prefixes(i, 600, &small[o]);
+    }
+}
+
+static void rows_do_not_hang_on_the_panel(void **state)
+{
+    char what[64];
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (hga_id n = 333; n <= 3000; n += 1234) {
+            problem p;
+            open_problem(&p, causal[i].build, n);
+            float *want = problem_out(&p, &(hga_options){.threads = 1}, NULL),
+                  *got = memory(out_count(&p), sizeof *got);
+            for (hga_id panel = 16; panel <= 256; panel *= 4) {
+                run_with_panels(&p, &(hga_options){.threads = 2}, panel, got);
+                snprintf(what, sizeof what, "in panels of %d among %d", panel, n);
+                check_rows(causal[i].name, what, got, want, (hga_id)p.n_out);
+            }
+            free(want), free(got), problem_clear(&p);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_do_not_hang_on_what_follows),
+                                       cmocka_unit_test(rows_do_not_hang_on_the_panel)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
