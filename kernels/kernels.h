@@ -1,6 +1,9 @@
 /* kernels.h: arithmetic on plain pointers. One table of operations per instruction set; the same source, rows.inc, is
    compiled for each.
 
+   Softmax is in base 2: whoever calls has multiplied what scores are made of, queries or their scale and biases, by
+   KERNEL_LOG2E. Log-sum-exps are natural.
+
    NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
 
    Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair
@@ -19,8 +22,12 @@ enum { KERNEL_CHUNK = 64 };
 /* Vectors are at most 16 floats: scratch vectors are padded to a multiple of this many. */
 enum { KERNEL_PAD = 16 };
 
-/* A softmax state while its row is being read: greatest score so far, sum of e^(score - greatest), and the sum of
-   e^(score - greatest) v. */
+/* log2 e, and ln 2 */
+#define KERNEL_LOG2E 1.44269504f
+#define KERNEL_LN2   0.693147182f
+
+/* A softmax state while its row is being read: about the greatest score so far, -inf before there is one; the sum of
+   2^(score - greatest), and the sum of 2^(score - greatest) v. */
 typedef struct kernel_state {
     float greatest, sum;
     float *acc; /* [dim_v padded] */
@@ -144,7 +151,7 @@ typedef struct kernel_table {
     void (*attend)(const kernel_chunk *c, kernel_state *s);
     /* the same for all heads of a row, at most KERNEL_HEADS */
     void (*attend_heads)(const kernel_heads *c);
-    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] + log sum[i]; 0 and -inf where the state is empty. Outputs may be
+    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] ln 2 + log sum[i]; 0 and -inf where the state is empty. Outputs may be
        the inputs. */
     void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);
     /* Finished states with log-sum-exps x and y merge into a of the one and b of the other, with log-sum-exp lse, which

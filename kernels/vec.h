@@ -3,6 +3,7 @@
 #ifndef VEC_H
 #define VEC_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -29,10 +30,11 @@ static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & 
 /* mask lanes are all ones or all zeros */
 static inline vec vec_keep(vec_int mask, vec x) { return (vec)(mask & (vec_int)x); }
 
-/* What the extensions cannot say in one instruction: the greater of two, which is y when either is NaN, and loads and
-   stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is touched. */
+/* What the extensions cannot say in one instruction: the greater of two and the smaller, which are y when either is
+   NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is touched. */
 #if defined(VEC_AVX512)
 static inline vec vec_max(vec x, vec y) { return (vec)_mm512_max_ps((__m512)x, (__m512)y); }
+static inline vec vec_min(vec x, vec y) { return (vec)_mm512_min_ps((__m512)x, (__m512)y); }
 static inline vec vec_load_first(const float *p, int n)
 {
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -43,6 +45,7 @@ static inline void vec_store_first(float *p, vec x, int n)
 }
 #elif defined(VEC_AVX2)
 static inline vec vec_max(vec x, vec y) { return (vec)_mm256_max_ps((__m256)x, (__m256)y); }
+static inline vec vec_min(vec x, vec y) { return (vec)_mm256_min_ps((__m256)x, (__m256)y); }
 static inline __m256i vec_first(int n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -56,6 +59,14 @@ static inline vec vec_max(vec x, vec y)
     return (vec)_mm_max_ps((__m128)x, (__m128)y);
 #else
     return vec_choose(x > y, x, y); /* a comparison with NaN is false */
+#endif
+}
+static inline vec vec_min(vec x, vec y)
+{
+#if defined(VEC_SSE)
+    return (vec)_mm_min_ps((__m128)x, (__m128)y);
+#else
+    return vec_choose(x < y, x, y);
 #endif
 }
 static inline vec vec_load_first(const float *p, int n)
@@ -221,6 +232,21 @@ static inline int vec_some_nan(vec x)
 #endif
 }
 
+/* Is some lane of the mask set? */
+static inline int vec_some(vec_int mask)
+{
+#if defined(VEC_AVX512)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(VEC_AVX2)
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#else
+    int some = 0;
+    VEC_UNROLL(16)
+    for (int i = 0; i < VEC_FLOATS; i++) some |= mask[i];
+    return some;
+#endif
+}
+
 /* The sum of the lanes, and the greatest, by halves. */
 static inline float vec_sum(vec x)
 {
@@ -235,7 +261,7 @@ static inline float vec_greatest(vec x)
     return x[0];
 }
 
-/* 2^n times x, for whole n from -126 to 127. */
+/* 2^n times x, for whole n from -126 to 127; where n is -127, 0. */
 static inline vec vec_times_power(vec x, vec n)
 {
 #if defined(VEC_AVX512)
@@ -264,6 +290,28 @@ static inline vec vec_exp(vec x)
     p = p * r + vec_all(9.99999702e-01f);
     p = p * r + vec_all(1.0f);
     return vec_keep(~gone, vec_times_power(p, n));
+}
+
+/* 2^x: x = n + r, a polynomial for 2^r (minimax on [-1/2, 1/2], relative error 3e-7) times 2^n. Below -127 the result
+   is 0 exactly, and so it is for -inf; NaN stays NaN; above 127 it is at least 2^126. */
+static inline vec vec_exp2(vec x)
+{
+    const vec magic = vec_all(12582912.0f); /* see vec_exp */
+#if !defined(VEC_AVX512)
+    x = vec_min(vec_all(127), vec_max(vec_all(-127), x)); /* 2^-127 is made of bits that say 0 */
+#endif
+    vec n = x + magic - magic, r = x - n, p = vec_all(1.33952915e-3f);
+    p = p * r + vec_all(9.67024614e-3f);
+    p = p * r + vec_all(5.55031068e-2f);
+    p = p * r + vec_all(2.40222419e-1f);
+    p = p * r + vec_all(6.93147234e-1f);
+    p = p * r + vec_all(1.0f);
+#if defined(VEC_AVX512)
+    __mmask16 here = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-126), _CMP_NLT_UQ); /* denormals cost too much */
+    return (vec)_mm512_maskz_scalef_ps(here, (__m512)p, (__m512)n);
+#else
+    return vec_times_power(p, n);
+#endif
 }
 
 /* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and a

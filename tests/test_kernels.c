@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { MOST_DIM = 130, ROW = 192 };
+static const double LN2 = 0.69314718055994531;
 
 typedef struct numbers {
     float k[KERNEL_CHUNK][ROW], v[KERNEL_CHUNK][ROW], r[KERNEL_CHUNK][ROW], q[KERNEL_TILE + 1][ROW],
@@ -42,7 +43,7 @@ static void fill(numbers *x, hga_id dim)
         for (hga_id j = 0; j < dim; j++) x->q[r][j] = draw(1);
 }
 
-/* out[dim_v], *lse: softmax over columns with keep[c], in double */
+/* out[dim_v], *lse: softmax in base 2 over columns with keep[c], in double; the log-sum-exp is natural */
 static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim, hga_id dim_v, int relative,
                           const int *keep, const double *extra, double *out, double *lse)
 {
@@ -56,12 +57,12 @@ static void plain_softmax(const numbers *x, const float *q, hga_id n, hga_id dim
     for (hga_id j = 0; j < dim_v; j++) out[j] = 0;
     for (hga_id c = 0; c < n; c++) {
         if (!keep[c]) continue;
-        double p = score[c] == -INFINITY ? 0 : exp(score[c] - most);
+        double p = score[c] == -INFINITY ? 0 : exp2(score[c] - most);
         sum += p;
         for (hga_id j = 0; j < dim_v; j++) out[j] += p * (double)x->v[c][j];
     }
     for (hga_id j = 0; j < dim_v; j++) out[j] = sum == 0 ? 0 : out[j] / sum;
-    *lse = sum == 0 ? -INFINITY : most + log(sum);
+    *lse = sum == 0 ? -INFINITY : most * LN2 + log(sum);
 }
 
 /* NaN and infinity must be where they are in double. */
@@ -70,15 +71,17 @@ static int is_near(double x, double want, double most)
     return isfinite(want) ? fabs(x - want) <= most : isnan(want) ? isnan(x) : x == want;
 }
 
-static void compare_within(double most, const char *isa, const float *acc, float greatest, float sum, const double *out,
+static double natural(float greatest, float sum) { return (double)greatest * LN2 + log((double)sum); }
+
+/* `own`: the log-sum-exp of what is compared */
+static void compare_within(double most, const char *isa, const float *acc, double own, float sum, const double *out,
                            double lse, hga_id dim_v)
 {
     if (lse == -INFINITY) {
         assert_true(sum == 0);
         return;
     }
-    if (!is_near((double)greatest + log((double)sum), lse, 2e-5))
-        fail_msg("%s: lse %.8g is not %.8g", isa, (double)greatest + log((double)sum), lse);
+    if (!is_near(own, lse, fmax(2e-5, most))) fail_msg("%s: lse %.8g is not %.8g", isa, own, lse);
     for (hga_id j = 0; j < dim_v; j++)
         if (!is_near((double)(acc[j] / sum), out[j], most))
             fail_msg("%s: [%d] %.8g is not %.8g", isa, j, (double)(acc[j] / sum), out[j]);
@@ -87,7 +90,7 @@ static void compare_within(double most, const char *isa, const float *acc, float
 static void compare_state(const char *isa, const float *acc, float greatest, float sum, const double *out, double lse,
                           hga_id dim_v)
 {
-    compare_within(2e-5, isa, acc, greatest, sum, out, lse, dim_v);
+    compare_within(2e-5, isa, acc, natural(greatest, sum), sum, out, lse, dim_v);
 }
 
 #define FOR_EACH_ISA(t)                                                              \
@@ -189,7 +192,8 @@ static void compare_group(double most, const char *isa, group_case *g, const ker
         }
         plain_softmax(x, x->q[r0 + r], n, dim, dim_v, 0, keep, extra, out, &lse);
         /* an ended row is what remains when its sum is 1, or 0 without an edge */
-        compare_within(most, isa, t->out ? g->end[r] : g->acc + r * t->state.stride, g->greatest[r],
+        compare_within(most, isa, t->out ? g->end[r] : g->acc + r * t->state.stride,
+                       t->out ? (double)g->greatest[r] : natural(g->greatest[r], g->sum[r]),
                        t->out ? (lse > -INFINITY ? 1.0f : 0.0f) : g->sum[r], out, lse, dim_v);
         for (hga_id j = 0; t->out && !edges && j < dim_v; j++)
             assert_true(g->end[r][j] == 0 && g->greatest[r] == -INFINITY);
@@ -232,6 +236,172 @@ static void a_tile_is_softmax_of_each_row(void **unused)
         t->attend_tile(&last);
         for (hga_id i = 0; i < many; i++) compare_group(2e-5, t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
         compare_groups_bits(&alone, &g[many - 1], &last.group[0], dim_v);
+    }
+    free(x);
+}
+
+/* ---- scores that rise from chunk to chunk ---- */
+
+/* Where chunks are cut, and by how much a chunk's scores differ from those before: a few bits, which the greatest score
+   so far still serves, up to hundreds, which it does not. NaN and infinities come now and then. */
+enum { MOST_CHUNKS = 5 };
+static const float steps[] = {0, 1, 8, 20, -20, 160, -160, 800, -800};
+
+typedef struct chunks {
+    hga_id n, first[MOST_CHUNKS + 1];
+} chunks;
+
+static chunks cut_chunks(numbers *x, hga_id columns, int strange)
+{
+    chunks c = {.n = 1 + below(MOST_CHUNKS)};
+    float level = 0, step = steps[below((hga_id)(sizeof steps / sizeof *steps))];
+    for (hga_id i = 1; i <= c.n; i++)
+        c.first[i] = i == c.n ? columns : c.first[i - 1] + below(columns - c.first[i - 1] + 1);
+    for (hga_id i = 0; i < c.n; i++, level += step)
+        for (hga_id e = c.first[i]; e < c.first[i + 1]; e++) {
+            x->bias[e] = below(9) ? level + draw(3) : -INFINITY;
+            if (strange && !below(40)) x->bias[e] = below(2) ? NAN : INFINITY;
+        }
+    return c;
+}
+
+/* float32 knows scores to some 1e-7 of themselves, and weights of what is said of scores by 32 above. */
+static double tolerance_of(const numbers *x, hga_id n)
+{
+    double most = 0;
+    for (hga_id e = 0; e < n; e++)
+        if (isfinite(x->bias[e])) most = fmax(most, fabs((double)x->bias[e]));
+    return 2e-5 + 3e-7 * most;
+}
+
+/* Tiles: rows without edges, alone in some chunks or in all, and rows that end or not; a group's bits do not depend on
+   the one beside it, nor a row's on the other rows, whether their scores rise or not. */
+static void tiles_bear_rising_scores(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    static group_case g[2], alone;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 600; round++) {
+        hga_id dim = 1 + below(20), dim_v = 1 + below(MOST_DIM), n = 1 + below(KERNEL_CHUNK),
+               rows = 1 + below(KERNEL_TILE);
+        fill(x, dim);
+        chunks c = cut_chunks(x, n, round % 5 == 0);
+        kernel_tile tile = {.n_groups = 2, .dim = dim, .dim_v = dim_v, .k = x->kp, .v = x->vp, .bias = x->bias};
+        for (hga_id i = 0; i < 2; i++) {
+            tile.group[i] = make_group(&g[i], x, i, i ? rows : KERNEL_TILE, dim, dim_v);
+            tile.group[i].pair_bias = NULL, tile.group[i].rows = round % 3 ? g[i].mask : NULL;
+        }
+        float *const *out = tile.group[1].out;
+        tile.group[0].out = NULL;
+        alone = g[1];
+        kernel_tile last = tile;
+        last.n_groups = 1, last.group[0] = tile.group[1], last.group[0].q = alone.q;
+        last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, tile.group[1].state.stride};
+        for (hga_id r = 0; r < KERNEL_TILE; r++) alone.out[r] = alone.end[r];
+        for (hga_id i = 0; i < c.n; i++) {
+            hga_id first = c.first[i];
+            for (int both = 0; both < 2; both++) {
+                kernel_tile part = both ? tile : last;
+                part.n = c.first[i + 1] - first, part.k += first, part.v += first, part.bias += first;
+                for (hga_id k = 0; k < part.n_groups; k++) {
+                    if (part.group[k].rows) part.group[k].rows += first;
+                    part.group[k].fresh &= i == 0;
+                }
+                part.group[both].out = i < c.n - 1 || !out ? NULL : both ? out : alone.out;
+                t->attend_tile(&part);
+            }
+        }
+        for (hga_id i = 0; i < 2; i++)
+            compare_group(tolerance_of(x, n), t->isa, &g[i], &tile.group[i], x, i, n, dim, dim_v);
+        compare_groups_bits(&alone, &g[1], &tile.group[1], dim_v);
+    }
+    free(x);
+}
+
+/* A row's bits do not change when other rows' scores rise. */
+static void a_row_of_a_tile_stands_alone(void **unused)
+{
+    (void)unused;
+    numbers *x = malloc(sizeof *x);
+    static group_case g, h;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        fill(x, 8);
+        hga_id half = KERNEL_CHUNK / 2, still = below(KERNEL_TILE);
+        kernel_tile tile = {.n_groups = 1, .n = half, .dim = 8, .dim_v = 24, .k = x->kp, .v = x->vp, .bias = x->bias};
+        tile.group[0] = make_group(&g, x, 0, KERNEL_TILE, 8, 24);
+        tile.group[0].out = NULL, tile.group[0].rows = NULL, tile.group[0].pair_bias = g.pair;
+        h = g;
+        for (hga_id e = 0; e < KERNEL_CHUNK; e++)
+            for (hga_id r = 0; r < KERNEL_TILE; r++)
+                if (r != still && e >= half) h.pair[e * KERNEL_TILE + r] += 100;
+        for (int other = 0; other < 2; other++)
+            for (hga_id i = 0; i < 2; i++) {
+                kernel_tile part = tile;
+                group_case *of = other ? &h : &g;
+                part.k += i * half, part.v += i * half, part.bias += i * half, part.group[0].fresh &= i == 0;
+                part.group[0].state = (kernel_tile_state){of->greatest, of->sum, of->acc, tile.group[0].state.stride};
+                part.group[0].q = of->q, part.group[0].pair_bias = of->pair + i * half * KERNEL_TILE;
+                t->attend_tile(&part);
+            }
+        ptrdiff_t place = still * tile.group[0].state.stride;
+        assert_memory_equal(g.acc + place, h.acc + place, 24 * sizeof *g.acc);
+        assert_true(g.greatest[still] == h.greatest[still] && g.sum[still] == h.sum[still]);
+        assert_true(g.greatest[(still + 1) % KERNEL_TILE] < h.greatest[(still + 1) % KERNEL_TILE]);
+    }
+    free(x);
+}
+
+/* Single rows, and all heads of a row. */
+static void rows_bear_rising_scores(void **unused)
+{
+    (void)unused;
+    enum { MOST_HEADS = 8 };
+    numbers *x = malloc(sizeof *x);
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 600; round++) {
+        hga_id dim = 1 + below(20), dim_v = 1 + below(40), n = 1 + below(KERNEL_CHUNK), heads = 1 + below(MOST_HEADS);
+        static float q[MOST_HEADS * ROW], acc[MOST_HEADS * ROW], one[ROW];
+        float greatest[MOST_HEADS], sum[MOST_HEADS];
+        fill(x, dim);
+        chunks c = cut_chunks(x, n, round % 5 == 0);
+        memset(acc, 0, sizeof acc), memset(one, 0, sizeof one);
+        kernel_state s = {-INFINITY, 0, one};
+        for (hga_id h = 0; h < heads; h++)
+            memcpy(q + h * ROW, x->q[h], sizeof x->q[h]), greatest[h] = -INFINITY, sum[h] = 0;
+        for (hga_id i = 0; i < c.n; i++) {
+            hga_id first = c.first[i], many = c.first[i + 1] - first;
+            if (!many) continue;
+            t->attend(&(kernel_chunk){.n = many,
+                                      .dim = dim,
+                                      .dim_v = dim_v,
+                                      .q = x->q[0],
+                                      .k = x->kp + first,
+                                      .v = x->vp + first,
+                                      .bias = x->bias + first},
+                      &s);
+            t->attend_heads(&(kernel_heads){.n = many,
+                                            .heads = heads,
+                                            .dim = dim,
+                                            .dim_v = dim_v,
+                                            .share = heads,
+                                            .q = q,
+                                            .q_head = ROW,
+                                            .k = x->kp + first,
+                                            .v = x->vp + first,
+                                            .bias = x->bias + first,
+                                            .greatest = greatest,
+                                            .sum = sum,
+                                            .acc = acc,
+                                            .acc_head = ROW});
+        }
+        double out[ROW], lse, most = tolerance_of(x, n);
+        for (hga_id h = 0; h < heads; h++) {
+            plain_softmax(x, x->q[h], n, dim, dim_v, 0, all_kept, NULL, out, &lse);
+            compare_within(most, t->isa, acc + h * ROW, natural(greatest[h], sum[h]), sum[h], out, lse, dim_v);
+            if (h == 0) compare_within(most, t->isa, one, natural(s.greatest, s.sum), s.sum, out, lse, dim_v);
+        }
     }
     free(x);
 }
@@ -336,7 +506,7 @@ static void heads_are_each_head(void **unused)
                                       .v_offset = h / share * dim_v,
                                       .bias = bias},
                       &s);
-            double lse = (double)greatest[h] + log((double)sum[h]), want = (double)s.greatest + log((double)s.sum);
+            double lse = natural(greatest[h], sum[h]), want = natural(s.greatest, s.sum);
             if (s.sum == 0)
                 assert_true(sum[h] == 0 && greatest[h] == -INFINITY);
             else if (fabs(lse - want) > 1e-5)
@@ -379,8 +549,7 @@ static void states_are_finished_and_merged(void **unused)
         t->finish(n, x, a, b, y);
         for (hga_id i = 0; i < n; i++) {
             assert_true(a[i] == 0 ? b[i] == 0 && y[i] == -INFINITY : fabs((double)(b[i] * a[i]) - 1) < 1e-6);
-            if (a[i] != 0 && x[i] > -INFINITY)
-                assert_true(fabs((double)y[i] - (double)x[i] - log((double)a[i])) < 1e-5);
+            if (a[i] != 0 && x[i] > -INFINITY) assert_true(fabs((double)y[i] - natural(x[i], a[i])) < 1e-5);
         }
         for (hga_id i = 0; i < n; i++) x[i] = draw_lse(), y[i] = draw_lse();
         for (int i = 0; i < N * COLUMNS; i++) row[i] = was[i] = draw(1), other[i] = draw(1);
@@ -634,12 +803,12 @@ static void plain_head(hga_id n, hga_id dim, hga_id dim_v, const float *q, const
     }
     for (hga_id j = 0; j < dim_v; j++) out[j] = 0;
     for (hga_id e = 0; e < n; e++) {
-        double p = score[e] == -INFINITY ? 0 : exp(score[e] - most);
+        double p = score[e] == -INFINITY ? 0 : exp2(score[e] - most);
         sum += p;
         for (hga_id j = 0; j < dim_v; j++) out[j] += p * (double)float_of((uint32_t)v[e][v_at + j] << 16);
     }
     for (hga_id j = 0; j < dim_v; j++) out[j] = sum == 0 ? 0 : out[j] / sum;
-    *lse = sum == 0 ? -INFINITY : most + log(sum);
+    *lse = sum == 0 ? -INFINITY : most * LN2 + log(sum);
 }
 
 /* One head or many, some sharing keys, in two chunks; rows of 16 bits begin anywhere. */
@@ -751,6 +920,9 @@ int main(void)
         cmocka_unit_test(attend_is_softmax),
         cmocka_unit_test(minus_infinity_scores_weigh_nothing),
         cmocka_unit_test(a_tile_is_softmax_of_each_row),
+        cmocka_unit_test(tiles_bear_rising_scores),
+        cmocka_unit_test(a_row_of_a_tile_stands_alone),
+        cmocka_unit_test(rows_bear_rising_scores),
         cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
         cmocka_unit_test(heads_are_each_head),
         cmocka_unit_test(states_are_finished_and_merged),

@@ -120,5 +120,6 @@ hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *sta
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
+    state->scale_2 = state->scale * KERNEL_LOG2E;
     return st;
 }

@@ -75,11 +75,11 @@ typedef struct row_addresses {
 
 /* Scratch of the stages that go row by row. */
 typedef struct row_scratch {
-    float *query;          /* [heads][dim padded]: the row's queries, scaled */
+    float *query;          /* [heads][dim padded]: the row's queries, scaled, in base 2 */
     uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans with halves */
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
-    float *greatest, *sum; /* [heads] */
+    float *greatest, *sum; /* [heads]: see kernel_state */
     float *base;           /* [KERNEL_CHUNK] */
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
@@ -116,7 +116,7 @@ struct hga_workspace {
     worker *workers;
     hga_id n_workers;
     view view[HGA_FIELD_SLOTS];
-    float scale;
+    float scale, scale_2; /* of scores; times log2 e, for kernels */
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state
@@ -153,7 +153,9 @@ void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);
 
 /* scores.c: the part of a chunk's scores that all heads share: log mass, log weight, and for row v >= 0 positions; and
-   what one head of the job's row adds, into row.bias. */
+   what one head of the job's row adds, into row.bias. All in base 2, as kernels take scores; what a caller means by the
+   least number stays finite. */
+float in_base_2(float x);
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *base);
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */

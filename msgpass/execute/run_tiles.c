@@ -57,9 +57,9 @@ static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t p
     } else if (w->plan->halves) {
         k->turn_rows(g->n_rows, row, 1, shape->dim, out);
         k->round_bf16(shape->dim * KERNEL_TILE, out, out);
-        k->scale(shape->dim * KERNEL_TILE, w->state->scale, out, out);
+        k->scale(shape->dim * KERNEL_TILE, w->state->scale_2, out, out);
     } else {
-        k->turn_rows(g->n_rows, row, w->state->scale, shape->dim, out);
+        k->turn_rows(g->n_rows, row, w->state->scale_2, shape->dim, out);
     }
 }
 
@@ -71,7 +71,7 @@ static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t pl
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         float *acc = s.acc + r * s.stride,
               lse = r < g->n_rows && g->node[r] >= 0 ? view_lse(out, g->node[r])[head] : -INFINITY;
-        s.greatest[r] = lse, s.sum[r] = lse == -INFINITY ? 0 : 1;
+        s.greatest[r] = lse * KERNEL_LOG2E, s.sum[r] = lse == -INFINITY ? 0 : 1;
         if (lse == -INFINITY)
             memset(acc, 0, (size_t)s.stride * sizeof *acc);
         else
@@ -127,7 +127,7 @@ static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
             hga_id own = c->columns.pos_of[e] ? c->columns.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
             float sum = 0;
             for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
-            w->tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum;
+            w->tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum * KERNEL_LOG2E;
         }
     }
 }
@@ -163,7 +163,7 @@ static void score_types(worker *w, hga_id i, hga_id head, const float *queries)
         n = w->tile.n_part_types[i] - at < KERNEL_CHUNK ? w->tile.n_part_types[i] - at : KERNEL_CHUNK;
         float *out = w->tile.type_score + (ptrdiff_t)at * KERNEL_TILE;
         for (hga_id t = 0; t < n; t++) {
-            if (io->rel_bias) bias[t] = io->rel_bias[(ptrdiff_t)list[at + t] * shape->n_heads + head];
+            if (io->rel_bias) bias[t] = in_base_2(io->rel_bias[(ptrdiff_t)list[at + t] * shape->n_heads + head]);
             if (io->rel_key) row[t] = io->rel_key + (ptrdiff_t)list[at + t] * shape->dim;
             for (hga_id r = 0; r < KERNEL_TILE && !io->rel_key; r++) out[t * KERNEL_TILE + r] = bias[t];
         }
@@ -221,7 +221,8 @@ static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
     const tile_operands *o = operands_of(w, c);
     if (!w->io->rel_bias || c->types_vary) return o->base;
     for (hga_id e = 0; e < c->columns.n; e++)
-        w->row.bias[e] = o->base[e] + w->io->rel_bias[(ptrdiff_t)c->columns.type[e] * w->plan->shape.n_heads + head];
+        w->row.bias[e] =
+            o->base[e] + in_base_2(w->io->rel_bias[(ptrdiff_t)c->columns.type[e] * w->plan->shape.n_heads + head]);
     return w->row.bias;
 }
 
@@ -358,7 +359,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .k16 = w->at.k16_head + first,
                      .v = w->at.v_head + first,
                      .bias = column_bias + first,
-                     .scale = w->state->scale};
+                     .scale = w->state->scale_2};
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
         ptrdiff_t place = place_of(w, part[x].slot, head);

@@ -2,6 +2,7 @@
    chunk's sources are. */
 #include "stages.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,12 @@ static float dot(const float *a, const float *b, hga_id n)
     float sum = 0;
     for (hga_id i = 0; i < n; i++) sum += a[i] * b[i];
     return sum;
+}
+
+float in_base_2(float x)
+{
+    float y = x * KERNEL_LOG2E;
+    return y < -FLT_MAX && x >= -FLT_MAX ? -FLT_MAX : y;
 }
 
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *bases)
@@ -21,14 +28,15 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
         float base = 0;
         if (s->by_mass) {
             float m = w->plan->nodes.mass[c->src[e]];
-            if (m != mass) mass = m, log_mass = logf(m); /* masses come in long runs */
+            if (m != mass) mass = m, log_mass = log2f(m); /* masses come in long runs */
             base += log_mass;
         }
-        if (c->weight[e] != weight) weight = c->weight[e], log_weight = logf(weight);
+        if (c->weight[e] != weight) weight = c->weight[e], log_weight = log2f(weight);
         base += log_weight;
         if (w->io->node_pos && v >= 0) {
             hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : v;
-            base += dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
+            base += KERNEL_LOG2E *
+                    dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
         }
         bases[e] = base;
     }
@@ -41,11 +49,13 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     hga_id heads = w->plan->shape.n_heads;
     memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);
     if (io->rel_bias)
-        for (hga_id e = 0; e < c->n; e++) w->row.bias[e] += io->rel_bias[(ptrdiff_t)c->type[e] * heads + head];
+        for (hga_id e = 0; e < c->n; e++)
+            w->row.bias[e] += in_base_2(io->rel_bias[(ptrdiff_t)c->type[e] * heads + head]);
     if (io->edge_bias && job->stage == w->plan->bias_stage) {
         hga_pos first = w->plan->stage[job->stage].row_ptr[job->v];
         hga_id columns = io->edge_bias_heads, column = columns == 1 ? 0 : head;
-        for (hga_id e = 0; e < c->n; e++) w->row.bias[e] += io->edge_bias[(first + w->row.rank[e]) * columns + column];
+        for (hga_id e = 0; e < c->n; e++)
+            w->row.bias[e] += in_base_2(io->edge_bias[(first + w->row.rank[e]) * columns + column]);
     }
 }
 

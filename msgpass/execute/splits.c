@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* The log-sum-exp of a state; -inf when it is empty. */
+/* The natural log-sum-exp of a kernel's state; -inf when it is empty. */
 static float log_sum(float greatest, float sum)
 {
-    return sum == 0 ? -INFINITY : greatest + logf(sum); /* NaN stays NaN */
+    return sum == 0 ? -INFINITY : greatest * KERNEL_LN2 + logf(sum); /* NaN stays NaN */
 }
 
 /* (x, lx) <- the merge of (x, lx) and (y, ly); an empty state changes nothing */
@@ -50,7 +50,7 @@ void unfold_splits(worker *w)
     float *whole_lse, *whole = folded(w, &whole_lse);
     memcpy(w->row.acc, whole, (size_t)(shape->n_heads * padded(shape->dim_v)) * sizeof *whole);
     for (hga_id h = 0; h < shape->n_heads; h++)
-        w->row.greatest[h] = whole_lse[h], w->row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
+        w->row.greatest[h] = whole_lse[h] * KERNEL_LOG2E, w->row.sum[h] = whole_lse[h] == -INFINITY ? 0 : 1;
 }
 
 void merge_splits(worker *w, hga_id stage, const wide_row *wide)
