@@ -116,3 +116,38 @@ done:
     free(r.wall), free(r.scratch);
     return st;
 }
+
+/* One call, its time kept. */
+static hga_status timed(hga_status (*run)(void *), void *context, record *r)
+{
+    hga_status st = make_room(r, r->n + 1);
+    if (st) return st;
+    bench_time before = bench_clock();
+    st = run(context);
+    if (!st) keep(r, bench_since(before));
+    return st;
+}
+
+hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*const run[2])(void *context),
+                           void *context, const bench_rules *rules, int threads, bench_timing out[2])
+{
+    hga_status st = HGA_OK;
+    record r[2] = {{.threads = threads}, {.threads = threads}};
+    double start = 0;
+    for (int i = 0, warmup = rules->warmup ? rules->warmup : 1; i < warmup; i++) {
+        HGA_TRY(prepare(context));
+        HGA_TRY(run[0](context));
+        HGA_TRY(run[1](context));
+    }
+    start = bench_seconds();
+    do {
+        HGA_TRY(prepare(context));
+        for (int i = 0; i < 2; i++) {
+            HGA_TRY(timed(run[i], context, &r[i]));
+            summarise(&r[i], &out[i]);
+        }
+    } while (!enough(&out[0], rules, bench_seconds() - start) || !enough(&out[1], rules, bench_seconds() - start));
+done:
+    for (int i = 0; i < 2; i++) free(r[i].wall), free(r[i].scratch);
+    return st;
+}

@@ -32,6 +32,10 @@ typedef struct bench_timing {
 hga_status bench_repeat(hga_status (*run)(void *context), void *context, const bench_rules *rules, int threads,
                         bench_timing *out);
 
+/* Two actions in turns, each as often as the other: `prepare`, which no clock sees, then the first, then the second. */
+hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*const run[2])(void *context),
+                           void *context, const bench_rules *rules, int threads, bench_timing out[2]);
+
 /* The value below which a share of n sorted numbers lies, by a straight line between two; n is above 0. */
 double bench_quantile(const double *sorted, int n, double share);
 

@@ -21,7 +21,7 @@ typedef struct arguments {
     unsigned peers;
     hga_shape shape;
     bench_rules rules;
-    int dry_run, relative;
+    int dry_run, relative, gradient;
 } arguments;
 
 /* The lists, read; each has one member at least. */
@@ -47,7 +47,8 @@ enum {
     KEY_TABLE,
     KEY_CASE,
     KEY_FROM,
-    KEY_REL_KEY
+    KEY_REL_KEY,
+    KEY_GRADIENT
 };
 
 static int check_arguments(const arguments *a)
@@ -75,6 +76,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_PRECISION: a->precision = value; return 0;
     case KEY_FROM: a->from = value; return 0;
     case KEY_REL_KEY: a->relative = 1; return 0;
+    case KEY_GRADIENT: a->gradient = 1; return 0;
     case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
     case KEY_TABLE: a->table = value; return 0;
@@ -100,6 +102,10 @@ static const struct argp_option options[] = {
      "graphblas, all; programs of several stages lend them their attended edges alone (default: none)",
      1},
     {"rel-key", KEY_REL_KEY, NULL, 0, "with random relative keys, a row for each type of the first attended relation",
+     1},
+    {"gradient", KEY_GRADIENT, NULL, 0,
+     "with the way back: a row gradient:VARIANT below each case, the two measured in turns on two inputs in turns, and "
+     "backward's time over forward's (programs with user stages have none)",
      1},
     {"table", KEY_TABLE, "NAME", 0,
      "goals: the project's performance goals with what is reached and the best peer; cases have their own lengths (at "
@@ -159,8 +165,12 @@ done:
 /* case i of the product of all lists; variants change fastest */
 static bench_place place_of(const lists *l, const arguments *a, int i)
 {
-    bench_place p = {
-        .shape = a->shape, .rules = a->rules, .dry_run = a->dry_run, .peers = a->peers, .relative = a->relative};
+    bench_place p = {.shape = a->shape,
+                     .rules = a->rules,
+                     .dry_run = a->dry_run,
+                     .peers = a->peers,
+                     .relative = a->relative,
+                     .gradient = a->gradient};
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
     p.tokens = l->tokens[i % l->n_tokens];

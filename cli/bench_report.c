@@ -51,11 +51,12 @@ static json_t *rate_part(const bench_row *r)
 {
     const hga_cost *cost = &r->m.cost;
     double seconds = r->m.time.seconds, gflops = cost->flops / seconds / 1e9, peak = r->peaks.fma_gflops * r->m.threads;
-    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o}", "graph_seconds", r->graph_seconds, "flops",
+    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:o}", "graph_seconds", r->graph_seconds, "flops",
                      cost->flops, "gflops", gflops, "peak_gflops", peak, "share_of_peak", json_number(gflops / peak),
                      "ns_per_edge_head", json_number(1e9 * seconds / (cost->edges * r->shape.n_heads)), "bytes_min",
                      cost->bytes_min, "gbytes_per_second", cost->bytes_min / seconds / 1e9, "share_of_roofline",
-                     json_number(roofline_seconds(r, peak) / seconds));
+                     json_number(roofline_seconds(r, peak) / seconds), "over_forward",
+                     json_number(r->over_forward > 0 ? r->over_forward : NAN));
 }
 
 static json_t *memory_part(const bench_row *r)
@@ -254,7 +255,7 @@ json_t *bench_overtakes(const json_t *rows)
     json_array_foreach(rows, i, row)
     {
         if (strcmp(text_of(row, "variant"), "dense") == 0 || strncmp(text_of(row, "variant"), "peer:", 5) == 0 ||
-            !is_first(rows, i, row) || isnan(lead(rows, row)))
+            strncmp(text_of(row, "variant"), "gradient:", 9) == 0 || !is_first(rows, i, row) || isnan(lead(rows, row)))
             continue;
         json_t *found = overtake(rows, row);
         json_t *setting =

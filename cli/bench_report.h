@@ -11,6 +11,7 @@ typedef struct bench_row {
     int relative; /* keys */
     hga_shape shape;
     double graph_seconds;
+    double over_forward; /* of a gradient: its time over that of the execution beside it; else 0 */
     int64_t tensor_bytes, peak_rss_bytes;
     bench_measurement m;
     hga_peaks peaks;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backward.h"
 #include "memory.h"
 #include "race.h"
 
@@ -31,7 +32,16 @@ static int append(json_t *rows, const bench_place *p, const bench_row *r)
     return failed ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
 }
 
-static int run_ours(const bench_place *p, bench_case *c, bench_row *r)
+/* Forward and backward in turns, in place of forward alone. */
+static hga_status run_both(const bench_place *p, bench_case *c, const bench_job *j, bench_row *r, bench_row *back)
+{
+    hga_status st = HGA_OK;
+    if (!p->dry_run) st = bench_backward(c, j, &p->rules, &r->m, &back->m);
+    back->tensor_bytes += bench_backward_bytes(c, &p->shape);
+    return st;
+}
+
+static int run_ours(const bench_place *p, bench_case *c, bench_row *r, bench_row *back)
 {
     hga_plan *plan = NULL;
     hga_status st;
@@ -40,8 +50,10 @@ static int run_ours(const bench_place *p, bench_case *c, bench_row *r)
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
-    if (!p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
-    r->peak_rss_bytes = bench_peak_resident();
+    *back = *r;
+    if (p->gradient) HGA_TRY(run_both(p, c, &j, r, back));
+    if (!p->gradient && !p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
+    r->peak_rss_bytes = back->peak_rss_bytes = bench_peak_resident();
 done:
     hga_plan_destroy(plan);
     return complain_of(st, CLI_USAGE, p->variant->text);
@@ -87,18 +99,30 @@ done:
     return status;
 }
 
+/* The row of the way back is ours under another name, with its time over forward's. */
+static int append_gradient(const bench_place *p, const bench_row *forward, bench_row *r, json_t *rows)
+{
+    char name[64];
+    snprintf(name, sizeof name, "gradient:%s", p->variant->typed.name);
+    r->variant = name;
+    r->graph_seconds = 0;
+    r->over_forward = p->dry_run ? 0 : r->m.time.seconds / forward->m.time.seconds;
+    return append(rows, p, r);
+}
+
 int bench_run(const bench_place *p, json_t *rows, int *failed)
 {
     bench_case c = {0};
-    bench_row r = {0};
+    bench_row r = {0}, back = {0};
     int status = CLI_GOOD;
     bench_reset_peak_resident();
     double start = bench_seconds();
     TRY(bench_variant_build(p->variant, p->tokens, &c));
     r.graph_seconds = bench_seconds() - start;
     describe(p, &c, &r);
-    TRY(run_ours(p, &c, &r));
+    TRY(run_ours(p, &c, &r, &back));
     TRY(append(rows, p, &r));
+    if (p->gradient) TRY(append_gradient(p, &r, &back, rows));
     TRY(run_peers(p, &c, &r, rows, failed));
 done:
     bench_case_clear(&c);

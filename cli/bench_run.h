@@ -14,6 +14,7 @@ typedef struct bench_place {
     hga_peaks peaks;     /* of options.isa */
     bench_rules rules;
     int relative;   /* with relative keys */
+    int gradient;   /* and a row of the way back */
     int dry_run;    /* measure nothing, only say what would run */
     unsigned peers; /* to run beside it, see peers_read */
 } bench_place;

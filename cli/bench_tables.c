@@ -39,6 +39,7 @@ static const column columns[] = {
     {"ns_per_edge_head", "ns/edge/head", "%.2f", 0},
     {"gbytes_per_second", "GB/s", "%.2f", 0},
     {"share_of_roofline", "of roofline", "%.1f %%", 100},
+    {"over_forward", "over forward", "%.2f", 0},
     {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
     {"peak_rss_bytes", "peak RSS MB", "%.1f", 1e-6},
     MEASURED_COLUMNS,

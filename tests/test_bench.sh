@@ -43,6 +43,18 @@ fact dry_runs_have_googles_names exits 0 "$hga" bench --variants dense --tokens 
 fact dry_run_name "$json" dry.json benchmarks 0 name
 fact dry_run_type "$json" dry.json benchmarks 0 run_type
 
+# ---- the way back ----
+
+fact gradients_run exits 0 sh -c '"$@" >back' sh "$hga" bench --gradient --variants dense,hsa:branching=3,treeformer-coarse,bpt:k=2 --rel-key --tokens 64 --heads 2 --dim 8 \
+    --threads 1,2 --seconds 0.01 --json back.json
+fact a_gradient_is_a_row_of_its_own holds back '^gradient:dense '
+fact beside_its_execution sh -c '[ "$("$1" back.json benchmarks 0 variant) $("$1" back.json benchmarks 1 variant)" = "dense gradient:dense" ]' sh "$json"
+fact its_ratio_is_of_the_two_rows sh -c 'at() { "$1" back.json benchmarks "$2" "$3"; }
+    awk -v r="$(at "$1" 1 over_forward)" -v f="$(at "$1" 0 seconds)" -v b="$(at "$1" 1 seconds)" "BEGIN { exit !(r > 0 && (r - b / f) ^ 2 < 1e-6 * r * r) }"' sh "$json"
+fact its_work_is_two_and_a_half_times_attentions sh -c '[ "$(awk "BEGIN { print 2.5 * $("$1" back.json benchmarks 0 flops) }")" = "$(awk "BEGIN { print 1 * $("$1" back.json benchmarks 1 flops) }")" ]' sh "$json"
+fact gradients_are_planned exits 0 sh -c '"$@" >dry' sh "$hga" bench --gradient --variants dense --tokens 64 --dry-run
+fact as_rows_of_their_own holds dry '^gradient:dense '
+
 # ---- what a time is worth ----
 
 fact repeats exits 0 "$hga" bench --variants dense --tokens 64 --repetitions 7 --warmup 2 --json repeats.json

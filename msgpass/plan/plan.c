@@ -204,11 +204,25 @@ static double stage_flops(const hga_plan *plan, hga_id s)
     return plan->stage[s].edges * (shape->n_heads * of_head + (double)cost->column * out->heads * out->columns);
 }
 
+/* Of the way back: an attended edge has its score and its product with the value again, and three sums; a mean or a sum
+   is computed again and turned round, what merges states is turned round. */
+static double stage_gradient_flops(const hga_plan *plan, hga_id s)
+{
+    const hga_shape *shape = &plan->shape;
+    const edge_cost *cost = &program_rules[plan->stage[s].kind].cost;
+    const home *out = &plan->home[plan->program.stage[s].out];
+    int attends = kind_attends(plan->stage[s].kind);
+    double of_head = (attends ? 3 : 1) * (double)cost->key * shape->dim +
+                     (attends ? 2 : 1) * (double)cost->value * shape->dim_v + 2 * (double)cost->head;
+    return plan->stage[s].edges * (shape->n_heads * of_head + 2 * (double)cost->column * out->heads * out->columns);
+}
+
 hga_cost hga_plan_cost(const hga_plan *plan)
 {
     hga_cost cost = {0};
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         cost.flops += stage_flops(plan, s);
+        cost.gradient_flops += stage_gradient_flops(plan, s);
         if (kind_attends(plan->stage[s].kind)) cost.edges += plan->stage[s].edges;
     }
     if (cost.edges == 0)

@@ -110,6 +110,7 @@ HGA_API int64_t hga_plan_tape_bytes(const hga_plan *plan);
    stages' own counts. */
 typedef struct hga_cost {
     double flops, edges, bytes_min; /* bytes_min: inputs read once, outputs written once */
+    double gradient_flops;          /* of all gradients: of attention 6 dim + 4 dim_v an edge and head */
 } hga_cost;
 HGA_API hga_cost hga_plan_cost(const hga_plan *plan);
 
