@@ -153,14 +153,26 @@ static hga_status check_tape(gradient_call *c)
     return HGA_OK;
 }
 
+/* A user's stage brings both adjoints, and no two heads write the same row. */
+static hga_status check_user_stage(const hga_plan *plan, const hga_stage *s)
+{
+    if (!s->udf.finish_adjoint || !s->udf.edge_adjoint)
+        return hga_fail(HGA_EUNSUPPORTED, "stage %s is a user's function, which has no %s", s->name,
+                        !s->udf.finish_adjoint ? "finish_adjoint" : "edge_adjoint");
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        if (s->writes >> f & 1u && field_heads(plan, f) != plan->shape.n_heads)
+            return hga_fail(HGA_EUNSUPPORTED, "stage %s: %d heads write field %s of %d", s->name, plan->shape.n_heads,
+                            plan->program.field[f].name, field_heads(plan, f));
+    return HGA_OK;
+}
+
 /* Does every stage have an adjoint? */
 static hga_status check_stages(const hga_plan *plan)
 {
-    for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if (plan->stage[s].kind == KIND_USER)
-            return hga_fail(HGA_EUNSUPPORTED, "stage %s is a user's function, which has no adjoint",
-                            plan->program.stage[s].name);
-    return HGA_OK;
+    hga_status st = HGA_OK;
+    for (hga_id s = 0; !st && s < plan->program.n_stages; s++)
+        if (plan->stage[s].kind == KIND_USER) st = check_user_stage(plan, &plan->program.stage[s]);
+    return st;
 }
 
 /* ---- who computes ---- */
@@ -202,6 +214,7 @@ int gradient_is_plain(const hga_plan *plan, const char **why)
     for (hga_id s = 0; s < plan->program.n_stages && !*why; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         stage_kind kind = plan->stage[s].kind;
+        if (kind == KIND_USER) *why = "functions of the caller's own";
         if (kind == KIND_ENERGY || kind == KIND_DESCEND) *why = "energies";
         if (kind_sums(kind) && read >> stage->out & 1u) *why = "a field is written again after it was attended to";
         if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;

@@ -1,0 +1,189 @@
+/* plain_user.c: stages of the caller's own, forward and backward. Their functions see floats, as in an execution; what
+   they add to gradients is added up in double. */
+#include "plain.h"
+
+#include <string.h>
+
+/* Aggregates are aligned to lines, as they are in an execution. */
+enum { LINE = LINE_FLOATS * sizeof(float) };
+
+/* One end of an edge as a function sees it: the fields' rows of this head, or their gradients. */
+typedef struct side {
+    float *field[HGA_FIELD_SLOTS], *lse[HGA_FIELD_SLOTS]; /* NULL: not shown */
+    float *row[HGA_FIELD_SLOTS], lse_of[HGA_FIELD_SLOTS];
+} side;
+
+typedef struct user_rows {
+    side source, own, d_source, d_own;
+    hga_id columns[HGA_FIELD_SLOTS];
+    float *memory;
+    char *states; /* the aggregate and its gradient */
+    void *state, *d_state;
+    int64_t floats, bytes;
+} user_rows;
+
+static int64_t row_floats(const hga_plan *plan)
+{
+    int64_t n = 0;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) n += field_columns(plan, f);
+    return n;
+}
+
+static int64_t state_bytes(const hga_plan *plan)
+{
+    size_t most = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        if (plan->stage[s].kind == KIND_USER && stage->udf.state_bytes > most) most = stage->udf.state_bytes;
+    }
+    return (int64_t)((most + LINE - 1) / LINE * LINE);
+}
+
+static int has_user_stage(const hga_plan *plan)
+{
+    int has = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) has |= plan->stage[s].kind == KIND_USER;
+    return has;
+}
+
+int64_t user_rows_bytes(const hga_plan *plan)
+{
+    if (!has_user_stage(plan)) return 0;
+    return (int64_t)sizeof(user_rows) + 4 * row_floats(plan) * (int64_t)sizeof(float) + 2 * state_bytes(plan) + LINE;
+}
+
+hga_status user_rows_create(pass *p)
+{
+    hga_status st = HGA_OK;
+    if (!has_user_stage(p->plan)) return HGA_OK;
+    HGA_TRY(hga_new_zero(&p->plan->given, 1, sizeof *p->user, &p->user));
+    user_rows *u = p->user;
+    u->floats = 4 * row_floats(p->plan), u->bytes = 2 * state_bytes(p->plan) + LINE;
+    HGA_TRY(hga_new_zero(&p->plan->given, u->floats, sizeof *u->memory, &u->memory));
+    HGA_TRY(hga_new_zero(&p->plan->given, u->bytes, 1, &u->states));
+    u->state = u->states + (LINE - (uintptr_t)u->states % LINE) % LINE;
+    u->d_state = (char *)u->state + state_bytes(p->plan);
+    side *sides[] = {&u->source, &u->own, &u->d_source, &u->d_own};
+    float *at_row = u->memory;
+    for (int i = 0; i < 4; i++)
+        for (hga_id f = 1; f <= p->program->n_fields; f++) {
+            u->columns[f] = field_columns(p->plan, f);
+            sides[i]->row[f] = at_row, at_row += u->columns[f];
+        }
+done:
+    return st;
+}
+
+void user_rows_clear(pass *p)
+{
+    user_rows *u = p->user;
+    if (!u) return;
+    hga_delete(&p->plan->given, u->memory, u->floats, sizeof *u->memory);
+    hga_delete(&p->plan->given, u->states, u->bytes, 1);
+    hga_delete(&p->plan->given, u, 1, sizeof *u);
+    p->user = NULL;
+}
+
+/* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */
+static hga_end show(const pass *p, const row_set *shown, const values *from, hga_id v, hga_id h, side *x)
+{
+    int region = program_region(&p->nodes, v);
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        int is_there = shown[f] >> region & 1, state = p->program->field[f].width == HGA_WIDTH_STATE;
+        x->field[f] = is_there ? x->row[f] : NULL;
+        x->lse[f] = is_there && state ? &x->lse_of[f] : NULL;
+        for (hga_id c = 0; is_there && c < p->user->columns[f]; c++)
+            x->row[f][c] = from ? (float)at(&from[f], v, h)[c] : 0;
+        if (x->lse[f]) x->lse_of[f] = from ? (float)*lse_at(&from[f], v, h) : 0;
+    }
+    return (hga_end){v, hga_graph_level(p->plan->graph, v), p->nodes.mass[v], x->field, x->lse, p->user->columns};
+}
+
+/* What is shown of the fields in `set` to the node's values, or added to them. */
+static void take(const pass *p, const side *x, uint32_t set, values *to, hga_id v, hga_id h, int add)
+{
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        if (!x->field[f] || !(set >> f & 1u)) continue;
+        double *y = at(&to[f], v, h);
+        for (hga_id c = 0; c < p->user->columns[f]; c++) y[c] = (add ? y[c] : 0) + (double)x->field[f][c];
+        if (x->lse[f]) *lse_at(&to[f], v, h) = (add ? *lse_at(&to[f], v, h) : 0) + (double)*x->lse[f];
+    }
+}
+
+static int has_score(const hga_stage *s) { return s->query && s->key && s->relation >= 0; }
+
+static hga_edge user_edge(const pass *p, const row *r, const attended *x, int64_t i, const hga_end *own)
+{
+    const stage_plan *sp = &p->plan->stage[r->s];
+    return (hga_edge){.position = sp->row_ptr ? sp->row_ptr[r->v] + i : -1,
+                      .type = x->e->type,
+                      .weight = x->e->weight,
+                      .score = has_score(r->stage) ? plain_score(p, x) : 0,
+                      .source = show(p, sp->shown.source, p->value, x->e->src, x->h, &p->user->source),
+                      .destination = *own};
+}
+
+/* The aggregate over the row's edges. */
+static void feed(const pass *p, const row *r, const hga_end *own, hga_id h)
+{
+    const hga_udf *udf = &r->stage->udf;
+    hga_id head = p->kv * p->group + h;
+    udf->begin(p->user->state, own, head, udf->ctx);
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        attended x = attended_edge(p, r, i, h);
+        hga_edge e = user_edge(p, r, &x, i, own);
+        udf->edge(p->user->state, &e, head, udf->ctx);
+    }
+}
+
+void user_row(pass *p, const row *r, hga_id h)
+{
+    const program_shown *shown = &p->plan->stage[r->s].shown;
+    user_rows *u = p->user;
+    hga_end own = show(p, shown->row, p->value, r->v, h, &u->own);
+    feed(p, r, &own, h);
+    own = show(p, shown->result, p->value, r->v, h, &u->own);
+    r->stage->udf.finish(u->state, &own, p->kv * p->group + h, r->stage->udf.ctx);
+    take(p, &u->own, r->stage->writes, p->value, r->v, h, 0);
+}
+
+/* The gradient of what the row's finish wrote goes to the aggregate and to the fields that finish read; then nothing is
+   asked of what it wrote. */
+static void finish_adjoint(pass *p, const row *r, hga_id h)
+{
+    const row_set *shown = p->plan->stage[r->s].shown.result;
+    const hga_udf *udf = &r->stage->udf;
+    user_rows *u = p->user;
+    uint32_t written = r->stage->writes;
+    hga_end own = show(p, shown, p->value, r->v, h, &u->own), d_own = show(p, shown, p->adjoint, r->v, h, &u->d_own);
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (u->d_own.field[f] && !(written >> f & 1u))
+            memset(u->d_own.row[f], 0, (size_t)u->columns[f] * sizeof(float)), u->d_own.lse_of[f] = 0;
+    memset(u->d_state, 0, udf->state_bytes);
+    udf->finish_adjoint(u->state, u->d_state, &own, &d_own, p->kv * p->group + h, udf->ctx);
+    take(p, &u->d_own, ~written, p->adjoint, r->v, h, 1);
+    show(p, shown, NULL, r->v, h, &u->d_own);
+    take(p, &u->d_own, written, p->adjoint, r->v, h, 0);
+}
+
+void user_adjoint(pass *p, const row *r, hga_id h)
+{
+    const program_shown *shown = &p->plan->stage[r->s].shown;
+    const hga_udf *udf = &r->stage->udf;
+    user_rows *u = p->user;
+    hga_end own = show(p, shown->row, p->value, r->v, h, &u->own);
+    feed(p, r, &own, h);
+    finish_adjoint(p, r, h);
+    own = show(p, shown->row, p->value, r->v, h, &u->own);
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        attended x = attended_edge(p, r, i, h);
+        hga_edge e = user_edge(p, r, &x, i, &own);
+        hga_end d_source = show(p, shown->source, NULL, x.e->src, h, &u->d_source),
+                d_own = show(p, shown->row, NULL, r->v, h, &u->d_own);
+        double d_score = 0;
+        udf->edge_adjoint(u->state, u->d_state, &e, &d_score, &d_source, &d_own, x.head, udf->ctx);
+        take(p, &u->d_source, ~0u, p->adjoint, x.e->src, h, 1);
+        take(p, &u->d_own, ~0u, p->adjoint, r->v, h, 1);
+        if (has_score(r->stage)) plain_score_adjoint(p, &x, d_score);
+    }
+}
