@@ -1,6 +1,6 @@
 /* A message function of one's own: attention whose weights fade with distance, p(i, j) ~ exp(s(i, j) - |i - j| /
-   REACH), written as an aggregate over a row's in-edges. The engine hands over each edge with its score s; nothing is
-   stored per edge. */
+   REACH), written as an aggregate over a row's in-edges, and the way back through it. The engine hands over each edge
+   with its score s; nothing is stored per edge. */
 #include <hga.h>
 #include <math.h>
 #include <stdio.h>
@@ -71,6 +71,40 @@ static void finish(const void *state, const hga_end *row, hga_id head, void *ctx
     for (int c = 0; c < DIM; c++) o[c] = r->total > 0 ? (float)(r->sum[c] / r->total) : 0;
 }
 
+/* What the way back needs of a row: the log of its total, d_out, and d_out . out. */
+typedef struct asked {
+    double log_total, delta, d_out[DIM];
+} asked;
+
+static void finish_adjoint(const void *state, void *d_state, const hga_end *row, const hga_end *d_row, hga_id head,
+                           void *ctx)
+{
+    (void)head;
+    hga_id at = ((const places *)ctx)->out;
+    const running *r = state;
+    asked *d = d_state;
+    d->log_total = r->top + log(r->total);
+    for (int c = 0; c < DIM; c++) {
+        d->d_out[c] = (double)d_row->field[at][c];
+        d->delta += d->d_out[c] * (double)row->field[at][c];
+    }
+}
+
+/* ds = p (d_out . v - delta), dv = p d_out. */
+static void edge_adjoint(const void *state, const void *d_state, const hga_edge *e, double *d_score,
+                         const hga_end *d_source, const hga_end *d_destination, hga_id head, void *ctx)
+{
+    (void)state, (void)d_destination, (void)head;
+    hga_id value = ((const places *)ctx)->value;
+    const asked *d = d_state;
+    double s = e->score - abs(e->source.node - e->destination.node) / REACH, p = exp(s - d->log_total);
+    *d_score = -p * d->delta;
+    for (int c = 0; c < DIM; c++) {
+        *d_score += p * d->d_out[c] * (double)e->source.field[value][c];
+        d_source->field[value][c] = (float)(p * d->d_out[c]);
+    }
+}
+
 /* Query, key and value on the tokens and one stage that is ours. */
 static hga_status fading_attention(hga_program *p, hga_id relation, places *at)
 {
@@ -93,7 +127,7 @@ static hga_status fading_attention(hga_program *p, hga_id relation, places *at)
                        .out = at->out,
                        .reads = 1u << at->query | 1u << at->key | 1u << at->value,
                        .writes = 1u << at->out,
-                       .udf = {sizeof(running), begin, edge, merge, finish, at}};
+                       .udf = {sizeof(running), begin, edge, merge, finish, at, finish_adjoint, edge_adjoint}};
     HGA_TRY(hga_program_add_stage(p, &stage));
 done:
     return st;
@@ -117,6 +151,44 @@ static double error_of(int i, int h, int left, int right)
 static void randomise(float x[N][HEADS][DIM])
 {
     for (int i = 0; i < N * HEADS * DIM; i++) (&x[0][0][0])[i] = (float)rand() / (float)RAND_MAX * 2 - 1;
+}
+
+/* The largest difference of a query's gradient from a slope of the loss, of some entries. */
+static hga_status gradient_error(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, double *worst)
+{
+    hga_status st = HGA_OK;
+    const float *d_query = grad->d_query.data;
+    for (int64_t i = 0; i < N * HEADS * DIM; i += 97) {
+        double up, down, step = 0.01;
+        HGA_TRY(hga_plan_loss(plan, io, grad, HGA_GRADIENT_QUERY, i, step, &up));
+        HGA_TRY(hga_plan_loss(plan, io, grad, HGA_GRADIENT_QUERY, i, -step, &down));
+        *worst = fmax(*worst, fabs((up - down) / (2 * step) - (double)d_query[i]));
+    }
+done:
+    return st;
+}
+
+/* Forward with a tape and back. */
+static hga_status go_back(const hga_graph *g, const hga_program *p, const hga_shape *shape, hga_io io, double *worst)
+{
+    static float d_out[N][HEADS][DIM], d_query[N][HEADS][DIM];
+    hga_status st;
+    hga_plan *plan = NULL;
+    hga_workspace *workspace = NULL;
+    hga_options options = {.gradient = 1};
+    hga_grad_io grad = {.d_out = {.data = d_out, .rows = N}, .d_query = {.data = d_query, .rows = N}};
+    randomise(d_out);
+    HGA_TRY(hga_plan_create(g, p, shape, &options, &plan));
+    HGA_TRY(hga_workspace_create(plan, &workspace));
+    io.tape = malloc((size_t)hga_plan_tape_bytes(plan));
+    HGA_TRY(hga_plan_execute(plan, workspace, &io));
+    HGA_TRY(hga_plan_gradient(plan, workspace, &io, &grad));
+    HGA_TRY(gradient_error(plan, &io, &grad, worst));
+done:
+    free(io.tape);
+    hga_workspace_destroy(workspace);
+    hga_plan_destroy(plan);
+    return st;
 }
 
 int main(void)
@@ -143,8 +215,11 @@ int main(void)
         for (int h = 0; h < HEADS; h++) worst = fmax(worst, error_of(i, h, LEFT, RIGHT));
     printf("%lld edges, largest difference from the formula %.1e\n", (long long)hga_graph_relation(g, 0).n_edges,
            worst);
+    double slope = 0;
+    HGA_TRY(go_back(g, &program, &shape, io, &slope));
+    printf("largest difference of a gradient from a slope %.1e\n", slope);
     hga_graph_destroy(g);
-    return worst < 1e-5 ? 0 : 1;
+    return worst < 1e-5 && slope < 1e-3 ? 0 : 1;
 done:
     fprintf(stderr, "%s: %s\n", hga_status_name(st), hga_error_detail());
     hga_graph_destroy(g);

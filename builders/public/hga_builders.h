@@ -105,6 +105,52 @@ HGA_API hga_status hga_route(const hga_router *r, const float *x, hga_id n, ptrd
                              int32_t *leaf);
 /* Hyperplanes a tree has: 2^h - 1, or the sum over levels of nodes * b_l. -1 on overflow. */
 HGA_API int64_t hga_route_rows(hga_id height, const hga_id *branching);
+/* Nodes of all levels, root and leaves among them: 1 + b_0 + b_0 b_1 + ... -1: none, or more than INT32_MAX leaves. */
+HGA_API int64_t hga_route_nodes(hga_id height, const hga_id *branching);
+
+/* Trees that learn. Routing is hard; its straight-through gradient is that of the probability P of a path, the product
+   over its decisions of sigmoid(f) to the right and sigmoid(-f) to the left, k-ary: of the softmax over the node's
+   hyperplanes (the paper gives none; docs/treeformer-fine.md has the definition). A loss that multiplies by P / stop(P)
+   has gradient d log P:
+     fine    of a query d_out . out, of a key d_log_mass (hga_gradient.h), in d_path;
+     coarse  of every level's part of the path, in d_level, or of every node of the tree, in d_node: what
+             hga_coarse_gradient gives.
+   Rows and heads are those of hga_route, leaf what it gave; a row in no leaf (-1) asks for nothing. */
+typedef struct hga_route_grad {
+    const float *x;
+    hga_id n;
+    ptrdiff_t row_stride, head_stride; /* of x and of d_x */
+    const int32_t *leaf;               /* [n][n_heads] */
+    /* given, NULL: nothing of the kind; their gradients are added */
+    const float *d_path;  /* [n][n_heads]: of the log-probability of the whole path */
+    const float *d_level; /* [n][n_heads][height + 1]: .. of its first l decisions */
+    const float *d_node;  /* [n][n_heads][hga_route_nodes]: of the probability to come to a node, level after level */
+    /* wanted, or NULL: of the router's weights and bias, and of x; rows that several heads share get the sum */
+    float *d_weights, *d_bias, *d_x;
+    int accumulate; /* 1: add to what they hold; 0: overwrite */
+    const hga_allocator *allocator;
+    uint64_t reserved[4];
+} hga_route_grad;
+HGA_API hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *grad);
+
+/* What coarse attention asks of the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a query's
+   term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: the probabilities
+   to come to every node, as if all nodes' terms were there with the weights that they have, 1 on the path and 0
+   elsewhere. Heads that share a tree are columns of one: dim_v is that of all of them. */
+typedef struct hga_coarse_grad {
+    hga_id dim_v;
+    const float *value, *d_out; /* [n_keys][n_tree_heads][dim_v], [n_queries][n_tree_heads][dim_v] */
+    const float *alpha;         /* [height + 1] */
+    int dense;
+    float *d_query, *d_key; /* wanted or NULL: [n][n_tree_heads][height + 1], dense: [..][hga_route_nodes] */
+    uint64_t reserved[4];
+} hga_coarse_grad;
+HGA_API hga_status hga_coarse_gradient(const hga_treeformer *p, const hga_coarse_grad *grad);
+
+/* Balance of a tree: the rows in each leaf, count [n_heads][n_leaves], and the entropy of that distribution in nats
+   (log n_leaves when even, 0 when all are in one leaf), entropy [n_heads] or NULL. leaf is [n][n_heads]. */
+HGA_API hga_status hga_leaf_histogram(const int32_t *leaf, hga_id n, hga_id n_heads, hga_id n_leaves, int64_t *count,
+                                      double *entropy);
 
 /* HSA (Amizadeh et al. 2025): Algorithms 1-3 with line 18's sign mended. The tree is `parent` (or hopping windows of
    `branching`: lowest level first, the last number repeated until one root is left). Relation `sibling`, or `frontier`
