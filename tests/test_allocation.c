@@ -512,6 +512,29 @@ static hga_status make_attention(const hga_allocator *a)
     return hga_attention(given, &program, &shape, &options, &io);
 }
 
+/* What a batch runs on is made; running it takes nothing. */
+static hga_status make_batch(const hga_allocator *a)
+{
+    static float x[100][2][8], out[2][100][2][8];
+    hga_options options = options_of(a);
+    hga_plan *made = NULL;
+    hga_workspace *own[2] = {NULL, NULL};
+    hga_io io[2];
+    for (int i = 0; i < 2; i++)
+        io[i] = (hga_io){.query = {.data = x, .rows = 100},
+                         .key = {.data = x, .rows = 100},
+                         .value = {.data = x, .rows = 100},
+                         .out = {.data = out[i], .rows = 100}};
+    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    for (int i = 0; !st && i < 2; i++) st = hga_workspace_create(made, &own[i]);
+    long blocks = lent.blocks;
+    if (!st) st = hga_plan_execute_batch(made, own, io, 2);
+    assert_int_equal(lent.blocks, blocks);
+    for (int i = 0; i < 2; i++) hga_workspace_destroy(own[i]);
+    hga_plan_destroy(made);
+    return st;
+}
+
 /* ---- trees found in data ---- */
 
 static hga_status settle_tree(hga_status st, hga_tree *t)
@@ -606,8 +629,8 @@ static int clear(void **state)
     fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)                \
         fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
             fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) \
-                fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(tree_text)      \
-                    fact(tree_grid) fact(tree_set) fact(tree_record)
+                fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(batch)          \
+                    fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
         fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \

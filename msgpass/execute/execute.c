@@ -181,7 +181,7 @@ static void run_share(worker *w, hga_id wave, hga_id t)
 
 /* ---- threads ---- */
 
-static void run_serially(const hga_plan *plan, hga_workspace *state)
+void execution_run_alone(const hga_plan *plan, hga_workspace *state)
 {
     worker_begin(&state->workers[0]);
     for (hga_id wave = 0; wave < plan->waves.n; wave++)
@@ -190,21 +190,28 @@ static void run_serially(const hga_plan *plan, hga_workspace *state)
 
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
    what. */
+void execution_run_together(const hga_plan *plan, hga_workspace *state, hga_id me, hga_id n)
+{
+    worker *w = &state->workers[me];
+    worker_begin(w);
+    for (hga_id wave = 0; wave < plan->waves.n; wave++) {
+        if (wave > 0) {
+#pragma omp barrier
+        }
+        for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
+    }
+}
+
+int execution_is_alone(const hga_plan *plan) { return plan->threads == 1 || omp_in_parallel() || threads_orphaned(); }
+
 static void run_in_parallel(const hga_plan *plan, hga_workspace *state)
 {
 #pragma omp parallel num_threads(plan->threads)
     {
-        hga_id me = (hga_id)omp_get_thread_num(), n = (hga_id)omp_get_num_threads();
-        worker *w = &state->workers[me];
+        hga_id me = (hga_id)omp_get_thread_num();
         binding old = {0};
         if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
-        worker_begin(w);
-        for (hga_id wave = 0; wave < plan->waves.n; wave++) {
-            if (wave > 0) {
-#pragma omp barrier
-            }
-            for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
-        }
+        execution_run_together(plan, state, me, (hga_id)omp_get_num_threads());
         if (plan->options.bind) topology_unbind(&old);
     }
 }
@@ -233,27 +240,42 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
     }
 }
 
-hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
-    if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
     hga_status st = fit_state(plan, state);
     if (st) return st;
-    HGA_TRY(views_bind(plan, io, state));
-    for (hga_id t = 0; t < state->n_workers; t++) {
+    st = views_bind(plan, io, state);
+    if (st) execution_forget(state);
+    for (hga_id t = 0; !st && t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         w->plan = plan, w->state = state, w->io = io;
         w->reading = -1;
     }
-    if (plan->threads == 1 || plan->waves.alone || omp_in_parallel() || threads_orphaned()) {
-        run_serially(plan, state);
+    return st;
+}
+
+void execution_forget(hga_workspace *state) { memset(state->view, 0, sizeof state->view); }
+
+void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+{
+    keep_io_rows(plan, state);
+    if (io->tape) *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC, .identity = plan->identity};
+}
+
+hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+{
+    if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
+    hga_status st = execution_begin(plan, state, io);
+    if (st) return st;
+    if (plan->waves.alone || execution_is_alone(plan)) {
+        execution_run_alone(plan, state);
     } else {
         HGA_TRY(threads_prepare(plan->threads));
         run_in_parallel(plan, state);
     }
-    keep_io_rows(plan, state);
-    if (io->tape) *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC, .identity = plan->identity};
+    execution_end(plan, state, io);
 done:
-    if (st) memset(state->view, 0, sizeof state->view); /* as if it had never run */
+    if (st) execution_forget(state);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* execute.h: what runs a plan, and who does what. Only execute/ includes this.
 
    execute.c      threads and barriers             bound.c        this call's addresses
+   batch.c        many executions in one parallel region
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
@@ -117,6 +118,7 @@ struct hga_workspace {
     hga_id n_workers;
     view view[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
+    int listed; /* in the batch at hand */
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state
@@ -173,6 +175,17 @@ void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
 /* plain.c */
 void plain_row(worker *w, const row_job *job);
+
+/* execute.c: an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
+   run. Then its rows: all on the calling thread, or by each thread of a team of n, which all have to call; and what
+   comes after the rows. */
+hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga_io *io);
+void execution_run_alone(const hga_plan *plan, hga_workspace *state);
+void execution_run_together(const hga_plan *plan, hga_workspace *state, hga_id me, hga_id n);
+void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io);
+void execution_forget(hga_workspace *state);
+/* Is there no team for the calling thread? */
+int execution_is_alone(const hga_plan *plan);
 
 /* bound.c: this call's addresses, after what the caller brings has been checked. */
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);

@@ -133,6 +133,12 @@ HGA_API void hga_workspace_destroy(hga_workspace *state);
    sixteen, if that was not whole, and for what reads such a group's rows; and for rows of more than cut_edges edges. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io);
 
+/* n executions at once, each with a workspace of its own: outputs, errors and bits are those of n calls of
+   hga_plan_execute. One parallel region; samples go to threads whole as long as there is one for each thread. An error
+   names the sample, and then no sample has run. */
+HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
+                                          hga_id n);
+
 /* The values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED), for
    study: rows [first, first + n) of the field as [n][heads][columns], a state with its log-sum-exp as one column more.
    The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. */

@@ -1,0 +1,75 @@
+/* batch.c: samples of one shape in one parallel region. As many as threads go to threads whole, which then never wait for
+   each other; what is left over is shared out row by row. Who computes what is no part of the bits. */
+#include "execute.h"
+
+#include <omp.h>
+#include <stdio.h>
+
+/* The error of one sample, which is what the caller looks for. */
+static hga_status blame(hga_status st, hga_id sample)
+{
+    char what[400];
+    snprintf(what, sizeof what, "%s", hga_error_detail());
+    return hga_fail(st, "sample %d: %s", sample, what);
+}
+
+static hga_status begin_sample(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+{
+    if (!state) return hga_fail(HGA_EINVAL, "no workspace");
+    if (state->listed) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
+    hga_status st = execution_begin(plan, state, io);
+    state->listed = !st;
+    return st;
+}
+
+/* All of them, or none; *begun says how many are listed. */
+static hga_status begin_all(const hga_plan *plan, hga_workspace *const *states, const hga_io *ios, hga_id n,
+                            hga_id *begun)
+{
+    for (*begun = 0; *begun < n; ++*begun) {
+        hga_status st = begin_sample(plan, states[*begun], &ios[*begun]);
+        if (st) return blame(st, *begun);
+    }
+    return HGA_OK;
+}
+
+/* A thread's part in all samples: some whole, then its share of each of the others. */
+static void run_samples(const hga_plan *plan, hga_workspace *const *states, hga_id n)
+{
+    hga_id me = (hga_id)omp_get_thread_num(), team = (hga_id)omp_get_num_threads();
+    hga_id whole = plan->waves.alone ? n : n / team * team;
+    binding old = {0};
+    if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
+#pragma omp for schedule(dynamic, 1) nowait
+    for (hga_id i = 0; i < whole; i++) execution_run_alone(plan, states[i]);
+    for (hga_id i = whole; i < n; i++) execution_run_together(plan, states[i], me, team);
+    if (plan->options.bind) topology_unbind(&old);
+}
+
+static hga_status run_all(const hga_plan *plan, hga_workspace *const *states, hga_id n)
+{
+    if (execution_is_alone(plan) || (n == 1 && plan->waves.alone)) {
+        for (hga_id i = 0; i < n; i++) execution_run_alone(plan, states[i]);
+        return HGA_OK;
+    }
+    hga_status st = threads_prepare(plan->threads);
+    if (st) return st;
+#pragma omp parallel num_threads(plan->threads)
+    run_samples(plan, states, n);
+    return HGA_OK;
+}
+
+hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *states, const hga_io *ios, hga_id n)
+{
+    if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);
+    if (!plan || (n > 0 && (!states || !ios)))
+        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !states ? "workspaces" : "tensors");
+    hga_id begun = 0;
+    hga_status st = begin_all(plan, states, ios, n, &begun);
+    if (!st && n > 0) st = run_all(plan, states, n);
+    for (hga_id i = 0; i < begun; i++) {
+        states[i]->listed = 0;
+        st ? execution_forget(states[i]) : execution_end(plan, states[i], &ios[i]);
+    }
+    return st;
+}
