@@ -75,8 +75,32 @@ static hga_status leaves(hga_id n, hga_graph **g, hga_program *p)
     return st;
 }
 
+/* Texts of 150 tokens each, whole rectangles: some of a panel's size have it for themselves, others share one. */
+static hga_status texts(hga_id n, hga_graph **g, hga_program *p)
+{
+    enum { TEXT = 150 };
+    hga_builder *b;
+    hga_id relation, first = n / TEXT * TEXT;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &relation));
+    assert_ok(hga_builder_add_blocks(
+        b, relation,
+        &(hga_block){.n_dst = TEXT, .n_src = TEXT, .count = n / TEXT, .dst_step = TEXT, .src_step = TEXT}));
+    assert_ok(hga_builder_add_blocks(b, relation,
+                                     &(hga_block){.dst = first, .n_dst = n - first, .src = first, .n_src = n - first}));
+    assert_ok(hga_builder_finish(b, g));
+    hga_builder_destroy(b);
+    return hga_program_attention(p, relation);
+}
+
+static hga_status all_to_all(hga_id n, hga_graph **g, hga_program *p)
+{
+    return hga_build_dense(&(hga_dense){.n_tokens = n}, g, p);
+}
+
 /* The first N_IN_ORDER have their rows by node; the others' groups are of sixteen positions of an order, which moves
-   when tokens are appended. */
+   when tokens are appended. What is not causal comes last. */
 static const struct {
     const char *name;
     causal_build *build;
@@ -92,7 +116,9 @@ static const struct {
               {"frontier 4", frontier_4},
               {"frontier 16", frontier_16},
               {"strided", strided},
-              {"leaves", leaves}};
+              {"leaves", leaves},
+              {"texts", texts},
+              {"all to all", all_to_all}};
 enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 11, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
 
 /* Values by level and number in it, the same whatever the graph's length. */

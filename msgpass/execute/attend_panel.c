@@ -22,16 +22,22 @@ static void finish_group(worker *w, const row_group *g)
     }
 }
 
+void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p)
+{
+    p->n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE;
+    for (hga_id g = 0, at = 0; g < p->n_groups; g++, at += KERNEL_TILE)
+        p->group[g] = (row_group){.stage = stage,
+                                  .number = g,
+                                  .first = first + at,
+                                  .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE,
+                                  .node = node + at};
+}
+
 /* Edge biases belong to single edges, which only rows know. */
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
-    row_panel p = {.n_groups = (n + KERNEL_TILE - 1) / KERNEL_TILE};
-    for (hga_id g = 0, at = 0; g < p.n_groups; g++, at += KERNEL_TILE)
-        p.group[g] = (row_group){.stage = stage,
-                                 .number = g,
-                                 .first = first + at,
-                                 .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE,
-                                 .node = node + at};
+    row_panel p;
+    find_groups(stage, first, n, node, &p);
     if (!w->io->edge_bias) {
         tile_chooser *t = &w->chooser;
         t->reader = &w->reader, t->run = run_tiles, t->context = w, t->batch->stage = stage;

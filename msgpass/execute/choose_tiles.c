@@ -68,6 +68,8 @@ static int64_t strip_edges(const strip *x)
 
 static int pays(const strip *x) { return (double)strip_edges(x) >= TILE_SHARE * KERNEL_TILE * x->n; }
 
+int tiles_pay(hga_id rows) { return (double)rows >= TILE_SHARE * KERNEL_TILE; }
+
 /* ---- columns ---- */
 
 /* Types of a strip's column c, lane by lane. */

@@ -86,15 +86,42 @@ static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n,
 }
 
 /* LEVELS_* stages go by node id: with a destination order their rows are loaded one by one. */
+static int goes_by_position(const worker *w, const phase *ph)
+{
+    return ph->by_position || !w->plan->stage[ph->stage].relation.dst_order;
+}
+
+static void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n)
+{
+    *first = ph->first + panel * ph->panel;
+    *n = *first + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - *first;
+}
+
+void list_panel(const worker *w, wave_item item, panel_rows *out)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    panel_bounds(ph, item.panel, &out->first, &out->n);
+    list_nodes(w, ph, out->first, out->n, out->node);
+}
+
+void load_panel(worker *w, wave_item item)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    hga_id first, n;
+    open_stage(w, ph->stage);
+    panel_bounds(ph, item.panel, &first, &n);
+    reader_load(&w->reader, first, n);
+}
+
 static void run_panel(worker *w, const phase *ph, hga_id panel)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const stage_kernel *kernel = plan_kernel(w->plan, ph->stage);
-    hga_id begin = ph->first + panel * ph->panel,
-           n = begin + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - begin;
+    hga_id begin, n;
     hga_id node[PANEL_ROWS];
+    panel_bounds(ph, panel, &begin, &n);
     list_nodes(w, ph, begin, n, node);
-    int one_by_one = s->relation.dst_order && !ph->by_position;
+    int one_by_one = !goes_by_position(w, ph);
     if (!one_by_one) reader_load(&w->reader, begin, n);
     if (kernel->panel && !one_by_one) {
         kernel->panel(w, ph->stage, begin, n, node);
@@ -176,7 +203,10 @@ static void run_share(worker *w, hga_id wave, hga_id t)
 {
     const wave_order *o = &w->plan->waves;
     int64_t list = (int64_t)wave * w->plan->threads + t;
-    for (int64_t i = o->ptr[list]; i < o->ptr[list + 1]; i++) run_item(w, o->item[i]);
+    for (int64_t i = o->ptr[list], done; i < o->ptr[list + 1]; i += done) {
+        done = run_wide(w, &o->item[i], o->ptr[list + 1] - i);
+        if (!done) run_item(w, o->item[i]), done = 1;
+    }
 }
 
 /* ---- threads ---- */

@@ -74,6 +74,12 @@ typedef struct row_addresses {
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
 } row_addresses;
 
+/* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded]; of all heads [room]. */
+typedef struct wide_scratch {
+    hga_id room;
+    float *key, *value, *base;
+} wide_scratch;
+
 /* Scratch of the stages that go row by row. */
 typedef struct row_scratch {
     float *query;          /* [heads][dim padded]: the row's queries, scaled, in base 2 */
@@ -96,6 +102,7 @@ typedef struct worker {
     row_addresses at;
     tile_chooser chooser;
     tile_scratch tile;
+    wide_scratch wide;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
@@ -142,6 +149,7 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 int plan_kernel_is_fused(const hga_plan *plan, hga_id stage);
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
+void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
 /* attend_rows.c: an attended row begins empty or with what is there, reads its edges (but those of the segments that
    are done), and is stored. */
 void attend_row(worker *w, const row_job *job);
@@ -153,6 +161,27 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
 void run_tiles(void *worker, tile_batch *batch);
 void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);
+
+/* .. and what else makes a tile: a group with its queries and states at a place, which is opened there first or was
+   before; where its rows end (those that nobody wants: where they are); its log-sum-exps; the tile itself, whose keys
+   are of 16 bits as they are when it has_pairs. */
+kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens);
+void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row);
+void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
+int has_pairs(const worker *w);
+void run_tile(const worker *w, const kernel_tile *t);
+
+/* run_wide.c: how many items, from the first on, are panels of one phase that one rectangle has wholly; they have been
+   computed. */
+int64_t run_wide(worker *w, const wave_item *item, int64_t n);
+
+/* execute.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by
+   position. */
+typedef struct panel_rows {
+    hga_id first, n, node[PANEL_ROWS];
+} panel_rows;
+void list_panel(const worker *w, wave_item item, panel_rows *out);
+void load_panel(worker *w, wave_item item);
 
 /* scores.c: the part of a chunk's scores that all heads share: log mass, log weight, and for row v >= 0 positions; and
    what one head of the job's row adds, into row.bias. All in base 2, as kernels take scores; what a caller means by the

@@ -36,11 +36,7 @@ static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
                                .stride = room};
 }
 
-/* Do tiles take keys of 16 bits as they are? Relative keys are of 32. */
-static int has_pairs(const worker *w)
-{
-    return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key;
-}
+int has_pairs(const worker *w) { return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
 
 /* The group's queries, rows across the lanes. */
 static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
@@ -318,17 +314,24 @@ static void find_slots(tile_batch *b)
 }
 
 /* Bring the group's queries into shape, and its states if there are any; are they empty? */
-static int open_part(worker *w, const tile_part *part, hga_id head, ptrdiff_t place)
+static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
-    if (!part->opens) return 0;
-    load_queries(w, part->group, head, place);
+    load_queries(w, g, head, place);
     if (w->plan->stage[w->chooser.batch->stage].kind != KIND_ATTEND_MORE) return 1;
-    load_states(w, part->group, head, place);
+    load_states(w, g, head, place);
     return 0;
 }
 
-/* Where the rows of the group end; those that nobody wants, where they are. */
-static void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row)
+kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens)
+{
+    return (kernel_tile_group){.n_rows = g->n_rows,
+                               .q = queries_at(w, place),
+                               .q_pairs = pairs_at(w, place),
+                               .fresh = opens && load_group(w, g, head, place),
+                               .state = state_at(w, place)};
+}
+
+void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row)
 {
     const view *out = &w->state->view[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
@@ -336,11 +339,16 @@ static void find_ends(const worker *w, const row_group *g, hga_id head, const ke
             g->node[r] < 0 ? s->acc + r * s->stride : view_row(out, g->node[r]) + head * view_head(out, g->node[r]);
 }
 
-static void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
+void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
     const view *out = &w->state->view[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
         if (g->node[r] >= 0) view_lse(out, g->node[r])[head] = lse[r];
+}
+
+void run_tile(const worker *w, const kernel_tile *t)
+{
+    (has_pairs(w) ? w->plan->kernels->attend_tile_bf16 : w->plan->kernels->attend_tile)(t);
 }
 
 /* Parts i .. i + many - 1 at once. */
@@ -364,11 +372,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         const row_group *g = part[x].group;
         ptrdiff_t place = place_of(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
-        *to = (kernel_tile_group){.n_rows = g->n_rows,
-                                  .q = queries_at(w, place),
-                                  .q_pairs = pairs_at(w, place),
-                                  .fresh = open_part(w, &part[x], head, place),
-                                  .state = state_at(w, place)};
+        *to = open_group(w, g, head, place, part[x].opens);
         const float *bias = load_pair_bias(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
         to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
@@ -376,7 +380,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         find_ends(w, g, head, &to->state, end[x]);
         to->out = end[x];
     }
-    (has_pairs(w) ? w->plan->kernels->attend_tile_bf16 : w->plan->kernels->attend_tile)(&t);
+    run_tile(w, &t);
     for (hga_id x = 0; x < many; x++)
         if (part[x].closes) store_lse(w, part[x].group, head, t.group[x].state.greatest);
 }

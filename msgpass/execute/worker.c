@@ -66,6 +66,9 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int halves, carver *c
     w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
     w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
     w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
+    w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
+    w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
+    w->wide.base = carve(c, w->wide.room, sizeof(float));
     w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
     w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
@@ -96,7 +99,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->plain_bytes = aggregate_bytes(plan);
     w->types = count_types(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
-    w->reader.degree_room = plan->degree_room;
+    w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
     lay_out_numbers(w, &plan->shape, plan->halves, &c);
     w->numbers = c.used;
     lay_out_lists(w, &c);
@@ -136,8 +139,9 @@ void worker_begin(worker *w)
 int workers_fit(const hga_plan *plan, const hga_workspace *state)
 {
     const worker *w = &state->workers[0]; /* they are alike */
-    return w->reader.segment_room >= plan->segment_room && w->reader.list_room >= plan->list_room &&
-           w->reader.degree_room >= plan->degree_room && w->types >= count_types(plan);
+    return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
+           w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
+           w->types >= count_types(plan);
 }
 
 hga_status workers_create(const hga_plan *plan, hga_workspace *state)

@@ -22,6 +22,7 @@ typedef struct measures {
     int64_t edges;          /* pairs, an upper bound where a band cuts corners */
     int64_t columns;        /* of all segments */
     hga_pos degree;         /* no row has more of them */
+    hga_id rectangle;       /* columns of the last segment, when its rows have all of them; 0 */
 } measures;
 
 static void measure_segments(const hga_segments *s, void *context)
@@ -35,6 +36,20 @@ static void measure_segments(const hga_segments *s, void *context)
     m->edges += (int64_t)s->count * one->n_rows * width;
     m->columns += (int64_t)s->count * one->n_src;
     m->degree += width * (meet < s->count ? meet : s->count);
+    int full = !one->has_hole && one->band_first <= 1 - one->n_rows && one->band_last >= one->n_src - 1;
+    m->rectangle = full ? one->n_src : 0;
+}
+
+/* Columns that so many rows share are brought side by side for all of them. */
+enum { RECTANGLE = 2 * KERNEL_CHUNK };
+
+/* The rows have one segment: is it such a rectangle? */
+static void note_rectangle(hga_plan *plan, hga_id stage, hga_id columns)
+{
+    const stage_plan *s = &plan->stage[stage];
+    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return;
+    if (columns < RECTANGLE || s->relation.n_edges / columns < RECTANGLE) return;
+    if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
 static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
@@ -54,6 +69,7 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
     if (m.segments > plan->segment_room) plan->segment_room = m.segments;
     if (m.list > plan->list_room) plan->list_room = m.list;
+    if (m.segments == 1) note_rectangle(plan, stage, m.rectangle);
     int64_t given = explicit_edges(&plan->stage[stage], first, n);
     m.edges += given, m.degree += given;
     return m;
@@ -336,7 +352,7 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
-    plan->segment_room = plan->list_room = plan->degree_room = 0;
+    plan->segment_room = plan->list_room = plan->degree_room = 0, plan->wide_columns = 0;
     uint32_t rounded = 0;
     HGA_TRY(add_copies(plan));
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
