@@ -13,6 +13,7 @@
    Verses: where more than half of the lines that are not blank begin with a label such as "1Cor13:4", labels (which are
    not words) alone give books, chapters and verses. */
 #include "hga_builders.h"
+#include "text.h"
 
 #include <string.h>
 #include <strings.h>
@@ -370,7 +371,6 @@ static hga_status break_words(reader *r, const char *locale, hga_id max_words)
     HGA_TRY(open_breaks(UBRK_WORD, locale, text, &words));
     HGA_TRY(open_breaks(UBRK_SENTENCE, locale, text, &sentences));
     HGA_TRY(read_words(r, words, sentences, max_words));
-    if (r->n_words == 0) HGA_TRY(hga_fail(HGA_EFORMAT, "no word in %d bytes of text", r->bytes));
 done:
     if (words) ubrk_close(words);
     if (sentences) ubrk_close(sentences);
@@ -452,23 +452,28 @@ static hga_status copy_text(reader *r, const char *text)
     return HGA_OK;
 }
 
-hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words,
-                         hga_tree *out)
+hga_status text_check(const char *text, size_t bytes)
+{
+    if (bytes > INT32_MAX)
+        return hga_fail(HGA_EOVERFLOW, "a text of %zu bytes; there are at most %d", bytes, INT32_MAX);
+    return check_utf8(text, (int32_t)bytes);
+}
+
+/* The tree of a text; without a word *out stays empty. */
+static hga_status read_tree(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
+                            hga_id max_words, hga_tree *out)
 {
     hga_status st = HGA_OK;
     reader r = {.a = a};
     memset(out, 0, sizeof *out);
     if (a) out->allocator = *a;
-    if (bytes > INT32_MAX)
-        return hga_fail(HGA_EOVERFLOW, "a text of %zu bytes; there are at most %d", bytes, INT32_MAX);
-    if (max_words < 0) return hga_fail(HGA_EINVAL, "max_words is %d; it must be at least 0", max_words);
-    if (!text || bytes == 0) return hga_fail(HGA_EFORMAT, "no word in 0 bytes of text");
+    HGA_TRY(text_check(text, bytes));
     r.bytes = (int32_t)bytes;
-    HGA_TRY(check_utf8(text, r.bytes));
     HGA_TRY(copy_text(&r, text));
     r.verses = is_verse_text(&r);
     HGA_TRY(r.verses ? mark_verses(&r, text) : mark_prose(&r));
     HGA_TRY(break_words(&r, locale, max_words));
+    if (r.n_words == 0) goto done;
     levels v = count_levels(&r);
     HGA_TRY(allocate(a, v.n_nodes, r.n_words, out));
     plant(&r, &v, out);
@@ -477,5 +482,21 @@ done:
     hga_delete(a, r.marks, r.mark_room, sizeof *r.marks);
     hga_delete(a, r.words, r.word_room, sizeof *r.words);
     if (st) hga_tree_clear(out);
+    return st;
+}
+
+hga_status text_words(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
+{
+    return read_tree(a, text, bytes, NULL, 0, out);
+}
+
+hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale, hga_id max_words,
+                         hga_tree *out)
+{
+    memset(out, 0, sizeof *out);
+    if (max_words < 0) return hga_fail(HGA_EINVAL, "max_words is %d; it must be at least 0", max_words);
+    if (!text || bytes == 0) return hga_fail(HGA_EFORMAT, "no word in 0 bytes of text");
+    hga_status st = read_tree(a, text, bytes, locale, max_words, out);
+    if (!st && out->n == 0) st = hga_fail(HGA_EFORMAT, "no word in %zu bytes of text", bytes);
     return st;
 }

@@ -22,6 +22,8 @@ void hga_tree_clear(hga_tree *tree)
     hga_delete(&a, tree->leaf_begin, tree->n_leaves, sizeof *tree->leaf_begin);
     hga_delete(&a, tree->leaf_end, tree->n_leaves, sizeof *tree->leaf_end);
     hga_delete(&a, tree->kind, tree->n, sizeof *tree->kind);
+    hga_delete(&a, tree->name_at, tree->n, sizeof *tree->name_at);
+    hga_delete(&a, tree->name_text, tree->name_room, 1);
     memset(tree, 0, sizeof *tree);
 }
 
@@ -114,4 +116,11 @@ hga_status hga_tree_record(const hga_allocator *a, hga_id n_fields, const hga_id
 done:
     if (st) hga_tree_clear(out);
     return st;
+}
+
+const char *hga_tree_name(const hga_tree *tree, hga_id node)
+{
+    return tree->name_at && node >= 0 && node < tree->n && tree->name_at[node] >= 0
+               ? tree->name_text + tree->name_at[node]
+               : NULL;
 }

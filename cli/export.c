@@ -28,7 +28,9 @@ int run_export(int argc, char **argv)
                         parse,
                         "GRAPH|VARIANT",
                         "A graph in another format. It is read from JSON (- is standard input) or from a file of "
-                        "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's). "
+                        "edges: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS's), .npy or .npz (scipy's); or "
+                        "a tree: .html, .md, a folder of "
+                        "source files, .npy of parents or of a linkage. "
                         "It is written as .json, .npy, .mtx, .csv, .dot, "
                         ".graphml, .gexf, .graph "
                         "(METIS's); or as a picture of who attends to whom: .svg, .png.",

@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "nearest.h"
+#include "tree_file.h"
 
 static int find(const hga_parameter *table, const char *name, size_t length)
 {
@@ -35,10 +36,26 @@ static int read_word(const hga_parameter *p, const char *text, setting *out)
     return i >= 0 ? CLI_GOOD : complain(CLI_USAGE, "%s: '%s' is not one of: %s", p->name, text, p->words);
 }
 
+/* The parents of a tree's file become the array. */
+static int read_tree(const char *path, setting *out)
+{
+    hga_tree *t = &out->tree;
+    int status = CLI_GOOD;
+    TRY(tree_file_read(path, t));
+    TRY(take(t->n, sizeof *out->array.whole, &out->array.whole));
+    memcpy(out->array.whole, t->parent, (size_t)t->n * sizeof *t->parent);
+    out->array.n_dims = 1, out->array.dim[0] = out->array.count = t->n;
+    out->array.path = strdup(path);
+    if (!out->array.path) TRY(complain(CLI_OUTSIDE, "out of memory"));
+done:
+    return status;
+}
+
 static int read_ids(const hga_parameter *p, const char *text, setting *out)
 {
     hga_id list[MAX_TYPED];
     int n = 0;
+    if (text[0] == '@' && strcmp(p->name, "parent") == 0 && tree_file_is(text + 1)) return read_tree(text + 1, out);
     if (text[0] == '@') return npy_read_whole(text + 1, &out->array);
     int status = read_list(p->name, text, p->least, INT32_MAX, MAX_TYPED, &n, list);
     if (status == CLI_GOOD) status = take(n, sizeof *list, &out->array.whole);
@@ -87,6 +104,7 @@ static int set(settings *s, const char *whose, const char *name, size_t length, 
     int i = find(s->table, name, length);
     if (i < 0) return complain_of_parameter(s, whose, name, length);
     npy_clear(&s->value[i].array);
+    hga_tree_clear(&s->value[i].tree);
     s->value[i].given = 1;
     return read_kind[s->table[i].kind](&s->table[i], value, &s->value[i]);
 }
@@ -120,7 +138,7 @@ done:
 
 void settings_clear(settings *s)
 {
-    for (int i = 0; i < MAX_PARAMETERS; i++) npy_clear(&s->value[i].array);
+    for (int i = 0; i < MAX_PARAMETERS; i++) npy_clear(&s->value[i].array), hga_tree_clear(&s->value[i].tree);
 }
 
 static const setting *value_of(const settings *s, const char *name)
@@ -138,6 +156,12 @@ const npy *setting_array(const settings *s, const char *name)
 {
     const setting *v = value_of(s, name);
     return v->given && v->array.n_dims > 0 ? &v->array : NULL;
+}
+
+const hga_tree *setting_tree(const settings *s, const char *name)
+{
+    const setting *v = value_of(s, name);
+    return v->given && v->tree.n ? &v->tree : NULL;
 }
 
 /* ---- a variant's structure ---- */

@@ -12,6 +12,7 @@ typedef struct setting {
     int given;
     int64_t whole; /* flags, whole numbers, the place of a word */
     npy array;     /* lists and files */
+    hga_tree tree; /* of a file that is a tree: the array is its parents; else zeroed */
 } setting;
 
 /* A table is ended by a NULL name. Its arrays' offsets count in a variant's structure; a whole number whose `words` is
@@ -32,6 +33,9 @@ int setting_given(const settings *s, const char *name);
 hga_id setting_id(const settings *s, const char *name);
 /* The array of a list or file; NULL when it was not given or is a number. */
 const npy *setting_array(const settings *s, const char *name);
+
+/* The tree of a file that says more than parents; NULL without. */
+const hga_tree *setting_tree(const settings *s, const char *name);
 
 /* A variant's structure from its defaults and what was given; arrays stay the settings'. */
 int settings_fill(const settings *s, const hga_variant *v, void *parameters);

@@ -1,37 +1,12 @@
 /* text_model.c: words become tokens, and where a variant takes a tree the text's own is the hierarchy. */
 #include "text_model.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
-
-static int read_file(FILE *file, const char *path, char **text, size_t *bytes)
-{
-    size_t room = 0;
-    while (!feof(file)) {
-        if (*bytes == room) {
-            room = room ? 2 * room : 1 << 16;
-            char *more = realloc(*text, room);
-            if (!more) return complain(CLI_OUTSIDE, "%s: out of memory: %zu bytes", path, room);
-            *text = more;
-        }
-        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
-        if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    }
-    return CLI_GOOD;
-}
-
-static int read_text(const char *path, char **text, size_t *bytes)
-{
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    int status = read_file(file, path, text, bytes);
-    if (file != stdin) fclose(file);
-    return status;
-}
+#include "whole_file.h"
 
 static int name_tokens(const char *text, const hga_tree *tree, words *names)
 {
@@ -90,7 +65,7 @@ int text_model_build(const char *path, const typed_variant *typed, model *out, w
     if (setting_array(&s, "tokens")) TRY(complain(CLI_USAGE, "--text: one text is no batch of lengths"));
     if (setting_given(&s, "tokens")) most = setting_id(&s, "tokens");
     if (typed->tokens) TRY(read_id("--tokens", typed->tokens, 1, INT32_MAX, &most));
-    TRY(read_text(path, &text, &bytes));
+    TRY(whole_file_read(path, &text, &bytes));
     TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, most, &tree), CLI_DATA, path));
     TRY(name_tokens(text, &tree, names));
     TRY(build(path, typed, &s, v, &tree, out));

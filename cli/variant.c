@@ -20,6 +20,8 @@ static const hga_parameter file_parameters[] = {
      "the graph's queries, to be sure"},
     {"parents", HGA_PARAMETER_IDS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
      "the parent of every node, -1 without: a tree over a file of edges"},
+    {"leaves", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "id", 0, "id depth-first",
+     "rows of tensors: id, the leaves by the file's ids, or depth-first, in the order of its tree"},
     {"alpha", HGA_PARAMETER_FLOATS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
      "the weights by type of a program with weighted sums"},
     {0},
@@ -212,7 +214,9 @@ void variant_print(FILE *file, const hga_variant *v)
     fprintf(file, "%s: %s\n", v ? v->name : "graph=FILE",
             v ? v->says
               : "a graph and its program from JSON, or a graph from a file of edges (.mtx, .csv, .tsv, .edges, "
-                ".graphml, .gml, .graph, .npy, .npz), whose relations are attended jointly");
+                ".graphml, .gml, .graph, .npy, .npz), whose relations are attended jointly, or HSA on a tree (.html, "
+                ".md, a folder of source "
+                "files, .npy of parents or of scipy's linkage)");
     for (const hga_parameter *p = table; p->name; p++) print_parameter(file, p);
 }
 

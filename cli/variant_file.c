@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph_file.h"
+#include "tree_file.h"
 #include "variant.h"
 
 /* weights by type, for a program with weighted sums */
@@ -24,11 +25,16 @@ int make_from_file(const variant_job *job, model *out)
 {
     graph_file f = {0};
     int status = CLI_GOOD;
-    TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), &f));
+    int by_id = setting_id(job->settings, "leaves") == 0;
+    TRY(graph_file_import(job->path, setting_array(job->settings, "parents"), !by_id, &f));
+    if (f.node_of && !f.in_order)
+        tree_file_tell(job->path, f.node_of, f.n_node_of, hga_graph_nodes(f.graph).level_ptr[1], by_id);
     if (!f.text) TRY(complain(CLI_DATA, "%s: has no program (%s)", job->path, f.lacks));
     out->graph = hga_graph_retain(f.graph);
     out->program = f.program;
     out->from_file = 1;
+    out->node_of = f.node_of, out->n_node_of = f.n_node_of;
+    f.node_of = NULL;
     TRY(copy_alpha(setting_array(job->settings, "alpha"), out));
     hga_id n = hga_graph_nodes(out->graph).n_queries, tokens = setting_id(job->settings, "tokens");
     if (setting_given(job->settings, "tokens") && tokens != n)

@@ -1,7 +1,7 @@
 /* variant_hsa.c: hsa on hopping windows or on a tree of the user's own. */
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "tree_file.h"
 #include "variant.h"
 
 /* leaves of a parent array, each entry of which must be a node or -1 */
@@ -37,23 +37,6 @@ static int check_tokens(const settings *s, hga_id leaves)
     return CLI_GOOD;
 }
 
-/* One line on stderr where row i is not the i-th leaf by id. */
-static void tell_order(const npy *parent, const hga_id *node_of, hga_id leaves)
-{
-    enum { SHOWN = 4 };
-    hga_id shown[SHOWN] = {0}, at = 0;
-    int moved = 0;
-    for (int64_t v = 0; v < parent->count; v++) {
-        if (node_of[v] >= leaves) continue;
-        if (node_of[v] < SHOWN) shown[node_of[v]] = (hga_id)v;
-        moved |= node_of[v] != at++;
-    }
-    if (!moved) return;
-    fprintf(stderr, "hga: %s: rows are the leaves in depth-first order:", parent->path);
-    for (hga_id i = 0; i < leaves && i < SHOWN; i++) fprintf(stderr, " %d", shown[i]);
-    fprintf(stderr, "%s; -p leaves=id makes rows go by id\n", leaves > SHOWN ? " .." : "");
-}
-
 static int make_from_parent(const variant_job *job, const npy *parent, model *out)
 {
     int status = CLI_GOOD;
@@ -66,7 +49,9 @@ static int make_from_parent(const variant_job *job, const npy *parent, model *ou
     TRY(settings_fill(job->settings, job->variant, &h));
     h.node_of = out->node_of;
     TRY(complain_of(job->variant->build(&h, &out->graph, &out->program), CLI_DATA, parent->path));
-    if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tell_order(parent, out->node_of, leaves);
+    if (h.leaves == HGA_LEAVES_DEPTH_FIRST) tree_file_tell(parent->path, out->node_of, out->n_node_of, leaves, 0);
+    const hga_tree *tree = setting_tree(job->settings, "parent");
+    if (tree) TRY(tree_file_name(tree, out->node_of, &out->graph));
 done:
     return status;
 }

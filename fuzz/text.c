@@ -2,6 +2,27 @@
    hierarchy that HSA can be built on. */
 #include "fuzz.h"
 
+/* The same bytes as a document: words in reading order, children behind their parents, and a name for each word. */
+static void check_document(const hga_tree *t)
+{
+    for (hga_id v = 0; v < t->n; v++)
+        if (t->parent[v] < -1 || t->parent[v] >= v || (t->parent[v] < 0) != (v == 0))
+            fuzz_fail("parent %d of %d", t->parent[v], v);
+    for (hga_id i = 0; i < t->n_leaves; i++)
+        if (t->leaf_node[i] < 0 || t->leaf_node[i] >= t->n || !hga_tree_name(t, t->leaf_node[i]))
+            fuzz_fail("leaf %d is node %d", i, t->leaf_node[i]);
+}
+
+static void read_document(const hga_allocator *a, const uint8_t *data, size_t size)
+{
+    hga_tree tree;
+    int markdown = size && data[size - 1] % 2;
+    hga_status st = (markdown ? hga_tree_markdown : hga_tree_html)(a, (const char *)data, size, &tree);
+    if (!st) check_document(&tree);
+    if (st && !hga_error_detail()[0]) fuzz_fail("refused without a word");
+    hga_tree_clear(&tree);
+}
+
 static void check(const hga_tree *t, size_t size)
 {
     for (hga_id v = 0; v < t->n; v++)
@@ -33,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (!hga_error_detail()[0]) {
         fuzz_fail("refused without a word");
     }
+    read_document(&a, data, size);
     fuzz_memory_end(&memory, "a text");
     return 0;
 }

@@ -15,6 +15,7 @@ hga_status import_open(import *x, const hga_allocator *a, const char *path, cons
     *out = NULL;
     memset(x, 0, sizeof *x);
     x->allocator = a, x->wish = wish ? wish : &nothing, x->n_queries = -1;
+    if (x->wish->node_map) memset(x->wish->node_map, 0, sizeof *x->wish->node_map);
     if (!path || !*path) return hga_fail(HGA_EINVAL, "the name of the file to read is empty");
     for (size_t i = 0; i < sizeof x->wish->reserved / sizeof *x->wish->reserved; i++)
         if (x->wish->reserved[i]) return hga_fail(HGA_EINVAL, "hga_import.reserved[%zu] is not 0", i);
@@ -173,6 +174,42 @@ static hga_status find_levels(const import *x, numbering *to)
     return HGA_OK;
 }
 
+/* From each root down and along the siblings; a ring has no root, so nobody walks it. */
+static void walk_trees(const import *x, numbering *to, const hga_id *child, const hga_id *sibling)
+{
+    hga_id at = 0;
+    for (hga_id root = 0; root < x->n; root++)
+        for (hga_id v = to->parent[root] < 0 ? root : -1; v >= 0;) {
+            if (to->level[v] == 0) to->id[v] = at++;
+            if (child[v] >= 0) {
+                v = child[v];
+                continue;
+            }
+            while (v != root && sibling[v] < 0) v = to->parent[v];
+            v = v == root ? -1 : sibling[v];
+        }
+}
+
+/* Tokens in the order of the tree. */
+static hga_status number_leaves(const import *x, numbering *to)
+{
+    hga_status st = HGA_OK;
+    hga_id *child = NULL, *sibling = NULL;
+    if (x->n_queries >= 0) return hga_fail(HGA_EUNSUPPORTED, "tokens on two sides are in no one tree's order");
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof *child, &child));
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof *sibling, &sibling));
+    for (hga_id v = 0; v < x->n; v++) child[v] = sibling[v] = -1;
+    for (hga_id v = x->n; v-- > 0;) {
+        hga_id p = to->parent[v];
+        if (p >= 0) sibling[v] = child[p], child[p] = v;
+    }
+    walk_trees(x, to, child, sibling);
+done:
+    hga_delete(x->allocator, child, x->n, sizeof *child);
+    hga_delete(x->allocator, sibling, x->n, sizeof *sibling);
+    return st;
+}
+
 /* By level, within a level as in the file. */
 static hga_status number_nodes(const import *x, hga_builder *b, numbering *to)
 {
@@ -187,7 +224,9 @@ static hga_status number_nodes(const import *x, hga_builder *b, numbering *to)
         HGA_TRY(hga_builder_add_level(b, next[l + 1], NULL));
         next[l + 1] += next[l];
     }
-    for (hga_id v = 0; v < x->n; v++) to->id[v] = next[to->level[v]]++, to->moved |= to->id[v] != v;
+    for (hga_id v = 0; v < x->n; v++) to->id[v] = next[to->level[v]]++;
+    if (x->wish->depth_first) HGA_TRY(number_leaves(x, to));
+    for (hga_id v = 0; v < x->n; v++) to->moved |= to->id[v] != v;
 done:
     hga_delete(x->allocator, next, (int64_t)to->n_levels + 1, sizeof *next);
     return st;
@@ -273,6 +312,23 @@ done:
     return st;
 }
 
+/* The numbering, for who asked for it. */
+static hga_status tell_map(const import *x, const numbering *to, hga_node_map *out)
+{
+    hga_status st = HGA_OK;
+    if (!out) return HGA_OK;
+    if (x->allocator) out->allocator = *x->allocator;
+    out->n_graphs = 1;
+    HGA_TRY(hga_new_zero(x->allocator, 1, sizeof *out->id, &out->id));
+    HGA_TRY(hga_new(x->allocator, 1, sizeof *out->n, &out->n));
+    out->n[0] = x->n;
+    HGA_TRY(hga_new(x->allocator, x->n, sizeof **out->id, &out->id[0]));
+    memcpy(out->id[0], to->id, (size_t)x->n * sizeof *to->id);
+done:
+    if (st) hga_node_map_clear(out);
+    return st;
+}
+
 /* A builder's refusal with the file's name before it. */
 static hga_status refused(const import *x, hga_status st)
 {
@@ -292,6 +348,8 @@ hga_status import_close(import *x, hga_status st, hga_graph **out)
     if (!st) st = hga_builder_create(a, &b);
     if (!st) st = refused(x, give_all(x, b, &to));
     if (!st) st = refused(x, hga_builder_finish(b, out));
+    if (!st) st = tell_map(x, &to, x->wish->node_map);
+    if (st) hga_graph_destroy(*out), *out = NULL;
     hga_builder_destroy(b);
     hga_delete(a, to.parent, n, sizeof *to.parent);
     hga_delete(a, to.level, n, sizeof *to.level);

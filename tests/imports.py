@@ -198,6 +198,83 @@ open("twice.csv", "w").write('source,destination,relation\n0,2,"tree up"\n0,3,"t
 refused = subprocess.run([hga, "export", "twice.csv", "-o", "no.json"], capture_output=True, text=True)
 equal("two parents are refused", Counter([refused.returncode, refused.stderr]), Counter([3, "hga: twice.csv: line 3: node 0 has the parents 2 and 3\n"]))
 
+# ---- trees: linkages, parents, documents, sources ----
+
+from scipy.cluster import hierarchy
+
+points = random.standard_normal((23, 2))
+linkage = hierarchy.linkage(points, "average")
+np.save("linkage.npy", linkage)
+
+
+def attend(what, *options):
+    done = subprocess.run([hga, "attend", *what, *options, "--query", "t.npy", "--key", "t.npy", "--value", "t.npy", "--out", "o.npy"], check=True, capture_output=True, text=True)
+    return np.load("o.npy"), [line for line in done.stderr.splitlines() if "rows are" in line]
+
+
+np.save("t.npy", random.standard_normal((23, 4)).astype("f4"))
+edges = subprocess.run([hga, "export", "linkage.npy", "--relation", "tree", "-o", "tree.csv"], check=True)
+subprocess.run([hga, "build", "graph=linkage.npy", "--node-map", "map.npy", "-o", "linkage.json"], check=True)
+caller = np.load("map.npy")
+equal("a linkage's clusters", Counter((int(caller[int(r["source"])]), int(caller[int(r["destination"])])) for r in csv.DictReader(open("tree.csv"))),
+      Counter((int(c), 23 + i) for i, m in enumerate(linkage) for c in m[:2]))
+equal("rows of graph=linkage are the observations", Counter(caller[:23].tolist()), Counter(range(23)))
+equal("  in their order", Counter([caller[:23].tolist() == list(range(23))]), Counter([True]))
+by_id, said = attend(["graph=linkage.npy"])
+equal("  without a word", Counter(said), Counter())
+same, _ = attend(["hsa", "-p", "parent=@linkage.npy", "-p", "leaves=id"])
+equal("hsa on its parents by id computes the same", Counter([bool(np.array_equal(by_id, same))]), Counter([True]))
+order = []
+
+
+def walk(v):
+    if v < 23:
+        order.append(v)
+    else:
+        for child in sorted(int(c) for c in linkage[v - 23][:2]):
+            walk(child)
+
+
+walk(44)
+deep, said = attend(["graph=linkage.npy"], "-p", "leaves=depth-first")
+equal("depth-first is said", Counter(said), Counter([f"hga: linkage.npy: rows are the leaves in depth-first order: {' '.join(map(str, order[:4]))} ..; -p leaves=id makes rows go by id"]))
+tokens = np.load("t.npy")
+np.save("t.npy", tokens[order])
+permuted, _ = attend(["graph=linkage.npy"], "-p", "leaves=depth-first")
+equal("and rows in that order give the same rows", Counter([bool(np.allclose(permuted, by_id[order], atol=1e-6))]), Counter([True]))
+
+# the same choice for edges over a tree: leaves 0 1 2 3 hang below 4 5 4 5
+np.save("cross.npy", np.array([4, 5, 4, 5, 6, 6, -1]))
+np.save("pairs.npy", np.array([(0, 1), (1, 1), (2, 3), (3, 2)]))
+np.save("t.npy", tokens[:4])
+by_id, said = attend(["graph=pairs.npy"], "-p", "parents=@cross.npy")
+equal("rows of edges go by the file's ids, without a word", Counter(said), Counter())
+np.save("t.npy", tokens[:4][[0, 2, 1, 3]])
+deep, said = attend(["graph=pairs.npy"], "-p", "parents=@cross.npy", "-p", "leaves=depth-first")
+equal("or in the tree's order, which is said", Counter(said), Counter(["hga: pairs.npy: rows are the leaves in depth-first order: 0 2 1 3; -p leaves=id makes rows go by id"]))
+equal("  with the same result", Counter([bool(np.array_equal(deep, by_id[[0, 2, 1, 3]]))]), Counter([True]))
+np.save("t.npy", random.standard_normal((8, 4)).astype("f4"))
+_, said = attend(["graph=up.npy"], "-p", "parents=@parents.npy")
+equal("leaves that are no first ids are told", Counter(said), Counter(["hga: up.npy: rows are the leaves by id: 7 8 9 10 ..; -p leaves=depth-first makes rows go by the tree"]))
+
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_, page = read(os.path.join(here, "README.md"))
+equal("a real Markdown page: its sections are names", Counter(n in {text for _, text in page["names"]} for n in ("Five minutes in C", "Installing", "Limits")), Counter({True: 3}))
+subprocess.run([hga, "check", os.path.join(here, "README.md")], check=True, stdout=subprocess.DEVNULL)
+_, sources = read(os.path.join(here, "graph"))
+named = {text for _, text in sources["names"]}
+equal("this repository's own sources: files and folders are names", Counter(n in named for n in ("graph", "public", "import.c")), Counter({True: 3}))
+if not subprocess.run("ctags --version 2>/dev/null | grep -q Universal", shell=True).returncode:
+    equal("  and functions, where ctags is", Counter(n in named for n in ("import_close", "hga_graph_write_csv")), Counter({True: 2}))
+equal("  lines are words", Counter(["hga_status import_close(import *x, hga_status st, hga_graph **out)" in sources["words"]]), Counter([True]))
+open("page.html", "w").write("<title>T</title><h1>One</h1><p>Some words here<p>and more")
+_, page = read("page.html")
+equal("HTML's words", Counter(page["words"]), Counter("One Some words here and more".split()))
+os.mkdir("empty")
+for name, said in ("empty", "hga: empty: has no file of text\n"), ("nothing.md", "hga: nothing.md: cannot be read: No such file or directory\n"):
+    refused = subprocess.run([hga, "inspect", name], capture_output=True, text=True)
+    equal(f"{name} is refused", Counter([refused.returncode, refused.stderr]), Counter([3, said]))
+
 # ---- words from a file of their own ----
 
 words = [f"w{i}" for i in range(63)] + ['"last", one']

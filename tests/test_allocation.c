@@ -552,6 +552,42 @@ static hga_status make_tree_text(const hga_allocator *a)
     return settle_tree(hga_tree_text(a, text, sizeof text - 1, NULL, 0, &t), &t);
 }
 
+static hga_status make_tree_html(const hga_allocator *a)
+{
+    static const char text[] = "<title>A page</title><h1>One</h1><p>It was late. Nobody came.<ul><li>a<li>b c</ul>";
+    hga_tree t = {0};
+    return settle_tree(hga_tree_html(a, text, sizeof text - 1, &t), &t);
+}
+
+static hga_status make_tree_markdown(const hga_allocator *a)
+{
+    static const char text[] = "# One\n\nIt was late. Nobody came.\n\n- a\n- b c\n";
+    hga_tree t = {0};
+    return settle_tree(hga_tree_markdown(a, text, sizeof text - 1, &t), &t);
+}
+
+static hga_status make_tree_linkage(const hga_allocator *a)
+{
+    hga_tree t = {0};
+    return settle_tree(hga_tree_linkage(a, (const double[]){0, 2, .5, 2, 1, 3, .7, 3}, 2, &t), &t);
+}
+
+static hga_status make_names(const hga_allocator *a)
+{
+    hga_builder *b = NULL;
+    hga_graph *g = NULL, *named = NULL;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_builder_create(a, &b));
+    HGA_TRY(hga_builder_add_level(b, 3, NULL));
+    HGA_TRY(hga_builder_finish(b, &g));
+    st = hga_graph_set_names(g, (const char *const[]){"a", NULL, "c"}, 3, &named);
+    if (st && named) fail_msg("%s, and yet a graph", hga_status_name(st));
+done:
+    hga_builder_destroy(b);
+    hga_graph_destroy(g), hga_graph_destroy(named);
+    return st;
+}
+
 static hga_status make_tree_grid(const hga_allocator *a)
 {
     hga_tree t = {0};
@@ -630,7 +666,8 @@ static int clear(void **state)
         fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
             fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) \
                 fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(batch)          \
-                    fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record)
+                    fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)                \
+                        fact(tree_markdown) fact(tree_linkage) fact(names)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
         fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \

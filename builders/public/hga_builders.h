@@ -189,8 +189,14 @@ typedef struct hga_tree {
     uint8_t *kind;                  /* [n], index into kind_name */
     hga_id n_kinds;
     hga_allocator allocator;
+    int64_t *name_at; /* [n], where a node's name begins in name_text, -1 without; NULL: see hga_tree_name */
+    char *name_text;
+    int64_t name_bytes, name_room;
 } hga_tree;
 HGA_API void hga_tree_clear(hga_tree *tree);
+/* A node's name, for hga_graph_set_names by way of hga_hsa.node_of: of a document's words themselves, of its sections
+   their headings. NULL without; valid as long as the tree. */
+HGA_API const char *hga_tree_name(const hga_tree *tree, hga_id node);
 
 /* Text (UTF-8) into chapters (headings: a line that says CHAPTER, BOOK, PART or a numeral alone, or Markdown's #),
    paragraphs (blank lines), sentences and words (ICU break iterators for `locale`, NULL: root), as far as the text has
@@ -199,6 +205,18 @@ HGA_API void hga_tree_clear(hga_tree *tree);
    HGA_EFORMAT naming the byte. */
 HGA_API hga_status hga_tree_text(const hga_allocator *a, const char *text, size_t bytes, const char *locale,
                                  hga_id max_words, hga_tree *out);
+
+/* HTML (libxml2's parser, which repairs what is not closed) and Markdown (UTF-8) as trees of their elements: headings
+   open sections, whatever is not as high belongs to them; paragraphs, lists, items, quotes, code, tables, rows, cells and
+   other blocks are nodes, their text sentences (where there are several) and words, the leaves, all in reading order.
+   An element without words is left out, one that holds nothing but another element is that element. Scripts, styles and
+   the head are no text; the title is the root's name. HGA_EFORMAT without a word, or for Markdown that is not UTF-8. */
+HGA_API hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
+HGA_API hga_status hga_tree_markdown(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out);
+/* scipy.cluster.hierarchy's linkage, [n_merges][4] = two clusters, their distance, observations: observation i is leaf
+   and node i, the cluster of merge i node n_merges + 1 + i. HGA_EFORMAT for a cluster that is not there yet or was
+   joined before. */
+HGA_API hga_status hga_tree_linkage(const hga_allocator *a, const double *linkage, hga_id n_merges, hga_tree *out);
 
 /* A height x width image (leaves = pixels or tokens in the order of nested patches): patches of `patch[l]` x `patch[l]`
    cells of the level below, lowest first, then one root. leaf_node order; *cell (NULL accepted, [height * width]) tells

@@ -8,6 +8,7 @@
 #include "arguments.h"
 #include "npy.h"
 #include "progress.h"
+#include "tree_file.h"
 
 /* ---- reading ---- */
 
@@ -35,18 +36,52 @@ static int read_parents(const char *path, npy *out)
     return status;
 }
 
-int graph_file_import(const char *path, const npy *parents, graph_file *out)
+/* HSA on a tree, with its names. */
+static int import_tree(const char *path, const npy *parents, int depth_first, graph_file *out)
 {
-    hga_import wish = {0};
+    hga_tree tree = {0};
+    hga_hsa h = hga_hsa_defaults();
     int status = CLI_GOOD;
-    *out = (graph_file){.lacks = "it has no member \"program\" that names the stages"};
+    if (parents) return complain(CLI_USAGE, "%s: is a tree and takes no other parents", path);
+    TRY(tree_file_read(path, &tree));
+    TRY(take(tree.n, sizeof *out->node_of, &out->node_of));
+    out->n_node_of = tree.n;
+    h.parent = tree.parent, h.n_parent = tree.n, h.node_of = out->node_of;
+    h.leaves = depth_first ? HGA_LEAVES_DEPTH_FIRST : HGA_LEAVES_BY_ID;
+    TRY(complain_of(hga_build_hsa(&h, &out->graph, &out->program), CLI_DATA, path));
+    out->in_order = tree.name_at != NULL;
+    TRY(tree_file_name(&tree, out->node_of, &out->graph));
+    TRY(complain_of(hga_program_to_json(&out->program, out->graph, &out->text), CLI_DATA, path));
+done:
+    hga_tree_clear(&tree);
+    return status;
+}
+
+static int import_edges(const char *path, const npy *parents, int depth_first, graph_file *out)
+{
+    hga_node_map map = {0};
+    hga_import wish = {.depth_first = depth_first, .node_map = &map};
+    int status = CLI_GOOD;
     if (parents) wish.parents = parents->whole, wish.n_parents = (hga_id)parents->count;
     TRY(complain_of(hga_graph_read(NULL, path, &wish, &out->graph, &out->text), CLI_DATA, path));
+    if (map.n_graphs) {
+        TRY(take(map.n[0], sizeof *out->node_of, &out->node_of));
+        out->n_node_of = map.n[0];
+        memcpy(out->node_of, map.id[0], (size_t)map.n[0] * sizeof *out->node_of);
+    }
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
     else if (!graph_file_is_json(path))
         TRY(attend_all(path, out));
 done:
+    hga_node_map_clear(&map);
+    return status;
+}
+
+int graph_file_import(const char *path, const npy *parents, int depth_first, graph_file *out)
+{
+    *out = (graph_file){.lacks = "it has no member \"program\" that names the stages"};
+    int status = (tree_file_is(path) ? import_tree : import_edges)(path, parents, depth_first, out);
     if (status) graph_file_clear(out);
     return status;
 }
@@ -56,7 +91,7 @@ int graph_file_read(const char *path, const char *parents, graph_file *out)
     npy tree;
     *out = (graph_file){0};
     int status = read_parents(parents, &tree);
-    if (status == CLI_GOOD) status = graph_file_import(path, parents ? &tree : NULL, out);
+    if (status == CLI_GOOD) status = graph_file_import(path, parents ? &tree : NULL, 0, out);
     npy_clear(&tree);
     return status;
 }
@@ -74,6 +109,7 @@ void graph_file_clear(graph_file *f)
 {
     hga_graph_destroy(f->graph);
     hga_text_free(f->text);
+    free(f->node_of);
     *f = (graph_file){0};
 }
 

@@ -15,11 +15,15 @@ typedef struct graph_file {
     hga_program program;
     char *text;
     char lacks[256];
+    hga_id *node_of; /* [n_node_of] the graph's id of each of the file's nodes; NULL: the same */
+    hga_id n_node_of;
+    int in_order; /* tokens are in reading order, and the file's numbers nobody's business */
 } graph_file;
-/* `parents` is the name of a .npy file, NULL without. */
+/* A graph's file, or a tree's (tree_file.h), on which HSA is the program. `parents` is the name of a .npy file, NULL
+   without. */
 int graph_file_read(const char *path, const char *parents, graph_file *out);
-/* The same with parents that are there already; NULL: without. */
-int graph_file_import(const char *path, const npy *parents, graph_file *out);
+/* The same with parents that are there already; NULL: without. Tokens go by the file's ids, or in the tree's order. */
+int graph_file_import(const char *path, const npy *parents, int depth_first, graph_file *out);
 /* By the end of its name, is it JSON, which may hold words? */
 int graph_file_is_json(const char *path);
 void graph_file_clear(graph_file *f);

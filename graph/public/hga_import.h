@@ -16,7 +16,11 @@ typedef struct hga_import {
     const hga_id *parents;
     hga_id n_parents;
     const char *relation; /* its name where the file has none; NULL: "edges" */
-    uint64_t reserved[8]; /* 0 */
+    int depth_first; /* tokens go in the order of the tree, children by the file's numbers; 0: by the file's numbers */
+    /* NULL, or it gets one graph's map: id[0][the file's number] = the graph's id, for hga_node_map_clear. Zeroed for
+       JSON and on failure. */
+    hga_node_map *node_map;
+    uint64_t reserved[6]; /* 0 */
 } hga_import;
 
 /* Each function reads a file, "-" for stdin, into a graph of its own; explicit edges, one for each that the file has,

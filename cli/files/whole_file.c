@@ -1,0 +1,34 @@
+/* whole_file.c: a file's bytes. */
+#include "whole_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "complain.h"
+
+static int read_file(FILE *file, const char *path, char **text, size_t *bytes)
+{
+    size_t room = 0;
+    while (!feof(file)) {
+        if (*bytes == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *more = realloc(*text, room);
+            if (!more) return complain(CLI_OUTSIDE, "%s: out of memory: %zu bytes", path, room);
+            *text = more;
+        }
+        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
+        if (ferror(file)) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    return CLI_GOOD;
+}
+
+int whole_file_read(const char *path, char **text, size_t *bytes)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    int status = read_file(file, path, text, bytes);
+    if (file != stdin) fclose(file);
+    return status;
+}

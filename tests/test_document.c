@@ -1,0 +1,167 @@
+/* Trees of HTML, Markdown and linkages: which element stands over which words. */
+#include "testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 2000 };
+
+/* "(kind name child child)": a word by itself, a node with its kind, its name in quotes and its children. */
+static void tell(const hga_tree *t, hga_id v, char *text)
+{
+    size_t used = strlen(text);
+    const char *name = hga_tree_name(t, v);
+    if (t->kind[v] == 0) {
+        snprintf(text + used, ROOM - used, "%s", name ? name : "-");
+        return;
+    }
+    snprintf(text + used, ROOM - used, name ? "(%s '%s'" : "(%s%s", t->kind_name[t->kind[v]], name ? name : "");
+    for (hga_id c = 0; c < t->n; c++) {
+        if (t->parent[c] != v) continue;
+        strncat(text, " ", 2);
+        tell(t, c, text);
+    }
+    strncat(text, ")", 2);
+}
+
+/* And leaves are in reading order, parents before their children. */
+static void assert_tree(hga_status st, hga_tree *t, const char *want)
+{
+    char got[ROOM] = "";
+    assert_ok(st);
+    for (hga_id v = 0; v < t->n; v++) {
+        if (t->parent[v] < 0)
+            tell(t, v, got);
+        else
+            assert_true(t->parent[v] < v);
+    }
+    for (hga_id i = 1; i < t->n_leaves; i++) assert_true(t->leaf_node[i] > t->leaf_node[i - 1] || t->n_leaves < 2);
+    hga_tree_clear(t);
+    assert_string_equal(got, want);
+}
+
+static void assert_html(const char *text, const char *want)
+{
+    hga_tree t;
+    hga_status st = hga_tree_html(NULL, text, strlen(text), &t);
+    assert_tree(st, &t, want);
+}
+
+static void assert_markdown(const char *text, const char *want)
+{
+    hga_tree t;
+    hga_status st = hga_tree_markdown(NULL, text, strlen(text), &t);
+    assert_tree(st, &t, want);
+}
+
+static void headings_open_sections_up_to_the_next_as_high(void **state)
+{
+    (void)state;
+    assert_html("<h1>A</h1><p>one</p><h2>B</h2><p>two</p><h1>C</h1><p>three</p>",
+                "(document (section 'A' (heading A) (paragraph one) (section 'B' (heading B) (paragraph two))) "
+                "(section 'C' (heading C) (paragraph three)))");
+    assert_markdown("# A\n\none\n\n## B\n\ntwo\n\nC\n=\n\nthree\n",
+                    "(document (section 'A' (heading A) (paragraph one) (section 'B' (heading B) (paragraph two))) "
+                    "(section 'C' (heading C) (paragraph three)))");
+}
+
+static void lists_hold_items_that_hold_lists(void **state)
+{
+    (void)state;
+    assert_html("<ul><li>a<li>b<ul><li>c<li>d</ul><li>e</ul><ol><li>f<li>g</ol>",
+                "(document (list (item a) (item b (list (item c) (item d))) (item e)) (list (item f) (item g)))");
+    assert_markdown("- a\n- b\n  - c\n  - d\n- e\n\n1. f\n2. g\n",
+                    "(document (list (item a) (item (paragraph b) (list (item c) (item d))) (item e)) "
+                    "(list (item f) (item g)))");
+}
+
+static void sentences_stand_between_a_paragraph_and_its_words(void **state)
+{
+    (void)state;
+    assert_html("<p>It rained. We went <b>home</b>.<p>Then",
+                "(document (paragraph (sentence It rained) (sentence We went home)) (paragraph Then))");
+    assert_markdown("It rained. We\nwent **home** by [car](http://x.y/z_w).\n\nThen\n",
+                    "(document (paragraph (sentence It rained) (sentence We went home by car)) (paragraph Then))");
+}
+
+static void scripts_are_no_text_and_the_title_is_the_roots_name(void **state)
+{
+    (void)state;
+    assert_html("<html><head><title> A  page &amp; more</title><style>b{}</style></head><body><script>var x</script>"
+                "<p>one<p>\xc3\xbcr</body></html>",
+                "(document 'A page & more' (paragraph one) (paragraph \xc3\xbcr))");
+    assert_html("<meta charset=iso-8859-1><p>\xfcr<p>b", "(document (paragraph \xc3\xbcr) (paragraph b))");
+}
+
+/* A table of one column is a table of rows; a division that holds one paragraph is the paragraph. */
+static void what_holds_one_element_only_is_that_element(void **state)
+{
+    (void)state;
+    assert_html("<div><div><p>one two</div></div><table><tr><td>a<td>b<tr><td>c d</table>",
+                "(document (paragraph one two) (table (row (cell a) (cell b)) (row c d)))");
+}
+
+static void fences_quotes_and_tables_are_blocks(void **state)
+{
+    (void)state;
+    assert_markdown("> said\n> he\n\n~~~c\nint a;\n# no heading\n~~~\n| x | y |\n|---|---|\n| z | w |\n",
+                    "(document (quote said he) (code int a no heading) (table (row x y) (row z w)))");
+}
+
+static void a_document_without_words_is_refused(void **state)
+{
+    (void)state;
+    hga_tree t;
+    assert_status(HGA_EFORMAT, hga_tree_html(NULL, "<p>", 3, &t));
+    assert_null(t.parent);
+    assert_status(HGA_EFORMAT, hga_tree_html(NULL, "", 0, &t));
+    assert_status(HGA_EFORMAT, hga_tree_markdown(NULL, "- \n***\n", 7, &t));
+    assert_status(HGA_EFORMAT, hga_tree_markdown(NULL, "a \xff", 3, &t));
+    assert_non_null(strstr(hga_error_detail(), "byte 2"));
+}
+
+/* Deeper than anything stands its text is still there. */
+static void nesting_has_no_end(void **state)
+{
+    (void)state;
+    enum { DEPTH = 250 };
+    char page[10 * DEPTH + 100] = "";
+    for (int i = 0; i < DEPTH; i++) strcat(page, "<div>a<p>");
+    hga_tree t;
+    assert_ok(hga_tree_html(NULL, page, strlen(page), &t));
+    assert_int_equal(t.n_leaves, DEPTH);
+    hga_tree_clear(&t);
+}
+
+static void a_linkage_is_a_tree_of_clusters(void **state)
+{
+    (void)state;
+    hga_tree t;
+    assert_ok(hga_tree_linkage(NULL, (const double[]){0, 2, .5, 2, 1, 3, .7, 3}, 2, &t));
+    static const hga_id want[] = {3, 4, 3, 4, -1};
+    assert_int_equal(t.n, 5);
+    assert_memory_equal(t.parent, want, sizeof want);
+    hga_tree_clear(&t);
+    assert_status(HGA_EFORMAT, hga_tree_linkage(NULL, (const double[]){0, 3, .5, 2, 1, 3, .7, 3}, 2, &t));
+    assert_string_equal(hga_error_detail(), "linkage: merge 0 joins 3; there are the clusters 0 .. 2");
+    assert_status(HGA_EFORMAT, hga_tree_linkage(NULL, (const double[]){0, 2, .5, 2, 0, 3, .7, 3}, 2, &t));
+    assert_string_equal(hga_error_detail(), "linkage: merge 1 joins 0, which merge 0 has joined");
+    assert_status(HGA_EFORMAT, hga_tree_linkage(NULL, (const double[]){0.5, 2, .5, 2}, 1, &t));
+    assert_status(HGA_EINVAL, hga_tree_linkage(NULL, NULL, 1, &t));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(headings_open_sections_up_to_the_next_as_high),
+        cmocka_unit_test(lists_hold_items_that_hold_lists),
+        cmocka_unit_test(sentences_stand_between_a_paragraph_and_its_words),
+        cmocka_unit_test(scripts_are_no_text_and_the_title_is_the_roots_name),
+        cmocka_unit_test(what_holds_one_element_only_is_that_element),
+        cmocka_unit_test(fences_quotes_and_tables_are_blocks),
+        cmocka_unit_test(a_document_without_words_is_refused),
+        cmocka_unit_test(nesting_has_no_end),
+        cmocka_unit_test(a_linkage_is_a_tree_of_clusters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
