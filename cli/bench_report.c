@@ -77,7 +77,10 @@ json_t *bench_dry_row_json(const bench_row *r)
 {
     int64_t all = r->tensor_bytes + r->m.workspace_bytes + r->m.graph_bytes + r->m.plan_bytes;
     json_t *row = json_joined(json_joined(google_part(r), case_part(r)), memory_part(r));
-    return json_joined(row, json_pack("{s:f, s:I}", "flops", r->m.cost.flops, "bytes", (json_int_t)all));
+    row = json_joined(row, json_pack("{s:f, s:I}", "flops", r->m.cost.flops, "bytes", (json_int_t)all));
+    if (!(r->estimated_seconds > 0)) return row;
+    return json_joined(row, json_pack("{s:f, s:f}", "estimated_seconds", r->estimated_seconds, "estimated_case_seconds",
+                                      r->estimated_case_seconds));
 }
 
 /* ---- context ---- */

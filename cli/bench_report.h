@@ -12,6 +12,7 @@ typedef struct bench_row {
     hga_shape shape;
     double graph_seconds;
     double over_forward; /* of a gradient: its time over that of the execution beside it; else 0 */
+    double estimated_seconds, estimated_case_seconds; /* of a dry run: of one execution, and of all of it; 0: unknown */
     int64_t tensor_bytes, peak_rss_bytes;
     bench_measurement m;
     hga_peaks peaks;
@@ -19,7 +20,7 @@ typedef struct bench_row {
 
 /* A row in the schema that Google Benchmark's compare tool reads, with our columns beside; times in milliseconds. */
 json_t *bench_row_json(const bench_row *r);
-/* The same before anything ran: what is known of work and memory, times 0. */
+/* The same before anything ran: what is known of work and memory, estimates, times 0. */
 json_t *bench_dry_row_json(const bench_row *r);
 /* The machine, the date and the program. */
 json_t *bench_context_json(const char *program, json_t *peaks);

@@ -59,6 +59,43 @@ done:
     return complain_of(st, CLI_USAGE, p->variant->text);
 }
 
+/* ---- before anything runs ---- */
+
+enum { SMALL_TOKENS = 1024 };
+
+/* What a case takes once its executions do: they are repeated until stable, within a budget. */
+static double case_seconds(const bench_rules *rules, const bench_row *r)
+{
+    double once = r->estimated_seconds, budget = rules->budget > 0 ? rules->budget : 2;
+    double warmup = rules->warmup < 0 ? 0 : rules->warmup > 0 ? rules->warmup * once : once;
+    double timed = rules->repetitions > 0 ? rules->repetitions * once : budget > 3 * once ? budget : 3 * once;
+    if (timed < rules->min_time) timed = rules->min_time;
+    return r->graph_seconds + r->m.plan_seconds + warmup + timed;
+}
+
+/* The same case over at most SMALL_TOKENS tokens is run, and its time grows with the operations. Arrays from files fit
+   one length only. */
+static int estimate(const bench_place *p, bench_row *r, bench_row *back)
+{
+    bench_place small = *p;
+    bench_case c = {0};
+    bench_row few = {0}, few_back = {0};
+    int status = CLI_GOOD;
+    small.dry_run = 0, small.rules = (bench_rules){.repetitions = 3};
+    if (small.tokens > SMALL_TOKENS && !strchr(p->variant->text, '@')) small.tokens = SMALL_TOKENS;
+    TRY(bench_variant_build(p->variant, small.tokens, &c));
+    TRY(run_ours(&small, &c, &few, &few_back));
+    double more = few.m.cost.flops > 0 ? r->m.cost.flops / few.m.cost.flops : 0;
+    r->estimated_seconds = few.m.time.least * more, back->estimated_seconds = few_back.m.time.least * more;
+    r->estimated_case_seconds = case_seconds(&p->rules, r);
+    back->estimated_case_seconds = p->gradient ? case_seconds(&p->rules, back) : 0;
+done:
+    bench_case_clear(&c);
+    return status;
+}
+
+/* ---- peers ---- */
+
 /* a peer's row is ours with its own name, work and times; *failed counts the results that are not ours */
 static int run_peer(const bench_place *p, const race *shared, const peer *other, const bench_row *ours, json_t *rows,
                     int *failed)
@@ -121,6 +158,7 @@ int bench_run(const bench_place *p, json_t *rows, int *failed)
     r.graph_seconds = bench_seconds() - start;
     describe(p, &c, &r);
     TRY(run_ours(p, &c, &r, &back));
+    if (p->dry_run) TRY(estimate(p, &r, &back));
     TRY(append(rows, p, &r));
     if (p->gradient) TRY(append_gradient(p, &r, &back, rows));
     TRY(run_peers(p, &c, &r, rows, failed));

@@ -58,8 +58,8 @@ static const column dry_columns[] = {
     {"bytes_tensors", "tensors MB", "%.1f", 1e-6},
     {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
     {"bytes", "all MB", "%.1f", 1e-6},
-    {"estimated_seconds", "about ms each", "%.3g", 1e3},
-    {"estimated_case_seconds", "case about s", "%.2g", 0},
+    {"estimated_seconds", "about ms each", "%.1f", 1e3},
+    {"estimated_case_seconds", "case about s", "%.1f", 0},
     {0},
 };
 static const column scaling_columns[] = {

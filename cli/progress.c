@@ -4,13 +4,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 progress progress_start(const char *what)
 {
     const char *terminal = getenv("TERM");
     int shown = isatty(STDERR_FILENO) && !(terminal && strcmp(terminal, "dumb") == 0);
-    return (progress){what, shown, -1};
+    return (progress){what, shown, -1, now(), 0};
 }
 
 static int coloured(void)
@@ -19,17 +27,34 @@ static int coloured(void)
     return !(no && *no);
 }
 
+const char *progress_left(double done, double passed, char text[static 32])
+{
+    double left = done > 0 ? passed / done * (1 - done) : 0;
+    text[0] = 0;
+    if (done < 0.02 || done >= 1 || passed < 1) return text;
+    if (left < 100)
+        snprintf(text, 32, ", %d s left", (int)(left + 0.999));
+    else if (left < 100 * 60)
+        snprintf(text, 32, ", %d min left", (int)(left / 60 + 0.999));
+    else
+        snprintf(text, 32, ", %d h left", (int)(left / 3600 + 0.999));
+    return text;
+}
+
 void progress_show(double done, void *context)
 {
     progress *bar = context;
     int percent = (int)(100 * done);
-    if (!bar->shown || percent == bar->percent) return;
-    bar->percent = percent;
-    char cells[41];
+    if (!bar->shown) return;
+    double at = now();
+    if (percent == bar->percent && at < bar->drawn + 0.5) return;
+    bar->percent = percent, bar->drawn = at;
+    char cells[41], left[32], line[80];
+    snprintf(line, sizeof line, "%s%s", bar->what, progress_left(done, at - bar->started, left));
     for (int i = 0; i < 40; i++) cells[i] = i < percent * 40 / 100 ? '#' : '.';
     cells[40] = 0;
     const char *on = coloured() ? "\x1b[32m" : "", *off = coloured() ? "\x1b[0m" : "";
-    fprintf(stderr, "\r%s%s%s %3d %% %-40s", on, cells, off, percent, bar->what);
+    fprintf(stderr, "\r%s%s%s %3d %% %-40s", on, cells, off, percent, line);
     fflush(stderr);
 }
 

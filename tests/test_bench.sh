@@ -42,6 +42,8 @@ fact an_unknown_peer refused 2 "'mkl' is not one of" "$hga" bench --peers mkl
 fact dry_runs_have_googles_names exits 0 "$hga" bench --variants dense --tokens 64 --dry-run --json dry.json
 fact dry_run_name "$json" dry.json benchmarks 0 name
 fact dry_run_type "$json" dry.json benchmarks 0 run_type
+fact dry_runs_estimate_times sh -c 'awk -v one="$("$1" dry.json benchmarks 0 estimated_seconds)" -v all="$("$1" dry.json benchmarks 0 estimated_case_seconds)" "BEGIN { exit !(one > 0 && all >= 2) }"' sh "$json"
+fact a_table_of_estimates_has_no_dash sh -c '"$1" bench --variants dense,hsa:branching=4 --tokens 64,2048 --dry-run | awk "/^dense|^hsa/ { n++; if (\$NF == \"-\") exit 1 } END { exit n != 4 }"' sh "$hga"
 
 # ---- the way back ----
 
