@@ -54,7 +54,11 @@ extern long fuzz_n_executed;
 void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c);
 /* The pattern's rectangles, the coverage and the levels count the same pairs. */
 void fuzz_inspect(const hga_graph *g, const hga_program *p);
-/* Is the graph small enough for both? */
+/* A graph that was accepted keeps every rule. */
+void fuzz_check_rules(const hga_graph *g);
+/* It has the same text after it was written as JSON, read and written again. */
+void fuzz_write_and_read(const hga_graph *g, const hga_allocator *a);
+/* Is the graph small enough for that? */
 int fuzz_is_small(const hga_graph *g);
 /* User functions for a stage that reads the fields of `reads` and writes those of `writes`; at most 4 at a time. */
 hga_udf fuzz_user_functions(const hga_program *p, uint32_t reads, uint32_t writes);

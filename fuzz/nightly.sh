@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . .ci/debian_first
 seconds=${1:-3600}
 shift || true
-[ $# -gt 0 ] || set -- engine graph_json program_json npy text
+[ $# -gt 0 ] || set -- engine graph_json program_json import npy text
 targets=("${@/#/fuzz_}")
 
 if command -v clang >/dev/null; then preset=fuzz; else preset=asan; fi
@@ -24,7 +24,7 @@ git diff --quiet HEAD -- graph kernels msgpass builders cli/files fuzz 2>/dev/nu
 run() {
     local name=$1 seeds=$PWD/fuzz/corpus/$1 dictionary=() log=$PWD/$build/counts/$1.log
     [ "$name" = graph_json ] && seeds=$PWD/fuzz/corpus/program_json
-    case $name in *json) dictionary=("$PWD/fuzz/json.dict") ;; text) dictionary=("$PWD/fuzz/text.dict") ;; esac
+    case $name in *json) dictionary=("$PWD/fuzz/json.dict") ;; text | import) dictionary=("$PWD/fuzz/$1.dict") ;; esac
     cd "$build/found"
     if [ $preset = fuzz ]; then
         mkdir -p "../grown/$name"
@@ -43,7 +43,7 @@ export seconds preset build state
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'run {}'
 
 # One line a fuzzer into README.md: executions of this state of the sources.
-table=$(for name in engine graph_json program_json npy text; do
+table=$(for name in engine graph_json program_json import npy text; do
     [ -s "$build/counts/$name" ] || continue
     awk -v name="$name" -v state="$state" '$1 == state { n += $2 } END { printf "    %-14s %12d executions of %s\n", name, n, state }' "$build/counts/$name"
 done)

@@ -1,0 +1,49 @@
+/* import.c: any bytes as another program's graph. The first line is the end of the file's name ("mtx"), the rest the
+   file; "+p" after it gives parents. What is accepted keeps every rule, and is the same after it was written and read
+   again. */
+#include "fuzz.h"
+
+#include <string.h>
+
+typedef hga_status (*reader)(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
+
+static const struct {
+    const char *name;
+    reader read;
+} readers[] = {{"mtx", hga_graph_read_mtx}, {"csv", hga_graph_read_csv},     {"graphml", hga_graph_read_graphml},
+               {"gml", hga_graph_read_gml}, {"graph", hga_graph_read_metis}, {"npy", hga_graph_read_npy},
+               {"npz", hga_graph_read_npz}};
+
+static reader reader_named(const uint8_t *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (n == strlen(readers[i].name) && memcmp(name, readers[i].name, n) == 0) return readers[i].read;
+    return NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int n_accepted;
+    static const hga_id parents[] = {4, 4, 5, 5, 6, 6, -1};
+    fuzz_memory memory = {.fill = 0xff};
+    hga_allocator a = fuzz_allocator(&memory);
+    hga_import with = {0};
+    hga_graph *g = NULL;
+    const uint8_t *end = memchr(data, '\n', size);
+    size_t name = end ? (size_t)(end - data) : 0;
+    if (name > 2 && memcmp(data + name - 2, "+p", 2) == 0) {
+        with = (hga_import){.parents = parents, .n_parents = sizeof parents / sizeof *parents};
+        name -= 2;
+    }
+    reader read = reader_named(data, name);
+    if (!read) return 0;
+    if (read(&a, fuzz_file(end + 1, size - (size_t)(end + 1 - data)), &with, &g) == HGA_OK) {
+        fuzz_check_rules(g);
+        if (fuzz_is_small(g) && n_accepted++ % 8 == 0) fuzz_write_and_read(g, &a);
+    } else if (!hga_error_detail()[0]) {
+        fuzz_fail("refused without a word");
+    }
+    hga_graph_destroy(g);
+    fuzz_memory_end(&memory, "reading another program's graph");
+    return 0;
+}
