@@ -28,8 +28,8 @@ fail() {
 .ci/install
 suite release
 
-# The slow ones under a sanitiser would say nothing new.
-suite asan --label-exclude slow
+# Tests of the tool as a whole (browsers, benchmarks) ran above; here it is the library, the readers and the fuzzers.
+suite asan --label-exclude 'whole|bench|rules|python'
 
 echo "== valgrind"
 checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite "$@" </dev/null; }
@@ -43,7 +43,7 @@ echo "no errors"
 
 # Counters of an earlier run would be added up.
 find build-coverage -name '*.gcda' -delete 2>/dev/null || true
-suite coverage --label-exclude slow
+suite coverage --label-exclude 'whole|bench|rules|python|fuzz'
 # vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
 gcovr --root . --exclude kernels/vec.h --filter '(graph|kernels|msgpass|builders|cli)/' build-coverage
 echo "== branches; what is not reached is listed in build-coverage/not-reached.txt"

@@ -274,8 +274,8 @@ static void add_stages(choices *c, hga_program *p, const fields *f, hga_id n_rel
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     choices c = {data, size, 0};
-    fuzz_memory memory = {.fill = 0xff};
-    hga_allocator a = fuzz_allocator(&memory);
+    filling memory = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&memory);
     hga_program p;
     fields f = {0};
     hga_graph *g = some_graph(&c, &a);

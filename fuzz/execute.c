@@ -203,8 +203,8 @@ static hga_status run_plan(hga_plan *plan, const trial *t, outcome *o, int times
 /* Plan and execute with memory full of `byte`; with `there_and_back`, after updates of the plan. */
 static outcome run(const trial *t, hga_options options, int byte, int there_and_back)
 {
-    fuzz_memory memory = {.fill = byte};
-    hga_allocator a = fuzz_allocator(&memory);
+    filling memory = {.byte = byte};
+    hga_allocator a = filling_allocator(&memory);
     hga_plan *plan = NULL;
     outcome o = {0};
     options.allocator = &a;

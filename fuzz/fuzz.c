@@ -61,31 +61,9 @@ hga_id choose(choices *c, hga_id n)
 
 int rarely(choices *c, hga_id n) { return choose(c, n) == n - 1; }
 
-static void *take(size_t bytes, void *context)
+void fuzz_memory_end(const filling *f, const char *who)
 {
-    fuzz_memory *m = context;
-    size_t whole = (bytes + 63) / 64 * 64;
-    if (whole > (size_t)1 << 30) return NULL;
-    void *memory = aligned_alloc(64, whole);
-    if (!memory) return NULL;
-    memset(memory, m->fill, whole);
-    m->live++;
-    return memory;
-}
-
-static void give(void *memory, size_t bytes, void *context)
-{
-    fuzz_memory *m = context;
-    if (memory) memset(memory, ~m->fill, bytes);
-    free(memory);
-    m->live--;
-}
-
-hga_allocator fuzz_allocator(fuzz_memory *m) { return (hga_allocator){take, give, m}; }
-
-void fuzz_memory_end(const fuzz_memory *m, const char *who)
-{
-    if (m->live) fuzz_fail("%s left %lld blocks", who, (long long)m->live);
+    if (f->live) fuzz_fail("%s left %lld blocks", who, (long long)f->live);
 }
 
 const char *fuzz_file(const uint8_t *data, size_t size)

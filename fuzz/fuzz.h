@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "filling.h"
 #include "hga.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,16 +28,10 @@ hga_id choose(choices *c, hga_id n);
 /* One time in n, never when the input has ended. */
 int rarely(choices *c, hga_id n);
 
-/* ---- memory that nobody has written ---- */
+/* ---- memory and files ---- */
 
-/* Fills what it hands out with one byte and counts what is not given back. */
-typedef struct fuzz_memory {
-    int fill;
-    _Atomic int64_t live;
-} fuzz_memory;
-hga_allocator fuzz_allocator(fuzz_memory *m);
 /* Aborts when a block was not given back. */
-void fuzz_memory_end(const fuzz_memory *m, const char *who);
+void fuzz_memory_end(const filling *f, const char *who);
 
 /* A path that reads these bytes, valid until the next call. */
 const char *fuzz_file(const uint8_t *data, size_t size);

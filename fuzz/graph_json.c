@@ -5,8 +5,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int n_accepted;
-    fuzz_memory memory = {.fill = 0xff};
-    hga_allocator a = fuzz_allocator(&memory);
+    filling memory = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&memory);
     hga_graph *g = NULL;
     char *program = NULL;
     if (hga_graph_read_json(&a, fuzz_file(data, size), &g, &program) == HGA_OK) {

@@ -25,8 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int n_accepted;
     static const hga_id parents[] = {4, 4, 5, 5, 6, 6, -1};
-    fuzz_memory memory = {.fill = 0xff};
-    hga_allocator a = fuzz_allocator(&memory);
+    filling memory = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&memory);
     hga_import with = {0};
     hga_graph *g = NULL;
     const uint8_t *end = memchr(data, '\n', size);

@@ -4,8 +4,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_memory memory = {.fill = 0xff};
-    hga_allocator a = fuzz_allocator(&memory);
+    filling memory = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&memory);
     hga_graph *g = NULL;
     hga_program p;
     choices c = {data, size, size / 2}; /* shape and options by the bytes of the file's second half */

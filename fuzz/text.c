@@ -38,8 +38,8 @@ static void check(const hga_tree *t, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_memory memory = {.fill = 0xff};
-    hga_allocator a = fuzz_allocator(&memory);
+    filling memory = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&memory);
     hga_tree tree;
     hga_graph *g = NULL;
     hga_program p;

@@ -1,4 +1,5 @@
-# Shell tests of the tool and of the library's symbols; included by tests/CMakeLists.txt.
+# Shell tests of the tool and of the library's symbols; included by tests/CMakeLists.txt. Those labelled `whole` run the tool with browsers,
+# interpreters or many benchmarks: test.sh leaves them out of the instrumented builds, where they would take longer than all others together.
 add_executable(npy_tool npy.c)
 target_link_libraries(npy_tool PRIVATE hga_flags m)
 set_target_properties(npy_tool PROPERTIES OUTPUT_NAME npy)
@@ -9,7 +10,7 @@ set_target_properties(json_tool PROPERTIES OUTPUT_NAME json)
 add_test(NAME cli COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_cli.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
 add_test(NAME bad_input COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bad_input.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool>)
 add_test(NAME view COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_view.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool> ${CMAKE_CURRENT_LIST_DIR})
-set_tests_properties(view PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(view PROPERTIES TIMEOUT 600 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 add_test(NAME inspect_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_inspect.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
 set_tests_properties(inspect_tool PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 set_tests_properties(cli bad_input PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
@@ -26,20 +27,21 @@ foreach(name rank_map choose layout tensors gradients)
   add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endforeach()
+set_tests_properties(rank_map choose PROPERTIES LABELS "cli;whole")
 
 # Benchmarks for their correctness, not their times.
 add_test(NAME bench_tool COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_bench.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:json_tool>
     ${PROJECT_SOURCE_DIR}/bench/results/make.sh)
-set_tests_properties(bench_tool PROPERTIES TIMEOUT 600 LABELS "cli;bench" ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(bench_tool PROPERTIES TIMEOUT 600 LABELS "cli;bench;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Exports read back by other programs; needs python3 with networkx, igraph, numpy and scipy, metis, graphviz, netpbm and xmllint.
 add_test(NAME exports COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_exports.sh $<TARGET_FILE:hga_tool> ${CMAKE_CURRENT_LIST_DIR})
-set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(exports PROPERTIES TIMEOUT 600 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Graphs of other programs, read and compared edge for edge with what those programs hold.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
 add_test(NAME imports COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/imports.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
-set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
@@ -52,7 +54,7 @@ if(DOXYGEN)
   set(doxyfile ${HGA_DOXYGEN}/Doxyfile)
 endif()
 add_test(NAME docs COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_docs.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${HGA_MAN} ${doxyfile})
-set_tests_properties(docs PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(docs PROPERTIES TIMEOUT 600 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   add_test(NAME package COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_package.sh
     ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga> ${CMAKE_C_COMPILER})

@@ -270,7 +270,7 @@ static void assert_layers(const char *name, const world *w)
 static void random_worlds(void (*look)(const char *name, const world *w))
 {
     static world w;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)thinned(200); seed++) {
         uint64_t rng = seed;
         hga_graph *g = random_graph(seed, 1 + random_below(&rng, 40), 1 + (unsigned)random_below(&rng, 63));
         hga_program p = random_program(&rng);

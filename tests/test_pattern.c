@@ -117,7 +117,7 @@ static void assert_pattern_is_the_oracles(const char *name, int number, const hg
 static void patterns_of_random_programs_are_the_oracles(void **state)
 {
     (void)state;
-    for (int seed = 1; seed <= 300; seed++) {
+    for (int seed = 1; seed <= thinned(300); seed++) {
         uint64_t rng = (uint64_t)seed;
         hga_graph *g = random_graph((uint64_t)seed, 1 + random_below(&rng, 40), 1 + (unsigned)random_below(&rng, 63));
         hga_program p = random_program(&rng);

@@ -29,6 +29,9 @@ float *random_floats(uint64_t seed, double scale, int64_t n);
 uint64_t next_random(uint64_t *stream);
 hga_id random_below(uint64_t *stream, int64_t below);
 
+/* n repeats, or a quarter of them where HGA_TEST_QUICK is set: instrumented builds are slow. */
+int thinned(int n);
+
 /* calloc that never returns NULL. */
 void *memory(int64_t n, size_t size);
 
@@ -115,7 +118,7 @@ void problem_fill(problem *p, uint64_t seed);
 /* Random values of scale 1 for the tables a program could use: rel_key and rel_bias of every type, edge biases for 1
    head or all, node_pos. */
 void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, int edge_bias);
-/* hga_attention with p->options. */
+/* hga_attention with p->options, in memory that nobody has written unless these name an allocator. */
 void problem_run(problem *p);
 /* The same with other options, results in fresh memory for free(); *lse may be NULL. */
 float *problem_out(problem *p, const hga_options *options, float **lse);
