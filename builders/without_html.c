@@ -1,0 +1,12 @@
+/* without_html.c: in place of document_html.c where libxml2 is left out. */
+#include "hga_builders.h"
+
+#include <string.h>
+
+hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
+{
+    (void)a, (void)text;
+    memset(out, 0, sizeof *out);
+    return hga_fail(HGA_EUNSUPPORTED,
+                    "%zu bytes of HTML need libxml2, which this library was built without (HGA_WITH_XML=OFF)", bytes);
+}

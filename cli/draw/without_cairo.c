@@ -1,0 +1,13 @@
+/* without_cairo.c: in place of png.c where cairo and libpng are left out. */
+#include "complain.h"
+#include "drawing.h"
+
+int png_write(const drawing *d, const char *path)
+{
+    (void)d;
+    return complain(
+        CLI_OUTSIDE,
+        "%s: .png needs cairo and libpng, which this tool was built without (HGA_WITH_CAIRO=OFF); .svg does "
+        "not",
+        path);
+}

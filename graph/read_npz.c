@@ -1,0 +1,186 @@
+/* read_npz.c: scipy's sparse matrices (the only file that includes libzip). */
+#include "import.h"
+#include "numpy.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zip.h>
+
+typedef struct member {
+    char name[512];
+    uint8_t *bytes;
+    int64_t n;
+    numpy array;
+} member;
+
+enum { FORMAT, SHAPE, DATA, INDICES, INDPTR, ROW, COLUMN, MEMBERS };
+static const char *const member_names[MEMBERS] = {"format", "shape", "data", "indices", "indptr", "row", "col"};
+
+typedef struct matrix {
+    import *x;
+    zip_t *zip;
+    member member[MEMBERS];
+    int64_t rows, columns;
+} matrix;
+
+static hga_status open_zip(matrix *m)
+{
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t *source = zip_source_buffer_create(m->x->bytes, (zip_uint64_t)m->x->n_bytes, 0, &error);
+    m->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
+    hga_status st = m->zip ? HGA_OK
+                           : hga_fail(zip_error_code_zip(&error) == ZIP_ER_MEMORY ? HGA_ENOMEM : HGA_EFORMAT, "%s: %s",
+                                      m->x->name, zip_error_strerror(&error));
+    if (source && !m->zip) zip_source_free(source);
+    zip_error_fini(&error);
+    return st;
+}
+
+/* A member's bytes, as many as the archive says. */
+static hga_status take_member(const matrix *m, member *to, zip_uint64_t index, zip_uint64_t size)
+{
+    if (size > INT64_MAX / 2) return hga_fail(HGA_EFORMAT, "%s: %llu bytes", to->name, (unsigned long long)size);
+    hga_status st = hga_new(m->x->allocator, (int64_t)size, 1, &to->bytes);
+    if (st) return st;
+    to->n = (int64_t)size;
+    zip_file_t *file = zip_fopen_index(m->zip, index, 0);
+    if (!file) return hga_fail(HGA_EFORMAT, "%s: %s", to->name, zip_strerror(m->zip));
+    zip_int64_t got = zip_fread(file, to->bytes, size);
+    zip_fclose(file);
+    if (got != (zip_int64_t)size)
+        return hga_fail(HGA_EFORMAT, "%s: %lld of %lld bytes are there", to->name, (long long)got, (long long)size);
+    return numpy_open(to->name, to->bytes, to->n, &to->array);
+}
+
+/* The array of that name; HGA_OK and no data without one that is not needed. */
+static hga_status open_member(matrix *m, int which, int is_needed)
+{
+    char file[32];
+    member *to = &m->member[which];
+    zip_stat_t stat;
+    snprintf(file, sizeof file, "%s.npy", member_names[which]);
+    snprintf(to->name, sizeof to->name, "%s: %s", m->x->name, file);
+    if (zip_stat(m->zip, file, 0, &stat) == 0 && stat.valid & ZIP_STAT_SIZE)
+        return take_member(m, to, stat.index, stat.size);
+    return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
+}
+
+static hga_status want_list(const member *x, int64_t least)
+{
+    if (x->array.n_dims == 1 && x->array.count >= least) return HGA_OK;
+    return hga_fail(HGA_EFORMAT, "%s: %lld numbers in %d axes, where %lld are expected", x->name,
+                    (long long)x->array.count, x->array.n_dims, (long long)least);
+}
+
+static hga_status read_shape(matrix *m)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(open_member(m, SHAPE, 1));
+    HGA_TRY(want_list(&m->member[SHAPE], 2));
+    HGA_TRY(numpy_integer(&m->member[SHAPE].array, 0, &m->rows));
+    HGA_TRY(numpy_integer(&m->member[SHAPE].array, 1, &m->columns));
+    if (m->rows < 0 || m->columns < 0 || m->rows > INT32_MAX - 4097 || m->columns > INT32_MAX - 4097)
+        return hga_fail(HGA_EFORMAT, "%s: a matrix of %lld rows and %lld columns", m->x->name, (long long)m->rows,
+                        (long long)m->columns);
+    int64_t nodes = m->rows == m->columns ? m->rows : m->rows + m->columns;
+    if (m->rows != m->columns) m->x->n_queries = (hga_id)m->rows;
+    if (nodes > 0) st = import_reach(m->x, nodes - 1);
+done:
+    return st;
+}
+
+/* The columns of what is not square are nodes of their own. */
+static hga_status add_entry(matrix *m, int64_t e, int64_t row, int64_t column)
+{
+    double weight = 1;
+    if (row < 0 || row >= m->rows || column < 0 || column >= m->columns)
+        return hga_fail(HGA_EFORMAT, "%s: entry %lld lies at %lld, %lld of %lld x %lld", m->x->name, (long long)e,
+                        (long long)row, (long long)column, (long long)m->rows, (long long)m->columns);
+    hga_status st = numpy_real(&m->member[DATA].array, e, &weight);
+    m->x->line = e + 1;
+    return st ? st : import_edge_add(m->x, 0, column + (m->rows == m->columns ? 0 : m->rows), row, 0, weight);
+}
+
+/* csr: indptr over rows, indices are columns; csc the other way round. */
+static hga_status read_compressed(matrix *m, int by_column)
+{
+    hga_status st = HGA_OK;
+    int64_t n = by_column ? m->columns : m->rows, from, to = 0, other;
+    HGA_TRY(open_member(m, INDPTR, 1));
+    HGA_TRY(open_member(m, INDICES, 1));
+    HGA_TRY(want_list(&m->member[INDPTR], n + 1));
+    int64_t most = m->member[INDICES].array.count < m->member[DATA].array.count ? m->member[INDICES].array.count
+                                                                                : m->member[DATA].array.count;
+    HGA_TRY(numpy_integer(&m->member[INDPTR].array, 0, &from));
+    if (from != 0) return hga_fail(HGA_EFORMAT, "%s begins with %lld", m->member[INDPTR].name, (long long)from);
+    for (int64_t i = 0; i < n; i++, from = to) {
+        HGA_TRY(numpy_integer(&m->member[INDPTR].array, i + 1, &to));
+        if (to < from || to > most)
+            return hga_fail(HGA_EFORMAT, "%s: %lld after %lld of %lld entries", m->member[INDPTR].name, (long long)to,
+                            (long long)from, (long long)most);
+        for (int64_t e = from; e < to; e++) {
+            HGA_TRY(numpy_integer(&m->member[INDICES].array, e, &other));
+            HGA_TRY(by_column ? add_entry(m, e, other, i) : add_entry(m, e, i, other));
+        }
+    }
+done:
+    return st;
+}
+
+static hga_status read_coordinates(matrix *m)
+{
+    hga_status st = HGA_OK;
+    int64_t n = m->member[DATA].array.count, row, column;
+    HGA_TRY(open_member(m, ROW, 1));
+    HGA_TRY(open_member(m, COLUMN, 1));
+    HGA_TRY(want_list(&m->member[ROW], n));
+    HGA_TRY(want_list(&m->member[COLUMN], n));
+    for (int64_t e = 0; e < n; e++) {
+        HGA_TRY(numpy_integer(&m->member[ROW].array, e, &row));
+        HGA_TRY(numpy_integer(&m->member[COLUMN].array, e, &column));
+        HGA_TRY(add_entry(m, e, row, column));
+    }
+done:
+    return st;
+}
+
+/* "csr" as bytes, or with four bytes a letter */
+static int is_format(const numpy *a, const char *name)
+{
+    int step = a->kind == 'U' ? 4 : 1;
+    if ((a->kind != 'S' && a->kind != 'U') || a->count != 1 || a->size != 3 * step) return 0;
+    for (int i = 0; i < 3; i++)
+        if (a->data[i * step + (a->is_big && step == 4 ? 3 : 0)] != (uint8_t)name[i]) return 0;
+    return 1;
+}
+
+static hga_status read_matrix(matrix *m)
+{
+    hga_status st = HGA_OK;
+    hga_id relation;
+    HGA_TRY(import_relation(m->x, NULL, &relation));
+    HGA_TRY(open_zip(m));
+    HGA_TRY(open_member(m, FORMAT, 1));
+    HGA_TRY(read_shape(m));
+    HGA_TRY(open_member(m, DATA, 1));
+    HGA_TRY(want_list(&m->member[DATA], 0));
+    const numpy *format = &m->member[FORMAT].array;
+    if (is_format(format, "csr")) return read_compressed(m, 0);
+    if (is_format(format, "csc")) return read_compressed(m, 1);
+    if (is_format(format, "coo")) return read_coordinates(m);
+    st = hga_fail(HGA_EFORMAT, "%s: the matrix is none of csr, csc, coo", m->x->name);
+done:
+    return st;
+}
+
+hga_status hga_graph_read_npz(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
+{
+import x;
+    matrix m = {.x = &x};
+    hga_status st = import_open(&x, a, path, o, out);
+    if (!st) st = read_matrix(&m);
+    for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].n, 1);
+    if (m.zip) zip_discard(m.zip);
+    return import_close(&x, st, out);
+}
