@@ -168,6 +168,7 @@ static hga_status find_levels(const import *x, numbering *to)
     if (!x->has_levels || x->wish->parents) return find_heights(x, to);
     for (hga_id v = 0; v < x->n; v++) {
         to->level[v] = v < x->node_room ? x->nodes[v].level : -1;
+        if (to->level[v] == -1) return hga_fail(HGA_EGRAPH, "%s: node %d has no level, as others have", x->name, v);
         if (to->level[v] < 0 || to->level[v] >= 1024)
             return hga_fail(HGA_EGRAPH, "%s: level %d of node %d", x->name, to->level[v], v);
     }

@@ -23,6 +23,9 @@ typedef struct matrix {
     int64_t rows, columns;
 } matrix;
 
+/* libzip tells of a failed allocation by its number, or by none at all. */
+static int no_memory(int error) { return error == ZIP_ER_MEMORY || error == ZIP_ER_OK; }
+
 static hga_status open_zip(matrix *m)
 {
     zip_error_t error;
@@ -30,7 +33,7 @@ static hga_status open_zip(matrix *m)
     zip_source_t *source = zip_source_buffer_create(m->x->bytes, (zip_uint64_t)m->x->n_bytes, 0, &error);
     m->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
     hga_status st = m->zip ? HGA_OK
-                           : hga_fail(zip_error_code_zip(&error) == ZIP_ER_MEMORY ? HGA_ENOMEM : HGA_EFORMAT, "%s: %s",
+                           : hga_fail(no_memory(zip_error_code_zip(&error)) ? HGA_ENOMEM : HGA_EFORMAT, "%s: %s",
                                       m->x->name, zip_error_strerror(&error));
     if (source && !m->zip) zip_source_free(source);
     zip_error_fini(&error);
