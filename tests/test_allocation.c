@@ -535,6 +535,21 @@ static hga_status make_attention(const hga_allocator *a)
     return hga_attention(given, &program, &shape, &options, &io);
 }
 
+/* What some rows of the output need is found where there is room for it. */
+static hga_status make_ranges(const hga_allocator *a)
+{
+    hga_options options = options_of(a);
+    options.ranges = 1;
+    hga_plan *made = NOWHERE;
+    hga_workspace *own = NULL;
+    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    if (!st) st = hga_plan_update(made, other);
+    if (!st) st = hga_workspace_create(made, &own);
+    hga_workspace_destroy(own), hga_plan_destroy(made);
+    return st;
+}
+
 /* What a batch runs on is made; running it takes nothing. */
 static hga_status make_batch(const hga_allocator *a)
 {
@@ -696,7 +711,7 @@ static int clear(void **state)
         fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
             fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) \
                 fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(batch)          \
-                    fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)                \
+                    fact(ranges) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)   \
                         fact(tree_markdown) fact(tree_linkage) fact(names) IMPORT_FACTS(fact)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \

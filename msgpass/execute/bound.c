@@ -113,10 +113,33 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     return HGA_OK;
 }
 
+/* Which rows of the output does the caller ask for? */
+static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+{
+    int64_t first = io->first_row, n = io->n_rows;
+    state->ranged = 0;
+    if (first == 0 && n == 0) return HGA_OK;
+    if (!plan->ranged)
+        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
+                        (long long)first, (long long)n);
+    const home *out = &plan->home[program_bound(&plan->program, HGA_IO_OUT)];
+    if (first < 0 || n < 1 || first > out->io_n - n)
+        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the output has %d", (long long)first,
+                        (long long)n, out->io_n);
+    if (n == out->io_n) return HGA_OK;
+    if (io->tape)
+        return hga_fail(HGA_EINVAL, "a tape is of all rows, not of rows %lld + %lld", (long long)first, (long long)n);
+    state->ranged = 1;
+    state->row_first = out->io_first + (hga_id)first, state->row_end = state->row_first + (hga_id)n;
+    ranges_find(plan, (hga_id)first, (hga_id)n, state->needed);
+    return HGA_OK;
+}
+
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = check_tables(plan, io);
+    if (!st) st = bind_range(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);

@@ -9,7 +9,8 @@
 
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
-    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + (int64_t)sizeof(hga_workspace);
+    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + ranges_bytes(plan) +
+           (int64_t)sizeof(hga_workspace);
 }
 
 int64_t hga_plan_tape_bytes(const hga_plan *plan)
@@ -32,6 +33,8 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
     /* not cleared: pages belong to the thread that writes them first */
     HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *state->memory, &state->memory));
     state->workspace = first_line(state->memory);
+    state->needed_bytes = ranges_bytes(plan);
+    HGA_TRY(hga_new(&plan->given, state->needed_bytes, 1, &state->needed));
     HGA_TRY(workers_create(plan, state));
 done:
     if (st) hga_workspace_destroy(state), state = NULL;
@@ -45,6 +48,7 @@ void hga_workspace_destroy(hga_workspace *state)
     hga_allocator a = state->allocator;
     workers_destroy(state);
     hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
+    hga_delete(&a, state->needed, state->needed_bytes, 1);
     hga_delete(&a, state, 1, sizeof *state);
 }
 
@@ -69,10 +73,20 @@ static void open_stage(worker *w, hga_id stage)
     w->reading = stage;
 }
 
-static int writes_row(const hga_plan *plan, hga_id stage, hga_id v)
+/* Is v one of the output's rows, but none of those that this execution is asked for? */
+static int is_left_out(const hga_workspace *state, const home *out, hga_id v)
 {
+    return state->ranged && v >= out->io_first && v - out->io_first < out->io_n &&
+           (v < state->row_first || v >= state->row_end);
+}
+
+static int writes_row(const worker *w, hga_id stage, hga_id v)
+{
+    const hga_plan *plan = w->plan;
     hga_id out = plan->program.stage[stage].out;
-    return !out || program_row(&plan->nodes, plan->program.field[out].rows, v);
+    if (!out) return 1;
+    if (plan->program.field[out].binding == HGA_IO_OUT && is_left_out(w->state, &plan->home[out], v)) return 0;
+    return program_row(&plan->nodes, plan->program.field[out].rows, v);
 }
 
 /* The node at each row of a panel, -1 where this phase has nothing to write. */
@@ -81,7 +95,7 @@ static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n,
     const stage_plan *s = &w->plan->stage[ph->stage];
     for (hga_id i = 0; i < n; i++) {
         hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
-        node[i] = writes_row(w->plan, ph->stage, v) && !(s->n_wide && find_wide(s, begin + i)) ? v : -1;
+        node[i] = writes_row(w, ph->stage, v) && !(s->n_wide && find_wide(s, begin + i)) ? v : -1;
     }
 }
 
@@ -141,7 +155,7 @@ static void run_piece(worker *w, const phase *ph, hga_id piece)
     const stage_plan *s = &w->plan->stage[ph->stage];
     const wide_row *wide = wide_of_piece(s, piece);
     hga_id v = node_at(s, wide->position);
-    if (!writes_row(w->plan, ph->stage, v)) return;
+    if (!writes_row(w, ph->stage, v)) return;
     hga_pos cut = w->plan->options.cut_edges;
     reader_load(&w->reader, wide->position, 1);
     plan_kernel(w->plan, ph->stage)
@@ -157,7 +171,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const wide_row *wide = &s->wide[i];
-    if (writes_row(w->plan, ph->stage, node_at(s, wide->position))) merge_splits(w, ph->stage, wide);
+    if (writes_row(w, ph->stage, node_at(s, wide->position))) merge_splits(w, ph->stage, wide);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)
@@ -183,12 +197,14 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape) return;
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
-    for (hga_id v = begin; v < end; v++) each(w, ph->stage, v);
+    for (hga_id v = begin; v < end; v++)
+        if (ph->job != JOB_LSE || !is_left_out(w->state, &w->plan->home[ph->stage], v)) each(w, ph->stage, v);
 }
 
 static void run_item(worker *w, wave_item item)
 {
     const phase *ph = &w->plan->phase[item.phase];
+    if (w->state->ranged && !w->state->needed[ph->panels_at + item.panel]) return;
     if (ph->job <= JOB_MERGE) open_stage(w, ph->stage);
     switch (ph->job) {
     case JOB_ROWS: run_panel(w, ph, item.panel); break;
@@ -251,7 +267,8 @@ static hga_status fit_state(const hga_plan *plan, hga_workspace *state)
 {
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (state->serial == plan->serial) return HGA_OK;
-    if (state->workspace_floats < plan->workspace_floats || !workers_fit(plan, state))
+    if (state->workspace_floats < plan->workspace_floats || state->needed_bytes < ranges_bytes(plan) ||
+        !workers_fit(plan, state))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
     state->serial = plan->serial;

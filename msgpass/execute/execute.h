@@ -125,7 +125,13 @@ struct hga_workspace {
     hga_id n_workers;
     view view[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
-    int listed; /* in the batch at hand */
+    int listed;           /* in the batch at hand */
+    /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end) of
+       the output's nodes alone */
+    uint8_t *needed;
+    int64_t needed_bytes;
+    int ranged;
+    hga_id row_first, row_end;
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state

@@ -42,6 +42,8 @@ static hga_id bucket_of(accesses *a, hga_id v)
     return a->bucket[l].first + ((v - a->plan->nodes.level_ptr[l]) >> a->bucket[l].shift);
 }
 
+int64_t accesses_bucket(accesses *a, hga_id set, hga_id v) { return a->at[set] + bucket_of(a, v); }
+
 /* ---- runs of nodes ---- */
 
 /* A panel's visit to rows of some sets. Nodes come in any order; those that follow each other go together. */

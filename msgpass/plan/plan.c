@@ -88,6 +88,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     st = phases_make(plan);
     if (!st) st = waves_make(plan);
     if (!st) st = homes_lay_out(plan);
+    if (!st) st = ranges_make(plan);
     phases_forget_costs(plan);
     return st;
 }
@@ -162,10 +163,12 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
+    fresh->ranged = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
     memset(fresh->home, 0, sizeof fresh->home);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
+    ranges_clear(loser);
     slots_clear(loser);
     waves_clear(loser);
     phases_clear(loser);
@@ -179,6 +182,7 @@ void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
     hga_allocator given = plan->given;
+    ranges_clear(plan);
     slots_clear(plan);
     waves_clear(plan);
     phases_clear(plan);

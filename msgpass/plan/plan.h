@@ -4,6 +4,7 @@
    panels.c   stages -> phases, cut into panels    parts.c     which thread gets which part
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
+   ranges.c   which panels some rows of the output need
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
 #define HGA_PLAN_ROOM_H
@@ -63,8 +64,9 @@ typedef struct phase {
     int by_position;
     hga_id panel; /* rows in a panel */
     hga_id n_panels;
-    int64_t *cost; /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
-    hga_id *part;  /* [n_panels]: whose panel it is; NULL: whose tokens its rows stand for */
+    int64_t *cost;     /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
+    hga_id *part;      /* [n_panels]: whose panel it is; NULL: whose tokens its rows stand for */
+    int64_t panels_at; /* panels of the phases before */
 } phase;
 
 /* ---- waves: the order in which panels run ---- */
@@ -139,7 +141,8 @@ struct hga_plan {
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
-    int64_t n_phases, phase_room;
+    int64_t n_phases, phase_room, n_panels; /* of all phases */
+    struct accesses *ranged;                /* options.ranges: what panels read and write */
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
@@ -211,6 +214,12 @@ int slots_recycle(const hga_plan *plan, hga_id storage);
 /* Slots for all ranges, in the order of the items. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n);
 void slots_clear(hga_plan *plan);
+/* Executions of some rows of the output: may there be any? Which panels they need: of phase i and panel p
+   memory[phase[i].panels_at + p] tells, for rows [first, first + n) of the output; memory has ranges_bytes. */
+hga_status ranges_make(hga_plan *plan);
+int64_t ranges_bytes(const hga_plan *plan);
+void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory);
+void ranges_clear(hga_plan *plan);
 hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first);
 
 #endif

@@ -39,15 +39,16 @@ typedef struct users {
     int64_t first, last;
 } users;
 
+typedef struct accesses accesses;
 /* Rows are remembered by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
-typedef struct accesses {
+struct accesses {
     const hga_plan *plan;
     level_buckets *bucket; /* [n_levels + 1] */
     users writers[N_ROW_SETS], all[N_ROW_SETS];
     uint64_t recycled; /* storages with rows that serve one node after another */
     int64_t at[N_ROW_SETS], n_buckets;
     hga_id level; /* that the last node was on */
-} accesses;
+};
 
 /* Some storages, by where their buckets begin. */
 typedef struct row_sets {
@@ -71,6 +72,8 @@ void accesses_close(accesses *a);
 phase_accesses accesses_of(const accesses *a, hga_id number, int after);
 /* All that a panel does. */
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context);
+/* The bucket of a node in a row set. */
+int64_t accesses_bucket(accesses *a, hga_id set, hga_id v);
 /* The node of row i of a phase. */
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i);
 static inline hga_id phase_rows(const phase *ph, hga_id panel)

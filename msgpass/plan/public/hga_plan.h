@@ -45,7 +45,8 @@ typedef struct hga_options {
     const hga_allocator *allocator;
     int gradient;         /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
     float dropout;        /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
-    uint64_t reserved[7]; /* 0 */
+    int64_t ranges;       /* 1: executions may ask for some rows of the output alone, see hga_io.first_row */
+    uint64_t reserved[6]; /* 0 */
 } hga_options;
 
 /* A borrowed float tensor [rows][heads][columns]. Strides in floats; 0 0 means packed. `rows` is how many the array
@@ -83,8 +84,11 @@ typedef struct hga_io {
        see it. Drawn by Philox4x32-10 with key `seed` at counter (v, u, type, layer << 8 | h / 8), sixteen bits a head:
        the same seed and layer drop the same edges in every call, whatever the threads. */
     uint64_t seed;
-    uint32_t layer;       /* < 2^24 */
-    uint64_t reserved[5]; /* 0 */
+    uint32_t layer; /* < 2^24 */
+    /* plans with options.ranges: rows [first_row, first_row + n_rows) of out (and lse) alone, with the bits that they
+       have among all; the others stay as they are. What they do not need is not computed. 0 0: all */
+    int64_t first_row, n_rows;
+    uint64_t reserved[3]; /* 0 */
 } hga_io;
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */

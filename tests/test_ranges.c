@@ -1,0 +1,215 @@
+/* Some rows of the output alone: the bits they have among all, and nothing else is touched. */
+#include "testing.h"
+
+#include "plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const hga_shape shape = {.n_heads = 2, .dim = 12, .dim_v = 9, .pos_dim = 4};
+
+/* What rows hold that nobody writes. */
+enum { UNTOUCHED = 0xA5 };
+
+static void open_plan(const problem *p, hga_options o, hga_plan **plan, hga_workspace **own)
+{
+    o.ranges = 1;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, plan));
+    assert_ok(hga_workspace_create(*plan, own));
+}
+
+/* Rows [first, first + n) of got are those of want, and around them is what was there. */
+static void check_range(const char *name, const float *got, const float *want, int64_t columns, int64_t rows,
+                        int64_t first, int64_t n)
+{
+    size_t row = (size_t)columns * sizeof *got;
+    unsigned char untouched[4096];
+    assert_true(row <= sizeof untouched);
+    memset(untouched, UNTOUCHED, sizeof untouched);
+    for (int64_t v = 0; v < rows; v++) {
+        int asked = v >= first && v - first < n;
+        if (memcmp(got + v * columns, asked ? want + v * columns : (const float *)(const void *)untouched, row))
+            fail_msg("%s: row %lld, of rows %lld + %lld asked for", name, (long long)v, (long long)first, (long long)n);
+    }
+}
+
+static void check_problem(problem *p, hga_options o, uint64_t seed)
+{
+    hga_plan *plan;
+    hga_workspace *own;
+    float *lse = NULL, *want = problem_out(p, &o, p->io.lse.data ? &lse : NULL);
+    float *got = memory(out_count(p), sizeof *got), *got_lse = memory(lse_count(p) + 1, sizeof *got_lse);
+    int64_t columns = (int64_t)p->shape.n_heads * p->shape.dim_v;
+    hga_io io = p->io;
+    io.out.data = got;
+    if (io.lse.data) io.lse.data = got_lse;
+    open_plan(p, o, &plan, &own);
+    for (int i = 0; i < 6; i++) {
+        memset(got, UNTOUCHED, (size_t)out_count(p) * sizeof *got);
+        memset(got_lse, UNTOUCHED, (size_t)lse_count(p) * sizeof *got_lse);
+        io.first_row = random_below(&seed, p->n_out);
+        io.n_rows = 1 + random_below(&seed, i % 2 ? p->n_out - io.first_row : 1);
+        assert_ok(hga_plan_execute(plan, own, &io));
+        check_range(p->name, got, want, columns, p->n_out, io.first_row, io.n_rows);
+        if (io.lse.data) check_range(p->name, got_lse, lse, p->shape.n_heads, p->n_out, io.first_row, io.n_rows);
+    }
+    io.first_row = io.n_rows = 0;
+    assert_ok(hga_plan_execute(plan, own, &io));
+    assert_same_bits(p->name, got, want, out_count(p));
+    free(want), free(lse), free(got), free(got_lse);
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+}
+
+static void rows_asked_for_have_the_bits_they_have_among_all(void **state)
+{
+    static const hga_options options[] = {{.threads = 1},
+                                          {.threads = 3},
+                                          {.threads = 2, .precision = HGA_PRECISION_BF16},
+                                          {.threads = 2, .cut_edges = 64},
+                                          {.threads = 2, .generic = 1}};
+    (void)state;
+    for (int i = 0; i < n_variants(); i++)
+        for (uint64_t seed = 1; seed < 3; seed++) {
+            problem p;
+            variant_build(i, 170 + 60 * (hga_id)seed, seed, &shape, &p);
+            check_problem(&p, options[(i + (int)seed) % 5], seed);
+            problem_clear(&p);
+        }
+}
+
+static void rows_of_large_graphs_have_the_bits_they_have_among_all(void **state)
+{
+    static const char *const names[] = {"dense_causal", "window_global", "neighbours_wide", "neighbours_linear",
+                                        "bpt_wide",     "hsa_wide",      "coarse",          "fine"};
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        problem p;
+        variant_build(variant_named(names[i]), 3001, 5, &shape, &p);
+        check_problem(&p, (hga_options){.threads = 2, .cut_edges = i % 2 ? 512 : 0}, 7 + (uint64_t)i);
+        problem_clear(&p);
+    }
+}
+
+/* The panels of attending stages that rows [first, first + n) need, as a share of all. */
+static double share_needed(const hga_plan *plan, hga_id first, hga_id n)
+{
+    uint8_t *needed = memory(ranges_bytes(plan), 1);
+    int64_t count = 0, all = 0;
+    ranges_find(plan, first, n, needed);
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        if (ph->job != JOB_ROWS || !kind_attends(plan->stage[ph->stage].kind)) continue;
+        all += ph->n_panels;
+        for (hga_id p = 0; p < ph->n_panels; p++) count += needed[ph->panels_at + p];
+    }
+    free(needed);
+    return (double)count / (double)all;
+}
+
+/* A sixteenth of the tokens needs about a sixteenth of the panels. */
+static void what_rows_do_not_need_is_not_computed(void **state)
+{
+    static const char *const names[] = {"dense_causal", "window_causal", "neighbours_causal", "bpt_causal"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        problem p;
+        hga_plan *plan;
+        hga_workspace *own;
+        variant_build(variant_named(names[i]), 16384, 3, &(hga_shape){.n_heads = 1, .dim = 4}, &p);
+        open_plan(&p, (hga_options){.threads = 1}, &plan, &own);
+        hga_id n = (hga_id)p.n_out, first = i == 3 ? 8192 : n / 2; /* spans' rows are behind those of the tokens */
+        double share = share_needed(plan, first, 1024);
+        if (share > 0.1) fail_msg("%s: %.3f of the panels for 1024 of %d rows", p.name, share, n);
+        hga_workspace_destroy(own), hga_plan_destroy(plan);
+        problem_clear(&p);
+    }
+}
+
+static void assert_detail(const char *want)
+{
+    if (!strstr(hga_error_detail(), want)) fail_msg("'%s' does not say '%s'", hga_error_detail(), want);
+}
+
+static void ranges_are_checked(void **state)
+{
+    (void)state;
+    problem p;
+    hga_plan *plan;
+    hga_workspace *own;
+    variant_build(variant_named("neighbours"), 100, 3, &shape, &p);
+    open_plan(&p, (hga_options){.threads = 1, .gradient = 1}, &plan, &own);
+    static const int64_t wrong[][2] = {{-1, 3}, {0, 101}, {100, 1}, {99, 2}, {5, 0}, {5, -1}, {1, INT64_MAX}, {0, -1}};
+    hga_io io = p.io;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        io.first_row = wrong[i][0], io.n_rows = wrong[i][1];
+        assert_status(HGA_EINVAL, hga_plan_execute(plan, own, &io));
+        assert_detail("but the output has 100");
+    }
+    io.first_row = 5, io.n_rows = 10;
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, own, &io));
+    assert_detail("a tape is of all rows");
+    free(io.tape), io.tape = NULL;
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
+    assert_ok(hga_workspace_create(plan, &own));
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, own, &io));
+    assert_detail("rows 5 + 10 are asked for, but the plan was made without options.ranges");
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+    hga_options o = {.ranges = 1, .keep_fields = 1};
+    assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+    assert_detail("keep_fields");
+    problem_clear(&p);
+}
+
+/* Energies read the states of all tokens: where those are the output, none may be left out. */
+static void outputs_that_other_rows_read_cannot_be_left_out(void **state)
+{
+    (void)state;
+    problem p;
+    hga_plan *plan;
+    variant_build(variant_named("hsa"), 100, 3, &shape, &p);
+    hga_field *field = p.program.field;
+    hga_id attended = find_stage(&p.program, HGA_SCORE)->out, out = 1;
+    while (field[out].binding != HGA_IO_OUT) out++;
+    assert_true(out != attended);
+    field[attended].binding = HGA_IO_OUT, field[attended].io = field[out].io, field[out].binding = HGA_INTERNAL;
+    hga_options o = {.ranges = 1};
+    assert_status(HGA_EUNSUPPORTED, hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+    assert_detail("at other rows of the output, which cannot be left out");
+    problem_clear(&p);
+}
+
+/* Updates take the ranges along. */
+static void plans_with_ranges_are_updated(void **state)
+{
+    (void)state;
+    problem p, other;
+    hga_plan *plan;
+    hga_workspace *own;
+    variant_build(variant_named("neighbours"), 300, 3, &shape, &p);
+    variant_build(variant_named("neighbours"), 200, 3, &shape, &other);
+    open_plan(&p, (hga_options){.threads = 1}, &plan, &own);
+    assert_ok(hga_plan_update(plan, other.graph));
+    float *want = problem_out(&other, &(hga_options){.threads = 1}, NULL);
+    hga_io io = other.io;
+    memset(io.out.data, UNTOUCHED, (size_t)out_count(&other) * sizeof(float));
+    io.first_row = 50, io.n_rows = 77;
+    assert_ok(hga_plan_execute(plan, own, &io));
+    check_range("updated", io.out.data, want, (int64_t)shape.n_heads * shape.dim_v, other.n_out, 50, 77);
+    free(want);
+    hga_workspace_destroy(own), hga_plan_destroy(plan);
+    problem_clear(&p), problem_clear(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_asked_for_have_the_bits_they_have_among_all),
+                                       cmocka_unit_test(rows_of_large_graphs_have_the_bits_they_have_among_all),
+                                       cmocka_unit_test(what_rows_do_not_need_is_not_computed),
+                                       cmocka_unit_test(ranges_are_checked),
+                                       cmocka_unit_test(outputs_that_other_rows_read_cannot_be_left_out),
+                                       cmocka_unit_test(plans_with_ranges_are_updated)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
