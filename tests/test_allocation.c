@@ -535,6 +535,7 @@ static hga_status make_attention(const hga_allocator *a)
     return hga_attention(given, &program, &shape, &options, &io);
 }
 
+<<<<<<< HEAD
 /* What some rows of the output need is found where there is room for it. */
 static hga_status make_ranges(const hga_allocator *a)
 {
@@ -548,6 +549,17 @@ static hga_status make_ranges(const hga_allocator *a)
     if (!st) st = hga_workspace_create(made, &own);
     hga_workspace_destroy(own), hga_plan_destroy(made);
     return st;
+=======
+static hga_status make_sixteen(const hga_allocator *a)
+{
+    static float x[100][2][8], out[100][2][8];
+    hga_options options = options_of(a);
+    hga_io io = {.query = {.data = x, .rows = 100, .dtype = HGA_F16},
+                 .key = {.data = x, .rows = 100},
+                 .value = {.data = x, .rows = 100},
+                 .out = {.data = out, .rows = 100, .dtype = HGA_BF16}};
+    return hga_attention(given, &program, &shape, &options, &io);
+>>>>>>> 6a28bba (Tensors of float16 and bfloat16 in C)
 }
 
 /* What a batch runs on is made; running it takes nothing. */
@@ -710,8 +722,13 @@ static int clear(void **state)
     fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)                \
         fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
             fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) \
+<<<<<<< HEAD
                 fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(batch)          \
                     fact(ranges) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)   \
+=======
+                fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(sixteen)        \
+                    fact(batch) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)    \
+>>>>>>> 6a28bba (Tensors of float16 and bfloat16 in C)
                         fact(tree_markdown) fact(tree_linkage) fact(names) IMPORT_FACTS(fact)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \

@@ -21,16 +21,24 @@ static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_i
     }
 }
 
-/* Kernels read floats where floats may be. */
-static hga_status check_floats(const hga_tensor *t, const char *what)
+/* Numbers are read where numbers of that size may be. */
+static hga_status check_numbers(const hga_tensor *t, const char *what)
 {
-    if (t->dtype != HGA_F32)
-        return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
-    size_t beyond = (size_t)((uintptr_t)t->data % _Alignof(float));
+    size_t size = t->dtype == HGA_F32 ? _Alignof(float) : _Alignof(uint16_t);
+    if ((unsigned)t->dtype > HGA_BF16)
+        return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32, float16 or bfloat16", what,
+                        (int)t->dtype);
+    size_t beyond = (size_t)((uintptr_t)t->data % size);
     if (beyond)
         return hga_fail(HGA_EINVAL, "the tensor of field %s starts %zu bytes past a multiple of %zu", what, beyond,
-                        _Alignof(float));
+                        size);
     return HGA_OK;
+}
+
+static hga_status check_floats(const hga_tensor *t, const char *what)
+{
+    if (t->dtype == HGA_F32) return check_numbers(t, what);
+    return hga_fail(HGA_EUNSUPPORTED, "the tensor of field %s has dtype %d, not float32", what, (int)t->dtype);
 }
 
 /* Has the caller's array a row for each of the nodes? */
@@ -58,11 +66,16 @@ static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_workspac
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
     hga_status st = check_rows(t, what, h->io_n);
-    if (!st) st = check_floats(t, what);
+    if (!st) st = check_numbers(t, what);
     if (st) return st;
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
     x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
+    if (t->dtype != HGA_F32) {
+        st = sixteen_widen(state, f, t);
+        if (st) return st;
+        x->io = state->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
+    }
     if (h->rounded) x->io_n = 0; /* stages see the copy */
     return HGA_OK;
 }

@@ -47,6 +47,7 @@ void hga_workspace_destroy(hga_workspace *state)
     if (!state) return;
     hga_allocator a = state->allocator;
     workers_destroy(state);
+    sixteen_clear(state);
     hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
     hga_delete(&a, state->needed, state->needed_bytes, 1);
     hga_delete(&a, state, 1, sizeof *state);
@@ -306,6 +307,7 @@ void execution_forget(hga_workspace *state) { memset(state->view, 0, sizeof stat
 void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
     keep_io_rows(plan, state);
+    sixteen_narrow(plan, state);
     if (io->tape) *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC, .identity = plan->identity};
 }
 

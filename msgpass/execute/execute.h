@@ -116,6 +116,16 @@ typedef struct worker {
     int64_t bytes, numbers, types; /* types: so many did it make room for */
 } worker;
 
+/* The float32 copy of a tensor of 16 bits, and where it came from during a call. */
+typedef struct widened {
+    float *values;
+    int64_t room;
+    uint16_t *halves; /* NULL: not in this call */
+    hga_dtype type;
+    hga_id rows;
+    ptrdiff_t row_stride, head_stride;
+} widened;
+
 struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
@@ -124,6 +134,7 @@ struct hga_workspace {
     worker *workers;
     hga_id n_workers;
     view view[HGA_FIELD_SLOTS];
+    widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
     int listed;           /* in the batch at hand */
     /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end) of
@@ -223,6 +234,10 @@ void execution_forget(hga_workspace *state);
 int execution_is_alone(const hga_plan *plan);
 
 /* bound.c: this call's addresses, after what the caller brings has been checked. */
+/* sixteen.c: copy a field's tensor of 16 bits, whose view tells its rows; round back what was written; free copies. */
+hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t);
+void sixteen_narrow(const hga_plan *plan, hga_workspace *state);
+void sixteen_clear(hga_workspace *state);
 hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_workspace *state);

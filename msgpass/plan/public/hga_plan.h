@@ -1,5 +1,5 @@
 /* hga_plan.h: from graph and program to output. hga_plan_create checks and lowers, hga_workspace_create takes the
-   workspace, hga_plan_execute runs and allocates nothing. A plan is const and may be shared by any number of threads; a
+   workspace, hga_plan_execute runs and, with float32 tensors, allocates nothing. A plan is const and may be shared by any number of threads; a
    state serves one execution at a time. */
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
@@ -13,7 +13,7 @@ extern "C" {
 typedef struct hga_plan hga_plan;
 typedef struct hga_workspace hga_workspace;
 
-typedef enum hga_dtype { HGA_F32 = 0 } hga_dtype;
+typedef enum hga_dtype { HGA_F32 = 0, HGA_F16 = 1, HGA_BF16 = 2 } hga_dtype;
 /* What a tensor of the caller's holds is float32 in both. BF16: queries, keys and values (coarse ones, once their mean
    is taken) are rounded to bfloat16 once, to nearest even; scores, softmax and sums are float32. Where all that is left
    to do with them is to attend, keys and values are stored in 16 bits, which halves what attention reads. */
@@ -49,8 +49,11 @@ typedef struct hga_options {
     uint64_t reserved[6]; /* 0 */
 } hga_options;
 
-/* A borrowed float tensor [rows][heads][columns]. Strides in floats; 0 0 means packed. `rows` is how many the array
-   has: with fewer than the program needs on the graph an execution is HGA_EINVAL. */
+/* A borrowed tensor [rows][heads][columns]. Strides in elements; 0 0 means packed. `rows` is how many the array
+   has: with fewer than the program needs on the graph an execution is HGA_EINVAL. Tensors of fields may be float16 or
+   bfloat16, each by itself: an execution reads what the same numbers would be in float32, and rounds what it writes to
+   nearest, ties to even. Their float32 copies belong to the workspace, which takes the memory at the first such
+   execution. Log-sum-exps and gradients are float32. */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;

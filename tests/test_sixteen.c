@@ -1,0 +1,168 @@
+/* Tensors of 16 bits: every number comes through, sums are those of the same numbers in float32, outputs are rounded. */
+#include "testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of a half, by its definition. */
+static double value_of(hga_dtype type, uint16_t half)
+{
+    int exponent = type == HGA_F16 ? half >> 10 & 31 : half >> 7 & 255, most = type == HGA_F16 ? 31 : 255;
+    int digits = type == HGA_F16 ? 10 : 7, bias = type == HGA_F16 ? 15 : 127;
+    int fraction = half & ((1 << digits) - 1);
+    double x = exponent == most
+                   ? fraction ? NAN : INFINITY
+                   : ldexp(exponent ? fraction + (1 << digits) : fraction, (exponent ? exponent : 1) - bias - digits);
+    return half & 0x8000 ? -x : x;
+}
+
+/* The half whose value is nearest, of two the even one: by trying all. */
+static uint16_t nearest(hga_dtype type, double x)
+{
+    int best = -1;
+    double distance = INFINITY;
+    for (int h = 0; h < 0x8000; h++) {
+        double v = value_of(type, (uint16_t)h), d = fabs(v - fabs(x));
+        if (isnan(v) || isinf(v)) continue;
+        if (d < distance || (d == distance && h % 2 == 0)) best = h, distance = d;
+    }
+    return (uint16_t)(best | (signbit(x) ? 0x8000 : 0));
+}
+
+/* A window of nothing but the token itself: the output is the value. */
+static hga_status pass_through(hga_tensor value, hga_tensor out, hga_id n, hga_id dim)
+{
+    hga_graph *g = NULL;
+    hga_program program;
+    hga_status st = HGA_OK;
+    float *zeros = calloc((size_t)n * (size_t)dim, sizeof *zeros);
+    assert_non_null(zeros);
+    HGA_TRY(hga_build_window(&(hga_window){.n_tokens = n, .stride = 1}, &g, &program));
+    hga_shape shape = {.n_heads = 1, .dim = dim};
+    hga_tensor none = {.data = zeros, .rows = n};
+    HGA_TRY(
+        hga_attention(g, &program, &shape, NULL, &(hga_io){.query = none, .key = none, .value = value, .out = out}));
+done:
+    hga_graph_destroy(g);
+    free(zeros);
+    return st;
+}
+
+static void every_finite_half_is_read_and_written(void **state)
+{
+    (void)state;
+    enum { N = 65536 / 64 };
+    static uint16_t half[65536], back[65536];
+    static float wide[65536];
+    for (hga_dtype type = HGA_F16; type <= HGA_BF16; type++) {
+        int most = type == HGA_F16 ? 0x7c00 : 0x7f80;
+        for (int h = 0; h < 65536; h++) half[h] = (h & 0x7fff) < most ? (uint16_t)h : 0;
+        assert_ok(pass_through((hga_tensor){.data = half, .rows = N, .dtype = type},
+                               (hga_tensor){.data = wide, .rows = N}, N, 64));
+        for (int h = 0; h < 65536; h++) assert_true((double)wide[h] == value_of(type, half[h]));
+        assert_ok(pass_through((hga_tensor){.data = half, .rows = N, .dtype = type},
+                               (hga_tensor){.data = back, .rows = N, .dtype = type}, N, 64));
+        for (int h = 0; h < 65536; h++) assert_true(value_of(type, back[h]) == value_of(type, half[h]));
+    }
+}
+
+static void outputs_are_rounded_to_the_nearest(void **state)
+{
+    (void)state;
+    static const float tried[] = {1.00048828125f, 1.00146484375f, 1.0009766f, 65504, 65519, 3e-8f,
+                                  2.9e-8f,        8.940697e-8f,   6.1e-5f,    -0.1f, 1e-3f, 0.3333333f,
+                                  1.00390625f,    1.01171875f,    1234.5f,    -7.7f};
+    for (hga_dtype type = HGA_F16; type <= HGA_BF16; type++) {
+        uint16_t got[16];
+        assert_ok(pass_through((hga_tensor){.data = (void *)(uintptr_t)tried, .rows = 1},
+                               (hga_tensor){.data = got, .rows = 1, .dtype = type}, 1, 16));
+        for (int i = 0; i < 16; i++) assert_int_equal(got[i], nearest(type, (double)tried[i]));
+    }
+    uint16_t got[16];
+    float large[16] = {65520, -1e30f};
+    assert_ok(pass_through((hga_tensor){.data = large, .rows = 1},
+                           (hga_tensor){.data = got, .rows = 1, .dtype = HGA_F16}, 1, 16));
+    assert_int_equal(got[0], 0x7c00);
+    assert_int_equal(got[1], 0xfc00);
+}
+
+enum { TOKENS = 150, HEADS = 3, DIM = 8, NUMBERS = TOKENS * HEADS * DIM };
+
+/* Query and value of 16 bits, of any stride, in one plan for two calls and in a batch. */
+static void results_are_those_of_the_same_numbers_in_float32(void **state)
+{
+    (void)state;
+    enum { ROW = HEADS * DIM + 5 };
+    static uint16_t query[TOKENS * ROW], value[NUMBERS], out[TOKENS * ROW];
+    static float wide_query[NUMBERS], key[NUMBERS], wide_value[NUMBERS], want[NUMBERS], lse[2][TOKENS * HEADS];
+    for (int precision = 0; precision < 2; precision++)
+        for (hga_dtype type = HGA_F16; type <= HGA_BF16; type++) {
+            hga_graph *g;
+            hga_program program;
+            hga_plan *plan;
+            hga_workspace *w;
+            hga_shape shape = {.n_heads = HEADS, .dim = DIM};
+            hga_options options = {.threads = 2, .precision = (hga_precision)precision};
+            for (int i = 0; i < NUMBERS; i++) {
+                uint16_t q = (uint16_t)(type == HGA_F16 ? 0x3000 + i * 37 % 0xc00 : 0x3e00 + i * 37 % 0x180);
+                uint16_t v = (uint16_t)(q ^ (i % 2 ? 0x8000 : 0));
+                query[i / (HEADS * DIM) * ROW + i % (HEADS * DIM)] = q, value[i] = v;
+                wide_query[i] = (float)value_of(type, q), wide_value[i] = (float)value_of(type, v);
+                key[i] = (float)(i * 7 % 13) / 13 - 0.5f;
+            }
+            for (int i = 0; i < TOKENS * ROW; i++) out[i] = 0x1234;
+            assert_ok(hga_build_htransformer(&(hga_htransformer){.n_tokens = TOKENS, .block = 4}, &g, &program));
+            assert_ok(hga_plan_create(g, &program, &shape, &options, &plan));
+            assert_ok(hga_workspace_create(plan, &w));
+            hga_io io = {.query = {.data = wide_query, .rows = TOKENS},
+                         .key = {.data = key, .rows = TOKENS},
+                         .value = {.data = wide_value, .rows = TOKENS},
+                         .out = {.data = want, .rows = TOKENS},
+                         .lse = {.data = lse[0], .rows = TOKENS}};
+            hga_io halves = io;
+            halves.query =
+                (hga_tensor){.data = query, .rows = TOKENS, .row_stride = ROW, .head_stride = DIM, .dtype = type};
+            halves.value = (hga_tensor){.data = value, .rows = TOKENS, .dtype = type};
+            halves.out =
+                (hga_tensor){.data = out, .rows = TOKENS, .row_stride = ROW, .head_stride = DIM, .dtype = type};
+            halves.lse.data = lse[1];
+            assert_ok(hga_plan_execute(plan, w, &io));
+            for (int again = 0; again < 2; again++) {
+                if (again)
+                    assert_ok(hga_plan_execute_batch(plan, &w, &halves, 1));
+                else
+                    assert_ok(hga_plan_execute(plan, w, &halves));
+                assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
+                for (int i = 0; i < NUMBERS; i += 41)
+                    assert_int_equal(out[i / (HEADS * DIM) * ROW + i % (HEADS * DIM)], nearest(type, (double)want[i]));
+                for (int i = 0; i < TOKENS; i++) assert_int_equal(out[i * ROW + HEADS * DIM], 0x1234);
+            }
+            hga_workspace_destroy(w);
+            hga_plan_destroy(plan);
+            hga_graph_destroy(g);
+        }
+}
+
+static void what_is_no_type_is_refused(void **state)
+{
+    (void)state;
+    uint16_t x[16] = {0};
+    assert_status(HGA_EUNSUPPORTED, pass_through((hga_tensor){.data = x, .rows = 1, .dtype = (hga_dtype)3},
+                                                 (hga_tensor){.data = x, .rows = 1, .dtype = HGA_F16}, 1, 16));
+    assert_status(HGA_EINVAL, pass_through((hga_tensor){.data = (char *)x + 1, .rows = 1, .dtype = HGA_F16},
+                                           (hga_tensor){.data = x, .rows = 1, .dtype = HGA_F16}, 1, 8));
+    assert_status(HGA_EINVAL, pass_through((hga_tensor){.data = x, .rows = 1, .dtype = HGA_BF16},
+                                           (hga_tensor){.data = x, .rows = 2, .dtype = HGA_F16}, 2, 8));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_finite_half_is_read_and_written),
+        cmocka_unit_test(outputs_are_rounded_to_the_nearest),
+        cmocka_unit_test(results_are_those_of_the_same_numbers_in_float32),
+        cmocka_unit_test(what_is_no_type_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
