@@ -3,83 +3,13 @@
    segment is passed through once for all groups of the panel, a chunk at a time, so that its keys and values come from
    memory once a panel. What is left of a row (narrow bands, explicit edges) stays with the row. What goes where depends
    on the graph and on whether scores tell types and positions apart, never on the threads; nothing here computes. */
-#include "tiles.h"
+#include "strips.h"
 
 #include <string.h>
-
-/* A column in a tile costs about as much as this many of its sixteen pairs in the row kernel (measured); a segment with
-   fewer edges stays with the rows. */
-static const double TILE_SHARE = 0.45;
 
 /* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many
    edges (measured). */
 enum { ROW_EDGES = 12 };
-
-/* ---- which columns ---- */
-
-/* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <=
-   band_last but c - r != hole. */
-typedef struct strip {
-    const hga_segment *segment;
-    hga_id row_first, row_last, n;
-    hga_id src; /* position of column 0 */
-    int64_t band_first, band_last, hole;
-    int64_t type; /* of lane 0 and column 0 */
-} strip;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* 0 when nothing of the segment is left. */
-static int trim(const hga_segment *s, const row_group *g, strip *out)
-{
-    int64_t shift = (int64_t)g->first - s->row; /* the segment's own row of lane 0 */
-    int64_t r0 = most(0, -shift), r1 = least(g->n_rows, s->n_rows - shift);
-    int64_t lo = shift + s->band_first, hi = shift + s->band_last;
-    int64_t c0 = most(0, r0 + lo), c1 = least(s->n_src, r1 + hi);
-    if (r0 >= r1 || c0 >= c1) return 0;
-    out->segment = s;
-    out->row_first = (hga_id)r0, out->row_last = (hga_id)r1;
-    out->n = (hga_id)(c1 - c0), out->src = (hga_id)(s->src + c0);
-    out->band_first = lo - c0, out->band_last = hi - c0, out->hole = shift + s->hole - c0;
-    out->type = s->type + shift * s->type_dst + c0 * s->type_src;
-    return 1;
-}
-
-/* The lanes that have column c, as bits. */
-static unsigned rows_of_column(const strip *x, hga_id c)
-{
-    int64_t r0 = most(x->row_first, c - x->band_last), r1 = least(x->row_last, c - x->band_first + 1),
-            hole = c - x->hole;
-    if (r0 >= r1) return 0;
-    unsigned rows = ((1u << (r1 - r0)) - 1) << r0;
-    return x->segment->has_hole && hole >= r0 && hole < r1 ? rows & ~(1u << hole) : rows;
-}
-
-static int64_t strip_edges(const strip *x)
-{
-    int64_t edges = 0;
-    for (hga_id r = x->row_first; r < x->row_last; r++) {
-        int64_t c0 = most(0, r + x->band_first), c1 = least(x->n, r + x->band_last + 1), hole = r + x->hole;
-        if (c1 > c0) edges += c1 - c0 - (x->segment->has_hole && hole >= c0 && hole < c1);
-    }
-    return edges;
-}
-
-static int pays(const strip *x) { return (double)strip_edges(x) >= TILE_SHARE * KERNEL_TILE * x->n; }
-
-int tiles_pay(hga_id rows) { return (double)rows >= TILE_SHARE * KERNEL_TILE; }
-
-/* ---- columns ---- */
-
-/* Types of a strip's column c, lane by lane. */
-static void types_of_column(const strip *x, hga_id c, int32_t *type)
-{
-    unsigned rows = rows_of_column(x, c);
-    for (hga_id r = 0; r < KERNEL_TILE; r++)
-        if (rows >> r & 1u)
-            type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
-}
 
 /* ---- chunks and batches ---- */
 
@@ -168,14 +98,6 @@ static void put_column(const tile_chooser *t, edge_chunk *c, const hga_segment *
     c->type[e] = (int32_t)type; /* of every row, unless types vary */
 }
 
-static int all_full(const uint16_t *rows, hga_id n, const row_group *g)
-{
-    unsigned all = (1u << g->n_rows) - 1;
-    for (hga_id c = 0; c < n; c++)
-        if (rows[c] != all) return 0;
-    return 1;
-}
-
 /* ---- narrow tiles: one group, columns of any segments side by side ---- */
 
 static void close_narrow(tile_chooser *t, row_group *g)
@@ -183,7 +105,7 @@ static void close_narrow(tile_chooser *t, row_group *g)
     tile_chunk *c = &t->batch->chunk[t->batch->n];
     if (!t->open) return;
     c->n_parts = 1;
-    c->part[0] = (tile_part){.group = g, .last = c->columns.n, .full = all_full(c->rows[0], c->columns.n, g)};
+    c->part[0] = (tile_part){.group = g, .last = c->columns.n, .full = columns_are_full(c->rows[0], c->columns.n, g)};
     close_chunk(t);
 }
 
@@ -219,7 +141,7 @@ static void add_strip(tile_chooser *t, row_group *g, const strip *x)
         unsigned rows = rows_of_column(x, i);
         if (!rows) continue;
         if (t->types) {
-            types_of_column(x, i, next_types(t));
+            strip_types(x, i, next_types(t));
             open_chunk(t)->types_vary |= x->segment->type_dst != 0;
         }
         add_column(t, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows);
@@ -239,14 +161,6 @@ typedef struct run {
     strip strip;  /* the first one */
     uint16_t rows[RUN_COLUMNS];
 } run;
-
-/* Rows with many columns: such strips are not laid into runs but passed through by themselves. Of the group's rows
-   alone, so that it does not matter which others are in the panel. */
-static int is_wide(const strip *x)
-{
-    int64_t first = most(x->band_first, 1 - (int64_t)KERNEL_TILE), last = least(x->band_last, x->n - 1);
-    return least(x->n, last - first + 1) >= 2 * KERNEL_CHUNK;
-}
 
 /* Could some group have many columns of the segment? */
 static int may_be_wide(const hga_segment *s)
@@ -296,7 +210,7 @@ static int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run
     strip x = {0};
     r->n_strips = 0;
     for (hga_pos i = from; i < t->n_own; i++) {
-        if (!trim(own_segment(t, i), g, &x)) continue;
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
         if (r->n_strips && !joins(r, &x)) break;
         if (!r->n_strips) {
             r->first = i, r->strip = x;
@@ -327,8 +241,8 @@ static void load_run_types(tile_chooser *t, const row_group *g, const run *r)
 {
     strip x;
     for (hga_pos i = r->first; i < r->last; i++) {
-        if (!trim(own_segment(t, i), g, &x)) continue;
-        for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
+        for (hga_id c = 0; c < x.n; c++) strip_types(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
     }
 }
 
@@ -356,25 +270,13 @@ static void add_run(tile_chooser *t, row_group *g, const run *r)
 
 /* ---- wide segments: all groups of the panel ---- */
 
-/* The part of a strip at source positions [src, src + n). */
-static int cut_strip(const strip *x, int64_t src, hga_id n, strip *out)
-{
-    int64_t c0 = most(0, src - x->src), c1 = least(x->n, src + n - x->src);
-    if (c0 >= c1) return 0;
-    *out = *x;
-    out->src = (hga_id)(x->src + c0), out->n = (hga_id)(c1 - c0);
-    out->band_first -= c0, out->band_last -= c0, out->hole -= c0;
-    out->type += c0 * x->segment->type_src;
-    return 1;
-}
-
 /* A part for each group that has the strip's columns [at, at + n). */
 static void find_parts(const tile_chooser *t, row_panel *p, const strip *whole, int64_t at, hga_id n, tile_chunk *out)
 {
     strip x;
     out->n_parts = 0;
     for (hga_id g = 0; g < p->n_groups; g++) {
-        if (!whole[g].segment || !cut_strip(&whole[g], at, n, &x)) continue;
+        if (!whole[g].segment || !strip_cut(&whole[g], at, n, &x)) continue;
         uint16_t *rows = out->rows[out->n_parts];
         hga_id first = (hga_id)(x.src - at);
         memset(rows, 0, sizeof out->rows[0]);
@@ -382,12 +284,12 @@ static void find_parts(const tile_chooser *t, row_panel *p, const strip *whole, 
         if (out->types_vary) {
             int32_t *types = pair_types(t, out->n_parts, first);
             memset(types, -1, (size_t)x.n * KERNEL_TILE * sizeof *types);
-            for (hga_id c = 0; c < x.n; c++) types_of_column(&x, c, types + (ptrdiff_t)c * KERNEL_TILE);
+            for (hga_id c = 0; c < x.n; c++) strip_types(&x, c, types + (ptrdiff_t)c * KERNEL_TILE);
         }
         out->part[out->n_parts++] = (tile_part){.group = &p->group[g],
                                                 .first = first,
                                                 .last = first + x.n,
-                                                .full = all_full(rows + first, x.n, &p->group[g])};
+                                                .full = columns_are_full(rows + first, x.n, &p->group[g])};
     }
 }
 
@@ -405,7 +307,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     const hga_segment *s = &t->reader->segment[i];
     strip whole[PANEL_GROUPS] = {{0}};
     for (hga_id g = 0; g < p->n_groups; g++)
-        if ((unsigned)t->tiled[i] >> g & 1u) trim(s, &p->group[g], &whole[g]);
+        if ((unsigned)t->tiled[i] >> g & 1u) strip_trim(s, &p->group[g], &whole[g]);
     for (hga_id at = 0, n; at < s->n_src; at += n) {
         n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t);
@@ -434,7 +336,7 @@ static int has_more(const tile_chooser *t, const row_group *g)
     strip x;
     if (t->reader->relation < 0 || has_explicit(t, g)) return 1;
     for (hga_pos i = 0; i < t->reader->n_segments; i++)
-        if (!((unsigned)t->tiled[i] >> g->number & 1u) && trim(&t->reader->segment[i], g, &x)) return 1;
+        if (!((unsigned)t->tiled[i] >> g->number & 1u) && strip_trim(&t->reader->segment[i], g, &x)) return 1;
     return 0;
 }
 
@@ -455,9 +357,9 @@ static void find_wide(tile_chooser *t, row_panel *p, hga_pos i)
     strip x;
     for (hga_id g = 0; g < p->n_groups && may_be_wide(s); g++) {
         unsigned bit = 1u << g;
-        if (!(t->narrow[i] & bit) || !trim(s, &p->group[g], &x) || !is_wide(&x)) continue;
+        if (!(t->narrow[i] & bit) || !strip_trim(s, &p->group[g], &x) || !strip_is_wide(&x)) continue;
         t->narrow[i] = (uint16_t)(t->narrow[i] & ~bit);
-        if (pays(&x))
+        if (strip_pays(&x))
             t->tiled[i] = (uint16_t)(t->tiled[i] | bit);
         else
             p->group[g].rest = 1;

@@ -1,33 +1,15 @@
-/* run_wide.c: rectangles of a relation, all of whose columns many rows have. Panel by panel they would cost as much to
-   lay and to copy as a good part of their products; so the panels that a thread has one after the other are run head by
-   head: a head's keys and values are brought side by side once, and stay in a near cache while panels pass. What is
-   computed are the tiles that choose_tiles.c would lay, so bits are the same, whoever has which panels. */
+/* run_wide.c: panels whose rows have many columns of one block each, and nothing else: dense attention, causal or not,
+   wide windows. Panel by panel they would cost as much to lay and to copy as a good part of their products; so the
+   panels that a thread has one after the other are run head by head: a head's keys and values are brought side by side
+   once, and stay in a near cache while panels pass. What is computed are the tiles that choose_tiles.c would lay, so
+   bits are the same, whoever has which panels. */
 #include "stages.h"
-#include "tiles.h"
+#include "strips.h"
+
+#include <string.h>
 
 /* Columns whose keys and values pass all groups of a panel from the second cache. */
 enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
-
-static int is_full(const hga_segment *s)
-{
-    return !s->has_hole && s->band_first <= 1 - s->n_rows && s->band_last >= s->n_src - 1 && s->src_inside == 0;
-}
-
-/* The loaded rows' one segment, when all of them have all its columns and no other edges; else NULL. */
-static const hga_segment *find_rectangle(const worker *w)
-{
-    const row_reader *r = &w->reader;
-    const hga_segment *s = &r->segment[0];
-    hga_id last = r->n % KERNEL_TILE;
-    if (r->n_segments != 1 || r->r.ptr || !is_full(s) || s->row != r->first || s->n_rows != r->n) return NULL;
-    if (last && !tiles_pay(last)) return NULL;
-    return s->n_src >= 2 * KERNEL_CHUNK && s->n_src <= w->wide.room ? s : NULL;
-}
-
-static int same_columns(const hga_segment *a, const hga_segment *b)
-{
-    return a->src == b->src && a->n_src == b->n_src && a->weight == b->weight;
-}
 
 /* Do scores depend on nothing but queries, keys, and the column? */
 static int scores_are_plain(const worker *w)
@@ -35,22 +17,89 @@ static int scores_are_plain(const worker *w)
     return !w->io->edge_bias && !w->io->rel_key && !w->io->rel_bias && !w->io->node_pos;
 }
 
-/* The chunk of columns from `at` on, as edges. */
-static void list_columns(const worker *w, const hga_segment *s, hga_id at, edge_chunk *c)
+/* ---- which panels ---- */
+
+/* Columns of some panels: source positions [first, end) of a block instance whose first column is at `origin`. */
+typedef struct wide_span {
+    hga_id origin, first, end;
+    float weight;
+    int shared; /* every row has all columns: even one panel is better off */
+} wide_span;
+
+typedef struct wide_panel {
+    panel_rows rows;
+    row_panel p;
+    strip strip[PANEL_GROUPS]; /* of each group */
+    wide_span span;
+} wide_panel;
+
+/* Have the loaded rows one segment and no other edges, and each group of them many of its columns, enough for tiles? */
+static int find_strips(const worker *w, row_panel *p, strip *x)
+{
+    const row_reader *r = &w->reader;
+    if (r->n_segments != 1 || r->r.ptr) return 0;
+    for (hga_id g = 0; g < p->n_groups; g++)
+        if (!strip_trim(&r->segment[0], &p->group[g], &x[g]) || !strip_is_wide(&x[g]) || !strip_pays(&x[g])) return 0;
+    return 1;
+}
+
+/* 0 when the item is none. */
+static int open_wide(worker *w, wave_item item, wide_panel *out)
+{
+    load_panel(w, item);
+    list_panel(w, item, &out->rows);
+    find_groups(w->plan->phase[item.phase].stage, out->rows.first, out->rows.n, out->rows.node, &out->p);
+    if (!find_strips(w, &out->p, out->strip)) return 0;
+    const hga_segment *s = &w->reader.segment[0];
+    out->span = (wide_span){.origin = s->src - s->src_inside,
+                            .first = s->src,
+                            .end = s->src + s->n_src,
+                            .weight = s->weight,
+                            .shared = s->band_first <= 1 - s->n_rows && s->band_last >= s->n_src - 1};
+    return 1;
+}
+
+/* The span with another panel's columns; 0 when they are of another instance or too many. */
+static int widen_span(const worker *w, wide_span *s, const wide_span *more)
+{
+    hga_id first = s->first < more->first ? s->first : more->first, end = s->end > more->end ? s->end : more->end;
+    if (s->origin != more->origin || s->weight != more->weight || end - first > w->wide.room) return 0;
+    s->first = first, s->end = end;
+    return 1;
+}
+
+/* So many items from the first on are such panels of its phase, with columns of one instance: few in a window, whose
+   panels move on. */
+static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_span *span)
+{
+    wide_panel x;
+    int64_t i = 0;
+    for (; i < n && item[i].phase == item[0].phase; i++) {
+        if (!open_wide(w, item[i], &x)) break;
+        if (i == 0) *span = x.span;
+        if (!widen_span(w, span, &x.span)) break;
+    }
+    return i;
+}
+
+/* ---- keys and values ---- */
+
+/* Columns, at most KERNEL_CHUNK, of the span from `at` on, as edges. */
+static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_chunk *c)
 {
     const hga_id *order = w->reader.r.src_order;
-    c->n = s->n_src - at < KERNEL_CHUNK ? s->n_src - at : KERNEL_CHUNK;
+    c->n = s->end - s->first - at < KERNEL_CHUNK ? s->end - s->first - at : KERNEL_CHUNK;
     for (hga_id e = 0; e < c->n; e++) {
-        hga_id position = s->src + at + e;
+        hga_id position = s->first + at + e;
         c->src[e] = order ? order[position] : position;
-        c->weight[e] = s->weight, c->pos_of[e] = s->pos_of, c->type[e] = 0;
+        c->weight[e] = s->weight, c->pos_of[e] = HGA_POS_OWN, c->type[e] = 0;
     }
 }
 
 /* Scores' parts that all heads share. */
-static void load_bases(worker *w, const hga_segment *s)
+static void load_bases(worker *w, const wide_span *s)
 {
-    for (hga_id at = 0; at < s->n_src; at += KERNEL_CHUNK) {
+    for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
     }
@@ -90,9 +139,9 @@ static void widen_columns(worker *w, hga_id kv, hga_id at)
 }
 
 /* One head's keys and values, side by side. */
-static void pack_head(worker *w, const hga_segment *s, hga_id kv)
+static void pack_head(worker *w, const wide_span *s, hga_id kv)
 {
-    for (hga_id at = 0; at < s->n_src; at += KERNEL_CHUNK) {
+    for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
         list_columns(w, s, at, &w->chunk);
         w->plan->halves ? widen_columns(w, kv, at) : copy_columns(w, kv, at);
     }
@@ -100,7 +149,7 @@ static void pack_head(worker *w, const hga_segment *s, hga_id kv)
 
 /* Where the keys and values of columns [at, at + n) of a head are: side by side, but keys that are multiplied in pairs
    are where they were. */
-static void point_at_columns(worker *w, const hga_segment *s, hga_id kv, hga_id at, hga_id n)
+static void point_at_columns(worker *w, const wide_span *s, hga_id kv, hga_id at, hga_id n)
 {
     const hga_shape *shape = &w->plan->shape;
     for (hga_id e = 0; e < n; e++) {
@@ -113,68 +162,108 @@ static void point_at_columns(worker *w, const hga_segment *s, hga_id kv, hga_id 
     for (hga_id e = 0; e < n; e++) w->at.k16_head[e] = view_halves(key, w->chunk.src[e]) + kv * shape->dim;
 }
 
-/* The groups of a panel that are computed together, of one head. */
-typedef struct group_pair {
-    const row_group *group;
-    hga_id n, head;
-} group_pair;
+/* ---- rows ---- */
 
-/* The pair's rows end. */
-static void end_groups(worker *w, const group_pair *g, kernel_tile *t)
+/* A group that is being computed, of one head, and its part of the chunk at hand. */
+typedef struct wide_group {
+    const row_group *group;
+    const strip *strip;
+    kernel_tile_group tile;
+    hga_id first, last;
+    int full, ends;
+    uint16_t rows[KERNEL_CHUNK];
+    float *end[KERNEL_TILE];
+} wide_group;
+
+/* Have all rows of the group all columns of the strip's part? */
+static int part_is_full(const strip *x, const row_group *g)
 {
-    float *ends[2][KERNEL_TILE];
-    for (hga_id x = 0; x < g->n; x++) {
-        find_ends(w, &g->group[x], g->head, &t->group[x].state, ends[x]);
-        t->group[x].out = ends[x];
-    }
-    run_tile(w, t);
-    for (hga_id x = 0; x < g->n; x++) store_lse(w, &g->group[x], g->head, t->group[x].state.greatest);
+    return !x->segment->has_hole && x->row_first == 0 && x->row_last == g->n_rows &&
+           x->band_first <= 1 - (int64_t)g->n_rows && x->band_last >= x->n - 1;
 }
 
-/* A pair against columns [at, end) of the rectangle; its states wait at the places of the groups' numbers. */
-static void run_columns(worker *w, const hga_segment *s, const group_pair *g, hga_id at, hga_id end)
+/* What the group has of source positions [at, at + n); 0: nothing. */
+static int find_part(wide_group *g, hga_id at, hga_id n)
+{
+    strip x;
+    if (!strip_cut(g->strip, at, n, &x)) return 0;
+    g->first = x.src - at, g->last = g->first + x.n;
+    g->ends = x.src + x.n == g->strip->src + g->strip->n;
+    g->full = part_is_full(&x, g->group);
+    for (hga_id c = 0; c < x.n && !g->full; c++) g->rows[g->first + c] = (uint16_t)rows_of_column(&x, c);
+    return 1;
+}
+
+/* Groups with the same part of a chunk, whose keys and values w->at points at and whose bases are at `base`. */
+static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, const float *base)
 {
     const hga_shape *shape = &w->plan->shape;
-    kernel_tile t = {.n_groups = g->n,
+    hga_id first = g->first;
+    kernel_tile t = {.n_groups = many,
+                     .n = g->last - first,
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
-                     .k = w->at.k_head,
-                     .k16 = w->at.k16_head,
-                     .v = w->at.v_head,
+                     .k = w->at.k_head + first,
+                     .k16 = w->at.k16_head + first,
+                     .v = w->at.v_head + first,
+                     .bias = base + first,
                      .scale = w->state->scale_2};
-    for (hga_id x = 0; x < g->n; x++) t.group[x] = open_group(w, &g->group[x], g->head, g->group[x].number, at == 0);
-    for (; at < end; at += t.n) {
-        t.n = end - at < KERNEL_CHUNK ? end - at : KERNEL_CHUNK, t.bias = w->wide.base + at;
-        point_at_columns(w, s, kv_head(shape, g->head), at, t.n);
-        at + t.n == s->n_src ? end_groups(w, g, &t) : run_tile(w, &t);
-        for (hga_id x = 0; x < g->n; x++) t.group[x].fresh = 0;
+    for (hga_id x = 0; x < many; x++) {
+        t.group[x] = g[x].tile;
+        if (!g[x].full) t.group[x].rows = g[x].rows + first;
+        if (!g[x].ends) continue;
+        find_ends(w, g[x].group, head, &g[x].tile.state, g[x].end);
+        t.group[x].out = g[x].end;
+    }
+    run_tile(w, &t);
+    for (hga_id x = 0; x < many; x++) {
+        g[x].tile.fresh = 0;
+        if (g[x].ends) store_lse(w, g[x].group, head, g[x].tile.state.greatest);
     }
 }
 
-static void run_rows(worker *w, const hga_segment *s, const panel_rows *rows, hga_id stage, hga_id head)
+/* One group or two against a chunk, source positions [at, at + n). */
+static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at, hga_id n)
 {
-    row_panel p;
-    find_groups(stage, rows->first, rows->n, rows->node, &p);
-    for (hga_id at = 0, end; at < s->n_src; at = end) {
-        end = s->n_src - at < NEAR_COLUMNS ? s->n_src : at + NEAR_COLUMNS;
-        for (hga_id i = 0; i < p.n_groups; i += 2) {
-            group_pair g = {.group = &p.group[i], .n = p.n_groups - i < 2 ? 1 : 2, .head = head};
-            run_columns(w, s, &g, at, end);
-        }
+    int one = find_part(&g[0], at, n), two = many == 2 && find_part(&g[1], at, n);
+    const float *base = w->wide.base + (at - s->first);
+    if (!one && !two) return;
+    point_at_columns(w, s, kv_head(&w->plan->shape, head), at - s->first, n);
+    if (one && two && g[0].first == g[1].first && g[0].last == g[1].last) {
+        run_parts(w, g, 2, head, base);
+        return;
+    }
+    if (one) run_parts(w, &g[0], 1, head, base);
+    if (two) run_parts(w, &g[1], 1, head, base);
+}
+
+/* Groups i and, if there is one, i + 1 against source positions [at, end); their states wait at the places of their
+   numbers. */
+static void run_columns(worker *w, const wide_span *s, const wide_panel *p, hga_id i, hga_id head, hga_id at,
+                        hga_id end)
+{
+    wide_group g[2];
+    hga_id many = p->p.n_groups - i < 2 ? 1 : 2;
+    for (hga_id x = 0; x < many; x++) {
+        const strip *mine = &p->strip[i + x];
+        int begins = mine->src >= at && mine->src < end;
+        g[x].group = &p->p.group[i + x], g[x].strip = mine;
+        g[x].tile = open_group(w, g[x].group, head, i + x, begins);
+    }
+    for (hga_id n; at < end; at += n) {
+        n = KERNEL_CHUNK - (at - s->origin) % KERNEL_CHUNK;
+        if (n > end - at) n = end - at;
+        run_chunk(w, s, g, many, head, at, n);
     }
 }
 
-/* So many items from the first on are panels of its phase with one rectangle. */
-static int64_t count_panels(worker *w, const wave_item *item, int64_t n, hga_segment *rectangle)
+static void run_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id head)
 {
-    int64_t i = 0;
-    for (; i < n && item[i].phase == item[0].phase; i++) {
-        load_panel(w, item[i]);
-        const hga_segment *s = find_rectangle(w);
-        if (!s || (i && !same_columns(s, rectangle))) break;
-        *rectangle = *s;
+    for (hga_id at = p->span.first, end; at < p->span.end; at = end) {
+        end = at - (at - s->origin) % KERNEL_CHUNK + NEAR_COLUMNS;
+        if (end > p->span.end) end = p->span.end;
+        for (hga_id i = 0; i < p->p.n_groups; i += 2) run_columns(w, s, p, i, head, at, end);
     }
-    return i;
 }
 
 /* Does the phase attend in tiles, by position, and read nothing that it writes? */
@@ -189,19 +278,17 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n)
 {
     const phase *ph = &w->plan->phase[item->phase];
     const hga_shape *shape = &w->plan->shape;
-    panel_rows rows;
-    hga_segment s;
-    if (!w->wide.room || !scores_are_plain(w) || !may_be_wide(w, ph)) return 0;
+    wide_span s = {0};
+    wide_panel p;
+    if (!w->wide.room || w->state->ranged || !scores_are_plain(w) || !may_be_wide(w, ph)) return 0;
     n = count_panels(w, item, n, &s);
-    if (!n) return 0;
+    if (n < (s.shared ? 1 : 2)) return 0;
     w->chooser.batch->stage = ph->stage;
     load_bases(w, &s);
     for (hga_id head = 0; head < shape->n_heads; head++) {
         if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, &s, kv_head(shape, head));
-        for (int64_t i = 0; i < n; i++) {
-            list_panel(w, item[i], &rows);
-            run_rows(w, &s, &rows, ph->stage, head);
-        }
+        for (int64_t i = 0; i < n; i++)
+            if (open_wide(w, item[i], &p)) run_panel(w, &s, &p, head);
     }
     return n;
 }

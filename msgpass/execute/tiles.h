@@ -74,7 +74,5 @@ typedef struct tile_chooser {
 /* Every edge of the panel either comes in one batch or stays with its row: `tiled` tells which segments of which group
    do not. */
 void choose_tiles(tile_chooser *t, row_panel *p);
-/* Do so many rows of a group go into tiles with columns that all of them have? */
-int tiles_pay(hga_id rows);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct measures {
     int64_t edges;          /* pairs, an upper bound where a band cuts corners */
     int64_t columns;        /* of all segments */
     hga_pos degree;         /* no row has more of them */
-    hga_id rectangle;       /* columns of the last segment, when its rows have all of them; 0 */
+    hga_id width;           /* columns of the last segment */
 } measures;
 
 static void measure_segments(const hga_segments *s, void *context)
@@ -36,19 +36,18 @@ static void measure_segments(const hga_segments *s, void *context)
     m->edges += (int64_t)s->count * one->n_rows * width;
     m->columns += (int64_t)s->count * one->n_src;
     m->degree += width * (meet < s->count ? meet : s->count);
-    int full = !one->has_hole && one->band_first <= 1 - one->n_rows && one->band_last >= one->n_src - 1;
-    m->rectangle = full ? one->n_src : 0;
+    m->width = one->n_src;
 }
 
-/* Columns that so many rows share are brought side by side for all of them. */
-enum { RECTANGLE = 2 * KERNEL_CHUNK };
+/* Rows with one segment of so many columns, which as many rows share, are run head by head, their keys and values side
+   by side. */
+enum { WIDE = 2 * KERNEL_CHUNK };
 
-/* The rows have one segment: is it such a rectangle? */
-static void note_rectangle(hga_plan *plan, hga_id stage, hga_id columns)
+static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
     const stage_plan *s = &plan->stage[stage];
     if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return;
-    if (columns < RECTANGLE || s->relation.n_edges / columns < RECTANGLE) return;
+    if (columns < WIDE || s->relation.n_edges / columns < WIDE) return;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
@@ -69,7 +68,7 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
     if (m.segments > plan->segment_room) plan->segment_room = m.segments;
     if (m.list > plan->list_room) plan->list_room = m.list;
-    if (m.segments == 1) note_rectangle(plan, stage, m.rectangle);
+    if (m.segments == 1) note_width(plan, stage, m.width);
     int64_t given = explicit_edges(&plan->stage[stage], first, n);
     m.edges += given, m.degree += given;
     return m;

@@ -146,7 +146,7 @@ struct hga_plan {
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
-    hga_id wide_columns;                          /* of the widest rectangle that many attending rows share wholly, 0 */
+    hga_id wide_columns;                          /* of the widest segment of rows that have no other and share it, 0 */
     /* of this plan for all its life: the next one at its address has another */
     uint64_t identity;
     /* changes with every update, so that a state knows when it is stale */

@@ -1,0 +1,62 @@
+/* strips.c: what a group of rows has of a segment, and whether tiles are for it. */
+#include "strips.h"
+
+int strip_trim(const hga_segment *s, const row_group *g, strip *out)
+{
+    int64_t shift = (int64_t)g->first - s->row; /* the segment's own row of lane 0 */
+    int64_t r0 = most(0, -shift), r1 = least(g->n_rows, s->n_rows - shift);
+    int64_t lo = shift + s->band_first, hi = shift + s->band_last;
+    int64_t c0 = most(0, r0 + lo), c1 = least(s->n_src, r1 + hi);
+    if (r0 >= r1 || c0 >= c1) return 0;
+    out->segment = s;
+    out->row_first = (hga_id)r0, out->row_last = (hga_id)r1;
+    out->n = (hga_id)(c1 - c0), out->src = (hga_id)(s->src + c0);
+    out->band_first = lo - c0, out->band_last = hi - c0, out->hole = shift + s->hole - c0;
+    out->type = s->type + shift * s->type_dst + c0 * s->type_src;
+    return 1;
+}
+
+int strip_cut(const strip *x, int64_t src, hga_id n, strip *out)
+{
+    int64_t c0 = most(0, src - x->src), c1 = least(x->n, src + n - x->src);
+    if (c0 >= c1) return 0;
+    *out = *x;
+    out->src = (hga_id)(x->src + c0), out->n = (hga_id)(c1 - c0);
+    out->band_first -= c0, out->band_last -= c0, out->hole -= c0;
+    out->type += c0 * x->segment->type_src;
+    return 1;
+}
+
+int64_t strip_edges(const strip *x)
+{
+    int64_t edges = 0;
+    for (hga_id r = x->row_first; r < x->row_last; r++) {
+        int64_t c0 = most(0, r + x->band_first), c1 = least(x->n, r + x->band_last + 1), hole = r + x->hole;
+        if (c1 > c0) edges += c1 - c0 - (x->segment->has_hole && hole >= c0 && hole < c1);
+    }
+    return edges;
+}
+
+int strip_pays(const strip *x) { return (double)strip_edges(x) >= TILE_SHARE * KERNEL_TILE * x->n; }
+
+int strip_is_wide(const strip *x)
+{
+    int64_t first = most(x->band_first, 1 - (int64_t)KERNEL_TILE), last = least(x->band_last, x->n - 1);
+    return least(x->n, last - first + 1) >= 2 * KERNEL_CHUNK;
+}
+
+void strip_types(const strip *x, hga_id c, int32_t *type)
+{
+    unsigned rows = rows_of_column(x, c);
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        if (rows >> r & 1u)
+            type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
+}
+
+int columns_are_full(const uint16_t *rows, hga_id n, const row_group *g)
+{
+    unsigned all = (1u << g->n_rows) - 1;
+    for (hga_id c = 0; c < n; c++)
+        if (rows[c] != all) return 0;
+    return 1;
+}
