@@ -216,9 +216,46 @@ static void rows_do_not_hang_on_the_panel(void **state)
         }
 }
 
+/* Few rows and many threads: panels go to several threads, some heads each. The longest share of each wave, all in all,
+   is well below all work; whatever the heads, bits stay. */
+static void heads_are_shared_out_where_rows_are_few(void **state)
+{
+    static const hga_shape shapes[] = {{.n_heads = 8, .dim = 64},
+                                       {.n_heads = 12, .n_kv_heads = 3, .dim = 16},
+                                       {.n_heads = 5, .dim = 9, .dim_v = 21},
+                                       {.n_heads = 2, .n_kv_heads = 1, .dim = 16}};
+    static const char *const names[] = {"dense",           "dense_causal", "dense_cross", "window_global",
+                                        "neighbours_wide", "bpt_wide",     "fine",        "hsa_frontier_wide"};
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        for (int s = 0; s < 4; s++) {
+            problem p;
+            hga_plan *plan;
+            variant_build(variant_named(names[i]), 123, 9, &shapes[s], &p);
+            for (int tables = 0; tables < 2; tables++) {
+                float *want = problem_out(&p, &(hga_options){.threads = 1}, NULL);
+                for (hga_id threads = 2; threads < 24; threads += threads) {
+                    float *got = problem_out(&p, &(hga_options){.threads = threads}, NULL);
+                    assert_same_bits(p.name, got, want, out_count(&p));
+                    free(got);
+                }
+                free(want);
+                problem_fill_tables(&p, 8, 1, 1, 1);
+            }
+            if (i < 3 && s == 0) {
+                assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.threads = 8}, &plan));
+                double share = waves_longest_shares(plan);
+                if (share > 0.3) fail_msg("%s: the longest shares are %.2f of all work", p.name, share);
+                hga_plan_destroy(plan);
+            }
+            problem_clear(&p);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_do_not_hang_on_what_follows),
-                                       cmocka_unit_test(rows_do_not_hang_on_the_panel)};
+                                       cmocka_unit_test(rows_do_not_hang_on_the_panel),
+                                       cmocka_unit_test(heads_are_shared_out_where_rows_are_few)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

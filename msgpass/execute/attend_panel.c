@@ -34,15 +34,61 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
 }
 
 /* Edge biases belong to single edges, which only rows know. */
+static void open_chooser(worker *w, hga_id stage, tile_runner run)
+{
+    tile_chooser *t = &w->chooser;
+    t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
+    t->types = w->io->rel_key || w->io->rel_bias, t->positions = w->io->node_pos != NULL;
+}
+
+static void attend_groups(worker *w, hga_id stage, row_panel *p)
+{
+    open_chooser(w, stage, run_tiles);
+    if (!w->io->edge_bias) choose_tiles(&w->chooser, p);
+    for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
+}
+
+/* ---- some heads of a panel ---- */
+
+static void leave_batch(void *context, tile_batch *b) { (void)context, (void)b; }
+
+/* The groups, as bits, that have all of their edges in tiles, where each head is by itself. Row by row all heads go
+   together, and what a head is then has to do with the others. */
+static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
+{
+    unsigned tiled = 0;
+    open_chooser(w, stage, leave_batch);
+    if (!w->io->edge_bias) choose_tiles(&w->chooser, &p);
+    for (hga_id g = 0; g < p.n_groups; g++) tiled |= (unsigned)(p.group[g].tiled && !p.group[g].rest) << g;
+    return tiled;
+}
+
+/* Those groups of the panel. */
+static void attend_some_groups(worker *w, hga_id stage, row_panel p, unsigned some)
+{
+    for (hga_id g = 0; g < p.n_groups; g++)
+        if (!(some >> g & 1u)) p.group[g].n_rows = 0;
+    attend_groups(w, stage, &p);
+}
+
+/* Of an item with some of the heads: its heads of groups that are tiled; all heads of the others with the first. */
+static void attend_some_heads(worker *w, hga_id stage, const row_panel *p)
+{
+    hga_id first = w->kv_first, end = w->kv_end;
+    unsigned tiled = find_tiled(w, stage, *p);
+    attend_some_groups(w, stage, *p, tiled);
+    if (first > 0) return;
+    worker_take_heads(w, 0, w->plan->shape.n_kv_heads);
+    attend_some_groups(w, stage, *p, ~tiled);
+    worker_take_heads(w, first, end);
+}
+
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
     row_panel p;
     find_groups(stage, first, n, node, &p);
-    if (!w->io->edge_bias) {
-        tile_chooser *t = &w->chooser;
-        t->reader = &w->reader, t->run = run_tiles, t->context = w, t->batch->stage = stage;
-        t->types = w->io->rel_key || w->io->rel_bias, t->positions = w->io->node_pos != NULL;
-        choose_tiles(t, &p);
-    }
-    for (hga_id g = 0; g < p.n_groups; g++) finish_group(w, &p.group[g]);
+    if (w->kv_end - w->kv_first < w->plan->shape.n_kv_heads)
+        attend_some_heads(w, stage, &p);
+    else
+        attend_groups(w, stage, &p);
 }

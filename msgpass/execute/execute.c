@@ -202,10 +202,21 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
         if (ph->job != JOB_LSE || !is_left_out(w->state, &w->plan->home[ph->stage], v)) each(w, ph->stage, v);
 }
 
+int item_is_needed(const worker *w, wave_item item)
+{
+    return !w->state->ranged || w->state->needed[w->plan->phase[item.phase].panels_at + item.panel];
+}
+
+/* The heads of an item. */
+static void open_heads(worker *w, wave_item item)
+{
+    int64_t parts = head_parts(&w->plan->phase[item.phase]), n = w->plan->shape.n_kv_heads;
+    worker_take_heads(w, (hga_id)(n * item.head_part / parts), (hga_id)(n * (item.head_part + 1) / parts));
+}
+
 static void run_item(worker *w, wave_item item)
 {
     const phase *ph = &w->plan->phase[item.phase];
-    if (w->state->ranged && !w->state->needed[ph->panels_at + item.panel]) return;
     if (ph->job <= JOB_MERGE) open_stage(w, ph->stage);
     switch (ph->job) {
     case JOB_ROWS: run_panel(w, ph, item.panel); break;
@@ -221,6 +232,9 @@ static void run_share(worker *w, hga_id wave, hga_id t)
     const wave_order *o = &w->plan->waves;
     int64_t list = (int64_t)wave * w->plan->threads + t;
     for (int64_t i = o->ptr[list], done; i < o->ptr[list + 1]; i += done) {
+        done = 1;
+        if (!item_is_needed(w, o->item[i])) continue;
+        open_heads(w, o->item[i]);
         done = run_wide(w, &o->item[i], o->ptr[list + 1] - i);
         if (!done) run_item(w, o->item[i]), done = 1;
     }

@@ -97,6 +97,8 @@ typedef struct worker {
     const hga_io *io;
     row_reader reader;
     hga_id reading; /* the stage the reader is open on, -1 */
+    /* the item's: tiles compute key/value heads [kv_first, kv_end) alone, and the heads that read them */
+    hga_id kv_first, kv_end, head_first, head_end;
     edge_chunk chunk;
     row_scratch row;
     row_addresses at;
@@ -164,6 +166,16 @@ typedef struct stage_kernel {
 /* What a plan runs for a stage; is it a fused one, in the plan's instruction set? */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
 int plan_kernel_is_fused(const hga_plan *plan, hga_id stage);
+
+static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
+{
+    hga_id share = w->plan->shape.n_heads / w->plan->shape.n_kv_heads;
+    w->kv_first = kv_first, w->kv_end = kv_end;
+    w->head_first = kv_first * share, w->head_end = kv_end * share;
+}
+
+/* Is the item asked for, in an execution of some rows? */
+int item_is_needed(const worker *w, wave_item item);
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);

@@ -79,7 +79,7 @@ static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t pl
 void take_states(worker *w, const row_group *g, hga_id r)
 {
     const hga_shape *shape = &w->plan->shape;
-    for (hga_id h = 0; h < shape->n_heads; h++) {
+    for (hga_id h = w->head_first; h < w->head_end; h++) {
         kernel_tile_state s = state_at(w, place_of(w, g->number, h));
         memcpy(w->row.acc + (ptrdiff_t)h * s.stride, s.acc + r * s.stride, (size_t)shape->dim_v * sizeof *w->row.acc);
         w->row.greatest[h] = s.greatest[r], w->row.sum[h] = s.sum[r];
@@ -90,7 +90,7 @@ void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
     const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
-    for (hga_id h = 0; h < shape->n_heads; h++) {
+    for (hga_id h = w->head_first; h < w->head_end; h++) {
         kernel_tile_state s = state_at(w, place_of(w, g->number, h));
         w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
         for (hga_id r = 0; r < g->n_rows; r++) {
@@ -413,7 +413,7 @@ void run_tiles(void *context, tile_batch *b)
     worker *w = context;
     for (hga_id i = 0; i < b->n; i++) load_operands(w, &b->chunk[i]);
     find_slots(b);
-    for (hga_id kv = 0; kv < w->plan->shape.n_kv_heads; kv++)
+    for (hga_id kv = w->kv_first; kv < w->kv_end; kv++)
         for (hga_id i = 0; i < b->n; i++) run_chunk(w, &b->chunk[i], kv);
     for (hga_id i = 0; i < b->n; i++)
         for (hga_id k = 0; k < b->chunk[i].n_parts; k++)

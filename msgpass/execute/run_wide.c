@@ -74,7 +74,7 @@ static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_sp
 {
     wide_panel x;
     int64_t i = 0;
-    for (; i < n && item[i].phase == item[0].phase; i++) {
+    for (; i < n && item[i].phase == item[0].phase && item[i].head_part == item[0].head_part; i++) {
         if (!open_wide(w, item[i], &x)) break;
         if (i == 0) *span = x.span;
         if (!widen_span(w, span, &x.span)) break;
@@ -285,7 +285,7 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n)
     if (n < (s.shared ? 1 : 2)) return 0;
     w->chooser.batch->stage = ph->stage;
     load_bases(w, &s);
-    for (hga_id head = 0; head < shape->n_heads; head++) {
+    for (hga_id head = w->head_first; head < w->head_end; head++) {
         if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, &s, kv_head(shape, head));
         for (int64_t i = 0; i < n; i++)
             if (open_wide(w, item[i], &p)) run_panel(w, &s, &p, head);

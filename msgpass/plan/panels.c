@@ -348,6 +348,48 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
     return HGA_OK;
 }
 
+/* ---- few panels ---- */
+
+/* Ranges of key/value heads for the panels of a stage: so many that threads have two items each, where its panels are
+   fewer. */
+static hga_id find_head_parts(const hga_plan *plan, hga_id stage)
+{
+    const stage_plan *s = &plan->stage[stage];
+    if (!kind_attends(s->kind) || plan->options.generic || plan->options.dropout > 0 || plan->threads == 1) return 1;
+    int64_t want = 2 * (int64_t)plan->threads;
+    if (!s->panels || s->panels >= want) return 1;
+    int64_t parts = (want - 1) / s->panels + 1;
+    return parts < plan->shape.n_kv_heads ? (hga_id)parts : plan->shape.n_kv_heads;
+}
+
+/* Few tokens and many threads: what a panel's heads are depends on nobody else's, so threads share them out. Each goes
+   its own way with the same rows: bits are those of all heads at once. */
+static hga_status split_heads(hga_plan *plan, phase *ph, hga_id parts)
+{
+    const hga_allocator *a = &plan->allocator;
+    int64_t *cost = NULL, n = (int64_t)ph->n_panels * parts;
+    hga_delete(a, ph->part, count_items(ph), sizeof *ph->part);
+    ph->part = NULL, ph->head_parts = parts;
+    hga_status st = hga_new(a, n, sizeof *cost, &cost);
+    if (!st) st = hga_new(a, n, sizeof *ph->part, &ph->part);
+    for (int64_t i = 0; !st && i < n; i++) cost[i] = ph->cost[i / parts];
+    if (!st) share_by_cost((hga_id)n, cost, plan->threads, ph->part);
+    hga_delete(a, cost, n, sizeof *cost);
+    return st;
+}
+
+static hga_status split_stages(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    for (int64_t i = 0; !st && i < plan->n_phases; i++) {
+        phase *ph = &plan->phase[i];
+        hga_id parts = ph->job == JOB_ROWS ? find_head_parts(plan, ph->stage) : 1;
+        int in_order = ph->by_position || !plan->stage[ph->stage].relation.dst_order;
+        if (parts > 1 && in_order) st = split_heads(plan, ph, parts);
+    }
+    return st;
+}
+
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
@@ -368,6 +410,7 @@ hga_status phases_make(hga_plan *plan)
         hga_id first, n = range_of_rows(plan, plan->program.field[out].io, &first);
         HGA_TRY(add_even(plan, JOB_LSE, out, first, n, 1024));
     }
+    HGA_TRY(split_stages(plan));
 done:
     return st;
 }
@@ -378,7 +421,7 @@ void phases_forget_costs(hga_plan *plan)
     for (int64_t i = 0; i < plan->n_phases; i++) {
         phase *ph = &plan->phase[i];
         hga_delete(a, ph->cost, ph->n_panels, sizeof *ph->cost);
-        hga_delete(a, ph->part, ph->n_panels, sizeof *ph->part);
+        hga_delete(a, ph->part, count_items(ph), sizeof *ph->part);
         ph->cost = NULL, ph->part = NULL;
     }
 }

@@ -64,15 +64,21 @@ typedef struct phase {
     int by_position;
     hga_id panel; /* rows in a panel */
     hga_id n_panels;
+    hga_id head_parts; /* ranges of key/value heads that a panel is computed in, 0 and 1: all at once */
     int64_t *cost;     /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
-    hga_id *part;      /* [n_panels]: whose panel it is; NULL: whose tokens its rows stand for */
+    /* [n_panels][head_parts]: whose item it is; NULL: whose tokens its rows stand for */
+    hga_id *part;
     int64_t panels_at; /* panels of the phases before */
 } phase;
 
+static inline hga_id head_parts(const phase *ph) { return ph->head_parts > 1 ? ph->head_parts : 1; }
+static inline int64_t count_items(const phase *ph) { return (int64_t)ph->n_panels * head_parts(ph); }
+
 /* ---- waves: the order in which panels run ---- */
 
+/* Where there are fewer panels than threads an item is a panel and a range of key/value heads. */
 typedef struct wave_item {
-    hga_id phase, panel;
+    hga_id phase, panel, head_part;
 } wave_item;
 
 /* The threads wait for each other between waves; in wave w thread t runs item[ptr[w * threads + t]] .. item[ptr[w *

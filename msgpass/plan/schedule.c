@@ -52,12 +52,13 @@ static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id pane
 static hga_status list_entries(scheduling *x)
 {
     const hga_plan *plan = x->plan;
-    for (int64_t i = 0; i < plan->n_phases; i++) x->n_entries += plan->phase[i].n_panels;
+    for (int64_t i = 0; i < plan->n_phases; i++) x->n_entries += count_items(&plan->phase[i]);
     hga_status st = hga_new(&plan->allocator, x->n_entries, sizeof *x->entry, &x->entry);
     entry *e = x->entry;
     for (int64_t i = 0; !st && i < plan->n_phases; i++)
-        for (hga_id p = 0; p < plan->phase[i].n_panels; p++, e++) {
-            *e = (entry){.item = {(hga_id)i, p}, .number = e - x->entry};
+        for (int64_t k = 0; k < count_items(&plan->phase[i]); k++, e++) {
+            hga_id parts = head_parts(&plan->phase[i]), p = (hga_id)(k / parts);
+            *e = (entry){.item = {(hga_id)i, p, (hga_id)(k % parts)}, .number = e - x->entry};
             find_panel_places(plan, &plan->phase[i], p, &e->when.at, &e->last);
         }
     return st;
@@ -74,7 +75,7 @@ static hga_status share_places(scheduling *x)
     HGA_TRY(hga_new_zero(&plan->allocator, n_cells, sizeof *cost, &cost));
     for (int64_t i = 0; i < x->n_entries; i++) {
         const phase *ph = &plan->phase[x->entry[i].item.phase];
-        if (!ph->part) cost[x->entry[i].when.at / CELL] += panel_cost(ph, x->entry[i].item.panel);
+        if (!ph->part) cost[x->entry[i].when.at / CELL] += item_cost(ph, x->entry[i].item.panel);
     }
     share_by_cost(n_cells, cost, plan->threads, x->thread);
 done:
@@ -93,7 +94,8 @@ static void stamp_entry(const scheduling *x, entry *e, const stamp *after)
     stamp *mine = &e->when;
     hga_id first = mine->at, last = e->last;
     int shared = x->thread[first / CELL] != x->thread[last / CELL];
-    mine->owner = ph->part ? ph->part[e->item.panel] : x->thread[first / CELL];
+    mine->owner =
+        ph->part ? ph->part[(int64_t)e->item.panel * head_parts(ph) + e->item.head_part] : x->thread[first / CELL];
     if (after->wave < 0) {
         mine->wave = 0;
     } else if (after->owner == mine->owner && (shared || after->at - last <= WINDOW + (last - first))) {
@@ -228,7 +230,7 @@ static hga_status store_order(scheduling *x)
         int64_t share = (int64_t)e->when.wave * threads + e->when.owner;
         o->item[i] = e->item;
         o->ptr[share + 1]++;
-        o->cost[share] += panel_cost(&x->plan->phase[e->item.phase], e->item.panel);
+        o->cost[share] += item_cost(&x->plan->phase[e->item.phase], e->item.panel);
     }
     for (int64_t i = 0; i < (int64_t)o->n * threads; i++) o->ptr[i + 1] += o->ptr[i];
     o->alone = is_small(x->plan);

@@ -80,9 +80,9 @@ static inline hga_id phase_rows(const phase *ph, hga_id panel)
 {
     return ph->n - panel * ph->panel < ph->panel ? ph->n - panel * ph->panel : ph->panel;
 }
-static inline int64_t panel_cost(const phase *ph, hga_id panel)
+static inline int64_t item_cost(const phase *ph, hga_id panel)
 {
-    return ph->cost ? ph->cost[panel] : phase_rows(ph, panel);
+    return (ph->cost ? ph->cost[panel] : phase_rows(ph, panel)) / head_parts(ph);
 }
 
 /* ---- dependences.c ---- */

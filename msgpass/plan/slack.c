@@ -60,7 +60,7 @@ static int64_t longest(const slack *s, hga_id wave)
 static void settle(slack *s, entry *e, hga_id before)
 {
     hga_id threads = s->plan->threads, here = e->when.wave;
-    int64_t each = panel_cost(&s->plan->phase[e->item.phase], e->item.panel);
+    int64_t each = item_cost(&s->plan->phase[e->item.phase], e->item.panel);
     int64_t *mine = s->cost + e->when.owner;
     if (mine[(int64_t)here * threads] < s->most[here]) return;
     for (hga_id w = here + 1; w < before; w++) {
@@ -94,7 +94,7 @@ static int measure(slack *s, const entry *entries, int64_t n)
     hga_id threads = s->plan->threads;
     int64_t all = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t each = panel_cost(&s->plan->phase[entries[i].item.phase], entries[i].item.panel);
+        int64_t each = item_cost(&s->plan->phase[entries[i].item.phase], entries[i].item.panel);
         s->cost[(int64_t)entries[i].when.wave * threads + entries[i].when.owner] += each, all += each;
     }
     for (hga_id w = 0; w < s->n_waves; w++) sum += s->most[w] = longest(s, w);
