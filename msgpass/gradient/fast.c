@@ -22,7 +22,8 @@ static int is_wanted(const gradient_call *c, hga_id f)
 static int has_values(const hga_program *p, hga_id f)
 {
     hga_width w = p->field[f].width;
-    return w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
+    return w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE || w == HGA_WIDTH_SCALAR ||
+           has_energies(p, f);
 }
 
 static hga_id padded_width(hga_id columns) { return (columns + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
@@ -42,10 +43,12 @@ static int64_t lay_out(fast_pass *p, float *memory)
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         fast_field *x = &p->field[f];
         int state = p->program->field[f].width == HGA_WIDTH_STATE;
-        x->columns = field_columns(p->plan, f), x->padded = padded_width(x->columns);
+        int scalar = p->program->field[f].width == HGA_WIDTH_SCALAR;
+        x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded_width(x->columns);
         if (has_values(p->program, f)) x->value = carve(memory, &at, n * x->padded);
         if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
         if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
+        if (has_energies(p->program, f)) x->own_lse = carve(memory, &at, n);
     }
     if (p->call->io->rel_key)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_width(p->plan->shape.dim));
@@ -252,7 +255,12 @@ static hga_status forward(fast_pass *p, int kv)
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         const hga_stage *stage = &p->program->stage[s];
         round_operands(p, stage, kv, &rounded);
-        if (is_sum(p->plan->stage[s].kind) && is_kv(p, stage->out) == kv) HGA_TRY(walk_sum(p, s, 0));
+        stage_kind kind = p->plan->stage[s].kind;
+        if (is_kv(p, stage->out) != kv) continue;
+        if (is_sum(kind)) HGA_TRY(walk_sum(p, s, 0));
+        if (kind == KIND_ATTEND && p->field[stage->out].own_lse) HGA_TRY(fast_attend_forward(p, s));
+        if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 0));
+        if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 0));
     }
 done:
     return st;
@@ -267,6 +275,9 @@ static hga_status backward(fast_pass *p, int kv)
         if (is_kv(p, stage->out) != kv) continue;
         if (is_sum(kind)) HGA_TRY(walk_sum(p, s, 1));
         if (kind == KIND_SPREAD) HGA_TRY(fast_spread(p, s));
+        if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 1));
+        if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));
+        if (kind == KIND_ATTEND && p->field[stage->out].own_lse) ask_of_states(p, stage->out);
         if (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE) HGA_TRY(fast_attend(p, s));
         if (kind == KIND_ATTEND) clear(p, stage->out); /* what was there before is lost */
     }

@@ -14,6 +14,8 @@ typedef struct fast_field {
     float *value;       /* NULL where no adjoint needs it */
     float *adjoint;     /* NULL where nothing is wanted of it */
     float *lse, *delta; /* [n_nodes], states only */
+    float *own_lse;     /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
+                           adjoint of attention `delta` is less the gradient of the log-sum-exp */
 } fast_field;
 
 typedef struct fast_pass {
@@ -53,6 +55,17 @@ hga_status panel_create(const hga_plan *plan, struct panel **out);
 void panel_destroy(const hga_plan *plan, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
+
+/* fast_energies.c: programs that go on with states. Which is plain enough to go back here: */
+int energies_are_simple(const hga_plan *plan);
+/* Is the field a state whose energies are taken? */
+int has_energies(const hga_program *p, hga_id field);
+/* States, energies and what is left of each node, forward; the adjoints of the latter two; and what they ask of a state
+   as attention wants it. */
+hga_status fast_attend_forward(fast_pass *p, hga_id s);
+hga_status fast_energy(fast_pass *p, hga_id s, int backwards);
+hga_status fast_descend(fast_pass *p, hga_id s, int backwards);
+void ask_of_states(const fast_pass *p, hga_id field);
 
 /* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those
    of its sources, as a state is. */

@@ -1,0 +1,170 @@
+/* fast_energies.c: states that a program goes on with. Such a state is no sum any more: what its energy and its share of
+   what is left ask of it needs its value, so attention goes forward again, row by row, and the tape need not keep it.
+   The formulas are those of plain_stages.c. */
+#include "fast.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- which programs ---- */
+
+int has_energies(const hga_program *p, hga_id field)
+{
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        stage_kind kind = program_kind(&p->stage[s]);
+        if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && p->stage[s].value == field) return 1;
+    }
+    return 0;
+}
+
+/* Is the field internal, and does one stage alone write it, of that kind? */
+static int is_of_one_stage(const hga_plan *plan, hga_id field, stage_kind kind)
+{
+    const hga_program *p = &plan->program;
+    int writers = 0;
+    for (hga_id s = 0; s < p->n_stages; s++)
+        if (p->stage[s].writes >> field & 1u) writers += plan->stage[s].kind == kind ? 1 : 2;
+    return writers == 1 && (p->field[field].binding == HGA_INTERNAL || kind == KIND_DESCEND);
+}
+
+/* Does no other stage read the field? */
+static int is_read_by_none(const hga_program *p, hga_id field, hga_id but)
+{
+    for (hga_id s = 0; s < p->n_stages; s++)
+        if (s != but && p->stage[s].reads >> field & 1u) return 0;
+    return 1;
+}
+
+int energies_are_simple(const hga_plan *plan)
+{
+    const hga_program *p = &plan->program;
+    int simple = 1;
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const hga_stage *stage = &p->stage[s];
+        stage_kind kind = plan->stage[s].kind;
+        if (kind == KIND_ENERGY || kind == KIND_DESCEND) simple &= is_of_one_stage(plan, stage->value, KIND_ATTEND);
+        if (kind == KIND_ENERGY) simple &= is_of_one_stage(plan, stage->out, KIND_ENERGY);
+        if (kind != KIND_DESCEND) continue;
+        simple &= is_of_one_stage(plan, stage->gate, KIND_ENERGY) && is_of_one_stage(plan, stage->keep, KIND_DESCEND);
+        simple &= is_of_one_stage(plan, stage->out, KIND_DESCEND) && is_read_by_none(p, stage->out, s) &&
+                  is_read_by_none(p, stage->keep, s);
+    }
+    return simple;
+}
+
+/* ---- numbers ---- */
+
+static double log_add(double a, double b)
+{
+    double hi = a > b ? a : b, lo = a > b ? b : a;
+    return lo == -INFINITY ? hi : hi + log1p(exp(lo - hi));
+}
+
+/* 1 / (1 + e^(b - a)), with the limits where one of them is -inf; 0 where both are. */
+static double share(double a, double b) { return a == -INFINITY ? 0 : b == -INFINITY ? 1 : 1 / (1 + exp(b - a)); }
+
+static double dot(const float *x, const float *y, hga_id n)
+{
+    float sum[KERNEL_PAD] = {0};
+    double all = 0;
+    for (hga_id c = 0; c < n; c += KERNEL_PAD)
+        for (int i = 0; i < KERNEL_PAD; i++) sum[i] += x[c + i] * y[c + i];
+    for (int i = 0; i < KERNEL_PAD; i++) all += (double)sum[i];
+    return all;
+}
+
+/* ---- the stages, a row at a time ---- */
+
+static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
+{
+    float *psi = p->field[s->out].value;
+    const float *lse = p->field[s->value].own_lse;
+    double mass = 0, sum = 0;
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        hga_id u = p->rows.edge[i].src;
+        double m = (double)p->nodes.mass[u];
+        mass += m;
+        if (m > 0) sum += m * log_add((double)psi[u], (double)lse[u]);
+    }
+    psi[v] = mass > 0 ? (float)(sum / mass) : -INFINITY;
+}
+
+static void energy_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
+{
+    const float *psi = p->field[s->out].value, *lse = p->field[s->value].own_lse;
+    float *d_psi = p->field[s->out].adjoint, *less = p->field[s->value].delta;
+    double mass = 0;
+    for (int64_t i = 0; i < p->rows.n; i++) mass += (double)p->nodes.mass[p->rows.edge[i].src];
+    for (int64_t i = 0; i < p->rows.n && psi[v] > -INFINITY; i++) {
+        hga_id u = p->rows.edge[i].src;
+        double part = (double)p->nodes.mass[u] / mass * (double)d_psi[v];
+        d_psi[u] += (float)(part * share((double)psi[u], (double)lse[u]));
+        less[u] -= (float)(part * share((double)lse[u], (double)psi[u]));
+    }
+    d_psi[v] = 0;
+}
+
+static void descend_row(fast_pass *p, const hga_stage *s, hga_id v)
+{
+    float *keep = p->field[s->keep].value;
+    double lse = (double)p->field[s->value].own_lse[v], psi = (double)p->field[s->gate].value[v],
+           left = p->rows.n ? (double)keep[p->rows.edge[0].src] : 1;
+    keep[v] = (float)(left * (lse == -INFINITY ? 1 : share(psi, lse)));
+}
+
+static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
+{
+    const fast_field *state = &p->field[s->value];
+    float *d_keep = p->field[s->keep].adjoint, *d_y = adjoint_row(p, s->out, v), *d_o = adjoint_row(p, s->value, v);
+    double lse = (double)state->own_lse[v], psi = (double)p->field[s->gate].value[v];
+    double mine = share(lse, psi), rest = lse == -INFINITY ? 1 : share(psi, lse);
+    hga_id u = p->rows.n ? p->rows.edge[0].src : -1;
+    double left = u < 0 ? 1 : (double)p->field[s->keep].value[u],
+           g = dot(d_y, value_row(p, s->value, v), state->padded);
+    double d_share = mine * rest * left * (g - (double)d_keep[v]);
+    p->plan->kernels->blend(state->padded, 1, d_o, (float)(left * mine), d_y, d_o);
+    state->delta[v] -= (float)d_share;
+    p->field[s->gate].adjoint[v] -= (float)d_share;
+    if (u >= 0) {
+        d_keep[u] += (float)(mine * g + rest * (double)d_keep[v]);
+        p->plan->kernels->blend(state->padded, 1, adjoint_row(p, s->out, u), 1, d_y, adjoint_row(p, s->out, u));
+    }
+    memset(d_y, 0, (size_t)state->padded * sizeof *d_y), d_keep[v] = 0;
+}
+
+/* Rows in the order of the stage, or backwards. */
+static hga_status walk(fast_pass *p, hga_id s, int backwards, void (*row)(fast_pass *, const hga_stage *, hga_id))
+{
+    const hga_stage *stage = &p->program->stage[s];
+    int down = (stage->order == HGA_LEVELS_DOWN) != backwards;
+    hga_status st = HGA_OK;
+    rows_open(&p->rows, p->plan, s);
+    for (hga_id i = 0; i < p->nodes.n; i++) {
+        hga_id v = down ? p->nodes.n - 1 - i : i;
+        if (!program_row(&p->nodes, p->program->field[stage->out].rows, v)) continue;
+        HGA_TRY(rows_read(&p->rows, v));
+        row(p, stage, v);
+    }
+done:
+    return st;
+}
+
+hga_status fast_energy(fast_pass *p, hga_id s, int backwards)
+{
+    return walk(p, s, backwards, backwards ? energy_adjoint : energy_row);
+}
+
+hga_status fast_descend(fast_pass *p, hga_id s, int backwards)
+{
+    return walk(p, s, backwards, backwards ? descend_adjoint : descend_row);
+}
+
+void ask_of_states(const fast_pass *p, hga_id field)
+{
+    const fast_field *x = &p->field[field];
+    for (hga_id v = 0; v < p->nodes.n; v++) {
+        if (!program_row(&p->nodes, p->program->field[field].rows, v) || x->own_lse[v] == -INFINITY) continue;
+        x->lse[v] = x->own_lse[v];
+        x->delta[v] += (float)dot(adjoint_row(p, field, v), value_row(p, field, v), x->padded);
+    }
+}
