@@ -126,7 +126,7 @@ typedef struct kernel_grad_tile {
     const float *q, *g;           /* turned, [dim][KERNEL_TILE]: queries, scaled, and [dim_v][KERNEL_TILE]: gradients */
     const float *q_rows, *g_rows; /* the same row by row, padded */
     const float *lse, *delta;     /* [KERNEL_TILE]; +inf: a row without edges */
-    float *dq;                    /* turned, [dim padded][KERNEL_TILE]: sum of ds k */
+    float *dq;                    /* row by row: sum of ds k */
     float *dk, *dv;               /* as k, v: sums of ds q, p g */
     float *column_sum;            /* [n]: sum of ds */
 } kernel_grad_tile;

@@ -36,6 +36,13 @@ static float *carve(float *memory, int64_t *at, int64_t n)
     return x;
 }
 
+static int attends_by_mass(const hga_program *p)
+{
+    int by_mass = 0;
+    for (hga_id s = 0; s < p->n_stages; s++) by_mass |= kind_attends(program_kind(&p->stage[s])) && p->stage[s].by_mass;
+    return by_mass;
+}
+
 /* Hand out the pass's arrays from `memory`; with NULL only measure. Floats in all. */
 static int64_t lay_out(fast_pass *p, float *memory)
 {
@@ -52,6 +59,7 @@ static int64_t lay_out(fast_pass *p, float *memory)
     }
     if (p->call->io->rel_key)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_width(p->plan->shape.dim));
+    if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
     return at;
 }
 
@@ -85,6 +93,7 @@ hga_status fast_create(const gradient_call *c, fast_pass *p)
     HGA_TRY(hga_new_zero(&c->plan->given, p->floats, sizeof *p->memory, &p->memory));
     lay_out(p, first_line(p->memory));
     pad_rel_key(p);
+    for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
     HGA_TRY(panel_create(c->plan, &p->panel));
 done:
     return st;
@@ -302,7 +311,8 @@ hga_status fast_gradient(fast_pass *p, hga_id kv)
     hga_status st = HGA_OK;
     hga_id group = p->plan->shape.n_heads / p->plan->shape.n_kv_heads;
     p->kv = kv;
-    p->sums = p->call->sums[kv];
+    p->sums = p->call->sums[kv], p->wants_tables = 0;
+    for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
     clear_all(p, 1);
     HGA_TRY(forward(p, 1));
     for (p->head = kv * group; p->head < (kv + 1) * group; p->head++) {

@@ -29,8 +29,10 @@ typedef struct fast_pass {
     table_sums sums; /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
-    float *rel_key; /* the table, its rows padded with zeros; NULL without */
-    float *memory;  /* all of the arrays above but the table_sums */
+    float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
+    int wants_tables; /* any gradient that edges sum up one by one */
+    float *rel_key;   /* the table, its rows padded with zeros; NULL without */
+    float *memory;    /* all of the arrays above but the table_sums */
     int64_t floats;
 } fast_pass;
 
