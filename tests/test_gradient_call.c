@@ -296,7 +296,7 @@ static void counted_release(void *memory, size_t bytes, void *context)
     free(memory);
 }
 
-/* Each allocation fails once: HGA_ENOMEM, nothing is kept; then it succeeds. */
+/* Each allocation fails once: HGA_ENOMEM, nothing is kept but by the workspace; then it succeeds. */
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -318,7 +318,7 @@ static void every_allocation_may_fail(void **state)
         for (; st == HGA_ENOMEM; fails++) {
             c.left = fails;
             st = hga_plan_gradient(plan, workspace, &io, &s.grad);
-            assert_int_equal(c.blocks, before);
+            assert_true(c.blocks == before || (!generic && c.blocks == before + 1)); /* what the workspace keeps */
         }
         assert_ok(st);
         assert_true(fails > 5);

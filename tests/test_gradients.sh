@@ -147,9 +147,9 @@ fact a_gradient_is_a_variants refused 2 "--gradient: needs a VARIANT" "$hga" che
 fact the_fast_way_is_told holds explained "^gradient: in float"
 fact and_the_tape holds explained "^tape: 0.6 kB"
 "$hga" explain hsa -n 64 -p branching=4,4 --gradient >explained
-fact the_plain_way_is_told_with_its_reason holds explained "^gradient: row by row in double: energies"
+fact energies_go_the_fast_way_too holds explained "^gradient: in float"
 "$hga" explain hsa -n 64 -p branching=4,4 --gradient --json >explained
-fact in_json_too holds explained '"plain": "energies"'
+fact in_json_too holds explained '"plain": null'
 
 # ---- refused ----
 

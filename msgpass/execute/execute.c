@@ -48,9 +48,26 @@ void hga_workspace_destroy(hga_workspace *state)
     hga_allocator a = state->allocator;
     workers_destroy(state);
     sixteen_clear(state);
+    hga_delete(&a, state->spare, state->spare_bytes, 1);
     hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
     hga_delete(&a, state->needed, state->needed_bytes, 1);
     hga_delete(&a, state, 1, sizeof *state);
+}
+
+hga_status workspace_spare(hga_workspace *state, int64_t bytes, void **out)
+{
+    enum { LINE = LINE_FLOATS * sizeof(float) };
+    hga_status st = HGA_OK;
+    *out = NULL;
+    if (bytes + LINE > state->spare_bytes) {
+        hga_delete(&state->allocator, state->spare, state->spare_bytes, 1);
+        state->spare = NULL, state->spare_bytes = 0;
+        HGA_TRY(hga_new_zero(&state->allocator, bytes + LINE, 1, &state->spare));
+        state->spare_bytes = bytes + LINE;
+    }
+    *out = state->spare + (LINE - (uintptr_t)state->spare % LINE) % LINE;
+done:
+    return st;
 }
 
 /* ---- rows ---- */

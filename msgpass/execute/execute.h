@@ -145,6 +145,8 @@ struct hga_workspace {
     int64_t needed_bytes;
     int ranged;
     hga_id row_first, row_end;
+    char *spare; /* see workspace_spare */
+    int64_t spare_bytes;
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state

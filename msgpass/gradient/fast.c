@@ -84,14 +84,33 @@ static void pad_rel_key(fast_pass *p)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
 }
 
-hga_status fast_create(const gradient_call *c, fast_pass *p)
+/* Are rows padded at all? Their padding must be zero; what else is read was written before. */
+static int has_padding(const fast_pass *p)
+{
+    int padded = 0;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) padded |= p->field[f].padded != p->field[f].columns;
+    return padded;
+}
+
+static fast_pass empty_pass(const gradient_call *c)
+{
+    fast_pass p = {.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
+    p.rows.plan = c->plan;
+    return p;
+}
+
+int64_t fast_floats(const gradient_call *c)
+{
+    fast_pass p = empty_pass(c);
+    return lay_out(&p, NULL);
+}
+
+hga_status fast_create(const gradient_call *c, float *memory, fast_pass *p)
 {
     hga_status st = HGA_OK;
-    *p = (fast_pass){.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
-    p->rows.plan = c->plan;
-    p->floats = lay_out(p, NULL) + LINE_FLOATS;
-    HGA_TRY(hga_new_zero(&c->plan->given, p->floats, sizeof *p->memory, &p->memory));
-    lay_out(p, first_line(p->memory));
+    *p = empty_pass(c);
+    int64_t n = lay_out(p, memory);
+    if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     pad_rel_key(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
     HGA_TRY(panel_create(c->plan, &p->panel));
@@ -104,34 +123,56 @@ void fast_destroy(fast_pass *p)
     if (!p->plan) return;
     rows_close(&p->rows);
     panel_destroy(p->plan, p->panel);
-    hga_delete(&p->plan->given, p->memory, p->floats, sizeof *p->memory);
 }
 
 /* ---- to and from the caller's tensors ---- */
 
 static hga_id head_of(const fast_pass *p, hga_id f) { return is_kv(p, f) ? p->kv : p->head; }
 
+/* Rows of one head lie far apart, which no machine foresees: the row some rows later. */
+enum { AHEAD = 12 };
+static inline void fetch(const float *row, hga_id columns, hga_id i, hga_id n, ptrdiff_t stride)
+{
+    for (hga_id c = 0; i + AHEAD < n && c < columns; c += LINE_FLOATS) __builtin_prefetch(row + AHEAD * stride + c);
+}
+
+/* The rows of the caller's tensor of a field, or of its gradient, for the head at hand. */
+typedef struct head_rows {
+    float *first;
+    ptrdiff_t stride;
+    hga_id node, n, columns;
+} head_rows;
+
+static head_rows rows_of(const fast_pass *p, hga_id f, const hga_tensor *t)
+{
+    hga_id heads = field_heads(p->plan, f), first, n = field_io(p->plan, f, &first), columns = p->field[f].columns;
+    float *row = tensor_at(t, heads, columns, 0, head_of(p, f));
+    return (head_rows){row, tensor_at(t, heads, columns, 1, head_of(p, f)) - row, first, n, columns};
+}
+
 static void load(fast_pass *p, hga_id f)
 {
-    hga_id first, n = field_io(p->plan, f, &first);
-    for (hga_id i = 0; i < n; i++)
-        memcpy(value_row(p, f, first + i),
-               tensor_at(field_tensor(p->call, f), field_heads(p->plan, f), p->field[f].columns, i, head_of(p, f)),
-               (size_t)p->field[f].columns * sizeof(float));
+    head_rows r = rows_of(p, f, field_tensor(p->call, f));
+    for (hga_id i = 0; i < r.n; i++) {
+        const float *from = r.first + i * r.stride;
+        fetch(from, r.columns, i, r.n, r.stride);
+        memcpy(value_row(p, f, r.node + i), from, (size_t)r.columns * sizeof *from);
+    }
 }
 
 static void store(const fast_pass *p, hga_id f)
 {
     const hga_tensor *t = field_gradient(p->call, f);
-    hga_id first, n = field_io(p->plan, f, &first), columns = p->field[f].columns;
     if (!t || !t->data) return;
-    for (hga_id i = 0; i < n; i++) {
-        float *to = tensor_at(t, field_heads(p->plan, f), columns, i, head_of(p, f));
-        const float *from = adjoint_row(p, f, first + i);
+    head_rows r = rows_of(p, f, t);
+    for (hga_id i = 0; i < r.n; i++) {
+        float *to = r.first + i * r.stride;
+        const float *from = adjoint_row(p, f, r.node + i);
+        fetch(to, r.columns, i, r.n, r.stride);
         if (p->call->grad->accumulate)
-            p->plan->kernels->blend(columns, 1, to, 1, from, to);
+            p->plan->kernels->blend(r.columns, 1, to, 1, from, to);
         else
-            memcpy(to, from, (size_t)columns * sizeof *to);
+            memcpy(to, from, (size_t)r.columns * sizeof *to);
     }
 }
 
@@ -139,26 +180,39 @@ static void store(const fast_pass *p, hga_id f)
 static void clear(fast_pass *p, hga_id f)
 {
     fast_field *x = &p->field[f];
-    if (x->adjoint) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
+    int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
+    if (x->adjoint && !by_merging) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
     for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
+}
+
+/* d_out . out of a row, in double. */
+static double product(const float *x, const float *y, hga_id n)
+{
+    double sum[4] = {0};
+    hga_id c = 0;
+    for (; c + 4 <= n; c += 4)
+        for (int i = 0; i < 4; i++) sum[i] += (double)x[c + i] * (double)y[c + i];
+    for (; c < n; c++) sum[0] += (double)x[c] * (double)y[c];
+    return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
 /* The gradient of the output's rows. A row without edges asks for nothing. */
 static void seed(fast_pass *p)
 {
-    hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
+    hga_id out = program_bound(p->program, HGA_IO_OUT), heads = p->plan->shape.n_heads;
     fast_field *x = &p->field[out];
     const hga_grad_io *grad = p->call->grad;
-    for (hga_id i = 0; i < n; i++) {
-        hga_id heads = p->plan->shape.n_heads, v = first + i;
-        const float *d = tensor_at(&grad->d_out, heads, x->columns, i, p->head);
-        const float *o = tensor_at(&p->call->io->out, heads, x->columns, i, p->head);
-        memcpy(adjoint_row(p, out, v), d, (size_t)x->columns * sizeof *d);
+    head_rows d = rows_of(p, out, &grad->d_out), o = rows_of(p, out, &p->call->io->out);
+    for (hga_id i = 0; i < d.n; i++) {
+        const float *given = d.first + i * d.stride, *result = o.first + i * o.stride;
+        hga_id v = d.node + i;
+        fetch(given, d.columns, i, d.n, d.stride);
+        memcpy(adjoint_row(p, out, v), given, (size_t)x->columns * sizeof *given);
         if (!x->lse) continue;
-        double delta = grad->d_lse.data ? -(double)*tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
-        for (hga_id c = 0; c < x->columns; c++) delta += (double)d[c] * (double)o[c];
+        fetch(result, o.columns, i, o.n, o.stride);
+        double d_lse = grad->d_lse.data ? (double)*tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
         float lse = p->call->tape_lse[(ptrdiff_t)i * heads + p->head];
-        x->lse[v] = lse == -INFINITY ? INFINITY : lse, x->delta[v] = (float)delta;
+        x->lse[v] = lse == -INFINITY ? INFINITY : lse, x->delta[v] = (float)(product(given, result, d.columns) - d_lse);
     }
 }
 
@@ -181,13 +235,21 @@ static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, doubl
 
 static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total)
 {
-    float *y = value_row(p, stage->out, v);
+    float *y = value_row(p, stage->out, v), weight[KERNEL_CHUNK];
+    const float *x[KERNEL_CHUNK];
     hga_id columns = p->field[stage->out].padded;
-    memset(y, 0, (size_t)columns * sizeof *y);
-    for (int64_t i = 0; i < p->rows.n && total > 0; i++) {
-        const row_edge *e = &p->rows.edge[i];
-        p->plan->kernels->blend(columns, 1, y, (float)((double)e->weight / total), value_row(p, stage->value, e->src),
-                                y);
+    int64_t n = total > 0 ? p->rows.n : 0;
+    if (n == 0 || n > KERNEL_CHUNK) memset(y, 0, (size_t)columns * sizeof *y);
+    for (int64_t at = 0; at < n; at += KERNEL_CHUNK) {
+        hga_id many = (hga_id)(n - at < KERNEL_CHUNK ? n - at : KERNEL_CHUNK);
+        for (hga_id i = 0; i < many; i++) {
+            const row_edge *e = &p->rows.edge[at + i];
+            weight[i] = (float)((double)e->weight / total), x[i] = value_row(p, stage->value, e->src);
+        }
+        if (n > KERNEL_CHUNK)
+            p->plan->kernels->sum(many, x, 0, weight, columns, y);
+        else
+            p->plan->kernels->weigh(many, x, 0, weight, 1, columns, y);
     }
 }
 

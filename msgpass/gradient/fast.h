@@ -32,8 +32,6 @@ typedef struct fast_pass {
     float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
     int wants_tables; /* any gradient that edges sum up one by one */
     float *rel_key;   /* the table, its rows padded with zeros; NULL without */
-    float *memory;    /* all of the arrays above but the table_sums */
-    int64_t floats;
 } fast_pass;
 
 static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
@@ -75,7 +73,9 @@ hga_status fast_spread(fast_pass *p, hga_id s);
 
 /* fast.c: a pass's memory, and the gradients of one key/value head. */
 int64_t fast_bytes(const hga_plan *plan);
-hga_status fast_create(const gradient_call *c, fast_pass *p);
+/* Floats of a pass, a whole number of lines; a pass in that memory, which begins at a line and outlives it. */
+int64_t fast_floats(const gradient_call *c);
+hga_status fast_create(const gradient_call *c, float *memory, fast_pass *p);
 void fast_destroy(fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id kv);
 

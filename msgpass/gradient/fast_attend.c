@@ -113,7 +113,9 @@ static void store_rows(fast_pass *p, const hga_stage *stage, const group *g)
 hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
 {
     panel *x = p->panel;
-    hga_status st = hga_grow(&p->plan->given, &x->left, &x->left_room, x->n_left, x->n_left + 1, sizeof *x->left);
+    hga_status st = HGA_OK;
+    if (x->n_left == x->left_room)
+        st = hga_grow(&p->plan->given, &x->left, &x->left_room, x->n_left, x->n_left + 1, sizeof *x->left);
     if (!st) x->left[x->n_left++] = (left_edge){row, e, position};
     return st;
 }

@@ -12,8 +12,11 @@ static void merge_into(const fast_pass *p, hga_id f, hga_id v, hga_id u, float w
     double a = -(double)x->lse[u], b = log((double)w) - (double)x->lse[v];
     if (b == -INFINITY) return;
     double hi = a > b ? a : b, keep = exp(a - hi), add = exp(b - hi), sum = keep + add;
-    p->plan->kernels->blend(x->padded, (float)(keep / sum), adjoint_row(p, f, u), (float)(add / sum),
-                            adjoint_row(p, f, v), adjoint_row(p, f, u));
+    if (a == -INFINITY)
+        p->plan->kernels->scale(x->padded, 1, adjoint_row(p, f, v), adjoint_row(p, f, u));
+    else
+        p->plan->kernels->blend(x->padded, (float)(keep / sum), adjoint_row(p, f, u), (float)(add / sum),
+                                adjoint_row(p, f, v), adjoint_row(p, f, u));
     x->delta[u] = (float)((keep * (double)x->delta[u] + add * (double)x->delta[v]) / sum);
     x->lse[u] = (float)-(hi + log(sum));
 }

@@ -77,7 +77,7 @@ static void scatter(fast_pass *p, hga_id f, const hga_id *node, hga_id n, float 
     hga_id columns = p->field[f].padded;
     for (hga_id c = 0; c < n; c++) {
         float *to = adjoint_row(p, f, node[c]);
-        for (hga_id j = 0; j < columns; j++) to[j] += from[(ptrdiff_t)c * columns + j];
+        p->plan->kernels->blend(columns, 1, to, 1, from + (ptrdiff_t)c * columns, to);
     }
     memset(from, 0, (size_t)(n * columns) * sizeof *from);
 }

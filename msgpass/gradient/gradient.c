@@ -187,13 +187,16 @@ static hga_status run_plain(const gradient_call *c)
 
 /* Threads take key/value heads in turns; which takes which changes nothing, since heads share nothing but tables, whose
    sums are kept apart and added in the order of the heads. */
-static hga_status run_fast(const gradient_call *c)
+static hga_status run_fast(const gradient_call *c, hga_workspace *workspace)
 {
     hga_id heads = c->plan->shape.n_kv_heads, threads = c->plan->threads < heads ? c->plan->threads : heads;
     hga_status st = HGA_OK;
     fast_pass *pass = NULL;
+    int64_t floats = fast_floats(c);
+    void *memory;
     HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *pass, &pass));
-    for (hga_id t = 0; t < threads; t++) HGA_TRY(fast_create(c, &pass[t]));
+    HGA_TRY(workspace_spare(workspace, threads * floats * (int64_t)sizeof(float), &memory));
+    for (hga_id t = 0; t < threads; t++) HGA_TRY(fast_create(c, (float *)memory + t * floats, &pass[t]));
 #pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1 && !omp_in_parallel())
     for (hga_id t = 0; t < threads; t++)
         for (hga_id kv = t; kv < heads && !pass[t].status; kv += threads) pass[t].status = fast_gradient(&pass[t], kv);
@@ -256,7 +259,7 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     HGA_TRY(check_tensors(&c));
     HGA_TRY(check_tables(&c));
     HGA_TRY(tables_create(&c));
-    HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_fast(&c));
+    HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_fast(&c, workspace));
     tables_store(&c);
 done:
     tables_clear(&c);

@@ -20,8 +20,9 @@ void rows_close(edge_rows *rows)
 
 static hga_status add(edge_rows *rows, row_edge e)
 {
-    hga_status st =
-        hga_grow(&rows->plan->given, &rows->edge, &rows->edge_room, rows->n, rows->n + 1, sizeof *rows->edge);
+    hga_status st = HGA_OK;
+    if (rows->n == rows->edge_room)
+        st = hga_grow(&rows->plan->given, &rows->edge, &rows->edge_room, rows->n, rows->n + 1, sizeof *rows->edge);
     if (!st) rows->edge[rows->n++] = e;
     return st;
 }
@@ -36,8 +37,10 @@ static hga_status read_tree(edge_rows *rows, hga_id v)
     }
     hga_id base = nodes->level_ptr[1];
     if (!nodes->child_ptr || v < base) return HGA_OK;
-    for (hga_id i = nodes->child_ptr[v - base]; !st && i < nodes->child_ptr[v - base + 1]; i++)
-        st = add(rows, (row_edge){nodes->child_list ? nodes->child_list[i] : i, 0, 1, 0});
+    hga_id first = nodes->child_ptr[v - base], n = nodes->child_ptr[v - base + 1] - first;
+    if (n > rows->edge_room) st = hga_grow(&rows->plan->given, &rows->edge, &rows->edge_room, 0, n, sizeof *rows->edge);
+    for (hga_id i = 0; !st && i < n; i++)
+        rows->edge[rows->n++] = (row_edge){nodes->child_list ? nodes->child_list[first + i] : first + i, 0, 1, 0};
     return st;
 }
 

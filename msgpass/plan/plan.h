@@ -178,6 +178,10 @@ typedef struct tape_header {
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
 static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }
 
+/* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes and
+   begun at a whole line; its bytes are as the last user left them. */
+hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
+
 /* ---- the other files ---- */
 
 /* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more
