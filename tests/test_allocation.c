@@ -535,7 +535,6 @@ static hga_status make_attention(const hga_allocator *a)
     return hga_attention(given, &program, &shape, &options, &io);
 }
 
-<<<<<<< HEAD
 /* What some rows of the output need is found where there is room for it. */
 static hga_status make_ranges(const hga_allocator *a)
 {
@@ -549,7 +548,8 @@ static hga_status make_ranges(const hga_allocator *a)
     if (!st) st = hga_workspace_create(made, &own);
     hga_workspace_destroy(own), hga_plan_destroy(made);
     return st;
-=======
+}
+
 static hga_status make_sixteen(const hga_allocator *a)
 {
     static float x[100][2][8], out[100][2][8];
@@ -559,7 +559,32 @@ static hga_status make_sixteen(const hga_allocator *a)
                  .value = {.data = x, .rows = 100},
                  .out = {.data = out, .rows = 100, .dtype = HGA_BF16}};
     return hga_attention(given, &program, &shape, &options, &io);
->>>>>>> 6a28bba (Tensors of float16 and bfloat16 in C)
+}
+
+/* A tree's gradient and what coarse attention asks of its paths. */
+static hga_status make_route_gradient(const hga_allocator *a)
+{
+    static const float x[4] = {1, 2, 3, 4}, weights[6] = {1, -1, 1, 1, 2, 1}, bias[3] = {0}, given_path[2] = {1, 1};
+    static const int32_t leaf[2] = {0, 3};
+    float d_weights[6];
+    hga_router r = {.height = 2, .dim = 2, .n_heads = 1, .weights = weights, .bias = bias};
+    return hga_route_gradient(&r, &(hga_route_grad){.x = x,
+                                                    .n = 2,
+                                                    .row_stride = 2,
+                                                    .leaf = leaf,
+                                                    .d_path = given_path,
+                                                    .d_weights = d_weights,
+                                                    .allocator = a});
+}
+
+static hga_status make_coarse_gradient(const hga_allocator *a)
+{
+    static const float x[2] = {1, 2}, alpha[3] = {1, 1, 1};
+    static const int32_t leaf[2] = {0, 3};
+    float d_query[6];
+    hga_treeformer t = {.n_queries = 2, .n_tree_heads = 1, .height = 2, .query_leaf = leaf, .allocator = a};
+    return hga_coarse_gradient(
+        &t, &(hga_coarse_grad){.dim_v = 1, .value = x, .d_out = x, .alpha = alpha, .d_query = d_query});
 }
 
 /* What a batch runs on is made; running it takes nothing. */
@@ -722,14 +747,10 @@ static int clear(void **state)
     fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)                \
         fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
             fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(transpose) fact(compress) fact(concat) fact(rows) \
-<<<<<<< HEAD
-                fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(batch)          \
-                    fact(ranges) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)   \
-=======
                 fact(read) fact(plan) fact(wide_plan) fact(update) fact(state) fact(attention) fact(sixteen)        \
-                    fact(batch) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html)    \
->>>>>>> 6a28bba (Tensors of float16 and bfloat16 in C)
-                        fact(tree_markdown) fact(tree_linkage) fact(names) IMPORT_FACTS(fact)
+                    fact(batch) fact(ranges) fact(route_gradient) fact(coarse_gradient) fact(tree_text)             \
+                        fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html) fact(tree_markdown)        \
+                            fact(tree_linkage) fact(names) IMPORT_FACTS(fact)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
         fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \
