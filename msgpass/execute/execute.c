@@ -253,6 +253,8 @@ static void run_share(worker *w, hga_id wave, hga_id t)
         if (!item_is_needed(w, o->item[i])) continue;
         open_heads(w, o->item[i]);
         done = run_wide(w, &o->item[i], o->ptr[list + 1] - i);
+        for (int64_t j = i + 1; j < i + done; j++)
+            if (o->item[j].phase != o->item[i].phase) run_item(w, o->item[j]);
         if (!done) run_item(w, o->item[i]), done = 1;
     }
 }

@@ -202,8 +202,8 @@ void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
 int has_pairs(const worker *w);
 void run_tile(const worker *w, const kernel_tile *t);
 
-/* run_wide.c: how many items, from the first on, are panels of one phase that one rectangle has wholly; they have been
-   computed. */
+/* run_wide.c: how many items, from the first on, are panels of its phase whose rows have many columns of one block;
+   they have been computed. Log-sum-exps that are copied for the caller may be among them, which have not. */
 int64_t run_wide(worker *w, const wave_item *item, int64_t n);
 
 /* execute.c: rows of a panel, node[i] < 0 where there is nothing to write; and load their segments, which go by

@@ -68,18 +68,21 @@ static int widen_span(const worker *w, wide_span *s, const wide_span *more)
     return 1;
 }
 
-/* So many items from the first on are such panels of its phase, with columns of one instance: few in a window, whose
-   panels move on. */
+/* So many items from the first on are such panels of its phase, with columns of one instance (few in a window, whose
+   panels move on), or copy log-sum-exps, which can wait: nothing reads the copies. */
 static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_span *span)
 {
     wide_panel x;
-    int64_t i = 0;
-    for (; i < n && item[i].phase == item[0].phase && item[i].head_part == item[0].head_part; i++) {
+    int64_t i = 0, end = 0;
+    for (; i < n; i++) {
+        if (w->plan->phase[item[i].phase].job == JOB_LSE) continue;
+        if (item[i].phase != item[0].phase || item[i].head_part != item[0].head_part) break;
         if (!open_wide(w, item[i], &x)) break;
         if (i == 0) *span = x.span;
         if (!widen_span(w, span, &x.span)) break;
+        end = i + 1;
     }
-    return i;
+    return end;
 }
 
 /* ---- keys and values ---- */
@@ -288,7 +291,7 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n)
     for (hga_id head = w->head_first; head < w->head_end; head++) {
         if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, &s, kv_head(shape, head));
         for (int64_t i = 0; i < n; i++)
-            if (open_wide(w, item[i], &p)) run_panel(w, &s, &p, head);
+            if (item[i].phase == item->phase && open_wide(w, item[i], &p)) run_panel(w, &s, &p, head);
     }
     return n;
 }
