@@ -43,7 +43,7 @@ void attend_start(worker *w, const row_job *job)
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
     attend_nothing(w);
-    if (w->plan->stage[job->stage].kind != KIND_ATTEND_MORE) return;
+    if (!kind_starts_from_out(w->plan->stage[job->stage].kind)) return;
     const view *out = field(w, s->out);
     const float *lse = view_lse(out, job->v), *row = view_row(out, job->v);
     for (hga_id h = 0; h < shape->n_heads; h++) {

@@ -317,7 +317,7 @@ static void find_slots(tile_batch *b)
 static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     load_queries(w, g, head, place);
-    if (w->plan->stage[w->chooser.batch->stage].kind != KIND_ATTEND_MORE) return 1;
+    if (!kind_starts_from_out(w->plan->stage[w->chooser.batch->stage].kind)) return 1;
     load_states(w, g, head, place);
     return 0;
 }

@@ -29,7 +29,7 @@ static const stage_kernel plain_stages[N_KINDS] = {
 /* Only the plain executor drops weights. */
 static int drops_weights(const hga_plan *plan, stage_kind kind)
 {
-    return plan->options.dropout > 0 && (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE);
+    return plan->options.dropout > 0 && kind_attends(kind);
 }
 
 int plan_kernel_is_fused(const hga_plan *plan, hga_id stage)

@@ -349,7 +349,7 @@ static hga_status backward(fast_pass *p, int kv)
         if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 1));
         if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));
         if (kind == KIND_ATTEND && p->field[stage->out].own_lse) ask_of_states(p, stage->out);
-        if (kind == KIND_ATTEND || kind == KIND_ATTEND_MORE) HGA_TRY(fast_attend(p, s));
+        if (kind_attends(kind)) HGA_TRY(fast_attend(p, s));
         if (kind == KIND_ATTEND) clear(p, stage->out); /* what was there before is lost */
     }
 done:

@@ -46,7 +46,7 @@ enum { WIDE = 2 * KERNEL_CHUNK };
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (s->kind != KIND_ATTEND && s->kind != KIND_ATTEND_MORE) return;
+    if (!kind_attends(s->kind)) return;
     if (columns < WIDE || s->relation.n_edges / columns < WIDE) return;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }

@@ -80,6 +80,8 @@ int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v);
 hga_id program_row_range(const hga_nodes *nodes, hga_rows rows, hga_id *first);
 /* Does the stage's kind attend? */
 static inline int kind_attends(stage_kind kind) { return program_rules[kind].attends; }
+/* Does what its out field holds go into what it computes? */
+static inline int kind_starts_from_out(stage_kind kind) { return program_rules[kind].starts_from_out; }
 
 /* Is every node of rows `a` among rows `b`, as far as the two names tell? */
 int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
