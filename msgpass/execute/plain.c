@@ -171,14 +171,14 @@ static void descend_finish(const void *state, const hga_end *v, hga_id head, voi
 }
 
 static const hga_udf aggregates[N_KINDS] = {
-    [KIND_MEAN] = {0, begin_vector, sum_edge, sum_merge, sum_finish, NULL},
-    [KIND_SUM] = {0, begin_vector, sum_edge, sum_merge, sum_finish, NULL},
-    [KIND_WEIGHTED_SUM] = {0, begin_vector, sum_edge, sum_merge, sum_finish, NULL},
-    [KIND_ATTEND] = {0, state_begin, attend_edge, state_merge, state_finish, NULL},
-    [KIND_ATTEND_MORE] = {0, merging_begin, attend_edge, NULL, state_finish, NULL},
-    [KIND_SPREAD] = {0, merging_begin, spread_edge, NULL, state_finish, NULL},
-    [KIND_ENERGY] = {0, begin_vector, energy_edge, sum_merge, energy_finish, NULL},
-    [KIND_DESCEND] = {0, descend_begin, descend_edge, NULL, descend_finish, NULL},
+    [KIND_MEAN] = {.begin = begin_vector, .edge = sum_edge, .merge = sum_merge, .finish = sum_finish},
+    [KIND_SUM] = {.begin = begin_vector, .edge = sum_edge, .merge = sum_merge, .finish = sum_finish},
+    [KIND_WEIGHTED_SUM] = {.begin = begin_vector, .edge = sum_edge, .merge = sum_merge, .finish = sum_finish},
+    [KIND_ATTEND] = {.begin = state_begin, .edge = attend_edge, .merge = state_merge, .finish = state_finish},
+    [KIND_ATTEND_MORE] = {.begin = merging_begin, .edge = attend_edge, .finish = state_finish},
+    [KIND_SPREAD] = {.begin = merging_begin, .edge = spread_edge, .finish = state_finish},
+    [KIND_ENERGY] = {.begin = begin_vector, .edge = energy_edge, .merge = sum_merge, .finish = energy_finish},
+    [KIND_DESCEND] = {.begin = descend_begin, .edge = descend_edge, .finish = descend_finish},
 };
 
 /* ---- both ends of an edge ---- */
