@@ -53,12 +53,17 @@ mkdir run bin
 ln -s "$hga" bin/hga
 # The C blocks of a page that makes a program are its file; pkg-config speaks of the library in the build folder.
 awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/adding-a-variant.md" >run/fenwick.c
+awk '/^```c$/ && !seen++ { on = 1; next } /^```/ { on = 0 } on' "$source/README.md" >first.c
 library=$(dirname "$hga")/../libhga.so
 cat >bin/pkg-config <<END
 #!/bin/sh
 echo $(for folder in "$source"/graph/base "$source"/*/public "$source"/msgpass/*/public; do echo "-I$folder"; done | tr '\n' ' ') "$library" -Wl,-rpath,$(dirname "$library") $(ldd "$library" | grep -q libasan && echo -fsanitize=address,undefined)
 END
 chmod +x bin/pkg-config
+the_first_program_runs() {
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror first.c $(bin/pkg-config --cflags --libs hga) -o first && ./first | grep -q '^token 10 sees [0-9.]*, token 990 [0-9.]*$'
+}
+fact the_first_program_of_README_compiles_as_pasted_and_runs the_first_program_runs
 commands() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
 runs() { (cd run && commands "$source/docs/$1" >"../$1.sh" && PATH=$scratch/bin:$PATH bash -eu "../$1.sh"); }
 for page in README.md $(awk '!seen[$0]++' named); do

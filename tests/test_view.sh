@@ -123,7 +123,11 @@ fact a_run_writes_its_report_to_the_current_folder bash -c 'cd here && "$0" run 
 fact the_report_is_all_it_writes equal "$(ls here | tr '\n' ' ')" 'report.html table '
 fact the_report_is_well_formed well_formed here/report.html
 fact the_report_needs_no_network self_contained here/report.html
-fact the_report_needs_no_script lacks here/report.html '<script'
+sed '/<script/,/<\/script>/d' here/report.html >here/bare.html
+fact without_its_script_the_report_has_table_charts_and_patterns sh -c 'for want in "<tr><td" "hga chart" "hga errors" "class=\"pattern\"" "exactly once"; do grep -q -- "$want" here/bare.html || exit 1; done'
+rm here/bare.html
+fact the_report_tells_coverage_in_words shows here/report.html '<p>Every pair of words exactly once; words see later ones.</p>'
+fact the_report_has_the_texts_words shows here/report.html '"somebody"'
 fact the_report_names_the_text shows here/report.html 'tale &lt;1&gt;.txt'
 for name in $(awk 'NR > 2 && NF && $1 != "!" { print $1 }' here/table | sed 1d | sort -u); do fact the_report_has_$name shows here/report.html ">$name</a>"; done
 rows=$(awk 'NR > 3 && NF && $1 != "!"' here/table | wc -l)

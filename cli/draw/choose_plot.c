@@ -33,7 +33,7 @@ static double x_of(const panel *p, const plot_point *q) { return chart_x(&p->cha
 /* an error of 0 has no logarithm: it lies below the axis */
 static double y_of(const panel *p, const plot_point *q)
 {
-    return q->error > 0 ? chart_y(&p->chart, q->error) : TOP + HEIGHT - ZERO_ROOM / 4.0;
+    return q->error > 0 ? chart_y(&p->chart, q->error) : p->chart.top + HEIGHT - ZERO_ROOM / 4.0;
 }
 
 static int drawn(const plot_point *q) { return isfinite(q->error); }
@@ -91,6 +91,7 @@ static void draw_label(panel *p, const plot_point *q)
     snprintf(text, sizeof text, "%s%s%s", q->variant, *q->parameters ? " " : "", q->parameters);
     if (!chart_find_room(&p->room, x, y, chart_width(text, label_size), &b)) return;
     chart_take(&p->room, b);
+    c->rect(c, b.x, b.y, b.width, b.height, &chart_page); /* over the stairs */
     text_anchor anchor = b.x > x ? TEXT_START : b.x + b.width < x ? TEXT_END : TEXT_MIDDLE;
     double at = b.x > x ? b.x : b.x + b.width < x ? b.x + b.width : x;
     if (fabs(b.y + 7 - y) > 7) c->lines(c, (const double[2][2]){{x, y}, {at, b.y + 7}}, 2, &leader);
@@ -180,4 +181,34 @@ int choose_plot_write(plot_point *point, int n, const char *title, const char *p
         if (status) return status;
     }
     return drawing_write(&(drawing){LEFT + 2 * WIDTH + GAP + 20, TOP + HEIGHT + FOOT, title, {{0}}, draw, &all}, path);
+}
+
+/* ---- inside a page ---- */
+
+static void draw_times(canvas *c, const void *context) { draw_panel(c, context, COST_TIME); }
+
+/* Nothing is both as near and as fast, and in one of the two better. */
+static void mark_times(plot_point *point, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const plot_point *p = &point[i];
+        point[i].front[COST_TIME] = 1;
+        for (int j = 0; j < n; j++) {
+            const plot_point *q = &point[j];
+            if (q->error <= p->error && q->cost[COST_TIME] <= p->cost[COST_TIME] &&
+                (q->error < p->error || q->cost[COST_TIME] < p->cost[COST_TIME]))
+                point[i].front[COST_TIME] = 0;
+        }
+    }
+}
+
+int choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name)
+{
+    choose_plot all = {.point = point, .n = n, .title = title};
+    int status = panel_make(point, n, COST_TIME, &all.panel[COST_TIME]);
+    if (status) return status;
+    mark_times(point, n);
+    all.panel[COST_TIME].chart.top = all.panel[COST_TIME].room.inside.y = 12; /* no legend above it */
+    drawing_put(file, &(drawing){LEFT + WIDTH + 20, 12 + HEIGHT + FOOT, title, {{0}}, draw_times, &all}, name);
+    return CLI_GOOD;
 }

@@ -2,6 +2,8 @@
 #ifndef CLI_CHOOSE_PLOT_H
 #define CLI_CHOOSE_PLOT_H
 
+#include <stdio.h>
+
 #include "complain.h"
 
 enum { COST_TIME, COST_FLOPS, N_COSTS };
@@ -15,5 +17,7 @@ typedef struct plot_point {
 /* Two panels, log by log, with the fronts joined and labelled. Errors of 0 lie on a line of their own at the bottom.
    Sorts the points. */
 int choose_plot_write(plot_point *point, int n, const char *title, const char *path);
+/* The panel of time alone as an <svg> inside a page, of class "hga NAME"; the front is found here. */
+int choose_plot_put(FILE *file, plot_point *point, int n, const char *title, const char *name);
 
 #endif

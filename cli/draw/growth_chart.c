@@ -9,7 +9,7 @@
 #include "drawing.h"
 #include "palette.h"
 
-enum { WIDTH = 680, HEIGHT = 420, LEFT = 64, RIGHT = 232, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 32 };
+enum { WIDTH = 720, HEIGHT = 420, LEFT = 64, RIGHT = 300, TOP = 14, BOTTOM = 52, LINE = 15, MOST = 32 };
 
 typedef struct growth_chart {
     const growth *growth;

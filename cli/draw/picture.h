@@ -49,6 +49,10 @@ typedef struct picture_tensors {
 int picture_weights(const hga_program *p, const hga_graph *g, const picture_tensors *tensors, hga_id max_rows,
                     hga_id max_columns, hga_progress progress, void *context, picture *out);
 
+/* mark[rows * columns]: 1 for the cells of a pattern in which some pair is covered more than once: the shares of what
+   meets in them are more than the cell. */
+int picture_overlaps(const picture *p, unsigned char **mark);
+
 void picture_clear(picture *p);
 
 /* ---- for the two makers ---- */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "chart.h"
@@ -121,6 +122,20 @@ static look look_of(const picture *p, const picture_rect *r, int edged)
     return l;
 }
 
+/* Beside the plot: the rows in which some pair is seen more than once. */
+static void draw_overlaps(canvas *c, const layout *l, const picture *p)
+{
+    const look dark = {.fill = chart_ink(0.9), .name = "twice"};
+    unsigned char *mark = NULL;
+    if (p->is_weights || p->coverage.more <= 0 || picture_overlaps(p, &mark)) return;
+    for (hga_id y = 0, end; y < p->rows; y = end + 1) {
+        for (end = y; end < p->rows && memchr(mark + (int64_t)end * p->columns, 1, (size_t)p->columns); end++) continue;
+        if (end > y)
+            c->rect(c, l->left + l->plot_width + 5, l->top + y * l->cell_height, 4, (end - y) * l->cell_height, &dark);
+    }
+    free(mark);
+}
+
 static void draw_data(canvas *c, const layout *l, const picture *p)
 {
     int edged = p->exact && !p->is_weights && l->cell_width >= 5 && l->cell_height >= 5;
@@ -159,22 +174,30 @@ static double percent(double part, double all) { return all > 0 ? 100 * part / a
 
 static void draw_levels(legend *g, const picture *p)
 {
-    const look blank = {.fill = {PAINT_PAGE, 0, 1}, .line = chart_ink(0.55), .width = 1}, nothing = {0};
+    const look blank = {.fill = {PAINT_PAGE, 0, 1}, .line = chart_ink(0.55), .width = 1}, nothing = {0},
+               dark = {.fill = chart_ink(0.9)};
     char text[80];
     double pairs = (double)p->coverage.pairs;
-    heading(g, "level: share of all pairs");
+    double seen = 0;
+    int twice = p->coverage.more > 0;
+    for (hga_id l = 0; l < p->n_levels; l++) seen += p->level_pairs[l];
+    heading(g, twice ? "level: share of what is seen" : "level: share of all pairs");
     for (hga_id l = 0; l < p->n_levels; l++) {
         if (p->level_pairs[l] <= 0) continue;
-        snprintf(text, sizeof text, "%d: %.3g %%", l, percent(p->level_pairs[l], pairs));
+        snprintf(text, sizeof text, "%d: %.3g %%", l, percent(p->level_pairs[l], twice ? seen : pairs));
         entry(g, colour(level_colour(l, shown_levels(p)), 1), text);
+    }
+    if (twice) {
+        g->y += 8;
+        heading(g, "of all pairs");
+        snprintf(text, sizeof text, "once: %.3g %%", percent((double)p->coverage.once, pairs));
+        entry(g, nothing, text);
+        snprintf(text, sizeof text, "more than once: %.3g %%", percent((double)p->coverage.more, pairs));
+        entry(g, dark, text);
     }
     if (p->coverage.none > 0) {
         snprintf(text, sizeof text, "not covered: %.3g %%", percent((double)p->coverage.none, pairs));
         entry(g, blank, text);
-    }
-    if (p->coverage.more > 0) {
-        snprintf(text, sizeof text, "more than once: %.3g %%", percent((double)p->coverage.more, pairs));
-        entry(g, nothing, text);
     }
 }
 
@@ -240,6 +263,7 @@ static void draw(canvas *c, const void *context)
     draw_title(c, &p->layout, p->picture, p->title);
     draw_data(c, &p->layout, p->picture);
     draw_axes(c, &p->layout, p->picture, &p->words);
+    draw_overlaps(c, &p->layout, p->picture);
     draw_legend(c, &p->layout, p->picture);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "choose_plot.h"
 #include "growth_chart.h"
 #include "html.h"
 #include "outfile.h"
@@ -153,7 +154,7 @@ static void put_crossover(FILE *file, const growth *g, size_t i)
     double length = growth_crossover(g, i, &at_once);
     fputs("<li><b>", file);
     html_text(file, contenders[i].name);
-    fputs("</b> ", file);
+    fputs(*contenders[i].parameters ? "</b> " : "</b>", file);
     html_text(file, contenders[i].parameters);
     if (length <= 0)
         fprintf(file, ": not faster than dense at %d words</li>\n", g->length[g->n_lengths - 1]);
@@ -182,6 +183,52 @@ static void put_growth(FILE *file, const void *context)
     fputs("</ul>\n", file);
 }
 
+/* ---- error against time ---- */
+
+static void put_errors(FILE *file, const void *context)
+{
+    const report *r = context;
+    plot_point *point = NULL;
+    size_t i;
+    json_t *row;
+    int n = 0;
+    if (take((int64_t)json_array_size(r->rows), sizeof *point, &point)) return;
+    json_array_foreach(r->rows, i, row)
+    {
+        double error = json_number_value(json_object_get(row, "relative_l2")),
+               seconds = json_number_value(json_object_get(row, "seconds"));
+        if (!(seconds > 0) || strcmp(json_string_value(json_object_get(row, "variant")), "dense") == 0) continue;
+        point[n++] = (plot_point){.variant = json_string_value(json_object_get(row, "variant")),
+                                  .parameters = json_string_value(json_object_get(row, "parameters")),
+                                  .error = error,
+                                  .cost = {1e3 * seconds, 1}};
+    }
+    if (n) (void)choose_plot_put(file, point, n, "Error against milliseconds, both logarithmic", "errors");
+    free(point);
+}
+
+/* The first words of the text, for who points at the patterns. */
+static void put_words(FILE *file, const void *context)
+{
+    const report *r = context;
+    const hga_tree *t = &r->first_words.tree;
+    char word[256];
+    fputc('[', file);
+    for (hga_id i = 0; i < t->n_leaves; i++) {
+        snprintf(word, sizeof word, "%.*s", (int)(t->leaf_end[i] - t->leaf_begin[i]),
+                 r->source.text + t->leaf_begin[i]);
+        if (i) fputc(',', file);
+        html_json_string(file, word);
+    }
+    fputc(']', file);
+}
+
+static void put_script(FILE *file, const void *context)
+{
+    (void)context;
+    fputs(report_js, file);
+}
+
 /* ---- patterns ---- */
 
 static int by_look(const void *a, const void *b)
@@ -207,7 +254,8 @@ static void put_rects(FILE *file, const picture *p, picture_rect *rects, hga_id 
     for (int64_t i = 0; i < p->n_rects; i++) {
         const picture_rect *r = &rects[i];
         if (i == 0 || by_look(r, r - 1) != 0) {
-            fprintf(file, "%s<path fill=\"#%06x\"", i ? "\"/>" : "", (unsigned)level_colour(r->level, n_levels));
+            fprintf(file, "%s<path fill=\"#%06x\" data-level=\"%d\"", i ? "\"/>" : "",
+                    (unsigned)level_colour(r->level, n_levels), r->level);
             if (r->value < 0.999f) fprintf(file, " opacity=\"%.2f\"", share_opacity((double)r->value));
             fputs(" d=\"", file);
         }
@@ -219,6 +267,22 @@ static void put_rects(FILE *file, const picture *p, picture_rect *rects, hga_id 
     if (p->n_rects) fputs("\"/>", file);
 }
 
+/* A hatch over the cells in which pairs are seen more than once. */
+static void put_twice(FILE *file, const picture *p)
+{
+    unsigned char *mark = NULL;
+    if (p->coverage.more <= 0 || picture_overlaps(p, &mark)) return;
+    fputs("<path class=\"twice\" d=\"", file);
+    for (hga_id y = 0; y < p->rows; y++)
+        for (hga_id x = 0, end; x < p->columns; x = end + 1) {
+            const unsigned char *row = mark + (int64_t)y * p->columns;
+            for (end = x; end < p->columns && row[end]; end++) continue;
+            if (end > x) fprintf(file, "M%d %d.5h%d", x, y, end - x);
+        }
+    fputs("\"/>", file);
+    free(mark);
+}
+
 static void put_picture(FILE *file, const picture *p, hga_id n_levels, const char *says)
 {
     picture_rect *rects = NULL;
@@ -226,33 +290,58 @@ static void put_picture(FILE *file, const picture *p, hga_id n_levels, const cha
     fprintf(file,
             "<figure><svg class=\"pattern\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Attention pattern: %d "
             "words by %d words\" "
-            "shape-rendering=\"crispEdges\">",
-            p->columns, p->rows, p->n_queries, p->n_keys);
+            "data-words=\"%d\" shape-rendering=\"crispEdges\">",
+            p->columns, p->rows, p->n_queries, p->n_keys, p->n_keys);
     put_rects(file, p, rects, n_levels);
+    put_twice(file, p);
     fprintf(file, "</svg><figcaption>%s</figcaption></figure>\n", says);
     free(rects);
 }
 
-/* A level's colour, and how many of all pairs it covers. */
+/* A level's colour, and its share of what is seen. */
 static void put_legend(FILE *file, const picture *p, hga_id n_levels)
 {
-    fputs("<p class=\"legend\">", file);
+    double seen = 0;
+    for (hga_id l = 0; l < n_levels; l++) seen += p->level_pairs[l];
+    fputs("<p class=\"legend\">Of what is seen: ", file);
     for (hga_id l = 0; l < n_levels; l++)
         if (p->level_pairs[l] > 0)
             fprintf(file, "<span><i style=\"background: #%06x\"></i>level %d: %.3g %%</span> ",
-                    (unsigned)level_colour(l, n_levels), l,
-                    100 * p->level_pairs[l] / ((double)p->n_queries * (double)p->n_keys));
+                    (unsigned)level_colour(l, n_levels), l, seen > 0 ? 100 * p->level_pairs[l] / seen : 0);
+    if (p->coverage.more > 0) fputs("<span><i class=\"twice\"></i>more than once</span>", file);
     fputs("</p>\n", file);
 }
 
+static void put_share(FILE *file, const char *before, int64_t part, int64_t all)
+{
+    fprintf(file, "%s%.3g %% (%lld)", before, all ? 100 * (double)part / (double)all : 0, (long long)part);
+}
+
+/* What the counts come to, in words; the counts themselves where they say more. */
 static void put_coverage(FILE *file, const picture *p)
 {
     const hga_coverage *c = &p->coverage;
-    fprintf(file, "<p>Of %lld pairs of words%s: %lld covered once, %lld more often, %lld never", (long long)c->pairs,
-            c->pairs < (int64_t)p->n_queries * p->n_keys ? " in order" : "", (long long)c->once, (long long)c->more,
-            (long long)c->none);
-    if (c->none_diagonal) fprintf(file, " (%lld of them a word and itself)", (long long)c->none_diagonal);
-    fprintf(file, "; a word sees a later one in %lld.</p>\n", (long long)c->later);
+    const char *pairs =
+        c->pairs < (int64_t)p->n_queries * p->n_keys ? "pair of a word and an earlier one or itself" : "pair of words";
+    int64_t n = p->n_queries, not_later = n == p->n_keys && !c->later ? n * (n + 1) / 2 : -1;
+    if (c->once == not_later && c->more == 0) {
+        fputs("<p>Every pair of a word and an earlier one or itself exactly once; no word sees a later one.</p>\n",
+              file);
+        return;
+    }
+    if (c->once == c->pairs)
+        fprintf(file, "<p>Every %s exactly once", pairs);
+    else if (c->none == 0)
+        put_share(file, "<p>Every pair, more than once ", c->more, c->pairs);
+    else if (c->more == 0 && c->none == c->none_diagonal)
+        fprintf(file, "<p>Every %s exactly once, but for a word and itself", pairs);
+    else
+        put_share(file, c->more ? "<p>Once " : "<p>No pair more than once; once ", c->once, c->pairs);
+    if (c->none > 0 && !(c->more == 0 && c->none == c->none_diagonal)) {
+        if (c->more > 0) put_share(file, ", more often ", c->more, c->pairs);
+        put_share(file, ", never ", c->none, c->pairs);
+    }
+    fputs(c->later ? "; words see later ones.</p>\n" : "; no word sees a later one.</p>\n", file);
 }
 
 static void put_case(FILE *file, const report *r, size_t i)
@@ -303,11 +392,19 @@ static void put_machine(FILE *file, const void *context)
 /* ---- the page ---- */
 
 static const html_mark marks[] = {
-    {"text", put_text_name},    {"style", put_style},
-    {"summary", put_summary},   {"date", put_date},
-    {"table", put_table},       {"growth", put_growth},
-    {"kl_words", put_kl_words}, {"cases", put_cases},
-    {"machine", put_machine},   {0},
+    {"text", put_text_name},
+    {"style", put_style},
+    {"summary", put_summary},
+    {"date", put_date},
+    {"table", put_table},
+    {"growth", put_growth},
+    {"kl_words", put_kl_words},
+    {"cases", put_cases},
+    {"machine", put_machine},
+    {"errors", put_errors},
+    {"words", put_words},
+    {"script", put_script},
+    {0},
 };
 
 int report_write(const report *r, const char *path)

@@ -1,5 +1,5 @@
 /* report.h: report.html of `hga run`: the table, each variant's pattern and plan, time against length, the machine. One
-   file, readable without JavaScript. */
+   file, readable without JavaScript, which only sorts its tables and tells what the pointer is at. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 

@@ -1,0 +1,58 @@
+"use strict";
+// What the page says it says without this: here tables are sorted, and patterns tell what the pointer is at.
+const words = JSON.parse(document.getElementById("words").textContent);
+const tip = document.getElementById("tip");
+
+function valueOf(cell) {
+  const number = parseFloat(cell.textContent);
+  return Number.isNaN(number) ? cell.textContent : number;
+}
+
+function before(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b));
+}
+
+// First click: ascending; the next: descending. Equal rows keep their order.
+function sortBy(heading) {
+  const table = heading.closest("table"), body = table.tBodies[0], column = heading.cellIndex;
+  const down = heading.getAttribute("aria-sort") === "ascending";
+  const rows = [...body.rows].sort((x, y) => (down ? -1 : 1) * before(valueOf(x.cells[column]), valueOf(y.cells[column])));
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+  body.append(...rows);
+}
+
+for (const heading of document.querySelectorAll("thead th")) {
+  heading.tabIndex = 0;
+  heading.addEventListener("click", () => sortBy(heading));
+  heading.addEventListener("keydown", (e) => {
+    if (e.key === "Enter" || e.key === " ") { e.preventDefault(); sortBy(heading); }
+  });
+}
+
+// Words first .. last of a cell, by name where the page has them.
+function wordsOf(cell, cells, n) {
+  const first = Math.floor((cell * n) / cells), last = Math.floor(((cell + 1) * n) / cells) - 1;
+  const name = (i) => (i < words.length ? `\u201c${words[i]}\u201d` : `word ${i}`);
+  return last > first ? `words ${first}\u2013${last}` : `${name(first)} (${first})`;
+}
+
+function tell(event) {
+  const svg = event.currentTarget, box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal, n = +svg.dataset.words;
+  const column = Math.min(view.width - 1, Math.floor(((event.clientX - box.left) / box.width) * view.width));
+  const row = Math.min(view.height - 1, Math.floor(((event.clientY - box.top) / box.height) * view.height));
+  if (column < 0 || row < 0) return;
+  const at = document.elementsFromPoint(event.clientX, event.clientY).find((e) => e.dataset && e.dataset.level);
+  const seen = at ? `sees ${wordsOf(column, view.width, n)} at level ${at.dataset.level}` : `does not see ${wordsOf(column, view.width, n)}`;
+  tip.textContent = `${wordsOf(row, view.height, n)} ${seen}`;
+  tip.hidden = false;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18}px`;
+}
+
+for (const svg of document.querySelectorAll("svg.pattern")) {
+  svg.addEventListener("pointermove", tell);
+  svg.addEventListener("pointerdown", tell);
+  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+}
