@@ -1,0 +1,393 @@
+"""hga beside its peers from Python: the same tensors, the same graph, one process, in turns; a time counts only where the
+result is right.
+
+    python3 bench/compare.py [--tokens 1024] [--heads 8] [--dim 64] [--threads 2] [--repetitions 15] [--backward]
+                             [--cases dense,window,bpt,random] [--json RUN.json] [--page PAGE.html]
+
+Peers: torch's scaled_dot_product_attention (with a mask where the graph is sparse) and FlexAttention (compiled),
+onnxruntime's MultiHeadAttention, DGL's message passing, scipy's sparse matrices. Each result is compared with the three
+passes of attention in double on the same edges. A peer that is missing, or cannot do a case, is named. RUN.json is Google
+Benchmark's format, which ``hga bench compare A.json B.json`` reads."""
+
+import argparse
+import html
+import json
+import os
+import sys
+import time
+
+import hga
+import numpy as np
+
+RIGHT = 2e-4  # how far from double a result may be, times its largest entry; gradients ten times that
+
+
+class Missing(Exception):
+    """Why a peer does not take part."""
+
+
+# ---- the cases: a hierarchy whose program is one attention over edges, and those edges ----
+
+
+def window(n):
+    return hga.window(n, left=64, right=64)
+
+
+def random_graph(n):
+    rng = np.random.default_rng(32)
+    src = np.concatenate([np.sort(rng.choice(n, min(32, n), replace=False)) for _ in range(n)])
+    return hga.Graph.from_edges(src, np.repeat(np.arange(n), min(32, n)), n).hierarchy()
+
+
+CASES = {
+    "dense": ("dense", hga.dense),
+    "window": ("window left=64 right=64", window),
+    "bpt": ("bpt k=4", lambda n: hga.bpt(n, k=4)),
+    "random": ("random degree=32", random_graph),
+}
+
+
+class Problem:
+    def __init__(self, name, a):
+        self.words, build = CASES[name]
+        self.name, self.threads = name, a.threads
+        self.h = build(a.tokens)
+        e = self.h.edges()
+        e = e[np.lexsort((e[:, 0], e[:, 1]))]
+        self.n = self.h.rows
+        self.src, self.dst = e[:, 0].astype(np.int64), e[:, 1].astype(np.int64)
+        self.ptr = np.searchsorted(self.dst, np.arange(self.n + 1))
+        self.dense = len(e) == self.n * self.n
+        rng = np.random.default_rng(7)
+        self.q, self.k, self.v, self.g = (rng.standard_normal((1, a.heads, self.n, a.dim)).astype(np.float32) for _ in range(4))
+        self.scale = 1 / np.sqrt(a.dim)
+        self.right = self.reference(a.backward)
+
+    def mask(self):
+        m = np.zeros((self.n, self.n), bool)
+        m[self.dst, self.src] = True
+        return m
+
+    def reference(self, backward):
+        """Output and gradients in double: a score for each edge, softmax by rows, weighted sums."""
+        out, grads = np.zeros(self.q.shape), [np.zeros(self.q.shape) for _ in range(3)]
+        rows = np.flatnonzero(np.diff(self.ptr))
+        for h in range(self.q.shape[1]):
+            q, k, v, g = (x[0, h].astype(np.float64) for x in (self.q, self.k, self.v, self.g))
+            s = np.einsum("ed,ed->e", q[self.dst], k[self.src]) * self.scale
+            top = np.zeros(self.n)
+            top[rows] = np.maximum.reduceat(s, self.ptr[rows])
+            p = np.exp(s - top[self.dst])
+            total = np.bincount(self.dst, p, self.n)
+            p /= total[self.dst]
+            np.add.at(out[0, h], self.dst, p[:, None] * v[self.src])
+            if backward:
+                dp = np.einsum("ed,ed->e", g[self.dst], v[self.src])
+                ds = p * (dp - np.bincount(self.dst, p * dp, self.n)[self.dst]) * self.scale
+                np.add.at(grads[0][0, h], self.dst, ds[:, None] * k[self.src])
+                np.add.at(grads[1][0, h], self.src, ds[:, None] * q[self.dst])
+                np.add.at(grads[2][0, h], self.src, p[:, None] * g[self.dst])
+        return [out] + (grads if backward else [])
+
+
+# ---- the peers: each gives a function that computes [output] or [output, dq, dk, dv] as numpy arrays ----
+
+
+def torch_or_missing():
+    try:
+        import torch
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    return torch
+
+
+def with_autograd(torch, p, f):
+    """Forward, or forward and backward, of a function of tensors."""
+
+    def forward():
+        with torch.no_grad():
+            return [f(*(torch.from_numpy(x) for x in (p.q, p.k, p.v)))]
+
+    def both():
+        leaves = [torch.from_numpy(x).requires_grad_() for x in (p.q, p.k, p.v)]
+        out = f(*leaves)
+        return [out.detach(), *torch.autograd.grad(out, leaves, torch.from_numpy(p.g))]
+
+    return lambda backward: both if backward else forward
+
+
+def peer_hga(p):
+    def forward():
+        return [p.h.attention(p.q, p.k, p.v, threads=p.threads)]
+
+    def both():
+        torch = torch_or_missing()
+        return with_autograd(torch, p, lambda q, k, v: p.h.attention(q, k, v, threads=p.threads))(True)()
+
+    return lambda backward: both if backward else forward
+
+
+def peer_sdpa(p):
+    torch = torch_or_missing()
+    torch.set_num_threads(p.threads)
+    mask = None if p.dense else torch.from_numpy(p.mask())
+    return with_autograd(torch, p, lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+
+
+def peer_flex(p):
+    torch = torch_or_missing()
+    torch.set_num_threads(p.threads)
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    block = None
+    if not p.dense:
+        seen = torch.from_numpy(p.mask())
+        block = create_block_mask(lambda b, h, q, k: seen[q, k], None, None, p.n, p.n, device="cpu")
+    compiled = torch.compile(flex_attention)
+    return with_autograd(torch, p, lambda q, k, v: compiled(q, k, v, block_mask=block))
+
+
+def peer_onnxruntime(p):
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    heads, dim = p.q.shape[1], p.q.shape[3]
+    # [batch, rows, heads * dim]; the mask is added to scores
+    given = {name: np.ascontiguousarray(x.transpose(0, 2, 1, 3).reshape(1, p.n, -1)) for name, x in (("q", p.q), ("k", p.k), ("v", p.v))}
+    inputs = ["q", "k", "v"]
+    if not p.dense:
+        given["bias"] = np.where(p.mask(), 0, -1e9).astype(np.float32)[None, None]
+        inputs += ["", "", "bias"]
+    node = onnx.helper.make_node("MultiHeadAttention", inputs, ["out"], domain="com.microsoft", num_heads=heads, scale=float(p.scale))
+    kind = onnx.TensorProto.FLOAT
+    values = [onnx.helper.make_tensor_value_info(name, kind, x.shape) for name, x in given.items()]
+    out = onnx.helper.make_tensor_value_info("out", kind, [1, p.n, heads * dim])
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "attention", values, [out]), ir_version=9,
+        opset_imports=[onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)],
+    )  # fmt: skip
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = p.threads, 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    def forward():
+        return [session.run(None, given)[0].reshape(1, p.n, heads, dim).transpose(0, 2, 1, 3)]
+
+    return lambda backward: None if backward else forward
+
+
+def peer_dgl(p):
+    torch = torch_or_missing()
+    torch.set_num_threads(p.threads)
+    try:
+        try:
+            import dgl
+        except (ImportError, FileNotFoundError):
+            # DGL's data loader wants a library for each version of torch; message passing does without
+            import types
+
+            for name in [name for name in sys.modules if name.split(".")[0] == "dgl"]:
+                del sys.modules[name]
+            sys.modules["dgl.graphbolt"] = types.ModuleType("dgl.graphbolt")
+            import dgl
+        from dgl.ops import edge_softmax, u_dot_v, u_mul_e_sum
+    except (ImportError, OSError) as e:
+        raise Missing(str(e)) from None
+    g = dgl.graph((torch.from_numpy(p.src), torch.from_numpy(p.dst)), num_nodes=p.n)
+    g.create_formats_()
+
+    def attention(q, k, v):
+        q, k, v = (x[0].transpose(0, 1).contiguous() for x in (q, k, v))
+        weights = edge_softmax(g, u_dot_v(g, k, q) * p.scale)
+        return u_mul_e_sum(g, v, weights).transpose(0, 1)[None]
+
+    return with_autograd(torch, p, attention)
+
+
+def peer_scipy(p):
+    try:
+        from scipy.sparse import csr_matrix
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    rows = np.flatnonzero(np.diff(p.ptr))
+    counts = np.diff(p.ptr)[rows]
+
+    def forward():
+        out = np.zeros_like(p.q)
+        for h in range(p.q.shape[1]):
+            s = np.einsum("ed,ed->e", p.q[0, h][p.dst], p.k[0, h][p.src]) * np.float32(p.scale)
+            s = np.exp(s - np.repeat(np.maximum.reduceat(s, p.ptr[rows]), counts))
+            s /= np.repeat(np.add.reduceat(s, p.ptr[rows]), counts)
+            out[0, h] = csr_matrix((s, p.src, p.ptr), shape=(p.n, p.n)) @ p.v[0, h]
+        return [out]
+
+    return lambda backward: None if backward else forward
+
+
+PEERS = {"hga": peer_hga, "torch-sdpa": peer_sdpa, "torch-flex": peer_flex, "onnxruntime": peer_onnxruntime, "dgl": peer_dgl,
+         "scipy": peer_scipy}  # fmt: skip
+
+
+# ---- measuring ----
+
+
+def apart(got, right):
+    """The largest difference of any result, in shares of its largest entry."""
+    return max(abs(np.asarray(x, np.float64) - y).max() / max(1e-30, abs(y).max()) for x, y in zip(got, right))
+
+
+def contenders(p, direction, wanted, skipped):
+    """(name, function, difference) of every peer whose result is right."""
+    backward, found = direction == "backward", []
+    right = p.right if backward else p.right[:1]
+    for name in wanted:
+        try:
+            f = PEERS[name](p)(backward)
+            if f is None:
+                raise Missing("has no backward pass here")
+            got = f()
+            off = apart(got, right)
+            if len(got) != len(right) or not off <= RIGHT * (10 if backward else 1):
+                raise Missing(f"its result is {off:.1e} off, which is too much: its time is not shown")
+            found.append((name, f, off))
+        except Missing as e:
+            skipped.append(f"{name}, {p.words}, {direction}: {e}")
+        except Exception as e:  # a peer that fails is a peer that is not compared
+            text = str(e).strip().splitlines() or [""]
+            skipped.append(f"{name}, {p.words}, {direction}: {type(e).__name__}: {text[0][:160]}")
+    return found
+
+
+def in_turns(found, repetitions):
+    """Seconds and processor seconds of every repetition, by name; one of each in every turn, the order turning too."""
+    times = {name: [] for name, _, _ in found}
+    for _, f, _ in found:
+        f()
+    for turn in range(repetitions):
+        at = turn % len(found)
+        for name, f, _ in found[at:] + found[:at]:
+            wall, cpu = time.perf_counter(), time.process_time()
+            f()
+            times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+    return times
+
+
+def rows_of(p, direction, found, times, a):
+    rows = []
+    for name, _, off in found:
+        run = f"{p.words} {direction}/tokens:{a.tokens}/heads:{a.heads}/dim:{a.dim}/threads:{a.threads}/{name}"
+        for i, (wall, cpu) in enumerate(times[name]):
+            rows.append({"name": run, "run_name": run, "run_type": "iteration", "repetitions": len(times[name]),
+                         "repetition_index": i, "threads": a.threads, "iterations": 1, "real_time": 1e3 * wall,
+                         "cpu_time": 1e3 * cpu, "time_unit": "ms", "case": p.words, "direction": direction, "peer": name,
+                         "edges": len(p.src), "difference": off})  # fmt: skip
+    return rows
+
+
+# ---- the page ----
+
+COLOURS = {"hga": "#1b6ca8", "torch-sdpa": "#e07b39", "torch-flex": "#b0413e", "onnxruntime": "#3a9679", "dgl": "#7b5ea7",
+           "scipy": "#8a6d3b"}  # fmt: skip
+
+
+def summary(rows):
+    """{(case, direction): [(peer, median, q1, q3, processor over wall, difference)]}, fastest first."""
+    found = {}
+    for key in dict.fromkeys((r["case"], r["direction"]) for r in rows):
+        mine = [r for r in rows if (r["case"], r["direction"]) == key]
+        lines = []
+        for peer in dict.fromkeys(r["peer"] for r in mine):
+            of = [r for r in mine if r["peer"] == peer]
+            ms = np.array([r["real_time"] for r in of])
+            share = sum(r["cpu_time"] for r in of) / ms.sum()
+            lines.append((peer, *np.percentile(ms, [50, 25, 75]), share, of[0]["difference"]))
+        found[key] = sorted(lines, key=lambda line: line[1])
+    return found
+
+
+def bars(lines):
+    """Times as bars on a logarithmic axis, the quartiles as a line."""
+    low, high = min(x[2] for x in lines) / 2, max(x[3] for x in lines) * 1.2
+    place = lambda ms: 110 + 420 * np.log(max(ms, low) / low) / np.log(high / low)  # noqa: E731
+    parts = [f'<svg viewBox="0 0 640 {24 * len(lines) + 8}" width="640" role="img">']
+    for i, (peer, median, q1, q3, _, _) in enumerate(lines):
+        y = 24 * i + 4
+        parts.append(f'<text x="104" y="{y + 14}" text-anchor="end">{peer}</text>')
+        parts.append(f'<rect x="110" y="{y + 2}" width="{place(median) - 110:.1f}" height="14" fill="{COLOURS[peer]}"/>')
+        parts.append(f'<line x1="{place(q1):.1f}" x2="{place(q3):.1f}" y1="{y + 9}" y2="{y + 9}" stroke="currentColor"/>')
+        parts.append(f'<text x="{place(q3) + 6:.1f}" y="{y + 14}">{median:.3g} ms</text>')
+    return "".join(parts) + "</svg>"
+
+
+def page(document, skipped):
+    parts = ["<!DOCTYPE html><html lang=en><meta charset=utf-8><meta name=color-scheme content='light dark'><title>hga and its peers</title>",
+             "<style>body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}svg text{font-size:12px;fill:currentColor}"
+             "td,th{padding:.1em .8em;text-align:right}td:first-child,th:first-child{text-align:left}</style><h1>hga and its peers</h1>",
+             "<p>" + html.escape(", ".join(f"{k}: {v}" for k, v in document["context"].items())) + "</p>"]  # fmt: skip
+    for (case, direction), lines in summary(document["benchmarks"]).items():
+        own = next((x[1] for x in lines if x[0] == "hga"), None)
+        parts.append(f"<h2>{html.escape(case)}, {direction}</h2>{bars(lines)}<table><tr><th>peer<th>median ms<th>quartiles<th>over hga<th>processor / wall<th>off double</tr>")  # fmt: skip
+        for peer, median, q1, q3, share, off in lines:
+            ratio = f"{median / own:.2f}" if own else ""
+            parts.append(f"<tr><td>{peer}<td>{median:.3f}<td>{q1:.3f} .. {q3:.3f}<td>{ratio}<td>{share:.2f}<td>{off:.0e}</tr>")
+        parts.append("</table>")
+    if skipped:
+        parts.append("<h2>Not compared</h2><ul>" + "".join(f"<li>{html.escape(s)}" for s in skipped) + "</ul>")
+    return "\n".join(parts) + "</html>\n"
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    a.add_argument("--tokens", type=int, default=1024)
+    a.add_argument("--heads", type=int, default=8)
+    a.add_argument("--dim", type=int, default=64)
+    a.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    a.add_argument("--repetitions", type=int, default=15)
+    a.add_argument("--backward", action="store_true", help="forward and backward, too")
+    a.add_argument("--cases", default=",".join(CASES))
+    a.add_argument("--peers", default=",".join(PEERS))
+    a.add_argument("--json", help="Google Benchmark's format")
+    a.add_argument("--page", help="a page with plots")
+    a = a.parse_args()
+    for name in a.cases.split(","):
+        if name not in CASES:
+            sys.exit(f"no case {name!r}; there are {', '.join(CASES)}")
+    for name in a.peers.split(","):
+        if name not in PEERS:
+            sys.exit(f"no peer {name!r}; there are {', '.join(PEERS)}")
+    rows, skipped = [], []
+    for name in a.cases.split(","):
+        p = Problem(name, a)
+        for direction in ["forward"] + ["backward"] * a.backward:
+            found = contenders(p, direction, a.peers.split(","), skipped)
+            if not found:
+                continue
+            rows += rows_of(p, direction, found, in_turns(found, a.repetitions), a)
+            for peer, median, q1, q3, share, off in summary(rows)[(p.words, direction)]:
+                print(f"{p.words:26s} {direction:9s} {peer:12s} {median:9.3f} ms  [{q1:.3f}, {q3:.3f}]  processor / wall {share:4.2f}  off {off:.0e}",
+                      flush=True)  # fmt: skip
+    for line in skipped:
+        print(f"not compared: {line}")
+    versions = {}
+    for name in ("torch", "onnxruntime", "dgl", "scipy", "numpy"):
+        if name in sys.modules:
+            versions[name] = getattr(sys.modules[name], "__version__", "?")
+    context = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__,
+               "isa": hga.isa_list(), "load": os.getloadavg()[0], **versions}  # fmt: skip
+    document = {"context": context, "benchmarks": rows}
+    if a.json:
+        with open(a.json, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+    if a.page:
+        with open(a.page, "w", encoding="utf-8") as file:
+            file.write(page(document, skipped))
+    if not rows:
+        sys.exit("nothing was compared")
+
+
+if __name__ == "__main__":
+    main()
