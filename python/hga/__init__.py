@@ -37,7 +37,7 @@ def read(path: str) -> Hierarchy:
 
 def isa_list() -> str:
     """Instruction sets that run here."""
-    return _ffi.string(_lib.hga_isa_list()).decode()
+    return str(_ffi.string(_lib.hga_isa_list()).decode())
 
 
 __all__ = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Callable, Tuple, TypeVar, cast
 
 import numpy as np
 
-from ._hga import ffi, lib
+from ._hga import ffi as ffi, lib as lib
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Error(Exception):
@@ -49,17 +51,17 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
         x = np.from_dlpack(x)
     if x.dtype != np.float32:
         raise refuse(f"{what} has dtype {x.dtype}, not float32: convert it with .astype(np.float32)")
-    return x
+    return cast(np.ndarray, x)
 
 
 def table(x: Any, what: str, axes: int) -> np.ndarray:
     """A packed table of floats."""
-    x = as_numpy(x, what)
-    if x.ndim != axes:
-        raise refuse(f"{what} has shape {x.shape}, not {axes} axes")
-    if not x.flags.c_contiguous:
+    a = as_numpy(x, what)
+    if a.ndim != axes:
+        raise refuse(f"{what} has shape {a.shape}, not {axes} axes")
+    if not a.flags.c_contiguous:
         raise refuse(f"{what} does not lie packed in memory: use np.ascontiguousarray")
-    return x
+    return a
 
 
 def ids(x: Any, what: str) -> np.ndarray:
@@ -72,6 +74,11 @@ def ids(x: Any, what: str) -> np.ndarray:
     if x.size and (x.min() < -(2**31) or x.max() >= 2**31):
         raise refuse(f"{what} holds numbers beyond 32 bits")
     return np.ascontiguousarray(x, dtype=np.int32)
+
+
+def extern(**options: Any) -> Callable[[F], F]:
+    """Python's half of a callback that C knows by the function's name."""
+    return cast(Callable[[F], F], ffi.def_extern(**options))
 
 
 def floats_at(x: np.ndarray) -> Any:
@@ -95,13 +102,13 @@ def fill_tensor(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
 
 def take_text(pointer: Any) -> str:
     """A text of the library's, given back to it."""
-    text = ffi.string(pointer).decode()
+    text: str = ffi.string(pointer).decode()
     lib.hga_text_free(pointer)
     return text
 
 
 def version() -> str:
-    return ffi.string(lib.hga_version()).decode()
+    return str(ffi.string(lib.hga_version()).decode())
 
 
 Shape = Tuple[int, ...]

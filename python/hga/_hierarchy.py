@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ._call import LAYOUTS, Plan, Problem, Tables
-from ._core import as_numpy, check, ffi, fill_tensor, floats_at, is_torch, lib, refuse, take_text
+from ._core import as_numpy, check, extern, ffi, fill_tensor, floats_at, is_torch, lib, refuse, take_text
 from ._graph import Graph
 
 PLANS_KEPT = 8
@@ -398,7 +398,7 @@ class Hierarchy:
         return f"<hga.Hierarchy {self.words or 'of a graph'}: {self.graph!r}>"
 
 
-@ffi.def_extern(onerror=lambda *_: lib.HGA_EINVAL)
+@extern(onerror=lambda *_: lib.HGA_EINVAL)
 def hga_py_seen(seen: Any, context: Any) -> int:
     s = seen
     ffi.from_handle(context).append(
@@ -407,7 +407,7 @@ def hga_py_seen(seen: Any, context: Any) -> int:
     return int(lib.HGA_OK)
 
 
-@ffi.def_extern(onerror=lambda *_: lib.HGA_EINVAL)
+@extern(onerror=lambda *_: lib.HGA_EINVAL)
 def hga_py_patch(patch: Any, context: Any) -> int:
     names = ("query", "n_queries", "key", "n_keys", "level", "source_level", "stage", "times")
     ffi.from_handle(context).append({name: int(getattr(patch, name)) for name in names})

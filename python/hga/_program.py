@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
-from ._core import check, ffi, lib, refuse
+from ._core import check, extern, ffi, lib, refuse
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 
@@ -131,7 +131,7 @@ def _number(state: Any) -> Any:
     return ffi.cast("int64_t *", state)
 
 
-@ffi.def_extern()
+@extern()
 def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
     f = ffi.from_handle(context)
     _number(state)[0] = f.next
@@ -139,13 +139,13 @@ def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
     f.next += 1
 
 
-@ffi.def_extern()
+@extern()
 def hga_py_edge(state: Any, edge: Any, head: int, context: Any) -> None:
     f, n = ffi.from_handle(context), int(_number(state)[0])
     f.states[n] = f.edge(f.states[n], Edge(edge))
 
 
-@ffi.def_extern()
+@extern()
 def hga_py_finish(state: Any, v: Any, head: int, context: Any) -> None:
     f = ffi.from_handle(context)
     f.finish(f.states.pop(int(_number(state)[0])), End(v))

@@ -147,7 +147,7 @@ class FoldedHierarchy(Hierarchy):
 
     def _forward(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> Any:
         folded = [self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value"))]
-        out, lse, tape = super()._forward(*folded, "bhnd", *more)
+        out, lse, tape = super()._forward(folded[0], folded[1], folded[2], "bhnd", *more)
         return self._unfolded(out, layout), None if lse is None else self._unfolded(lse, layout), tape
 
     def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, layout: str, *more: Any) -> Any:
@@ -171,7 +171,7 @@ class FoldedHierarchy(Hierarchy):
 class RoutedHierarchy:
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
-    def __init__(self, v: Variant, n_tokens: int, given: Dict[str, Any]) -> None:
+    def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None:
         self.variant, self.n_tokens, self.given = v, n_tokens, given
         for name in ("weights", "bias"):
             if name not in given:
@@ -223,7 +223,8 @@ class RoutedHierarchy:
         more["key_leaf"] = self._leaves(rows[1], w, b, heads)
         if self.branching is None:
             more["height"] = self.height
-        return make(self.variant, None, more)
+        made: Hierarchy = make(self.variant, None, more)
+        return made
 
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
         """As Hierarchy.attention; every sample of a batch is routed by itself."""
@@ -240,14 +241,14 @@ class RoutedHierarchy:
 
 
 def is_stacked(q: Any) -> bool:
-    return q.ndim > 3
+    return bool(q.ndim > 3)
 
 
 def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
     if type(q).__module__.split(".")[0] == "torch":
         import torch
 
-        return torch.stack
+        return lambda parts: torch.stack(list(parts))
     return np.stack
 
 
@@ -269,7 +270,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     if n_tokens is not None and not isinstance(n_tokens, (int, np.integer)):
         return concatenated([make(v, int(n), given) for n in n_tokens])
     if "weights" in given:
-        return RoutedHierarchy(v, n_tokens, given)
+        return RoutedHierarchy(v, None if n_tokens is None else int(n_tokens), given)
     s = _Settings(v)
     alpha = given.get("alpha")
     if n_tokens is not None:

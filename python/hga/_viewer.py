@@ -89,7 +89,7 @@ def _relation(g: Any, number: int, n: int, max_edges: int) -> Dict[str, Any]:
 
 
 def _text(array: Any) -> str:
-    return ffi.string(array).decode()
+    return str(ffi.string(array).decode())
 
 
 def _program(p: Any) -> Dict[str, Any]:
@@ -138,7 +138,10 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
 def page(h: "Hierarchy", max_edges: int) -> str:
     """The whole page as text."""
     folder = pathlib.Path(__file__).parent / "view"
-    read = lambda name: (folder / name).read_text(encoding="utf-8")  # noqa: E731
+
+    def read(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8")
+
     marks = {
         "title": html.escape(h.words or "graph"), "style": read("view.css"),
         "graph": json.dumps(structure(h, max_edges)).replace("<", "\\u003c"),

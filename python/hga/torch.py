@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, cast
 
 import numpy as np
 import torch
@@ -18,8 +18,8 @@ def _hierarchy(number: int) -> Hierarchy:
     return h
 
 
-def _numpy(x: Optional[torch.Tensor]) -> Optional[np.ndarray]:
-    return None if x is None else x.detach().numpy()
+def _numpy(x: torch.Tensor) -> np.ndarray:
+    return x.detach().numpy()
 
 
 def _tables(*given: Optional[torch.Tensor]) -> Dict[str, Any]:
@@ -169,4 +169,4 @@ class Attention(torch.nn.Module):
         drop = self.dropout if self.training else 0.0
         seed = int(torch.randint(2**62, ())) if drop else 0
         y = attention(self.hierarchy, q, k, v, layout="bnhd", dropout=drop, seed=seed)
-        return self.out(y.reshape(batch, tokens, width))
+        return cast(Tensor, self.out(y.reshape(batch, tokens, width)))

@@ -1,6 +1,8 @@
 """Facts about the Python package, with numpy alone. Run as ctest does: PYTHONPATH=BUILD/python python3 -m unittest."""
 
+import json
 import os
+import subprocess
 import tempfile
 import threading
 import tracemalloc
@@ -142,7 +144,111 @@ class Attention(unittest.TestCase):
         self.assertTrue(all(np.array_equal(x, want) for x in got))
 
 
+def resident():
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class More(unittest.TestCase):
+    def test_a_thousand_calls_keep_no_memory_outside_of_python_either(self):
+        h, (q, k, v) = hga.htransformer(200, block=4), tensors(200, batch=())
+        for _ in range(100):
+            h.attention(q, k, v)
+            h.gradient(q, k, v, q)
+        before = resident()
+        for _ in range(1000):
+            h.attention(q, k, v)
+        for _ in range(200):
+            h.gradient(q, k, v, q)
+        self.assertLess(resident() - before, 4 << 20)
+
+    def test_bfloat16_is_near_and_is_not_the_same(self):
+        h, (q, k, v) = hga.window(100, left=20, right=20), tensors(100)
+        apart = abs(h.attention(q, k, v, precision="bf16") - h.attention(q, k, v)).max()
+        self.assertTrue(0 < apart < 3e-2, apart)
+
+    def test_gradients_are_slopes_in_double(self):
+        h, (q, k, v) = hga.dense(20), tensors(20, heads=2, dim=4, batch=())
+        d_out = RNG.standard_normal(q.shape).astype(np.float32)
+        grads = h.gradient(q, k, v, d_out)
+        for i, name in enumerate(("query", "key", "value")):
+            step = RNG.standard_normal(q.shape)
+            loss = []
+            for sign in (1e-4, -1e-4):
+                moved = [x.astype(np.float64) for x in (q, k, v)]
+                moved[i] += sign * step
+                loss.append((dense(*moved) * d_out).sum())
+            self.assertAlmostEqual((loss[0] - loss[1]) / 2e-4, (grads[name] * step).sum(), delta=1e-3)
+
+    def test_gradients_of_lse(self):
+        h, (q, k, v) = hga.dense(16), tensors(16, heads=1, dim=4, batch=())
+        d_lse = np.ones((1, 16), np.float32)
+        found = h.gradient(q, k, v, np.zeros_like(q), d_lse=d_lse, wanted=["query"])
+        s = q.astype(np.float64) @ np.swapaxes(k, -1, -2) / 2
+        p = np.exp(s) / np.exp(s).sum(-1, keepdims=True)
+        self.assertEqual(list(found), ["query"])
+        self.assertLess(abs(found["query"] - p @ k / 2).max(), 1e-5)
+
+    def test_weights_are_softmax(self):
+        h, (q, k, v) = hga.dense(12), tensors(12, heads=2, dim=4, batch=())
+        s = q[1, 5].astype(np.float64) @ k[1].T / 2
+        self.assertLess(abs(h.weights(q, k, 5, head=1) - np.exp(s) / np.exp(s).sum()).max(), 1e-9)
+
+    def test_the_viewer_is_the_tools(self):
+        tool = os.environ.get("HGA_TOOL", "")
+        if not os.path.exists(tool):
+            self.skipTest("the tool is not built")
+        graph = lambda page: json.loads(page.split('id="graph">')[1].split("</script>")[0])  # noqa: E731
+        for words, n in (("htransformer block=4 causal=1", 50), ("bpt k=2", 40), ("hsa branching=2,4", 33), ("window global=2", 30)):
+            variant, *settings = words.split()
+            command = [tool, "view", variant, "-n", str(n), "-o", "-"] + [x for s in settings for x in ("-p", s)]
+            want = graph(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            got = graph(hga.build(words, n).view())
+            for name in want:
+                if name not in ("tool", "file"):
+                    self.assertEqual(got[name], want[name], f"{words}: {name}")
+
+    def test_notebooks_show_the_viewer(self):
+        self.assertTrue(hga.htransformer(64)._repr_html_().startswith("<iframe srcdoc="))
+
+
 class Graphs(unittest.TestCase):
+    def test_other_programs_files(self):
+        src, dst = RNG.integers(0, 30, 100), RNG.integers(0, 30, 100)
+        pairs = sorted(set(zip(dst.tolist(), src.tolist())))
+        g = hga.Graph.from_edges([s for _, s in pairs], [d for d, _ in pairs], 30)
+        with tempfile.TemporaryDirectory() as folder:
+            for end in ("json", "npy", "mtx", "csv", "graphml"):
+                path = os.path.join(folder, f"g.{end}")
+                try:
+                    g.write(path)
+                except hga.Error as e:
+                    self.assertIn("HGA_WITH_", e.detail)
+                    continue
+                self.assertTrue(np.array_equal(hga.Graph.read(path).edges()[:, :2], g.edges()[:, :2]), end)
+            for end in ("gexf", "dot", "graph"):
+                g.write(os.path.join(folder, f"g.{end}"))
+            with self.assertRaisesRegex(hga.Error, "ends in none"):
+                g.write(os.path.join(folder, "g.xyz"))
+            with self.assertRaises(hga.Error):
+                hga.Graph.read(os.path.join(folder, "nothing.mtx"))
+
+    def test_a_graph_attends_as_it_stands(self):
+        q, k, v = tensors(25)
+        every = np.arange(25)
+        g = hga.Graph.from_edges(np.tile(every, 25), np.repeat(every, 25), 25)
+        self.assertLess(abs(g.hierarchy().attention(q, k, v) - dense(q, k, v)).max(), 2e-6)
+
+    def test_a_tree_over_a_file_of_edges(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "edges.npy")
+            np.save(path, np.array([[4, 0], [4, 1], [5, 2], [5, 3]], np.int32))
+            g = hga.Graph.read(path, parents=[4, 4, 5, 5, -1, -1])
+        q, k, v = tensors(4, heads=1, batch=())
+        out = g.hierarchy().attention(q, k, v)
+        self.assertLess(abs(out[0, 0] - v[0, :2].mean(0)).max(), 1e-6)
+
     def test_edges_come_back(self):
         src, dst = RNG.integers(0, 50, 300), RNG.integers(0, 50, 300)
         pairs = sorted(set(zip(dst.tolist(), src.tolist())))

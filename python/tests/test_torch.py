@@ -1,5 +1,6 @@
 """Facts about hga in torch; skipped where torch is not installed."""
 
+import time
 import unittest
 
 import hga
@@ -53,6 +54,75 @@ class Torch(unittest.TestCase):
             arguments = (h._number, q, k, v, None, None, None, None, None, "bhnd", 0.0, 0.0, 0, 0, "f32", 1, "", False, True)
             result = torch.library.opcheck(torch.ops.hga.attention, arguments)
             self.assertEqual(set(result.values()), {"SUCCESS"})
+
+    def test_operators_of_trees_by_head_are_as_torch_wants_them(self):
+        leaf = torch.randint(0, 4, (20, 2)).numpy()
+        h, (q, k, v) = hga.treeformer_fine(20, query_leaf=leaf), tensors(20)
+        arguments = (h._number, q, k, v, None, None, None, None, None, "bhnd", 0.0, 0.0, 0, 0, "f32", 1, "", False, True)
+        self.assertEqual(set(torch.library.opcheck(torch.ops.hga.attention, arguments).values()), {"SUCCESS"})
+
+    def test_without_gradients_there_is_no_tape(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        with torch.no_grad():
+            a = h.attention(q, k, v)
+        self.assertFalse(a.requires_grad)
+        self.assertTrue(torch.equal(a, h.attention(q, k, v)))
+
+    def test_tables_and_dropout_are_those_of_double(self):
+        """The dropped weights are read off by values that are the unit matrix."""
+        n, heads, dim = 24, 2, 8
+        h = hga.htransformer(n, block=n, relative=True)  # one level: every pair, with its relative position as type
+        e = torch.from_numpy(h.edges("near")).long()
+        types = int(e[:, 2].max()) + 1
+        q, k, v = tensors(n, heads, dim, 1)
+        key, bias = torch.randn(types, dim, requires_grad=True), torch.randn(types, heads, requires_grad=True)
+        edge = torch.randn(len(e), heads, requires_grad=True)
+        options = dict(dropout=0.4, seed=3)
+        unit = torch.eye(n).expand(1, heads, n, n).contiguous()
+        with torch.no_grad():
+            tables = dict(rel_key=key, rel_bias=bias, edge_bias=edge)
+            mask = (h.attention(q, k, unit, **tables, **options) > 0).double()[0] / 0.6
+        self.assertTrue(0.3 < (mask == 0).double().mean() < 0.5)
+        leaves = [x.detach().double().requires_grad_() for x in (q, k, v, key, bias, edge)]
+        dq, dk, dv, dkey, dbias, dedge = leaves
+        type_of = torch.zeros(n, n, dtype=torch.long)
+        type_of[e[:, 1], e[:, 0]] = e[:, 2]
+        number = torch.zeros(n, n, dtype=torch.long)
+        number[e[:, 1], e[:, 0]] = torch.arange(len(e))
+        s = (torch.einsum("hid,hjd->hij", dq[0], dk[0]) + torch.einsum("hid,ijd->hij", dq[0], dkey[type_of])) / dim**0.5
+        s = s + dbias[type_of].permute(2, 0, 1) + dedge[number].permute(2, 0, 1)
+        want = (torch.softmax(s, -1) * mask) @ dv[0]
+        got = h.attention(q, k, v, rel_key=key, rel_bias=bias, edge_bias=edge, **options)
+        self.assertLess((got[0] - want).abs().max(), 1e-5)
+        g = torch.randn_like(got)
+        found = torch.autograd.grad(got, (q, k, v, key, bias, edge), g)
+        for name, x, y in zip(("q", "k", "v", "rel_key", "rel_bias", "edge_bias"), found,
+                              torch.autograd.grad(want, leaves, g[0].double())):  # fmt: skip
+            self.assertLess((x - y).abs().max(), 2e-4, name)
+
+    def test_two_runtimes_of_openmp_do_not_fight(self):
+        """Calls of torch and hga in turns take the processor time of both by themselves, and not half as much again."""
+        torch.set_num_threads(2)
+        h, (q, k, v), a = hga.window(1024, left=32, right=32), tensors(1024, 8, 32, 1), torch.randn(500, 500)
+
+        def of_torch():
+            a @ a, torch.relu(a)
+
+        def of_hga():
+            with torch.no_grad():
+                h.attention(q, k, v, threads=2)
+
+        def seconds(*calls):
+            best = []
+            for _ in range(5):
+                start = time.process_time()
+                for _ in range(20):
+                    [f() for f in calls]
+                best.append(time.process_time() - start)
+            return min(best)
+
+        of_torch(), of_hga()
+        self.assertLess(seconds(of_torch, of_hga), 1.5 * (seconds(of_torch) + seconds(of_hga)))
 
     def test_compiled_equals_eager(self):
         h, (q, k, v) = hga.window(20, left=4, right=4), tensors(20)

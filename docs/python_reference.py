@@ -1,0 +1,48 @@
+"""docs/python-reference.md from the package's docstrings: python3 docs/python_reference.py > docs/python-reference.md"""
+
+import inspect
+
+import hga
+
+CLASSES = ("Hierarchy", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "Variant", "Error")
+FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list")
+
+
+def said(thing, indent=""):
+    return indent + " ".join((inspect.getdoc(thing) or "").split())
+
+
+def signature(thing):
+    """The arguments, without annotations, which docstrings say in words."""
+    s = inspect.signature(thing)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in s.parameters.values() if p.name != "self"]
+    return str(s.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def main():
+    print("# Reference of the Python package\n")
+    print("Made of the docstrings by `python3 docs/python_reference.py > docs/python-reference.md`; a test compares the two. [python.md](python.md) is the introduction.\n")
+    print("Arrays are float32 on the CPU; a refusal is `hga.Error` with `status` (the C library's, such as HGA_EINVAL) and `detail`.\n")
+    print("## Variants\n")
+    print("`hga.NAME(n_tokens, **parameters)` gives a `Hierarchy`; a list of lengths gives a ragged batch.\n")
+    for name in sorted(hga.variants()):
+        f = getattr(hga, name.replace("-", "_"))
+        head, _, *parameters = inspect.getdoc(f).splitlines()
+        print(f"### hga.{f.__name__}\n\n{head}\n")
+        print("\n".join(f"- {line}" for line in parameters) + "\n")
+    print("## Functions\n")
+    for name in FUNCTIONS:
+        f = getattr(hga, name)
+        print(f"- `hga.{name}{signature(f)}`: {said(f)}")
+    for name in CLASSES:
+        c = getattr(hga, name)
+        print(f"\n## hga.{name}\n\n{said(c)}\n")
+        for member, thing in vars(c).items():
+            f = thing.__func__ if isinstance(thing, staticmethod) else thing.fget if isinstance(thing, property) else thing
+            if member.startswith("_") or not inspect.isfunction(f):
+                continue
+            shown = member if isinstance(thing, property) else member + signature(f)
+            print(f"- `{shown}`" + (f": {said(f)}" if f.__doc__ else ""))
+
+
+main()
