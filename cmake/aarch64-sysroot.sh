@@ -19,12 +19,12 @@ get update
 get install --download-only --yes --no-install-recommends libc6-dev libgomp1 libgcc-12-dev libsuitesparse-dev libmetis-dev libhwloc-dev libjansson-dev libicu-dev libxml2-dev \
     libzip-dev libcmocka-dev
 for deb in "$apt"/archives/*.deb; do dpkg-deb -x "$deb" "$root"; done
-# Absolute links, such as those of alternatives and of linker scripts, lead into the folder.
+# Absolute links lead into the folder, wherever it is moved.
 find "$root" -type l -lname '/*' | while read -r link; do
-    ln -sfn "$root$(readlink "$link")" "$link"
+    ln -srfn "$root$(readlink "$link")" "$link"
 done
 for library in blas lapack; do
     to=$(find "$root/usr/lib/aarch64-linux-gnu/$library" -name "lib$library.so.3" 2>/dev/null | head -1)
-    [ -z "$to" ] || ln -sfn "$to" "$root/usr/lib/aarch64-linux-gnu/lib$library.so.3"
+    [ -z "$to" ] || ln -srfn "$to" "$root/usr/lib/aarch64-linux-gnu/lib$library.so.3"
 done
 echo "$root: $(ls "$apt"/archives/*.deb | wc -l) packages"
