@@ -287,6 +287,8 @@ void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c)
         second = run(&t, other, 0xff, 0);
         compare(&t, "the plain executor", &first, &second, near_enough);
         clear_outcome(&t, &second);
+        options.dropout = rarely(c, 3) ? 0.25f : 0, options.keep_fields = 0;
+        fuzz_go_back(g, p, &t.shape, &t.io, options);
     }
     clear_outcome(&t, &first);
     clear(&t);

@@ -47,6 +47,11 @@ extern long fuzz_n_executed;
    whatever the allocator's bytes, the threads and updates of the plan there and back were, the plain executor's values,
    no block left. */
 void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c);
+/* Its gradients on several threads, on one (the same bits) and plain (near), with the tables and numbers of rows of
+   `like`. How many went the fast way: */
+void fuzz_go_back(const hga_graph *g, const hga_program *p, const hga_shape *s, const hga_io *like,
+                  hga_options options);
+extern long fuzz_n_back;
 /* The pattern's rectangles, the coverage and the levels count the same pairs. */
 void fuzz_inspect(const hga_graph *g, const hga_program *p);
 /* A graph that was accepted keeps every rule. */

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Which mistakes would the tests not notice? Makes one-line mutants of the library and runs tests against each.
 
-    tests/mutate.py [--mutants 100] [--seed 1] [--tests REGEX] [--folders graph,msgpass,kernels,builders] BUILD
+    tests/mutate.py [--list FILE] [--mutants 100] [--seed 1] [--tests REGEX] [--folders graph,msgpass,kernels,builders] BUILD
 
 BUILD is a configured build folder of a copy of the tree that may be changed: the script edits a source there, builds what ctest's REGEX needs,
 runs it, and puts the line back. A mutant that does not compile, or gives the same object, is none and another is drawn. Survivors are listed
-with place and change; each is killed by a new test or told to be the same program.
+with place and change; each is killed by a new test or told to be the same program. With --list the mutants are those of a file instead:
+blocks of three lines, a path, what is looked for in it (once) and what comes in its place, and an empty line between them.
 """
 import argparse, pathlib, random, re, subprocess, sys
 
@@ -42,6 +43,18 @@ def mutants(files, rng):
             yield path, number, text[number][:m.start()] + by + text[number][m.end():]
 
 
+def listed_mutants(source, file):
+    """The mutants of a list; a place that is not there, or there twice, is a mistake in it."""
+    for block in pathlib.Path(file).read_text().strip().split('\n\n'):
+        name, old, new = [line for line in block.split('\n') if not line.startswith('#')]
+        path = source / name
+        text = path.read_text().split('\n')
+        places = [i for i, line in enumerate(text) if old in line]
+        if len(places) != 1:
+            sys.exit(f'{name}: "{old}" is in {len(places)} lines')
+        yield path, places[0], text[places[0]].replace(old, new)
+
+
 def run(words, seconds):
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=seconds, text=True)
@@ -58,6 +71,7 @@ def main():
     parser.add_argument('--tests', default='^test_|^fuzz_engine$')
     parser.add_argument('--folders', default='graph,msgpass,kernels,builders')
     parser.add_argument('--jobs', default='2')
+    parser.add_argument('--list')
     options = parser.parse_args()
     cache = (options.build / 'CMakeCache.txt').read_text()
     source = pathlib.Path(re.search(r'CMAKE_HOME_DIRECTORY:INTERNAL=(.*)', cache)[1])
@@ -71,7 +85,7 @@ def main():
     tried = died = 0
     survivors = []
     rng = random.Random(options.seed)
-    for path, number, line in mutants(files, rng):
+    for path, number, line in list(listed_mutants(source, options.list)) if options.list else mutants(files, rng):
         if tried == options.mutants:
             break
         whole = path.read_text()

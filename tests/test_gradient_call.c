@@ -73,6 +73,20 @@ static void causal_gradients_are_exactly_zero(void **state)
     }
 }
 
+/* Rows of more edges than rows are cut after: what is dropped is dropped in whole rows. */
+static void long_rows_drop_weights(void **state)
+{
+    (void)state;
+    problem p = {.shape = grouped};
+    assert_ok(hga_build("window left=2 right=2 global=1", 200, &p.graph, &p.program));
+    problem_fill(&p, 3);
+    slope plain = slope_create(&p, 3), fast = slope_create(&p, 3);
+    slope_run(&plain, (hga_options){.generic = 1, .threads = 1, .dropout = 0.3f});
+    slope_run(&fast, (hga_options){.threads = 2, .dropout = 0.3f, .cut_edges = 32});
+    assert_same_slopes(&plain, &fast, 2e-5);
+    slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
+}
+
 /* With accumulate twice the gradient is what once and once give. */
 static void accumulating_adds(void **state)
 {
@@ -334,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_equal_at_any_thread_count),
         cmocka_unit_test(causal_gradients_are_exactly_zero),
+        cmocka_unit_test(long_rows_drop_weights),
         cmocka_unit_test(accumulating_adds),
         cmocka_unit_test(gradients_are_wanted_one_by_one),
         cmocka_unit_test(gradients_have_strides),

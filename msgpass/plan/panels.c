@@ -120,8 +120,8 @@ static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     hga_pos share = s->relation.n_edges / MOST_WIDE;
-    if (s->kind != KIND_ATTEND || plan->options.generic || plan->program.stage[stage].order != HGA_FLAT)
-        return INT64_MAX;
+    int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
+    if (s->kind != KIND_ATTEND || whole || plan->program.stage[stage].order != HGA_FLAT) return INT64_MAX;
     return share > plan->options.cut_edges ? share : plan->options.cut_edges;
 }
 
