@@ -157,20 +157,29 @@ typedef struct results {
     float *out, *lse;
 } results;
 
+/* Routing looks at a sample's own tensors; everything else is one graph for samples that are equally long. */
+static int build_for(const arguments *a, const attend_io *one, model *m)
+{
+    const hga_variant *v = hga_variant_named(a->variant.name);
+    model_tensors tensors = attend_io_tensors(one);
+    if (m->graph && !(v && v->can & HGA_NEEDS_LEAVES)) return CLI_GOOD;
+    model_clear(m);
+    return model_build(&a->variant, &tensors, m);
+}
+
 /* One sample: its model, its execution, its rows of the results. */
-static int run_sample(const arguments *a, const attend_io *all, hga_id sample, attend_gradients *g, results *r)
+static int run_sample(const arguments *a, const attend_io *all, hga_id sample, model *m, attend_gradients *g,
+                      results *r)
 {
     attend_io one = attend_io_sample(all, sample);
-    model m = {0};
     int status = CLI_GOOD;
-    model_tensors tensors = attend_io_tensors(&one);
-    TRY(model_build(&a->variant, &tensors, &m));
-    TRY(attend_io_bind(&a->paths, &m, a->has_scale ? &a->scale : NULL, &one));
+    TRY(build_for(a, &one, m));
+    TRY(attend_io_bind(&a->paths, m, a->has_scale ? &a->scale : NULL, &one));
     if (sample == 0 && !a->quiet) tensor_file_say(&all->query);
-    TRY(bind_dropout(&a->gradients, &m, &one));
-    TRY(gradients_wanted(&a->gradients) ? gradients_run(&m, &a->options, all, sample, &one, g)
-                                        : execute(&m, &a->options, &one));
-    if (sample == 0 && a->node_map) TRY(model_write_node_map(&m, a->node_map)); /* all samples have one graph */
+    TRY(bind_dropout(&a->gradients, m, &one));
+    TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
+                                        : execute(m, &a->options, &one));
+    if (sample == 0 && a->node_map) TRY(model_write_node_map(m, a->node_map)); /* all samples have one graph */
     int64_t heads = (int64_t)one.out_rows * all->query.heads, columns = all->value.columns;
     r->rows = one.out_rows;
     if (!r->out) TRY(take(all->query.samples * heads * columns, sizeof *r->out, &r->out));
@@ -179,7 +188,6 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, a
     if (one.lse) memcpy(r->lse + sample * heads, one.lse, (size_t)heads * sizeof *one.lse);
 done:
     attend_io_clear(&one);
-    model_clear(&m);
     return status;
 }
 
@@ -223,15 +231,17 @@ int run_attend(int argc, char **argv)
     results r = {0};
     targets t = {0};
     attend_gradients g = {0};
+    model m = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     a.options.dropout = (float)a.gradients.dropout;
     TRY(attend_io_read(&a.paths, a.layout, &all));
     TRY(gradients_open(&a.gradients, &all, &g));
     TRY(targets_open(&a.paths, &t));
-    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &g, &r));
+    for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r));
     TRY(write_results(&a, &all, &r, &g, &t));
 done:
+    model_clear(&m);
     gradients_clear(&g);
     outfile_drop(&t.lse);
     outfile_drop(&t.out);

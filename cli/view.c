@@ -19,6 +19,7 @@ enum { MOST_EXPLICIT = 200000, MOST_BLOCKS = 500000, MOST_NAMES = 200000, PAGE_S
 typedef struct arguments {
     graph_argument source;
     const char *path, *output; /* what messages call the graph; where the page goes */
+    const char *beside;        /* a second hierarchy's file, or NULL */
     int64_t max_edges;
 } arguments;
 
@@ -32,7 +33,7 @@ typedef struct view {
 
 /* ---- the command line ---- */
 
-enum { KEY_MAX_EDGES = 0x2800 };
+enum { KEY_MAX_EDGES = 0x2800, KEY_BESIDE };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -40,6 +41,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &a->source; return 0;
     case 'o': a->output = value; return 0;
+    case KEY_BESIDE: a->beside = value; return 0;
     case KEY_MAX_EDGES: return arguments_said(read_whole("--max-edges", value, 0, INT32_MAX, &a->max_edges));
     case ARGP_KEY_END: return a->output ? 0 : arguments_said(complain(CLI_USAGE, "-o FILE is missing"));
     default: return ARGP_ERR_UNKNOWN;
@@ -50,6 +52,7 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "the page to write, - for standard output", 0},
     {"max-edges", KEY_MAX_EDGES, "N", 0, "leave out the explicit edges of a relation that has more (default: 200000)",
      0},
+    {"beside", KEY_BESIDE, "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
     {0},
 };
 
@@ -310,27 +313,79 @@ static int64_t longest_series(const hga_graph *g, const hga_nodes *n)
     return most;
 }
 
+/* The page of one graph. */
+static int put_page(FILE *file, const arguments *a, const graph_file *f)
+{
+    view v = {.a = a, .f = f, .nodes = hga_graph_nodes(f->graph)};
+    int status = take(longest_series(f->graph, &v.nodes), sizeof *v.room, &v.room);
+    if (status == CLI_GOOD) html_fill(file, view_html, marks, &v);
+    free(v.room);
+    return status;
+}
+
+/* ---- two hierarchies ---- */
+
+/* A page inside of another, which keeps its address. */
+static int put_frame(FILE *file, const char *name, const arguments *a, const graph_file *f)
+{
+    char *page = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&page, &bytes);
+    int status = memory ? put_page(memory, a, f) : complain(CLI_OUTSIDE, "out of memory: a page");
+    if (memory && fclose(memory) && status == CLI_GOOD) status = complain(CLI_OUTSIDE, "out of memory: a page");
+    if (status == CLI_GOOD) {
+        fprintf(file, "<iframe name=\"%s\" title=\"", name);
+        html_text(file, a->path);
+        fputs("\" srcdoc=\"", file);
+        html_text(file, page);
+        fputs("\"></iframe>\n", file);
+    }
+    free(page);
+    return status;
+}
+
+static int put_both(FILE *file, const arguments *a, const graph_file *left, const graph_file *right)
+{
+    int status = CLI_GOOD;
+    arguments second = *a;
+    second.path = file_name(a->beside);
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width, initial-scale=1\">\n<title>",
+          file);
+    html_text(file, a->path);
+    fputs(" beside ", file);
+    html_text(file, second.path);
+    fputs("</title>\n<style>\n", file);
+    fputs(beside_css, file);
+    fputs("</style>\n<script>\n", file);
+    fputs(beside_js, file);
+    fputs("</script>\n</head>\n<body>\n", file);
+    TRY(put_frame(file, "left", a, left));
+    TRY(put_frame(file, "right", &second, right));
+    fputs("</body>\n</html>\n", file);
+done:
+    return status;
+}
+
 int run_view(int argc, char **argv)
 {
     struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options, parse, "GRAPH|VARIANT", doc, children, NULL, NULL};
     arguments a = {.max_edges = MOST_EXPLICIT};
-    graph_file f = {0};
+    graph_file f = {0}, second = {0};
     outfile out = {0};
-    view v = {.a = &a, .f = &f};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(graph_argument_read(&a.source, &f));
     a.path = a.source.title;
-    v.nodes = hga_graph_nodes(f.graph);
-    TRY(take(longest_series(f.graph, &v.nodes), sizeof *v.room, &v.room));
+    if (a.beside) TRY(graph_file_read(a.beside, NULL, &second));
     TRY(outfile_open(a.output, &out));
-    html_fill(out.file, view_html, marks, &v);
+    TRY(a.beside ? put_both(out.file, &a, &f, &second) : put_page(out.file, &a, &f));
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);
-    free(v.room);
     graph_file_clear(&f);
+    graph_file_clear(&second);
     graph_argument_clear(&a.source);
     return status;
 }

@@ -105,6 +105,10 @@ fact a_folder_that_is_not_there refused 4 nowhere/x.html "$hga" view window.json
 fact a_negative_number_of_edges refused 2 --max-edges "$hga" view window.json --max-edges -1 -o x.html
 fact a_pipe bash -c 'set -o pipefail; "$0" view - -o - <window.json | tail -1 | grep -q "</html>"' "$hga"
 
+fact two_hierarchies_are_one_page exits 0 "$hga" view window.json --beside window.json -o both.html
+fact each_in_a_frame equal "$(grep -c '<iframe name="[a-z]*" title=' both.html)" 2
+fact a_second_that_is_missing refused 3 missing.json "$hga" view window.json --beside missing.json -o x.html
+
 # ---- the report ----
 
 cat >'tale <1>.txt' <<'END'

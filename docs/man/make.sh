@@ -9,7 +9,7 @@ export ARGP_HELP_FMT=rmargin=100000,no-dup-args-note LC_ALL=C
 seconds=${SOURCE_DATE_EPOCH:-$(date +%s)}
 day=$(date -u -d "@$seconds" +%F)
 mkdir -p "$out"
-rm -f "$out"/*.1 "$out"/*.1.gz
+rm -f "$out"/*.[15] "$out"/*.[15].gz
 "$hga" help >"$out/help.txt"
 subcommands=$(awk '/^  [a-z]/ { print $1 }' "$out/help.txt")
 
@@ -67,4 +67,5 @@ main_page() {
 main_page >"$out/hga.1"
 for name in $subcommands; do subcommand_page "$name" >"$out/hga-$name.1"; done
 rm "$out/help.txt"
-for page in "$out"/*.1; do gzip -9n "$page"; done
+sed "s/@DAY@/$day/; s/@VERSION@/$version/" "$here/hga-graph.5.in" >"$out/hga-graph.5"
+for page in "$out"/*.[15]; do gzip -9n "$page"; done
