@@ -406,6 +406,16 @@ static void rows_bear_rising_scores(void **unused)
     free(x);
 }
 
+/* What stands for "no edge" in a caller's biases, the least number, is not turned into -inf, which would leave a row of
+   nothing else without edges. */
+static void biases_in_base_2_stay_finite(void **unused)
+{
+    (void)unused;
+    assert_true(in_base_2(-FLT_MAX) == -FLT_MAX && in_base_2(-INFINITY) == -INFINITY && isnan(in_base_2(NAN)));
+    assert_true(in_base_2(-3e38f) == -FLT_MAX && in_base_2(0) == 0);
+    assert_true(fabs((double)in_base_2(2.5f) - 2.5 / LN2) < 1e-6 && fabs((double)in_base_2(-80) + 80 / LN2) < 1e-4);
+}
+
 /* A value that is not finite reaches the rows that see its column, and no others. */
 static void what_is_not_finite_stays_with_its_rows(void **unused)
 {
@@ -923,6 +933,7 @@ int main(void)
         cmocka_unit_test(tiles_bear_rising_scores),
         cmocka_unit_test(a_row_of_a_tile_stands_alone),
         cmocka_unit_test(rows_bear_rising_scores),
+        cmocka_unit_test(biases_in_base_2_stay_finite),
         cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
         cmocka_unit_test(heads_are_each_head),
         cmocka_unit_test(states_are_finished_and_merged),

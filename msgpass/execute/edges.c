@@ -54,6 +54,7 @@ static void collect(const hga_segments *s, void *context)
 
 void reader_load(row_reader *r, hga_id first, hga_id n)
 {
+    if (n && r->first == first && r->n == n) return; /* that is what is loaded */
     r->first = first, r->n = n;
     memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
     if (r->relation < 0 || !r->r.n_blocks) return;

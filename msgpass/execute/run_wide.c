@@ -33,11 +33,10 @@ typedef struct wide_panel {
     wide_span span;
 } wide_panel;
 
-/* Have the loaded rows one segment and no other edges, and each group of them many of its columns, enough for tiles? */
+/* Has each group of the loaded rows many columns of their one segment, enough for tiles? */
 static int find_strips(const worker *w, row_panel *p, strip *x)
 {
     const row_reader *r = &w->reader;
-    if (r->n_segments != 1 || r->r.ptr) return 0;
     for (hga_id g = 0; g < p->n_groups; g++)
         if (!strip_trim(&r->segment[0], &p->group[g], &x[g]) || !strip_is_wide(&x[g]) || !strip_pays(&x[g])) return 0;
     return 1;
@@ -47,6 +46,7 @@ static int find_strips(const worker *w, row_panel *p, strip *x)
 static int open_wide(worker *w, wave_item item, wide_panel *out)
 {
     load_panel(w, item);
+    if (w->reader.n_segments != 1 || w->reader.r.ptr) return 0;
     list_panel(w, item, &out->rows);
     find_groups(w->plan->phase[item.phase].stage, out->rows.first, out->rows.n, out->rows.node, &out->p);
     if (!find_strips(w, &out->p, out->strip)) return 0;

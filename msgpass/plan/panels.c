@@ -40,14 +40,14 @@ static void measure_segments(const hga_segments *s, void *context)
 }
 
 /* Rows with one segment of so many columns, which as many rows share, are run head by head, their keys and values side
-   by side. */
-enum { WIDE = 2 * KERNEL_CHUNK };
+   by side; not with so many that this would take tens of megabytes for each thread. */
+enum { WIDE = 2 * KERNEL_CHUNK, TOO_WIDE = 1 << 16 };
 
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
     const stage_plan *s = &plan->stage[stage];
     if (!kind_attends(s->kind)) return;
-    if (columns < WIDE || s->relation.n_edges / columns < WIDE) return;
+    if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
