@@ -238,6 +238,29 @@ static int run_relative(goals_run *r, const goal *g, finding *f)
     return run_ratio(r, &relative, &plain, f);
 }
 
+/* the way back over the execution beside it; of the two rows only its own is kept, as others may have the other */
+static int run_backward(goals_run *r, const goal *g, finding *f)
+{
+    bench_variant variant;
+    bench_place p = r->place;
+    json_t *both = json_array();
+    int n, status = CLI_GOOD;
+    trial s = trial_of(r, g);
+    TRY(bench_variants_read(s.variant, &variant, &n));
+    p.variant = &variant, p.tokens = s.tokens, p.shape = s.shape, p.options.threads = s.threads;
+    p.relative = g->key != NULL, p.peers = 0, p.gradient = 1;
+    TRY(bench_run(&p, both, &r->failed));
+    json_t *row = json_array_get(both, 1);
+    json_array_append(r->rows, row);
+    f->reached = number_of(row, "over_forward");
+    f->busy = fmin(number_of(json_array_get(both, 0), "cpu_over_wall"), number_of(row, "cpu_over_wall"));
+    f->benchmark = text_of(row, "name");
+    if (p.dry_run) f->bytes = (int64_t)number_of(row, "bytes");
+done:
+    json_decref(both);
+    return status;
+}
+
 /* the workspace alone */
 static int run_workspace(goals_run *r, const goal *g, finding *f)
 {
@@ -455,6 +478,21 @@ static const goal goals[] = {
     {"workspace hsa 2,4,8,16", run_workspace, "MB", 60, 0, HSA, 65536, 8, 64, NULL, 0, NULL},
     {"memory dense n=8192", run_memory, "MB", 0, 0, "dense", 8192, 8, 64, NULL, 0,
      "10 % of the tensors + 8 MB a thread"},
+    {"backward dense n=4096", run_backward, "of forward", 2.5, 0, "dense", 4096, 8, 64, NULL, 0, NULL},
+    {"backward window 128+128 n=65536", run_backward, "of forward", 2.5, 0, WIDE, 65536, 8, 64, NULL, 0, NULL},
+    {"backward htransformer block=16 n=65536", run_backward, "of forward", 2.5, 0, "htransformer:block=16", 65536, 8,
+     64, NULL, 0, NULL},
+    {"backward htransformer block=64 n=65536", run_backward, "of forward", 2.5, 0, "htransformer:block=64", 65536, 8,
+     64, NULL, 0, NULL},
+    {"backward bpt k=4 n=4096", run_backward, "of forward", 2.5, 0, "bpt:k=4", 4096, 8, 64, NULL, 0, NULL},
+    {"backward bpt k=64 n=4096", run_backward, "of forward", 2.5, 0, "bpt:k=64", 4096, 8, 64, NULL, 0, NULL},
+    {"backward bpt k=64 rel_key n=4096", run_backward, "of forward", 2.7, 0, "bpt:k=64", 4096, 8, 64, "rel_key", 0,
+     NULL},
+    {"backward hsa 2,4,8,16 n=65536", run_backward, "of forward", 2.5, 0, HSA, 65536, 8, 64, NULL, 0, NULL},
+    {"backward treeformer-fine n=4096", run_backward, "of forward", 2.5, 0, "treeformer-fine", 4096, 8, 64, NULL, 0,
+     NULL},
+    {"backward random degree=32 n=65536", run_backward, "of forward", 2.5, 0, "random:degree=32", 65536, 8, 64, NULL, 0,
+     NULL},
     {"odd shapes over 8x64, dense", run_shapes, "% of its GFLOP/s", 65, 1, "dense", 2048, 8, 64, NULL, 0, NULL},
     {"odd shapes over 8x64, bpt k=64", run_shapes, "% of its GFLOP/s", 65, 1, "bpt:k=64", 4096, 8, 64, NULL, 0, NULL},
     {0},

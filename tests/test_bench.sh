@@ -10,7 +10,7 @@ tiny=(--tokens 128 --seconds 0.01)
 fact goals_run exits 0 sh -c '"$@" >table' sh "$hga" bench --table goals "${tiny[@]}" --json goals.json
 fact goals_have_their_columns holds table '^case +goal +reached +peer +met +cpu/wall +note$'
 for name in 'dense n=512' 'dense n=8192' 'bpt k=4 rel_key over without' 'bpt k=64 causal' 'htransformer block=16 bf16 over f32' 'window 64\+64' 'workspace hsa' 'odd shapes' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
-    'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
+    'backward dense' 'backward bpt k=64 rel_key' 'backward hsa' 'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
     fact "goals_have_$name" holds table "^$name"
 done
 pairs_or_why() { # a case of the peak of bf16 pairs says a share where there is one, else why not
