@@ -1,5 +1,5 @@
-/* write_xml.c: a graph with the edges of one relation, or of all, as GraphML or GEXF, by libxml2's text writer. The two formats say
-   the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
+/* write_xml.c: a graph with the edges of one relation, or of all, as GraphML or GEXF, by libxml2's text writer. The two
+   formats say the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
 #include "copy.h"
 #include "json.h"
 #include "write.h"

@@ -1,4 +1,5 @@
-/* Tensors of 16 bits: every number comes through, sums are those of the same numbers in float32, outputs are rounded. */
+/* Tensors of 16 bits: every number comes through, sums are those of the same numbers in float32, outputs are
+   rounded. */
 #include "testing.h"
 
 #include <math.h>

@@ -13,8 +13,8 @@ int tree_file_read(const char *path, hga_tree *out);
    becomes another one where there are names. */
 int tree_file_name(const hga_tree *tree, const hga_id *node_of, hga_graph **graph);
 
-/* One line on stderr on the order of rows: by_id or by the tree, the first few leaves, and what would change it. Nothing
-   where row i is leaf i both ways. `node_of` is [n], leaves of the graph are its first n_leaves ids. */
+/* One line on stderr on the order of rows: by_id or by the tree, the first few leaves, and what would change it.
+   Nothing where row i is leaf i both ways. `node_of` is [n], leaves of the graph are its first n_leaves ids. */
 void tree_file_tell(const char *path, const hga_id *node_of, hga_id n, hga_id n_leaves, int by_id);
 
 #endif
