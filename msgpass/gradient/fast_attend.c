@@ -1,6 +1,7 @@
-/* fast_attend.c: the adjoint of attention, one head, a panel of rows at a time. What enough of sixteen rows have an edge
-   to is computed in tiles; what is left, and every edge whose score has more than a product, a mass and a weight in it,
-   goes row by row. Which is which depends on the graph and on what the call brings, never on threads. */
+/* fast_attend.c: the adjoint of attention, one head, a panel of rows at a time. What enough of sixteen rows have an
+   edge to is computed in tiles; what is left, and every edge whose score has more than a product, a mass and a
+   weight in it, goes row by row. Which is which depends on the graph and on what the call brings, never on
+   threads. */
 #include "panel.h"
 
 #include <math.h>
