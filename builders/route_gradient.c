@@ -1,6 +1,6 @@
-/* route_gradient.c: trees that learn. Routing is hard, and so has no slope; its straight-through gradient is that of the
-   product of the decisions' probabilities along a path (or to every node), each a sigmoid of the hyperplane, or a
-   softmax over a node's hyperplanes. */
+/* route_gradient.c: trees that learn. Routing is hard, and so has no slope; its straight-through gradient is that of
+   the product of the decisions' probabilities along a path (or to every node), each a sigmoid of the hyperplane,
+   or a softmax over a node's hyperplanes. */
 #include "hga_builders.h"
 
 #include <math.h>
