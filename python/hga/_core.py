@@ -51,6 +51,8 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
         x = np.from_dlpack(x)
     if x.dtype != np.float32:
         raise refuse(f"{what} has dtype {x.dtype}, not float32: convert it with .astype(np.float32)")
+    if not x.flags.aligned:
+        raise refuse(f"{what} does not lie at a multiple of 4 bytes")
     return cast(np.ndarray, x)
 
 
@@ -89,6 +91,8 @@ def strides_of(x: np.ndarray, axis: int) -> int:
     """The distance of neighbours along an axis, in floats."""
     if x.strides[axis] % x.itemsize:
         raise refuse(f"strides {x.strides} are no multiples of {x.itemsize} bytes")
+    if x.strides[axis] == 0 and x.shape[axis] > 1:  # 0 means packed to the library
+        raise refuse(f"an array of shape {x.shape} repeats itself along an axis (stride 0): make it contiguous")
     return x.strides[axis] // x.itemsize
 
 

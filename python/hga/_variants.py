@@ -215,6 +215,8 @@ class RoutedHierarchy:
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
         rows = [np.moveaxis(as_numpy(x, n), -3, -2) if layout == "bhnd" else as_numpy(x, n) for x, n in ((q, "query"), (k, "key"))]
+        if self.n_tokens is not None and len(rows[0]) != self.n_tokens:
+            raise refuse(f"query has {len(rows[0])} rows, the hierarchy {self.n_tokens}")
         heads = rows[0].shape[1]
         more = {n: x for n, x in self.given.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
         more["query_leaf"] = self._leaves(rows[0], self.given["weights"], self.given["bias"], heads)

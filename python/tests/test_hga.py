@@ -315,6 +315,30 @@ class Graphs(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
+    def test_arrays_may_lie_oddly_but_not_anyhow(self):
+        h, (q, k, v) = hga.window(30, left=3, right=3), tensors(30)
+        want = h.attention(q, k, v)
+        last = lambda x: np.ascontiguousarray(x[:, :, ::-1])[:, :, ::-1]  # noqa: E731
+        for given in ([last(x) for x in (q, k, v)], [np.ascontiguousarray(x.transpose(2, 0, 1, 3)).transpose(1, 2, 0, 3) for x in (q, k, v)]):
+            try:
+                self.assertTrue(np.array_equal(h.attention(*given), want))
+            except hga.Error:
+                pass  # refused is right, too; wrong numbers are not
+        one = np.broadcast_to(v[:, :1], v.shape)
+        with self.assertRaisesRegex(hga.Error, "stride 0"):
+            h.attention(q, k, one)
+        crooked = np.frombuffer(bytearray(q.nbytes + 1), np.uint8)[1:].view(np.float32).reshape(q.shape)
+        with self.assertRaisesRegex(hga.Error, "4 bytes"):
+            h.attention(crooked, k, v)
+        with self.assertRaisesRegex(hga.Error, ">f4"):
+            h.attention(q.astype(">f4"), k, v)
+
+    def test_routed_trees_know_their_tokens(self):
+        q, k, v = tensors(40, heads=2, dim=8)
+        h = hga.treeformer_fine(39, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
+        with self.assertRaisesRegex(hga.Error, "40 rows, the hierarchy 39"):
+            h.attention(q, k, v)
+
     def test_every_refusal_is_one_clear_error(self):
         h, (q, k, v) = hga.dense(20), tensors(20)
         cases = [
