@@ -121,6 +121,11 @@ class FoldedHierarchy(Hierarchy):
         super().__init__(graph, program, words)
         self.fold = heads
 
+    @property
+    def rows(self) -> int:
+        """Rows that query has: tokens, not tokens times heads."""
+        return super().rows // self.fold
+
     def _folded(self, x: Any, what: str, layout: str) -> np.ndarray:
         a = as_numpy(x, what)
         if a.ndim < 3:
