@@ -1,5 +1,5 @@
-/* batch.c: samples of one shape in one parallel region. As many as threads go to threads whole, which then never wait for
-   each other; what is left over is shared out row by row. Who computes what is no part of the bits. */
+/* batch.c: samples of one shape in one parallel region. As many as threads go to threads whole, which then never wait
+   for each other; what is left over is shared out row by row. Who computes what is no part of the bits. */
 #include "execute.h"
 
 #include <omp.h>

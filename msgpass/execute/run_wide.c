@@ -68,6 +68,13 @@ static int widen_span(const worker *w, wide_span *s, const wide_span *more)
     return 1;
 }
 
+/* Copies of log-sum-exps may come after panels behind them, where no other node takes over their rows. */
+static int may_wait(const worker *w, wave_item item)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    return ph->job == JOB_LSE && !w->plan->home[ph->stage].lse.slot;
+}
+
 /* So many items from the first on are such panels of its phase, with columns of one instance (few in a window, whose
    panels move on), or copy log-sum-exps, which can wait: nothing reads the copies. */
 static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_span *span)
@@ -75,7 +82,7 @@ static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_sp
     wide_panel x;
     int64_t i = 0, end = 0;
     for (; i < n; i++) {
-        if (w->plan->phase[item[i].phase].job == JOB_LSE) continue;
+        if (may_wait(w, item[i])) continue;
         if (item[i].phase != item[0].phase || item[i].head_part != item[0].head_part) break;
         if (!open_wide(w, item[i], &x)) break;
         if (i == 0) *span = x.span;
