@@ -151,8 +151,8 @@ typedef struct kernel_table {
     void (*attend)(const kernel_chunk *c, kernel_state *s);
     /* the same for all heads of a row, at most KERNEL_HEADS */
     void (*attend_heads)(const kernel_heads *c);
-    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] ln 2 + log sum[i]; 0 and -inf where the state is empty. Outputs may be
-       the inputs. */
+    /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] ln 2 + log sum[i]; 0 and -inf where the state is empty. Outputs may
+       be the inputs. */
     void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);
     /* Finished states with log-sum-exps x and y merge into a of the one and b of the other, with log-sum-exp lse, which
        may be x or y. An empty state changes nothing: where y is -inf, a is 1 and b 0 */

@@ -31,7 +31,8 @@ static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & 
 static inline vec vec_keep(vec_int mask, vec x) { return (vec)(mask & (vec_int)x); }
 
 /* What the extensions cannot say in one instruction: the greater of two and the smaller, which are y when either is
-   NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is touched. */
+   NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is
+   touched. */
 #if defined(VEC_AVX512)
 static inline vec vec_max(vec x, vec y) { return (vec)_mm512_max_ps((__m512)x, (__m512)y); }
 static inline vec vec_min(vec x, vec y) { return (vec)_mm512_min_ps((__m512)x, (__m512)y); }
@@ -314,8 +315,8 @@ static inline vec vec_exp2(vec x)
 #endif
 }
 
-/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and a
-   polynomial for log m (Cephes, logf). */
+/* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and
+   a polynomial for log m (Cephes, logf). */
 static inline vec vec_log(vec x)
 {
     const vec_int half_root = (vec_int)vec_all(0.70710677f);

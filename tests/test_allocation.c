@@ -1,5 +1,5 @@
-/* test_allocation.c: every function that makes something is run with its first allocation failing, then its second, and
-   so on until it succeeds. Each time it must say HGA_ENOMEM, give NULL and leave no block behind. Once with the
+/* test_allocation.c: every function that makes something is run with its first allocation failing, then its second,
+   and so on until it succeeds. Each time it must say HGA_ENOMEM, give NULL and leave no block behind. Once with the
    caller's allocator, once with malloc itself, which the packages use inside. */
 #include <errno.h>
 #include <setjmp.h>
@@ -372,7 +372,8 @@ static hga_status make_read(const hga_allocator *a)
     return settle(st, &g);
 }
 
-/* One file of each kind that other programs write: that fuzzer's seeds without their first line, which names the kind. */
+/* One file of each kind that other programs write: that fuzzer's seeds without their first line, which names the kind.
+   */
 #define IMPORTS(each) each(mtx) each(csv) each(graphml) each(gml) each(graph) each(npy) each(npz)
 
 static void bring(const char *kind)
@@ -757,8 +758,8 @@ static int clear(void **state)
             fact(influence) fact(coverage) fact(levels) fact(pattern) fact(weights) fact(explain) fact(import_mtx) \
                 fact(import_csv) fact(import_gml) fact(import_graph) fact(import_npy)
 
-/* libzip does not always say that its own malloc failed, and libxml2 leaks and prints then: .npz and .graphml are among
-   the first alone. */
+/* libzip does not always say that its own malloc failed, and libxml2 leaks and prints then: .npz and .graphml are
+   among the first alone. */
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)
 
