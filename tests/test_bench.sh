@@ -47,7 +47,7 @@ fact a_table_of_estimates_has_no_dash sh -c '"$1" bench --variants dense,hsa:bra
 
 # ---- the way back ----
 
-fact gradients_run exits 0 sh -c '"$@" >back' sh "$hga" bench --gradient --variants dense,hsa:branching=3,treeformer-coarse,bpt:k=2 --rel-key --tokens 64 --heads 2 --dim 8 \
+fact gradients_run exits 0 sh -c '"$@" >back' sh "$hga" bench --gradient --variants dense,hsa:branching=3,treeformer-fine,bpt:k=2 --rel-key --tokens 64 --heads 2 --dim 8 \
     --threads 1,2 --seconds 0.01 --json back.json
 fact a_gradient_is_a_row_of_its_own holds back '^gradient:dense '
 fact beside_its_execution sh -c '[ "$("$1" back.json benchmarks 0 variant) $("$1" back.json benchmarks 1 variant)" = "dense gradient:dense" ]' sh "$json"

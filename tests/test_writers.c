@@ -279,7 +279,7 @@ static void a_full_device_is_reported(void **state)
     FAILS(HGA_EIO, "/dev/full", hga_graph_write_dot(g, 0, "/dev/full", INT64_MAX));
     FAILS(HGA_EIO, "no-such-directory/x", hga_graph_write_npy(g, 0, "no-such-directory/x", NULL, NULL));
     FAILS(HGA_EINVAL, "relation 1", hga_graph_write_npy(g, 1, "x.npy", NULL, NULL));
-    FAILS(HGA_EINVAL, "relation -1", hga_graph_write_mtx(g, -1, "x.mtx", NULL, NULL));
+    FAILS(HGA_EINVAL, "relation -4", hga_graph_write_mtx(g, -4, "x.mtx", NULL, NULL));
     hga_graph_destroy(g);
 }
 

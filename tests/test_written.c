@@ -303,7 +303,12 @@ static void aggregates_may_be_large(void **state)
     hga_program_init(&p);
     hga_id o = field(&p, "o", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     hga_stage s = user_stage(o, 0);
-    s.udf = (hga_udf){BINS * sizeof(int32_t), bins_begin, bins_edge, bins_merge, bins_finish, &o};
+    s.udf = (hga_udf){.state_bytes = BINS * sizeof(int32_t),
+                      .begin = bins_begin,
+                      .edge = bins_edge,
+                      .merge = bins_merge,
+                      .finish = bins_finish,
+                      .ctx = &o};
     assert_ok(hga_program_add_stage(&p, &s));
     hga_io io = {.out = {.data = out, .rows = N}};
     assert_ok(hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.cut_edges = 300}, &io));

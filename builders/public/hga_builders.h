@@ -131,6 +131,9 @@ typedef struct hga_route_grad {
     const hga_allocator *allocator;
     uint64_t reserved[4];
 } hga_route_grad;
+/* The straight-through gradient of hga_route (docs/treeformer-fine.md): of the log-probabilities that each token takes
+   its path, as a product of the routers' decisions along it, by weights, bias and x. HGA_EINVAL names what is missing,
+   HGA_ENOMEM. Threads may call at once with gradients of their own. */
 HGA_API hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *grad);
 
 /* What coarse attention asks of the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a query's

@@ -276,11 +276,21 @@ static void run_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id
     }
 }
 
+static int is_recycled(const home *h) { return h->rows.slot || h->lse.slot || h->halves.slot; }
+
+/* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
+static int writes_over_operands(const hga_plan *plan, const hga_stage *s)
+{
+    return is_recycled(&plan->home[s->out]) && (is_recycled(&plan->home[s->query]) ||
+                                                is_recycled(&plan->home[s->key]) || is_recycled(&plan->home[s->value]));
+}
+
 /* Does the phase attend in tiles, by position, and read nothing that it writes? */
 static int may_be_wide(const worker *w, const phase *ph)
 {
     if (ph->job != JOB_ROWS || plan_kernel(w->plan, ph->stage)->panel != attend_panel) return 0;
     const hga_stage *s = stage_of(w, ph->stage);
+    if (writes_over_operands(w->plan, s)) return 0;
     return (ph->by_position || !w->plan->stage[ph->stage].relation.dst_order) && s->key != s->out && s->value != s->out;
 }
 

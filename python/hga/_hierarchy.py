@@ -123,7 +123,7 @@ class Hierarchy:
         axes are one head. Rows are tokens, or nodes where the hierarchy says so. Query head h reads key/value head
         h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie.
 
-        rel_key [types][dim], rel_bias [types][heads], edge_bias [edges](heads), node_pos [nodes][c], type_scale [types];
+        rel_key [types][dim], rel_bias [types][heads], edge_bias [edges] or [edges][heads], node_pos [nodes][c], type_scale [types];
         scale 0: the hierarchy's own. lse: return (out, log-sum-exp) too. Raises hga.Error."""
         if any(is_torch(x) for x in (q, k, v)):
             from . import torch as binding
