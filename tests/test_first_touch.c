@@ -1,5 +1,5 @@
-/* test_first_touch.c: which thread first touches each page of a state. The allocator is a parameter: this one hands out
-   pages that may not be accessed; the fault handler notes the thread that came first and opens the page. */
+/* test_first_touch.c: which thread first touches each page of a state. The allocator is a parameter: this one hands
+   out pages that may not be accessed; the fault handler notes the thread that came first and opens the page. */
 #define _GNU_SOURCE
 #include "testing.h"
 #include "execute.h"
@@ -133,15 +133,15 @@ static void count_row(const hga_plan *plan, hga_id f, hga_id v, const void *row,
 
 static void count_workspace(const hga_plan *plan, const hga_workspace *s, hga_id f, tally *count)
 {
-    const home *h = &plan->home[f];
+    const field_storage *h = &plan->storage[f];
     for (hga_id v = h->rows.first; v < h->rows.first + h->rows.n; v++)
-        if (!view_is_io(&s->view[f], v)) count_row(plan, f, v, view_row(&s->view[f], v), count);
+        if (!bound_is_io(&s->field[f], v)) count_row(plan, f, v, bound_row(&s->field[f], v), count);
 }
 
 static void count_output(const hga_plan *plan, const float *out, tally *count)
 {
     hga_id f = program_bound(&plan->program, HGA_IO_OUT);
-    const home *h = &plan->home[f];
+    const field_storage *h = &plan->storage[f];
     for (hga_id i = 0; i < h->io_n; i++)
         count_row(plan, f, h->io_first + i, out + (int64_t)i * h->heads * h->columns, count);
 }
@@ -172,8 +172,8 @@ static void check_variant(const char *name)
     print_message(
         "%s: first touched by another worker: %lld of %lld pages of the workspace, %lld of %lld of the output\n", name,
         (long long)inside.strange, (long long)inside.pages, (long long)outside.strange, (long long)outside.pages);
-    /* Stages cut their rows into panels of different heights: where two parts meet, a panel's pages may be the other's.
-       */
+    /* Stages cut their rows into panels of different heights: where two parts meet, a panel's pages may be the
+       other's. */
     assert_true(20 * inside.strange <= inside.pages);
     assert_in_range(outside.strange, 0, THREADS - 1);
     hga_workspace_destroy(s), hga_plan_destroy(plan), problem_clear(&p);

@@ -44,8 +44,8 @@ static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel,
 static void note_edge(log_of_visits *l, const hga_stage *s, hga_id u, hga_id by, int64_t panel)
 {
     hga_message m = s->message;
-    if (m == HGA_SCORE && l->plan->halves) {
-        note(l, STORAGE_HALVES + s->key, u, by, panel, 0), note(l, STORAGE_HALVES + s->value, u, by, panel, 0);
+    if (m == HGA_SCORE && l->plan->bf16_rows) {
+        note(l, STORAGE_BF16 + s->key, u, by, panel, 0), note(l, STORAGE_BF16 + s->value, u, by, panel, 0);
         return;
     }
     if (m == HGA_SCORE || m == HGA_ENERGY) note(l, s->key, u, by, panel, 0);
@@ -82,7 +82,7 @@ static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_
 static int is_wide(const stage_plan *s, hga_id position)
 {
     int wide = 0;
-    for (hga_id i = 0; i < s->n_wide; i++) wide |= s->wide[i].position == position;
+    for (hga_id i = 0; i < s->n_long; i++) wide |= s->long_row[i].position == position;
     return wide;
 }
 
@@ -93,20 +93,20 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     const stage_plan *s = &l->plan->stage[ph->stage];
     hga_id position = ph->first + i;
     if (ph->job == JOB_PIECES) {
-        for (hga_id wide = 0; wide < s->n_wide; wide++)
-            if (i >= s->wide[wide].first_piece && i - s->wide[wide].first_piece < s->wide[wide].n_pieces)
-                position = s->wide[wide].position;
+        for (hga_id wide = 0; wide < s->n_long; wide++)
+            if (i >= s->long_row[wide].first_piece && i - s->long_row[wide].first_piece < s->long_row[wide].n_pieces)
+                position = s->long_row[wide].position;
         note(l, N_STORAGES + ph->stage, i, number, panel, 1);
     }
     if (ph->job == JOB_MERGE) {
-        position = s->wide[i].position;
-        for (hga_id p = 0; p < s->wide[i].n_pieces; p++)
-            note(l, N_STORAGES + ph->stage, s->wide[i].first_piece + p, number, panel, 0);
+        position = s->long_row[i].position;
+        for (hga_id p = 0; p < s->long_row[i].n_pieces; p++)
+            note(l, N_STORAGES + ph->stage, s->long_row[i].first_piece + p, number, panel, 0);
     }
     int by_order = ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE;
     hga_id v = by_order && s->relation.dst_order ? s->relation.dst_order[position] : position;
-    int halving = ph->job == JOB_ROUND && l->plan->halves;
-    if (halving) note(l, STORAGE_HALVES + ph->stage, v, number, panel, 1);
+    int halving = ph->job == JOB_ROUND && l->plan->bf16_rows;
+    if (halving) note(l, STORAGE_BF16 + ph->stage, v, number, panel, 1);
     if (ph->job > JOB_MERGE)
         note(l, ph->stage, v, number, panel, ph->job != JOB_LSE && !halving);
     else if (ph->job == JOB_MERGE)
@@ -202,18 +202,18 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
     for (int64_t i = 0, end; i < l->n; i = end) {
         for (end = i; end < l->n && l->visit[end].row == l->visit[i].row;) end++;
         hga_id f = (hga_id)(l->visit[i].row >> 24), v = (hga_id)(l->visit[i].row % (1 << 24));
-        int halves = f >= STORAGE_HALVES;
-        if (halves) f -= STORAGE_HALVES;
+        int halves = f >= STORAGE_BF16;
+        if (halves) f -= STORAGE_BF16;
         if (f >= HGA_FIELD_SLOTS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
-        const view *x = &state->view[f];
+        const bound_field *x = &state->field[f];
         if (halves) {
-            const float *row = (const float *)(const void *)view_halves(x, v);
+            const float *row = (const float *)(const void *)bound_bf16(x, v);
             t[n++] = (tenant){row, row + (x->heads * x->columns + 1) / 2, i, end};
             continue;
         }
-        if (!view_is_io(x, v)) t[n++] = (tenant){view_row(x, v), view_row(x, v) + x->heads * x->columns, i, end};
+        if (!bound_is_io(x, v)) t[n++] = (tenant){bound_row(x, v), bound_row(x, v) + x->heads * x->columns, i, end};
         if (l->plan->program.field[f].width == HGA_WIDTH_STATE)
-            t[n++] = (tenant){view_lse(x, v), view_lse(x, v) + x->heads, i, end};
+            t[n++] = (tenant){bound_lse(x, v), bound_lse(x, v) + x->heads, i, end};
     }
     if (n) qsort(t, (size_t)n, sizeof *t, by_address);
     for (int64_t i = 0; i < n; i++) {

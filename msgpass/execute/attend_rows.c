@@ -7,22 +7,22 @@
 
 static void load_queries(worker *w, const row_job *job)
 {
-    const view *q = field(w, stage_of(w, job->stage)->query);
+    const bound_field *q = field(w, stage_of(w, job->stage)->query);
     hga_id dim = w->plan->shape.dim, room = padded(dim);
-    const float *row = view_row(q, job->v);
-    ptrdiff_t stride = view_head(q, job->v);
+    const float *row = bound_row(q, job->v);
+    ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
         for (hga_id j = 0; j < dim; j++) w->row.query[h * room + j] = row[h * stride + j] * w->state->scale_2;
 }
 
 /* .. rounded */
-static void load_halved_queries(worker *w, const row_job *job)
+static void load_bf16_queries(worker *w, const row_job *job)
 {
-    const view *q = field(w, stage_of(w, job->stage)->query);
+    const bound_field *q = field(w, stage_of(w, job->stage)->query);
     const kernel_table *k = w->plan->kernels;
     hga_id dim = w->plan->shape.dim, room = padded(dim);
-    const float *row = view_row(q, job->v);
-    ptrdiff_t stride = view_head(q, job->v);
+    const float *row = bound_row(q, job->v);
+    ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         k->narrow(dim, row + h * stride, w->row.query16 + h * dim);
         k->widen(1, &(const uint16_t *){w->row.query16 + h * dim}, dim, w->row.query + h * room, 0);
@@ -44,12 +44,12 @@ void attend_start(worker *w, const row_job *job)
     hga_id room = padded(shape->dim_v);
     attend_nothing(w);
     if (!kind_starts_from_out(w->plan->stage[job->stage].kind)) return;
-    const view *out = field(w, s->out);
-    const float *lse = view_lse(out, job->v), *row = view_row(out, job->v);
+    const bound_field *out = field(w, s->out);
+    const float *lse = bound_lse(out, job->v), *row = bound_row(out, job->v);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         if (lse[h] == -INFINITY) continue;
         w->row.greatest[h] = lse[h] * KERNEL_LOG2E, w->row.sum[h] = 1;
-        memcpy(w->row.acc + h * room, row + h * view_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
+        memcpy(w->row.acc + h * room, row + h * bound_head(out, job->v), (size_t)shape->dim_v * sizeof *row);
     }
 }
 
@@ -57,7 +57,7 @@ void attend_start(worker *w, const row_job *job)
 enum { FEW_HEADS = 3 };
 
 /* Keys and values in bfloat16, for all heads at once .. */
-static void attend_halves(worker *w)
+static void attend_bf16(worker *w)
 {
     const hga_shape *shape = &w->plan->shape;
     w->plan->kernels->attend_heads_bf16(&(kernel_heads){
@@ -128,12 +128,12 @@ typedef struct chunk_heads {
 static chunk_heads find_operands(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
-    const view *key = field(w, s->key), *value = field(w, s->value);
+    const bound_field *key = field(w, s->key), *value = field(w, s->value);
     const edge_chunk *c = &w->chunk;
     chunk_heads at = {.same_k = 1, .same_v = 1};
-    if (w->plan->halves) {
+    if (w->plan->bf16_rows) {
         for (hga_id e = 0; e < c->n; e++)
-            w->at.k16[e] = view_halves(key, c->src[e]), w->at.v16[e] = view_halves(value, c->src[e]);
+            w->at.k16[e] = bound_bf16(key, c->src[e]), w->at.v16[e] = bound_bf16(value, c->src[e]);
     } else {
         find_sources(c, key, w->at.k, &at.same_k, &at.k_stride);
         find_sources(c, value, w->at.v, &at.same_v, &at.v_stride);
@@ -148,7 +148,7 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
     const hga_shape *shape = &w->plan->shape;
     const edge_chunk *c = &w->chunk;
     hga_id kv = kv_head(shape, h);
-    if (w->plan->halves && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
+    if (w->plan->bf16_rows && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
     if (!at->same_k) move_to_head(c, field(w, s->key), w->at.k, kv, w->at.k_head);
     if (!at->same_v) move_to_head(c, field(w, s->value), w->at.v, kv, w->at.v_head);
     kernel_chunk part = {
@@ -179,8 +179,8 @@ static void attend_chunk(worker *w, const row_job *job)
     score_bases(w, job->stage, job->v, c, w->row.base);
     int plain = !w->io->rel_bias && !w->io->edge_bias;
     int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
-    if (together && w->plan->halves) {
-        attend_halves(w);
+    if (together && w->plan->bf16_rows) {
+        attend_bf16(w);
         return;
     }
     if (together && at.same_k && at.same_v && shape->n_heads >= FEW_HEADS) {
@@ -199,7 +199,7 @@ static void store_states(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
     hga_id room = padded(shape->dim_v);
-    const view *out = field(w, stage_of(w, job->stage)->out);
+    const bound_field *out = field(w, stage_of(w, job->stage)->out);
     w->plan->kernels->finish(shape->n_heads, w->row.greatest, w->row.sum, w->row.sum, w->row.greatest);
     for (hga_id h = 0; h < shape->n_heads; h++) {
         float *to;
@@ -208,8 +208,8 @@ static void store_states(worker *w, const row_job *job)
                  ((ptrdiff_t)job->piece * shape->n_heads + h) * (room + 2);
             to[room] = w->row.greatest[h];
         } else {
-            to = view_row(out, job->v) + h * view_head(out, job->v);
-            view_lse(out, job->v)[h] = w->row.greatest[h];
+            to = bound_row(out, job->v) + h * bound_head(out, job->v);
+            bound_lse(out, job->v)[h] = w->row.greatest[h];
         }
         w->plan->kernels->scale(shape->dim_v, w->row.sum[h], w->row.acc + h * room, to);
     }
@@ -226,7 +226,7 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
         hga_pos most = left < cut - in_piece ? left : cut - in_piece;
         cursor_next(&c, most, &w->chunk);
         if (!w->chunk.n) break;
-        if (!loaded++) w->plan->halves ? load_halved_queries(w, job) : load_queries(w, job);
+        if (!loaded++) w->plan->bf16_rows ? load_bf16_queries(w, job) : load_queries(w, job);
         if (pieces && !in_piece) pieces++;
         attend_chunk(w, job);
         in_piece += w->chunk.n, left -= w->chunk.n;

@@ -49,19 +49,19 @@ static hga_status check_rows(const hga_tensor *t, const char *what, hga_id neede
                     needed);
 }
 
-static hga_status bind_view(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
+static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
 {
-    const home *h = &plan->home[f];
-    view *x = &state->view[f];
+    const field_storage *h = &plan->storage[f];
+    bound_field *x = &state->field[f];
     const char *what;
     const hga_tensor *t = tensor_of(plan, io, f, &what);
-    *x = (view){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
+    *x = (bound_field){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
     x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
     x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
     x->lse = state->workspace ? state->workspace + h->lse.at : NULL;
     x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
-    x->halves = state->workspace ? (uint16_t *)(void *)(state->workspace + h->halves.at) : NULL;
-    x->halves_first = h->halves.first, x->halves_slot = h->halves.slot, x->halves_row = 2 * h->halves.floats;
+    x->bf16 = state->workspace ? (uint16_t *)(void *)(state->workspace + h->bf16.at) : NULL;
+    x->bf16_first = h->bf16.first, x->bf16_slot = h->bf16.slot, x->bf16_row = 2 * h->bf16.floats;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
@@ -115,7 +115,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
         return hga_fail(HGA_EINVAL, "node_pos has %d rows but the graph has %d nodes", io->n_node_pos, plan->nodes.n);
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        hga_status st = check_rows(&io->lse, "lse", plan->home[program_bound(p, HGA_IO_OUT)].io_n);
+        hga_status st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].io_n);
         if (!st) st = check_floats(&io->lse, "lse");
         if (st) return st;
     }
@@ -135,7 +135,7 @@ static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspa
     if (!plan->ranged)
         return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
                         (long long)first, (long long)n);
-    const home *out = &plan->home[program_bound(&plan->program, HGA_IO_OUT)];
+    const field_storage *out = &plan->storage[program_bound(&plan->program, HGA_IO_OUT)];
     if (first < 0 || n < 1 || first > out->io_n - n)
         return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the output has %d", (long long)first,
                         (long long)n, out->io_n);
@@ -148,12 +148,12 @@ static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspa
     return HGA_OK;
 }
 
-hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = check_tables(plan, io);
     if (!st) st = bind_range(plan, io, state);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_view(plan, io, state, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
     state->scale_2 = state->scale * KERNEL_LOG2E;

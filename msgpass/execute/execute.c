@@ -17,7 +17,7 @@ int64_t hga_plan_tape_bytes(const hga_plan *plan)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     if (!plan->options.gradient) return 0;
-    int64_t rows = out && plan->program.field[out].width == HGA_WIDTH_STATE ? plan->home[out].io_n : 0;
+    int64_t rows = out && plan->program.field[out].width == HGA_WIDTH_STATE ? plan->storage[out].io_n : 0;
     return (int64_t)sizeof(tape_header) + rows * plan->shape.n_heads * (int64_t)sizeof(float);
 }
 
@@ -72,17 +72,17 @@ done:
 
 /* ---- rows ---- */
 
-static const wide_row *find_wide(const stage_plan *s, hga_id position)
+static const long_row *find_long(const stage_plan *s, hga_id position)
 {
-    hga_id lo = 0, hi = s->n_wide;
+    hga_id lo = 0, hi = s->n_long;
     while (lo < hi) {
         hga_id mid = lo + (hi - lo) / 2;
-        if (s->wide[mid].position < position)
+        if (s->long_row[mid].position < position)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < s->n_wide && s->wide[lo].position == position ? &s->wide[lo] : NULL;
+    return lo < s->n_long && s->long_row[lo].position == position ? &s->long_row[lo] : NULL;
 }
 
 static void open_stage(worker *w, hga_id stage)
@@ -92,7 +92,7 @@ static void open_stage(worker *w, hga_id stage)
 }
 
 /* Is v one of the output's rows, but none of those that this execution is asked for? */
-static int is_left_out(const hga_workspace *state, const home *out, hga_id v)
+static int is_left_out(const hga_workspace *state, const field_storage *out, hga_id v)
 {
     return state->ranged && v >= out->io_first && v - out->io_first < out->io_n &&
            (v < state->row_first || v >= state->row_end);
@@ -103,7 +103,7 @@ static int writes_row(const worker *w, hga_id stage, hga_id v)
     const hga_plan *plan = w->plan;
     hga_id out = plan->program.stage[stage].out;
     if (!out) return 1;
-    if (plan->program.field[out].binding == HGA_IO_OUT && is_left_out(w->state, &plan->home[out], v)) return 0;
+    if (plan->program.field[out].binding == HGA_IO_OUT && is_left_out(w->state, &plan->storage[out], v)) return 0;
     return program_row(&plan->nodes, plan->program.field[out].rows, v);
 }
 
@@ -113,7 +113,7 @@ static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n,
     const stage_plan *s = &w->plan->stage[ph->stage];
     for (hga_id i = 0; i < n; i++) {
         hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
-        node[i] = writes_row(w, ph->stage, v) && !(s->n_wide && find_wide(s, begin + i)) ? v : -1;
+        node[i] = writes_row(w, ph->stage, v) && !(s->n_long && find_long(s, begin + i)) ? v : -1;
     }
 }
 
@@ -171,16 +171,16 @@ static void run_panel(worker *w, const phase *ph, hga_id panel)
 static void run_piece(worker *w, const phase *ph, hga_id piece)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
-    const wide_row *wide = wide_of_piece(s, piece);
-    hga_id v = node_at(s, wide->position);
+    const long_row *row = long_row_of(s, piece);
+    hga_id v = node_at(s, row->position);
     if (!writes_row(w, ph->stage, v)) return;
     hga_pos cut = w->plan->options.cut_edges;
-    reader_load(&w->reader, wide->position, 1);
+    reader_load(&w->reader, row->position, 1);
     plan_kernel(w->plan, ph->stage)
         ->row(w, &(row_job){.stage = ph->stage,
                             .v = v,
-                            .position = wide->position,
-                            .from = cut * (piece - wide->first_piece),
+                            .position = row->position,
+                            .from = cut * (piece - row->first_piece),
                             .count = cut,
                             .piece = piece});
 }
@@ -188,22 +188,22 @@ static void run_piece(worker *w, const phase *ph, hga_id piece)
 static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
-    const wide_row *wide = &s->wide[i];
-    if (writes_row(w, ph->stage, node_at(s, wide->position))) merge_splits(w, ph->stage, wide);
+    const long_row *row = &s->long_row[i];
+    if (writes_row(w, ph->stage, node_at(s, row->position))) merge_splits(w, ph->stage, row);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;
-    const view *x = &w->state->view[f];
-    hga_id row_of_io = v - w->plan->home[f].io_first;
+    const bound_field *x = &w->state->field[f];
+    hga_id row_of_io = v - w->plan->storage[f].io_first;
     if (w->io->tape)
-        memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, view_lse(x, v),
+        memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),
                (size_t)x->heads * sizeof(float));
     if (!t->data) return;
     ptrdiff_t head = t->head_stride ? t->head_stride : 1, row = t->row_stride ? t->row_stride : x->heads;
     float *to = (float *)t->data + row_of_io * row;
-    for (hga_id h = 0; h < x->heads; h++) to[h * head] = view_lse(x, v)[h];
+    for (hga_id h = 0; h < x->heads; h++) to[h * head] = bound_lse(x, v)[h];
 }
 
 /* The jobs on nodes of one field. */
@@ -216,7 +216,7 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
-        if (ph->job != JOB_LSE || !is_left_out(w->state, &w->plan->home[ph->stage], v)) each(w, ph->stage, v);
+        if (ph->job != JOB_LSE || !is_left_out(w->state, &w->plan->storage[ph->stage], v)) each(w, ph->stage, v);
 }
 
 int item_is_needed(const worker *w, wave_item item)
@@ -313,9 +313,9 @@ static hga_status fit_state(const hga_plan *plan, hga_workspace *state)
 static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const view *x = &state->view[f];
-        float *to = state->workspace + plan->home[f].kept_at;
-        for (hga_id i = 0; i < plan->home[f].kept_n; i++)
+        const bound_field *x = &state->field[f];
+        float *to = state->workspace + plan->storage[f].kept_at;
+        for (hga_id i = 0; i < plan->storage[f].kept_n; i++)
             for (hga_id h = 0; h < x->heads; h++, to += x->columns)
                 memcpy(to, x->io + i * x->io_row + h * x->io_head, (size_t)x->columns * sizeof *to);
     }
@@ -325,7 +325,7 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga
 {
     hga_status st = fit_state(plan, state);
     if (st) return st;
-    st = views_bind(plan, io, state);
+    st = fields_bind(plan, io, state);
     if (st) execution_forget(state);
     for (hga_id t = 0; !st && t < state->n_workers; t++) {
         worker *w = &state->workers[t];
@@ -335,7 +335,7 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga
     return st;
 }
 
-void execution_forget(hga_workspace *state) { memset(state->view, 0, sizeof state->view); }
+void execution_forget(hga_workspace *state) { memset(state->field, 0, sizeof state->field); }
 
 void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
@@ -362,15 +362,15 @@ done:
 }
 
 /* Node v's values after an execution: the copy where they were the caller's. */
-static int is_kept(const home *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->kept_n; }
-static const float *kept_row(const home *h, const hga_workspace *state, const view *x, hga_id v)
+static int is_kept(const field_storage *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->kept_n; }
+static const float *kept_row(const field_storage *h, const hga_workspace *state, const bound_field *x, hga_id v)
 {
-    if (!is_kept(h, v)) return view_row(x, v);
+    if (!is_kept(h, v)) return bound_row(x, v);
     return state->workspace + h->kept_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
 }
-static ptrdiff_t kept_head(const home *h, const view *x, hga_id v)
+static ptrdiff_t kept_head(const field_storage *h, const bound_field *x, hga_id v)
 {
-    return is_kept(h, v) ? x->columns : view_head(x, v);
+    return is_kept(h, v) ? x->columns : bound_head(x, v);
 }
 
 hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id f, hga_id first, hga_id n,
@@ -381,11 +381,11 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state,
     if (first < 0 || n < 0 || first > plan->nodes.n - n)
         return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
     const hga_field *field = &plan->program.field[f];
-    const home *home_f = &plan->home[f];
+    const field_storage *stored = &plan->storage[f];
     if (!plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "field %s was not kept; option keep_fields = 1 keeps every field",
                         field->name);
-    const view *x = &state->view[f];
+    const bound_field *x = &state->field[f];
     if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
     if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");
     int is_state = field->width == HGA_WIDTH_STATE;
@@ -393,10 +393,10 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state,
         if (!program_row(&plan->nodes, field->rows, v))
             return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
         for (hga_id h = 0; h < x->heads; h++) {
-            memcpy(out, kept_row(home_f, state, x, v) + h * kept_head(home_f, x, v), (size_t)x->columns * sizeof *out);
-            if (home_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
+            memcpy(out, kept_row(stored, state, x, v) + h * kept_head(stored, x, v), (size_t)x->columns * sizeof *out);
+            if (storage_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
             out += x->columns;
-            if (is_state) *out++ = view_lse(x, v)[h];
+            if (is_state) *out++ = bound_lse(x, v)[h];
         }
     }
     return HGA_OK;

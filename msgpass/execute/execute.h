@@ -16,35 +16,41 @@
 #include "edges.h"
 #include "tiles.h"
 
-/* A home with this call's addresses. */
-typedef struct view {
+/* A field's storage with this call's addresses. */
+typedef struct bound_field {
     float *io, *ws, *lse;
-    uint16_t *halves;
-    const hga_id *ws_slot, *lse_slot, *halves_slot; /* the areas' */
-    ptrdiff_t io_row, io_head, ws_row, ws_head, halves_row;
-    hga_id io_first, io_n, ws_first, lse_first, halves_first, columns, heads;
-} view;
+    uint16_t *bf16;
+    const hga_id *ws_slot, *lse_slot, *bf16_slot; /* the areas' */
+    ptrdiff_t io_row, io_head, ws_row, ws_head, bf16_row;
+    hga_id io_first, io_n, ws_first, lse_first, bf16_first, columns, heads;
+} bound_field;
 
-static inline int view_is_io(const view *f, hga_id v) { return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n; }
-/* Node v's values for head 0. */
-static inline float *view_row(const view *f, hga_id v)
+static inline int bound_is_io(const bound_field *f, hga_id v)
 {
-    if (view_is_io(f, v)) return f->io + (v - f->io_first) * f->io_row;
+    return (uint32_t)(v - f->io_first) < (uint32_t)f->io_n;
+}
+/* Node v's values for head 0. */
+static inline float *bound_row(const bound_field *f, hga_id v)
+{
+    if (bound_is_io(f, v)) return f->io + (v - f->io_first) * f->io_row;
     hga_id i = v - f->ws_first;
     return f->ws + (f->ws_slot ? f->ws_slot[i] : i) * f->ws_row;
 }
-static inline float *view_lse(const view *f, hga_id v)
+static inline float *bound_lse(const bound_field *f, hga_id v)
 {
     hga_id i = v - f->lse_first;
     return f->lse + (ptrdiff_t)(f->lse_slot ? f->lse_slot[i] : i) * f->heads;
 }
 /* Node v's key or value in bfloat16, for head 0; heads lie side by side. */
-static inline uint16_t *view_halves(const view *f, hga_id v)
+static inline uint16_t *bound_bf16(const bound_field *f, hga_id v)
 {
-    hga_id i = v - f->halves_first;
-    return f->halves + (f->halves_slot ? f->halves_slot[i] : i) * f->halves_row;
+    hga_id i = v - f->bf16_first;
+    return f->bf16 + (f->bf16_slot ? f->bf16_slot[i] : i) * f->bf16_row;
 }
-static inline ptrdiff_t view_head(const view *f, hga_id v) { return view_is_io(f, v) ? f->io_head : f->ws_head; }
+static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
+{
+    return bound_is_io(f, v) ? f->io_head : f->ws_head;
+}
 
 /* ---- one thread at work ---- */
 
@@ -52,7 +58,7 @@ static inline ptrdiff_t view_head(const view *f, hga_id v) { return view_is_io(f
 typedef struct tile_operands {
     float base[KERNEL_CHUNK];
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
-    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans with halves: in place of k and v */
+    const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans of bf16 rows: in place of k and v */
 } tile_operands;
 
 /* Scratch of run_tiles.c. */
@@ -62,7 +68,8 @@ typedef struct tile_scratch {
     float *query, *acc, *greatest, *sum;
     float *pair_base, *pair_bias; /* [PANEL_GROUPS][KERNEL_CHUNK][tile], [2][KERNEL_CHUNK][tile] */
     tile_operands *operand;       /* [BATCH_CHUNKS] */
-    int32_t *part_type;           /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: the different types among a part's pairs, .. */
+    /* [PANEL_GROUPS][KERNEL_CHUNK][tile]: the different types among a part's pairs, .. */
+    int32_t *part_type;
     hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand for the pairs' types */
     int32_t *type_place;               /* [n_types]: -1, or the place in part_type */
     float *type_score;                 /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
@@ -83,7 +90,7 @@ typedef struct wide_scratch {
 /* Scratch of the stages that go row by row. */
 typedef struct row_scratch {
     float *query;          /* [heads][dim padded]: the row's queries, scaled, in base 2 */
-    uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans with halves */
+    uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans of bf16 rows */
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads]: see kernel_state */
@@ -122,7 +129,7 @@ typedef struct worker {
 typedef struct widened {
     float *values;
     int64_t room;
-    uint16_t *halves; /* NULL: not in this call */
+    uint16_t *bf16; /* NULL: not in this call */
     hga_dtype type;
     hga_id rows;
     ptrdiff_t row_stride, head_stride;
@@ -135,12 +142,12 @@ struct hga_workspace {
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
-    view view[HGA_FIELD_SLOTS];
+    bound_field field[HGA_FIELD_SLOTS];
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
     int listed;           /* in the batch at hand */
-    /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end) of
-       the output's nodes alone */
+    /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end)
+       of the output's nodes alone */
     uint8_t *needed;
     int64_t needed_bytes;
     int ranged;
@@ -221,16 +228,16 @@ float in_base_2(float x);
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *base);
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
-void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride);
+void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride);
 /* The same for another head, where strides differ from row to row. */
-void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out);
+void move_to_head(const edge_chunk *c, const bound_field *x, const float *const *row, hga_id head, const float **out);
 
 /* splits.c: the state of a row's splits so far, in `plain`: put the next one's to it, and get it back. */
 void fold_split(worker *w, int first);
 void unfold_splits(worker *w);
 /* Merge a long row's splits into its state. */
-void merge_splits(worker *w, hga_id stage, const wide_row *wide);
-/* inputs.c: copy a caller's row to the workspace; round a row there, or into halves. */
+void merge_splits(worker *w, hga_id stage, const long_row *row);
+/* inputs.c: copy a caller's row to the workspace; round a row there, or into bf16 rows. */
 void copy_input(worker *w, hga_id field, hga_id v);
 void round_row(worker *w, hga_id field, hga_id v);
 /* plain.c */
@@ -248,11 +255,12 @@ void execution_forget(hga_workspace *state);
 int execution_is_alone(const hga_plan *plan);
 
 /* bound.c: this call's addresses, after what the caller brings has been checked. */
-/* sixteen.c: copy a field's tensor of 16 bits, whose view tells its rows; round back what was written; free copies. */
+/* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written; free copies.
+   */
 hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t);
 void sixteen_narrow(const hga_plan *plan, hga_workspace *state);
 void sixteen_clear(hga_workspace *state);
-hga_status views_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
+hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
 /* One thread's scratch: its bytes, and handing them out. */
 hga_status workers_create(const hga_plan *plan, hga_workspace *state);
 void workers_destroy(hga_workspace *state);

@@ -38,7 +38,7 @@ static json_t *stage_json(const hga_plan *plan, hga_id s)
                      relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name,
                      "isa", plan_kernel_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
                      (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels",
-                     (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_wide,
+                     (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_long,
                      "pieces", (int)sp->n_pieces);
 }
 
@@ -73,19 +73,19 @@ static json_t *plan_json(const hga_plan *plan)
     json_t *stages = json_array();
     for (hga_id s = 0; stages && s < plan->program.n_stages; s++) json_array_append_new(stages, stage_json(plan, s));
     hga_cost cost = hga_plan_cost(plan);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, "
-                     "s:o, s:o, s:o, s:o}",
-                     "schema", 1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads",
-                     (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim,
-                     "dim_v", (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
-                     plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->halves ? 16 : 32,
-                     "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
-                     plan->options.partition_metis ? "metis" : "contiguous", "cut_edges",
-                     (json_int_t)plan->options.cut_edges, "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph),
-                     "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
-                     (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min,
-                     "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows",
-                     pools_json(plan));
+    return json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, "
+        "s:o, s:o, s:o, s:o}",
+        "schema", 1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads",
+        (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v",
+        (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
+        plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->bf16_rows ? 16 : 32,
+        "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
+        plan->options.partition_metis ? "metis" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges,
+        "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan),
+        "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min,
+        "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows",
+        pools_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -116,15 +116,15 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
     fprintf(f, "\n      kernel: %s", kernel->name);
     if (plan_kernel_is_fused(plan, s)) fprintf(f, " (%s)", plan->kernels->isa);
     fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
-    if (sp->n_wide) fprintf(f, ", %d wide rows in %d pieces", sp->n_wide, sp->n_pieces);
+    if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_pieces);
     fputc('\n', f);
 }
 
 static const char *precision_name(const hga_plan *plan)
 {
     if (plan->options.precision == HGA_PRECISION_F32) return "f32";
-    return plan->halves ? "operands rounded to bf16, keys and values read in 16 bits"
-                        : "operands rounded to bf16 and kept in 32 bits, for not only attention reads them";
+    return plan->bf16_rows ? "operands rounded to bf16, keys and values read in 16 bits"
+                           : "operands rounded to bf16 and kept in 32 bits, for not only attention reads them";
 }
 
 static void say_plan(FILE *f, const hga_plan *plan)

@@ -12,7 +12,7 @@ typedef struct part {
 static int64_t row_bytes(const hga_plan *plan, hga_id stage)
 {
     hga_id out = plan->program.stage[stage].out;
-    return !out ? 0 : (int64_t)plan->home[out].heads * plan->home[out].columns * (int64_t)sizeof(float);
+    return !out ? 0 : (int64_t)plan->storage[out].heads * plan->storage[out].columns * (int64_t)sizeof(float);
 }
 
 static int64_t largest_phase(const hga_plan *plan, hga_id stage)

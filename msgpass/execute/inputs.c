@@ -6,23 +6,23 @@
 
 void copy_input(worker *w, hga_id f, hga_id v)
 {
-    const view *x = field(w, f);
-    const float *from = x->io + (v - w->plan->home[f].io_first) * x->io_row;
+    const bound_field *x = field(w, f);
+    const float *from = x->io + (v - w->plan->storage[f].io_first) * x->io_row;
     for (hga_id h = 0; h < x->heads; h++)
-        memcpy(view_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
+        memcpy(bound_row(x, v) + h * x->ws_head, from + h * x->io_head, (size_t)x->columns * sizeof *from);
 }
 
 void round_row(worker *w, hga_id f, hga_id v)
 {
-    const view *x = field(w, f);
+    const bound_field *x = field(w, f);
     if (!program_row(&w->plan->nodes, w->plan->program.field[f].rows, v)) return;
-    float *row = view_row(x, v);
-    if (!w->plan->home[f].halves.n) {
+    float *row = bound_row(x, v);
+    if (!w->plan->storage[f].bf16.n) {
         w->plan->kernels->round_bf16(x->columns * x->heads, row, row);
         return;
     }
-    int one_row = view_head(x, v) == x->columns;
+    int one_row = bound_head(x, v) == x->columns;
     hga_id parts = one_row ? 1 : x->heads, columns = one_row ? x->columns * x->heads : x->columns;
     for (hga_id h = 0; h < parts; h++)
-        w->plan->kernels->narrow(columns, row + h * view_head(x, v), view_halves(x, v) + h * columns);
+        w->plan->kernels->narrow(columns, row + h * bound_head(x, v), bound_bf16(x, v) + h * columns);
 }

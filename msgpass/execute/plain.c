@@ -15,7 +15,7 @@ typedef struct plain {
     double x[];  /* a vector */
 } plain;
 
-static hga_id columns_of(const plain *p, hga_id f) { return p->w->plan->home[f].columns; }
+static hga_id columns_of(const plain *p, hga_id f) { return p->w->plan->storage[f].columns; }
 
 static void begin_vector(void *state, const hga_end *v, hga_id head, void *ctx)
 {
@@ -189,7 +189,7 @@ typedef struct end_fields {
 
 static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
 {
-    return w->plan->home[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
+    return w->plan->storage[f].heads == w->plan->shape.n_heads ? head : kv_head(&w->plan->shape, head);
 }
 
 /* Node v with the fields that are shown there. */
@@ -198,11 +198,11 @@ static hga_end look_at(const worker *w, const row_set *shown, hga_id v, hga_id h
     const hga_program *p = &w->plan->program;
     int region = program_region(&w->plan->nodes, v);
     for (hga_id f = 1; f <= p->n_fields; f++) {
-        const view *x = &w->state->view[f];
+        const bound_field *x = &w->state->field[f];
         hga_id h = head_of_field(w, f, head);
         int is_there = shown[f] >> region & 1;
-        values->field[f] = is_there ? view_row(x, v) + h * view_head(x, v) : NULL;
-        values->lse[f] = is_there && p->field[f].width == HGA_WIDTH_STATE ? view_lse(x, v) + h : NULL;
+        values->field[f] = is_there ? bound_row(x, v) + h * bound_head(x, v) : NULL;
+        values->lse[f] = is_there && p->field[f].width == HGA_WIDTH_STATE ? bound_lse(x, v) + h : NULL;
     }
     return (hga_end){
         v, hga_graph_level(w->plan->graph, v), w->plan->nodes.mass[v], values->field, values->lse, w->plan->columns};
@@ -293,6 +293,7 @@ void plain_row(worker *w, const row_job *job)
     const hga_stage *s = &w->plan->program.stage[job->stage];
     stage_kind kind = w->plan->stage[job->stage].kind;
     const hga_udf *udf = kind == KIND_USER ? &s->udf : &aggregates[kind];
-    hga_id heads = w->plan->shape.n_heads, step = s->out && kind != KIND_USER ? heads / w->plan->home[s->out].heads : 1;
+    hga_id heads = w->plan->shape.n_heads,
+           step = s->out && kind != KIND_USER ? heads / w->plan->storage[s->out].heads : 1;
     for (hga_id h = 0; h < heads; h += step) run_head(w, job, udf, h);
 }

@@ -36,21 +36,21 @@ static kernel_tile_state state_at(const worker *w, ptrdiff_t place)
                                .stride = room};
 }
 
-int has_pairs(const worker *w) { return w->plan->halves && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
+int has_pairs(const worker *w) { return w->plan->bf16_rows && w->plan->kernels->attend_tile_bf16 && !w->io->rel_key; }
 
 /* The group's queries, rows across the lanes. */
 static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const hga_shape *shape = &w->plan->shape;
-    const view *q = &w->state->view[stage_of(w)->query];
+    const bound_field *q = &w->state->field[stage_of(w)->query];
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++)
-        row[r] = g->node[r] < 0 ? NULL : view_row(q, g->node[r]) + head * view_head(q, g->node[r]);
+        row[r] = g->node[r] < 0 ? NULL : bound_row(q, g->node[r]) + head * bound_head(q, g->node[r]);
     const kernel_table *k = w->plan->kernels;
     float *out = queries_at(w, place);
     if (has_pairs(w)) {
         k->turn_pairs(g->n_rows, row, shape->dim, pairs_at(w, place));
-    } else if (w->plan->halves) {
+    } else if (w->plan->bf16_rows) {
         k->turn_rows(g->n_rows, row, 1, shape->dim, out);
         k->round_bf16(shape->dim * KERNEL_TILE, out, out);
         k->scale(shape->dim * KERNEL_TILE, w->state->scale_2, out, out);
@@ -62,16 +62,16 @@ static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t p
 /* What the rows' states are already. */
 static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
-    const view *out = &w->state->view[stage_of(w)->out];
+    const bound_field *out = &w->state->field[stage_of(w)->out];
     kernel_tile_state s = state_at(w, place);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         float *acc = s.acc + r * s.stride,
-              lse = r < g->n_rows && g->node[r] >= 0 ? view_lse(out, g->node[r])[head] : -INFINITY;
+              lse = r < g->n_rows && g->node[r] >= 0 ? bound_lse(out, g->node[r])[head] : -INFINITY;
         s.greatest[r] = lse * KERNEL_LOG2E, s.sum[r] = lse == -INFINITY ? 0 : 1;
         if (lse == -INFINITY)
             memset(acc, 0, (size_t)s.stride * sizeof *acc);
         else
-            memcpy(acc, view_row(out, g->node[r]) + head * view_head(out, g->node[r]),
+            memcpy(acc, bound_row(out, g->node[r]) + head * bound_head(out, g->node[r]),
                    (size_t)w->plan->shape.dim_v * sizeof *acc);
     }
 }
@@ -89,16 +89,16 @@ void take_states(worker *w, const row_group *g, hga_id r)
 void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
-    const view *out = &w->state->view[w->plan->program.stage[g->stage].out];
+    const bound_field *out = &w->state->field[w->plan->program.stage[g->stage].out];
     for (hga_id h = w->head_first; h < w->head_end; h++) {
         kernel_tile_state s = state_at(w, place_of(w, g->number, h));
         w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
         for (hga_id r = 0; r < g->n_rows; r++) {
             hga_id v = g->node[r];
             if (v < 0) continue;
-            view_lse(out, v)[h] = s.greatest[r];
+            bound_lse(out, v)[h] = s.greatest[r];
             w->plan->kernels->scale(shape->dim_v, s.sum[r], s.acc + r * s.stride,
-                                    view_row(out, v) + h * view_head(out, v));
+                                    bound_row(out, v) + h * bound_head(out, v));
         }
     }
 }
@@ -200,13 +200,13 @@ static tile_operands *operands_of(const worker *w, const tile_chunk *c)
 /* What all heads need of a chunk. */
 static void load_operands(worker *w, const tile_chunk *c)
 {
-    const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
+    const bound_field *key = &w->state->field[stage_of(w)->key], *value = &w->state->field[stage_of(w)->value];
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
-    for (hga_id e = 0; e < c->columns.n && w->plan->halves; e++)
-        o->k16[e] = view_halves(key, c->columns.src[e]), o->v16[e] = view_halves(value, c->columns.src[e]);
-    for (hga_id e = 0; e < c->columns.n && !w->plan->halves; e++)
-        o->k[e] = view_row(key, c->columns.src[e]), o->v[e] = view_row(value, c->columns.src[e]);
+    for (hga_id e = 0; e < c->columns.n && w->plan->bf16_rows; e++)
+        o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
+    for (hga_id e = 0; e < c->columns.n && !w->plan->bf16_rows; e++)
+        o->k[e] = bound_row(key, c->columns.src[e]), o->v[e] = bound_row(value, c->columns.src[e]);
     for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
     for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
 }
@@ -241,7 +241,7 @@ static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, cons
 }
 
 /* The same of 16 bits: values are widened for all that read them, and so are keys that pairs will not do for. */
-static void load_halves(worker *w, const tile_chunk *c, hga_id kv)
+static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
@@ -261,11 +261,11 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
-    const view *key = &w->state->view[stage_of(w)->key], *value = &w->state->view[stage_of(w)->value];
+    const bound_field *key = &w->state->field[stage_of(w)->key], *value = &w->state->field[stage_of(w)->value];
     int pack = c->n_parts * heads_per_key(w) >= PACK_READERS, relative = w->io->rel_key && !c->types_vary;
     for (hga_id e = 0; e < c->columns.n; e++) {
-        w->at.k_head[e] = o->k[e] + kv * view_head(key, c->columns.src[e]);
-        w->at.v_head[e] = o->v[e] + kv * view_head(value, c->columns.src[e]);
+        w->at.k_head[e] = o->k[e] + kv * bound_head(key, c->columns.src[e]);
+        w->at.v_head[e] = o->v[e] + kv * bound_head(value, c->columns.src[e]);
     }
     if (relative)
         load_relative_keys(w, c);
@@ -333,17 +333,17 @@ kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff
 
 void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row)
 {
-    const view *out = &w->state->view[stage_of(w)->out];
+    const bound_field *out = &w->state->field[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
         row[r] =
-            g->node[r] < 0 ? s->acc + r * s->stride : view_row(out, g->node[r]) + head * view_head(out, g->node[r]);
+            g->node[r] < 0 ? s->acc + r * s->stride : bound_row(out, g->node[r]) + head * bound_head(out, g->node[r]);
 }
 
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
-    const view *out = &w->state->view[stage_of(w)->out];
+    const bound_field *out = &w->state->field[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
-        if (g->node[r] >= 0) view_lse(out, g->node[r])[head] = lse[r];
+        if (g->node[r] >= 0) bound_lse(out, g->node[r])[head] = lse[r];
 }
 
 void run_tile(const worker *w, const kernel_tile *t)
@@ -401,7 +401,7 @@ static int make_pair(const tile_chunk *c, hga_id i)
 
 static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
 {
-    w->plan->halves ? load_halves(w, c, kv) : load_head(w, c, kv);
+    w->plan->bf16_rows ? load_bf16(w, c, kv) : load_head(w, c, kv);
     for (hga_id h = kv * heads_per_key(w); h < (kv + 1) * heads_per_key(w); h++) {
         const float *bias = load_bias(w, c, h);
         for (hga_id i = 0, many; i < c->n_parts; i += many) run_parts(w, c, i, many = 1 + make_pair(c, i), h, bias);

@@ -72,7 +72,7 @@ static int widen_span(const worker *w, wide_span *s, const wide_span *more)
 static int may_wait(const worker *w, wave_item item)
 {
     const phase *ph = &w->plan->phase[item.phase];
-    return ph->job == JOB_LSE && !w->plan->home[ph->stage].lse.slot;
+    return ph->job == JOB_LSE && !w->plan->storage[ph->stage].lse.slot;
 }
 
 /* So many items from the first on are such panels of its phase, with columns of one instance (few in a window, whose
@@ -121,11 +121,11 @@ static void copy_columns(worker *w, hga_id kv, hga_id at)
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
     const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
-    const view *key = field(w, stage->key), *value = field(w, stage->value);
+    const bound_field *key = field(w, stage->key), *value = field(w, stage->value);
     for (hga_id e = 0; e < w->chunk.n; e++) {
         hga_id u = w->chunk.src[e];
-        w->at.k_head[e] = view_row(key, u) + kv * view_head(key, u);
-        w->at.v_head[e] = view_row(value, u) + kv * view_head(value, u);
+        w->at.k_head[e] = bound_row(key, u) + kv * bound_head(key, u);
+        w->at.v_head[e] = bound_row(value, u) + kv * bound_head(value, u);
     }
     ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
     k->copy_rows(w->chunk.n, w->at.k_head, shape->dim, w->wide.key + at * room, room);
@@ -138,10 +138,10 @@ static void widen_columns(worker *w, hga_id kv, hga_id at)
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
     const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
-    const view *key = field(w, stage->key), *value = field(w, stage->value);
+    const bound_field *key = field(w, stage->key), *value = field(w, stage->value);
     for (hga_id e = 0; e < w->chunk.n; e++) {
-        w->at.k16_head[e] = view_halves(key, w->chunk.src[e]) + kv * shape->dim;
-        w->at.v16_head[e] = view_halves(value, w->chunk.src[e]) + kv * shape->dim_v;
+        w->at.k16_head[e] = bound_bf16(key, w->chunk.src[e]) + kv * shape->dim;
+        w->at.v16_head[e] = bound_bf16(value, w->chunk.src[e]) + kv * shape->dim_v;
     }
     ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
     if (!has_pairs(w)) k->widen(w->chunk.n, w->at.k16_head, shape->dim, w->wide.key + at * room, room);
@@ -153,7 +153,7 @@ static void pack_head(worker *w, const wide_span *s, hga_id kv)
 {
     for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
         list_columns(w, s, at, &w->chunk);
-        w->plan->halves ? widen_columns(w, kv, at) : copy_columns(w, kv, at);
+        w->plan->bf16_rows ? widen_columns(w, kv, at) : copy_columns(w, kv, at);
     }
 }
 
@@ -167,9 +167,9 @@ static void point_at_columns(worker *w, const wide_span *s, hga_id kv, hga_id at
         w->at.v_head[e] = w->wide.value + (ptrdiff_t)(at + e) * padded(shape->dim_v);
     }
     if (!has_pairs(w)) return;
-    const view *key = field(w, stage_of(w, w->chooser.batch->stage)->key);
+    const bound_field *key = field(w, stage_of(w, w->chooser.batch->stage)->key);
     list_columns(w, s, at, &w->chunk);
-    for (hga_id e = 0; e < n; e++) w->at.k16_head[e] = view_halves(key, w->chunk.src[e]) + kv * shape->dim;
+    for (hga_id e = 0; e < n; e++) w->at.k16_head[e] = bound_bf16(key, w->chunk.src[e]) + kv * shape->dim;
 }
 
 /* ---- rows ---- */
@@ -276,13 +276,14 @@ static void run_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id
     }
 }
 
-static int is_recycled(const home *h) { return h->rows.slot || h->lse.slot || h->halves.slot; }
+static int is_recycled(const field_storage *h) { return h->rows.slot || h->lse.slot || h->bf16.slot; }
 
 /* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
 static int writes_over_operands(const hga_plan *plan, const hga_stage *s)
 {
-    return is_recycled(&plan->home[s->out]) && (is_recycled(&plan->home[s->query]) ||
-                                                is_recycled(&plan->home[s->key]) || is_recycled(&plan->home[s->value]));
+    return is_recycled(&plan->storage[s->out]) &&
+           (is_recycled(&plan->storage[s->query]) || is_recycled(&plan->storage[s->key]) ||
+            is_recycled(&plan->storage[s->value]));
 }
 
 /* Does the phase attend in tiles, by position, and read nothing that it writes? */

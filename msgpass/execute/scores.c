@@ -59,19 +59,19 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     }
 }
 
-void find_sources(const edge_chunk *c, const view *x, const float **row, int *same, ptrdiff_t *stride)
+void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride)
 {
     int from_io = 0, from_ws = 0;
     for (hga_id e = 0; e < c->n; e++) {
-        int io = view_is_io(x, c->src[e]);
+        int io = bound_is_io(x, c->src[e]);
         from_io |= io, from_ws |= !io;
-        row[e] = view_row(x, c->src[e]);
+        row[e] = bound_row(x, c->src[e]);
     }
     *same = !(from_io && from_ws) || x->io_head == x->ws_head;
     *stride = from_io ? x->io_head : x->ws_head;
 }
 
-void move_to_head(const edge_chunk *c, const view *x, const float *const *row, hga_id head, const float **out)
+void move_to_head(const edge_chunk *c, const bound_field *x, const float *const *row, hga_id head, const float **out)
 {
-    for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * view_head(x, c->src[e]);
+    for (hga_id e = 0; e < c->n; e++) out[e] = row[e] + head * bound_head(x, c->src[e]);
 }

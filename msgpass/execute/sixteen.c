@@ -82,17 +82,17 @@ static hga_status grow(hga_workspace *state, widened *w, int64_t floats)
 
 hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t)
 {
-    view *x = &state->view[field];
+    bound_field *x = &state->field[field];
     widened *w = &state->widened[field];
     hga_status st = grow(state, w, (int64_t)x->io_n * x->heads * x->columns);
     if (st) return st;
     ptrdiff_t head = t->head_stride ? t->head_stride : x->columns;
     ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)x->columns * x->heads;
-    w->halves = t->data, w->type = t->dtype, w->row_stride = row, w->head_stride = head, w->rows = x->io_n;
+    w->bf16 = t->data, w->type = t->dtype, w->row_stride = row, w->head_stride = head, w->rows = x->io_n;
     float *to = w->values;
     for (hga_id i = 0; i < x->io_n; i++)
         for (hga_id h = 0; h < x->heads; h++, to += x->columns)
-            widen_row(t->dtype, w->halves + i * row + h * head, to, x->columns);
+            widen_row(t->dtype, w->bf16 + i * row + h * head, to, x->columns);
     return HGA_OK;
 }
 
@@ -108,13 +108,13 @@ void sixteen_narrow(const hga_plan *plan, hga_workspace *state)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         widened *w = &state->widened[f];
-        const view *x = &state->view[f];
+        const bound_field *x = &state->field[f];
         const float *from = w->values;
-        if (w->halves && is_written(&plan->program, f))
+        if (w->bf16 && is_written(&plan->program, f))
             for (hga_id i = 0; i < w->rows; i++)
                 for (hga_id h = 0; h < x->heads; h++, from += x->columns)
-                    narrow_row(w->type, from, w->halves + i * w->row_stride + h * w->head_stride, x->columns);
-        w->halves = NULL;
+                    narrow_row(w->type, from, w->bf16 + i * w->row_stride + h * w->head_stride, x->columns);
+        w->bf16 = NULL;
     }
 }
 

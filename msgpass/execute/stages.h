@@ -5,7 +5,7 @@
 #include "execute.h"
 
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
-static inline const view *field(const worker *w, hga_id f) { return &w->state->view[f]; }
+static inline const bound_field *field(const worker *w, hga_id f) { return &w->state->field[f]; }
 
 /* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
 static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id **list, hga_id *first)

@@ -8,15 +8,15 @@
 static hga_id rows_at_once(const worker *w, hga_id heads) { return w->lanes / heads; }
 
 /* A scalar field's row, its heads side by side; and back. */
-static void load_scalars(const view *x, hga_id v, float *out)
+static void load_scalars(const bound_field *x, hga_id v, float *out)
 {
-    const float *row = view_row(x, v);
-    for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * view_head(x, v)];
+    const float *row = bound_row(x, v);
+    for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * bound_head(x, v)];
 }
-static void store_scalars(const view *x, hga_id v, const float *in)
+static void store_scalars(const bound_field *x, hga_id v, const float *in)
 {
-    float *row = view_row(x, v);
-    for (hga_id h = 0; h < x->heads; h++) row[h * view_head(x, v)] = in[h];
+    float *row = bound_row(x, v);
+    for (hga_id h = 0; h < x->heads; h++) row[h * bound_head(x, v)] = in[h];
 }
 
 static void copy_scalars(hga_id n, const float *from, float *to)
@@ -32,37 +32,37 @@ static void fill_scalars(hga_id n, float x, float *to)
 /* ---- merging ---- */
 
 /* Row v's vectors become a of theirs and b of row u's. */
-static void mix_rows(worker *w, const view *x, hga_id v, hga_id u, const float *a, const float *b)
+static void mix_rows(worker *w, const bound_field *x, hga_id v, hga_id u, const float *a, const float *b)
 {
     w->plan->kernels->mix(&(kernel_mix){.heads = x->heads,
                                         .columns = x->columns,
                                         .a = a,
                                         .b = b,
-                                        .x = view_row(x, v),
-                                        .y = view_row(x, u),
-                                        .out = view_row(x, v),
-                                        .x_head = view_head(x, v),
-                                        .y_head = view_head(x, u),
-                                        .out_head = view_head(x, v)});
+                                        .x = bound_row(x, v),
+                                        .y = bound_row(x, u),
+                                        .out = bound_row(x, v),
+                                        .x_head = bound_head(x, v),
+                                        .y_head = bound_head(x, u),
+                                        .out_head = bound_head(x, v)});
 }
 
 void spread_row(worker *w, const row_job *job)
 {
-    const view *x = field(w, stage_of(w, job->stage)->out);
-    float *lse = view_lse(x, job->v), *theirs = w->row.query, *a = w->row.greatest, *b = w->row.sum;
+    const bound_field *x = field(w, stage_of(w, job->stage)->out);
+    float *lse = bound_lse(x, job->v), *theirs = w->row.query, *a = w->row.greatest, *b = w->row.sum;
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
         for (hga_id e = 0; e < w->chunk.n; e++) {
             hga_id u = w->chunk.src[e];
             float log_weight = w->chunk.weight[e] == 1 ? 0 : logf(w->chunk.weight[e]);
-            for (hga_id h = 0; h < x->heads; h++) theirs[h] = view_lse(x, u)[h] + log_weight;
+            for (hga_id h = 0; h < x->heads; h++) theirs[h] = bound_lse(x, u)[h] + log_weight;
             w->plan->kernels->shares(x->heads, lse, theirs, a, b, lse);
             mix_rows(w, x, job->v, u, a, b);
         }
 }
 
 /* Rows [0, n) with their parents' states. */
-static void spread_families(worker *w, const view *x, hga_id n, const hga_id *node)
+static void spread_families(worker *w, const bound_field *x, hga_id n, const hga_id *node)
 {
     float *mine = w->scalars[0], *theirs = w->scalars[1], *a = w->scalars[2], *b = w->scalars[3];
     const hga_nodes *nodes = &w->plan->nodes;
@@ -71,21 +71,21 @@ static void spread_families(worker *w, const view *x, hga_id n, const hga_id *no
         hga_id u = node[i] < 0 ? -1 : parent_of(nodes, node[i]);
         fill_scalars(heads, -INFINITY, mine + i * heads);
         fill_scalars(heads, -INFINITY, theirs + i * heads);
-        if (node[i] >= 0) copy_scalars(heads, view_lse(x, node[i]), mine + i * heads);
-        if (u >= 0) copy_scalars(heads, view_lse(x, u), theirs + i * heads);
+        if (node[i] >= 0) copy_scalars(heads, bound_lse(x, node[i]), mine + i * heads);
+        if (u >= 0) copy_scalars(heads, bound_lse(x, u), theirs + i * heads);
     }
     w->plan->kernels->shares(n * heads, mine, theirs, a, b, mine);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = node[i] < 0 ? -1 : parent_of(nodes, node[i]);
         if (u < 0) continue;
-        copy_scalars(heads, mine + i * heads, view_lse(x, node[i]));
+        copy_scalars(heads, mine + i * heads, bound_lse(x, node[i]));
         mix_rows(w, x, node[i], u, a + i * heads, b + i * heads);
     }
 }
 
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
 {
-    const view *x = field(w, stage_of(w, stage)->out);
+    const bound_field *x = field(w, stage_of(w, stage)->out);
     if (stage_of(w, stage)->relation != HGA_TREE_DOWN) {
         for (hga_id i = 0; i < n; i++)
             if (node[i] >= 0)
@@ -113,7 +113,7 @@ static void mean_add(mean *m, hga_id heads, float mass, const float *x)
 
 /* psi[v] = sum of mass log(e^psi + e^LSE) over the children, by mass (Amizadeh et al. 2025, eq. 8-10, as
    log-likelihoods) */
-static void energy_of_family(worker *w, const view *psi, const view *state, hga_id v)
+static void energy_of_family(worker *w, const bound_field *psi, const bound_field *state, hga_id v)
 {
     float *own = w->scalars[0], *theirs = w->scalars[1];
     const hga_nodes *nodes = &w->plan->nodes;
@@ -126,7 +126,7 @@ static void energy_of_family(worker *w, const view *psi, const view *state, hga_
         for (hga_id i = 0; i < many; i++) {
             hga_id u = list ? list[at + i] : first + at + i;
             load_scalars(psi, u, own + i * heads);
-            copy_scalars(heads, view_lse(state, u), theirs + i * heads);
+            copy_scalars(heads, bound_lse(state, u), theirs + i * heads);
         }
         w->plan->kernels->log_add(many * heads, own, theirs, own);
         for (hga_id i = 0; i < many; i++) {
@@ -134,9 +134,9 @@ static void energy_of_family(worker *w, const view *psi, const view *state, hga_
             if (mass != 0) mean_add(&m, heads, mass, own + i * heads);
         }
     }
-    float *out = view_row(psi, v);
+    float *out = bound_row(psi, v);
     for (hga_id h = 0; h < heads; h++)
-        out[h * view_head(psi, v)] = m.total > 0 ? (float)(m.sum[h] / m.total) : -INFINITY;
+        out[h * bound_head(psi, v)] = m.total > 0 ? (float)(m.sum[h] / m.total) : -INFINITY;
 }
 
 void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
@@ -153,14 +153,14 @@ void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 static void descend_rows(worker *w, const hga_stage *s, hga_id n, const hga_id *node)
 {
     float *own = w->scalars[0], *theirs = w->scalars[1], *one = w->scalars[2], *above = w->scalars[3];
-    const view *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep),
-               *out = field(w, s->out);
+    const bound_field *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep),
+                      *out = field(w, s->out);
     hga_id heads = out->heads;
     for (hga_id i = 0; i < n; i++) {
         fill_scalars(heads, -INFINITY, own + i * heads);
         fill_scalars(heads, -INFINITY, theirs + i * heads);
         if (node[i] >= 0)
-            copy_scalars(heads, view_lse(state, node[i]), own + i * heads),
+            copy_scalars(heads, bound_lse(state, node[i]), own + i * heads),
                 load_scalars(psi, node[i], theirs + i * heads);
     }
     w->plan->kernels->divide(n * heads, own, theirs, own, theirs);
@@ -176,12 +176,12 @@ static void descend_rows(worker *w, const hga_stage *s, hga_id n, const hga_id *
                                             .columns = out->columns,
                                             .a = one,
                                             .b = share,
-                                            .x = u >= 0 ? view_row(out, u) : view_row(state, v),
-                                            .y = view_row(state, v),
-                                            .out = view_row(out, v),
-                                            .x_head = u >= 0 ? view_head(out, u) : view_head(state, v),
-                                            .y_head = view_head(state, v),
-                                            .out_head = view_head(out, v)});
+                                            .x = u >= 0 ? bound_row(out, u) : bound_row(state, v),
+                                            .y = bound_row(state, v),
+                                            .out = bound_row(out, v),
+                                            .x_head = u >= 0 ? bound_head(out, u) : bound_head(state, v),
+                                            .y_head = bound_head(state, v),
+                                            .out_head = bound_head(out, v)});
     }
 }
 

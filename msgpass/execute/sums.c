@@ -14,7 +14,8 @@ static float edge_factor(const worker *w, const hga_stage *s, stage_kind kind, h
 
 /* to[head] = factor * the chunk's weighted rows, or with `more` acc += them; when heads lie side by side they are one
    long row. */
-static void sum_chunk(worker *w, const view *x, const view *out, int more, float factor, float *to, ptrdiff_t to_head)
+static void sum_chunk(worker *w, const bound_field *x, const bound_field *out, int more, float factor, float *to,
+                      ptrdiff_t to_head)
 {
     const edge_chunk *c = &w->chunk;
     const kernel_table *k = w->plan->kernels;
@@ -35,7 +36,8 @@ static void sum_chunk(worker *w, const view *x, const view *out, int more, float
     }
 }
 
-/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end. */
+/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end.
+   */
 enum { SUM_CUT = 4096 };
 
 static void pour(worker *w, hga_id columns, int first, int last)
@@ -67,7 +69,7 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
-    const view *x = field(w, s->value), *out = field(w, s->out);
+    const bound_field *x = field(w, s->value), *out = field(w, s->out);
     hga_id columns = out->columns * out->heads;
     double total = 0;
     int poured = 0;
@@ -80,7 +82,7 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
     if (poured) pour(w, columns, 0, 1);
     for (hga_id h = 0; h < out->heads; h++)
         w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->row.acc + h * out->columns,
-                                view_row(out, job->v) + h * view_head(out, job->v));
+                                bound_row(out, job->v) + h * bound_head(out, job->v));
 }
 
 /* The row in w->chunk, which has all of its edges. */
@@ -88,9 +90,9 @@ static void sum_short_row(worker *w, const row_job *job)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
-    const view *x = field(w, s->value), *out = field(w, s->out);
+    const bound_field *x = field(w, s->value), *out = field(w, s->out);
     float factor = mean_factor(kind, load_factors(w, s, kind));
-    sum_chunk(w, x, out, 0, factor, view_row(out, job->v), view_head(out, job->v));
+    sum_chunk(w, x, out, 0, factor, bound_row(out, job->v), bound_head(out, job->v));
 }
 
 void sum_row(worker *w, const row_job *job)

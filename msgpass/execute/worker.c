@@ -45,12 +45,12 @@ static int64_t count_types(const hga_plan *plan)
 }
 
 /* Numbers, among them padding that is read before anything is written there. */
-static void lay_out_numbers(worker *w, const hga_shape *s, int halves, carver *c)
+static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver *c)
 {
     int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
     w->row.query = carve(c, heads * room, sizeof(float));
-    w->row.query16 = carve(c, halves ? heads * room : 0, sizeof(uint16_t));
+    w->row.query16 = carve(c, bf16_rows ? heads * room : 0, sizeof(uint16_t));
     w->row.acc = carve(c, heads * width, sizeof(float));
     w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
     w->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
@@ -100,7 +100,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->types = count_types(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
-    lay_out_numbers(w, &plan->shape, plan->halves, &c);
+    lay_out_numbers(w, &plan->shape, plan->bf16_rows, &c);
     w->numbers = c.used;
     lay_out_lists(w, &c);
     return c.used;

@@ -1,7 +1,7 @@
-/* fast.c: gradients a head at a time, in float. The means and sums of the forward pass are computed again, the output's
-   log-sum-exps come from the tape, and then the stages are walked backwards. Softmax states are carried as sums of
-   numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward pass but
-   the output's is needed. */
+/* fast.c: gradients a head at a time, in float. The means and sums of the forward pass are computed again, the
+   output's log-sum-exps come from the tape, and then the stages are walked backwards. Softmax states are carried as
+   sums of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
+   pass but the output's is needed. */
 #include "fast.h"
 
 #include <math.h>
@@ -303,14 +303,14 @@ done:
 
 /* ---- a head ---- */
 
-/* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later is
-   not. */
+/* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later
+   is not. */
 static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, uint32_t *rounded)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         const fast_field *x = &p->field[f];
         int due = stage->order == HGA_FLAT && stage->reads >> f & 1u && !(*rounded >> f & 1u);
-        if (!due || is_kv(p, f) != kv || !x->value || !home_is_rounded(p->plan, f)) continue;
+        if (!due || is_kv(p, f) != kv || !x->value || !storage_is_rounded(p->plan, f)) continue;
         p->plan->kernels->round_bf16((hga_id)(p->nodes.n * x->padded), x->value, x->value);
         *rounded |= 1u << f;
     }

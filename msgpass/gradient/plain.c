@@ -115,7 +115,7 @@ static void round_operands(pass *p, const hga_stage *stage)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (stage->order != HGA_FLAT || !(stage->reads >> f & 1u) || p->rounded >> f & 1u) continue;
-        if (!home_is_rounded(p->plan, f)) continue;
+        if (!storage_is_rounded(p->plan, f)) continue;
         values *x = &p->value[f];
         for (int64_t i = 0; i < (int64_t)p->nodes.n * x->heads * x->columns; i++) x->x[i] = to_bf16(x->x[i]);
         p->rounded |= 1u << f;

@@ -5,8 +5,8 @@
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
 {
     const stage_plan *s = &plan->stage[ph->stage];
-    if (ph->job == JOB_PIECES) return node_at(s, wide_of_piece(s, i)->position);
-    if (ph->job == JOB_MERGE) return node_at(s, s->wide[i].position);
+    if (ph->job == JOB_PIECES) return node_at(s, long_row_of(s, i)->position);
+    if (ph->job == JOB_MERGE) return node_at(s, s->long_row[i].position);
     return ph->by_position ? node_at(s, ph->first + i) : ph->first + i;
 }
 
@@ -169,8 +169,8 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
     if (of->writes.n) r.of = &of->writes, r.writes = 1, visit_rows(r, ph, panel);
     if (ph->job == JOB_PIECES) each(context, 1, splits + panel, splits + panel);
     if (ph->job == JOB_MERGE) {
-        const wide_row *wide = &a->plan->stage[ph->stage].wide[panel];
-        each(context, 0, splits + wide->first_piece, splits + wide->first_piece + wide->n_pieces - 1);
+        const long_row *row = &a->plan->stage[ph->stage].long_row[panel];
+        each(context, 0, splits + row->first_piece, splits + row->first_piece + row->n_pieces - 1);
     }
 }
 
@@ -181,14 +181,14 @@ typedef struct touched {
     uint64_t sources, own, writes;
 } touched;
 
-static uint64_t halves_of(uint64_t fields) { return fields << STORAGE_HALVES; }
+static uint64_t bf16_of(uint64_t fields) { return fields << STORAGE_BF16; }
 
-/* The job on a field: rounding turns rows into halves, or changes them where they are. */
+/* The job on a field: rounding turns rows into bf16 rows, or changes them where they are. */
 static touched find_field(const hga_plan *plan, const phase *ph)
 {
     uint64_t rows = UINT64_C(1) << ph->stage;
     if (ph->job == JOB_ROUND)
-        return (touched){.own = rows, .writes = plan->home[ph->stage].halves.n ? halves_of(rows) : rows};
+        return (touched){.own = rows, .writes = plan->storage[ph->stage].bf16.n ? bf16_of(rows) : rows};
     return ph->job == JOB_COPY ? (touched){.writes = rows} : (touched){.own = rows};
 }
 
@@ -202,7 +202,7 @@ static touched find_touched(const hga_plan *plan, const phase *ph)
     if (ph->job == JOB_MERGE) return t;
     t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
     t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
-    if (plan->halves && rule->attends) t.sources = halves_of(t.sources);
+    if (plan->bf16_rows && rule->attends) t.sources = bf16_of(t.sources);
     return t;
 }
 

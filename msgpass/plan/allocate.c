@@ -25,17 +25,17 @@ typedef struct assignment {
     int64_t *next_taker, *next_giver; /* [n]: by range */
 } assignment;
 
-static int is_halves(hga_id storage) { return storage >= STORAGE_HALVES; }
-static home *home_of(hga_plan *plan, hga_id storage)
+static int is_bf16(hga_id storage) { return storage >= STORAGE_BF16; }
+static field_storage *storage_of(hga_plan *plan, hga_id storage)
 {
-    return &plan->home[is_halves(storage) ? storage - STORAGE_HALVES : storage];
+    return &plan->storage[is_bf16(storage) ? storage - STORAGE_BF16 : storage];
 }
 
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
     if (plan->options.keep_fields) return 0;
-    if (is_halves(storage)) return plan->home[storage - STORAGE_HALVES].halves.n > 0;
-    return plan->home[storage].rows.n || plan->home[storage].lse.n;
+    if (is_bf16(storage)) return plan->storage[storage - STORAGE_BF16].bf16.n > 0;
+    return plan->storage[storage].rows.n || plan->storage[storage].lse.n;
 }
 
 /* ---- a thread's rows ---- */
@@ -99,11 +99,11 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* A range is of the nodes that are not the caller's, and of the log-sum-exps or the halves of all. */
+/* A range is of the nodes that are not the caller's, and of the log-sum-exps or the bf16 rows of all. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
-    home *h = home_of(a->plan, l->storage);
-    if (is_halves(l->storage)) return change_span(a, &h->halves, l, 0, INT32_MAX, change);
+    field_storage *h = storage_of(a->plan, l->storage);
+    if (is_bf16(l->storage)) return change_span(a, &h->bf16, l, 0, INT32_MAX, change);
     hga_id io_n = h->rounded ? 0 : h->io_n;
     hga_status st = change_span(a, &h->rows, l, 0, io_n ? h->io_first : INT32_MAX, change);
     if (!st && io_n) st = change_span(a, &h->rows, l, (int64_t)h->io_first + io_n, INT32_MAX, change);
@@ -125,8 +125,8 @@ static hga_status open_area(hga_plan *plan, area *x)
 
 static hga_status open_storage(hga_plan *plan, hga_id storage)
 {
-    home *h = home_of(plan, storage);
-    if (is_halves(storage)) return open_area(plan, &h->halves);
+    field_storage *h = storage_of(plan, storage);
+    if (is_bf16(storage)) return open_area(plan, &h->bf16);
     hga_status st = open_area(plan, &h->rows);
     return st ? st : open_area(plan, &h->lse);
 }
@@ -204,10 +204,10 @@ done:
 void slots_clear(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        home *h = &plan->home[f];
+        field_storage *h = &plan->storage[f];
         hga_delete(&plan->allocator, h->rows.slot, h->rows.n, sizeof *h->rows.slot);
         hga_delete(&plan->allocator, h->lse.slot, h->lse.n, sizeof *h->lse.slot);
-        hga_delete(&plan->allocator, h->halves.slot, h->halves.n, sizeof *h->halves.slot);
-        h->rows.slot = h->lse.slot = h->halves.slot = NULL;
+        hga_delete(&plan->allocator, h->bf16.slot, h->bf16.n, sizeof *h->bf16.slot);
+        h->rows.slot = h->lse.slot = h->bf16.slot = NULL;
     }
 }

@@ -102,24 +102,24 @@ static int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_i
     return TREE_ROW_COST * (int64_t)n + edges;
 }
 
-/* ---- wide rows ---- */
+/* ---- long rows ---- */
 
 /* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of
    them. */
-enum { MOST_WIDE = 64 };
+enum { MOST_LONG = 64 };
 
-typedef struct wide_search {
+typedef struct long_search {
     hga_pos limit;
-    hga_id first, n, n_wide;
+    hga_id first, n, n_long;
     hga_pos degree[PANEL_ROWS]; /* of positions first .. */
-    wide_row wide[MOST_WIDE];
-} wide_search;
+    long_row long_row[MOST_LONG];
+} long_search;
 
 /* No limit where rows are not cut. */
-static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
+static hga_pos long_limit(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
-    hga_pos share = s->relation.n_edges / MOST_WIDE;
+    hga_pos share = s->relation.n_edges / MOST_LONG;
     int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
     if (s->kind != KIND_ATTEND || whole || plan->program.stage[stage].order != HGA_FLAT) return INT64_MAX;
     return share > plan->options.cut_edges ? share : plan->options.cut_edges;
@@ -128,7 +128,7 @@ static hga_pos wide_limit(const hga_plan *plan, hga_id stage)
 /* Instances that share their rows have as many columns each. */
 static void count_edges(const hga_segments *s, void *context)
 {
-    wide_search *w = context;
+    long_search *w = context;
     hga_id c0, c1, hole, n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
     for (hga_id i = 0; i < n; i++) {
         hga_segment one = hga_segments_at(s, i);
@@ -139,8 +139,8 @@ static void count_edges(const hga_segments *s, void *context)
     }
 }
 
-/* The wide rows of a panel of positions [first, first + n). */
-static hga_status find_wide(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *w)
+/* The long rows of a panel of positions [first, first + n). */
+static hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w)
 {
     stage_plan *s = &plan->stage[stage];
     hga_pos cut = plan->options.cut_edges;
@@ -152,19 +152,19 @@ static hga_status find_wide(hga_plan *plan, hga_id stage, hga_id first, hga_id n
         hga_pos pieces = (w->degree[i] - 1) / cut + 1;
         if (pieces > INT32_MAX / 2 - s->n_pieces)
             return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
-        w->wide[w->n_wide++] = (wide_row){first + i, s->n_pieces, (hga_id)pieces};
+        w->long_row[w->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces};
         s->n_pieces += (hga_id)pieces;
     }
     return HGA_OK;
 }
 
-static hga_status keep_wide(hga_plan *plan, hga_id stage, const wide_search *w)
+static hga_status keep_long(hga_plan *plan, hga_id stage, const long_search *w)
 {
     stage_plan *s = &plan->stage[stage];
-    hga_status st = hga_new(&plan->allocator, w->n_wide, sizeof *s->wide, &s->wide);
-    if (st || !w->n_wide) return st;
-    memcpy(s->wide, w->wide, (size_t)w->n_wide * sizeof *s->wide);
-    s->n_wide = w->n_wide;
+    hga_status st = hga_new(&plan->allocator, w->n_long, sizeof *s->long_row, &s->long_row);
+    if (st || !w->n_long) return st;
+    memcpy(s->long_row, w->long_row, (size_t)w->n_long * sizeof *s->long_row);
+    s->n_long = w->n_long;
     return HGA_OK;
 }
 
@@ -199,7 +199,7 @@ static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, 
     return fit ? (hga_id)fit : KERNEL_TILE;
 }
 
-static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position, wide_search *wide)
+static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position, long_search *found)
 {
     if (n <= 0) return HGA_OK;
     hga_id panel = panel_rows(plan, stage, n);
@@ -224,7 +224,7 @@ static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n,
         }
         measures m = measure_panel(plan, ph, begin, rows);
         ph->cost[p] = ROW_COST * (int64_t)rows + m.edges;
-        if (m.degree > wide->limit) HGA_TRY(find_wide(plan, stage, begin, rows, wide));
+        if (m.degree > found->limit) HGA_TRY(find_long(plan, stage, begin, rows, found));
     }
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
         HGA_TRY(part_by_metis(plan, ph));
@@ -238,7 +238,7 @@ static hga_status add_levels(hga_plan *plan, hga_id stage)
 {
     const hga_nodes *n = &plan->nodes;
     hga_status st = HGA_OK;
-    wide_search none = {.limit = INT64_MAX};
+    long_search none = {.limit = INT64_MAX};
     for (hga_id i = 0; !st && i < n->n_levels; i++) {
         hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
         if (l >= program_keeps_tokens(&plan->program.stage[stage]))
@@ -271,13 +271,13 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
 
 /* Rows of different levels differ in what they read, and a level's groups of sixteen do not hang on the levels below.
    */
-static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, wide_search *wide)
+static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *found)
 {
     const hga_id *level = plan->nodes.level_ptr;
     hga_status st = HGA_OK;
     for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
         hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
-        st = add_rows(plan, stage, begin, end - begin, 0, wide);
+        st = add_rows(plan, stage, begin, end - begin, 0, found);
     }
     return st;
 }
@@ -289,26 +289,26 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     hga_id first = 0, n = plan->nodes.n;
     const hga_relation *r = &plan->stage[stage].relation;
     int by_position = r->dst_order != NULL;
-    wide_search wide = {.limit = wide_limit(plan, stage)};
+    long_search found = {.limit = long_limit(plan, stage)};
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position)
-        HGA_TRY(add_rows(plan, stage, first, n, 1, &wide));
+        HGA_TRY(add_rows(plan, stage, first, n, 1, &found));
     else
-        HGA_TRY(add_rows_by_level(plan, stage, first, n, &wide));
-    HGA_TRY(keep_wide(plan, stage, &wide));
+        HGA_TRY(add_rows_by_level(plan, stage, first, n, &found));
+    HGA_TRY(keep_long(plan, stage, &found));
     HGA_TRY(add_pieces(plan, stage));
-    HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_wide, 1));
+    HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_long, 1));
 done:
     return st;
 }
 
-/* bfloat16 without halves: the caller's operands come to the workspace as they are .. */
+/* bfloat16 without bf16 rows: the caller's operands come to the workspace as they are .. */
 static hga_status add_copies(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
         hga_id first, n = range_of_rows(plan, plan->program.field[f].io, &first);
-        if (plan->home[f].rounded && program_is_input(plan->program.field[f].binding))
+        if (plan->storage[f].rounded && program_is_input(plan->program.field[f].binding))
             st = add_even(plan, JOB_COPY, f, first, n, PANEL_ROWS);
     }
     return st;
@@ -320,7 +320,7 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
     hga_status st = HGA_OK;
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
         if (!(plan->program.stage[stage].reads >> f & 1u) || *done >> f & 1u ||
-            !(plan->home[f].rounded || plan->home[f].halves.n))
+            !(plan->storage[f].rounded || plan->storage[f].bf16.n))
             continue;
         hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
         st = add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS);
@@ -434,8 +434,8 @@ void phases_clear(hga_plan *plan)
     plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         stage_plan *sp = &plan->stage[s];
-        hga_delete(a, sp->wide, sp->n_wide, sizeof *sp->wide);
+        hga_delete(a, sp->long_row, sp->n_long, sizeof *sp->long_row);
         hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
-        sp->wide = NULL, sp->n_wide = sp->n_pieces = 0, sp->row_ptr = NULL, sp->panels = 0;
+        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->row_ptr = NULL, sp->panels = 0;
     }
 }

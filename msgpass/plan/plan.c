@@ -83,11 +83,11 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     find_stages(plan);
-    plan->halves = homes_can_halve(plan);
-    homes_find(plan);
+    plan->bf16_rows = storage_can_be_bf16(plan);
+    storage_find(plan);
     st = phases_make(plan);
     if (!st) st = waves_make(plan);
-    if (!st) st = homes_lay_out(plan);
+    if (!st) st = storage_lay_out(plan);
     if (!st) st = ranges_make(plan);
     phases_forget_costs(plan);
     return st;
@@ -165,7 +165,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     fresh->waves = (wave_order){0};
     fresh->ranged = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
-    memset(fresh->home, 0, sizeof fresh->home);
+    memset(fresh->storage, 0, sizeof fresh->storage);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
     ranges_clear(loser);
@@ -203,18 +203,18 @@ static double stage_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;
     const edge_cost *cost = &program_rules[plan->stage[s].kind].cost;
-    const home *out = &plan->home[plan->program.stage[s].out];
+    const field_storage *out = &plan->storage[plan->program.stage[s].out];
     double of_head = (double)cost->key * shape->dim + (double)cost->value * shape->dim_v + cost->head;
     return plan->stage[s].edges * (shape->n_heads * of_head + (double)cost->column * out->heads * out->columns);
 }
 
-/* Of the way back: an attended edge has its score and its product with the value again, and three sums; a mean or a sum
-   is computed again and turned round, what merges states is turned round. */
+/* Of the way back: an attended edge has its score and its product with the value again, and three sums; a mean or a
+   sum is computed again and turned round, what merges states is turned round. */
 static double stage_gradient_flops(const hga_plan *plan, hga_id s)
 {
     const hga_shape *shape = &plan->shape;
     const edge_cost *cost = &program_rules[plan->stage[s].kind].cost;
-    const home *out = &plan->home[plan->program.stage[s].out];
+    const field_storage *out = &plan->storage[plan->program.stage[s].out];
     int attends = kind_attends(plan->stage[s].kind);
     double of_head = (attends ? 3 : 1) * (double)cost->key * shape->dim +
                      (attends ? 2 : 1) * (double)cost->value * shape->dim_v + 2 * (double)cost->head;
@@ -234,6 +234,6 @@ hga_cost hga_plan_cost(const hga_plan *plan)
             if (plan->program.stage[s].relation >= 0) cost.edges += plan->stage[s].edges;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         cost.bytes_min +=
-            (double)plan->home[f].io_n * plan->home[f].heads * plan->home[f].columns * (double)sizeof(float);
+            (double)plan->storage[f].io_n * plan->storage[f].heads * plan->storage[f].columns * (double)sizeof(float);
     return cost;
 }

@@ -29,18 +29,19 @@ typedef struct area {
     hga_id *slot;
 } area;
 
-typedef struct home {
+typedef struct field_storage {
     hga_id columns, heads;
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
-    /* keys and values of a plan with halves: of all nodes, in bfloat16, rounded once, before the first flat stage that
-       reads them */
-    area halves;
-    int64_t kept_at; /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
+    /* keys and values of a plan of bf16 rows: of all nodes, in bfloat16, rounded once, before the first flat stage
+       that reads them */
+    area bf16;
+    /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
+    int64_t kept_at;
     hga_id kept_n;
-    int rounded; /* bfloat16 without halves: lives in the workspace alone, and is rounded there at that time */
-} home;
+    int rounded; /* bfloat16 without bf16 rows: lives in the workspace alone, and is rounded there at that time */
+} field_storage;
 
 /* Rows of one length that nodes take and give back. */
 typedef struct row_pool {
@@ -50,10 +51,10 @@ typedef struct row_pool {
 
 /* ---- phases: rows that may run side by side ---- */
 
-typedef struct wide_row { /* a row whose pieces are shared out and merged */
+typedef struct long_row { /* a row whose pieces are shared out and merged */
     hga_id position;
     hga_id first_piece, n_pieces;
-} wide_row;
+} long_row;
 
 typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
 
@@ -90,11 +91,11 @@ typedef struct wave_order {
     int alone; /* so little work that one thread does it all */
 } wave_order;
 
-/* What may serve one node after another: the rows of field f, and its halves. */
-enum { STORAGE_HALVES = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
+/* What may serve one node after another: the rows of field f, and its bf16 rows. */
+enum { STORAGE_BF16 = HGA_FIELD_SLOTS, N_STORAGES = 2 * HGA_FIELD_SLOTS };
 
-/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`, never
-   for -1; from and to thread `thread`'s free rows, which no other takes. */
+/* From when to when rows of a storage are needed: taken before item `begin` runs and given back after item `end`,
+   never for -1; from and to thread `thread`'s free rows, which no other takes. */
 typedef struct live_range {
     hga_id storage, first, n; /* nodes */
     hga_id thread;
@@ -107,8 +108,8 @@ typedef struct stage_plan {
     hga_relation relation; /* zeroed along the tree */
     double edges;
     hga_pos panels;
-    wide_row *wide; /* ascending position */
-    hga_id n_wide, n_pieces;
+    long_row *long_row; /* ascending position */
+    hga_id n_long, n_pieces;
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
     int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
@@ -120,11 +121,11 @@ static inline hga_id node_at(const stage_plan *s, hga_id position)
     return s->relation.dst_order ? s->relation.dst_order[position] : position;
 }
 
-static inline const wide_row *wide_of_piece(const stage_plan *s, hga_id piece)
+static inline const long_row *long_row_of(const stage_plan *s, hga_id piece)
 {
-    const wide_row *wide = s->wide;
-    while (piece >= wide->first_piece + wide->n_pieces) wide++;
-    return wide;
+    const long_row *row = s->long_row;
+    while (piece >= row->first_piece + row->n_pieces) row++;
+    return row;
 }
 
 struct hga_plan {
@@ -140,9 +141,9 @@ struct hga_plan {
     topology *machine;
     hga_id threads;
     hga_id *domain, *pu; /* [threads] */
-    int halves;          /* bfloat16, and keys and values go to attending stages in 16 bits */
-    home home[HGA_FIELD_SLOTS];
-    hga_id columns[HGA_FIELD_SLOTS];    /* of the homes, for user functions */
+    int bf16_rows;       /* bfloat16, and keys and values go to attending stages in 16 bits */
+    field_storage storage[HGA_FIELD_SLOTS];
+    hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
@@ -152,7 +153,8 @@ struct hga_plan {
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
-    hga_id wide_columns;                          /* of the widest segment of rows that have no other and share it, 0 */
+    /* of the widest segment of rows that have no other and share it, 0 */
+    hga_id wide_columns;
     /* of this plan for all its life: the next one at its address has another */
     uint64_t identity;
     /* changes with every update, so that a state knows when it is stale */
@@ -178,8 +180,8 @@ typedef struct tape_header {
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
 static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }
 
-/* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes and
-   begun at a whole line; its bytes are as the last user left them. */
+/* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes
+   and begun at a whole line; its bytes are as the last user left them. */
 hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
 
 /* ---- the other files ---- */
@@ -196,12 +198,12 @@ static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
 
 /* Is the field an operand of a bfloat16 plan? */
-int home_is_rounded(const hga_plan *plan, hga_id field);
-/* Does whoever reads operands once they are rounded attend, and nobody write them afterwards? Then plan->halves. */
-int homes_can_halve(const hga_plan *plan);
+int storage_is_rounded(const hga_plan *plan, hga_id field);
+/* Does whoever reads operands once they are rounded attend, and nobody write them afterwards? Then plan->bf16_rows. */
+int storage_can_be_bf16(const hga_plan *plan);
 /* What has rows where; and, once slots are known, their addresses. */
-void homes_find(hga_plan *plan);
-hga_status homes_lay_out(hga_plan *plan);
+void storage_find(hga_plan *plan);
+hga_status storage_lay_out(hga_plan *plan);
 hga_status phases_make(hga_plan *plan);
 /* Costs and parts serve planning alone. */
 void phases_forget_costs(hga_plan *plan);
@@ -214,7 +216,7 @@ void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part);
    explicit edges. */
 hga_status part_by_cost(const hga_plan *plan, phase *ph);
 hga_status part_by_metis(hga_plan *plan, phase *ph);
-/* The order of all panels, once homes are known; the plan's waves must be clear. */
+/* The order of all panels, once their storage is known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
 /* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */
 double waves_longest_shares(const hga_plan *plan);

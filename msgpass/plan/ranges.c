@@ -39,7 +39,7 @@ static uint32_t fields_with_out(const hga_plan *plan)
 static int reads_rows(accesses *a, hga_id number, hga_id f)
 {
     const hga_plan *plan = a->plan;
-    const home *out = &plan->home[out_field(plan)];
+    const field_storage *out = &plan->storage[out_field(plan)];
     phase_accesses of = accesses_of(a, number, 0);
     hga_id i = 0;
     while (i < of.sources.n && of.sources.at[i] != a->at[f]) i++;
@@ -136,7 +136,7 @@ void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory)
     needing x = {.bucket = memory + plan->n_panels};
     memset(memory, 0, (size_t)ranges_bytes(plan));
     a.plan = plan;
-    first += plan->home[out_field(plan)].io_first;
+    first += plan->storage[out_field(plan)].io_first;
     for (hga_id i = (hga_id)plan->n_phases - 1; i >= 0; i--) {
         const phase *ph = &plan->phase[i];
         int ends = ph->job == JOB_LSE || writes_out(plan, ph);

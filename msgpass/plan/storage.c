@@ -10,7 +10,7 @@ hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
     return program_row_range(&plan->nodes, rows, first);
 }
 
-static void find_width(const hga_shape *s, hga_width width, home *h)
+static void find_width(const hga_shape *s, hga_width width, field_storage *h)
 {
     h->columns = width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim
                  : width == HGA_WIDTH_SCALAR                         ? 1
@@ -18,7 +18,7 @@ static void find_width(const hga_shape *s, hga_width width, home *h)
     h->heads = width == HGA_WIDTH_KV_KEY || width == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
 }
 
-int home_is_rounded(const hga_plan *plan, hga_id field)
+int storage_is_rounded(const hga_plan *plan, hga_id field)
 {
     const hga_field *f = &plan->program.field[field];
     int operand = f->width == HGA_WIDTH_KEY || f->width == HGA_WIDTH_KV_KEY || f->width == HGA_WIDTH_VALUE;
@@ -27,11 +27,11 @@ int home_is_rounded(const hga_plan *plan, hga_id field)
 
 static int attends(const hga_plan *plan, hga_id stage) { return kind_attends(plan->stage[stage].kind); }
 
-int homes_can_halve(const hga_plan *plan)
+int storage_can_be_bf16(const hga_plan *plan)
 {
     uint32_t operands = 0, rounded = 0;
     if (plan->options.precision != HGA_PRECISION_BF16 || plan->options.generic) return 0;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)home_is_rounded(plan, f) << f;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         uint32_t reads = stage->reads & operands;
@@ -52,7 +52,7 @@ static int is_attended(const hga_plan *plan, hga_id field)
 }
 
 /* Is every token that the field exists on a row of the caller's? */
-static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home *h)
+static int tokens_are_given(const hga_plan *plan, const hga_field *f, const field_storage *h)
 {
     for (hga_id v = 0; v < plan->nodes.level_ptr[1]; v++) {
         if (v == h->io_first) v += h->io_n;
@@ -61,13 +61,14 @@ static int tokens_are_given(const hga_plan *plan, const hga_field *f, const home
     return 1;
 }
 
-/* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything. */
-static void find_rows(const hga_plan *plan, const hga_field *f, home *h)
+/* Workspace rows are those of `rows` less the caller's, as one range of ids: levels above the tokens, or everything.
+   */
+static void find_rows(const hga_plan *plan, const hga_field *f, field_storage *h)
 {
     hga_id first, n = range_of_rows(plan, f->rows, &first), number = (hga_id)(f - plan->program.field);
-    h->rounded = home_is_rounded(plan, number) && !plan->halves;
-    if (plan->halves && is_attended(plan, number))
-        h->halves = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
+    h->rounded = storage_is_rounded(plan, number) && !plan->bf16_rows;
+    if (plan->bf16_rows && is_attended(plan, number))
+        h->bf16 = (area){.first = first, .n = n, .floats = ((int64_t)h->heads * h->columns + 1) / 2};
     h->rows = (area){.first = first, .n = n, .floats = (int64_t)h->heads * h->columns};
     if (f->width == HGA_WIDTH_STATE) h->lse = (area){.first = first, .n = n, .floats = h->heads};
     if (f->binding == HGA_INTERNAL) return;
@@ -103,29 +104,29 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
     return HGA_OK;
 }
 
-void homes_find(hga_plan *plan)
+void storage_find(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        home *h = &plan->home[f];
-        *h = (home){0};
+        field_storage *h = &plan->storage[f];
+        *h = (field_storage){0};
         find_width(&plan->shape, plan->program.field[f].width, h);
         plan->columns[f] = h->columns;
         find_rows(plan, &plan->program.field[f], h);
     }
 }
 
-hga_status homes_lay_out(hga_plan *plan)
+hga_status storage_lay_out(hga_plan *plan)
 {
     int64_t total = 0;
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < plan->n_pools; i++)
         HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        HGA_TRY(take_area(plan, &total, &plan->home[f].rows));
-        HGA_TRY(take_area(plan, &total, &plan->home[f].lse));
-        HGA_TRY(take_area(plan, &total, &plan->home[f].halves));
-        HGA_TRY(take(&total, plan->home[f].kept_n, (int64_t)plan->home[f].heads * plan->home[f].columns,
-                     &plan->home[f].kept_at));
+        HGA_TRY(take_area(plan, &total, &plan->storage[f].rows));
+        HGA_TRY(take_area(plan, &total, &plan->storage[f].lse));
+        HGA_TRY(take_area(plan, &total, &plan->storage[f].bf16));
+        HGA_TRY(take(&total, plan->storage[f].kept_n, (int64_t)plan->storage[f].heads * plan->storage[f].columns,
+                     &plan->storage[f].kept_at));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2),
