@@ -3,13 +3,27 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LEAST_REPEATS = 3, MOST_REPEATS = 100 };
-static const double stable = 0.01 /* of the median */, usual_budget = 2;
+static const double stable = 0.01 /* of the median */, usual_budget = 2, fresh = 0.01 /* seconds that a limit holds */;
+
+/* The machine's limits when they were asked last. */
+typedef struct asked {
+    const bench_limits *limits;
+    double at, rate[BENCH_LIMITS];
+    int threads, some; /* some: once at least */
+} asked;
+
+/* One repeat. */
+typedef struct sample {
+    double wall, rate[BENCH_LIMITS];
+} sample;
 
 /* The repeats so far. */
 typedef struct record {
-    double *wall, *scratch;
+    sample *sample;
+    double *scratch;
     double processor_least;
     bench_time all;
     int n, room, threads;
@@ -36,20 +50,32 @@ static const double *sorted(const record *r)
     return r->scratch;
 }
 
+/* the median of a limit, and of what it allowed in a repeat's time */
+static bench_limit summarise_limit(const record *r, int limit)
+{
+    bench_limit l;
+    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].rate[limit];
+    l.rate = bench_quantile(sorted(r), r->n, 0.5);
+    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].rate[limit] * r->sample[i].wall;
+    l.possible = bench_quantile(sorted(r), r->n, 0.5);
+    return l;
+}
+
 /* everything that is told of the repeats so far */
 static void summarise(const record *r, bench_timing *t)
 {
-    for (int i = 0; i < r->n; i++) r->scratch[i] = r->wall[i];
+    for (int i = 0; i < r->n; i++) r->scratch[i] = r->sample[i].wall;
     const double *x = sorted(r);
     t->least = x[0];
     t->quartile1 = bench_quantile(x, r->n, 0.25);
     t->seconds = bench_quantile(x, r->n, 0.5);
     t->quartile3 = bench_quantile(x, r->n, 0.75);
-    for (int i = 0; i < r->n; i++) r->scratch[i] = fabs(r->wall[i] - t->seconds);
+    for (int i = 0; i < r->n; i++) r->scratch[i] = fabs(r->sample[i].wall - t->seconds);
     t->spread = bench_quantile(sorted(r), r->n, 0.5);
     t->processor = bench_processor(r->all, r->threads) / r->n;
     t->processor_least = r->processor_least;
     t->busy = bench_busy(r->all, r->threads);
+    for (int i = 0; i < BENCH_LIMITS; i++) t->limit[i] = summarise_limit(r, i);
     t->repeats = r->n;
 }
 
@@ -66,21 +92,50 @@ static hga_status make_room(record *r, int n)
 {
     if (n <= r->room) return HGA_OK;
     int room = 2 * n;
-    double *wall = realloc(r->wall, (size_t)room * sizeof *wall);
-    if (wall) r->wall = wall;
-    double *scratch = wall ? realloc(r->scratch, (size_t)room * sizeof *scratch) : NULL;
+    sample *kept = realloc(r->sample, (size_t)room * sizeof *kept);
+    if (kept) r->sample = kept;
+    double *scratch = kept ? realloc(r->scratch, (size_t)room * sizeof *scratch) : NULL;
     if (!scratch) return hga_fail(HGA_ENOMEM, "the times of %d repeats", room);
     r->scratch = scratch;
     r->room = room;
     return HGA_OK;
 }
 
-static void keep(record *r, bench_time took)
+static void keep(record *r, bench_time took, const double before[BENCH_LIMITS], const double after[BENCH_LIMITS])
 {
     double processor = bench_processor(took, r->threads);
+    sample *s = &r->sample[r->n];
     r->all = bench_time_add(r->all, took);
     if (r->n == 0 || processor < r->processor_least) r->processor_least = processor;
-    r->wall[r->n++] = took.wall;
+    s->wall = took.wall;
+    for (int i = 0; i < BENCH_LIMITS; i++) s->rate[i] = (before[i] + after[i]) / 2;
+    r->n++;
+}
+
+/* The limits of now, which are those of a moment ago: repeats may be shorter than asking. */
+static hga_status ask(asked *a)
+{
+    if (!a->limits->ask || (a->some && bench_seconds() - a->at < fresh)) return HGA_OK;
+    hga_status st = a->limits->ask(a->limits->context, a->threads, a->rate);
+    a->at = bench_seconds(), a->some = 1;
+    return st;
+}
+
+/* One call, its time kept, and what the machine allowed before and after. */
+static hga_status timed(hga_status (*run)(void *), void *context, asked *a, record *r)
+{
+    double before[BENCH_LIMITS];
+    hga_status st;
+    HGA_TRY(make_room(r, r->n + 1));
+    HGA_TRY(ask(a));
+    memcpy(before, a->rate, sizeof before);
+    bench_time start = bench_clock();
+    HGA_TRY(run(context));
+    bench_time took = bench_since(start);
+    HGA_TRY(ask(a));
+    keep(r, took, before, a->rate);
+done:
+    return st;
 }
 
 /* Repeats so short that looking at them would take longer are looked at when their number has doubled. */
@@ -88,13 +143,11 @@ static hga_status repeat(hga_status (*run)(void *), void *context, const bench_r
                          bench_timing *out)
 {
     hga_status st;
+    asked a = {.limits = &rules->limits, .threads = r->threads};
     double start = bench_seconds();
     do {
         for (int until = r->n < MOST_REPEATS ? r->n + 1 : r->n + r->n / 8; r->n < until;) {
-            HGA_TRY(make_room(r, r->n + 1));
-            bench_time before = bench_clock();
-            HGA_TRY(run(context));
-            keep(r, bench_since(before));
+            HGA_TRY(timed(run, context, &a, r));
             if (rules->repetitions > 0 && r->n >= rules->repetitions) break;
         }
         summarise(r, out);
@@ -113,18 +166,7 @@ hga_status bench_repeat(hga_status (*run)(void *), void *context, const bench_ru
     for (int i = 0; i < warmup; i++) HGA_TRY(run(context));
     HGA_TRY(repeat(run, context, rules, &r, out));
 done:
-    free(r.wall), free(r.scratch);
-    return st;
-}
-
-/* One call, its time kept. */
-static hga_status timed(hga_status (*run)(void *), void *context, record *r)
-{
-    hga_status st = make_room(r, r->n + 1);
-    if (st) return st;
-    bench_time before = bench_clock();
-    st = run(context);
-    if (!st) keep(r, bench_since(before));
+    free(r.sample), free(r.scratch);
     return st;
 }
 
@@ -133,6 +175,7 @@ hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*co
 {
     hga_status st = HGA_OK;
     record r[2] = {{.threads = threads}, {.threads = threads}};
+    asked a = {.limits = &rules->limits, .threads = threads};
     double start = 0;
     for (int i = 0, warmup = rules->warmup ? rules->warmup : 1; i < warmup; i++) {
         HGA_TRY(prepare(context));
@@ -143,11 +186,11 @@ hga_status bench_alternate(hga_status (*prepare)(void *context), hga_status (*co
     do {
         HGA_TRY(prepare(context));
         for (int i = 0; i < 2; i++) {
-            HGA_TRY(timed(run[i], context, &r[i]));
+            HGA_TRY(timed(run[i], context, &a, &r[i]));
             summarise(&r[i], &out[i]);
         }
     } while (!enough(&out[0], rules, bench_seconds() - start) || !enough(&out[1], rules, bench_seconds() - start));
 done:
-    for (int i = 0; i < 2; i++) free(r[i].wall), free(r[i].scratch);
+    for (int i = 0; i < 2; i++) free(r[i].sample), free(r[i].scratch);
     return st;
 }

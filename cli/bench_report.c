@@ -11,12 +11,20 @@
 
 /* ---- rows ---- */
 
-/* the least time that the machine's limits allow: arithmetic, or moving what must move */
-static double roofline_seconds(const bench_row *r, double peak_gflops)
+/* work over what could have been done meanwhile; NaN where that was not asked */
+static double share_of(double work, const bench_row *r, int limit)
 {
-    double arithmetic = r->m.cost.flops / (peak_gflops * 1e9),
-           traffic = r->m.cost.bytes_min / (r->peaks.dram_gbytes * r->m.threads * 1e9);
-    return arithmetic > traffic ? arithmetic : traffic;
+    double possible = 1e9 * r->m.time.limit[limit].possible;
+    return possible > 0 ? work / possible : NAN;
+}
+
+/* the least time that the machine's limits allow over the time it took: arithmetic, or moving what must move; memory
+   by the context's peak where it was not asked in turns */
+static double share_of_roofline(const bench_row *r)
+{
+    double arithmetic = share_of(r->m.cost.flops, r, BENCH_FMA), traffic = share_of(r->m.cost.bytes_min, r, BENCH_DRAM),
+           by_peak = r->m.cost.bytes_min / (r->peaks.dram_gbytes * r->m.threads * 1e9) / r->m.time.seconds;
+    return fmax(arithmetic, isfinite(traffic) ? traffic : by_peak);
 }
 
 static json_t *row_name(const bench_row *r)
@@ -46,17 +54,37 @@ static json_t *case_part(const bench_row *r)
                      r->precision);
 }
 
+/* a limit's rate, null where it was not asked */
+static json_t *rate_json(const bench_row *r, int limit)
+{
+    double rate = r->m.time.limit[limit].rate;
+    return json_number(rate > 0 ? rate : NAN);
+}
+
+/* Limits in turns with the repeats, and shares of them: medians of the ratios; and of the peak that the context has. */
+static json_t *share_part(const bench_row *r)
+{
+    double peak = 1e9 * r->peaks.fma_gflops * r->m.threads * r->m.time.seconds;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_gflops", rate_json(r, BENCH_FMA),
+                     "share_of_peak", json_number(share_of(r->m.cost.flops, r, BENCH_FMA)), "share_of_context_peak",
+                     json_number(r->m.cost.flops / peak), "peak_bf16_gflops", rate_json(r, BENCH_PAIRS),
+                     "share_of_bf16_peak", json_number(share_of(r->m.cost.flops, r, BENCH_PAIRS)), "peak_gbytes",
+                     rate_json(r, BENCH_DRAM), "share_of_dram",
+                     json_number(share_of(r->m.cost.bytes_min, r, BENCH_DRAM)), "share_of_roofline",
+                     json_number(share_of_roofline(r)));
+}
+
 /* what follows from work and time */
 static json_t *rate_part(const bench_row *r)
 {
     const hga_cost *cost = &r->m.cost;
-    double seconds = r->m.time.seconds, gflops = cost->flops / seconds / 1e9, peak = r->peaks.fma_gflops * r->m.threads;
-    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:o}", "graph_seconds", r->graph_seconds, "flops",
-                     cost->flops, "gflops", gflops, "peak_gflops", peak, "share_of_peak", json_number(gflops / peak),
-                     "ns_per_edge_head", json_number(1e9 * seconds / (cost->edges * r->shape.n_heads)), "bytes_min",
-                     cost->bytes_min, "gbytes_per_second", cost->bytes_min / seconds / 1e9, "share_of_roofline",
-                     json_number(roofline_seconds(r, peak) / seconds), "over_forward",
-                     json_number(r->over_forward > 0 ? r->over_forward : NAN));
+    double seconds = r->m.time.seconds;
+    json_t *row = json_pack("{s:f, s:f, s:f, s:o, s:f, s:f, s:o}", "graph_seconds", r->graph_seconds, "flops",
+                            cost->flops, "gflops", cost->flops / seconds / 1e9, "ns_per_edge_head",
+                            json_number(1e9 * seconds / (cost->edges * r->shape.n_heads)), "bytes_min", cost->bytes_min,
+                            "gbytes_per_second", cost->bytes_min / seconds / 1e9, "over_forward",
+                            json_number(r->over_forward > 0 ? r->over_forward : NAN));
+    return json_joined(row, share_part(r));
 }
 
 static json_t *memory_part(const bench_row *r)

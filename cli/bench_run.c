@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backward.h"
+#include "bursts.h"
 #include "memory.h"
 #include "race.h"
 
@@ -41,22 +42,42 @@ static hga_status run_both(const bench_place *p, bench_case *c, const bench_job 
     return st;
 }
 
-static int run_ours(const bench_place *p, bench_case *c, bench_row *r, bench_row *back)
+/* Would moving what must move take longer than arithmetic, by the peaks of one thread? */
+static int is_limited_by_memory(const bench_place *p, const hga_cost *cost)
+{
+    return cost->bytes_min * p->peaks.fma_gflops > cost->flops * p->peaks.dram_gbytes;
+}
+
+/* The place with limits that are asked in turns with the repeats. */
+static hga_status open_limits(const bench_place *given, const hga_cost *cost, bench_asking *a, bench_place *p)
+{
+    *p = *given;
+    *a = (bench_asking){.isa = p->options.isa,
+                        .pairs = p->options.precision == HGA_PRECISION_BF16,
+                        .memory = p->by_memory || is_limited_by_memory(p, cost)};
+    return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
+}
+
+static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench_row *back)
 {
     hga_plan *plan = NULL;
     hga_status st;
-    bench_job j = {c->graph, &c->program, p->shape, p->options};
+    bench_place here, *p = &here;
+    bench_asking asking = {0};
+    bench_job j = {c->graph, &c->program, given->shape, given->options};
     HGA_TRY(bench_plan(&j, &plan, &r->m));
+    HGA_TRY(open_limits(given, &r->m.cost, &asking, p));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
     *back = *r;
     if (p->gradient) HGA_TRY(run_both(p, c, &j, r, back));
     if (!p->gradient && !p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
-    r->peak_rss_bytes = back->peak_rss_bytes = bench_peak_resident();
+    r->peak_rss_bytes = back->peak_rss_bytes = bench_peak_resident() - asking.bytes;
 done:
+    bench_limits_close(&asking);
     hga_plan_destroy(plan);
-    return complain_of(st, CLI_USAGE, p->variant->text);
+    return complain_of(st, CLI_USAGE, given->variant->text);
 }
 
 /* ---- before anything runs ---- */
@@ -103,13 +124,17 @@ static int run_peer(const bench_place *p, const race *shared, const peer *other,
     char name[64];
     double distance;
     bench_row r = *ours;
+    bench_rules rules = p->rules;
+    bench_asking asking = {.isa = p->options.isa, .alone = 1}; /* it may have threads of its own */
     snprintf(name, sizeof name, "peer:%s", other->name);
     r.variant = name;
     r.parameters = p->variant->text;
     r.precision = "f32";
     r.graph_seconds = 0;
     r.tensor_bytes = (int64_t)shared->job.rows * shared->job.heads * shared->job.dim * 16;
-    int status = complain_of(race_run(shared, other, &p->rules, &r.m, &distance), CLI_OUTSIDE, name);
+    int status = complain_of(bench_limits_open(&asking, &rules.limits), CLI_OUTSIDE, name);
+    if (!status) status = complain_of(race_run(shared, other, &rules, &r.m, &distance), CLI_OUTSIDE, name);
+    bench_limits_close(&asking);
     if (status) return status;
     r.peak_rss_bytes = bench_peak_resident();
     if (distance <= RACE_TOLERANCE) return append(rows, p, &r);

@@ -13,6 +13,7 @@ typedef struct bench_place {
     hga_options options; /* threads 0: the library's default */
     hga_peaks peaks;     /* of options.isa */
     bench_rules rules;
+    int by_memory;  /* judged by the bandwidth of memory, whatever it is limited by */
     int relative;   /* with relative keys */
     int gradient;   /* and a row of the way back */
     int dry_run;    /* measure nothing, only say what would run */

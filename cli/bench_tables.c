@@ -35,6 +35,7 @@ static const column columns[] = {
     {"seconds_q3", "q3", "%.3f", 1e3},
     {"repeats", "repeats", NULL, 0},
     {"gflops", "GFLOP/s", "%.1f", 0},
+    {"peak_gflops", "peak then", "%.1f", 0},
     {"share_of_peak", "of peak", "%.1f %%", 100},
     {"ns_per_edge_head", "ns/edge/head", "%.2f", 0},
     {"gbytes_per_second", "GB/s", "%.2f", 0},

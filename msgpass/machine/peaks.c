@@ -74,3 +74,40 @@ hga_status hga_measure_peaks(const char *isa, hga_peaks *out)
     hga_delete(NULL, x, DRAM_FLOATS, sizeof *x);
     return HGA_OK;
 }
+
+/* Rounds short beside a scheduler's turn. */
+hga_status hga_measure_flops(const char *isa, int pairs, double for_seconds, double *gflops)
+{
+    enum { ROUND = 120000 };
+    const kernel_table *k;
+    double flops = 0, took = 0, start;
+    *gflops = 0;
+    if (!(for_seconds > 0 && for_seconds <= 60))
+        return hga_fail(HGA_EINVAL, "measuring for %g seconds: above 0, at most 60", for_seconds);
+    hga_status st = isa_kernels(isa, &k);
+    if (st) return st;
+    double (*peak)(hga_pos, float *) = pairs ? k->peak_pairs : k->peak_fma;
+    if (!peak) return HGA_OK;
+    for (start = seconds(); took < for_seconds; took = seconds() - start) {
+        float sink;
+        flops += peak(ROUND, &sink);
+    }
+    *gflops = flops / took / 1e9;
+    return HGA_OK;
+}
+
+hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *gbytes)
+{
+    enum { READ_STEP = 8 * KERNEL_PAD };
+    const kernel_table *k;
+    *gbytes = 0;
+    if (n < READ_STEP || n % READ_STEP)
+        return hga_fail(HGA_EINVAL, "measuring by %lld floats: not a multiple of %d", (long long)n, READ_STEP);
+    hga_status st = isa_kernels(isa, &k);
+    if (st) return st;
+    double start = seconds();
+    volatile float sink = k->read(n, x);
+    *gbytes = (double)n * (double)sizeof *x / (seconds() - start) / 1e9;
+    (void)sink;
+    return HGA_OK;
+}

@@ -21,6 +21,12 @@ typedef struct hga_peaks {
     double bf16_gflops; /* products of bfloat16 pairs; 0 where the instruction set has none */
 } hga_peaks;
 HGA_API hga_status hga_measure_peaks(const char *isa, hga_peaks *out);
+/* What the calling thread is allowed at this moment, which on a shared core changes from second to second: rates of
+   multiply-adds of full vectors in float32 (pairs: of products of bfloat16 pairs, 0 where the instruction set has none)
+   over about `seconds`, above 0 and at most 60, and of reading n floats (a multiple of 128, at least 128) once, from
+   wherever they are. In 1e9 a second. */
+HGA_API hga_status hga_measure_flops(const char *isa, int pairs, double seconds, double *gflops);
+HGA_API hga_status hga_measure_read(const char *isa, hga_pos n, const float *x, double *gbytes);
 
 #ifdef __cplusplus
 }

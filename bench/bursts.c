@@ -1,0 +1,73 @@
+/* bursts.c: bursts of a few milliseconds, on all of a case's threads at once. */
+#include "bursts.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include "memory.h"
+
+/* Memory is read in turn, so that a part is not in a cache any more when its turn comes again. */
+enum { PARTS = 4, PART_FLOATS = 8 << 20 };
+static const double burst = 0.002;
+
+/* One thread's. */
+static hga_status ask_alone(const bench_asking *a, const float *part, double rate[BENCH_LIMITS])
+{
+    hga_status st;
+    HGA_TRY(hga_measure_flops(a->isa, 0, burst, &rate[BENCH_FMA]));
+    if (a->pairs) HGA_TRY(hga_measure_flops(a->isa, 1, burst, &rate[BENCH_PAIRS]));
+    if (a->memory) HGA_TRY(hga_measure_read(a->isa, PART_FLOATS, part, &rate[BENCH_DRAM]));
+done:
+    return st;
+}
+
+static void add(const double from[BENCH_LIMITS], double factor, double to[BENCH_LIMITS])
+{
+    for (int i = 0; i < BENCH_LIMITS; i++) to[i] += factor * from[i];
+}
+
+/* All threads at once, each in a part of memory of its own. */
+static hga_status ask_team(const bench_asking *a, int threads, double rate[BENCH_LIMITS])
+{
+    hga_status st = HGA_OK;
+#pragma omp parallel num_threads(threads)
+    {
+        double own[BENCH_LIMITS] = {0};
+        const float *part = a->memory ? a->memory_read + (a->at + omp_get_thread_num()) % PARTS * PART_FLOATS : NULL;
+        hga_status mine = ask_alone(a, part, own);
+#pragma omp critical
+        {
+            add(own, 1, rate);
+            if (mine) st = mine;
+        }
+    }
+    return st;
+}
+
+static hga_status ask(void *context, int threads, double rate[BENCH_LIMITS])
+{
+    bench_asking *a = context;
+    double sum[BENCH_LIMITS] = {0};
+    int many = a->alone || threads < 1 ? 1 : threads;
+    hga_status st = ask_team(a, many, sum);
+    a->at = (a->at + many) % PARTS;
+    for (int i = 0; i < BENCH_LIMITS; i++) rate[i] = 0;
+    add(sum, threads > many ? (double)threads / many : 1, rate);
+    return st;
+}
+
+hga_status bench_limits_open(bench_asking *a, bench_limits *out)
+{
+    hga_status st = HGA_OK;
+    *out = (bench_limits){.ask = ask, .context = a};
+    if (a->memory && !a->memory_read)
+        st = bench_new((int64_t)PARTS * PART_FLOATS, sizeof *a->memory_read, &a->memory_read);
+    if (!st && a->memory) a->bytes = (int64_t)PARTS * PART_FLOATS * (int64_t)sizeof *a->memory_read;
+    return st;
+}
+
+void bench_limits_close(bench_asking *a)
+{
+    free(a->memory_read);
+    a->memory_read = NULL, a->bytes = 0;
+}

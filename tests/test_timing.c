@@ -1,0 +1,201 @@
+/* test_timing.c: shares of limits that are asked in turns with the repeats, on a machine of our own: its speed falls
+   to half from some repeat on, as a core's does whose other half begins to work. */
+#define _POSIX_C_SOURCE 200809L
+#include "timing.h"
+
+#include "bursts.h"
+#include "testing.h"
+
+#include <time.h>
+
+enum { MOST = 200 };
+
+/* What the machine does in order, and how fast it is meanwhile. */
+typedef struct machine {
+    double speed, work, rate;
+    int repeats, slow_from, slow_to; /* repeats [slow_from, slow_to) take twice as long */
+    int asked, unlike;               /* unlike: repeats that did not follow a question */
+    const double *own;               /* NULL, or the speeds of each repeat as the limit has them, whatever it takes */
+    int fail_at;                     /* the question that fails, from 1 on */
+    double took[MOST], answer[MOST];
+} machine;
+
+static void set_speed(machine *m) { m->speed = m->repeats >= m->slow_from && m->repeats < m->slow_to ? 0.5 : 1; }
+
+static void sleep_for(double seconds) { nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL); }
+
+/* longer than a limit holds, so that each repeat is asked for by itself */
+static hga_status run(void *context)
+{
+    machine *m = context;
+    double start = bench_seconds();
+    m->unlike += m->asked != m->repeats + 1;
+    sleep_for(m->work / m->speed); /* wall time passes whoever else wants the processor */
+    m->took[m->repeats++] = bench_seconds() - start;
+    set_speed(m);
+    return HGA_OK;
+}
+
+static hga_status ask(void *context, int threads, double rate[BENCH_LIMITS])
+{
+    machine *m = context;
+    if (++m->asked == m->fail_at) return hga_fail(HGA_EINVAL, "the question %d", m->asked);
+    double answer = m->rate * (m->own ? m->own[m->asked - 1] : m->speed);
+    m->answer[m->asked - 1] = answer;
+    rate[BENCH_FMA] = answer * threads, rate[BENCH_PAIRS] = 2 * rate[BENCH_FMA], rate[BENCH_DRAM] = 0;
+    return HGA_OK;
+}
+
+static hga_status measure(machine *m, int repetitions, int threads, bench_timing *t)
+{
+    set_speed(m);
+    bench_rules rules = {.repetitions = repetitions, .warmup = -1, .limits = {.ask = ask, .context = m}};
+    return bench_repeat(run, m, &rules, threads, t);
+}
+
+/* The median over the repeats of the machine's own times, each at the mean of the rates around it. */
+static double possible(const machine *m)
+{
+    double x[MOST];
+    for (int i = 0; i < m->repeats; i++) {
+        x[i] = m->took[i] * (m->answer[i] + m->answer[i + 1]) / 2;
+        for (int k = i; k > 0 && x[k] < x[k - 1]; k--) {
+            double y = x[k];
+            x[k] = x[k - 1], x[k - 1] = y;
+        }
+    }
+    return bench_quantile(x, m->repeats, 0.5);
+}
+
+static int is_near(double a, double b) { return a > 0.9 * b && a < 1.1 * b; }
+
+/* Half of the repeats are twice as slow, and so is the limit then: by the medians of both, or by the best, the share
+   would be another. */
+static void shares_are_those_of_neighbours_in_time(void **state)
+{
+    (void)state;
+    machine m = {.work = 0.015, .rate = 100, .slow_from = 5, .slow_to = MOST};
+    bench_timing t;
+    assert_ok(measure(&m, 13, 1, &t));
+    assert_true(is_near(t.limit[BENCH_FMA].possible, possible(&m)));
+    assert_true(t.limit[BENCH_FMA].possible < 0.7 * t.seconds * 100);                     /* by the best peak */
+    assert_true(is_near(t.limit[BENCH_PAIRS].possible, 2 * t.limit[BENCH_FMA].possible)); /* each its own */
+    assert_true(is_near(t.limit[BENCH_FMA].rate, 50));                                    /* 8 of 13 are slow */
+}
+
+/* Each repeat has the mean of the rates before and after it, in whatever order they are large. */
+static void a_repeat_has_the_rates_around_it(void **state)
+{
+    static const double own[] = {1, 9, 1, 9, 2, 4, 4, 4};
+    (void)state;
+    machine m = {.work = 0.015, .rate = 100, .slow_from = 4, .slow_to = MOST, .own = own};
+    bench_timing t;
+    assert_ok(measure(&m, 7, 1, &t)); /* means 5 5 5 5.5 3 4 4, times 1 1 1 1 2 2 2 */
+    assert_true(is_near(t.limit[BENCH_FMA].possible, 100 * 0.015 * 5.5) && is_near(t.limit[BENCH_FMA].rate, 500));
+}
+
+/* One disturbed repeat between others moves nothing. */
+static void one_repeat_is_no_median(void **state)
+{
+    (void)state;
+    machine m = {.work = 0.015, .rate = 100, .slow_from = 3, .slow_to = 4};
+    bench_timing t;
+    assert_ok(measure(&m, 7, 1, &t));
+    assert_true(is_near(t.limit[BENCH_FMA].rate, 100) && is_near(t.limit[BENCH_FMA].possible, possible(&m)));
+}
+
+static void a_limit_is_asked_before_each_repeat_and_after_the_last(void **state)
+{
+    (void)state;
+    machine m = {.work = 0.012, .rate = 100, .slow_from = MOST};
+    bench_timing t;
+    assert_ok(measure(&m, 6, 1, &t));
+    assert_int_equal(m.unlike, 0);
+    assert_int_equal(m.asked, 7);
+}
+
+static void short_repeats_share_a_question(void **state)
+{
+    (void)state;
+    machine m = {.work = 1e-5, .rate = 100, .slow_from = MOST};
+    bench_timing t;
+    assert_ok(measure(&m, 100, 1, &t));
+    assert_true(m.asked < t.repeats);
+    assert_true(t.limit[BENCH_FMA].rate == 100);
+}
+
+static void limits_are_of_all_threads(void **state)
+{
+    (void)state;
+    machine m = {.work = 1e-4, .rate = 100, .slow_from = MOST};
+    bench_timing t;
+    assert_ok(measure(&m, 3, 2, &t));
+    assert_true(t.limit[BENCH_FMA].rate == 200 && t.limit[BENCH_PAIRS].rate == 400 && t.limit[BENCH_DRAM].rate == 0);
+}
+
+static void a_question_that_fails_ends_it(void **state)
+{
+    (void)state;
+    machine m = {.work = 0.012, .rate = 100, .slow_from = MOST, .fail_at = 3};
+    bench_timing t;
+    assert_status(HGA_EINVAL, measure(&m, 6, 1, &t));
+    assert_int_equal(m.repeats, 2);
+}
+
+static void nobody_asks_unasked(void **state)
+{
+    (void)state;
+    machine m = {.work = 1e-5, .slow_from = MOST, .asked = 1};
+    bench_timing t;
+    m.speed = 1;
+    assert_ok(bench_repeat(run, &m, &(bench_rules){.repetitions = 3, .warmup = -1}, 1, &t));
+    assert_true(m.asked == 1 && t.limit[BENCH_FMA].rate == 0 && t.limit[BENCH_FMA].possible == 0);
+}
+
+/* ---- this machine ---- */
+
+static void bursts_say_what_was_asked(void **state)
+{
+    (void)state;
+    bench_asking a = {.isa = "ref"}, all = {.isa = "ref", .memory = 1, .pairs = 1};
+    bench_limits limits;
+    double rate[BENCH_LIMITS] = {-1, -1, -1}, two[BENCH_LIMITS];
+    assert_ok(bench_limits_open(&a, &limits));
+    assert_ok(limits.ask(limits.context, 1, rate));
+    bench_limits_close(&a);
+    assert_true(rate[BENCH_FMA] > 0 && rate[BENCH_PAIRS] == 0 && rate[BENCH_DRAM] == 0);
+    assert_ok(bench_limits_open(&all, &limits));
+    assert_ok(limits.ask(limits.context, 2, two));
+    assert_true(two[BENCH_FMA] > 0 && two[BENCH_PAIRS] == 0 && two[BENCH_DRAM] > 0); /* ref multiplies no pairs */
+    bench_limits_close(&all);
+}
+
+static void rates_of_nothing_are_refused(void **state)
+{
+    (void)state;
+    double rate;
+    float x[128] = {0};
+    assert_status(HGA_EINVAL, hga_measure_flops("ref", 0, 0, &rate));
+    assert_status(HGA_EINVAL, hga_measure_flops("ref", 0, 61, &rate));
+    assert_status(HGA_EINVAL, hga_measure_read("ref", 127, x, &rate));
+    assert_status(HGA_EUNSUPPORTED, hga_measure_flops("abacus", 0, 0.001, &rate));
+    assert_ok(hga_measure_read("ref", 128, x, &rate));
+    assert_true(rate > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_are_those_of_neighbours_in_time),
+        cmocka_unit_test(a_repeat_has_the_rates_around_it),
+        cmocka_unit_test(one_repeat_is_no_median),
+        cmocka_unit_test(a_limit_is_asked_before_each_repeat_and_after_the_last),
+        cmocka_unit_test(short_repeats_share_a_question),
+        cmocka_unit_test(limits_are_of_all_threads),
+        cmocka_unit_test(a_question_that_fails_ends_it),
+        cmocka_unit_test(nobody_asks_unasked),
+        cmocka_unit_test(bursts_say_what_was_asked),
+        cmocka_unit_test(rates_of_nothing_are_refused),
+    };
+    return cmocka_run_group_tests_name("timing", tests, NULL, NULL);
+}
