@@ -116,6 +116,25 @@ typedef struct kernel_tile {
     float scale;
 } kernel_tile;
 
+/* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may
+   name any. */
+enum { KERNEL_PLACES = 128 };
+typedef struct kernel_grad_places {
+    hga_id n;           /* at most KERNEL_PLACES */
+    const uint8_t *of;  /* [columns][KERNEL_TILE] */
+    const float *r;     /* NULL or [n][dim padded]: added to the keys */
+    const float *bias;  /* NULL or [n]: added to the scores */
+    float *dr, *d_bias; /* NULL or [n][dim padded], [n], written: sums of ds q, and of ds */
+} kernel_grad_places;
+
+/* Positions: scores have the product of the row's and the column's, too. */
+typedef struct kernel_grad_positions {
+    hga_id dim;
+    const float *row, *row_turned; /* [KERNEL_TILE][dim padded] and [dim][KERNEL_TILE] */
+    const float *column;           /* [columns][dim padded] */
+    float *d_row, *d_column;       /* added to; NULL: not wanted */
+} kernel_grad_positions;
+
 /* The adjoint of attention in one head, sixteen rows against columns that lie one behind the other. Rows of keys,
    values and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added to; NULL: not wanted. */
 typedef struct kernel_grad_tile {
@@ -129,7 +148,23 @@ typedef struct kernel_grad_tile {
     float *dq;                    /* row by row: sum of ds k */
     float *dk, *dv;               /* as k, v: sums of ds q, p g */
     float *column_sum;            /* [n]: sum of ds */
+    const kernel_grad_places *places;       /* NULL: none */
+    const kernel_grad_positions *positions; /* NULL: none */
+    const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */
+    const float *kept;                      /* NULL or [n][KERNEL_TILE], what the weights are multiplied with */
+    float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
 } kernel_grad_tile;
+
+/* Which weights of sixteen rows and n columns are dropped, see philox.h. */
+typedef struct kernel_drop {
+    hga_id n;
+    const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
+    const int32_t *type;                /* [n][KERNEL_TILE] */
+    uint64_t seed;
+    uint32_t layer;
+    hga_id head;
+    float dropout;
+} kernel_drop;
 
 /* The same for one row and sources anywhere. */
 typedef struct kernel_grad_row {
@@ -169,6 +204,8 @@ typedef struct kernel_table {
     /* attention's adjoint */
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
+    /* kept[n][KERNEL_TILE]: 0, or 1 / (1 - dropout) */
+    void (*drop)(const kernel_drop *d, float *kept);
     /* its scores alone: out[e] = score[e] + q . (k[e] + r[e]) */
     void (*grad_scores)(const kernel_grad_row *t, float *out);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */

@@ -22,6 +22,9 @@
 typedef float vec __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 typedef int32_t vec_int __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
 
+/* half as many of 64 bits */
+typedef uint64_t vec_long __attribute__((vector_size(VEC_FLOATS * 4), aligned(4), may_alias));
+
 static inline vec vec_load(const float *p) { return *(const vec *)p; }
 static inline void vec_store(float *p, vec x) { *(vec *)p = x; }
 static inline vec vec_all(float x) { return x - (vec){0}; }
@@ -81,6 +84,20 @@ static inline void vec_store_first(float *p, vec x, int n)
     for (int i = 0; i < n; i++) p[i] = x[i];
 }
 #endif
+
+/* The lower halves of x times y, in 64 bits. */
+static inline vec_long vec_multiply_low(vec_long x, uint32_t y)
+{
+#if defined(VEC_AVX512)
+    return (vec_long)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi32((int32_t)y));
+#elif defined(VEC_AVX2)
+    return (vec_long)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi32((int32_t)y));
+#elif defined(VEC_SSE)
+    return (vec_long)_mm_mul_epu32((__m128i)x, _mm_set1_epi32((int32_t)y));
+#else
+    return (x & 0xffffffffu) * y;
+#endif
+}
 
 /* ---- lanes in other places: lists of lanes, since compilers want them constant. Lane VEC_FLOATS + i is lane i of the
    second vector. ---- */

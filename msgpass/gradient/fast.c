@@ -26,8 +26,6 @@ static int has_values(const hga_program *p, hga_id f)
            has_energies(p, f);
 }
 
-static hga_id padded_width(hga_id columns) { return (columns + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
-
 /* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
 static float *carve(float *memory, int64_t *at, int64_t n)
 {
@@ -51,14 +49,16 @@ static int64_t lay_out(fast_pass *p, float *memory)
         fast_field *x = &p->field[f];
         int state = p->program->field[f].width == HGA_WIDTH_STATE;
         int scalar = p->program->field[f].width == HGA_WIDTH_SCALAR;
-        x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded_width(x->columns);
+        x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded_columns(x->columns);
         if (has_values(p->program, f)) x->value = carve(memory, &at, n * x->padded);
         if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
         if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
         if (has_energies(p->program, f)) x->own_lse = carve(memory, &at, n);
     }
     if (p->call->io->rel_key)
-        p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_width(p->plan->shape.dim));
+        p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
+    if (p->call->grad->d_rel_key)
+        p->d_rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
     if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
     return at;
 }
@@ -78,7 +78,7 @@ int64_t fast_bytes(const hga_plan *plan)
 static void pad_rel_key(fast_pass *p)
 {
     const hga_io *io = p->call->io;
-    hga_id dim = p->plan->shape.dim, padded_dim = padded_width(dim);
+    hga_id dim = p->plan->shape.dim, padded_dim = padded_columns(dim);
     float *to = p->rel_key;
     for (hga_id t = 0; to && t < io->n_rel_key; t++)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
@@ -95,7 +95,7 @@ static int has_padding(const fast_pass *p)
 static fast_pass empty_pass(const gradient_call *c)
 {
     fast_pass p = {.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
-    p.rows.plan = c->plan;
+    p.rows.plan = c->plan, p.field_dim = padded_columns(c->plan->shape.dim);
     return p;
 }
 
@@ -112,6 +112,9 @@ hga_status fast_create(const gradient_call *c, float *memory, fast_pass *p)
     int64_t n = lay_out(p, memory);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     pad_rel_key(p);
+    if (p->d_rel_key)
+        memset(p->d_rel_key, 0,
+               (size_t)c->io->n_rel_key * (size_t)padded_columns(c->plan->shape.dim) * sizeof *p->d_rel_key);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
     HGA_TRY(panel_create(c->plan, &p->panel));
 done:

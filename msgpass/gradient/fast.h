@@ -23,7 +23,8 @@ typedef struct fast_pass {
     const hga_plan *plan;
     const hga_program *program;
     hga_nodes nodes;
-    hga_id kv, head; /* at hand */
+    hga_id kv, head;  /* at hand */
+    hga_id field_dim; /* padded columns of queries and keys */
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
     table_sums sums; /* of this key/value head */
@@ -32,7 +33,11 @@ typedef struct fast_pass {
     float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
     int wants_tables; /* any gradient that edges sum up one by one */
     float *rel_key;   /* the table, its rows padded with zeros; NULL without */
+    float *d_rel_key; /* sums of its gradient before they are poured into `sums`; NULL where it is not wanted */
 } fast_pass;
+
+/* Columns of a row, which is padded with zeros. */
+static inline hga_id padded_columns(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 
 static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
 {
@@ -50,7 +55,7 @@ static inline int is_kv(const fast_pass *p, hga_id f)
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
 }
 
-/* fast_attend.c: the adjoint of an attended stage for the head at hand. */
+/* fast_attend.c: the adjoint of an attended stage for the head at hand; fast_again.c: its states, forward. */
 hga_status panel_create(const hga_plan *plan, struct panel **out);
 void panel_destroy(const hga_plan *plan, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);

@@ -1,4 +1,5 @@
-/* fast_tiles.c: which columns the groups of a panel have edges to, side by side as they lie, and the tiles of them. */
+/* fast_tiles.c: which columns the groups of a panel have edges to, side by side as they lie, and what their pairs have
+   of their own. */
 #include "panel.h"
 
 #include <string.h>
@@ -35,128 +36,151 @@ static void segment_rows(const group *g, const window *w, const hga_segment *s, 
     for (hga_id c = 0; c < w->n; c++) rows[c] = now ^= on[c];
 }
 
-/* Put the segment's pairs into the window; a pair that is there already is left. */
+static int32_t type_of(const hga_segment *s, hga_id position, hga_id column)
+{
+    return s->type + (position - s->row) * s->type_dst + column * s->type_src;
+}
+
+/* The edge of a pair of the window and the segment. */
+static row_edge edge_of(const fast_pass *p, const window *w, const hga_segment *s, hga_id position, hga_id c)
+{
+    const hga_id *order = p->rows.r.src_order;
+    hga_id at = w->first + c;
+    return (row_edge){order ? order[at] : at, type_of(s, position, at - s->src), s->weight, s->pos_of};
+}
+
+/* All pairs of `rows` to the rows. */
+static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *s, hga_id first, const uint16_t *rows)
+{
+    hga_status st = HGA_OK;
+    p->panel->unranked = 1;
+    for (hga_id c = 0; c < w->n; c++)
+        for (hga_id row = 0; !st && rows[c] && row < KERNEL_TILE; row++)
+            if (rows[c] >> row & 1u) st = leave(p, row, edge_of(p, w, s, first + row, c), 0);
+    return st;
+}
+
+/* Rows that the window has already, but with another node's position than the segment says. */
+static uint16_t other_owners(window *w, const hga_segment *s, uint16_t seen, const uint16_t *rows)
+{
+    uint16_t any = 0, other = 0;
+    for (hga_id c = 0; c < w->n; c++) any |= rows[c];
+    for (hga_id row = 0; row < KERNEL_TILE; row++) {
+        if (!(any >> row & 1u)) continue;
+        if (!(seen >> row & 1u)) w->own[row] = s->pos_of;
+        if (w->own[row] != s->pos_of) other |= (uint16_t)(1u << row);
+    }
+    return other;
+}
+
+/* The type of each column, while it has one. */
+static void see_types(pair_types *t, const window *w, const hga_segment *s, hga_id first, const uint16_t *rows)
+{
+    for (hga_id c = 0; c < w->n; c++) {
+        if (!rows[c]) continue;
+        hga_id row = __builtin_ctz(rows[c]);
+        int32_t type = type_of(s, first + row, w->first + c - s->src);
+        t->mixed |= s->type_dst != 0 && (rows[c] & (rows[c] - 1)) != 0;
+        t->mixed |= w->rows[c] != 0 && t->column[c] != type;
+        t->column[c] = type;
+    }
+}
+
+/* Put the segment's pairs into the window; those that are there already, or with another position of the row, are
+   left. */
 static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga_segment *s, hga_id first)
 {
     hga_status st = HGA_OK;
-    const hga_id *order = p->rows.r.src_order;
-    uint16_t rows[WINDOW], twins = 0;
+    panel *x = p->panel;
+    uint16_t rows[WINDOW], apart[WINDOW], seen = 0, other = 0, some = 0;
     segment_rows(g, w, s, first, rows);
-    for (hga_id c = 0; c < w->n; c++) twins |= rows[c] & w->rows[c];
-    for (hga_id c = 0; twins && c < w->n; c++)
-        for (hga_id row = 0; !st && row < KERNEL_TILE; row++) {
-            hga_id at = w->first + c;
-            if ((rows[c] & w->rows[c]) >> row & 1u)
-                st = leave(p, row, (row_edge){order ? order[at] : at, s->type, s->weight, s->pos_of}, 0);
-        }
+    for (hga_id c = 0; x->parts.positions && c < w->n; c++) seen |= w->rows[c];
+    if (x->parts.positions) other = other_owners(w, s, seen, rows);
+    for (hga_id c = 0; c < w->n; c++) apart[c] = rows[c] & (w->rows[c] | other), some |= apart[c], rows[c] &= ~apart[c];
+    if (some) st = leave_pairs(p, w, s, first, apart);
+    if (x->parts.types) see_types(&x->seen, w, s, first, rows);
     for (hga_id c = 0; c < w->n; c++) w->rows[c] |= rows[c];
     return st;
+}
+
+/* The types of all pairs, segment by segment as they were put in. */
+static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id first, int64_t begin, int64_t end)
+{
+    panel *x = p->panel;
+    uint16_t seen[WINDOW] = {0}, rows[WINDOW];
+    for (int64_t i = begin; i < end; i++) {
+        const hga_segment *s = &x->segment[i];
+        if (s->src >= w->first + w->n || s->src + s->n_src <= w->first) continue;
+        segment_rows(g, w, s, first, rows);
+        for (hga_id c = 0; c < w->n; c++)
+            for (uint32_t left = rows[c] & ~(uint32_t)seen[c]; left; left &= left - 1) {
+                hga_id row = __builtin_ctz(left);
+                if (x->parts.positions && w->own[row] != s->pos_of) continue;
+                x->seen.pair[c][row] = type_of(s, first + row, w->first + c - s->src), seen[c] |= (uint16_t)(1u << row);
+            }
+    }
 }
 
 /* All pairs of the window to the rows. */
 static hga_status leave_window(fast_pass *p, const window *w)
 {
     hga_status st = HGA_OK;
+    panel *x = p->panel;
     const hga_id *order = p->rows.r.src_order;
-    for (hga_id c = 0; !st && c < w->n; c++)
-        for (hga_id row = 0; !st && row < KERNEL_TILE; row++)
-            if (w->rows[c] >> row & 1u)
-                st = leave(p, row, (row_edge){order ? order[w->first + c] : w->first + c, 0, 1, 0}, 0);
+    hga_id rank[KERNEL_TILE];
+    memcpy(rank, w->rank, sizeof rank);
+    for (hga_id c = 0; c < w->n; c++)
+        for (uint32_t left = w->rows[c]; !st && left; left &= left - 1) {
+            hga_id row = __builtin_ctz(left), u = order ? order[w->first + c] : w->first + c;
+            int32_t type = !x->parts.types ? 0 : x->seen.mixed ? x->seen.pair[c][row] : x->seen.column[c];
+            st = leave(p, row, (row_edge){u, type, 1, w->own[row]}, rank[row]++);
+        }
     return st;
 }
 
-static void gather(const fast_pass *p, hga_id f, const hga_id *node, hga_id n, float *to)
+/* Room for n more. */
+static hga_status room_for(fast_pass *p, void *list, int64_t *room, int64_t n, int64_t more, size_t size)
 {
-    hga_id columns = p->field[f].padded;
-    for (hga_id c = 0; c < n; c++)
-        memcpy(to + (ptrdiff_t)c * columns, value_row(p, f, node[c]), (size_t)columns * sizeof *to);
+    return n + more > *room ? hga_grow(&p->plan->given, list, room, n, n + more, size) : HGA_OK;
 }
 
-static void scatter(fast_pass *p, hga_id f, const hga_id *node, hga_id n, float *from)
+/* The window's types, one for each column. */
+static hga_status keep_columns(fast_pass *p, window *w)
 {
-    hga_id columns = p->field[f].padded;
-    for (hga_id c = 0; c < n; c++) {
-        float *to = adjoint_row(p, f, node[c]);
-        p->plan->kernels->blend(columns, 1, to, 1, from + (ptrdiff_t)c * columns, to);
-    }
-    memset(from, 0, (size_t)(n * columns) * sizeof *from);
-}
-
-static void run_window(fast_pass *p, hga_id s, const window *w)
-{
-    const hga_stage *stage = &p->program->stage[s];
     panel *x = p->panel;
-    const group *g = &x->group[w->group];
-    const hga_id *node = p->rows.r.src_order ? p->rows.r.src_order + w->first : NULL;
-    float bias[WINDOW], column_sum[WINDOW] = {0};
-    for (hga_id c = 0; stage->by_mass && c < w->n; c++) bias[c] = p->log_mass[node ? node[c] : w->first + c];
-    int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
-    p->plan->kernels->grad_tile(
-        &(kernel_grad_tile){.n = w->n,
-                            .dim = p->plan->shape.dim,
-                            .dim_v = p->plan->shape.dim_v,
-                            .k = node ? x->k : value_row(p, stage->key, w->first),
-                            .v = node ? x->v : value_row(p, stage->value, w->first),
-                            .bias = stage->by_mass ? bias : NULL,
-                            .rows = w->full ? NULL : w->rows,
-                            .q = g->q,
-                            .g = g->g,
-                            .q_rows = g->q_rows,
-                            .g_rows = g->g_rows,
-                            .lse = g->lse,
-                            .delta = g->delta,
-                            .dq = p->field[stage->query].adjoint || p->sums.of[SCALE] ? g->dq : NULL,
-                            .dk = !with_keys ? NULL
-                                  : node     ? x->dk
-                                             : adjoint_row(p, stage->key, w->first),
-                            .dv = !with_values ? NULL
-                                  : node       ? x->dv
-                                               : adjoint_row(p, stage->value, w->first),
-                            .column_sum = p->sums.of[LOG_MASS] ? column_sum : NULL});
-    for (hga_id c = 0; p->sums.of[LOG_MASS] && c < w->n; c++)
-        p->sums.of[LOG_MASS][node ? node[c] : w->first + c] += (double)column_sum[c];
+    hga_status st = room_for(p, &x->type, &x->type_room, x->n_types, w->n, sizeof *x->type);
+    if (st) return st;
+    w->types = x->n_types, w->n_types = w->n, x->n_types += w->n;
+    for (hga_id c = 0; c < w->n; c++) x->type[w->types + c] = w->rows[c] ? x->seen.column[c] : 0;
+    return HGA_OK;
 }
 
-/* Columns that do not lie side by side are, while windows use them. */
-static void bring(fast_pass *p, const hga_stage *s, const window *w)
+/* Places for the types of the pairs, in the order they come; more than KERNEL_PLACES are not `kept`. */
+static hga_status keep_places(fast_pass *p, window *w, int *kept)
 {
-    const hga_id *node = p->rows.r.src_order + w->first;
-    gather(p, s->key, node, w->n, p->panel->k), gather(p, s->value, node, w->n, p->panel->v);
-}
-static void take_back(fast_pass *p, const hga_stage *s, const window *w)
-{
-    const hga_id *node = p->rows.r.src_order + w->first;
-    if (p->field[s->key].adjoint) scatter(p, s->key, node, w->n, p->panel->dk);
-    if (p->field[s->value].adjoint) scatter(p, s->value, node, w->n, p->panel->dv);
-}
-
-/* The next window of all groups, by column and then by group; NULL: no more. */
-static const window *next_window(panel *x, int64_t *at)
-{
-    const window *best = NULL;
-    hga_id from = 0;
-    for (hga_id i = 0; i < GROUPS; i++) {
-        const group *g = &x->group[i];
-        if (!g->there || at[i] == g->n_windows) continue;
-        const window *w = &x->window[g->windows + at[i]];
-        if (!best || w->first < best->first) best = w, from = i;
-    }
-    if (best) at[from]++;
-    return best;
-}
-
-void run_windows(fast_pass *p, hga_id s)
-{
-    const hga_stage *stage = &p->program->stage[s];
-    int64_t at[GROUPS] = {0};
-    const window *near = NULL, *w;
-    while ((w = next_window(p->panel, at))) {
-        int moves = p->rows.r.src_order && (!near || near->first != w->first || near->n != w->n);
-        if (moves && near) take_back(p, stage, near);
-        if (moves) bring(p, stage, w), near = w;
-        run_window(p, s, w);
-    }
-    if (near) take_back(p, stage, near);
+    panel *x = p->panel;
+    int16_t *place = x->seen.place;
+    hga_status st = room_for(p, &x->type, &x->type_room, x->n_types, KERNEL_PLACES, sizeof *x->type);
+    if (!st) st = room_for(p, &x->place, &x->place_room, x->n_places, (int64_t)w->n * KERNEL_TILE, sizeof *x->place);
+    if (st) return st;
+    w->types = x->n_types, w->places = x->n_places, w->n_types = 0;
+    uint8_t *to = x->place + w->places;
+    int32_t *types = x->type + w->types;
+    memset(to, 0, (size_t)(w->n * KERNEL_TILE) * sizeof *to);
+    for (hga_id c = 0; c < w->n && w->n_types <= KERNEL_PLACES; c++)
+        for (uint32_t left = w->rows[c]; left; left &= left - 1) {
+            hga_id row = __builtin_ctz(left);
+            int32_t type = x->seen.pair[c][row];
+            if (place[type] < 0) {
+                if (w->n_types == KERNEL_PLACES) goto full;
+                place[type] = (int16_t)w->n_types, types[w->n_types++] = type;
+            }
+            to[c * KERNEL_TILE + row] = (uint8_t)place[type];
+        }
+    x->n_types += w->n_types, x->n_places += (int64_t)w->n * KERNEL_TILE, *kept = 1;
+full:
+    for (hga_id i = 0; i < w->n_types; i++) place[types[i]] = -1;
+    return HGA_OK;
 }
 
 /* A window joins the list, or has too few pairs for it. */
@@ -165,15 +189,26 @@ static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
     hga_id pairs = 0;
     uint32_t all = g->there;
     panel *x = p->panel;
+    int kept = 1;
+    hga_status st = HGA_OK;
     for (hga_id c = 0; c < w->n; c++) all &= w->rows[c];
-    w->full = all == g->there, w->group = (hga_id)(g - x->group);
+    w->full = all == g->there, w->group = (hga_id)(g - x->group), w->types = w->places = -1;
     for (hga_id c = 0; !w->full && c < w->n; c++) pairs += __builtin_popcount(w->rows[c]);
     if (!w->full && pairs == 0) return HGA_OK;
     if (!w->full && pairs * TILE_SHARE < w->n * KERNEL_TILE) return leave_window(p, w);
-    hga_status st =
-        hga_grow(&p->plan->given, &x->window, &x->window_room, x->n_windows, x->n_windows + 1, sizeof *x->window);
+    if (x->parts.types && x->seen.mixed) kept = 0, st = keep_places(p, w, &kept);
+    if (x->parts.types && !x->seen.mixed) st = keep_columns(p, w);
+    if (!st && !kept) return leave_window(p, w);
+    if (!st) st = room_for(p, &x->window, &x->window_room, x->n_windows, 1, sizeof *x->window);
     if (!st) x->window[x->n_windows++] = *w, g->n_windows++;
     return st;
+}
+
+/* Edges of the group's rows so far, this window's counted. */
+static void count_edges(panel *x, const window *w)
+{
+    for (hga_id c = 0; c < w->n; c++)
+        for (hga_id row = 0; row < KERNEL_TILE; row++) x->rank[row] += (w->rows[c] & 1u << row) != 0;
 }
 
 /* The part of a run of overlapping segments [begin, end) that ends before `stop`, window by window. */
@@ -183,10 +218,14 @@ static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t beg
     panel *x = p->panel;
     for (hga_id at = x->segment[begin].src; !st && at < stop; at += WINDOW) {
         window w = {.first = at, .n = stop - at < WINDOW ? stop - at : WINDOW};
+        memcpy(w.rank, x->rank, sizeof w.rank);
+        x->seen.mixed = 0;
         for (int64_t i = begin; !st && i < end; i++)
             if (x->segment[i].src < at + w.n && x->segment[i].src + x->segment[i].n_src > at)
                 st = add_segment(p, g, &w, &x->segment[i], first);
+        if (x->seen.mixed) see_pairs(p, g, &w, first, begin, end);
         if (!st) st = keep_or_leave(p, g, &w);
+        if (x->parts.ranks) count_edges(x, &w);
     }
     return st;
 }
@@ -196,13 +235,17 @@ static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment 
 {
     hga_status st = HGA_OK;
     const hga_id *order = p->rows.r.src_order;
+    p->panel->unranked = 1;
     for (hga_id position = s->row; !st && position < s->row + s->n_rows; position++) {
         hga_id c0, c1, hole;
         if (!(g->there >> (position - first) & 1u)) continue;
         hga_segment_columns(s, position, &c0, &c1, &hole);
         for (hga_id c = c0; !st && c < c1; c++)
             if (c != hole)
-                st = leave(p, position - first, (row_edge){order ? order[s->src + c] : s->src + c, 0, s->weight, 0}, 0);
+                st = leave(
+                    p, position - first,
+                    (row_edge){order ? order[s->src + c] : s->src + c, type_of(s, position, c), s->weight, s->pos_of},
+                    0);
     }
     return st;
 }
@@ -223,6 +266,8 @@ hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n
 {
     panel *x = p->panel;
     hga_status st = read_segments(p, s, first, n);
+    if (st) return st;
+    memset(x->rank, 0, sizeof x->rank);
     for (int64_t i = 0; !st && i < x->n_segments; i++)
         if (x->segment[i].weight != 1) st = leave_segment(p, g, &x->segment[i], first);
     int64_t kept = 0;

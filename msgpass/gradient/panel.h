@@ -8,6 +8,13 @@
 /* A window of columns is a tile of a group when at least one in TILE_SHARE of its pairs has an edge. */
 enum { WINDOW = KERNEL_CHUNK, TILE_SHARE = 4, GROUPS = 8 };
 
+/* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
+typedef struct score_parts {
+    int types;     /* relative keys or biases, or dropout, which looks at types */
+    int positions; /* node_pos */
+    int ranks;     /* edge_bias, which counts a row's edges */
+} score_parts;
+
 /* An edge that no tile took. */
 typedef struct left_edge {
     hga_id row; /* of the group */
@@ -15,11 +22,16 @@ typedef struct left_edge {
     hga_pos position; /* canonical in the row, where that matters */
 } left_edge;
 
-/* Bits of the group's rows that have edges to each column of a window. */
+/* Bits of the group's rows that have edges to each column of a window. What the stage's scores do not have is not
+   there. */
 typedef struct window {
     hga_id first, n, group;
     int full; /* all rows that there are have edges to all columns */
     uint16_t rows[WINDOW];
+    hga_id n_types;           /* types in the panel's list from `types` on: one for each column, or, with `places`, */
+    int64_t types, places;    /* those that the pairs' places name; -1: none */
+    hga_id own[KERNEL_TILE];  /* node + 1 whose position a row uses, 0: its own */
+    hga_id rank[KERNEL_TILE]; /* edges of the row before the window */
 } window;
 
 /* Sixteen rows and what belongs to them. */
@@ -32,24 +44,50 @@ typedef struct group {
     int64_t windows, n_windows;  /* those of the panel's list that are its own, ascending */
 } group;
 
+/* Types of a window's pairs while it is being found. */
+typedef struct pair_types {
+    int mixed; /* some column has several */
+    int32_t column[WINDOW], pair[WINDOW][KERNEL_TILE];
+    int16_t *place; /* [n_types]: a type's place, -1 without */
+    int64_t n_types;
+} pair_types;
+
 typedef struct panel {
     group group[GROUPS];
+    score_parts parts;
     float *k, *v, *dk, *dv; /* a window's columns where they do not lie side by side */
-    hga_segment *segment;   /* of a group, by source */
+    float *r, *dr;          /* [KERNEL_PLACES][padded]: relative keys of a window's types */
+    float *position, *d_position, *own, *own_turned, *d_own; /* of a window's columns, and of its rows */
+    float *pair_bias, *kept, *slopes;                        /* [WINDOW][KERNEL_TILE] */
+    int32_t *pair_type;                                      /* the same */
+    pair_types seen;
+    hga_id rank[KERNEL_TILE]; /* edges of the rows of the group at hand so far */
+    int unranked;             /* edges of the group came that do not count in order */
+    hga_segment *segment;     /* of a group, by source */
     window *window;
+    int32_t *type;
+    uint8_t *place;
     left_edge *left; /* edges for rows, by row once they are all there */
     left_edge *sorted;
-    int64_t segment_room, n_segments, window_room, n_windows, left_room, n_left, sorted_room;
+    int64_t segment_room, n_segments, window_room, n_windows, type_room, n_types, place_room, n_places, left_room,
+        n_left, sorted_room;
     float *memory;
     int64_t floats;
 } panel;
 
-/* fast_attend.c: leave an edge of a group's row for later, alone. */
+/* fast_edges.c: edges one by one. Leave one of a group's row for later; all explicit ones of a group, or simply all;
+   what is left, row after row. */
 hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position);
+hga_status leave_explicit(fast_pass *p, const group *g);
+hga_status leave_rows(fast_pass *p, const group *g);
+hga_status run_left(fast_pass *p, hga_id s, const group *g);
+/* What the score of an edge has besides the product with the key. */
+float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
 
-/* fast_tiles.c: the windows of a group whose rows begin at position `first`, and the edges that are in none, left; and
-   all windows of the panel. */
+/* fast_tiles.c: the windows of a group whose rows begin at position `first`, and the edges that are in none, left. */
 hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n);
+
+/* fast_windows.c: all windows of the panel. */
 void run_windows(fast_pass *p, hga_id s);
 
 #endif

@@ -1,0 +1,150 @@
+/* fast_edges.c: edges that are in no tile, row by row: explicit ones, twins, those with weights of their own, and
+   windows that hold too few. */
+#include "panel.h"
+
+#include <math.h>
+#include <string.h>
+
+hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
+{
+    panel *x = p->panel;
+    hga_status st = HGA_OK;
+    if (x->n_left == x->left_room)
+        st = hga_grow(&p->plan->given, &x->left, &x->left_room, x->n_left, x->n_left + 1, sizeof *x->left);
+    if (!st) x->left[x->n_left++] = (left_edge){row, e, position};
+    return st;
+}
+
+/* What the score of an edge has besides the product with the key. */
+float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
+{
+    const hga_io *io = p->call->io;
+    const hga_stage *stage = &p->program->stage[s];
+    double sum = x->e.weight == 1 ? 0 : log((double)x->e.weight);
+    if (stage->by_mass) sum += (double)p->log_mass[x->e.src];
+    if (io->rel_bias) sum += (double)io->rel_bias[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];
+    if (io->edge_bias && s == p->plan->bias_stage) {
+        hga_id heads = io->edge_bias_heads;
+        sum += (double)io->edge_bias[(p->plan->stage[s].row_ptr[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
+    }
+    hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, dim = p->plan->shape.pos_dim;
+    for (hga_id c = 0; io->node_pos && c < dim; c++)
+        sum += (double)io->node_pos[(ptrdiff_t)own * dim + c] * (double)io->node_pos[(ptrdiff_t)x->e.src * dim + c];
+    return (float)sum;
+}
+
+/* The gradients of what the scores of n edges of a row have besides the product. */
+static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
+                       const float *ds)
+{
+    const hga_io *io = p->call->io;
+    const table_sums *sums = &p->sums;
+    hga_id v = g->node[row], padded = p->field[p->program->stage[s].query].padded, dim = p->plan->shape.pos_dim;
+    const float *q = g->q_rows + (ptrdiff_t)row * padded;
+    for (hga_id i = 0; i < n; i++) {
+        double d = (double)ds[i];
+        ptrdiff_t type = x[i].e.type;
+        if (p->d_rel_key) {
+            float *dr = p->d_rel_key + type * padded;
+            p->plan->kernels->blend(padded, 1, dr, ds[i], q, dr);
+        }
+        if (sums->of[REL_BIAS]) sums->of[REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
+        if (sums->of[EDGE_BIAS] && s == p->plan->bias_stage) {
+            hga_id heads = io->edge_bias_heads;
+            sums->of[EDGE_BIAS][(p->plan->stage[s].row_ptr[v] + x[i].position) * heads + (heads == 1 ? 0 : p->head)] +=
+                d;
+        }
+        if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
+        hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v;
+        for (hga_id c = 0; sums->of[NODE_POS] && c < dim; c++) {
+            ptrdiff_t mine = (ptrdiff_t)own * dim + c, other = (ptrdiff_t)x[i].e.src * dim + c;
+            sums->of[NODE_POS][mine] += d * (double)io->node_pos[other];
+            sums->of[NODE_POS][other] += d * (double)io->node_pos[mine];
+        }
+    }
+}
+
+/* At most KERNEL_CHUNK edges of one row. */
+static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    const hga_io *io = p->call->io;
+    hga_id padded_dim = p->field[stage->query].padded, v = g->node[row];
+    const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
+    float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK];
+    int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
+    for (hga_id i = 0; i < n; i++) {
+        k[i] = value_row(p, stage->key, x[i].e.src), value[i] = value_row(p, stage->value, x[i].e.src);
+        if (with_keys) dk[i] = adjoint_row(p, stage->key, x[i].e.src);
+        if (with_values) dv[i] = adjoint_row(p, stage->value, x[i].e.src);
+        score[i] = base_score(p, s, v, &x[i]);
+        if (p->plan->options.dropout > 0) kept[i] = (float)dropout_factor(p->call, &x[i].e, v, p->head);
+        if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
+    }
+    p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
+                                                  .dim = p->plan->shape.dim,
+                                                  .dim_v = p->plan->shape.dim_v,
+                                                  .k = k,
+                                                  .v = value,
+                                                  .r = io->rel_key ? r : NULL,
+                                                  .dk = with_keys ? dk : NULL,
+                                                  .dv = with_values ? dv : NULL,
+                                                  .score = score,
+                                                  .kept = p->plan->options.dropout > 0 ? kept : NULL,
+                                                  .q = g->q_rows + (ptrdiff_t)row * padded_dim,
+                                                  .g = g->g_rows + (ptrdiff_t)row * p->field[stage->out].padded,
+                                                  .lse = g->lse[row],
+                                                  .delta = g->delta[row],
+                                                  .dq = g->dq + (ptrdiff_t)row * padded_dim,
+                                                  .ds = ds});
+    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds);
+}
+
+/* The edges that are left, row after row, each in the order they were left in. */
+hga_status run_left(fast_pass *p, hga_id s, const group *g)
+{
+    panel *x = p->panel;
+    int64_t begin[KERNEL_TILE + 1] = {0};
+    if (!x->n_left) return HGA_OK;
+    hga_status st = hga_grow(&p->plan->given, &x->sorted, &x->sorted_room, 0, x->n_left, sizeof *x->sorted);
+    if (st) return st;
+    for (int64_t i = 0; i < x->n_left; i++) begin[x->left[i].row + 1]++;
+    for (hga_id r = 0; r < KERNEL_TILE; r++) begin[r + 1] += begin[r];
+    int64_t at[KERNEL_TILE];
+    memcpy(at, begin, sizeof at);
+    for (int64_t i = 0; i < x->n_left; i++) x->sorted[at[x->left[i].row]++] = x->left[i];
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        for (int64_t i = begin[r]; i < begin[r + 1]; i += KERNEL_CHUNK) {
+            int64_t n = begin[r + 1] - i < KERNEL_CHUNK ? begin[r + 1] - i : KERNEL_CHUNK;
+            run_row(p, s, g, r, x->sorted + i, (hga_id)n);
+        }
+    x->n_left = 0;
+    return HGA_OK;
+}
+
+/* Explicit edges of the group's rows; where there are no others their order is canonical. */
+hga_status leave_explicit(fast_pass *p, const group *g)
+{
+    const hga_relation *r = &p->rows.r;
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < KERNEL_TILE && r->ptr; i++) {
+        hga_id v = g->node[i];
+        for (hga_pos e = v < 0 ? 0 : r->ptr[v]; !st && v >= 0 && e < r->ptr[v + 1]; e++)
+            st = leave(p, i, (row_edge){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1, 0},
+                       e - r->ptr[v]);
+    }
+    return st;
+}
+
+/* All edges of the group's rows. */
+hga_status leave_rows(fast_pass *p, const group *g)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        if (g->node[i] < 0) continue;
+        HGA_TRY(rows_read(&p->rows, g->node[i]));
+        for (int64_t e = 0; e < p->rows.n; e++) HGA_TRY(leave(p, i, p->rows.edge[e], e));
+    }
+done:
+    return st;
+}
