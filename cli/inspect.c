@@ -390,39 +390,14 @@ done:
 
 /* ---- the command ---- */
 
-enum {
-    KEY_JSON = 0x2900,
-    KEY_CAUSAL,
-    KEY_ROW,
-    KEY_QUERY,
-    KEY_KEY,
-    KEY_SCALE,
-    KEY_SORT,
-    KEY_ASCII,
-    KEY_REL_KEY,
-    KEY_REL_BIAS,
-    KEY_NODE_POS,
-    KEY_EDGE_BIAS
-};
-
-static int read_scale(const char *text, double *scale)
-{
-    int status = read_number("--scale", text, scale);
-    if (status == CLI_GOOD && (*scale == 0 || !isfinite((float)*scale)))
-        return complain(CLI_USAGE, "--scale: %s is 0 or does not fit float32", text);
-    return status;
-}
+enum { KEY_JSON = 0x2900, KEY_CAUSAL, KEY_ROW, KEY_SORT, KEY_ASCII };
 
 static int check(const arguments *a)
 {
     const row_wish *r = &a->row;
-    const attend_paths *t = &r->tensors;
-    if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
-    if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))
-        return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias: without --query and --key there "
-                                   "are no scores");
-    if (t->query && !a->has_row) return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
-    if (r->sort && !t->query) return complain(CLI_USAGE, "--sort: there are no weights without --query and --key");
+    const char *query = r->by.tensors.query;
+    if (query && !a->has_row) return complain(CLI_USAGE, "--query: which token? --row TOKEN is missing");
+    if (r->sort && !query) return complain(CLI_USAGE, "--sort: there are no weights without --query and --key");
     return CLI_GOOD;
 }
 
@@ -434,17 +409,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->source;
+        state->child_inputs[3] = &a->row.by;
         return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
     case KEY_SORT: a->row.sort = 1; return 0;
-    case KEY_QUERY: a->row.tensors.query = value; return 0;
-    case KEY_KEY: a->row.tensors.key = value; return 0;
-    case KEY_REL_KEY: a->row.tensors.rel_key = value; return 0;
-    case KEY_REL_BIAS: a->row.tensors.rel_bias = value; return 0;
-    case KEY_NODE_POS: a->row.tensors.node_pos = value; return 0;
-    case KEY_EDGE_BIAS: a->row.tensors.edge_bias = value; return 0;
-    case KEY_SCALE: return arguments_said(read_scale(value, &a->row.scale));
     case KEY_ROW: a->has_row = 1; return arguments_said(read_id("--row", value, 0, INT32_MAX, &a->row.token));
     case KEY_ASCII:
         a->draws = 1, a->width = ASCII_WIDTH;
@@ -458,16 +427,6 @@ static const struct argp_option options[] = {
     {"causal", KEY_CAUSAL, NULL, 0,
      "count pairs of a token and itself or an earlier one (default: only if the graph claims to be causal)", 1},
     {"row", KEY_ROW, "TOKEN", 0, "instead: whom this query token attends to, by which node and level", 2},
-    {"query", KEY_QUERY, "FILE", 0,
-     "with --row: queries [rows][dim] or [rows][heads][dim], for the attention weights (.npy)", 2},
-    {"key", KEY_KEY, "FILE", 0, "with --row: keys, likewise", 2},
-    {"rel-key", KEY_REL_KEY, "FILE", 0, "with --query: added to keys by edge type, [types][dim]", 2},
-    {"rel-bias", KEY_REL_BIAS, "FILE", 0, "with --query: added to scores by edge type, [types][heads] or one column",
-     2},
-    {"node-pos", KEY_NODE_POS, "FILE", 0, "with --query: position embeddings, [nodes][c]", 2},
-    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
-     "with --query: added to scores, [edges][heads] or [edges], by destination, source, type", 2},
-    {"scale", KEY_SCALE, "S", 0, "with --row: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
     {"sort", KEY_SORT, NULL, 0, "with --row: heaviest first (default: by node)", 2},
     {"ascii", KEY_ASCII, "WIDTH", OPTION_ARG_OPTIONAL,
      "instead: the attention pattern, at most WIDTH characters wide and high (default: 64)", 3},
@@ -477,8 +436,11 @@ static const struct argp_option options[] = {
 
 int run_inspect(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {&graph_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},
+                                    {&graph_argp, 0, NULL, 0},
+                                    {&weighing_argp, 0, NULL, 0},
+                                    {0}};
     struct argp argp = {options,
                         parse,
                         "GRAPH|VARIANT",

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "row_weights.h"
 #include "table.h"
 
 typedef struct seen_list {
@@ -112,10 +111,19 @@ done:
     return status;
 }
 
+static int weigh_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
+{
+    row_tensors t = {0};
+    int status = row_tensors_read(&wish->by, f, wish->path, &t);
+    if (status == CLI_GOOD) status = row_weights(f, &t, wish->token, list);
+    row_tensors_clear(&t);
+    return status;
+}
+
 static int find_edges(const graph_file *f, const row_wish *wish, row_edge_list *list)
 {
     seen_list collecting = {.list = list};
-    if (wish->tensors.query) return row_weights(f, wish, list);
+    if (wish->by.tensors.query) return weigh_edges(f, wish, list);
     return complain_of(hga_program_row(&f->program, f->graph, wish->token, collect, &collecting), CLI_DATA, wish->path);
 }
 
@@ -129,7 +137,7 @@ int row_document(const graph_file *f, const row_wish *wish, json_t **out)
     if (wish->token >= n_queries) TRY(complain(CLI_USAGE, "--row: token %d of %d", wish->token, n_queries));
     TRY(find_edges(f, wish, &list));
     TRY(list_edges(f, wish, &list, rows));
-    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", wish->tensors.query != NULL, "heads",
+    *out = json_pack("{s:i, s:b, s:i, s:O}", "token", wish->token, "weighed", wish->by.tensors.query != NULL, "heads",
                      list.heads, "edges", rows);
     if (!*out) status = complain(CLI_OUTSIDE, "out of memory");
 done:

@@ -4,15 +4,14 @@
 
 #include <jansson.h>
 
-#include "attend_io.h"
 #include "graph_file.h"
+#include "row_weights.h"
 
 typedef struct row_wish {
     const char *path; /* of the graph, for complaints */
     hga_id token;
-    attend_paths tensors; /* query and key, or neither; the others only with them */
-    double scale;         /* 0: the program's */
-    int sort;             /* heaviest first */
+    weighing by; /* without a query there are no weights */
+    int sort;    /* heaviest first */
 } row_wish;
 
 int row_document(const graph_file *f, const row_wish *wish, json_t **out);

@@ -1,38 +1,32 @@
-/* row_weights.c: the tensors of hga inspect --row, and the weights that the library finds with them. */
+/* row_weights.c: the tensors of hga inspect --row and hga view, and the weights that the library finds with them. */
 #include "row_weights.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attend_io.h"
+#include "arguments.h"
 #include "rows.h"
 
 /* ---- tensors ---- */
 
-/* [rows][dim] or [rows][heads][dim] */
-static int read_tensor(const char *option, const char *path, hga_id rows, tensor_file *t)
+static int read_tensor(const char *option, const char *path, tensor_layout layout, hga_id rows, tensor_file *t)
 {
     char shape[200];
-    npy *a = &t->array;
-    int status = npy_read_real(path, a);
-    if (status) return status;
-    int64_t n_heads = a->n_dims == 3 ? a->dim[1] : 1, n_dim = a->n_dims > 1 ? a->dim[a->n_dims - 1] : 0;
-    if ((a->n_dims != 2 && a->n_dims != 3) || a->dim[0] != rows || n_heads < 1 || n_heads > INT32_MAX || n_dim < 1 ||
-        n_dim > INT32_MAX)
-        return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path,
-                        npy_shape(a->n_dims, a->dim, shape), rows, rows);
-    t->rows = rows, t->heads = (hga_id)n_heads, t->columns = (hga_id)n_dim;
-    return CLI_GOOD;
+    int status = tensor_file_read_one(path, layout, t);
+    if (status || t->rows == rows) return status;
+    return complain(CLI_DATA, "%s: %s has shape %s, not (%d, dim) or (%d, heads, dim)", option, path,
+                    npy_shape(t->array.n_dims, t->array.dim, shape), rows, rows);
 }
 
 /* Weights need no values, but the rows of values that there would be. */
-static int read_tensors(const graph_file *f, const attend_paths *paths, attend_io *io)
+static int read_tensors(const graph_file *f, const weighing *w, attend_io *io)
 {
     int status = CLI_GOOD;
-    TRY(read_tensor("--query", paths->query, bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES),
-                    &io->query));
-    TRY(read_tensor("--key", paths->key, bound_rows(f->graph, &f->program, HGA_IO_KEY, HGA_ROWS_KEYS), &io->key));
+    TRY(read_tensor("--query", w->tensors.query, w->layout,
+                    bound_rows(f->graph, &f->program, HGA_IO_QUERY, HGA_ROWS_QUERIES), &io->query));
+    TRY(read_tensor("--key", w->tensors.key, w->layout, bound_rows(f->graph, &f->program, HGA_IO_KEY, HGA_ROWS_KEYS),
+                    &io->key));
     if (io->key.columns != io->query.columns)
         return complain(CLI_DATA, "--key: %d columns, but --query has %d", io->key.columns, io->query.columns);
     if (io->query.heads % io->key.heads)
@@ -79,34 +73,91 @@ static hga_status add_edge(const hga_weight *w, void *context)
     return HGA_OK;
 }
 
-static int weigh_all(const graph_file *f, const row_wish *wish, const attend_io *io, row_edge_list *out)
+int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out)
 {
     int status = CLI_GOOD;
     edge_list l = {.out = out};
-    out->heads = io->shape.n_heads;
+    out->heads = t->io.shape.n_heads;
     for (l.head = 0; l.head < out->heads && !status; l.head++) {
         l.at = 0;
         status = complain_of(
-            hga_program_weights(&f->program, f->graph, &io->shape, &io->io, wish->token, l.head, add_edge, &l, NULL),
-            CLI_DATA, wish->path);
+            hga_program_weights(&f->program, f->graph, &t->io.shape, &t->io.io, token, l.head, add_edge, &l, NULL),
+            CLI_DATA, t->path);
     }
     return status;
 }
 
-int row_weights(const graph_file *f, const row_wish *wish, row_edge_list *out)
+int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out)
 {
-    attend_io io = {0};
-    model m = {.graph = f->graph, .program = f->program, .tree_heads = 1, .from_file = 1};
-    const double *scale = wish->scale != 0 ? &wish->scale : NULL;
+    const double *scale = w->scale != 0 ? &w->scale : NULL;
     int status = CLI_GOOD;
-    if (!score_stage(&f->program)) return complain(CLI_USAGE, "--query: nothing in %s depends on queries", wish->path);
-    m.title = strdup(wish->path);
-    if (!m.title) return complain(CLI_OUTSIDE, "out of memory");
-    TRY(read_tensors(f, &wish->tensors, &io));
-    TRY(attend_io_bind(&wish->tensors, &m, scale, &io));
-    TRY(weigh_all(f, wish, &io, out));
+    *out = (row_tensors){.path = path};
+    if (!score_stage(&f->program)) return complain(CLI_USAGE, "--query: nothing in %s depends on queries", path);
+    out->m = (model){.graph = f->graph, .program = f->program, .tree_heads = 1, .from_file = 1, .title = strdup(path)};
+    if (!out->m.title) return complain(CLI_OUTSIDE, "out of memory");
+    TRY(read_tensors(f, w, &out->io));
+    TRY(attend_io_bind(&w->tensors, &out->m, scale, &out->io));
 done:
-    attend_io_clear(&io);
-    free(m.title);
     return status;
 }
+
+void row_tensors_clear(row_tensors *t)
+{
+    attend_io_clear(&t->io);
+    free(t->m.title);
+    *t = (row_tensors){0};
+}
+
+/* ---- the command line ---- */
+
+static int read_scale(const char *text, double *scale)
+{
+    int status = read_number("--scale", text, scale);
+    if (status == CLI_GOOD && (*scale == 0 || !isfinite((float)*scale)))
+        return complain(CLI_USAGE, "--scale: %s is 0 or does not fit float32", text);
+    return status;
+}
+
+static int check(const weighing *w)
+{
+    const attend_paths *t = &w->tensors;
+    if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
+    if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))
+        return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias: without --query and --key there "
+                                   "are no scores");
+    return CLI_GOOD;
+}
+
+enum { KEY_QUERY = 0x2980, KEY_KEY, KEY_LAYOUT, KEY_SCALE, KEY_REL_KEY, KEY_REL_BIAS, KEY_NODE_POS, KEY_EDGE_BIAS };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    weighing *w = state->input;
+    switch (key) {
+    case KEY_QUERY: w->tensors.query = value; return 0;
+    case KEY_KEY: w->tensors.key = value; return 0;
+    case KEY_LAYOUT: return arguments_said(read_layout(value, &w->layout));
+    case KEY_REL_KEY: w->tensors.rel_key = value; return 0;
+    case KEY_REL_BIAS: w->tensors.rel_bias = value; return 0;
+    case KEY_NODE_POS: w->tensors.node_pos = value; return 0;
+    case KEY_EDGE_BIAS: w->tensors.edge_bias = value; return 0;
+    case KEY_SCALE: return arguments_said(read_scale(value, &w->scale));
+    case ARGP_KEY_END: return arguments_said(check(w));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"query", KEY_QUERY, "FILE", 0, "queries [rows][dim] or [rows][heads][dim], for the attention weights", 2},
+    {"key", KEY_KEY, "FILE", 0, "keys, likewise", 2},
+    {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 2},
+    {"rel-key", KEY_REL_KEY, "FILE", 0, "with --query: added to keys by edge type, [types][dim]", 2},
+    {"rel-bias", KEY_REL_BIAS, "FILE", 0, "with --query: added to scores by edge type, [types][heads] or one column",
+     2},
+    {"node-pos", KEY_NODE_POS, "FILE", 0, "with --query: position embeddings, [nodes][c]", 2},
+    {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
+     "with --query: added to scores, [edges][heads] or [edges], by destination, source, type", 2},
+    {"scale", KEY_SCALE, "S", 0, "with --query: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
+    {0},
+};
+const struct argp weighing_argp = {.options = options, .parser = parse};

@@ -1,8 +1,29 @@
-/* row_weights.h: the attention weights of one token's edges. */
+/* row_weights.h: the attention weights of single tokens' edges, for given tensors. */
 #ifndef CLI_ROW_WEIGHTS_H
 #define CLI_ROW_WEIGHTS_H
 
-#include "inspect_row.h"
+#include <argp.h>
+
+#include "attend_io.h"
+#include "graph_file.h"
+
+/* What weights are made of, as typed. */
+typedef struct weighing {
+    attend_paths tensors; /* query and key, or neither; the others only with them */
+    double scale;         /* 0: the program's */
+    tensor_layout layout;
+} weighing;
+/* --query, --key, --layout, --scale and the tables of scores: input is a weighing. */
+extern const struct argp weighing_argp;
+
+/* The tensors, checked against the graph. */
+typedef struct row_tensors {
+    attend_io io;
+    model m;
+    const char *path; /* of the graph, for complaints */
+} row_tensors;
+int row_tensors_read(const weighing *w, const graph_file *f, const char *path, row_tensors *out);
+void row_tensors_clear(row_tensors *t);
 
 /* Edges in the order of hga_program_row and their weights [n][heads], NULL: not asked for. For free(). */
 typedef struct row_edge_list {
@@ -12,7 +33,7 @@ typedef struct row_edge_list {
     hga_id heads;
 } row_edge_list;
 
-/* Those of the token by the tensors of the wish. Weights of coarse sources are the whole node's. */
-int row_weights(const graph_file *f, const row_wish *wish, row_edge_list *out);
+/* Those of a query token. Weights of coarse sources are the whole node's. */
+int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edge_list *out);
 
 #endif

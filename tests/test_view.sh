@@ -94,6 +94,39 @@ data_of capped.html >capped.data
 fact and_still_counted equal "$("$json" capped.data relations 0 n_explicit)" 5
 fact and_not_sent bash -c '! "$0" capped.data relations 0 explicit' "$json"
 
+# ---- weights: the page's against the engine's own, which gives them where values are the identity ----
+
+"$npy" make q.npy f4 24,2,4 random:1
+"$npy" make k.npy f4 24,1,4 random:2
+"$npy" make one.npy f4 24,1,24 "1$(printf ',0%.0s' $(seq 24))"
+"$npy" make twenty.npy f4 20,2,4 random:1
+"$npy" make many.npy f4 1200,1,4 random:1
+paid() { "$npy" print "$1" | tail -n +2 | tr -s '[:space:]' '\n' | awk 'NF { printf("%s%s", (n++ ? "," : "["), $1) } END { print "]" }'; }
+for words in 'dense' 'htransformer -p block=2' 'hsa -p branching=2,3'; do
+    name=weighed_${words%% *}
+    # shellcheck disable=SC2086 # words
+    fact ${name}_by_the_engine "$hga" attend $words --query q.npy --key k.npy --value one.npy --out paid.npy
+    # shellcheck disable=SC2086
+    fact view_$name silent "$hga" view $words -n 24 --query q.npy --key k.npy --quiet -o $name.html
+    fact ${name}_is_well_formed well_formed $name.html
+    data_of $name.html >$name.data
+    fact ${name}_has_both_heads equal "$("$json" $name.data weights heads)" 2
+    # shellcheck disable=SC2086
+    "$hga" build $words -n 24 -o $name.npy
+    echo "const expected = {relation: 0, scattered: false, n_edges: $("$npy" print $name.npy | tail -n +2 | wc -l), reach: [], edges: $(edges_of $name.npy), paid: $(paid paid.npy)};" >$name.expected
+done
+# shellcheck disable=SC2086
+fact one_head silent "$hga" view dense -n 24 --query q.npy --key k.npy --head 1 --quiet -o one.html
+data_of one.html >one.data
+fact one_head_is_that_head equal "$("$json" one.data weights heads 0)" 1
+fact as_many_weights_as_edges equal "$("$json" one.data weights value)" 576
+fact queries_without_keys refused 2 "go together" "$hga" view dense -n 24 --query q.npy -o x.html
+fact a_head_without_queries refused 2 "--head" "$hga" view dense -n 24 --head 0 -o x.html
+fact a_head_that_is_not_there refused 2 "heads 0 .. 1" "$hga" view dense -n 24 --query q.npy --key k.npy --head 2 --quiet -o x.html
+fact too_few_queries refused 3 "(20, 2, 4)" "$hga" view dense -n 24 --query twenty.npy --key k.npy -o x.html
+fact more_weights_than_a_page_holds refused 2 "1440000 edges of 1200 tokens" "$hga" view dense -n 1200 --query many.npy --key many.npy --quiet -o x.html
+fact weights_without_a_program refused 3 "no program" "$hga" view 'own <script>&.json' --query q.npy --key k.npy -o x.html
+
 # ---- wrong use ----
 
 fact no_graph refused 2 GRAPH "$hga" view -o x.html
@@ -178,7 +211,7 @@ else
             fact "${name}_${line%%:*}" equal "$truth ${line#*: }" "true ${line#*: }"
         done <"$name.verdict"
     }
-    for name in bpt window htransformer causal hsa fine million own; do check_page $name; done
+    for name in bpt window htransformer causal hsa fine million own weighed_dense weighed_htransformer weighed_hsa; do check_page $name; done
     fact the_capped_page_says_so bash -c 'grep -q "too many for a page" <<<"$1"' - "$(in_browser capped.html --dump-dom)"
 fi
 

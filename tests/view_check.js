@@ -3,6 +3,7 @@
      edges       [source, destination, type] of every edge, as `hga build -o FILE.npy` lists them; null: too many to list
      n_edges     their number
      reach       [token, layer, number of tokens] triples that must hold
+     paid        [token][head][token] what the engine pays, in a page with weights
    and window.trouble, a list of the page's script errors, kept from its first line on. Each fact becomes a line of the element `verdict`. */
 "use strict";
 (function () {
@@ -141,6 +142,48 @@ function zooming_stays_inside() {
   same("fit_shows_everything_again", page.state().eye, before);
 }
 
+/* what query q pays key k in the page: its edges' attention, a node's shared out among its tokens */
+const pays = (q, k) => page.pair(r, q, k).reduce((sum, e) => sum + page.attention(e, q).weight / below(e.source).length, 0);
+function weights_are_the_engines() {
+  if (!expected.paid) { same("without_weights_there_is_no_head_to_choose", [document.getElementById("weighing").hidden, document.getElementById("attended").hidden], [true, true]); return; }
+  const n = page.tokens, heads = page.data.weights.heads, engines = (q, h, k) => expected.paid[(q * heads.length + h) * n + k];
+  const differing = (got) => range(n).flatMap((q) => range(n).filter((k) => !(Math.abs(pays(q, k) - got(q, k)) < 2e-4)).map((k) => [q, k, pays(q, k), got(q, k)])).slice(0, 5);
+  page.set({ relation: r, mode: "tokens" });
+  same("the_mean_over_heads_is_the_engines", differing((q, k) => heads.reduce((sum, _, h) => sum + engines(q, h, k), 0) / heads.length), []);
+  heads.forEach((head, h) => {
+    page.setHead(head);
+    same("head_" + head + "_is_the_engines", differing((q, k) => engines(q, h, k)), []);
+  });
+  page.draw();
+  fact("every_weight_is_drawn", page.drawn.weights > 0 && page.drawn.weights <= page.data.weights.value.length, page.drawn);
+  strong_cells_are_heavy_ones();
+  pointer("pointermove", page.where(3, 5));
+  fact("pointing_tells_the_attention_of_every_head", under.textContent.includes(", attention ") && heads.every((head) => under.textContent.includes(head + ": ")), under.textContent);
+  page.select(3);
+  const ranked = [...document.querySelectorAll("#attention b")].map((b) => Number(b.textContent));
+  fact("a_chosen_token_tells_whom_it_attends_to_heaviest_first", ranked.length > 2 && ranked.every((w, i) => i === 0 || w <= ranked[i - 1]), ranked);
+  const address = page.address();
+  page.setHead(-1);
+  page.goTo(address);
+  same("the_address_keeps_the_head", page.state().head, heads[heads.length - 1]);
+  page.set({ mode: "links" });
+  page.draw();
+  fact("links_are_as_wide_as_they_weigh", page.state().mode !== "links" || page.drawn.weights > 0, page.drawn);
+  document.getElementById("weighs").click();
+  page.set({ mode: "tokens" });
+  page.draw();
+  same("switched_off_they_are_not_drawn", page.drawn.weights, 0);
+}
+/* of two cells of one level, the one that is paid much more is further from the page's colour */
+function strong_cells_are_heavy_ones() {
+  const apart = (q, k) => page.paper().reduce((sum, c, i) => sum + Math.abs(c - page.pixel(q, k)[i]), 0), wrong = [];
+  for (let q = 0; q < page.tokens; q++) {
+    const plain = range(page.tokens).filter((k) => page.pair(r, q, k).length === 1 && page.pair(r, q, k)[0].source === k && page.pair(r, q, k)[0].destination === q);
+    for (const a of plain) for (const b of plain) if (pays(q, a) > 2 * pays(q, b) && apart(q, a) <= apart(q, b)) wrong.push([q, a, b]);
+  }
+  same("heavy_cells_are_strong_cells", wrong.slice(0, 3), []);
+}
+
 function levels_tell_their_tokens() {
   const l = page.levels.length - 1, first = page.nodes - page.levels[l], sizes = range(page.levels[l]).map((i) => below(first + i).length);
   if (!expected.edges || expected.scattered || l === 0) return;
@@ -202,6 +245,7 @@ function what_is_seen_is_svg() {
 try {
   same("the_page_is_ready", page.ready, true);
   findChildren();
+  weights_are_the_engines();
   edges_are_the_engines();
   nodes_are_drawn();
   tokens_are_drawn();

@@ -34,12 +34,27 @@ function drawLinks() {
     ink.stroke();
   }
   const focus = pointed >= 0 ? pointed : selected;
-  for (const e of linkEdges) if (e.destination !== focus) drawLink(e, focus >= 0 ? .18 : .5, 1);
-  for (const e of linkEdges) if (e.destination === focus) drawLink(e, 1, 2);
+  if (weighsHere()) drawWeighedLinks(focus);
+  else {
+    for (const e of linkEdges) if (e.destination !== focus) drawLink(e, focus >= 0 ? .18 : .5, 1);
+    for (const e of linkEdges) if (e.destination === focus) drawLink(e, 1, 2);
+  }
   if (travel < 1) for (const e of linkEdges) drawTraveller(e);
   spots.forEach(([x, y, l], v) => { if (!hidden.has(l)) drawSpot(x, y, l, v === focus || v === marked); });
   writeNames(focus);
   ink.restore();
+}
+/* Width and strength by weight: of a token that is looked at its own edges, way up and all, else every edge's mean. */
+function drawWeighedLinks(focus) {
+  const token = focus >= 0 && focus < nTokens ? focus : undefined;
+  const list = linkEdges.map((e) => ({ e, a: attentionOf(e, token) })), largest = list.reduce((most, { a }) => Math.max(most, a ? a.weight : 0), 0);
+  for (const { e, a } of list) if (!a) drawLink(e, .06, 1);
+  for (const { e, a } of list) {
+    if (!a) continue;
+    drawLink(e, strength(a.weight, largest), .6 + 6 * a.weight / (largest || 1));
+    drawn.weights++;
+  }
+  drawn.largest = largest;
 }
 /* edges bend to the right of their direction, so that the two between a pair stay apart; loops stand over their node */
 function bendOf(e) {
@@ -121,7 +136,7 @@ function draw() {
   ratio = Math.min(2, window.devicePixelRatio || 1);
   if (ink === real) canvas.width = Math.round(canvas.clientWidth * ratio);
   if (ink === real) canvas.height = Math.round(canvas.clientHeight * ratio);
-  drawn = { mode, relation: relation() ? relation().name : null, rectangles: 0, blocks: 0, edges: 0, nodes: 0, unplaced: 0 };
+  drawn = { mode, relation: relation() ? relation().name : null, rectangles: 0, blocks: 0, edges: 0, nodes: 0, unplaced: 0, weights: 0, largest: 0 };
   if (mode === "links") drawLinks();
   else drawMatrix();
   drawn.milliseconds = performance.now() - start;

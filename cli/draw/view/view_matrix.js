@@ -13,7 +13,8 @@ const styleColour = (name) => getComputedStyle(document.documentElement).getProp
 const canvas = byId("canvas"), real = canvas.getContext("2d");
 let ink = real, recorded = null; /* the pen; the rectangles, while they are kept for SVG */
 const LEFT = NAMES.size ? 104 : 62, TOP = NAMES.size ? 76 : 26;
-const FAINTEST = 0.2;
+const FAINTEST = 0.2, MEAN_OF_HEADS = -1;
+const faintest = () => weighsHere() ? WEAKEST : FAINTEST;
 let picture = null; /* {width, height, sums, box} of the matrix, in device pixels; sums: red, green, blue, share of each */
 let drawn = {};
 
@@ -36,9 +37,9 @@ function paint(y0, y1, x0, x1, level, share) {
 
 /* sums over the page's colour; nothing that is there fades away altogether */
 function develop(image) {
-  const { sums } = picture, { data: pixels } = image, paper = rgbOf(styleColour("--paper"));
+  const { sums } = picture, { data: pixels } = image, paper = rgbOf(styleColour("--paper")), least = faintest();
   for (let at = 0; at < pixels.length; at += 4) {
-    const part = sums[at + 3], alpha = part > 1e-6 ? Math.max(FAINTEST, Math.min(1, part)) : 0, scale = alpha ? alpha / part : 0;
+    const part = sums[at + 3], alpha = part > 1e-6 ? Math.max(least, Math.min(1, part)) : 0, scale = alpha ? alpha / part : 0;
     for (let c = 0; c < 3; c++) pixels[at + c] = paper[c] * (1 - alpha) + sums[at + c] * scale;
     pixels[at + 3] = 255;
   }
@@ -236,7 +237,8 @@ function drawMatrix() {
   const box = clip(seen(), bounds());
   picture = { width, height, sums: new Float32Array(width * height * 4), box };
   const r = relation();
-  if (r && box[0] < box[1] && box[2] < box[3]) for (const part of r.parts || [r]) paintRelation(part, box);
+  if (weighsHere() && box[0] < box[1] && box[2] < box[3]) drawn.largest = mode === "tokens" ? paintTokenWeights(box) : paintNodeWeights(box);
+  else if (r && box[0] < box[1] && box[2] < box[3]) for (const part of r.parts || [r]) paintRelation(part, box);
   if (recorded) putRectangles(ink, recorded);
   else develop(image), ink.putImageData(image, Math.round(LEFT * ratio), Math.round(TOP * ratio));
   ink.save();

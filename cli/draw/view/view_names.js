@@ -61,6 +61,8 @@ function addressOf() {
   state.set("relation", chosen === ALL ? "all" : relation() ? relation().name : "");
   if (selected >= 0) state.set("token", selected - (crossing ? data.queries[0] : 0));
   if (hidden.size) state.set("hide", [...hidden].sort((x, y) => x - y).join(","));
+  if (WEIGHTS && head !== firstHead()) state.set("head", head);
+  if (WEIGHTS && !weighs) state.set("weights", "no");
   if (playing >= 0) state.set("step", playing + 1);
   if (eye !== home) state.set("eye", [eye.row, eye.column, eye.x, eye.y].map(round).join(","));
   return state.toString();
@@ -77,7 +79,7 @@ function writeAddress() {
   }, 250);
 }
 function readAddress(text) {
-  const state = new URLSearchParams(text), all = state.get("relation") === "all", named = drawable.findIndex((r) => r.name === state.get("relation"));
+  const state = new URLSearchParams(text), all = state.get("relation") === "all" && relations.length > 1, named = drawable.findIndex((r) => r.name === state.get("relation"));
   hidden.clear();
   for (const l of (state.get("hide") || "").split(",")) if (/^\d+$/.test(l) && Number(l) < nLevels) hidden.add(Number(l));
   const step = Number(state.get("step")) - 1;
@@ -85,6 +87,7 @@ function readAddress(text) {
   set({ relation: all ? ALL : named >= 0 ? named : chosen, mode: ["nodes", "tokens", "links"].includes(state.get("mode")) ? state.get("mode") : mode });
   const token = state.get("token");
   if (token !== null && /^\d+$/.test(token)) select(Number(token) + (crossing ? data.queries[0] : 0));
+  if (WEIGHTS) setHead(state.has("head") ? Number(state.get("head")) : firstHead()), setWeighs(state.get("weights") !== "no");
   const at = (state.get("eye") || "").split(",").map(Number);
   if (at.length === 4 && at.every(Number.isFinite) && at[2] > 0 && at[3] > 0) eye = { row: at[0], column: at[1], x: at[2], y: at[3] };
   showLevels();

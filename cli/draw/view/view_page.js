@@ -24,17 +24,20 @@ function tokenName(v) {
 }
 
 const MOST_LISTED = 6;
-function showEdges(head, edges) {
+/* edges, and what they weigh: for a query token, or on the mean */
+function showEdges(title, edges, token) {
   const under = byId("under");
   under.replaceChildren();
-  element("p", head, under);
+  element("p", title, under);
   for (const e of edges.slice(0, MOST_LISTED)) {
     const line = element("p", undefined, under);
     element("span", undefined, line, "swatch").style.background = colourOf(Math.max(levelOf(e.source), levelOf(e.destination)));
-    line.append(nodeWords(e.destination) + " \u2190 " + nodeWords(e.source) + ", type " + e.type + ", weight " + Number(e.weight.toPrecision(7)) + (e.name ? ", " + e.name : ""));
+    line.append(nodeWords(e.destination) + " \u2190 " + nodeWords(e.source) + ", type " + e.type + ", weight " + Number(e.weight.toPrecision(7)) + (e.name ? ", " + e.name : "") + sayAttention(attentionOf(e, token)));
   }
   if (edges.length > MOST_LISTED) element("p", "and " + (edges.length - MOST_LISTED) + " more", under, "hint");
   if (!edges.length) element("p", "no edge", under, "hint");
+  const weighed = weighs && token !== undefined && WEIGHTS.heads.length > 1 ? edges.flatMap((e) => (attentionOf(e, token) || { edges: [] }).edges) : [];
+  if (weighed.length) element("p", "by head: " + headsOf(weighed).map((w, h) => WEIGHTS.heads[h] + ": " + digits(w)).join(", "), under);
 }
 
 /* the cell under canvas point x, y, as [row, column], or null outside */
@@ -58,7 +61,7 @@ function describe(x, y) {
   const cell = cellAt(x, y);
   if (!cell) return;
   const [p, c] = cell, high = Math.max(1, Math.ceil(1 / eye.y)), wide = Math.max(1, Math.ceil(1 / eye.x));
-  if (mode === "tokens") { showEdges(wordOf(p) + " sees " + wordOf(c) + " by", edgesOfPair(r, p, c)); return; }
+  if (mode === "tokens") { showEdges(wordOf(p) + " sees " + wordOf(c) + " by", edgesOfPair(r, p, c), p); return; }
   if (high > 1 || wide > 1) {
     const n = countEdges(r, [p, p + high, c, c + wide]);
     const where = "rows " + p + " to " + (p + high - 1) + ", columns " + c + " to " + (c + wide - 1);
@@ -70,7 +73,7 @@ function describe(x, y) {
 }
 function describeSpot(v) {
   if (v !== pointed) pointed = v, redraw();
-  if (v >= 0) showEdges(nodeWords(v) + " gathers from", linkEdges.filter((e) => e.destination === v));
+  if (v >= 0) showEdges(nodeWords(v) + " gathers from", linkEdges.filter((e) => e.destination === v), v < nTokens ? v : undefined);
 }
 
 /* ---- reach ---- */
@@ -113,6 +116,7 @@ function select(token) {
   if (framed) window.parent.hgaChosen(window.name, token);
   byId("token").value = token - (crossing ? data.queries[0] : 0);
   showReach(token);
+  showAttention(token);
   redraw();
 }
 function selectAt(x, y) {
@@ -183,6 +187,7 @@ function listen() {
   byId("save").addEventListener("click", saveSvg);
   addEventListener("hashchange", () => { if (!framed && location.hash.slice(1) !== written) readAddress(location.hash.slice(1)); });
   listenToPlay();
+  listenToWeights();
   for (const button of document.querySelectorAll("[data-mode]")) button.addEventListener("click", () => set({ mode: button.dataset.mode }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { redraw(); if (selected >= 0) showReach(selected); });
   let size = "";
@@ -276,7 +281,7 @@ function start() {
   byId("token").max = data.queries[1] - 1;
   fillTables();
   listen();
-  set({ relation: mainRelation(), mode: "nodes" });
+  set(WEIGHTS ? { relation: relations.length > 1 ? ALL : 0, mode: "tokens" } : { relation: mainRelation(), mode: "nodes" });
   byId("search").hidden = false;
   byId("search").placeholder = NAMES.size ? "word or node" : "node";
   const address = framed ? window.parent.hgaAddressOf(window.name) : location.hash.slice(1);
@@ -300,12 +305,12 @@ window.hga = {
   pair: (i, q, k) => edgesOfPair(relations[i], q, k),
   reach: (token, most) => reach(token, most || MOST_LAYERS),
   set, select, draw, search, svg: asSvg, address: addressOf, goTo: readAddress, called: calledOf,
-  steps, takeStep, tokensEach,
+  steps, takeStep, tokensEach, setHead, setWeighs, attention: attentionOf,
   where: (position, column) => onScreen(toX(column) + eye.x / 2, toY(position) + eye.y / 2),
   spot: (v) => onScreen(spots[v][0], spots[v][1]),
   pixel: (position, column) => pixelAt(toX(column) + eye.x * .4, toY(position) + eye.y * .4),
   paper: () => rgbOf(styleColour("--paper")),
-  state: () => ({ mode, relation: chosen, selected, playing, onlyLevel, hidden: [...hidden], hits, eye: { ...eye } }),
+  state: () => ({ head, weighs, mode, relation: chosen, selected, playing, onlyLevel, hidden: [...hidden], hits, eye: { ...eye } }),
 };
 start();
 

@@ -42,7 +42,7 @@ function putRectangles(pen, list) {
   pen.out.push('<g shape-rendering="crispEdges">');
   for (const [x, y, w, h, level, share] of list) {
     pen.fillStyle = colourOf(level);
-    pen.globalAlpha = Math.max(FAINTEST, Math.min(1, share));
+    pen.globalAlpha = Math.max(faintest(), Math.min(1, share));
     pen.fillRect(LEFT + x / ratio, TOP + y / ratio, w / ratio, h / ratio);
   }
   pen.globalAlpha = 1;
