@@ -107,7 +107,10 @@ static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
 {
     for (int64_t i = 0; i < plan->n_phases; i++) {
         const phase *ph = &plan->phase[i];
-        if (ph->job != JOB_ROWS || !(plan->program.stage[ph->stage].writes >> f & 1u)) continue;
+        unsigned writes = 0;
+        for (hga_id s = ph->stage; ph->job == JOB_ROWS && s < stages_end(ph); s++)
+            writes |= plan->program.stage[s].writes >> f & 1u;
+        if (!writes) continue;
         if (ph->by_position) return -1; /* its rows lie scattered, and pages have several owners */
         hga_id at = v - ph->first;
         if (at >= 0 && at < ph->n) return owner_of_panel(plan, i, at / ph->panel);

@@ -112,7 +112,8 @@ static void note_phase_row(log_of_visits *l, hga_id number, hga_id i, int64_t pa
     else if (ph->job == JOB_MERGE)
         note(l, l->plan->program.stage[ph->stage].out, v, number, panel, 1);
     else if (ph->job == JOB_PIECES || !is_wide(s, position))
-        note_row(l, ph->stage, v, number, panel, ph->job == JOB_ROWS);
+        for (hga_id stage = ph->stage; stage < stages_end(ph); stage++)
+            note_row(l, stage, v, number, panel, ph->job == JOB_ROWS);
 }
 
 static int by_row(const void *x, const void *y)

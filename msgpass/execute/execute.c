@@ -108,12 +108,12 @@ static int writes_row(const worker *w, hga_id stage, hga_id v)
 }
 
 /* The node at each row of a panel, -1 where this phase has nothing to write. */
-static void list_nodes(const worker *w, const phase *ph, hga_id begin, hga_id n, hga_id *node)
+static void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
 {
-    const stage_plan *s = &w->plan->stage[ph->stage];
+    const stage_plan *s = &w->plan->stage[stage];
     for (hga_id i = 0; i < n; i++) {
         hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
-        node[i] = writes_row(w, ph->stage, v) && !(s->n_long && find_long(s, begin + i)) ? v : -1;
+        node[i] = writes_row(w, stage, v) && !(s->n_long && find_long(s, begin + i)) ? v : -1;
     }
 }
 
@@ -133,7 +133,7 @@ void list_panel(const worker *w, wave_item item, panel_rows *out)
 {
     const phase *ph = &w->plan->phase[item.phase];
     panel_bounds(ph, item.panel, &out->first, &out->n);
-    list_nodes(w, ph, out->first, out->n, out->node);
+    list_nodes(w, ph, ph->stage, out->first, out->n, out->node);
 }
 
 void load_panel(worker *w, wave_item item)
@@ -145,27 +145,32 @@ void load_panel(worker *w, wave_item item)
     reader_load(&w->reader, first, n);
 }
 
-static void run_panel(worker *w, const phase *ph, hga_id panel)
+static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
 {
-    const stage_plan *s = &w->plan->stage[ph->stage];
-    const stage_kernel *kernel = plan_kernel(w->plan, ph->stage);
+    const stage_plan *s = &w->plan->stage[stage];
+    const stage_kernel *kernel = plan_kernel(w->plan, stage);
     hga_id begin, n;
     hga_id node[PANEL_ROWS];
+    open_stage(w, stage);
     panel_bounds(ph, panel, &begin, &n);
-    list_nodes(w, ph, begin, n, node);
+    list_nodes(w, ph, stage, begin, n, node);
     int one_by_one = !goes_by_position(w, ph);
     if (!one_by_one) reader_load(&w->reader, begin, n);
     if (kernel->panel && !one_by_one) {
-        kernel->panel(w, ph->stage, begin, n, node);
+        kernel->panel(w, stage, begin, n, node);
         return;
     }
     for (hga_id i = 0; i < n; i++) {
         if (node[i] < 0) continue;
         hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
         if (one_by_one) reader_load(&w->reader, position, 1);
-        kernel->row(
-            w, &(row_job){.stage = ph->stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
+        kernel->row(w, &(row_job){.stage = stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
     }
+}
+
+static void run_panels(worker *w, const phase *ph, hga_id panel)
+{
+    for (hga_id s = ph->stage; s < stages_end(ph); s++) run_panel(w, ph, s, panel);
 }
 
 static void run_piece(worker *w, const phase *ph, hga_id piece)
@@ -236,7 +241,7 @@ static void run_item(worker *w, wave_item item)
     const phase *ph = &w->plan->phase[item.phase];
     if (ph->job <= JOB_MERGE) open_stage(w, ph->stage);
     switch (ph->job) {
-    case JOB_ROWS: run_panel(w, ph, item.panel); break;
+    case JOB_ROWS: run_panels(w, ph, item.panel); break;
     case JOB_PIECES: run_piece(w, ph, item.panel); break;
     case JOB_MERGE: run_merge(w, ph, item.panel); break;
     default: run_nodes(w, ph, item.panel); break;

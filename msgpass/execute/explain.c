@@ -25,7 +25,10 @@ static const char *order_name(hga_order order)
 static int64_t stage_phases(const hga_plan *plan, hga_id stage)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < plan->n_phases; i++) n += plan->phase[i].stage == stage && plan->phase[i].job <= JOB_MERGE;
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        n += runs_stage(ph, stage) || (ph->stage == stage && (ph->job == JOB_PIECES || ph->job == JOB_MERGE));
+    }
     return n;
 }
 

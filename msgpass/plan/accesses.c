@@ -192,11 +192,10 @@ static touched find_field(const hga_plan *plan, const phase *ph)
     return ph->job == JOB_COPY ? (touched){.writes = rows} : (touched){.own = rows};
 }
 
-static touched find_touched(const hga_plan *plan, const phase *ph)
+static touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
 {
-    if (ph->job > JOB_MERGE) return find_field(plan, ph);
-    const hga_stage *s = &plan->program.stage[ph->stage];
-    stage_kind kind = plan->stage[ph->stage].kind;
+    const hga_stage *s = &plan->program.stage[stage];
+    stage_kind kind = plan->stage[stage].kind;
     const stage_rule *rule = &program_rules[kind];
     touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
     if (ph->job == JOB_MERGE) return t;
@@ -204,6 +203,17 @@ static touched find_touched(const hga_plan *plan, const phase *ph)
     t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
     if (plan->bf16_rows && rule->attends) t.sources = bf16_of(t.sources);
     return t;
+}
+
+static touched find_touched(const hga_plan *plan, const phase *ph)
+{
+    if (ph->job > JOB_MERGE) return find_field(plan, ph);
+    touched all = {0};
+    for (hga_id s = ph->stage; s < stages_end(ph); s++) {
+        touched t = find_stage(plan, ph, s);
+        all.sources |= t.sources, all.own |= t.own, all.writes |= t.writes;
+    }
+    return all;
 }
 
 /* Those of `set` that have users before the phase, or after it; and, after it, those that are recycled. */

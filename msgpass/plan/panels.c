@@ -1,6 +1,6 @@
 /* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where
    depends on the graph; only which thread gets which panel depends on the number of threads. */
-#include "plan.h"
+#include "panels.h"
 
 #include <string.h>
 
@@ -88,32 +88,7 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
     return all;
 }
 
-/* Rows of the tree have few edges each, and no scores. */
-enum { TREE_ROW_COST = 16 };
-
-static int64_t tree_cost(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
-{
-    const hga_nodes *nodes = &plan->nodes;
-    hga_id base = nodes->level_ptr[1];
-    int64_t edges = n;
-    if (plan->program.stage[stage].relation == HGA_TREE_UP)
-        edges =
-            nodes->child_ptr && first >= base ? nodes->child_ptr[first + n - base] - nodes->child_ptr[first - base] : 0;
-    return TREE_ROW_COST * (int64_t)n + edges;
-}
-
 /* ---- long rows ---- */
-
-/* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of
-   them. */
-enum { MOST_LONG = 64 };
-
-typedef struct long_search {
-    hga_pos limit;
-    hga_id first, n, n_long;
-    hga_pos degree[PANEL_ROWS]; /* of positions first .. */
-    long_row long_row[MOST_LONG];
-} long_search;
 
 /* No limit where rows are not cut. */
 static hga_pos long_limit(const hga_plan *plan, hga_id stage)
@@ -175,14 +150,53 @@ static hga_status keep_long(hga_plan *plan, hga_id stage, const long_search *w)
    the next stage (measured). */
 enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
+/* What all panels between a token's first stage and its last read and write should fit the second cache together: so
+   many bytes of a panel of the tree's rows, and of a panel's queries, keys, values and outputs (measured). */
+enum { FIT_TREE = 32 << 10, FIT_ATTEND = 128 << 10 };
+
+static int64_t row_bytes(const hga_plan *plan, hga_id field)
+{
+    const field_storage *x = &plan->storage[field];
+    return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
+}
+
+/* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many. */
+static hga_id tree_rows(const hga_plan *plan, hga_id stage)
+{
+    int64_t fit = FIT_TREE / row_bytes(plan, plan->program.stage[stage].out);
+    return fit < LOW_ROWS ? LOW_ROWS : fit < HIGH_ROWS ? (hga_id)fit : HIGH_ROWS;
+}
+
+static hga_id flat_rows(hga_id n) { return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256; }
+
 /* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there
    are any, so that sixteen rows of a level are a group wherever panels begin. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind)) return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256;
+    if (!kind_attends(s->kind)) {
+        hga_id rows = flat_rows(n), fit = plan->program.stage[stage].relation < 0 ? tree_rows(plan, stage) : rows;
+        return rows < fit ? rows : fit;
+    }
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
+}
+
+/* Sources for each row of a panel, from which on a taller panel would read noticeably less. */
+enum { FEW_SOURCES = 4 };
+
+/* The lowest panel whose rows share their sources well enough. */
+static hga_id low_panel(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    int64_t bytes =
+        row_bytes(plan, s->query) + row_bytes(plan, s->key) + row_bytes(plan, s->value) + row_bytes(plan, s->out);
+    int64_t fit = FIT_ATTEND / bytes / KERNEL_TILE * KERNEL_TILE;
+    for (int64_t rows = fit < KERNEL_TILE ? KERNEL_TILE : fit; rows < panel && rows < n; rows *= 2) {
+        measures m = measure_rows(plan, stage, first + (hga_id)(n - rows) / 2, (hga_id)rows);
+        if (m.columns <= FEW_SOURCES * rows) return (hga_id)rows;
+    }
+    return panel;
 }
 
 /* Sources that a panel of such rows reads. */
@@ -199,51 +213,37 @@ static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, 
     return fit ? (hga_id)fit : KERNEL_TILE;
 }
 
-static hga_status add_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n, int by_position, long_search *found)
+hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
 {
+    hga_id stage = rows.stage, first = rows.first, n = rows.n;
     if (n <= 0) return HGA_OK;
     hga_id panel = panel_rows(plan, stage, n);
     hga_status st = HGA_OK;
-    if (plan->stage[stage].kind == KIND_ATTEND && !by_position) panel = few_sources(plan, stage, first, n, panel);
+    if (plan->stage[stage].kind == KIND_ATTEND && !rows.by_position) {
+        panel = few_sources(plan, stage, first, n, panel);
+        panel = low_panel(plan, stage, first, n, panel);
+    }
     if (plan->panel_asked) panel = plan->panel_asked;
-    HGA_TRY(add_phase(plan, (phase){.job = JOB_ROWS,
-                                    .stage = stage,
-                                    .first = first,
-                                    .n = n,
-                                    .by_position = by_position,
-                                    .panel = panel,
-                                    .n_panels = (n + panel - 1) / panel}));
+    rows.job = JOB_ROWS, rows.panel = panel, rows.n_panels = (n + panel - 1) / panel;
+    HGA_TRY(add_phase(plan, rows));
     phase *ph = last_phase(plan);
-    plan->stage[stage].panels += ph->n_panels;
+    for (hga_id s = stage; s < stages_end(ph); s++) plan->stage[s].panels += ph->n_panels;
     HGA_TRY(hga_new(&plan->allocator, ph->n_panels, sizeof *ph->cost, &ph->cost));
     for (hga_id p = 0; p < ph->n_panels; p++) {
-        hga_id begin = first + p * panel, rows = n - p * panel < panel ? n - p * panel : panel;
+        hga_id begin = first + p * panel, many = n - p * panel < panel ? n - p * panel : panel;
         if (plan->program.stage[stage].relation < 0) {
-            ph->cost[p] = tree_cost(plan, stage, begin, rows);
+            ph->cost[p] = (stages_end(ph) - stage) * tree_cost(plan, stage, begin, many);
             continue;
         }
-        measures m = measure_panel(plan, ph, begin, rows);
-        ph->cost[p] = ROW_COST * (int64_t)rows + m.edges;
-        if (m.degree > found->limit) HGA_TRY(find_long(plan, stage, begin, rows, found));
+        measures m = measure_panel(plan, ph, begin, many);
+        ph->cost[p] = ROW_COST * (int64_t)many + m.edges;
+        if (m.degree > found->limit) HGA_TRY(find_long(plan, stage, begin, many, found));
     }
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
         HGA_TRY(part_by_metis(plan, ph));
-    else if (by_position)
+    else if (rows.by_position)
         HGA_TRY(part_by_cost(plan, ph));
 done:
-    return st;
-}
-
-static hga_status add_levels(hga_plan *plan, hga_id stage)
-{
-    const hga_nodes *n = &plan->nodes;
-    hga_status st = HGA_OK;
-    long_search none = {.limit = INT64_MAX};
-    for (hga_id i = 0; !st && i < n->n_levels; i++) {
-        hga_id l = plan->program.stage[stage].order == HGA_LEVELS_UP ? i : n->n_levels - 1 - i;
-        if (l >= program_keeps_tokens(&plan->program.stage[stage]))
-            st = add_rows(plan, stage, n->level_ptr[l], n->level_ptr[l + 1] - n->level_ptr[l], 0, &none);
-    }
     return st;
 }
 
@@ -277,7 +277,7 @@ static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, 
     hga_status st = HGA_OK;
     for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
         hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
-        st = add_rows(plan, stage, begin, end - begin, 0, found);
+        st = add_rows(plan, (phase){.stage = stage, .first = begin, .n = end - begin}, found);
     }
     return st;
 }
@@ -292,7 +292,7 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     long_search found = {.limit = long_limit(plan, stage)};
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position)
-        HGA_TRY(add_rows(plan, stage, first, n, 1, &found));
+        HGA_TRY(add_rows(plan, (phase){.stage = stage, .first = first, .n = n, .by_position = 1}, &found));
     else
         HGA_TRY(add_rows_by_level(plan, stage, first, n, &found));
     HGA_TRY(keep_long(plan, stage, &found));
@@ -397,9 +397,10 @@ hga_status phases_make(hga_plan *plan)
     uint32_t rounded = 0;
     HGA_TRY(add_copies(plan));
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+    for (hga_id s = 0, n = 1; s < plan->program.n_stages; s += n, n = 1) {
         if (plan->program.stage[s].order != HGA_FLAT) {
-            HGA_TRY(add_levels(plan, s));
+            n = stages_together(plan, s);
+            HGA_TRY(add_levels(plan, s, n));
         } else {
             HGA_TRY(add_roundings(plan, s, &rounded));
             HGA_TRY(add_flat(plan, s));

@@ -1,7 +1,7 @@
 /* plan.h: how a plan is stored. What executes reads it and changes nothing.
 
    plan.c     graph + program -> plan              storage.c   where the values of each field live
-   panels.c   stages -> phases, cut into panels    parts.c     which thread gets which part
+   panels.c   stages -> phases, cut into panels (levels.c: level by level)    parts.c     which thread gets which part
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
    ranges.c   which panels some rows of the output need
@@ -61,6 +61,7 @@ typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, J
 typedef struct phase {
     phase_job job;
     hga_id stage;    /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
+    hga_id together; /* JOB_ROWS: so many stages, from that one on, go through the same rows; 0 and 1: it alone */
     hga_id first, n; /* rows: positions of the relation's order, or nodes */
     int by_position;
     hga_id panel; /* rows in a panel */
@@ -73,6 +74,12 @@ typedef struct phase {
 } phase;
 
 static inline hga_id head_parts(const phase *ph) { return ph->head_parts > 1 ? ph->head_parts : 1; }
+static inline hga_id stages_end(const phase *ph) { return ph->stage + (ph->together > 1 ? ph->together : 1); }
+/* Does the phase compute rows of the stage? */
+static inline int runs_stage(const phase *ph, hga_id stage)
+{
+    return ph->job == JOB_ROWS && stage >= ph->stage && stage < stages_end(ph);
+}
 static inline int64_t count_items(const phase *ph) { return (int64_t)ph->n_panels * head_parts(ph); }
 
 /* ---- waves: the order in which panels run ---- */

@@ -9,7 +9,9 @@ static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->prog
 static int writes_out(const hga_plan *plan, const phase *ph)
 {
     uint32_t out = 1u << out_field(plan);
-    return (ph->job == JOB_ROWS || ph->job == JOB_MERGE) && plan->program.stage[ph->stage].writes & out;
+    uint32_t writes = 0;
+    for (hga_id s = ph->stage; ph->job <= JOB_MERGE && s < stages_end(ph); s++) writes |= plan->program.stage[s].writes;
+    return (ph->job == JOB_ROWS || ph->job == JOB_MERGE) && writes & out;
 }
 
 /* ---- may rows be left out? ---- */
