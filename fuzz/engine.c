@@ -88,6 +88,7 @@ static hga_block some_block(making *m, hga_id n_columns)
     if (rarely(c, 3)) b.type = 130 + choose(c, 3), b.type_dst = choose(c, 5) - 2, b.type_src = choose(c, 5) - 2;
     if (rarely(c, 4)) b.weight = 0.25f * (float)(1 + choose(c, 8));
     if (rarely(c, 4)) b.pos_of = 1 + choose(c, m->n), b.pos_step = 0;
+    if (rarely(c, 4)) b.src_pos_of = 1 + choose(c, m->n), b.src_pos_step = 0;
     return b;
 }
 

@@ -71,6 +71,13 @@ void block_types(const hga_block *b, int64_t *least_type, int64_t *most_type)
         }
 }
 
+/* Is pos_of 0, or a node + 1 in every instance? *last is that of the last one. */
+static int names_nodes(const hga_block *b, hga_id pos_of, hga_id step, hga_id n_nodes, int64_t *last)
+{
+    *last = pos_of + (int64_t)(instances(b) - 1) * step;
+    return pos_of == 0 || (pos_of > 0 && *last >= 1 && *last <= n_nodes);
+}
+
 hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_id n_nodes, const char *name, hga_pos i)
 {
     long long at = (long long)i;
@@ -93,10 +100,13 @@ hga_status block_check(const hga_block *b, hga_id n_rows, hga_id n_columns, hga_
     if (!(b->weight >= 0) || b->weight > 3e38f)
         return hga_fail(HGA_EGRAPH, "relation %s, block %lld: weight %g is not positive and finite", name, at,
                         (double)b->weight);
-    int64_t pos_last = b->pos_of + (int64_t)(instances(b) - 1) * b->pos_step;
-    if (b->pos_of < 0 || (b->pos_of > 0 && (pos_last < 1 || pos_last > n_nodes)))
+    int64_t last;
+    if (!names_nodes(b, b->pos_of, b->pos_step, n_nodes, &last))
         return hga_fail(HGA_EGRAPH, "relation %s, block %lld: pos_of %d .. %lld is not a node + 1", name, at, b->pos_of,
-                        (long long)pos_last);
+                        (long long)last);
+    if (!names_nodes(b, b->src_pos_of, b->src_pos_step, n_nodes, &last))
+        return hga_fail(HGA_EGRAPH, "relation %s, block %lld: src_pos_of %d .. %lld is not a node + 1", name, at,
+                        b->src_pos_of, (long long)last);
     return HGA_OK;
 }
 
@@ -115,6 +125,8 @@ static int block_before(const hga_block *a, const hga_block *b)
     if (a->type_src != b->type_src) return a->type_src < b->type_src;
     if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
     if (a->pos_step != b->pos_step) return a->pos_step < b->pos_step;
+    if (a->src_pos_of != b->src_pos_of) return a->src_pos_of < b->src_pos_of;
+    if (a->src_pos_step != b->src_pos_step) return a->src_pos_step < b->src_pos_step;
     if (a->weight != b->weight) return a->weight < b->weight;
     if (a->shape != b->shape) return a->shape < b->shape;
     if (a->band_first != b->band_first) return a->band_first < b->band_first;
@@ -160,6 +172,7 @@ static int cut_instance(const hga_block *b, hga_id i, int64_t first, int64_t las
     s->type = (int32_t)(b->type + down * b->type_dst + c0 * b->type_src);
     s->type_dst = b->type_dst, s->type_src = b->type_src;
     s->pos_of = b->pos_of ? (hga_id)(b->pos_of + (int64_t)i * b->pos_step) : HGA_POS_OWN;
+    s->src_pos_of = b->src_pos_of ? (hga_id)(b->src_pos_of + (int64_t)i * b->src_pos_step) : HGA_POS_OWN;
     s->weight = b->weight == 0 ? 1 : b->weight;
     return 1;
 }
@@ -181,7 +194,10 @@ static void visit_block(const hga_block *b, int64_t first, int64_t last, hga_seg
         i0 = most(i0, floor_div(first - b->n_dst - b->dst, b->dst_step) + 1);
         i1 = least(i1, floor_div(last - 1 - b->dst, b->dst_step));
     }
-    hga_segments s = {.row_step = b->dst_step, .src_step = b->src_step, .pos_step = b->pos_of ? b->pos_step : 0};
+    hga_segments s = {.row_step = b->dst_step,
+                      .src_step = b->src_step,
+                      .pos_step = b->pos_of ? b->pos_step : 0,
+                      .src_pos_step = b->src_pos_of ? b->src_pos_step : 0};
     for (int64_t i = i0; i <= i1; i += s.count) {
         s.count = (hga_id)alike(b, i, i1, first, last);
         if (cut_instance(b, (hga_id)i, first, last, &s.first)) visit(&s, context);
@@ -241,6 +257,7 @@ static int segment_before(const hga_segment *a, const hga_segment *b)
     if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
     if (a->type_src != b->type_src) return a->type_src < b->type_src;
     if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
+    if (a->src_pos_of != b->src_pos_of) return a->src_pos_of < b->src_pos_of;
     return a->weight < b->weight;
 }
 

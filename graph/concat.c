@@ -209,27 +209,35 @@ static int is_torn(const sample *s, hga_id first, hga_id n, hga_id step, hga_id 
 
 static hga_id least(hga_id a, hga_id b) { return a < b ? a : b; }
 
+/* Whose position instance i uses, moved. */
+static hga_id position_moved(const axis *pos, hga_id pos_of, hga_id step, hga_id i)
+{
+    if (pos_of == HGA_POS_OWN) return HGA_POS_OWN;
+    int64_t node = pos_of - 1 + (int64_t)i * step;
+    return (hga_id)(node + 1 + axis_move(pos, node));
+}
+
 /* Instances i .. i + n - 1, moved. */
 static hga_block block_moved(const hga_block *b, hga_id i, hga_id n, const axis *dst, const axis *src, const axis *pos)
 {
     hga_block moved = *b;
-    int64_t row = b->dst + (int64_t)i * b->dst_step, column = b->src + (int64_t)i * b->src_step,
-            node = b->pos_of - 1 + (int64_t)i * b->pos_step;
+    int64_t row = b->dst + (int64_t)i * b->dst_step, column = b->src + (int64_t)i * b->src_step;
     moved.dst = (hga_id)(row + axis_move(dst, row));
     moved.src = (hga_id)(column + axis_move(src, column));
-    if (b->pos_of != HGA_POS_OWN) moved.pos_of = (hga_id)(node + 1 + axis_move(pos, node));
+    moved.pos_of = position_moved(pos, b->pos_of, b->pos_step, i);
+    moved.src_pos_of = position_moved(pos, b->src_pos_of, b->src_pos_step, i);
     if (n != instances(b)) moved.count = n;
     return moved;
 }
 
 /* How many instances from i have the nodes of their positions move by the same distance. */
-static hga_id positions_together(const axis *pos, const hga_block *b, hga_id i, hga_id count)
+static hga_id positions_together(const axis *pos, hga_id pos_of, hga_id step, hga_id i, hga_id count)
 {
-    if (b->pos_of == HGA_POS_OWN) return count;
-    int64_t node = b->pos_of - 1 + (int64_t)i * b->pos_step;
-    if (b->pos_step >= 0) return instances_together(pos, node, 1, b->pos_step, count);
+    if (pos_of == HGA_POS_OWN) return count;
+    int64_t node = pos_of - 1 + (int64_t)i * step;
+    if (step >= 0) return instances_together(pos, node, 1, step, count);
     hga_id n = 1;
-    while (n < count && axis_move(pos, node + (int64_t)n * b->pos_step) == axis_move(pos, node)) n++;
+    while (n < count && axis_move(pos, node + (int64_t)n * step) == axis_move(pos, node)) n++;
     return n;
 }
 
@@ -242,7 +250,8 @@ static hga_status tell_block(hga_builder *out, hga_id relation, const hga_block 
     for (hga_id i = 0; !st && i < count; i += n) {
         n = instances_together(dst, b->dst + (int64_t)i * b->dst_step, b->n_dst, b->dst_step, count - i);
         n = least(n, instances_together(src, b->src + (int64_t)i * b->src_step, b->n_src, b->src_step, count - i));
-        n = least(n, positions_together(&pos, b, i, count - i));
+        n = least(n, positions_together(&pos, b->pos_of, b->pos_step, i, count - i));
+        n = least(n, positions_together(&pos, b->src_pos_of, b->src_pos_step, i, count - i));
         hga_block moved = block_moved(b, i, n, dst, src, &pos);
         st = hga_builder_add_blocks(out, relation, &moved);
     }

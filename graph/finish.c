@@ -237,7 +237,7 @@ static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relati
         block_types(b, &least, &most);
         note_types(r, most);
         r->weighted |= b->weight != 0 && b->weight != 1;
-        r->positioned |= b->pos_of != HGA_POS_OWN;
+        r->positioned |= b->pos_of != HGA_POS_OWN || b->src_pos_of != HGA_POS_OWN;
         ++*kept;
     }
     return HGA_OK;

@@ -17,8 +17,8 @@
         "dst_order": [3, [10, 5], ..], "src_order": [..]       node ids; [first, n] stands for first, first + 1, ..
         "blocks": [{"dst": 0, "n_dst": 2, "src": 0, "n_src": 2, "count", "dst_step", "src_step", "type", "type_dst",
         "type_src",
-                    "pos_of" (a node), "pos_step", "weight", "shape": "lower", "band": [first, last] (with "shape":
-                    "band")}, ..],
+                    "pos_of" (a node), "pos_step", "src_pos_of", "src_pos_step", "weight", "shape": "lower",
+                    "band": [first, last] (with "shape": "band")}, ..],
         "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
      }, ..]
      "program": {..}                     kept for others

@@ -76,12 +76,12 @@ static const block_field block_fields[] = {
     {"count", offsetof(hga_block, count)},       {"dst_step", offsetof(hga_block, dst_step)},
     {"src_step", offsetof(hga_block, src_step)}, {"type", offsetof(hga_block, type)},
     {"type_dst", offsetof(hga_block, type_dst)}, {"type_src", offsetof(hga_block, type_src)},
-    {"pos_step", offsetof(hga_block, pos_step)},
+    {"pos_step", offsetof(hga_block, pos_step)}, {"src_pos_step", offsetof(hga_block, src_pos_step)},
 };
 enum { N_BLOCK_FIELDS = sizeof block_fields / sizeof *block_fields, N_NEEDED = 4 };
-static const char *const block_members[] = {"dst",      "n_dst", "src",      "n_src",    "count",  "dst_step",
-                                            "src_step", "type",  "type_dst", "type_src", "pos_of", "pos_step",
-                                            "weight",   "shape", "band",     "comment",  NULL};
+static const char *const block_members[] = {
+    "dst",    "n_dst",    "src",    "n_src", "count", "dst_step", "src_step",   "type",         "type_dst", "type_src",
+    "pos_of", "pos_step", "weight", "shape", "band",  "comment",  "src_pos_of", "src_pos_step", NULL};
 
 static hga_status read_block_fields(const json_place *p, const json_t *object, hga_block *b)
 {
@@ -97,15 +97,16 @@ static hga_status read_block_fields(const json_place *p, const json_t *object, h
     return HGA_OK;
 }
 
-static hga_status read_block_position(const json_reader *r, const json_place *p, const json_t *object, hga_block *b)
+static hga_status read_block_position(const json_reader *r, const json_place *p, const json_t *object, const char *name,
+                                      hga_id *pos_of)
 {
-    const json_t *value = json_object_get(object, "pos_of");
-    json_place at = json_member_of(p, "pos_of");
+    const json_t *value = json_object_get(object, name);
+    json_place at = json_member_of(p, name);
     int32_t node = -1;
     if (!value) return HGA_OK;
     hga_status st = json_read_integer(&at, value, &node);
     if (!st && (node < 0 || node >= r->n_nodes)) st = json_wrong(&at, "node %d of %d does not exist", node, r->n_nodes);
-    b->pos_of = node + 1;
+    *pos_of = node + 1;
     return st;
 }
 
@@ -139,7 +140,8 @@ static hga_status read_block(json_reader *r, const json_place *p, json_t *object
     hga_block b = {0};
     hga_status st = json_want_object(p, object, block_members, NULL);
     if (!st) st = read_block_fields(p, object, &b);
-    if (!st) st = read_block_position(r, p, object, &b);
+    if (!st) st = read_block_position(r, p, object, "pos_of", &b.pos_of);
+    if (!st) st = read_block_position(r, p, object, "src_pos_of", &b.src_pos_of);
     if (!st) st = read_block_weight(p, object, &b);
     if (!st) st = read_block_shape(p, object, &b);
     return st ? st : json_refused(p, hga_builder_add_blocks(r->b, r->relation, &b));

@@ -23,6 +23,10 @@ static hga_block block_turned(const hga_block *b)
         .shape = mirrored[b->shape],
         .band_first = opposite(b->band_last),
         .band_last = opposite(b->band_first),
+        .pos_of = b->src_pos_of,
+        .pos_step = b->src_pos_step,
+        .src_pos_of = b->pos_of,
+        .src_pos_step = b->pos_step,
     };
 }
 

@@ -238,6 +238,8 @@ static void put_block(output *o, const hga_block *b)
     put_field(o, "type", b->type), put_field(o, "type_dst", b->type_dst), put_field(o, "type_src", b->type_src);
     if (b->pos_of != HGA_POS_OWN) output_text(o, ", \"pos_of\": "), output_integer(o, b->pos_of - 1);
     put_field(o, "pos_step", b->pos_step);
+    if (b->src_pos_of != HGA_POS_OWN) output_text(o, ", \"src_pos_of\": "), output_integer(o, b->src_pos_of - 1);
+    put_field(o, "src_pos_step", b->src_pos_step);
     if (b->weight != 0) output_text(o, ", \"weight\": "), output_real(o, b->weight);
     if (b->shape != HGA_ALL) output_text(o, ", \"shape\": "), put_string(o, json_shapes[b->shape]);
     if (b->shape == HGA_BAND)

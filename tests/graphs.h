@@ -294,6 +294,7 @@ static inline void add_random_block(uint64_t *seed, hga_builder *b, hga_id relat
     x.type = 20 + random_up_to(seed, 3), x.type_dst = random_up_to(seed, 4) - 2, x.type_src = random_up_to(seed, 4) - 2;
     if (random_up_to(seed, 2) == 0) x.weight = (float)(1 + random_up_to(seed, 5)) / 3;
     if (random_up_to(seed, 2) == 0) x.pos_of = 1 + random_up_to(seed, 3), x.pos_step = random_up_to(seed, 1);
+    if (random_up_to(seed, 2) == 0) x.src_pos_of = 1 + random_up_to(seed, 3), x.src_pos_step = random_up_to(seed, 1);
     SUCCEEDS(hga_builder_add_blocks(b, relation, &x));
 }
 

@@ -142,7 +142,7 @@ static double score(const machine *m, const hga_stage *s, const edge *e, int64_t
     if (in[SLOW_LOG_MASS]) sum += in[SLOW_LOG_MASS][e->src];
     for (hga_id c = 0; in[SLOW_NODE_POS] && c < m->shape.pos_dim; c++)
         sum += in[SLOW_NODE_POS][(int64_t)e->pos_of * m->shape.pos_dim + c] *
-               in[SLOW_NODE_POS][(int64_t)e->src * m->shape.pos_dim + c];
+               in[SLOW_NODE_POS][(int64_t)e->src_pos_of * m->shape.pos_dim + c];
     return sum;
 }
 

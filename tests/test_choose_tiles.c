@@ -35,7 +35,7 @@ static void note_part(found *f, const tile_batch *b, const tile_chunk *c, hga_id
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
             int32_t type = c->types_vary ? b->pair_type[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] : c->columns.type[e];
             if (rows >> r & 1u)
-                note(f, (edge){part->group->node[r], c->columns.src[e], type, c->columns.weight[e], 0}), f->in_tiles++;
+                note(f, (edge){part->group->node[r], c->columns.src[e], type, c->columns.weight[e], 0, 0}), f->in_tiles++;
         }
     }
 }
@@ -58,7 +58,7 @@ static void note_rest(found *f, const worker *w, const row_group *g, hga_id r)
     edge_cursor at = cursor_start_beyond(&w->reader, g->node[r], g->tiled ? w->chooser.tiled : NULL, 1u << g->number);
     for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) {
         assert_true(!g->tiled || g->rest);
-        for (hga_id e = 0; e < c.n; e++) note(f, (edge){g->node[r], c.src[e], c.type[e], c.weight[e], 0});
+        for (hga_id e = 0; e < c.n; e++) note(f, (edge){g->node[r], c.src[e], c.type[e], c.weight[e], 0, 0});
     }
 }
 
@@ -97,7 +97,7 @@ static int64_t check_relation(const hga_graph *g, const hga_program *p, hga_id s
             choose_panel(w, &plan->stage[stage], ph->first + at, ph->n - at < ph->panel ? ph->n - at : ph->panel, &f);
     }
     edge *want = all_edges(g, p->stage[stage].relation, &n_want);
-    for (int64_t i = 0; i < n_want; i++) want[i].pos_of = 0;
+    for (int64_t i = 0; i < n_want; i++) want[i].pos_of = want[i].src_pos_of = 0;
     sort_edges(f.e, f.n);
     sort_edges(want, n_want);
     assert_same_edges(name, f.e, f.n, want, n_want);

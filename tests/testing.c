@@ -175,6 +175,7 @@ static int64_t instance_edges(const hga_relation *r, const hga_block *b, hga_id 
                               .type = (int32_t)(b->type + (int64_t)row * b->type_dst + (int64_t)column * b->type_src),
                               .weight = b->weight == 0 ? 1 : b->weight,
                               .pos_of = b->pos_of ? b->pos_of - 1 + i * b->pos_step : v};
+            if (e) e[n].src_pos_of = b->src_pos_of ? b->src_pos_of - 1 + i * b->src_pos_step : e[n].src;
             n++;
         }
     return n;
@@ -201,7 +202,8 @@ edge *all_edges(const hga_graph *g, hga_id relation, int64_t *n)
                                 .src = r.src[p],
                                 .type = r.type ? r.type[p] : 0,
                                 .weight = r.weight ? r.weight[p] : 1,
-                                .pos_of = v};
+                                .pos_of = v,
+                                .src_pos_of = r.src[p]};
     sort_edges(e, count);
     *n = count;
     return e;

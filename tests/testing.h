@@ -48,13 +48,13 @@ void assert_same_bits(const char *what, const float *got, const float *want, int
 /* The nodes of a row set in increasing order, for free(); *n gets their number. */
 hga_id *row_nodes(const hga_graph *g, hga_rows rows, hga_id *n);
 
-/* One edge of a relation as its blocks and explicit edges define it, written out. `pos_of` is the node whose position
-   embedding the row uses. */
+/* One edge of a relation as its blocks and explicit edges define it, written out. `pos_of` and `src_pos_of` are the
+   nodes whose position embeddings the row and the source use. */
 typedef struct edge {
     hga_id dst, src;
     int32_t type;
     float weight;
-    hga_id pos_of;
+    hga_id pos_of, src_pos_of;
 } edge;
 
 /* Every edge of a relation by (destination, source, type), expanded from the view alone, for free(). */

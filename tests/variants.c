@@ -482,6 +482,10 @@ static hga_block random_block(uint64_t *rng, hga_id n, unsigned with)
         b.pos_of = 1 + random_below(rng, n);
         b.pos_step = random_below(rng, 1 + (n - b.pos_of) / b.count);
     }
+    if ((with & WITH_POSITIONS) && random_below(rng, 4) == 0) {
+        b.src_pos_of = 1 + random_below(rng, n);
+        b.src_pos_step = random_below(rng, 1 + (n - b.src_pos_of) / b.count);
+    }
     return b;
 }
 

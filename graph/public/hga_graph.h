@@ -73,8 +73,10 @@ typedef struct hga_block {
     float weight; /* of every edge; 0 means 1 */
     hga_shape_kind shape;
     hga_id band_first, band_last; /* HGA_BAND only */
+    /* the same of the columns: whose position embedding they use */
+    hga_id src_pos_of, src_pos_step;
 } hga_block;
-/* pos_of of a block whose rows use their own position embedding. It is 0, so that a zeroed block means it; node p is
+/* pos_of of a block whose rows, and src_pos_of of one whose columns, use their own position embedding. It is 0, so that a zeroed block means it; node p is
    named by p + 1. */
 enum { HGA_POS_OWN = 0 };
 
@@ -94,7 +96,7 @@ typedef struct hga_relation {
     const float *weight; /* [n_explicit]; NULL: 1 */
     int32_t n_types;     /* 1 + the largest type */
     int weighted;        /* some edge has a weight other than 1 */
-    int positioned;      /* some block names a pos_of */
+    int positioned;      /* some block names a pos_of or a src_pos_of */
 } hga_relation;
 
 /* ---- building ---- */
@@ -189,6 +191,7 @@ typedef struct hga_segment {
     /* rows and columns of the instance that lie before the part's: whoever asks for other rows finds the instance's
        first column at the same src - src_inside */
     hga_id row_inside, src_inside;
+    hga_id src_pos_of; /* of the columns; node id + 1, or HGA_POS_OWN */
 } hga_segment;
 
 /* The segments of the blocks that meet row positions [first, first + n), sorted by (src, type, row). Writes at most
@@ -201,7 +204,8 @@ HGA_API hga_pos hga_graph_segments(const hga_graph *g, hga_id relation, hga_id f
 typedef struct hga_segments {
     hga_segment first;
     hga_id count, row_step, src_step;
-    hga_id pos_step; /* 0 where rows use their own position embedding */
+    hga_id pos_step;     /* 0 where rows use their own position embedding */
+    hga_id src_pos_step; /* the same of columns */
 } hga_segments;
 
 /* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many segments.
@@ -215,6 +219,7 @@ static inline hga_segment hga_segments_at(const hga_segments *s, hga_id i)
 {
     hga_segment one = s->first;
     one.row += i * s->row_step, one.src += i * s->src_step, one.pos_of += i * s->pos_step;
+    one.src_pos_of += i * s->src_pos_step;
     return one;
 }
 

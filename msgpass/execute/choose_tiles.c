@@ -94,7 +94,7 @@ static void put_column(const tile_chooser *t, edge_chunk *c, const hga_segment *
     const hga_id *order = t->reader->r.src_order;
     c->src[e] = order ? order[position] : (hga_id)position;
     c->weight[e] = s->weight;
-    c->pos_of[e] = s->pos_of;
+    c->pos_of[e] = s->pos_of, c->src_pos_of[e] = s->src_pos_of;
     c->type[e] = (int32_t)type; /* of every row, unless types vary */
 }
 
@@ -185,7 +185,7 @@ static const hga_segment *own_segment(const tile_chooser *t, hga_pos i) { return
 static int joins(const run *r, const strip *x)
 {
     const hga_segment *s = x->segment, *t = r->strip.segment;
-    if (s->weight != t->weight || s->pos_of != t->pos_of) return 0;
+    if (s->weight != t->weight || s->pos_of != t->pos_of || s->src_pos_of != t->src_pos_of) return 0;
     if (x->src < r->src || x->src >= r->src + r->n || x->src + x->n > r->src + RUN_COLUMNS) return 0;
     for (hga_id c = 0; c < x->n && x->src + c < r->src + r->n; c++)
         if (r->rows[x->src + c - r->src] & rows_of_column(x, c)) return 0;

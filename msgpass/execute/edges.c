@@ -41,6 +41,7 @@ static int segment_before(const hga_segment *a, const hga_segment *b)
     if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
     if (a->type_src != b->type_src) return a->type_src < b->type_src;
     if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
+    if (a->src_pos_of != b->src_pos_of) return a->src_pos_of < b->src_pos_of;
     return a->weight < b->weight;
 }
 
@@ -123,7 +124,7 @@ static void read_tree(edge_cursor *c, hga_id limit, edge_chunk *chunk)
         chunk->src[e] = c->reader->relation == HGA_TREE_DOWN ? nodes->parent[c->v]
                         : nodes->child_list                  ? nodes->child_list[c->tree_at]
                                                              : c->tree_at;
-        chunk->type[e] = 0, chunk->weight[e] = 1, chunk->pos_of[e] = 0;
+        chunk->type[e] = 0, chunk->weight[e] = 1, chunk->pos_of[e] = chunk->src_pos_of[e] = 0;
     }
 }
 
@@ -141,7 +142,7 @@ static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
         chunk->src[e] = order ? order[u + i] : u + i;
         chunk->type[e] = (int32_t)(type + (int64_t)i * s->type_src);
         chunk->weight[e] = s->weight;
-        chunk->pos_of[e] = s->pos_of;
+        chunk->pos_of[e] = s->pos_of, chunk->src_pos_of[e] = s->src_pos_of;
     }
     chunk->n += n;
     c->column += n;
@@ -157,7 +158,7 @@ static void read_explicit(edge_cursor *c, hga_id limit, edge_chunk *chunk)
         chunk->src[e] = r->src[c->explicit_at];
         chunk->type[e] = r->type ? r->type[c->explicit_at] : 0;
         chunk->weight[e] = r->weight ? r->weight[c->explicit_at] : 1;
-        chunk->pos_of[e] = 0;
+        chunk->pos_of[e] = chunk->src_pos_of[e] = 0;
     }
 }
 

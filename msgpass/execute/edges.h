@@ -13,8 +13,8 @@ typedef struct edge_chunk {
     hga_id src[KERNEL_CHUNK];
     int32_t type[KERNEL_CHUNK];
     float weight[KERNEL_CHUNK];
-    hga_id pos_of[KERNEL_CHUNK];
-    hga_pos number; /* of the chunk's first edge in the row, in the order read */
+    hga_id pos_of[KERNEL_CHUNK], src_pos_of[KERNEL_CHUNK]; /* node + 1 whose position is used, 0: the own */
+    hga_pos number;                                        /* of the chunk's first edge in the row, in the order read */
 } edge_chunk;
 
 typedef struct rank_key { /* what canonical order compares; weights only tell twins apart */

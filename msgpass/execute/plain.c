@@ -208,8 +208,8 @@ static hga_end look_at(const worker *w, const row_set *shown, hga_id v, hga_id h
         v, hga_graph_level(w->plan->graph, v), w->plan->nodes.mass[v], values->field, values->lse, w->plan->columns};
 }
 
-/* The score of hga_program.h, term by term. */
-static double score(const worker *w, const row_job *job, const hga_edge *edge, hga_id pos_of, hga_id head)
+/* The score of hga_program.h, term by term; pos_of of its row and its column. */
+static double score(const worker *w, const row_job *job, const hga_edge *edge, const hga_id pos_of[2], hga_id head)
 {
     const hga_stage *s = &w->plan->program.stage[job->stage];
     const hga_shape *shape = &w->plan->shape;
@@ -227,8 +227,10 @@ static double score(const worker *w, const row_job *job, const hga_edge *edge, h
     if (io->edge_bias && job->stage == w->plan->bias_stage)
         sum += (double)io->edge_bias[edge->position * io->edge_bias_heads + (io->edge_bias_heads == 1 ? 0 : head)];
     if (io->node_pos) {
-        const float *own = io->node_pos + (ptrdiff_t)(pos_of ? pos_of - 1 : edge->destination.node) * shape->pos_dim;
-        const float *other = io->node_pos + (ptrdiff_t)edge->source.node * shape->pos_dim;
+        hga_id v = pos_of[0] ? pos_of[0] - 1 : edge->destination.node,
+               u = pos_of[1] ? pos_of[1] - 1 : edge->source.node;
+        const float *own = io->node_pos + (ptrdiff_t)v * shape->pos_dim,
+                    *other = io->node_pos + (ptrdiff_t)u * shape->pos_dim;
         for (hga_id j = 0; j < shape->pos_dim; j++) sum += (double)own[j] * (double)other[j];
     }
     if (s->by_mass) sum += log((double)edge->source.mass);
@@ -256,7 +258,7 @@ static void feed_chunk(worker *w, const row_job *job, const hga_udf *udf, const 
                       .weight = w->chunk.weight[i]};
         e.source = look_at(w, sp->shown.source, w->chunk.src[i], head, &values);
         e.destination = *v;
-        e.score = score(w, job, &e, w->chunk.pos_of[i], head);
+        e.score = score(w, job, &e, (hga_id[]){w->chunk.pos_of[i], w->chunk.src_pos_of[i]}, head);
         udf->edge(state, &e, head, udf->ctx);
     }
 }

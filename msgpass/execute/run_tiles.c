@@ -118,7 +118,8 @@ static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
     const row_group *g = part->group;
     hga_id dim = w->plan->shape.pos_dim;
     for (hga_id e = part->first; e < part->last; e++) {
-        const float *theirs = w->io->node_pos + (ptrdiff_t)c->columns.src[e] * dim;
+        hga_id other = c->columns.src_pos_of[e] ? c->columns.src_pos_of[e] - 1 : c->columns.src[e];
+        const float *theirs = w->io->node_pos + (ptrdiff_t)other * dim;
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
             hga_id own = c->columns.pos_of[e] ? c->columns.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
             float sum = 0;

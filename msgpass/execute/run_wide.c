@@ -102,7 +102,7 @@ static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_ch
     for (hga_id e = 0; e < c->n; e++) {
         hga_id position = s->first + at + e;
         c->src[e] = order ? order[position] : position;
-        c->weight[e] = s->weight, c->pos_of[e] = HGA_POS_OWN, c->type[e] = 0;
+        c->weight[e] = s->weight, c->pos_of[e] = c->src_pos_of[e] = HGA_POS_OWN, c->type[e] = 0;
     }
 }
 

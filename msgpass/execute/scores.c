@@ -35,8 +35,9 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
         base += log_weight;
         if (w->io->node_pos && v >= 0) {
             hga_id own = c->pos_of[e] ? c->pos_of[e] - 1 : v;
+            hga_id other = c->src_pos_of[e] ? c->src_pos_of[e] - 1 : c->src[e];
             base += KERNEL_LOG2E *
-                    dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)c->src[e] * dim, dim);
+                    dot(w->io->node_pos + (ptrdiff_t)own * dim, w->io->node_pos + (ptrdiff_t)other * dim, dim);
         }
         bases[e] = base;
     }

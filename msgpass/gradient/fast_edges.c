@@ -27,9 +27,10 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
         hga_id heads = io->edge_bias_heads;
         sum += (double)io->edge_bias[(p->plan->stage[s].row_ptr[v] + x->position) * heads + (heads == 1 ? 0 : p->head)];
     }
-    hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, dim = p->plan->shape.pos_dim;
+    hga_id own = x->e.pos_of ? x->e.pos_of - 1 : v, other = x->e.src_pos_of ? x->e.src_pos_of - 1 : x->e.src,
+           dim = p->plan->shape.pos_dim;
     for (hga_id c = 0; io->node_pos && c < dim; c++)
-        sum += (double)io->node_pos[(ptrdiff_t)own * dim + c] * (double)io->node_pos[(ptrdiff_t)x->e.src * dim + c];
+        sum += (double)io->node_pos[(ptrdiff_t)own * dim + c] * (double)io->node_pos[(ptrdiff_t)other * dim + c];
     return (float)sum;
 }
 
@@ -55,9 +56,10 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
                 d;
         }
         if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
-        hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v;
+        hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v,
+               source = x[i].e.src_pos_of ? x[i].e.src_pos_of - 1 : x[i].e.src;
         for (hga_id c = 0; sums->of[NODE_POS] && c < dim; c++) {
-            ptrdiff_t mine = (ptrdiff_t)own * dim + c, other = (ptrdiff_t)x[i].e.src * dim + c;
+            ptrdiff_t mine = (ptrdiff_t)own * dim + c, other = (ptrdiff_t)source * dim + c;
             sums->of[NODE_POS][mine] += d * (double)io->node_pos[other];
             sums->of[NODE_POS][other] += d * (double)io->node_pos[mine];
         }
@@ -130,7 +132,7 @@ hga_status leave_explicit(fast_pass *p, const group *g)
     for (hga_id i = 0; i < KERNEL_TILE && r->ptr; i++) {
         hga_id v = g->node[i];
         for (hga_pos e = v < 0 ? 0 : r->ptr[v]; !st && v >= 0 && e < r->ptr[v + 1]; e++)
-            st = leave(p, i, (row_edge){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1, 0},
+            st = leave(p, i, (row_edge){r->src[e], r->type ? r->type[e] : 0, r->weight ? r->weight[e] : 1, 0, 0},
                        e - r->ptr[v]);
     }
     return st;

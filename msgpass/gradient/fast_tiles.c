@@ -46,7 +46,7 @@ static row_edge edge_of(const fast_pass *p, const window *w, const hga_segment *
 {
     const hga_id *order = p->rows.r.src_order;
     hga_id at = w->first + c;
-    return (row_edge){order ? order[at] : at, type_of(s, position, at - s->src), s->weight, s->pos_of};
+    return (row_edge){order ? order[at] : at, type_of(s, position, at - s->src), s->weight, s->pos_of, s->src_pos_of};
 }
 
 /* All pairs of `rows` to the rows. */
@@ -133,7 +133,7 @@ static hga_status leave_window(fast_pass *p, const window *w)
         for (uint32_t left = w->rows[c]; !st && left; left &= left - 1) {
             hga_id row = __builtin_ctz(left), u = order ? order[w->first + c] : w->first + c;
             int32_t type = !x->parts.types ? 0 : x->seen.mixed ? x->seen.pair[c][row] : x->seen.column[c];
-            st = leave(p, row, (row_edge){u, type, 1, w->own[row]}, rank[row]++);
+            st = leave(p, row, (row_edge){u, type, 1, w->own[row], 0}, rank[row]++);
         }
     return st;
 }
@@ -230,7 +230,13 @@ static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t beg
     return st;
 }
 
-/* Every pair of a segment with a weight of its own goes to the rows. */
+/* Weights of edges, and columns with the position of another node, do not. */
+static int goes_in_tiles(const panel *x, const hga_segment *s)
+{
+    return s->weight == 1 && (!x->parts.positions || s->src_pos_of == HGA_POS_OWN);
+}
+
+/* Every pair of such a segment goes to the rows. */
 static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment *s, hga_id first)
 {
     hga_status st = HGA_OK;
@@ -242,10 +248,10 @@ static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment 
         hga_segment_columns(s, position, &c0, &c1, &hole);
         for (hga_id c = c0; !st && c < c1; c++)
             if (c != hole)
-                st = leave(
-                    p, position - first,
-                    (row_edge){order ? order[s->src + c] : s->src + c, type_of(s, position, c), s->weight, s->pos_of},
-                    0);
+                st = leave(p, position - first,
+                           (row_edge){order ? order[s->src + c] : s->src + c, type_of(s, position, c), s->weight,
+                                      s->pos_of, s->src_pos_of},
+                           0);
     }
     return st;
 }
@@ -269,10 +275,10 @@ hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n
     if (st) return st;
     memset(x->rank, 0, sizeof x->rank);
     for (int64_t i = 0; !st && i < x->n_segments; i++)
-        if (x->segment[i].weight != 1) st = leave_segment(p, g, &x->segment[i], first);
+        if (!goes_in_tiles(x, &x->segment[i])) st = leave_segment(p, g, &x->segment[i], first);
     int64_t kept = 0;
     for (int64_t i = 0; i < x->n_segments; i++)
-        if (x->segment[i].weight == 1) x->segment[kept++] = x->segment[i];
+        if (goes_in_tiles(x, &x->segment[i])) x->segment[kept++] = x->segment[i];
     for (int64_t begin = 0, end; !st && begin < kept; begin = end) {
         hga_id stop = x->segment[begin].src + x->segment[begin].n_src;
         for (end = begin + 1; end < kept && x->segment[end].src <= stop; end++)

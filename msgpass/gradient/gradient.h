@@ -18,7 +18,7 @@ typedef struct row_edge {
     hga_id src;
     int32_t type;
     float weight;
-    hga_id pos_of; /* node + 1 whose position the row uses, 0: its own */
+    hga_id pos_of, src_pos_of; /* node + 1 whose position the row uses, and the source, 0: its own */
 } row_edge;
 
 /* In-edges of the rows of one stage, one row at a time. */

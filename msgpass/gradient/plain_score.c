@@ -8,6 +8,7 @@ static double position(const pass *p, hga_id node, hga_id c)
     return entry_of(p, HGA_GRADIENT_NODE_POS, p->call->io->node_pos[i], i);
 }
 static hga_id own_node(const attended *x) { return x->e->pos_of ? x->e->pos_of - 1 : x->v; }
+static hga_id other_node(const attended *x) { return x->e->src_pos_of ? x->e->src_pos_of - 1 : x->e->src; }
 
 static int64_t bias_place(const pass *p, const attended *x)
 {
@@ -40,7 +41,7 @@ double plain_score(const pass *p, const attended *x)
     if (x->stage->by_mass) sum += log((double)p->nodes.mass[x->e->src]);
     sum += entry_of(p, HGA_GRADIENT_LOG_MASS, 0, x->e->src);
     for (hga_id c = 0; io->node_pos && c < shape->pos_dim; c++)
-        sum += position(p, own_node(x), c) * position(p, x->e->src, c);
+        sum += position(p, own_node(x), c) * position(p, other_node(x), c);
     return sum;
 }
 
@@ -63,7 +64,8 @@ void plain_score_adjoint(pass *p, const attended *x, double ds)
     if (sums->of[SCALE]) *sums->of[SCALE] += ds * product(p, x);
     if (!sums->of[NODE_POS]) return;
     for (hga_id c = 0; c < shape->pos_dim; c++) {
-        ptrdiff_t mine = (ptrdiff_t)own_node(x) * shape->pos_dim + c, other = (ptrdiff_t)x->e->src * shape->pos_dim + c;
+        ptrdiff_t mine = (ptrdiff_t)own_node(x) * shape->pos_dim + c,
+                  other = (ptrdiff_t)other_node(x) * shape->pos_dim + c;
         sums->of[NODE_POS][mine] += ds * (double)io->node_pos[other];
         sums->of[NODE_POS][other] += ds * (double)io->node_pos[mine];
     }

@@ -32,7 +32,7 @@ static hga_status read_tree(edge_rows *rows, hga_id v)
     const hga_nodes *nodes = &rows->plan->nodes;
     hga_status st = HGA_OK;
     if (rows->relation == HGA_TREE_DOWN) {
-        if (nodes->parent && nodes->parent[v] >= 0) st = add(rows, (row_edge){nodes->parent[v], 0, 1, 0});
+        if (nodes->parent && nodes->parent[v] >= 0) st = add(rows, (row_edge){nodes->parent[v], 0, 1, 0, 0});
         return st;
     }
     hga_id base = nodes->level_ptr[1];
@@ -40,7 +40,7 @@ static hga_status read_tree(edge_rows *rows, hga_id v)
     hga_id first = nodes->child_ptr[v - base], n = nodes->child_ptr[v - base + 1] - first;
     if (n > rows->edge_room) st = hga_grow(&rows->plan->given, &rows->edge, &rows->edge_room, 0, n, sizeof *rows->edge);
     for (hga_id i = 0; !st && i < n; i++)
-        rows->edge[rows->n++] = (row_edge){nodes->child_list ? nodes->child_list[first + i] : first + i, 0, 1, 0};
+        rows->edge[rows->n++] = (row_edge){nodes->child_list ? nodes->child_list[first + i] : first + i, 0, 1, 0, 0};
     return st;
 }
 
@@ -54,7 +54,7 @@ static hga_status read_segment(edge_rows *rows, const hga_segment *s, hga_id pos
         if (c == hole) continue;
         int64_t type = s->type + (int64_t)(position - s->row) * s->type_dst + (int64_t)c * s->type_src;
         hga_id u = rows->r.src_order ? rows->r.src_order[s->src + c] : s->src + c;
-        st = add(rows, (row_edge){u, (int32_t)type, s->weight, s->pos_of});
+        st = add(rows, (row_edge){u, (int32_t)type, s->weight, s->pos_of, s->src_pos_of});
     }
     return st;
 }
@@ -110,7 +110,7 @@ hga_status rows_read(edge_rows *rows, hga_id v)
     if (rows->r.n_blocks) HGA_TRY(read_blocks(rows, v));
     for (hga_pos e = rows->r.ptr ? rows->r.ptr[v] : 0; rows->r.ptr && e < rows->r.ptr[v + 1]; e++)
         HGA_TRY(add(rows, (row_edge){rows->r.src[e], rows->r.type ? rows->r.type[e] : 0,
-                                     rows->r.weight ? rows->r.weight[e] : 1, 0}));
+                                     rows->r.weight ? rows->r.weight[e] : 1, 0, 0}));
     HGA_TRY(sort_row(rows));
 done:
     return st;

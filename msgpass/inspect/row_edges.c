@@ -35,11 +35,11 @@ static hga_status add_tree(const hga_nodes *nodes, hga_id relation, hga_id v, ro
     hga_id first = 0, n = relation == HGA_TREE_UP ? children(nodes, v, &first) : 0;
     row_edge e = {.pos_of = v, .weight = 1};
     for (hga_id i = first; i < first + n; i++) {
-        e.source = nodes->child_list ? nodes->child_list[i] : i;
+        e.source = e.source_pos_of = nodes->child_list ? nodes->child_list[i] : i;
         HGA_TRY(add(out, e));
     }
     if (relation == HGA_TREE_DOWN && has_parent(nodes, v)) {
-        e.source = nodes->parent[v];
+        e.source = e.source_pos_of = nodes->parent[v];
         HGA_TRY(add(out, e));
     }
 done:
@@ -56,9 +56,10 @@ static hga_status add_segment(const hga_relation *r, const hga_segment *s, hga_i
     hga_segment_columns(s, position, &first, &end, &hole);
     for (hga_id c = first; c < end; c++) {
         if (c == hole) continue;
-        hga_id at = s->src + c;
-        HGA_TRY(add(out, (row_edge){.source = r->src_order ? r->src_order[at] : at,
+        hga_id at = s->src + c, u = r->src_order ? r->src_order[at] : at;
+        HGA_TRY(add(out, (row_edge){.source = u,
                                     .pos_of = s->pos_of == HGA_POS_OWN ? v : s->pos_of - 1,
+                                    .source_pos_of = s->src_pos_of == HGA_POS_OWN ? u : s->src_pos_of - 1,
                                     .type = s->type + (position - s->row) * s->type_dst + c * s->type_src,
                                     .weight = s->weight}));
     }
@@ -86,6 +87,7 @@ static hga_status add_listed(const hga_relation *r, hga_id v, row_edges *out)
     for (hga_pos i = r->ptr ? r->ptr[v] : 0, end = r->ptr ? r->ptr[v + 1] : 0; i < end; i++)
         HGA_TRY(add(out, (row_edge){.source = r->src[i],
                                     .pos_of = v,
+                                    .source_pos_of = r->src[i],
                                     .type = r->type ? r->type[i] : 0,
                                     .weight = r->weight ? r->weight[i] : 1}));
 done:
@@ -96,7 +98,8 @@ static int comes_before(const row_edge *a, const row_edge *b)
 {
     if (a->source != b->source) return a->source < b->source;
     if (a->type != b->type) return a->type < b->type;
-    return a->weight < b->weight || (a->weight <= b->weight && a->pos_of < b->pos_of);
+    if (a->weight < b->weight || a->weight > b->weight) return a->weight < b->weight;
+    return a->pos_of != b->pos_of ? a->pos_of < b->pos_of : a->source_pos_of < b->source_pos_of;
 }
 
 SORT_DEFINE(sort_row, row_edge, comes_before)

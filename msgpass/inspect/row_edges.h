@@ -4,9 +4,9 @@
 
 #include "hga_program.h"
 
-/* `pos_of` is the node whose position embedding the row uses; along the tree type 0, weight 1. */
+/* `pos_of` and `source_pos_of` are the nodes whose position embeddings the row and the source use; along the tree type 0, weight 1. */
 typedef struct row_edge {
-    hga_id source, pos_of;
+    hga_id source, pos_of, source_pos_of;
     int32_t type;
     float weight;
 } row_edge;

@@ -180,7 +180,7 @@ static hga_status score_edge(weighing *w, hga_id i, const double *query, const r
     if (s->by_mass) sum += log((double)w->nodes.mass[e->source]);
     for (hga_id c = 0; io->node_pos && c < w->shape.pos_dim; c++)
         sum += (double)io->node_pos[(int64_t)e->pos_of * w->shape.pos_dim + c] *
-               (double)io->node_pos[(int64_t)e->source * w->shape.pos_dim + c];
+               (double)io->node_pos[(int64_t)e->source_pos_of * w->shape.pos_dim + c];
     *out = sum;
 done:
     return st;
