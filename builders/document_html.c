@@ -151,13 +151,25 @@ static hga_status name_document(document *d, const xmlNode *root)
     return HGA_OK;
 }
 
-/* What is UTF-8 is taken for that, whatever the page says of itself; else libxml2 goes by what it says. */
-static htmlDocPtr parse(const char *text, size_t bytes)
+/* What is UTF-8 is taken for that, whatever the page says of itself; else libxml2 goes by what it says. Of how deep
+   elements nest there is no limit. What is not closed is repaired, and not an error; where libxml2 gives up, what it
+   had until then is no answer. */
+static hga_status parse(const char *text, size_t bytes, htmlDocPtr *out)
 {
     const char *encoding = text_check(text, bytes) == HGA_OK ? "UTF-8" : NULL;
-    return htmlReadMemory(text, (int)bytes, NULL, encoding,
-                          HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET |
-                              HTML_PARSE_COMPACT);
+    htmlParserCtxtPtr reader = htmlNewParserCtxt();
+    hga_status st = HGA_OK;
+    if (!reader) return hga_fail(HGA_ENOMEM, "no memory for an HTML parser");
+    reader->options |= XML_PARSE_HUGE;
+    *out = htmlCtxtReadMemory(reader, text, (int)bytes, NULL, encoding,
+                              HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET |
+                                  HTML_PARSE_COMPACT);
+    if (reader->lastError.level == XML_ERR_FATAL) {
+        const char *why = reader->lastError.message ? reader->lastError.message : "it cannot be read further";
+        st = hga_fail(HGA_EFORMAT, "line %d of the HTML: %.*s", reader->lastError.line, (int)strcspn(why, "\n"), why);
+    }
+    htmlFreeParserCtxt(reader);
+    return st;
 }
 
 hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes, hga_tree *out)
@@ -165,9 +177,11 @@ hga_status hga_tree_html(const hga_allocator *a, const char *text, size_t bytes,
     document d;
     document_begin(&d, a, out);
     if (bytes > INT32_MAX) return hga_fail(HGA_EOVERFLOW, "%zu bytes of HTML; there are at most %d", bytes, INT32_MAX);
-    htmlDocPtr page = text && bytes ? parse(text, bytes) : NULL;
+    htmlDocPtr page = NULL;
+    hga_status st = text && bytes ? parse(text, bytes, &page) : HGA_OK;
     const xmlNode *root = page ? xmlDocGetRootElement(page) : NULL;
-    hga_status st = root ? name_document(&d, root) : hga_fail(HGA_EFORMAT, "the document has no word");
+    if (!st && !root) st = hga_fail(HGA_EFORMAT, "the document has no word");
+    if (!st) st = name_document(&d, root);
     if (!st) st = walk(&d, root);
     st = document_end(&d, st);
     if (page) xmlFreeDoc(page);

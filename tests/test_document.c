@@ -94,6 +94,25 @@ static void scripts_are_no_text_and_the_title_is_the_roots_name(void **state)
 }
 
 /* A table of one column is a table of rows; a division that holds one paragraph is the paragraph. */
+/* libxml2 stops at 256 elements inside of each other unless it is told otherwise, and what comes after is lost. */
+static void words_below_any_depth_are_there(void **state)
+{
+    (void)state;
+    for (int depth = 200; depth <= 20000; depth *= 10) {
+        size_t room = (size_t)depth * 5 + 100;
+        char *page = malloc(room);
+        hga_tree t;
+        assert_non_null(page);
+        strcpy(page, "<p>hello there</p>");
+        for (char *to = page + strlen(page), *end = to + depth * 5; to < end; to += 5) strcpy(to, "<div>");
+        strcat(page, "lost words");
+        assert_ok(hga_tree_html(NULL, page, strlen(page), &t));
+        assert_int_equal(t.n_leaves, 4);
+        hga_tree_clear(&t);
+        free(page);
+    }
+}
+
 static void what_holds_one_element_only_is_that_element(void **state)
 {
     (void)state;
@@ -154,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headings_open_sections_up_to_the_next_as_high),
+        cmocka_unit_test(words_below_any_depth_are_there),
         cmocka_unit_test(lists_hold_items_that_hold_lists),
         cmocka_unit_test(sentences_stand_between_a_paragraph_and_its_words),
         cmocka_unit_test(scripts_are_no_text_and_the_title_is_the_roots_name),
