@@ -339,6 +339,7 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
     int status = growth_measure(&page->source, &page->growth, &bar);
     progress_end(&bar);
     page->kl_words = probe->words.n;
+    page->all_words = s;
     page->rows = rows;
     page->columns = columns;
     page->levels = levels;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The page of `hga view` and the report of `hga run`: test_view.sh HGA NPY JSON FOLDER, FOLDER being where view_check.js lies.
+# The page of `hga view` and the report of `hga run`: test_view.sh HGA NPY JSON FOLDER, FOLDER being where view_check.js, report_check.js and beside_check.js lie.
 # What a file can show is always checked; what only a browser can show needs chromium, and is skipped with a message where there is none.
 set -u
 hga=$1 npy=$2 json=$3 folder=$4
@@ -170,11 +170,13 @@ for name in $(awk 'NR > 2 && NF && $1 != "!" { print $1 }' here/table | sed 1d |
 rows=$(awk 'NR > 3 && NF && $1 != "!"' here/table | wc -l)
 fact the_report_has_all_rows equal "$(grep -c '^<tr><td' here/report.html)" "$rows"
 fact each_variant_has_two_pictures equal "$(grep -c '<svg class="pattern"' here/report.html)" $((2 * rows))
+fact each_variant_has_its_viewer equal "$(grep -c '^<script type="application/json" id="view[0-9]*">{' here/report.html)" "$rows"
+fact a_link_leads_there_when_there_are_scripts equal "$(grep -c '<a class="look" href="#view=[0-9]*" hidden>' here/report.html)" "$rows"
 fact each_variant_has_its_plan equal "$(grep -c '<summary>The plan</summary>' here/report.html)" "$rows"
 fact both_charts_are_there equal "$(grep -c ' class="hga chart"' here/report.html)" 2
 fact no_number_is_wrong lacks here/report.html '[^a-z](nan|inf)[^a-z]'
 fact the_report_tells_the_version shows here/report.html "hga $("$json" <("$hga" --version --json) version)"
-rm here/report.html
+mv here/report.html report.html
 fact a_report_elsewhere bash -c 'cd here && "$0" run "../tale <1>.txt" --report other.html >table && test -s other.html -a ! -e report.html' "$hga"
 fact no_report bash -c 'cd here && "$0" run "../tale <1>.txt" --no-report >table && ! test -e report.html' "$hga"
 fact a_report_that_has_no_place refused 4 nowhere/r.html "$hga" run 'tale <1>.txt' --report nowhere/r.html
@@ -192,14 +194,14 @@ else
         timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$scratch/profile" \
             --window-size=1500,1000 --virtual-time-budget=5000 "$@" "file://$scratch/$page" --enable-logging=stderr 2>browser.log
     }
-    # The page as a browser runs it, with the checks at its end; every line of the verdict is a fact.
+    # The page as a browser runs it, with the checks at its end; every line of the verdict is a fact: check_page NAME CHECK OPTION..
     check_page() {
-        local name=$1
-        shift
-        awk -v expected="$name.expected" -v check="$folder/view_check.js" '
+        local name=$1 check=$2
+        shift 2
+        awk -v expected="$name.expected" -v check="$folder/$check" '
             function copy(file, line) { while ((getline line < file) > 0) print line }
-            /<style>/ && !begun++ { print "<script>window.trouble = []; addEventListener(\"error\", (e) => trouble.push(e.message))</script>" }
-            /^<\/body>/ { print "<script>"; copy(expected); print "</script><script>"; copy(check); print "</script>" }
+            /^<style>/ && !begun++ { print "<script>window.trouble = []; addEventListener(\"error\", (e) => trouble.push(e.message))</script>" }
+            /^<\/body>/ && !ended++ { print "<script>"; copy(expected); print "</script><script>"; copy(check); print "</script>" }
             { print }' "$name.html" >"$name.checked.html"
         in_browser "$name.checked.html" --dump-dom "$@" >"$name.dom"
         # The check reads single pixels, which the browser calls slow; the page never does.
@@ -211,7 +213,9 @@ else
             fact "${name}_${line%%:*}" equal "$truth ${line#*: }" "true ${line#*: }"
         done <"$name.verdict"
     }
-    for name in bpt window htransformer causal hsa fine million own weighed_dense weighed_htransformer weighed_hsa; do check_page $name; done
+    for name in bpt window htransformer causal hsa fine million own weighed_dense weighed_htransformer weighed_hsa; do check_page $name view_check.js; done
+    check_page both beside_check.js
+    check_page report report_check.js --virtual-time-budget=20000
     fact the_capped_page_says_so bash -c 'grep -q "too many for a page" <<<"$1"' - "$(in_browser capped.html --dump-dom)"
 fi
 

@@ -12,8 +12,9 @@
 #include "palette.h"
 #include "report_page.h"
 #include "version.h"
+#include "view_data.h"
 
-enum { CELLS = 128, FIRST_WORDS = 64 };
+enum { CELLS = 128, FIRST_WORDS = 64, MOST_WORDS = 200000 };
 
 /* ---- collecting ---- */
 
@@ -43,6 +44,20 @@ done:
     return status;
 }
 
+/* What the viewer is given of the whole text's graph. The words are the same for all, and in the page once. */
+static int keep_view(const contender *c, const hga_graph *g, const hga_program *p, char **out)
+{
+    char title[128];
+    size_t bytes = 0;
+    FILE *memory = open_memstream(out, &bytes);
+    view_source source = {.title = title, .graph = g, .program = p, .max_edges = VIEW_MOST_EXPLICIT, .nameless = 1};
+    if (!memory) return complain(CLI_OUTSIDE, "out of memory: a page");
+    snprintf(title, sizeof title, "%s%s%s", c->name, *c->parameters ? " " : "", c->parameters);
+    int status = view_data_put(memory, &source);
+    if (fclose(memory) && !status) status = complain(CLI_OUTSIDE, "out of memory: a page");
+    return status;
+}
+
 int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program *p, const hga_plan *plan,
                      double seconds)
 {
@@ -51,6 +66,7 @@ int report_case_fill(report *r, size_t i, const hga_graph *g, const hga_program 
     TRY(picture_pattern(p, g, CELLS, CELLS, NULL, NULL, &c->whole));
     TRY(draw_start(&r->first_words, &contenders[i], &c->start));
     TRY(complain_of(hga_plan_explain(plan, &c->plan), CLI_OUTSIDE, contenders[i].name));
+    TRY(keep_view(&contenders[i], g, p, &c->view));
     growth_set_last(&r->growth, i, seconds);
 done:
     return status;
@@ -62,6 +78,7 @@ void report_clear(report *r)
         picture_clear(&r->cases[i].whole);
         picture_clear(&r->cases[i].start);
         hga_text_free(r->cases[i].plan);
+        free(r->cases[i].view);
     }
     free(r->cases);
     growth_clear(&r->growth);
@@ -207,20 +224,39 @@ static void put_errors(FILE *file, const void *context)
     free(point);
 }
 
-/* The first words of the text, for who points at the patterns. */
+/* The words of the text, for who points at the patterns, and for the viewer. */
 static void put_words(FILE *file, const void *context)
 {
     const report *r = context;
-    const hga_tree *t = &r->first_words.tree;
+    const hga_tree *t = &r->all_words->tree;
     char word[256];
     fputc('[', file);
-    for (hga_id i = 0; i < t->n_leaves; i++) {
+    for (hga_id i = 0; i < t->n_leaves && i < MOST_WORDS; i++) {
         snprintf(word, sizeof word, "%.*s", (int)(t->leaf_end[i] - t->leaf_begin[i]),
                  r->source.text + t->leaf_begin[i]);
         if (i) fputc(',', file);
         html_json_string(file, word);
     }
     fputc(']', file);
+}
+
+/* The viewer's page as a string, and what it is given of each variant. */
+static void put_viewer(FILE *file, const void *context)
+{
+    char *page = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&page, &bytes);
+    (void)context;
+    if (memory) view_template_put(memory);
+    if (memory && fclose(memory) == 0) html_json_string(file, page);
+    free(page);
+}
+
+static void put_views(FILE *file, const void *context)
+{
+    const report *r = context;
+    for (size_t i = 0; i < r->n_cases; i++)
+        fprintf(file, "<script type=\"application/json\" id=\"view%zu\">%s</script>\n", i, r->cases[i].view);
 }
 
 static void put_script(FILE *file, const void *context)
@@ -353,7 +389,8 @@ static void put_case(FILE *file, const report *r, size_t i)
     html_text(file, contenders[i].name);
     fputs(" <small>", file);
     html_text(file, contenders[i].parameters);
-    fputs("</small></h3>\n<div class=\"pictures\">\n", file);
+    fprintf(file,
+            "</small> <a class=\"look\" href=\"#view=%zu\" hidden>look around</a></h3>\n<div class=\"pictures\">\n", i);
     snprintf(says, sizeof says, "all %d words%s", r->source.words, c->whole.exact ? "" : ", counted into cells");
     put_picture(file, &c->whole, n_levels, says);
     snprintf(says, sizeof says, "a text of the first %d words", c->start.n_queries);
@@ -392,19 +429,11 @@ static void put_machine(FILE *file, const void *context)
 /* ---- the page ---- */
 
 static const html_mark marks[] = {
-    {"text", put_text_name},
-    {"style", put_style},
-    {"summary", put_summary},
-    {"date", put_date},
-    {"table", put_table},
-    {"growth", put_growth},
-    {"kl_words", put_kl_words},
-    {"cases", put_cases},
-    {"machine", put_machine},
-    {"errors", put_errors},
-    {"words", put_words},
-    {"script", put_script},
-    {0},
+    {"text", put_text_name},    {"style", put_style}, {"summary", put_summary},
+    {"date", put_date},         {"table", put_table}, {"growth", put_growth},
+    {"kl_words", put_kl_words}, {"cases", put_cases}, {"machine", put_machine},
+    {"errors", put_errors},     {"words", put_words}, {"script", put_script},
+    {"viewer", put_viewer},     {"views", put_views}, {0},
 };
 
 int report_write(const report *r, const char *path)

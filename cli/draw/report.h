@@ -11,6 +11,7 @@
 typedef struct report_case {
     picture whole, start; /* the pattern on the whole text, counted into cells; and on its first words, a cell a word */
     char *plan;           /* what hga_plan_explain says; hga_text_free */
+    char *view;           /* the graph for the viewer, without the words' names; for free() */
 } report_case;
 
 /* What is told is borrowed; what is made here is the report's own. */
@@ -21,6 +22,7 @@ typedef struct report {
     const json_t *levels; /* what the text is made of: kind -> number */
     const hga_peaks *peaks;
     growth_text source;
+    const scene *all_words;
     scene first_words;
     growth growth;
     report_case *cases; /* [n_cases], one a contender */

@@ -6,3 +6,10 @@ window.hgaAddress = (name, now) => {
   both.set(name, now);
   history.replaceState(null, "", "#" + both);
 };
+// A token chosen in one is chosen in the other, where it has so many.
+window.hgaChosen = (name, token) => {
+  for (const frame of document.querySelectorAll("iframe")) {
+    const other = frame.contentWindow.hga;
+    if (frame.name !== name && other && other.ready && other.data.queries[1] > token - other.data.queries[0]) other.follow(token);
+  }
+};

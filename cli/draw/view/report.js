@@ -56,3 +56,44 @@ for (const svg of document.querySelectorAll("svg.pattern")) {
   svg.addEventListener("pointerdown", tell);
   svg.addEventListener("pointerleave", () => { tip.hidden = true; });
 }
+
+// The viewer, in this page so that the report stays one file. The address is #view=N, and after it where one is in the viewer.
+const look = document.getElementById("look");
+const inLook = () => /^#view=(\d+)(?:&(.*))?$/.exec(location.hash);
+const escaped = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+
+function viewerOf(n) {
+  const graph = JSON.parse(document.getElementById(`view${n}`).textContent), page = JSON.parse(document.getElementById("viewer").textContent);
+  if (words.length) graph.names = { nodes: words.length > 1 ? [0, [1, words.length - 1]] : [0], text: words };
+  const data = JSON.stringify(graph).replace(/</g, "\\u003c");
+  return page.replaceAll("{{title}}", () => escaped(graph.file)).replace("{{graph}}", () => data);
+}
+
+function showLook() {
+  const wanted = inLook(), n = wanted && wanted[1], old = look.querySelector("iframe");
+  if (old && old.name === n) return;
+  if (old) old.remove();
+  const there = n !== null && document.getElementById(`view${n}`) !== null;
+  look.hidden = !there;
+  document.body.style.overflow = there ? "hidden" : "";
+  if (!there) return;
+  const frame = document.createElement("iframe");
+  frame.name = n;
+  frame.title = "The viewer";
+  frame.srcdoc = viewerOf(n);
+  look.append(frame);
+  document.getElementById("leave").focus();
+}
+window.hgaAddressOf = () => { const at = inLook(); return (at && at[2]) || ""; };
+window.hgaAddress = (name, now) => { if (inLook() && inLook()[1] === name) history.replaceState(null, "", `#view=${name}&${now}`); };
+window.hgaChosen = () => {};
+
+function leaveLook() {
+  const at = inLook();
+  if (at) location.hash = `#v${at[1]}`;
+}
+for (const hidden of document.querySelectorAll(".look")) hidden.hidden = false;
+document.getElementById("leave").addEventListener("click", leaveLook);
+addEventListener("keydown", (e) => { if (e.key === "Escape") leaveLook(); });
+addEventListener("hashchange", showLook);
+showLook();

@@ -86,7 +86,7 @@ function showReach(token) {
   element("p", "Tokens whose values reach " + (crossing ? "" : "token ") + wordOf(token) + ":", place);
   found.layers.forEach((layer, i) => {
     const share = 100 * layer.n / all;
-    const percent = share >= 99.95 || share < .05 ? share.toPrecision(3) : share.toFixed(1);
+    const percent = share >= 99.95 ? String(Math.floor(100 * share) / 100) : share < .05 ? share.toPrecision(3) : share.toFixed(1);
     element("p", "layer " + (i + 1) + ": " + layer.n.toLocaleString("en") + " of " + plural(all, "token") + " (" + percent + "\u00a0%)", place);
     drawStrip(element("canvas", undefined, place), layer.tokens, i ? found.layers[i - 1].tokens : [], token);
   });
@@ -110,10 +110,11 @@ function drawStrip(strip, tokens, before, token) {
   if (!crossing) pen.fillStyle = styleColour("--ink"), pen.fillRect((token - from) * scale - ratio, 0, 2 * ratio, strip.height);
 }
 
-function select(token) {
+/* `told`: by the page beside this one, which need not hear of it */
+function select(token, told) {
   if (token < data.queries[0] || token >= data.queries[0] + data.queries[1]) return;
   selected = token;
-  if (framed) window.parent.hgaChosen(window.name, token);
+  if (framed && !told) window.parent.hgaChosen(window.name, token);
   byId("token").value = token - (crossing ? data.queries[0] : 0);
   showReach(token);
   showAttention(token);
@@ -304,7 +305,7 @@ window.hga = {
   at: (i, destination, source) => edgesBetween(relations[i], dstPosition(relations[i], destination), [srcPosition(relations[i], source)]),
   pair: (i, q, k) => edgesOfPair(relations[i], q, k),
   reach: (token, most) => reach(token, most || MOST_LAYERS),
-  set, select, draw, search, svg: asSvg, address: addressOf, goTo: readAddress, called: calledOf,
+  set, select, follow: (token) => select(token, true), draw, search, svg: asSvg, address: addressOf, goTo: readAddress, called: calledOf,
   steps, takeStep, tokensEach, setHead, setWeighs, attention: attentionOf,
   where: (position, column) => onScreen(toX(column) + eye.x / 2, toY(position) + eye.y / 2),
   spot: (v) => onScreen(spots[v][0], spots[v][1]),
