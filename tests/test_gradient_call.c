@@ -1,6 +1,7 @@
 /* What hga_plan_gradient promises besides its numbers: bits at any thread count, zeros where nothing is seen, what is
    left out and added to, rows with strides, and what is refused. */
 #include "random_program.h"
+#include "sixteen.h"
 #include "slopes.h"
 
 /* A variant with tables, by name. */
@@ -166,6 +167,68 @@ static void bf16_goes_straight_through(void **state)
     each_variant(rounded_operands_have_the_plain_gradient, 33, 3);
 }
 
+/* n floats rounded to 16 bits, at `half`, and back in their place. */
+static hga_tensor halved(hga_dtype type, float *x, int64_t n, int64_t rows)
+{
+    uint16_t *half = memory(n, sizeof *half);
+    for (int64_t at = 0; at < n; at += 16) {
+        hga_id some = (hga_id)(n - at < 16 ? n - at : 16);
+        narrow_row(type == HGA_F16, x + at, half + at, some), widen_row(type == HGA_F16, half + at, x + at, some);
+    }
+    return (hga_tensor){.data = half, .rows = rows, .dtype = type};
+}
+
+/* Query, value and the given gradient of 16 bits, and two of the gradients: the bits of the same numbers in float32,
+   rounded where they go. */
+static void tensors_of_16_bits(problem *p, uint64_t seed)
+{
+    hga_dtype type = seed % 2 ? HGA_F16 : HGA_BF16;
+    hga_options options = {.threads = 1 + (hga_id)(seed % 2), .generic = seed % 3 == 2};
+    slope wide = slope_create(p, seed), half = slope_create(p, seed);
+    hga_tensor was_query = p->io.query, was_value = p->io.value;
+    hga_tensor query = halved(type, p->io.query.data, wide.n[SLOW_QUERY], p->n_query),
+               value = halved(type, p->io.value.data, wide.n[SLOW_VALUE], p->n_value),
+               d_out = halved(type, wide.d_out, out_count(p), p->n_out);
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        wide.grad.accumulate = half.grad.accumulate = accumulate;
+        p->io.query = was_query, p->io.value = was_value;
+        slope_run(&wide, options);
+        hga_tensor d_query = halved(type, wide.of[SLOW_QUERY], wide.n[SLOW_QUERY], p->n_query);
+        if (!accumulate) half.grad.d_query = halved(type, half.of[SLOW_QUERY], half.n[SLOW_QUERY], p->n_query);
+        half.grad.d_out = d_out, p->io.query = query, p->io.value = value;
+        slope_run(&half, options);
+        assert_memory_equal(half.grad.d_query.data, d_query.data, (size_t)wide.n[SLOW_QUERY] * sizeof(uint16_t));
+        assert_same_bits(p->name, half.of[SLOW_KEY], wide.of[SLOW_KEY], wide.n[SLOW_KEY]);
+        assert_same_bits(p->name, half.of[SLOW_VALUE], wide.of[SLOW_VALUE], wide.n[SLOW_VALUE]);
+        free(d_query.data);
+    }
+    p->io.query = was_query, p->io.value = was_value;
+    free(query.data), free(value.data), free(d_out.data), free(half.grad.d_query.data);
+    slope_clear(&wide), slope_clear(&half);
+}
+
+static void gradients_of_16_bits_are_those_of_the_same_numbers(void **state)
+{
+    (void)state;
+    each_variant(tensors_of_16_bits, 33, 3);
+}
+
+/* What is given as an output of 16 bits stands in the formulas: the gradient is that of the output in float32 to its
+   rounding. */
+static void an_output_of_16_bits_is_near(void **state)
+{
+    (void)state;
+    problem p = problem_of("bpt", 50, 4, &grouped);
+    slope wide = slope_create(&p, 4), half = slope_create(&p, 4);
+    slope_run(&wide, (hga_options){.threads = 1});
+    hga_tensor was = p.io.out;
+    p.io.out = (hga_tensor){.data = memory(out_count(&p), sizeof(uint16_t)), .rows = p.n_out, .dtype = HGA_F16};
+    slope_run(&half, (hga_options){.threads = 1});
+    assert_same_slopes(&wide, &half, 2e-3);
+    free(p.io.out.data), p.io.out = was;
+    slope_clear(&wide), slope_clear(&half), problem_clear(&p);
+}
+
 /* Random programs of every kind of stage over random graphs with every kind of edge. */
 static void random_programs_go_back_as_the_plain_ones(void **state)
 {
@@ -240,6 +303,10 @@ static void bad_input_is_refused(void **state)
     assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
     g = s.grad, g.d_edge_bias = s.d_out;
     assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.d_lse.dtype = HGA_F16;
+    assert_status(HGA_EUNSUPPORTED, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
+    g = s.grad, g.d_query.dtype = (hga_dtype)7;
+    assert_status(HGA_EUNSUPPORTED, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
     g = s.grad, g.reserved[0] = 1;
     assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
     io = r.io, io.key.data = NULL;
@@ -354,6 +421,8 @@ int main(void)
         cmocka_unit_test(gradients_are_wanted_one_by_one),
         cmocka_unit_test(gradients_have_strides),
         cmocka_unit_test(bf16_goes_straight_through),
+        cmocka_unit_test(gradients_of_16_bits_are_those_of_the_same_numbers),
+        cmocka_unit_test(an_output_of_16_bits_is_near),
         cmocka_unit_test(random_programs_go_back_as_the_plain_ones),
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(a_foreign_tape_is_refused),

@@ -3,69 +3,7 @@
    float32, and rows that nobody wrote keep their bits. */
 #include "execute.h"
 
-#include <math.h>
-#include <string.h>
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float real_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* ---- one number ---- */
-
-static float widen_f16(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
-    if (rest < 0x400) return real_of(sign | bits_of((float)rest * 0x1p-24f)); /* zero, subnormal */
-    uint32_t exponent = rest >= 0x7c00 ? 0x7f800000 : (112u << 23) + ((rest & 0x7c00) << 13);
-    return real_of(sign | exponent | (rest & 0x3ff) << 13);
-}
-
-static uint16_t narrow_f16(float x)
-{
-    uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
-    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (rest >> 13 & 0x3ff)); /* NaN, quiet */
-    if (rest >= bits_of(65520)) return (uint16_t)(sign | 0x7c00);                   /* half way beyond the largest */
-    if (rest < bits_of(0x1p-14f)) return (uint16_t)(sign | (uint32_t)lrintf(real_of(rest) * 0x1p24f));
-    uint32_t rounded = rest + 0xfff + (rest >> 13 & 1);
-    return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
-}
-
-static float widen_bf16(uint16_t half) { return real_of((uint32_t)half << 16); }
-
-static uint16_t narrow_bf16(float x)
-{
-    uint32_t bits = bits_of(x);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* ---- rows ---- */
-
-static void widen_row(hga_dtype type, const uint16_t *from, float *to, hga_id n)
-{
-    if (type == HGA_F16)
-        for (hga_id i = 0; i < n; i++) to[i] = widen_f16(from[i]);
-    else
-        for (hga_id i = 0; i < n; i++) to[i] = widen_bf16(from[i]);
-}
-
-static void narrow_row(hga_dtype type, const float *from, uint16_t *to, hga_id n)
-{
-    if (type == HGA_F16)
-        for (hga_id i = 0; i < n; i++) to[i] = narrow_f16(from[i]);
-    else
-        for (hga_id i = 0; i < n; i++) to[i] = narrow_bf16(from[i]);
-}
+#include "sixteen.h"
 
 /* ---- a tensor ---- */
 
@@ -92,7 +30,7 @@ hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t
     float *to = w->values;
     for (hga_id i = 0; i < x->io_n; i++)
         for (hga_id h = 0; h < x->heads; h++, to += x->columns)
-            widen_row(t->dtype, w->bf16 + i * row + h * head, to, x->columns);
+            widen_row(t->dtype == HGA_F16, w->bf16 + i * row + h * head, to, x->columns);
     return HGA_OK;
 }
 
@@ -113,7 +51,7 @@ void sixteen_narrow(const hga_plan *plan, hga_workspace *state)
         if (w->bf16 && is_written(&plan->program, f))
             for (hga_id i = 0; i < w->rows; i++)
                 for (hga_id h = 0; h < x->heads; h++, from += x->columns)
-                    narrow_row(w->type, from, w->bf16 + i * w->row_stride + h * w->head_stride, x->columns);
+                    narrow_row(w->type == HGA_F16, from, w->bf16 + i * w->row_stride + h * w->head_stride, x->columns);
         w->bf16 = NULL;
     }
 }

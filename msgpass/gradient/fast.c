@@ -34,6 +34,12 @@ static float *carve(float *memory, int64_t *at, int64_t n)
     return x;
 }
 
+static hga_id most_columns(const hga_plan *plan)
+{
+    hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
+    return dim > dim_v ? dim : dim_v;
+}
+
 static int attends_by_mass(const hga_program *p)
 {
     int by_mass = 0;
@@ -59,6 +65,7 @@ static int64_t lay_out(fast_pass *p, float *memory)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
     if (p->call->grad->d_rel_key)
         p->d_rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
+    p->numbers = carve(memory, &at, 2 * padded_columns(most_columns(p->plan)));
     if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
     return at;
 }
@@ -126,97 +133,6 @@ void fast_destroy(fast_pass *p)
     if (!p->plan) return;
     rows_close(&p->rows);
     panel_destroy(p->plan, p->panel);
-}
-
-/* ---- to and from the caller's tensors ---- */
-
-static hga_id head_of(const fast_pass *p, hga_id f) { return is_kv(p, f) ? p->kv : p->head; }
-
-/* Rows of one head lie far apart, which no machine foresees: the row some rows later. */
-enum { AHEAD = 12 };
-static inline void fetch(const float *row, hga_id columns, hga_id i, hga_id n, ptrdiff_t stride)
-{
-    for (hga_id c = 0; i + AHEAD < n && c < columns; c += LINE_FLOATS) __builtin_prefetch(row + AHEAD * stride + c);
-}
-
-/* The rows of the caller's tensor of a field, or of its gradient, for the head at hand. */
-typedef struct head_rows {
-    float *first;
-    ptrdiff_t stride;
-    hga_id node, n, columns;
-} head_rows;
-
-static head_rows rows_of(const fast_pass *p, hga_id f, const hga_tensor *t)
-{
-    hga_id heads = field_heads(p->plan, f), first, n = field_io(p->plan, f, &first), columns = p->field[f].columns;
-    float *row = tensor_at(t, heads, columns, 0, head_of(p, f));
-    return (head_rows){row, tensor_at(t, heads, columns, 1, head_of(p, f)) - row, first, n, columns};
-}
-
-static void load(fast_pass *p, hga_id f)
-{
-    head_rows r = rows_of(p, f, field_tensor(p->call, f));
-    for (hga_id i = 0; i < r.n; i++) {
-        const float *from = r.first + i * r.stride;
-        fetch(from, r.columns, i, r.n, r.stride);
-        memcpy(value_row(p, f, r.node + i), from, (size_t)r.columns * sizeof *from);
-    }
-}
-
-static void store(const fast_pass *p, hga_id f)
-{
-    const hga_tensor *t = field_gradient(p->call, f);
-    if (!t || !t->data) return;
-    head_rows r = rows_of(p, f, t);
-    for (hga_id i = 0; i < r.n; i++) {
-        float *to = r.first + i * r.stride;
-        const float *from = adjoint_row(p, f, r.node + i);
-        fetch(to, r.columns, i, r.n, r.stride);
-        if (p->call->grad->accumulate)
-            p->plan->kernels->blend(r.columns, 1, to, 1, from, to);
-        else
-            memcpy(to, from, (size_t)r.columns * sizeof *to);
-    }
-}
-
-/* Nothing is asked of any node yet. */
-static void clear(fast_pass *p, hga_id f)
-{
-    fast_field *x = &p->field[f];
-    int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
-    if (x->adjoint && !by_merging) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
-    for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
-}
-
-/* d_out . out of a row, in double. */
-static double product(const float *x, const float *y, hga_id n)
-{
-    double sum[4] = {0};
-    hga_id c = 0;
-    for (; c + 4 <= n; c += 4)
-        for (int i = 0; i < 4; i++) sum[i] += (double)x[c + i] * (double)y[c + i];
-    for (; c < n; c++) sum[0] += (double)x[c] * (double)y[c];
-    return sum[0] + sum[1] + sum[2] + sum[3];
-}
-
-/* The gradient of the output's rows. A row without edges asks for nothing. */
-static void seed(fast_pass *p)
-{
-    hga_id out = program_bound(p->program, HGA_IO_OUT), heads = p->plan->shape.n_heads;
-    fast_field *x = &p->field[out];
-    const hga_grad_io *grad = p->call->grad;
-    head_rows d = rows_of(p, out, &grad->d_out), o = rows_of(p, out, &p->call->io->out);
-    for (hga_id i = 0; i < d.n; i++) {
-        const float *given = d.first + i * d.stride, *result = o.first + i * o.stride;
-        hga_id v = d.node + i;
-        fetch(given, d.columns, i, d.n, d.stride);
-        memcpy(adjoint_row(p, out, v), given, (size_t)x->columns * sizeof *given);
-        if (!x->lse) continue;
-        fetch(result, o.columns, i, o.n, o.stride);
-        double d_lse = grad->d_lse.data ? (double)*tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
-        float lse = p->call->tape_lse[(ptrdiff_t)i * heads + p->head];
-        x->lse[v] = lse == -INFINITY ? INFINITY : lse, x->delta[v] = (float)(product(given, result, d.columns) - d_lse);
-    }
 }
 
 /* ---- means and sums ---- */
@@ -306,6 +222,15 @@ done:
 
 /* ---- a head ---- */
 
+/* Nothing is asked of any node yet. */
+static void clear(fast_pass *p, hga_id f)
+{
+    fast_field *x = &p->field[f];
+    int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
+    if (x->adjoint && !by_merging) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
+    for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
+}
+
 /* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later
    is not. */
 static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, uint32_t *rounded)
@@ -325,7 +250,7 @@ static hga_status forward(fast_pass *p, int kv)
     hga_status st = HGA_OK;
     uint32_t rounded = 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++)
-        if (is_kv(p, f) == kv && p->field[f].value && program_is_input(p->program->field[f].binding)) load(p, f);
+        if (is_kv(p, f) == kv && p->field[f].value && program_is_input(p->program->field[f].binding)) fast_load(p, f);
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         const hga_stage *stage = &p->program->stage[s];
         round_operands(p, stage, kv, &rounded);
@@ -368,7 +293,7 @@ static void clear_all(fast_pass *p, int kv)
 static void store_all(fast_pass *p, int kv)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++)
-        if (is_kv(p, f) == kv && program_is_input(p->program->field[f].binding)) store(p, f);
+        if (is_kv(p, f) == kv && program_is_input(p->program->field[f].binding)) fast_store(p, f);
 }
 
 hga_status fast_gradient(fast_pass *p, hga_id kv)
@@ -383,7 +308,7 @@ hga_status fast_gradient(fast_pass *p, hga_id kv)
     for (p->head = kv * group; p->head < (kv + 1) * group; p->head++) {
         clear_all(p, 0);
         HGA_TRY(forward(p, 0));
-        seed(p);
+        fast_seed(p);
         HGA_TRY(backward(p, 0));
         store_all(p, 0);
     }

@@ -30,6 +30,7 @@ typedef struct fast_pass {
     table_sums sums; /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
+    float *numbers;   /* two rows of the caller's tensors */
     float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
     int wants_tables; /* any gradient that edges sum up one by one */
     float *rel_key;   /* the table, its rows padded with zeros; NULL without */
@@ -54,6 +55,12 @@ static inline int is_kv(const fast_pass *p, hga_id f)
     hga_width w = p->program->field[f].width;
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
 }
+
+/* fast_tensors.c: the caller's rows of a field into its values; its adjoint to where it is wanted; the gradients of the
+   output into its adjoint. */
+void fast_load(fast_pass *p, hga_id f);
+void fast_store(const fast_pass *p, hga_id f);
+void fast_seed(fast_pass *p);
 
 /* fast_attend.c: the adjoint of an attended stage for the head at hand; fast_again.c: its states, forward. */
 hga_status panel_create(const hga_plan *plan, struct panel **out);

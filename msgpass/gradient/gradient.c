@@ -2,6 +2,7 @@
 #include "fast.h"
 
 #include "philox.h"
+#include "sixteen.h"
 
 #include <math.h>
 #include <omp.h>
@@ -70,11 +71,29 @@ hga_gradient_input field_input(const gradient_call *c, hga_id field)
     }
 }
 
-float *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
+static size_t size_of(hga_dtype type) { return type == HGA_F32 ? sizeof(float) : sizeof(uint16_t); }
+
+void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
 {
     ptrdiff_t head = t->head_stride ? t->head_stride : columns;
     ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
-    return (float *)t->data + i * row + h * head;
+    return (char *)t->data + (i * row + h * head) * (ptrdiff_t)size_of(t->dtype);
+}
+
+void numbers_read(hga_dtype type, const void *from, hga_id n, float *to)
+{
+    if (type == HGA_F32)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        widen_row(type == HGA_F16, from, to, n);
+}
+
+void numbers_write(hga_dtype type, const float *from, hga_id n, void *to)
+{
+    if (type == HGA_F32)
+        memcpy(to, from, (size_t)n * sizeof *from);
+    else
+        narrow_row(type == HGA_F16, from, to, n);
 }
 
 /* ---- dropout ---- */
@@ -91,11 +110,12 @@ static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_
 {
     hga_id first, n = field_io(c->plan, field, &first);
     const char *name = c->plan->program.field[field].name;
-    if (t->dtype != HGA_F32)
-        return hga_fail(HGA_EUNSUPPORTED, "%s field %s has dtype %d, not float32", what, name, (int)t->dtype);
-    if ((uintptr_t)t->data % _Alignof(float))
+    if ((unsigned)t->dtype > HGA_BF16)
+        return hga_fail(HGA_EUNSUPPORTED, "%s field %s has dtype %d, not float32, float16 or bfloat16", what, name,
+                        (int)t->dtype);
+    if ((uintptr_t)t->data % size_of(t->dtype))
         return hga_fail(HGA_EINVAL, "%s field %s does not start at a multiple of %zu bytes", what, name,
-                        _Alignof(float));
+                        size_of(t->dtype));
     if (t->rows < n)
         return hga_fail(HGA_EINVAL, "%s field %s has %lld rows, not %d", what, name, (long long)t->rows, n);
     return HGA_OK;
@@ -118,6 +138,9 @@ static hga_status check_tensors(const gradient_call *c)
     }
     if (st || !c->grad->d_lse.data) return st;
     if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
+    if (c->grad->d_lse.dtype != HGA_F32)
+        return hga_fail(HGA_EUNSUPPORTED, "the gradient of the log-sum-exp has dtype %d, not float32",
+                        (int)c->grad->d_lse.dtype);
     return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), "the gradient of the log-sum-exp of");
 }
 

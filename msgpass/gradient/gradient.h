@@ -78,8 +78,11 @@ hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first);
 const hga_tensor *field_tensor(const gradient_call *c, hga_id field);
 const hga_tensor *field_gradient(const gradient_call *c, hga_id field);
 hga_gradient_input field_input(const gradient_call *c, hga_id field);
-/* Row i, head h of a tensor of `heads` heads of `columns`. */
-float *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
+/* Row i, head h of a tensor of `heads` heads of `columns`; its numbers as floats; and floats, rounded to nearest, to
+   it. */
+void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
+void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
+void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
 
 /* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
    where not. */

@@ -35,6 +35,13 @@ static void values_copy(const pass *p, const values *from, values *to)
     memcpy(to->x, from->x, rows * (size_t)from->columns * sizeof *to->x);
     if (from->lse) memcpy(to->lse, from->lse, rows * sizeof *to->lse);
 }
+
+static hga_id most_columns(const hga_plan *plan)
+{
+    hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
+    return dim > dim_v ? dim : dim_v;
+}
+
 /* The caller's rows of a field into it. */
 static void load(pass *p, hga_id field, const hga_tensor *t)
 {
@@ -43,7 +50,8 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
     for (hga_id i = 0; i < n; i++)
         for (hga_id h = 0; h < f->heads; h++) {
             hga_id head = head_of(p, field, h);
-            const float *x = tensor_at(t, heads, f->columns, i, head);
+            float *x = p->numbers;
+            numbers_read(t->dtype, tensor_at(t, heads, f->columns, i, head), f->columns, x);
             for (hga_id c = 0; c < f->columns; c++)
                 at(f, first + i, h)[c] =
                     entry_of(p, field_input(p->call, field), x[c], ((int64_t)i * heads + head) * f->columns + c);
@@ -53,6 +61,7 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
 static hga_status pass_create(pass *p)
 {
     hga_status st = HGA_OK;
+    HGA_TRY(hga_new(&p->plan->given, most_columns(p->plan), sizeof *p->numbers, &p->numbers));
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         HGA_TRY(values_create(p, f, &p->value[f]));
         HGA_TRY(values_create(p, f, &p->adjoint[f]));
@@ -69,6 +78,7 @@ static void pass_clear(pass *p)
     for (hga_id s = 0; s < p->program->n_stages; s++)
         for (hga_id f = 1; f <= p->program->n_fields; f++)
             if (p->before[s][f].x) values_clear(p, &p->before[s][f]);
+    hga_delete(&p->plan->given, p->numbers, most_columns(p->plan), sizeof *p->numbers);
     rows_close(&p->rows);
     user_rows_clear(p);
 }
@@ -168,13 +178,14 @@ static void seed(pass *p)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
     values *d = &p->adjoint[out];
-    const hga_tensor *lse = &p->call->grad->d_lse;
+    const hga_tensor *lse = &p->call->grad->d_lse, *out_given = &p->call->grad->d_out;
     for (hga_id i = 0; i < n; i++)
         for (hga_id h = 0; h < d->heads; h++) {
             hga_id head = head_of(p, out, h), heads = p->plan->shape.n_heads;
-            const float *given = tensor_at(&p->call->grad->d_out, heads, d->columns, i, head);
+            float *given = p->numbers;
+            numbers_read(out_given->dtype, tensor_at(out_given, heads, d->columns, i, head), d->columns, given);
             for (hga_id c = 0; c < d->columns; c++) at(d, first + i, h)[c] = (double)given[c];
-            if (lse->data) *lse_at(d, first + i, h) = (double)*tensor_at(lse, heads, 1, i, head);
+            if (lse->data) *lse_at(d, first + i, h) = (double)*(const float *)tensor_at(lse, heads, 1, i, head);
         }
 }
 
@@ -187,9 +198,12 @@ static void store(pass *p, hga_id field)
     hga_id first, n = field_io(p->plan, field, &first), heads = field_heads(p->plan, field);
     for (hga_id i = 0; i < n; i++)
         for (hga_id h = 0; h < d->heads; h++) {
-            float *to = tensor_at(t, heads, d->columns, i, head_of(p, field, h));
+            void *to = tensor_at(t, heads, d->columns, i, head_of(p, field, h));
+            float *x = p->numbers;
+            if (p->call->grad->accumulate) numbers_read(t->dtype, to, d->columns, x);
             for (hga_id c = 0; c < d->columns; c++)
-                to[c] = (float)((p->call->grad->accumulate ? (double)to[c] : 0) + at(d, first + i, h)[c]);
+                x[c] = (float)((p->call->grad->accumulate ? (double)x[c] : 0) + at(d, first + i, h)[c]);
+            numbers_write(t->dtype, x, d->columns, to);
         }
 }
 

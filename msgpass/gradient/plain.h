@@ -25,6 +25,7 @@ typedef struct pass {
     hga_id kv, group; /* the key/value head, and the query heads that read it: kv * group + 0 .. group - 1 */
     values value[HGA_FIELD_SLOTS], adjoint[HGA_FIELD_SLOTS];
     values before[HGA_MAX_STAGES][HGA_FIELD_SLOTS]; /* the fields that a stage writes, as it found them */
+    float *numbers;                                 /* a row of the caller's tensors */
     uint32_t rounded;                               /* fields whose values are bfloat16 by now */
     edge_rows rows;
     struct user_rows *user; /* what stages of the caller's own need, NULL without */

@@ -21,7 +21,9 @@ extern "C" {
 #endif
 
 /* Gradients given and wanted. A tensor without data, or a NULL pointer, is not wanted, and work that only it needs is
-   not done. Strides and rows of tensors are as in hga_io, shapes those of the tensor that the gradient belongs to. */
+   not done. Strides, rows and dtypes of tensors are as in hga_io, each of its own; shapes those of the tensor that the
+   gradient belongs to. Of tensors of 16 bits the gradients are those of the same numbers in float32; what goes to one
+   is rounded to nearest. An output of 16 bits stands in the formulas as it was rounded. */
 typedef struct hga_grad_io {
     hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
     hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */

@@ -1,0 +1,92 @@
+/* fast_tensors.c: to and from the caller's tensors, a head at a time; those of 16 bits are widened row by row, and what
+   goes to them is rounded. */
+#include "fast.h"
+
+#include <math.h>
+#include <string.h>
+
+static hga_id head_of(const fast_pass *p, hga_id f) { return is_kv(p, f) ? p->kv : p->head; }
+
+/* The rows of the caller's tensor of a field, or of its gradient, for the head at hand. */
+typedef struct head_rows {
+    char *first;
+    ptrdiff_t stride; /* bytes */
+    hga_dtype type;
+    hga_id node, n, columns;
+} head_rows;
+
+static head_rows rows_of(const fast_pass *p, hga_id f, const hga_tensor *t)
+{
+    hga_id heads = field_heads(p->plan, f), first, n = field_io(p->plan, f, &first), columns = p->field[f].columns;
+    char *row = tensor_at(t, heads, columns, 0, head_of(p, f)), *next = tensor_at(t, heads, columns, 1, head_of(p, f));
+    return (head_rows){row, next - row, t->dtype, first, n, columns};
+}
+
+/* Rows of one head lie far apart, which no machine foresees: this one, and the row some rows later is fetched. */
+enum { AHEAD = 12, LINE_BYTES = 64 };
+static inline char *row_at(const head_rows *r, hga_id i)
+{
+    char *row = r->first + i * r->stride;
+    for (hga_id c = 0; i + AHEAD < r->n && c < r->columns * (hga_id)sizeof(float); c += LINE_BYTES)
+        __builtin_prefetch(row + AHEAD * r->stride + c);
+    return row;
+}
+
+/* Its numbers, at `wide` where they are not floats. */
+static inline const float *read_row(const head_rows *r, hga_id i, float *wide)
+{
+    const char *row = row_at(r, i);
+    if (r->type == HGA_F32) return (const float *)(const void *)row;
+    numbers_read(r->type, row, r->columns, wide);
+    return wide;
+}
+
+void fast_load(fast_pass *p, hga_id f)
+{
+    head_rows r = rows_of(p, f, field_tensor(p->call, f));
+    for (hga_id i = 0; i < r.n; i++) numbers_read(r.type, row_at(&r, i), r.columns, value_row(p, f, r.node + i));
+}
+
+void fast_store(const fast_pass *p, hga_id f)
+{
+    const hga_tensor *t = field_gradient(p->call, f);
+    if (!t || !t->data) return;
+    head_rows r = rows_of(p, f, t);
+    for (hga_id i = 0; i < r.n; i++) {
+        const float *from = adjoint_row(p, f, r.node + i), *had = NULL;
+        char *to = row_at(&r, i);
+        if (p->call->grad->accumulate) had = read_row(&r, i, p->numbers);
+        if (had) p->plan->kernels->blend(r.columns, 1, had, 1, from, p->numbers), from = p->numbers;
+        numbers_write(r.type, from, r.columns, to);
+    }
+}
+
+/* d_out . out of a row, in double. */
+static double product(const float *x, const float *y, hga_id n)
+{
+    double sum[4] = {0};
+    hga_id c = 0;
+    for (; c + 4 <= n; c += 4)
+        for (int i = 0; i < 4; i++) sum[i] += (double)x[c + i] * (double)y[c + i];
+    for (; c < n; c++) sum[0] += (double)x[c] * (double)y[c];
+    return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+/* The gradient of the output's rows. A row without edges asks for nothing. */
+void fast_seed(fast_pass *p)
+{
+    hga_id out = program_bound(p->program, HGA_IO_OUT), heads = p->plan->shape.n_heads;
+    fast_field *x = &p->field[out];
+    const hga_grad_io *grad = p->call->grad;
+    head_rows d = rows_of(p, out, &grad->d_out), o = rows_of(p, out, &p->call->io->out);
+    for (hga_id i = 0; i < d.n; i++) {
+        hga_id v = d.node + i;
+        float *given = adjoint_row(p, out, v);
+        numbers_read(d.type, row_at(&d, i), d.columns, given);
+        if (!x->lse) continue;
+        const float *result = read_row(&o, i, p->numbers);
+        double d_lse = grad->d_lse.data ? (double)*(const float *)tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
+        float lse = p->call->tape_lse[(ptrdiff_t)i * heads + p->head];
+        x->lse[v] = lse == -INFINITY ? INFINITY : lse, x->delta[v] = (float)(product(given, result, d.columns) - d_lse);
+    }
+}
