@@ -320,8 +320,8 @@ done:
 
 /* ---- from a graph made beforehand; it lives by `fused`, so what is made from it does too ---- */
 
-static hga_graph *given, *other, *wide; /* wide: rows of more edges than a piece */
-static hga_program program, wide_program;
+static hga_graph *given, *other, *wide, *near; /* wide: rows of more edges than a piece; near: a few */
+static hga_program program, wide_program, near_program;
 static hga_plan *plan;
 
 static hga_status make_transpose(const hga_allocator *a)
@@ -396,6 +396,21 @@ static void bring(const char *kind)
     }
 IMPORTS(MAKE_IMPORT)
 
+static const char mapped_file[] = "test_allocation_mapped.csv";
+
+/* Under a tree of its own, tokens in the tree's order, with a map. */
+static hga_status make_mapped(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_node_map map = {0};
+    const hga_id parents[7] = {4, 5, 4, 5, 6, 6, -1};
+    const hga_import wish = {.parents = parents, .n_parents = 7, .depth_first = 1, .node_map = &map};
+    hga_status st = hga_graph_read_csv(a, mapped_file, &wish, &g);
+    if (st && (map.n_graphs || map.id)) fail_msg("%s, and yet a map", hga_status_name(st));
+    hga_node_map_clear(&map);
+    return settle(st, &g);
+}
+
 static hga_status make_program_text(const hga_allocator *a)
 {
     (void)a;
@@ -445,6 +460,13 @@ static hga_status make_levels(const hga_allocator *a)
     return st;
 }
 
+static hga_status make_layers(const hga_allocator *a)
+{
+    (void)a;
+    hga_id layers;
+    return hga_program_layers(&near_program, near, 0, 100, &layers);
+}
+
 static hga_status look_away(const hga_patch *patch, void *context)
 {
     (void)patch, (void)context;
@@ -455,6 +477,18 @@ static hga_status make_pattern(const hga_allocator *a)
 {
     (void)a;
     return hga_program_pattern(&program, given, look_away, NULL);
+}
+
+static hga_status see_nothing(const hga_seen *seen, void *context)
+{
+    (void)seen, (void)context;
+    return HGA_OK;
+}
+
+static hga_status make_row(const hga_allocator *a)
+{
+    (void)a;
+    return hga_program_row(&program, given, 1, see_nothing, NULL);
 }
 
 static const hga_shape shape = {.n_heads = 2, .dim = 8};
@@ -695,11 +729,17 @@ static int prepare(void **state)
     HGA_TRY(hga_build_htransformer(&h1d, &other, &program));
     h1d.relative = 0;
     HGA_TRY(hga_build_htransformer(&h1d, &given, &program));
+    HGA_TRY(hga_build_window(&(hga_window){.n_tokens = 40, .left = 2, .right = 2, .stride = 1, .allocator = &fused},
+                             &near, &near_program));
     HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = 150, .allocator = &fused}, &wide, &wide_program));
     HGA_TRY(hga_program_to_json(&program, given, &program_text));
     HGA_TRY(hga_plan_create(given, &program, &shape, &options, &plan));
 #define BRING(kind) bring(#kind);
     IMPORTS(BRING)
+    FILE *pairs = fopen(mapped_file, "wb");
+    assert_non_null(pairs);
+    fputs("0,1\n2,3\n", pairs);
+    assert_int_equal(fclose(pairs), 0);
     hga_graph *tree = NULL;
     hga_program unused;
     HGA_TRY(hga_build_hsa(&h, &tree, &unused));
@@ -718,11 +758,12 @@ static int clear(void **state)
     hga_graph_destroy(given);
     hga_graph_destroy(other);
     hga_graph_destroy(wide);
+    hga_graph_destroy(near);
     hga_text_free(program_text);
     remove(graph_file);
 #define FORGET(kind) remove("test_allocation." #kind);
     IMPORTS(FORGET)
-    remove("test_allocation_written.json");
+    remove("test_allocation_written.json"), remove(mapped_file);
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
@@ -743,7 +784,7 @@ static int clear(void **state)
    jansson, ICU). */
 #define IMPORT_FACTS(fact)                                                                                      \
     fact(import_mtx) fact(import_csv) fact(import_graphml) fact(import_gml) fact(import_graph) fact(import_npy) \
-        fact(import_npz)
+        fact(import_npz) fact(mapped)
 #define ALLOCATOR_FACTS(fact)                                                                                       \
     fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)                \
         fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)           \
@@ -752,11 +793,12 @@ static int clear(void **state)
                     fact(batch) fact(ranges) fact(route_gradient) fact(coarse_gradient) fact(tree_text)             \
                         fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html) fact(tree_markdown)        \
                             fact(tree_linkage) fact(names) IMPORT_FACTS(fact)
-#define MALLOC_FACTS(fact)                                                                                         \
-    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)   \
-        fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back) \
-            fact(influence) fact(coverage) fact(levels) fact(pattern) fact(weights) fact(explain) fact(import_mtx) \
-                fact(import_csv) fact(import_gml) fact(import_graph) fact(import_npy)
+#define MALLOC_FACTS(fact)                                                                                           \
+    fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)     \
+        fact(transpose) fact(compress) fact(concat) fact(read) fact(written) fact(program_text) fact(program_back)   \
+            fact(influence) fact(layers) fact(row) fact(coverage) fact(levels) fact(pattern) fact(weights)           \
+                fact(explain) fact(import_mtx) fact(import_csv) fact(import_gml) fact(import_graph) fact(import_npy) \
+                    fact(mapped)
 
 /* libzip does not always say that its own malloc failed, and libxml2 leaks and prints then: .npz and .graphml are
    among the first alone. */

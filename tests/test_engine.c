@@ -141,7 +141,7 @@ static void large_graphs_equal_the_oracle(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;
         int dense = strncmp(names[i], "window", 6) == 0 || strncmp(names[i], "fine", 4) == 0;
-        variant_build(variant_named(names[i]), dense ? 1300 : 4133, 40 + i, few + i % 2, &p);
+        variant_build(variant_named(names[i]), shortened(dense ? 1300 : 4133), 40 + i, few + i % 2, &p);
         if (i % 3 && find_stage(&p.program, HGA_SCORE)) problem_fill_tables(&p, 9, i % 3 == 2, 1, 0);
         check_all_executors(&p);
         problem_clear(&p);
@@ -308,7 +308,7 @@ static void large_random_graphs_equal_the_oracle(void **state)
             problem p;
             hga_shape shape = few[(i + program) % 2];
             shape.pos_dim = sorts[i] & WITH_POSITIONS ? 3 : 0;
-            random_problem(program, sorts[i], 3000, (uint64_t)(60 + i), shape, &p);
+            random_problem(program, sorts[i], shortened(3000), (uint64_t)(60 + i), shape, &p);
             if (i % 2) problem_fill_tables(&p, 5, program == 2, 1, 0);
             check_all_executors(&p);
             problem_clear(&p);

@@ -91,15 +91,23 @@ static int64_t touched(const mapping *a)
     return n;
 }
 
-/* The thread that has a panel in its list. */
-static int owner_of_panel(const hga_plan *plan, int64_t ph, hga_id panel)
+static int *owners;           /* the thread that has a panel in its list; panels of the phases one after the other */
+static int64_t *first_panels; /* [phases + 1]: where a phase's panels begin in it */
+
+static void list_owners(const hga_plan *plan)
 {
     const wave_order *waves = &plan->waves;
-    for (int64_t list = 0; list < (int64_t)waves->n * plan->threads; list++)
+    first_panels = memory(plan->n_phases + 1, sizeof *first_panels);
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        first_panels[i + 1] = first_panels[i] + (ph->panel > 0 ? (ph->n + ph->panel - 1) / ph->panel : 1);
+    }
+    owners = memory(first_panels[plan->n_phases], sizeof *owners);
+    for (int64_t i = 0; i < first_panels[plan->n_phases]; i++) owners[i] = -1;
+    for (int64_t list = (int64_t)waves->n * plan->threads; list-- > 0;)
         for (int64_t i = waves->ptr[list]; i < waves->ptr[list + 1]; i++)
-            if (waves->item[i].phase == ph && waves->item[i].panel == panel)
-                return waves->alone ? 0 : (int)(list % plan->threads);
-    return -1;
+            owners[first_panels[waves->item[i].phase] + waves->item[i].panel] =
+                waves->alone ? 0 : (int)(list % plan->threads);
 }
 
 /* The thread that has row v in the first phase that writes field f. */
@@ -113,7 +121,7 @@ static int owner_of(const hga_plan *plan, hga_id f, hga_id v)
         if (!writes) continue;
         if (ph->by_position) return -1; /* its rows lie scattered, and pages have several owners */
         hga_id at = v - ph->first;
-        if (at >= 0 && at < ph->n) return owner_of_panel(plan, i, at / ph->panel);
+        if (at >= 0 && at < ph->n) return owners[first_panels[i] + at / ph->panel];
     }
     return -1;
 }
@@ -156,7 +164,7 @@ static void check_variant(const char *name)
     hga_plan *plan;
     hga_workspace *s;
     tally inside = {0}, outside = {0};
-    variant_build(variant_named(name), TOKENS, 1, &shape, &p);
+    variant_build(variant_named(name), shortened(TOKENS), 1, &shape, &p);
     p.options.threads = THREADS, p.options.topology = "pack:2 numa:1 core:2 pu:1", p.options.allocator = &guard;
     guarded = 0;
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &p.options, &plan));
@@ -170,6 +178,7 @@ static void check_variant(const char *name)
     assert_ok(hga_plan_execute(plan, s, &p.io));
     /* .. and a worker clears its own scratch */
     for (hga_id t = 0; t < THREADS; t++) assert_int_equal(toucher_of(s->workers[t].row.query), t);
+    list_owners(plan);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) count_workspace(plan, s, f, &inside);
     count_output(plan, out, &outside);
     print_message(
@@ -179,6 +188,7 @@ static void check_variant(const char *name)
        other's. */
     assert_true(20 * inside.strange <= inside.pages);
     assert_in_range(outside.strange, 0, THREADS - 1);
+    free(owners), free(first_panels);
     hga_workspace_destroy(s), hga_plan_destroy(plan), problem_clear(&p);
     give_back_guarded(out, out_bytes, NULL);
 }

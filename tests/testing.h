@@ -31,6 +31,8 @@ hga_id random_below(uint64_t *stream, int64_t below);
 
 /* n repeats, or a quarter of them where HGA_TEST_QUICK is set: instrumented builds are slow. */
 int thinned(int n);
+/* A length, or half of it there: what costs the square of the length takes a quarter. */
+int shortened(int n);
 
 /* calloc that never returns NULL. */
 void *memory(int64_t n, size_t size);

@@ -2,6 +2,8 @@
    is the work of the last stage before it that wrote that row, or the caller's. */
 #include "weigh.h"
 
+#include "sixteen.h"
+
 #include <math.h>
 
 /* Values are kept on shelves, which do not move. */
@@ -66,11 +68,23 @@ static hga_status open_tensor(weighing *w, hga_id field)
     for (hga_id v = 0; v < w->nodes.n; v++) w->io_row[field][v] = program_row(&w->nodes, f->io, v) ? n++ : -1;
     HGA_TRY(hga_new_zero(NULL, w->nodes.n, sizeof **w->given, &w->given[field]));
     if (!t || !t->data) return hga_fail(HGA_EINVAL, "weights: field %s has no tensor", f->name);
+    if ((unsigned)t->dtype > HGA_BF16)
+        return hga_fail(HGA_EUNSUPPORTED, "weights: the tensor of field %s has dtype %d", f->name, (int)t->dtype);
     if (t->rows && t->rows < n)
         return hga_fail(HGA_EINVAL, "weights: field %s: the tensor has %lld rows of %d", f->name, (long long)t->rows,
                         n);
 done:
     return st;
+}
+
+/* Element i of a tensor, whatever its type. */
+static double element(const hga_tensor *t, ptrdiff_t i)
+{
+    switch (t->dtype) {
+    case HGA_F16: return (double)widen_f16(((const uint16_t *)t->data)[i]);
+    case HGA_BF16: return (double)widen_bf16(((const uint16_t *)t->data)[i]);
+    default: return (double)((const float *)t->data)[i];
+    }
 }
 
 static hga_status read_given(weighing *w, hga_id field, hga_id v, const double **out)
@@ -84,9 +98,9 @@ static hga_status read_given(weighing *w, hga_id field, hga_id v, const double *
         const hga_tensor *t = tensor_of(w, field);
         ptrdiff_t row_stride = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
         ptrdiff_t head_stride = t->head_stride ? t->head_stride : columns;
-        const float *x = (const float *)t->data + w->io_row[field][v] * row_stride + head * head_stride;
+        ptrdiff_t first = w->io_row[field][v] * row_stride + head * head_stride;
         HGA_TRY(take_room(w, columns, row));
-        for (hga_id c = 0; c < columns; c++) (*row)[c] = (double)x[c];
+        for (hga_id c = 0; c < columns; c++) (*row)[c] = element(t, first + c);
     }
     *out = *row;
 done:
