@@ -10,7 +10,8 @@
 typedef struct bench_asking {
     const char *isa;
     int pairs; /* products of bf16 pairs, too */
-    int memory; /* reading memory, too, which leaves nothing of the case in the caches: for cases that are judged by it */
+    /* reading memory, too, which leaves nothing of the case in the caches: for cases that are judged by it */
+    int memory;
     int alone;          /* one thread stands for all: where the case's threads are not OpenMP's */
     float *memory_read; /* .. and where it reads, resident meanwhile */
     int64_t bytes;

@@ -35,7 +35,8 @@ static void note_part(found *f, const tile_batch *b, const tile_chunk *c, hga_id
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
             int32_t type = c->types_vary ? b->pair_type[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] : c->columns.type[e];
             if (rows >> r & 1u)
-                note(f, (edge){part->group->node[r], c->columns.src[e], type, c->columns.weight[e], 0, 0}), f->in_tiles++;
+                note(f, (edge){part->group->node[r], c->columns.src[e], type, c->columns.weight[e], 0, 0}),
+                    f->in_tiles++;
         }
     }
 }

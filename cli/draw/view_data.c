@@ -1,6 +1,6 @@
-/* view_data.c: what the page of hga view is given: the structure as it is stored, blocks as blocks and families as runs.
-   The page (view/) does the arithmetic itself, so that it stays small whatever the number of edges. Only explicit edges
-   and irregular blocks cost bytes each; beyond a limit they are left out, and the page says so. */
+/* view_data.c: what the page of hga view is given: the structure as it is stored, blocks as blocks and families as
+   runs. The page (view/) does the arithmetic itself, so that it stays small whatever the number of edges. Only
+   explicit edges and irregular blocks cost bytes each; beyond a limit they are left out, and the page says so. */
 #include "view_data.h"
 
 #include <stddef.h>

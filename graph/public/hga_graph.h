@@ -2,9 +2,9 @@
    that makes them.
 
    Nodes are numbered level by level, tokens (level 0) first. A relation is a set of directed edges source ->
-   destination. Regular edges are *blocks*, intervals times intervals repeated with a step; irregular ones are explicit,
-   stored as CSR by destination. Graphs are immutable and reference counted; any number of threads may read one.
-   Builders belong to one thread at a time. */
+   destination. Regular edges are *blocks*, intervals times intervals repeated with a step; irregular ones are
+   explicit, stored as CSR by destination. Graphs are immutable and reference counted; any number of threads may read
+   one. Builders belong to one thread at a time. */
 #ifndef HGA_GRAPH_H
 #define HGA_GRAPH_H
 
@@ -44,7 +44,8 @@ typedef struct hga_nodes {
     const hga_id *span_first, *span_last;
     /* [n - level_ptr[1] + 1]: children of node level_ptr[1] + i are child_list[child_ptr[i] .. child_ptr[i + 1]) */
     const hga_id *child_ptr;
-    const hga_id *child_list; /* NULL: the identity, so the children are the ids child_ptr[i] .. child_ptr[i + 1] - 1 */
+    /* NULL: the identity, so the children are the ids child_ptr[i] .. child_ptr[i + 1] - 1 */
+    const hga_id *child_list;
     hga_id query_first, n_queries, key_first, n_keys; /* level-0 ranges */
     uint32_t claims;                                  /* HGA_CLAIM_* */
 } hga_nodes;
@@ -76,8 +77,8 @@ typedef struct hga_block {
     /* the same of the columns: whose position embedding they use */
     hga_id src_pos_of, src_pos_step;
 } hga_block;
-/* pos_of of a block whose rows, and src_pos_of of one whose columns, use their own position embedding. It is 0, so that a zeroed block means it; node p is
-   named by p + 1. */
+/* pos_of of a block whose rows, and src_pos_of of one whose columns, use their own position embedding. It is 0, so
+   that a zeroed block means it; node p is named by p + 1. */
 enum { HGA_POS_OWN = 0 };
 
 /* A read-only view of one relation. n_edges counts blocks and explicit edges; a pair given by two blocks counts twice.
@@ -150,8 +151,8 @@ HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id
                                          hga_id n_src, int32_t type);
 HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block);
 
-/* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty afterwards,
-   whatever the outcome. */
+/* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty
+   afterwards, whatever the outcome. */
 HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);
 
 /* ---- graphs ---- */
@@ -208,8 +209,8 @@ typedef struct hga_segments {
     hga_id src_pos_step; /* the same of columns */
 } hga_segments;
 
-/* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many segments.
-   */
+/* The same segments as hga_graph_segments finds, in no order, those that repeat told once: for sums over many
+   segments. */
 typedef void (*hga_segments_visit)(const hga_segments *s, void *context);
 HGA_API void hga_graph_visit_segments(const hga_graph *g, hga_id relation, hga_id first, hga_id n,
                                       hga_segments_visit visit, void *context);
@@ -282,8 +283,8 @@ HGA_API const hga_rule *hga_graph_rules(void);
 
 /* ---- files ---- */
 
-/* Write as JSON. `members` (NULL accepted) is the text of further members of the top-level object, without braces, such
-   as "\"program\": {..}". Written to a temporary name beside `path` and renamed; "-" is stdout. */
+/* Write as JSON. `members` (NULL accepted) is the text of further members of the top-level object, without braces,
+   such as "\"program\": {..}". Written to a temporary name beside `path` and renamed; "-" is stdout. */
 HGA_API hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path);
 /* Read what hga_graph_write_json wrote, or a person. "-" is stdin. *program (NULL accepted) gets the text of its
    `program` member, or NULL; free it with hga_text_free. Explicit edges and blocks may be mixed. */

@@ -4,7 +4,8 @@
 
 #include "hga_program.h"
 
-/* `pos_of` and `source_pos_of` are the nodes whose position embeddings the row and the source use; along the tree type 0, weight 1. */
+/* `pos_of` and `source_pos_of` are the nodes whose position embeddings the row and the source use; along the tree type
+   0, weight 1. */
 typedef struct row_edge {
     hga_id source, pos_of, source_pos_of;
     int32_t type;
