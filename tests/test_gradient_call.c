@@ -34,6 +34,38 @@ static void bits_are_equal_at_any_thread_count(void **state)
     each_variant(threads_change_no_bit, 70, 3);
 }
 
+/* Heads that the threads do not share out evenly, a single key/value head for all, and strips: one result, and strips
+   forced to 1, 2 and 8 differ in rounding alone. */
+static void strips_change_rounding_alone(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"dense",
+                                        "dense causal=1",
+                                        "bpt k=4",
+                                        "window left=40 right=3 global=1",
+                                        "htransformer block=16",
+                                        "hsa branching=4,4"};
+    static const hga_shape shapes[] = {{.n_heads = 2, .n_kv_heads = 1, .dim = 6, .dim_v = 5},
+                                       {.n_heads = 3, .dim = 20, .pos_dim = 2}};
+    for (size_t i = 0; i < 2 * sizeof words / sizeof words[0]; i++) {
+        problem p = {.shape = shapes[i % 2]};
+        snprintf(p.name, sizeof p.name, "%s", words[i / 2]);
+        assert_ok(hga_build(words[i / 2], 400, &p.graph, &p.program));
+        problem_fill(&p, i), problem_fill_tables(&p, i, 1, 1, 0);
+        slope whole = slope_create(&p, i), one = slope_create(&p, i), many = slope_create(&p, i);
+        slope_run(&whole, (hga_options){.threads = 1, .gradient_strips = 1});
+        for (hga_id strips = 2; strips <= 8; strips += 6) {
+            slope_run(&one, (hga_options){.threads = 1, .gradient_strips = strips});
+            assert_same_slopes(&whole, &one, 1e-6);
+            for (hga_id j = 0; j < 4; j++) {
+                slope_run(&many, (hga_options){.threads = (hga_id[]){2, 3, 5, 8}[j], .gradient_strips = strips});
+                for (int k = 0; k < N_SLOW_INPUTS; k++) assert_same_bits(p.name, many.of[k], one.of[k], one.n[k]);
+            }
+        }
+        slope_clear(&whole), slope_clear(&one), slope_clear(&many), problem_clear(&p);
+    }
+}
+
 /* d out[t] / d input[s] is exactly zero for s > t: only token t's output has a gradient, only earlier inputs get
    one. */
 static void later_inputs_have_no_gradient(problem *p, hga_id t, hga_options options)
@@ -358,15 +390,18 @@ static void what_is_not_there_has_no_gradient(void **state)
 /* ---- memory ---- */
 
 typedef struct count {
-    int64_t left, blocks;
+    _Atomic int64_t left, blocks;
 } count;
 
 static void *counted_allocate(size_t bytes, void *context)
 {
     count *c = context;
     void *p = NULL;
-    if (c->left == 0 || posix_memalign(&p, 64, bytes)) return NULL;
-    if (c->left > 0) c->left--;
+    if (c->left >= 0 && c->left-- <= 0) {
+        c->left = 0;
+        return NULL;
+    }
+    if (posix_memalign(&p, 64, bytes)) return NULL;
     c->blocks++;
     return p;
 }
@@ -382,11 +417,15 @@ static void counted_release(void *memory, size_t bytes, void *context)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    for (int generic = 0; generic < 2; generic++) {
-        problem p = problem_of("neighbours_relative", 20, 1, &grouped);
+    static const hga_options ways[] = {
+        {.threads = 1}, {.threads = 1, .generic = 1}, {.threads = 3, .gradient_strips = 2}};
+    for (int i = 0; i < 3; i++) {
+        problem p = problem_of(i == 2 ? "bpt" : "neighbours_relative", i == 2 ? 200 : 20, 1, &grouped);
         count c = {.left = -1};
         hga_allocator a = {counted_allocate, counted_release, &c};
-        hga_options options = {.gradient = 1, .generic = generic, .threads = 1, .allocator = &a};
+        hga_options options = ways[i];
+        int generic = options.generic;
+        options.gradient = 1, options.allocator = &a;
         hga_plan *plan;
         hga_workspace *workspace;
         slope s = slope_create(&p, 1);
@@ -415,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_equal_at_any_thread_count),
+        cmocka_unit_test(strips_change_rounding_alone),
         cmocka_unit_test(causal_gradients_are_exactly_zero),
         cmocka_unit_test(long_rows_drop_weights),
         cmocka_unit_test(accumulating_adds),

@@ -26,14 +26,6 @@ static int has_values(const hga_program *p, hga_id f)
            has_energies(p, f);
 }
 
-/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
-static float *carve(float *memory, int64_t *at, int64_t n)
-{
-    float *x = memory ? memory + *at : NULL;
-    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-    return x;
-}
-
 static hga_id most_columns(const hga_plan *plan)
 {
     hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
@@ -63,23 +55,9 @@ static int64_t lay_out(fast_pass *p, float *memory)
     }
     if (p->call->io->rel_key)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
-    if (p->call->grad->d_rel_key)
-        p->d_rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
     p->numbers = carve(memory, &at, 2 * padded_columns(most_columns(p->plan)));
     if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
     return at;
-}
-
-int64_t fast_bytes(const hga_plan *plan)
-{
-    float wanted;
-    hga_tensor t = {.data = &wanted};
-    hga_grad_io all = {.d_query = t, .d_key = t, .d_value = t};
-    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) all.d_user[i] = t;
-    hga_io none = {0};
-    gradient_call c = {.plan = plan, .io = &none, .grad = &all};
-    fast_pass p = {.call = &c, .plan = plan, .program = &plan->program, .nodes = plan->nodes};
-    return (lay_out(&p, NULL) + LINE_FLOATS) * (int64_t)sizeof(float) + panel_bytes(plan);
 }
 
 static void pad_rel_key(fast_pass *p)
@@ -112,27 +90,19 @@ int64_t fast_floats(const gradient_call *c)
     return lay_out(&p, NULL);
 }
 
-hga_status fast_create(const gradient_call *c, float *memory, fast_pass *p)
+void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p)
 {
-    hga_status st = HGA_OK;
     *p = empty_pass(c);
+    p->lanes = lanes, p->n_lanes = n_lanes, p->panel = lanes->panel;
     int64_t n = lay_out(p, memory);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     pad_rel_key(p);
-    if (p->d_rel_key)
-        memset(p->d_rel_key, 0,
-               (size_t)c->io->n_rel_key * (size_t)padded_columns(c->plan->shape.dim) * sizeof *p->d_rel_key);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
-    HGA_TRY(panel_create(c->plan, &p->panel));
-done:
-    return st;
 }
 
 void fast_destroy(fast_pass *p)
 {
-    if (!p->plan) return;
-    rows_close(&p->rows);
-    panel_destroy(p->plan, p->panel);
+    if (p->plan) rows_close(&p->rows);
 }
 
 /* ---- means and sums ---- */

@@ -3,7 +3,7 @@
 #ifndef HGA_GRADIENT_FAST_H
 #define HGA_GRADIENT_FAST_H
 
-#include "gradient.h"
+#include "strips.h"
 
 /* What a pass keeps of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
    adjoint in linear form, as if they were a sum of numerators and denominators: gradients `adjoint` = G, and for each
@@ -17,6 +17,16 @@ typedef struct fast_field {
     float *own_lse;     /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
                            adjoint of attention `delta` is less the gradient of the log-sum-exp */
 } fast_field;
+
+/* What a thread has for itself. */
+typedef struct lane {
+    struct panel *panel;
+    edge_rows rows;
+    float *d_rel_key, *own_dk, *own_dv;
+    int32_t *slot;  /* [chunks], -1 between strips */
+    table_sums own; /* of a strip, where there are several */
+    hga_status status;
+} lane;
 
 typedef struct fast_pass {
     const gradient_call *call;
@@ -34,11 +44,24 @@ typedef struct fast_pass {
     float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
     int wants_tables; /* any gradient that edges sum up one by one */
     float *rel_key;   /* the table, its rows padded with zeros; NULL without */
-    float *d_rel_key; /* sums of its gradient before they are poured into `sums`; NULL where it is not wanted */
+    lane *lanes;      /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
+    hga_id n_lanes;
+    /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
+       wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
+    float *d_rel_key, *own_dk, *own_dv;
+    const int32_t *slot; /* [chunks]; NULL: none */
 } fast_pass;
 
 /* Columns of a row, which is padded with zeros. */
 static inline hga_id padded_columns(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
+
+/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
+static inline float *carve(float *memory, int64_t *at, int64_t n)
+{
+    float *x = memory ? memory + *at : NULL;
+    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+    return x;
+}
 
 static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
 {
@@ -47,6 +70,13 @@ static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
 static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
 {
     return p->field[f].adjoint + (ptrdiff_t)v * p->field[f].padded;
+}
+
+/* The row of node u's gradient that is added to: its own, or the lane's in its place. */
+static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
+{
+    int32_t slot = p->slot ? p->slot[u / CHUNK] : -1;
+    return slot < 0 ? adjoint_row(p, f, u) : own + ((ptrdiff_t)slot * CHUNK + u % CHUNK) * p->field[f].padded;
 }
 
 /* Is the field one of key/value heads? */
@@ -83,11 +113,17 @@ void ask_of_states(const fast_pass *p, hga_id field);
    of its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
 
-/* fast.c: a pass's memory, and the gradients of one key/value head. */
-int64_t fast_bytes(const hga_plan *plan);
-/* Floats of a pass, a whole number of lines; a pass in that memory, which begins at a line and outlives it. */
+/* lanes.c: a lane's memory, and strips of a stage, one after the other or side by side. */
+int64_t lane_floats(const gradient_call *c);
+hga_status lane_create(const gradient_call *c, float *memory, lane *l);
+void lane_destroy(const gradient_call *c, lane *l);
+typedef hga_status (*strip_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
+hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows);
+
+/* fast.c: a pass's memory, and the gradients of one key/value head. Floats of a pass, a whole number of lines; a pass in
+   that memory, which begins at a line and outlives it. */
 int64_t fast_floats(const gradient_call *c);
-hga_status fast_create(const gradient_call *c, float *memory, fast_pass *p);
+void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p);
 void fast_destroy(fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id kv);
 

@@ -181,8 +181,8 @@ done:
     return st;
 }
 
-/* Sums of relative keys' gradients are poured into doubles this often. */
-enum { POUR_PANELS = 16 };
+/* Sums of relative keys' gradients are poured into doubles, the fewer the more often. */
+enum { POUR_TYPES = 128 };
 
 static void pour_rel_key(fast_pass *p)
 {
@@ -194,21 +194,25 @@ static void pour_rel_key(fast_pass *p)
     }
 }
 
-hga_status fast_attend(fast_pass *p, hga_id s)
+/* The rows at positions [begin, end), panel by panel. */
+static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
     x->parts = parts_of(p, s);
     rows_open(&p->rows, p->plan, s);
-    for (hga_id first = 0, panels = 1; first < p->nodes.n; first += GROUPS * KERNEL_TILE, panels++) {
+    for (hga_id first = begin, panels = 0; first < end; first += STRIP_PANEL) {
+        panels++;
         x->n_windows = x->n_types = x->n_places = 0;
         for (hga_id i = 0; i < GROUPS; i++) HGA_TRY(run_group(p, s, &x->group[i], first + i * KERNEL_TILE));
         run_windows(p, s);
         for (hga_id i = 0; i < GROUPS; i++)
             if (x->group[i].there) store_rows(p, &p->program->stage[s], &x->group[i]);
-        if (panels % POUR_PANELS == 0) pour_rel_key(p);
+        if (panels * POUR_TYPES >= p->call->io->n_rel_key) pour_rel_key(p), panels = 0;
     }
     pour_rel_key(p);
 done:
     return st;
 }
+
+hga_status fast_attend(fast_pass *p, hga_id s) { return each_strip(p, s, attend_rows); }

@@ -77,8 +77,8 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
     for (hga_id i = 0; i < n; i++) {
         k[i] = value_row(p, stage->key, x[i].e.src), value[i] = value_row(p, stage->value, x[i].e.src);
-        if (with_keys) dk[i] = adjoint_row(p, stage->key, x[i].e.src);
-        if (with_values) dv[i] = adjoint_row(p, stage->value, x[i].e.src);
+        if (with_keys) dk[i] = source_row(p, stage->key, p->own_dk, x[i].e.src);
+        if (with_values) dv[i] = source_row(p, stage->value, p->own_dv, x[i].e.src);
         score[i] = base_score(p, s, v, &x[i]);
         if (p->plan->options.dropout > 0) kept[i] = (float)dropout_factor(p->call, &x[i].e, v, p->head);
         if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;

@@ -11,20 +11,28 @@ static void gather(const fast_pass *p, hga_id f, const hga_id *node, hga_id n, f
         memcpy(to + (ptrdiff_t)c * columns, value_row(p, f, node[c]), (size_t)columns * sizeof *to);
 }
 
-static void scatter(fast_pass *p, hga_id f, const hga_id *node, hga_id n, float *from)
-{
-    hga_id columns = p->field[f].padded;
-    for (hga_id c = 0; c < n; c++) {
-        float *to = adjoint_row(p, f, node[c]);
-        p->plan->kernels->blend(columns, 1, to, 1, from + (ptrdiff_t)c * columns, to);
-    }
-    memset(from, 0, (size_t)(n * columns) * sizeof *from);
-}
-
 /* Node ids of a window's columns. */
 static hga_id column_node(const fast_pass *p, const window *w, hga_id c)
 {
     return p->rows.r.src_order ? p->rows.r.src_order[w->first + c] : w->first + c;
+}
+
+static void scatter(fast_pass *p, hga_id f, const window *w, float *own, float *from)
+{
+    hga_id columns = p->field[f].padded;
+    for (hga_id c = 0; c < w->n; c++) {
+        float *to = source_row(p, f, own, column_node(p, w, c));
+        p->plan->kernels->blend(columns, 1, to, 1, from + (ptrdiff_t)c * columns, to);
+    }
+    memset(from, 0, (size_t)(w->n * columns) * sizeof *from);
+}
+
+/* Do the window's sources lie apart, in the order of nodes or among the lane's rows? */
+static int lies_apart(const fast_pass *p, const window *w)
+{
+    if (p->rows.r.src_order) return 1;
+    hga_id a = w->first / CHUNK, b = (w->first + w->n - 1) / CHUNK;
+    return p->slot && a != b && p->slot[b] != (p->slot[a] < 0 ? -1 : p->slot[a] + 1);
 }
 
 /* ---- types ---- */
@@ -196,7 +204,7 @@ static void bring_biases(fast_pass *p, hga_id s, const window *w, const group *g
 static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const window *w, const group *g)
 {
     panel *x = p->panel;
-    int moved = p->rows.r.src_order != NULL;
+    int moved = p->rows.r.src_order != NULL, apart = lies_apart(p, w);
     int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
     return (kernel_grad_tile){.n = w->n,
                               .dim = p->plan->shape.dim,
@@ -212,11 +220,11 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const wind
                               .delta = g->delta,
                               .dq = p->field[stage->query].adjoint || p->sums.of[SCALE] ? g->dq : NULL,
                               .dk = !with_keys ? NULL
-                                    : moved    ? x->dk
-                                               : adjoint_row(p, stage->key, w->first),
+                                    : apart    ? x->dk
+                                               : source_row(p, stage->key, p->own_dk, w->first),
                               .dv = !with_values ? NULL
-                                    : moved      ? x->dv
-                                                 : adjoint_row(p, stage->value, w->first)};
+                                    : apart      ? x->dv
+                                                 : source_row(p, stage->value, p->own_dv, w->first)};
 }
 
 /* Masses of columns, and the sums of their slopes. */
@@ -262,9 +270,8 @@ static void bring(fast_pass *p, const hga_stage *s, const window *w)
 }
 static void take_back(fast_pass *p, const hga_stage *s, const window *w)
 {
-    const hga_id *node = p->rows.r.src_order + w->first;
-    if (p->field[s->key].adjoint) scatter(p, s->key, node, w->n, p->panel->dk);
-    if (p->field[s->value].adjoint) scatter(p, s->value, node, w->n, p->panel->dv);
+    if (p->field[s->key].adjoint) scatter(p, s->key, w, p->own_dk, p->panel->dk);
+    if (p->field[s->value].adjoint) scatter(p, s->value, w, p->own_dv, p->panel->dv);
 }
 
 /* The next window of all groups, by column and then by group; NULL: no more. */
@@ -292,6 +299,7 @@ void run_windows(fast_pass *p, hga_id s)
         if (moves && near) take_back(p, stage, near);
         if (moves) bring(p, stage, w), near = w;
         run_window(p, s, w);
+        if (!p->rows.r.src_order && lies_apart(p, w)) take_back(p, stage, w);
     }
     if (near) take_back(p, stage, near);
 }

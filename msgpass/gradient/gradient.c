@@ -208,26 +208,97 @@ static hga_status run_plain(const gradient_call *c)
     return st;
 }
 
-/* Threads take key/value heads in turns; which takes which changes nothing, since heads share nothing but tables, whose
-   sums are kept apart and added in the order of the heads. */
-static hga_status run_fast(const gradient_call *c, hga_workspace *workspace)
+/* How many of the heads go side by side, each one thread's from beginning to end; on the rest all threads go together,
+   strip by strip, where there are strips. */
+static hga_id heads_apart(const gradient_call *c, hga_id threads)
 {
-    hga_id heads = c->plan->shape.n_kv_heads, threads = c->plan->threads < heads ? c->plan->threads : heads;
+    hga_id heads = c->plan->shape.n_kv_heads;
+    int cut = 0;
+    for (hga_id s = 0; s < c->plan->program.n_stages; s++) cut |= c->strips[s].n > 1;
+    return cut ? heads / threads * threads : heads;
+}
+
+/* Where rows are cut, of all stages that attend. */
+static hga_status cut_stages(gradient_call *c)
+{
     hga_status st = HGA_OK;
-    fast_pass *pass = NULL;
-    int64_t floats = fast_floats(c);
-    void *memory;
-    HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *pass, &pass));
-    HGA_TRY(workspace_spare(workspace, threads * floats * (int64_t)sizeof(float), &memory));
-    for (hga_id t = 0; t < threads; t++) HGA_TRY(fast_create(c, (float *)memory + t * floats, &pass[t]));
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1 && !omp_in_parallel())
-    for (hga_id t = 0; t < threads; t++)
-        for (hga_id kv = t; kv < heads && !pass[t].status; kv += threads) pass[t].status = fast_gradient(&pass[t], kv);
-    for (hga_id t = 0; t < threads; t++) /* said by another thread */
-        if (pass[t].status) st = hga_fail(pass[t].status, "the gradient's rows found no memory");
+    HGA_TRY(hga_new_zero(&c->plan->given, HGA_MAX_STAGES, sizeof *c->strips, &c->strips));
+    for (hga_id s = 0; s < c->plan->program.n_stages; s++)
+        if (kind_attends(c->plan->stage[s].kind)) HGA_TRY(strips_create(c->plan, s, &c->strips[s]));
 done:
-    for (hga_id t = 0; pass && t < threads; t++) fast_destroy(&pass[t]);
-    hga_delete(&c->plan->given, pass, threads, sizeof *pass);
+    return st;
+}
+
+static void clear_stages(gradient_call *c)
+{
+    for (hga_id s = 0; c->strips && s < c->plan->program.n_stages; s++) strips_clear(c->plan, &c->strips[s]);
+    hga_delete(&c->plan->given, c->strips, HGA_MAX_STAGES, sizeof *c->strips);
+    c->strips = NULL;
+}
+
+/* The threads of a call: what each has for itself, and passes, one for each head that goes side by side. */
+typedef struct crew {
+    hga_id threads, passes, apart;
+    lane *lane;
+    fast_pass *pass;
+} crew;
+
+static crew crew_of(const gradient_call *c)
+{
+    hga_id heads = c->plan->shape.n_kv_heads, threads = c->plan->threads, apart = heads_apart(c, threads);
+    hga_id passes = apart == 0 ? 1 : threads < apart ? threads : apart;
+    return (crew){.threads = apart == heads ? passes : threads, .passes = passes, .apart = apart};
+}
+
+static int64_t crew_bytes(const gradient_call *c, const crew *all)
+{
+    return (all->passes * fast_floats(c) + all->threads * lane_floats(c)) * (int64_t)sizeof(float);
+}
+
+static hga_status crew_create(const gradient_call *c, hga_workspace *workspace, crew *all)
+{
+    hga_status st = HGA_OK;
+    void *memory;
+    HGA_TRY(hga_new_zero(&c->plan->given, all->threads, sizeof *all->lane, &all->lane));
+    HGA_TRY(hga_new_zero(&c->plan->given, all->passes, sizeof *all->pass, &all->pass));
+    HGA_TRY(workspace_spare(workspace, crew_bytes(c, all), &memory));
+    float *at = memory;
+    for (hga_id t = 0; t < all->threads; t++, at += lane_floats(c)) HGA_TRY(lane_create(c, at, &all->lane[t]));
+    for (hga_id t = 0; t < all->passes; t++, at += fast_floats(c))
+        fast_create(c, at, &all->lane[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
+done:
+    return st;
+}
+
+static void crew_clear(const gradient_call *c, crew *all)
+{
+    for (hga_id t = 0; all->pass && t < all->passes; t++) fast_destroy(&all->pass[t]);
+    for (hga_id t = 0; all->lane && t < all->threads; t++) lane_destroy(c, &all->lane[t]);
+    hga_delete(&c->plan->given, all->pass, all->passes, sizeof *all->pass);
+    hga_delete(&c->plan->given, all->lane, all->threads, sizeof *all->lane);
+}
+
+/* Which thread takes which head or strip changes nothing: heads share nothing but tables, whose sums are kept apart and
+   added in the order of the heads, and strips are added in their own. */
+static hga_status run_fast(gradient_call *c, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    crew all = {0};
+    HGA_TRY(cut_stages(c));
+    all = crew_of(c);
+    HGA_TRY(crew_create(c, workspace, &all));
+#pragma omp parallel for num_threads(all.passes) schedule(static, 1) if (all.passes > 1 && !omp_in_parallel())
+    for (hga_id t = 0; t < all.passes; t++)
+        for (hga_id kv = t; kv < all.apart && !all.pass[t].status; kv += all.passes)
+            all.pass[t].status = fast_gradient(&all.pass[t], kv);
+    for (hga_id t = 0; t < all.passes; t++) /* said by another thread */
+        if (all.pass[t].status) HGA_TRY(hga_fail(all.pass[t].status, "the gradient's rows found no memory"));
+    all.pass[0].n_lanes = all.threads;
+    for (hga_id kv = all.apart; kv < c->plan->shape.n_kv_heads; kv++)
+        if (fast_gradient(&all.pass[0], kv)) HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));
+done:
+    crew_clear(c, &all);
+    clear_stages(c);
     return st;
 }
 
@@ -254,12 +325,29 @@ const char *hga_plan_gradient_plain(const hga_plan *plan)
     return gradient_is_plain(plan, &why) ? why : NULL;
 }
 
+/* Bytes of the fast way when every gradient is wanted; -1 when there is no memory to find out. */
+static int64_t fast_bytes(const hga_plan *plan)
+{
+    float wanted;
+    hga_tensor t = {.data = &wanted};
+    hga_grad_io all = {.d_query = t, .d_key = t, .d_value = t};
+    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) all.d_user[i] = t;
+    hga_io none = {0};
+    gradient_call c = {.plan = plan, .io = &none, .grad = &all};
+    int64_t bytes = -1;
+    if (!cut_stages(&c)) {
+        crew everybody = crew_of(&c);
+        bytes = crew_bytes(&c, &everybody) + everybody.threads * panel_bytes(plan);
+    }
+    clear_stages(&c);
+    return bytes;
+}
+
 int64_t hga_plan_gradient_bytes(const hga_plan *plan)
 {
     const char *why;
-    hga_id kv = plan->shape.n_kv_heads, threads = plan->threads < kv ? plan->threads : kv;
     if (!plan->options.gradient) return 0;
-    return gradient_is_plain(plan, &why) ? plain_bytes(plan) : threads * fast_bytes(plan);
+    return gradient_is_plain(plan, &why) ? plain_bytes(plan) : fast_bytes(plan);
 }
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)

@@ -61,6 +61,7 @@ typedef struct gradient_call {
     float scale;
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
     table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
+    struct strips *strips; /* [stages], of those that attend; the fast way's */
     nudge moved;           /* hga_plan_loss; zero: nothing is */
 } gradient_call;
 
@@ -68,6 +69,9 @@ typedef struct gradient_call {
 hga_status tables_create(gradient_call *c);
 void tables_store(const gradient_call *c);
 void tables_clear(gradient_call *c);
+
+/* Entries of a table. */
+int64_t table_entries(const gradient_call *c, table which);
 
 /* Heads and columns of a field. */
 hga_id field_heads(const hga_plan *plan, hga_id field);

@@ -26,6 +26,12 @@ static wanted_table wanted(const gradient_call *c, table which)
     }
 }
 
+int64_t table_entries(const gradient_call *c, table which)
+{
+    wanted_table t = wanted(c, which);
+    return t.to ? t.n : 0;
+}
+
 /* Does this head have the array, or another before it? */
 static int owns(const wanted_table *t, hga_id kv) { return t->to && (kv == 0 || !t->apart); }
 

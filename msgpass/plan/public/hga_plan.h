@@ -46,7 +46,10 @@ typedef struct hga_options {
     int gradient;         /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
     float dropout;        /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
     int64_t ranges;       /* 1: executions may ask for some rows of the output alone, see hga_io.first_row */
-    uint64_t reserved[6]; /* 0 */
+    /* how many strips the rows of an attended stage are cut into when gradients go back, at most 16; 0: as many as the
+       graph and the shape make worth while. Results differ in rounding, never with threads */
+    int64_t gradient_strips;
+    uint64_t reserved[5]; /* 0 */
 } hga_options;
 
 /* A borrowed tensor [rows][heads][columns]. Strides in elements; 0 0 means packed. `rows` is how many the array

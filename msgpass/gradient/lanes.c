@@ -1,0 +1,135 @@
+/* lanes.c: threads on one head. A stage's strips are shared out in turns; each adds to what is its own, and what it has in
+   rows and sums of its own is added behind all strips before it. One thread does the same by itself. */
+#include "fast.h"
+#include "panel.h"
+
+#include <omp.h>
+#include <string.h>
+
+static hga_id chunks_of(const gradient_call *c) { return (c->plan->nodes.n + CHUNK - 1) / CHUNK; }
+
+static int has_strips(const gradient_call *c)
+{
+    int several = 0;
+    for (hga_id s = 0; s < c->plan->program.n_stages; s++) several |= c->strips[s].n > 1;
+    return several;
+}
+
+/* Do strips have entries of their own of a table? Edges are each in one strip. */
+static int is_shared(const gradient_call *c, table which)
+{
+    return which != EDGE_BIAS && which != TYPE_SCALE && table_entries(c, which) > 0;
+}
+
+/* ---- memory ---- */
+
+static int64_t rel_key_floats(const gradient_call *c)
+{
+    return c->grad->d_rel_key ? (int64_t)c->io->n_rel_key * padded_columns(c->plan->shape.dim) : 0;
+}
+
+static int64_t lay_out(const gradient_call *c, float *memory, lane *l)
+{
+    int64_t at = 0, most = 0;
+    for (hga_id s = 0; s < c->plan->program.n_stages; s++) {
+        int64_t n = strips_most_chunks(&c->strips[s]);
+        most = n > most ? n : most;
+    }
+    l->own_dk = carve(memory, &at, most * CHUNK * padded_columns(c->plan->shape.dim));
+    l->own_dv = carve(memory, &at, most * CHUNK * padded_columns(c->plan->shape.dim_v));
+    l->d_rel_key = carve(memory, &at, rel_key_floats(c));
+    if (!rel_key_floats(c)) l->d_rel_key = NULL;
+    return at;
+}
+
+int64_t lane_floats(const gradient_call *c) { return lay_out(c, NULL, &(lane){0}); }
+
+hga_status lane_create(const gradient_call *c, float *memory, lane *l)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *a = &c->plan->given;
+    lay_out(c, memory, l);
+    l->rows.plan = c->plan;
+    memset(l->d_rel_key ? l->d_rel_key : memory, 0, (size_t)rel_key_floats(c) * sizeof *memory);
+    HGA_TRY(panel_create(c->plan, &l->panel));
+    if (!has_strips(c)) goto done;
+    HGA_TRY(hga_new(a, chunks_of(c), sizeof *l->slot, &l->slot));
+    for (hga_id i = 0; i < chunks_of(c); i++) l->slot[i] = -1;
+    for (table i = 0; i < N_TABLES; i++)
+        if (is_shared(c, i)) HGA_TRY(hga_new_zero(a, table_entries(c, i), sizeof(double), &l->own.of[i]));
+done:
+    return st;
+}
+
+void lane_destroy(const gradient_call *c, lane *l)
+{
+    const hga_allocator *a = &c->plan->given;
+    if (!l->rows.plan) return;
+    rows_close(&l->rows);
+    panel_destroy(c->plan, l->panel);
+    hga_delete(a, l->slot, chunks_of(c), sizeof *l->slot);
+    for (table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
+}
+
+/* ---- a strip ---- */
+
+/* The pass as the lane sees it, on strip i of the stage: with rows and sums of its own where there are several. */
+static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
+{
+    const strips *s = &p->call->strips[stage];
+    fast_pass one = *p;
+    one.panel = l->panel, one.rows = l->rows, one.d_rel_key = l->d_rel_key;
+    if (s->n == 1) return one;
+    const hga_stage *at = &p->program->stage[stage];
+    int64_t chunks = s->ptr[i + 1] - s->ptr[i];
+    one.slot = l->slot, one.own_dk = l->own_dk, one.own_dv = l->own_dv;
+    for (int64_t c = 0; c < chunks; c++) l->slot[s->chunk[s->ptr[i] + c]] = (int32_t)c;
+    memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
+    memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
+    for (table t = 0; t < N_TABLES; t++)
+        if (is_shared(p->call, t)) one.sums.of[t] = l->own.of[t];
+    return one;
+}
+
+static void add_chunk(const fast_pass *p, hga_id f, hga_id chunk, int64_t slot, const float *own)
+{
+    hga_id first = chunk * CHUNK, n = p->nodes.n - first < CHUNK ? p->nodes.n - first : CHUNK,
+           columns = p->field[f].padded;
+    float *to = p->field[f].adjoint ? adjoint_row(p, f, first) : NULL;
+    if (to) p->plan->kernels->blend(n * columns, 1, to, 1, own + slot * CHUNK * columns, to);
+}
+
+/* What the lane has of its own goes where it belongs. */
+static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
+{
+    const strips *s = &p->call->strips[stage];
+    const hga_stage *at = &p->program->stage[stage];
+    if (s->n == 1) return;
+    for (int64_t c = 0; c < s->ptr[i + 1] - s->ptr[i]; c++) {
+        hga_id chunk = s->chunk[s->ptr[i] + c];
+        add_chunk(p, at->key, chunk, c, l->own_dk), add_chunk(p, at->value, chunk, c, l->own_dv);
+        l->slot[chunk] = -1;
+    }
+    for (table t = 0; t < N_TABLES; t++)
+        for (int64_t j = 0; is_shared(p->call, t) && j < table_entries(p->call, t); j++)
+            p->sums.of[t][j] += l->own.of[t][j], l->own.of[t][j] = 0;
+}
+
+hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
+{
+    const strips *s = &p->call->strips[stage];
+    hga_id n = p->nodes.n, lanes = p->n_lanes < s->n ? p->n_lanes : s->n;
+    hga_status st = HGA_OK;
+#pragma omp parallel for ordered schedule(static, 1) num_threads(lanes) if (lanes > 1 && !omp_in_parallel())
+    for (hga_id i = 0; i < s->n; i++) {
+        lane *l = &p->lanes[omp_get_num_threads() > 1 && lanes > 1 ? omp_get_thread_num() : 0];
+        fast_pass one = seen_by(p, l, stage, i);
+        hga_id first = i * s->rows < n ? i * s->rows : n, end = n - first < s->rows ? n : first + s->rows;
+        if (!l->status) l->status = rows(&one, stage, first, end);
+        l->rows = one.rows;
+#pragma omp ordered
+        add_own(p, l, stage, i);
+    }
+    for (hga_id i = 0; !st && i < lanes; i++) st = p->lanes[i].status;
+    return st;
+}

@@ -1,0 +1,26 @@
+/* strips.h: rows of an attended stage that threads share out. Which they are hangs on the graph and the shape alone, and
+   so do sums: sources that several strips see belong to the first of them, the others have rows of their own, which are
+   added in the order of the strips. */
+#ifndef HGA_GRADIENT_STRIPS_H
+#define HGA_GRADIENT_STRIPS_H
+
+#include "gradient.h"
+
+enum { MOST_STRIPS = 16, STRIP_PANEL = 128, CHUNK = 64 };
+
+/* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes. */
+typedef struct strips {
+    hga_id n, rows;
+    int64_t ptr[MOST_STRIPS + 1]; /* strip i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
+                                     of its own */
+    hga_id *chunk;
+    int64_t room;
+} strips;
+
+/* The strips of a stage; `out` comes zeroed, and is cleared whatever the outcome. */
+hga_status strips_create(const hga_plan *plan, hga_id stage, strips *out);
+void strips_clear(const hga_plan *plan, strips *s);
+/* Chunks that a strip has rows of its own for, at most. */
+int64_t strips_most_chunks(const strips *s);
+
+#endif
