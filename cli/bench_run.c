@@ -5,6 +5,7 @@
 
 #include "backward.h"
 #include "bursts.h"
+#include "measured.h"
 #include "memory.h"
 #include "race.h"
 
@@ -84,14 +85,9 @@ done:
 
 enum { SMALL_TOKENS = 1024 };
 
-/* What a case takes once its executions do: they are repeated until stable, within a budget. */
 static double case_seconds(const bench_rules *rules, const bench_row *r)
 {
-    double once = r->estimated_seconds, budget = rules->budget > 0 ? rules->budget : 2;
-    double warmup = rules->warmup < 0 ? 0 : rules->warmup > 0 ? rules->warmup * once : once;
-    double timed = rules->repetitions > 0 ? rules->repetitions * once : budget > 3 * once ? budget : 3 * once;
-    if (timed < rules->min_time) timed = rules->min_time;
-    return r->graph_seconds + r->m.plan_seconds + warmup + timed;
+    return r->graph_seconds + r->m.plan_seconds + measured_expected(rules, r->estimated_seconds);
 }
 
 /* The same case over at most SMALL_TOKENS tokens is run, and its time grows with the operations. Arrays from files fit

@@ -294,6 +294,15 @@ static int make_alpha(hga_id levels, cast *c)
     return status;
 }
 
+int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v)
+{
+    int64_t keys =
+                (int64_t)bound_rows(g, p, HGA_IO_QUERY, HGA_ROWS_QUERIES) + bound_rows(g, p, HGA_IO_KEY, HGA_ROWS_KEYS),
+            values =
+                (int64_t)bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS) + bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
+    return (int64_t)sizeof(float) * s->words.heads * (keys * s->words.dim + values * dim_v);
+}
+
 int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out)
 {
     const embedding *e = &s->words;
@@ -301,9 +310,9 @@ int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const fl
     hga_id q = bound_rows(g, p, HGA_IO_QUERY, HGA_ROWS_QUERIES), k = bound_rows(g, p, HGA_IO_KEY, HGA_ROWS_KEYS);
     hga_id v = bound_rows(g, p, HGA_IO_VALUE, HGA_ROWS_KEYS), o = bound_rows(g, p, HGA_IO_OUT, HGA_ROWS_QUERIES);
     int64_t width = (int64_t)e->heads * e->dim, width_v = (int64_t)e->heads * dim_v;
-    *out = (cast){.bytes = (int64_t)sizeof(float) * ((q + k) * width + (v + o) * width_v)};
+    *out = (cast){.bytes = cast_bytes(s, g, p, dim_v)};
     int status = CLI_GOOD;
-    TRY(take((q + k) * width + (v + o) * width_v, sizeof *out->memory, &out->memory));
+    TRY(take(out->bytes / (int64_t)sizeof(float), sizeof *out->memory, &out->memory));
     float *at = out->memory;
     out->out = at;
     at += o * width_v;

@@ -46,6 +46,8 @@ typedef struct cast {
     int64_t bytes; /* of query, key, value and output */
     float *out;    /* [rows][heads][dim_v], tokens first */
 } cast;
+/* What the tensors of one graph take. */
+int64_t cast_bytes(const scene *s, const hga_graph *g, const hga_program *p, hga_id dim_v);
 /* value NULL: the scene's, else [words][heads][dim_v]. */
 int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const float *value, hga_id dim_v, cast *out);
 void cast_clear(cast *c);

@@ -5,17 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure.h"
+enum { SHORTEST_OF_SHORT = 8 };
 
-enum { SHORTEST = 256, SHORTEST_OF_SHORT = 8 };
-static const double prefix_seconds = 0.1; /* of repeats, for one variant and length */
+bench_rules growth_rules(void) { return (bench_rules){.budget = 0.1}; }
 
 /* ---- lengths ---- */
 
 int growth_start(hga_id words, growth *out)
 {
     *out = (growth){0};
-    hga_id least = words >= 2 * SHORTEST ? SHORTEST : SHORTEST_OF_SHORT, down[MAX_LENGTHS];
+    hga_id least = words >= 2 * GROWTH_SHORTEST ? GROWTH_SHORTEST : SHORTEST_OF_SHORT, down[MAX_LENGTHS];
     int n = 0;
     for (hga_id m = words; n < MAX_LENGTHS && (n == 0 || m >= least); m /= 2) down[n++] = m;
     for (int i = 0; i < n; i++) out->length[i] = down[n - 1 - i];
@@ -48,7 +47,8 @@ static int time_contender(const growth_text *t, const scene *s, const contender 
     bench_job j = {g, &p, t->shape, t->options};
     TRY(complain_of(bench_plan(&j, &plan, &m), CLI_USAGE, c->name));
     TRY(cast_make(s, g, &p, NULL, t->shape.dim, &in));
-    TRY(complain_of(bench_execute(plan, &in.io, &(bench_rules){.budget = prefix_seconds}, &m), CLI_USAGE, c->name));
+    bench_rules rules = growth_rules();
+    TRY(complain_of(bench_execute(plan, &in.io, &rules, &m), CLI_USAGE, c->name));
     *seconds = m.time.seconds;
 done:
     cast_clear(&in);

@@ -3,9 +3,10 @@
 #define CLI_GROWTH_H
 
 #include "contest.h"
+#include "measure.h"
 #include "progress.h"
 
-enum { MAX_LENGTHS = 6 };
+enum { MAX_LENGTHS = 6, GROWTH_SHORTEST = 256 };
 
 /* What was read, and how it is run. */
 typedef struct growth_text {
@@ -31,6 +32,8 @@ int growth_start(hga_id words, growth *out);
 void growth_set_last(growth *g, size_t i, double seconds);
 /* Measure all shorter lengths. */
 int growth_measure(const growth_text *t, growth *g, progress *bar);
+/* How long a variant is repeated on each. */
+bench_rules growth_rules(void);
 void growth_clear(growth *g);
 
 /* From which length on contender i takes less time than dense attention of its kind: between two measured lengths by a

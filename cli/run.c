@@ -13,6 +13,7 @@
 #include "outfile.h"
 #include "progress.h"
 #include "report.h"
+#include "run_estimate.h"
 #include "table.h"
 #include "terminal.h"
 #include "variant.h"
@@ -28,14 +29,14 @@ typedef struct arguments {
     hga_options options;
     bench_rules rules;
     int64_t seed;
-    int json;
+    int json, dry_run;
     const char *variants; /* names with commas, NULL: all */
     const char *report;   /* where to write the page, NULL: nowhere */
 } arguments;
 
 /* ---- the command line ---- */
 
-enum { KEY_SEED = 0x2600, KEY_JSON, KEY_REPORT, KEY_NO_REPORT, KEY_VARIANTS };
+enum { KEY_SEED = 0x2600, KEY_JSON, KEY_REPORT, KEY_NO_REPORT, KEY_VARIANTS, KEY_DRY_RUN };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -54,6 +55,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return strcmp(value, "-") ? 0
                                   : arguments_said(complain(CLI_USAGE, "--report -: standard output has the table"));
     case KEY_VARIANTS: a->variants = value; return 0;
+    case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_NO_REPORT: a->report = NULL; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
@@ -74,6 +76,7 @@ static const struct argp_option options[] = {
     {"report", KEY_REPORT, "FILE", 0,
      "the page with table, patterns, times against length and plans (default: report.html)", 2},
     {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
+    {"dry-run", KEY_DRY_RUN, NULL, 0, "measure nothing, write no page: tell the time and the memory it would take", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };
@@ -349,6 +352,21 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
     return status;
 }
 
+/* ---- before anything runs ---- */
+
+static int tell_estimate(const arguments *a, const scene *s, const scene *probe, json_t *rows)
+{
+    estimate_wish w = {s, probe, a->shape, a->options, a->rules, a->report != NULL};
+    double seconds;
+    int64_t bytes;
+    int status = run_estimate(&w, rows, &seconds, &bytes);
+    if (status) return status;
+    if (!a->json) return run_estimate_print(rows, seconds, bytes);
+    return json_print(stdout,
+                      json_pack("{s:b, s:s, s:i, s:f, s:I, s:O}", "dry_run", 1, "text", a->path, "tokens", s->words.n,
+                                "estimated_seconds", seconds, "bytes", (json_int_t)bytes, "rows", rows));
+}
+
 int run_run(int argc, char **argv)
 {
     struct argp_child children[] = {
@@ -365,11 +383,15 @@ int run_run(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(contenders_choose(a.variants));
-    if (a.report) TRY(check_place(a.report));
+    if (a.report && !a.dry_run) TRY(check_place(a.report));
     TRY(read_text(&a.path, &text, &bytes));
     TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(a.path, text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
+    if (a.dry_run) {
+        TRY(tell_estimate(&a, &s, &probe, rows));
+        goto done;
+    }
     TRY(complain_of(bench_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
     growth_text source = {a.path, text, bytes, s.words.n, a.shape, a.options, (uint64_t)a.seed};
     if (a.report) TRY(report_start(&source, &page));

@@ -1,14 +1,17 @@
-# Manual pages, made of what the tool's own help says, and the `docs` target: Doxygen's pages of the public headers.
+# Manual pages, made of what the tool's own help and the public headers say, and the `docs` target: a site of the pages, the headers and a gallery.
 find_program(GZIP gzip REQUIRED)
 set(HGA_MAN ${PROJECT_BINARY_DIR}/installed/man)
 if(NOT CMAKE_CROSSCOMPILING)
   file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*)
+  list(TRANSFORM HGA_HEADERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/\\1/hga*.h" OUTPUT_VARIABLE headers)
+  file(GLOB headers CONFIGURE_DEPENDS ${headers})
   add_custom_command(OUTPUT ${HGA_MAN}/stamp
-    COMMAND sh ${PROJECT_SOURCE_DIR}/docs/man/make.sh $<TARGET_FILE:hga_tool> ${HGA_MAN} ${PROJECT_VERSION}
+    COMMAND sh ${PROJECT_SOURCE_DIR}/docs/man/make.sh $<TARGET_FILE:hga_tool> ${HGA_MAN} ${PROJECT_VERSION} ${headers}
     COMMAND ${CMAKE_COMMAND} -E touch ${HGA_MAN}/stamp
-    DEPENDS hga_tool ${pages} VERBATIM)
+    DEPENDS hga_tool ${pages} ${headers} VERBATIM)
   add_custom_target(man ALL DEPENDS ${HGA_MAN}/stamp)
   install(DIRECTORY ${HGA_MAN}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tool FILES_MATCHING PATTERN "*.1.gz")
+  install(DIRECTORY ${HGA_MAN}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT development FILES_MATCHING PATTERN "*.3.gz")
   install(DIRECTORY ${HGA_MAN}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT tool FILES_MATCHING PATTERN "*.5.gz")
 endif()
 
@@ -17,6 +20,21 @@ if(DOXYGEN)
   set(HGA_DOXYGEN ${PROJECT_BINARY_DIR}/doxygen)
   list(TRANSFORM HGA_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE HGA_HEADER_FOLDERS)
   list(JOIN HGA_HEADER_FOLDERS " " HGA_HEADER_FOLDERS)
+  file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/docs/*.md)
+  list(JOIN pages " " HGA_PAGES)
+  set(HGA_PAGES " ${HGA_PAGES} CHANGELOG.md gallery.md ")
+  # Pictures of the pages, and what gallery.sh makes of the hierarchies it names.
+  file(GLOB HGA_SITE_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/pictures/*)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/docs/gallery.sh shown REGEX "^[a-z-]+\\|")
+  foreach(line IN LISTS shown)
+    string(REGEX REPLACE "\\|.*" "" name "${line}")
+    list(APPEND HGA_SITE_FILES ${HGA_DOXYGEN}/gallery/view-${name}.html ${HGA_DOXYGEN}/gallery/gallery-${name}.svg)
+  endforeach()
+  list(JOIN HGA_SITE_FILES " " HGA_SITE_FILES)
   configure_file(${PROJECT_SOURCE_DIR}/docs/Doxyfile.in ${HGA_DOXYGEN}/Doxyfile @ONLY)
-  add_custom_target(docs COMMAND ${DOXYGEN} -q ${HGA_DOXYGEN}/Doxyfile COMMENT "Doxygen: ${HGA_DOXYGEN}/html/index.html" VERBATIM)
+  if(NOT CMAKE_CROSSCOMPILING)
+    add_custom_target(docs COMMAND sh ${PROJECT_SOURCE_DIR}/docs/gallery.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${HGA_DOXYGEN}/gallery
+      COMMAND ${DOXYGEN} -q ${HGA_DOXYGEN}/Doxyfile COMMENT "Doxygen: ${HGA_DOXYGEN}/html/index.html" VERBATIM)
+    add_dependencies(docs hga_tool)
+  endif()
 endif()

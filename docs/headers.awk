@@ -19,6 +19,7 @@ function begins_comment() { return $0 ~ /^ *\/\*/ && $0 !~ /^ *\/\* ----/ }
 }
 in_comment {
     line = $0
+    if (!first) sub(/^ +/, "", line) # Markdown takes what is set in for code
     done = line ~ /\*\/ *$/
     sub(/ *\*\/ *$/, "", line)
     if (first && line ~ /^\\file/) line = "\\file\n" escaped(substr(line, 7)); else line = escaped(line)

@@ -101,15 +101,30 @@ done <wants_manual >unsaid
 fact manual_pages_say_all_that_help_says empty unsaid
 examples() { sed 's/\\-/-/g' pages.d/*.1 | awk '/^\.EX/ { on = 1; next } /^\.EE/ { on = 0 } on' >examples.sh && [ "$(wc -l <examples.sh)" -gt 5 ] && (cd run && PATH=$scratch/bin:$PATH bash -euo pipefail ../examples.sh); }
 fact their_examples_run examples
+# Section 3: a page a header, and one for each function that leads there.
+for page in "$man"/*.3.gz; do gzip -dc "$page" >"pages.d/$(basename "$page" .gz)"; done
+cat "$source"/graph/base/hga*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >functions
+leads_to_its_declaration() {
+    while read -r function; do
+        [ -s "pages.d/$function.3" ] || { echo "$function has no page"; return 1; }
+        page=$(sed -n 's,^\.so man3/,,p' "pages.d/$function.3")
+        grep -qE "^[^.].*[ *]$function\(" "pages.d/${page:-$function.3}" || { echo "${page:-$function.3} does not declare $function"; return 1; }
+    done <functions
+}
+there_are_functions() { [ "$(wc -l <functions)" -gt 100 ]; }
+fact there_are_functions there_are_functions
+fact every_functions_page_declares_it leads_to_its_declaration
+rm -f $(grep -l '^\.so' pages.d/*.3)
 if command -v mandoc >/dev/null; then
-    lint() { mandoc -T lint -W warning pages.d/*.1; }
+    lint() { mandoc -T lint -W warning pages.d/*.[13]; }
     fact mandoc_has_nothing_against_them lint
 fi
 
 # ---- the headers ----
 
 if [ -n "$doxyfile" ]; then
-    sed "s,^OUTPUT_DIRECTORY .*,OUTPUT_DIRECTORY = $scratch/doxygen,; s,^WARN_LOGFILE .*,WARN_LOGFILE = $scratch/warnings," "$doxyfile" >Doxyfile
+    sed "s,$(dirname "$doxyfile"),$scratch/doxygen,g; s,^WARN_LOGFILE .*,WARN_LOGFILE = $scratch/warnings," "$doxyfile" >Doxyfile
+    fact the_gallery_is_made silent sh "$source/docs/gallery.sh" "$hga" "$source" "$scratch/doxygen/gallery"
     doxygen -q Doxyfile >/dev/null 2>&1
     # Plain names may speak for themselves in structs, enumerations and opaque types; functions may not.
     grep -vE 'warning: (Compound|Member) .*(\((variable|enumeration value|enumeration|typedef|macro definition)\) of .*)?is not documented' warnings >other
@@ -119,6 +134,18 @@ if [ -n "$doxyfile" ]; then
     fact every_public_function_is_documented_without_warnings empty other
     cat "$source"/graph/base/*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
     cat doxygen/html/*_8h.html | grep -oE 'hga_[a-z0-9_]+' | sort -u >shown
+    # The site: every page of docs/, every picture and link of them, a live page for each hierarchy of the gallery.
+    fact the_readme_comes_first shows doxygen/html/index.html 'hierarchical graph attention'
+    (cd "$source/docs" && ls ./*.md) | grep -v README | sed 's,^\./,,; s/-/_/g; s/^/md_docs_/; s/md$/html/' >wants_html
+    ls doxygen/html >html
+    fact every_page_is_in_the_site missing wants_html html
+    cat doxygen/html/index.html doxygen/html/md_*.html doxygen/html/gallery.html | grep -oE '(src|href)="[^"#:]+["#]' | sed 's/.*="//; s/["#]$//' | sort -u >leads
+    leads_on() { while read -r path; do [ -e "doxygen/html/$path" ] || { echo "$path"; return 1; }; done <leads; }
+    there_are_leads() { [ "$(wc -l <leads)" -gt 40 ]; }
+    fact its_pages_link_and_show there_are_leads
+    fact every_link_and_picture_of_the_site_is_there leads_on
+    same_number() { equal "$(ls doxygen/html/view-*.html | wc -l)" "$(grep -c '^## ' doxygen/gallery/gallery.md)"; }
+    fact every_hierarchy_of_the_gallery_has_a_live_page same_number
     fact its_pages_show_every_public_function missing declared shown
 fi
 

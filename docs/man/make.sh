@@ -1,15 +1,16 @@
 #!/bin/sh
-# Manual pages of the tool and of every subcommand, made of what it says itself: make.sh HGA FOLDER VERSION
+# Manual pages of the tool and of every subcommand, made of what it says itself, and of the public headers: make.sh HGA FOLDER VERSION HEADER..
 # What help does not say, examples above all, is in SUBCOMMAND.man beside this script.
 set -eu
 hga=$1 out=$2 version=$3
+shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 # One line a paragraph and an option; see argp's "Argp Help Filtering" in the C library's manual.
 export ARGP_HELP_FMT=rmargin=100000,no-dup-args-note LC_ALL=C
 seconds=${SOURCE_DATE_EPOCH:-$(date +%s)}
 day=$(date -u -d "@$seconds" +%F)
 mkdir -p "$out"
-rm -f "$out"/*.[15] "$out"/*.[15].gz
+rm -f "$out"/*.[135] "$out"/*.[135].gz
 "$hga" help >"$out/help.txt"
 subcommands=$(awk '/^  [a-z]/ { print $1 }' "$out/help.txt")
 
@@ -68,4 +69,11 @@ main_page >"$out/hga.1"
 for name in $subcommands; do subcommand_page "$name" >"$out/hga-$name.1"; done
 rm "$out/help.txt"
 sed "s/@DAY@/$day/; s/@VERSION@/$version/" "$here/hga-graph.5.in" >"$out/hga-graph.5"
-for page in "$out"/*.[15]; do gzip -9n "$page"; done
+# Each function's own page leads to its header's.
+for header in "$@"; do
+    name=$(basename "$header" .h)
+    functions=$(sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' "$header" | sort -u)
+    awk -v day="$day" -v version="$version" -v functions="$(echo "$functions" | tr '\n' ' ' | sed 's/ *$//; s/ /, /g')" -f "$here/header.awk" "$header" >"$out/$name.3"
+    for function in $functions; do [ "$function" = "$name" ] || echo ".so man3/$name.3" >"$out/$function.3"; done
+done
+for page in "$out"/*.[135]; do gzip -9n "$page"; done

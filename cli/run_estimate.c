@@ -1,0 +1,126 @@
+/* run_estimate.c: graphs and plans are made of the whole text, executions are measured on its first words and grow with
+   the operations. */
+#include "run_estimate.h"
+
+#include <math.h>
+
+#include "growth.h"
+#include "measured.h"
+#include "progress.h"
+#include "table.h"
+
+enum { KL_COLUMNS = 128 };            /* of the identity at a time, as weights.c has them */
+static const double peak_seconds = 3; /* about what measuring this machine's limits takes */
+
+/* What one contender costs. */
+typedef struct estimate {
+    hga_id nodes;
+    bench_measurement whole;
+    int64_t bytes;
+    double once, few, probing, all; /* seconds: an execution on the text, on its first words, the weights, everything */
+} estimate;
+
+static int plan_whole(const estimate_wish *w, const contender *c, estimate *e)
+{
+    hga_graph *g = NULL;
+    hga_program p;
+    hga_plan *plan = NULL;
+    double start = bench_seconds();
+    int status = CLI_GOOD;
+    TRY(contender_build(w->whole, c, &g, &p));
+    TRY(complain_of(bench_plan(&(bench_job){g, &p, w->shape, w->options}, &plan, &e->whole), CLI_USAGE, c->name));
+    e->nodes = hga_graph_nodes(g).n;
+    e->bytes = cast_bytes(w->whole, g, &p, w->shape.dim) + e->whole.graph_bytes + e->whole.plan_bytes +
+               e->whole.workspace_bytes;
+    e->all = bench_seconds() - start;
+done:
+    hga_plan_destroy(plan);
+    hga_graph_destroy(g);
+    return status;
+}
+
+/* The first words are what the weights are measured on, in executions of KL_COLUMNS values each. */
+static int run_few(const estimate_wish *w, const contender *c, estimate *e)
+{
+    hga_graph *g = NULL;
+    hga_program p;
+    hga_plan *plan = NULL;
+    cast in = {0};
+    bench_measurement few = {0};
+    bench_rules rules = {.repetitions = 3};
+    int status = CLI_GOOD;
+    TRY(contender_build(w->probe, c, &g, &p));
+    TRY(complain_of(bench_plan(&(bench_job){g, &p, w->shape, w->options}, &plan, &few), CLI_USAGE, c->name));
+    TRY(cast_make(w->probe, g, &p, NULL, w->shape.dim, &in));
+    TRY(complain_of(bench_execute(plan, &in.io, &rules, &few), CLI_USAGE, c->name));
+    e->few = few.time.least;
+    e->once = few.cost.flops > 0 ? e->few * e->whole.cost.flops / few.cost.flops : e->few;
+    e->probing =
+        e->few * ceil(w->probe->words.n / (double)KL_COLUMNS) * (w->shape.dim + KL_COLUMNS) / (2.0 * w->shape.dim);
+done:
+    cast_clear(&in);
+    hga_plan_destroy(plan);
+    hga_graph_destroy(g);
+    return status;
+}
+
+/* Prefixes are halves of halves, each repeated for a tenth of a second at least. */
+static double prefix_time(const estimate_wish *w, const estimate *e)
+{
+    bench_rules rules = growth_rules();
+    double sum = 0, once = e->once;
+    hga_id n = w->whole->words.n;
+    for (int l = 1; w->with_prefixes && l < MAX_LENGTHS && n >= 2 * GROWTH_SHORTEST; l++, n /= 2)
+        once /= 2, sum += measured_expected(&rules, once);
+    return sum;
+}
+
+static int add_row(const contender *c, const estimate *e, json_t *rows)
+{
+    json_t *row =
+        json_pack("{s:s, s:s, s:i, s:I, s:f, s:I, s:f, s:f}", "variant", c->name, "parameters", c->parameters, "nodes",
+                  e->nodes, "edges", (json_int_t)e->whole.cost.edges, "flops", e->whole.cost.flops, "bytes",
+                  (json_int_t)e->bytes, "estimated_seconds", e->once, "estimated_case_seconds", e->all);
+    return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
+int run_estimate(const estimate_wish *w, json_t *rows, double *seconds, int64_t *bytes)
+{
+    int status = CLI_GOOD, n = 0;
+    while (contenders[n].name) n++;
+    progress bar = progress_start("estimating");
+    *seconds = peak_seconds, *bytes = 0;
+    for (int i = 0; i < n; i++) {
+        estimate e = {0};
+        progress_show((double)i / n, &bar);
+        TRY(plan_whole(w, &contenders[i], &e));
+        TRY(run_few(w, &contenders[i], &e));
+        e.all += measured_expected(&w->rules, e.once) + e.probing + prefix_time(w, &e);
+        *seconds += e.all;
+        if (e.bytes > *bytes) *bytes = e.bytes;
+        TRY(add_row(&contenders[i], &e, rows));
+    }
+done:
+    progress_end(&bar);
+    return status;
+}
+
+int run_estimate_print(const json_t *rows, double seconds, int64_t bytes)
+{
+    static const column columns[] = {
+        {"variant", "variant", NULL, 0},
+        {"parameters", "parameters", NULL, 0},
+        {"nodes", "nodes", NULL, 0},
+        {"edges", "edges", NULL, 0},
+        {"flops", "GFLOP", "%.3f", 1e-9},
+        {"bytes", "MB", "%.1f", 1e-6},
+        {"estimated_seconds", "about ms each", "%.1f", 1e3},
+        {"estimated_case_seconds", "in all about s", "%.1f", 0},
+        {0},
+    };
+    int status = table_print(stdout, rows, columns);
+    if (status == CLI_GOOD)
+        printf("\nThe run takes about %.0f s and %.0f MB beside the text's own tensors.\n", ceil(seconds),
+               ceil((double)bytes * 1e-6));
+    return status;
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The gallery of the site: gallery.sh HGA SOURCE FOLDER makes FOLDER/gallery.md, and a picture and a live page of each hierarchy.
+set -eu
+hga=$1 source=$2 out=$3
+mkdir -p "$out"
+cd "$source"
+# NAME | what it says beside the picture | what `hga view` is given
+list() {
+    cat <<'END'
+dense|Every token sees every token: what the others are compared with.|dense -n 64
+window|A window with two global tokens.|window -n 64 -p left=6 -p right=6 -p global=2
+bpt|BP-Transformer: near tokens one by one, far ones as larger and larger spans.|bpt -n 64 -p k=2
+htransformer|H-Transformer-1D: blocks that grow with the distance.|htransformer -n 64 -p block=4
+htransformer-causal|The same, looking back only.|htransformer -n 64 -p block=4 -p causal=1
+hsa|HSA on hopping windows of four.|hsa -n 64 -p branching=4
+fenwick|Log-linear attention's partition of the past.|fenwick -n 64
+dilated|LongNet: longer segments, sparser tokens.|dilated -n 64 -p segments=8,32 -p dilations=1,4
+two-levels|A hierarchy of one's own, as JSON.|docs/gallery/two-levels.json
+page|This project's index page as a tree of its headings, lists, sentences and words.|docs/README.md
+sources|A folder of sources: folders, files, functions, lines.|builders
+END
+}
+{
+    printf '# Gallery of hierarchies {#gallery}\n\nEach picture leads to a live page: zoom, click a row, press Play. Queries down, keys across, coloured by level; the command under it made the page.\n\n'
+    list | while IFS='|' read -r name says words; do
+        # shellcheck disable=SC2086 # words
+        "$hga" view $words -o "$out/view-$name.html"
+        # shellcheck disable=SC2086
+        "$hga" export $words -o "$out/gallery-$name.svg" --width 620
+        printf '## %s\n\n%s\n@htmlonly <p class="gallery"><a href="view-%s.html"><img src="gallery-%s.svg" alt="%s: who sees whom" width="480"/></a></p> @endhtmlonly\n\n```sh\nhga view %s -o %s.html\n```\n\n' \
+            "$name" "$says" "$name" "$name" "$name" "$words" "$name"
+    done
+} >"$out/gallery.md"
