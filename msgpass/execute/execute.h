@@ -81,10 +81,12 @@ typedef struct row_addresses {
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
 } row_addresses;
 
-/* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded]; of all heads [room]. */
+/* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
+   [room] are of; of all heads [room]. */
 typedef struct wide_scratch {
     hga_id room;
     float *key, *value, *base;
+    const float **key_at, **value_at;
 } wide_scratch;
 
 /* Scratch of the stages that go row by row. */

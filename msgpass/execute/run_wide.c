@@ -106,9 +106,12 @@ static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_ch
     }
 }
 
-/* Scores' parts that all heads share. */
-static void load_bases(worker *w, const wide_span *s)
+/* What all heads share: scores' parts, and where the columns will be. */
+static void load_columns(worker *w, const wide_span *s)
 {
+    ptrdiff_t room = padded(w->plan->shape.dim), room_v = padded(w->plan->shape.dim_v);
+    for (hga_id e = 0; e < s->end - s->first; e++)
+        w->wide.key_at[e] = w->wide.key + e * room, w->wide.value_at[e] = w->wide.value + e * room_v;
     for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
@@ -157,19 +160,12 @@ static void pack_head(worker *w, const wide_span *s, hga_id kv)
     }
 }
 
-/* Where the keys and values of columns [at, at + n) of a head are: side by side, but keys that are multiplied in pairs
-   are where they were. */
-static void point_at_columns(worker *w, const wide_span *s, hga_id kv, hga_id at, hga_id n)
+/* Keys of a head that are multiplied in pairs are where they were: those of columns [at, at + n). */
+static void point_at_pairs(worker *w, const wide_span *s, hga_id kv, hga_id at, hga_id n)
 {
-    const hga_shape *shape = &w->plan->shape;
-    for (hga_id e = 0; e < n; e++) {
-        w->at.k_head[e] = w->wide.key + (ptrdiff_t)(at + e) * padded(shape->dim);
-        w->at.v_head[e] = w->wide.value + (ptrdiff_t)(at + e) * padded(shape->dim_v);
-    }
-    if (!has_pairs(w)) return;
     const bound_field *key = field(w, stage_of(w, w->chooser.batch->stage)->key);
     list_columns(w, s, at, &w->chunk);
-    for (hga_id e = 0; e < n; e++) w->at.k16_head[e] = bound_bf16(key, w->chunk.src[e]) + kv * shape->dim;
+    for (hga_id e = 0; e < n; e++) w->at.k16_head[e] = bound_bf16(key, w->chunk.src[e]) + kv * w->plan->shape.dim;
 }
 
 /* ---- rows ---- */
@@ -204,8 +200,8 @@ static int find_part(wide_group *g, hga_id at, hga_id n)
     return 1;
 }
 
-/* Groups with the same part of a chunk, whose keys and values w->at points at and whose bases are at `base`. */
-static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, const float *base)
+/* Groups with the same part of a chunk, whose columns begin at `at` of the span. */
+static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
     hga_id first = g->first;
@@ -213,10 +209,10 @@ static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, const 
                      .n = g->last - first,
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
-                     .k = w->at.k_head + first,
+                     .k = w->wide.key_at + at + first,
                      .k16 = w->at.k16_head + first,
-                     .v = w->at.v_head + first,
-                     .bias = base + first,
+                     .v = w->wide.value_at + at + first,
+                     .bias = w->wide.base + at + first,
                      .scale = w->state->scale_2};
     for (hga_id x = 0; x < many; x++) {
         t.group[x] = g[x].tile;
@@ -236,15 +232,15 @@ static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, const 
 static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at, hga_id n)
 {
     int one = find_part(&g[0], at, n), two = many == 2 && find_part(&g[1], at, n);
-    const float *base = w->wide.base + (at - s->first);
+    hga_id inside = at - s->first;
     if (!one && !two) return;
-    point_at_columns(w, s, kv_head(&w->plan->shape, head), at - s->first, n);
+    if (has_pairs(w)) point_at_pairs(w, s, kv_head(&w->plan->shape, head), inside, n);
     if (one && two && g[0].first == g[1].first && g[0].last == g[1].last) {
-        run_parts(w, g, 2, head, base);
+        run_parts(w, g, 2, head, inside);
         return;
     }
-    if (one) run_parts(w, &g[0], 1, head, base);
-    if (two) run_parts(w, &g[1], 1, head, base);
+    if (one) run_parts(w, &g[0], 1, head, inside);
+    if (two) run_parts(w, &g[1], 1, head, inside);
 }
 
 /* Groups i and, if there is one, i + 1 against source positions [at, end); their states wait at the places of their
@@ -305,7 +301,7 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n)
     n = count_panels(w, item, n, &s);
     if (n < (s.shared ? 1 : 2)) return 0;
     w->chooser.batch->stage = ph->stage;
-    load_bases(w, &s);
+    load_columns(w, &s);
     for (hga_id head = w->head_first; head < w->head_end; head++) {
         if (head % (shape->n_heads / shape->n_kv_heads) == 0) pack_head(w, &s, kv_head(shape, head));
         for (int64_t i = 0; i < n; i++)

@@ -87,6 +87,8 @@ static void lay_out_lists(worker *w, carver *c)
     w->chooser.tiled = carve(c, r->segment_room, sizeof *w->chooser.tiled);
     w->chooser.narrow = carve(c, r->segment_room, sizeof *w->chooser.narrow);
     w->chooser.own = carve(c, r->segment_room + 1, sizeof *w->chooser.own);
+    w->wide.key_at = carve(c, w->wide.room, sizeof *w->wide.key_at);
+    w->wide.value_at = carve(c, w->wide.room, sizeof *w->wide.value_at);
     r->segment = carve(c, r->segment_room, sizeof *r->segment);
     r->list = carve(c, r->list_room, sizeof *r->list);
     r->rank = carve(c, r->degree_room, sizeof *r->rank);
