@@ -143,6 +143,35 @@ static int read_precisions(const char *text, lists *l)
     }
 }
 
+/* Can the variant have relative keys: does it score the sources of a relation? */
+static int check_relative(const bench_variant *v, hga_id tokens, int *can)
+{
+    bench_case c = {0};
+    int status = bench_variant_build(v, tokens, &c);
+    const hga_stage *s = status ? NULL : bench_score_stage(&c.program);
+    *can = s && s->relation >= 0;
+    bench_case_clear(&c);
+    return status;
+}
+
+/* Of the variants that nobody named, those that can have relative keys; the others are left out by name. */
+static int keep_relative(lists *l)
+{
+    char kept[sizeof DEFAULT_VARIANTS + 1] = "";
+    for (int i = 0; i < l->n_variants; i++) {
+        const char *text = l->variant[i].text;
+        int can, status = check_relative(&l->variant[i], l->tokens[0], &can);
+        if (status) return status;
+        if (!can)
+            fprintf(stderr, "hga: --rel-key: %s is left out, which scores no sources of a relation\n", text);
+        else if (*kept)
+            strcat(strcat(kept, ","), text);
+        else
+            strcpy(kept, text);
+    }
+    return bench_variants_read(kept, l->variant, &l->n_variants);
+}
+
 static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
@@ -152,6 +181,7 @@ static int read_lists(const arguments *a, lists *l)
                   : a->table ? "8192"
                              : DEFAULT_TOKENS,
                   1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
+    if (a->relative && !a->variants) TRY(keep_relative(l));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) TRY(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
     TRY(read_isas(a->isa, l));

@@ -47,6 +47,11 @@ fact a_table_of_estimates_has_no_dash sh -c '"$1" bench --variants dense,hsa:bra
 
 # ---- the way back ----
 
+relative_by_default() { "$hga" bench --rel-key --tokens 64 --heads 2 --dim 8 --repetitions 1 --warmup 0 >all 2>left; }
+fact relative_keys_with_the_default_list exits 0 relative_by_default
+fact what_cannot_have_them_is_left_out_by_name equal "$(cat left)" 'hga: --rel-key: treeformer-coarse is left out, which scores no sources of a relation'
+fact the_others_run holds all '^treeformer-fine '
+fact who_asks_for_it_by_name_hears_why_not refused 2 'attends no relation' "$hga" bench --rel-key --variants treeformer-coarse --tokens 64 --heads 2 --dim 8
 fact gradients_run exits 0 sh -c '"$@" >back' sh "$hga" bench --gradient --variants dense,hsa:branching=3,treeformer-fine,bpt:k=2 --rel-key --tokens 64 --heads 2 --dim 8 \
     --threads 1,2 --seconds 0.01 --json back.json
 fact a_gradient_is_a_row_of_its_own holds back '^gradient:dense '
