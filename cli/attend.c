@@ -236,7 +236,7 @@ int run_attend(int argc, char **argv)
     TRY(arguments_parse(&argp, argc, argv, &a));
     a.options.dropout = (float)a.gradients.dropout;
     TRY(attend_io_read(&a.paths, a.layout, &all));
-    TRY(gradients_open(&a.gradients, &all, &g));
+    TRY(gradients_open(&a.gradients, &a.variant, &all, &g));
     TRY(targets_open(&a.paths, &t));
     for (hga_id s = 0; s < all.query.samples; s++) TRY(run_sample(&a, &all, s, &m, &g, &r));
     TRY(write_results(&a, &all, &r, &g, &t));

@@ -129,7 +129,7 @@ assert abs((o * g).sum() - (v * d).sum()) < 1e-4 * np.abs(o * g).sum()'
 for words in dense "window -p left=3 -p causal=1" "bpt -p k=2" "htransformer -p block=4" "hsa -p branching=2,3" "treeformer-coarse -p query-leaf=0,1,1,3,0,1,2,3,3,3,2,1 -p height=2"; do
     fact gradients_of_${words%% *}_are_slopes "$hga" check --gradient $words --tokens 12
 done
-python3 -c 'import numpy as np; [np.save(f"{f}.one.npy", np.load(f"{f}.bnhd.npy")[0]) for f in "qkv"]'
+python3 -c 'import numpy as np; [np.save(f"{f}.one.npy", np.load(f"{f}.bnhd.npy")[0]) for f in "qkvg"]'
 fact gradients_of_given_tensors_are_slopes "$hga" check --gradient dense --query q.one.npy --key k.one.npy --value v.one.npy --seed 3
 "$hga" check --gradient bpt -p k=2 -n 8 >table
 for input in query key value rel-key rel-bias node-pos scale log-mass; do fact ${input}_is_compared holds table "^$input "; done
@@ -140,6 +140,90 @@ assert all(0 < r["error"] < 1e-5 for r in rows), rows' "$hga"
 fact a_seed_is_for_gradients refused 2 "are for --gradient" "$hga" check dense -n 8 --seed 3
 fact tensors_go_together refused 2 "go together" "$hga" check --gradient dense --query q.one.npy
 fact a_gradient_is_a_variants refused 2 "--gradient: needs a VARIANT" "$hga" check --gradient some.json
+
+# ---- trees that route ----
+
+python3 -c '
+import numpy as np
+r = np.random.default_rng(4)
+save = lambda name, *shape: np.save(name, r.normal(size=shape).astype("f4"))
+save("tq.npy", 20, 4, 8), save("tk.npy", 20, 2, 8), save("tv.npy", 20, 2, 5), save("tg.npy", 20, 4, 5), save("ta.npy", 4)
+save("w1.npy", 7, 32), save("b1.npy", 7), save("wk.npy", 7, 16), save("bk.npy", 7), save("w4.npy", 4, 7, 8), save("b4.npy", 4, 7)'
+tree() { # tree VARIANT NAME TREE..: gradients of a tree of height 3 to NAME.*
+    local variant=$1 name=$2
+    shift 2
+    "$hga" attend $variant --quiet -p height=3 "$@" --query tq.npy --key tk.npy --value tv.npy --out $name.o.npy --grad-out tg.npy
+}
+cat >tree.py <<'END'
+# The slope of sum of asked . log P(path) by hyperplanes, as docs/treeformer-fine.md defines it.
+import sys
+import numpy as np
+kind, name, wq, bq, wk, bk, gw, gb, of_keys = sys.argv[1:10]
+load = lambda f: np.load(f).astype("f8")
+q, k, v, g, o = load("tq.npy"), load("tk.npy"), load("tv.npy"), load("tg.npy"), load(f"{name}.o.npy")
+v = np.repeat(v, 2, 1)
+sigmoid = lambda x: 1 / (1 + np.exp(-x))
+def paths(x, w, b): # nodes and decisions of each token and tree
+    trees = w.shape[0] if w.ndim == 3 else 1
+    x = x.reshape(20, 1, -1) if trees == 1 else np.repeat(x, 4 // x.shape[1], 1)
+    w, b = w.reshape(trees, 7, -1), b.reshape(trees, 7)
+    node, way = np.zeros((20, trees, 3), int), np.zeros((20, trees, 3))
+    for i in range(20):
+        for t in range(trees):
+            at = 0
+            for l in range(3):
+                right = w[t, at] @ x[i, t] + b[t, at] > 0
+                node[i, t, l], way[i, t, l], at = at, 1 if right else -1, 2 * at + 1 + right
+    return x, w, b, node, way
+def leaf_of(node, way): return 2 * node[..., 2] + 1 + (way[..., 2] > 0)
+def slopes(x, w, b, node, way, asked): # asked [20][trees][3]: of each decision's log-probability
+    dw, db = np.zeros_like(w), np.zeros_like(b)
+    for i in range(20):
+        for t in range(w.shape[0]):
+            for l in range(3):
+                n, s = node[i, t, l], way[i, t, l]
+                d = asked[i, t, l] * s * sigmoid(-s * (w[t, n] @ x[i, t] + b[t, n]))
+                dw[t, n] += d * x[i, t]
+                db[t, n] += d
+    return dw, db
+Q, K = paths(q, load(wq), load(bq)), paths(k, load(wk), load(bk))
+trees = max(Q[1].shape[0], K[1].shape[0])
+if kind == "fine":
+    mass = load(f"{name}.m.npy").reshape(20, -1)
+    aq = np.repeat((g * o).sum(-1)[..., None], 3, -1)
+    ak = np.repeat(mass[..., None], 3, -1)
+else:
+    alpha, aq, ak = load("ta.npy"), np.zeros((20, 4, 3)), np.zeros((20, 4, 3))
+    for h in range(4):
+        for l in range(1, 4):
+            here = lambda P: (P[3][:, h % P[3].shape[1], l] if l < 3 else leaf_of(P[3], P[4])[:, h % P[3].shape[1]])
+            a, b = here(Q), here(K)
+            for node in set(a) & set(b):
+                mean = v[b == node, h].mean(0)
+                for i in np.flatnonzero(a == node): aq[i, h, :l] += alpha[l] * g[i, h] @ mean
+                asked = alpha[l] * g[a == node, h].sum(0)
+                for u in np.flatnonzero(b == node): ak[u, h, :l] += asked @ (v[u, h] - mean) / (b == node).sum()
+fold = lambda a, P: a if P[1].shape[0] == a.shape[1] else a.sum(1, keepdims=True)
+dq, dk = slopes(*Q, fold(aq, Q)), slopes(*K, fold(ak, K))
+want = dk if of_keys == "keys" else dq if of_keys == "queries" else [x + y for x, y in zip(dq, dk)]
+for file, array in zip((gw, gb), want):
+    got = np.load(file)
+    assert got.shape == np.load(wk if of_keys == "keys" else wq)[..., 0].shape or file == gw, got.shape
+    assert np.abs(got - array.reshape(got.shape)).max() < 1e-5 * max(1, np.abs(array).max()), np.abs(got - array.reshape(got.shape)).max()
+END
+own="-p weights=@w1.npy -p bias=@b1.npy -p key-weights=@wk.npy -p key-bias=@bk.npy"
+fact a_tree_goes_back tree treeformer-fine f $own --grad-weights fw.npy --grad-bias fb.npy --grad-key-weights fkw.npy --grad-key-bias fkb.npy --grad-log-mass f.m.npy
+fact by_what_queries_ask python3 tree.py fine f w1.npy b1.npy wk.npy bk.npy fw.npy fb.npy queries
+fact and_keys_by_theirs python3 tree.py fine f w1.npy b1.npy wk.npy bk.npy fkw.npy fkb.npy keys
+fact trees_by_head_route_both_sides tree treeformer-fine h -p weights=@w4.npy -p bias=@b4.npy --grad-weights hw.npy --grad-bias hb.npy --grad-log-mass h.m.npy
+fact and_go_back_for_both python3 tree.py fine h w4.npy b4.npy w4.npy b4.npy hw.npy hb.npy both
+fact a_coarse_tree_goes_back tree treeformer-coarse c -p alpha=@ta.npy $own --grad-weights cw.npy --grad-key-weights ckw.npy --grad-bias cb.npy --grad-key-bias ckb.npy
+fact by_every_levels_queries python3 tree.py coarse c w1.npy b1.npy wk.npy bk.npy cw.npy cb.npy queries
+fact and_every_levels_keys python3 tree.py coarse c w1.npy b1.npy wk.npy bk.npy ckw.npy ckb.npy keys
+fact coarse_trees_by_head_go_back tree treeformer-coarse d -p alpha=@ta.npy -p weights=@w4.npy -p bias=@b4.npy --grad-weights dw.npy --grad-bias db.npy
+fact for_both_sides python3 tree.py coarse d w4.npy b4.npy w4.npy b4.npy dw.npy db.npy both
+fact leaves_that_are_given_have_no_tree refused 2 "--grad-weights needs -p weights" "$hga" attend treeformer-fine --quiet -p query-leaf=0,1,0,1,1,0,0,1,1 --query q.one.npy --key k.one.npy --value v.one.npy --out new.npy --grad-out g.one.npy --grad-weights x.npy
+fact what_routes_nothing_neither refused 2 "--grad-bias: dense routes nothing" "$hga" attend dense --quiet --query tq.npy --key tk.npy --value tv.npy --out new.npy --grad-out tg.npy --grad-bias x.npy
 
 # ---- explained ----
 

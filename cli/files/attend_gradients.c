@@ -6,14 +6,16 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "attend_tree.h"
 
 /* ---- the command line ---- */
 
 enum { KEY_OUT = 0x2600, KEY_LSE, KEY_DROPOUT, KEY_SEED, KEY_LAYER, KEY_WANTED };
 
 static const char *const option_names[N_GRADIENTS] = {
-    "--grad-query",    "--grad-key",   "--grad-value",     "--grad-rel-key", "--grad-rel-bias",
-    "--grad-node-pos", "--grad-alpha", "--grad-edge-bias", "--grad-scale",   "--grad-log-mass"};
+    "--grad-query",    "--grad-key",   "--grad-value",       "--grad-rel-key", "--grad-rel-bias",
+    "--grad-node-pos", "--grad-alpha", "--grad-edge-bias",   "--grad-scale",   "--grad-log-mass",
+    "--grad-weights",  "--grad-bias",  "--grad-key-weights", "--grad-key-bias"};
 
 static int read_dropout(const char *text, gradient_arguments *a)
 {
@@ -56,6 +58,12 @@ static const struct argp_option gradient_options[] = {
     {"grad-scale", KEY_WANTED + GRADIENT_SCALE, "FILE", 0, "[1]: of the scale of scores, given or not", 6},
     {"grad-log-mass", KEY_WANTED + GRADIENT_LOG_MASS, "FILE", 0,
      "[nodes]: of what a node's log mass adds to the scores of its edges, whether it does or not", 6},
+    {"grad-weights", KEY_WANTED + GRADIENT_WEIGHTS, "FILE", 0,
+     "of the hyperplanes that route queries, and keys without their own: the straight-through gradient of -p weights",
+     6},
+    {"grad-bias", KEY_WANTED + GRADIENT_BIAS, "FILE", 0, "the same of -p bias", 6},
+    {"grad-key-weights", KEY_WANTED + GRADIENT_KEY_WEIGHTS, "FILE", 0, "the same of -p key-weights", 6},
+    {"grad-key-bias", KEY_WANTED + GRADIENT_KEY_BIAS, "FILE", 0, "the same of -p key-bias", 6},
     {0},
 };
 const struct argp gradient_argp = {.options = gradient_options, .parser = parse};
@@ -130,10 +138,11 @@ done:
     return status;
 }
 
-int gradients_open(const gradient_arguments *typed, const attend_io *all, attend_gradients *g)
+int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                   attend_gradients *g)
 {
     int status = CLI_GOOD;
-    g->typed = typed;
+    g->typed = typed, g->variant = variant;
     if (!typed->out) goto done;
     TRY(tensor_file_read(typed->out, all->query.layout, &g->out));
     if (g->out.samples != all->query.samples || g->out.heads != all->query.heads ||
@@ -207,11 +216,13 @@ static int64_t count_of(int n_dims, const int64_t *dim)
 /* Where a gradient of all samples is summed; samples must agree on what they share. */
 static int open_sum(const model *m, const attend_io *all, const attend_io *one, gradient_of of, attend_gradients *g)
 {
-    int n_dims = 1;
+    int n_dims = 1, status = CLI_GOOD;
     int64_t dim[NPY_MAX_DIMS] = {0};
     const tensor_file *t = tensor_of(all, of);
     if (t)
         dim[0] = t->array.count * all->query.samples;
+    else if (of >= GRADIENT_WEIGHTS)
+        TRY(attend_tree_shape(g->variant, of, &n_dims, dim));
     else
         find_shape(m, one, of, &n_dims, dim);
     int64_t n = count_of(n_dims, dim);
@@ -220,7 +231,9 @@ static int open_sum(const model *m, const attend_io *all, const attend_io *one, 
     if (g->sum[of]) return CLI_GOOD;
     g->n_dims[of] = n_dims;
     memcpy(g->dim[of], dim, sizeof dim);
-    return take(n, sizeof(float), &g->sum[of]);
+    TRY(take(n, sizeof(float), &g->sum[of]));
+done:
+    return status;
 }
 
 /* ---- a sample ---- */
@@ -269,7 +282,7 @@ static void add_sample(const model *m, const attend_io *one, hga_id sample, cons
     hga_id heads = one->query.heads, nodes = hga_graph_nodes(m->graph).n;
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
         const tensor_file *t = tensor_of(one, i);
-        if (!s->of[i]) continue;
+        if (!s->of[i] || !g->sum[i]) continue;
         if (t) {
             int64_t in_use = s->n[i] / t->rows / t->columns;
             add_heads(s->of[i], t->rows, in_use, t->heads, t->columns, g->sum[i] + sample * t->array.count);
@@ -331,13 +344,16 @@ int gradients_run(const model *m, const hga_options *options, const attend_io *a
     int status = CLI_GOOD;
     TRY(check_given(g, m, one));
     for (gradient_of i = 0; i < N_GRADIENTS; i++) {
-        if (!g->typed->wanted[i]) continue;
-        TRY(open_sum(m, all, one, i, g));
+        if (g->typed->wanted[i]) TRY(open_sum(m, all, one, i, g));
+        int asked =
+            g->typed->wanted[i] || (i == GRADIENT_LOG_MASS && attend_tree_is_wanted(g) && score_stage(&m->program));
+        if (!asked || i >= GRADIENT_WEIGHTS) continue;
         s.n[i] = engine_count(m, one, i);
         TRY(take(s.n[i], sizeof(float), &s.of[i]));
     }
     hga_grad_io grad = bind_gradients(one, sample, g, &s);
     TRY(there_and_back(m, options, one, &grad));
+    if (attend_tree_is_wanted(g)) TRY(attend_tree_add(m, one, sample, s.of[GRADIENT_LOG_MASS], g));
     add_sample(m, one, sample, &s, g);
 done:
     for (int i = 0; i < N_GRADIENTS; i++) free(s.of[i]);

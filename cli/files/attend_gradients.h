@@ -16,6 +16,10 @@ typedef enum gradient_of {
     GRADIENT_EDGE_BIAS,
     GRADIENT_SCALE,
     GRADIENT_LOG_MASS,
+    GRADIENT_WEIGHTS, /* of the tree that routes, as tree_table has them */
+    GRADIENT_BIAS,
+    GRADIENT_KEY_WEIGHTS,
+    GRADIENT_KEY_BIAS,
     N_GRADIENTS
 } gradient_of;
 
@@ -39,6 +43,7 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths);
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {
     const gradient_arguments *typed;
+    const typed_variant *variant;
     tensor_file out; /* given */
     npy lse;         /* given, [samples][rows][heads] */
     float *sum[N_GRADIENTS];
@@ -48,7 +53,8 @@ typedef struct attend_gradients {
 } attend_gradients;
 
 /* Read what is given, and open where what is wanted goes, before anything is computed. */
-int gradients_open(const gradient_arguments *typed, const attend_io *all, attend_gradients *g);
+int gradients_open(const gradient_arguments *typed, const typed_variant *variant, const attend_io *all,
+                   attend_gradients *g);
 /* Execute a bound sample and go back: its output is where a's is, its gradients are added to the sums. */
 int gradients_run(const model *m, const hga_options *options, const attend_io *all, hga_id sample, attend_io *one,
                   attend_gradients *g);
