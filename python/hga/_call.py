@@ -46,6 +46,24 @@ class Plan:
         with self._lock:
             self._free.append(workspace)
 
+    def execute(self, ios: Any, n: int) -> None:
+        """Run n samples, as many at once as there are threads: each thread has one to itself as long as there is one."""
+        at_once = max(1, min(n, lib.hga_plan_threads(self.plan)))
+        workspaces = []
+        try:
+            for _ in range(at_once):
+                workspaces.append(self.workspace())
+            if at_once == 1:
+                for i in range(n):
+                    check(lib.hga_plan_execute(self.plan, workspaces[0], ios + i))
+                return
+            listed = ffi.new("hga_workspace *[]", workspaces)
+            for first in range(0, n, at_once):
+                check(lib.hga_plan_execute_batch(self.plan, listed, ios + first, min(at_once, n - first)))
+        finally:
+            for workspace in workspaces:
+                self.give_back(workspace)
+
 
 class Tables:
     """What a call may bring besides query, key and value, described to the library; keeps the arrays alive."""

@@ -104,6 +104,13 @@ def fill_tensor(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     t.head_stride = strides_of(x, heads_axis)
 
 
+def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
+    """The same of [rows][heads], one number each."""
+    t.data = ffi.cast("void *", x.ctypes.data)
+    t.rows = x.shape[rows_axis]
+    t.row_stride, t.head_stride = x.strides[rows_axis] // 4, x.strides[heads_axis] // 4
+
+
 def take_text(pointer: Any) -> str:
     """A text of the library's, given back to it."""
     text: str = ffi.string(pointer).decode()

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ._call import LAYOUTS, Plan, Problem, Tables
-from ._core import as_numpy, check, extern, ffi, fill_tensor, floats_at, is_torch, lib, refuse, take_text
+from ._core import as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, is_torch, lib, refuse, take_text
 from ._graph import Graph
 
 PLANS_KEPT = 8
@@ -172,34 +172,27 @@ class Hierarchy:
         lses = np.empty(p.lse_shape(), np.float32) if lse else None
         n_tape = lib.hga_plan_tape_bytes(plan.plan) if grad else 0
         tape = np.zeros(p.batch + (n_tape,), np.uint8) if grad else None
-        workspace = plan.workspace()
-        try:
-            for at in p.samples():
-                io = self._io(p, at, out, seed, layer)
-                if lses is not None:
-                    io.lse.data = ffi.cast("void *", lses[at].ctypes.data)
-                    io.lse.rows = lses[at].shape[p.rows_axis + 1]
-                    io.lse.row_stride = lses[at].strides[p.rows_axis + 1] // 4
-                    io.lse.head_stride = lses[at].strides[p.heads_axis + 1] // 4
-                if tape is not None:
-                    io.tape = ffi.cast("void *", tape[at].ctypes.data)
-                check(lib.hga_plan_execute(plan.plan, workspace, io))
-        finally:
-            plan.give_back(workspace)
+        ios = ffi.new("hga_io[]", max(1, len(p.samples())))
+        for io, at in zip(ios, p.samples()):
+            self._describe(io, p, at, out, seed, layer)
+            if lses is not None:
+                fill_rows(io.lse, lses[at], p.rows_axis + 1, p.heads_axis + 1)
+            if tape is not None:
+                io.tape = ffi.cast("void *", tape[at].ctypes.data)
+        plan.execute(ios, len(p.samples()))
         if p.flat:
             out = out[0]
             lses = lses[0] if lses is not None else None
         return out, lses, tape
 
-    def _io(self, p: Problem, at: Tuple[int, ...], out: np.ndarray, seed: int, layer: int) -> Any:
-        io = ffi.new("hga_io *")
+    def _describe(self, io: Any, p: Problem, at: Tuple[int, ...], out: np.ndarray, seed: int, layer: int) -> None:
+        """A sample's arrays and tables, to the library."""
         fill_tensor(io.query, p.q[at], p.rows_axis, p.heads_axis)
         fill_tensor(io.key, p.k[at], p.rows_axis, p.heads_axis)
         fill_tensor(io.value, p.v[at], p.rows_axis, p.heads_axis)
         fill_tensor(io.out, out[at], p.rows_axis, p.heads_axis)
         p.tables.describe(io)
         io.seed, io.layer = seed, layer
-        return io
 
     def _backward(
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
@@ -222,15 +215,13 @@ class Hierarchy:
         workspace = plan.workspace()
         try:
             for at in p.samples():
-                io = self._io(p, at, out, seed, layer)
+                io = ffi.new("hga_io *")
+                self._describe(io, p, at, out, seed, layer)
                 io.tape = ffi.cast("void *", tape[at].ctypes.data)
                 g = ffi.new("hga_grad_io *")
                 fill_tensor(g.d_out, d_out[at], p.rows_axis, p.heads_axis)
                 if d_lse is not None:
-                    g.d_lse.data = ffi.cast("void *", d_lse[at].ctypes.data)
-                    g.d_lse.rows = d_lse[at].shape[p.rows_axis + 1]
-                    g.d_lse.row_stride = d_lse[at].strides[p.rows_axis + 1] // 4
-                    g.d_lse.head_stride = d_lse[at].strides[p.heads_axis + 1] // 4
+                    fill_rows(g.d_lse, d_lse[at], p.rows_axis + 1, p.heads_axis + 1)
                 shared = {name: np.empty_like(x) for name, x in grads.items() if name in Tables.NAMES}
                 for name in ("query", "key", "value"):
                     if name in grads:

@@ -55,6 +55,15 @@ class Attention(unittest.TestCase):
         for at in np.ndindex(2, 3):
             self.assertTrue(np.array_equal(h.attention(q[at], k[at], v[at]), out[at]))
 
+    def test_more_samples_than_threads_are_run_in_turns(self):
+        h, (q, k, v) = hga.htransformer(70, block=8), tensors(70, batch=(5,))
+        out, lse = h.attention(q, k, v, threads=2, lse=True)
+        for i in range(5):
+            alone, its = h.attention(q[i], k[i], v[i], threads=2, lse=True)
+            self.assertTrue(np.array_equal(alone, out[i]) and np.array_equal(its, lse[i]))
+        none = h.attention(q[:0], k[:0], v[:0])
+        self.assertEqual(none.shape, (0,) + out.shape[1:])
+
     def test_one_head_without_an_axis(self):
         h, (q, k, v) = hga.window(40, left=3, right=0), tensors(40, heads=1, batch=())
         self.assertTrue(np.array_equal(h.attention(q[0], k[0], v[0]), h.attention(q, k, v)[0]))
@@ -115,7 +124,8 @@ class Attention(unittest.TestCase):
 
         h, (q, k, v) = hga.dense(30), tensors(30)
         p = Problem(h, q, k, v, "bhnd", {}, 0.0)
-        io = h._io(p, (1,), p.empty_out(), 0, 0)
+        io = ffi.new("hga_io *")
+        h._describe(io, p, (1,), p.empty_out(), 0, 0)
         for x, t in ((q, io.query), (k, io.key), (v, io.value)):
             self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].ctypes.data)
 
