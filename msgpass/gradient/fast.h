@@ -86,8 +86,8 @@ static inline int is_kv(const fast_pass *p, hga_id f)
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
 }
 
-/* fast_tensors.c: the caller's rows of a field into its values; its adjoint to where it is wanted; the gradients of the
-   output into its adjoint. */
+/* fast_tensors.c: the caller's rows of a field into its values; its adjoint to where it is wanted; the gradients of
+   the output into its adjoint. */
 void fast_load(fast_pass *p, hga_id f);
 void fast_store(const fast_pass *p, hga_id f);
 void fast_seed(fast_pass *p);
@@ -102,8 +102,8 @@ hga_status fast_attend(fast_pass *p, hga_id s);
 int energies_are_simple(const hga_plan *plan);
 /* Is the field a state whose energies are taken? */
 int has_energies(const hga_program *p, hga_id field);
-/* States, energies and what is left of each node, forward; the adjoints of the latter two; and what they ask of a state
-   as attention wants it. */
+/* States, energies and what is left of each node, forward; the adjoints of the latter two; and what they ask of a
+   state as attention wants it. */
 hga_status fast_attend_forward(fast_pass *p, hga_id s);
 hga_status fast_energy(fast_pass *p, hga_id s, int backwards);
 hga_status fast_descend(fast_pass *p, hga_id s, int backwards);
@@ -120,8 +120,8 @@ void lane_destroy(const gradient_call *c, lane *l);
 typedef hga_status (*strip_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows);
 
-/* fast.c: a pass's memory, and the gradients of one key/value head. Floats of a pass, a whole number of lines; a pass in
-   that memory, which begins at a line and outlives it. */
+/* fast.c: a pass's memory, and the gradients of one key/value head. Floats of a pass, a whole number of lines; a pass
+   in that memory, which begins at a line and outlives it. */
 int64_t fast_floats(const gradient_call *c);
 void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p);
 void fast_destroy(fast_pass *p);

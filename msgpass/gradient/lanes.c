@@ -1,5 +1,5 @@
-/* lanes.c: threads on one head. A stage's strips are shared out in turns; each adds to what is its own, and what it has in
-   rows and sums of its own is added behind all strips before it. One thread does the same by itself. */
+/* lanes.c: threads on one head. A stage's strips are shared out in turns; each adds to what is its own, and what it
+   has in rows and sums of its own is added behind all strips before it. One thread does the same by itself. */
 #include "fast.h"
 #include "panel.h"
 

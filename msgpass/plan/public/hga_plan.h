@@ -43,9 +43,9 @@ typedef struct hga_options {
     int keep_fields;
     hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
     const hga_allocator *allocator;
-    int gradient;         /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
-    float dropout;        /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
-    int64_t ranges;       /* 1: executions may ask for some rows of the output alone, see hga_io.first_row */
+    int gradient;   /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
+    float dropout;  /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
+    int64_t ranges; /* 1: executions may ask for some rows of the output alone, see hga_io.first_row */
     /* how many strips the rows of an attended stage are cut into when gradients go back, at most 16; 0: as many as the
        graph and the shape make worth while. Results differ in rounding, never with threads */
     int64_t gradient_strips;
