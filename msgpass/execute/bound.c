@@ -80,6 +80,16 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     return HGA_OK;
 }
 
+/* A guest's rows are its host's; its log-sum-exps are its own. */
+static void bind_guest(const hga_plan *plan, hga_workspace *state, hga_id f)
+{
+    bound_field *x = &state->field[f];
+    if (!plan->storage[f].host) return;
+    bound_field rows = state->field[plan->storage[f].host];
+    rows.lse = x->lse, rows.lse_first = x->lse_first, rows.lse_slot = x->lse_slot;
+    *x = rows;
+}
+
 static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 {
     const hga_program *p = &plan->program;
@@ -154,6 +164,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *st
     if (!st) st = check_tables(plan, io);
     if (!st) st = bind_range(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, state, f);
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
     state->scale_2 = state->scale * KERNEL_LOG2E;

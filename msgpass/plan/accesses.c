@@ -205,13 +205,23 @@ static touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
     return t;
 }
 
+/* A guest's rows are its host's. */
+static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        if (plan->storage[f].host && set >> f & 1u)
+            set = (set & ~(UINT64_C(1) << f)) | UINT64_C(1) << plan->storage[f].host;
+    return set;
+}
+
 static touched find_touched(const hga_plan *plan, const phase *ph)
 {
     if (ph->job > JOB_MERGE) return find_field(plan, ph);
     touched all = {0};
     for (hga_id s = ph->stage; s < stages_end(ph); s++) {
         touched t = find_stage(plan, ph, s);
-        all.sources |= t.sources, all.own |= t.own, all.writes |= t.writes;
+        all.sources |= with_hosts(plan, t.sources), all.own |= with_hosts(plan, t.own);
+        all.writes |= with_hosts(plan, t.writes);
     }
     return all;
 }

@@ -35,6 +35,7 @@ int slots_recycle(const hga_plan *plan, hga_id storage)
 {
     if (plan->options.keep_fields) return 0;
     if (is_bf16(storage)) return plan->storage[storage - STORAGE_BF16].bf16.n > 0;
+    if (plan->storage[storage].host) return 1;
     return plan->storage[storage].rows.n || plan->storage[storage].lse.n;
 }
 
@@ -99,7 +100,7 @@ static hga_status change_span(assignment *a, area *x, const live_range *l, int64
     return change(a->plan, s, (hga_id)(end - first), x->slot + (first - x->first));
 }
 
-/* A range is of the nodes that are not the caller's, and of the log-sum-exps or the bf16 rows of all. */
+/* A range is of the nodes that are not the caller's, and of the log-sum-exps, guests' too, or the bf16 rows of all. */
 static hga_status change_range(assignment *a, const live_range *l, row_change change)
 {
     field_storage *h = storage_of(a->plan, l->storage);
@@ -107,7 +108,10 @@ static hga_status change_range(assignment *a, const live_range *l, row_change ch
     hga_id io_n = h->rounded ? 0 : h->io_n;
     hga_status st = change_span(a, &h->rows, l, 0, io_n ? h->io_first : INT32_MAX, change);
     if (!st && io_n) st = change_span(a, &h->rows, l, (int64_t)h->io_first + io_n, INT32_MAX, change);
-    return st ? st : change_span(a, &h->lse, l, 0, INT32_MAX, change);
+    for (hga_id f = 1; !st && f <= a->plan->program.n_fields; f++)
+        if (f == l->storage || a->plan->storage[f].host == l->storage)
+            st = change_span(a, &a->plan->storage[f].lse, l, 0, INT32_MAX, change);
+    return st;
 }
 
 static hga_status open_area(hga_plan *plan, area *x)
@@ -128,7 +132,9 @@ static hga_status open_storage(hga_plan *plan, hga_id storage)
     field_storage *h = storage_of(plan, storage);
     if (is_bf16(storage)) return open_area(plan, &h->bf16);
     hga_status st = open_area(plan, &h->rows);
-    return st ? st : open_area(plan, &h->lse);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++)
+        if (f == storage || plan->storage[f].host == storage) st = open_area(plan, &plan->storage[f].lse);
+    return st;
 }
 
 static hga_status list_ranges(assignment *a, const live_range *ranges, int64_t n)

@@ -40,6 +40,8 @@ typedef struct field_storage {
     /* keep_fields: a copy of the caller's rows, [kept_n][heads][columns], made after each execution */
     int64_t kept_at;
     hga_id kept_n;
+    /* the field in whose rows this one's values live, since nobody needs them once those are written; 0: its own */
+    hga_id host;
     int rounded; /* bfloat16 without bf16 rows: lives in the workspace alone, and is rounded there at that time */
 } field_storage;
 
@@ -208,7 +210,7 @@ static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s
 int storage_is_rounded(const hga_plan *plan, hga_id field);
 /* Does whoever reads operands once they are rounded attend, and nobody write them afterwards? Then plan->bf16_rows. */
 int storage_can_be_bf16(const hga_plan *plan);
-/* What has rows where; and, once slots are known, their addresses. */
+/* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
 hga_status phases_make(hga_plan *plan);

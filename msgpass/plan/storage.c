@@ -104,6 +104,47 @@ static hga_status take_area(const hga_plan *plan, int64_t *total, area *a)
     return HGA_OK;
 }
 
+/* ---- guests ---- */
+
+static uint32_t touches(const hga_plan *plan, hga_id stage)
+{
+    return plan->program.stage[stage].reads | plan->program.stage[stage].writes;
+}
+
+/* Does the stage that first touches `host` read what the guest holds at the row itself alone, and nobody after it? Then
+   each of the host's rows is written when the guest's row has served. */
+static int gives_way(const hga_plan *plan, hga_id guest, hga_id host)
+{
+    hga_id first = 0, n = plan->program.n_stages;
+    while (first < n && !(touches(plan, first) >> host & 1u)) first++;
+    if (first == n) return 0;
+    const hga_stage *s = &plan->program.stage[first];
+    const stage_rule *rule = &program_rules[plan->stage[first].kind];
+    uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_place));
+    int gives = s->out == host && program_fields(s, rule->gives_place) >> guest & 1u && !(others >> guest & 1u);
+    for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> guest & 1u);
+    return gives;
+}
+
+static int may_be_guest(const hga_plan *plan, hga_id guest, hga_id host)
+{
+    const hga_field *f = &plan->program.field[guest], *g = &plan->program.field[host];
+    const field_storage *x = &plan->storage[guest], *y = &plan->storage[host];
+    return f->binding == HGA_INTERNAL && !program_is_input(g->binding) && x->heads == y->heads &&
+           x->columns == y->columns && g->width != HGA_WIDTH_STATE &&
+           program_rows_within(&plan->nodes, f->rows, g->rows) && gives_way(plan, guest, host);
+}
+
+/* Fields that are kept for study have rows of their own, and so do those of plans that leave rows of the output alone.
+   */
+static void find_guests(hga_plan *plan)
+{
+    if (plan->options.keep_fields || plan->options.ranges || plan->options.generic) return;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
+            if (f != g && may_be_guest(plan, f, g)) plan->storage[f].host = g, plan->storage[f].rows.n = 0;
+}
+
 void storage_find(hga_plan *plan)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
@@ -113,6 +154,7 @@ void storage_find(hga_plan *plan)
         plan->columns[f] = h->columns;
         find_rows(plan, &plan->program.field[f], h);
     }
+    find_guests(plan);
 }
 
 hga_status storage_lay_out(hga_plan *plan)

@@ -43,10 +43,12 @@ typedef struct stage_rule {
     unsigned own_reads;      /* roles read at the row itself when it has an in-edge */
     unsigned lone_reads;     /* roles read at a row without in-edges */
     unsigned gating_reads;   /* of them, those without effect where the state in ROLE_VALUE is empty */
-    unsigned writes;         /* roles written */
-    unsigned ready;          /* roles that an input or an earlier stage must have filled */
-    unsigned may_be_out;     /* roles that may name the out field too */
-    unsigned must_be_out;    /* roles that must */
+    unsigned
+        gives_place;     /* of own_reads, those whose rows the stage may write to: a row is read before it is written */
+    unsigned writes;     /* roles written */
+    unsigned ready;      /* roles that an input or an earlier stage must have filled */
+    unsigned may_be_out; /* roles that may name the out field too */
+    unsigned must_be_out; /* roles that must */
     /* the stage hands values on: tokens that carry_source of a source and carry_own of the row stand for reach ROLE_OUT
        */
     int carries;
