@@ -33,6 +33,7 @@ typedef struct log_of_visits {
 static void note(log_of_visits *l, hga_id f, hga_id v, hga_id by, int64_t panel, int writes)
 {
     if (f < 0) return;
+    if (f < HGA_FIELD_SLOTS && l->plan->storage[f].host) f = l->plan->storage[f].host;
     if (l->n == l->room) {
         l->room = 2 * l->room + 1000;
         l->visit = realloc(l->visit, (size_t)l->room * sizeof *l->visit);
@@ -66,12 +67,29 @@ static int64_t first_edge(const log_of_visits *l, hga_id stage, hga_id v)
     return lo;
 }
 
-/* A piece of a row leaves the row itself to the merge. */
+/* A row that takes from its ancestor across the cut what it and its subtree have been without. */
+static void note_across(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_t panel)
+{
+    const hga_stage *s = &l->plan->program.stage[stage];
+    const stage_plan *sp = &l->plan->stage[stage];
+    hga_id u = l->plan->nodes.parent[v];
+    while (u >= 0 && u < sp->cut) u = l->plan->nodes.parent[u];
+    if (u >= 0) note_edge(l, s, u, by, panel);
+    note(l, s->out, v, by, panel, 0), note(l, s->out, v, by, panel, 1);
+    if (s->message == HGA_GATE && sp->crosses_all) note(l, s->keep, v, by, panel, 1);
+}
+
+/* A piece of a row leaves the row itself to the merge, a row below the cut what comes across to another phase. */
 static void note_row(log_of_visits *l, hga_id stage, hga_id v, hga_id by, int64_t panel, int whole)
 {
     const hga_stage *s = &l->plan->program.stage[stage];
+    hga_id end = l->plan->phase[by].part_of_tree == TREE_BELOW ? l->plan->stage[stage].cut : INT32_MAX;
+    if (l->plan->phase[by].part_of_tree == TREE_ACROSS) {
+        note_across(l, stage, v, by, panel);
+        return;
+    }
     for (int64_t e = first_edge(l, stage, v); e < l->n_edges[stage] && l->edges[stage][e].dst == v; e++)
-        note_edge(l, s, l->edges[stage][e].src, by, panel);
+        if (l->edges[stage][e].src < end) note_edge(l, s, l->edges[stage][e].src, by, panel);
     if (s->message == HGA_SCORE) note(l, s->query, v, by, panel, 0);
     if (s->update == HGA_UPDATE_MERGE) note(l, s->out, v, by, panel, 0);
     if (s->message == HGA_GATE)
@@ -198,7 +216,7 @@ static int leaves_before(const log_of_visits *l, const turn *turns, const tenant
 /* Rows are apart, or all that happens to one comes before all that happens to the other. */
 static void assert_apart(const char *name, const log_of_visits *l, const turn *turns, const hga_workspace *state)
 {
-    tenant *t = memory(2 * l->n + 1, sizeof *t);
+    tenant *t = memory(HGA_MAX_FIELDS * l->n + 1, sizeof *t);
     int64_t n = 0;
     for (int64_t i = 0, end; i < l->n; i = end) {
         for (end = i; end < l->n && l->visit[end].row == l->visit[i].row;) end++;
@@ -213,8 +231,11 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
             continue;
         }
         if (!bound_is_io(x, v)) t[n++] = (tenant){bound_row(x, v), bound_row(x, v) + x->heads * x->columns, i, end};
-        if (l->plan->program.field[f].width == HGA_WIDTH_STATE)
-            t[n++] = (tenant){bound_lse(x, v), bound_lse(x, v) + x->heads, i, end};
+        for (hga_id g = 1; g <= l->plan->program.n_fields; g++) {
+            const bound_field *y = &state->field[g];
+            int here = (g == f || l->plan->storage[g].host == f) && l->plan->program.field[g].width == HGA_WIDTH_STATE;
+            if (here) t[n++] = (tenant){bound_lse(y, v), bound_lse(y, v) + y->heads, i, end};
+        }
     }
     if (n) qsort(t, (size_t)n, sizeof *t, by_address);
     for (int64_t i = 0; i < n; i++) {

@@ -152,6 +152,7 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     hga_id begin, n;
     hga_id node[PANEL_ROWS];
     open_stage(w, stage);
+    w->part_of_tree = ph->part_of_tree;
     panel_bounds(ph, panel, &begin, &n);
     list_nodes(w, ph, stage, begin, n, node);
     int one_by_one = !goes_by_position(w, ph);

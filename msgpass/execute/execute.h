@@ -105,7 +105,8 @@ typedef struct worker {
     hga_workspace *state;
     const hga_io *io;
     row_reader reader;
-    hga_id reading; /* the stage the reader is open on, -1 */
+    hga_id reading;         /* the stage the reader is open on, -1 */
+    tree_part part_of_tree; /* the panel's */
     /* the item's: tiles compute key/value heads [kv_first, kv_end) alone, and the heads that read them */
     hga_id kv_first, kv_end, head_first, head_end;
     edge_chunk chunk;

@@ -61,14 +61,19 @@ void spread_row(worker *w, const row_job *job)
         }
 }
 
-/* Rows [0, n) with their parents' states. */
-static void spread_families(worker *w, const bound_field *x, hga_id n, const hga_id *node)
+static hga_id find_above(const worker *w, hga_id stage, hga_id v)
+{
+    return v < 0 ? -1 : node_above(&w->plan->nodes, w->part_of_tree, w->plan->stage[stage].cut, v);
+}
+
+/* Rows [0, n) with the states of who is above them. */
+static void spread_families(worker *w, hga_id stage, hga_id n, const hga_id *node)
 {
     float *mine = w->scalars[0], *theirs = w->scalars[1], *a = w->scalars[2], *b = w->scalars[3];
-    const hga_nodes *nodes = &w->plan->nodes;
+    const bound_field *x = field(w, stage_of(w, stage)->out);
     hga_id heads = x->heads;
     for (hga_id i = 0; i < n; i++) {
-        hga_id u = node[i] < 0 ? -1 : parent_of(nodes, node[i]);
+        hga_id u = find_above(w, stage, node[i]);
         fill_scalars(heads, -INFINITY, mine + i * heads);
         fill_scalars(heads, -INFINITY, theirs + i * heads);
         if (node[i] >= 0) copy_scalars(heads, bound_lse(x, node[i]), mine + i * heads);
@@ -76,7 +81,7 @@ static void spread_families(worker *w, const bound_field *x, hga_id n, const hga
     }
     w->plan->kernels->shares(n * heads, mine, theirs, a, b, mine);
     for (hga_id i = 0; i < n; i++) {
-        hga_id u = node[i] < 0 ? -1 : parent_of(nodes, node[i]);
+        hga_id u = find_above(w, stage, node[i]);
         if (u < 0) continue;
         copy_scalars(heads, mine + i * heads, bound_lse(x, node[i]));
         mix_rows(w, x, node[i], u, a + i * heads, b + i * heads);
@@ -95,7 +100,7 @@ void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
         return;
     }
     for (hga_id at = 0, most = rows_at_once(w, x->heads); at < n; at += most)
-        spread_families(w, x, n - at < most ? n - at : most, node + at);
+        spread_families(w, stage, n - at < most ? n - at : most, node + at);
 }
 
 /* ---- energy ---- */
@@ -150,8 +155,9 @@ void energy_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id 
 /* ---- descent ---- */
 
 /* The share of its mass that a node spends on its siblings is 1 / (1 + e^(psi - LSE)); the rest passes inside. */
-static void descend_rows(worker *w, const hga_stage *s, hga_id n, const hga_id *node)
+static void descend_rows(worker *w, hga_id stage, hga_id n, const hga_id *node)
 {
+    const hga_stage *s = stage_of(w, stage);
     float *own = w->scalars[0], *theirs = w->scalars[1], *one = w->scalars[2], *above = w->scalars[3];
     const bound_field *state = field(w, s->value), *psi = field(w, s->gate), *keep = field(w, s->keep),
                       *out = field(w, s->out);
@@ -165,7 +171,7 @@ static void descend_rows(worker *w, const hga_stage *s, hga_id n, const hga_id *
     }
     w->plan->kernels->divide(n * heads, own, theirs, own, theirs);
     for (hga_id i = 0; i < n; i++) {
-        hga_id v = node[i], u = v < 0 ? -1 : parent_of(&w->plan->nodes, v);
+        hga_id v = node[i], u = find_above(w, stage, v);
         float *share = own + i * heads, *rest = theirs + i * heads;
         if (v < 0) continue;
         fill_scalars(heads, 1, above);
@@ -185,10 +191,40 @@ static void descend_rows(worker *w, const hga_stage *s, hga_id n, const hga_id *
     }
 }
 
-void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+/* Row v was computed as if node u, its ancestor across the cut, had passed everything inside. */
+static void descend_across(worker *w, hga_id stage, hga_id v, hga_id u)
 {
     const hga_stage *s = stage_of(w, stage);
+    const bound_field *keep = field(w, s->keep), *out = field(w, s->out);
+    float *one = w->scalars[0], *inside = w->scalars[1], *own = w->scalars[2];
+    fill_scalars(out->heads, 1, one);
+    load_scalars(keep, u, inside);
+    w->plan->kernels->mix(&(kernel_mix){.heads = out->heads,
+                                        .columns = out->columns,
+                                        .a = one,
+                                        .b = inside,
+                                        .x = bound_row(out, u),
+                                        .y = bound_row(out, v),
+                                        .out = bound_row(out, v),
+                                        .x_head = bound_head(out, u),
+                                        .y_head = bound_head(out, v),
+                                        .out_head = bound_head(out, v)});
+    if (!w->plan->stage[stage].crosses_all) return;
+    load_scalars(keep, v, own);
+    for (hga_id h = 0; h < out->heads; h++) own[h] *= inside[h];
+    store_scalars(keep, v, own);
+}
+
+void descend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node)
+{
+    hga_id most = rows_at_once(w, field(w, stage_of(w, stage)->out)->heads);
     (void)first;
-    for (hga_id at = 0, most = rows_at_once(w, field(w, s->out)->heads); at < n; at += most)
-        descend_rows(w, s, n - at < most ? n - at : most, node + at);
+    if (w->part_of_tree != TREE_ACROSS) {
+        for (hga_id at = 0; at < n; at += most) descend_rows(w, stage, n - at < most ? n - at : most, node + at);
+        return;
+    }
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = find_above(w, stage, node[i]);
+        if (u >= 0) descend_across(w, stage, node[i], u);
+    }
 }

@@ -76,14 +76,15 @@ static void visit_add(visit *r, hga_id first, hga_id last)
 
 /* ---- sources ---- */
 
-/* Parents or children of nodes [first, first + n). */
-static void visit_tree(visit *r, hga_id relation, hga_id first, hga_id n)
+/* Parents, or who stands for them, or children of nodes [first, first + n). */
+static void visit_tree(visit *r, const phase *ph, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &r->to->plan->nodes;
+    hga_id relation = r->to->plan->program.stage[ph->stage].relation, cut = r->to->plan->stage[ph->stage].cut;
     hga_id base = nodes->level_ptr[1], lowest = first > base ? first : base;
     if (relation == HGA_TREE_DOWN) {
-        for (hga_id v = first; nodes->parent && v < first + n; v++)
-            if (nodes->parent[v] >= 0) visit_add(r, nodes->parent[v], nodes->parent[v]);
+        for (hga_id v = first, u; nodes->parent && v < first + n; v++)
+            if ((u = node_above(nodes, ph->part_of_tree, cut, v)) >= 0) visit_add(r, u, u);
     } else if (nodes->child_ptr && lowest < first + n) {
         hga_id begin = nodes->child_ptr[lowest - base], end = nodes->child_ptr[first + n - base];
         if (!nodes->child_list && begin < end) visit_add(r, begin, end - 1);
@@ -134,7 +135,7 @@ static void visit_sources(visit r, const phase *ph, hga_id panel)
     hga_id relation = plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
     int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
     if (relation < 0)
-        visit_tree(&r, relation, ph->first + begin, n);
+        visit_tree(&r, ph, ph->first + begin, n);
     else if (together)
         visit_positions(&r, ph->stage, ph->first + begin, n);
     for (hga_id i = begin; !together && i < begin + n; i++) {
@@ -202,6 +203,9 @@ static touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
     t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
     t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
     if (plan->bf16_rows && rule->attends) t.sources = bf16_of(t.sources);
+    /* across the cut a row reads what it is about to write */
+    if (ph->part_of_tree == TREE_ACROSS)
+        t.own = t.writes = plan->stage[stage].crosses_all ? s->writes : UINT64_C(1) << s->out;
     return t;
 }
 

@@ -60,12 +60,17 @@ typedef struct long_row { /* a row whose pieces are shared out and merged */
 
 typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
 
+/* Stages down the tree: a row and its parent; only as far as parents are below the cut, so that a subtree is done with
+   as soon as it has been attended to; and a row below the cut and its nearest ancestor that is not. */
+typedef enum tree_part { TREE_WHOLE, TREE_BELOW, TREE_ACROSS } tree_part;
+
 typedef struct phase {
     phase_job job;
     hga_id stage;    /* JOB_COPY, JOB_ROUND, JOB_LSE: the field */
     hga_id together; /* JOB_ROWS: so many stages, from that one on, go through the same rows; 0 and 1: it alone */
     hga_id first, n; /* rows: positions of the relation's order, or nodes */
     int by_position;
+    tree_part part_of_tree;
     hga_id panel; /* rows in a panel */
     hga_id n_panels;
     hga_id head_parts; /* ranges of key/value heads that a panel is computed in, 0 and 1: all at once */
@@ -117,7 +122,9 @@ typedef struct stage_plan {
     hga_relation relation; /* zeroed along the tree */
     double edges;
     hga_pos panels;
-    long_row *long_row; /* ascending position */
+    hga_id cut_level, cut; /* stages down the tree: the level of the cut and its first node; 0: none */
+    int crosses_all;       /* what comes across the cut goes to all nodes below it, not to the output's rows alone */
+    long_row *long_row;    /* ascending position */
     hga_id n_long, n_pieces;
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
@@ -135,6 +142,15 @@ static inline const long_row *long_row_of(const stage_plan *s, hga_id piece)
     const long_row *row = s->long_row;
     while (piece >= row->first_piece + row->n_pieces) row++;
     return row;
+}
+
+/* Whose value node v takes in a stage down the tree; -1: nobody's. */
+static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id cut, hga_id v)
+{
+    hga_id u = nodes->parent ? nodes->parent[v] : -1;
+    if (part == TREE_BELOW) return u < cut ? u : -1;
+    while (part == TREE_ACROSS && u >= 0 && u < cut) u = nodes->parent[u];
+    return u;
 }
 
 struct hga_plan {
