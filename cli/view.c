@@ -144,10 +144,12 @@ int run_view(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(graph_argument_read(&a.source, &f));
-    view_source source = {
-        .title = a.source.title, .graph = f.graph, .program = f.text ? &f.program : NULL, .max_edges = a.max_edges};
+    view_source source = {.title = a.source.path ? file_name(a.source.path) : a.source.title,
+                          .graph = f.graph,
+                          .program = f.text ? &f.program : NULL,
+                          .max_edges = a.max_edges};
     if (a.by.tensors.query) {
-        TRY(view_weigh(&a.by, &f, source.title, a.head, a.quiet, &weights));
+        TRY(view_weigh(&a.by, &f, a.source.title, a.head, a.quiet, &weights));
         source.weights = &weights;
     }
     TRY(write_page(&a, &source));

@@ -140,9 +140,9 @@ static void draw_panel(canvas *c, const choose_plot *all, int cost)
     qsort(all->point, (size_t)all->n, sizeof *all->point, cost == COST_TIME ? by_time : by_flops);
     chart_frame(&p.chart);
     draw_front(&p, all->point, all->n);
-    for (int i = 0; i < all->n; i++) draw_point(&p, &all->point[i]);
     for (int i = 0; i < all->n; i++) take_place(&p, &all->point[i]);
     for (int i = 0; i < all->n; i++) draw_label(&p, &all->point[i]);
+    for (int i = 0; i < all->n; i++) draw_point(&p, &all->point[i]); /* no label hides one */
 }
 
 static int seen_before(const plot_point *point, int i)

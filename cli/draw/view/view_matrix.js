@@ -313,7 +313,15 @@ function upright(text, x) {
 }
 function labelOf(position, order) {
   const r = relation(), v = mode === "tokens" || !r || !r[order] ? position : r[order][position];
-  return short(calledOf(v) || String(nameOf(position, order)), order === "srcOrder" ? 10 : 15);
+  return fitted(calledOf(v) || String(nameOf(position, order)), (order === "srcOrder" ? TOP : LEFT) - 11);
+}
+/* as much of a text as has room in so many pixels */
+function fitted(text, room) {
+  for (let n = Math.min(text.length, 40); n > 1; n--) {
+    const part = short(text, n);
+    if (ink.measureText(part).width <= room) return part;
+  }
+  return text.slice(0, 1);
 }
 /* rows and columns that stand in an order of their own are labelled with their nodes */
 function nameOf(position, order) {

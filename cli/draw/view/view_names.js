@@ -1,7 +1,7 @@
 /* Names: what nodes are called, on screen and in the search. */
 
 const NAMES = new Map();
-if (data.names) series(data.names.nodes).forEach((v, i) => NAMES.set(v, data.names.text[i]));
+if (data.names) series(data.names.nodes).forEach((v, i) => NAMES.set(v, data.names.text[i].trim()));
 
 const short = (text, most) => text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
 
