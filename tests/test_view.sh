@@ -83,6 +83,10 @@ END
 fact a_graph_without_a_program silent "$hga" view 'own <script>&.json' -o own.html
 fact names_are_escaped well_formed own.html
 fact the_title_is_the_files_name shows own.html '<title>own &lt;script&gt;&amp;.json - hga view</title>'
+mkdir deep
+cp window.json deep/
+fact a_file_in_a_folder silent "$hga" view deep/window.json -o deep/window.html
+fact is_called_by_its_name shows deep/window.html '<title>window.json - hga view</title>'
 data_of own.html >own.data
 fact names_come_back equal "$("$json" own.data relations 0 name)" '</script><b>'
 fact a_name_of_a_node_is_there equal "$("$json" own.data names text 0)" 'a <b> & "c"'
