@@ -1,6 +1,7 @@
 /* blocks.c: the arithmetic of blocks. A block is intervals times intervals, repeated; a query for some rows answers
    with segments, without visiting the edges or the other rows. */
 #include "graph.h"
+#include "segment_order.h"
 #include "sort.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -248,17 +249,7 @@ static int segment_before(const hga_segment *a, const hga_segment *b)
     if (a->src != b->src) return a->src < b->src;
     if (a->type != b->type) return a->type < b->type;
     if (a->row != b->row) return a->row < b->row;
-    if (a->n_rows != b->n_rows) return a->n_rows < b->n_rows;
-    if (a->n_src != b->n_src) return a->n_src < b->n_src;
-    if (a->band_first != b->band_first) return a->band_first < b->band_first;
-    if (a->band_last != b->band_last) return a->band_last < b->band_last;
-    if (a->has_hole != b->has_hole) return a->has_hole < b->has_hole;
-    if (a->hole != b->hole) return a->hole < b->hole;
-    if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
-    if (a->type_src != b->type_src) return a->type_src < b->type_src;
-    if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
-    if (a->src_pos_of != b->src_pos_of) return a->src_pos_of < b->src_pos_of;
-    return a->weight < b->weight;
+    return segment_shape_before(a, b);
 }
 
 SORT_DEFINE(sort_segments, hga_segment, segment_before)

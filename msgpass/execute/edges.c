@@ -1,6 +1,7 @@
 /* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
    explicit ones read, the tree walked: the stages see one kind of row. */
 #include "edges.h"
+#include "segment_order.h"
 #include "sort.h"
 
 #include <string.h>
@@ -32,17 +33,7 @@ static int segment_before(const hga_segment *a, const hga_segment *b)
     if (row != other_row) return row < other_row;
     if (a->row_inside != b->row_inside) return a->row_inside < b->row_inside;
     if (a->src_inside != b->src_inside) return a->src_inside < b->src_inside;
-    if (a->n_rows != b->n_rows) return a->n_rows < b->n_rows;
-    if (a->n_src != b->n_src) return a->n_src < b->n_src;
-    if (a->band_first != b->band_first) return a->band_first < b->band_first;
-    if (a->band_last != b->band_last) return a->band_last < b->band_last;
-    if (a->has_hole != b->has_hole) return a->has_hole < b->has_hole;
-    if (a->hole != b->hole) return a->hole < b->hole;
-    if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst;
-    if (a->type_src != b->type_src) return a->type_src < b->type_src;
-    if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
-    if (a->src_pos_of != b->src_pos_of) return a->src_pos_of < b->src_pos_of;
-    return a->weight < b->weight;
+    return segment_shape_before(a, b);
 }
 
 SORT_DEFINE(sort_segments, hga_segment, segment_before)

@@ -132,7 +132,7 @@ typedef struct worker {
 typedef struct widened {
     float *values;
     int64_t room;
-    uint16_t *bf16; /* NULL: not in this call */
+    uint16_t *given; /* of `type`, the caller's; NULL: not in this call */
     hga_dtype type;
     hga_id rows;
     ptrdiff_t row_stride, head_stride;

@@ -118,37 +118,39 @@ static void load_columns(worker *w, const wide_span *s)
     }
 }
 
-/* The listed columns, of one head, to columns at .. */
-static void copy_columns(worker *w, hga_id kv, hga_id at)
+/* Where the listed columns' keys and values of one head are, .. */
+static void find_columns(worker *w, hga_id kv)
 {
     const hga_shape *shape = &w->plan->shape;
-    const kernel_table *k = w->plan->kernels;
     const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
     const bound_field *key = field(w, stage->key), *value = field(w, stage->value);
     for (hga_id e = 0; e < w->chunk.n; e++) {
         hga_id u = w->chunk.src[e];
-        w->at.k_head[e] = bound_row(key, u) + kv * bound_head(key, u);
-        w->at.v_head[e] = bound_row(value, u) + kv * bound_head(value, u);
+        if (w->plan->bf16_rows) {
+            w->at.k16_head[e] = bound_bf16(key, u) + kv * shape->dim;
+            w->at.v16_head[e] = bound_bf16(value, u) + kv * shape->dim_v;
+        } else {
+            w->at.k_head[e] = bound_row(key, u) + kv * bound_head(key, u);
+            w->at.v_head[e] = bound_row(value, u) + kv * bound_head(value, u);
+        }
     }
-    ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
-    k->copy_rows(w->chunk.n, w->at.k_head, shape->dim, w->wide.key + at * room, room);
-    k->copy_rows(w->chunk.n, w->at.v_head, shape->dim_v, w->wide.value + at * room_v, room_v);
 }
 
-/* .. from 16 bits */
-static void widen_columns(worker *w, hga_id kv, hga_id at)
+/* .. and bringing them to columns at .., widened where they are of 16 bits; keys that are multiplied in pairs stay. */
+static void copy_columns(worker *w, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
-    const hga_stage *stage = stage_of(w, w->chooser.batch->stage);
-    const bound_field *key = field(w, stage->key), *value = field(w, stage->value);
-    for (hga_id e = 0; e < w->chunk.n; e++) {
-        w->at.k16_head[e] = bound_bf16(key, w->chunk.src[e]) + kv * shape->dim;
-        w->at.v16_head[e] = bound_bf16(value, w->chunk.src[e]) + kv * shape->dim_v;
-    }
     ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
-    if (!has_pairs(w)) k->widen(w->chunk.n, w->at.k16_head, shape->dim, w->wide.key + at * room, room);
-    k->widen(w->chunk.n, w->at.v16_head, shape->dim_v, w->wide.value + at * room_v, room_v);
+    float *key = w->wide.key + at * room, *value = w->wide.value + at * room_v;
+    hga_id n = w->chunk.n;
+    if (!w->plan->bf16_rows) {
+        k->copy_rows(n, w->at.k_head, shape->dim, key, room);
+        k->copy_rows(n, w->at.v_head, shape->dim_v, value, room_v);
+        return;
+    }
+    if (!has_pairs(w)) k->widen(n, w->at.k16_head, shape->dim, key, room);
+    k->widen(n, w->at.v16_head, shape->dim_v, value, room_v);
 }
 
 /* One head's keys and values, side by side. */
@@ -156,7 +158,8 @@ static void pack_head(worker *w, const wide_span *s, hga_id kv)
 {
     for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
         list_columns(w, s, at, &w->chunk);
-        w->plan->bf16_rows ? widen_columns(w, kv, at) : copy_columns(w, kv, at);
+        find_columns(w, kv);
+        copy_columns(w, at);
     }
 }
 

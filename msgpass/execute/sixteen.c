@@ -26,11 +26,11 @@ hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t
     if (st) return st;
     ptrdiff_t head = t->head_stride ? t->head_stride : x->columns;
     ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)x->columns * x->heads;
-    w->bf16 = t->data, w->type = t->dtype, w->row_stride = row, w->head_stride = head, w->rows = x->io_n;
+    w->given = t->data, w->type = t->dtype, w->row_stride = row, w->head_stride = head, w->rows = x->io_n;
     float *to = w->values;
     for (hga_id i = 0; i < x->io_n; i++)
         for (hga_id h = 0; h < x->heads; h++, to += x->columns)
-            widen_row(t->dtype == HGA_F16, w->bf16 + i * row + h * head, to, x->columns);
+            widen_row(t->dtype == HGA_F16, w->given + i * row + h * head, to, x->columns);
     return HGA_OK;
 }
 
@@ -48,11 +48,11 @@ void sixteen_narrow(const hga_plan *plan, hga_workspace *state)
         widened *w = &state->widened[f];
         const bound_field *x = &state->field[f];
         const float *from = w->values;
-        if (w->bf16 && is_written(&plan->program, f))
+        if (w->given && is_written(&plan->program, f))
             for (hga_id i = 0; i < w->rows; i++)
                 for (hga_id h = 0; h < x->heads; h++, from += x->columns)
-                    narrow_row(w->type == HGA_F16, from, w->bf16 + i * w->row_stride + h * w->head_stride, x->columns);
-        w->bf16 = NULL;
+                    narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + h * w->head_stride, x->columns);
+        w->given = NULL;
     }
 }
 
