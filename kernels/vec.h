@@ -99,6 +99,20 @@ static inline vec_long vec_multiply_low(vec_long x, uint32_t y)
 #endif
 }
 
+/* Lane i: p[where[i]]. */
+static inline vec vec_gather(const float *p, vec_int where)
+{
+#if defined(VEC_AVX512)
+    return (vec)_mm512_i32gather_ps((__m512i)where, p, sizeof *p);
+#elif defined(VEC_AVX2)
+    return (vec)_mm256_i32gather_ps(p, (__m256i)where, sizeof *p);
+#else
+    vec x;
+    for (int i = 0; i < VEC_FLOATS; i++) x[i] = p[where[i]];
+    return x;
+#endif
+}
+
 /* ---- lanes in other places: lists of lanes, since compilers want them constant. Lane VEC_FLOATS + i is lane i of the
    second vector. ---- */
 

@@ -464,6 +464,28 @@ static void rows_are_turned_and_copied(void **unused)
     free(x);
 }
 
+static void looking_up_adds_each_lanes_own(void **unused)
+{
+    (void)unused;
+    enum { TABLE = 90 };
+    static float table[TABLE][KERNEL_TILE], out[KERNEL_CHUNK + 1][KERNEL_TILE], was[KERNEL_CHUNK + 1][KERNEL_TILE];
+    static int32_t place[KERNEL_CHUNK][KERNEL_TILE];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 50; round++) {
+        hga_id n = below(KERNEL_CHUNK + 1);
+        for (int i = 0; i < TABLE; i++)
+            for (int r = 0; r < KERNEL_TILE; r++) table[i][r] = draw(1);
+        for (int i = 0; i <= KERNEL_CHUNK; i++)
+            for (int r = 0; r < KERNEL_TILE; r++) was[i][r] = out[i][r] = draw(1);
+        for (int i = 0; i < KERNEL_CHUNK; i++)
+            for (int r = 0; r < KERNEL_TILE; r++) place[i][r] = below(TABLE);
+        t->look_up(n, place[0], table[0], out[0]);
+        for (hga_id i = 0; i <= KERNEL_CHUNK; i++)
+            for (int r = 0; r < KERNEL_TILE; r++)
+                assert_true(out[i][r] == (i < n ? was[i][r] + table[place[i][r]][r] : was[i][r]));
+    }
+}
+
 /* All heads at once are each head by itself: keys and values of several heads, some shared by several queries, columns
    any. */
 static void heads_are_each_head(void **unused)
@@ -938,6 +960,7 @@ int main(void)
         cmocka_unit_test(heads_are_each_head),
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(rows_are_turned_and_copied),
+        cmocka_unit_test(looking_up_adds_each_lanes_own),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
         cmocka_unit_test(exp_is_exact_enough),
         cmocka_unit_test(bf16_rounds_to_nearest_even),

@@ -212,6 +212,12 @@ void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
 int has_pairs(const worker *w);
 void run_tile(const worker *w, const kernel_tile *t);
 
+/* pair_scores.c: what differs from pair to pair of part i of the batch's last chunk. Its positions and its types are
+   taken once; the biases of one head, NULL where there are none. */
+void pair_positions(worker *w, const tile_chunk *c, hga_id i);
+void pair_list_types(worker *w, const tile_chunk *c, hga_id i);
+const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries);
+
 /* run_wide.c: how many items, from the first on, are panels of its phase whose rows have many columns of one block;
    they have been computed. Log-sum-exps that are copied for the caller may be among them, which have not. */
 int64_t run_wide(worker *w, const wave_item *item, int64_t n);

@@ -103,94 +103,6 @@ void store_group(worker *w, const row_group *g)
     }
 }
 
-/* ---- positions and types: what differs from pair to pair ---- */
-
-/* Types of column e, lane by lane, of part i of the batch's last chunk. */
-static int32_t *pair_types(const worker *w, hga_id i, hga_id e)
-{
-    return w->chooser.batch->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE;
-}
-
-/* Scores' parts that all heads share and that differ from pair to pair: positions. */
-static void load_pair_base(worker *w, const tile_chunk *c, hga_id i)
-{
-    const tile_part *part = &c->part[i];
-    const row_group *g = part->group;
-    hga_id dim = w->plan->shape.pos_dim;
-    for (hga_id e = part->first; e < part->last; e++) {
-        hga_id other = c->columns.src_pos_of[e] ? c->columns.src_pos_of[e] - 1 : c->columns.src[e];
-        const float *theirs = w->io->node_pos + (ptrdiff_t)other * dim;
-        for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            hga_id own = c->columns.pos_of[e] ? c->columns.pos_of[e] - 1 : r < g->n_rows ? g->node[r] : -1;
-            float sum = 0;
-            for (hga_id j = 0; own >= 0 && j < dim; j++) sum += w->io->node_pos[(ptrdiff_t)own * dim + j] * theirs[j];
-            w->tile.pair_base[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = sum * KERNEL_LOG2E;
-        }
-    }
-}
-
-/* Where types differ from row to row, q . rel_key[type] + rel_bias[type] is found once for each type of the part, and
-   looked up for each pair. List the different types of part i; its pairs then say where in the list theirs is. */
-static void list_types(worker *w, const tile_chunk *c, hga_id i)
-{
-    int32_t *list = w->tile.part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE, n = 0;
-    int32_t *pair = pair_types(w, i, c->part[i].first), *end = pair_types(w, i, c->part[i].last);
-    for (; pair < end; pair++) {
-        if (*pair < 0) {
-            *pair = 0;
-            continue;
-        }
-        int32_t *place = &w->tile.type_place[*pair];
-        if (*place < 0) *place = n, list[n++] = *pair;
-        *pair = *place;
-    }
-    w->tile.n_part_types[i] = n;
-    for (int32_t t = 0; t < n; t++) w->tile.type_place[list[t]] = -1;
-}
-
-/* What part i's types add to the scores of one head, for each lane. */
-static void score_types(worker *w, hga_id i, hga_id head, const float *queries)
-{
-    const hga_shape *shape = &w->plan->shape;
-    const hga_io *io = w->io;
-    const int32_t *list = w->tile.part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
-    float bias[KERNEL_CHUNK] = {0};
-    const float *row[KERNEL_CHUNK];
-    for (hga_id at = 0, n; at < w->tile.n_part_types[i]; at += n) {
-        n = w->tile.n_part_types[i] - at < KERNEL_CHUNK ? w->tile.n_part_types[i] - at : KERNEL_CHUNK;
-        float *out = w->tile.type_score + (ptrdiff_t)at * KERNEL_TILE;
-        for (hga_id t = 0; t < n; t++) {
-            if (io->rel_bias) bias[t] = in_base_2(io->rel_bias[(ptrdiff_t)list[at + t] * shape->n_heads + head]);
-            if (io->rel_key) row[t] = io->rel_key + (ptrdiff_t)list[at + t] * shape->dim;
-            for (hga_id r = 0; r < KERNEL_TILE && !io->rel_key; r++) out[t * KERNEL_TILE + r] = bias[t];
-        }
-        if (!io->rel_key) continue;
-        kernel_tile tile = {
-            .n_groups = 1, .n = n, .dim = shape->dim, .k = row, .bias = bias, .group = {{.q = queries}}};
-        w->plan->kernels->score_tile(&tile, out);
-    }
-}
-
-/* The pair biases of one head; NULL when there are none. */
-static const float *load_pair_bias(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries)
-{
-    const tile_part *part = &c->part[i];
-    if (!c->pairs) return NULL;
-    float *bias = w->tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
-    hga_id first = part->first * KERNEL_TILE, last = part->last * KERNEL_TILE;
-    if (w->io->node_pos)
-        memcpy(bias + first, w->tile.pair_base + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE + first,
-               (size_t)(last - first) * sizeof *bias);
-    else
-        memset(bias + first, 0, (size_t)(last - first) * sizeof *bias);
-    if (!c->types_vary) return bias;
-    const int32_t *place = pair_types(w, i, 0);
-    score_types(w, i, head, queries);
-    for (hga_id at = first; at < last; at += KERNEL_TILE)
-        for (hga_id r = 0; r < KERNEL_TILE; r++) bias[at + r] += w->tile.type_score[place[at + r] * KERNEL_TILE + r];
-    return bias;
-}
-
 /* ---- keys and values ---- */
 
 static tile_operands *operands_of(const worker *w, const tile_chunk *c)
@@ -208,8 +120,8 @@ static void load_operands(worker *w, const tile_chunk *c)
         o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
     for (hga_id e = 0; e < c->columns.n && !w->plan->bf16_rows; e++)
         o->k[e] = bound_row(key, c->columns.src[e]), o->v[e] = bound_row(value, c->columns.src[e]);
-    for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) load_pair_base(w, c, i);
-    for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) list_types(w, c, i);
+    for (hga_id i = 0; w->io->node_pos && i < c->n_parts; i++) pair_positions(w, c, i);
+    for (hga_id i = 0; c->types_vary && i < c->n_parts; i++) pair_list_types(w, c, i);
 }
 
 /* What one head adds to the scores of whole columns. */
@@ -374,7 +286,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         ptrdiff_t place = place_of(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
         *to = open_group(w, g, head, place, part[x].opens);
-        const float *bias = load_pair_bias(w, c, i + x, head, to->q);
+        const float *bias = pair_biases(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
         to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
         if (!part[x].closes) continue;

@@ -45,12 +45,20 @@ int strip_is_wide(const strip *x)
     return least(x->n, last - first + 1) >= 2 * KERNEL_CHUNK;
 }
 
+/* Lanes from the first that has the column to the last; the one between them that has not, where there is a hole, gets
+   back what it had. */
 void strip_types(const strip *x, hga_id c, int32_t *type)
 {
-    unsigned rows = rows_of_column(x, c);
-    for (hga_id r = 0; r < KERNEL_TILE; r++)
-        if (rows >> r & 1u)
-            type[r] = (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
+    const unsigned rows = rows_of_column(x, c);
+    const uint32_t step = (uint32_t)x->segment->type_dst;
+    if (!rows) return;
+    const hga_id first = __builtin_ctz(rows), end = 32 - __builtin_clz(rows);
+    const unsigned missing = ((2u << (end - 1)) - (1u << first)) & ~rows;
+    const hga_id hole = missing ? __builtin_ctz(missing) : first;
+    const int32_t kept = type[hole];
+    uint32_t next = (uint32_t)(x->type + (int64_t)c * x->segment->type_src) + (uint32_t)first * step;
+    for (hga_id r = first; r < end; r++, next += step) type[r] = (int32_t)next;
+    if (missing) type[hole] = kept;
 }
 
 int columns_are_full(const uint16_t *rows, hga_id n, const row_group *g)
