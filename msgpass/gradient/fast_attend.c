@@ -35,6 +35,16 @@ static int64_t most_types(const hga_plan *plan)
     return most;
 }
 
+static int64_t groups_of(const hga_plan *plan) { return (plan->nodes.n + KERNEL_TILE - 1) / KERNEL_TILE; }
+
+/* What heads may leave each other: for all threads an eighth of the tensors and their gradients. */
+static int64_t room_to_remember(const hga_plan *plan)
+{
+    const hga_shape *s = &plan->shape;
+    int64_t tensors = 4 * (int64_t)plan->nodes.n * s->n_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
+    return s->n_heads > 1 ? tensors / 8 / plan->threads : 0;
+}
+
 hga_status panel_create(const hga_plan *plan, panel **out)
 {
     hga_status st = HGA_OK;
@@ -59,6 +69,8 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->seen.n_types = most_types(plan);
     HGA_TRY(hga_new(&plan->given, x->seen.n_types, sizeof *x->seen.place, &x->seen.place));
     for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.place[i] = -1;
+    x->room = room_to_remember(plan), x->n_found = x->room ? plan->program.n_stages * groups_of(plan) : 0;
+    HGA_TRY(hga_new_zero(&plan->given, x->n_found, sizeof *x->found, &x->found));
 done:
     if (st) panel_destroy(plan, x), x = NULL;
     *out = x;
@@ -75,7 +87,8 @@ void panel_destroy(const hga_plan *plan, panel *x)
     hga_delete(a, x->place, x->place_room, sizeof *x->place);
     hga_delete(a, x->seen.place, x->seen.n_types, sizeof *x->seen.place);
     hga_delete(a, x->left, x->left_room, sizeof *x->left);
-    hga_delete(a, x->sorted, x->sorted_room, sizeof *x->sorted);
+    hga_delete(a, x->edge, x->edge_room, sizeof *x->edge);
+    hga_delete(a, x->found, x->n_found, sizeof *x->found);
     hga_delete(a, x->memory, x->floats, sizeof *x->memory);
     hga_delete(a, x, 1, sizeof *x);
 }
@@ -150,6 +163,41 @@ static int counts_apart(const fast_pass *p)
     return !p->panel->parts.ranks || !r->n_blocks || (!r->ptr && !r->src_order);
 }
 
+/* The lists are as long as what is remembered. */
+static void forget_panel(panel *x)
+{
+    x->n_windows = x->remembered.windows, x->n_types = x->remembered.types, x->n_places = x->remembered.places;
+    x->n_edges = x->remembered.edges;
+}
+
+/* The panel that was found is remembered while there is room; else it is the last that is not known. */
+static void remember_panel(panel *x, found *groups, hga_id n)
+{
+    int64_t bytes = x->n_windows * (int64_t)sizeof *x->window + x->n_types * (int64_t)sizeof *x->type + x->n_places +
+                    x->n_edges * (int64_t)sizeof *x->edge;
+    if (!x->room) return;
+    if (bytes <= x->room)
+        x->remembered = (lengths){x->n_windows, x->n_types, x->n_places, x->n_edges};
+    else
+        for (hga_id i = 0; i < n; i++) groups[i].known = 0;
+    if (bytes > x->room) x->room = 0;
+}
+
+static int recall(const found *f, group *g)
+{
+    if (!f || !f->known || f->there != g->there) return 0;
+    g->windows = f->windows, g->n_windows = f->n_windows, g->edges = f->edges;
+    memcpy(g->row_end, f->row_end, sizeof g->row_end);
+    return 1;
+}
+
+static void note(const panel *x, const group *g, found *f)
+{
+    if (!f || f->known || !x->room) return;
+    *f = (found){1, g->there, g->windows, g->n_windows, g->edges, {0}};
+    memcpy(f->row_end, g->row_end, sizeof f->row_end);
+}
+
 /* The edges of a group into windows or left; when some turn out not to count in order, all are left. */
 static hga_status sort_edges(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
 {
@@ -166,7 +214,7 @@ done:
 }
 
 /* A group's rows, the edges of them that are no tile's, and its windows. */
-static hga_status run_group(fast_pass *p, hga_id s, group *g, hga_id first)
+static hga_status run_group(fast_pass *p, hga_id s, group *g, hga_id first, found *f)
 {
     hga_id n = p->nodes.n - first < KERNEL_TILE ? p->nodes.n - first : KERNEL_TILE;
     hga_status st = HGA_OK;
@@ -175,8 +223,12 @@ static hga_status run_group(fast_pass *p, hga_id s, group *g, hga_id first)
         return HGA_OK;
     }
     if (!load_rows(p, s, g, first, n)) return HGA_OK;
-    HGA_TRY(sort_edges(p, s, g, first, n));
-    HGA_TRY(run_left(p, s, g));
+    if (!recall(f, g)) {
+        HGA_TRY(sort_edges(p, s, g, first, n));
+        HGA_TRY(sort_left(p, g));
+        note(p->panel, g, f);
+    }
+    run_left(p, s, g);
 done:
     return st;
 }
@@ -203,9 +255,14 @@ static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     rows_open(&p->rows, p->plan, s);
     for (hga_id first = begin, panels = 0; first < end; first += STRIP_PANEL) {
         panels++;
-        x->n_windows = x->n_types = x->n_places = 0;
-        for (hga_id i = 0; i < GROUPS; i++) HGA_TRY(run_group(p, s, &x->group[i], first + i * KERNEL_TILE));
+        int64_t at = s * groups_of(p->plan) + first / KERNEL_TILE;
+        hga_id n = (hga_id)(groups_of(p->plan) - first / KERNEL_TILE);
+        forget_panel(x);
+        for (hga_id i = 0; i < GROUPS; i++)
+            HGA_TRY(
+                run_group(p, s, &x->group[i], first + i * KERNEL_TILE, x->found && i < n ? x->found + at + i : NULL));
         run_windows(p, s);
+        if (x->found) remember_panel(x, x->found + at, n < GROUPS ? n : GROUPS);
         for (hga_id i = 0; i < GROUPS; i++)
             if (x->group[i].there) store_rows(p, &p->program->stage[s], &x->group[i]);
         if (panels * POUR_TYPES >= p->call->io->n_rel_key) pour_rel_key(p), panels = 0;

@@ -102,26 +102,34 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds);
 }
 
-/* The edges that are left, row after row, each in the order they were left in. */
-hga_status run_left(fast_pass *p, hga_id s, const group *g)
+/* The edges that are left, row after row, each in the order they were left in, to the panel's list. */
+hga_status sort_left(fast_pass *p, group *g)
 {
     panel *x = p->panel;
-    int64_t begin[KERNEL_TILE + 1] = {0};
-    if (!x->n_left) return HGA_OK;
-    hga_status st = hga_grow(&p->plan->given, &x->sorted, &x->sorted_room, 0, x->n_left, sizeof *x->sorted);
-    if (st) return st;
-    for (int64_t i = 0; i < x->n_left; i++) begin[x->left[i].row + 1]++;
-    for (hga_id r = 0; r < KERNEL_TILE; r++) begin[r + 1] += begin[r];
-    int64_t at[KERNEL_TILE];
-    memcpy(at, begin, sizeof at);
-    for (int64_t i = 0; i < x->n_left; i++) x->sorted[at[x->left[i].row]++] = x->left[i];
-    for (hga_id r = 0; r < KERNEL_TILE; r++)
-        for (int64_t i = begin[r]; i < begin[r + 1]; i += KERNEL_CHUNK) {
-            int64_t n = begin[r + 1] - i < KERNEL_CHUNK ? begin[r + 1] - i : KERNEL_CHUNK;
-            run_row(p, s, g, r, x->sorted + i, (hga_id)n);
-        }
-    x->n_left = 0;
+    hga_id at[KERNEL_TILE + 1];
+    memset(g->row_end, 0, sizeof g->row_end);
+    g->edges = x->n_edges;
+    if (x->n_edges + x->n_left > x->edge_room) {
+        hga_status st =
+            hga_grow(&p->plan->given, &x->edge, &x->edge_room, x->n_edges, x->n_edges + x->n_left, sizeof *x->edge);
+        if (st) return st;
+    }
+    for (int64_t i = 0; i < x->n_left; i++) g->row_end[x->left[i].row + 1]++;
+    for (hga_id r = 0; r < KERNEL_TILE; r++) g->row_end[r + 1] += g->row_end[r];
+    memcpy(at, g->row_end, sizeof at);
+    for (int64_t i = 0; i < x->n_left; i++) x->edge[g->edges + at[x->left[i].row]++] = x->left[i];
+    x->n_edges += x->n_left, x->n_left = 0;
     return HGA_OK;
+}
+
+void run_left(fast_pass *p, hga_id s, const group *g)
+{
+    const left_edge *edge = p->panel->edge;
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        for (hga_id i = g->row_end[r]; i < g->row_end[r + 1]; i += KERNEL_CHUNK) {
+            hga_id n = g->row_end[r + 1] - i < KERNEL_CHUNK ? g->row_end[r + 1] - i : KERNEL_CHUNK;
+            run_row(p, s, g, r, edge + g->edges + i, n);
+        }
 }
 
 /* Explicit edges of the group's rows; where there are no others their order is canonical. */

@@ -99,6 +99,15 @@ static void add_chunk(const fast_pass *p, hga_id f, hga_id chunk, int64_t slot, 
     if (to) p->plan->kernels->blend(n * columns, 1, to, 1, own + slot * CHUNK * columns, to);
 }
 
+/* Entries of other heads are 0 here, and may be another thread's at the same time: they are not touched. */
+static void add_sums(double *to, double *own, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        if (own[j] != 0) to[j] += own[j];
+        own[j] = 0;
+    }
+}
+
 /* What the lane has of its own goes where it belongs. */
 static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
 {
@@ -111,8 +120,7 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         l->slot[chunk] = -1;
     }
     for (table t = 0; t < N_TABLES; t++)
-        for (int64_t j = 0; is_shared(p->call, t) && j < table_entries(p->call, t); j++)
-            p->sums.of[t][j] += l->own.of[t][j], l->own.of[t][j] = 0;
+        if (is_shared(p->call, t)) add_sums(p->sums.of[t], l->own.of[t], table_entries(p->call, t));
 }
 
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)

@@ -39,10 +39,25 @@ typedef struct group {
     hga_id node[KERNEL_TILE]; /* -1: no row, or one that nothing is asked of */
     uint32_t there;           /* bit i: node[i] >= 0 */
     float lse[KERNEL_TILE], delta[KERNEL_TILE];
-    float *q, *g;                /* turned, [padded][KERNEL_TILE] */
-    float *q_rows, *g_rows, *dq; /* [KERNEL_TILE][padded] */
-    int64_t windows, n_windows;  /* those of the panel's list that are its own, ascending */
+    float *q, *g;                    /* turned, [padded][KERNEL_TILE] */
+    float *q_rows, *g_rows, *dq;     /* [KERNEL_TILE][padded] */
+    int64_t windows, n_windows;      /* those of the panel's list that are its own, ascending */
+    int64_t edges;                   /* its left edges in the panel's list, row after row: */
+    hga_id row_end[KERNEL_TILE + 1]; /* row r's are [edges + row_end[r], edges + row_end[r + 1]) */
 } group;
+
+/* What was found for a group of a stage: the next head has the same, if it has the same rows. */
+typedef struct found {
+    int known;
+    uint32_t there;
+    int64_t windows, n_windows, edges;
+    hga_id row_end[KERNEL_TILE + 1];
+} found;
+
+/* How long the panel's lists are. */
+typedef struct lengths {
+    int64_t windows, types, places, edges;
+} lengths;
 
 /* Types of a window's pairs while it is being found. */
 typedef struct pair_types {
@@ -67,10 +82,14 @@ typedef struct panel {
     window *window;
     int32_t *type;
     uint8_t *place;
-    left_edge *left; /* edges for rows, by row once they are all there */
-    left_edge *sorted;
+    left_edge *left; /* of the group at hand, for rows */
+    left_edge *edge; /* the same by row, of all groups */
     int64_t segment_room, n_segments, window_room, n_windows, type_room, n_types, place_room, n_places, left_room,
-        n_left, sorted_room;
+        n_left, edge_room, n_edges;
+    found *found; /* [stages][groups of all rows]; NULL: nothing is remembered */
+    int64_t n_found;
+    lengths remembered; /* what is remembered of the lists */
+    int64_t room;       /* bytes that it may take in all; 0: no more is remembered */
     float *memory;
     int64_t floats;
 } panel;
@@ -80,7 +99,8 @@ typedef struct panel {
 hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position);
 hga_status leave_explicit(fast_pass *p, const group *g);
 hga_status leave_rows(fast_pass *p, const group *g);
-hga_status run_left(fast_pass *p, hga_id s, const group *g);
+hga_status sort_left(fast_pass *p, group *g);
+void run_left(fast_pass *p, hga_id s, const group *g);
 /* What the score of an edge has besides the product with the key. */
 float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
 
