@@ -47,9 +47,9 @@ typedef struct hga_grad_io {
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted; edge_bias apart, and a little that
-   depends on rows, and but for at most an eighth of the tensors and their gradients, in which heads leave each other what
-   they found; -1 when there is no memory to find out. */
+/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted; without edge_bias, a little that
+   depends on rows, and what heads leave each other, which is at most an eighth of the tensors and their gradients. -1
+   when there is no memory to find out. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
 /* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in
