@@ -157,6 +157,7 @@ function weights_are_the_engines() {
   page.draw();
   fact("every_weight_is_drawn", page.drawn.weights > 0 && page.drawn.weights <= page.data.weights.value.length, page.drawn);
   strong_cells_are_heavy_ones();
+  fact("the_page_tells_what_strength_means", document.getElementById("strength").textContent.includes("full at "), document.getElementById("strength").textContent);
   pointer("pointermove", page.where(3, 5));
   fact("pointing_tells_the_attention_of_every_head", under.textContent.includes(", attention ") && heads.every((head) => under.textContent.includes(head + ": ")), under.textContent);
   page.select(3);

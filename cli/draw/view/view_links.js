@@ -142,6 +142,7 @@ function draw() {
   drawn.milliseconds = performance.now() - start;
   window.hga.drawn = drawn;
   showNotice();
+  sayStrength();
   writeAddress();
 }
 

@@ -60,6 +60,12 @@ function largestOf(weight) {
 }
 const weighsHere = () => weighs && relation() && (chosen === ALL || WEIGHTS.relation.includes(chosen));
 
+/* what the strength of colour and the width of links mean in the picture as it is */
+function sayStrength() {
+  const what = { tokens: "what a token pays another", nodes: "an edge's weight, the mean over the tokens below it", links: "an edge's weight" }[mode];
+  byId("strength").textContent = weighsHere() ? "Colour: " + what + "; full at " + digits(drawn.largest) + ", nearly none at a thousandth of that." : "";
+}
+
 /* ---- the matrix ---- */
 
 /* Rows are query tokens: each pays its edge's weight to the source's tokens alike. */
