@@ -1,80 +1,13 @@
 /* test_coverage.c: the sweep over intervals against counting every pair along every way. */
-#include "random_program.h"
+#include "ways.h"
 
-#include <stdio.h>
-#include <string.h>
-
-enum { MOST_NODES = 500, MOST_TOKENS = 64 };
-
-/* ---- the oracle: times[f][v][j], how often key token j is in field f of node v ---- */
-
-typedef struct counts {
-    const hga_graph *g;
-    const hga_program *p;
-    hga_nodes nodes;
-    int64_t times[HGA_FIELD_SLOTS][MOST_NODES][MOST_TOKENS];
-} counts;
-
-static int descends_from(const hga_nodes *nodes, hga_id token, hga_id v)
-{
-    while (token >= 0 && token != v) token = nodes->parent ? nodes->parent[token] : -1;
-    return token == v;
-}
-
-static void start(counts *c, const hga_graph *g, const hga_program *p)
-{
-    memset(c, 0, sizeof *c);
-    c->g = g, c->p = p, c->nodes = hga_graph_nodes(g);
-    assert_in_range(c->nodes.n, 1, MOST_NODES);
-    assert_in_range(c->nodes.n_keys, 1, MOST_TOKENS);
-    for (hga_id f = 1; f <= p->n_fields; f++)
-        for (hga_id v = 0; v < c->nodes.n; v++) {
-            if (!is_given(g, &p->field[f], v)) continue;
-            for (hga_id j = 0; j < c->nodes.n_keys; j++)
-                c->times[f][v][j] = descends_from(&c->nodes, c->nodes.key_first + j, v);
-        }
-}
-
-/* What an edge from u hands on: the value, the state, or what came down so far. */
-static const int64_t *handed_on(const counts *c, const hga_stage *s, hga_id u)
-{
-    return c->times[s->message == HGA_GATE ? s->out : s->value][u];
-}
-
-static void add(int64_t *sum, const int64_t *x)
-{
-    for (int j = 0; j < MOST_TOKENS; j++) sum[j] += x[j];
-}
-
-static void run(counts *c, const hga_stage *s)
-{
-    int64_t n;
-    edge *e = stage_edges(c->g, s, &n);
-    for (hga_id i = 0; i < c->nodes.n_levels; i++) {
-        hga_id l = level_of_step(&c->nodes, s->order, i);
-        for (hga_id v = c->nodes.level_ptr[l]; v < c->nodes.level_ptr[l + 1]; v++) {
-            int64_t sum[MOST_TOKENS] = {0};
-            int n_edges = 0;
-            for (int64_t k = 0; k < n; k++)
-                if (e[k].dst == v) add(sum, handed_on(c, s, e[k].src)), n_edges++;
-            if (s->update == HGA_UPDATE_MERGE) add(sum, c->times[s->out][v]);
-            if (s->message == HGA_GATE) add(sum, c->times[s->value][v]);
-            if (s->message == HGA_ENERGY || !is_row(c->g, c->p->field[s->out].rows, v)) continue;
-            if (n_edges || !is_given(c->g, &c->p->field[s->out], v)) memcpy(c->times[s->out][v], sum, sizeof sum);
-        }
-    }
-    free(e);
-}
-
-static hga_coverage count(const counts *c, int causal)
+static hga_coverage count(const ways *w, int causal)
 {
     hga_coverage all = {.token = -1, .other = -1};
-    hga_id out = 0;
-    while (c->p->field[out].binding != HGA_IO_OUT) out++;
-    int self = c->nodes.query_first == c->nodes.key_first;
-    for (hga_id i = 0; i < c->nodes.n_queries; i++)
-        for (hga_id j = 0; j < c->nodes.n_keys; j++) {
-            int64_t times = c->times[out][c->nodes.query_first + i][j];
+    int self = w->nodes.query_first == w->nodes.key_first;
+    for (hga_id i = 0; i < w->nodes.n_queries; i++)
+        for (hga_id j = 0; j < w->nodes.n_keys; j++) {
+            int64_t times = ways_between(w, i, j);
             if (j > i) all.later += times > 0;
             if (causal && j > i) continue;
             all.pairs++, all.none += times == 0, all.once += times == 1, all.more += times > 1;
@@ -83,20 +16,12 @@ static hga_coverage count(const counts *c, int causal)
     return all;
 }
 
-static int64_t times_of(const counts *c, hga_id token, hga_id other)
-{
-    hga_id out = 0;
-    while (c->p->field[out].binding != HGA_IO_OUT) out++;
-    return c->times[out][c->nodes.query_first + token][other];
-}
-
 static void assert_coverage_is_the_oracles(const char *name, const hga_graph *g, const hga_program *p)
 {
-    static counts c;
-    start(&c, g, p);
-    for (hga_id i = 0; i < p->n_stages; i++) run(&c, &p->stage[i]);
+    static ways w;
+    ways_count(&w, g, p);
     for (int causal = 0; causal < 2; causal++) {
-        hga_coverage got, want = count(&c, causal);
+        hga_coverage got, want = count(&w, causal);
         assert_ok(hga_program_coverage(p, g, causal, &got));
         if (got.pairs != want.pairs || got.none != want.none || got.once != want.once || got.more != want.more ||
             got.later != want.later || got.none_diagonal != want.none_diagonal)
@@ -106,13 +31,13 @@ static void assert_coverage_is_the_oracles(const char *name, const hga_graph *g,
                      (long long)got.later, (long long)got.none_diagonal, (long long)want.pairs, (long long)want.none,
                      (long long)want.once, (long long)want.more, (long long)want.later, (long long)want.none_diagonal);
         if (got.more)
-            assert_true(times_of(&c, got.token, got.other) > 1);
+            assert_true(ways_between(&w, got.token, got.other) > 1);
         else if (got.none)
-            assert_int_equal(times_of(&c, got.token, got.other), 0);
+            assert_int_equal(ways_between(&w, got.token, got.other), 0);
         else
             assert_int_equal(got.token, -1);
         if (causal && got.token >= 0) assert_true(got.other <= got.token);
-        int self = c.nodes.query_first == c.nodes.key_first; /* else query 2 and key 2 are two tokens */
+        int self = w.nodes.query_first == w.nodes.key_first; /* else query 2 and key 2 are two tokens */
         if (self && !got.more && got.none > got.none_diagonal) assert_int_not_equal(got.token, got.other);
     }
 }
@@ -120,29 +45,13 @@ static void assert_coverage_is_the_oracles(const char *name, const hga_graph *g,
 static void coverage_of_random_programs_is_the_oracles(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 150; seed++) {
-        uint64_t rng = seed;
-        hga_graph *g = random_graph(seed, 1 + random_below(&rng, 40), 1 + (unsigned)random_below(&rng, 63));
-        hga_program p = random_program(&rng);
-        char name[64];
-        snprintf(name, sizeof name, "seed %d", (int)seed);
-        assert_coverage_is_the_oracles(name, g, &p);
-        hga_graph_destroy(g);
-    }
+    on_random_programs(150, assert_coverage_is_the_oracles);
 }
 
 static void coverage_of_the_variants_is_the_oracles(void **state)
 {
     (void)state;
-    for (int i = 0; i < n_variants(); i++)
-        for (uint64_t seed = 1; seed <= 3; seed++) {
-            problem p;
-            variant_build(i, 10 + (hga_id)(seed * 9), seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2}, &p);
-            hga_nodes nodes = hga_graph_nodes(p.graph);
-            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS)
-                assert_coverage_is_the_oracles(p.name, p.graph, &p.program);
-            problem_clear(&p);
-        }
+    on_variants(4, assert_coverage_is_the_oracles);
 }
 
 /* A graph keeps what it promises. The algorithm as its paper prints it is there for study and covers pairs twice. */

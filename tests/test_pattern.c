@@ -1,70 +1,10 @@
 /* test_pattern.c: the rectangles of the attention pattern against counting every pair along every way, and against the
    spans of the edges. */
-#include "random_program.h"
-
-#include <string.h>
+#include "ways.h"
 
 #include "hga_inspect.h"
 
-enum { MOST_NODES = 500, MOST_TOKENS = 64, MOST_LEVELS = 16 };
-
-/* ---- the oracle: times[f][v][j], how many ways lead from key token j to field f of node v ---- */
-
-typedef struct counts {
-    const hga_graph *g;
-    const hga_program *p;
-    hga_nodes nodes;
-    int64_t times[HGA_FIELD_SLOTS][MOST_NODES][MOST_TOKENS];
-} counts;
-
-static int descends_from(const hga_nodes *nodes, hga_id token, hga_id v)
-{
-    while (token >= 0 && token != v) token = nodes->parent ? nodes->parent[token] : -1;
-    return token == v;
-}
-
-static void start(counts *c, const hga_graph *g, const hga_program *p)
-{
-    memset(c, 0, sizeof *c);
-    c->g = g, c->p = p, c->nodes = hga_graph_nodes(g);
-    for (hga_id f = 1; f <= p->n_fields; f++)
-        for (hga_id v = 0; v < c->nodes.n; v++)
-            for (hga_id j = 0; is_given(g, &p->field[f], v) && j < c->nodes.n_keys; j++)
-                c->times[f][v][j] = descends_from(&c->nodes, c->nodes.key_first + j, v);
-}
-
-static void add(int64_t *sum, const int64_t *x)
-{
-    for (int j = 0; j < MOST_TOKENS; j++) sum[j] += x[j];
-}
-
-static void run(counts *c, const hga_stage *s)
-{
-    int64_t n;
-    edge *e = stage_edges(c->g, s, &n);
-    hga_id handed = s->message == HGA_GATE ? s->out : s->value;
-    for (hga_id i = 0; i < c->nodes.n_levels; i++) {
-        hga_id l = level_of_step(&c->nodes, s->order, i);
-        for (hga_id v = c->nodes.level_ptr[l]; v < c->nodes.level_ptr[l + 1]; v++) {
-            int64_t sum[MOST_TOKENS] = {0};
-            int n_edges = 0;
-            for (int64_t k = 0; k < n; k++)
-                if (e[k].dst == v) add(sum, c->times[handed][e[k].src]), n_edges++;
-            if (s->update == HGA_UPDATE_MERGE) add(sum, c->times[s->out][v]);
-            if (s->message == HGA_GATE) add(sum, c->times[s->value][v]);
-            if (s->message == HGA_ENERGY || !is_row(c->g, c->p->field[s->out].rows, v)) continue;
-            if (n_edges || !is_given(c->g, &c->p->field[s->out], v)) memcpy(c->times[s->out][v], sum, sizeof sum);
-        }
-    }
-    free(e);
-}
-
-static hga_id out_field(const hga_program *p)
-{
-    hga_id f = 0;
-    while (p->field[f].binding != HGA_IO_OUT) f++;
-    return f;
-}
+enum { MOST_LEVELS = 16 };
 
 /* ---- what the rectangles add up to ---- */
 
@@ -94,22 +34,20 @@ static void collect(const hga_graph *g, const hga_program *p, table *t)
     memset(t, 0, sizeof *t);
     t->n_queries = nodes.n_queries, t->n_keys = nodes.n_keys;
     assert_in_range(nodes.n_queries, 1, MOST_TOKENS);
-    assert_in_range(nodes.n_keys, 1, MOST_TOKENS);
     assert_ok(hga_program_pattern(p, g, add_patch, t));
 }
 
-static void assert_pattern_is_the_oracles(const char *name, int number, const hga_graph *g, const hga_program *p)
+static void assert_pattern_is_the_oracles(const char *name, const hga_graph *g, const hga_program *p)
 {
-    static counts c;
+    static ways w;
     static table t;
-    start(&c, g, p);
-    for (hga_id i = 0; i < p->n_stages; i++) run(&c, &p->stage[i]);
+    ways_count(&w, g, p);
     collect(g, p, &t);
     for (hga_id i = 0; i < t.n_queries; i++)
         for (hga_id j = 0; j < t.n_keys; j++) {
-            int64_t want = c.times[out_field(p)][c.nodes.query_first + i][j];
+            int64_t want = ways_between(&w, i, j);
             if (t.times[i][j] != want)
-                fail_msg("%s %d: query %d, key %d: %lld times, not %lld", name, number, i, j, (long long)t.times[i][j],
+                fail_msg("%s: query %d, key %d: %lld times, not %lld", name, i, j, (long long)t.times[i][j],
                          (long long)want);
         }
 }
@@ -117,28 +55,13 @@ static void assert_pattern_is_the_oracles(const char *name, int number, const hg
 static void patterns_of_random_programs_are_the_oracles(void **state)
 {
     (void)state;
-    for (int seed = 1; seed <= thinned(300); seed++) {
-        uint64_t rng = (uint64_t)seed;
-        hga_graph *g = random_graph((uint64_t)seed, 1 + random_below(&rng, 40), 1 + (unsigned)random_below(&rng, 63));
-        hga_program p = random_program(&rng);
-        assert_pattern_is_the_oracles("random graph", seed, g, &p);
-        hga_graph_destroy(g);
-    }
+    on_random_programs(thinned(300), assert_pattern_is_the_oracles);
 }
 
 static void patterns_of_the_variants_are_the_oracles(void **state)
 {
     (void)state;
-    for (int i = 0; i < n_variants(); i++)
-        for (int seed = 1; seed <= 6; seed++) {
-            problem p;
-            variant_build(i, 4 + (hga_id)(seed * 9), (uint64_t)seed, &(hga_shape){.n_heads = 1, .dim = 2, .pos_dim = 2},
-                          &p);
-            hga_nodes nodes = hga_graph_nodes(p.graph);
-            if (nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS)
-                assert_pattern_is_the_oracles(p.name, seed, p.graph, &p.program);
-            problem_clear(&p);
-        }
+    on_variants(6, assert_pattern_is_the_oracles);
 }
 
 /* With one attend stage and nothing on the way down, a pair's levels are those of its edge. */
