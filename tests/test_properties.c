@@ -463,30 +463,11 @@ static causal_build *const causal_builds[] = {first_dense,      first_window,   
                                               first_neighbours, first_siblings, first_frontier};
 enum { N_CAUSAL = sizeof causal_builds / sizeof *causal_builds };
 
-/* Values for tensors by node, the same for a node of the same level and index whatever the graph's length. */
-static void fill_by_node(const hga_graph *g, hga_rows rows, uint64_t seed, int64_t columns, float *out)
-{
-    hga_id n, level, *list = row_nodes(g, rows, &n);
-    for (hga_id i = 0; i < n; i++) {
-        hga_id index = index_in_level(g, list[i], &level);
-        fill_random(seed + (uint64_t)level * 1000 + (uint64_t)index * 100003, 2, columns, out + i * columns);
-    }
-    free(list);
-}
-
 static void open_prefix(problem *p, causal_build *build, hga_id n)
 {
     *p = (problem){.shape = {.n_heads = 2, .dim = 8, .dim_v = 8}};
     assert_ok(build(n, &p->graph, &p->program));
-    problem_fill(p, 1);
-    for (hga_id f = 1; f <= p->program.n_fields; f++) {
-        const hga_field *field = p->program.field + f;
-        hga_tensor *t = field->binding == HGA_IO_QUERY ? &p->io.query
-                        : field->binding == HGA_IO_KEY ? &p->io.key
-                                                       : &p->io.value;
-        if (field->binding != HGA_INTERNAL && field->binding != HGA_IO_OUT)
-            fill_by_node(p->graph, field->io, field->binding, 16, t->data);
-    }
+    problem_fill_by_node(p);
     problem_run(p);
 }
 

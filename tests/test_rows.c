@@ -121,30 +121,11 @@ static const struct {
               {"all to all", all_to_all}};
 enum { N_CAUSAL = sizeof causal / sizeof *causal, N_IN_ORDER = 11, HEADS = 2, DIM = 8, COLUMNS = HEADS * DIM };
 
-/* Values by level and number in it, the same whatever the graph's length. */
-static void fill_by_node(const hga_graph *g, hga_rows rows, uint64_t seed, float *out)
-{
-    hga_id n, level, *list = row_nodes(g, rows, &n);
-    for (hga_id i = 0; i < n; i++) {
-        hga_id index = index_in_level(g, list[i], &level);
-        fill_random(seed + (uint64_t)level * 1000 + (uint64_t)index * 100003, 2, COLUMNS, out + (int64_t)i * COLUMNS);
-    }
-    free(list);
-}
-
 static void open_problem(problem *p, causal_build *build, hga_id n)
 {
     *p = (problem){.shape = {.n_heads = HEADS, .dim = DIM}};
     assert_ok(build(n, &p->graph, &p->program));
-    problem_fill(p, 1);
-    for (hga_id f = 1; f <= p->program.n_fields; f++) {
-        const hga_field *field = p->program.field + f;
-        hga_tensor *t = field->binding == HGA_IO_QUERY ? &p->io.query
-                        : field->binding == HGA_IO_KEY ? &p->io.key
-                                                       : &p->io.value;
-        if (field->binding != HGA_INTERNAL && field->binding != HGA_IO_OUT)
-            fill_by_node(p->graph, field->io, field->binding, t->data);
-    }
+    problem_fill_by_node(p);
 }
 
 static void run_with_panels(problem *p, const hga_options *o, hga_id panel, float *out)

@@ -287,6 +287,35 @@ void problem_fill(problem *p, uint64_t seed)
     p->io.lse.data = p->program.has_lse ? own(p, memory(lse_count(p), sizeof(float))) : NULL;
 }
 
+static void fill_by_node(const hga_graph *g, hga_rows rows, uint64_t seed, int64_t columns, float *out)
+{
+    hga_id n, level, *list = row_nodes(g, rows, &n);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id index = index_in_level(g, list[i], &level);
+        fill_random(seed + (uint64_t)level * 1000 + (uint64_t)index * 100003, 2, columns, out + i * columns);
+    }
+    free(list);
+}
+
+void problem_fill_by_node(problem *p)
+{
+    const hga_shape *s = &p->shape;
+    problem_fill(p, 1);
+    for (hga_id f = 1; f <= p->program.n_fields; f++) {
+        const hga_field *field = &p->program.field[f];
+        switch (field->binding) {
+        case HGA_IO_QUERY:
+            fill_by_node(p->graph, field->io, field->binding, s->n_heads * s->dim, p->io.query.data);
+            break;
+        case HGA_IO_KEY: fill_by_node(p->graph, field->io, field->binding, kv_heads(s) * s->dim, p->io.key.data); break;
+        case HGA_IO_VALUE:
+            fill_by_node(p->graph, field->io, field->binding, kv_heads(s) * value_columns(s), p->io.value.data);
+            break;
+        default: break;
+        }
+    }
+}
+
 /* A bias for every edge and head that depends on the edge alone: where two blocks give the same edge twice, nobody can
    tell which is first. */
 static float *edge_biases(const hga_graph *g, hga_id relation, uint64_t seed, hga_id heads)

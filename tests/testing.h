@@ -117,6 +117,8 @@ typedef struct problem {
 
 /* Random inputs for the problem's graph, program and shape, and room for out and (where the program has one) lse. */
 void problem_fill(problem *p, uint64_t seed);
+/* The same with values that a node has by its level and its number there, whatever the graph's length. */
+void problem_fill_by_node(problem *p);
 /* Random values of scale 1 for the tables a program could use: rel_key and rel_bias of every type, edge biases for 1
    head or all, node_pos. */
 void problem_fill_tables(problem *p, uint64_t seed, int rel_key, int rel_bias, int edge_bias);
