@@ -1,5 +1,5 @@
-/* ways.h: an oracle that the tests of coverage and patterns share: how many ways lead from each key token to each field of
-   each node, counted edge by edge. And on what such oracles are tried. */
+/* ways.h: an oracle that the tests of coverage and patterns share: how many ways lead from each key token to each
+   field of each node, counted edge by edge. And on what such oracles are tried. */
 #ifndef HGA_WAYS_H
 #define HGA_WAYS_H
 
