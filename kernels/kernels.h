@@ -70,6 +70,24 @@ typedef struct kernel_heads {
     ptrdiff_t acc_head;
 } kernel_heads;
 
+/* The most columns of a family. */
+enum { KERNEL_FAMILY = 16 };
+
+/* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_FAMILY columns and no others, for all heads. Head h of
+   row r has its query at q[r] + h * q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
+typedef struct kernel_family {
+    hga_id n_rows, n, heads, dim, dim_v;
+    hga_id share; /* heads to a key's head */
+    const float *const *q, *const *k, *const *v;
+    ptrdiff_t q_head, k_head, v_head;
+    float scale;          /* of products */
+    const float *bias;    /* [n], added to each score of a column */
+    const uint16_t *rows; /* [n]: bit r when row r and the column have an edge */
+    float *const *out;    /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
+    float *const *lse;    /* [n_rows]: [heads] log-sum-exps */
+    ptrdiff_t out_head;
+} kernel_family;
+
 /* out = a x + b y for each head; where b is 0, y is not looked at. */
 typedef struct kernel_mix {
     hga_id heads, columns;
@@ -186,6 +204,8 @@ typedef struct kernel_table {
     void (*attend)(const kernel_chunk *c, kernel_state *s);
     /* the same for all heads of a row, at most KERNEL_HEADS */
     void (*attend_heads)(const kernel_heads *c);
+    /* the states of rows with few edges, finished: out normalised, lse natural; 0 and -inf without edges */
+    void (*attend_family)(const kernel_family *c);
     /* inverse[i] = 1 / sum[i], lse[i] = greatest[i] ln 2 + log sum[i]; 0 and -inf where the state is empty. Outputs may
        be the inputs. */
     void (*finish)(hga_id n, const float *greatest, const float *sum, float *inverse, float *lse);

@@ -549,6 +549,114 @@ static void heads_are_each_head(void **unused)
     }
 }
 
+/* ---- families ---- */
+
+enum { FAMILY_HEADS = 12, FAMILY_ROOM = 80 };
+
+typedef struct family_case {
+    float q[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM], k[KERNEL_FAMILY][FAMILY_HEADS * FAMILY_ROOM],
+        v[KERNEL_FAMILY][FAMILY_HEADS * FAMILY_ROOM], out[KERNEL_TILE][FAMILY_HEADS * FAMILY_ROOM],
+        lse[KERNEL_TILE][FAMILY_HEADS];
+    const float *qs[KERNEL_TILE], *ks[KERNEL_FAMILY], *vs[KERNEL_FAMILY];
+    float *outs[KERNEL_TILE], *lses[KERNEL_TILE], bias[KERNEL_FAMILY];
+    uint16_t rows[KERNEL_FAMILY];
+} family_case;
+
+/* Some rows have no place to go to, some columns no edge, some scores none or huge ones. */
+static kernel_family draw_family(family_case *x)
+{
+    hga_id kv = 1 + below(4), share = 1 + below(3);
+    float size = below(8) ? 1 : 40;
+    for (int r = 0; r < KERNEL_TILE; r++) {
+        x->qs[r] = x->q[r], x->outs[r] = below(6) ? x->out[r] : NULL, x->lses[r] = x->lse[r];
+        for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->q[r][j] = draw(size), x->out[r][j] = 77;
+    }
+    for (int e = 0; e < KERNEL_FAMILY; e++) {
+        x->ks[e] = x->k[e], x->vs[e] = x->v[e], x->bias[e] = below(8) ? draw(3) : -INFINITY;
+        x->rows[e] = below(4) ? (uint16_t)below(1 << KERNEL_TILE) : 0;
+        for (int j = 0; j < FAMILY_HEADS * FAMILY_ROOM; j++) x->k[e][j] = draw(1), x->v[e][j] = draw(1);
+    }
+    return (kernel_family){.n_rows = 1 + below(KERNEL_TILE),
+                           .n = 1 + below(KERNEL_FAMILY),
+                           .heads = kv * share,
+                           .dim = below(3) ? 1 + below(FAMILY_ROOM) : 64,
+                           .dim_v = 1 + below(FAMILY_ROOM),
+                           .share = share,
+                           .q = x->qs,
+                           .k = x->ks,
+                           .v = x->vs,
+                           .q_head = FAMILY_ROOM,
+                           .k_head = FAMILY_ROOM,
+                           .v_head = FAMILY_ROOM,
+                           .scale = 0.3f,
+                           .bias = x->bias,
+                           .rows = x->rows,
+                           .out = x->outs,
+                           .lse = x->lses,
+                           .out_head = FAMILY_ROOM};
+}
+
+/* Row r and head h in double. */
+static void plain_family(const kernel_family *c, hga_id r, hga_id h, double *out, double *lse)
+{
+    double score[KERNEL_FAMILY], greatest = -INFINITY, sum = 0;
+    hga_id kv = h / c->share;
+    for (hga_id e = 0; e < c->n; e++) {
+        score[e] = 0;
+        for (hga_id j = 0; j < c->dim; j++)
+            score[e] += (double)c->q[r][h * c->q_head + j] * (double)c->k[e][kv * c->k_head + j];
+        score[e] = c->rows[e] >> r & 1 ? score[e] * (double)c->scale + (double)c->bias[e] : -INFINITY;
+        if (score[e] > greatest) greatest = score[e];
+    }
+    for (hga_id j = 0; j < c->dim_v; j++) out[j] = 0;
+    for (hga_id e = 0; e < c->n; e++) {
+        double p = score[e] == -INFINITY ? 0 : exp2(score[e] - greatest);
+        sum += p;
+        for (hga_id j = 0; j < c->dim_v; j++) out[j] += p * (double)c->v[e][kv * c->v_head + j];
+    }
+    for (hga_id j = 0; j < c->dim_v; j++) out[j] = sum > 0 ? out[j] / sum : 0;
+    *lse = sum > 0 ? greatest * LN2 + log(sum) : -INFINITY;
+}
+
+static void a_family_is_softmax_of_each_row(void **unused)
+{
+    (void)unused;
+    static family_case x;
+    double want[FAMILY_ROOM], lse;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 200; round++) {
+        kernel_family c = draw_family(&x);
+        t->attend_family(&c);
+        for (hga_id r = 0; r < KERNEL_TILE; r++)
+            for (hga_id h = 0; h < FAMILY_HEADS; h++) {
+                int given = r < c.n_rows && h < c.heads && c.out[r];
+                if (given) plain_family(&c, r, h, want, &lse);
+                if (given && !is_near((double)c.lse[r][h], lse, 3e-4))
+                    fail_msg("%s: lse %g is not %g", t->isa, (double)c.lse[r][h], lse);
+                for (hga_id j = 0; j < FAMILY_ROOM; j++) {
+                    double got = (double)x.out[r][h * FAMILY_ROOM + j], should = given && j < c.dim_v ? want[j] : 77;
+                    if (!is_near(got, should, 3e-4)) fail_msg("%s: [%d] %g is not %g", t->isa, j, got, should);
+                }
+            }
+    }
+}
+
+static void what_is_not_finite_stays_with_its_family_row(void **unused)
+{
+    (void)unused;
+    static family_case x;
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 40; round++) {
+        kernel_family c = draw_family(&x);
+        c.n_rows = KERNEL_TILE, c.n = 2;
+        x.rows[0] = 0x00ff, x.rows[1] = 0xff00, x.bias[0] = x.bias[1] = 0;
+        x.k[0][0] = round & 1 ? NAN : INFINITY, x.v[0][0] = NAN;
+        t->attend_family(&c);
+        for (hga_id r = 0; r < KERNEL_TILE; r++)
+            if (c.out[r]) assert_true(r < 8 ? isnan(c.out[r][0]) : isfinite(c.out[r][0]) && isfinite(c.lse[r][0]));
+    }
+}
+
 static double plain_log_add(double a, double b)
 {
     double most = a > b ? a : b;
@@ -958,6 +1066,8 @@ int main(void)
         cmocka_unit_test(biases_in_base_2_stay_finite),
         cmocka_unit_test(what_is_not_finite_stays_with_its_rows),
         cmocka_unit_test(heads_are_each_head),
+        cmocka_unit_test(a_family_is_softmax_of_each_row),
+        cmocka_unit_test(what_is_not_finite_stays_with_its_family_row),
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(rows_are_turned_and_copied),
         cmocka_unit_test(looking_up_adds_each_lanes_own),

@@ -1,7 +1,10 @@
 /* attend_panel.c: the rows of a panel attend: what is chosen goes through tiles, what is left of a row through the row
    kernel, into the same states. */
 #include "stages.h"
-#include "tiles.h"
+#include "strips.h"
+
+/* Rows without edges, beside families. */
+static int is_done(const row_group *g, hga_id r) { return g->node[r] < 0 || g->in_families >> r & 1u; }
 
 /* The rows of a group end: all at once, or each with the rest of its edges. */
 static void finish_group(worker *w, const row_group *g)
@@ -12,7 +15,7 @@ static void finish_group(worker *w, const row_group *g)
         return;
     }
     for (hga_id r = 0; r < g->n_rows; r++) {
-        if (g->node[r] < 0) continue;
+        if (is_done(g, r)) continue;
         row_job job = {.stage = g->stage, .v = g->node[r], .position = g->first + r, .count = INT64_MAX, .piece = -1};
         if (g->tiled)
             take_states(w, g, r);
@@ -34,16 +37,17 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
 }
 
 /* Edge biases belong to single edges, which only rows know. */
-static void open_chooser(worker *w, hga_id stage, tile_runner run)
+static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families)
 {
     tile_chooser *t = &w->chooser;
+    t->run_family = families_are_fit(w, stage) ? families : NULL;
     t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
     t->types = w->io->rel_key || w->io->rel_bias, t->positions = w->io->node_pos != NULL;
 }
 
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
-    open_chooser(w, stage, run_tiles);
+    open_chooser(w, stage, run_tiles, run_family);
     if (!w->io->edge_bias) choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
@@ -51,13 +55,14 @@ static void attend_groups(worker *w, hga_id stage, row_panel *p)
 /* ---- some heads of a panel ---- */
 
 static void leave_batch(void *context, tile_batch *b) { (void)context, (void)b; }
+static void leave_family(void *context, const row_group *g, const strip *x) { (void)context, (void)g, (void)x; }
 
 /* The groups, as bits, that have all of their edges in tiles, where each head is by itself. Row by row all heads go
    together, and what a head is then has to do with the others. */
 static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
 {
     unsigned tiled = 0;
-    open_chooser(w, stage, leave_batch);
+    open_chooser(w, stage, leave_batch, leave_family);
     if (!w->io->edge_bias) choose_tiles(&w->chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) tiled |= (unsigned)(p.group[g].tiled && !p.group[g].rest) << g;
     return tiled;

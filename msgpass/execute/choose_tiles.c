@@ -379,6 +379,41 @@ static void lay_wide(tile_chooser *t, row_panel *p)
         p->group[g].complete = p->group[g].tiled && !has_more(t, &p->group[g]);
 }
 
+/* ---- families: a few rows with the same few columns ---- */
+
+/* A group with less of its pairs than this is better off with its families, each by itself, than in one tile
+   (measured). */
+static const double FAMILY_SHARE = 0.3;
+
+/* The rows that a strip meets, as bits. */
+static unsigned strip_rows(const strip *x) { return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first; }
+
+/* Has each row edges of one narrow segment at most, and would a tile be mostly empty? */
+static int has_families(const tile_chooser *t, const row_group *g)
+{
+    unsigned seen = 0;
+    int64_t edges = 0, columns = 0, end = 0;
+    strip x;
+    if (!t->run_family || g->tiled || g->rest) return 0;
+    for (hga_pos i = 0; i < t->n_own; i++) {
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
+        if (x.n > KERNEL_FAMILY || seen & strip_rows(&x)) return 0;
+        seen |= strip_rows(&x), edges += strip_edges(&x);
+        columns += most(x.src + x.n - most(x.src, end), 0), end = most(end, x.src + x.n);
+    }
+    return edges > 0 && (double)edges < FAMILY_SHARE * (double)(g->n_rows * columns);
+}
+
+static void hand_over_families(const tile_chooser *t, row_group *g)
+{
+    strip x;
+    for (hga_pos i = 0; i < t->n_own; i++) {
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
+        g->in_families |= strip_rows(&x);
+        t->run_family(t->context, g, &x);
+    }
+}
+
 /* ---- a panel of groups ---- */
 
 /* A group's runs, side by side. */
@@ -389,6 +424,10 @@ static void lay_narrow(tile_chooser *t, row_group *g)
     next_group(t->batch);
     if (t->reader->relation < 0 || has_explicit(t, g)) g->rest = 1;
     list_own(t, g);
+    if (has_families(t, g)) {
+        hand_over_families(t, g);
+        return;
+    }
     for (hga_pos at = 0; next_run(t, g, at, &r); at = r.last) {
         if (run_pays(t, g, &r)) {
             mark_run(t, g, &r);

@@ -5,6 +5,7 @@
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
+   run_family.c   families of a few rows
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
@@ -196,6 +197,10 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
 void attend_row(worker *w, const row_job *job);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
+
+/* run_family.c: may the stage's scores, in this call, be a family's? Compute one; the worker is the context. */
+int families_are_fit(const worker *w, hga_id stage);
+void run_family(void *worker, const row_group *g, const struct strip *x);
 
 /* run_tiles.c: compute a batch; the worker is the context. A group whose states are in its own place: row r's become
    the row's, for the rest of its edges; or all are normalised and stored. */

@@ -15,6 +15,8 @@ typedef struct row_group {
     /* whatever is not in the batch has been computed, and there is no rest: the batch ends its rows */
     int complete;
     int stored; /* .. and has */
+    /* the rows, as bits, that have all of their edges in families, of which it has nothing but such */
+    unsigned in_families;
 } row_group;
 
 typedef struct row_panel {
@@ -56,10 +58,15 @@ typedef struct tile_batch {
 /* Whoever takes a batch; afterwards it is laid anew. */
 typedef void (*tile_runner)(void *context, tile_batch *batch);
 
+/* Whoever takes the rows of a group that have a few columns of one segment, and no others. */
+struct strip;
+typedef void (*family_runner)(void *context, const row_group *g, const struct strip *x);
+
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
     tile_runner run;
+    family_runner run_family; /* NULL: there are no families */
     void *context;
     tile_batch *batch;
     int open;                      /* a chunk is being laid */
