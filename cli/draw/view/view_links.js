@@ -12,7 +12,7 @@ function fitLinks() {
 }
 /* a node stands over the middle of its tokens, its level above them */
 function placeNodes() {
-  const wide = canvas.clientWidth - 60, high = canvas.clientHeight - 60, each = wide / Math.max(1, nTokens);
+  const wide = canvas.clientWidth - 60, high = canvas.clientHeight - 84, each = wide / Math.max(1, nTokens);
   spots = [];
   for (let v = 0; v < nNodes; v++) {
     const l = levelOf(v), placed = firstToken(v) < endToken(v), share = (v - levelPtr[l] + .5) / data.levels[l];
@@ -97,7 +97,10 @@ function writeNames(focus) {
     if (v !== focus && (x - half < free[l] || boxes.some(([b, a, z]) => b === l && x - half < z && x + half > a))) return;
     if (v === focus) boxes.push([l, x - half, x + half]); else free[l] = x + half;
     ink.fillStyle = styleColour(v === focus ? "--ink" : "--soft");
-    ink.fillText(text, Math.min(Math.max(x, half), canvas.clientWidth - half), y + 18);
+    const at = Math.min(Math.max(x, half), canvas.clientWidth - half);
+    ink.strokeStyle = styleColour("--paper"), ink.lineWidth = 3;
+    ink.strokeText(text, at, y + 18);
+    ink.fillText(text, at, y + 18);
   };
   first.forEach(write);
   if (NAMES.size) for (let v = 0; v < nNodes; v++) if (v !== focus) write(v);

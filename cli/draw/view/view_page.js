@@ -282,7 +282,8 @@ function start() {
   byId("token").max = data.queries[1] - 1;
   fillTables();
   listen();
-  set(WEIGHTS ? { relation: relations.length > 1 ? ALL : 0, mode: "tokens" } : { relation: mainRelation(), mode: NAMES.size && data.program ? "tokens" : "nodes" });
+  const byToken = WEIGHTS || (NAMES.size && data.program);
+  set(byToken ? { relation: relations.length > 1 ? ALL : 0, mode: "tokens" } : { relation: mainRelation(), mode: "nodes" });
   byId("search").hidden = false;
   byId("search").placeholder = NAMES.size ? "word or node" : "node";
   const address = framed ? window.parent.hgaAddressOf(window.name) : location.hash.slice(1);

@@ -27,9 +27,10 @@ class SvgPen {
   strokeRect(x, y, w, h) { this.out.push(`<rect x="${round(x)}" y="${round(y)}" width="${round(w)}" height="${round(h)}" fill="none" stroke="${this.strokeStyle}" stroke-width="${this.lineWidth}"/>`); }
   fillRect(x, y, w, h) { this.out.push(`<rect x="${round(x)}" y="${round(y)}" width="${round(w)}" height="${round(h)}" fill="${this.fillStyle}" opacity="${round(this.globalAlpha)}"/>`); }
   measureText(text) { return real.measureText(text); }
-  fillText(text, x, y) {
+  strokeText(text, x, y) { this.fillText(text, x, y, ` stroke="${this.strokeStyle}" stroke-width="${this.lineWidth}"`); }
+  fillText(text, x, y, more = "") {
     const anchor = { center: "middle", right: "end" }[this.textAlign] || "start", down = this.textBaseline === "middle" ? 4 : 0;
-    this.out.push(`<text x="${round(x)}" y="${round(y + down)}" text-anchor="${anchor}" font-size="11" fill="${this.fillStyle}"${this.shift}>${escaped(text)}</text>`);
+    this.out.push(`<text x="${round(x)}" y="${round(y + down)}" text-anchor="${anchor}" font-size="11" fill="${this.fillStyle}"${this.shift}${more}>${escaped(text)}</text>`);
   }
 }
 
