@@ -23,25 +23,37 @@ static int64_t first_type(const hga_segment *s)
 }
 
 /* By where their instances begin: what is loaded with a row does not change the order of its edges. */
-static int segment_before(const hga_segment *a, const hga_segment *b)
+static int key_before(const segment_key *x, const segment_key *y)
 {
-    hga_id src = a->src - a->src_inside, other_src = b->src - b->src_inside, row = a->row - a->row_inside,
-           other_row = b->row - b->row_inside;
-    if (src != other_src) return src < other_src;
-    int64_t type = first_type(a), other_type = first_type(b);
-    if (type != other_type) return type < other_type;
+    if (x->src != y->src) return x->src < y->src;
+    if (x->type != y->type) return x->type < y->type;
+    const hga_segment *a = x->segment, *b = y->segment;
+    hga_id row = a->row - a->row_inside, other_row = b->row - b->row_inside;
     if (row != other_row) return row < other_row;
     if (a->row_inside != b->row_inside) return a->row_inside < b->row_inside;
     if (a->src_inside != b->src_inside) return a->src_inside < b->src_inside;
     return segment_shape_before(a, b);
 }
 
-SORT_DEFINE(sort_segments, hga_segment, segment_before)
+SORT_DEFINE(sort_keys, segment_key, key_before)
 
 static void collect(const hga_segments *s, void *context)
 {
     row_reader *r = context;
-    for (hga_id i = 0; i < s->count; i++) r->segment[r->n_segments++] = hga_segments_at(s, i);
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment *found = &r->found[r->n_segments];
+        *found = hga_segments_at(s, i);
+        r->key[r->n_segments++] = (segment_key){found->src - found->src_inside, first_type(found), found};
+    }
+}
+
+/* Segments are large: their keys are sorted, and each is moved once. */
+static void load_segments(row_reader *r, hga_id first, hga_id n)
+{
+    r->n_segments = 0;
+    hga_graph_visit_segments(r->graph, r->relation, first, n, collect, r);
+    sort_keys(r->key, r->n_segments);
+    for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i] = *r->key[i].segment;
 }
 
 void reader_load(row_reader *r, hga_id first, hga_id n)
@@ -50,9 +62,7 @@ void reader_load(row_reader *r, hga_id first, hga_id n)
     r->first = first, r->n = n;
     memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
     if (r->relation < 0 || !r->r.n_blocks) return;
-    r->n_segments = 0;
-    hga_graph_visit_segments(r->graph, r->relation, first, n, collect, r);
-    sort_segments(r->segment, r->n_segments);
+    load_segments(r, first, n);
     for (hga_pos i = 0; i < r->n_segments; i++)
         for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list_ptr[r->segment[i].row - first + p]++;
     for (hga_id p = 0, sum = 0; p <= n; p++) {

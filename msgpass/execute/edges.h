@@ -25,6 +25,13 @@ typedef struct rank_key { /* what canonical order compares; weights only tell tw
     hga_pos place;  /* canonical, of the edge that was read as number i, in rank[i] */
 } rank_key;
 
+/* What tells most segments apart; the rest of the order is the segment's. */
+typedef struct segment_key {
+    hga_id src;   /* where its instance begins .. */
+    int64_t type; /* .. and the type there */
+    const hga_segment *segment;
+} segment_key;
+
 /* Reads the rows of one stage's relation, a panel at a time. */
 typedef struct row_reader {
     const hga_graph *graph;
@@ -32,6 +39,8 @@ typedef struct row_reader {
     hga_relation r;
     hga_nodes nodes;
     hga_segment *segment; /* [segment_room] of the panel, by where their instances begin */
+    hga_segment *found;   /* [segment_room] the same as they were found, .. */
+    segment_key *key;     /* [segment_room] .. and what they are sorted by */
     hga_id *list;         /* [list_room] segments of each row of the panel */
     /* [degree_room] the edges of row `ranked` in canonical order, rank[i].place being that of edge i as read; for the
        stages that ask and whose relation has blocks */

@@ -90,6 +90,8 @@ static void lay_out_lists(worker *w, carver *c)
     w->wide.key_at = carve(c, w->wide.room, sizeof *w->wide.key_at);
     w->wide.value_at = carve(c, w->wide.room, sizeof *w->wide.value_at);
     r->segment = carve(c, r->segment_room, sizeof *r->segment);
+    r->found = carve(c, r->segment_room, sizeof *r->found);
+    r->key = carve(c, r->segment_room, sizeof *r->key);
     r->list = carve(c, r->list_room, sizeof *r->list);
     r->rank = carve(c, r->degree_room, sizeof *r->rank);
 }
