@@ -74,9 +74,10 @@ static const struct argp_option options[] = {
     {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them; dense is always there (default: all)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
     {"report", KEY_REPORT, "FILE", 0,
-     "the page with table, patterns, times against length and plans (default: report.html)", 2},
+     "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
-    {"dry-run", KEY_DRY_RUN, NULL, 0, "measure nothing, write no page: tell the time and the memory it would take", 9},
+    {"dry-run", KEY_DRY_RUN, NULL, 0,
+     "write no page: tell from the first words about how long all would take, and the memory", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},
 };

@@ -131,6 +131,15 @@ fact a_row_in_json_has_weights_by_head holds row.doc '"weights": '
 "$npy" make q2.npy f4 20,2,4 random:1
 fact heads_may_share_keys "$hga" inspect g.json --row 3 --query q2.npy --key k.npy
 
+# Rows of a file whose tokens are not 0, 1, ..: the same line as of hga attend.
+printf '3,4\n4,3\n5,6\n6,5\n3,5\n' >scattered.csv
+"$npy" make up.npy i4 7 -1,0,0,1,1,2,2
+"$npy" make q4.npy f4 4,1,4 random:1
+"$hga" inspect scattered.csv --parents up.npy --row 0 --query q4.npy --key q4.npy >row.txt 2>said_of_rows
+fact which_row_is_which_token_is_said shows said_of_rows 'rows are the leaves by id: 3 4 5 6'
+"$hga" view scattered.csv --parents up.npy --query q4.npy --key q4.npy --quiet -o rows.html 2>said_of_rows
+fact in_the_viewer_too shows said_of_rows 'rows are the leaves by id: 3 4 5 6'
+
 # ---- a long text ----
 
 build htransformer --tokens 200000 -o long.json
