@@ -226,6 +226,8 @@ typedef struct kernel_table {
     /* attention's adjoint */
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
+    /* x . y, of n floats, summed in double */
+    double (*dot)(hga_id n, const float *x, const float *y);
     /* kept[n][KERNEL_TILE]: 0, or 1 / (1 - dropout) */
     void (*drop)(const kernel_drop *d, float *kept);
     /* its scores alone: out[e] = score[e] + q . (k[e] + r[e]) */

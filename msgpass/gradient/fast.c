@@ -80,7 +80,7 @@ static int has_padding(const fast_pass *p)
 static fast_pass empty_pass(const gradient_call *c)
 {
     fast_pass p = {.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
-    p.rows.plan = c->plan, p.field_dim = padded_columns(c->plan->shape.dim);
+    p.rows.plan = c->plan, p.rows.lists = c->lists, p.field_dim = padded_columns(c->plan->shape.dim);
     return p;
 }
 
@@ -107,18 +107,22 @@ void fast_destroy(fast_pass *p)
 
 /* ---- means and sums ---- */
 
-/* The edges of a row, and what each source is multiplied with. */
+/* What the source of an edge is multiplied with. */
+static double factor(const fast_pass *p, const hga_stage *stage, const row_edge *e)
+{
+    float weight = e->weight;
+    if (stage->message == HGA_SCALED) weight *= p->call->io->type_scale[e->type];
+    if (stage->reduce == HGA_MEAN && stage->by_mass) weight *= p->nodes.mass[e->src];
+    return (double)weight;
+}
+
+/* The edges of a row, and what the sum over them is divided by. */
 static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, double *total)
 {
     hga_status st = rows_read(&p->rows, v);
-    *total = 0;
-    for (int64_t i = 0; !st && i < p->rows.n; i++) {
-        row_edge *e = &p->rows.edge[i];
-        if (stage->message == HGA_SCALED) e->weight *= p->call->io->type_scale[e->type];
-        if (stage->reduce == HGA_MEAN && stage->by_mass) e->weight *= p->nodes.mass[e->src];
-        *total += (double)e->weight;
-    }
-    if (stage->reduce != HGA_MEAN) *total = 1;
+    *total = stage->reduce == HGA_MEAN ? 0 : 1;
+    for (int64_t i = 0; !st && stage->reduce == HGA_MEAN && i < p->rows.n; i++)
+        *total += factor(p, stage, &p->rows.edge[i]);
     return st;
 }
 
@@ -133,7 +137,7 @@ static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total
         hga_id many = (hga_id)(n - at < KERNEL_CHUNK ? n - at : KERNEL_CHUNK);
         for (hga_id i = 0; i < many; i++) {
             const row_edge *e = &p->rows.edge[at + i];
-            weight[i] = (float)((double)e->weight / total), x[i] = value_row(p, stage->value, e->src);
+            weight[i] = (float)(factor(p, stage, e) / total), x[i] = value_row(p, stage->value, e->src);
         }
         if (n > KERNEL_CHUNK)
             p->plan->kernels->sum(many, x, 0, weight, columns, y);
@@ -154,11 +158,11 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
             const float *x = value_row(p, stage->value, e->src);
             for (hga_id c = 0; c < columns; c++) sum += (double)dy[c] * (double)x[c];
             float scale = p->call->io->type_scale[e->type];
-            scales[e->type] += scale != 0 ? sum * (double)e->weight / (double)scale : 0;
+            scales[e->type] += scale != 0 ? sum * factor(p, stage, e) / (double)scale : 0;
         }
         if (!p->field[stage->value].adjoint) continue;
         float *dx = adjoint_row(p, stage->value, e->src);
-        p->plan->kernels->blend(columns, 1, dx, (float)((double)e->weight / total), dy, dx);
+        p->plan->kernels->blend(columns, 1, dx, (float)(factor(p, stage, e) / total), dy, dx);
     }
     memset(dy, 0, (size_t)columns * sizeof *dy);
 }

@@ -20,6 +20,7 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 {
     const hga_io *io = p->call->io;
     const hga_stage *stage = &p->program->stage[s];
+    if (!stage->by_mass && x->e.weight == 1 && !io->rel_bias && !io->edge_bias && !io->node_pos) return 0;
     double sum = x->e.weight == 1 ? 0 : log((double)x->e.weight);
     if (stage->by_mass) sum += (double)p->log_mass[x->e.src];
     if (io->rel_bias) sum += (double)io->rel_bias[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];

@@ -63,16 +63,6 @@ static double log_add(double a, double b)
 /* 1 / (1 + e^(b - a)), with the limits where one of them is -inf; 0 where both are. */
 static double share(double a, double b) { return a == -INFINITY ? 0 : b == -INFINITY ? 1 : 1 / (1 + exp(b - a)); }
 
-static double dot(const float *x, const float *y, hga_id n)
-{
-    float sum[KERNEL_PAD] = {0};
-    double all = 0;
-    for (hga_id c = 0; c < n; c += KERNEL_PAD)
-        for (int i = 0; i < KERNEL_PAD; i++) sum[i] += x[c + i] * y[c + i];
-    for (int i = 0; i < KERNEL_PAD; i++) all += (double)sum[i];
-    return all;
-}
-
 /* ---- the stages, a row at a time ---- */
 
 static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
@@ -120,7 +110,7 @@ static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
     double mine = share(lse, psi), rest = lse == -INFINITY ? 1 : share(psi, lse);
     hga_id u = p->rows.n ? p->rows.edge[0].src : -1;
     double left = u < 0 ? 1 : (double)p->field[s->keep].value[u],
-           g = dot(d_y, value_row(p, s->value, v), state->padded);
+           g = p->plan->kernels->dot(state->columns, d_y, value_row(p, s->value, v));
     double d_share = mine * rest * left * (g - (double)d_keep[v]);
     p->plan->kernels->blend(state->padded, 1, d_o, (float)(left * mine), d_y, d_o);
     state->delta[v] -= (float)d_share;
@@ -165,6 +155,6 @@ void ask_of_states(const fast_pass *p, hga_id field)
     for (hga_id v = 0; v < p->nodes.n; v++) {
         if (!program_row(&p->nodes, p->program->field[field].rows, v) || x->own_lse[v] == -INFINITY) continue;
         x->lse[v] = x->own_lse[v];
-        x->delta[v] += (float)dot(adjoint_row(p, field, v), value_row(p, field, v), x->padded);
+        x->delta[v] += (float)p->plan->kernels->dot(x->columns, adjoint_row(p, field, v), value_row(p, field, v));
     }
 }

@@ -61,23 +61,13 @@ void fast_store(const fast_pass *p, hga_id f)
     }
 }
 
-/* d_out . out of a row, in double. */
-static double product(const float *x, const float *y, hga_id n)
-{
-    double sum[4] = {0};
-    hga_id c = 0;
-    for (; c + 4 <= n; c += 4)
-        for (int i = 0; i < 4; i++) sum[i] += (double)x[c + i] * (double)y[c + i];
-    for (; c < n; c++) sum[0] += (double)x[c] * (double)y[c];
-    return sum[0] + sum[1] + sum[2] + sum[3];
-}
-
 /* The gradient of the output's rows. A row without edges asks for nothing. */
 void fast_seed(fast_pass *p)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), heads = p->plan->shape.n_heads;
     fast_field *x = &p->field[out];
     const hga_grad_io *grad = p->call->grad;
+    const kernel_table *kernels = p->plan->kernels;
     head_rows d = rows_of(p, out, &grad->d_out), o = rows_of(p, out, &p->call->io->out);
     for (hga_id i = 0; i < d.n; i++) {
         hga_id v = d.node + i;
@@ -87,6 +77,7 @@ void fast_seed(fast_pass *p)
         const float *result = read_row(&o, i, p->numbers);
         double d_lse = grad->d_lse.data ? (double)*(const float *)tensor_at(&grad->d_lse, heads, 1, i, p->head) : 0;
         float lse = p->call->tape_lse[(ptrdiff_t)i * heads + p->head];
-        x->lse[v] = lse == -INFINITY ? INFINITY : lse, x->delta[v] = (float)(product(given, result, d.columns) - d_lse);
+        x->lse[v] = lse == -INFINITY ? INFINITY : lse,
+        x->delta[v] = (float)(kernels->dot(d.columns, given, result) - d_lse);
     }
 }

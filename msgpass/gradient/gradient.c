@@ -218,6 +218,21 @@ static hga_id heads_apart(const gradient_call *c, hga_id threads)
     return cut ? heads / threads * threads : heads;
 }
 
+/* Rows of stages that go row by row, while a sixteenth of the tensors' bytes is enough for each. */
+static hga_status list_stages(gradient_call *c)
+{
+    hga_status st = HGA_OK;
+    const hga_plan *plan = c->plan;
+    const hga_shape *shape = &plan->shape;
+    int64_t bytes = (int64_t)plan->nodes.n * shape->n_heads * (shape->dim + shape->dim_v) * (int64_t)sizeof(float) / 4;
+    HGA_TRY(hga_new_zero(&plan->given, HGA_MAX_STAGES, sizeof *c->lists, &c->lists));
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (!kind_attends(plan->stage[s].kind) || has_energies(&plan->program, plan->program.stage[s].out))
+            HGA_TRY(rows_list(plan, s, bytes, &c->lists[s]));
+done:
+    return st;
+}
+
 /* Where rows are cut, of all stages that attend. */
 static hga_status cut_stages(gradient_call *c)
 {
@@ -225,6 +240,7 @@ static hga_status cut_stages(gradient_call *c)
     HGA_TRY(hga_new_zero(&c->plan->given, HGA_MAX_STAGES, sizeof *c->strips, &c->strips));
     for (hga_id s = 0; s < c->plan->program.n_stages; s++)
         if (kind_attends(c->plan->stage[s].kind)) HGA_TRY(strips_create(c->plan, s, &c->strips[s]));
+    if (c->plan->shape.n_heads > 1) HGA_TRY(list_stages(c));
 done:
     return st;
 }
@@ -232,8 +248,10 @@ done:
 static void clear_stages(gradient_call *c)
 {
     for (hga_id s = 0; c->strips && s < c->plan->program.n_stages; s++) strips_clear(c->plan, &c->strips[s]);
+    for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++) rows_unlist(c->plan, &c->lists[s]);
     hga_delete(&c->plan->given, c->strips, HGA_MAX_STAGES, sizeof *c->strips);
-    c->strips = NULL;
+    hga_delete(&c->plan->given, c->lists, HGA_MAX_STAGES, sizeof *c->lists);
+    c->strips = NULL, c->lists = NULL;
 }
 
 /* The threads of a call: what each has for itself, and passes, one for each head that goes side by side. */

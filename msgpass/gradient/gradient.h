@@ -21,6 +21,13 @@ typedef struct row_edge {
     hga_id pos_of, src_pos_of; /* node + 1 whose position the row uses, and the source, 0: its own */
 } row_edge;
 
+/* All rows of a stage, one behind the other: those of node v begin at ptr[v]. */
+typedef struct row_list {
+    int64_t *ptr; /* [n_nodes + 1]; NULL: there was no room */
+    row_edge *edge;
+    int64_t room;
+} row_list;
+
 /* In-edges of the rows of one stage, one row at a time. */
 typedef struct edge_rows {
     const hga_plan *plan;
@@ -28,8 +35,10 @@ typedef struct edge_rows {
     hga_relation r;
     hga_segment *segment;
     int64_t segment_room;
-    row_edge *edge; /* [n]: of the row read last, by source, type, weight; twins as the relation lists them */
-    int64_t n, edge_room;
+    const row_edge *edge; /* [n]: of the row read last, by source, type, weight; twins as the relation lists them */
+    row_edge *own;        /* [own_room], where it is read to */
+    int64_t n, own_room;
+    const row_list *lists, *list; /* of all stages, NULL without; of this one */
 } edge_rows;
 
 /* The rows of a stage; zero the struct before the first time. */
@@ -37,6 +46,9 @@ void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage);
 void rows_close(edge_rows *rows);
 /* Read node v's in-edges. */
 hga_status rows_read(edge_rows *rows, hga_id v);
+/* All of a stage's rows, if they take at most `bytes`; cleared whatever the outcome. */
+hga_status rows_list(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out);
+void rows_unlist(const hga_plan *plan, row_list *list);
 
 /* ---- what a pass over a group of heads works on ---- */
 
@@ -62,7 +74,8 @@ typedef struct gradient_call {
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
     table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
     struct strips *strips; /* [stages], of those that attend; the fast way's */
-    nudge moved;           /* hga_plan_loss; zero: nothing is */
+    row_list *lists; /* [stages], of those that go row by row; the fast way's, NULL: rows are read for every head */
+    nudge moved;     /* hga_plan_loss; zero: nothing is */
 } gradient_call;
 
 /* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */

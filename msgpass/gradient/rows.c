@@ -2,10 +2,12 @@
 #include "gradient.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)
 {
     rows->plan = plan;
+    rows->list = rows->lists && rows->lists[stage].ptr ? &rows->lists[stage] : NULL;
     rows->relation = plan->program.stage[stage].relation;
     rows->r = rows->relation >= 0 ? hga_graph_relation(plan->graph, rows->relation) : (hga_relation){0};
 }
@@ -14,16 +16,16 @@ void rows_close(edge_rows *rows)
 {
     const hga_allocator *a = &rows->plan->given;
     hga_delete(a, rows->segment, rows->segment_room, sizeof *rows->segment);
-    hga_delete(a, rows->edge, rows->edge_room, sizeof *rows->edge);
+    hga_delete(a, rows->own, rows->own_room, sizeof *rows->own);
     *rows = (edge_rows){.plan = rows->plan};
 }
 
 static hga_status add(edge_rows *rows, row_edge e)
 {
     hga_status st = HGA_OK;
-    if (rows->n == rows->edge_room)
-        st = hga_grow(&rows->plan->given, &rows->edge, &rows->edge_room, rows->n, rows->n + 1, sizeof *rows->edge);
-    if (!st) rows->edge[rows->n++] = e;
+    if (rows->n == rows->own_room)
+        st = hga_grow(&rows->plan->given, &rows->own, &rows->own_room, rows->n, rows->n + 1, sizeof *rows->own);
+    if (!st) rows->own[rows->n++] = e;
     return st;
 }
 
@@ -38,9 +40,9 @@ static hga_status read_tree(edge_rows *rows, hga_id v)
     hga_id base = nodes->level_ptr[1];
     if (!nodes->child_ptr || v < base) return HGA_OK;
     hga_id first = nodes->child_ptr[v - base], n = nodes->child_ptr[v - base + 1] - first;
-    if (n > rows->edge_room) st = hga_grow(&rows->plan->given, &rows->edge, &rows->edge_room, 0, n, sizeof *rows->edge);
+    if (n > rows->own_room) st = hga_grow(&rows->plan->given, &rows->own, &rows->own_room, 0, n, sizeof *rows->own);
     for (hga_id i = 0; !st && i < n; i++)
-        rows->edge[rows->n++] = (row_edge){nodes->child_list ? nodes->child_list[first + i] : first + i, 0, 1, 0, 0};
+        rows->own[rows->n++] = (row_edge){nodes->child_list ? nodes->child_list[first + i] : first + i, 0, 1, 0, 0};
     return st;
 }
 
@@ -84,7 +86,7 @@ static int before(const row_edge *a, const row_edge *b)
 static hga_status sort_row(edge_rows *rows)
 {
     int64_t n = rows->n, room = 0;
-    row_edge *x = rows->edge, *y = NULL;
+    row_edge *x = rows->own, *y = NULL;
     int64_t sorted = 1;
     while (sorted < n && !before(&x[sorted], &x[sorted - 1])) sorted++;
     if (sorted >= n) return HGA_OK;
@@ -102,7 +104,7 @@ static hga_status sort_row(edge_rows *rows)
     return HGA_OK;
 }
 
-hga_status rows_read(edge_rows *rows, hga_id v)
+static hga_status read_row(edge_rows *rows, hga_id v)
 {
     hga_status st = HGA_OK;
     rows->n = 0;
@@ -114,4 +116,55 @@ hga_status rows_read(edge_rows *rows, hga_id v)
     HGA_TRY(sort_row(rows));
 done:
     return st;
+}
+
+hga_status rows_read(edge_rows *rows, hga_id v)
+{
+    const row_list *list = rows->list;
+    if (list) {
+        rows->edge = list->edge + list->ptr[v], rows->n = list->ptr[v + 1] - list->ptr[v];
+        return HGA_OK;
+    }
+    hga_status st = read_row(rows, v);
+    rows->edge = rows->own;
+    return st;
+}
+
+/* Node v's row goes behind those before it. */
+static hga_status list_row(edge_rows *rows, hga_id v, row_list *out)
+{
+    hga_status st = rows_read(rows, v);
+    int64_t n = out->ptr[v], room = n + rows->n;
+    if (!st && room > out->room) st = hga_grow(&rows->plan->given, &out->edge, &out->room, n, room, sizeof *out->edge);
+    if (!st && rows->n) memcpy(out->edge + n, rows->edge, (size_t)rows->n * sizeof *out->edge);
+    out->ptr[v + 1] = room;
+    return st;
+}
+
+hga_status rows_list(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out)
+{
+    hga_status st = HGA_OK;
+    edge_rows rows = {.plan = plan};
+    hga_id out_field = plan->program.stage[stage].out;
+    int64_t fits = bytes / (int64_t)sizeof *out->edge - plan->nodes.n;
+    *out = (row_list){0};
+    if (fits <= 0) return HGA_OK;
+    rows_open(&rows, plan, stage);
+    HGA_TRY(hga_new_zero(&plan->given, (int64_t)plan->nodes.n + 1, sizeof *out->ptr, &out->ptr));
+    for (hga_id v = 0; v < plan->nodes.n && out->ptr[v] <= fits; v++) {
+        out->ptr[v + 1] = out->ptr[v];
+        if (program_row(&plan->nodes, plan->program.field[out_field].rows, v)) HGA_TRY(list_row(&rows, v, out));
+    }
+    if (out->ptr[plan->nodes.n] == 0 || out->ptr[plan->nodes.n] > fits) rows_unlist(plan, out);
+done:
+    rows_close(&rows);
+    if (st) rows_unlist(plan, out);
+    return st;
+}
+
+void rows_unlist(const hga_plan *plan, row_list *list)
+{
+    if (list->ptr) hga_delete(&plan->given, list->ptr, (int64_t)plan->nodes.n + 1, sizeof *list->ptr);
+    hga_delete(&plan->given, list->edge, list->room, sizeof *list->edge);
+    *list = (row_list){0};
 }
