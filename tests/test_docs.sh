@@ -147,6 +147,8 @@ if [ -n "$doxyfile" ]; then
     same_number() { equal "$(ls doxygen/html/view-*.html | wc -l)" "$(grep -c '^## ' doxygen/gallery/gallery.md)"; }
     fact every_hierarchy_of_the_gallery_has_a_live_page same_number
     fact its_pages_show_every_public_function missing declared shown
+else
+    echo "skipped: the site, since doxygen is not installed"
 fi
 
 facts_end

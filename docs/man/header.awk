@@ -44,12 +44,12 @@ in_comment {
 !seen_head { next }
 /^#(ifndef|ifdef|endif|if|else)/ { cplusplus = /__cplusplus/ ? 1 : /^#endif/ ? 0 : cplusplus; next }
 /^#define HGA_[A-Z]*_H$/ || cplusplus { next }
-/^#include/ { next }
+/^#include/ || /^#define HGA_(API|PRINTF)/ { next }
 /^$/ { if (in_code) blank = 1; next }
 {
     if (!in_code) { paragraph(); print ".EX"; in_code = 1; blank = 0 }
     if (blank) print ""
     blank = 0
-    line = $0; gsub(/HGA_API /, "", line); print roff(line)
+    line = $0; gsub(/HGA_API /, "", line); sub(/ HGA_PRINTF\([0-9], [0-9]\)/, "", line); print roff(line)
 }
 END { end_code() }

@@ -72,8 +72,8 @@ sed "s/@DAY@/$day/; s/@VERSION@/$version/" "$here/hga-graph.5.in" >"$out/hga-gra
 # Each function's own page leads to its header's.
 for header in "$@"; do
     name=$(basename "$header" .h)
-    functions=$(sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' "$header" | sort -u)
+    functions=$(sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' "$header" | sort -u | sed "/^$name\$/d")
     awk -v day="$day" -v version="$version" -v functions="$(echo "$functions" | tr '\n' ' ' | sed 's/ *$//; s/ /, /g')" -f "$here/header.awk" "$header" >"$out/$name.3"
-    for function in $functions; do [ "$function" = "$name" ] || echo ".so man3/$name.3" >"$out/$function.3"; done
+    for function in $functions; do echo ".so man3/$name.3" >"$out/$function.3"; done
 done
 for page in "$out"/*.[135]; do gzip -9n "$page"; done
