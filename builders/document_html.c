@@ -160,10 +160,10 @@ static hga_status parse(const char *text, size_t bytes, htmlDocPtr *out)
     htmlParserCtxtPtr reader = htmlNewParserCtxt();
     hga_status st = HGA_OK;
     if (!reader) return hga_fail(HGA_ENOMEM, "no memory for an HTML parser");
-    reader->options |= XML_PARSE_HUGE;
+    reader->options |= XML_PARSE_HUGE; /* old releases look here, new ones at what is asked for below */
     *out = htmlCtxtReadMemory(reader, text, (int)bytes, NULL, encoding,
                               HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET |
-                                  HTML_PARSE_COMPACT);
+                                  HTML_PARSE_COMPACT | XML_PARSE_HUGE);
     if (reader->lastError.level == XML_ERR_FATAL) {
         const char *why = reader->lastError.message ? reader->lastError.message : "it cannot be read further";
         st = hga_fail(HGA_EFORMAT, "line %d of the HTML: %.*s", reader->lastError.line, (int)strcspn(why, "\n"), why);
