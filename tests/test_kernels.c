@@ -725,6 +725,7 @@ static void sum_and_blend_are_what_they_say(void **unused)
     FOR_EACH_ISA(t)
     for (int round = 0; round < 200; round++) {
         hga_id n = below(KERNEL_CHUNK + 1), columns = 1 + below(MOST_DIM);
+        if (round % 4 == 0) n = below(6), columns = 16 * (8 + below(4)); /* a few long rows */
         fill(x, 4);
         float acc[ROW], was[ROW], out[ROW];
         for (int j = 0; j < ROW; j++) acc[j] = was[j] = draw(1);
