@@ -1,59 +1,25 @@
 /* Gradients of stages of the caller's own: softmax attention with adjoints against the built-in stage's, and a program
    up and down a tree against differences of its loss. */
 #include "slopes.h"
+#include "user_softmax.h"
 
 /* ---- softmax attention ---- */
-
-typedef struct softmax {
-    double greatest, sum, acc[80];
-} softmax;
 
 /* What the way back keeps in the softmax's place. */
 typedef struct softmax_adjoint {
     double lse, delta, d_out[80];
 } softmax_adjoint;
 
-typedef struct places {
-    hga_id value, out, n;
-} places;
-
-static void softmax_begin(void *state, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)v, (void)head, (void)ctx;
-    memset(state, 0, sizeof(softmax));
-    ((softmax *)state)->greatest = -INFINITY;
-}
-
-static void softmax_edge(void *state, const hga_edge *e, hga_id head, void *ctx)
-{
-    (void)head;
-    const places *at = ctx;
-    softmax *s = state;
-    double greatest = fmax(s->greatest, e->score), keep = s->sum > 0 ? exp(s->greatest - greatest) : 0,
-           weight = exp(e->score - greatest);
-    for (hga_id c = 0; c < at->n; c++) s->acc[c] = keep * s->acc[c] + weight * (double)e->source.field[at->value][c];
-    s->sum = keep * s->sum + weight, s->greatest = greatest;
-}
-
-static void softmax_finish(const void *state, const hga_end *v, hga_id head, void *ctx)
-{
-    (void)head;
-    const places *at = ctx;
-    const softmax *s = state;
-    for (hga_id c = 0; c < at->n; c++) v->field[at->out][c] = s->sum > 0 ? (float)(s->acc[c] / s->sum) : 0;
-    v->lse[at->out][0] = s->sum > 0 ? (float)(s->greatest + log(s->sum)) : -INFINITY;
-}
-
 static void softmax_finish_adjoint(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                                    void *ctx)
 {
     (void)head, (void)v;
-    const places *at = ctx;
-    const softmax *s = state;
+    const user_context *u = ctx;
+    const user_softmax *s = state;
     softmax_adjoint *d = d_state;
-    d->lse = s->greatest + log(s->sum), d->delta = -(double)d_v->lse[at->out][0];
-    for (hga_id c = 0; c < at->n; c++) {
-        d->d_out[c] = (double)d_v->field[at->out][c];
+    d->lse = s->greatest + log(s->sum), d->delta = -(double)d_v->lse[u->out][0];
+    for (hga_id c = 0; c < u->dim_v; c++) {
+        d->d_out[c] = (double)d_v->field[u->out][c];
         d->delta += s->sum > 0 ? d->d_out[c] * s->acc[c] / s->sum : 0;
     }
 }
@@ -62,30 +28,21 @@ static void softmax_edge_adjoint(const void *state, const void *d_state, const h
                                  const hga_end *d_source, const hga_end *d_destination, hga_id head, void *ctx)
 {
     (void)state, (void)d_destination, (void)head;
-    const places *at = ctx;
+    const user_context *u = ctx;
     const softmax_adjoint *d = d_state;
     double weight = exp(e->score - d->lse);
     *d_score -= weight * d->delta;
-    for (hga_id c = 0; c < at->n; c++) {
-        *d_score += weight * d->d_out[c] * (double)e->source.field[at->value][c];
-        d_source->field[at->value][c] += (float)(weight * d->d_out[c]);
+    for (hga_id c = 0; c < u->dim_v; c++) {
+        *d_score += weight * d->d_out[c] * (double)e->source.field[u->value][c];
+        d_source->field[u->value][c] += (float)(weight * d->d_out[c]);
     }
 }
 
 /* The user's stage where the program has its first attended one. */
-static void put_softmax(problem *p, places *at)
+static void put_softmax(problem *p, user_context *at)
 {
-    hga_stage *s = (hga_stage *)(uintptr_t)find_stage(&p->program, HGA_SCORE);
-    *at = (places){s->value, s->out, p->shape.dim_v ? p->shape.dim_v : p->shape.dim};
-    s->reads = 1u << s->query | 1u << s->key | 1u << s->value, s->writes = 1u << s->out;
-    s->message = HGA_MESSAGE_USER, s->reduce = HGA_REDUCE_USER, s->update = HGA_UPDATE_USER;
-    s->udf = (hga_udf){.state_bytes = sizeof(softmax),
-                       .begin = softmax_begin,
-                       .edge = softmax_edge,
-                       .finish = softmax_finish,
-                       .ctx = at,
-                       .finish_adjoint = softmax_finish_adjoint,
-                       .edge_adjoint = softmax_edge_adjoint};
+    hga_udf *udf = &make_user_stage(p, at, 0)->udf;
+    udf->finish_adjoint = softmax_finish_adjoint, udf->edge_adjoint = softmax_edge_adjoint;
 }
 
 static void softmax_goes_back_as_the_built_in_stage(void **state)
@@ -96,7 +53,7 @@ static void softmax_goes_back_as_the_built_in_stage(void **state)
                                        {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3}};
     for (int i = 0; i < 14; i++) {
         problem p;
-        places at;
+        user_context at;
         variant_build(variant_named(names[i / 2]), 29, 6, &shapes[i % 2], &p);
         problem_fill_tables(&p, 8, i % 3 != 0, i % 2, 0);
         slope want = slope_create(&p, 3), got = slope_create(&p, 3);
@@ -274,7 +231,7 @@ static void a_missing_adjoint_is_named(void **state)
 {
     (void)state;
     problem p;
-    places at;
+    user_context at;
     variant_build(variant_named("dense"), 9, 1, &(hga_shape){.n_heads = 1, .dim = 4}, &p);
     put_softmax(&p, &at);
     hga_stage *s = NULL;

@@ -146,6 +146,18 @@ static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total
     }
 }
 
+/* Is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller gave? */
+static int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
+{
+    hga_id first, n;
+    int again = 0;
+    for (const hga_stage *s = p->program->stage; s < stage; s++)
+        again |= (int)((s->reads | s->writes) >> stage->out & 1u);
+    if (again || !program_is_input(p->program->field[stage->out].binding)) return again;
+    n = field_io(p->plan, stage->out, &first);
+    return v >= first && v < first + n;
+}
+
 static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double total)
 {
     hga_id columns = p->field[stage->out].padded;
@@ -164,7 +176,7 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
         float *dx = adjoint_row(p, stage->value, e->src);
         p->plan->kernels->blend(columns, 1, dx, (float)(factor(p, stage, e) / total), dy, dx);
     }
-    memset(dy, 0, (size_t)columns * sizeof *dy);
+    if (is_read_again(p, stage, v)) memset(dy, 0, (size_t)columns * sizeof *dy);
 }
 
 /* What is coarsened in place leaves the tokens as they are. */

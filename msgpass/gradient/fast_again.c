@@ -23,39 +23,55 @@ static void row_scores(const fast_pass *p, hga_id s, hga_id v, const float *q, c
         score);
 }
 
+/* The row's edges [at, at + n) into its state, a sum of weights e^(score - greatest) and of their values; the first
+   overwrite what is there. */
+static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64_t at, hga_id n, float *greatest,
+                         double *sum)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    const kernel_table *kernels = p->plan->kernels;
+    const row_edge *e = &p->rows.edge[at];
+    const float *value[KERNEL_CHUNK];
+    float score[KERNEL_CHUNK], most = *greatest, *o = value_row(p, stage->out, v);
+    hga_id columns = p->field[stage->out].padded;
+    row_scores(p, s, v, q, e, at, n, score, value);
+    for (hga_id i = 0; i < n; i++) most = fmaxf(most, score[i]);
+    if (most == -INFINITY) return;
+    float keep = expf(*greatest - most);
+    int first = *greatest == -INFINITY;
+    for (hga_id i = 0; i < n; i++) score[i] -= most;
+    kernels->exp(n, score);
+    *sum *= (double)keep, *greatest = most;
+    for (hga_id i = 0; i < n; i++) *sum += (double)score[i];
+    for (hga_id i = 0; i < n && p->plan->options.dropout > 0; i++)
+        score[i] *= (float)dropout_factor(p->call, &e[i], v, p->head);
+    if (first) {
+        kernels->weigh(n, value, 0, score, 1, columns, o);
+        return;
+    }
+    kernels->scale(columns, keep, o, o);
+    kernels->sum(n, value, 0, score, columns, o);
+}
+
 /* A row's state; weights that are dropped do not count in its log-sum-exp. */
 static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
 {
     const hga_stage *stage = &p->program->stage[s];
-    const kernel_table *kernels = p->plan->kernels;
     fast_field *out = &p->field[stage->out];
-    float greatest = -INFINITY, score[KERNEL_CHUNK];
+    float greatest = -INFINITY, *o = value_row(p, stage->out, v);
     double sum = 0;
     hga_status st = rows_read(&p->rows, v);
     if (st) return st;
-    memset(value_row(p, stage->out, v), 0, (size_t)out->padded * sizeof(float));
-    kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
-    for (int64_t at = 0, n; at < p->rows.n; at += n) {
-        const row_edge *e = &p->rows.edge[at];
-        const float *value[KERNEL_CHUNK];
-        float most = greatest, *o = value_row(p, stage->out, v);
-        n = p->rows.n - at < KERNEL_CHUNK ? p->rows.n - at : KERNEL_CHUNK;
-        row_scores(p, s, v, q, e, at, (hga_id)n, score, value);
-        for (int64_t i = 0; i < n; i++) most = fmaxf(most, score[i]);
-        if (most == -INFINITY) continue;
-        float keep = expf(greatest - most);
-        if (greatest > -INFINITY) kernels->scale(out->padded, keep, o, o);
-        sum *= (double)keep, greatest = most;
-        for (int64_t i = 0; i < n; i++) score[i] -= greatest;
-        kernels->exp((hga_id)n, score);
-        for (int64_t i = 0; i < n; i++) sum += (double)score[i];
-        for (int64_t i = 0; i < n && p->plan->options.dropout > 0; i++)
-            score[i] *= (float)dropout_factor(p->call, &e[i], v, p->head);
-        kernels->sum((hga_id)n, value, 0, score, out->padded, o);
+    p->plan->kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
+    for (int64_t at = 0; at < p->rows.n; at += KERNEL_CHUNK) {
+        int64_t n = p->rows.n - at < KERNEL_CHUNK ? p->rows.n - at : KERNEL_CHUNK;
+        attend_chunk(p, s, v, q, at, (hga_id)n, &greatest, &sum);
     }
     out->own_lse[v] = sum > 0 ? (float)((double)greatest + log(sum)) : -INFINITY;
     if (sum > 0)
-        kernels->scale(out->padded, (float)(1 / sum), value_row(p, stage->out, v), value_row(p, stage->out, v));
+        p->plan->kernels->scale(out->padded, (float)(1 / sum), o, o);
+    else
+        memset(o, 0, (size_t)out->padded * sizeof *o);
     return HGA_OK;
 }
 

@@ -119,7 +119,6 @@ static void descend_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
         d_keep[u] += (float)(mine * g + rest * (double)d_keep[v]);
         p->plan->kernels->blend(state->padded, 1, adjoint_row(p, s->out, u), 1, d_y, adjoint_row(p, s->out, u));
     }
-    memset(d_y, 0, (size_t)state->padded * sizeof *d_y), d_keep[v] = 0;
 }
 
 /* Rows in the order of the stage, or backwards. */
