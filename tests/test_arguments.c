@@ -83,6 +83,17 @@ static void options_that_cannot_be_are_refused(void **state)
     }
 }
 
+static void a_side_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 2, NULL));
+    assert_says(hga_builder_set_side(b, 0, 1, 7), HGA_EGRAPH, "side: 7 is not a side");
+    assert_says(hga_builder_set_side(b, 0, 1, -1), HGA_EGRAPH, "side: -1 is not a side");
+    hga_builder_destroy(b);
+}
+
 /* A plan stays as it was when it cannot be updated. */
 static void updates_want_the_same_relations(void **state)
 {
@@ -229,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_that_cannot_be_are_refused),
         cmocka_unit_test(options_that_cannot_be_are_refused),
+        cmocka_unit_test(a_side_that_is_none_is_refused),
         cmocka_unit_test(updates_want_the_same_relations),
         cmocka_unit_test(tables_of_other_sizes_are_refused_by_an_execution),
         cmocka_unit_test(tables_of_other_sizes_are_refused_by_the_weights),
