@@ -3,25 +3,31 @@
 #include "stages.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Rows whose scalars, [rows][heads], are taken together. */
 static hga_id rows_at_once(const worker *w, hga_id heads) { return w->lanes / heads; }
+
+static void copy_scalars(hga_id n, const float *from, float *to) { memcpy(to, from, (size_t)n * sizeof *to); }
 
 /* A scalar field's row, its heads side by side; and back. */
 static void load_scalars(const bound_field *x, hga_id v, float *out)
 {
     const float *row = bound_row(x, v);
-    for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * bound_head(x, v)];
+    ptrdiff_t head = bound_head(x, v);
+    if (head == 1)
+        copy_scalars(x->heads, row, out);
+    else
+        for (hga_id h = 0; h < x->heads; h++) out[h] = row[h * head];
 }
 static void store_scalars(const bound_field *x, hga_id v, const float *in)
 {
     float *row = bound_row(x, v);
-    for (hga_id h = 0; h < x->heads; h++) row[h * bound_head(x, v)] = in[h];
-}
-
-static void copy_scalars(hga_id n, const float *from, float *to)
-{
-    for (hga_id h = 0; h < n; h++) to[h] = from[h];
+    ptrdiff_t head = bound_head(x, v);
+    if (head == 1)
+        copy_scalars(x->heads, in, row);
+    else
+        for (hga_id h = 0; h < x->heads; h++) row[h * head] = in[h];
 }
 
 static void fill_scalars(hga_id n, float x, float *to)
