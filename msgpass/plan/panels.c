@@ -152,7 +152,7 @@ enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 
 
 /* What all panels between a token's first stage and its last read and write should fit the second cache together: so
    many bytes of a panel of the tree's rows, and of a panel's queries, keys, values and outputs (measured). */
-enum { FIT_TREE = 32 << 10, FIT_ATTEND = 128 << 10 };
+enum { FIT_TREE = 64 << 10, FIT_ATTEND = 128 << 10 };
 
 static int64_t row_bytes(const hga_plan *plan, hga_id field)
 {
