@@ -298,6 +298,25 @@ def independent(folder, texts):
         return np.stack([pooled(model(torch.from_numpy(ids)[None]).last_hidden_state[0].numpy()) for ids, _ in texts])
 
 
+def name_point(axis, name, at, taken):
+    """Write a name beside its point where it runs over nothing that stands there already."""
+    from matplotlib.text import Text
+
+    far = [(d * x, d * y) for d in (1, 2, 3, 4.5, 6, 8, 10) for x, y in ((5, 0), (5, 5), (5, -5), (-5, 5), (-5, -5), (-5, 0), (0, 7), (0, -7))]
+    for dx, dy in far:
+        tie = {"arrowstyle": "-", "color": "#999", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        side = "left" if dx > 0 else "right" if dx < 0 else "center"
+        text = axis.annotate(name, at, xytext=(dx, dy), textcoords="offset points", fontsize=7, ha=side, va="center",
+                             arrowprops=tie)  # fmt: skip
+        text.update_positions(axis.figure.canvas.get_renderer())
+        box = Text.get_window_extent(text)  # of the words alone, without their tie
+        if axis.bbox.x0 < box.x0 and box.x1 < axis.bbox.x1 and not any(box.overlaps(other) for other in taken):
+            break
+        if (dx, dy) != far[-1]:
+            text.remove()
+    taken.append(box)
+
+
 def plot(rows, path):
     try:
         import matplotlib
@@ -306,23 +325,29 @@ def plot(rows, path):
         return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.transforms import Bbox
 
     places = [p for p in rows[0]["at"]]
-    figure, axes = plt.subplots(1, len(places), figsize=(7 * len(places), 5.5), squeeze=False)
+    figure, axes = plt.subplots(1, len(places), figsize=(6.5 * len(places), 5.5), squeeze=False)
     for axis, place in zip(axes[0], places):
-        for row in rows:
-            m = row["at"][place]
-            if row["name"].startswith("control"):
-                axis.axhline(m["cos"], color="#999", linestyle="--", linewidth=1)
-                axis.annotate(row["name"], (0.35, m["cos"]), fontsize=7, color="#777", va="bottom")
-            else:
-                axis.plot(row["edges"], m["cos"], "o", markersize=5)
-                axis.annotate(row["name"], (row["edges"], m["cos"]), fontsize=7, xytext=(4, 3), textcoords="offset points")
+        points = {row["name"]: (row["edges"], row["at"][place]["cos"]) for row in rows}
+        controls = {name: cos for name, (_, cos) in points.items() if name.startswith("control")}
+        points = {name: at for name, at in points.items() if name not in controls}
         axis.set_xscale("log")
         axis.set(xlabel="edges, % of dense attention", ylabel="mean cosine to dense embeddings", title=f"replaced: {place}")
         axis.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+        axis.set_xlim(0.3, 300)
+        axis.set_ylim(0, 1.05)
+        figure.tight_layout()
+        for name, cos in controls.items():
+            axis.axhline(cos, color="#999", linestyle="--", linewidth=1)
+            axis.annotate(name, (280, cos), fontsize=7, color="#777", va="bottom", ha="right")
+        seen = axis.transData.transform(list(points.values()))
+        taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in seen]
+        axis.plot(*zip(*points.values()), "o", markersize=5, color="#36c")
+        for name, at in points.items():
+            name_point(axis, name, at, taken)
+    figure.savefig(path, dpi=100)
     print(f"plot: {path}")
 
 
