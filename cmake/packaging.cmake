@@ -89,7 +89,7 @@ install(TARGETS hga_shared EXPORT hgaTargets
 install(EXPORT hgaTargets NAMESPACE hga:: DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT development)
 foreach(folder ${HGA_HEADERS})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${HGA_INCLUDE} COMPONENT development
-    FILES_MATCHING PATTERN "*.h" PATTERN "sort.h" EXCLUDE PATTERN "random.h" EXCLUDE)
+    FILES_MATCHING PATTERN "hga*.h")
 endforeach()
 install(FILES ${PROJECT_BINARY_DIR}/installed/hga.pc DESTINATION ${HGA_PC_FOLDER} COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/installed/hgaConfig.cmake ${PROJECT_BINARY_DIR}/installed/hgaConfigVersion.cmake

@@ -206,6 +206,13 @@ done:
 
 /* ---- everything ---- */
 
+/* What reaches the output past every attended edge is told by the level at which the caller gives it. */
+static void tag_rows(const forward *f, interval_lists *given)
+{
+    for (hga_id v = 0; v < f->nodes.n; v++)
+        for (int32_t k = 0; k < given->size[v]; k++) given->pool[given->start[v] + k].tags = flow_level(f->g, v);
+}
+
 static hga_status run_all(forward *f)
 {
     hga_id out = program_bound(f->p, HGA_IO_OUT);
@@ -214,8 +221,10 @@ static hga_status run_all(forward *f)
     int letters = f->wish->by_node ? (int)f->p->field[out].io : -1;
     hga_status st = HGA_OK;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
-        if (program_is_input(f->p->field[i].binding) && fields >> i & 1u)
+        if (program_is_input(f->p->field[i].binding) && fields >> i & 1u) {
             HGA_TRY(flow_start(f->g, &f->p->field[i], letters, &f->sum, &f->of[i]));
+            if (f->wish->by_level) tag_rows(f, &f->of[i]);
+        }
     for (hga_id i = 0; i < f->p->n_stages; i++)
         if (stages >> i & 1u) {
             const hga_stage *s = &f->p->stage[i];
