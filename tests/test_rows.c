@@ -150,8 +150,8 @@ static void check_rows(const char *name, const char *what, const float *got, con
 
 static void check_prefixes(int i, hga_id longest, const hga_options *o)
 {
-    static const hga_id lengths[] = {65,  79,  101, 127,  129,  201,  255,  257,  333, 511,
-                                     513, 777, 999, 1001, 1535, 2047, 2049, 3001, 4095};
+    static const hga_id lengths[] = {17,  20,  31,  33,  47,  65,  79,   101,  127,  129,  201,  255,
+                                     257, 333, 511, 513, 777, 999, 1001, 1535, 2047, 2049, 3001, 4095};
     problem whole;
     char what[64];
     open_problem(&whole, causal[i].build, longest);
