@@ -270,7 +270,7 @@ equal("  lines are words", Counter(["hga_status import_close(import *x, hga_stat
 open("page.html", "w").write("<title>T</title><h1>One</h1><p>Some words here<p>and more")
 _, page = read("page.html")
 equal("HTML's words", Counter(page["words"]), Counter("One Some words here and more".split()))
-os.mkdir("empty")
+os.makedirs("empty", exist_ok=True)
 for name, said in ("empty", "hga: empty: has no file of text\n"), ("nothing.md", "hga: nothing.md: cannot be read: No such file or directory\n"):
     refused = subprocess.run([hga, "inspect", name], capture_output=True, text=True)
     equal(f"{name} is refused", Counter([refused.returncode, refused.stderr]), Counter([3, said]))
