@@ -229,16 +229,15 @@ class Graphs(unittest.TestCase):
         pairs = sorted(set(zip(dst.tolist(), src.tolist())))
         g = hga.Graph.from_edges([s for _, s in pairs], [d for d, _ in pairs], 30)
         with tempfile.TemporaryDirectory() as folder:
-            for end in ("json", "npy", "mtx", "csv", "graphml"):
+            for end in ("json", "npy", "mtx", "csv", "graphml", "gexf", "dot", "graph"):
                 path = os.path.join(folder, f"g.{end}")
                 try:
                     g.write(path)
                 except hga.Error as e:
                     self.assertIn("HGA_WITH_", e.detail)
                     continue
-                self.assertTrue(np.array_equal(hga.Graph.read(path).edges()[:, :2], g.edges()[:, :2]), end)
-            for end in ("gexf", "dot", "graph"):
-                g.write(os.path.join(folder, f"g.{end}"))
+                if end not in ("gexf", "dot", "graph"):  # these are not read, or are undirected
+                    self.assertTrue(np.array_equal(hga.Graph.read(path).edges()[:, :2], g.edges()[:, :2]), end)
             with self.assertRaisesRegex(hga.Error, "ends in none"):
                 g.write(os.path.join(folder, "g.xyz"))
             with self.assertRaises(hga.Error):
