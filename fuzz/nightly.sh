@@ -44,7 +44,7 @@ run() {
 }
 export -f run
 export seconds preset build counts state
-printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'run {}'
+printf '%s\n' "$@" | xargs -P "${JOBS:-$(nproc)}" -I{} bash -euo pipefail -c 'run {}'
 
 # One line a fuzzer into README.md: executions of this state of the sources.
 table=$(for name in engine graph_json program_json import npy text; do
