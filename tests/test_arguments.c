@@ -69,10 +69,16 @@ static void options_that_cannot_be_are_refused(void **state)
         hga_options options;
         const char *says;
     } wrong[] = {
-        {{.threads = -1}, "-1 threads"},     {{.threads = 5000}, "5000 threads"},
-        {{.cut_edges = -1}, "cut_edges -1"}, {{.precision = (hga_precision)7}, "7 is not a precision"},
-        {{.dropout = 1}, "dropout 1"},       {{.dropout = -.5f}, "dropout -0.5"},
-        {{.dropout = NAN}, "dropout nan"},   {{.isa = "mmx"}, "mmx"},
+        {{.threads = -1}, "-1 threads"},
+        {{.threads = 5000}, "5000 threads"},
+        {{.cut_edges = -1}, "cut_edges -1"},
+        {{.precision = (hga_precision)7}, "7 is not a precision"},
+        {{.dropout = 1}, "dropout 1"},
+        {{.dropout = -.5f}, "dropout -0.5"},
+        {{.dropout = NAN}, "dropout nan"},
+        {{.isa = "mmx"}, "mmx"},
+        {{.gradient_strips = -1}, "gradient_strips -1"},
+        {{.gradient_strips = 17}, "gradient_strips 17"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         hga_plan *plan;

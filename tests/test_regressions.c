@@ -270,6 +270,29 @@ static void scores_wait_for_their_queries(void **state)
     hga_graph_destroy(g);
 }
 
+/* A leaf under a chain of nodes, beside a chain over all the others: rows do not walk up such chains to a cut. */
+static void trees_of_long_chains_are_not_cut_high_up(void **state)
+{
+    enum { LEAVES = 40, CHAIN = 30, ROOT = LEAVES + 2 * CHAIN };
+    (void)state;
+    hga_id parent[ROOT + 1];
+    for (hga_id v = 0; v < LEAVES; v++) parent[v] = v ? LEAVES + CHAIN : LEAVES;
+    for (hga_id v = LEAVES; v < ROOT; v++) parent[v] = v + 1;
+    parent[LEAVES + CHAIN - 1] = ROOT, parent[ROOT] = -1;
+    problem p = {.name = "chains", .shape = {.n_heads = 2, .dim = 3}};
+    hga_hsa h = hga_hsa_defaults();
+    h.parent = parent, h.n_parent = ROOT + 1;
+    assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
+    problem_fill(&p, 3);
+    hga_plan *plan;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &p.options, &plan));
+    for (hga_id s = 0; s < plan->program.n_stages; s++) assert_in_range(plan->stage[s].cut_level, 0, 16);
+    hga_plan_destroy(plan);
+    problem_run(&p);
+    assert_equals_slow(&p, 1e-5);
+    problem_clear(&p);
+}
+
 /* ---- ranks ---- */
 
 /* A wide row of explicit edges beside narrow rows of blocks: the room for ranking is made for the latter alone. */
@@ -724,6 +747,7 @@ int main(void)
         cmocka_unit_test(masses_of_large_families_count_on),
         cmocka_unit_test(steep_types_stay_what_they_are),
         cmocka_unit_test(fields_on_other_tokens_than_the_callers_have_room),
+        cmocka_unit_test(trees_of_long_chains_are_not_cut_high_up),
         cmocka_unit_test(the_users_tensors_are_not_copied),
         cmocka_unit_test(rows_that_are_still_used_are_not_given_away),
         cmocka_unit_test(scores_wait_for_their_queries),

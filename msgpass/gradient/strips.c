@@ -71,7 +71,7 @@ static hga_id strips_wanted(const hga_plan *plan)
 {
     int64_t forced = plan->options.gradient_strips, n = plan->nodes.n / LEAST_ROWS,
             most = MOST_SHARES / plan->shape.n_kv_heads;
-    if (forced) return (hga_id)(forced < MOST_STRIPS ? forced : MOST_STRIPS);
+    if (forced) return (hga_id)forced;
     if (n > MOST_STRIPS) n = MOST_STRIPS;
     return (hga_id)(n > most ? (most > 1 ? most : 1) : n < 1 ? 1 : n);
 }

@@ -6,7 +6,7 @@
 
 #include "gradient.h"
 
-enum { MOST_STRIPS = 16, STRIP_PANEL = 128, CHUNK = 64 };
+enum { STRIP_PANEL = 128, CHUNK = 64 };
 
 /* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes. */
 typedef struct strips {

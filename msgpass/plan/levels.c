@@ -65,8 +65,9 @@ static hga_status add_whole(hga_plan *plan, hga_id stage, hga_id together)
    go down as always; and then each row below takes from its ancestor there. */
 
 /* Tokens of the first subtree of the cut's level, which for most trees is like the others (measured). Which level that
-   is must not depend on how many levels there are above it. */
-enum { CUT_TOKENS = 32 };
+   is must not depend on how many levels there are above it. Rows find their ancestor at the cut by walking up, so it
+   is not far above them. */
+enum { CUT_TOKENS = 32, HIGHEST_CUT = 16 };
 
 static int goes_down(const hga_plan *plan, hga_id stage)
 {
@@ -78,7 +79,7 @@ static int goes_down(const hga_plan *plan, hga_id stage)
 static hga_id find_cut(const hga_plan *plan, hga_id stage)
 {
     const hga_nodes *n = &plan->nodes;
-    for (hga_id l = 2; goes_down(plan, stage) && l < n->n_levels; l++) {
+    for (hga_id l = 2; goes_down(plan, stage) && l < n->n_levels && l <= HIGHEST_CUT; l++) {
         hga_id v = n->level_ptr[l];
         if (n->span_last[v] - n->span_first[v] + 1 >= CUT_TOKENS) return l;
     }

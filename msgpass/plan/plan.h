@@ -153,6 +153,8 @@ static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id c
     return u;
 }
 
+enum { MOST_STRIPS = 16 }; /* of an attended stage's rows, for gradients: hga_options.gradient_strips */
+
 struct hga_plan {
     hga_allocator given; /* the caller's: for the plan itself and for states, which may outlive it */
     retained *memory;    /* .. and for the rest, which updates use again */
