@@ -198,6 +198,43 @@ typedef struct kernel_grad_row {
     float *ds; /* [n], written */
 } kernel_grad_row;
 
+/* Rows of several members: head h of member m is at[m] + h * head[m], not padded. */
+typedef struct kernel_rows {
+    const float *const *at;
+    const ptrdiff_t *head;
+} kernel_rows;
+
+/* Gradients of members, written: at[m] + h * head[m]. Member m is given down[m] of `above`, too, unless that is NULL;
+   where bit m of `adds` is set, what was there stays in the sum. at NULL: not wanted. */
+typedef struct kernel_kin_given {
+    float *const *at;
+    const ptrdiff_t *head;
+    const float *above, *down;
+    ptrdiff_t above_head;
+    uint64_t adds;
+} kernel_kin_given;
+
+/* The most members. */
+enum { KERNEL_KIN = 64 };
+
+/* A family: n <= KERNEL_KIN members attend to each other, and to nobody else, in all heads, at most KERNEL_HEADS.
+   Queries q, keys k, values v, and gradients g of outputs, of which each row has its own part. */
+typedef struct kernel_kin {
+    hga_id n, heads, dim, dim_v;
+    hga_id share;            /* heads to a key's head */
+    float scale;             /* of products, in base 2 */
+    const float *bias;       /* [n], added to each score of a column, in base 2 */
+    const uint64_t *columns; /* [n]: bit e of columns[r] when row r has an edge to column e */
+    kernel_rows q, k, v, g;
+    float *lse;  /* [n][heads]; -inf without edges */
+    float *mean; /* [n][heads]: g times the row's output; 0 without edges */
+    /* the gradient of the row's output is `given` times g, and delta that times the output, less the gradient of the
+       log-sum-exp; [n][heads] */
+    const float *given, *delta;
+    kernel_kin_given dq, dk, dv;
+    double *d_bias, *d_scale; /* NULL, or [n] and [1], added to: of natural scores' biases and scale */
+} kernel_kin;
+
 typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
@@ -226,6 +263,9 @@ typedef struct kernel_table {
     /* attention's adjoint */
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
+    /* a family's lse and mean; and, with lse, given and delta, its gradients */
+    void (*kin_means)(const kernel_kin *c);
+    void (*kin_gradients)(const kernel_kin *c);
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
     /* kept[n][KERNEL_TILE]: 0, or 1 / (1 - dropout) */

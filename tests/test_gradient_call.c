@@ -413,14 +413,27 @@ static void counted_release(void *memory, size_t bytes, void *context)
     free(memory);
 }
 
+static problem families(void)
+{
+    hga_id n, *parent = random_tree(3, 40, &n);
+    problem p = {.shape = grouped};
+    hga_hsa h = hga_hsa_defaults();
+    h.parent = parent, h.n_parent = n;
+    assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
+    problem_fill(&p, 3);
+    free(parent);
+    return p;
+}
+
 /* Each allocation fails once: HGA_ENOMEM, nothing is kept but by the workspace; then it succeeds. */
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
     static const hga_options ways[] = {
-        {.threads = 1}, {.threads = 1, .generic = 1}, {.threads = 3, .gradient_strips = 2}};
-    for (int i = 0; i < 3; i++) {
-        problem p = problem_of(i == 2 ? "bpt" : "neighbours_relative", i == 2 ? 200 : 20, 1, &grouped);
+        {.threads = 1}, {.threads = 1, .generic = 1}, {.threads = 3, .gradient_strips = 2}, {.threads = 2}};
+    for (int i = 0; i < 4; i++) {
+        problem p =
+            i == 3 ? families() : problem_of(i == 2 ? "bpt" : "neighbours_relative", i == 2 ? 200 : 20, 1, &grouped);
         count c = {.left = -1};
         hga_allocator a = {counted_allocate, counted_release, &c};
         hga_options options = ways[i];

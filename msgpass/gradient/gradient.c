@@ -1,5 +1,6 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then every key/value head is a pass. */
 #include "fast.h"
+#include "families.h"
 
 #include "philox.h"
 #include "sixteen.h"
@@ -320,6 +321,14 @@ done:
     return st;
 }
 
+/* By families where all is as they know it, else a head at a time. */
+static hga_status run_in_float(gradient_call *c, hga_workspace *workspace)
+{
+    int known;
+    hga_status st = families_gradient(c, workspace, &known);
+    return st || known ? st : run_fast(c, workspace);
+}
+
 static int kind_sums(stage_kind kind) { return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM; }
 
 int gradient_is_plain(const hga_plan *plan, const char **why)
@@ -365,7 +374,9 @@ int64_t hga_plan_gradient_bytes(const hga_plan *plan)
 {
     const char *why;
     if (!plan->options.gradient) return 0;
-    return gradient_is_plain(plan, &why) ? plain_bytes(plan) : fast_bytes(plan);
+    if (gradient_is_plain(plan, &why)) return plain_bytes(plan);
+    int64_t bytes = families_bytes(plan);
+    return bytes < 0 ? fast_bytes(plan) : bytes;
 }
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
@@ -388,7 +399,7 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     HGA_TRY(check_tensors(&c));
     HGA_TRY(check_tables(&c));
     HGA_TRY(tables_create(&c));
-    HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_fast(&c, workspace));
+    HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_in_float(&c, workspace));
     tables_store(&c);
 done:
     tables_clear(&c);

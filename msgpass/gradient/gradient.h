@@ -4,7 +4,8 @@
    rows.c       the in-edges of a row, in canonical order
    tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
-   fast.c       the same a head at a time, in float (fast.h, panel.h) */
+   fast.c       the same a head at a time, in float (fast.h, panel.h)
+   families.c   trees whose nodes attend to their siblings, all heads at once (families.h) */
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 

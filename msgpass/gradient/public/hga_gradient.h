@@ -8,8 +8,8 @@
        hga_plan_gradient(plan, workspace, &io, &grad);             // reads it
 
    Scores and weights are computed again, never stored: the tape is the log-sum-exp of the output's rows where the
-   program ends in a softmax state, and the states of all nodes where it goes on with them (energy, descend); memory is
-   linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the rounding. Equal
+   program ends in a softmax state, and nothing where it goes on with states (energy, descend); memory is linear in
+   nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the rounding. Equal
    inputs give equal bits at any thread count. Every formula has its derivation in gradient/README.md. */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
@@ -47,9 +47,9 @@ typedef struct hga_grad_io {
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted; without edge_bias, a little that
-   depends on rows, and what heads leave each other, which is at most an eighth of the tensors and their gradients. -1
-   when there is no memory to find out. */
+/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
+   little that depends on rows, and what heads leave each other, which is at most an eighth of the tensors and their
+   gradients. -1 when there is no memory to find out. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
 /* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in

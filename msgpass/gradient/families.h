@@ -1,0 +1,91 @@
+/* families.h: the way back of programs that coarsen queries, keys and values up the tree, attend among siblings, and
+   hand down what energies leave (energy, descend): all heads at once, a family at a time, from the caller's own rows.
+
+   families.c        the call: who goes this way, memory, threads
+   family_order.c    which edges families have, and in which order families are taken
+   family_steps.c    what is computed of a family on the way up and on the way down */
+#ifndef HGA_GRADIENT_FAMILIES_H
+#define HGA_GRADIENT_FAMILIES_H
+
+#include "gradient.h"
+
+/* What is coarsened: queries, keys, values; and the given gradients, which are summed. */
+enum { Q, K, V, G, N_COARSE };
+
+/* Rows of a field: tokens' are the caller's, those above them in the workspace, with heads side by side. */
+typedef struct family_rows {
+    float *io; /* NULL: a gradient that is not wanted */
+    ptrdiff_t io_row, io_head;
+    hga_id heads, columns;
+    ptrdiff_t head, row; /* floats of those above */
+    float *above;        /* [nodes above the tokens] */
+    int mean, by_mass;   /* how parents are made of children: a mean or a sum */
+} family_rows;
+
+/* Families that no other share's depend on but by what is above: [first, end) of both orders. */
+typedef struct family_share {
+    hga_id first, end;
+    double d_scale;
+} family_share;
+
+/* Which families there are. Positions are those of children, family after family: of node v's from place_of(v). */
+typedef struct family_order {
+    const hga_plan *plan;
+    hga_nodes nodes;
+    hga_id base, n_above; /* nodes from base on are above the tokens */
+    uint64_t *columns;    /* [positions]: bit i: an edge to member i of the family */
+    hga_id *up, *down;    /* [n_above]: node after node, each before its parent; and behind it */
+    hga_id *slot;         /* [n_above]: which row its gradients have for as long as they are needed; -1: none */
+    family_share *share;  /* [n_shares]; the last has the families above all others' */
+    hga_id n_shares, n_slots, n_top_slots; /* slots of a share; those of the last begin behind them */
+    int64_t share_room;
+} family_order;
+
+typedef struct families {
+    const gradient_call *call;
+    const hga_plan *plan;
+    family_order order;
+    hga_id heads;
+    family_rows x[N_COARSE], d[G];      /* values; gradients of those of Q, K, V */
+    float *bias;                        /* [positions], base 2 */
+    float *lse, *mean;                  /* [positions][heads]: see kernel_kin */
+    float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
+    double *d_log_mass;                 /* NULL: not wanted */
+} families;
+
+/* What a thread has: rows of gradients, [n_slots] of each; of a family's members, [members][heads]: energies, shares of
+   their own state and of what is inside, and what kernel_kin calls given and delta. */
+enum { FAMILY_SCALARS = KERNEL_KIN * KERNEL_HEADS };
+typedef struct family_lane {
+    float *slots[G];
+    float *psi, *mine, *rest, *given, *delta;
+    double *d_scale; /* of the share at hand; NULL: not wanted */
+} family_lane;
+
+static inline hga_id place_of(const family_order *o, hga_id v) { return o->nodes.child_ptr[v - o->base]; }
+static inline hga_id members_of(const family_order *o, hga_id v)
+{
+    return o->nodes.child_ptr[v - o->base + 1] - o->nodes.child_ptr[v - o->base];
+}
+static inline hga_id member_at(const family_order *o, hga_id place)
+{
+    return o->nodes.child_list ? o->nodes.child_list[place] : place;
+}
+
+/* families.c: the gradients, all of them; *known = 0, and nothing else, where the program, the graph or the call has
+   what families have not. */
+hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *known);
+/* Bytes of it when every gradient is wanted; -1 where there is no such way, or no memory to find out. */
+int64_t families_bytes(const hga_plan *plan);
+
+/* family_order.c: the order of the families whose edges are the relation's; *known = 0 where it has others, or a family
+   has too many members. Cleared by order_clear, whatever the outcome. */
+hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, int *known);
+void order_clear(family_order *o);
+
+/* family_steps.c: of node v's children: coarse rows, energies, and what is asked of what passes inside; then the
+   gradients. */
+void family_up(families *f, hga_id v, const family_lane *l);
+void family_down(families *f, hga_id v, const family_lane *l);
+
+#endif

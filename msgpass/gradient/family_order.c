@@ -1,0 +1,246 @@
+/* family_order.c: a tree whose nodes have edges to their siblings alone, as families: one after the other so that a
+   family's coarse rows are used while they are near, and in shares that threads may take side by side. */
+#include "families.h"
+
+/* ---- edges ---- */
+
+typedef struct edge_reader {
+    family_order *o;
+    hga_relation r;
+    const hga_id *place; /* [n]: positions of nodes; NULL: the node's id */
+    int known;
+} edge_reader;
+
+/* Siblings, once, with the weight one. */
+static void read_edge(edge_reader *x, hga_id v, hga_id u, float weight)
+{
+    const family_order *o = x->o;
+    hga_id above = o->nodes.parent[v];
+    if (above < 0 || o->nodes.parent[u] != above || weight != 1) {
+        x->known = 0;
+        return;
+    }
+    uint64_t *columns = &o->columns[x->place ? x->place[v] : v];
+    uint64_t bit = (uint64_t)1 << ((x->place ? x->place[u] : u) - place_of(o, above));
+    if (*columns & bit) x->known = 0;
+    *columns |= bit;
+}
+
+static void read_segment(edge_reader *x, const hga_segment *s)
+{
+    for (hga_id p = s->row; p < s->row + s->n_rows && x->known; p++) {
+        hga_id c0, c1, hole, v = x->r.dst_order ? x->r.dst_order[p] : p;
+        hga_segment_columns(s, p, &c0, &c1, &hole);
+        for (hga_id c = c0; c < c1; c++)
+            if (c != hole) read_edge(x, v, x->r.src_order ? x->r.src_order[s->src + c] : s->src + c, s->weight);
+    }
+}
+
+static void read_segments(const hga_segments *s, void *context)
+{
+    edge_reader *x = context;
+    for (hga_id i = 0; i < s->count && x->known; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        read_segment(x, &one);
+    }
+}
+
+static hga_status read_edges(family_order *o, hga_id relation, int *known)
+{
+    hga_status st = HGA_OK;
+    hga_id *place = NULL, n = o->nodes.n, positions = o->nodes.child_ptr[o->n_above];
+    HGA_TRY(hga_new_zero(&o->plan->given, n, sizeof *o->columns, &o->columns));
+    if (o->nodes.child_list) {
+        HGA_TRY(hga_new(&o->plan->given, n, sizeof *place, &place));
+        for (hga_id i = 0; i < positions; i++) place[o->nodes.child_list[i]] = i;
+    }
+    edge_reader x = {.o = o, .r = hga_graph_relation(o->plan->graph, relation), .place = place, .known = 1};
+    if (x.r.n_blocks) hga_graph_visit_segments(o->plan->graph, relation, 0, n, read_segments, &x);
+    for (hga_id v = 0; x.r.ptr && v < n && x.known; v++)
+        for (hga_pos e = x.r.ptr[v]; e < x.r.ptr[v + 1]; e++)
+            read_edge(&x, v, x.r.src[e], x.r.weight ? x.r.weight[e] : 1);
+    *known = x.known;
+done:
+    hga_delete(&o->plan->given, place, n, sizeof *place);
+    return st;
+}
+
+/* ---- the order ---- */
+
+/* Every node above the tokens behind its parent, children from left to right, or from right to left. */
+static void walk_down(const family_order *o, int leftwards, hga_id *stack, hga_id *out)
+{
+    hga_id n = 0, depth = 0;
+    for (hga_id i = 0; i < o->n_above; i++) {
+        hga_id root = leftwards ? o->nodes.n - 1 - i : o->base + i;
+        if (o->nodes.parent[root] < 0) stack[depth++] = root;
+        while (depth > 0) {
+            hga_id v = out[n++] = stack[--depth], first = place_of(o, v), members = members_of(o, v);
+            for (hga_id j = 0; j < members; j++) {
+                hga_id u = member_at(o, leftwards ? first + j : first + members - 1 - j);
+                if (u >= o->base) stack[depth++] = u;
+            }
+        }
+    }
+}
+
+static void turn_around(hga_id n, hga_id *x)
+{
+    for (hga_id i = 0; i < n / 2; i++) {
+        hga_id other = x[n - 1 - i];
+        x[n - 1 - i] = x[i], x[i] = other;
+    }
+}
+
+/* ---- shares ---- */
+
+/* So many there are at least where families are small, whatever the threads: sums are added share by share. */
+enum { SHARES = 64, LEAST_MEMBERS = 512 };
+
+/* Members of families at and below each node. */
+static void count_below(const family_order *o, int64_t *below)
+{
+    for (hga_id i = 0; i < o->n_above; i++) {
+        hga_id v = o->up[i], first = place_of(o, v), members = members_of(o, v);
+        below[v - o->base] = members;
+        for (hga_id j = 0; j < members; j++) {
+            hga_id u = member_at(o, first + j);
+            if (u >= o->base) below[v - o->base] += below[u - o->base];
+        }
+    }
+}
+
+/* A new share of node v's families, or the last one, when it has room and the families of siblings of v. */
+static hga_status join_share(family_order *o, hga_id v, int64_t members, int64_t most, int64_t *in_last, hga_id *last)
+{
+    hga_id above = o->nodes.parent[v];
+    int joins = o->n_shares > 0 && *last >= 0 && *last == above && *in_last + members <= most;
+    if (!joins) {
+        if (o->n_shares == o->share_room) {
+            hga_status st =
+                hga_grow(&o->plan->given, &o->share, &o->share_room, o->n_shares, o->n_shares + 1, sizeof *o->share);
+            if (st) return st;
+        }
+        o->share[o->n_shares++] = (family_share){0}, *in_last = 0;
+    }
+    *in_last += members, *last = above;
+    return HGA_OK;
+}
+
+/* Which share each node is of, -1 for those above all, in `of`; and how many each has. */
+static hga_status cut_shares(family_order *o, const int64_t *below, hga_id *of)
+{
+    hga_status st = HGA_OK;
+    int64_t most = o->nodes.child_ptr[o->n_above] / SHARES, in_last = 0;
+    hga_id last = -1;
+    most = most < LEAST_MEMBERS ? LEAST_MEMBERS : most;
+    for (hga_id i = 0; i < o->n_above; i++) {
+        hga_id v = o->down[i], above = o->nodes.parent[v];
+        of[v - o->base] = above < 0 ? -1 : of[above - o->base];
+        if (of[v - o->base] >= 0) continue;
+        if (below[v - o->base] > most) {
+            last = -1;
+            continue;
+        }
+        HGA_TRY(join_share(o, v, below[v - o->base], most, &in_last, &last));
+        of[v - o->base] = o->n_shares - 1;
+    }
+    if (o->n_shares == o->share_room)
+        HGA_TRY(hga_grow(&o->plan->given, &o->share, &o->share_room, o->n_shares, o->n_shares + 1, sizeof *o->share));
+    o->share[o->n_shares++] = (family_share){0};
+    for (hga_id i = 0; i < o->n_above; i++) o->share[of[i] < 0 ? o->n_shares - 1 : of[i]].end++;
+    for (hga_id i = 0, at = 0; i < o->n_shares; i++)
+        o->share[i].first = at, at += o->share[i].end, o->share[i].end = at;
+done:
+    return st;
+}
+
+/* Shares side by side, those above all behind them. */
+static void part(const family_order *o, const hga_id *of, hga_id *order, hga_id *scratch)
+{
+    hga_id n = 0, above = 0;
+    for (hga_id i = 0; i < o->n_above; i++)
+        if (of[order[i] - o->base] < 0)
+            scratch[above++] = order[i];
+        else
+            order[n++] = order[i];
+    for (hga_id i = 0; i < above; i++) order[n + i] = scratch[i];
+}
+
+/* A family's members take rows, and the node above them gives its own back, unless that is another share's. Rows from
+   `from` on; returns how many are needed. */
+static hga_id assign_slots(family_order *o, const family_share *s, hga_id from, hga_id *free_slots)
+{
+    hga_id n_free = 0, n = 0;
+    for (hga_id i = s->first; i < s->end; i++) {
+        hga_id v = o->down[i], first = place_of(o, v), members = members_of(o, v), own = o->slot[v - o->base];
+        for (hga_id j = 0; j < members; j++) {
+            hga_id u = member_at(o, first + j);
+            if (u >= o->base) o->slot[u - o->base] = n_free ? free_slots[--n_free] : from + n++;
+        }
+        if (own >= from && own < from + n && o->nodes.parent[v] >= 0) free_slots[n_free++] = own;
+    }
+    return n;
+}
+
+static void find_slots(family_order *o, hga_id *free_slots)
+{
+    hga_id last = o->n_shares - 1;
+    for (hga_id i = 0; i < o->n_above; i++) o->slot[i] = -1;
+    for (hga_id i = 0; i < last; i++) {
+        hga_id n = assign_slots(o, &o->share[i], 0, free_slots);
+        o->n_slots = n > o->n_slots ? n : o->n_slots;
+    }
+    o->n_top_slots = assign_slots(o, &o->share[last], o->n_slots, free_slots);
+}
+
+static hga_status find_order(family_order *o)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *a = &o->plan->given;
+    hga_id *scratch = NULL, *of = NULL;
+    int64_t *below = NULL;
+    HGA_TRY(hga_new(a, o->n_above, sizeof *o->up, &o->up));
+    HGA_TRY(hga_new(a, o->n_above, sizeof *o->down, &o->down));
+    HGA_TRY(hga_new(a, o->n_above, sizeof *o->slot, &o->slot));
+    HGA_TRY(hga_new(a, o->n_above, sizeof *scratch, &scratch));
+    HGA_TRY(hga_new(a, o->n_above, sizeof *of, &of));
+    HGA_TRY(hga_new(a, o->n_above, sizeof *below, &below));
+    walk_down(o, 0, scratch, o->down);
+    walk_down(o, 1, scratch, o->up);
+    turn_around(o->n_above, o->up);
+    count_below(o, below);
+    HGA_TRY(cut_shares(o, below, of));
+    part(o, of, o->up, scratch), part(o, of, o->down, scratch);
+    find_slots(o, scratch);
+done:
+    hga_delete(a, scratch, o->n_above, sizeof *scratch);
+    hga_delete(a, of, o->n_above, sizeof *of);
+    hga_delete(a, below, o->n_above, sizeof *below);
+    return st;
+}
+
+hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, int *known)
+{
+    hga_status st = HGA_OK;
+    *o = (family_order){.plan = plan, .nodes = plan->nodes, .base = plan->nodes.level_ptr[1]};
+    o->n_above = plan->nodes.n - o->base;
+    *known = o->nodes.parent && o->nodes.child_ptr;
+    for (hga_id v = o->base; *known && v < o->nodes.n; v++) *known = members_of(o, v) <= KERNEL_KIN;
+    if (*known) HGA_TRY(read_edges(o, relation, known));
+    if (*known) HGA_TRY(find_order(o));
+done:
+    return st;
+}
+
+void order_clear(family_order *o)
+{
+    if (!o->plan) return;
+    const hga_allocator *a = &o->plan->given;
+    hga_delete(a, o->columns, o->nodes.n, sizeof *o->columns);
+    hga_delete(a, o->up, o->n_above, sizeof *o->up);
+    hga_delete(a, o->down, o->n_above, sizeof *o->down);
+    hga_delete(a, o->slot, o->n_above, sizeof *o->slot);
+    hga_delete(a, o->share, o->share_room, sizeof *o->share);
+    *o = (family_order){0};
+}

@@ -1,0 +1,222 @@
+/* family_steps.c: one family on the way up, where its members' softmaxes tell what the loss loses by them, and on the
+   way down, where all gradients come together: those of energies from above, those of scores and values from the
+   siblings, and those of what was coarsened from the parent. The formulas are those of plain_stages.c. */
+#include "families.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Members' rows of a field. */
+typedef struct rows_at {
+    float *at[KERNEL_KIN];
+    ptrdiff_t head[KERNEL_KIN];
+} rows_at;
+
+static void find_rows(const families *f, const family_rows *x, hga_id v, rows_at *rows)
+{
+    const family_order *o = &f->order;
+    hga_id first = place_of(o, v), n = members_of(o, v);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = member_at(o, first + i), above = u - o->base;
+        rows->at[i] = above < 0 ? x->io + u * x->io_row : x->above + above * x->row;
+        rows->head[i] = above < 0 ? x->io_head : x->head;
+    }
+}
+
+static kernel_rows read_only(const rows_at *x) { return (kernel_rows){(const float *const *)x->at, x->head}; }
+
+/* What a mean or sum over members multiplies each with. */
+static void find_weights(const families *f, const family_rows *x, hga_id v, float *weight)
+{
+    const family_order *o = &f->order;
+    hga_id first = place_of(o, v), n = members_of(o, v);
+    double total = 0;
+    for (hga_id i = 0; i < n; i++) {
+        weight[i] = x->by_mass ? o->nodes.mass[member_at(o, first + i)] : 1;
+        total += (double)weight[i];
+    }
+    for (hga_id i = 0; i < n && x->mean; i++) weight[i] = total > 0 ? (float)((double)weight[i] / total) : 0;
+}
+
+/* A member's own scalars where it is above the tokens, else one number for all heads. */
+static void read_scalars(const families *f, const float *x, hga_id u, float else_all, float *to)
+{
+    hga_id above = u - f->order.base;
+    if (above >= 0)
+        memcpy(to, x + (ptrdiff_t)above * f->heads, (size_t)f->heads * sizeof *to);
+    else
+        for (hga_id h = 0; h < f->heads; h++) to[h] = else_all;
+}
+
+/* ---- up ---- */
+
+/* Do all heads of all rows lie side by side? */
+static int is_packed(const family_rows *x, const rows_at *rows, hga_id n)
+{
+    int packed = x->head == x->columns;
+    for (hga_id i = 0; i < n; i++) packed &= rows->head[i] == x->columns;
+    return packed;
+}
+
+static void coarsen(const families *f, const family_rows *x, hga_id v, const rows_at *rows)
+{
+    const kernel_table *kernels = f->plan->kernels;
+    hga_id n = members_of(&f->order, v);
+    float weight[KERNEL_KIN], *out = x->above + (v - f->order.base) * x->row;
+    const float *at[KERNEL_KIN];
+    find_weights(f, x, v, weight);
+    if (n == 0) memset(out, 0, (size_t)x->row * sizeof *out);
+    if (n > 0 && is_packed(x, rows, n)) {
+        kernels->weigh(n, (const float *const *)rows->at, 0, weight, 1, x->heads * x->columns, out);
+        return;
+    }
+    for (hga_id h = 0; n > 0 && h < x->heads; h++) {
+        for (hga_id i = 0; i < n; i++) at[i] = rows->at[i] + h * rows->head[i];
+        kernels->weigh(n, at, 0, weight, 1, x->columns, out + h * x->head);
+    }
+}
+
+/* The parent's energy, and what the loss loses by what passes inside: by the members' own states, and by what they
+   pass on. */
+static void rise(families *f, hga_id v, const float *lse, const float *mean, const family_lane *l)
+{
+    const family_order *o = &f->order;
+    hga_id first = place_of(o, v), n = members_of(o, v), heads = f->heads;
+    float *psi = l->psi, *mine = l->mine, *rest = l->rest, lost[KERNEL_HEADS];
+    double sum[KERNEL_HEADS] = {0}, inside[KERNEL_HEADS] = {0}, mass = 0;
+    for (hga_id i = 0; i < n; i++) read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
+    f->plan->kernels->divide(n * heads, lse, psi, mine, rest);
+    f->plan->kernels->log_add(n * heads, psi, lse, psi);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = member_at(o, first + i);
+        double m = (double)o->nodes.mass[u];
+        mass += m;
+        read_scalars(f, f->inside, u, 0, lost);
+        for (hga_id h = 0; h < heads; h++) {
+            hga_id at = i * heads + h;
+            inside[h] += (double)(mine[at] * mean[at] + rest[at] * lost[h]);
+            if (m > 0) sum[h] += m * (double)psi[at];
+        }
+    }
+    float *to = f->psi + (ptrdiff_t)(v - o->base) * heads, *in = f->inside + (ptrdiff_t)(v - o->base) * heads;
+    for (hga_id h = 0; h < heads; h++) to[h] = mass > 0 ? (float)(sum[h] / mass) : -INFINITY, in[h] = (float)inside[h];
+}
+
+static kernel_kin kin_of(const families *f, hga_id v, const rows_at rows[N_COARSE])
+{
+    const family_order *o = &f->order;
+    const hga_shape *s = &f->plan->shape;
+    ptrdiff_t first = place_of(o, v);
+    return (kernel_kin){.n = members_of(o, v),
+                        .heads = s->n_heads,
+                        .dim = s->dim,
+                        .dim_v = s->dim_v,
+                        .share = s->n_heads / s->n_kv_heads,
+                        .scale = f->call->scale * KERNEL_LOG2E,
+                        .bias = f->bias + first,
+                        .columns = o->columns + first,
+                        .q = read_only(&rows[Q]),
+                        .k = read_only(&rows[K]),
+                        .v = read_only(&rows[V]),
+                        .g = read_only(&rows[G]),
+                        .lse = f->lse + first * f->heads,
+                        .mean = f->mean + first * f->heads};
+}
+
+void family_up(families *f, hga_id v, const family_lane *l)
+{
+    rows_at rows[N_COARSE];
+    for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
+    kernel_kin kin = kin_of(f, v, rows);
+    f->plan->kernels->kin_means(&kin);
+    rise(f, v, kin.lse, kin.mean, l);
+    for (int i = 0; i < N_COARSE; i++) coarsen(f, &f->x[i], v, &rows[i]);
+}
+
+/* ---- down ---- */
+
+/* What scalars ask of each member: of its state (given, delta), and, of those above the tokens, of their energies; and
+   how much passes inside them. */
+static void sink(families *f, hga_id v, const float *lse, const float *mean, const family_lane *l)
+{
+    const family_order *o = &f->order;
+    hga_id first = place_of(o, v), n = members_of(o, v), heads = f->heads;
+    const float *keep = f->keep + (ptrdiff_t)(v - o->base) * heads, *psi_v = f->psi + (ptrdiff_t)(v - o->base) * heads,
+                *asked = f->d_psi + (ptrdiff_t)(v - o->base) * heads;
+    float *psi = l->psi, *mine = l->mine, *rest = l->rest, *given = l->given, *delta = l->delta, lost[KERNEL_HEADS];
+    double mass = 0;
+    for (hga_id i = 0; i < n; i++) {
+        read_scalars(f, f->psi, member_at(o, first + i), -INFINITY, psi + i * heads);
+        mass += (double)o->nodes.mass[member_at(o, first + i)];
+    }
+    f->plan->kernels->divide(n * heads, lse, psi, mine, rest);
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = member_at(o, first + i), above = u - o->base;
+        float part = mass > 0 ? (float)((double)o->nodes.mass[u] / mass) : 0;
+        read_scalars(f, f->inside, u, 0, lost);
+        for (hga_id h = 0; h < heads; h++) {
+            hga_id at = i * heads + h;
+            float from_above = psi_v[h] > -INFINITY ? part * asked[h] : 0, own = keep[h] * mine[at];
+            float d_share = own * rest[at] * (mean[at] - lost[h]);
+            given[at] = own, delta[at] = own * mean[at] - d_share - from_above * mine[at];
+            if (above < 0) continue;
+            f->keep[(ptrdiff_t)above * heads + h] = keep[h] * rest[at];
+            f->d_psi[(ptrdiff_t)above * heads + h] = from_above * rest[at] - d_share;
+        }
+    }
+}
+
+/* Where node v's own gradient of a field is. */
+static float *slot_of(const families *f, const family_lane *l, int which, hga_id v)
+{
+    hga_id slot = f->order.slot[v - f->order.base], own = f->order.n_slots;
+    const family_rows *d = &f->d[which];
+    return slot < own ? l->slots[which] + slot * d->row : d->above + (slot - own) * d->row;
+}
+
+/* Where the members' gradients of a field go, and what their parent's gives them. */
+typedef struct given_rows {
+    rows_at rows;
+    float down[KERNEL_KIN];
+} given_rows;
+
+static kernel_kin_given find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)
+{
+    const family_order *o = &f->order;
+    const family_rows *d = &f->d[which];
+    hga_id first = place_of(o, v), n = members_of(o, v);
+    int is_root = o->slot[v - o->base] < 0;
+    kernel_kin_given given = {.at = to->rows.at, .head = to->rows.head, .down = to->down, .above_head = d->head};
+    if (!d->io) return (kernel_kin_given){0};
+    for (hga_id i = 0; i < n; i++) {
+        hga_id u = member_at(o, first + i), above = u - o->base;
+        to->rows.at[i] = above < 0 ? d->io + u * d->io_row : slot_of(f, l, which, u);
+        to->rows.head[i] = above < 0 ? d->io_head : d->head;
+        if (above < 0 && f->call->grad->accumulate) given.adds |= (uint64_t)1 << i;
+    }
+    find_weights(f, &f->x[which], v, to->down);
+    given.above = is_root ? NULL : slot_of(f, l, which, v);
+    return given;
+}
+
+static void add_masses(families *f, hga_id v, const double *slopes)
+{
+    const family_order *o = &f->order;
+    for (hga_id i = 0; i < members_of(o, v); i++) f->d_log_mass[member_at(o, place_of(o, v) + i)] += slopes[i];
+}
+
+void family_down(families *f, hga_id v, const family_lane *l)
+{
+    rows_at rows[N_COARSE];
+    given_rows given[G];
+    double slopes[KERNEL_KIN] = {0};
+    for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
+    kernel_kin kin = kin_of(f, v, rows);
+    sink(f, v, kin.lse, kin.mean, l);
+    kin.given = l->given, kin.delta = l->delta;
+    kin.dq = find_given(f, l, Q, v, &given[Q]), kin.dk = find_given(f, l, K, v, &given[K]);
+    kin.dv = find_given(f, l, V, v, &given[V]);
+    kin.d_bias = f->d_log_mass ? slopes : NULL, kin.d_scale = l->d_scale;
+    f->plan->kernels->kin_gradients(&kin);
+    if (f->d_log_mass) add_masses(f, v, slopes);
+}

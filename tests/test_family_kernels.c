@@ -1,0 +1,190 @@
+/* Kernels of the way back among members of a family, against double. */
+#include "kernel_cases.h"
+
+enum { HEADS = 6, ROOM = 70, MANY = 24 };
+
+/* Rows of members; what is given, and what is taken. */
+typedef struct kin_case {
+    float q[MANY][HEADS * ROOM], k[MANY][HEADS * ROOM], v[MANY][HEADS * ROOM], g[MANY][HEADS * ROOM],
+        out[3][MANY][HEADS * ROOM], above[3][HEADS * ROOM], down[MANY], bias[MANY], lse[MANY * HEADS],
+        mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS];
+    const float *at[4][MANY];
+    float *to[3][MANY];
+    ptrdiff_t head[MANY];
+    uint64_t columns[MANY];
+    double d_bias[MANY], d_scale;
+} kin_case;
+
+static void draw_rows(float rows[MANY][HEADS * ROOM], const float **at)
+{
+    for (int m = 0; m < MANY; m++) {
+        at[m] = rows[m];
+        for (int j = 0; j < HEADS * ROOM; j++) rows[m][j] = draw(1);
+    }
+}
+
+/* Some members have no edges, some to themselves; some gradients are added to. */
+static kernel_kin draw_kin(kin_case *x)
+{
+    hga_id kv = 1 + below(2), share = 1 + below(3);
+    memset(x, 0, sizeof *x);
+    draw_rows(x->q, x->at[0]), draw_rows(x->k, x->at[1]), draw_rows(x->v, x->at[2]), draw_rows(x->g, x->at[3]);
+    for (int m = 0; m < MANY; m++) {
+        x->head[m] = ROOM, x->bias[m] = below(9) ? draw(2) : -INFINITY, x->down[m] = draw(1);
+        x->columns[m] = below(5) ? (uint64_t)below(1 << 12) << 12 | (uint64_t)below(1 << 12) : 0;
+        for (int h = 0; h < HEADS; h++) x->given[m * HEADS + h] = draw(1), x->delta[m * HEADS + h] = draw(1);
+        for (int i = 0; i < 3; i++) x->to[i][m] = x->out[i][m];
+    }
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < HEADS * ROOM; j++) x->above[i][j] = draw(1);
+    kernel_kin c = {.n = 1 + below(MANY),
+                    .heads = kv * share,
+                    .dim = below(3) ? 1 + below(ROOM) : 64,
+                    .dim_v = below(3) ? 1 + below(ROOM) : 64,
+                    .share = share,
+                    .scale = 0.2f,
+                    .bias = x->bias,
+                    .columns = x->columns,
+                    .q = {x->at[0], x->head},
+                    .k = {x->at[1], x->head},
+                    .v = {x->at[2], x->head},
+                    .g = {x->at[3], x->head},
+                    .lse = x->lse,
+                    .mean = x->mean,
+                    .given = x->given,
+                    .delta = x->delta,
+                    .d_bias = x->d_bias,
+                    .d_scale = &x->d_scale};
+    kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
+    for (int i = 0; i < 3; i++)
+        *given[i] = (kernel_kin_given){.at = x->to[i],
+                                       .head = x->head,
+                                       .above = below(3) ? x->above[i] : NULL,
+                                       .above_head = ROOM,
+                                       .down = x->down,
+                                       .adds = (uint64_t)below(1 << MANY / 2)};
+    for (int m = 0; m < c.n; m++) x->columns[m] &= ((uint64_t)1 << c.n) - 1;
+    return c;
+}
+
+static double product(const float *x, const float *y, hga_id n)
+{
+    double sum = 0;
+    for (hga_id j = 0; j < n; j++) sum += (double)x[j] * (double)y[j];
+    return sum;
+}
+
+/* What head h of member r's softmax is: scores in base 2 of members that it has an edge to, and their log-sum-exp. */
+static double plain_scores(const kernel_kin *c, hga_id r, hga_id h, double *score)
+{
+    double most = -INFINITY, sum = 0;
+    for (hga_id e = 0; e < c->n; e++) {
+        score[e] = product(c->q.at[r] + h * ROOM, c->k.at[e] + h / c->share * ROOM, c->dim) * (double)c->scale +
+                   (double)c->bias[e];
+        if (!(c->columns[r] >> e & 1)) score[e] = -INFINITY;
+        most = fmax(most, score[e]);
+    }
+    for (hga_id e = 0; e < c->n && most > -INFINITY; e++) sum += exp2(score[e] - most);
+    return sum > 0 ? most + log2(sum) : -INFINITY;
+}
+
+static double plain_weight(double score, double lse) { return score == -INFINITY ? 0 : exp2(score - lse); }
+
+static void means_are_those_of_the_softmax(void **state)
+{
+    (void)state;
+    static kin_case x;
+    double score[MANY];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 100; round++) {
+        kernel_kin c = draw_kin(&x);
+        t->kin_means(&c);
+        for (hga_id r = 0; r < c.n; r++)
+            for (hga_id h = 0; h < c.heads; h++) {
+                double lse = plain_scores(&c, r, h, score), mean = 0;
+                for (hga_id e = 0; e < c.n; e++)
+                    mean += plain_weight(score[e], lse) *
+                            product(c.g.at[r] + h * ROOM, c.v.at[e] + h / c.share * ROOM, c.dim_v);
+                assert_true(is_near((double)c.lse[r * c.heads + h], lse * LN2, 1e-4));
+                assert_true(is_near((double)c.mean[r * c.heads + h], mean, 1e-4));
+            }
+    }
+}
+
+/* Sums of gradients in double, [which][member][head * ROOM + column]. */
+typedef struct kin_sums {
+    double of[3][MANY][HEADS * ROOM], d_bias[MANY], d_scale;
+} kin_sums;
+
+static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, hga_id h, double weight)
+{
+    hga_id kv = h / c->share, at = r * c->heads + h;
+    const float *q = c->q.at[r] + h * ROOM, *k = c->k.at[e] + kv * ROOM, *v = c->v.at[e] + kv * ROOM,
+                *g = c->g.at[r] + h * ROOM;
+    double own = weight * (double)c->given[at], d_score = own * product(g, v, c->dim_v) - weight * (double)c->delta[at],
+           scale = (double)c->scale * LN2;
+    for (hga_id j = 0; j < c->dim; j++) {
+        sums->of[0][r][h * ROOM + j] += d_score * scale * (double)k[j];
+        sums->of[1][e][kv * ROOM + j] += d_score * scale * (double)q[j];
+    }
+    for (hga_id j = 0; j < c->dim_v; j++) sums->of[2][e][kv * ROOM + j] += own * (double)g[j];
+    sums->d_bias[e] += d_score, sums->d_scale += d_score * product(q, k, c->dim);
+}
+
+static void start_plain(kin_sums *sums, const kin_case *x, const kernel_kin *c)
+{
+    const kernel_kin_given *given[3] = {&c->dq, &c->dk, &c->dv};
+    memset(sums, 0, sizeof *sums);
+    for (int i = 0; i < 3; i++)
+        for (hga_id m = 0; m < c->n; m++)
+            for (int j = 0; j < HEADS * ROOM; j++) {
+                if (given[i]->above) sums->of[i][m][j] = (double)x->down[m] * (double)x->above[i][j];
+                if (given[i]->adds >> m & 1) sums->of[i][m][j] += (double)x->out[i][m][j];
+            }
+}
+
+static void gradients_of_a_family_are_the_formulas(void **state)
+{
+    (void)state;
+    static kin_case x;
+    static kin_sums sums;
+    double score[MANY];
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 100; round++) {
+        kernel_kin c = draw_kin(&x);
+        for (int i = 0; i < 3; i++)
+            for (int m = 0; m < MANY; m++)
+                for (int j = 0; j < HEADS * ROOM; j++) x.out[i][m][j] = draw(1);
+        start_plain(&sums, &x, &c);
+        t->kin_means(&c);
+        for (hga_id r = 0; r < c.n; r++)
+            for (hga_id h = 0; h < c.heads; h++) {
+                double lse = plain_scores(&c, r, h, score);
+                for (hga_id e = 0; e < c.n; e++)
+                    if (c.columns[r] >> e & 1) add_plain(&sums, &c, r, e, h, plain_weight(score[e], lse));
+            }
+        t->kin_gradients(&c);
+        for (hga_id m = 0; m < c.n; m++) {
+            for (hga_id h = 0; h < c.heads; h++)
+                for (hga_id j = 0; j < c.dim; j++)
+                    assert_true(is_near((double)x.out[0][m][h * ROOM + j], sums.of[0][m][h * ROOM + j], 1e-4));
+            for (hga_id h = 0; h < c.heads / c.share; h++) {
+                for (hga_id j = 0; j < c.dim; j++)
+                    assert_true(is_near((double)x.out[1][m][h * ROOM + j], sums.of[1][m][h * ROOM + j], 1e-4));
+                for (hga_id j = 0; j < c.dim_v; j++)
+                    assert_true(is_near((double)x.out[2][m][h * ROOM + j], sums.of[2][m][h * ROOM + j], 1e-4));
+            }
+            assert_true(is_near(x.d_bias[m], sums.d_bias[m], 1e-3));
+        }
+        assert_true(is_near(x.d_scale, sums.d_scale, 1e-2));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_are_those_of_the_softmax),
+        cmocka_unit_test(gradients_of_a_family_are_the_formulas),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
