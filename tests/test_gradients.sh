@@ -148,7 +148,9 @@ import numpy as np
 r = np.random.default_rng(4)
 save = lambda name, *shape: np.save(name, r.normal(size=shape).astype("f4"))
 save("tq.npy", 20, 4, 8), save("tk.npy", 20, 2, 8), save("tv.npy", 20, 2, 5), save("tg.npy", 20, 4, 5), save("ta.npy", 4)
-save("w1.npy", 7, 32), save("b1.npy", 7), save("wk.npy", 7, 16), save("bk.npy", 7), save("w4.npy", 4, 7, 8), save("b4.npy", 4, 7)'
+save("w1.npy", 7, 32), save("b1.npy", 7), save("wk.npy", 7, 16), save("bk.npy", 7), save("w4.npy", 4, 7, 8), save("b4.npy", 4, 7)
+# of three levels with 3, 2 and 4 children: a hyperplane for each child
+save("m1.npy", 33, 32), save("n1.npy", 33), save("mk.npy", 33, 16), save("nk.npy", 33), save("m4.npy", 4, 33, 8), save("n4.npy", 4, 33)'
 tree() { # tree VARIANT NAME TREE..: gradients of a tree of height 3 to NAME.*
     local variant=$1 name=$2
     shift 2
@@ -159,32 +161,39 @@ cat >tree.py <<'END'
 import sys
 import numpy as np
 kind, name, wq, bq, wk, bk, gw, gb, of_keys = sys.argv[1:10]
+children = [int(b) for b in sys.argv[10:]] or [2, 2, 2]
+planes = children if sys.argv[10:] else [1, 1, 1] # of a node: one for each child, or one between two
+nodes = [1, children[0], children[0] * children[1]]
+first = [0, planes[0], planes[0] + nodes[1] * planes[1]]
+rows = first[2] + nodes[2] * planes[2]
 load = lambda f: np.load(f).astype("f8")
 q, k, v, g, o = load("tq.npy"), load("tk.npy"), load("tv.npy"), load("tg.npy"), load(f"{name}.o.npy")
 v = np.repeat(v, 2, 1)
-sigmoid = lambda x: 1 / (1 + np.exp(-x))
-def paths(x, w, b): # nodes and decisions of each token and tree
+def scores(x, w, b, t, i, l, node): # of a node's children
+    at = slice(first[l] + node * planes[l], first[l] + (node + 1) * planes[l])
+    f = w[t, at] @ x[i, t] + b[t, at]
+    return at, f if len(sys.argv) > 10 else np.array([0, f[0]])
+def paths(x, w, b): # each token's node of each level in each tree, the last one the leaf
     trees = w.shape[0] if w.ndim == 3 else 1
     x = x.reshape(20, 1, -1) if trees == 1 else np.repeat(x, 4 // x.shape[1], 1)
-    w, b = w.reshape(trees, 7, -1), b.reshape(trees, 7)
-    node, way = np.zeros((20, trees, 3), int), np.zeros((20, trees, 3))
+    w, b = w.reshape(trees, rows, -1), b.reshape(trees, rows)
+    node = np.zeros((20, trees, 4), int)
     for i in range(20):
         for t in range(trees):
-            at = 0
             for l in range(3):
-                right = w[t, at] @ x[i, t] + b[t, at] > 0
-                node[i, t, l], way[i, t, l], at = at, 1 if right else -1, 2 * at + 1 + right
-    return x, w, b, node, way
-def leaf_of(node, way): return 2 * node[..., 2] + 1 + (way[..., 2] > 0)
-def slopes(x, w, b, node, way, asked): # asked [20][trees][3]: of each decision's log-probability
+                node[i, t, l + 1] = node[i, t, l] * children[l] + np.argmax(scores(x, w, b, t, i, l, node[i, t, l])[1])
+    return x, w, b, node
+def slopes(x, w, b, node, asked): # asked [20][trees][3]: of each decision's log-probability
     dw, db = np.zeros_like(w), np.zeros_like(b)
     for i in range(20):
         for t in range(w.shape[0]):
             for l in range(3):
-                n, s = node[i, t, l], way[i, t, l]
-                d = asked[i, t, l] * s * sigmoid(-s * (w[t, n] @ x[i, t] + b[t, n]))
-                dw[t, n] += d * x[i, t]
-                db[t, n] += d
+                at, f = scores(x, w, b, t, i, l, node[i, t, l])
+                d = -asked[i, t, l] * np.exp(f - f.max()) / np.exp(f - f.max()).sum()
+                d[node[i, t, l + 1] % children[l]] += asked[i, t, l]
+                d = d[-planes[l]:]
+                dw[t, at] += np.outer(d, x[i, t])
+                db[t, at] += d
     return dw, db
 Q, K = paths(q, load(wq), load(bq)), paths(k, load(wk), load(bk))
 trees = max(Q[1].shape[0], K[1].shape[0])
@@ -196,7 +205,7 @@ else:
     alpha, aq, ak = load("ta.npy"), np.zeros((20, 4, 3)), np.zeros((20, 4, 3))
     for h in range(4):
         for l in range(1, 4):
-            here = lambda P: (P[3][:, h % P[3].shape[1], l] if l < 3 else leaf_of(P[3], P[4])[:, h % P[3].shape[1]])
+            here = lambda P: P[3][:, h % P[3].shape[1], l]
             a, b = here(Q), here(K)
             for node in set(a) & set(b):
                 mean = v[b == node, h].mean(0)
@@ -222,6 +231,15 @@ fact by_every_levels_queries python3 tree.py coarse c w1.npy b1.npy wk.npy bk.np
 fact and_every_levels_keys python3 tree.py coarse c w1.npy b1.npy wk.npy bk.npy ckw.npy ckb.npy keys
 fact coarse_trees_by_head_go_back tree treeformer-coarse d -p alpha=@ta.npy -p weights=@w4.npy -p bias=@b4.npy --grad-weights dw.npy --grad-bias db.npy
 fact for_both_sides python3 tree.py coarse d w4.npy b4.npy w4.npy b4.npy dw.npy db.npy both
+wide="-p branching=3,2,4 -p weights=@m1.npy -p bias=@n1.npy -p key-weights=@mk.npy -p key-bias=@nk.npy"
+fact a_tree_of_many_children_goes_back tree treeformer-fine kf $wide --grad-weights kfw.npy --grad-bias kfb.npy --grad-key-weights kfkw.npy --grad-key-bias kfkb.npy --grad-log-mass kf.m.npy
+fact by_its_queries_softmax python3 tree.py fine kf m1.npy n1.npy mk.npy nk.npy kfw.npy kfb.npy queries 3 2 4
+fact and_by_its_keys python3 tree.py fine kf m1.npy n1.npy mk.npy nk.npy kfkw.npy kfkb.npy keys 3 2 4
+fact trees_of_many_children_by_head_go_back tree treeformer-fine kh -p branching=3,2,4 -p weights=@m4.npy -p bias=@n4.npy --grad-weights khw.npy --grad-bias khb.npy --grad-log-mass kh.m.npy
+fact for_both_sides_of_each_head python3 tree.py fine kh m4.npy n4.npy m4.npy n4.npy khw.npy khb.npy both 3 2 4
+fact a_coarse_tree_of_many_children_goes_back tree treeformer-coarse kc -p alpha=@ta.npy $wide --grad-weights kcw.npy --grad-key-weights kckw.npy --grad-bias kcb.npy --grad-key-bias kckb.npy
+fact by_the_queries_of_every_level python3 tree.py coarse kc m1.npy n1.npy mk.npy nk.npy kcw.npy kcb.npy queries 3 2 4
+fact and_the_keys_of_every_level python3 tree.py coarse kc m1.npy n1.npy mk.npy nk.npy kckw.npy kckb.npy keys 3 2 4
 fact leaves_that_are_given_have_no_tree refused 2 "--grad-weights needs -p weights" "$hga" attend treeformer-fine --quiet -p query-leaf=0,1,0,1,1,0,0,1,1 --query q.one.npy --key k.one.npy --value v.one.npy --out new.npy --grad-out g.one.npy --grad-weights x.npy
 fact what_routes_nothing_neither refused 2 "--grad-bias: dense routes nothing" "$hga" attend dense --quiet --query tq.npy --key tk.npy --value tv.npy --out new.npy --grad-out tg.npy --grad-bias x.npy
 
