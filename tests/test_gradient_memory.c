@@ -1,0 +1,105 @@
+/* The memory of gradients: what is said before is what is taken, at most twice the tensors, and linear in the tokens up
+   to a million. */
+#include "slopes.h"
+
+static const char *const words[] = {"dense",    "window left=128 right=128", "htransformer block=16",
+                                    "bpt k=64", "hsa branching=2,4,8,16",    "hsa branching=3 causal=1"};
+enum { N_WORDS = sizeof words / sizeof words[0] };
+
+static const hga_shape shape = {.n_heads = 8, .dim = 64};
+
+/* Queries, keys, values, outputs, and their gradients. */
+static double tensor_bytes(double n) { return 8 * n * shape.n_heads * shape.dim * sizeof(float); }
+
+/* Bytes of the gradient and the tape; nothing is executed. */
+static double bytes_of(const char *program, hga_id n, hga_id threads)
+{
+    hga_graph *g;
+    hga_program p;
+    hga_plan *plan;
+    assert_ok(hga_build(program, n, &g, &p));
+    assert_ok(hga_plan_create(g, &p, &shape, &(hga_options){.gradient = 1, .threads = threads}, &plan));
+    double bytes = (double)hga_plan_gradient_bytes(plan) + (double)hga_plan_tape_bytes(plan);
+    hga_plan_destroy(plan), hga_graph_destroy(g);
+    return bytes;
+}
+
+static void memory_is_linear_up_to_a_million_tokens(void **state)
+{
+    (void)state;
+    for (int i = 1; i < N_WORDS; i++) {
+        double small = bytes_of(words[i], 1 << 16, 2), large = bytes_of(words[i], 1 << 20, 2);
+        if (!(large <= 16.5 * small)) fail_msg("%s: %.0f bytes at 64k tokens, %.0f at 1M", words[i], small, large);
+        if (!(large <= 2 * tensor_bytes(1 << 20))) fail_msg("%s: %.0f bytes at 1M tokens", words[i], large);
+    }
+}
+
+/* ---- what is taken ---- */
+
+typedef struct meter {
+    _Atomic int64_t now, most;
+} meter;
+
+static void *metered_allocate(size_t bytes, void *context)
+{
+    meter *m = context;
+    void *p = NULL;
+    if (posix_memalign(&p, 64, bytes)) return NULL;
+    int64_t now = m->now += (int64_t)bytes;
+    if (now > m->most) m->most = now;
+    return p;
+}
+
+static void metered_release(void *memory, size_t bytes, void *context)
+{
+    ((meter *)context)->now -= (int64_t)bytes;
+    free(memory);
+}
+
+/* The most that a gradient has taken at once, and what the plan said. */
+static double taken(problem *p, double *said)
+{
+    meter m = {0};
+    hga_allocator a = {metered_allocate, metered_release, &m};
+    hga_options options = {.gradient = 1, .threads = 1, .allocator = &a};
+    hga_plan *plan;
+    hga_workspace *workspace;
+    slope s = slope_create(p, 1);
+    s.grad.d_scale = s.grad.d_log_mass = NULL;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    hga_io io = p->io;
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_ok(hga_plan_execute(plan, workspace, &io));
+    int64_t before = m.most = m.now;
+    assert_ok(hga_plan_gradient(plan, workspace, &io, &s.grad));
+    *said = (double)hga_plan_gradient_bytes(plan);
+    free(io.tape), slope_clear(&s), hga_workspace_destroy(workspace), hga_plan_destroy(plan);
+    return (double)(m.most - before);
+}
+
+/* Besides that heads leave each other what they found, an eighth of the tensors at most. */
+static void gradients_take_what_they_say(void **state)
+{
+    (void)state;
+    enum { TOKENS = 4096 };
+    for (int i = 0; i < N_WORDS; i++) {
+        problem p = {.shape = shape};
+        snprintf(p.name, sizeof p.name, "%s", words[i]);
+        assert_ok(hga_build(words[i], i ? TOKENS : TOKENS / 8, &p.graph, &p.program));
+        problem_fill(&p, 1);
+        double said, took = taken(&p, &said), found = tensor_bytes(i ? TOKENS : TOKENS / 8) / 8;
+        if (!(took >= 0.9 * said && took <= 1.05 * said + found))
+            fail_msg("%s: %.0f bytes were said, %.0f taken", words[i], said, took);
+        problem_clear(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_linear_up_to_a_million_tokens),
+        cmocka_unit_test(gradients_take_what_they_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
