@@ -153,19 +153,26 @@ typedef struct kernel_grad_positions {
     float *d_row, *d_column;       /* added to; NULL: not wanted */
 } kernel_grad_positions;
 
-/* The adjoint of attention in one head, sixteen rows against columns that lie one behind the other. Rows of keys,
-   values and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added to; NULL: not wanted. */
+/* Sixteen rows on the way back. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE], and
+   row by row, padded; queries scaled. */
+typedef struct kernel_grad_group {
+    const uint16_t *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
+    const float *q, *g, *q_rows, *g_rows;
+    const float *lse, *delta; /* [KERNEL_TILE]; +inf: a row without edges */
+    float *dq;                /* row by row: sum of ds k */
+} kernel_grad_group;
+
+/* The adjoint of attention in one head, one group of sixteen rows or two against columns anywhere, of which no two are
+   the same. Rows of keys, values and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added
+   to; NULL: not wanted. */
 typedef struct kernel_grad_tile {
-    hga_id n, dim, dim_v;         /* columns, at most KERNEL_CHUNK */
-    const float *k, *v;           /* [n][dim padded], [n][dim_v padded] */
-    const float *bias;            /* [n]: added to a column's scores */
-    const uint16_t *rows;         /* [n]: bit r when row r and the column have an edge; NULL: all have */
-    const float *q, *g;           /* turned, [dim][KERNEL_TILE]: queries, scaled, and [dim_v][KERNEL_TILE]: gradients */
-    const float *q_rows, *g_rows; /* the same row by row, padded */
-    const float *lse, *delta;     /* [KERNEL_TILE]; +inf: a row without edges */
-    float *dq;                    /* row by row: sum of ds k */
-    float *dk, *dv;               /* as k, v: sums of ds q, p g */
-    float *column_sum;            /* [n]: sum of ds */
+    hga_id n_groups, n, dim, dim_v; /* n columns, at most KERNEL_CHUNK */
+    kernel_grad_group group[2];
+    const float *const *k, *const *v; /* [n] */
+    const float *bias;                /* [n]: added to a column's scores; NULL: nothing */
+    float *const *dk, *const *dv;     /* [n]: sums of ds q, p g */
+    float *column_sum;                /* [n]: sum of ds */
+    /* what pairs have of their own, where there is one group */
     const kernel_grad_places *places;       /* NULL: none */
     const kernel_grad_positions *positions; /* NULL: none */
     const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */

@@ -15,7 +15,7 @@ static int64_t panel_floats(const hga_plan *plan)
 {
     hga_id dim = padded_columns(plan->shape.dim), dim_v = padded_columns(plan->shape.dim_v);
     hga_id pos_dim = padded_columns(plan->shape.pos_dim);
-    return GROUPS * group_floats(dim, dim_v) + 2 * ((int64_t)dim + dim_v) * WINDOW + 2 * (int64_t)dim * KERNEL_PLACES +
+    return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * KERNEL_PLACES +
            (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 4 * PAIRS + LINE_FLOATS;
 }
 
@@ -35,7 +35,8 @@ static int64_t most_types(const hga_plan *plan)
     return most;
 }
 
-static int64_t groups_of(const hga_plan *plan) { return (plan->nodes.n + KERNEL_TILE - 1) / KERNEL_TILE; }
+/* Groups of all rows, an even number. */
+static int64_t groups_of(const hga_plan *plan) { return (plan->nodes.n + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2; }
 
 /* What heads may leave each other: for all threads an eighth of the tensors and their gradients. */
 static int64_t room_to_remember(const hga_plan *plan)
@@ -60,8 +61,7 @@ hga_status panel_create(const hga_plan *plan, panel **out)
         g->q = at, g->q_rows = g->q + dim * KERNEL_TILE, g->dq = g->q_rows + dim * KERNEL_TILE;
         g->g = g->dq + dim * KERNEL_TILE, g->g_rows = g->g + dim_v * KERNEL_TILE;
     }
-    x->k = at, x->dk = x->k + dim * WINDOW, x->v = x->dk + dim * WINDOW, x->dv = x->v + dim_v * WINDOW;
-    x->r = x->dv + dim_v * WINDOW, x->dr = x->r + dim * KERNEL_PLACES, at = x->dr + dim * KERNEL_PLACES;
+    x->r = at, x->dr = x->r + dim * KERNEL_PLACES, at = x->dr + dim * KERNEL_PLACES;
     x->position = at, x->d_position = at + pos_dim * WINDOW, x->own = x->d_position + pos_dim * WINDOW;
     x->own_turned = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_turned + pos_dim * KERNEL_TILE;
     x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->kept = x->pair_bias + PAIRS, x->slopes = x->kept + PAIRS;
@@ -83,7 +83,9 @@ void panel_destroy(const hga_plan *plan, panel *x)
     const hga_allocator *a = &plan->given;
     hga_delete(a, x->segment, x->segment_room, sizeof *x->segment);
     hga_delete(a, x->window, x->window_room, sizeof *x->window);
-    hga_delete(a, x->type, x->type_room, sizeof *x->type);
+    hga_delete(a, x->tile, x->tile_room, sizeof *x->tile);
+    hga_delete(a, x->number, x->number_room, sizeof *x->number);
+    hga_delete(a, x->bits, x->bits_room, sizeof *x->bits);
     hga_delete(a, x->place, x->place_room, sizeof *x->place);
     hga_delete(a, x->seen.place, x->seen.n_types, sizeof *x->seen.place);
     hga_delete(a, x->left, x->left_room, sizeof *x->left);
@@ -100,15 +102,15 @@ static int row_is_wanted(const fast_pass *p, const hga_stage *s, hga_id v)
     return program_row(&p->nodes, p->program->field[s->out].rows, v) && p->field[s->out].lse[v] < INFINITY;
 }
 
-/* Fill a group; 0 when nothing is asked of any row. */
-static int load_rows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
+/* Fill a group. */
+static void load_rows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
 {
     const hga_stage *stage = &p->program->stage[s];
     const hga_relation *r = &p->plan->stage[s].relation;
     const kernel_table *kernels = p->plan->kernels;
     hga_id dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
     const float *q[KERNEL_TILE], *given[KERNEL_TILE];
-    g->there = 0, g->windows = p->panel->n_windows, g->n_windows = 0;
+    g->there = 0;
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         hga_id v = i >= n ? -1 : r->dst_order ? r->dst_order[first + i] : first + i;
         g->node[i] = v >= 0 && row_is_wanted(p, stage, v) ? v : -1;
@@ -118,7 +120,7 @@ static int load_rows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
         q[i] = value_row(p, stage->query, v), given[i] = adjoint_row(p, stage->out, v);
         g->lse[i] = p->field[stage->out].lse[v], g->delta[i] = p->field[stage->out].delta[v];
     }
-    if (!g->there) return 0;
+    if (!g->there) return;
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *q_row = g->q_rows + (ptrdiff_t)i * dim, *g_row = g->g_rows + (ptrdiff_t)i * dim_v;
         if (q[i])
@@ -129,7 +131,6 @@ static int load_rows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
     kernels->turn_rows(KERNEL_TILE, q, p->call->scale, dim, g->q);
     kernels->turn_rows(KERNEL_TILE, given, 1, dim_v, g->g);
     memset(g->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *g->dq);
-    return 1;
 }
 
 static void store_rows(fast_pass *p, const hga_stage *stage, const group *g)
@@ -163,39 +164,38 @@ static int counts_apart(const fast_pass *p)
     return !p->panel->parts.ranks || !r->n_blocks || (!r->ptr && !r->src_order);
 }
 
-/* The lists are as long as what is remembered. */
-static void forget_panel(panel *x)
-{
-    x->n_windows = x->remembered.windows, x->n_types = x->remembered.types, x->n_places = x->remembered.places;
-    x->n_edges = x->remembered.edges;
-}
-
 /* The panel that was found is remembered while there is room; else it is the last that is not known. */
 static void remember_panel(panel *x, found *groups, hga_id n)
 {
-    int64_t bytes = x->n_windows * (int64_t)sizeof *x->window + x->n_types * (int64_t)sizeof *x->type + x->n_places +
-                    x->n_edges * (int64_t)sizeof *x->edge;
+    int64_t bytes = x->n.tiles * (int64_t)sizeof *x->tile + x->n.numbers * (int64_t)sizeof *x->number +
+                    x->n.bits * (int64_t)sizeof *x->bits + x->n.places + x->n.edges * (int64_t)sizeof *x->edge;
     if (!x->room) return;
     if (bytes <= x->room)
-        x->remembered = (lengths){x->n_windows, x->n_types, x->n_places, x->n_edges};
+        x->remembered = x->n;
     else
         for (hga_id i = 0; i < n; i++) groups[i].known = 0;
     if (bytes > x->room) x->room = 0;
 }
 
-static int recall(const found *f, group *g)
+/* Two groups as they were found, if both are known and have the same rows. */
+static int recall(const found *f, group *pair)
 {
-    if (!f || !f->known || f->there != g->there) return 0;
-    g->windows = f->windows, g->n_windows = f->n_windows, g->edges = f->edges;
-    memcpy(g->row_end, f->row_end, sizeof g->row_end);
+    for (int i = 0; i < 2; i++)
+        if (!f || !f[i].known || f[i].there != pair[i].there) return 0;
+    for (int i = 0; i < 2; i++) {
+        pair[i].tiles = f[i].tiles, pair[i].n_tiles = f[i].n_tiles, pair[i].edges = f[i].edges;
+        memcpy(pair[i].row_end, f[i].row_end, sizeof f[i].row_end);
+    }
     return 1;
 }
 
-static void note(const panel *x, const group *g, found *f)
+static void note(const panel *x, const group *pair, found *f)
 {
     if (!f || f->known || !x->room) return;
-    *f = (found){1, g->there, g->windows, g->n_windows, g->edges, {0}};
-    memcpy(f->row_end, g->row_end, sizeof f->row_end);
+    for (int i = 0; i < 2; i++) {
+        f[i] = (found){1, pair[i].there, pair[i].tiles, pair[i].n_tiles, pair[i].edges, {0}};
+        memcpy(f[i].row_end, pair[i].row_end, sizeof f[i].row_end);
+    }
 }
 
 /* The edges of a group into windows or left; when some turn out not to count in order, all are left. */
@@ -204,31 +204,49 @@ static hga_status sort_edges(fast_pass *p, hga_id s, group *g, hga_id first, hga
     panel *x = p->panel;
     int ordered = counts_apart(p);
     hga_status st = HGA_OK;
+    g->tiles = x->n.tiles, g->n_tiles = 0, g->windows = x->n_windows, g->n_windows = 0;
     x->unranked = 0;
-    if (ordered && p->rows.r.n_blocks) HGA_TRY(find_windows(p, s, g, first, n));
-    if (ordered && !x->unranked) return leave_explicit(p, g);
-    x->n_windows = g->windows, g->n_windows = 0, x->n_left = 0;
-    HGA_TRY(leave_rows(p, g));
+    if (g->there && ordered && p->rows.r.n_blocks) HGA_TRY(find_windows(p, s, g, first, n));
+    if (ordered && !(x->parts.ranks && x->unranked)) {
+        HGA_TRY(leave_explicit(p, g));
+    } else {
+        x->n.tiles = g->tiles, g->n_tiles = 0, x->n_windows = g->windows, g->n_windows = 0, x->n_left = 0;
+        HGA_TRY(leave_rows(p, g));
+    }
+    HGA_TRY(sort_left(p, g));
 done:
     return st;
 }
 
-/* A group's rows, the edges of them that are no tile's, and its windows. */
-static hga_status run_group(fast_pass *p, hga_id s, group *g, hga_id first, found *f)
+static hga_id rows_from(const fast_pass *p, hga_id first)
 {
-    hga_id n = p->nodes.n - first < KERNEL_TILE ? p->nodes.n - first : KERNEL_TILE;
+    hga_id n = p->nodes.n - first;
+    return n < 0 ? 0 : n < KERNEL_TILE ? n : KERNEL_TILE;
+}
+
+/* What two neighbouring groups have in tiles, and the edges of theirs that are in none. */
+static hga_status sort_pair(fast_pass *p, hga_id s, group *pair, hga_id first)
+{
     hga_status st = HGA_OK;
-    if (n <= 0) {
-        g->there = 0, g->n_windows = 0;
-        return HGA_OK;
+    p->panel->n_windows = 0;
+    for (hga_id i = 0; i < 2; i++, first += KERNEL_TILE)
+        HGA_TRY(sort_edges(p, s, &pair[i], first, rows_from(p, first)));
+    if (!has_parts(p->panel)) HGA_TRY(lay_windows(p, pair));
+done:
+    return st;
+}
+
+/* Two groups' rows, their tiles, and the edges of them that are no tile's. */
+static hga_status run_pair(fast_pass *p, hga_id s, group *pair, hga_id first, found *f)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < 2; i++)
+        load_rows(p, s, &pair[i], first + i * KERNEL_TILE, rows_from(p, first + i * KERNEL_TILE));
+    if (!recall(f, pair)) {
+        HGA_TRY(sort_pair(p, s, pair, first));
+        note(p->panel, pair, f);
     }
-    if (!load_rows(p, s, g, first, n)) return HGA_OK;
-    if (!recall(f, g)) {
-        HGA_TRY(sort_edges(p, s, g, first, n));
-        HGA_TRY(sort_left(p, g));
-        note(p->panel, g, f);
-    }
-    run_left(p, s, g);
+    for (hga_id i = 0; i < 2; i++) run_left(p, s, &pair[i]);
 done:
     return st;
 }
@@ -257,11 +275,11 @@ static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
         panels++;
         int64_t at = s * groups_of(p->plan) + first / KERNEL_TILE;
         hga_id n = (hga_id)(groups_of(p->plan) - first / KERNEL_TILE);
-        forget_panel(x);
-        for (hga_id i = 0; i < GROUPS; i++)
+        x->n = x->remembered;
+        for (hga_id i = 0; i < GROUPS; i += 2)
             HGA_TRY(
-                run_group(p, s, &x->group[i], first + i * KERNEL_TILE, x->found && i < n ? x->found + at + i : NULL));
-        run_windows(p, s);
+                run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, x->found && i < n ? x->found + at + i : NULL));
+        run_panel_tiles(p, s);
         if (x->found) remember_panel(x, x->found + at, n < GROUPS ? n : GROUPS);
         for (hga_id i = 0; i < GROUPS; i++)
             if (x->group[i].there) store_rows(p, &p->program->stage[s], &x->group[i]);

@@ -109,17 +109,17 @@ hga_status sort_left(fast_pass *p, group *g)
     panel *x = p->panel;
     hga_id at[KERNEL_TILE + 1];
     memset(g->row_end, 0, sizeof g->row_end);
-    g->edges = x->n_edges;
-    if (x->n_edges + x->n_left > x->edge_room) {
+    g->edges = x->n.edges;
+    if (x->n.edges + x->n_left > x->edge_room) {
         hga_status st =
-            hga_grow(&p->plan->given, &x->edge, &x->edge_room, x->n_edges, x->n_edges + x->n_left, sizeof *x->edge);
+            hga_grow(&p->plan->given, &x->edge, &x->edge_room, x->n.edges, x->n.edges + x->n_left, sizeof *x->edge);
         if (st) return st;
     }
     for (int64_t i = 0; i < x->n_left; i++) g->row_end[x->left[i].row + 1]++;
     for (hga_id r = 0; r < KERNEL_TILE; r++) g->row_end[r + 1] += g->row_end[r];
     memcpy(at, g->row_end, sizeof at);
     for (int64_t i = 0; i < x->n_left; i++) x->edge[g->edges + at[x->left[i].row]++] = x->left[i];
-    x->n_edges += x->n_left, x->n_left = 0;
+    x->n.edges += x->n_left, x->n_left = 0;
     return HGA_OK;
 }
 

@@ -1,11 +1,11 @@
-/* panel.h: rows of an attended stage that go back together, for one head: groups of sixteen, tile by tile; a window of
-   columns is brought near once for all groups that have edges there. */
+/* panel.h: rows of an attended stage that go back together, for one head: groups of sixteen, tile by tile; columns are
+   brought near once for all groups that have edges there. */
 #ifndef HGA_GRADIENT_PANEL_H
 #define HGA_GRADIENT_PANEL_H
 
 #include "fast.h"
 
-/* A window of columns is a tile of a group when at least one in TILE_SHARE of its pairs has an edge. */
+/* A window of columns goes into tiles when at least one in TILE_SHARE of its pairs has an edge. */
 enum { WINDOW = KERNEL_CHUNK, TILE_SHARE = 4, GROUPS = STRIP_PANEL / KERNEL_TILE };
 
 /* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
@@ -22,17 +22,27 @@ typedef struct left_edge {
     hga_pos position; /* canonical in the row, where that matters */
 } left_edge;
 
-/* Bits of the group's rows that have edges to each column of a window. What the stage's scores do not have is not
-   there. */
+/* Columns side by side, as a group is found to have them, at most WINDOW; bits of its rows that have edges to each.
+   What the stage's scores do not have is not there. */
 typedef struct window {
-    hga_id first, n, group;
+    hga_id first, n;
     int full; /* all rows that there are have edges to all columns */
     uint16_t rows[WINDOW];
-    hga_id n_types;           /* types in the panel's list from `types` on: one for each column, or, with `places`, */
-    int64_t types, places;    /* those that the pairs' places name; -1: none */
     hga_id own[KERNEL_TILE];  /* node + 1 whose position a row uses, 0: its own */
     hga_id rank[KERNEL_TILE]; /* edges of the row before the window */
 } window;
+
+/* Columns that are computed together, of one group, or of two neighbours where no pair has anything of its own. What is
+   long is in the panel's lists; -1: not there. */
+typedef struct tile {
+    hga_id n, first; /* positions: first, first + 1, .. */
+    int64_t columns; /* .. or as the numbers say */
+    hga_id group, n_groups;
+    int64_t rows[2];       /* of each group, bits of its rows; -1: all rows that there are have edges to all columns */
+    int64_t own, rank;     /* of the window, among the numbers */
+    hga_id n_types;        /* types, among the numbers: one for each column, or, with `places`, those */
+    int64_t types, places; /* that the pairs' places name */
+} tile;
 
 /* Sixteen rows and what belongs to them. */
 typedef struct group {
@@ -41,7 +51,8 @@ typedef struct group {
     float lse[KERNEL_TILE], delta[KERNEL_TILE];
     float *q, *g;                    /* turned, [padded][KERNEL_TILE] */
     float *q_rows, *g_rows, *dq;     /* [KERNEL_TILE][padded] */
-    int64_t windows, n_windows;      /* those of the panel's list that are its own, ascending */
+    int64_t windows, n_windows;      /* found, ascending, in the panel's list */
+    int64_t tiles, n_tiles;          /* its own, and those it has with the group behind it */
     int64_t edges;                   /* its left edges in the panel's list, row after row: */
     hga_id row_end[KERNEL_TILE + 1]; /* row r's are [edges + row_end[r], edges + row_end[r + 1]) */
 } group;
@@ -50,13 +61,13 @@ typedef struct group {
 typedef struct found {
     int known;
     uint32_t there;
-    int64_t windows, n_windows, edges;
+    int64_t tiles, n_tiles, edges;
     hga_id row_end[KERNEL_TILE + 1];
 } found;
 
 /* How long the panel's lists are. */
 typedef struct lengths {
-    int64_t windows, types, places, edges;
+    int64_t tiles, numbers, bits, places, edges;
 } lengths;
 
 /* Types of a window's pairs while it is being found. */
@@ -67,32 +78,52 @@ typedef struct pair_types {
     int64_t n_types;
 } pair_types;
 
+/* Where a tile's columns are. */
+typedef struct tile_columns {
+    const tile *tile; /* NULL: of none */
+    hga_id node[WINDOW];
+    const float *k[WINDOW], *v[WINDOW];
+    float *dk[WINDOW], *dv[WINDOW];
+} tile_columns;
+
 typedef struct panel {
     group group[GROUPS];
     score_parts parts;
-    float *k, *v, *dk, *dv; /* a window's columns where they do not lie side by side */
-    float *r, *dr;          /* [KERNEL_PLACES][padded]: relative keys of a window's types */
-    float *position, *d_position, *own, *own_turned, *d_own; /* of a window's columns, and of its rows */
+    tile_columns near;
+    float *r, *dr; /* [KERNEL_PLACES][padded]: relative keys of a tile's types, or keys with theirs */
+    float *position, *d_position, *own, *own_turned, *d_own; /* of a tile's columns, and of its rows */
     float *pair_bias, *kept, *slopes;                        /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                      /* the same */
     pair_types seen;
     hga_id rank[KERNEL_TILE]; /* edges of the rows of the group at hand so far */
     int unranked;             /* edges of the group came that do not count in order */
     hga_segment *segment;     /* of a group, by source */
-    window *window;
-    int32_t *type;
+    window *window;           /* of a group, or of two */
+    tile *tile;
+    hga_id *number;
+    uint16_t *bits;
     uint8_t *place;
     left_edge *left; /* of the group at hand, for rows */
     left_edge *edge; /* the same by row, of all groups */
-    int64_t segment_room, n_segments, window_room, n_windows, type_room, n_types, place_room, n_places, left_room,
-        n_left, edge_room, n_edges;
-    found *found; /* [stages][groups of all rows]; NULL: nothing is remembered */
+    int64_t segment_room, n_segments, window_room, n_windows, tile_room, number_room, bits_room, place_room, left_room,
+        n_left, edge_room;
+    lengths n;
+    found *found; /* [stages][groups of all rows, an even number]; NULL: nothing is remembered */
     int64_t n_found;
     lengths remembered; /* what is remembered of the lists */
     int64_t room;       /* bytes that it may take in all; 0: no more is remembered */
     float *memory;
     int64_t floats;
 } panel;
+
+/* Room for `more` behind the first n of a list. */
+static inline hga_status room_for(const fast_pass *p, void *list, int64_t *room, int64_t n, int64_t more, size_t size)
+{
+    return n + more > *room ? hga_grow(&p->plan->given, list, room, n, n + more, size) : HGA_OK;
+}
+
+/* Do pairs have scores of their own, or weights that are dropped? */
+static inline int has_parts(const panel *x) { return x->parts.types || x->parts.positions || x->parts.ranks; }
 
 /* fast_edges.c: edges one by one. Leave one of a group's row for later; all explicit ones of a group, or simply all;
    what is left, row after row. */
@@ -104,10 +135,15 @@ void run_left(fast_pass *p, hga_id s, const group *g);
 /* What the score of an edge has besides the product with the key. */
 float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
 
-/* fast_tiles.c: the windows of a group whose rows begin at position `first`, and the edges that are in none, left. */
+/* fast_pieces.c: the windows of a group whose rows begin at position `first`, and the edges that are in none, left.
+   Where pairs have something of their own every window becomes a tile at once. */
 hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n);
 
-/* fast_windows.c: all windows of the panel. */
-void run_windows(fast_pass *p, hga_id s);
+/* fast_tiles.c: a window of a group by itself; and the windows of two groups, side by side. */
+hga_status lay_window(fast_pass *p, group *g, const window *w, tile *t);
+hga_status lay_windows(fast_pass *p, group *pair);
+
+/* fast_run_tiles.c: all tiles of the panel. */
+void run_panel_tiles(fast_pass *p, hga_id s);
 
 #endif

@@ -1,0 +1,292 @@
+/* fast_pieces.c: which columns a group of rows has edges to, window by window as they lie, and what its pairs have of
+   their own. */
+#include "panel.h"
+
+#include <string.h>
+
+/* The columns [*begin, *end) of the window that the segment's row has; columns count from the window's first. */
+static void window_columns(const window *w, const hga_segment *s, hga_id position, hga_id *begin, hga_id *end,
+                           hga_id *hole)
+{
+    hga_id c0, c1;
+    hga_segment_columns(s, position, &c0, &c1, hole);
+    int64_t shift = (int64_t)s->src - w->first, b = c0 + shift, e = c1 + shift;
+    *begin = b < 0 ? 0 : b > w->n ? w->n : (hga_id)b;
+    *end = e > w->n ? w->n : e < *begin ? *begin : (hga_id)e;
+    *hole = *hole < 0 ? -1 : (hga_id)(*hole + shift);
+}
+
+/* Bit of row, on from column `begin` and off at `end`. */
+static void flip(uint16_t *on, hga_id row, hga_id begin, hga_id end)
+{
+    on[begin] ^= (uint16_t)(1u << row), on[end] ^= (uint16_t)(1u << row);
+}
+
+/* The rows that the segment has at each column of the window. */
+static void segment_rows(const group *g, const window *w, const hga_segment *s, hga_id first, uint16_t *rows)
+{
+    uint16_t on[WINDOW + 1] = {0}, now = 0;
+    for (hga_id position = s->row; position < s->row + s->n_rows; position++) {
+        hga_id row = position - first, begin, end, hole;
+        if (!(g->there >> row & 1u)) continue;
+        window_columns(w, s, position, &begin, &end, &hole);
+        flip(on, row, begin, end);
+        if (hole >= begin && hole < end) flip(on, row, hole, hole + 1);
+    }
+    for (hga_id c = 0; c < w->n; c++) rows[c] = now ^= on[c];
+}
+
+static int32_t type_of(const hga_segment *s, hga_id position, hga_id column)
+{
+    return s->type + (position - s->row) * s->type_dst + column * s->type_src;
+}
+
+/* The edge of a pair of the window and the segment. */
+static row_edge edge_of(const fast_pass *p, const window *w, const hga_segment *s, hga_id position, hga_id c)
+{
+    const hga_id *order = p->rows.r.src_order;
+    hga_id at = w->first + c;
+    return (row_edge){order ? order[at] : at, type_of(s, position, at - s->src), s->weight, s->pos_of, s->src_pos_of};
+}
+
+/* All pairs of `rows` to the rows. */
+static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *s, hga_id first, const uint16_t *rows)
+{
+    hga_status st = HGA_OK;
+    p->panel->unranked = 1;
+    for (hga_id c = 0; c < w->n; c++)
+        for (hga_id row = 0; !st && rows[c] && row < KERNEL_TILE; row++)
+            if (rows[c] >> row & 1u) st = leave(p, row, edge_of(p, w, s, first + row, c), 0);
+    return st;
+}
+
+/* Rows that the window has already, but with another node's position than the segment says. */
+static uint16_t other_owners(window *w, const hga_segment *s, uint16_t seen, const uint16_t *rows)
+{
+    uint16_t any = 0, other = 0;
+    for (hga_id c = 0; c < w->n; c++) any |= rows[c];
+    for (hga_id row = 0; row < KERNEL_TILE; row++) {
+        if (!(any >> row & 1u)) continue;
+        if (!(seen >> row & 1u)) w->own[row] = s->pos_of;
+        if (w->own[row] != s->pos_of) other |= (uint16_t)(1u << row);
+    }
+    return other;
+}
+
+/* The type of each column, while it has one. */
+static void see_types(pair_types *t, const window *w, const hga_segment *s, hga_id first, const uint16_t *rows)
+{
+    for (hga_id c = 0; c < w->n; c++) {
+        if (!rows[c]) continue;
+        hga_id row = __builtin_ctz(rows[c]);
+        int32_t type = type_of(s, first + row, w->first + c - s->src);
+        t->mixed |= s->type_dst != 0 && (rows[c] & (rows[c] - 1)) != 0;
+        t->mixed |= w->rows[c] != 0 && t->column[c] != type;
+        t->column[c] = type;
+    }
+}
+
+/* Put the segment's pairs into the window; those that are there already, or with another position of the row, are
+   left. */
+static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga_segment *s, hga_id first)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    uint16_t rows[WINDOW], apart[WINDOW], seen = 0, other = 0, some = 0;
+    segment_rows(g, w, s, first, rows);
+    for (hga_id c = 0; x->parts.positions && c < w->n; c++) seen |= w->rows[c];
+    if (x->parts.positions) other = other_owners(w, s, seen, rows);
+    for (hga_id c = 0; c < w->n; c++) apart[c] = rows[c] & (w->rows[c] | other), some |= apart[c], rows[c] &= ~apart[c];
+    if (some) st = leave_pairs(p, w, s, first, apart);
+    if (x->parts.types) see_types(&x->seen, w, s, first, rows);
+    for (hga_id c = 0; c < w->n; c++) w->rows[c] |= rows[c];
+    return st;
+}
+
+/* The types of all pairs, segment by segment as they were put in. */
+static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id first, int64_t begin, int64_t end)
+{
+    panel *x = p->panel;
+    uint16_t seen[WINDOW] = {0}, rows[WINDOW];
+    for (int64_t i = begin; i < end; i++) {
+        const hga_segment *s = &x->segment[i];
+        if (s->src >= w->first + w->n || s->src + s->n_src <= w->first) continue;
+        segment_rows(g, w, s, first, rows);
+        for (hga_id c = 0; c < w->n; c++)
+            for (uint32_t left = rows[c] & ~(uint32_t)seen[c]; left; left &= left - 1) {
+                hga_id row = __builtin_ctz(left);
+                if (x->parts.positions && w->own[row] != s->pos_of) continue;
+                x->seen.pair[c][row] = type_of(s, first + row, w->first + c - s->src), seen[c] |= (uint16_t)(1u << row);
+            }
+    }
+}
+
+/* All pairs of the window to the rows. */
+static hga_status leave_window(fast_pass *p, const window *w)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    const hga_id *order = p->rows.r.src_order;
+    hga_id rank[KERNEL_TILE];
+    memcpy(rank, w->rank, sizeof rank);
+    for (hga_id c = 0; c < w->n; c++)
+        for (uint32_t left = w->rows[c]; !st && left; left &= left - 1) {
+            hga_id row = __builtin_ctz(left), u = order ? order[w->first + c] : w->first + c;
+            int32_t type = !x->parts.types ? 0 : x->seen.mixed ? x->seen.pair[c][row] : x->seen.column[c];
+            st = leave(p, row, (row_edge){u, type, 1, w->own[row], 0}, rank[row]++);
+        }
+    return st;
+}
+
+/* The window's types, one for each column. */
+static hga_status keep_columns(fast_pass *p, const window *w, tile *t)
+{
+    panel *x = p->panel;
+    hga_status st = room_for(p, &x->number, &x->number_room, x->n.numbers, w->n, sizeof *x->number);
+    if (st) return st;
+    t->types = x->n.numbers, t->n_types = w->n, x->n.numbers += w->n;
+    for (hga_id c = 0; c < w->n; c++) x->number[t->types + c] = w->rows[c] ? x->seen.column[c] : 0;
+    return HGA_OK;
+}
+
+/* Places for the types of the pairs, in the order they come; more than KERNEL_PLACES are not `kept`. */
+static hga_status keep_places(fast_pass *p, const window *w, tile *t, int *kept)
+{
+    panel *x = p->panel;
+    int16_t *place = x->seen.place;
+    hga_status st = room_for(p, &x->number, &x->number_room, x->n.numbers, KERNEL_PLACES, sizeof *x->number);
+    if (!st) st = room_for(p, &x->place, &x->place_room, x->n.places, (int64_t)w->n * KERNEL_TILE, sizeof *x->place);
+    if (st) return st;
+    t->types = x->n.numbers, t->places = x->n.places, t->n_types = 0, *kept = 0;
+    uint8_t *to = x->place + t->places;
+    int32_t *types = x->number + t->types;
+    memset(to, 0, (size_t)(w->n * KERNEL_TILE) * sizeof *to);
+    for (hga_id c = 0; c < w->n; c++)
+        for (uint32_t left = w->rows[c]; left; left &= left - 1) {
+            hga_id row = __builtin_ctz(left);
+            int32_t type = x->seen.pair[c][row];
+            if (place[type] < 0) {
+                if (t->n_types == KERNEL_PLACES) goto full;
+                place[type] = (int16_t)t->n_types, types[t->n_types++] = type;
+            }
+            to[c * KERNEL_TILE + row] = (uint8_t)place[type];
+        }
+    x->n.numbers += t->n_types, x->n.places += (int64_t)w->n * KERNEL_TILE, *kept = 1;
+full:
+    for (hga_id i = 0; i < t->n_types; i++) place[types[i]] = -1;
+    return HGA_OK;
+}
+
+/* What the window's pairs have of their own makes it a tile by itself. */
+static hga_status keep_alone(fast_pass *p, group *g, const window *w)
+{
+    tile t = {.types = -1, .places = -1};
+    int kept = 1;
+    panel *x = p->panel;
+    hga_status st = HGA_OK;
+    if (x->parts.types && x->seen.mixed) st = keep_places(p, w, &t, &kept);
+    if (x->parts.types && !x->seen.mixed) st = keep_columns(p, w, &t);
+    if (!st && !kept) return leave_window(p, w);
+    return st ? st : lay_window(p, g, w, &t);
+}
+
+/* A window joins the list, or has too few pairs for it. */
+static hga_status keep_or_leave(fast_pass *p, group *g, window *w)
+{
+    hga_id pairs = 0;
+    uint32_t all = g->there;
+    panel *x = p->panel;
+    for (hga_id c = 0; c < w->n; c++) all &= w->rows[c];
+    w->full = all == g->there;
+    for (hga_id c = 0; !w->full && c < w->n; c++) pairs += __builtin_popcount(w->rows[c]);
+    if (!w->full && pairs == 0) return HGA_OK;
+    if (!w->full && pairs * TILE_SHARE < w->n * KERNEL_TILE) return leave_window(p, w);
+    if (has_parts(x)) return keep_alone(p, g, w);
+    hga_status st = room_for(p, &x->window, &x->window_room, x->n_windows, 1, sizeof *x->window);
+    if (!st) x->window[x->n_windows++] = *w, g->n_windows++;
+    return st;
+}
+
+/* Edges of the group's rows so far, this window's counted. */
+static void count_edges(panel *x, const window *w)
+{
+    for (hga_id c = 0; c < w->n; c++)
+        for (hga_id row = 0; row < KERNEL_TILE; row++) x->rank[row] += (w->rows[c] & 1u << row) != 0;
+}
+
+/* The part of a run of overlapping segments [begin, end) that ends before `stop`, window by window. */
+static hga_status run_segments(fast_pass *p, group *g, hga_id first, int64_t begin, int64_t end, hga_id stop)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    for (hga_id at = x->segment[begin].src; !st && at < stop; at += WINDOW) {
+        window w = {.first = at, .n = stop - at < WINDOW ? stop - at : WINDOW};
+        memcpy(w.rank, x->rank, sizeof w.rank);
+        x->seen.mixed = 0;
+        for (int64_t i = begin; !st && i < end; i++)
+            if (x->segment[i].src < at + w.n && x->segment[i].src + x->segment[i].n_src > at)
+                st = add_segment(p, g, &w, &x->segment[i], first);
+        if (x->seen.mixed) see_pairs(p, g, &w, first, begin, end);
+        if (!st) st = keep_or_leave(p, g, &w);
+        if (x->parts.ranks) count_edges(x, &w);
+    }
+    return st;
+}
+
+/* Weights of edges, and columns with the position of another node, do not. */
+static int goes_in_tiles(const panel *x, const hga_segment *s)
+{
+    return s->weight == 1 && (!x->parts.positions || s->src_pos_of == HGA_POS_OWN);
+}
+
+/* Every pair of such a segment goes to the rows. */
+static hga_status leave_segment(fast_pass *p, const group *g, const hga_segment *s, hga_id first)
+{
+    hga_status st = HGA_OK;
+    const hga_id *order = p->rows.r.src_order;
+    p->panel->unranked = 1;
+    for (hga_id position = s->row; !st && position < s->row + s->n_rows; position++) {
+        hga_id c0, c1, hole;
+        if (!(g->there >> (position - first) & 1u)) continue;
+        hga_segment_columns(s, position, &c0, &c1, &hole);
+        for (hga_id c = c0; !st && c < c1; c++)
+            if (c != hole)
+                st = leave(p, position - first,
+                           (row_edge){order ? order[s->src + c] : s->src + c, type_of(s, position, c), s->weight,
+                                      s->pos_of, s->src_pos_of},
+                           0);
+    }
+    return st;
+}
+
+static hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
+{
+    panel *x = p->panel;
+    hga_id relation = p->program->stage[s].relation;
+    x->n_segments = hga_graph_segments(p->plan->graph, relation, first, n, x->segment, x->segment_room);
+    if (x->n_segments <= x->segment_room) return HGA_OK;
+    hga_status st = hga_grow(&p->plan->given, &x->segment, &x->segment_room, 0, x->n_segments, sizeof *x->segment);
+    if (!st) hga_graph_segments(p->plan->graph, relation, first, n, x->segment, x->segment_room);
+    return st;
+}
+
+/* Runs of segments that overlap or touch, by source. */
+hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
+{
+    panel *x = p->panel;
+    hga_status st = read_segments(p, s, first, n);
+    if (st) return st;
+    memset(x->rank, 0, sizeof x->rank);
+    for (int64_t i = 0; !st && i < x->n_segments; i++)
+        if (!goes_in_tiles(x, &x->segment[i])) st = leave_segment(p, g, &x->segment[i], first);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < x->n_segments; i++)
+        if (goes_in_tiles(x, &x->segment[i])) x->segment[kept++] = x->segment[i];
+    for (int64_t begin = 0, end; !st && begin < kept; begin = end) {
+        hga_id stop = x->segment[begin].src + x->segment[begin].n_src;
+        for (end = begin + 1; end < kept && x->segment[end].src <= stop; end++)
+            if (x->segment[end].src + x->segment[end].n_src > stop) stop = x->segment[end].src + x->segment[end].n_src;
+        st = run_segments(p, g, first, begin, end, stop);
+    }
+    return st;
+}

@@ -1,0 +1,322 @@
+/* fast_run_tiles.c: the tiles of a panel, by column: what the kernel of a tile is given, and where what it gives back
+   goes. */
+#include "panel.h"
+
+#include <string.h>
+
+/* ---- columns ---- */
+
+/* The node of a tile's column. */
+static hga_id column_node(const fast_pass *p, const tile *t, hga_id c)
+{
+    hga_id at = t->columns < 0 ? t->first + c : p->panel->number[t->columns + c];
+    return p->rows.r.src_order ? p->rows.r.src_order[at] : at;
+}
+
+static int same_columns(const tile *a, const tile *b)
+{
+    return a && a->columns < 0 && b->columns < 0 && a->first == b->first && a->n == b->n;
+}
+
+/* Where the tile's columns are, unless it has those of the one before. */
+static void find_columns(fast_pass *p, const hga_stage *stage, const tile *t)
+{
+    tile_columns *x = &p->panel->near;
+    int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
+    int known = same_columns(x->tile, t);
+    x->tile = t;
+    if (known) return;
+    for (hga_id c = 0; c < t->n; c++) {
+        hga_id u = x->node[c] = column_node(p, t, c);
+        x->k[c] = value_row(p, stage->key, u), x->v[c] = value_row(p, stage->value, u);
+        if (with_keys) x->dk[c] = source_row(p, stage->key, p->own_dk, u);
+        if (with_values) x->dv[c] = source_row(p, stage->value, p->own_dv, u);
+    }
+}
+
+/* ---- types ---- */
+
+static const float *key_of_type(const fast_pass *p, const tile *t, hga_id i)
+{
+    return p->rel_key + (ptrdiff_t)p->panel->number[t->types + i] * p->field_dim;
+}
+
+/* Biases of columns of one type each. */
+static void add_type_biases(const fast_pass *p, const tile *t, float *bias)
+{
+    hga_id heads = p->plan->shape.n_heads;
+    const float *rel_bias = p->call->io->rel_bias;
+    for (hga_id c = 0; rel_bias && c < t->n; c++)
+        bias[c] += rel_bias[(ptrdiff_t)p->panel->number[t->types + c] * heads + p->head];
+}
+
+/* Keys of such columns, with their types' added, and what they are given, in the panel's own rows. */
+static void bring_typed_keys(fast_pass *p, const tile *t, const float **k, float **dk)
+{
+    panel *x = p->panel;
+    hga_id dim = p->field_dim;
+    for (hga_id c = 0; c < t->n; c++) {
+        float *to = x->r + (ptrdiff_t)c * dim;
+        p->plan->kernels->blend(dim, 1, x->near.k[c], 1, key_of_type(p, t, c), to);
+        k[c] = to, dk[c] = x->dr + (ptrdiff_t)c * dim;
+    }
+    if (p->d_rel_key) memset(x->dr, 0, (size_t)(t->n * dim) * sizeof *x->dr);
+}
+
+/* What keys and types are given alike, and what the columns' slopes are to biases. */
+static void take_types(fast_pass *p, const tile *t, int with_keys, const float *column_sum)
+{
+    panel *x = p->panel;
+    const kernel_table *kernels = p->plan->kernels;
+    hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
+    double *d_bias = p->sums.of[REL_BIAS];
+    for (hga_id c = 0; c < t->n; c++) {
+        ptrdiff_t type = x->number[t->types + c];
+        const float *d = x->dr + (ptrdiff_t)c * dim;
+        if (d_bias) d_bias[type * heads + p->head] += (double)column_sum[c];
+        if (!p->d_rel_key) continue;
+        kernels->blend(dim, 1, p->d_rel_key + type * dim, 1, d, p->d_rel_key + type * dim);
+        if (with_keys) kernels->blend(dim, 1, x->near.dk[c], 1, d, x->near.dk[c]);
+    }
+}
+
+/* Pairs of one column with several types: the tables' rows by place. */
+static kernel_grad_places bring_places(fast_pass *p, const tile *t, float *bias, float *d_bias)
+{
+    panel *x = p->panel;
+    hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
+    const float *rel_bias = p->call->io->rel_bias;
+    for (hga_id i = 0; p->rel_key && i < t->n_types; i++)
+        memcpy(x->r + (ptrdiff_t)i * dim, key_of_type(p, t, i), (size_t)dim * sizeof *x->r);
+    for (hga_id i = 0; rel_bias && i < t->n_types; i++)
+        bias[i] = rel_bias[(ptrdiff_t)x->number[t->types + i] * heads + p->head];
+    return (kernel_grad_places){.n = t->n_types,
+                                .of = x->place + t->places,
+                                .r = p->rel_key ? x->r : NULL,
+                                .bias = rel_bias ? bias : NULL,
+                                .dr = p->d_rel_key ? x->dr : NULL,
+                                .d_bias = p->sums.of[REL_BIAS] ? d_bias : NULL};
+}
+
+static void take_places(fast_pass *p, const tile *t, const float *d_bias)
+{
+    panel *x = p->panel;
+    hga_id dim = p->field_dim, heads = p->plan->shape.n_heads;
+    for (hga_id i = 0; i < t->n_types; i++) {
+        ptrdiff_t type = x->number[t->types + i];
+        if (p->sums.of[REL_BIAS]) p->sums.of[REL_BIAS][type * heads + p->head] += (double)d_bias[i];
+        if (!p->d_rel_key) continue;
+        float *to = p->d_rel_key + type * dim;
+        p->plan->kernels->blend(dim, 1, to, 1, x->dr + (ptrdiff_t)i * dim, to);
+    }
+}
+
+/* ---- dropout ---- */
+
+static void draw(fast_pass *p, const tile *t, const group *g)
+{
+    panel *x = p->panel;
+    for (hga_id c = 0; c < t->n; c++)
+        for (hga_id row = 0; row < KERNEL_TILE; row++) {
+            hga_id i = c * KERNEL_TILE + row;
+            x->pair_type[i] = x->number[t->types + (t->places < 0 ? c : x->place[t->places + i])];
+        }
+    p->plan->kernels->drop(&(kernel_drop){.n = t->n,
+                                          .destination = g->node,
+                                          .source = x->near.node,
+                                          .type = x->pair_type,
+                                          .seed = p->call->io->seed,
+                                          .layer = p->call->io->layer,
+                                          .head = p->head,
+                                          .dropout = p->plan->options.dropout},
+                           x->kept);
+}
+
+/* ---- positions ---- */
+
+/* The node whose position a row of the group uses in this tile; -1 without a row. */
+static hga_id own_node(const panel *x, const tile *t, const group *g, hga_id row)
+{
+    hga_id named = x->number[t->own + row];
+    return g->node[row] < 0 ? -1 : named ? named - 1 : g->node[row];
+}
+
+static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const group *g)
+{
+    panel *x = p->panel;
+    hga_id dim = p->plan->shape.pos_dim, padded = padded_columns(dim);
+    const float *at = p->call->io->node_pos, *rows[KERNEL_TILE];
+    for (hga_id c = 0; c < t->n; c++)
+        memcpy(x->position + (ptrdiff_t)c * padded, at + (ptrdiff_t)x->near.node[c] * dim, (size_t)dim * sizeof *at);
+    for (hga_id row = 0; row < KERNEL_TILE; row++) {
+        hga_id own = own_node(x, t, g, row);
+        rows[row] = own < 0 ? NULL : at + (ptrdiff_t)own * dim;
+        if (own >= 0) memcpy(x->own + (ptrdiff_t)row * padded, rows[row], (size_t)dim * sizeof *at);
+        if (own < 0) memset(x->own + (ptrdiff_t)row * padded, 0, (size_t)dim * sizeof *at);
+        for (hga_id c = 0; c < dim; c++) x->own_turned[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * padded + c];
+    }
+    int wanted = p->sums.of[NODE_POS] != NULL;
+    if (wanted) memset(x->d_own, 0, (size_t)(padded * KERNEL_TILE) * sizeof *x->d_own);
+    if (wanted) memset(x->d_position, 0, (size_t)(padded * t->n) * sizeof *x->d_own);
+    return (kernel_grad_positions){.dim = dim,
+                                   .row = x->own,
+                                   .row_turned = x->own_turned,
+                                   .column = x->position,
+                                   .d_row = wanted ? x->d_own : NULL,
+                                   .d_column = wanted ? x->d_position : NULL};
+}
+
+static void take_positions(fast_pass *p, const tile *t, const group *g)
+{
+    panel *x = p->panel;
+    hga_id dim = p->plan->shape.pos_dim, padded = padded_columns(dim);
+    double *to = p->sums.of[NODE_POS];
+    for (hga_id c = 0; to && c < t->n; c++)
+        for (hga_id i = 0; i < dim; i++)
+            to[(ptrdiff_t)x->near.node[c] * dim + i] += (double)x->d_position[(ptrdiff_t)c * padded + i];
+    for (hga_id row = 0; to && row < KERNEL_TILE; row++)
+        for (hga_id i = 0; own_node(x, t, g, row) >= 0 && i < dim; i++)
+            to[(ptrdiff_t)own_node(x, t, g, row) * dim + i] += (double)x->d_own[(ptrdiff_t)row * padded + i];
+}
+
+/* ---- biases of edges ---- */
+
+/* Bits of the group's rows that have an edge to column c. */
+static uint32_t rows_of(const panel *x, const tile *t, const group *g, hga_id c)
+{
+    return t->rows[0] < 0 ? g->there : x->bits[t->rows[0] + c];
+}
+
+/* Where the bias of each pair is in its table, pair by pair: to[pair] <- bias, or, back, the table's sums += slope. */
+static void bring_biases(fast_pass *p, hga_id s, const tile *t, const group *g, int back)
+{
+    panel *x = p->panel;
+    const hga_io *io = p->call->io;
+    hga_id heads = io->edge_bias_heads, head = heads == 1 ? 0 : p->head, rank[KERNEL_TILE];
+    memcpy(rank, x->number + t->rank, sizeof rank);
+    if (!back) memset(x->pair_bias, 0, (size_t)(t->n * KERNEL_TILE) * sizeof *x->pair_bias);
+    for (hga_id c = 0; c < t->n; c++)
+        for (uint32_t left = rows_of(x, t, g, c); left; left &= left - 1) {
+            hga_id row = __builtin_ctz(left), i = c * KERNEL_TILE + row;
+            ptrdiff_t at = (ptrdiff_t)(p->plan->stage[s].row_ptr[g->node[row]] + rank[row]++) * heads + head;
+            if (back)
+                p->sums.of[EDGE_BIAS][at] += (double)x->slopes[i];
+            else
+                x->pair_bias[i] = io->edge_bias[at];
+        }
+}
+
+/* ---- a tile ---- */
+
+static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, const tile *t, hga_id i)
+{
+    const panel *x = p->panel;
+    const group *g = &x->group[t->group + i];
+    return (kernel_grad_group){.rows = t->rows[i] < 0 ? NULL : x->bits + t->rows[i],
+                               .q = g->q,
+                               .g = g->g,
+                               .q_rows = g->q_rows,
+                               .g_rows = g->g_rows,
+                               .lse = g->lse,
+                               .delta = g->delta,
+                               .dq = p->field[stage->query].adjoint || p->sums.of[SCALE] ? g->dq : NULL};
+}
+
+static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile *t)
+{
+    panel *x = p->panel;
+    kernel_grad_tile out = {.n_groups = t->n_groups,
+                            .n = t->n,
+                            .dim = p->plan->shape.dim,
+                            .dim_v = p->plan->shape.dim_v,
+                            .k = x->near.k,
+                            .v = x->near.v,
+                            .dk = p->field[stage->key].adjoint ? x->near.dk : NULL,
+                            .dv = p->field[stage->value].adjoint ? x->near.dv : NULL};
+    for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
+    return out;
+}
+
+/* Masses of columns, and the sums of their slopes. */
+static void add_masses(const fast_pass *p, const tile *t, float *bias)
+{
+    for (hga_id c = 0; c < t->n; c++) bias[c] = p->log_mass[p->panel->near.node[c]];
+}
+static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
+{
+    for (hga_id c = 0; p->sums.of[LOG_MASS] && c < t->n; c++)
+        p->sums.of[LOG_MASS][p->panel->near.node[c]] += (double)column_sum[c];
+}
+
+/* A tile whose pairs have nothing of their own. */
+static void run_alike(fast_pass *p, const hga_stage *stage, const tile *t)
+{
+    float bias[WINDOW], column_sum[WINDOW] = {0};
+    kernel_grad_tile out = tile_of(p, stage, t);
+    if (stage->by_mass) add_masses(p, t, bias), out.bias = bias;
+    if (p->sums.of[LOG_MASS]) out.column_sum = column_sum;
+    p->plan->kernels->grad_tile(&out);
+    take_masses(p, t, column_sum);
+}
+
+/* A tile of one group whose pairs may. */
+static void run_apart(fast_pass *p, hga_id s, const tile *t)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    panel *x = p->panel;
+    const group *g = &x->group[t->group];
+    float bias[WINDOW] = {0}, column_sum[WINDOW] = {0}, type_bias[KERNEL_PLACES], d_type_bias[KERNEL_PLACES];
+    const float *k[WINDOW];
+    float *dk[WINDOW];
+    int by_type = p->rel_key || p->call->io->rel_bias, by_column = by_type && t->places < 0;
+    kernel_grad_tile out = tile_of(p, stage, t);
+    kernel_grad_places places;
+    kernel_grad_positions positions;
+    int with_keys = out.dk != NULL;
+    if (stage->by_mass) add_masses(p, t, bias);
+    if (by_column) add_type_biases(p, t, bias);
+    if (by_column && p->rel_key) bring_typed_keys(p, t, k, dk), out.k = k;
+    if (by_column && p->d_rel_key) out.dk = dk;
+    if (stage->by_mass || by_column) out.bias = bias;
+    if (p->sums.of[LOG_MASS] || p->sums.of[REL_BIAS]) out.column_sum = column_sum;
+    if (by_type && !by_column) places = bring_places(p, t, type_bias, d_type_bias), out.places = &places;
+    if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
+    if (x->parts.ranks) bring_biases(p, s, t, g, 0), out.pair_bias = x->pair_bias;
+    if (p->sums.of[EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
+    if (p->plan->options.dropout > 0) draw(p, t, g), out.kept = x->kept;
+    p->plan->kernels->grad_tile(&out);
+    if (by_column) take_types(p, t, with_keys, column_sum);
+    if (out.places) take_places(p, t, d_type_bias);
+    if (out.positions) take_positions(p, t, g);
+    if (out.slopes) bring_biases(p, s, t, g, 1);
+    take_masses(p, t, column_sum);
+}
+
+/* The next tile of all groups, by column and then by group; NULL: no more. */
+static const tile *next_tile(panel *x, int64_t *at)
+{
+    const tile *best = NULL;
+    hga_id from = 0;
+    for (hga_id i = 0; i < GROUPS; i++) {
+        const group *g = &x->group[i];
+        if (at[i] == g->n_tiles) continue;
+        const tile *t = &x->tile[g->tiles + at[i]];
+        if (!best || t->first < best->first) best = t, from = i;
+    }
+    if (best) at[from]++;
+    return best;
+}
+
+void run_panel_tiles(fast_pass *p, hga_id s)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    int64_t at[GROUPS] = {0};
+    p->panel->near.tile = NULL;
+    for (const tile *t; (t = next_tile(p->panel, at));) {
+        find_columns(p, stage, t);
+        if (has_parts(p->panel))
+            run_apart(p, s, t);
+        else
+            run_alike(p, stage, t);
+    }
+}
