@@ -148,11 +148,12 @@ static hga_status keep_long(hga_plan *plan, hga_id stage, const long_search *w)
 /* Rows of a panel: so many at least that the scalars of rows, or the groups of a panel of tiles, share what they take;
    and tall tiles only where rows have many edges, for what a panel reads and writes should still be in the cache for
    the next stage (measured). */
-enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
+enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_TREE = 8, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
 /* What all panels between a token's first stage and its last read and write should fit the second cache together: so
-   many bytes of a panel of the tree's rows, and of a panel's queries, keys, values and outputs (measured). */
-enum { FIT_TREE = 64 << 10, FIT_ATTEND = 128 << 10 };
+   many bytes of the outputs of the tokens that a panel of the tree's rows stands for, and of a panel's queries, keys,
+   values and outputs (measured). */
+enum { FIT_TREE = 128 << 10, FIT_ATTEND = 128 << 10 };
 
 static int64_t row_bytes(const hga_plan *plan, hga_id field)
 {
@@ -160,22 +161,26 @@ static int64_t row_bytes(const hga_plan *plan, hga_id field)
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
 }
 
-/* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many. */
-static hga_id tree_rows(const hga_plan *plan, hga_id stage)
+/* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many; and a row
+   waits until all tokens of the panels below it are there. */
+static hga_id tree_rows(const hga_plan *plan, hga_id first)
 {
-    int64_t fit = FIT_TREE / row_bytes(plan, plan->program.stage[stage].out);
-    return fit < LOW_ROWS ? LOW_ROWS : fit < HIGH_ROWS ? (hga_id)fit : HIGH_ROWS;
+    const hga_shape *s = &plan->shape;
+    const hga_nodes *n = &plan->nodes;
+    int64_t tokens = FIT_TREE / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
+    int64_t each = (int64_t)n->span_last[first] - n->span_first[first] + 1, rows = tokens / (each > 0 ? each : 1);
+    return rows < LOW_TREE ? LOW_TREE : rows < HIGH_ROWS ? (hga_id)rows : HIGH_ROWS;
 }
 
 static hga_id flat_rows(hga_id n) { return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256; }
 
-/* Rows of a panel among n: tall ones read their sources less often, low ones share out better. Whole tiles where there
+/* Rows of a panel of rows [first, first + n): tall ones read their sources less often, low ones share out better. Whole tiles where there
    are any, so that sixteen rows of a level are a group wherever panels begin. */
-static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id n)
+static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
     if (!kind_attends(s->kind)) {
-        hga_id rows = flat_rows(n), fit = plan->program.stage[stage].relation < 0 ? tree_rows(plan, stage) : rows;
+        hga_id rows = flat_rows(n), fit = plan->program.stage[stage].relation < 0 ? tree_rows(plan, first) : rows;
         return rows < fit ? rows : fit;
     }
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
@@ -217,7 +222,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
 {
     hga_id stage = rows.stage, first = rows.first, n = rows.n;
     if (n <= 0) return HGA_OK;
-    hga_id panel = panel_rows(plan, stage, n);
+    hga_id panel = panel_rows(plan, stage, first, n);
     hga_status st = HGA_OK;
     if (plan->stage[stage].kind == KIND_ATTEND && !rows.by_position) {
         panel = few_sources(plan, stage, first, n, panel);
