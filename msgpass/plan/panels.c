@@ -174,14 +174,14 @@ static hga_id tree_rows(const hga_plan *plan, hga_id first)
 
 static hga_id flat_rows(hga_id n) { return n / 256 < LOW_ROWS ? LOW_ROWS : n / 256 > HIGH_ROWS ? HIGH_ROWS : n / 256; }
 
-/* Rows of a panel of rows [first, first + n): tall ones read their sources less often, low ones share out better. Whole tiles where there
-   are any, so that sixteen rows of a level are a group wherever panels begin. */
+/* Rows of a panel of rows [first, first + n): tall ones read their sources less often, low ones share out better. Whole
+   tiles where there are any, so that sixteen rows of a level are a group wherever panels begin. */
 static hga_id panel_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     const stage_plan *s = &plan->stage[stage];
     if (!kind_attends(s->kind)) {
         hga_id rows = flat_rows(n), fit = plan->program.stage[stage].relation < 0 ? tree_rows(plan, first) : rows;
-        return rows < fit ? rows : fit;
+        return rows == LOW_ROWS || rows < fit ? rows : fit;
     }
     hga_id tall = s->edges > (double)MANY_EDGES * plan->nodes.n ? PANEL_ROWS : PANEL_ROWS / 2;
     return n / 32 < LOW_PANEL ? LOW_PANEL : n / 32 > tall ? tall : n / 32 / KERNEL_TILE * KERNEL_TILE;
