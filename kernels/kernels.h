@@ -299,6 +299,8 @@ typedef struct kernel_table {
     /* out[j] = a * sum over i of w[i] * x[i][offset + j] */
     void (*weigh)(hga_id n, const float *const *x, ptrdiff_t offset, const float *w, float a, hga_id columns,
                   float *out);
+    /* to[i][j] += w[i] * x[j], of whole vectors, KERNEL_PAD each; rows may repeat */
+    void (*give)(hga_id n, hga_id columns, const float *w, const float *x, float *const *to);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
     /* out[j] = a * x[j]; out may be x */

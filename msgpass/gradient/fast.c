@@ -147,7 +147,7 @@ static void sum_row(fast_pass *p, const hga_stage *stage, hga_id v, double total
 }
 
 /* Is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller gave? */
-static int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
+int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v)
 {
     hga_id first, n;
     int again = 0;
@@ -194,6 +194,10 @@ static hga_status walk_sum(fast_pass *p, hga_id s, int backwards)
     hga_id n = p->nodes.n;
     hga_status st = HGA_OK;
     if (backwards ? !p->field[stage->out].adjoint : !p->field[stage->out].value) return HGA_OK;
+    if (is_of_children(stage)) {
+        fast_children(p, stage, backwards);
+        return HGA_OK;
+    }
     rows_open(&p->rows, p->plan, s);
     for (hga_id i = 0; i < n; i++) {
         hga_id v = down ? n - 1 - i : i;

@@ -92,6 +92,14 @@ void fast_load(fast_pass *p, hga_id f);
 void fast_store(const fast_pass *p, hga_id f);
 void fast_seed(fast_pass *p);
 
+/* fast.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller
+   gave? */
+int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
+
+/* fast_trees.c: sums of children in place, forwards or backwards. */
+int is_of_children(const hga_stage *s);
+void fast_children(fast_pass *p, const hga_stage *s, int backwards);
+
 /* fast_attend.c: the adjoint of an attended stage for the head at hand; fast_again.c: its states, forward. */
 hga_status panel_create(const hga_plan *plan, struct panel **out);
 void panel_destroy(const hga_plan *plan, struct panel *panel);

@@ -228,7 +228,8 @@ static hga_status list_stages(gradient_call *c)
     int64_t bytes = (int64_t)plan->nodes.n * shape->n_heads * (shape->dim + shape->dim_v) * (int64_t)sizeof(float) / 4;
     HGA_TRY(hga_new_zero(&plan->given, HGA_MAX_STAGES, sizeof *c->lists, &c->lists));
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if (!kind_attends(plan->stage[s].kind) || has_energies(&plan->program, plan->program.stage[s].out))
+        if (kind_attends(plan->stage[s].kind) ? has_energies(&plan->program, plan->program.stage[s].out)
+                                              : !is_of_children(&plan->program.stage[s]))
             HGA_TRY(rows_list(plan, s, bytes, &c->lists[s]));
 done:
     return st;
