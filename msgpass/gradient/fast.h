@@ -50,6 +50,7 @@ typedef struct fast_pass {
        wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
     float *d_rel_key, *own_dk, *own_dv;
     const int32_t *slot; /* [chunks]; NULL: none */
+    const hga_id *rank;  /* places of nodes in the order that chunks count in; NULL: their own */
 } fast_pass;
 
 /* Columns of a row, which is padded with zeros. */
@@ -75,8 +76,9 @@ static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
 /* The row of node u's gradient that is added to: its own, or the lane's in its place. */
 static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
 {
-    int32_t slot = p->slot ? p->slot[u / CHUNK] : -1;
-    return slot < 0 ? adjoint_row(p, f, u) : own + ((ptrdiff_t)slot * CHUNK + u % CHUNK) * p->field[f].padded;
+    hga_id place = p->rank ? p->rank[u] : u;
+    int32_t slot = p->slot ? p->slot[place / CHUNK] : -1;
+    return slot < 0 ? adjoint_row(p, f, u) : own + ((ptrdiff_t)slot * CHUNK + place % CHUNK) * p->field[f].padded;
 }
 
 /* Is the field one of key/value heads? */

@@ -82,7 +82,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     if (s->n == 1) return one;
     const hga_stage *at = &p->program->stage[stage];
     int64_t chunks = s->ptr[i + 1] - s->ptr[i];
-    one.slot = l->slot, one.own_dk = l->own_dk, one.own_dv = l->own_dv;
+    one.slot = l->slot, one.rank = s->rank, one.own_dk = l->own_dk, one.own_dv = l->own_dv;
     for (int64_t c = 0; c < chunks; c++) l->slot[s->chunk[s->ptr[i] + c]] = (int32_t)c;
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
@@ -91,12 +91,15 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     return one;
 }
 
-static void add_chunk(const fast_pass *p, hga_id f, hga_id chunk, int64_t slot, const float *own)
+static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id chunk, const float *own)
 {
     hga_id first = chunk * CHUNK, n = p->nodes.n - first < CHUNK ? p->nodes.n - first : CHUNK,
            columns = p->field[f].padded;
-    float *to = p->field[f].adjoint ? adjoint_row(p, f, first) : NULL;
-    if (to) p->plan->kernels->blend(n * columns, 1, to, 1, own + slot * CHUNK * columns, to);
+    if (!p->field[f].adjoint) return;
+    for (hga_id i = 0; i < n; i++) {
+        float *to = adjoint_row(p, f, order ? order[first + i] : first + i);
+        p->plan->kernels->blend(columns, 1, to, 1, own + (ptrdiff_t)i * columns, to);
+    }
 }
 
 /* Entries of other heads are 0 here, and may be another thread's at the same time: they are not touched. */
@@ -116,7 +119,8 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     if (s->n == 1) return;
     for (int64_t c = 0; c < s->ptr[i + 1] - s->ptr[i]; c++) {
         hga_id chunk = s->chunk[s->ptr[i] + c];
-        add_chunk(p, at->key, chunk, c, l->own_dk), add_chunk(p, at->value, chunk, c, l->own_dv);
+        add_chunk(p, at->key, s->order, chunk, l->own_dk + c * CHUNK * p->field[at->key].padded);
+        add_chunk(p, at->value, s->order, chunk, l->own_dv + c * CHUNK * p->field[at->value].padded);
         l->slot[chunk] = -1;
     }
     for (table t = 0; t < N_TABLES; t++)

@@ -7,33 +7,40 @@ enum { LEAST_ROWS = 1024, MOST_SHARES = 64, EDGES_A_ROW = 16 };
 
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
-typedef struct touching {
-    const hga_id *order;
-    uint8_t *touched; /* [chunks] */
-} touching;
+/* Every node's place in the order of the relation's columns; nodes that are none come last. */
+static hga_status order_sources(const hga_plan *plan, const hga_relation *r, strips *s)
+{
+    hga_status st = HGA_OK;
+    hga_id n = plan->nodes.n, at = r->n_src_order;
+    if (!r->src_order) return HGA_OK;
+    HGA_TRY(hga_new(&plan->given, n, sizeof *s->order, &s->order));
+    HGA_TRY(hga_new(&plan->given, n, sizeof *s->rank, &s->rank));
+    for (hga_id v = 0; v < n; v++) s->rank[v] = -1;
+    for (hga_id i = 0; i < at; i++) s->order[i] = r->src_order[i], s->rank[s->order[i]] = i;
+    for (hga_id v = 0; v < n; v++)
+        if (s->rank[v] < 0) s->rank[v] = at, s->order[at++] = v;
+done:
+    return st;
+}
 
 static void touch(const hga_segments *s, void *context)
 {
-    touching *t = context;
+    uint8_t *touched = context; /* [chunks] */
     for (hga_id i = 0; i < s->count; i++) {
         hga_segment x = hga_segments_at(s, i);
-        if (!t->order)
-            for (hga_id c = x.src / CHUNK; c <= (x.src + x.n_src - 1) / CHUNK; c++) t->touched[c] = 1;
-        else
-            for (hga_id c = 0; c < x.n_src; c++) t->touched[t->order[x.src + c] / CHUNK] = 1;
+        for (hga_id c = x.src / CHUNK; c <= (x.src + x.n_src - 1) / CHUNK; c++) touched[c] = 1;
     }
 }
 
 /* The chunks that rows at positions [first, first + n) have edges to. */
-static void touch_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, uint8_t *touched)
+static void touch_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s, uint8_t *touched)
 {
     hga_id relation = plan->program.stage[stage].relation;
     hga_relation r = hga_graph_relation(plan->graph, relation);
-    touching t = {r.src_order, touched};
-    if (r.n_blocks) hga_graph_visit_segments(plan->graph, relation, first, n, touch, &t);
+    if (r.n_blocks) hga_graph_visit_segments(plan->graph, relation, first, n, touch, touched);
     for (hga_id i = first; r.ptr && i < first + n; i++) {
         hga_id v = r.dst_order ? r.dst_order[i] : i;
-        for (hga_pos e = r.ptr[v]; e < r.ptr[v + 1]; e++) touched[r.src[e] / CHUNK] = 1;
+        for (hga_pos e = r.ptr[v]; e < r.ptr[v + 1]; e++) touched[(s->rank ? s->rank[r.src[e]] : r.src[e]) / CHUNK] = 1;
     }
 }
 
@@ -60,7 +67,7 @@ static hga_status cut(const hga_plan *plan, hga_id stage, uint8_t *touched, uint
     memset(seen, 0, (size_t)chunks_of(plan));
     for (hga_id i = 0; !st && i < s->n; i++) {
         hga_id first = i * s->rows;
-        if (first < n) touch_rows(plan, stage, first, n - first < s->rows ? n - first : s->rows, touched);
+        if (first < n) touch_rows(plan, stage, first, n - first < s->rows ? n - first : s->rows, s, touched);
         st = list_shared(plan, i, touched, seen, s);
     }
     return st;
@@ -89,6 +96,7 @@ hga_status strips_create(const hga_plan *plan, hga_id stage, strips *out)
     hga_id chunks = chunks_of(plan), panels = (plan->nodes.n + STRIP_PANEL - 1) / STRIP_PANEL;
     uint8_t *touched = NULL, *seen = NULL;
     *out = (strips){.n = strips_wanted(plan)};
+    HGA_TRY(order_sources(plan, &plan->stage[stage].relation, out));
     HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &touched));
     HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &seen));
     for (;; out->n /= 2) {
@@ -108,6 +116,8 @@ done:
 void strips_clear(const hga_plan *plan, strips *s)
 {
     hga_delete(&plan->given, s->chunk, s->room, sizeof *s->chunk);
+    hga_delete(&plan->given, s->order, plan->nodes.n, sizeof *s->order);
+    hga_delete(&plan->given, s->rank, plan->nodes.n, sizeof *s->rank);
     *s = (strips){0};
 }
 

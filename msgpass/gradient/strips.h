@@ -8,13 +8,15 @@
 
 enum { STRIP_PANEL = 128, CHUNK = 64 };
 
-/* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes. */
+/* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes, in the order of the relation's
+   columns: what a strip sees lies together there. */
 typedef struct strips {
     hga_id n, rows;
     int64_t ptr[MOST_STRIPS + 1]; /* strip i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
                                      of its own */
     hga_id *chunk;
     int64_t room;
+    hga_id *order, *rank; /* [nodes]: place -> node, and back; NULL: the identity */
 } strips;
 
 /* The strips of a stage; `out` comes zeroed, and is cleared whatever the outcome. */
