@@ -52,6 +52,7 @@ static int64_t lay_out(fast_pass *p, float *memory)
         if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
         if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
         if (has_energies(p->program, f)) x->own_lse = carve(memory, &at, n);
+        if (is_wanted(p->call, f) && is_kv(p, f)) x->fresh = (uint8_t *)carve(memory, &at, n / CHUNK / 4 + 1);
     }
     if (p->call->io->rel_key)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
@@ -97,6 +98,7 @@ void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_la
     int64_t n = lay_out(p, memory);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     pad_rel_key(p);
+    plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }
 
@@ -212,15 +214,6 @@ done:
 
 /* ---- a head ---- */
 
-/* Nothing is asked of any node yet. */
-static void clear(fast_pass *p, hga_id f)
-{
-    fast_field *x = &p->field[f];
-    int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
-    if (x->adjoint && !by_merging) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
-    for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
-}
-
 /* Operands of a bfloat16 plan are rounded before the first flat stage that reads them; what is written to them later
    is not. */
 static void round_operands(const fast_pass *p, const hga_stage *stage, int kv, uint32_t *rounded)
@@ -268,16 +261,10 @@ static hga_status backward(fast_pass *p, int kv)
         if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));
         if (kind == KIND_ATTEND && p->field[stage->out].own_lse) ask_of_states(p, stage->out);
         if (kind_attends(kind)) HGA_TRY(fast_attend(p, s));
-        if (kind == KIND_ATTEND) clear(p, stage->out); /* what was there before is lost */
+        if (kind == KIND_ATTEND) clear_field(p, stage->out); /* what was there before is lost */
     }
 done:
     return st;
-}
-
-static void clear_all(fast_pass *p, int kv)
-{
-    for (hga_id f = 1; f <= p->program->n_fields; f++)
-        if (is_kv(p, f) == kv) clear(p, f);
 }
 
 static void store_all(fast_pass *p, int kv)
@@ -302,6 +289,7 @@ hga_status fast_gradient(fast_pass *p, hga_id kv)
         HGA_TRY(backward(p, 0));
         store_all(p, 0);
     }
+    clear_rest(p);
     HGA_TRY(backward(p, 1));
     store_all(p, 1);
 done:

@@ -11,6 +11,8 @@
        d numerator = e^-lse G,  d denominator = -e^-lse delta. */
 typedef struct fast_field {
     hga_id columns, padded;
+    hga_id writer;      /* the stage that is the first to ask of the field, if it writes each row once; -1 */
+    uint8_t *fresh;     /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
     float *value;       /* NULL where no adjoint needs it */
     float *adjoint;     /* NULL where nothing is wanted of it */
     float *lse, *delta; /* [n_nodes], states only */
@@ -73,11 +75,21 @@ static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
     return p->field[f].adjoint + (ptrdiff_t)v * p->field[f].padded;
 }
 
+/* fast_clear.c: nothing is asked of any node yet, of fields of key/value heads or of others; of a chunk of nodes; and
+   of what nobody came to ask. */
+void clear_field(fast_pass *p, hga_id f);
+void clear_all(fast_pass *p, int kv);
+void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
+void clear_rest(fast_pass *p);
+/* Of each field: who writes it before others add to it, and whether its chunks are cleared when they are needed. */
+void plan_clearing(fast_pass *p);
+
 /* The row of node u's gradient that is added to: its own, or the lane's in its place. */
 static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
 {
     hga_id place = p->rank ? p->rank[u] : u;
     int32_t slot = p->slot ? p->slot[place / CHUNK] : -1;
+    if (slot < 0 && p->field[f].fresh && p->field[f].fresh[u / CHUNK]) clear_chunk(p, f, u / CHUNK);
     return slot < 0 ? adjoint_row(p, f, u) : own + ((ptrdiff_t)slot * CHUNK + place % CHUNK) * p->field[f].padded;
 }
 

@@ -133,17 +133,26 @@ static void load_rows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
     memset(g->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *g->dq);
 }
 
-static void store_rows(fast_pass *p, const hga_stage *stage, const group *g)
+/* The rows at positions from `first` on. Who asks nothing of any is the writer of zeros where there are none yet. */
+static void store_rows(fast_pass *p, hga_id s, const group *g, hga_id first, hga_id n)
 {
-    hga_id dim = p->field[stage->query].padded;
-    for (hga_id i = 0; i < KERNEL_TILE; i++) {
-        if (g->node[i] < 0) continue;
-        const float *dq = g->dq + (ptrdiff_t)i * dim, *q = value_row(p, stage->query, g->node[i]);
-        double *scale = p->sums.of[SCALE];
-        for (hga_id c = 0; scale && c < dim; c++) *scale += (double)dq[c] * (double)q[c];
-        if (!p->field[stage->query].adjoint) continue;
-        float *to = adjoint_row(p, stage->query, g->node[i]);
-        p->plan->kernels->blend(dim, 1, to, p->call->scale, dq, to);
+    const hga_id *order = p->rows.r.dst_order;
+    hga_id query = p->program->stage[s].query, dim = p->field[query].padded;
+    int writes = p->field[query].writer == s;
+    double *scale = p->sums.of[SCALE];
+    for (hga_id i = 0; i < n; i++) {
+        hga_id v = order ? order[first + i] : first + i;
+        const float *dq = g->dq + (ptrdiff_t)i * dim;
+        for (hga_id c = 0; scale && g->node[i] >= 0 && c < dim; c++)
+            *scale += (double)dq[c] * (double)value_row(p, query, v)[c];
+        if (!p->field[query].adjoint || (g->node[i] < 0 && !writes)) continue;
+        float *to = adjoint_row(p, query, v);
+        if (g->node[i] < 0)
+            memset(to, 0, (size_t)dim * sizeof *to);
+        else if (writes)
+            p->plan->kernels->scale(dim, p->call->scale, dq, to);
+        else
+            p->plan->kernels->blend(dim, 1, to, p->call->scale, dq, to);
     }
 }
 
@@ -281,8 +290,8 @@ static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
                 run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, x->found && i < n ? x->found + at + i : NULL));
         run_panel_tiles(p, s);
         if (x->found) remember_panel(x, x->found + at, n < GROUPS ? n : GROUPS);
-        for (hga_id i = 0; i < GROUPS; i++)
-            if (x->group[i].there) store_rows(p, &p->program->stage[s], &x->group[i]);
+        for (hga_id i = 0, row = first; i < GROUPS; i++, row += KERNEL_TILE)
+            store_rows(p, s, &x->group[i], row, rows_from(p, row));
         if (panels * POUR_TYPES >= p->call->io->n_rel_key) pour_rel_key(p), panels = 0;
     }
     pour_rel_key(p);

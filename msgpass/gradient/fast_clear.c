@@ -1,0 +1,71 @@
+/* fast_clear.c: what is asked of nodes begins at nothing. Memory is cleared when the first comes who adds to it, and not
+   at all where the first writes. */
+#include "fast.h"
+
+#include <math.h>
+#include <string.h>
+
+static hga_id chunks_of(const fast_pass *p) { return (p->nodes.n + CHUNK - 1) / CHUNK; }
+
+void clear_field(fast_pass *p, hga_id f)
+{
+    fast_field *x = &p->field[f];
+    int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
+    if (x->fresh)
+        memset(x->fresh, 1, (size_t)chunks_of(p));
+    else if (x->adjoint && !by_merging && x->writer < 0)
+        memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
+    for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
+}
+
+void clear_all(fast_pass *p, int kv)
+{
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (is_kv(p, f) == kv) clear_field(p, f);
+}
+
+void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk)
+{
+    const fast_field *x = &p->field[f];
+    hga_id first = chunk * CHUNK, n = p->nodes.n - first < CHUNK ? p->nodes.n - first : CHUNK;
+    memset(adjoint_row(p, f, first), 0, (size_t)(n * x->padded) * sizeof(float));
+    x->fresh[chunk] = 0;
+}
+
+void clear_rest(fast_pass *p)
+{
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        for (hga_id c = 0; p->field[f].fresh && c < chunks_of(p); c++)
+            if (p->field[f].fresh[c]) clear_chunk(p, f, c);
+}
+
+/* The stage that attends with the field's rows as queries, and is the last one to read them. */
+static hga_id writer_of(const fast_pass *p, hga_id f)
+{
+    for (hga_id s = p->program->n_stages; s-- > 0;) {
+        const hga_stage *stage = &p->program->stage[s];
+        if (!(stage->reads >> f & 1u)) continue;
+        int alone = stage->query == f && stage->key != f && stage->value != f;
+        return kind_attends(p->plan->stage[s].kind) && alone ? s : -1;
+    }
+    return -1;
+}
+
+/* Do none but attention and stages of key/value heads add to the field's adjoint? */
+static int is_asked_by_attention(const fast_pass *p, hga_id f)
+{
+    int others = 0;
+    for (hga_id s = 0; s < p->program->n_stages; s++) {
+        const hga_stage *stage = &p->program->stage[s];
+        others |= (int)(stage->reads >> f & 1u) && !kind_attends(p->plan->stage[s].kind) && !is_kv(p, stage->out);
+    }
+    return !others;
+}
+
+void plan_clearing(fast_pass *p)
+{
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        p->field[f].writer = writer_of(p, f);
+        if (!is_asked_by_attention(p, f)) p->field[f].fresh = NULL;
+    }
+}
