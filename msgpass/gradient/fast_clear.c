@@ -1,5 +1,5 @@
-/* fast_clear.c: what is asked of nodes begins at nothing. Memory is cleared when the first comes who adds to it, and not
-   at all where the first writes. */
+/* fast_clear.c: what is asked of nodes begins at nothing. Memory is cleared when the first comes who adds to it, and
+   not at all where the first writes. */
 #include "fast.h"
 
 #include <math.h>

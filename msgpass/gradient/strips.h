@@ -8,8 +8,8 @@
 
 enum { STRIP_PANEL = 128, CHUNK = 64 };
 
-/* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes, in the order of the relation's
-   columns: what a strip sees lies together there. */
+/* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes, in the order of the
+   relation's columns: what a strip sees lies together there. */
 typedef struct strips {
     hga_id n, rows;
     int64_t ptr[MOST_STRIPS + 1]; /* strip i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
