@@ -129,6 +129,7 @@ typedef struct kernel_tile {
     kernel_tile_group group[2];
     const float *const *k;
     const float *const *v;
+    ptrdiff_t v_row;            /* 0, or values lie side by side: v[c] is v[0] + c * v_row */
     const float *bias;          /* [n], added to a column's scores */
     const uint16_t *const *k16; /* bfloat16, in place of k; products are multiplied by scale */
     float scale;

@@ -1,8 +1,20 @@
 /* Tiles of every instruction set this machine has, against the same formula in double, and scores that rise. */
 #include "kernel_cases.h"
 
+/* The values of a tile, side by side; how far apart. */
+static ptrdiff_t lay_side_by_side(const kernel_tile *t, const float **v)
+{
+    enum { APART = MOST_DIM + 3 };
+    static float side[KERNEL_CHUNK][APART];
+    for (hga_id c = 0; c < t->n; c++) {
+        memcpy(side[c], t->v[c], (size_t)t->dim_v * sizeof(float));
+        v[c] = side[c];
+    }
+    return APART;
+}
+
 /* Any rows, columns, masks and pair biases, in one group or two, fresh or not, ending or not; and a group computes the
-   same bits alone as beside another. */
+   same bits alone as beside another, and with values side by side as with values anywhere. */
 static void a_tile_is_softmax_of_each_row(void **unused)
 {
     (void)unused;
@@ -18,7 +30,9 @@ static void a_tile_is_softmax_of_each_row(void **unused)
         kernel_tile last = tile;
         alone = g[many - 1];
         for (hga_id r = 0; r < KERNEL_TILE; r++) alone.out[r] = alone.end[r];
+        const float *side[KERNEL_CHUNK];
         last.n_groups = 1, last.group[0] = tile.group[many - 1];
+        last.v_row = lay_side_by_side(&last, side), last.v = side;
         last.group[0].state = (kernel_tile_state){alone.greatest, alone.sum, alone.acc, last.group[0].state.stride};
         if (last.group[0].out) last.group[0].out = alone.out;
         t->attend_tile(&tile);

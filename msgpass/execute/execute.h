@@ -80,6 +80,7 @@ typedef struct tile_scratch {
 typedef struct row_addresses {
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
+    ptrdiff_t v_row; /* 0, or v_head's values lie side by side, that many floats apart */
 } row_addresses;
 
 /* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses

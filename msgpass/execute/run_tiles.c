@@ -163,6 +163,7 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
         w->at.k16_head[e] = o->k16[e] + kv * shape->dim, w->at.v16_head[e] = o->v16[e] + kv * shape->dim_v;
     k->widen(c->columns.n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
     point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
+    w->at.v_row = padded(shape->dim_v);
     if (has_pairs(w)) return;
     k->widen(c->columns.n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
     point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
@@ -185,6 +186,7 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
     else if (pack)
         w->plan->kernels->copy_rows(c->columns.n, w->at.k_head, shape->dim, w->packed_key, padded(shape->dim));
     if (relative || pack) point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
+    w->at.v_row = pack ? padded(shape->dim_v) : 0;
     if (!pack) return;
     w->plan->kernels->copy_rows(c->columns.n, w->at.v_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
     point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
@@ -279,6 +281,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .k = w->at.k_head + first,
                      .k16 = w->at.k16_head + first,
                      .v = w->at.v_head + first,
+                     .v_row = w->at.v_row,
                      .bias = column_bias + first,
                      .scale = w->state->scale_2};
     for (hga_id x = 0; x < many; x++) {

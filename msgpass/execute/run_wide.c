@@ -215,6 +215,7 @@ static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, hga_id
                      .k = w->wide.key_at + at + first,
                      .k16 = w->at.k16_head + first,
                      .v = w->wide.value_at + at + first,
+                     .v_row = padded(shape->dim_v),
                      .bias = w->wide.base + at + first,
                      .scale = w->state->scale_2};
     for (hga_id x = 0; x < many; x++) {
