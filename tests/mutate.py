@@ -8,7 +8,7 @@ runs it, and puts the line back. A mutant that does not compile, or gives the sa
 with place and change; each is killed by a new test or told to be the same program. With --list the mutants are those of a file instead:
 blocks of three lines, a path, what is looked for in it (once) and what comes in its place, and an empty line between them.
 """
-import argparse, pathlib, random, re, subprocess, sys
+import argparse, os, pathlib, random, re, signal, subprocess, sys, time
 
 # What is looked for, and what comes in its place; one place of a line at a time.
 RULES = [(r'(?<![<>=!+\-*/%&|^-])<(?![<=])', '<='), (r'<=', '<'), (r'(?<![<>=!-])>(?![>=])', '>='), (r'>=', '>'), (r'==', '!='), (r'!=', '=='),
@@ -56,10 +56,13 @@ def listed_mutants(source, file):
 
 
 def run(words, seconds):
+    started = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, start_new_session=True)
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=seconds, text=True)
-        return done.returncode, done.stdout
-    except subprocess.TimeoutExpired:
+        text = started.communicate(timeout=seconds)[0]
+        return started.returncode, text
+    except subprocess.TimeoutExpired:  # a test that does not end would outlive ctest
+        os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
         return 'too slow', ''
 
 
@@ -76,12 +79,16 @@ def main():
     cache = (options.build / 'CMakeCache.txt').read_text()
     source = pathlib.Path(re.search(r'CMAKE_HOME_DIRECTORY:INTERNAL=(.*)', cache)[1])
     files = sorted(f for folder in options.folders.split(',') for f in (source / folder).rglob('*') if f.suffix in ('.c', '.inc'))
-    ctest = ['ctest', '--test-dir', str(options.build), '-R', options.tests, '-j', options.jobs, '--stop-on-failure', '--timeout', '120']
+    ctest = ['ctest', '--test-dir', str(options.build), '-R', options.tests, '-j', options.jobs, '--stop-on-failure']
     listed = run(ctest + ['-N'], 60)[1]
     targets = re.findall(r': (test_\w+|fuzz_\w+)$', listed, re.M)
     build = ['cmake', '--build', str(options.build), '-j', options.jobs, '--target'] + targets
-    if run(build, 3600)[0] or run(ctest, 3600)[0]:
+    if run(build, 3600)[0]:
+        sys.exit('what ctest would run does not build')
+    began = time.monotonic()
+    if run(ctest, 3600)[0]:
         sys.exit('the tests fail before any line is changed')
+    patience = max(60, 4 * (time.monotonic() - began))
     tried = died = 0
     survivors = []
     rng = random.Random(options.seed)
@@ -96,7 +103,7 @@ def main():
             if run(build, 1200)[0] != 0:
                 continue
             tried += 1
-            status = run(ctest, 1200)[0]
+            status = run(ctest, patience)[0]
         finally:
             path.write_text(whole)
         place = f'{path.relative_to(source)}:{number + 1}'

@@ -97,7 +97,7 @@ static void large_samples_have_the_bits_that_they_have_alone(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         problem p;
-        variant_build(variant_named(names[i]), 3001, 5, &shape, &p);
+        variant_build(variant_named(names[i]), shortened(3001), 5, &shape, &p);
         check_batch(&p, 2, 3), check_batch(&p, 3, 2);
         problem_clear(&p);
     }

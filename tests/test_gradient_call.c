@@ -50,7 +50,7 @@ static void strips_change_rounding_alone(void **state)
     for (size_t i = 0; i < 2 * sizeof words / sizeof words[0]; i++) {
         problem p = {.shape = shapes[i % 2]};
         snprintf(p.name, sizeof p.name, "%s", words[i / 2]);
-        assert_ok(hga_build(words[i / 2], 400, &p.graph, &p.program));
+        assert_ok(hga_build(words[i / 2], shortened(400), &p.graph, &p.program));
         problem_fill(&p, i), problem_fill_tables(&p, i, 1, 1, 0);
         slope whole = slope_create(&p, i), one = slope_create(&p, i), many = slope_create(&p, i);
         slope_run(&whole, (hga_options){.threads = 1, .gradient_strips = 1});

@@ -333,6 +333,7 @@ static void readers_follow_writers_in_the_variants(void **state)
     (void)state;
     for (int i = 0; i < n_variants(); i++) {
         problem p;
+        if (passed_over(i)) continue;
         variant_build(i, 260, 31, &(hga_shape){.n_heads = 1, .dim = 4, .pos_dim = 2}, &p);
         check_orders(&p);
         problem_clear(&p);
