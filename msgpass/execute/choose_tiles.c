@@ -87,15 +87,15 @@ static void next_group(tile_batch *b)
     b->twin_end = b->n, b->own_first = -1;
 }
 
-/* What column e of the chunk is, whoever has it. */
-static void put_column(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, int64_t position,
-                       int64_t type)
+/* What columns [e, e + n) of the chunk are, whoever has them: those at source positions [position, position + n). */
+static void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, hga_id n,
+                        int64_t position, int64_t type, int32_t type_step)
 {
     const hga_id *order = t->reader->r.src_order;
-    c->src[e] = order ? order[position] : (hga_id)position;
-    c->weight[e] = s->weight;
-    c->pos_of[e] = s->pos_of, c->src_pos_of[e] = s->src_pos_of;
-    c->type[e] = (int32_t)type; /* of every row, unless types vary */
+    for (hga_id i = 0; i < n; i++) c->src[e + i] = order ? order[position + i] : (hga_id)(position + i);
+    for (hga_id i = 0; i < n; i++) c->weight[e + i] = s->weight;
+    for (hga_id i = 0; i < n; i++) c->pos_of[e + i] = s->pos_of, c->src_pos_of[e + i] = s->src_pos_of;
+    for (hga_id i = 0; i < n; i++) c->type[e + i] = (int32_t)(type + (int64_t)i * type_step); /* unless types vary */
 }
 
 /* ---- narrow tiles: one group, columns of any segments side by side ---- */
@@ -113,39 +113,6 @@ static void close_narrow(tile_chooser *t, row_group *g)
 static int32_t *pair_types(const tile_chooser *t, hga_id i, hga_id e)
 {
     return t->batch->pair_type + ((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE;
-}
-
-/* The place for the types of the column to come; NULL where nobody asks. */
-static int32_t *next_types(tile_chooser *t)
-{
-    if (!t->types) return NULL;
-    int32_t *type = pair_types(t, 0, open_chunk(t)->columns.n);
-    for (hga_id r = 0; r < KERNEL_TILE; r++) type[r] = -1;
-    return type;
-}
-
-static void add_column(tile_chooser *t, row_group *g, const hga_segment *s, int64_t position, int64_t type,
-                       unsigned rows)
-{
-    tile_chunk *c = open_chunk(t);
-    hga_id e = c->columns.n++;
-    put_column(t, &c->columns, s, e, position, type);
-    c->rows[0][e] = (uint16_t)rows;
-    if (c->columns.n == KERNEL_CHUNK) close_narrow(t, g);
-}
-
-/* Lay a strip's columns into tiles. */
-static void add_strip(tile_chooser *t, row_group *g, const strip *x)
-{
-    for (hga_id i = 0; i < x->n; i++) {
-        unsigned rows = rows_of_column(x, i);
-        if (!rows) continue;
-        if (t->types) {
-            strip_types(x, i, next_types(t));
-            open_chunk(t)->types_vary |= x->segment->type_dst != 0;
-        }
-        add_column(t, g, x->segment, x->src + i, x->type + (int64_t)i * x->segment->type_src, rows);
-    }
 }
 
 /* ---- runs: narrow strips side by side, or one over the other ---- */
@@ -180,6 +147,18 @@ static void list_own(tile_chooser *t, const row_group *g)
 }
 static const hga_segment *own_segment(const tile_chooser *t, hga_pos i) { return &t->reader->segment[t->own[i]]; }
 
+/* Has a row of the strip one of the run's columns [at, at + n) already, of which the first is the strip's first? */
+static int meets(const run *r, const strip *x, hga_id at, hga_id n)
+{
+    unsigned seen = 0;
+    if (strip_is_whole(x)) {
+        for (hga_id c = 0; c < n; c++) seen |= r->rows[at + c];
+        return (seen & strip_lanes(x)) != 0;
+    }
+    for (hga_id c = 0; c < n; c++) seen |= r->rows[at + c] & rows_of_column(x, c);
+    return seen != 0;
+}
+
 /* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its
    score differs from theirs. */
 static int joins(const run *r, const strip *x)
@@ -187,18 +166,24 @@ static int joins(const run *r, const strip *x)
     const hga_segment *s = x->segment, *t = r->strip.segment;
     if (s->weight != t->weight || s->pos_of != t->pos_of || s->src_pos_of != t->src_pos_of) return 0;
     if (x->src < r->src || x->src >= r->src + r->n || x->src + x->n > r->src + RUN_COLUMNS) return 0;
-    for (hga_id c = 0; c < x->n && x->src + c < r->src + r->n; c++)
-        if (r->rows[x->src + c - r->src] & rows_of_column(x, c)) return 0;
-    return 1;
+    hga_id at = (hga_id)(x->src - r->src);
+    return !meets(r, x, at, (hga_id)least(x->n, r->n - at));
 }
 
 static void join(run *r, const strip *x)
 {
-    for (; r->n < x->src + x->n - r->src; r->n++) r->rows[r->n] = 0;
-    for (hga_id c = 0; c < x->n; c++) {
-        unsigned rows = rows_of_column(x, c);
-        r->rows[x->src + c - r->src] = (uint16_t)(r->rows[x->src + c - r->src] | rows);
+    hga_id at = (hga_id)(x->src - r->src);
+    for (; r->n < at + x->n; r->n++) r->rows[r->n] = 0;
+    if (strip_is_whole(x)) {
+        unsigned rows = strip_lanes(x);
+        for (hga_id c = 0; c < x->n; c++) r->rows[at + c] = (uint16_t)(r->rows[at + c] | rows);
         r->any |= rows;
+    } else {
+        for (hga_id c = 0; c < x->n; c++) {
+            unsigned rows = rows_of_column(x, c);
+            r->rows[at + c] = (uint16_t)(r->rows[at + c] | rows);
+            r->any |= rows;
+        }
     }
     r->edges += strip_edges(x);
     r->n_strips++;
@@ -236,36 +221,45 @@ static void mark_run(tile_chooser *t, const row_group *g, const run *r)
         t->tiled[t->own[i]] = (uint16_t)(t->tiled[t->own[i]] | 1u << g->number);
 }
 
-/* Types of all pairs of a run, from the strips that have them. */
+/* Types of all pairs of a run, from the strips that have them; -1 without an edge. */
 static void load_run_types(tile_chooser *t, const row_group *g, const run *r)
 {
     strip x;
+    memset(t->run_type, -1, (size_t)r->n * KERNEL_TILE * sizeof *t->run_type);
     for (hga_pos i = r->first; i < r->last; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
         for (hga_id c = 0; c < x.n; c++) strip_types(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
     }
 }
 
-/* Strips over one another: pairs of one column have the types of different strips. */
-static void add_joined(tile_chooser *t, row_group *g, const run *r)
+/* Columns [i, end) of a run, each of which some row has. Of strips over one another pairs of one column have the types
+   of different strips. */
+static void add_columns(tile_chooser *t, row_group *g, const run *r, hga_id i, hga_id end)
 {
-    if (t->types) load_run_types(t, g, r);
-    for (hga_id i = 0; i < r->n; i++) {
-        if (!r->rows[i]) continue;
-        int32_t *type = next_types(t);
-        for (hga_id lane = 0; type && lane < KERNEL_TILE; lane++)
-            if (r->rows[i] >> lane & 1) type[lane] = t->run_type[i * KERNEL_TILE + lane];
-        if (type) open_chunk(t)->types_vary = 1;
-        add_column(t, g, r->strip.segment, r->src + i, 0, r->rows[i]);
+    const hga_segment *s = r->strip.segment;
+    const int joined = r->n_strips > 1;
+    for (hga_id n; i < end; i += n) {
+        tile_chunk *c = open_chunk(t);
+        hga_id e = c->columns.n;
+        n = (hga_id)least(end - i, KERNEL_CHUNK - e);
+        if (t->types) {
+            memcpy(pair_types(t, 0, e), t->run_type + i * KERNEL_TILE, (size_t)n * KERNEL_TILE * sizeof *t->run_type);
+            c->types_vary |= joined || s->type_dst != 0;
+        }
+        put_columns(t, &c->columns, s, e, n, r->src + i, joined ? 0 : r->strip.type + (int64_t)i * s->type_src,
+                    joined ? 0 : s->type_src);
+        memcpy(c->rows[0] + e, r->rows + i, (size_t)n * sizeof *r->rows);
+        if ((c->columns.n += n) == KERNEL_CHUNK) close_narrow(t, g);
     }
 }
 
 static void add_run(tile_chooser *t, row_group *g, const run *r)
 {
-    if (r->n_strips == 1)
-        add_strip(t, g, &r->strip);
-    else
-        add_joined(t, g, r);
+    if (t->types) load_run_types(t, g, r);
+    for (hga_id i = 0, end; i < r->n; i = end + 1) {
+        for (end = i; end < r->n && r->rows[end]; end++) {}
+        add_columns(t, g, r, i, end);
+    }
 }
 
 /* ---- wide segments: all groups of the panel ---- */
@@ -314,8 +308,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
         c->types_vary = t->types && s->type_dst != 0;
         find_parts(t, p, whole, (int64_t)s->src + at, n, c);
         if (!c->n_parts) continue; /* nobody has the columns: it is the next one's chunk */
-        for (hga_id e = 0; e < n; e++)
-            put_column(t, &c->columns, s, e, (int64_t)s->src + at + e, s->type + (int64_t)(at + e) * s->type_src);
+        put_columns(t, &c->columns, s, 0, n, (int64_t)s->src + at, s->type + (int64_t)at * s->type_src, s->type_src);
         c->columns.n = n;
         close_chunk(t);
     }
@@ -385,9 +378,6 @@ static void lay_wide(tile_chooser *t, row_panel *p)
    (measured). */
 static const double FAMILY_SHARE = 0.3;
 
-/* The rows that a strip meets, as bits. */
-static unsigned strip_rows(const strip *x) { return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first; }
-
 /* Has each row edges of one narrow segment at most, and would a tile be mostly empty? */
 static int has_families(const tile_chooser *t, const row_group *g)
 {
@@ -397,8 +387,8 @@ static int has_families(const tile_chooser *t, const row_group *g)
     if (!t->run_family || g->tiled || g->rest) return 0;
     for (hga_pos i = 0; i < t->n_own; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        if (x.n > KERNEL_FAMILY || seen & strip_rows(&x)) return 0;
-        seen |= strip_rows(&x), edges += strip_edges(&x);
+        if (x.n > KERNEL_FAMILY || seen & strip_lanes(&x)) return 0;
+        seen |= strip_lanes(&x), edges += strip_edges(&x);
         columns += most(x.src + x.n - most(x.src, end), 0), end = most(end, x.src + x.n);
     }
     return edges > 0 && (double)edges < FAMILY_SHARE * (double)(g->n_rows * columns);
@@ -409,7 +399,7 @@ static void hand_over_families(const tile_chooser *t, row_group *g)
     strip x;
     for (hga_pos i = 0; i < t->n_own; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
-        g->in_families |= strip_rows(&x);
+        g->in_families |= strip_lanes(&x);
         t->run_family(t->context, g, &x);
     }
 }

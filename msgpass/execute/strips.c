@@ -30,6 +30,7 @@ int strip_cut(const strip *x, int64_t src, hga_id n, strip *out)
 int64_t strip_edges(const strip *x)
 {
     int64_t edges = 0;
+    if (strip_is_whole(x)) return (int64_t)(x->row_last - x->row_first) * x->n;
     for (hga_id r = x->row_first; r < x->row_last; r++) {
         int64_t c0 = most(0, r + x->band_first), c1 = least(x->n, r + x->band_last + 1), hole = r + x->hole;
         if (c1 > c0) edges += c1 - c0 - (x->segment->has_hole && hole >= c0 && hole < c1);

@@ -37,6 +37,14 @@ void strip_types(const strip *x, hga_id c, int32_t *type);
 /* Have all of the group's rows all of the columns? */
 int columns_are_full(const uint16_t *rows, hga_id n, const row_group *g);
 
+/* The lanes that a strip meets, as bits; do they have all of its columns? */
+static inline unsigned strip_lanes(const strip *x) { return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first; }
+static inline int strip_is_whole(const strip *x)
+{
+    return !x->segment->has_hole && x->band_first <= 1 - (int64_t)x->row_last &&
+           x->band_last >= (int64_t)x->n - 1 - x->row_first;
+}
+
 /* The lanes that have column c, as bits. */
 static inline unsigned rows_of_column(const strip *x, hga_id c)
 {
