@@ -223,6 +223,7 @@ for command in run build attend check export explain bench flops view topo; do
     fact ${command}_help says -- "$hga" $command --help
 done
 fact explain says 'near' "$hga" explain htransformer --tokens 64
+fact explain_tells_the_way_of_pairs says 'pairs: 100.0 % in tiles that are 100 % full' "$hga" explain dense --tokens 64
 fact explain_as_json parses "$hga" explain htransformer --tokens 64 --json
 fact check_as_json parses "$hga" check window.json --json
 fact topology says '.' "$hga" topo

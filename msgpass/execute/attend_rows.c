@@ -56,6 +56,11 @@ void attend_start(worker *w, const row_job *job)
 /* With fewer, head by head is faster. */
 enum { FEW_HEADS = 3 };
 
+int heads_go_together(const hga_plan *plan)
+{
+    return plan->shape.n_heads <= KERNEL_HEADS && (plan->bf16_rows || plan->shape.n_heads >= FEW_HEADS);
+}
+
 /* Keys and values in bfloat16, for all heads at once .. */
 static void attend_bf16(worker *w)
 {

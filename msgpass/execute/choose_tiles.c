@@ -374,10 +374,6 @@ static void lay_wide(tile_chooser *t, row_panel *p)
 
 /* ---- families: a few rows with the same few columns ---- */
 
-/* A group with less of its pairs than this is better off with its families, each by itself, than in one tile
-   (measured). */
-static const double FAMILY_SHARE = 0.3;
-
 /* Has each row edges of one narrow segment at most, and would a tile be mostly empty? */
 static int has_families(const tile_chooser *t, const row_group *g)
 {

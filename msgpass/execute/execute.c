@@ -35,7 +35,7 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
     state->workspace = first_line(state->memory);
     state->needed_bytes = ranges_bytes(plan);
     HGA_TRY(hga_new(&plan->given, state->needed_bytes, 1, &state->needed));
-    HGA_TRY(workers_create(plan, state));
+    HGA_TRY(workers_create(plan, plan->threads, state));
 done:
     if (st) hga_workspace_destroy(state), state = NULL;
     *out = state;

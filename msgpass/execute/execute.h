@@ -10,7 +10,7 @@
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
    plain.c        the plain stages, which define what a stage means
-   explain.c      the plan in words (explain_parts.c) */
+   explain.c      the plan in words (explain_parts.c, explain_ways.c) */
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
@@ -199,6 +199,9 @@ void attend_row(worker *w, const row_job *job);
 void attend_start(worker *w, const row_job *job);
 void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned done_bits);
 
+/* .. and, in a call that adds nothing to single scores, with all heads of a row at once? */
+int heads_go_together(const hga_plan *plan);
+
 /* run_family.c: may the stage's scores, in this call, be a family's? Compute one; the worker is the context. */
 int families_are_fit(const worker *w, hga_id stage);
 void run_family(void *worker, const row_group *g, const struct strip *x);
@@ -276,8 +279,8 @@ hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t
 void sixteen_narrow(const hga_plan *plan, hga_workspace *state);
 void sixteen_clear(hga_workspace *state);
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
-/* One thread's scratch: its bytes, and handing them out. */
-hga_status workers_create(const hga_plan *plan, hga_workspace *state);
+/* The scratch of n threads: its bytes, and handing them out. */
+hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state);
 void workers_destroy(hga_workspace *state);
 /* After an update: are they large enough for what the plan needs now? */
 int workers_fit(const hga_plan *plan, const hga_workspace *state);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "execute.h"
 #include "explain_parts.h"
+#include "explain_ways.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -32,17 +33,17 @@ static int64_t stage_phases(const hga_plan *plan, hga_id stage)
     return n;
 }
 
-static json_t *stage_json(const hga_plan *plan, hga_id s)
+static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i, s:i}", "name",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o}", "name",
                      plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]), "relation",
                      relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name,
                      "isa", plan_kernel_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
                      (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels",
                      (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_long,
-                     "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level);
+                     "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs", ways_json(ways));
 }
 
 static json_t *threads_json(const hga_plan *plan)
@@ -71,10 +72,11 @@ static json_t *waves_json(const hga_plan *plan)
                      waves_longest_shares(plan), "one_thread", plan->threads == 1 || o->alone);
 }
 
-static json_t *plan_json(const hga_plan *plan)
+static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
 {
     json_t *stages = json_array();
-    for (hga_id s = 0; stages && s < plan->program.n_stages; s++) json_array_append_new(stages, stage_json(plan, s));
+    for (hga_id s = 0; stages && s < plan->program.n_stages; s++)
+        json_array_append_new(stages, stage_json(plan, s, &ways[s]));
     hga_cost cost = hga_plan_cost(plan);
     return json_pack(
         "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, "
@@ -100,14 +102,18 @@ static hga_status hand_over(char *text, char **out)
 
 hga_status hga_plan_explain_json(const hga_plan *plan, char **text)
 {
-    json_t *j = plan_json(plan);
+    pair_ways ways[HGA_MAX_STAGES];
+    *text = NULL;
+    hga_status st = ways_find(plan, ways);
+    if (st) return st;
+    json_t *j = plan_json(plan, ways);
     if (j) json_object_set_new(j, "parts", parts_json(plan));
     char *dump = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(j);
     return hand_over(dump, text);
 }
 
-static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
+static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *ways)
 {
     const stage_plan *sp = &plan->stage[s];
     const stage_kernel *kernel = plan_kernel(plan, s);
@@ -122,6 +128,7 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s)
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
     if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_pieces);
     fputc('\n', f);
+    ways_say(f, plan, ways);
 }
 
 static const char *precision_name(const hga_plan *plan)
@@ -131,7 +138,7 @@ static const char *precision_name(const hga_plan *plan)
                            : "operands rounded to bf16 and kept in 32 bits, for not only attention reads them";
 }
 
-static void say_plan(FILE *f, const hga_plan *plan)
+static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
 {
     const hga_shape *s = &plan->shape;
     hga_cost cost = hga_plan_cost(plan);
@@ -146,7 +153,12 @@ static void say_plan(FILE *f, const hga_plan *plan)
             (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
             (long long)plan->options.cut_edges);
     fprintf(f, "useful work: %.4g flops, %.4g bytes at least\nstages:\n", cost.flops, cost.bytes_min);
-    for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i);
+    for (hga_id i = 0; i < plan->program.n_stages; i++) say_stage(f, plan, i, &ways[i]);
+    for (hga_id i = 0; i < plan->program.n_stages; i++)
+        if (ways[i].looked_at) {
+            ways_say_why(f);
+            break;
+        }
     parts_say(f, plan);
     fprintf(f, "schedule: %lld panels in %d waves, the longest shares of which are %.2f of all work%s\n",
             (long long)plan->waves.n_items, plan->waves.n, waves_longest_shares(plan),
@@ -160,10 +172,13 @@ hga_status hga_plan_explain(const hga_plan *plan, char **text)
 {
     char *written = NULL;
     size_t bytes = 0;
+    pair_ways ways[HGA_MAX_STAGES];
     *text = NULL;
+    hga_status st = ways_find(plan, ways);
+    if (st) return st;
     FILE *f = open_memstream(&written, &bytes);
     if (!f) return hga_fail(HGA_ENOMEM, "cannot allocate the plan's text");
-    say_plan(f, plan);
+    say_plan(f, plan, ways);
     int failed = ferror(f);
     if (fclose(f) != 0 || failed) free(written), written = NULL;
     return hand_over(written, text);

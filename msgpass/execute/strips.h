@@ -9,6 +9,10 @@
    0.3 to 0.6 are alike everywhere, 0.2 takes up to a tenth longer, 0.12 up to a fifth; one number does for all. */
 static const double TILE_SHARE = 0.45;
 
+/* A group with less of its pairs than this is better off with its families, each by itself, than in one tile
+   (measured). */
+static const double FAMILY_SHARE = 0.3;
+
 /* The part of a segment that meets a group's rows. Lane r has the columns c in [0, n) with band_first <= c - r <=
    band_last but c - r != hole. */
 typedef struct strip {
@@ -38,7 +42,10 @@ void strip_types(const strip *x, hga_id c, int32_t *type);
 int columns_are_full(const uint16_t *rows, hga_id n, const row_group *g);
 
 /* The lanes that a strip meets, as bits; do they have all of its columns? */
-static inline unsigned strip_lanes(const strip *x) { return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first; }
+static inline unsigned strip_lanes(const strip *x)
+{
+    return ((1u << (x->row_last - x->row_first)) - 1) << x->row_first;
+}
 static inline int strip_is_whole(const strip *x)
 {
     return !x->segment->has_hole && x->band_first <= 1 - (int64_t)x->row_last &&

@@ -148,12 +148,12 @@ int workers_fit(const hga_plan *plan, const hga_workspace *state)
            w->types >= count_types(plan);
 }
 
-hga_status workers_create(const hga_plan *plan, hga_workspace *state)
+hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state)
 {
-    hga_status st = hga_new_zero(&plan->given, plan->threads, sizeof *state->workers, &state->workers);
+    hga_status st = hga_new_zero(&plan->given, n, sizeof *state->workers, &state->workers);
     if (st) return st;
-    state->n_workers = plan->threads;
-    for (hga_id t = 0; !st && t < plan->threads; t++) st = create(plan, &state->workers[t]);
+    state->n_workers = n;
+    for (hga_id t = 0; !st && t < n; t++) st = create(plan, &state->workers[t]);
     return st;
 }
 

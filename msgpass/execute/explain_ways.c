@@ -1,0 +1,160 @@
+/* explain_ways.c: tiles are chosen as an execution chooses them, with somebody who counts in place of who computes. */
+#include "explain_ways.h"
+#include "stages.h"
+#include "strips.h"
+
+/* Panels of a stage that are looked at, so that explaining is a matter of a second at any length. */
+enum { MOST_PANELS = 2048 };
+
+static unsigned wanted_rows(const row_group *g)
+{
+    unsigned rows = 0;
+    for (hga_id r = 0; r < g->n_rows; r++) rows |= (unsigned)(g->node[r] >= 0) << r;
+    return rows;
+}
+
+/* A tile_runner. */
+static void count_batch(void *context, tile_batch *b)
+{
+    pair_ways *ways = context;
+    for (hga_id i = 0; i < b->n; i++)
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) {
+            const tile_part *part = &b->chunk[i].part[k];
+            unsigned wanted = wanted_rows(part->group);
+            for (hga_id e = part->first; e < part->last; e++)
+                ways->tiles += __builtin_popcount(b->chunk[i].rows[k][e] & wanted);
+            ways->places += (double)(part->last - part->first) * KERNEL_TILE;
+        }
+}
+
+/* A family_runner. */
+static void count_family(void *context, const row_group *g, const strip *x)
+{
+    pair_ways *ways = context;
+    unsigned wanted = wanted_rows(g);
+    for (hga_id c = 0; c < x->n; c++) ways->families += __builtin_popcount(rows_of_column(x, c) & wanted);
+}
+
+/* What a row is left with after tiles; g NULL: all. */
+static void count_row(const worker *w, const row_group *g, hga_id v, pair_ways *ways)
+{
+    edge_chunk c;
+    edge_cursor at = g && g->tiled ? cursor_start_beyond(&w->reader, v, w->chooser.tiled, 1u << g->number)
+                                   : cursor_start(&w->reader, v);
+    for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) ways->rows += c.n;
+}
+
+static void count_group(const worker *w, const row_group *g, pair_ways *ways)
+{
+    if (g->tiled && !g->rest) return;
+    for (hga_id r = 0; r < g->n_rows; r++)
+        if (g->node[r] >= 0 && !(g->in_families >> r & 1u)) count_row(w, g, g->node[r], ways);
+}
+
+/* Rows that are cut into pieces and merged. */
+static void count_long_rows(const worker *w, hga_id stage, const panel_rows *p, pair_ways *ways)
+{
+    const stage_plan *s = &w->plan->stage[stage];
+    for (hga_id i = 0; i < s->n_long; i++)
+        if (s->long_row[i].position >= p->first && s->long_row[i].position < p->first + p->n)
+            count_row(w, NULL, node_at(s, s->long_row[i].position), ways);
+}
+
+/* The panel goes by position, and is loaded. */
+static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_ways *ways)
+{
+    tile_chooser *t = &w->chooser;
+    row_panel p;
+    find_groups(stage, rows->first, rows->n, rows->node, &p);
+    t->reader = &w->reader, t->batch->stage = stage, t->context = ways;
+    t->run = count_batch, t->run_family = families_are_fit(w, stage) ? count_family : NULL;
+    t->types = t->positions = 0;
+    choose_tiles(t, &p);
+    for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
+    count_long_rows(w, stage, rows, ways);
+}
+
+static void count_panel(worker *w, wave_item item, pair_ways *ways)
+{
+    const phase *ph = &w->plan->phase[item.phase];
+    panel_rows rows;
+    load_panel(w, item);
+    list_panel(w, item, &rows);
+    if (ph->by_position || !w->plan->stage[ph->stage].relation.dst_order) {
+        count_tiles(w, ph->stage, &rows, ways);
+        return;
+    }
+    for (hga_id i = 0; i < rows.n; i++) {
+        if (rows.node[i] < 0) continue;
+        reader_load(&w->reader, w->plan->stage[ph->stage].relation.dst_rank[rows.node[i]], 1);
+        count_row(w, NULL, rows.node[i], ways);
+    }
+}
+
+static int has_ways(const hga_plan *plan, hga_id stage)
+{
+    return kind_attends(plan->stage[stage].kind) && plan_kernel_is_fused(plan, stage);
+}
+
+static void count_stage(worker *w, hga_id stage, pair_ways *ways)
+{
+    int64_t step = w->plan->stage[stage].panels / MOST_PANELS + 1;
+    for (hga_id i = 0; i < w->plan->n_phases; i++) {
+        const phase *ph = &w->plan->phase[i];
+        if (ph->job != JOB_ROWS || ph->stage != stage) continue;
+        for (hga_id panel = 0; panel < ph->n_panels; panel++)
+            if (ways->panels++ % step == 0) ways->looked_at++, count_panel(w, (wave_item){i, panel, 0}, ways);
+    }
+}
+
+hga_status ways_find(const hga_plan *plan, pair_ways ways[HGA_MAX_STAGES])
+{
+    static const hga_io none = {0};
+    hga_workspace state = {.allocator = plan->given};
+    hga_status st = HGA_OK;
+    HGA_TRY(workers_create(plan, 1, &state));
+    worker *w = &state.workers[0];
+    w->state = &state, w->io = &none;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        ways[s] = (pair_ways){0};
+        if (has_ways(plan, s)) count_stage(w, s, &ways[s]);
+    }
+done:
+    workers_destroy(&state);
+    return st;
+}
+
+void ways_say(FILE *f, const hga_plan *plan, const pair_ways *x)
+{
+    double all = x->tiles + x->families + x->rows;
+    const char *comma = "";
+    if (!(all > 0)) return;
+    fprintf(f, "      pairs: ");
+    if (x->tiles > 0)
+        fprintf(f, "%.1f %% in tiles that are %.0f %% full", 100 * x->tiles / all, 100 * x->tiles / x->places),
+            comma = ", ";
+    if (x->families > 0) fprintf(f, "%s%.1f %% in families", comma, 100 * x->families / all), comma = ", ";
+    if (x->rows > 0)
+        fprintf(f, "%s%.1f %% row by row, %s", comma, 100 * x->rows / all,
+                heads_go_together(plan) ? "all heads at once" : "head by head");
+    if (x->looked_at < x->panels)
+        fprintf(f, " (%lld of %lld panels looked at)", (long long)x->looked_at, (long long)x->panels);
+    fputc('\n', f);
+}
+
+void ways_say_why(FILE *f)
+{
+    fprintf(
+        f,
+        "  pairs go in tiles where %.0f %% of a column's sixteen rows have it; in families of up to %d columns where "
+        "a tile would be\n  less than %.0f %% full; row by row otherwise, and by explicit edges. In calls with "
+        "positions no families, with relative\n  keys or biases neither families nor, row by row, heads together, "
+        "with biases of edges no tiles either\n",
+        100 * TILE_SHARE, KERNEL_FAMILY, 100 * FAMILY_SHARE);
+}
+
+json_t *ways_json(const pair_ways *x)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I}", "tiles", x->tiles, "places", x->places, "families", x->families,
+                     "rows", x->rows, "panels", (json_int_t)x->panels, "looked_at", (json_int_t)x->looked_at);
+}
