@@ -29,8 +29,8 @@ float *random_floats(uint64_t seed, double scale, int64_t n);
 uint64_t next_random(uint64_t *stream);
 hga_id random_below(uint64_t *stream, int64_t below);
 
-/* Whether case i of many is left out where HGA_TEST_QUICK is set, as instrumented builds are slow: four of five are. The
-   number of cases of an inner loop is not divided by 5, so that all of them come up. */
+/* Whether case i of many is left out where HGA_TEST_QUICK is set, as instrumented builds are slow: four of five are.
+   The number of cases of an inner loop is not divided by 5, so that all of them come up. */
 int passed_over(int i);
 /* n repeats, or a quarter of them there. */
 int thinned(int n);
