@@ -186,6 +186,42 @@ static void the_callers_own_tensors_are_operands_like_others(void **state)
     problem_clear(&p);
 }
 
+/* What the loss gains by an entry of each is what its gradient says: values are linear in it. */
+static void the_callers_own_tensors_have_slopes_like_others(void **state)
+{
+    (void)state;
+    enum { N = 40, HEADS = 2, DIM = 3, COUNT = N * HEADS * DIM };
+    problem p = {.name = "two slopes", .graph = mirror_graph(N), .shape = {.n_heads = HEADS, .dim = DIM}};
+    float own[2][COUNT], slope[2][COUNT], d_out[COUNT];
+    hga_grad_io grad = {.d_out = {.data = d_out, .rows = N}};
+    hga_plan *plan;
+    hga_workspace *workspace;
+    attend_two_tensors(&p.program);
+    problem_fill(&p, 7);
+    fill_random(10, 1, COUNT, d_out);
+    for (int i = 0; i < 2; i++) {
+        fill_random(8 + (uint64_t)i, 2, COUNT, own[i]);
+        p.io.user[i] = (hga_tensor){.data = own[i], .rows = N};
+        grad.d_user[i] = (hga_tensor){.data = slope[i], .rows = N};
+    }
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    p.io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_ok(hga_plan_execute(plan, workspace, &p.io));
+    assert_ok(hga_plan_gradient(plan, workspace, &p.io, &grad));
+    for (int i = 0; i < 2; i++)
+        for (int64_t entry = 0; entry < COUNT; entry += 7) {
+            double before, after, want = (double)slope[i][entry];
+            hga_gradient_input input = (hga_gradient_input)(HGA_GRADIENT_USER + i);
+            assert_ok(hga_plan_loss(plan, &p.io, &grad, input, entry, 0, &before));
+            assert_ok(hga_plan_loss(plan, &p.io, &grad, input, entry, 1, &after));
+            if (!(fabs(after - before - want) <= 2e-5 * fmax(1, fabs(want))))
+                fail_msg("tensor %d entry %d: %.9g, not %.9g", i, (int)entry, after - before, want);
+        }
+    free(p.io.tape), p.io.tape = NULL;
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan), problem_clear(&p);
+}
+
 /* Borrowed means borrowed: what the caller does to the tensors after an execution does not show in the fields kept. */
 static void kept_fields_outlive_the_callers_tensors(void **state)
 {
@@ -397,6 +433,7 @@ int main(void)
         cmocka_unit_test(equal_edges_have_positions_of_their_own),
         cmocka_unit_test(long_sums_do_not_stop_counting),
         cmocka_unit_test(the_callers_own_tensors_are_operands_like_others),
+        cmocka_unit_test(the_callers_own_tensors_have_slopes_like_others),
         cmocka_unit_test(kept_fields_outlive_the_callers_tensors),
         cmocka_unit_test(costs_of_many_edges_do_not_turn_negative),
         cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
