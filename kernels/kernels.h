@@ -233,6 +233,7 @@ typedef struct kernel_kin {
     float scale;             /* of products, in base 2 */
     const float *bias;       /* [n], added to each score of a column, in base 2 */
     const uint64_t *columns; /* [n]: bit e of columns[r] when row r has an edge to column e */
+    const float *pair;       /* NULL, or [n][n], added to the scores of row and column in all heads, in base 2 */
     kernel_rows q, k, v, g;
     float *lse;  /* [n][heads]; -inf without edges */
     float *mean; /* [n][heads]: g times the row's output; 0 without edges */
@@ -241,6 +242,7 @@ typedef struct kernel_kin {
     const float *given, *delta;
     kernel_kin_given dq, dk, dv;
     double *d_bias, *d_scale; /* NULL, or [n] and [1], added to: of natural scores' biases and scale */
+    float *d_pair;            /* NULL, or [n][n], of natural scores, written where there are edges */
 } kernel_kin;
 
 typedef struct kernel_table {

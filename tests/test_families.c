@@ -110,15 +110,35 @@ static void others_go_another_way(void **state)
     problem_clear(&frontier);
 }
 
-/* Positions are not for families; the same plan takes them another way. */
+static void give_positions(problem *p, uint64_t rng)
+{
+    p->io.n_node_pos = hga_graph_nodes(p->graph).n;
+    p->io.node_pos = p->owned[p->n_owned++] = random_floats(rng, 1, (int64_t)p->io.n_node_pos * p->shape.pos_dim);
+}
+
+/* Positions, whose gradients are wanted, too. */
+static void trees_with_positions_go_back_as_the_plain_ones(void **state)
+{
+    (void)state;
+    for (uint64_t rng = 0; rng < 30; rng++) {
+        hga_shape shape = shapes[rng % 3];
+        shape.pos_dim = 1 + (hga_id)rng % 5;
+        hga_id n, *parent = random_tree(rng, 2 + (hga_id)rng * 5, &n);
+        problem p = tree_problem(parent, n, tree_kinds[rng / 3 % N_KINDS_OF_TREES], &shape, rng);
+        give_positions(&p, rng);
+        assert_is_plain(&p, rng, 1 + (hga_id)(rng % 3));
+        problem_clear(&p), free(parent);
+    }
+}
+
+/* Biases of types are not for families; the same plan takes them another way. */
 static void what_a_call_brings_chooses_the_way(void **state)
 {
     (void)state;
-    hga_shape shape = {.n_heads = 2, .dim = 4, .pos_dim = 3};
-    problem p = problem_of("hsa branching=3,2", 40, &shape, 5);
+    problem p = problem_of("hsa branching=3,2", 40, &shapes[0], 5);
     assert_true(goes_by_families(&p));
-    p.io.n_node_pos = hga_graph_nodes(p.graph).n;
-    p.io.node_pos = p.owned[p.n_owned++] = random_floats(5, 1, (int64_t)p.io.n_node_pos * shape.pos_dim);
+    problem_fill_tables(&p, 5, 1, 1, 0);
+    assert_true(p.io.rel_key && p.io.rel_bias);
     assert_is_plain(&p, 5, 1);
     problem_clear(&p);
 }
@@ -189,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_go_back_as_the_plain_ones),
+        cmocka_unit_test(trees_with_positions_go_back_as_the_plain_ones),
         cmocka_unit_test(a_lone_token_has_no_gradient),
         cmocka_unit_test(others_go_another_way),
         cmocka_unit_test(what_a_call_brings_chooses_the_way),

@@ -7,7 +7,7 @@ enum { HEADS = 6, ROOM = 70, MANY = 24 };
 typedef struct kin_case {
     float q[MANY][HEADS * ROOM], k[MANY][HEADS * ROOM], v[MANY][HEADS * ROOM], g[MANY][HEADS * ROOM],
         out[3][MANY][HEADS * ROOM], above[3][HEADS * ROOM], down[MANY], bias[MANY], lse[MANY * HEADS],
-        mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS];
+        mean[MANY * HEADS], given[MANY * HEADS], delta[MANY * HEADS], pair[MANY * MANY], d_pair[MANY * MANY];
     const float *at[4][MANY];
     float *to[3][MANY];
     ptrdiff_t head[MANY];
@@ -37,6 +37,7 @@ static kernel_kin draw_kin(kin_case *x)
     }
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < HEADS * ROOM; j++) x->above[i][j] = draw(1);
+    for (int i = 0; i < MANY * MANY; i++) x->pair[i] = draw(1);
     kernel_kin c = {.n = 1 + below(MANY),
                     .heads = kv * share,
                     .dim = below(3) ? 1 + below(ROOM) : 64,
@@ -54,7 +55,9 @@ static kernel_kin draw_kin(kin_case *x)
                     .given = x->given,
                     .delta = x->delta,
                     .d_bias = x->d_bias,
-                    .d_scale = &x->d_scale};
+                    .d_scale = &x->d_scale,
+                    .d_pair = x->d_pair};
+    if (below(2)) c.pair = x->pair;
     kernel_kin_given *given[3] = {&c.dq, &c.dk, &c.dv};
     for (int i = 0; i < 3; i++)
         *given[i] = (kernel_kin_given){.at = x->to[i],
@@ -80,7 +83,7 @@ static double plain_scores(const kernel_kin *c, hga_id r, hga_id h, double *scor
     double most = -INFINITY, sum = 0;
     for (hga_id e = 0; e < c->n; e++) {
         score[e] = product(c->q.at[r] + h * ROOM, c->k.at[e] + h / c->share * ROOM, c->dim) * (double)c->scale +
-                   (double)c->bias[e];
+                   (double)c->bias[e] + (c->pair ? (double)c->pair[r * c->n + e] : 0);
         if (!(c->columns[r] >> e & 1)) score[e] = -INFINITY;
         most = fmax(most, score[e]);
     }
@@ -113,7 +116,7 @@ static void means_are_those_of_the_softmax(void **state)
 
 /* Sums of gradients in double, [which][member][head * ROOM + column]. */
 typedef struct kin_sums {
-    double of[3][MANY][HEADS * ROOM], d_bias[MANY], d_scale;
+    double of[3][MANY][HEADS * ROOM], d_bias[MANY], d_pair[MANY * MANY], d_scale;
 } kin_sums;
 
 static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, hga_id h, double weight)
@@ -128,7 +131,7 @@ static void add_plain(kin_sums *sums, const kernel_kin *c, hga_id r, hga_id e, h
         sums->of[1][e][kv * ROOM + j] += d_score * scale * (double)q[j];
     }
     for (hga_id j = 0; j < c->dim_v; j++) sums->of[2][e][kv * ROOM + j] += own * (double)g[j];
-    sums->d_bias[e] += d_score, sums->d_scale += d_score * product(q, k, c->dim);
+    sums->d_bias[e] += d_score, sums->d_pair[r * c->n + e] += d_score, sums->d_scale += d_score * product(q, k, c->dim);
 }
 
 static void start_plain(kin_sums *sums, const kin_case *x, const kernel_kin *c)
@@ -176,6 +179,7 @@ static void gradients_of_a_family_are_the_formulas(void **state)
             }
             assert_true(is_near(x.d_bias[m], sums.d_bias[m], 1e-3));
         }
+        for (int i = 0; i < c.n * c.n; i++) assert_true(is_near((double)x.d_pair[i], sums.d_pair[i], 1e-4));
         assert_true(is_near(x.d_scale, sums.d_scale, 1e-2));
     }
 }

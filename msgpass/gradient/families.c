@@ -52,13 +52,13 @@ static int find_stages(const hga_plan *plan, family_stages *at)
            plan->options.dropout == 0 && !plan->options.generic;
 }
 
-/* Nothing of its own is known of any pair, and all numbers are floats. */
+/* Nothing but positions is known of any pair, and all numbers are floats. */
 static int call_is_known(const gradient_call *c)
 {
     const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
     const hga_tensor *tensors[] = {&io->query, &io->key, &io->value, &g->d_out, &g->d_query, &g->d_key, &g->d_value};
-    int known = !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos;
+    int known = !io->rel_key && !io->rel_bias && !io->edge_bias;
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) known &= tensors[i]->dtype == HGA_F32;
     return known;
 }
@@ -95,6 +95,7 @@ static int64_t lay_out(families *f, family_lane *lanes, hga_id threads, float *m
             if (f->d[i].io) l.slots[i] = carve(&c, o->n_slots * f->d[i].row);
         float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
         for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve(&c, FAMILY_SCALARS);
+        if (f->node_pos) l.pair = carve(&c, FAMILY_PAIRS), l.d_pair = carve(&c, FAMILY_PAIRS);
         if (lanes) lanes[t] = l;
     }
     return c.used;
@@ -185,19 +186,20 @@ hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *kn
 {
     hga_status st = HGA_OK;
     family_stages at;
-    families f = {.call = c, .plan = c->plan, .heads = c->plan->shape.n_heads};
+    families f = {.call = c, .plan = c->plan, .heads = c->plan->shape.n_heads, .node_pos = c->io->node_pos};
     family_lane *lanes = NULL;
     hga_id threads = threads_of(c->plan);
     void *memory;
     *known = call_is_known(c) && find_stages(c->plan, &at);
     if (!*known) return HGA_OK;
-    HGA_TRY(order_create(c->plan, c->plan->program.stage[at.attend].relation, &f.order, known));
+    HGA_TRY(
+        order_create(c->plan, c->plan->program.stage[at.attend].relation, c->io->node_pos != NULL, &f.order, known));
     if (!*known) goto done;
     find_fields(&f, &at);
     HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *lanes, &lanes));
     HGA_TRY(workspace_spare(workspace, lay_out(&f, NULL, threads, NULL) * (int64_t)sizeof(float), &memory));
     lay_out(&f, lanes, threads, memory);
-    f.d_log_mass = c->sums[0].of[LOG_MASS];
+    f.d_log_mass = c->sums[0].of[LOG_MASS], f.d_node_pos = c->sums[0].of[NODE_POS];
     fill_biases(&f, c->plan->program.stage[at.attend].by_mass);
     start_at_roots(&f);
     run(&f, lanes, threads);
@@ -219,7 +221,7 @@ int64_t families_bytes(const hga_plan *plan)
     families f = {.call = &c, .plan = plan, .heads = plan->shape.n_heads};
     int64_t bytes = -1;
     if (!known) return -1;
-    if (!order_create(plan, plan->program.stage[at.attend].relation, &f.order, &known) && known) {
+    if (!order_create(plan, plan->program.stage[at.attend].relation, 0, &f.order, &known) && known) {
         find_fields(&f, &at);
         bytes = lay_out(&f, NULL, plan->threads, NULL) * (int64_t)sizeof(float) +
                 plan->nodes.n * (int64_t)sizeof *f.order.columns + 3 * f.order.n_above * (int64_t)sizeof(hga_id);

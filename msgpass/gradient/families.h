@@ -51,15 +51,18 @@ typedef struct families {
     float *lse, *mean;                  /* [positions][heads]: see kernel_kin */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
     double *d_log_mass;                 /* NULL: not wanted */
+    const float *node_pos;              /* NULL: scores have no positions */
+    double *d_node_pos;                 /* NULL: not wanted */
 } families;
 
 /* What a thread has: rows of gradients, [n_slots] of each; of a family's members, [members][heads]: energies, shares of
    their own state and of what is inside, and what kernel_kin calls given and delta. */
-enum { FAMILY_SCALARS = KERNEL_KIN * KERNEL_HEADS };
+enum { FAMILY_SCALARS = KERNEL_KIN * KERNEL_HEADS, FAMILY_PAIRS = KERNEL_KIN * KERNEL_KIN };
 typedef struct family_lane {
     float *slots[G];
     float *psi, *mine, *rest, *given, *delta;
-    double *d_scale; /* of the share at hand; NULL: not wanted */
+    float *pair, *d_pair; /* products of members' positions, and what is asked of them; NULL without positions */
+    double *d_scale;      /* of the share at hand; NULL: not wanted */
 } family_lane;
 
 static inline hga_id place_of(const family_order *o, hga_id v) { return o->nodes.child_ptr[v - o->base]; }
@@ -78,9 +81,10 @@ hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *kn
 /* Bytes of it when every gradient is wanted; -1 where there is no such way, or no memory to find out. */
 int64_t families_bytes(const hga_plan *plan);
 
-/* family_order.c: the order of the families whose edges are the relation's; *known = 0 where it has others, or a family
-   has too many members. Cleared by order_clear, whatever the outcome. */
-hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, int *known);
+/* family_order.c: the order of the families whose edges are the relation's; *known = 0 where it has others, a family
+   has too many members, or, with `positions`, edges use those of other nodes. Cleared by
+   order_clear, whatever the outcome. */
+hga_status order_create(const hga_plan *plan, hga_id relation, int positions, family_order *o, int *known);
 void order_clear(family_order *o);
 
 /* family_steps.c: of node v's children: coarse rows, energies, and what is asked of what passes inside; then the

@@ -8,7 +8,7 @@ typedef struct edge_reader {
     family_order *o;
     hga_relation r;
     const hga_id *place; /* [n]: positions of nodes; NULL: the node's id */
-    int known;
+    int positions, known;
 } edge_reader;
 
 /* Siblings, once, with the weight one. */
@@ -28,6 +28,7 @@ static void read_edge(edge_reader *x, hga_id v, hga_id u, float weight)
 
 static void read_segment(edge_reader *x, const hga_segment *s)
 {
+    if (x->positions && (s->pos_of != HGA_POS_OWN || s->src_pos_of != HGA_POS_OWN)) x->known = 0;
     for (hga_id p = s->row; p < s->row + s->n_rows && x->known; p++) {
         hga_id c0, c1, hole, v = x->r.dst_order ? x->r.dst_order[p] : p;
         hga_segment_columns(s, p, &c0, &c1, &hole);
@@ -45,16 +46,17 @@ static void read_segments(const hga_segments *s, void *context)
     }
 }
 
-static hga_status read_edges(family_order *o, hga_id relation, int *known)
+static hga_status read_edges(family_order *o, hga_id relation, int positions, int *known)
 {
     hga_status st = HGA_OK;
-    hga_id *place = NULL, n = o->nodes.n, positions = o->nodes.child_ptr[o->n_above];
+    hga_id *place = NULL, n = o->nodes.n, places = o->nodes.child_ptr[o->n_above];
     HGA_TRY(hga_new_zero(&o->plan->given, n, sizeof *o->columns, &o->columns));
     if (o->nodes.child_list) {
         HGA_TRY(hga_new(&o->plan->given, n, sizeof *place, &place));
-        for (hga_id i = 0; i < positions; i++) place[o->nodes.child_list[i]] = i;
+        for (hga_id i = 0; i < places; i++) place[o->nodes.child_list[i]] = i;
     }
-    edge_reader x = {.o = o, .r = hga_graph_relation(o->plan->graph, relation), .place = place, .known = 1};
+    edge_reader x = {
+        .o = o, .r = hga_graph_relation(o->plan->graph, relation), .place = place, .positions = positions, .known = 1};
     if (x.r.n_blocks) hga_graph_visit_segments(o->plan->graph, relation, 0, n, read_segments, &x);
     for (hga_id v = 0; x.r.ptr && v < n && x.known; v++)
         for (hga_pos e = x.r.ptr[v]; e < x.r.ptr[v + 1]; e++)
@@ -220,14 +222,14 @@ done:
     return st;
 }
 
-hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, int *known)
+hga_status order_create(const hga_plan *plan, hga_id relation, int positions, family_order *o, int *known)
 {
     hga_status st = HGA_OK;
     *o = (family_order){.plan = plan, .nodes = plan->nodes, .base = plan->nodes.level_ptr[1]};
     o->n_above = plan->nodes.n - o->base;
     *known = o->nodes.parent && o->nodes.child_ptr;
     for (hga_id v = o->base; *known && v < o->nodes.n; v++) *known = members_of(o, v) <= KERNEL_KIN;
-    if (*known) HGA_TRY(read_edges(o, relation, known));
+    if (*known) HGA_TRY(read_edges(o, relation, positions, known));
     if (*known) HGA_TRY(find_order(o));
 done:
     return st;

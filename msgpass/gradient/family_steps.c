@@ -48,6 +48,40 @@ static void read_scalars(const families *f, const float *x, hga_id u, float else
         for (hga_id h = 0; h < f->heads; h++) to[h] = else_all;
 }
 
+/* ---- positions ---- */
+
+static const float *position_of(const families *f, hga_id v, hga_id member)
+{
+    return f->node_pos + (ptrdiff_t)member_at(&f->order, place_of(&f->order, v) + member) * f->plan->shape.pos_dim;
+}
+
+/* Products of the members' positions, pair by pair, in base 2; NULL without. */
+static const float *find_pairs(const families *f, hga_id v, const family_lane *l)
+{
+    hga_id n = members_of(&f->order, v), dim = f->plan->shape.pos_dim;
+    if (!f->node_pos) return NULL;
+    for (hga_id r = 0; r < n; r++)
+        for (hga_id e = 0; e <= r; e++) {
+            double product = f->plan->kernels->dot(dim, position_of(f, v, r), position_of(f, v, e));
+            l->pair[r * n + e] = l->pair[e * n + r] = (float)(product * (double)KERNEL_LOG2E);
+        }
+    return l->pair;
+}
+
+static void add_positions(families *f, hga_id v, const family_lane *l)
+{
+    const family_order *o = &f->order;
+    hga_id first = place_of(o, v), n = members_of(o, v), dim = f->plan->shape.pos_dim;
+    for (hga_id r = 0; r < n; r++)
+        for (uint64_t left = o->columns[first + r]; left; left &= left - 1) {
+            hga_id e = __builtin_ctzll(left);
+            const float *own = position_of(f, v, r), *other = position_of(f, v, e);
+            double *to = f->d_node_pos + (own - f->node_pos), *from = f->d_node_pos + (other - f->node_pos),
+                   slope = (double)l->d_pair[r * n + e];
+            for (hga_id c = 0; c < dim; c++) to[c] += slope * (double)other[c], from[c] += slope * (double)own[c];
+        }
+}
+
 /* ---- up ---- */
 
 /* Do all heads of all rows lie side by side? */
@@ -128,6 +162,7 @@ void family_up(families *f, hga_id v, const family_lane *l)
     rows_at rows[N_COARSE];
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
     kernel_kin kin = kin_of(f, v, rows);
+    kin.pair = find_pairs(f, v, l);
     f->plan->kernels->kin_means(&kin);
     rise(f, v, kin.lse, kin.mean, l);
     for (int i = 0; i < N_COARSE; i++) coarsen(f, &f->x[i], v, &rows[i]);
@@ -212,6 +247,7 @@ void family_down(families *f, hga_id v, const family_lane *l)
     double slopes[KERNEL_KIN] = {0};
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
     kernel_kin kin = kin_of(f, v, rows);
+    kin.pair = find_pairs(f, v, l), kin.d_pair = f->d_node_pos ? l->d_pair : NULL;
     sink(f, v, kin.lse, kin.mean, l);
     kin.given = l->given, kin.delta = l->delta;
     kin.dq = find_given(f, l, Q, v, &given[Q]), kin.dk = find_given(f, l, K, v, &given[K]);
@@ -219,4 +255,5 @@ void family_down(families *f, hga_id v, const family_lane *l)
     kin.d_bias = f->d_log_mass ? slopes : NULL, kin.d_scale = l->d_scale;
     f->plan->kernels->kin_gradients(&kin);
     if (f->d_log_mass) add_masses(f, v, slopes);
+    if (f->d_node_pos) add_positions(f, v, l);
 }
