@@ -76,15 +76,32 @@ static void visit_add(visit *r, hga_id first, hga_id last)
 
 /* ---- sources ---- */
 
+/* Who stands above nodes [first, first + n). Where children lie one behind the other in the order of their parents,
+   parents of neighbours do, too, but for nodes without children; and siblings have one ancestor across the cut. */
+static void visit_above(visit *r, const phase *ph, hga_id first, hga_id n)
+{
+    const hga_nodes *nodes = &r->to->plan->nodes;
+    hga_id cut = r->to->plan->stage[ph->stage].cut, last = first + n - 1, before = -1, u;
+    if (!nodes->parent || n <= 0) return;
+    if (!nodes->child_list && nodes->parent[last] >= 0 && ph->part_of_tree == TREE_WHOLE) {
+        visit_add(r, nodes->parent[first], nodes->parent[last]);
+        return;
+    }
+    for (hga_id v = first; v <= last; v++) {
+        if (nodes->parent[v] == before) continue;
+        before = nodes->parent[v];
+        if ((u = node_above(nodes, ph->part_of_tree, cut, v)) >= 0) visit_add(r, u, u);
+    }
+}
+
 /* Parents, or who stands for them, or children of nodes [first, first + n). */
 static void visit_tree(visit *r, const phase *ph, hga_id first, hga_id n)
 {
     const hga_nodes *nodes = &r->to->plan->nodes;
-    hga_id relation = r->to->plan->program.stage[ph->stage].relation, cut = r->to->plan->stage[ph->stage].cut;
+    hga_id relation = r->to->plan->program.stage[ph->stage].relation;
     hga_id base = nodes->level_ptr[1], lowest = first > base ? first : base;
     if (relation == HGA_TREE_DOWN) {
-        for (hga_id v = first, u; nodes->parent && v < first + n; v++)
-            if ((u = node_above(nodes, ph->part_of_tree, cut, v)) >= 0) visit_add(r, u, u);
+        visit_above(r, ph, first, n);
     } else if (nodes->child_ptr && lowest < first + n) {
         hga_id begin = nodes->child_ptr[lowest - base], end = nodes->child_ptr[first + n - base];
         if (!nodes->child_list && begin < end) visit_add(r, begin, end - 1);

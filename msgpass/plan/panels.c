@@ -151,9 +151,9 @@ static hga_status keep_long(hga_plan *plan, hga_id stage, const long_search *w)
 enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_TREE = 8, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
 /* What all panels between a token's first stage and its last read and write should fit the second cache together: so
-   many bytes of the outputs of the tokens that a panel of the tree's rows stands for, and of a panel's queries, keys,
-   values and outputs (measured). */
-enum { FIT_TREE = 128 << 10, FIT_ATTEND = 128 << 10 };
+   many bytes of the outputs of the tokens that a panel of the tree's rows stands for, and of queries, keys, values and
+   outputs of those that a panel of attended rows stands for (measured). */
+enum { FIT_TREE = 128 << 10, FIT_ATTEND = 512 << 10 };
 
 static int64_t row_bytes(const hga_plan *plan, hga_id field)
 {
@@ -161,14 +161,20 @@ static int64_t row_bytes(const hga_plan *plan, hga_id field)
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
 }
 
+/* Tokens that node v stands for, one at least. */
+static int64_t tokens_of(const hga_plan *plan, hga_id v)
+{
+    int64_t tokens = (int64_t)plan->nodes.span_last[v] - plan->nodes.span_first[v] + 1;
+    return tokens > 0 ? tokens : 1;
+}
+
 /* Rows of the tree have few sources, their children or their parent, so that nothing is won by taking many; and a row
    waits until all tokens of the panels below it are there. */
 static hga_id tree_rows(const hga_plan *plan, hga_id first)
 {
     const hga_shape *s = &plan->shape;
-    const hga_nodes *n = &plan->nodes;
     int64_t tokens = FIT_TREE / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
-    int64_t each = (int64_t)n->span_last[first] - n->span_first[first] + 1, rows = tokens / (each > 0 ? each : 1);
+    int64_t rows = tokens / tokens_of(plan, first);
     return rows < LOW_TREE ? LOW_TREE : rows < HIGH_ROWS ? (hga_id)rows : HIGH_ROWS;
 }
 
@@ -196,7 +202,7 @@ static hga_id low_panel(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hg
     const hga_stage *s = &plan->program.stage[stage];
     int64_t bytes =
         row_bytes(plan, s->query) + row_bytes(plan, s->key) + row_bytes(plan, s->value) + row_bytes(plan, s->out);
-    int64_t fit = FIT_ATTEND / bytes / KERNEL_TILE * KERNEL_TILE;
+    int64_t fit = FIT_ATTEND / tokens_of(plan, first) / bytes / KERNEL_TILE * KERNEL_TILE;
     for (int64_t rows = fit < KERNEL_TILE ? KERNEL_TILE : fit; rows < panel && rows < n; rows *= 2) {
         measures m = measure_rows(plan, stage, first + (hga_id)(n - rows) / 2, (hga_id)rows);
         if (m.columns <= FEW_SOURCES * rows) return (hga_id)rows;
