@@ -413,6 +413,34 @@ static void two_threads_share_what_is_in_no_order(void **state)
     hga_graph_destroy(g);
 }
 
+/* Whatever the hierarchy, waiting leaves two threads at least 1.9 times as fast as one, by what panels cost. */
+static void two_threads_are_nearly_twice_as_fast(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "window",
+        "dilated",
+        "bpt k=4",
+        "bpt k=64",
+        "htransformer block=16",
+        "htransformer block=64 causal=1",
+        "hsa branching=4",
+        "fenwick",
+        "hsa branching=2,4,8,16",
+        "hsa branching=4 causal=1",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        hga_graph *g;
+        hga_program p;
+        hga_plan *plan;
+        assert_ok(hga_build(words[i], 65536, &g, &p));
+        assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 8, .dim = 64}, &(hga_options){.threads = 2}, &plan));
+        double faster = 1 / waves_longest_shares(plan);
+        if (faster < 1.9) fail_msg("%s: two threads are at most %.2f times as fast", words[i], faster);
+        hga_plan_destroy(plan), hga_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +450,7 @@ int main(void)
         cmocka_unit_test(threads_wait_together),
         cmocka_unit_test(two_threads_go_down_side_by_side),
         cmocka_unit_test(two_threads_share_what_is_in_no_order),
+        cmocka_unit_test(two_threads_are_nearly_twice_as_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,9 @@
    last to the first, so that those which wait for a panel have settled. */
 #include "schedule.h"
 
-/* The first wave in which a later phase touches a bucket. */
+/* When later phases first touch a bucket: the wave, and in it the first along the tokens, where one thread is alone. */
 typedef struct next_use {
-    hga_id beyond, all; /* the phases beyond `phase`, and with that one */
+    stamp beyond, all; /* the phases beyond `phase`, and with that one */
     hga_id phase;
 } next_use;
 
@@ -20,20 +20,31 @@ typedef struct slack {
 /* The panel at hand. */
 typedef struct moving {
     slack *s;
-    hga_id phase, wave, before; /* before: it must run in an earlier wave than this */
+    hga_id phase;
+    stamp mine, before; /* before: it must have run by then */
 } moving;
 
-static hga_id earlier(hga_id a, hga_id b) { return a < b ? a : b; }
+/* The sooner of two, for whoever must come before both. */
+static void come_before(stamp *all, const stamp *one)
+{
+    if (one->wave > all->wave) return;
+    if (one->wave < all->wave) {
+        *all = *one;
+        return;
+    }
+    if (one->owner != all->owner) all->owner = SEVERAL;
+    if (one->at < all->at) all->at = one->at;
+}
 
-static hga_id next_wave(const next_use *u, hga_id number) { return u->phase == number ? u->beyond : u->all; }
+static const stamp *next_stamp(const next_use *u, hga_id number) { return u->phase == number ? &u->beyond : &u->all; }
 
 /* What is read must not be written before; what is written, neither read nor written. */
 static void find_limit(void *context, int writes, int64_t first, int64_t last)
 {
     moving *m = context;
     for (int64_t b = first; b <= last; b++) {
-        m->before = earlier(m->before, next_wave(&m->s->written[b], m->phase));
-        if (writes) m->before = earlier(m->before, next_wave(&m->s->read[b], m->phase));
+        come_before(&m->before, next_stamp(&m->s->written[b], m->phase));
+        if (writes) come_before(&m->before, next_stamp(&m->s->read[b], m->phase));
     }
 }
 
@@ -42,7 +53,7 @@ static void note_use(void *context, int writes, int64_t first, int64_t last)
     const moving *m = context;
     for (next_use *u = (writes ? m->s->written : m->s->read) + first, *end = u + (last - first + 1); u < end; u++) {
         if (u->phase != m->phase) u->beyond = u->all, u->phase = m->phase;
-        u->all = earlier(u->all, m->wave);
+        come_before(&u->all, &m->mine);
     }
 }
 
@@ -57,13 +68,14 @@ static int64_t longest(const slack *s, hga_id wave)
 }
 
 /* To the first wave where the thread has time for it, if the others wait for the thread where it is. */
-static void settle(slack *s, entry *e, hga_id before)
+static void settle(slack *s, entry *e, const stamp *before)
 {
     hga_id threads = s->plan->threads, here = e->when.wave;
+    int precedes = before->owner == e->when.owner && e->when.at <= before->at; /* on its thread, in the same wave */
     int64_t each = item_cost(&s->plan->phase[e->item.phase], e->item.panel);
     int64_t *mine = s->cost + e->when.owner;
     if (mine[(int64_t)here * threads] < s->most[here]) return;
-    for (hga_id w = here + 1; w < before; w++) {
+    for (hga_id w = here + 1; w < before->wave + precedes; w++) {
         if (mine[(int64_t)w * threads] + each > s->most[w]) continue;
         mine[(int64_t)here * threads] -= each, mine[(int64_t)w * threads] += each;
         s->most[here] = longest(s, here);
@@ -78,12 +90,12 @@ static void settle_all(slack *s, accesses *a, entry *entries, int64_t n)
     for (int64_t i = n - 1; i >= 0; i--) {
         entry *e = &entries[i];
         hga_id number = e->item.phase;
-        moving m = {s, number, 0, s->n_waves};
+        moving m = {s, number, never, {s->n_waves, SEVERAL, 0}};
         if (i == n - 1 || number != entries[i + 1].item.phase)
             waits = accesses_of(a, number, 0), tells = accesses_of(a, number, 1);
         accesses_visit(a, &tells, e->item.panel, find_limit, &m);
-        settle(s, e, m.before);
-        m.wave = e->when.wave;
+        settle(s, e, &m.before);
+        m.mine = e->when;
         accesses_visit(a, &waits, e->item.panel, note_use, &m);
     }
 }
@@ -116,7 +128,8 @@ hga_status slack_use(accesses *a, entry *entries, int64_t n, int *moved)
     if (!measure(&s, entries, n)) goto done;
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.read, &s.read));
     HGA_TRY(hga_new(x, s.n_buckets, sizeof *s.written, &s.written));
-    for (int64_t b = 0; b < s.n_buckets; b++) s.read[b] = s.written[b] = (next_use){s.n_waves, s.n_waves, -1};
+    const stamp end = {s.n_waves, SEVERAL, 0};
+    for (int64_t b = 0; b < s.n_buckets; b++) s.read[b] = s.written[b] = (next_use){end, end, -1};
     settle_all(&s, a, entries, n);
     *moved = 1;
 done:
