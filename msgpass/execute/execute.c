@@ -75,6 +75,7 @@ done:
 static const long_row *find_long(const stage_plan *s, hga_id position)
 {
     hga_id lo = 0, hi = s->n_long;
+    if (position < s->long_row[0].position || position > s->long_row[hi - 1].position) return NULL;
     while (lo < hi) {
         hga_id mid = lo + (hi - lo) / 2;
         if (s->long_row[mid].position < position)
@@ -180,14 +181,13 @@ static void run_piece(worker *w, const phase *ph, hga_id piece)
     const long_row *row = long_row_of(s, piece);
     hga_id v = node_at(s, row->position);
     if (!writes_row(w, ph->stage, v)) return;
-    hga_pos cut = w->plan->options.cut_edges;
     reader_load(&w->reader, row->position, 1);
     plan_kernel(w->plan, ph->stage)
         ->row(w, &(row_job){.stage = ph->stage,
                             .v = v,
                             .position = row->position,
-                            .from = cut * (piece - row->first_piece),
-                            .count = cut,
+                            .from = row->cut * (piece - row->first_piece),
+                            .count = row->cut,
                             .piece = piece});
 }
 

@@ -42,7 +42,8 @@ static hga_status add_level(hga_plan *plan, phase like, hga_id level)
 {
     const hga_id *ptr = plan->nodes.level_ptr;
     like.first = ptr[level], like.n = ptr[level + 1] - ptr[level];
-    return add_rows(plan, like, &(long_search){.limit = INT64_MAX});
+    long_search none = no_long_rows;
+    return add_rows(plan, like, &none);
 }
 
 static hga_status add_whole(hga_plan *plan, hga_id stage, hga_id together)

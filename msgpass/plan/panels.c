@@ -22,6 +22,7 @@ typedef struct measures {
     int64_t edges;          /* pairs, an upper bound where a band cuts corners */
     int64_t columns;        /* of all segments */
     hga_pos degree;         /* no row has more of them */
+    hga_pos alone;          /* no row alone has more columns in one segment */
     hga_id width;           /* columns of the last segment */
 } measures;
 
@@ -37,6 +38,7 @@ static void measure_segments(const hga_segments *s, void *context)
     m->columns += (int64_t)s->count * one->n_src;
     m->degree += width * (meet < s->count ? meet : s->count);
     m->width = one->n_src;
+    if (one->n_rows == 1 && one->n_src > m->alone) m->alone = one->n_src;
 }
 
 /* Rows with one segment of so many columns, which as many rows share, are run head by head, their keys and values side
@@ -49,16 +51,6 @@ static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
     if (!kind_attends(s->kind)) return;
     if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
-}
-
-static int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
-{
-    if (!s->relation.ptr) return 0;
-    if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
-    int64_t edges = 0;
-    for (hga_id p = first; p < first + n; p++)
-        edges += s->relation.ptr[node_at(s, p) + 1] - s->relation.ptr[node_at(s, p)];
-    return edges;
 }
 
 /* Positions [first, first + n) of a stage; the plan's room grows with them. */
@@ -86,61 +78,6 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
     for (hga_id v = first; v < first + n; v++)
         all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
     return all;
-}
-
-/* ---- long rows ---- */
-
-/* No limit where rows are not cut. */
-static hga_pos long_limit(const hga_plan *plan, hga_id stage)
-{
-    const stage_plan *s = &plan->stage[stage];
-    hga_pos share = s->relation.n_edges / MOST_LONG;
-    int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
-    if (s->kind != KIND_ATTEND || whole || plan->program.stage[stage].order != HGA_FLAT) return INT64_MAX;
-    return share > plan->options.cut_edges ? share : plan->options.cut_edges;
-}
-
-/* Instances that share their rows have as many columns each. */
-static void count_edges(const hga_segments *s, void *context)
-{
-    long_search *w = context;
-    hga_id c0, c1, hole, n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
-    for (hga_id i = 0; i < n; i++) {
-        hga_segment one = hga_segments_at(s, i);
-        for (hga_id p = one.row; p < one.row + one.n_rows; p++) {
-            hga_segment_columns(&one, p, &c0, &c1, &hole);
-            w->degree[p - w->first] += (hga_pos)times * (c1 - c0 - (hole >= 0));
-        }
-    }
-}
-
-/* The long rows of a panel of positions [first, first + n). */
-static hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w)
-{
-    stage_plan *s = &plan->stage[stage];
-    hga_pos cut = plan->options.cut_edges;
-    w->first = first;
-    for (hga_id i = 0; i < n; i++) w->degree[i] = explicit_edges(s, first + i, 1);
-    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
-    for (hga_id i = 0; i < n; i++) {
-        if (w->degree[i] <= w->limit) continue;
-        hga_pos pieces = (w->degree[i] - 1) / cut + 1;
-        if (pieces > INT32_MAX / 2 - s->n_pieces)
-            return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
-        w->long_row[w->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces};
-        s->n_pieces += (hga_id)pieces;
-    }
-    return HGA_OK;
-}
-
-static hga_status keep_long(hga_plan *plan, hga_id stage, const long_search *w)
-{
-    stage_plan *s = &plan->stage[stage];
-    hga_status st = hga_new(&plan->allocator, w->n_long, sizeof *s->long_row, &s->long_row);
-    if (st || !w->n_long) return st;
-    memcpy(s->long_row, w->long_row, (size_t)w->n_long * sizeof *s->long_row);
-    s->n_long = w->n_long;
-    return HGA_OK;
 }
 
 /* ---- row phases ---- */
@@ -247,8 +184,9 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
             continue;
         }
         measures m = measure_panel(plan, ph, begin, many);
+        if (m.degree > found->limit || m.alone > found->alone)
+            HGA_TRY(find_long(plan, stage, begin, many, found, &m.edges));
         ph->cost[p] = ROW_COST * (int64_t)many + m.edges;
-        if (m.degree > found->limit) HGA_TRY(find_long(plan, stage, begin, many, found));
     }
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
         HGA_TRY(part_by_metis(plan, ph));
@@ -268,16 +206,21 @@ static hga_status add_even(hga_plan *plan, phase_job job, hga_id of, hga_id firs
         (phase){.job = job, .stage = of, .first = first, .n = n, .panel = panel, .n_panels = (n + panel - 1) / panel});
 }
 
-/* Pieces of a row are alike in cost, and have no tokens of their own. */
+/* Pieces of a row are alike in cost; they have no tokens of their own but where the row has its columns alone. */
 static hga_status add_pieces(hga_plan *plan, hga_id stage)
 {
-    hga_id n = plan->stage[stage].n_pieces;
+    const stage_plan *s = &plan->stage[stage];
+    hga_id n = s->n_pieces;
     hga_status st = add_even(plan, JOB_PIECES, stage, 0, n, 1);
     if (st || n == 0) return st;
     phase *ph = last_phase(plan);
     st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
-    for (hga_id i = 0; !st && i < n; i++) ph->cost[i] = plan->options.cut_edges;
-    return st ? st : part_by_cost(plan, ph);
+    int placed = 1;
+    for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
+        placed &= row->source >= 0;
+        for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = row->cut;
+    }
+    return st || placed ? st : part_by_cost(plan, ph);
 }
 
 /* Rows of different levels differ in what they read, and a level's groups of sixteen do not hang on the levels below.
@@ -300,13 +243,12 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     hga_id first = 0, n = plan->nodes.n;
     const hga_relation *r = &plan->stage[stage].relation;
     int by_position = r->dst_order != NULL;
-    long_search found = {.limit = long_limit(plan, stage)};
+    long_search found = long_open(plan, stage);
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
     if (by_position)
         HGA_TRY(add_rows(plan, (phase){.stage = stage, .first = first, .n = n, .by_position = 1}, &found));
     else
         HGA_TRY(add_rows_by_level(plan, stage, first, n, &found));
-    HGA_TRY(keep_long(plan, stage, &found));
     HGA_TRY(add_pieces(plan, stage));
     HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_long, 1));
 done:
@@ -446,8 +388,8 @@ void phases_clear(hga_plan *plan)
     plan->phase = NULL, plan->n_phases = plan->phase_room = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         stage_plan *sp = &plan->stage[s];
-        hga_delete(a, sp->long_row, sp->n_long, sizeof *sp->long_row);
+        hga_delete(a, sp->long_row, sp->long_room, sizeof *sp->long_row);
         hga_delete(a, sp->row_ptr, (int64_t)plan->nodes.n + 1, sizeof *sp->row_ptr);
-        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->row_ptr = NULL, sp->panels = 0;
+        sp->long_row = NULL, sp->n_long = sp->n_pieces = 0, sp->long_room = 0, sp->row_ptr = NULL, sp->panels = 0;
     }
 }

@@ -4,16 +4,31 @@
 
 #include "plan.h"
 
+/* ---- long_rows.c ---- */
+
 /* Rows with more than the cut and more than a 64th of all edges are shared out by pieces: there are fewer than 64 of
    them. */
 enum { MOST_LONG = 64 };
 
+/* Rows that have their columns alone, as spans have their tokens, with more edges than LONG_ALONE, are cut into pieces
+   of PIECE_ALONE (measured: 256 read from memory half of the time, 32 take as long to merge). */
+enum { LONG_ALONE = 64, PIECE_ALONE = 64 };
+
 typedef struct long_search {
-    hga_pos limit;
-    hga_id first, n, n_long;
+    hga_pos limit, alone; /* edges of a row, and of a row that has its columns alone, from which on it is long */
+    hga_id first;
     hga_pos degree[PANEL_ROWS]; /* of positions first .. */
-    long_row long_row[MOST_LONG];
 } long_search;
+
+extern const long_search no_long_rows;
+/* What is long in a stage. */
+long_search long_open(const hga_plan *plan, hga_id stage);
+/* The long rows of a panel of positions [first, first + n), whose edges are taken away from the panel's. */
+hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges);
+/* Edges of a panel of positions that no block has. */
+int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
+
+/* ---- panels.c ---- */
 
 /* A phase of rows: its stage, or those that go together; first, n; by_position. The rest is found, and the long rows
    among them. */

@@ -1,7 +1,8 @@
 /* plan.h: how a plan is stored. What executes reads it and changes nothing.
 
    plan.c     graph + program -> plan              storage.c   where the values of each field live
-   panels.c   stages -> phases, cut into panels (levels.c: level by level)    parts.c     which thread gets which part
+   panels.c   stages -> phases, cut into panels (levels.c: level by level, long_rows.c: rows cut into pieces)
+   parts.c    which thread gets which part
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
    ranges.c   which panels some rows of the output need
@@ -53,9 +54,11 @@ typedef struct row_pool {
 
 /* ---- phases: rows that may run side by side ---- */
 
-typedef struct long_row { /* a row whose pieces are shared out and merged */
+typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared out and merged */
     hga_id position;
     hga_id first_piece, n_pieces;
+    hga_pos cut, n_edges;
+    hga_id source; /* the node of its first column, where its columns follow each other and it has them alone; -1 */
 } long_row;
 
 typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
@@ -126,6 +129,7 @@ typedef struct stage_plan {
     int crosses_all;       /* what comes across the cut goes to all nodes below it, not to the output's rows alone */
     long_row *long_row;    /* ascending position */
     hga_id n_long, n_pieces;
+    int64_t long_room;
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
     int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
@@ -139,9 +143,15 @@ static inline hga_id node_at(const stage_plan *s, hga_id position)
 
 static inline const long_row *long_row_of(const stage_plan *s, hga_id piece)
 {
-    const long_row *row = s->long_row;
-    while (piece >= row->first_piece + row->n_pieces) row++;
-    return row;
+    hga_id lo = 0, hi = s->n_long;
+    while (hi - lo > 1) {
+        hga_id mid = lo + (hi - lo) / 2;
+        if (s->long_row[mid].first_piece <= piece)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &s->long_row[lo];
 }
 
 /* Whose value node v takes in a stage down the tree; -1: nobody's. */

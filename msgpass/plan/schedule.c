@@ -37,11 +37,26 @@ static void find_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id 
     *first = place_of(nodes, a), *last = place_of(nodes, b);
 }
 
+/* Those of a piece of a row that has its columns alone: its columns'. */
+static void find_piece_places(const hga_plan *plan, const long_row *row, hga_id piece, hga_id *first, hga_id *last)
+{
+    const hga_nodes *n = &plan->nodes;
+    hga_pos begin = (piece - row->first_piece) * row->cut, end = begin + row->cut;
+    hga_id a = row->source + (hga_id)begin, b = row->source + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
+    *first = place_of(n, n->span_first[a]), *last = place_of(n, n->span_last[b]);
+    if (*first > *last) *last = *first;
+}
+
 /* Those of a panel: from its first row to its last, for rows mostly go with the tokens, and where they do not the order
    is merely not as good. */
 static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id panel, hga_id *first, hga_id *last)
 {
     hga_id begin = panel * ph->panel, a, b;
+    const long_row *row = ph->job == JOB_PIECES ? long_row_of(&plan->stage[ph->stage], panel) : NULL;
+    if (row && row->source >= 0) {
+        find_piece_places(plan, row, panel, first, last);
+        return;
+    }
     find_places(plan, ph, begin, first, last);
     find_places(plan, ph, begin + phase_rows(ph, panel) - 1, &a, &b);
     if (a < *first) *first = a;

@@ -41,7 +41,9 @@ typedef struct hga_options {
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
-    hga_pos cut_edges; /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits */
+    /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits. (Rows that have consecutive columns
+       alone, as spans have their tokens, are cut after 64 edges, whatever this says.) */
+    hga_pos cut_edges;
     const hga_allocator *allocator;
     int gradient;   /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
     float dropout;  /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */

@@ -1,0 +1,92 @@
+/* long_rows.c: rows that are cut into pieces, which panels of their own compute and others merge: those with so many of
+   all edges that one thread would be busy with them alone; and those that have their columns alone, for a piece can
+   come when others read the same columns, a whole row cannot. Where a row is cut hangs on the row and its relation,
+   never on threads. */
+#include "panels.h"
+
+const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
+
+int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n)
+{
+    if (!s->relation.ptr) return 0;
+    if (!s->relation.dst_order) return s->relation.ptr[first + n] - s->relation.ptr[first];
+    int64_t edges = 0;
+    for (hga_id p = first; p < first + n; p++)
+        edges += s->relation.ptr[node_at(s, p) + 1] - s->relation.ptr[node_at(s, p)];
+    return edges;
+}
+
+long_search long_open(const hga_plan *plan, hga_id stage)
+{
+    const stage_plan *s = &plan->stage[stage];
+    hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
+    int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
+    if (s->kind != KIND_ATTEND || whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
+    return (long_search){.limit = share > cut ? share : cut, .alone = LONG_ALONE};
+}
+
+/* A row that may have its only segment alone. */
+typedef struct lone_row {
+    hga_id position, segments, source;
+    hga_pos columns;
+    int shared;
+} lone_row;
+
+static void look_for_others(const hga_segments *s, void *context)
+{
+    lone_row *r = context;
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        if (r->position < one.row || r->position >= one.row + one.n_rows) continue;
+        r->segments++, r->shared |= one.n_rows > 1 || one.has_hole;
+        r->source = one.src, r->columns = one.n_src;
+    }
+}
+
+/* The first column of a row that has all of its edges with columns that follow each other, and alone; -1. */
+static hga_id find_lone(const hga_plan *plan, hga_id stage, hga_id position, hga_pos degree)
+{
+    const hga_relation *rel = &plan->stage[stage].relation;
+    hga_id first = position > 0 ? position - 1 : 0, end = position + 1 < plan->nodes.n ? position + 2 : position + 1;
+    lone_row r = {.position = position};
+    if (rel->src_order || rel->dst_order) return -1;
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, end - first, look_for_others, &r);
+    return r.segments == 1 && !r.shared && r.columns == degree ? r.source : -1;
+}
+
+/* Instances that share their rows have as many columns each. */
+static void count_edges(const hga_segments *s, void *context)
+{
+    long_search *w = context;
+    hga_id c0, c1, hole, n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
+    for (hga_id i = 0; i < n; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        for (hga_id p = one.row; p < one.row + one.n_rows; p++) {
+            hga_segment_columns(&one, p, &c0, &c1, &hole);
+            w->degree[p - w->first] += (hga_pos)times * (c1 - c0 - (hole >= 0));
+        }
+    }
+}
+
+hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges)
+{
+    stage_plan *s = &plan->stage[stage];
+    w->first = first;
+    for (hga_id i = 0; i < n; i++) w->degree[i] = explicit_edges(s, first + i, 1);
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
+    for (hga_id i = 0; i < n; i++) {
+        hga_pos degree = w->degree[i];
+        hga_id source = degree > w->alone ? find_lone(plan, stage, first + i, degree) : -1;
+        if (source < 0 && degree <= w->limit) continue;
+        hga_pos cut = source < 0 ? plan->options.cut_edges : PIECE_ALONE, pieces = (degree - 1) / cut + 1;
+        if (pieces > INT32_MAX / 2 - s->n_pieces)
+            return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
+        hga_status st =
+            hga_grow(&plan->allocator, &s->long_row, &s->long_room, s->n_long, s->n_long + 1, sizeof *s->long_row);
+        if (st) return st;
+        s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, source};
+        s->n_pieces += (hga_id)pieces;
+        *edges -= degree;
+    }
+    return HGA_OK;
+}
