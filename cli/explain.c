@@ -51,7 +51,7 @@ static void say_gradient(const hga_plan *plan)
     if (why)
         printf("gradient: row by row in double: %s\n", why);
     else
-        printf("gradient: in float, a head at a time; means and sums again, then backwards\n");
+        printf("gradient: in float, %s; means and sums again, then backwards\n", hga_plan_gradient_way(plan));
     printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
            (double)hga_plan_gradient_bytes(plan) / 1e3);
 }
@@ -60,9 +60,9 @@ static void say_gradient(const hga_plan *plan)
 static int print_gradient_json(const hga_plan *plan, const char *text)
 {
     json_t *j = json_loads(text, 0, NULL);
-    json_t *gradient =
-        json_pack("{s:s?, s:I, s:I}", "plain", hga_plan_gradient_plain(plan), "tape_bytes",
-                  (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)hga_plan_gradient_bytes(plan));
+    json_t *gradient = json_pack("{s:s?, s:s, s:I, s:I}", "plain", hga_plan_gradient_plain(plan), "way",
+                                 hga_plan_gradient_way(plan), "tape_bytes", (json_int_t)hga_plan_tape_bytes(plan),
+                                 "bytes", (json_int_t)hga_plan_gradient_bytes(plan));
     char *dump = NULL;
     if (j && json_object_set_new(j, "gradient", gradient) == 0)
         dump = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));

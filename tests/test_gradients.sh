@@ -246,7 +246,9 @@ fact what_routes_nothing_neither refused 2 "--grad-bias: dense routes nothing" "
 # ---- explained ----
 
 "$hga" explain dense -n 64 --gradient --heads 2 >explained
-fact the_fast_way_is_told holds explained "^gradient: in float"
+fact the_fast_way_is_told holds explained "^gradient: in float, a head at a time"
+"$hga" explain hsa -p branching=4 -n 64 --gradient --heads 2 >of_trees
+fact families_are_told holds of_trees "^gradient: in float, a family of siblings at a time"
 fact and_the_tape holds explained "^tape: 0.6 kB"
 "$hga" explain hsa -n 64 -p branching=4,4 --gradient >explained
 fact energies_go_the_fast_way_too holds explained "^gradient: in float"

@@ -380,6 +380,13 @@ int64_t hga_plan_gradient_bytes(const hga_plan *plan)
     return bytes < 0 ? fast_bytes(plan) : bytes;
 }
 
+const char *hga_plan_gradient_way(const hga_plan *plan)
+{
+    const char *why;
+    if (gradient_is_plain(plan, &why)) return "row by row in double";
+    return families_bytes(plan) < 0 ? "a head at a time" : "a family of siblings at a time, all heads together";
+}
+
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
 {
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
