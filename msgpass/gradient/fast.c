@@ -98,7 +98,7 @@ void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_la
     int64_t n = lay_out(p, memory);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     pad_rel_key(p);
-    plan_clearing(p);
+    plan_places(p), plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }
 

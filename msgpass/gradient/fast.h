@@ -11,12 +11,13 @@
        d numerator = e^-lse G,  d denominator = -e^-lse delta. */
 typedef struct fast_field {
     hga_id columns, padded;
-    hga_id writer;      /* the stage that is the first to ask of the field, if it writes each row once; -1 */
-    uint8_t *fresh;     /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
-    float *value;       /* NULL where no adjoint needs it */
-    float *adjoint;     /* NULL where nothing is wanted of it */
-    float *lse, *delta; /* [n_nodes], states only */
-    float *own_lse;     /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
+    const hga_id *place; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
+    hga_id writer;       /* the stage that is the first to ask of the field, if it writes each row once; -1 */
+    uint8_t *fresh;      /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
+    float *value;        /* NULL where no adjoint needs it */
+    float *adjoint;      /* NULL where nothing is wanted of it */
+    float *lse, *delta;  /* [n_nodes], states only */
+    float *own_lse;      /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
                            adjoint of attention `delta` is less the gradient of the log-sum-exp */
 } fast_field;
 
@@ -66,17 +67,21 @@ static inline float *carve(float *memory, int64_t *at, int64_t n)
     return x;
 }
 
+static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
+{
+    return p->field[f].place ? p->field[f].place[v] : v;
+}
 static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
 {
-    return p->field[f].value + (ptrdiff_t)v * p->field[f].padded;
+    return p->field[f].value + (ptrdiff_t)row_number(p, f, v) * p->field[f].padded;
 }
 static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
 {
-    return p->field[f].adjoint + (ptrdiff_t)v * p->field[f].padded;
+    return p->field[f].adjoint + (ptrdiff_t)row_number(p, f, v) * p->field[f].padded;
 }
 
-/* fast_clear.c: nothing is asked of any node yet, of fields of key/value heads or of others; of a chunk of nodes; and
-   of what nobody came to ask. */
+/* fast_clear.c: nothing is asked of any node yet, of fields of key/value heads or of others; of a chunk of rows; and of
+   what nobody came to ask. */
 void clear_field(fast_pass *p, hga_id f);
 void clear_all(fast_pass *p, int kv);
 void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk);
@@ -87,10 +92,11 @@ void plan_clearing(fast_pass *p);
 /* The row of node u's gradient that is added to: its own, or the lane's in its place. */
 static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
 {
-    hga_id place = p->rank ? p->rank[u] : u;
-    int32_t slot = p->slot ? p->slot[place / CHUNK] : -1;
-    if (slot < 0 && p->field[f].fresh && p->field[f].fresh[u / CHUNK]) clear_chunk(p, f, u / CHUNK);
-    return slot < 0 ? adjoint_row(p, f, u) : own + ((ptrdiff_t)slot * CHUNK + place % CHUNK) * p->field[f].padded;
+    hga_id at = p->rank ? p->rank[u] : u, row = row_number(p, f, u);
+    int32_t slot = p->slot ? p->slot[at / CHUNK] : -1;
+    if (slot >= 0) return own + ((ptrdiff_t)slot * CHUNK + at % CHUNK) * p->field[f].padded;
+    if (p->field[f].fresh && p->field[f].fresh[row / CHUNK]) clear_chunk(p, f, row / CHUNK);
+    return p->field[f].adjoint + (ptrdiff_t)row * p->field[f].padded;
 }
 
 /* Is the field one of key/value heads? */
@@ -113,6 +119,9 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 /* fast_trees.c: sums of children in place, forwards or backwards. */
 int is_of_children(const hga_stage *s);
 void fast_children(fast_pass *p, const hga_stage *s, int backwards);
+
+/* fast_places.c: rows of fields lie in the order that attention takes them in. */
+void plan_places(fast_pass *p);
 
 /* fast_attend.c: the adjoint of an attended stage for the head at hand; fast_again.c: its states, forward. */
 hga_status panel_create(const hga_plan *plan, struct panel **out);

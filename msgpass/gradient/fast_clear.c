@@ -28,7 +28,7 @@ void clear_chunk(const fast_pass *p, hga_id f, hga_id chunk)
 {
     const fast_field *x = &p->field[f];
     hga_id first = chunk * CHUNK, n = p->nodes.n - first < CHUNK ? p->nodes.n - first : CHUNK;
-    memset(adjoint_row(p, f, first), 0, (size_t)(n * x->padded) * sizeof(float));
+    memset(x->adjoint + (ptrdiff_t)first * x->padded, 0, (size_t)(n * x->padded) * sizeof(float));
     x->fresh[chunk] = 0;
 }
 
