@@ -45,11 +45,16 @@ static void measure_segments(const hga_segments *s, void *context)
    by side; not with so many that this would take tens of megabytes for each thread. */
 enum { WIDE = 2 * KERNEL_CHUNK, TOO_WIDE = 1 << 16 };
 
+/* Of windows, whose columns move on, there is room for those of several panels: what two panels share is copied once.
+   As many as stay in the second cache. */
+enum { MOVING = 12 * KERNEL_CHUNK };
+
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
     const stage_plan *s = &plan->stage[stage];
     if (!kind_attends(s->kind)) return;
     if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
+    if (columns < MOVING) columns = plan->nodes.n < MOVING ? plan->nodes.n : MOVING;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
