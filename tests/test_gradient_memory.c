@@ -45,8 +45,8 @@ static void *metered_allocate(size_t bytes, void *context)
     meter *m = context;
     void *p = NULL;
     if (posix_memalign(&p, 64, bytes)) return NULL;
-    int64_t now = m->now += (int64_t)bytes;
-    if (now > m->most) m->most = now;
+    m->now += (int64_t)bytes;
+    if (m->now > m->most) m->most = m->now;
     return p;
 }
 
@@ -71,7 +71,8 @@ static double taken(problem *p, double *said)
     hga_io io = p->io;
     io.tape = memory(hga_plan_tape_bytes(plan), 1);
     assert_ok(hga_plan_execute(plan, workspace, &io));
-    int64_t before = m.most = m.now;
+    int64_t before = m.now;
+    m.most = before;
     assert_ok(hga_plan_gradient(plan, workspace, &io, &s.grad));
     *said = (double)hga_plan_gradient_bytes(plan);
     free(io.tape), slope_clear(&s), hga_workspace_destroy(workspace), hga_plan_destroy(plan);
