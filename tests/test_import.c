@@ -108,7 +108,9 @@ static void undirected_edges_go_both_ways(void **state)
     assert_edges(g, 0, "1>0*7 0>1*7 2>1*9 1>2*9");
     assert_true(hga_graph_nodes(g).mass[0] == 5);
     hga_graph_destroy(g);
-    g = read_text("a.gml", "graph [ node [ id 7 ] node [ id 3 label \"b\" ] edge [ source 7 target 3 weight 0.5 ] ]",
+    g = read_text("a.gml",
+                  "graph [ node [ id 7 ] node [ id 3 graphics [ x 1 at [ y 2 ] z \"]\" ] label \"b\" ] "
+                  "edge [ source 7 target 3 weight 0.5 ] ]",
                   NULL);
     assert_edges(g, 0, "1>0*0.5 0>1*0.5");
     assert_string_equal(hga_graph_name(g, 0), "7");

@@ -165,7 +165,9 @@ static void headings_are_known_by_their_look(void **state)
                                      "Part of it is done.",
                                      "Chapter 3 says that we must not go on.",
                                      "iv",
-                                     "IXI"};
+                                     "IXI",
+                                     ".",
+                                     "Part (of it is done"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         if (chapters_after(yes[i]) != 2) fail_msg("\"%s\" is a heading", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
