@@ -210,6 +210,8 @@ typedef struct kernel_grad_row {
 typedef struct kernel_rows {
     const float *const *at;
     const ptrdiff_t *head;
+    ptrdiff_t
+        ahead; /* the same member of the family that comes next lies so far on, and is asked for; 0: nobody knows */
 } kernel_rows;
 
 /* Gradients of members, written: at[m] + h * head[m]. Member m is given down[m] of `above`, too, unless that is NULL;

@@ -23,7 +23,14 @@ static void find_rows(const families *f, const family_rows *x, hga_id v, rows_at
     }
 }
 
-static kernel_rows read_only(const rows_at *x) { return (kernel_rows){(const float *const *)x->at, x->head}; }
+/* Families of tokens mostly lie one behind the other. */
+static kernel_rows read_only(const families *f, int which, hga_id v, const rows_at *x)
+{
+    const family_order *o = &f->order;
+    hga_id n = members_of(o, v);
+    int of_tokens = n > 0 && member_at(o, place_of(o, v)) < o->base;
+    return (kernel_rows){(const float *const *)x->at, x->head, of_tokens ? n * f->x[which].io_row : 0};
+}
 
 /* What a mean or sum over members multiplies each with. */
 static void find_weights(const families *f, const family_rows *x, hga_id v, float *weight)
@@ -149,10 +156,10 @@ static kernel_kin kin_of(const families *f, hga_id v, const rows_at rows[N_COARS
                         .scale = f->call->scale * KERNEL_LOG2E,
                         .bias = f->bias + first,
                         .columns = o->columns + first,
-                        .q = read_only(&rows[Q]),
-                        .k = read_only(&rows[K]),
-                        .v = read_only(&rows[V]),
-                        .g = read_only(&rows[G]),
+                        .q = read_only(f, Q, v, &rows[Q]),
+                        .k = read_only(f, K, v, &rows[K]),
+                        .v = read_only(f, V, v, &rows[V]),
+                        .g = read_only(f, G, v, &rows[G]),
                         .lse = f->lse + first * f->heads,
                         .mean = f->mean + first * f->heads};
 }
