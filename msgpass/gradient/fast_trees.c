@@ -59,10 +59,12 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
 static void give_children(const fast_pass *p, const hga_stage *s, const brood *b, const float *dy)
 {
     float *row[KERNEL_CHUNK], weight[KERNEL_CHUNK];
+    int is_number = p->field[s->out].padded == 1; /* which the kernel, whose rows are padded, does not know */
     for (hga_id at = 0; at < b->n && b->total > 0; at += KERNEL_CHUNK) {
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
         find_part(p, s, b, at, n, p->field[s->out].adjoint, row, weight);
-        p->plan->kernels->give(n, p->field[s->out].padded, weight, dy, row);
+        for (hga_id i = 0; is_number && i < n; i++) *row[i] += weight[i] * *dy;
+        if (!is_number) p->plan->kernels->give(n, p->field[s->out].padded, weight, dy, row);
     }
 }
 
