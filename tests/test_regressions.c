@@ -285,6 +285,7 @@ static void trees_of_long_chains_are_not_cut_high_up(void **state)
     assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
     problem_fill(&p, 3);
     hga_plan *plan;
+    assert_int_equal(hga_graph_nodes(p.graph).n_levels, CHAIN + 2);
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &p.options, &plan));
     for (hga_id s = 0; s < plan->program.n_stages; s++) assert_in_range(plan->stage[s].cut_level, 0, 16);
     hga_plan_destroy(plan);
