@@ -238,15 +238,15 @@ fact bench_json_has_benchmarks "$json" bench.json benchmarks 0 name
 
 printf 'CHAPTER I\n\nIt was late. Nobody came, or so it seemed.\n\nThen somebody did.\n\nCHAPTER II\n\nHe knocked. Twice! And once more, for the door was thick.\n' >tale.txt
 mkdir run
-fact run_a_text exits 0 sh -c 'cd run && "$0" run ../tale.txt >table' "$hga"
+fact run_a_text exits 0 sh -c 'cd run && "$0" run --seconds .1 ../tale.txt >table' "$hga"
 fact run_prints_dense_and_the_variants holds run/table 'dense'
 fact run_names_htransformer holds run/table 'htransformer'
 fact run_names_hsa holds run/table 'hsa'
-fact run_as_json parses "$hga" run --json tale.txt
+fact run_as_json parses "$hga" run --seconds .1 --json tale.txt
 fact a_dry_run_tells_time_and_memory exits 0 sh -c 'mkdir -p dry && cd dry && "$0" run --dry-run ../tale.txt >../dry.txt && [ -z "$(ls)" ]' "$hga"
 fact of_every_variant equal "$(awk 'NF' dry.txt | wc -l)" "$(($(awk 'NF' run/table | grep -vc '^!') - 0))"
 fact and_of_all_together holds dry.txt '^The run takes about [0-9]+ s and [0-9]+ MB'
 fact a_dry_run_as_json parses "$hga" run --dry-run --json tale.txt
-fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run - <../tale.txt >table' "$hga"
+fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run --seconds .1 - <../tale.txt >table' "$hga"
 
 facts_end

@@ -1,6 +1,7 @@
 /* Families, whose members attend to each other alone: gradients of trees that go back family by family against the
    plain ones, and what their calls promise. */
 #include "families.h"
+#include "sixteen.h"
 #include "slopes.h"
 
 static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
@@ -143,6 +144,28 @@ static void what_a_call_brings_chooses_the_way(void **state)
     problem_clear(&p);
 }
 
+/* One tensor of 16 bits among others of 32 goes another way, too. */
+static void each_tensor_may_have_16_bits(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    for (int i = 0; i < 3; i++) {
+        problem p = problem_of("hsa branching=3,2", N, &shapes[0], 5);
+        hga_tensor *t = (hga_tensor *[]){&p.io.query, &p.io.key, &p.io.value}[i], wide = *t;
+        hga_id n = N * shapes[0].n_heads * shapes[0].dim;
+        uint16_t *half = memory(n, sizeof *half);
+        for (hga_id at = 0; at < n; at += 16)
+            narrow_row(1, (float *)wide.data + at, half + at, 16), widen_row(1, half + at, (float *)wide.data + at, 16);
+        slope of_wide = slope_create(&p, 5), of_half = slope_create(&p, 5);
+        slope_run(&of_wide, (hga_options){.threads = 1});
+        *t = (hga_tensor){.data = half, .rows = wide.rows, .dtype = HGA_F16};
+        slope_run(&of_half, (hga_options){.threads = 1});
+        assert_same_slopes(&of_wide, &of_half, 2e-5);
+        *t = wide;
+        free(half), slope_clear(&of_wide), slope_clear(&of_half), problem_clear(&p);
+    }
+}
+
 static void families_have_equal_bits_at_any_thread_count(void **state)
 {
     (void)state;
@@ -213,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_lone_token_has_no_gradient),
         cmocka_unit_test(others_go_another_way),
         cmocka_unit_test(what_a_call_brings_chooses_the_way),
+        cmocka_unit_test(each_tensor_may_have_16_bits),
         cmocka_unit_test(families_have_equal_bits_at_any_thread_count),
         cmocka_unit_test(families_skip_what_is_not_wanted),
         cmocka_unit_test(families_add_and_have_strides),

@@ -47,7 +47,7 @@ int passed_over(int i) { return getenv("HGA_TEST_QUICK") && i % 5; }
 
 int shortened(int n) { return getenv("HGA_TEST_QUICK") ? (n + 1) / 2 : n; }
 
-int thinned(int n) { return getenv("HGA_TEST_QUICK") ? (n + 3) / 4 : n; }
+int thinned(int n) { return getenv("HGA_TEST_QUICK") ? (n + 7) / 8 : n; }
 
 void *memory(int64_t n, size_t size)
 {

@@ -240,7 +240,7 @@ static void open_heads(worker *w, wave_item item)
 static void run_item(worker *w, wave_item item)
 {
     const phase *ph = &w->plan->phase[item.phase];
-    if (ph->job <= JOB_MERGE) open_stage(w, ph->stage);
+    if (ph->job < JOB_MERGE) open_stage(w, ph->stage);
     switch (ph->job) {
     case JOB_ROWS: run_panels(w, ph, item.panel); break;
     case JOB_PIECES: run_piece(w, ph, item.panel); break;
