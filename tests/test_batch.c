@@ -1,6 +1,8 @@
 /* Many executions at once: each has the bits that it has alone, and an error names its sample. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "testing.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,17 +165,22 @@ static void sum_finish(const void *state, const hga_end *v, hga_id head, void *c
     v->lse[s->out][0] = 0;
 }
 
+static void sum_in_place_of_scores(problem *p, void (*begin)(void *, const hga_end *, hga_id, void *), plain_sum *ctx)
+{
+    hga_stage *s = (hga_stage *)(uintptr_t)find_stage(&p->program, HGA_SCORE);
+    *ctx = (plain_sum){.out = s->out, .value = s->value, .n = shape.dim_v};
+    s->reads = 1u << s->query | 1u << s->key | 1u << s->value, s->writes = 1u << s->out;
+    s->message = HGA_MESSAGE_USER, s->reduce = HGA_REDUCE_USER, s->update = HGA_UPDATE_USER;
+    s->udf = (hga_udf){.state_bytes = sizeof *ctx, .begin = begin, .edge = sum_edge, .finish = sum_finish, .ctx = ctx};
+}
+
 static void user_functions_run_in_a_batch(void **state)
 {
     (void)state;
     problem p;
+    plain_sum ctx;
     variant_build(variant_named("window"), TOKENS, 6, &shape, &p);
-    hga_stage *s = (hga_stage *)(uintptr_t)find_stage(&p.program, HGA_SCORE);
-    plain_sum ctx = {.out = s->out, .value = s->value, .n = shape.dim_v};
-    s->reads = 1u << s->query | 1u << s->key | 1u << s->value, s->writes = 1u << s->out;
-    s->message = HGA_MESSAGE_USER, s->reduce = HGA_REDUCE_USER, s->update = HGA_UPDATE_USER;
-    s->udf = (hga_udf){
-        .state_bytes = sizeof(plain_sum), .begin = sum_begin, .edge = sum_edge, .finish = sum_finish, .ctx = &ctx};
+    sum_in_place_of_scores(&p, sum_begin, &ctx);
     check_batch(&p, 3, 5);
     problem_clear(&p);
 }
@@ -211,6 +218,37 @@ static void errors_name_the_sample(void **state)
     free(untouched), close_samples(&s), problem_clear(&p);
 }
 
+/* ---- places ---- */
+
+static _Atomic int astray;
+
+/* Every row is begun by a thread that may run on one CPU alone. */
+static void begin_bound(void *state, const hga_end *v, hga_id head, void *ctx)
+{
+    cpu_set_t here;
+    if (sched_getaffinity(0, sizeof here, &here) == 0 && CPU_COUNT(&here) != 1) astray = 1;
+    sum_begin(state, v, head, ctx);
+}
+
+static void threads_of_a_batch_are_bound(void **state)
+{
+    (void)state;
+    problem p;
+    samples s;
+    cpu_set_t before, after;
+    if (sched_getaffinity(0, sizeof before, &before) || CPU_COUNT(&before) < 2) skip();
+    variant_build(variant_named("window"), TOKENS, 6, &shape, &p);
+    plain_sum ctx;
+    sum_in_place_of_scores(&p, begin_bound, &ctx);
+    astray = 0;
+    open_samples(&s, &p, &(hga_options){.threads = 2, .bind = 1}, 4);
+    assert_ok(hga_plan_execute_batch(s.plan, s.own, s.io, s.n));
+    assert_int_equal(astray, 0);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+    close_samples(&s), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_sample_in_a_batch_has_the_bits_that_it_has_alone),
@@ -218,6 +256,7 @@ int main(void)
                                        cmocka_unit_test(no_samples_are_no_work),
                                        cmocka_unit_test(batches_inside_a_parallel_region),
                                        cmocka_unit_test(user_functions_run_in_a_batch),
+                                       cmocka_unit_test(threads_of_a_batch_are_bound),
                                        cmocka_unit_test(errors_name_the_sample)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

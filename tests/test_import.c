@@ -192,6 +192,38 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
     refuse("a.npz", "PK", "a.npz");
 }
 
+static void headers_of_arrays_are_read_to_the_end(void **state)
+{
+    static const struct {
+        const char *header, *says;
+    } wrong[] = {
+        {"{'descr': '<i4', 'fortran_order': False}", "the shape is not told"},
+        {"{'descr': '<i4', 'shape': 3}", "the shape is not told"},
+        {"{'descr': '<i4', 'shape': (-1,)}", "not made of numbers"},
+        {"{'descr': '<i4', 'shape': (3, x)}", "not made of numbers"},
+        {"{'descr': '<i4', 'shape': (1, 1, 1)}", "more than two axes"},
+        {"{'descr': '<i4', 'shape': (1, 2, ", "the shape has no end"},
+        {"{'descr': '<i4', 'shape': (99999999999999999999,)}", "the shape is too large"},
+        {"{'descr': '<i4', 'shape': (4000000000, 4000000000)}", "the shape is too large"},
+        {"{'descr': '<i4', 'shape': (3, 2)}", "6 elements of 4 bytes in 0"},
+        {"{'descr': '<q4', 'shape': (3, 2)}", "elements of type"},
+        {"{'descr': 3, 'shape': (3, 2)}", "the type of the elements is not told"},
+        {"{'shape': (3, 2)}", "the type of the elements is not told"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char file[10 + 64];
+        hga_graph *g;
+        memset(file, ' ', sizeof file);
+        memcpy(file, "\x93NUMPY\x01\x00\x40\x00", 10);
+        memcpy(file + 10, wrong[i].header, strlen(wrong[i].header));
+        assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
+        if (!strstr(hga_error_detail(), wrong[i].says))
+            fail_msg("%s: \"%s\" does not say %s", wrong[i].header, hga_error_detail(), wrong[i].says);
+    }
+    remove("a.npy");
+}
+
 /* <i4, and big endian >i8. */
 static void arrays_of_edges_have_two_or_three_columns(void **state)
 {
@@ -272,6 +304,7 @@ int main(void)
         cmocka_unit_test(parents_make_levels),
         cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
         cmocka_unit_test(arrays_of_edges_have_two_or_three_columns),
+        cmocka_unit_test(headers_of_arrays_are_read_to_the_end),
         cmocka_unit_test(zero_bytes_end_no_word),
         cmocka_unit_test(names_stay_with_their_nodes),
     };
