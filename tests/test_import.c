@@ -1,4 +1,5 @@
 /* Graphs from other programs' files: what is read, and what is refused, with the line. */
+#include "load.h"
 #include "testing.h"
 
 #include <stdio.h>
@@ -192,6 +193,37 @@ static void what_cannot_be_read_is_told_with_its_line(void **state)
     refuse("a.npz", "PK", "a.npz");
 }
 
+static void text_is_utf8_without_zeros(void **state)
+{
+    static const struct {
+        const char *bytes;
+        int64_t n;
+        int is;
+    } texts[] = {
+        {"", 0, 1},
+        {"a\1b", 3, 1},
+        {"a\0b", 3, 0},
+        {"\xc3\xa4", 2, 1},
+        {"\xc3", 1, 0},
+        {"\xc3g", 2, 0},
+        {"\xc1\xbf", 2, 0}, /* 0x7f in two bytes */
+        {"\xe2\x82\xac", 3, 1},
+        {"\xe2\x82", 2, 0},
+        {"\xe0\x9f\xbf", 3, 0}, /* 0x7ff in three */
+        {"\xed\x9f\xbf", 3, 1},
+        {"\xed\xa0\x80", 3, 0}, /* half of a pair */
+        {"\xf0\x9f\x98\x80", 4, 1},
+        {"\xf0\x8f\xbf\xbf", 4, 0}, /* 0xffff in four */
+        {"\xf4\x8f\xbf\xbf", 4, 1},
+        {"\xf4\x90\x80\x80", 4, 0}, /* beyond the last */
+        {"\xff", 1, 0},
+        {"\x80", 1, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (is_utf8(texts[i].bytes, texts[i].n) != texts[i].is) fail_msg("text %d is taken for what it is not", (int)i);
+}
+
 static void headers_of_arrays_are_read_to_the_end(void **state)
 {
     static const struct {
@@ -305,6 +337,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
         cmocka_unit_test(arrays_of_edges_have_two_or_three_columns),
         cmocka_unit_test(headers_of_arrays_are_read_to_the_end),
+        cmocka_unit_test(text_is_utf8_without_zeros),
         cmocka_unit_test(zero_bytes_end_no_word),
         cmocka_unit_test(names_stay_with_their_nodes),
     };
