@@ -59,6 +59,27 @@ static void families_with_a_hole_have_no_span(void **state)
     hga_graph_destroy(g);
 }
 
+/* Bytes count what a relation has: an order of its rows and that turned round, and one of its columns. */
+static void orders_count_among_the_bytes(void **state)
+{
+    (void)state;
+    enum { NODES = 1000 };
+    int64_t bytes[2];
+    hga_id order[NODES];
+    for (hga_id i = 0; i < NODES; i++) order[i] = NODES - 1 - i;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        hga_builder *b = started(NODES, 0);
+        hga_id near;
+        assert_ok(hga_builder_add_relation(b, "near", &near));
+        if (ordered) assert_ok(hga_builder_set_order(b, near, order, NODES, order, NODES));
+        assert_ok(hga_builder_add_block(b, near, 0, 10, 0, 10, 0));
+        hga_graph *g = finished(b);
+        bytes[ordered] = hga_graph_bytes(g);
+        hga_graph_destroy(g);
+    }
+    assert_int_equal(bytes[1] - bytes[0], 3 * NODES * (int64_t)sizeof(hga_id));
+}
+
 /* ---- blocks ---- */
 
 /* Blocks that agree in place, type, sizes and count, and in nothing else. */
@@ -174,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_several_masses_the_last_one_counts),
         cmocka_unit_test(families_with_a_hole_have_no_span),
+        cmocka_unit_test(orders_count_among_the_bytes),
         cmocka_unit_test(the_order_of_blocks_does_not_hang_on_the_order_of_calls),
         cmocka_unit_test(instances_in_one_place_cost_as_one),
         cmocka_unit_test(relations_are_found_without_walking_all),
