@@ -1,7 +1,7 @@
 /* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's
    parallel region. */
 #define _GNU_SOURCE
-#include "testing.h"
+#include "slopes.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -247,10 +247,93 @@ static void a_child_computes_what_its_parent_computed(void **state)
     problem_clear(&p);
 }
 
+/* ---- and back ---- */
+
+/* One that goes by heads, one by strips of a single head, one by families. */
+static const struct {
+    const char *words;
+    hga_shape shape;
+} ways_back[] = {{"window left=20 right=20", {.n_heads = 4, .dim = 16}},
+                 {"window left=20 right=20", {.n_heads = 1, .dim = 16}},
+                 {"hsa branching=2,4,8", {.n_heads = 4, .dim = 16}}};
+enum { N_WAYS_BACK = sizeof ways_back / sizeof ways_back[0] };
+
+static problem problem_back(int way)
+{
+    problem p = {.shape = ways_back[way].shape};
+    snprintf(p.name, sizeof p.name, "%s, %d heads", ways_back[way].words, p.shape.n_heads);
+    assert_ok(hga_build(ways_back[way].words, 3000, &p.graph, &p.program));
+    problem_fill(&p, 28);
+    return p;
+}
+
+static int go_back_again(void *context)
+{
+    slope *s = context, again = slope_create(s->p, 1);
+    slope_run(&again, (hga_options){.threads = 2});
+    return memcmp(s->of[SLOW_QUERY], again.of[SLOW_QUERY], (size_t)s->n[SLOW_QUERY] * sizeof(float)) != 0;
+}
+
+static void a_child_goes_back_as_its_parent_did(void **state)
+{
+    (void)state;
+    for (int way = 0; way < N_WAYS_BACK; way++) {
+        problem p = problem_back(way);
+        slope s = slope_create(&p, 1);
+        slope_run(&s, (hga_options){.threads = 2});
+        assert_int_equal(in_a_child(go_back_again, &s), 0);
+        slope_clear(&s), problem_clear(&p);
+    }
+}
+
+/* What was left by an execution that needed no threads: out of memory, and then as before. */
+static int go_back_with_little_room(void *context)
+{
+    slope *s = context;
+    const problem *p = s->p;
+    hga_plan *plan;
+    hga_workspace *own;
+    hga_io io = p->io;
+    struct rlimit all, little;
+    if (hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = MANY, .gradient = 1}, &plan))
+        return 2;
+    if (hga_workspace_create(plan, &own) || getrlimit(RLIMIT_AS, &all)) return 3;
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    hga_status st = HGA_OK;
+#pragma omp parallel num_threads(2) /* inside a caller's region an execution takes no threads of its own */
+#pragma omp single
+    st = hga_plan_execute(plan, own, &io);
+    if (st) return 4;
+    little = (struct rlimit){address_space() + ROOM, all.rlim_max};
+    if (setrlimit(RLIMIT_AS, &little)) return 5;
+    if (hga_plan_gradient(plan, own, &io, &s->grad) != HGA_ENOMEM) return 6;
+    if (!strstr(hga_error_detail(), "threads cannot start")) return 7;
+    if (setrlimit(RLIMIT_AS, &all)) return 8;
+    return hga_plan_gradient(plan, own, &io, &s->grad) == HGA_OK ? 0 : 9;
+}
+
+static void threads_that_cannot_start_on_the_way_back_are_an_error(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("skipped: sanitizers need the address space\n");
+    skip();
+#endif
+    for (int way = 0; way < N_WAYS_BACK; way++) {
+        problem p = problem_back(way);
+        slope s = slope_create(&p, 1);
+        int outcome = in_a_child(go_back_with_little_room, &s);
+        if (outcome != 0) fail_msg("%s: outcome %d", p.name, outcome);
+        slope_clear(&s), problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_that_cannot_start_are_an_error), /* first, while there are no threads */
+        cmocka_unit_test(threads_that_cannot_start_on_the_way_back_are_an_error),
+        cmocka_unit_test(a_child_goes_back_as_its_parent_did),
         cmocka_unit_test(a_child_computes_what_its_parent_computed),
         cmocka_unit_test(bits_do_not_depend_on_threads_or_machine),
         cmocka_unit_test(bits_of_large_graphs_do_not_depend_on_threads),

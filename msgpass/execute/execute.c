@@ -288,7 +288,7 @@ void execution_run_together(const hga_plan *plan, hga_workspace *state, hga_id m
     }
 }
 
-int execution_is_alone(const hga_plan *plan) { return plan->threads == 1 || omp_in_parallel() || threads_orphaned(); }
+int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->threads) == 1; }
 
 static void run_in_parallel(const hga_plan *plan, hga_workspace *state)
 {

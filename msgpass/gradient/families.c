@@ -180,15 +180,13 @@ static void run(families *f, const family_lane *lanes, hga_id threads)
     for (hga_id i = 0; d_scale && i <= last; i++) *d_scale += f->order.share[i].d_scale;
 }
 
-static hga_id threads_of(const hga_plan *plan) { return omp_in_parallel() ? 1 : plan->threads; }
-
 hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *known)
 {
     hga_status st = HGA_OK;
     family_stages at;
     families f = {.call = c, .plan = c->plan, .heads = c->plan->shape.n_heads, .node_pos = c->io->node_pos};
     family_lane *lanes = NULL;
-    hga_id threads = threads_of(c->plan);
+    hga_id threads = c->threads;
     void *memory;
     *known = call_is_known(c) && find_stages(c->plan, &at);
     if (!*known) return HGA_OK;

@@ -6,7 +6,6 @@
 #include "sixteen.h"
 
 #include <math.h>
-#include <omp.h>
 
 /* ---- fields and tensors ---- */
 
@@ -265,7 +264,7 @@ typedef struct crew {
 
 static crew crew_of(const gradient_call *c)
 {
-    hga_id heads = c->plan->shape.n_kv_heads, threads = c->plan->threads, apart = heads_apart(c, threads);
+    hga_id heads = c->plan->shape.n_kv_heads, threads = c->threads, apart = heads_apart(c, threads);
     hga_id passes = apart == 0 ? 1 : threads < apart ? threads : apart;
     return (crew){.threads = apart == heads ? passes : threads, .passes = passes, .apart = apart};
 }
@@ -307,7 +306,7 @@ static hga_status run_fast(gradient_call *c, hga_workspace *workspace)
     HGA_TRY(cut_stages(c));
     all = crew_of(c);
     HGA_TRY(crew_create(c, workspace, &all));
-#pragma omp parallel for num_threads(all.passes) schedule(static, 1) if (all.passes > 1 && !omp_in_parallel())
+#pragma omp parallel for num_threads(all.passes) schedule(static, 1) if (all.passes > 1)
     for (hga_id t = 0; t < all.passes; t++)
         for (hga_id kv = t; kv < all.apart && !all.pass[t].status; kv += all.passes)
             all.pass[t].status = fast_gradient(&all.pass[t], kv);
@@ -326,7 +325,8 @@ done:
 static hga_status run_in_float(gradient_call *c, hga_workspace *workspace)
 {
     int known;
-    hga_status st = families_gradient(c, workspace, &known);
+    hga_status st = c->threads > 1 ? threads_prepare(c->threads) : HGA_OK;
+    if (!st) st = families_gradient(c, workspace, &known);
     return st || known ? st : run_fast(c, workspace);
 }
 
@@ -361,7 +361,7 @@ static int64_t fast_bytes(const hga_plan *plan)
     hga_grad_io all = {.d_query = t, .d_key = t, .d_value = t};
     for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) all.d_user[i] = t;
     hga_io none = {0};
-    gradient_call c = {.plan = plan, .io = &none, .grad = &all};
+    gradient_call c = {.plan = plan, .io = &none, .grad = &all, .threads = plan->threads};
     int64_t bytes = -1;
     if (!cut_stages(&c)) {
         crew everybody = crew_of(&c);
@@ -390,8 +390,11 @@ const char *hga_plan_gradient_way(const hga_plan *plan)
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
 {
     float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
-    return (gradient_call){
-        .plan = plan, .io = io, .grad = grad, .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim)};
+    return (gradient_call){.plan = plan,
+                           .io = io,
+                           .grad = grad,
+                           .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim),
+                           .threads = threads_allowed(plan->threads)};
 }
 
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)

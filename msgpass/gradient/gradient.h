@@ -72,6 +72,7 @@ typedef struct gradient_call {
     const hga_io *io;
     const hga_grad_io *grad;
     float scale;
+    hga_id threads;        /* as many as the plan has, or one where no others may start */
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
     table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
     struct strips *strips; /* [stages], of those that attend; the fast way's */

@@ -14,8 +14,8 @@ hga_id isa_threads(hga_id wanted, const topology *machine);
 /* threads.c: before a parallel region of n <= 4096 threads. HGA_ENOMEM when the system does not let so many start;
    those of the calling thread's last region count as started. */
 hga_status threads_prepare(hga_id n);
-/* Was this process forked by one that had been through threads_prepare? Then OpenMP waits for threads that are not
-   there, and no region may begin. */
-int threads_orphaned(void);
+/* As many as are wanted, or one where no region may begin: inside a caller's, and in a process forked by one that had
+   been through threads_prepare, where OpenMP would wait for threads that are not there. */
+hga_id threads_allowed(hga_id wanted);
 
 #endif

@@ -2,6 +2,7 @@
    hangs in a child that was forked after it had started some: both are found out before. */
 #include "machine.h"
 
+#include <omp.h>
 #include <pthread.h>
 
 /* Threads of the calling thread's last team: they are there for the next one. */
@@ -25,12 +26,13 @@ static void note_child(void)
     unlock();
 }
 
-int threads_orphaned(void)
+hga_id threads_allowed(hga_id wanted)
 {
+    if (wanted == 1 || omp_in_parallel()) return 1;
     lock();
     int orphan = process_under_lock.orphan;
     unlock();
-    return orphan;
+    return orphan ? 1 : wanted;
 }
 
 /* Forks that cannot be watched are as they were. */
