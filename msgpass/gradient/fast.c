@@ -48,6 +48,8 @@ static int64_t lay_out(fast_pass *p, float *memory)
         int state = p->program->field[f].width == HGA_WIDTH_STATE;
         int scalar = p->program->field[f].width == HGA_WIDTH_SCALAR;
         x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded_columns(x->columns);
+        x->by_row = goes_by_row(p->plan, f);
+        if (x->by_row) continue;
         if (has_values(p->program, f)) x->value = carve(memory, &at, n * x->padded);
         if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
         if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
@@ -57,6 +59,7 @@ static int64_t lay_out(fast_pass *p, float *memory)
     if (p->call->io->rel_key)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
     p->numbers = carve(memory, &at, 2 * padded_columns(most_columns(p->plan)));
+    p->chunks = columns_lay_out(p, memory, &at);
     if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
     return at;
 }
@@ -270,7 +273,8 @@ done:
 static void store_all(fast_pass *p, int kv)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++)
-        if (is_kv(p, f) == kv && program_is_input(p->program->field[f].binding)) fast_store(p, f);
+        if (is_kv(p, f) == kv && p->field[f].adjoint && program_is_input(p->program->field[f].binding))
+            fast_store(p, f);
 }
 
 hga_status fast_gradient(fast_pass *p, hga_id kv)
@@ -281,14 +285,16 @@ hga_status fast_gradient(fast_pass *p, hga_id kv)
     p->sums = p->call->sums[kv], p->wants_tables = 0;
     for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
     clear_all(p, 1);
+    columns_begin(p);
     HGA_TRY(forward(p, 1));
     for (p->head = kv * group; p->head < (kv + 1) * group; p->head++) {
         clear_all(p, 0);
         HGA_TRY(forward(p, 0));
-        fast_seed(p);
+        if (!p->field[program_bound(p->program, HGA_IO_OUT)].by_row) fast_seed(p);
         HGA_TRY(backward(p, 0));
         store_all(p, 0);
     }
+    columns_end(p);
     clear_rest(p);
     HGA_TRY(backward(p, 1));
     store_all(p, 1);

@@ -12,6 +12,8 @@
 typedef struct fast_field {
     hga_id columns, padded;
     const hga_id *place; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
+    int by_row;          /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
+                            nothing of it is here */
     hga_id writer;       /* the stage that is the first to ask of the field, if it writes each row once; -1 */
     uint8_t *fresh;      /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
     float *value;        /* NULL where no adjoint needs it */
@@ -20,6 +22,19 @@ typedef struct fast_field {
     float *own_lse;      /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
                            adjoint of attention `delta` is less the gradient of the log-sum-exp */
 } fast_field;
+
+/* Keys and values of a stage that alone looks at them: CHUNK rows, in the order of its columns, come when the first of
+   them is needed, into memory that was used last, and go when no row after them has an edge to them. */
+typedef struct column_chunks {
+    hga_id stage;
+    float **at;       /* [chunks]: where a chunk's keys are; NULL: not here */
+    uint8_t *gone;    /* [chunks] */
+    float *memory;    /* [chunks][floats] */
+    hga_id *unused;   /* [n_unused]: which of the memory */
+    hga_id n_unused;
+    int stay;         /* threads share them: all are here from beginning to end */
+    int64_t value, d_key, d_value, floats; /* where a chunk's others are behind its keys, -1: nothing is asked of them */
+} column_chunks;
 
 /* What a thread has for itself. */
 typedef struct lane {
@@ -40,6 +55,7 @@ typedef struct fast_pass {
     hga_id field_dim; /* padded columns of queries and keys */
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
+    column_chunks *chunks; /* NULL: all fields are as `field` says */
     table_sums sums; /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
@@ -104,6 +120,36 @@ static inline int is_kv(const fast_pass *p, hga_id f)
 {
     hga_width w = p->program->field[f].width;
     return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE;
+}
+
+/* fast_rows.c: the only stage that reads or writes the field, -1; and does attention take its rows from the caller's
+   tensors and put them there? */
+hga_id only_stage(const hga_plan *plan, hga_id f);
+int goes_by_row(const hga_plan *plan, hga_id f);
+
+/* fast_columns.c: the stage whose keys and values come chunk by chunk, -1; when they may go; their memory, NULL without
+   such a stage. */
+hga_id columns_stage(const hga_plan *plan);
+hga_status departures_create(const gradient_call *c, departures *out);
+void departures_clear(const hga_plan *plan, departures *x);
+column_chunks *columns_lay_out(const fast_pass *p, float *memory, int64_t *at);
+/* None is here; a chunk comes; those that panels [first, end) of the stage were the last to need go; all go. */
+void columns_begin(const fast_pass *p);
+float *bring_chunk(const fast_pass *p, hga_id chunk);
+void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end);
+void columns_end(const fast_pass *p);
+
+/* Rows of the column at a position: key and value, and what is added to; without meaning where nothing is asked. */
+static inline void near_column(const fast_pass *p, hga_id at, const float **k, const float **v, float **dk, float **dv)
+{
+    const column_chunks *x = p->chunks;
+    const hga_stage *s = &p->program->stage[x->stage];
+    ptrdiff_t dim = p->field[s->key].padded, dim_v = p->field[s->value].padded, chunk = at / CHUNK, row = at % CHUNK;
+    int32_t slot = p->slot ? p->slot[chunk] : -1;
+    float *rows = x->at[chunk] ? x->at[chunk] : bring_chunk(p, (hga_id)chunk);
+    *k = rows + row * dim, *v = rows + x->value + row * dim_v;
+    *dk = slot < 0 ? rows + x->d_key + row * dim : p->own_dk + (slot * CHUNK + row) * dim;
+    *dv = slot < 0 ? rows + x->d_value + row * dim_v : p->own_dv + (slot * CHUNK + row) * dim_v;
 }
 
 /* fast_tensors.c: the caller's rows of a field into its values; its adjoint to where it is wanted; the gradients of

@@ -11,12 +11,18 @@ static int64_t group_floats(hga_id dim, hga_id dim_v) { return (3 * (int64_t)dim
 
 enum { PAIRS = WINDOW * KERNEL_TILE };
 
+static hga_id most_columns(const hga_plan *plan)
+{
+    hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
+    return padded_columns(dim > dim_v ? dim : dim_v);
+}
+
 static int64_t panel_floats(const hga_plan *plan)
 {
     hga_id dim = padded_columns(plan->shape.dim), dim_v = padded_columns(plan->shape.dim_v);
     hga_id pos_dim = padded_columns(plan->shape.pos_dim);
     return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * KERNEL_PLACES +
-           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 4 * PAIRS + LINE_FLOATS;
+           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 4 * PAIRS + most_columns(plan) + LINE_FLOATS;
 }
 
 int64_t panel_bytes(const hga_plan *plan)
@@ -65,7 +71,7 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->position = at, x->d_position = at + pos_dim * WINDOW, x->own = x->d_position + pos_dim * WINDOW;
     x->own_turned = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_turned + pos_dim * KERNEL_TILE;
     x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->kept = x->pair_bias + PAIRS, x->slopes = x->kept + PAIRS;
-    x->pair_type = (int32_t *)(x->slopes + PAIRS);
+    x->pair_type = (int32_t *)(x->slopes + PAIRS), x->row = (float *)(x->pair_type + PAIRS);
     x->seen.n_types = most_types(plan);
     HGA_TRY(hga_new(&plan->given, x->seen.n_types, sizeof *x->seen.place, &x->seen.place));
     for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.place[i] = -1;
@@ -93,67 +99,6 @@ void panel_destroy(const hga_plan *plan, panel *x)
     hga_delete(a, x->found, x->n_found, sizeof *x->found);
     hga_delete(a, x->memory, x->floats, sizeof *x->memory);
     hga_delete(a, x, 1, sizeof *x);
-}
-
-/* ---- the rows ---- */
-
-static int row_is_wanted(const fast_pass *p, const hga_stage *s, hga_id v)
-{
-    return program_row(&p->nodes, p->program->field[s->out].rows, v) && p->field[s->out].lse[v] < INFINITY;
-}
-
-/* Fill a group. */
-static void load_rows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
-{
-    const hga_stage *stage = &p->program->stage[s];
-    const hga_relation *r = &p->plan->stage[s].relation;
-    const kernel_table *kernels = p->plan->kernels;
-    hga_id dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
-    const float *q[KERNEL_TILE], *given[KERNEL_TILE];
-    g->there = 0;
-    for (hga_id i = 0; i < KERNEL_TILE; i++) {
-        hga_id v = i >= n ? -1 : r->dst_order ? r->dst_order[first + i] : first + i;
-        g->node[i] = v >= 0 && row_is_wanted(p, stage, v) ? v : -1;
-        g->lse[i] = INFINITY, g->delta[i] = 0, q[i] = given[i] = NULL;
-        if (g->node[i] < 0) continue;
-        g->there |= 1u << i;
-        q[i] = value_row(p, stage->query, v), given[i] = adjoint_row(p, stage->out, v);
-        g->lse[i] = p->field[stage->out].lse[v], g->delta[i] = p->field[stage->out].delta[v];
-    }
-    if (!g->there) return;
-    for (hga_id i = 0; i < KERNEL_TILE; i++) {
-        float *q_row = g->q_rows + (ptrdiff_t)i * dim, *g_row = g->g_rows + (ptrdiff_t)i * dim_v;
-        if (q[i])
-            kernels->scale(dim, p->call->scale, q[i], q_row), memcpy(g_row, given[i], (size_t)dim_v * sizeof *g_row);
-        else
-            memset(q_row, 0, (size_t)dim * sizeof *q_row), memset(g_row, 0, (size_t)dim_v * sizeof *g_row);
-    }
-    kernels->turn_rows(KERNEL_TILE, q, p->call->scale, dim, g->q);
-    kernels->turn_rows(KERNEL_TILE, given, 1, dim_v, g->g);
-    memset(g->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *g->dq);
-}
-
-/* The rows at positions from `first` on. Who asks nothing of any is the writer of zeros where there are none yet. */
-static void store_rows(fast_pass *p, hga_id s, const group *g, hga_id first, hga_id n)
-{
-    const hga_id *order = p->rows.r.dst_order;
-    hga_id query = p->program->stage[s].query, dim = p->field[query].padded;
-    int writes = p->field[query].writer == s;
-    double *scale = p->sums.of[SCALE];
-    for (hga_id i = 0; i < n; i++) {
-        hga_id v = order ? order[first + i] : first + i;
-        const float *dq = g->dq + (ptrdiff_t)i * dim;
-        for (hga_id c = 0; scale && g->node[i] >= 0 && c < dim; c++)
-            *scale += (double)dq[c] * (double)value_row(p, query, v)[c];
-        if (!p->field[query].adjoint || (g->node[i] < 0 && !writes)) continue;
-        float *to = adjoint_row(p, query, v);
-        if (g->node[i] < 0)
-            memset(to, 0, (size_t)dim * sizeof *to);
-        else if (writes)
-            p->plan->kernels->scale(dim, p->call->scale, dq, to);
-        else
-            p->plan->kernels->blend(dim, 1, to, p->call->scale, dq, to);
-    }
 }
 
 /* ---- a stage ---- */
@@ -227,12 +172,6 @@ done:
     return st;
 }
 
-static hga_id rows_from(const fast_pass *p, hga_id first)
-{
-    hga_id n = p->nodes.n - first;
-    return n < 0 ? 0 : n < KERNEL_TILE ? n : KERNEL_TILE;
-}
-
 /* What two neighbouring groups have in tiles, and the edges of theirs that are in none. */
 static hga_status sort_pair(fast_pass *p, hga_id s, group *pair, hga_id first)
 {
@@ -249,8 +188,7 @@ done:
 static hga_status run_pair(fast_pass *p, hga_id s, group *pair, hga_id first, found *f)
 {
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < 2; i++)
-        load_rows(p, s, &pair[i], first + i * KERNEL_TILE, rows_from(p, first + i * KERNEL_TILE));
+    for (hga_id i = 0; i < 2; i++) load_sixteen(p, s, &pair[i], first + i * KERNEL_TILE);
     if (!recall(f, pair)) {
         HGA_TRY(sort_pair(p, s, pair, first));
         note(p->panel, pair, f);
@@ -291,7 +229,8 @@ static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
         run_panel_tiles(p, s);
         if (x->found) remember_panel(x, x->found + at, n < GROUPS ? n : GROUPS);
         for (hga_id i = 0, row = first; i < GROUPS; i++, row += KERNEL_TILE)
-            store_rows(p, s, &x->group[i], row, rows_from(p, row));
+            store_sixteen(p, s, &x->group[i], row);
+        columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
         if (panels * POUR_TYPES >= p->call->io->n_rel_key) pour_rel_key(p), panels = 0;
     }
     pour_rel_key(p);

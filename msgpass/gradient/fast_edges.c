@@ -75,11 +75,15 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     hga_id padded_dim = p->field[stage->query].padded, v = g->node[row];
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
     float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK];
-    int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
+    int with_keys = is_asked(p, stage->key), with_values = is_asked(p, stage->value),
+        near = p->chunks && p->chunks->stage == s;
+    const hga_id *rank = p->call->strips[s].rank;
     for (hga_id i = 0; i < n; i++) {
-        k[i] = value_row(p, stage->key, x[i].e.src), value[i] = value_row(p, stage->value, x[i].e.src);
-        if (with_keys) dk[i] = source_row(p, stage->key, p->own_dk, x[i].e.src);
-        if (with_values) dv[i] = source_row(p, stage->value, p->own_dv, x[i].e.src);
+        hga_id u = x[i].e.src;
+        if (near) near_column(p, rank ? rank[u] : u, &k[i], &value[i], &dk[i], &dv[i]);
+        if (!near) k[i] = value_row(p, stage->key, u), value[i] = value_row(p, stage->value, u);
+        if (!near && with_keys) dk[i] = source_row(p, stage->key, p->own_dk, u);
+        if (!near && with_values) dv[i] = source_row(p, stage->value, p->own_dv, u);
         score[i] = base_score(p, s, v, &x[i]);
         if (p->plan->options.dropout > 0) kept[i] = (float)dropout_factor(p->call, &x[i].e, v, p->head);
         if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;

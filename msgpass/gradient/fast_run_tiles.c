@@ -18,14 +18,30 @@ static int same_columns(const tile *a, const tile *b)
     return a && a->columns < 0 && b->columns < 0 && a->first == b->first && a->n == b->n;
 }
 
-/* Where the tile's columns are, unless it has those of the one before. */
-static void find_columns(fast_pass *p, const hga_stage *stage, const tile *t)
+/* Where they are when they come chunk by chunk. */
+static void find_near(const fast_pass *p, const tile *t)
 {
     tile_columns *x = &p->panel->near;
+    for (hga_id c = 0; c < t->n; c++) {
+        hga_id at = t->columns < 0 ? t->first + c : p->panel->number[t->columns + c];
+        x->node[c] = p->rows.r.src_order ? p->rows.r.src_order[at] : at;
+        near_column(p, at, &x->k[c], &x->v[c], &x->dk[c], &x->dv[c]);
+    }
+}
+
+/* Where the tile's columns are, unless it has those of the one before. */
+static void find_columns(fast_pass *p, hga_id s, const tile *t)
+{
+    tile_columns *x = &p->panel->near;
+    const hga_stage *stage = &p->program->stage[s];
     int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
     int known = same_columns(x->tile, t);
     x->tile = t;
     if (known) return;
+    if (p->chunks && p->chunks->stage == s) {
+        find_near(p, t);
+        return;
+    }
     for (hga_id c = 0; c < t->n; c++) {
         hga_id u = x->node[c] = column_node(p, t, c);
         x->k[c] = value_row(p, stage->key, u), x->v[c] = value_row(p, stage->value, u);
@@ -219,7 +235,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
                                .g_rows = g->g_rows,
                                .lse = g->lse,
                                .delta = g->delta,
-                               .dq = p->field[stage->query].adjoint || p->sums.of[SCALE] ? g->dq : NULL};
+                               .dq = is_asked(p, stage->query) || p->sums.of[SCALE] ? g->dq : NULL};
 }
 
 static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile *t)
@@ -231,8 +247,8 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .dim_v = p->plan->shape.dim_v,
                             .k = x->near.k,
                             .v = x->near.v,
-                            .dk = p->field[stage->key].adjoint ? x->near.dk : NULL,
-                            .dv = p->field[stage->value].adjoint ? x->near.dv : NULL};
+                            .dk = is_asked(p, stage->key) ? x->near.dk : NULL,
+                            .dv = is_asked(p, stage->value) ? x->near.dv : NULL};
     for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
     return out;
 }
@@ -313,7 +329,7 @@ void run_panel_tiles(fast_pass *p, hga_id s)
     int64_t at[GROUPS] = {0};
     p->panel->near.tile = NULL;
     for (const tile *t; (t = next_tile(p->panel, at));) {
-        find_columns(p, stage, t);
+        find_columns(p, s, t);
         if (has_parts(p->panel))
             run_apart(p, s, t);
         else

@@ -241,6 +241,7 @@ static hga_status cut_stages(gradient_call *c)
     HGA_TRY(hga_new_zero(&c->plan->given, HGA_MAX_STAGES, sizeof *c->strips, &c->strips));
     for (hga_id s = 0; s < c->plan->program.n_stages; s++)
         if (kind_attends(c->plan->stage[s].kind)) HGA_TRY(strips_create(c->plan, s, &c->strips[s]));
+    HGA_TRY(departures_create(c, &c->departures));
     if (c->plan->shape.n_heads > 1) HGA_TRY(list_stages(c));
 done:
     return st;
@@ -250,6 +251,7 @@ static void clear_stages(gradient_call *c)
 {
     for (hga_id s = 0; c->strips && s < c->plan->program.n_stages; s++) strips_clear(c->plan, &c->strips[s]);
     for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++) rows_unlist(c->plan, &c->lists[s]);
+    departures_clear(c->plan, &c->departures);
     hga_delete(&c->plan->given, c->strips, HGA_MAX_STAGES, sizeof *c->strips);
     hga_delete(&c->plan->given, c->lists, HGA_MAX_STAGES, sizeof *c->lists);
     c->strips = NULL, c->lists = NULL;

@@ -66,6 +66,11 @@ typedef struct nudge {
     double by;
 } nudge;
 
+/* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
+typedef struct departures {
+    hga_id *ptr, *chunk;
+} departures;
+
 /* One call. */
 typedef struct gradient_call {
     const hga_plan *plan;
@@ -76,6 +81,7 @@ typedef struct gradient_call {
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
     table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
     struct strips *strips; /* [stages], of those that attend; the fast way's */
+    departures departures; /* of the stage whose keys and values come chunk by chunk */
     row_list *lists; /* [stages], of those that go row by row; the fast way's, NULL: rows are read for every head */
     nudge moved;     /* hga_plan_loss; zero: nothing is */
 } gradient_call;

@@ -91,8 +91,22 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     return one;
 }
 
+/* The rows of a chunk that is here. */
+static void add_near(const fast_pass *p, hga_id f, hga_id chunk, const float *own)
+{
+    const column_chunks *x = p->chunks;
+    hga_id columns = p->field[f].padded;
+    int64_t at = p->program->stage[x->stage].key == f ? x->d_key : x->d_value;
+    float *to = x->at[chunk] + at;
+    if (at >= 0) p->plan->kernels->blend(CHUNK * columns, 1, to, 1, own, to);
+}
+
 static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id chunk, const float *own)
 {
+    if (p->field[f].by_row) {
+        add_near(p, f, chunk, own);
+        return;
+    }
     hga_id first = chunk * CHUNK, n = p->nodes.n - first < CHUNK ? p->nodes.n - first : CHUNK,
            columns = p->field[f].padded;
     if (!p->field[f].adjoint) return;
@@ -141,6 +155,7 @@ hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
         l->rows = one.rows;
 #pragma omp ordered
         add_own(p, l, stage, i);
+        columns_leave(p, stage, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
     }
     for (hga_id i = 0; !st && i < lanes; i++) st = p->lanes[i].status;
     return st;

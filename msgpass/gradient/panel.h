@@ -94,6 +94,7 @@ typedef struct panel {
     float *position, *d_position, *own, *own_turned, *d_own; /* of a tile's columns, and of its rows */
     float *pair_bias, *kept, *slopes;                        /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                      /* the same */
+    float *row;                                              /* a row of the caller's */
     pair_types seen;
     hga_id rank[KERNEL_TILE]; /* edges of the rows of the group at hand so far */
     int unranked;             /* edges of the group came that do not count in order */
@@ -124,6 +125,14 @@ static inline hga_status room_for(const fast_pass *p, void *list, int64_t *room,
 
 /* Do pairs have scores of their own, or weights that are dropped? */
 static inline int has_parts(const panel *x) { return x->parts.types || x->parts.positions || x->parts.ranks; }
+
+/* fast_rows.c: how many rows a group has that begins at position `first`; they fill it, and what they are given is
+   stored. */
+hga_id rows_from(const fast_pass *p, hga_id first);
+void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
+void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
+/* Is anything asked of the field? */
+int is_asked(const fast_pass *p, hga_id f);
 
 /* fast_edges.c: edges one by one. Leave one of a group's row for later; all explicit ones of a group, or simply all;
    what is left, row after row. */

@@ -1,0 +1,55 @@
+/* caller.h: one head's rows in the caller's tensors, which lie far apart. */
+#ifndef HGA_GRADIENT_CALLER_H
+#define HGA_GRADIENT_CALLER_H
+
+#include "fast.h"
+
+#include <string.h>
+
+/* The rows of the caller's tensor of a field, or of its gradient. */
+typedef struct caller_rows {
+    char *first;
+    ptrdiff_t stride; /* bytes */
+    hga_dtype type;
+    hga_id node, n, columns;
+} caller_rows;
+
+static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor *t)
+{
+    hga_id heads = field_heads(p->plan, f), first, n = field_io(p->plan, f, &first), columns = p->field[f].columns,
+           head = is_kv(p, f) ? p->kv : p->head;
+    char *row = tensor_at(t, heads, columns, 0, head), *next = tensor_at(t, heads, columns, 1, head);
+    return (caller_rows){row, next - row, t->dtype, first, n, columns};
+}
+
+/* Node v's row; NULL: there is none. */
+static inline char *row_of(const caller_rows *r, hga_id v)
+{
+    return v < r->node || v >= r->node + r->n ? NULL : r->first + (v - r->node) * r->stride;
+}
+
+/* No machine foresees such rows: one that is needed soon is asked for. */
+static inline void fetch_row(const caller_rows *r, hga_id v)
+{
+    enum { LINE_BYTES = 64 };
+    const char *row = row_of(r, v);
+    for (hga_id c = 0; row && c < r->columns * (hga_id)sizeof(float); c += LINE_BYTES) __builtin_prefetch(row + c);
+}
+
+/* A row's numbers, padded with zeros; a row that is not there is zeros. */
+static inline void read_padded(const caller_rows *r, const char *row, hga_id padded, float *to)
+{
+    if (row) numbers_read(r->type, row, r->columns, to);
+    hga_id from = row ? r->columns : 0;
+    if (from < padded) memset(to + from, 0, (size_t)(padded - from) * sizeof *to);
+}
+
+/* Or where they are, at `wide` where they are not floats. */
+static inline const float *look_at_row(const caller_rows *r, const char *row, float *wide)
+{
+    if (r->type == HGA_F32) return (const float *)(const void *)row;
+    numbers_read(r->type, row, r->columns, wide);
+    return wide;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* fast_columns.c: keys and values of the one stage that looks at them, and what they are given: a chunk of them comes
+   from the caller's tensors when the first of its columns is needed, into the memory that was used last, and goes when
+   no row has an edge to it any more. So most of what tiles work on is in the caches. */
+#include "caller.h"
+#include "panel.h"
+
+#include <string.h>
+
+static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
+static hga_id panels_of(const hga_plan *plan) { return (plan->nodes.n + STRIP_PANEL - 1) / STRIP_PANEL; }
+
+hga_id columns_stage(const hga_plan *plan)
+{
+    const hga_program *p = &plan->program;
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const hga_stage *x = &p->stage[s];
+        if (!kind_attends(plan->stage[s].kind) || has_energies(p, x->out) || x->key == x->value) continue;
+        if (x->query == x->key || x->query == x->value || x->out == x->key || x->out == x->value) continue;
+        int given = program_is_input(p->field[x->key].binding) && program_is_input(p->field[x->value].binding);
+        if (given && only_stage(plan, x->key) == s && only_stage(plan, x->value) == s) return s;
+    }
+    return -1;
+}
+
+/* ---- when they go ---- */
+
+/* The panel at hand is the last so far that has edges to the chunks that it touches. */
+typedef struct visit {
+    hga_id panel, *last;
+} visit;
+
+static void touch(const hga_segments *s, void *context)
+{
+    const visit *at = context;
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment x = hga_segments_at(s, i);
+        for (hga_id c = x.src / CHUNK; c <= (x.src + x.n_src - 1) / CHUNK; c++) at->last[c] = at->panel;
+    }
+}
+
+static void touch_panel(const gradient_call *c, hga_id stage, visit *at)
+{
+    hga_id relation = c->plan->program.stage[stage].relation, first = at->panel * STRIP_PANEL,
+           n = c->plan->nodes.n - first < STRIP_PANEL ? c->plan->nodes.n - first : STRIP_PANEL;
+    const hga_relation *r = &c->plan->stage[stage].relation;
+    const hga_id *rank = c->strips[stage].rank;
+    if (r->n_blocks) hga_graph_visit_segments(c->plan->graph, relation, first, n, touch, at);
+    for (hga_id i = first; r->ptr && i < first + n; i++) {
+        hga_id v = r->dst_order ? r->dst_order[i] : i;
+        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++)
+            at->last[(rank ? rank[r->src[e]] : r->src[e]) / CHUNK] = at->panel;
+    }
+}
+
+hga_status departures_create(const gradient_call *c, departures *out)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *a = &c->plan->given;
+    hga_id chunks = chunks_of(c->plan), panels = panels_of(c->plan), stage = columns_stage(c->plan), *last = NULL;
+    if (stage < 0) return HGA_OK;
+    HGA_TRY(hga_new(a, chunks, sizeof *last, &last));
+    HGA_TRY(hga_new(a, chunks, sizeof *out->chunk, &out->chunk));
+    HGA_TRY(hga_new_zero(a, panels + 1, sizeof *out->ptr, &out->ptr));
+    for (hga_id i = 0; i < chunks; i++) last[i] = -1;
+    for (visit at = {0, last}; at.panel < panels; at.panel++) touch_panel(c, stage, &at);
+    for (hga_id i = 0; i < chunks; i++)
+        if (last[i] >= 0) out->ptr[last[i]]++;
+    for (hga_id i = 0; i < panels; i++) out->ptr[i + 1] += out->ptr[i];
+    for (hga_id i = chunks; i-- > 0;)
+        if (last[i] >= 0) out->chunk[--out->ptr[last[i]]] = i;
+done:
+    hga_delete(a, last, chunks, sizeof *last);
+    return st;
+}
+
+void departures_clear(const hga_plan *plan, departures *x)
+{
+    hga_delete(&plan->given, x->chunk, chunks_of(plan), sizeof *x->chunk);
+    hga_delete(&plan->given, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
+    *x = (departures){0};
+}
+
+/* ---- memory ---- */
+
+enum { POINTER_FLOATS = sizeof(void *) / sizeof(float) };
+
+column_chunks *columns_lay_out(const fast_pass *p, float *memory, int64_t *at)
+{
+    hga_id stage = columns_stage(p->plan), chunks = chunks_of(p->plan);
+    if (stage < 0) return NULL;
+    const hga_stage *s = &p->program->stage[stage];
+    int64_t dim = p->field[s->key].padded * CHUNK, dim_v = p->field[s->value].padded * CHUNK;
+    column_chunks x = {.stage = stage, .value = dim, .d_key = -1, .d_value = -1, .floats = dim + dim_v};
+    if (field_gradient(p->call, s->key)->data) x.d_key = x.floats, x.floats += dim;
+    if (field_gradient(p->call, s->value)->data) x.d_value = x.floats, x.floats += dim_v;
+    column_chunks *out = (column_chunks *)(void *)carve(memory, at, sizeof x / sizeof *memory);
+    x.at = (float **)(void *)carve(memory, at, chunks * POINTER_FLOATS);
+    x.unused = (hga_id *)(void *)carve(memory, at, chunks);
+    x.gone = (uint8_t *)carve(memory, at, chunks / (int64_t)sizeof *memory + 1);
+    x.memory = carve(memory, at, chunks * x.floats);
+    if (memory) *out = x;
+    return out;
+}
+
+/* ---- coming ---- */
+
+enum { AHEAD = 12 };
+
+/* The node at a column; -1: none. */
+static hga_id column_at(const fast_pass *p, hga_id at)
+{
+    const hga_id *order = p->call->strips[p->chunks->stage].order;
+    return at >= p->nodes.n ? -1 : order ? order[at] : at;
+}
+
+static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
+{
+    hga_id padded = p->field[f].padded, first = chunk * CHUNK;
+    const caller_rows r = rows_at(p, f, field_tensor(p->call, f));
+    for (hga_id i = first; i < first + CHUNK; i++) {
+        fetch_row(&r, column_at(p, i + AHEAD));
+        read_padded(&r, row_of(&r, column_at(p, i)), padded, to + (ptrdiff_t)(i - first) * padded);
+    }
+    if (storage_is_rounded(p->plan, f) && p->program->stage[p->chunks->stage].order == HGA_FLAT)
+        p->plan->kernels->round_bf16(CHUNK * padded, to, to);
+}
+
+float *bring_chunk(const fast_pass *p, hga_id chunk)
+{
+    column_chunks *x = p->chunks;
+    const hga_stage *s = &p->program->stage[x->stage];
+    float *to = x->at[chunk] = x->memory + x->unused[--x->n_unused] * x->floats;
+    int64_t given = x->value + CHUNK * p->field[s->value].padded;
+    read_chunk(p, s->key, chunk, to), read_chunk(p, s->value, chunk, to + x->value);
+    memset(to + given, 0, (size_t)(x->floats - given) * sizeof *to);
+    return to;
+}
+
+void columns_begin(const fast_pass *p)
+{
+    column_chunks *x = p->chunks;
+    hga_id chunks = chunks_of(p->plan);
+    if (!x) return;
+    for (hga_id c = 0; c < chunks; c++) x->at[c] = NULL, x->unused[c] = chunks - 1 - c, x->gone[c] = 0;
+    x->n_unused = chunks, x->stay = p->n_lanes > 1;
+    for (hga_id c = 0; x->stay && c < chunks; c++) bring_chunk(p, c);
+}
+
+/* ---- going ---- */
+
+/* What the chunk's rows of a field are given; `from` NULL: nothing. */
+static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float *from)
+{
+    static const float none[CHUNK];
+    const hga_tensor *t = field_gradient(p->call, f);
+    hga_id padded = p->field[f].padded, first = chunk * CHUNK;
+    int accumulate = p->call->grad->accumulate;
+    if (!t->data || (!from && accumulate)) return;
+    const caller_rows r = rows_at(p, f, t);
+    for (hga_id i = first; i < first + CHUNK; i++) {
+        char *to = row_of(&r, column_at(p, i));
+        const float *row = from ? from + (ptrdiff_t)(i - first) * padded : NULL;
+        fetch_row(&r, column_at(p, i + AHEAD));
+        if (!to) continue;
+        if (accumulate) p->plan->kernels->blend(r.columns, 1, look_at_row(&r, to, p->numbers), 1, row, p->numbers), row = p->numbers;
+        for (hga_id c = 0; !row && c < r.columns; c += CHUNK)
+            numbers_write(r.type, none, r.columns - c < CHUNK ? r.columns - c : CHUNK, to + c * (r.type == HGA_F32 ? 4 : 2));
+        if (row) numbers_write(r.type, row, r.columns, to);
+    }
+}
+
+static void give_chunk(const fast_pass *p, hga_id chunk)
+{
+    column_chunks *x = p->chunks;
+    const hga_stage *s = &p->program->stage[x->stage];
+    const float *from = x->at[chunk];
+    write_chunk(p, s->key, chunk, from && x->d_key >= 0 ? from + x->d_key : NULL);
+    write_chunk(p, s->value, chunk, from && x->d_value >= 0 ? from + x->d_value : NULL);
+    if (from) x->unused[x->n_unused++] = (hga_id)((from - x->memory) / x->floats);
+    x->at[chunk] = NULL, x->gone[chunk] = 1;
+}
+
+void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
+{
+    const column_chunks *x = p->chunks;
+    const departures *d = &p->call->departures;
+    hga_id heads = p->plan->shape.n_heads / p->plan->shape.n_kv_heads, panels = panels_of(p->plan);
+    if (!x || x->stage != stage || x->stay || p->head != (p->kv + 1) * heads - 1) return;
+    for (hga_id i = d->ptr[first < panels ? first : panels]; i < d->ptr[end < panels ? end : panels]; i++) {
+        hga_id c = d->chunk[i];
+        if (x->at[c] && !(p->slot && p->slot[c] >= 0)) give_chunk(p, c);
+    }
+}
+
+void columns_end(const fast_pass *p)
+{
+    for (hga_id c = 0; p->chunks && c < chunks_of(p->plan); c++)
+        if (!p->chunks->gone[c]) give_chunk(p, c);
+}

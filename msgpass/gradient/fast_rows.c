@@ -1,0 +1,205 @@
+/* fast_rows.c: the rows of a panel. Queries, and what is asked of the output, become sixteen rows side by side and the
+   same turned; queries' gradients go back. Where attention is the only one to look at a field, its rows come from the
+   caller's tensors and go there, and no head of it is kept. */
+#include "caller.h"
+#include "panel.h"
+
+#include <math.h>
+#include <string.h>
+
+hga_id only_stage(const hga_plan *plan, hga_id f)
+{
+    hga_id only = -1;
+    int n = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if ((plan->program.stage[s].reads | plan->program.stage[s].writes) >> f & 1u) only = s, n++;
+    return n == 1 ? only : -1;
+}
+
+int goes_by_row(const hga_plan *plan, hga_id f)
+{
+    const hga_program *p = &plan->program;
+    hga_id s = only_stage(plan, f);
+    if (s < 0 || !kind_attends(plan->stage[s].kind) || has_energies(p, p->stage[s].out)) return 0;
+    const hga_stage *stage = &p->stage[s];
+    if (p->field[f].binding == HGA_IO_OUT) return stage->out == f;
+    if (stage->key == f || stage->value == f) return columns_stage(plan) == s;
+    return stage->query == f && program_is_input(p->field[f].binding);
+}
+
+hga_id rows_from(const fast_pass *p, hga_id first)
+{
+    hga_id n = p->nodes.n - first;
+    return n < 0 ? 0 : n < KERNEL_TILE ? n : KERNEL_TILE;
+}
+
+/* The node at a position; -1: none. */
+static hga_id position_node(const fast_pass *p, hga_id position)
+{
+    const hga_id *order = p->rows.r.dst_order;
+    return position >= p->nodes.n ? -1 : order ? order[position] : position;
+}
+
+int is_asked(const fast_pass *p, hga_id f)
+{
+    return p->field[f].by_row ? field_gradient(p->call, f)->data != NULL : p->field[f].adjoint != NULL;
+}
+
+/* ---- queries ---- */
+
+/* The group's queries, times the scale; of the rows after them the caller's are asked for. */
+static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
+{
+    hga_id f = p->program->stage[s].query;
+    const fast_field *x = &p->field[f];
+    int rounded = storage_is_rounded(p->plan, f) && p->program->stage[s].order == HGA_FLAT;
+    const caller_rows given = x->by_row ? rows_at(p, f, field_tensor(p->call, f)) : (caller_rows){0};
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        float *row = g->q_rows + (ptrdiff_t)i * x->padded;
+        hga_id v = g->node[i];
+        if (x->by_row) fetch_row(&given, position_node(p, first + KERNEL_TILE + i));
+        if (v < 0) {
+            memset(row, 0, (size_t)x->padded * sizeof *row);
+        } else if (x->by_row) {
+            read_padded(&given, row_of(&given, v), x->padded, row);
+            if (rounded) p->plan->kernels->round_bf16(x->padded, row, row);
+            p->plan->kernels->scale(x->padded, p->call->scale, row, row);
+        } else {
+            p->plan->kernels->scale(x->padded, p->call->scale, value_row(p, f, v), row);
+        }
+    }
+}
+
+/* ---- what is asked of the output ---- */
+
+/* From the caller's rows: a row without edges asks for nothing. */
+static void load_given(const fast_pass *p, hga_id f, group *g, hga_id first)
+{
+    const fast_field *x = &p->field[f];
+    const hga_grad_io *grad = p->call->grad;
+    hga_id heads = p->plan->shape.n_heads;
+    const caller_rows given = rows_at(p, f, &grad->d_out), out = rows_at(p, f, &p->call->io->out);
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        float *row = g->g_rows + (ptrdiff_t)i * x->padded;
+        hga_id v = position_node(p, first + i), next = position_node(p, first + KERNEL_TILE + i), at = v - given.node;
+        int here = v >= 0 && row_of(&given, v);
+        float lse = here ? p->call->tape_lse[(ptrdiff_t)at * heads + p->head] : -INFINITY;
+        g->node[i] = lse == -INFINITY ? -1 : v;
+        fetch_row(&given, next), fetch_row(&out, next);
+        if (g->node[i] < 0) {
+            memset(row, 0, (size_t)x->padded * sizeof *row);
+            continue;
+        }
+        read_padded(&given, row_of(&given, v), x->padded, row);
+        double d_lse = grad->d_lse.data ? (double)*(const float *)tensor_at(&grad->d_lse, heads, 1, at, p->head) : 0;
+        const float *result = look_at_row(&out, row_of(&out, v), p->panel->row);
+        g->lse[i] = lse, g->delta[i] = (float)(p->plan->kernels->dot(x->columns, row, result) - d_lse);
+    }
+}
+
+/* From the stage's adjoint. */
+static void load_asked(const fast_pass *p, hga_id f, group *g, hga_id first)
+{
+    const fast_field *x = &p->field[f];
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        float *row = g->g_rows + (ptrdiff_t)i * x->padded;
+        hga_id v = position_node(p, first + i);
+        int wanted = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] < INFINITY;
+        g->node[i] = wanted ? v : -1;
+        if (wanted)
+            memcpy(row, adjoint_row(p, f, v), (size_t)x->padded * sizeof *row), g->lse[i] = x->lse[v],
+                                                                               g->delta[i] = x->delta[v];
+        else
+            memset(row, 0, (size_t)x->padded * sizeof *row);
+    }
+}
+
+/* Sixteen rows turned. */
+static void turn(const fast_pass *p, const float *rows, hga_id columns, float *out)
+{
+    const float *row[KERNEL_TILE];
+    for (hga_id i = 0; i < KERNEL_TILE; i++) row[i] = rows + (ptrdiff_t)i * columns;
+    p->plan->kernels->turn_rows(KERNEL_TILE, row, 1, columns, out);
+}
+
+void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
+{
+    const hga_stage *stage = &p->program->stage[s];
+    hga_id dim = p->field[stage->query].padded, dim_v = p->field[stage->out].padded;
+    g->there = 0;
+    for (hga_id i = 0; i < KERNEL_TILE; i++) g->lse[i] = INFINITY, g->delta[i] = 0;
+    (p->field[stage->out].by_row ? load_given : load_asked)(p, stage->out, g, first);
+    for (hga_id i = 0; i < KERNEL_TILE; i++) g->there |= (uint32_t)(g->node[i] >= 0) << i;
+    if (!g->there) return;
+    load_queries(p, s, g, first);
+    turn(p, g->q_rows, dim, g->q);
+    turn(p, g->g_rows, dim_v, g->g);
+    memset(g->dq, 0, (size_t)(dim * KERNEL_TILE) * sizeof *g->dq);
+}
+
+/* ---- queries' gradients ---- */
+
+/* What the scale is given by row i. */
+static void add_scale(fast_pass *p, hga_id f, const group *g, hga_id i)
+{
+    const fast_field *x = &p->field[f];
+    const float *dq = g->dq + (ptrdiff_t)i * x->padded, *q;
+    hga_id v = g->node[i];
+    if (x->by_row) {
+        const caller_rows given = rows_at(p, f, field_tensor(p->call, f));
+        q = look_at_row(&given, row_of(&given, v), p->panel->row);
+    } else {
+        q = value_row(p, f, v);
+    }
+    for (hga_id c = 0; c < x->columns; c++) *p->sums.of[SCALE] += (double)dq[c] * (double)q[c];
+}
+
+/* Into the caller's rows; those that nothing is asked of get zeros. */
+static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
+{
+    const kernel_table *kernels = p->plan->kernels;
+    const fast_field *x = &p->field[f];
+    const hga_tensor *t = field_gradient(p->call, f);
+    int accumulate = p->call->grad->accumulate;
+    if (!t->data) return;
+    const caller_rows to = rows_at(p, f, t);
+    for (hga_id i = 0; i < rows_from(p, first); i++) {
+        hga_id v = position_node(p, first + i);
+        float *dq = g->dq + (ptrdiff_t)i * x->padded;
+        char *row = row_of(&to, v);
+        fetch_row(&to, position_node(p, first + KERNEL_TILE + i));
+        if (!row || (g->node[i] < 0 && accumulate)) continue;
+        if (g->node[i] < 0)
+            memset(dq, 0, (size_t)x->padded * sizeof *dq);
+        else
+            kernels->scale(x->padded, p->call->scale, dq, dq);
+        if (accumulate) kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->row), 1, dq, dq);
+        numbers_write(to.type, dq, x->columns, row);
+    }
+}
+
+/* To the field's adjoint. Who asks nothing of any is the writer of zeros where there are none yet. */
+static void add_queries(fast_pass *p, hga_id s, hga_id f, const group *g, hga_id first)
+{
+    const fast_field *x = &p->field[f];
+    int writes = x->writer == s;
+    for (hga_id i = 0; x->adjoint && i < rows_from(p, first); i++) {
+        const float *dq = g->dq + (ptrdiff_t)i * x->padded;
+        if (g->node[i] < 0 && !writes) continue;
+        float *to = adjoint_row(p, f, position_node(p, first + i));
+        if (g->node[i] < 0)
+            memset(to, 0, (size_t)x->padded * sizeof *to);
+        else if (writes)
+            p->plan->kernels->scale(x->padded, p->call->scale, dq, to);
+        else
+            p->plan->kernels->blend(x->padded, 1, to, p->call->scale, dq, to);
+    }
+}
+
+void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first)
+{
+    hga_id query = p->program->stage[s].query;
+    for (hga_id i = 0; p->sums.of[SCALE] && i < KERNEL_TILE; i++)
+        if (g->node[i] >= 0) add_scale(p, query, g, i);
+    p->field[query].by_row ? give_back(p, query, g, first) : add_queries(p, s, query, g, first);
+}
