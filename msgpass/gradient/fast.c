@@ -98,8 +98,9 @@ void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_la
 {
     *p = empty_pass(c);
     p->lanes = lanes, p->n_lanes = n_lanes, p->panel = lanes->panel;
-    int64_t n = lay_out(p, memory);
+    int64_t n = lay_out(p, NULL);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
+    lay_out(p, memory);
     pad_rel_key(p);
     plan_places(p), plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);

@@ -47,12 +47,25 @@ int is_asked(const fast_pass *p, hga_id f)
 
 /* ---- queries ---- */
 
+/* Are the caller's queries rounded before they are looked at? */
+static int rounds_queries(const fast_pass *p, hga_id s)
+{
+    return storage_is_rounded(p->plan, p->program->stage[s].query) && p->program->stage[s].order == HGA_FLAT;
+}
+
+/* A query of the caller's. */
+static void read_query(const fast_pass *p, hga_id s, const caller_rows *given, hga_id v, float *to)
+{
+    hga_id padded = p->field[p->program->stage[s].query].padded;
+    read_padded(given, row_of(given, v), padded, to);
+    if (rounds_queries(p, s)) p->plan->kernels->round_bf16(padded, to, to);
+}
+
 /* The group's queries, times the scale; of the rows after them the caller's are asked for. */
 static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
 {
     hga_id f = p->program->stage[s].query;
     const fast_field *x = &p->field[f];
-    int rounded = storage_is_rounded(p->plan, f) && p->program->stage[s].order == HGA_FLAT;
     const caller_rows given = x->by_row ? rows_at(p, f, field_tensor(p->call, f)) : (caller_rows){0};
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->q_rows + (ptrdiff_t)i * x->padded;
@@ -61,8 +74,7 @@ static void load_queries(const fast_pass *p, hga_id s, group *g, hga_id first)
         if (v < 0) {
             memset(row, 0, (size_t)x->padded * sizeof *row);
         } else if (x->by_row) {
-            read_padded(&given, row_of(&given, v), x->padded, row);
-            if (rounded) p->plan->kernels->round_bf16(x->padded, row, row);
+            read_query(p, s, &given, v, row);
             p->plan->kernels->scale(x->padded, p->call->scale, row, row);
         } else {
             p->plan->kernels->scale(x->padded, p->call->scale, value_row(p, f, v), row);
@@ -140,14 +152,15 @@ void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
 /* ---- queries' gradients ---- */
 
 /* What the scale is given by row i. */
-static void add_scale(fast_pass *p, hga_id f, const group *g, hga_id i)
+static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
 {
+    hga_id f = p->program->stage[s].query;
     const fast_field *x = &p->field[f];
     const float *dq = g->dq + (ptrdiff_t)i * x->padded, *q;
     hga_id v = g->node[i];
     if (x->by_row) {
         const caller_rows given = rows_at(p, f, field_tensor(p->call, f));
-        q = look_at_row(&given, row_of(&given, v), p->panel->row);
+        read_query(p, s, &given, v, p->panel->row), q = p->panel->row;
     } else {
         q = value_row(p, f, v);
     }
@@ -200,6 +213,6 @@ void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first)
 {
     hga_id query = p->program->stage[s].query;
     for (hga_id i = 0; p->sums.of[SCALE] && i < KERNEL_TILE; i++)
-        if (g->node[i] >= 0) add_scale(p, query, g, i);
+        if (g->node[i] >= 0) add_scale(p, s, g, i);
     p->field[query].by_row ? give_back(p, query, g, first) : add_queries(p, s, query, g, first);
 }
