@@ -12,14 +12,14 @@
 typedef struct fast_field {
     hga_id columns, padded;
     const hga_id *place; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
-    int by_row;          /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
+    int by_row;     /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
                             nothing of it is here */
-    hga_id writer;       /* the stage that is the first to ask of the field, if it writes each row once; -1 */
-    uint8_t *fresh;      /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
-    float *value;        /* NULL where no adjoint needs it */
-    float *adjoint;      /* NULL where nothing is wanted of it */
-    float *lse, *delta;  /* [n_nodes], states only */
-    float *own_lse;      /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
+    hga_id writer;  /* the stage that is the first to ask of the field, if it writes each row once; -1 */
+    uint8_t *fresh; /* NULL, or [chunks]: 1 where adjoints are yet to be cleared, by whoever is the first to add */
+    float *value;   /* NULL where no adjoint needs it */
+    float *adjoint; /* NULL where nothing is wanted of it */
+    float *lse, *delta; /* [n_nodes], states only */
+    float *own_lse;     /* [n_nodes], of states whose energies are taken: then `value` is the state, and until the
                            adjoint of attention `delta` is less the gradient of the log-sum-exp */
 } fast_field;
 
@@ -27,13 +27,14 @@ typedef struct fast_field {
    them is needed, into memory that was used last, and go when no row after them has an edge to them. */
 typedef struct column_chunks {
     hga_id stage;
-    float **at;       /* [chunks]: where a chunk's keys are; NULL: not here */
-    uint8_t *gone;    /* [chunks] */
-    float *memory;    /* [chunks][floats] */
-    hga_id *unused;   /* [n_unused]: which of the memory */
+    float **at;     /* [chunks]: where a chunk's keys are; NULL: not here */
+    uint8_t *gone;  /* [chunks] */
+    float *memory;  /* [chunks][floats] */
+    hga_id *unused; /* [n_unused]: which of the memory */
     hga_id n_unused;
-    int stay;         /* threads share them: all are here from beginning to end */
-    int64_t value, d_key, d_value, floats; /* where a chunk's others are behind its keys, -1: nothing is asked of them */
+    int stay; /* threads share them: all are here from beginning to end */
+    int64_t value, d_key, d_value,
+        floats; /* where a chunk's others are behind its keys, -1: nothing is asked of them */
 } column_chunks;
 
 /* What a thread has for itself. */
@@ -56,7 +57,7 @@ typedef struct fast_pass {
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
     column_chunks *chunks; /* NULL: all fields are as `field` says */
-    table_sums sums; /* of this key/value head */
+    table_sums sums;       /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
     float *numbers;   /* two rows of the caller's tensors */

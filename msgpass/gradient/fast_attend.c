@@ -228,8 +228,7 @@ static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
                 run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, x->found && i < n ? x->found + at + i : NULL));
         run_panel_tiles(p, s);
         if (x->found) remember_panel(x, x->found + at, n < GROUPS ? n : GROUPS);
-        for (hga_id i = 0, row = first; i < GROUPS; i++, row += KERNEL_TILE)
-            store_sixteen(p, s, &x->group[i], row);
+        for (hga_id i = 0, row = first; i < GROUPS; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
         columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
         if (panels * POUR_TYPES >= p->call->io->n_rel_key) pour_rel_key(p), panels = 0;
     }

@@ -162,9 +162,12 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
         const float *row = from ? from + (ptrdiff_t)(i - first) * padded : NULL;
         fetch_row(&r, column_at(p, i + AHEAD));
         if (!to) continue;
-        if (accumulate) p->plan->kernels->blend(r.columns, 1, look_at_row(&r, to, p->numbers), 1, row, p->numbers), row = p->numbers;
+        if (accumulate)
+            p->plan->kernels->blend(r.columns, 1, look_at_row(&r, to, p->numbers), 1, row, p->numbers),
+                row = p->numbers;
         for (hga_id c = 0; !row && c < r.columns; c += CHUNK)
-            numbers_write(r.type, none, r.columns - c < CHUNK ? r.columns - c : CHUNK, to + c * (r.type == HGA_F32 ? 4 : 2));
+            numbers_write(r.type, none, r.columns - c < CHUNK ? r.columns - c : CHUNK,
+                          to + c * (r.type == HGA_F32 ? 4 : 2));
         if (row) numbers_write(r.type, row, r.columns, to);
     }
 }

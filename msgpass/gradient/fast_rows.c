@@ -120,7 +120,7 @@ static void load_asked(const fast_pass *p, hga_id f, group *g, hga_id first)
         g->node[i] = wanted ? v : -1;
         if (wanted)
             memcpy(row, adjoint_row(p, f, v), (size_t)x->padded * sizeof *row), g->lse[i] = x->lse[v],
-                                                                               g->delta[i] = x->delta[v];
+                                                                                g->delta[i] = x->delta[v];
         else
             memset(row, 0, (size_t)x->padded * sizeof *row);
     }
