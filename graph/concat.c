@@ -86,7 +86,7 @@ static hga_status number_nodes(whole *w)
         if (w->n_samples == 1) number_level(w, l, -1, &next);
         st = hga_builder_add_level(w->b, next - first, NULL);
     }
-    for (hga_id i = 0; i < w->n_samples; i++) {
+    for (hga_id i = 0; !st && i < w->n_samples; i++) {
         const sample *s = &w->samples[i];
         for (hga_id v = s->nodes.n - 1; v >= 0; v--)
             s->end[v] = v + 1 < s->nodes.n && s->map[v + 1] == s->map[v] + 1 ? s->end[v + 1] : v + 1;

@@ -2,6 +2,7 @@
    graph/ this and the two readers include jansson). */
 #include "json_values.h"
 #include "load.h"
+#include "written.h"
 
 #include <float.h>
 #include <stdarg.h>
@@ -160,6 +161,7 @@ hga_status json_parse(const char *name, const char *text, size_t n, json_t **out
     json_error_t error;
     *out = json_loadb(text ? text : "", n, JSON_REJECT_DUPLICATES, &error);
     if (*out) return HGA_OK;
+    memory_is_written(&error, sizeof error);
     if (is_want_of_memory(&error, text, n)) return hga_fail(HGA_ENOMEM, "%s: no memory for its values", name);
     return hga_fail(HGA_EFORMAT, "%s: line %d, column %d: %s", name, error.line, error.column, error.text);
 }

@@ -1,6 +1,7 @@
 /* read_npz.c: scipy's sparse matrices (the only file that includes libzip). */
 #include "import.h"
 #include "numpy.h"
+#include "written.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,8 +65,9 @@ static hga_status open_member(matrix *m, int which, int is_needed)
     zip_stat_t stat;
     snprintf(file, sizeof file, "%s.npy", member_names[which]);
     snprintf(to->name, sizeof to->name, "%s: %s", m->x->name, file);
-    if (zip_stat(m->zip, file, 0, &stat) == 0 && stat.valid & ZIP_STAT_SIZE)
-        return take_member(m, to, stat.index, stat.size);
+    int missing = zip_stat(m->zip, file, 0, &stat);
+    memory_is_written(&stat, sizeof stat);
+    if (!missing && stat.valid & ZIP_STAT_SIZE) return take_member(m, to, stat.index, stat.size);
     return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
 }
 

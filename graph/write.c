@@ -1,6 +1,7 @@
 /* write.c: numbers as text to a file that appears whole or not at all, and a relation's edges in pieces. */
 #include "write.h"
 #include "copy.h"
+#include "written.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -24,6 +25,7 @@ static void put(output *o, const void *bytes, size_t n)
 {
     if (o->error || n == 0) return;
     errno = 0;
+    memory_must_be_written(bytes, n);
     if (fwrite(bytes, 1, n, o->file.stream) != n) o->error = errno ? errno : EIO;
 }
 

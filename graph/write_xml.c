@@ -3,6 +3,7 @@
 #include "copy.h"
 #include "json.h"
 #include "write.h"
+#include "written.h"
 
 #include <libxml/xmlwriter.h>
 
@@ -35,6 +36,7 @@ typedef struct xml {
 
 static int take_bytes(void *context, const char *bytes, int n)
 {
+    memory_is_written(bytes, (size_t)n);
     output_bytes(context, bytes, (size_t)n);
     return n;
 }

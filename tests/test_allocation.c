@@ -13,6 +13,8 @@
 #include <cmocka.h>
 #include <hga.h>
 
+#include "instruments.h"
+
 /* ---- a fuse: the n-th allocation fails ---- */
 
 /* `left` allocations until the one that fails, 0 when none will; what is taken and not given back. */
@@ -60,15 +62,7 @@ static const hga_allocator fused = {fused_allocate, fused_release, &lent};
 static _Thread_local fuse libc;
 static _Thread_local int watching;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_ITS_OWN_MALLOC
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_ITS_OWN_MALLOC
-#endif
-#if defined(__GLIBC__) && !defined(HAS_ITS_OWN_MALLOC)
+#if defined(__GLIBC__) && !defined(IS_SANITIZED)
 enum { MALLOC_IS_OURS = 1 };
 /* seen by the shared libraries, in a program whose symbols are hidden */
 #define FOR_ALL __attribute__((visibility("default")))

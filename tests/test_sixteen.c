@@ -75,12 +75,12 @@ static void outputs_are_rounded_to_the_nearest(void **state)
                                   2.9e-8f,        8.940697e-8f,   6.1e-5f,    -0.1f, 1e-3f, 0.3333333f,
                                   1.00390625f,    1.01171875f,    1234.5f,    -7.7f};
     for (hga_dtype type = HGA_F16; type <= HGA_BF16; type++) {
-        uint16_t got[16];
+        uint16_t got[16] = {0};
         assert_ok(pass_through((hga_tensor){.data = (void *)(uintptr_t)tried, .rows = 1},
                                (hga_tensor){.data = got, .rows = 1, .dtype = type}, 1, 16));
         for (int i = 0; i < 16; i++) assert_int_equal(got[i], nearest(type, (double)tried[i]));
     }
-    uint16_t got[16];
+    uint16_t got[16] = {0};
     float large[16] = {65520, -1e30f};
     assert_ok(pass_through((hga_tensor){.data = large, .rows = 1},
                            (hga_tensor){.data = got, .rows = 1, .dtype = HGA_F16}, 1, 16));

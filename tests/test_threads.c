@@ -1,6 +1,7 @@
 /* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's
    parallel region. */
 #define _GNU_SOURCE
+#include "instruments.h"
 #include "slopes.h"
 
 #include <omp.h>
@@ -215,7 +216,7 @@ static int execute_with_little_room(void *context)
 static void threads_that_cannot_start_are_an_error(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef IS_SANITIZED
     print_message("skipped: sanitizers need the address space\n");
     skip();
 #endif
@@ -315,7 +316,7 @@ static int go_back_with_little_room(void *context)
 static void threads_that_cannot_start_on_the_way_back_are_an_error(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef IS_SANITIZED
     print_message("skipped: sanitizers need the address space\n");
     skip();
 #endif

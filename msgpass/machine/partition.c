@@ -3,6 +3,7 @@
    of at least two vertices and one edge in two, under a lock, and its answer is checked; halves are cut again until
    there are enough. */
 #include "partition.h"
+#include "written.h"
 
 #include <metis.h>
 #include <pthread.h>
@@ -180,6 +181,7 @@ static hga_status ask_metis(piece *p, hga_id left, hga_id right, idx_t *side)
     int answer = METIS_PartGraphRecursive(&n, &one, p->ptr, p->adj, p->weight, NULL, p->adj_weight, &two, share, NULL,
                                           options, &cut, side);
     pthread_mutex_unlock(&turn_lock);
+    memory_is_written(side, (size_t)p->n * sizeof *side);
     if (answer == METIS_ERROR_MEMORY)
         return hga_fail(HGA_ENOMEM, "METIS: no memory for %lld vertices", (long long)p->n);
     if (answer != METIS_OK)

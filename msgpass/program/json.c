@@ -7,6 +7,7 @@
    Fields and relations go by name; the tree is "tree up" and "tree down". A stage says its kind, or "message", "reduce"
    and "update". */
 #include "program.h"
+#include "written.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -323,6 +324,7 @@ static hga_status parse(const char *text, json_t **root)
     if (*root) return HGA_OK;
     json_t *again = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     int good = again != NULL;
+    memory_is_written(&error, sizeof error);
     json_decref(again);
     if (good || json_error_code(&error) == json_error_out_of_memory || !error.text[0]) return no_memory();
     return hga_fail(HGA_EFORMAT, "program, line %d, column %d: %s", error.line, error.column, error.text);

@@ -58,8 +58,9 @@ typedef struct hga_options {
    has: with fewer than the program needs on the graph an execution is HGA_EINVAL. Tensors of fields may be float16 or
    bfloat16, each by itself: an execution reads what the same numbers would be in float32, and rounds what it writes to
    nearest, ties to even. Their float32 copies belong to the workspace, which takes the memory at the first such
-   execution, also where the plan's precision is BF16 and its own 16-bit rows are made of them. Log-sum-exps, and
-   gradients of what is not a tensor, are float32. */
+   execution, also where the plan's precision is BF16 and its own 16-bit rows are made of them; an output of 16 bits is
+   read, too, since rows that nobody writes keep what is there. Log-sum-exps, and gradients of what is not a tensor, are
+   float32. */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;
