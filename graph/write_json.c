@@ -66,13 +66,13 @@ static void put_tokens(output *o, const hga_nodes *nodes)
 
 static void put_claims(output *o, uint32_t claims)
 {
-    int n = 0;
+    const char *before = "[";
     if (!claims) return;
-    put_member(o, "claims"), output_text(o, "[");
+    put_member(o, "claims");
     for (int i = 0; i < 3; i++) {
         if (!(claims >> i & 1)) continue;
-        if (n++) output_text(o, ", ");
-        put_string(o, json_claims[i]);
+        output_text(o, before), put_string(o, json_claims[i]);
+        before = ", ";
     }
     output_text(o, "]");
 }
@@ -217,9 +217,9 @@ static void put_order(output *o, const char *name, const hga_id *order, hga_id n
    entry tells that there is an order. */
 static hga_id order_length(const hga_id *order, hga_id n)
 {
-    hga_id length = n > 0 ? n - 1 : 0;
-    while (length > 0 && order[length - 1] < order[length]) length--;
-    return length == 0 && n > 0 ? 1 : length;
+    hga_id length = n > 1 ? n - 1 : n;
+    while (length > 1 && order[length - 1] < order[length]) length--;
+    return length;
 }
 
 static void put_field(output *o, const char *name, int64_t value)

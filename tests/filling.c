@@ -1,28 +1,42 @@
 /* filling.c: fills, spoils, counts. */
 #include "filling.h"
 
+#include "testing.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+/* The size stands in front of the block. */
+enum { FRONT = 64 };
 
 static void *take(size_t bytes, void *context)
 {
     filling *f = context;
-    size_t whole = (bytes + 63) / 64 * 64;
-    if (whole > (size_t)1 << 30) return NULL;
-    void *memory = aligned_alloc(64, whole);
-    if (!memory) return NULL;
-    memset(memory, f->byte, whole);
+    size_t whole = FRONT + (bytes + 63) / 64 * 64;
+    int64_t asked = ++f->asked;
+    if ((f->fails_from && asked >= f->fails_from) || whole > (size_t)1 << 30) return NULL;
+    char *block = aligned_alloc(FRONT, whole);
+    if (!block) return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    memset(block + FRONT, f->byte, whole - FRONT);
     f->live++;
-    return memory;
+    int64_t now = f->bytes += (int64_t)bytes;
+    if (now > f->most) f->most = now;
+    return block + FRONT;
 }
 
 static void give(void *memory, size_t bytes, void *context)
 {
     filling *f = context;
     if (!memory) return;
+    char *block = (char *)memory - FRONT;
+    size_t taken;
+    memcpy(&taken, block, sizeof taken);
+    if (taken != bytes) fail_msg("%zu bytes are given back, %zu were taken", bytes, taken);
     memset(memory, ~f->byte, bytes);
-    free(memory);
+    free(block);
     f->live--;
+    f->bytes -= (int64_t)bytes;
 }
 
 hga_allocator filling_allocator(filling *f) { return (hga_allocator){take, give, f}; }

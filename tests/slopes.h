@@ -3,6 +3,7 @@
 #ifndef HGA_SLOPES_H
 #define HGA_SLOPES_H
 
+#include "filling.h"
 #include "testing.h"
 
 #include <math.h>
@@ -51,10 +52,13 @@ static inline void slope_clear(slope *s)
     free(s->d_out), free(s->d_lse);
 }
 
-/* Execute and go back with these options. */
+/* Execute and go back with these options, in memory that nobody has written and all of which is given back. */
 static inline void slope_run(slope *s, hga_options options)
 {
     problem *p = s->p;
+    filling fresh = {.byte = 0xff};
+    hga_allocator allocator = filling_allocator(&fresh);
+    if (!options.allocator) options.allocator = &allocator;
     hga_plan *plan;
     hga_workspace *workspace;
     options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
@@ -67,6 +71,7 @@ static inline void slope_run(slope *s, hga_options options)
     free(io.tape);
     hga_workspace_destroy(workspace);
     hga_plan_destroy(plan);
+    if (fresh.live) fail_msg("%s: %lld blocks were not given back", p->name, (long long)fresh.live);
 }
 
 /* The gradients of b are those of a; that of the scale, a sum over all pairs, to twice the tolerance. */

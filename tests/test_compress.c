@@ -79,6 +79,7 @@ static void assert_stored(hga_graph *g, hga_pos blocks, hga_pos explicit_edges)
     if (r.n_blocks != blocks || r.n_explicit != explicit_edges)
         fail_msg("%lld blocks and %lld edges, not %lld and %lld", (long long)r.n_blocks, (long long)r.n_explicit,
                  (long long)blocks, (long long)explicit_edges);
+    for (hga_pos i = 0; i < r.n_blocks; i++) assert_true(r.blocks[i].count != 1); /* what stands once says no count */
     hga_graph_destroy(c);
 }
 

@@ -389,30 +389,6 @@ static void what_is_not_there_has_no_gradient(void **state)
 
 /* ---- memory ---- */
 
-typedef struct count {
-    _Atomic int64_t left, blocks;
-} count;
-
-static void *counted_allocate(size_t bytes, void *context)
-{
-    count *c = context;
-    void *p = NULL;
-    if (c->left >= 0 && c->left-- <= 0) {
-        c->left = 0;
-        return NULL;
-    }
-    if (posix_memalign(&p, 64, bytes)) return NULL;
-    c->blocks++;
-    return p;
-}
-
-static void counted_release(void *memory, size_t bytes, void *context)
-{
-    (void)bytes;
-    ((count *)context)->blocks--;
-    free(memory);
-}
-
 static problem families(void)
 {
     hga_id n, *parent = random_tree(3, 40, &n);
@@ -434,8 +410,8 @@ static void every_allocation_may_fail(void **state)
     for (int i = 0; i < 4; i++) {
         problem p =
             i == 3 ? families() : problem_of(i == 2 ? "bpt" : "neighbours_relative", i == 2 ? 200 : 20, 1, &grouped);
-        count c = {.left = -1};
-        hga_allocator a = {counted_allocate, counted_release, &c};
+        filling c = {.byte = 0xff};
+        hga_allocator a = filling_allocator(&c);
         hga_options options = ways[i];
         int generic = options.generic;
         options.gradient = 1, options.allocator = &a;
@@ -447,19 +423,20 @@ static void every_allocation_may_fail(void **state)
         hga_io io = p.io;
         io.tape = memory(hga_plan_tape_bytes(plan), 1);
         assert_ok(hga_plan_execute(plan, workspace, &io));
-        int64_t before = c.blocks, fails = 0;
+        int64_t before = c.live, fails = 0;
         hga_status st = HGA_ENOMEM;
         for (; st == HGA_ENOMEM; fails++) {
-            c.left = fails;
+            c.asked = 0;
+            c.fails_from = fails + 1;
             st = hga_plan_gradient(plan, workspace, &io, &s.grad);
-            assert_true(c.blocks == before || (!generic && c.blocks == before + 1)); /* what the workspace keeps */
+            assert_true(c.live == before || (!generic && c.live == before + 1)); /* what the workspace keeps */
         }
         assert_ok(st);
         assert_true(fails > 5);
-        c.left = -1;
+        c.fails_from = 0;
         free(io.tape), slope_clear(&s);
         hga_workspace_destroy(workspace), hga_plan_destroy(plan), problem_clear(&p);
-        assert_int_equal(c.blocks, 0);
+        assert_int_equal(c.live, 0);
     }
 }
 

@@ -37,31 +37,11 @@ static void memory_is_linear_up_to_a_million_tokens(void **state)
 
 /* ---- what is taken ---- */
 
-typedef struct meter {
-    _Atomic int64_t now, most;
-} meter;
-
-static void *metered_allocate(size_t bytes, void *context)
-{
-    meter *m = context;
-    void *p = NULL;
-    if (posix_memalign(&p, 64, bytes)) return NULL;
-    m->now += (int64_t)bytes;
-    if (m->now > m->most) m->most = m->now;
-    return p;
-}
-
-static void metered_release(void *memory, size_t bytes, void *context)
-{
-    ((meter *)context)->now -= (int64_t)bytes;
-    free(memory);
-}
-
 /* The most that a gradient has taken at once, and what the plan said. */
 static double taken(problem *p, double *said)
 {
-    meter m = {0};
-    hga_allocator a = {metered_allocate, metered_release, &m};
+    filling m = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&m);
     hga_options options = {.gradient = 1, .threads = 1, .allocator = &a};
     hga_plan *plan;
     hga_workspace *workspace;
@@ -72,7 +52,7 @@ static double taken(problem *p, double *said)
     hga_io io = p->io;
     io.tape = memory(hga_plan_tape_bytes(plan), 1);
     assert_ok(hga_plan_execute(plan, workspace, &io));
-    int64_t before = m.now;
+    int64_t before = m.bytes;
     m.most = before;
     assert_ok(hga_plan_gradient(plan, workspace, &io, &s.grad));
     *said = (double)hga_plan_gradient_bytes(plan);
