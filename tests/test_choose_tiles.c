@@ -10,7 +10,8 @@
 
 typedef struct found {
     edge *e;
-    int64_t n, room, in_tiles;
+    int64_t n, room, in_tiles, parts, chunks;
+    int types; /* do scores tell them apart? */
 } found;
 
 static void note(found *f, edge e)
@@ -28,12 +29,15 @@ static void note_part(found *f, const tile_batch *b, const tile_chunk *c, hga_id
 {
     const tile_part *part = &c->part[i];
     assert_true(0 <= part->first && part->first < part->last && part->last <= c->columns.n);
+    assert_int_equal((part->first - c->part[0].first) % SUM_TURNS, 0); /* what is added up in which order */
     for (hga_id e = part->first; e < part->last; e++) {
         unsigned rows = c->rows[i][e], all = (1u << part->group->n_rows) - 1;
         assert_int_equal(rows & ~all, 0);
         if (part->full) assert_int_equal(rows, all);
         for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            int32_t type = c->types_vary ? b->pair_type[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r] : c->columns.type[e];
+            int32_t type = !f->types       ? 0
+                           : c->types_vary ? b->pair_type[(i * KERNEL_CHUNK + e) * KERNEL_TILE + r]
+                                           : c->columns.type[e];
             if (rows >> r & 1u)
                 note(f, (edge){part->group->node[r], c->columns.src[e], type, c->columns.weight[e], 0, 0}),
                     f->in_tiles++;
@@ -41,14 +45,33 @@ static void note_part(found *f, const tile_batch *b, const tile_chunk *c, hga_id
     }
 }
 
+/* Every column is a node that some row has an edge to: no other may be read. */
+static void check_columns(const tile_chunk *c)
+{
+    hga_id had[KERNEL_CHUNK], n = 0;
+    for (hga_id e = 0; e < c->columns.n; e++) {
+        unsigned rows = 0;
+        for (hga_id k = 0; k < c->n_parts; k++)
+            rows |= e >= c->part[k].first && e < c->part[k].last ? c->rows[k][e] : 0u;
+        if (rows) had[n++] = c->columns.src[e];
+    }
+    for (hga_id e = 0, i; n < c->columns.n && e < c->columns.n; e++) {
+        for (i = 0; i < n && had[i] != c->columns.src[e]; i++) {}
+        if (i == n) fail_msg("nobody has node %d", c->columns.src[e]);
+    }
+}
+
 static void note_batch(void *context, tile_batch *b)
 {
+    found *f = context;
     assert_in_range(b->n, 1, BATCH_CHUNKS);
     for (hga_id i = 0; i < b->n; i++) {
         assert_in_range(b->chunk[i].columns.n, 1, KERNEL_CHUNK);
         assert_in_range(b->chunk[i].n_parts, 1, PANEL_GROUPS);
         if (b->chunk[i].pairs) assert_int_equal(i, b->n - 1); /* there is one place for what differs */
-        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) note_part(context, b, &b->chunk[i], k);
+        for (hga_id k = 0; k < b->chunk[i].n_parts; k++) note_part(f, b, &b->chunk[i], k);
+        check_columns(&b->chunk[i]);
+        f->chunks++, f->parts += b->chunk[i].n_parts;
     }
 }
 
@@ -59,7 +82,8 @@ static void note_rest(found *f, const worker *w, const row_group *g, hga_id r)
     edge_cursor at = cursor_start_beyond(&w->reader, g->node[r], g->tiled ? w->chooser.tiled : NULL, 1u << g->number);
     for (cursor_next(&at, KERNEL_CHUNK, &c); c.n; cursor_next(&at, KERNEL_CHUNK, &c)) {
         assert_true(!g->tiled || g->rest);
-        for (hga_id e = 0; e < c.n; e++) note(f, (edge){g->node[r], c.src[e], c.type[e], c.weight[e], 0, 0});
+        for (hga_id e = 0; e < c.n; e++)
+            note(f, (edge){g->node[r], c.src[e], f->types ? c.type[e] : 0, c.weight[e], 0, 0});
     }
 }
 
@@ -74,18 +98,18 @@ static void choose_panel(worker *w, const stage_plan *s, hga_id first, hga_id n,
         p.group[g] = (row_group){
             .number = g, .first = first + at, .n_rows = n - at < KERNEL_TILE ? n - at : KERNEL_TILE, .node = node + at};
     reader_load(&w->reader, first, n);
-    t->reader = &w->reader, t->run = note_batch, t->context = f, t->types = 1;
+    t->reader = &w->reader, t->run = note_batch, t->context = f, t->types = f->types;
     choose_tiles(t, &p);
     for (hga_id g = 0; g < p.n_groups; g++)
         for (hga_id r = 0; r < p.group[g].n_rows; r++) note_rest(f, w, &p.group[g], r);
 }
 
-/* Returns how many edges went into tiles. */
-static int64_t check_relation(const hga_graph *g, const hga_program *p, hga_id stage, const char *name)
+/* What was found, without the edges. */
+static found check_relation(const hga_graph *g, const hga_program *p, hga_id stage, const char *name, int types)
 {
     hga_plan *plan;
     hga_workspace *own;
-    found f = {0};
+    found f = {.types = types};
     int64_t n_want;
     assert_ok(hga_plan_create(g, p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_workspace_create(plan, &own));
@@ -98,14 +122,16 @@ static int64_t check_relation(const hga_graph *g, const hga_program *p, hga_id s
             choose_panel(w, &plan->stage[stage], ph->first + at, ph->n - at < ph->panel ? ph->n - at : ph->panel, &f);
     }
     edge *want = all_edges(g, p->stage[stage].relation, &n_want);
-    for (int64_t i = 0; i < n_want; i++) want[i].pos_of = want[i].src_pos_of = 0;
+    for (int64_t i = 0; i < n_want; i++)
+        want[i].pos_of = want[i].src_pos_of = 0, want[i].type = types ? want[i].type : 0;
     sort_edges(f.e, f.n);
     sort_edges(want, n_want);
     assert_same_edges(name, f.e, f.n, want, n_want);
     for (int64_t i = 0; i < n_want; i++) assert_true(f.e[i].weight == want[i].weight);
     free(want), free(f.e);
     hga_workspace_destroy(own), hga_plan_destroy(plan);
-    return f.in_tiles;
+    f.e = NULL;
+    return f;
 }
 
 /* One stage that attends relation 0 from every node. */
@@ -139,7 +165,8 @@ static void every_edge_is_in_one_tile_or_left_to_its_row(void **state)
         for (hga_id n = 30; n <= 600; n *= 20) {
             hga_graph *g = random_graph(with + 7, n, with);
             snprintf(name, sizeof name, "%d tokens with %u", n, with);
-            in_tiles += check_relation(g, &p, 0, name);
+            in_tiles += check_relation(g, &p, 0, name, 1).in_tiles;
+            in_tiles += check_relation(g, &p, 0, name, 0).in_tiles;
             hga_graph_destroy(g);
         }
     assert_true(in_tiles > 0);
@@ -154,9 +181,44 @@ static void wide_and_narrow_blocks_go_into_tiles(void **state)
         problem v;
         variant_build(variant_named(names[i]), 1500, 5, &(hga_shape){.n_heads = 1, .dim = 4}, &v);
         hga_program p = attend_everywhere();
-        assert_true(check_relation(v.graph, &p, 0, names[i]) > 0);
+        assert_true(check_relation(v.graph, &p, 0, names[i], 1).in_tiles > 0);
         problem_clear(&v);
     }
+}
+
+/* Rows that move through the spans of a tree: neighbours have most columns in common. */
+static void long_runs_are_chunks_that_groups_share(void **state)
+{
+    (void)state;
+    hga_program p = attend_everywhere();
+    hga_graph *g;
+    hga_program as_built;
+    assert_ok(hga_build("bpt k=64", 1500, &g, &as_built));
+    found shared = check_relation(g, &p, 0, "spans", 0), own = check_relation(g, &p, 0, "spans with types", 1);
+    if (shared.parts < 2 * shared.chunks || own.parts > 2 * own.chunks)
+        fail_msg("%lld parts in %lld chunks, with types %lld in %lld", (long long)shared.parts,
+                 (long long)shared.chunks, (long long)own.parts, (long long)own.chunks);
+    hga_graph_destroy(g);
+}
+
+/* Blocks with holes between them, more than a group has parts for. */
+static void more_long_runs_than_there_is_room_for(void **state)
+{
+    (void)state;
+    enum { BLOCKS = SHARED_PARTS + 20, APART = 70, COLUMNS = 60, ROWS = 100 };
+    hga_program p = attend_everywhere();
+    hga_builder *b;
+    hga_graph *g;
+    hga_id relation;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, BLOCKS * APART + ROWS, NULL));
+    assert_ok(hga_builder_add_relation(b, "blocks", &relation));
+    for (hga_id i = 0; i < BLOCKS; i++) assert_ok(hga_builder_add_block(b, relation, 0, ROWS, i * APART, COLUMNS, 0));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    found f = check_relation(g, &p, 0, "blocks", 0);
+    assert_true(f.parts > f.chunks);
+    hga_graph_destroy(g);
 }
 
 int main(void)
@@ -164,6 +226,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_edge_is_in_one_tile_or_left_to_its_row),
         cmocka_unit_test(wide_and_narrow_blocks_go_into_tiles),
+        cmocka_unit_test(long_runs_are_chunks_that_groups_share),
+        cmocka_unit_test(more_long_runs_than_there_is_room_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -425,6 +425,31 @@ static void the_way_of_each_pair_is_told(void **state)
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
+/* Chunks that groups share have columns that some of the groups do not see, or nobody. */
+static void what_is_not_finite_stays_with_those_who_see_it_in_shared_chunks(void **state)
+{
+    (void)state;
+    enum { TOKENS = 700, SPOILT = 100 };
+    problem p = {.name = "spans", .shape = {.n_heads = 2, .dim = 20}};
+    assert_ok(hga_build("bpt k=64", TOKENS, &p.graph, &p.program));
+    problem_fill(&p, 3);
+    for (int precision = 0; precision < 2; precision++) {
+        ((float *)p.io.value.data)[SPOILT * 40 + 7] = INFINITY, ((float *)p.io.key.data)[(SPOILT + 250) * 40] = NAN;
+        hga_options plain = {.generic = 1, .precision = precision ? HGA_PRECISION_BF16 : HGA_PRECISION_F32},
+                    fast = {.threads = 1, .precision = plain.precision};
+        float *want = problem_out(&p, &plain, NULL), *got = problem_out(&p, &fast, NULL);
+        int64_t odd = 0;
+        for (int64_t i = 0; i < out_count(&p); i++) {
+            if (isfinite(want[i]) != isfinite(got[i]))
+                fail_msg("entry %lld is %g, not %g", (long long)i, (double)got[i], (double)want[i]);
+            odd += !isfinite(want[i]);
+        }
+        assert_true(odd > 0 && odd < out_count(&p) / 2);
+        free(want), free(got);
+    }
+    problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +464,7 @@ int main(void)
         cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
         cmocka_unit_test(the_rows_of_each_domain_are_told),
         cmocka_unit_test(the_way_of_each_pair_is_told),
+        cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it_in_shared_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -301,15 +301,12 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         if (part[x].closes) store_lse(w, part[x].group, head, t.group[x].state.greatest);
 }
 
-/* Kernels add up columns in a few sums, by turns. */
-enum { TURNS = 8 };
-
 /* Do parts i and i + 1 share most of their columns? What is added up in which order does not change with a pair. */
 static int make_pair(const tile_chunk *c, hga_id i)
 {
     if (i + 1 == c->n_parts) return 0;
     const tile_part *a = &c->part[i], *b = a + 1;
-    if ((a->first - b->first) % TURNS) return 0;
+    if ((a->first - b->first) % SUM_TURNS) return 0;
     hga_id first = a->first < b->first ? a->first : b->first, last = a->last > b->last ? a->last : b->last;
     hga_id a_n = a->last - a->first, b_n = b->last - b->first;
     return 4 * (a_n < b_n ? a_n : b_n) >= 3 * (last - first);

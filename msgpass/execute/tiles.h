@@ -1,5 +1,5 @@
-/* tiles.h: attention in tiles. choose_tiles.c lays columns, as data; run_tiles.c computes them; attend_panel.c stands
-   on top of both. */
+/* tiles.h: attention in tiles. choose_tiles.c lays columns, as data (lay.h); run_tiles.c computes them; attend_panel.c
+   stands on top of both. */
 #ifndef TILES_H
 #define TILES_H
 
@@ -14,7 +14,8 @@ typedef struct row_group {
     int rest;           /* has edges that stay with the rows */
     /* whatever is not in the batch has been computed, and there is no rest: the batch ends its rows */
     int complete;
-    int stored; /* .. and has */
+    int stored;      /* .. and has */
+    hga_id n_shared; /* parts in chunks that groups share, which come last */
     /* the rows, as bits, that have all of their edges in families, of which it has nothing but such */
     unsigned in_families;
 } row_group;
@@ -43,6 +44,9 @@ typedef struct tile_chunk {
     uint16_t rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;
 
+/* Kernels add up columns in a few sums, by turns: parts that begin so many columns apart add up alike. */
+enum { SUM_TURNS = 8 };
+
 /* Chunks that are computed head by head: a head's queries and states stay in the first cache while its chunks pass. */
 enum { BATCH_CHUNKS = 8 };
 
@@ -62,6 +66,31 @@ typedef void (*tile_runner)(void *context, tile_batch *batch);
 struct strip;
 typedef void (*family_runner)(void *context, const row_group *g, const struct strip *x);
 
+/* Columns that a group has among the KERNEL_CHUNK from a chunk's begin on: as bits, and which rows have which. */
+typedef struct shared_part {
+    row_group *group;
+    uint64_t columns;
+    hga_id next; /* part of the chunk, -1 */
+    uint16_t rows[KERNEL_CHUNK];
+} shared_part;
+
+/* Columns from source position `begin` on that groups share: those that some part has, as bits. */
+typedef struct shared_chunk {
+    const hga_segment *segment; /* one of some group's; its weight is everybody's */
+    int64_t begin;
+    uint64_t columns;
+    hga_id first, last; /* parts */
+} shared_chunk;
+
+/* What is shared in a panel, and in which order; so many parts a group. */
+enum { SHARED_PARTS = 64, MOST_SHARED = PANEL_GROUPS * SHARED_PARTS };
+typedef struct shared_chunks {
+    hga_id n_parts, n_chunks;
+    uint16_t order[MOST_SHARED]; /* numbers of the chunks */
+    shared_chunk chunk[MOST_SHARED];
+    shared_part part[MOST_SHARED];
+} shared_chunks;
+
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
@@ -76,6 +105,7 @@ typedef struct tile_chooser {
     uint16_t *tiled, *narrow;
     hga_id *own; /* [segment_room + 1], the first n_own: the segments of the group at hand, ascending */
     hga_pos n_own;
+    shared_chunks *shared; /* to be laid */
 } tile_chooser;
 
 /* Every edge of the panel either comes in one batch or stays with its row: `tiled` tells which segments of which group

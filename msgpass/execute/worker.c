@@ -84,6 +84,7 @@ static void lay_out_lists(worker *w, carver *c)
     w->chooser.pair_type = carve(c, w->types ? PAIRS : 0, sizeof(int32_t));
     w->chooser.run_type = carve(c, w->types ? RUN_COLUMNS * KERNEL_TILE : 0, sizeof(int32_t));
     w->chooser.batch = carve(c, 1, sizeof *w->chooser.batch);
+    w->chooser.shared = carve(c, 1, sizeof *w->chooser.shared);
     w->chooser.tiled = carve(c, r->segment_room, sizeof *w->chooser.tiled);
     w->chooser.narrow = carve(c, r->segment_room, sizeof *w->chooser.narrow);
     w->chooser.own = carve(c, r->segment_room + 1, sizeof *w->chooser.own);

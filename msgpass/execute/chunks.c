@@ -1,0 +1,85 @@
+/* chunks.c: the chunk that is being laid, and the batch it joins. Neighbouring groups often have the same columns: what
+   the group before had is not laid again, but gets one more part. */
+#include "lay.h"
+
+#include <string.h>
+
+void forget_twins(tile_batch *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
+
+void hand_over(tile_chooser *t)
+{
+    if (t->batch->n) t->run(t->context, t->batch);
+    t->batch->n = 0;
+    forget_twins(t->batch);
+}
+
+tile_chunk *open_chunk(tile_chooser *t)
+{
+    if (!t->open && t->batch->n == BATCH_CHUNKS) hand_over(t);
+    tile_chunk *c = &t->batch->chunk[t->batch->n];
+    if (!t->open) c->columns.n = 0, c->types_vary = 0;
+    t->open = 1;
+    return c;
+}
+
+static int same_columns(const tile_chooser *t, const edge_chunk *a, const edge_chunk *b)
+{
+    size_t n = (size_t)a->n;
+    if (a->n != b->n || memcmp(a->src, b->src, n * sizeof *a->src) ||
+        memcmp(a->weight, b->weight, n * sizeof *a->weight))
+        return 0;
+    return !t->types || !memcmp(a->type, b->type, n * sizeof *a->type);
+}
+
+/* Has none but groups before this one? A wide segment's chunk may have the group already, where pairs have two edges.
+   */
+static int is_before(const tile_chunk *c, const row_group *g)
+{
+    return c->part[c->n_parts - 1].group->number < g->number;
+}
+
+/* The chunk being laid has the columns that the group before had: one more part there. */
+static int join_twin(const tile_chooser *t, const tile_chunk *c)
+{
+    tile_batch *b = t->batch;
+    tile_chunk *twin = &b->chunk[b->twin];
+    if (b->twin == b->twin_end || c->pairs || !is_before(twin, c->part[0].group) ||
+        !same_columns(t, &c->columns, &twin->columns)) {
+        b->twin = b->twin_end;
+        return 0;
+    }
+    if (b->own_first < 0) b->own_first = b->twin;
+    memcpy(twin->rows[twin->n_parts], c->rows[0], sizeof c->rows[0]);
+    twin->part[twin->n_parts++] = c->part[0];
+    b->twin++;
+    return 1;
+}
+
+void close_chunk(tile_chooser *t)
+{
+    tile_batch *b = t->batch;
+    tile_chunk *c = &b->chunk[b->n];
+    t->open = 0;
+    c->pairs = t->positions || c->types_vary;
+    for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
+    if (join_twin(t, c)) return;
+    if (b->own_first < 0) b->own_first = b->n;
+    b->n++;
+    if (c->pairs) hand_over(t);
+}
+
+void next_group(tile_batch *b)
+{
+    b->twin = b->own_first < 0 ? b->n : b->own_first;
+    b->twin_end = b->n, b->own_first = -1;
+}
+
+void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga_id e, hga_id n, int64_t position,
+                 int64_t type, int32_t type_step)
+{
+    const hga_id *order = t->reader->r.src_order;
+    for (hga_id i = 0; i < n; i++) c->src[e + i] = order ? order[position + i] : (hga_id)(position + i);
+    for (hga_id i = 0; i < n; i++) c->weight[e + i] = s->weight;
+    for (hga_id i = 0; i < n; i++) c->pos_of[e + i] = s->pos_of, c->src_pos_of[e + i] = s->src_pos_of;
+    for (hga_id i = 0; i < n; i++) c->type[e + i] = (int32_t)(type + (int64_t)i * type_step); /* unless types vary */
+}

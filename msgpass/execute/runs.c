@@ -1,0 +1,101 @@
+/* runs.c: a group's narrow strips, side by side or one over the other. Windows that move on by a column every row or
+   two overlap almost wholly: each alone is a thin strip, all together are a full tile. */
+#include "lay.h"
+
+#include <string.h>
+
+/* A row that has all of its edges in tiles is spared what the row kernel takes for a row, about as much as for so many
+   edges (measured). */
+enum { ROW_EDGES = 12 };
+
+/* Without a branch, for they come in no pattern. */
+void list_own(tile_chooser *t, const row_group *g)
+{
+    hga_pos n = 0;
+    for (hga_pos i = 0; i < t->reader->n_segments; i++) {
+        t->own[n] = (hga_id)i;
+        n += (unsigned)t->narrow[i] >> g->number & 1u;
+    }
+    t->n_own = n;
+}
+
+/* Has a row of the strip one of the run's columns [at, at + n) already, of which the first is the strip's first? */
+static int meets(const run *r, const strip *x, hga_id at, hga_id n)
+{
+    unsigned seen = 0;
+    if (strip_is_whole(x)) {
+        for (hga_id c = 0; c < n; c++) seen |= r->rows[at + c];
+        return (seen & strip_lanes(x)) != 0;
+    }
+    for (hga_id c = 0; c < n; c++) seen |= r->rows[at + c] & rows_of_column(x, c);
+    return seen != 0;
+}
+
+/* Could x stand in one tile column with the run's strips? Not if a pair would be there twice, or if what makes its
+   score differs from theirs. */
+static int joins(const run *r, const strip *x)
+{
+    const hga_segment *s = x->segment, *t = r->strip.segment;
+    if (s->weight != t->weight || s->pos_of != t->pos_of || s->src_pos_of != t->src_pos_of) return 0;
+    if (x->src < r->src || x->src >= r->src + r->n || x->src + x->n > r->src + RUN_COLUMNS) return 0;
+    hga_id at = (hga_id)(x->src - r->src);
+    return !meets(r, x, at, (hga_id)least(x->n, r->n - at));
+}
+
+static void join(run *r, const strip *x)
+{
+    hga_id at = (hga_id)(x->src - r->src);
+    for (; r->n < at + x->n; r->n++) r->rows[r->n] = 0;
+    if (strip_is_whole(x)) {
+        unsigned rows = strip_lanes(x);
+        for (hga_id c = 0; c < x->n; c++) r->rows[at + c] = (uint16_t)(r->rows[at + c] | rows);
+        r->any |= rows;
+    } else {
+        for (hga_id c = 0; c < x->n; c++) {
+            unsigned rows = rows_of_column(x, c);
+            r->rows[at + c] = (uint16_t)(r->rows[at + c] | rows);
+            r->any |= rows;
+        }
+    }
+    r->edges += strip_edges(x);
+    r->n_strips++;
+}
+
+int next_run(const tile_chooser *t, const row_group *g, hga_pos from, run *r)
+{
+    strip x = {0};
+    r->n_strips = 0;
+    for (hga_pos i = from; i < t->n_own; i++) {
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
+        if (r->n_strips && !joins(r, &x)) break;
+        if (!r->n_strips) {
+            r->first = i, r->strip = x;
+            r->src = x.src, r->n = 0, r->edges = 0, r->any = 0;
+        }
+        join(r, &x);
+        r->last = i + 1;
+    }
+    return r->n_strips > 0;
+}
+
+int run_pays(const tile_chooser *t, const row_group *g, const run *r)
+{
+    hga_id saved = t->reader->r.ptr ? 0 : ROW_EDGES * __builtin_popcount(r->any);
+    return (double)(r->edges + saved) >= TILE_SHARE * g->n_rows * r->n;
+}
+
+void mark_run(tile_chooser *t, const row_group *g, const run *r)
+{
+    for (hga_pos i = r->first; i < r->last; i++)
+        t->tiled[t->own[i]] = (uint16_t)(t->tiled[t->own[i]] | 1u << g->number);
+}
+
+void load_run_types(tile_chooser *t, const row_group *g, const run *r)
+{
+    strip x;
+    memset(t->run_type, -1, (size_t)r->n * KERNEL_TILE * sizeof *t->run_type);
+    for (hga_pos i = r->first; i < r->last; i++) {
+        if (!strip_trim(own_segment(t, i), g, &x)) continue;
+        for (hga_id c = 0; c < x.n; c++) strip_types(&x, c, t->run_type + (x.src + c - r->src) * KERNEL_TILE);
+    }
+}

@@ -1,0 +1,144 @@
+/* shared_chunks.c: long runs of columns, in chunks that the groups of a panel share: what a chunk has of keys and
+   values is brought into the first cache once for all of them, and two groups at a time go through the kernel. Chunks
+   begin at multiples of KERNEL_CHUNK from the first node of the columns' level, and come in the order of each group's
+   own runs: so a row's bits do not depend on which groups are beside it. */
+#include "lay.h"
+
+#include <string.h>
+
+/* Runs of so many columns, which move on so slowly from row to row that sixteen rows have this much of them: their
+   neighbours have nearly the same. Others are a chunk or two of the group's own, which chunks at fixed places would cut
+   up (measured: windows of 20 and 45 to either side would take 1.3 and 1.1 times as long). */
+enum { LONG_RUN = 56 };
+static const double SLOW_SHARE = 0.88;
+
+static int moves_slowly(const row_group *g, const run *r)
+{
+    hga_id columns = 0;
+    for (hga_id c = 0; c < r->n; c++) columns += r->rows[c] != 0;
+    return columns >= LONG_RUN && (double)r->edges >= SLOW_SHARE * g->n_rows * columns;
+}
+
+static int64_t level_begin(const hga_nodes *nodes, int64_t v)
+{
+    hga_id level = nodes->n_levels - 1;
+    while (nodes->level_ptr[level] > v) level--;
+    return nodes->level_ptr[level];
+}
+
+/* Where the run's first column is in its chunk. */
+static hga_id place_inside(const tile_chooser *t, const run *r)
+{
+    return (hga_id)((r->src - level_begin(&t->reader->nodes, r->src)) % KERNEL_CHUNK);
+}
+
+/* Types and positions differ from pair to pair, for which a batch has room in one chunk alone. */
+int is_shared_run(const tile_chooser *t, const row_group *g, const run *r)
+{
+    if (t->types || t->positions || t->reader->r.src_order || r->n < LONG_RUN || !moves_slowly(g, r)) return 0;
+    return g->n_shared + (place_inside(t, r) + r->n - 1) / KERNEL_CHUNK < SHARED_PARTS;
+}
+
+/* ---- which chunks there are ---- */
+
+static shared_chunk *chunk_at(shared_chunks *s, hga_id place) { return &s->chunk[s->order[place]]; }
+
+/* A new chunk at a place, before those that are there. */
+static shared_chunk *insert_chunk(shared_chunks *s, hga_id place)
+{
+    memmove(s->order + place + 1, s->order + place, (size_t)(s->n_chunks - place) * sizeof *s->order);
+    s->order[place] = (uint16_t)s->n_chunks++;
+    return chunk_at(s, place);
+}
+
+/* The chunk that begins at source position `begin`, behind the group's last one at *place, which becomes its place. */
+static shared_chunk *find_chunk(shared_chunks *s, const hga_segment *segment, int64_t begin, hga_id *place)
+{
+    for (hga_id i = *place + 1; i < s->n_chunks; i++) {
+        shared_chunk *c = chunk_at(s, i);
+        if (c->begin != begin || c->segment->weight != segment->weight) continue;
+        *place = i;
+        return c;
+    }
+    shared_chunk *c = insert_chunk(s, ++*place);
+    *c = (shared_chunk){.segment = segment, .begin = begin, .first = -1, .last = -1};
+    return c;
+}
+
+static shared_part *add_part(shared_chunks *s, shared_chunk *c, row_group *g)
+{
+    hga_id i = s->n_parts++;
+    if (c->first < 0)
+        c->first = i;
+    else
+        s->part[c->last].next = i;
+    c->last = i;
+    s->part[i] = (shared_part){.group = g, .next = -1};
+    return &s->part[i];
+}
+
+/* Columns [i, i + n) of a run that some row has, as bits from `inside` on. */
+static uint64_t columns_of(const run *r, hga_id i, hga_id n, hga_id inside)
+{
+    uint64_t columns = 0;
+    for (hga_id c = 0; c < n; c++) columns |= (uint64_t)(r->rows[i + c] != 0) << (inside + c);
+    return columns;
+}
+
+void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place)
+{
+    hga_id inside = place_inside(t, r);
+    for (hga_id i = 0, n; i < r->n; i += n, inside = 0) {
+        n = (hga_id)least(r->n - i, KERNEL_CHUNK - inside);
+        uint64_t columns = columns_of(r, i, n, inside);
+        if (!columns) continue;
+        shared_chunk *c = find_chunk(t->shared, r->strip.segment, r->src + i - inside, place);
+        shared_part *part = add_part(t->shared, c, g);
+        c->columns |= columns, part->columns = columns;
+        memcpy(part->rows + inside, r->rows + i, (size_t)n * sizeof *r->rows);
+        g->n_shared++;
+    }
+}
+
+/* ---- as tiles ---- */
+
+static hga_id first_of(uint64_t columns) { return (hga_id)__builtin_ctzll(columns); }
+static hga_id end_of(uint64_t columns) { return KERNEL_CHUNK - (hga_id)__builtin_clzll(columns); }
+static hga_id in_turn(hga_id column) { return column / SUM_TURNS * SUM_TURNS; }
+
+/* Columns [from, end) of the chunk. What no part has is not read, perhaps not written yet: in its place is a column
+   that is there. */
+static void lay_columns(const tile_chooser *t, const shared_chunk *s, hga_id from, hga_id end, edge_chunk *out)
+{
+    hga_id some = first_of(s->columns);
+    put_columns(t, out, s->segment, 0, end - from, s->begin + from, 0, 0);
+    for (hga_id e = from; e < end; e++) {
+        if (s->columns >> e & 1) some = e;
+        out->src[e - from] = (hga_id)(s->begin + some);
+    }
+    out->n = end - from;
+}
+
+static void lay_chunk(tile_chooser *t, const shared_chunk *s)
+{
+    tile_chunk *c = open_chunk(t);
+    hga_id from = in_turn(first_of(s->columns)), end = end_of(s->columns);
+    lay_columns(t, s, from, end, &c->columns);
+    c->n_parts = 0;
+    for (hga_id i = s->first; i >= 0; i = t->shared->part[i].next) {
+        const shared_part *part = &t->shared->part[i];
+        hga_id first = in_turn(first_of(part->columns)), last = end_of(part->columns);
+        memcpy(c->rows[c->n_parts], part->rows + from, (size_t)(end - from) * sizeof *part->rows);
+        c->part[c->n_parts++] = (tile_part){.group = part->group,
+                                            .first = first - from,
+                                            .last = last - from,
+                                            .full = columns_are_full(part->rows + first, last - first, part->group)};
+    }
+    close_chunk(t);
+}
+
+void lay_shared(tile_chooser *t)
+{
+    forget_twins(t->batch);
+    for (hga_id i = 0; i < t->shared->n_chunks; i++) lay_chunk(t, chunk_at(t->shared, i));
+}
