@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 1024, MOST_SHARES = 64, EDGES_A_ROW = 16 };
+enum { LEAST_ROWS = 1024, MOST_SHARES = 64, EDGES_A_ROW = 64 };
 
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
