@@ -1,0 +1,275 @@
+/* test_allocation_plans.c: what is made from a graph, found out about a program, planned and executed, where an
+   allocation fails. */
+#include "fuses.h"
+
+/* They live by `fused`, so what is made from them does too. */
+static hga_graph *given, *other, *wide, *near; /* wide: rows of more edges than a piece; near: a few */
+static hga_program program, wide_program, near_program;
+static hga_plan *plan;
+
+static hga_status make_transpose(const hga_allocator *a)
+{
+    (void)a;
+    hga_graph *g = NOWHERE;
+    return settle(hga_graph_transpose(given, &g), &g);
+}
+
+static hga_status make_compress(const hga_allocator *a)
+{
+    (void)a;
+    hga_graph *g = NOWHERE;
+    return settle(hga_graph_compress(given, &g), &g);
+}
+
+static hga_status make_concat(const hga_allocator *a)
+{
+    (void)a;
+    hga_graph *g = NOWHERE;
+    hga_node_map map = {0};
+    hga_status st = hga_graph_concat((const hga_graph *const[]){given, other, given}, 3, &g, &map);
+    hga_node_map_clear(&map);
+    return settle(st, &g);
+}
+
+static hga_status make_rows(const hga_allocator *a)
+{
+    (void)a;
+    hga_csr rows = {0};
+    hga_status st = HGA_OK;
+    for (hga_id r = 0; !st && r < hga_graph_nodes(given).n_relations; r++) {
+        st = hga_graph_rows(given, r, 0, hga_graph_nodes(given).n, &rows);
+        hga_csr_clear(&rows);
+    }
+    return st;
+}
+
+static hga_status make_influence(const hga_allocator *a)
+{
+    (void)a;
+    hga_id token, sees;
+    return hga_program_influence(&program, given, &token, &sees);
+}
+
+static hga_status make_coverage(const hga_allocator *a)
+{
+    (void)a;
+    hga_coverage coverage;
+    return hga_program_coverage(&program, given, 0, &coverage);
+}
+
+static hga_status make_levels(const hga_allocator *a)
+{
+    (void)a;
+    hga_coverage coverage;
+    hga_levels_count levels;
+    hga_status st = hga_program_coverage_levels(&program, given, 0, &coverage, &levels);
+    hga_levels_count_clear(&levels);
+    return st;
+}
+
+static hga_status make_layers(const hga_allocator *a)
+{
+    (void)a;
+    hga_id layers;
+    return hga_program_layers(&near_program, near, 0, 100, &layers);
+}
+
+static hga_status look_away(const hga_patch *patch, void *context)
+{
+    (void)patch, (void)context;
+    return HGA_OK;
+}
+
+static hga_status make_pattern(const hga_allocator *a)
+{
+    (void)a;
+    return hga_program_pattern(&program, given, look_away, NULL);
+}
+
+static hga_status see_nothing(const hga_seen *seen, void *context)
+{
+    (void)seen, (void)context;
+    return HGA_OK;
+}
+
+static hga_status make_row(const hga_allocator *a)
+{
+    (void)a;
+    return hga_program_row(&program, given, 1, see_nothing, NULL);
+}
+
+static const hga_shape shape = {.n_heads = 2, .dim = 8};
+
+static hga_status make_weights(const hga_allocator *a)
+{
+    (void)a;
+    static float zeros[1 << 16];
+    static double weight[1 << 10];
+    hga_io io = {.query = {.data = zeros}, .key = {.data = zeros}};
+    assert_true(hga_graph_nodes(given).n <= 1 << 10);
+    return hga_program_weights(&program, given, &shape, &io, 1, 1, NULL, NULL, weight);
+}
+
+static hga_options options_of(const hga_allocator *a)
+{
+    return (hga_options){.threads = 1, .cut_edges = 64, .allocator = a};
+}
+
+static hga_status make_plan(const hga_allocator *a)
+{
+    hga_options options = options_of(a);
+    hga_plan *made = NOWHERE;
+    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    hga_plan_destroy(made);
+    return st;
+}
+
+static hga_status make_wide_plan(const hga_allocator *a)
+{
+    hga_options options = options_of(a);
+    hga_plan *made = NOWHERE;
+    hga_status st = hga_plan_create(wide, &wide_program, &shape, &options, &made);
+    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    hga_plan_destroy(made);
+    return st;
+}
+
+/* An update that fails leaves a plan that can be destroyed. */
+static hga_status make_update(const hga_allocator *a)
+{
+    hga_options options = options_of(a);
+    hga_plan *made = NULL;
+    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    if (!st) st = hga_plan_update(made, other);
+    hga_plan_destroy(made);
+    return st;
+}
+
+static hga_status make_state(const hga_allocator *a)
+{
+    (void)a;
+    hga_workspace *state = NOWHERE;
+    hga_status st = hga_workspace_create(plan, &state);
+    if (st && state) fail_msg("%s, and yet a state", hga_status_name(st));
+    hga_workspace_destroy(state);
+    return st;
+}
+
+static hga_status make_explain(const hga_allocator *a)
+{
+    (void)a;
+    char *text = NOWHERE;
+    hga_status st = hga_plan_explain(plan, &text);
+    if (st && text) fail_msg("%s, and yet a text", hga_status_name(st));
+    hga_text_free(text);
+    return st;
+}
+
+static hga_status make_attention(const hga_allocator *a)
+{
+    static float x[100][2][8], out[100][2][8];
+    hga_options options = options_of(a);
+    hga_io io = {.query = {.data = x, .rows = 100},
+                 .key = {.data = x, .rows = 100},
+                 .value = {.data = x, .rows = 100},
+                 .out = {.data = out, .rows = 100}};
+    return hga_attention(given, &program, &shape, &options, &io);
+}
+
+/* What some rows of the output need is found where there is room for it. */
+static hga_status make_ranges(const hga_allocator *a)
+{
+    hga_options options = options_of(a);
+    options.ranges = 1;
+    hga_plan *made = NOWHERE;
+    hga_workspace *own = NULL;
+    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    if (!st) st = hga_plan_update(made, other);
+    if (!st) st = hga_workspace_create(made, &own);
+    hga_workspace_destroy(own), hga_plan_destroy(made);
+    return st;
+}
+
+static hga_status make_sixteen(const hga_allocator *a)
+{
+    static float x[100][2][8], out[100][2][8];
+    hga_options options = options_of(a);
+    hga_io io = {.query = {.data = x, .rows = 100, .dtype = HGA_F16},
+                 .key = {.data = x, .rows = 100},
+                 .value = {.data = x, .rows = 100},
+                 .out = {.data = out, .rows = 100, .dtype = HGA_BF16}};
+    return hga_attention(given, &program, &shape, &options, &io);
+}
+
+/* What a batch runs on is made; running it takes nothing. */
+static hga_status make_batch(const hga_allocator *a)
+{
+    static float x[100][2][8], out[2][100][2][8];
+    hga_options options = options_of(a);
+    hga_plan *made = NULL;
+    hga_workspace *own[2] = {NULL, NULL};
+    hga_io io[2];
+    for (int i = 0; i < 2; i++)
+        io[i] = (hga_io){.query = {.data = x, .rows = 100},
+                         .key = {.data = x, .rows = 100},
+                         .value = {.data = x, .rows = 100},
+                         .out = {.data = out[i], .rows = 100}};
+    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
+    for (int i = 0; !st && i < 2; i++) st = hga_workspace_create(made, &own[i]);
+    long blocks = lent.blocks;
+    if (!st) st = hga_plan_execute_batch(made, own, io, 2);
+    assert_int_equal(lent.blocks, blocks);
+    for (int i = 0; i < 2; i++) hga_workspace_destroy(own[i]);
+    hga_plan_destroy(made);
+    return st;
+}
+
+/* ---- the facts ---- */
+
+static int prepare(void **state)
+{
+    (void)state;
+    hga_status st;
+    hga_options options = options_of(&fused);
+    hga_htransformer h1d = {.n_tokens = 45, .block = 4, .causal = 1, .relative = 1, .allocator = &fused};
+    HGA_TRY(hga_build_htransformer(&h1d, &other, &program));
+    h1d.relative = 0;
+    HGA_TRY(hga_build_htransformer(&h1d, &given, &program));
+    HGA_TRY(hga_build_window(&(hga_window){.n_tokens = 40, .left = 2, .right = 2, .stride = 1, .allocator = &fused},
+                             &near, &near_program));
+    HGA_TRY(hga_build_dense(&(hga_dense){.n_tokens = 150, .allocator = &fused}, &wide, &wide_program));
+    HGA_TRY(hga_plan_create(given, &program, &shape, &options, &plan));
+done:
+    if (st) print_error("%s: %s\n", hga_status_name(st), hga_error_detail());
+    return st ? -1 : 0;
+}
+
+/* With everything given back nothing is left. */
+static int clear(void **state)
+{
+    (void)state;
+    hga_plan_destroy(plan);
+    hga_graph_destroy(given);
+    hga_graph_destroy(other);
+    hga_graph_destroy(wide);
+    hga_graph_destroy(near);
+    return lent.blocks || lent.bytes ? -1 : 0;
+}
+
+#define ALLOCATOR_FACTS(fact)                                                                                  \
+    fact(transpose) fact(compress) fact(concat) fact(rows) fact(plan) fact(wide_plan) fact(update) fact(state) \
+        fact(attention) fact(sixteen) fact(batch) fact(ranges)
+#define MALLOC_FACTS(fact)                                                                                         \
+    fact(transpose) fact(compress) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) fact(levels) \
+        fact(pattern) fact(weights) fact(explain)
+
+ALLOCATOR_FACTS(BY_ALLOCATOR)
+MALLOC_FACTS(BY_MALLOC)
+
+int main(void)
+{
+    const struct CMUnitTest facts[] = {ALLOCATOR_FACTS(ALLOCATOR_ROW) MALLOC_FACTS(MALLOC_ROW)};
+    return cmocka_run_group_tests_name("allocation_plans", facts, prepare, clear);
+}
