@@ -43,6 +43,41 @@ static void scores_have_many_parts(void **state)
     }
 }
 
+/* Rows 0 to 15 and 16 to 23 see each other: in tiles the second group has eight rows, and in the places of the others
+   nothing of the first may be left. */
+static void positions_that_are_not_finite_stay_with_their_rows(void **state)
+{
+    (void)state;
+    enum { FIRST = 16, TOKENS = 24, DIM = 8, POS_DIM = 3 };
+    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    int32_t segment[TOKENS] = {0};
+    for (int i = FIRST; i < TOKENS; i++) segment[i] = 1;
+    problem p = {.name = "segments", .shape = {.n_heads = 2, .dim = DIM, .pos_dim = POS_DIM}};
+    hga_segmented parts = {.n_tokens = TOKENS, .query_segment = segment};
+    assert_ok(hga_build_segments(&parts, &p.graph, &p.program));
+    problem_fill(&p, 5);
+    float *position = random_floats(6, 1, TOKENS * POS_DIM);
+    p.io.node_pos = position, p.io.n_node_pos = TOKENS;
+    for (int i = 0; i < 3; i++) {
+        if (isa_kernels(isas[i], &(const kernel_table *){NULL})) continue;
+        slope finite = slope_create(&p, 7), odd = slope_create(&p, 7);
+        slope_run(&finite, (hga_options){.threads = 1, .isa = isas[i]});
+        float was = position[12 * POS_DIM];
+        position[12 * POS_DIM] = NAN;
+        slope_run(&odd, (hga_options){.threads = 1, .isa = isas[i]});
+        position[12 * POS_DIM] = was;
+        for (int k = SLOW_QUERY; k <= SLOW_VALUE; k++) {
+            int64_t first = finite.n[k] / TOKENS * FIRST;
+            assert_true(isnan(odd.of[k][0]));
+            assert_same_bits(isas[i], odd.of[k] + first, finite.of[k] + first, finite.n[k] - first);
+        }
+        assert_same_bits(isas[i], odd.of[SLOW_NODE_POS] + FIRST * POS_DIM, finite.of[SLOW_NODE_POS] + FIRST * POS_DIM,
+                         (TOKENS - FIRST) * POS_DIM);
+        slope_clear(&finite), slope_clear(&odd);
+    }
+    free(position), problem_clear(&p);
+}
+
 /* Sixteen rows and columns at a time, the same weights are dropped as one by one. */
 static void weights_are_dropped_as_philox_says(void **state)
 {
@@ -73,6 +108,7 @@ static void weights_are_dropped_as_philox_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scores_have_many_parts),
+                                       cmocka_unit_test(positions_that_are_not_finite_stay_with_their_rows),
                                        cmocka_unit_test(weights_are_dropped_as_philox_says)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

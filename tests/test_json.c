@@ -44,6 +44,22 @@ static void all_that_a_view_shows_survives_the_round_trip(void **state)
     for (uint64_t seed = 0; seed < 200; seed++) assert_survives(random_graph(seed, (int)(seed & 1)));
 }
 
+/* An order that changes nothing is one, too. */
+static void orders_that_say_nothing_new_survive(void **state)
+{
+    (void)state;
+    for (hga_id n = 1; n <= 3; n++) {
+        hga_builder *b;
+        hga_id near;
+        SUCCEEDS(hga_builder_create(NULL, &b));
+        SUCCEEDS(hga_builder_add_level(b, n, NULL));
+        SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+        SUCCEEDS(hga_builder_set_order(b, near, (const hga_id[]){0, 1, 2}, n, NULL, 0));
+        SUCCEEDS(hga_builder_add_block(b, near, 0, n, 0, n, 0));
+        assert_survives(finished(b));
+    }
+}
+
 static void sides_that_say_nothing_new_survive(void **state)
 {
     (void)state;
@@ -380,6 +396,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_a_view_shows_survives_the_round_trip),
+        cmocka_unit_test(orders_that_say_nothing_new_survive),
         cmocka_unit_test(sides_that_say_nothing_new_survive),
         cmocka_unit_test(weights_survive_to_the_last_bit),
         cmocka_unit_test(a_file_cut_anywhere_is_refused),
