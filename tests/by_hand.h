@@ -1,0 +1,37 @@
+/* by_hand.h: small graphs and programs written out. */
+#ifndef HGA_BY_HAND_H
+#define HGA_BY_HAND_H
+
+#include "testing.h"
+
+static inline hga_id field(hga_program *p, const char *name, hga_width width, hga_binding bound, hga_rows io,
+                           hga_rows rows)
+{
+    hga_id f;
+    assert_ok(hga_program_add_field(p, name, width, bound, io, rows, &f));
+    return f;
+}
+
+static inline hga_graph *finished(hga_builder *b)
+{
+    hga_graph *g;
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+/* `tokens` tokens, the first `queries` of them queries and the others keys (all both when 0), `above` nodes over them,
+   relations "a" and "b" without edges. */
+static inline hga_builder *started(hga_id tokens, hga_id queries, hga_id above)
+{
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, tokens, NULL));
+    assert_ok(hga_builder_add_level(b, above, NULL));
+    if (queries) assert_ok(hga_builder_set_tokens(b, 0, queries, queries, tokens - queries));
+    assert_ok(hga_builder_add_relation(b, "a", NULL));
+    assert_ok(hga_builder_add_relation(b, "b", NULL));
+    return b;
+}
+
+#endif
