@@ -164,6 +164,16 @@ static void tables_of_other_sizes_are_refused_by_an_execution(void **state)
     }
 }
 
+/* Rows would be read after others were written there. */
+static void an_output_over_an_input_is_refused(void **state)
+{
+    (void)state;
+    hga_io io = p.io;
+    io.out.data = io.value.data;
+    assert_says(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io), HGA_EINVAL,
+                "the output would be written over the tensor of field v");
+}
+
 static void tables_of_other_sizes_are_refused_by_the_weights(void **state)
 {
     (void)state;
@@ -249,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_side_that_is_none_is_refused),
         cmocka_unit_test(updates_want_the_same_relations),
         cmocka_unit_test(tables_of_other_sizes_are_refused_by_an_execution),
+        cmocka_unit_test(an_output_over_an_input_is_refused),
         cmocka_unit_test(tables_of_other_sizes_are_refused_by_the_weights),
         cmocka_unit_test(weights_read_tensors_as_executions_do),
         cmocka_unit_test(wishes_that_cannot_be_are_refused),

@@ -148,13 +148,13 @@ static void results_are_those_of_the_same_numbers_in_float32(void **state)
 static void what_is_no_type_is_refused(void **state)
 {
     (void)state;
-    uint16_t x[16] = {0};
+    uint16_t x[16] = {0}, y[16];
     assert_status(HGA_EUNSUPPORTED, pass_through((hga_tensor){.data = x, .rows = 1, .dtype = (hga_dtype)3},
-                                                 (hga_tensor){.data = x, .rows = 1, .dtype = HGA_F16}, 1, 16));
+                                                 (hga_tensor){.data = y, .rows = 1, .dtype = HGA_F16}, 1, 16));
     assert_status(HGA_EINVAL, pass_through((hga_tensor){.data = (char *)x + 1, .rows = 1, .dtype = HGA_F16},
-                                           (hga_tensor){.data = x, .rows = 1, .dtype = HGA_F16}, 1, 8));
+                                           (hga_tensor){.data = y, .rows = 1, .dtype = HGA_F16}, 1, 8));
     assert_status(HGA_EINVAL, pass_through((hga_tensor){.data = x, .rows = 1, .dtype = HGA_BF16},
-                                           (hga_tensor){.data = x, .rows = 2, .dtype = HGA_F16}, 2, 8));
+                                           (hga_tensor){.data = y, .rows = 2, .dtype = HGA_F16}, 2, 8));
 }
 
 int main(void)

@@ -136,6 +136,20 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     return HGA_OK;
 }
 
+/* Rows of an output over an input would be read after they were written. Begins are compared: views of one array may
+   lie between each other. */
+static hga_status check_output(const hga_plan *plan, const hga_io *io)
+{
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const char *what;
+        const hga_tensor *t = f == out ? NULL : tensor_of(plan, io, f, &what);
+        if (t && t->data && t->data == io->out.data)
+            return hga_fail(HGA_EINVAL, "the output would be written over the tensor of field %s", what);
+    }
+    return HGA_OK;
+}
+
 /* Which rows of the output does the caller ask for? */
 static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
@@ -162,6 +176,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *st
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = check_tables(plan, io);
+    if (!st) st = check_output(plan, io);
     if (!st) st = bind_range(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, state, f);

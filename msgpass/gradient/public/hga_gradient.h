@@ -42,7 +42,8 @@ typedef struct hga_grad_io {
 
 /* The gradients of the execution that left io->tape: the same plan and the same tensors, io->out among them. Takes
    its memory, hga_plan_gradient_bytes, from the plan's allocator; in float most of it is the workspace's from the first
-   call on. HGA_EINVAL: no tape, the tape of another plan, a tensor that is missing or too short. HGA_EUNSUPPORTED names
+   call on. HGA_EINVAL: no tape, the tape of another plan, a tensor that is missing or too short,
+   a gradient that begins where a tensor or another gradient does (they must not overlap). HGA_EUNSUPPORTED names
    a user stage without adjoints. */
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);

@@ -68,7 +68,8 @@ typedef struct hga_tensor {
     hga_dtype dtype;
 } hga_tensor;
 
-/* Everything a call reads and writes; NULL data where a thing is not used. */
+/* Everything a call reads and writes; NULL data where a thing is not used. What is written must not overlap what is
+   read: an output that begins where an input does is HGA_EINVAL. */
 typedef struct hga_io {
     /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim],
        [..][n_kv_heads][dim_v] */
