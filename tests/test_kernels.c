@@ -360,6 +360,40 @@ static void sum_and_blend_are_what_they_say(void **unused)
     free(x);
 }
 
+/* Families of no to five rows side by side: their sums, and what they are given, in place and with rows further apart.
+   Weights that are not there are 1. */
+static void families_side_by_side_are_summed_and_given(void **unused)
+{
+    (void)unused;
+    enum { FAMILIES = 9, MOST = 5 * FAMILIES, COLUMNS = 96 };
+    float *x = malloc(sizeof(float[MOST][COLUMNS])), *y = malloc(sizeof(float[FAMILIES][COLUMNS])),
+          *out = malloc(sizeof(float[MOST][2 * COLUMNS]));
+    FOR_EACH_ISA(t)
+    for (int round = 0; round < 60; round++) {
+        hga_id ptr[FAMILIES + 1] = {7}, columns = KERNEL_PAD * (1 + below(COLUMNS / KERNEL_PAD)), stride = columns;
+        float w[MOST], *weight = round % 3 ? w : NULL;
+        for (int i = 0; i < FAMILIES; i++) ptr[i + 1] = ptr[i] + below(6);
+        for (int i = 0; i < MOST; i++) w[i] = draw(1);
+        for (int i = 0; i < MOST * COLUMNS; i++) x[i] = draw(1);
+        t->gather(FAMILIES, ptr, weight, x, columns, y);
+        if (round % 2) stride = 2 * columns;
+        t->scatter(FAMILIES, ptr, weight, y, columns, x, stride, round % 2 ? out : x);
+        if (round % 2 == 0) memcpy(out, x, sizeof(float[MOST][COLUMNS]));
+        for (int i = 0; i < FAMILIES; i++)
+            for (hga_id j = 0; j < columns; j++) {
+                double sum = 0, share = round % 2 ? 0 : (double)y[i * columns + j];
+                for (hga_id e = ptr[i] - 7; e < ptr[i + 1] - 7; e++) {
+                    double by = weight ? (double)w[e] : 1, now = (double)x[e * columns + j];
+                    double was = now - by * share, is = was + by * (double)y[i * columns + j];
+                    sum += by * was;
+                    assert_true(fabs((double)out[e * stride + j] - is) < 1e-5);
+                }
+                assert_true(fabs(sum - (double)y[i * columns + j]) < 1e-4);
+            }
+    }
+    free(x), free(y), free(out);
+}
+
 /* Within 2 ulp from -87 to 0, and an exact zero below. */
 static void exp_is_exact_enough(void **unused)
 {
@@ -404,6 +438,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_stays_with_its_family_row),
         cmocka_unit_test(states_are_finished_and_merged),
         cmocka_unit_test(sum_and_blend_are_what_they_say),
+        cmocka_unit_test(families_side_by_side_are_summed_and_given),
         cmocka_unit_test(exp_is_exact_enough),
         cmocka_unit_test(peaks_count_their_operations),
     };

@@ -26,12 +26,6 @@ static int has_values(const hga_program *p, hga_id f)
            has_energies(p, f);
 }
 
-static hga_id most_columns(const hga_plan *plan)
-{
-    hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
-    return dim > dim_v ? dim : dim_v;
-}
-
 static int attends_by_mass(const hga_program *p)
 {
     int by_mass = 0;
@@ -58,7 +52,6 @@ static int64_t lay_out(fast_pass *p, float *memory)
     }
     if (p->call->io->rel_key)
         p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
-    p->numbers = carve(memory, &at, 2 * padded_columns(most_columns(p->plan)));
     p->chunks = columns_lay_out(p, memory, &at);
     if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
     return at;
@@ -97,7 +90,7 @@ int64_t fast_floats(const gradient_call *c)
 void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p)
 {
     *p = empty_pass(c);
-    p->lanes = lanes, p->n_lanes = n_lanes, p->panel = lanes->panel;
+    p->lanes = lanes, p->n_lanes = n_lanes, p->panel = lanes->panel, p->numbers = lanes->numbers;
     int64_t n = lay_out(p, NULL);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     lay_out(p, memory);
@@ -286,6 +279,7 @@ hga_status fast_gradient(fast_pass *p, hga_id kv)
     p->sums = p->call->sums[kv], p->wants_tables = 0;
     for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
     clear_all(p, 1);
+    if (p->call->subtrees->n) return subtrees_gradient(p, kv);
     columns_begin(p);
     HGA_TRY(forward(p, 1));
     for (p->head = kv * group; p->head < (kv + 1) * group; p->head++) {

@@ -3,7 +3,7 @@
 #ifndef HGA_GRADIENT_FAST_H
 #define HGA_GRADIENT_FAST_H
 
-#include "strips.h"
+#include "subtrees.h"
 
 /* What a pass keeps of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
    adjoint in linear form, as if they were a sum of numerators and denominators: gradients `adjoint` = G, and for each
@@ -11,6 +11,7 @@
        d numerator = e^-lse G,  d denominator = -e^-lse delta. */
 typedef struct fast_field {
     hga_id columns, padded;
+    const hga_id *value_place; /* [n_nodes]: the same of values alone, where they lie by subtrees */
     const hga_id *place; /* [n_nodes]: which row is a node's, where one order serves all stages; NULL: nodes' own */
     int by_row;     /* attention alone looks at it, and takes its rows from the caller's tensors and puts them there:
                             nothing of it is here */
@@ -41,6 +42,7 @@ typedef struct column_chunks {
 typedef struct lane {
     struct panel *panel;
     edge_rows rows;
+    float *numbers; /* two rows of the caller's tensors */
     float *d_rel_key, *own_dk, *own_dv;
     int32_t *slot;  /* [chunks], -1 between strips */
     table_sums own; /* of a strip, where there are several */
@@ -60,18 +62,33 @@ typedef struct fast_pass {
     table_sums sums;       /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
-    float *numbers;   /* two rows of the caller's tensors */
+    float *numbers;   /* of the lane that is at work */
     float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
     int wants_tables; /* any gradient that edges sum up one by one */
     float *rel_key;   /* the table, its rows padded with zeros; NULL without */
     lane *lanes;      /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
     hga_id n_lanes;
+    hga_id *raised; /* subtrees that are coarsened and asked */
+    int is_first;   /* of the query heads that read the key/value head */
     /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
        wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
     float *d_rel_key, *own_dk, *own_dv;
     const int32_t *slot; /* [chunks]; NULL: none */
     const hga_id *rank;  /* places of nodes in the order that chunks count in; NULL: their own */
 } fast_pass;
+
+/* A family: a node's children, n of them. */
+typedef struct brood {
+    hga_id n, first;
+    const hga_id *list; /* [n]; NULL: the ids from `first` on */
+} brood;
+
+static inline brood brood_of(const hga_nodes *nodes, hga_id v)
+{
+    if (!nodes->child_ptr || v < nodes->level_ptr[1]) return (brood){0};
+    const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
+    return (brood){ptr[1] - ptr[0], ptr[0], nodes->child_list ? nodes->child_list + ptr[0] : NULL};
+}
 
 /* Columns of a row, which is padded with zeros. */
 static inline hga_id padded_columns(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
@@ -90,7 +107,8 @@ static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
 }
 static inline float *value_row(const fast_pass *p, hga_id f, hga_id v)
 {
-    return p->field[f].value + (ptrdiff_t)row_number(p, f, v) * p->field[f].padded;
+    hga_id row = p->field[f].value_place ? p->field[f].value_place[v] : row_number(p, f, v);
+    return p->field[f].value + (ptrdiff_t)row * p->field[f].padded;
 }
 static inline float *adjoint_row(const fast_pass *p, hga_id f, hga_id v)
 {
@@ -158,6 +176,12 @@ static inline void near_column(const fast_pass *p, hga_id at, const float **k, c
 void fast_load(fast_pass *p, hga_id f);
 void fast_store(const fast_pass *p, hga_id f);
 void fast_seed(fast_pass *p);
+/* The same of these nodes alone. */
+void load_range(fast_pass *p, hga_id f, row_range nodes);
+void store_range(const fast_pass *p, hga_id f, row_range nodes);
+void seed_range(fast_pass *p, row_range nodes);
+/* Where node v's row of the field's gradient goes, as floats that are all overwritten; NULL: not so simple. */
+float *direct_row(const fast_pass *p, hga_id f, hga_id v, ptrdiff_t *stride);
 
 /* fast.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller
    gave? */
@@ -166,6 +190,11 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 /* fast_trees.c: sums of children in place, forwards or backwards. */
 int is_of_children(const hga_stage *s);
 void fast_children(fast_pass *p, const hga_stage *s, int backwards);
+/* Of a program that goes by subtrees: the sums of these nodes alone; and what they give their children, added where it
+   is, or, where are_children_of says so, with what is there to the caller's rows at `out`. */
+void sum_families(const fast_pass *p, hga_id f, row_range nodes);
+void give_families(const fast_pass *p, hga_id f, row_range nodes, ptrdiff_t stride, float *out);
+int are_children_of(const fast_pass *p, hga_id f, row_range nodes, row_range parents);
 
 /* fast_places.c: rows of fields lie in the order that attention takes them in. */
 void plan_places(fast_pass *p);
@@ -175,6 +204,9 @@ hga_status panel_create(const hga_plan *plan, struct panel **out);
 void panel_destroy(const hga_plan *plan, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
+/* The rows [begin, end) alone, begin a multiple of two groups; and, when all are done, what is left to be summed up. */
+hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
+void attend_ends(fast_pass *p);
 
 /* fast_energies.c: programs that go on with states. Which is plain enough to go back here: */
 int energies_are_simple(const hga_plan *plan);
@@ -190,6 +222,11 @@ void ask_of_states(const fast_pass *p, hga_id field);
 /* fast_states.c: the adjoint of states merged down the tree or along a relation: a row's adjoint is merged into those
    of its sources, as a state is. */
 hga_status fast_spread(fast_pass *p, hga_id s);
+/* What the children of these nodes ask of them, which nobody else has asked of yet but the output's gradient. */
+void merge_families(const fast_pass *p, hga_id f, row_range nodes);
+
+/* fast_subtrees.c: the gradients of one key/value head, subtree by subtree. */
+hga_status subtrees_gradient(fast_pass *p, hga_id kv);
 
 /* lanes.c: a lane's memory, and strips of a stage, one after the other or side by side. */
 int64_t lane_floats(const gradient_call *c);

@@ -211,30 +211,46 @@ static void pour_rel_key(fast_pass *p)
     }
 }
 
-/* The rows at positions [begin, end), panel by panel. */
-static hga_status attend_rows(fast_pass *p, hga_id s, hga_id begin, hga_id end)
+/* A panel of rows at positions from `first` on, a multiple of two groups, up to `end`. */
+static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    found *f = x->found ? x->found + s * groups_of(p->plan) + first / KERNEL_TILE : NULL;
+    hga_id left = (end - first + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2, n = left < GROUPS ? left : GROUPS;
+    x->n = x->remembered;
+    for (hga_id i = n; i < GROUPS; i++) x->group[i].n_tiles = 0;
+    for (hga_id i = 0; i < n; i += 2) HGA_TRY(run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, f ? f + i : NULL));
+    run_panel_tiles(p, s);
+    if (f) remember_panel(x, f, n);
+    for (hga_id i = 0, row = first; i < n; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
+    columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
+done:
+    return st;
+}
+
+hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
     x->parts = parts_of(p, s);
     rows_open(&p->rows, p->plan, s);
-    for (hga_id first = begin, panels = 0; first < end; first += STRIP_PANEL) {
-        panels++;
-        int64_t at = s * groups_of(p->plan) + first / KERNEL_TILE;
-        hga_id n = (hga_id)(groups_of(p->plan) - first / KERNEL_TILE);
-        x->n = x->remembered;
-        for (hga_id i = 0; i < GROUPS; i += 2)
-            HGA_TRY(
-                run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, x->found && i < n ? x->found + at + i : NULL));
-        run_panel_tiles(p, s);
-        if (x->found) remember_panel(x, x->found + at, n < GROUPS ? n : GROUPS);
-        for (hga_id i = 0, row = first; i < GROUPS; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
-        columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
-        if (panels * POUR_TYPES >= p->call->io->n_rel_key) pour_rel_key(p), panels = 0;
+    for (hga_id first = begin; first < end; first += STRIP_PANEL) {
+        HGA_TRY(attend_panel(p, s, first, end));
+        if (++x->panels * POUR_TYPES >= p->call->io->n_rel_key) attend_ends(p);
     }
-    pour_rel_key(p);
 done:
     return st;
 }
 
-hga_status fast_attend(fast_pass *p, hga_id s) { return each_strip(p, s, attend_rows); }
+void attend_ends(fast_pass *p) { pour_rel_key(p), p->panel->panels = 0; }
+
+/* The rows at positions [begin, end), panel by panel. */
+static hga_status attend_strip(fast_pass *p, hga_id s, hga_id begin, hga_id end)
+{
+    hga_status st = attend_range(p, s, begin, end);
+    attend_ends(p);
+    return st;
+}
+
+hga_status fast_attend(fast_pass *p, hga_id s) { return each_strip(p, s, attend_strip); }

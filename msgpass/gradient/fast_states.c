@@ -36,3 +36,98 @@ hga_status fast_spread(fast_pass *p, hga_id s)
 done:
     return st;
 }
+
+static float *asked_row(const fast_field *x, hga_id v)
+{
+    return x->adjoint + (ptrdiff_t)(x->place ? x->place[v] : v) * x->padded;
+}
+
+/* What has a say at node v: itself, if anything was asked of it, and its children from *at on, KERNEL_CHUNK at most:
+   their rows and deltas, and -lse. */
+static hga_id find_askers(const fast_field *x, const brood *b, hga_id v, hga_id *at, const float **row, float *delta,
+                          float *ask)
+{
+    hga_id n = 0;
+    for (hga_id u = v;; u = b->list ? b->list[*at] : b->first + *at, ++*at) {
+        if (x->lse[u] < INFINITY) row[n] = asked_row(x, u), delta[n] = x->delta[u], ask[n++] = -x->lse[u];
+        if (n == KERNEL_CHUNK || *at == b->n) break;
+    }
+    return n;
+}
+
+/* The merge of n states, each with weight e^ask, at node v. */
+static void merge(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const float **row, const float *delta,
+                  float *ask)
+{
+    float hi = ask[0], sum = 0, mean = 0;
+    for (hga_id i = 1; i < n; i++) hi = ask[i] > hi ? ask[i] : hi;
+    for (hga_id i = 0; i < n; i++) ask[i] = expf(ask[i] - hi), sum += ask[i], mean += ask[i] * delta[i];
+    p->plan->kernels->weigh(n, row, 0, ask, 1 / sum, x->padded, asked_row(x, v));
+    x->delta[v] = mean / sum, x->lse[v] = -(hi + logf(sum));
+}
+
+/* A family of more than KERNEL_CHUNK is merged part by part, what is there so far with each. */
+static void merge_family(const fast_pass *p, const fast_field *x, hga_id v)
+{
+    const float *row[KERNEL_CHUNK];
+    float delta[KERNEL_CHUNK], ask[KERNEL_CHUNK];
+    brood b = brood_of(&p->nodes, v);
+    for (hga_id at = 0; at < b.n;) {
+        hga_id n = find_askers(x, &b, v, &at, row, delta, ask);
+        if (n) merge(p, x, v, n, row, delta, ask);
+    }
+}
+
+/* ---- families side by side ---- */
+
+enum { MOST_MERGED = 128 };
+
+/* Weights of the members of n families, unless one of them asks for nothing or a parent was asked already. */
+static int weigh_asked(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr, float *weight)
+{
+    for (hga_id i = 0; i < n; i++) {
+        float hi = -INFINITY;
+        if (x->lse[v + i] < INFINITY) return 0;
+        for (hga_id e = ptr[i]; e < ptr[i + 1]; e++) {
+            if (x->lse[e] == INFINITY) return 0;
+            hi = -x->lse[e] > hi ? -x->lse[e] : hi;
+        }
+        for (hga_id e = ptr[i]; e < ptr[i + 1]; e++) weight[e - ptr[0]] = -x->lse[e] - hi;
+    }
+    p->plan->kernels->exp(ptr[n] - ptr[0], weight);
+    return 1;
+}
+
+/* Node v's children, with weights that are made to add up to 1; hi is the greatest of what they ask. */
+static void merge_numbers(const fast_field *x, hga_id v, hga_id first, hga_id n, float *weight)
+{
+    float sum = 0, mean = 0, hi = -INFINITY;
+    for (hga_id i = 0; i < n; i++) {
+        sum += weight[i], mean += weight[i] * x->delta[first + i];
+        hi = -x->lse[first + i] > hi ? -x->lse[first + i] : hi;
+    }
+    for (hga_id i = 0; i < n; i++) weight[i] /= sum;
+    if (n) x->delta[v] = mean / sum, x->lse[v] = -(hi + logf(sum));
+}
+
+static void merge_batch(const fast_pass *p, const fast_field *x, hga_id v, hga_id n, const hga_id *ptr)
+{
+    float weight[MOST_MERGED];
+    if (p->nodes.child_list || ptr[n] - ptr[0] > MOST_MERGED || !weigh_asked(p, x, v, n, ptr, weight)) {
+        for (hga_id i = 0; i < n; i++) merge_family(p, x, v + i);
+        return;
+    }
+    for (hga_id i = 0; i < n; i++) merge_numbers(x, v + i, ptr[i], ptr[i + 1] - ptr[i], weight + (ptr[i] - ptr[0]));
+    p->plan->kernels->gather(n, ptr, weight, asked_row(x, ptr[0]), x->padded, asked_row(x, v));
+}
+
+void merge_families(const fast_pass *p, hga_id f, row_range nodes)
+{
+    const fast_field *x = &p->field[f];
+    hga_id base = p->nodes.level_ptr[1];
+    const hga_id *ptr = p->nodes.child_ptr;
+    for (hga_id v = nodes.first, n; ptr && v < nodes.end; v += n) {
+        for (n = 1; v + n < nodes.end && ptr[v + n + 1 - base] - ptr[v - base] <= MOST_MERGED;) n++;
+        merge_batch(p, x, v, n, ptr + (v - base));
+    }
+}

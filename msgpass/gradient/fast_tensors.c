@@ -41,18 +41,28 @@ static inline const float *read_row(const head_rows *r, hga_id i, float *wide)
     return wide;
 }
 
-void fast_load(fast_pass *p, hga_id f)
+/* Which of the rows are among the nodes. */
+static row_range rows_among(const head_rows *r, row_range nodes)
 {
-    head_rows r = rows_of(p, f, field_tensor(p->call, f));
-    for (hga_id i = 0; i < r.n; i++) numbers_read(r.type, row_at(&r, i), r.columns, value_row(p, f, r.node + i));
+    hga_id first = nodes.first - r->node, end = nodes.end - r->node;
+    return (row_range){first > 0 ? first : 0, end < r->n ? end : r->n};
 }
 
-void fast_store(const fast_pass *p, hga_id f)
+void load_range(fast_pass *p, hga_id f, row_range nodes)
+{
+    head_rows r = rows_of(p, f, field_tensor(p->call, f));
+    row_range rows = rows_among(&r, nodes);
+    for (hga_id i = rows.first; i < rows.end; i++)
+        numbers_read(r.type, row_at(&r, i), r.columns, value_row(p, f, r.node + i));
+}
+
+void store_range(const fast_pass *p, hga_id f, row_range nodes)
 {
     const hga_tensor *t = field_gradient(p->call, f);
     if (!t || !t->data) return;
     head_rows r = rows_of(p, f, t);
-    for (hga_id i = 0; i < r.n; i++) {
+    row_range rows = rows_among(&r, nodes);
+    for (hga_id i = rows.first; i < rows.end; i++) {
         const float *from = adjoint_row(p, f, r.node + i), *had = NULL;
         char *to = row_at(&r, i);
         if (p->call->grad->accumulate) had = read_row(&r, i, p->numbers);
@@ -61,15 +71,26 @@ void fast_store(const fast_pass *p, hga_id f)
     }
 }
 
+float *direct_row(const fast_pass *p, hga_id f, hga_id v, ptrdiff_t *stride)
+{
+    const hga_tensor *t = field_gradient(p->call, f);
+    const fast_field *x = &p->field[f];
+    if (!t || !t->data || t->dtype != HGA_F32 || p->call->grad->accumulate || x->padded != x->columns) return NULL;
+    head_rows r = rows_of(p, f, t);
+    *stride = r.stride / (ptrdiff_t)sizeof(float);
+    return (float *)(void *)(r.first + (v - r.node) * r.stride);
+}
+
 /* The gradient of the output's rows. A row without edges asks for nothing. */
-void fast_seed(fast_pass *p)
+void seed_range(fast_pass *p, row_range nodes)
 {
     hga_id out = program_bound(p->program, HGA_IO_OUT), heads = p->plan->shape.n_heads;
     fast_field *x = &p->field[out];
     const hga_grad_io *grad = p->call->grad;
     const kernel_table *kernels = p->plan->kernels;
     head_rows d = rows_of(p, out, &grad->d_out), o = rows_of(p, out, &p->call->io->out);
-    for (hga_id i = 0; i < d.n; i++) {
+    row_range rows = rows_among(&d, nodes);
+    for (hga_id i = rows.first; i < rows.end; i++) {
         hga_id v = d.node + i;
         float *given = adjoint_row(p, out, v);
         numbers_read(d.type, row_at(&d, i), d.columns, given);
@@ -81,3 +102,8 @@ void fast_seed(fast_pass *p)
         x->delta[v] = (float)(kernels->dot(d.columns, given, result) - d_lse);
     }
 }
+
+static row_range all_nodes(const fast_pass *p) { return (row_range){0, p->nodes.n}; }
+void fast_load(fast_pass *p, hga_id f) { load_range(p, f, all_nodes(p)); }
+void fast_store(const fast_pass *p, hga_id f) { store_range(p, f, all_nodes(p)); }
+void fast_seed(fast_pass *p) { seed_range(p, all_nodes(p)); }

@@ -8,33 +8,22 @@ int is_of_children(const hga_stage *s)
     return s->relation == HGA_TREE_UP && s->value == s->out && s->message != HGA_SCALED;
 }
 
-/* A node's children, n of them, and what each is multiplied with. */
-typedef struct brood {
-    hga_id n, first;
-    const hga_id *list; /* [n]; NULL: the ids from `first` on */
-    double total;
-} brood;
-
-static brood find_brood(const fast_pass *p, const hga_stage *s, hga_id v)
+/* What the sum over a node's children is divided by. */
+static double total_of(const fast_pass *p, const hga_stage *s, const brood *b)
 {
-    const hga_nodes *nodes = &p->nodes;
-    brood b = {.total = 1};
-    if (!nodes->child_ptr) return b;
-    const hga_id *ptr = nodes->child_ptr + (v - nodes->level_ptr[1]);
-    b.n = ptr[1] - ptr[0], b.first = ptr[0], b.list = nodes->child_list ? nodes->child_list + ptr[0] : NULL;
-    if (s->reduce != HGA_MEAN) return b;
-    b.total = s->by_mass ? 0 : b.n;
-    for (hga_id i = 0; i < b.n && s->by_mass; i++) b.total += (double)nodes->mass[b.list ? b.list[i] : b.first + i];
-    return b;
+    if (s->reduce != HGA_MEAN) return 1;
+    double total = s->by_mass ? 0 : b->n;
+    for (hga_id i = 0; i < b->n && s->by_mass; i++) total += (double)p->nodes.mass[b->list ? b->list[i] : b->first + i];
+    return total;
 }
 
 /* Of children [at, at + n): rows of x, and weights. */
-static void find_part(const fast_pass *p, const hga_stage *s, const brood *b, hga_id at, hga_id n, float *x,
-                      float **row, float *weight)
+static void find_part(const fast_pass *p, const hga_stage *s, const brood *b, double total, hga_id at, hga_id n,
+                      float *x, float **row, float *weight)
 {
     int by_mass = s->reduce == HGA_MEAN && s->by_mass;
     ptrdiff_t columns = p->field[s->out].padded;
-    double share = 1 / b->total;
+    double share = 1 / total;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = b->list ? b->list[at + i] : b->first + at + i;
         row[i] = x + u * columns, weight[i] = (float)((by_mass ? (double)p->nodes.mass[u] : 1) * share);
@@ -45,10 +34,11 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
 {
     hga_id columns = p->field[s->out].padded;
     float *row[KERNEL_CHUNK], weight[KERNEL_CHUNK];
-    if (b->n == 0 || !(b->total > 0)) memset(y, 0, (size_t)columns * sizeof *y);
-    for (hga_id at = 0; at < b->n && b->total > 0; at += KERNEL_CHUNK) {
+    double total = total_of(p, s, b);
+    if (b->n == 0 || !(total > 0)) memset(y, 0, (size_t)columns * sizeof *y);
+    for (hga_id at = 0; at < b->n && total > 0; at += KERNEL_CHUNK) {
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
-        find_part(p, s, b, at, n, p->field[s->out].value, row, weight);
+        find_part(p, s, b, total, at, n, p->field[s->out].value, row, weight);
         if (at == 0)
             p->plan->kernels->weigh(n, (const float *const *)row, 0, weight, 1, columns, y);
         else
@@ -59,10 +49,11 @@ static void sum_children(const fast_pass *p, const hga_stage *s, const brood *b,
 static void give_children(const fast_pass *p, const hga_stage *s, const brood *b, const float *dy)
 {
     float *row[KERNEL_CHUNK], weight[KERNEL_CHUNK];
+    double total = total_of(p, s, b);
     int is_number = p->field[s->out].padded == 1; /* which the kernel, whose rows are padded, does not know */
-    for (hga_id at = 0; at < b->n && b->total > 0; at += KERNEL_CHUNK) {
+    for (hga_id at = 0; at < b->n && total > 0; at += KERNEL_CHUNK) {
         hga_id n = b->n - at < KERNEL_CHUNK ? b->n - at : KERNEL_CHUNK;
-        find_part(p, s, b, at, n, p->field[s->out].adjoint, row, weight);
+        find_part(p, s, b, total, at, n, p->field[s->out].adjoint, row, weight);
         for (hga_id i = 0; is_number && i < n; i++) *row[i] += weight[i] * *dy;
         if (!is_number) p->plan->kernels->give(n, p->field[s->out].padded, weight, dy, row);
     }
@@ -75,11 +66,65 @@ void fast_children(fast_pass *p, const hga_stage *s, int backwards)
     for (hga_id i = 0; i < n; i++) {
         hga_id v = backwards ? p->nodes.n - 1 - i : first + i;
         if (!program_row(&p->nodes, p->program->field[s->out].rows, v)) continue;
-        brood b = find_brood(p, s, v);
+        brood b = brood_of(&p->nodes, v);
         if (!backwards) sum_children(p, s, &b, x->value + (ptrdiff_t)v * x->padded);
         if (!backwards) continue;
         float *dy = adjoint_row(p, s->out, v);
         give_children(p, s, &b, dy);
         if (is_read_again(p, s, v)) memset(dy, 0, (size_t)x->padded * sizeof *dy);
     }
+}
+
+/* Families lie side by side, and their heads are all of the field's rows. */
+static int lies_side_by_side(const fast_pass *p, hga_id f)
+{
+    hga_rows rows = p->program->field[f].rows;
+    int all = rows == HGA_ROWS_NODES || (!p->nodes.side && (rows == HGA_ROWS_QUERY_SIDE || rows == HGA_ROWS_KEY_SIDE));
+    return all && p->nodes.child_ptr && !p->nodes.child_list;
+}
+
+void sum_families(const fast_pass *p, hga_id f, row_range nodes)
+{
+    const fast_field *x = &p->field[f];
+    const subtrees *t = p->call->subtrees;
+    const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
+    if (nodes.first >= nodes.end) return;
+    if (lies_side_by_side(p, f)) {
+        const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
+        p->plan->kernels->gather(nodes.end - nodes.first, ptr, share, value_row(p, f, ptr[0]), x->padded,
+                                 value_row(p, f, nodes.first));
+        return;
+    }
+    for (hga_id v = nodes.first; v < nodes.end; v++) {
+        if (!program_row(&p->nodes, p->program->field[f].rows, v)) continue;
+        brood b = brood_of(&p->nodes, v);
+        sum_children(p, &p->program->stage[t->sum[f]], &b, x->value + (ptrdiff_t)v * x->padded);
+    }
+}
+
+void give_families(const fast_pass *p, hga_id f, row_range nodes, ptrdiff_t stride, float *out)
+{
+    const fast_field *x = &p->field[f];
+    const subtrees *t = p->call->subtrees;
+    const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
+    if (nodes.first >= nodes.end) return;
+    if (lies_side_by_side(p, f)) {
+        const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
+        float *own = x->adjoint + (ptrdiff_t)ptr[0] * x->padded;
+        p->plan->kernels->scatter(nodes.end - nodes.first, ptr, share, x->adjoint + (ptrdiff_t)nodes.first * x->padded,
+                                  x->padded, own, out ? stride : x->padded, out ? out : own);
+        return;
+    }
+    for (hga_id v = nodes.first; v < nodes.end; v++) {
+        if (!program_row(&p->nodes, p->program->field[f].rows, v)) continue;
+        brood b = brood_of(&p->nodes, v);
+        give_children(p, &p->program->stage[t->sum[f]], &b, x->adjoint + (ptrdiff_t)v * x->padded);
+    }
+}
+
+int are_children_of(const fast_pass *p, hga_id f, row_range nodes, row_range parents)
+{
+    const hga_id *ptr = p->nodes.child_ptr;
+    hga_id base = p->nodes.level_ptr[1];
+    return lies_side_by_side(p, f) && ptr[parents.first - base] == nodes.first && ptr[parents.end - base] == nodes.end;
 }

@@ -261,15 +261,19 @@ done:
     return st;
 }
 
-/* Where rows are cut, of all stages that attend. */
+/* Where rows are cut: subtrees, or the rows of each stage that attends. */
 static hga_status cut_stages(gradient_call *c)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_new_zero(&c->plan->given, HGA_MAX_STAGES, sizeof *c->strips, &c->strips));
+    HGA_TRY(hga_new_zero(&c->plan->given, 1, sizeof *c->subtrees, &c->subtrees));
+    HGA_TRY(subtrees_create(c->plan, c->subtrees));
+    const subtrees *trees = c->subtrees->n ? c->subtrees : NULL;
     for (hga_id s = 0; s < c->plan->program.n_stages; s++)
-        if (kind_attends(c->plan->stage[s].kind)) HGA_TRY(strips_create(c->plan, s, &c->strips[s]));
-    HGA_TRY(departures_create(c, &c->departures));
-    if (c->plan->shape.n_heads > 1) HGA_TRY(list_stages(c));
+        if (trees ? s == trees->last_attended : kind_attends(c->plan->stage[s].kind))
+            HGA_TRY(strips_create(c->plan, s, trees, &c->strips[s]));
+    if (!trees) HGA_TRY(departures_create(c, &c->departures));
+    if (c->plan->shape.n_heads > 1 && !trees) HGA_TRY(list_stages(c));
 done:
     return st;
 }
@@ -279,9 +283,11 @@ static void clear_stages(gradient_call *c)
     for (hga_id s = 0; c->strips && s < c->plan->program.n_stages; s++) strips_clear(c->plan, &c->strips[s]);
     for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++) rows_unlist(c->plan, &c->lists[s]);
     departures_clear(c->plan, &c->departures);
+    if (c->subtrees) subtrees_clear(c->plan, c->subtrees);
+    hga_delete(&c->plan->given, c->subtrees, 1, sizeof *c->subtrees);
     hga_delete(&c->plan->given, c->strips, HGA_MAX_STAGES, sizeof *c->strips);
     hga_delete(&c->plan->given, c->lists, HGA_MAX_STAGES, sizeof *c->lists);
-    c->strips = NULL, c->lists = NULL;
+    c->strips = NULL, c->lists = NULL, c->subtrees = NULL;
 }
 
 /* The threads of a call: what each has for itself, and passes, one for each head that goes side by side. */

@@ -77,11 +77,12 @@ typedef struct gradient_call {
     const hga_io *io;
     const hga_grad_io *grad;
     float scale;
-    hga_id threads;        /* as many as the plan has, or one where no others may start */
-    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    table_sums *sums;      /* [n_kv_heads]; those that heads write apart are one array for all */
-    struct strips *strips; /* [stages], of those that attend; the fast way's */
-    departures departures; /* of the stage whose keys and values come chunk by chunk */
+    hga_id threads;            /* as many as the plan has, or one where no others may start */
+    const float *tape_lse;     /* [rows of out][n_heads]; NULL where the program gives no softmax state */
+    table_sums *sums;          /* [n_kv_heads]; those that heads write apart are one array for all */
+    struct strips *strips;     /* [stages], of those that attend; the fast way's */
+    departures departures;     /* of the stage whose keys and values come chunk by chunk */
+    struct subtrees *subtrees; /* of the fast way; then strips are of subtrees, at the stage that attends last */
     row_list *lists; /* [stages], of those that go row by row; the fast way's, NULL: rows are read for every head */
     nudge moved;     /* hga_plan_loss; zero: nothing is */
 } gradient_call;

@@ -31,12 +31,14 @@ static int64_t rel_key_floats(const gradient_call *c)
 static int64_t lay_out(const gradient_call *c, float *memory, lane *l)
 {
     int64_t at = 0, most = 0;
+    hga_id dim = c->plan->shape.dim, dim_v = c->plan->shape.dim_v;
     for (hga_id s = 0; s < c->plan->program.n_stages; s++) {
         int64_t n = strips_most_chunks(&c->strips[s]);
         most = n > most ? n : most;
     }
-    l->own_dk = carve(memory, &at, most * CHUNK * padded_columns(c->plan->shape.dim));
-    l->own_dv = carve(memory, &at, most * CHUNK * padded_columns(c->plan->shape.dim_v));
+    l->numbers = carve(memory, &at, 2 * padded_columns(dim > dim_v ? dim : dim_v));
+    l->own_dk = carve(memory, &at, most * CHUNK * padded_columns(dim));
+    l->own_dv = carve(memory, &at, most * CHUNK * padded_columns(dim_v));
     l->d_rel_key = carve(memory, &at, rel_key_floats(c));
     if (!rel_key_floats(c)) l->d_rel_key = NULL;
     return at;
@@ -78,7 +80,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
 {
     const strips *s = &p->call->strips[stage];
     fast_pass one = *p;
-    one.panel = l->panel, one.rows = l->rows, one.d_rel_key = l->d_rel_key;
+    one.panel = l->panel, one.rows = l->rows, one.d_rel_key = l->d_rel_key, one.numbers = l->numbers;
     if (s->n == 1) return one;
     const hga_stage *at = &p->program->stage[stage];
     int64_t chunks = s->ptr[i + 1] - s->ptr[i];
@@ -144,7 +146,7 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];
-    hga_id n = p->nodes.n, lanes = p->n_lanes < s->n ? p->n_lanes : s->n;
+    hga_id n = s->end, lanes = p->n_lanes < s->n ? p->n_lanes : s->n;
     hga_status st = HGA_OK;
 #pragma omp parallel for ordered schedule(static, 1) num_threads(lanes) if (lanes > 1)
     for (hga_id i = 0; i < s->n; i++) {

@@ -111,6 +111,7 @@ typedef struct panel {
     lengths n;
     found *found; /* [stages][groups of all rows, an even number]; NULL: nothing is remembered */
     int64_t n_found;
+    int64_t panels;     /* since relative keys' gradients were poured */
     lengths remembered; /* what is remembered of the lists */
     int64_t room;       /* bytes that it may take in all; 0: no more is remembered */
     float *memory;

@@ -1,9 +1,9 @@
 /* strips.c: where a stage's rows are cut, and which sources several strips see. */
-#include "strips.h"
+#include "subtrees.h"
 
 #include <string.h>
 
-enum { LEAST_ROWS = 1024, MOST_SHARES = 64, EDGES_A_ROW = 64 };
+enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 4, MOST_SHARES = 64, EDGES_A_ROW = 64 };
 
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
@@ -44,6 +44,16 @@ static void touch_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id 
     }
 }
 
+/* The chunks that subtrees [first, first + n) have edges to. */
+static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first, hga_id n, const strips *s,
+                           uint8_t *touched)
+{
+    for (hga_id at = t->ptr[first + 1]; at < t->ptr[first + n + 1]; at++)
+        for (hga_id stage = 0; stage < plan->program.n_stages; stage++)
+            if (kind_attends(plan->stage[stage].kind))
+                touch_rows(plan, stage, t->rows[at].first, t->rows[at].end - t->rows[at].first, s, touched);
+}
+
 /* List the chunks that a strip shares with one before it. `seen` is what those touched. */
 static hga_status list_shared(const hga_plan *plan, hga_id strip, uint8_t *touched, uint8_t *seen, strips *s)
 {
@@ -60,50 +70,55 @@ static hga_status list_shared(const hga_plan *plan, hga_id strip, uint8_t *touch
     return st;
 }
 
-static hga_status cut(const hga_plan *plan, hga_id stage, uint8_t *touched, uint8_t *seen, strips *s)
+static hga_status cut(const hga_plan *plan, hga_id stage, const subtrees *trees, uint8_t *touched, uint8_t *seen,
+                      strips *s)
 {
     hga_status st = HGA_OK;
-    hga_id n = plan->nodes.n;
     memset(seen, 0, (size_t)chunks_of(plan));
     for (hga_id i = 0; !st && i < s->n; i++) {
-        hga_id first = i * s->rows;
-        if (first < n) touch_rows(plan, stage, first, n - first < s->rows ? n - first : s->rows, s, touched);
+        hga_id first = i * s->rows, n = s->end - first < s->rows ? s->end - first : s->rows;
+        if (n > 0 && trees)
+            touch_subtrees(plan, trees, first, n, s, touched);
+        else if (n > 0)
+            touch_rows(plan, stage, first, n, s, touched);
         st = list_shared(plan, i, touched, seen, s);
     }
     return st;
 }
 
 /* Strips as there are rows for, fewer where heads are many. */
-static hga_id strips_wanted(const hga_plan *plan)
+static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees)
 {
-    int64_t forced = plan->options.gradient_strips, n = plan->nodes.n / LEAST_ROWS,
-            most = MOST_SHARES / plan->shape.n_kv_heads;
+    int64_t forced = plan->options.gradient_strips, most = MOST_SHARES / plan->shape.n_kv_heads,
+            n = trees ? trees->n / LEAST_SUBTREES : plan->nodes.n / LEAST_ROWS;
     if (forced) return (hga_id)forced;
     if (n > MOST_STRIPS) n = MOST_STRIPS;
     return (hga_id)(n > most ? (most > 1 ? most : 1) : n < 1 ? 1 : n);
 }
 
 /* Adding a row to another costs about what an edge does: rows of strips' own must be few beside the edges. */
-static int is_worth_it(const hga_plan *plan, hga_id stage, const strips *s)
+static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees, const strips *s)
 {
     hga_pos edges = plan->stage[stage].relation.n_edges;
+    for (hga_id i = 0; trees && i < plan->program.n_stages; i++)
+        if (i != stage && kind_attends(plan->stage[i].kind)) edges += plan->stage[i].relation.n_edges;
     return plan->options.gradient_strips || s->ptr[s->n] * CHUNK * EDGES_A_ROW <= edges;
 }
 
-hga_status strips_create(const hga_plan *plan, hga_id stage, strips *out)
+hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, strips *out)
 {
     hga_status st = HGA_OK;
-    hga_id chunks = chunks_of(plan), panels = (plan->nodes.n + STRIP_PANEL - 1) / STRIP_PANEL;
+    hga_id chunks = chunks_of(plan), unit = trees ? 1 : STRIP_PANEL;
     uint8_t *touched = NULL, *seen = NULL;
-    *out = (strips){.n = strips_wanted(plan)};
+    *out = (strips){.n = strips_wanted(plan, trees), .end = trees ? trees->n : plan->nodes.n};
     HGA_TRY(order_sources(plan, &plan->stage[stage].relation, out));
     HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &touched));
     HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &seen));
     for (;; out->n /= 2) {
-        out->rows = (panels + out->n - 1) / out->n * STRIP_PANEL;
+        out->rows = ((out->end + unit - 1) / unit + out->n - 1) / out->n * unit;
         if (out->n == 1) break;
-        HGA_TRY(cut(plan, stage, touched, seen, out));
-        if (is_worth_it(plan, stage, out)) break;
+        HGA_TRY(cut(plan, stage, trees, touched, seen, out));
+        if (is_worth_it(plan, stage, trees, out)) break;
     }
     if (out->n == 1) out->ptr[1] = 0;
 done:

@@ -6,12 +6,14 @@
 
 #include "gradient.h"
 
+struct subtrees;
+
 enum { STRIP_PANEL = 128, CHUNK = 64 };
 
-/* Strips of `rows` rows, a whole number of panels. Sources come in chunks of CHUNK nodes, in the order of the
-   relation's columns: what a strip sees lies together there. */
+/* Strips of `rows` rows, a whole number of panels, or of as many subtrees. Sources come in chunks of CHUNK nodes, in
+   the order of the relation's columns: what a strip sees lies together there. */
 typedef struct strips {
-    hga_id n, rows;
+    hga_id n, rows, end;          /* end: of all rows, or subtrees */
     int64_t ptr[MOST_STRIPS + 1]; /* strip i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
                                      of its own */
     hga_id *chunk;
@@ -19,8 +21,9 @@ typedef struct strips {
     hga_id *order, *rank; /* [nodes]: place -> node, and back; NULL: the identity */
 } strips;
 
-/* The strips of a stage; `out` comes zeroed, and is cleared whatever the outcome. */
-hga_status strips_create(const hga_plan *plan, hga_id stage, strips *out);
+/* The strips of a stage's rows, or, where there are subtrees, of those for all stages; `out` comes zeroed, and is
+   cleared whatever the outcome. */
+hga_status strips_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, strips *out);
 void strips_clear(const hga_plan *plan, strips *s);
 /* Chunks that a strip has rows of its own for, at most. */
 int64_t strips_most_chunks(const strips *s);

@@ -128,6 +128,8 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
     if (plan->options.gradient_strips < 0 || plan->options.gradient_strips > MOST_STRIPS)
         HGA_TRY(hga_fail(HGA_EINVAL, "gradient_strips %lld, not 0 to %d", (long long)plan->options.gradient_strips,
                          MOST_STRIPS));
+    if (plan->options.gradient_subtree < 0 || plan->options.gradient_subtree > INT32_MAX)
+        HGA_TRY(hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)plan->options.gradient_subtree));
     if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(choose_machine(plan));

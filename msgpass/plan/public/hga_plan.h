@@ -51,7 +51,10 @@ typedef struct hga_options {
     /* how many strips the rows of an attended stage are cut into when gradients go back, at most 16; 0: as many as the
        graph and the shape make worth while. Results differ in rounding, never with threads */
     int64_t gradient_strips;
-    uint64_t reserved[5]; /* 0 */
+    /* gradients of trees go back a subtree at a time: of so many tokens or a few more; 0: as the caches hold. Results
+       differ in rounding */
+    int64_t gradient_subtree;
+    uint64_t reserved[4]; /* 0 */
 } hga_options;
 
 /* A borrowed tensor [rows][heads][columns]. Strides in elements; 0 0 means packed. `rows` is how many the array

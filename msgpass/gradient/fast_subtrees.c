@@ -1,0 +1,210 @@
+/* fast_subtrees.c: the gradients of a head subtree by subtree: up the tree first, each subtree's rows loaded, coarsened
+   and asked while they are in cache, then down again from the top. */
+#include "fast.h"
+
+#include <math.h>
+#include <omp.h>
+
+static const subtrees *trees_of(const fast_pass *p) { return p->call->subtrees; }
+
+static row_range level_of(const fast_pass *p, hga_id l)
+{
+    return (row_range){p->nodes.level_ptr[l], p->nodes.level_ptr[l + 1]};
+}
+
+static row_range top_of(const fast_pass *p)
+{
+    return (row_range){p->nodes.level_ptr[trees_of(p)->n_levels], p->nodes.n};
+}
+
+/* ---- up ---- */
+
+/* The caller's rows, and what is asked of nodes by the output's gradient. */
+static void load_nodes(fast_pass *p, int kv, row_range nodes)
+{
+    const subtrees *t = trees_of(p);
+    if (kv) load_range(p, t->key, nodes);
+    if (kv && t->value != t->key) load_range(p, t->value, nodes);
+    if (!kv && !p->field[t->query].by_row) load_range(p, t->query, nodes);
+    if (!kv && !p->field[t->out].by_row) seed_range(p, nodes);
+}
+
+/* Children's sums, and what they ask. */
+static void join_children(fast_pass *p, int kv, row_range nodes)
+{
+    const subtrees *t = trees_of(p);
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (t->sum[f] >= 0 && is_kv(p, f) == kv) sum_families(p, f, nodes);
+    if (!kv && t->spreads) merge_families(p, t->out, nodes);
+}
+
+static void raise_subtree(fast_pass *p, int kv, hga_id i)
+{
+    const subtrees *t = trees_of(p);
+    for (hga_id l = 0; l < t->n_levels; l++) {
+        load_nodes(p, kv, subtree_level(t, i, l));
+        if (l) join_children(p, kv, subtree_level(t, i, l));
+    }
+}
+
+static void raise_top(fast_pass *p, int kv)
+{
+    load_nodes(p, kv, top_of(p));
+    join_children(p, kv, top_of(p));
+}
+
+/* Each subtree by itself, side by side where there are threads. */
+static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id i), int kv)
+{
+    hga_id n = trees_of(p)->n, lanes = p->n_lanes < n ? p->n_lanes : n;
+#pragma omp parallel for schedule(static) num_threads(lanes) if (lanes > 1)
+    for (hga_id i = 0; i < n; i++) {
+        fast_pass one = *p;
+        if (lanes > 1) one.numbers = p->lanes[omp_get_thread_num()].numbers;
+        act(&one, kv, i);
+    }
+}
+
+/* The subtrees before `end`, n + 1 being the top, are raised; those before *p->raised were. Keys and values are when
+   they are not yet, for an earlier head. */
+static void raise_until(fast_pass *p, hga_id end)
+{
+    hga_id n = trees_of(p)->n;
+    for (; *p->raised < end; ++*p->raised)
+        for (int kv = p->is_first; kv >= 0; kv--)
+            if (*p->raised == n)
+                raise_top(p, kv);
+            else
+                raise_subtree(p, kv, *p->raised);
+}
+
+static void raise_all(fast_pass *p)
+{
+    if (p->is_first) each_subtree(p, raise_subtree, 1);
+    each_subtree(p, raise_subtree, 0);
+    *p->raised = trees_of(p)->n;
+    raise_until(p, trees_of(p)->n + 1);
+}
+
+/* ---- down ---- */
+
+/* A level's nodes have all of their gradients: their children have theirs of it, and the caller his. */
+static void lower_nodes(fast_pass *p, hga_id f, row_range nodes)
+{
+    int gives = trees_of(p)->sum[f] >= 0 && p->field[f].adjoint && nodes.first >= p->nodes.level_ptr[1];
+    if (gives) give_families(p, f, nodes, 0, NULL);
+    if (!p->field[f].by_row) store_range(p, f, nodes);
+}
+
+static void lower_top(fast_pass *p, hga_id f)
+{
+    for (hga_id l = p->nodes.n_levels; l-- > trees_of(p)->n_levels;) lower_nodes(p, f, level_of(p, l));
+}
+
+/* The tokens of subtree i, if they are just the children of its level 1, straight to the caller's rows. */
+static int lower_tokens(const fast_pass *p, hga_id f, hga_id i)
+{
+    const subtrees *t = trees_of(p);
+    if (t->sum[f] < 0 || !p->field[f].adjoint || t->n_levels < 2) return 0;
+    row_range tokens = subtree_level(t, i, 0), parents = subtree_level(t, i, 1);
+    hga_id first, n = field_io(p->plan, f, &first);
+    ptrdiff_t stride;
+    int known = first <= tokens.first && tokens.end <= first + n && are_children_of(p, f, tokens, parents);
+    float *out = known ? direct_row(p, f, tokens.first, &stride) : NULL;
+    if (out) give_families(p, f, parents, stride, out);
+    return out != NULL;
+}
+
+static void lower_subtree(fast_pass *p, hga_id f, hga_id i)
+{
+    hga_id l = trees_of(p)->n_levels - 1;
+    for (; l > 1; l--) lower_nodes(p, f, subtree_level(trees_of(p), i, l));
+    if (lower_tokens(p, f, i)) return;
+    for (; l >= 0; l--) lower_nodes(p, f, subtree_level(trees_of(p), i, l));
+}
+
+/* The rows that go with part i, the top or subtree i - 1, in all stages that attend. */
+static hga_status attend_part(fast_pass *p, hga_id i)
+{
+    const subtrees *t = trees_of(p);
+    hga_status st = HGA_OK;
+    for (hga_id s = p->program->n_stages; s-- > 0;)
+        for (hga_id at = t->ptr[i]; at < t->ptr[i + 1] && kind_attends(p->plan->stage[s].kind); at++)
+            HGA_TRY(attend_range(p, s, t->rows[at].first, t->rows[at].end));
+done:
+    return st;
+}
+
+static hga_status attend_subtrees(fast_pass *p, hga_id stage, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    (void)stage;
+    for (hga_id i = first; i < end; i++) {
+        raise_until(p, trees_of(p)->needs[i]);
+        HGA_TRY(attend_part(p, i + 1));
+    }
+    attend_ends(p);
+done:
+    return st;
+}
+
+/* The top comes last, when all is raised that it is made of. */
+static hga_status attend_top(fast_pass *p)
+{
+    fast_pass one = *p;
+    one.d_rel_key = p->lanes->d_rel_key;
+    raise_until(&one, trees_of(p)->n + 1);
+    hga_status st = attend_part(&one, 0);
+    attend_ends(&one);
+    p->rows = one.rows;
+    return st;
+}
+
+static void lower_fields(fast_pass *p, int kv, hga_id i)
+{
+    const subtrees *t = trees_of(p);
+    lower_subtree(p, t->query, i);
+    if (kv) lower_subtree(p, t->key, i);
+    if (kv && t->value != t->key) lower_subtree(p, t->value, i);
+}
+
+/* The head at hand. Where threads go together nobody waits for a neighbour's subtree: all are raised before. */
+static hga_status go(fast_pass *p, int is_last)
+{
+    hga_status st = HGA_OK;
+    const subtrees *t = trees_of(p);
+    hga_id raised = 0;
+    p->raised = &raised;
+    if (p->n_lanes > 1) raise_all(p);
+    HGA_TRY(each_strip(p, t->last_attended, attend_subtrees));
+    HGA_TRY(attend_top(p));
+    if (is_last) clear_rest(p), lower_top(p, t->key);
+    if (is_last && t->value != t->key) lower_top(p, t->value);
+    lower_top(p, t->query);
+    each_subtree(p, lower_fields, is_last);
+done:
+    return st;
+}
+
+/* Threads that go together want every subtree's rows at once. */
+static void lay_rows(fast_pass *p)
+{
+    const subtrees *t = trees_of(p);
+    const hga_id *place = p->n_lanes > 1 ? NULL : t->place;
+    p->field[t->query].value_place = p->field[t->key].value_place = p->field[t->value].value_place = place;
+    p->field[t->out].place = place;
+}
+
+hga_status subtrees_gradient(fast_pass *p, hga_id kv)
+{
+    hga_status st = HGA_OK;
+    lay_rows(p);
+    hga_id n = p->plan->shape.n_heads / p->plan->shape.n_kv_heads;
+    for (hga_id i = 0; i < n; i++) {
+        p->head = kv * n + i, p->is_first = i == 0;
+        clear_all(p, 0);
+        HGA_TRY(go(p, i == n - 1));
+    }
+done:
+    return st;
+}

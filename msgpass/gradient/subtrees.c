@@ -1,0 +1,375 @@
+/* subtrees.c: which programs go back by subtrees, and where their trees are cut. */
+#include "fast.h"
+
+#include <string.h>
+
+/* Rows of a subtree's fields, seven, should take an L2 cache; a level's nodes in it should fill a group. */
+enum { SUBTREE_NUMBERS = 32768, LEAST_TOKENS = 64, MOST_TOKENS = 1024, SHRINKS = 16, PAIR = 2 * KERNEL_TILE };
+
+/* ---- which programs ---- */
+
+static int is_sum_of_children(const stage_plan *plan, const hga_stage *s)
+{
+    int sums = plan->kind == KIND_MEAN || plan->kind == KIND_SUM;
+    return sums && s->relation == HGA_TREE_UP && s->value == s->out && s->message != HGA_SCALED;
+}
+
+/* Is it a sum over children of what the caller gave for tokens alone, and which nobody has read before? */
+static int note_sum(const hga_plan *plan, hga_id s, subtrees *t)
+{
+    const hga_stage *stage = &plan->program.stage[s];
+    hga_id first, n = range_of_rows(plan, plan->program.field[stage->out].io, &first);
+    if (!is_sum_of_children(&plan->stage[s], stage) || t->sum[stage->out] >= 0 || t->query) return 0;
+    if (!program_is_input(plan->program.field[stage->out].binding) || (n > 0 && first + n > plan->nodes.level_ptr[1]))
+        return 0;
+    t->sum[stage->out] = s;
+    return 1;
+}
+
+/* Does it attend by nodes' own order, with the fields that the stages before it attended with? */
+static int note_attended(const hga_plan *plan, hga_id s, subtrees *t)
+{
+    const hga_stage *stage = &plan->program.stage[s];
+    const hga_relation *r = &plan->stage[s].relation;
+    int is_first = !t->query;
+    if (is_first) t->query = stage->query, t->key = stage->key, t->value = stage->value, t->out = stage->out;
+    t->last_attended = s;
+    return !r->dst_order && !r->src_order && t->query == stage->query && t->key == stage->key &&
+           t->value == stage->value && t->out == stage->out && (is_first || plan->stage[s].kind == KIND_ATTEND_MORE);
+}
+
+static int has_width(const hga_plan *plan, hga_id f, hga_width w) { return plan->program.field[f].width == w; }
+
+/* Are the fields what the caller gives, and is nothing else there? */
+static int fields_are_known(const hga_plan *plan, const subtrees *t)
+{
+    int others = 0;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (f != t->query && f != t->key && f != t->value && f != t->out) return 0;
+        others |= storage_is_rounded(plan, f);
+        others |= f != t->out && !program_is_input(plan->program.field[f].binding);
+    }
+    return t->query && !others && plan->program.field[t->out].binding == HGA_IO_OUT &&
+           has_width(plan, t->query, HGA_WIDTH_KEY) && has_width(plan, t->key, HGA_WIDTH_KV_KEY) &&
+           has_width(plan, t->value, HGA_WIDTH_VALUE) && has_width(plan, t->out, HGA_WIDTH_STATE);
+}
+
+/* Sums of children, then stages that attend, then perhaps states merged down the tree. */
+static int is_known(const hga_plan *plan, subtrees *t)
+{
+    int known = 1, trees;
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) t->sum[f] = -1;
+    for (hga_id s = 0; known && s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        if (kind_attends(plan->stage[s].kind))
+            known = !t->spreads && note_attended(plan, s, t);
+        else if (plan->stage[s].kind == KIND_SPREAD)
+            known = t->query && stage->out == t->out && stage->relation == HGA_TREE_DOWN && !t->spreads++;
+        else
+            known = note_sum(plan, s, t);
+    }
+    trees = t->spreads;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) trees |= t->sum[f] >= 0;
+    return known && trees && columns_stage(plan) < 0 && fields_are_known(plan, t);
+}
+
+/* ---- cuts ---- */
+
+/* Do the nodes of a level stand for tokens side by side, one after the other? */
+static int is_in_order(const hga_nodes *nodes, hga_id l)
+{
+    int in_order = 1;
+    hga_id before = 0;
+    for (hga_id v = nodes->level_ptr[l]; v < nodes->level_ptr[l + 1] && in_order; v++) {
+        in_order = nodes->span_first[v] <= nodes->span_last[v] && nodes->span_first[v] >= before;
+        before = nodes->span_first[v];
+    }
+    return in_order;
+}
+
+/* Levels that are cut: as far up as a subtree has a few nodes of each. */
+static hga_id count_levels(const hga_nodes *nodes)
+{
+    hga_id l = 1;
+    while (l < nodes->n_levels &&
+           (int64_t)(nodes->level_ptr[l + 1] - nodes->level_ptr[l]) * SHRINKS >= nodes->level_ptr[1] &&
+           is_in_order(nodes, l))
+        l++;
+    return l;
+}
+
+/* inside[i]: tokens i - 1 and i belong to one node of a level that is cut. */
+static void mark_insides(const hga_nodes *nodes, hga_id levels, uint8_t *inside)
+{
+    for (hga_id v = nodes->level_ptr[1]; v < nodes->level_ptr[levels]; v++)
+        for (hga_id i = nodes->span_first[v] + 1; i <= nodes->span_last[v]; i++) inside[i] = 1;
+}
+
+static hga_id tokens_wanted(const hga_plan *plan)
+{
+    hga_id n = SUBTREE_NUMBERS / (plan->shape.dim + plan->shape.dim_v), forced = (hga_id)plan->options.gradient_subtree;
+    return forced ? forced : n < LEAST_TOKENS ? LEAST_TOKENS : n > MOST_TOKENS ? MOST_TOKENS : n;
+}
+
+/* Where the next subtree begins, when this one does at `first`. */
+static hga_id next_cut(const hga_plan *plan, const uint8_t *inside, hga_id first)
+{
+    hga_id n = plan->nodes.level_ptr[1], most = n - first, wanted = tokens_wanted(plan);
+    hga_id at = wanted < most ? first + wanted : n;
+    while (at < n && inside[at]) at++;
+    return at;
+}
+
+/* Every level's nodes by subtree: a node belongs where its first token does. */
+static hga_status list_begins(const hga_plan *plan, const uint8_t *inside, subtrees *s)
+{
+    hga_status st = HGA_OK;
+    const hga_nodes *nodes = &plan->nodes;
+    hga_id tokens = nodes->level_ptr[1], i = 0;
+    for (hga_id at = 0; at < tokens; at = next_cut(plan, inside, at)) s->n++;
+    HGA_TRY(hga_new(&plan->given, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin, &s->begin));
+    for (hga_id at = 0; at < tokens; at = next_cut(plan, inside, at), i++) s->begin[(ptrdiff_t)i * s->n_levels] = at;
+    for (hga_id l = 1; l < s->n_levels; l++) {
+        hga_id v = nodes->level_ptr[l];
+        for (i = 0; i < s->n; i++) {
+            while (v < nodes->level_ptr[l + 1] && nodes->span_first[v] < s->begin[(ptrdiff_t)i * s->n_levels]) v++;
+            s->begin[(ptrdiff_t)i * s->n_levels + l] = v;
+        }
+    }
+    for (hga_id l = 0; l < s->n_levels; l++) s->begin[(ptrdiff_t)s->n * s->n_levels + l] = nodes->level_ptr[l + 1];
+done:
+    return st;
+}
+
+static hga_status cut_tree(const hga_plan *plan, subtrees *s)
+{
+    hga_status st = HGA_OK;
+    uint8_t *inside = NULL;
+    hga_id n = plan->nodes.level_ptr[1];
+    s->n_levels = count_levels(&plan->nodes);
+    HGA_TRY(hga_new_zero(&plan->given, (int64_t)n + 1, 1, &inside));
+    mark_insides(&plan->nodes, s->n_levels, inside);
+    HGA_TRY(list_begins(plan, inside, s));
+done:
+    hga_delete(&plan->given, inside, (int64_t)n + 1, 1);
+    return st;
+}
+
+/* ---- rows that are attended together ---- */
+
+/* Pairs of groups, and with which part each goes: the first that has a row of it. */
+static void own_pairs(const hga_plan *plan, const subtrees *s, hga_id *part)
+{
+    hga_id top = plan->nodes.level_ptr[s->n_levels], pairs = (plan->nodes.n + PAIR - 1) / PAIR;
+    for (hga_id g = 0; g < pairs; g++) part[g] = (g + 1) * PAIR > top && top < plan->nodes.n ? 0 : s->n + 1;
+    for (hga_id i = 0; i < s->n; i++)
+        for (hga_id l = 0; l < s->n_levels; l++) {
+            row_range r = subtree_level(s, i, l);
+            for (hga_id g = r.first / PAIR; r.first < r.end && g <= (r.end - 1) / PAIR; g++)
+                if (part[g] > i + 1) part[g] = i + 1;
+        }
+}
+
+/* List the pairs of every part as ranges, `at` after the one before. */
+static void list_ranges(const hga_plan *plan, const hga_id *part, subtrees *s, hga_id *at)
+{
+    hga_id pairs = (plan->nodes.n + PAIR - 1) / PAIR, before = -1;
+    for (hga_id g = 0; g < pairs; g++) {
+        int starts = part[g] != before;
+        if (s->rows && starts) s->rows[at[part[g]]].first = g * PAIR;
+        if (s->rows) s->rows[at[part[g]]].end = (g + 1) * PAIR < plan->nodes.n ? (g + 1) * PAIR : plan->nodes.n;
+        if (s->rows && (g + 1 == pairs || part[g + 1] != part[g])) at[part[g]]++;
+        if (!s->rows && starts) s->ptr[part[g] + 1]++;
+        before = part[g];
+    }
+}
+
+static hga_status list_rows(const hga_plan *plan, subtrees *s)
+{
+    hga_status st = HGA_OK;
+    hga_id *part = NULL, *at = NULL, pairs = (plan->nodes.n + PAIR - 1) / PAIR, parts = s->n + 1;
+    HGA_TRY(hga_new(&plan->given, pairs, sizeof *part, &part));
+    HGA_TRY(hga_new(&plan->given, parts, sizeof *at, &at));
+    HGA_TRY(hga_new_zero(&plan->given, (int64_t)parts + 1, sizeof *s->ptr, &s->ptr));
+    own_pairs(plan, s, part);
+    list_ranges(plan, part, s, at);
+    for (hga_id i = 0; i < parts; i++) s->ptr[i + 1] += s->ptr[i], at[i] = s->ptr[i];
+    s->n_rows = s->ptr[parts];
+    HGA_TRY(hga_new(&plan->given, s->n_rows, sizeof *s->rows, &s->rows));
+    list_ranges(plan, part, s, at);
+done:
+    hga_delete(&plan->given, part, pairs, sizeof *part);
+    hga_delete(&plan->given, at, parts, sizeof *at);
+    return st;
+}
+
+/* ---- what rows need ---- */
+
+/* Parts by node, the top being n; the last and, of nodes before `roots`, the first that was seen. */
+typedef struct needed {
+    hga_id *part, roots, first, last;
+} needed;
+
+static void see(needed *x, hga_id first, hga_id end)
+{
+    for (hga_id u = first; u < end; u++) {
+        hga_id part = x->part[u];
+        x->last = part > x->last ? part : x->last;
+        x->first = u < x->roots && part < x->first ? part : x->first;
+    }
+}
+
+static void see_segments(const hga_segments *s, void *context)
+{
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment x = hga_segments_at(s, i);
+        see(context, x.src, x.src + x.n_src);
+    }
+}
+
+/* Rows [r.first, r.end), and what they have edges to in any stage. */
+static void see_rows(const hga_plan *plan, row_range r, needed *x)
+{
+    see(x, r.first, r.end);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        hga_id number = plan->program.stage[s].relation;
+        if (!kind_attends(plan->stage[s].kind)) continue;
+        hga_relation relation = hga_graph_relation(plan->graph, number);
+        if (relation.n_blocks) hga_graph_visit_segments(plan->graph, number, r.first, r.end - r.first, see_segments, x);
+        for (hga_pos e = relation.ptr ? relation.ptr[r.first] : 0; relation.ptr && e < relation.ptr[r.end]; e++)
+            see(x, relation.src[e], relation.src[e] + 1);
+    }
+}
+
+static void see_part(const hga_plan *plan, const subtrees *s, hga_id i, needed *x)
+{
+    x->first = s->n;
+    for (hga_id at = s->ptr[i]; at < s->ptr[i + 1]; at++) see_rows(plan, s->rows[at], x);
+}
+
+/* What every subtree needs, and how many are needed at once: from the first that it, a later one or the top looks at to
+   the last that it does. */
+static hga_id find_needs(const hga_plan *plan, subtrees *s, needed *x)
+{
+    hga_id most = 0, *first = s->needs; /* for now */
+    for (hga_id i = 0; i < s->n; i++) see_part(plan, s, i + 1, x), first[i] = x->first < i ? x->first : i;
+    see_part(plan, s, 0, x);
+    for (hga_id i = s->n, before = x->first; i-- > 0;) first[i] = before = first[i] < before ? first[i] : before;
+    x->last = 0;
+    for (hga_id i = 0; i < s->n; i++) {
+        hga_id from = first[i];
+        see_part(plan, s, i + 1, x);
+        s->needs[i] = (x->last > i ? x->last : i) + 1;
+        most = s->needs[i] - from > most ? s->needs[i] - from : most;
+    }
+    return most;
+}
+
+static hga_id rows_below(const subtrees *s, hga_id i)
+{
+    hga_id n = 0;
+    for (hga_id l = 0; l + 1 < s->n_levels; l++) n += subtree_level(s, i, l).end - subtree_level(s, i, l).first;
+    return n;
+}
+
+/* Do families lie side by side, and does every node below `roots` have its parent in its subtree? */
+static int is_closed(const hga_plan *plan, hga_id roots, hga_id top)
+{
+    const hga_nodes *nodes = &plan->nodes;
+    int closed = nodes->child_ptr && !nodes->child_list && !nodes->side;
+    for (hga_id v = 0; v < roots && closed; v++) closed = nodes->parent[v] < top;
+    return closed;
+}
+
+/* Subtrees take turns in as many places as are needed at once; their roots and the top have their own behind them. */
+static hga_status place_rows(const hga_plan *plan, hga_id places, hga_id roots, subtrees *s)
+{
+    hga_status st = HGA_OK;
+    hga_id most = 0, n = plan->nodes.n;
+    for (hga_id i = 0; i < s->n; i++) most = rows_below(s, i) > most ? rows_below(s, i) : most;
+    if ((int64_t)places * most >= roots || !is_closed(plan, roots, plan->nodes.level_ptr[s->n_levels])) return HGA_OK;
+    HGA_TRY(hga_new(&plan->given, n, sizeof *s->place, &s->place));
+    for (hga_id i = 0; i < s->n; i++)
+        for (hga_id l = 0, at = i % places * most; l + 1 < s->n_levels; l++)
+            for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) s->place[v] = at++;
+    for (hga_id v = roots; v < n; v++) s->place[v] = places * most + v - roots;
+done:
+    return st;
+}
+
+static hga_status list_needs(const hga_plan *plan, subtrees *s)
+{
+    hga_status st = HGA_OK;
+    hga_id n = plan->nodes.n, roots = plan->nodes.level_ptr[s->n_levels - 1];
+    needed x = {.roots = roots};
+    HGA_TRY(hga_new(&plan->given, n, sizeof *x.part, &x.part));
+    HGA_TRY(hga_new(&plan->given, s->n, sizeof *s->needs, &s->needs));
+    for (hga_id v = 0; v < n; v++) x.part[v] = s->n;
+    for (hga_id i = 0; i < s->n; i++)
+        for (hga_id l = 0; l < s->n_levels; l++)
+            for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) x.part[v] = i;
+    HGA_TRY(place_rows(plan, find_needs(plan, s, &x), roots, s));
+done:
+    hga_delete(&plan->given, x.part, n, sizeof *x.part);
+    return st;
+}
+
+/* ---- shares ---- */
+
+/* What of a parent's gradient goes to each child: 1 / children, or its part of their mass. */
+static void share_out(const hga_plan *plan, const hga_stage *stage, float *share)
+{
+    const hga_nodes *nodes = &plan->nodes;
+    hga_id base = nodes->level_ptr[1];
+    for (hga_id v = base; nodes->child_ptr && v < nodes->n; v++) {
+        hga_id first = nodes->child_ptr[v - base], n = nodes->child_ptr[v - base + 1] - first;
+        double total = stage->by_mass ? 0 : n;
+        const hga_id *list = nodes->child_list ? nodes->child_list + first : NULL;
+        for (hga_id i = 0; i < n && stage->by_mass; i++) total += (double)nodes->mass[list ? list[i] : first + i];
+        for (hga_id i = 0; i < n; i++) {
+            hga_id u = list ? list[i] : first + i;
+            share[u] = total > 0 ? (float)((stage->by_mass ? (double)nodes->mass[u] : 1) / total) : 0;
+        }
+    }
+}
+
+static hga_status list_shares(const hga_plan *plan, subtrees *s)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
+        const hga_stage *stage = s->sum[f] >= 0 ? &plan->program.stage[s->sum[f]] : NULL;
+        if (!stage || stage->reduce != HGA_MEAN) continue;
+        st = hga_new_zero(&plan->given, plan->nodes.n, sizeof **s->share, &s->share[f]);
+        if (!st) share_out(plan, stage, s->share[f]);
+    }
+    return st;
+}
+
+hga_status subtrees_create(const hga_plan *plan, subtrees *out)
+{
+    hga_status st = HGA_OK;
+    *out = (subtrees){0};
+    if (!is_known(plan, out)) {
+        *out = (subtrees){0};
+        return HGA_OK;
+    }
+    HGA_TRY(cut_tree(plan, out));
+    HGA_TRY(list_rows(plan, out));
+    HGA_TRY(list_needs(plan, out));
+    HGA_TRY(list_shares(plan, out));
+done:
+    if (st) subtrees_clear(plan, out);
+    return st;
+}
+
+void subtrees_clear(const hga_plan *plan, subtrees *s)
+{
+    hga_delete(&plan->given, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);
+    hga_delete(&plan->given, s->rows, s->n_rows, sizeof *s->rows);
+    hga_delete(&plan->given, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
+    hga_delete(&plan->given, s->needs, s->n, sizeof *s->needs);
+    hga_delete(&plan->given, s->place, plan->nodes.n, sizeof *s->place);
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++)
+        hga_delete(&plan->given, s->share[f], plan->nodes.n, sizeof **s->share);
+    *s = (subtrees){0};
+}

@@ -1,0 +1,214 @@
+/* Gradients of trees go back a subtree at a time, as the caches hold: wherever trees are cut they are the plain ones,
+   with equal bits at any thread count. */
+#include "slopes.h"
+
+enum { REGULAR, RAGGED, WITH_ROOTS, UNEVEN, N_TREES };
+
+static const hga_shape shapes[] = {{.n_heads = 2, .dim = 16},
+                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3},
+                                   {.n_heads = 3, .dim = 32, .dim_v = 16, .pos_dim = 2}};
+
+/* ---- trees ---- */
+
+/* A level above `size` nodes from `first` on: families of two, or of one to five; some nodes stay roots, and with
+   `uneven` the level's last nodes are left for a level higher up, `left` of them. */
+static hga_id add_parents(hga_builder *b, uint64_t *rng, int tree, hga_id first, hga_id size, hga_id *left)
+{
+    hga_id n = 0, at = 0, sizes[4096], parent;
+    *left = tree == UNEVEN && size > 6 ? 2 + random_below(rng, 2) : 0;
+    for (hga_id room = size - *left; at < room; n++) {
+        hga_id each = tree == REGULAR ? 2 : 1 + random_below(rng, 5);
+        at += sizes[n] = each < room - at ? each : room - at;
+    }
+    assert_ok(hga_builder_add_level(b, n, &parent));
+    for (hga_id i = 0, child = first; i < n; child += sizes[i++])
+        if (tree != WITH_ROOTS || random_below(rng, 6))
+            assert_ok(hga_builder_set_children(b, parent + i, child, sizes[i]));
+    return n;
+}
+
+/* Levels until few nodes are left. Nodes that a level left go to the first of two levels further up. */
+static hga_id add_tree(hga_builder *b, uint64_t *rng, int tree, hga_id n, hga_id *ptr)
+{
+    hga_id l = 0, left, was = 0, was_left = 0;
+    ptr[0] = 0, ptr[1] = n;
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    for (; l == 0 || ptr[l + 1] - ptr[l] > 3; l++, was_left = left) {
+        ptr[l + 2] = ptr[l + 1] + add_parents(b, rng, tree, ptr[l], ptr[l + 1] - ptr[l], &left);
+        if (was_left) assert_ok(hga_builder_set_children(b, ptr[l + 1], was, was_left));
+        was = ptr[l + 1] - left;
+    }
+    return l + 1;
+}
+
+/* ---- what attends to what ---- */
+
+/* Neighbours on each level, as blocks; or any nodes, of which `far` says where, one by one. */
+static void add_near(hga_builder *b, hga_id relation, hga_id levels, const hga_id *ptr)
+{
+    for (hga_id l = 0; l < levels; l++)
+        for (hga_id first = ptr[l]; first < ptr[l + 1]; first += 7) {
+            hga_id n = ptr[l + 1] - first < 7 ? ptr[l + 1] - first : 7, from = first - ptr[l] < 5 ? ptr[l] : first - 5;
+            assert_ok(hga_builder_add_block(b, relation, first, n, from, first + n - from, 0));
+        }
+}
+
+static void add_far(hga_builder *b, uint64_t *rng, hga_id relation, hga_id levels, const hga_id *ptr, int across)
+{
+    for (hga_id i = 0; i < ptr[levels]; i++) {
+        hga_id v = random_below(rng, ptr[levels]), l = 0;
+        while (v >= ptr[l + 1]) l++;
+        hga_id u = across ? random_below(rng, ptr[levels]) : ptr[l] + random_below(rng, ptr[l + 1] - ptr[l]);
+        assert_ok(hga_builder_add_edge(b, relation, u, v, 0, 1));
+    }
+}
+
+/* Coarsened queries, keys and values, as many of them as `sums` has bits, attend to the near and then to others too;
+   states go down. */
+static void describe(hga_program *p, int sums, int relations, int spreads)
+{
+    hga_id f[5];
+    const hga_width width[] = {HGA_WIDTH_KEY, HGA_WIDTH_KV_KEY, HGA_WIDTH_VALUE};
+    const hga_binding binding[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
+    const char *const names[] = {"query", "key", "value"};
+    hga_program_init(p);
+    for (int i = 0; i < 3; i++) {
+        hga_rows io = sums >> i & 1 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
+        assert_ok(hga_program_add_field(p, names[i], width[i], binding[i], io, HGA_ROWS_NODES, &f[i]));
+    }
+    hga_rows out = spreads ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
+    assert_ok(hga_program_add_field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, out, HGA_ROWS_NODES, &f[3]));
+    for (int i = 0; i < 3; i++)
+        if (sums >> i & 1) assert_ok(hga_program_coarsen(p, f[i]));
+    for (hga_id r = 0; r < relations; r++) {
+        assert_ok(hga_program_attend(p, r, f[0], f[1], f[2], f[3], r == 0));
+        if (r == 0) continue;
+        hga_stage more = p->stage[--p->n_stages];
+        more.update = HGA_UPDATE_MERGE;
+        assert_ok(hga_program_add_stage(p, &more));
+    }
+    if (spreads) assert_ok(hga_program_spread(p, HGA_TREE_DOWN, f[3]));
+    p->has_lse = 1;
+}
+
+static problem tree_problem(uint64_t seed, hga_id n)
+{
+    uint64_t rng = seed;
+    int tree = (int)(seed % N_TREES), relations = 1 + (int)(seed / 2 % 2), spreads = seed % 3 != 2;
+    int sums = spreads ? 7 : (int)(seed / 3 % 3) == 0 ? 6 : 7;
+    problem p = {.shape = shapes[seed / 5 % 3]};
+    hga_id ptr[32], near, far;
+    hga_builder *b;
+    snprintf(p.name, sizeof p.name, "tree %llu of %d tokens", (unsigned long long)seed, n);
+    assert_ok(hga_builder_create(NULL, &b));
+    hga_id levels = add_tree(b, &rng, tree, n, ptr);
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    add_near(b, near, levels, ptr);
+    if (relations > 1) assert_ok(hga_builder_add_relation(b, "far", &far));
+    if (relations > 1) add_far(b, &rng, far, levels, ptr, seed / 7 % 2 == 0);
+    assert_ok(hga_builder_finish(b, &p.graph));
+    describe(&p.program, sums, relations, spreads);
+    problem_fill(&p, seed);
+    return p;
+}
+
+/* ---- facts ---- */
+
+static const int64_t sizes[] = {0, 1, 9, 40};
+
+static void assert_cuts_are_plain(problem *p, uint64_t seed)
+{
+    slope plain = slope_create(p, seed), fast = slope_create(p, seed);
+    slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        slope_run(&fast, (hga_options){.threads = 1, .gradient_subtree = sizes[i]});
+        assert_same_slopes(&plain, &fast, 2e-5);
+        slope_run(&fast, (hga_options){.threads = 1, .gradient_subtree = sizes[i], .gradient_strips = 3});
+        assert_same_slopes(&plain, &fast, 2e-5);
+    }
+    slope_clear(&plain), slope_clear(&fast);
+}
+
+static void trees_of_any_shape_are_plain_wherever_cut(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 84; seed++) {
+        if (passed_over((int)seed)) continue;
+        problem p = tree_problem(seed, 20 + (hga_id)(seed % 7) * 45);
+        assert_cuts_are_plain(&p, seed);
+        problem_clear(&p);
+    }
+}
+
+static const char *const words[] = {"htransformer block=4",
+                                    "htransformer block=5",
+                                    "htransformer block=4 structure=siblings",
+                                    "htransformer block=4 causal=1",
+                                    "htransformer block=4 keys=90",
+                                    "htransformer block=8 relative=1",
+                                    "fenwick"};
+
+static void variants_are_plain_wherever_cut(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof words / sizeof *words; i++) {
+        problem p = {.shape = shapes[i % 3]};
+        snprintf(p.name, sizeof p.name, "%s", words[i / 2]);
+        assert_ok(hga_build(words[i / 2], i % 2 ? 203 : 64, &p.graph, &p.program));
+        problem_fill(&p, i), problem_fill_tables(&p, i, 1, 1, 0);
+        assert_cuts_are_plain(&p, i);
+        problem_clear(&p);
+    }
+}
+
+/* One key/value head for all, and several: threads go together, or a head each. */
+static void threads_change_no_bit_of_subtrees(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 24; seed++) {
+        problem p = tree_problem(seed, 150);
+        if (seed % 2) p.shape.n_kv_heads = 1;
+        problem q = {.graph = p.graph, .program = p.program, .shape = p.shape};
+        snprintf(q.name, sizeof q.name, "%s", p.name);
+        p.graph = NULL, problem_clear(&p), problem_fill(&q, seed);
+        slope one = slope_create(&q, seed), many = slope_create(&q, seed);
+        for (hga_id strips = 1; strips <= 3; strips += 2) {
+            slope_run(&one, (hga_options){.threads = 1, .gradient_subtree = 9, .gradient_strips = strips});
+            for (hga_id threads = 2; threads <= 5; threads++) {
+                slope_run(&many, (hga_options){.threads = threads, .gradient_subtree = 9, .gradient_strips = strips});
+                for (int j = 0; j < N_SLOW_INPUTS; j++) assert_same_bits(q.name, many.of[j], one.of[j], one.n[j]);
+            }
+        }
+        slope_clear(&one), slope_clear(&many), problem_clear(&q);
+    }
+}
+
+/* What is there is added to; numbers of 16 bits and rows with strides go where they belong. */
+static void what_is_there_is_added_to(void **state)
+{
+    (void)state;
+    problem p = {.shape = shapes[0]};
+    snprintf(p.name, sizeof p.name, "added to");
+    assert_ok(hga_build("htransformer block=4", 203, &p.graph, &p.program));
+    problem_fill(&p, 1);
+    slope once = slope_create(&p, 1), twice = slope_create(&p, 1);
+    hga_options options = {.threads = 2, .gradient_subtree = 16};
+    slope_run(&once, options), slope_run(&twice, options);
+    twice.grad.accumulate = 1;
+    slope_run(&twice, options);
+    for (int i = SLOW_QUERY; i <= SLOW_VALUE; i++)
+        for (int64_t j = 0; j < once.n[i]; j++)
+            assert_true(fabsf(twice.of[i][j] - 2 * once.of[i][j]) <= 1e-6f * fmaxf(1, fabsf(once.of[i][j])));
+    slope_clear(&once), slope_clear(&twice), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut),
+        cmocka_unit_test(variants_are_plain_wherever_cut),
+        cmocka_unit_test(threads_change_no_bit_of_subtrees),
+        cmocka_unit_test(what_is_there_is_added_to),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
