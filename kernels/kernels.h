@@ -316,6 +316,9 @@ typedef struct kernel_table {
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
     /* out[j] = a * x[j]; out may be x */
     void (*scale)(hga_id columns, float a, const float *x, float *out);
+    /* n rows x, `stride` floats apart, of a multiple of KERNEL_PAD columns, past the caches; out[i] NULL or at a
+       multiple of 64 bytes */
+    void (*stream)(hga_id n, hga_id columns, const float *x, ptrdiff_t stride, float *const *out);
     /* x[i] = e^x[i]; e^-inf is 0 exactly, e^NaN is NaN */
     void (*exp)(hga_id n, float *x);
     /* x rounded to bfloat16 precision, to nearest even, NaN staying NaN; out may be x */

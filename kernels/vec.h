@@ -38,6 +38,25 @@ typedef uint64_t vec_long __attribute__((vector_size(VEC_FLOATS * 4), aligned(4)
 
 static inline vec vec_load(const float *p) { return *(const vec *)p; }
 static inline void vec_store(float *p, vec x) { *(vec *)p = x; }
+/* Past the caches, p at a multiple of the vector's bytes; and in memory for everybody from there on. */
+static inline void vec_stream(float *p, vec x)
+{
+#if defined(VEC_AVX512)
+    _mm512_stream_ps(p, (__m512)x);
+#elif defined(VEC_AVX2)
+    _mm256_stream_ps(p, (__m256)x);
+#elif defined(VEC_SSE)
+    _mm_stream_ps(p, (__m128)x);
+#else
+    vec_store(p, x);
+#endif
+}
+static inline void vec_streamed(void)
+{
+#if defined(VEC_AVX512) || defined(VEC_AVX2) || defined(VEC_SSE)
+    _mm_sfence();
+#endif
+}
 static inline vec vec_all(float x) { return x - (vec){0}; }
 
 static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & (vec_int)x) | (~mask & (vec_int)y)); }

@@ -36,6 +36,15 @@ static inline void fetch_row(const caller_rows *r, hga_id v)
     for (hga_id c = 0; row && c < r->columns * (hga_id)sizeof(float); c += LINE_BYTES) __builtin_prefetch(row + c);
 }
 
+/* Are the rows many enough to push each other out of the caches before anybody looks at them, and as a stream of whole
+   lines wants them? */
+static inline int is_stream(const caller_rows *r)
+{
+    enum { STREAM_BYTES = 8 << 20, LINE = 64 };
+    return r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
+           r->stride % LINE == 0 && r->stride * (int64_t)r->n >= STREAM_BYTES;
+}
+
 /* A row's numbers, padded with zeros; a row that is not there is zeros. */
 static inline void read_padded(const caller_rows *r, const char *row, hga_id padded, float *to)
 {

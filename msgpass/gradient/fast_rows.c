@@ -167,28 +167,40 @@ static void add_scale(fast_pass *p, hga_id s, const group *g, hga_id i)
     for (hga_id c = 0; c < x->columns; c++) *p->sums.of[SCALE] += (double)dq[c] * (double)q[c];
 }
 
-/* Into the caller's rows; those that nothing is asked of get zeros. */
-static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
+/* The group's gradients as the caller gets them: zeros where nothing is asked. */
+static void finish_queries(const fast_pass *p, const fast_field *x, const group *g)
 {
-    const kernel_table *kernels = p->plan->kernels;
-    const fast_field *x = &p->field[f];
-    const hga_tensor *t = field_gradient(p->call, f);
-    int accumulate = p->call->grad->accumulate;
-    if (!t->data) return;
-    const caller_rows to = rows_at(p, f, t);
-    for (hga_id i = 0; i < rows_from(p, first); i++) {
-        hga_id v = position_node(p, first + i);
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *dq = g->dq + (ptrdiff_t)i * x->padded;
-        char *row = row_of(&to, v);
-        fetch_row(&to, position_node(p, first + KERNEL_TILE + i));
-        if (!row || (g->node[i] < 0 && accumulate)) continue;
         if (g->node[i] < 0)
             memset(dq, 0, (size_t)x->padded * sizeof *dq);
         else
-            kernels->scale(x->padded, p->call->scale, dq, dq);
-        if (accumulate) kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->row), 1, dq, dq);
+            p->plan->kernels->scale(x->padded, p->call->scale, dq, dq);
+    }
+}
+
+/* Into the caller's rows. */
+static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
+{
+    const fast_field *x = &p->field[f];
+    const hga_tensor *t = field_gradient(p->call, f);
+    int accumulate = p->call->grad->accumulate;
+    float *whole[KERNEL_TILE];
+    if (!t->data) return;
+    const caller_rows to = rows_at(p, f, t);
+    int streams = is_stream(&to) && !accumulate;
+    finish_queries(p, x, g);
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        hga_id v = position_node(p, first + i);
+        float *dq = g->dq + (ptrdiff_t)i * x->padded;
+        char *row = row_of(&to, v);
+        whole[i] = (float *)(void *)row;
+        if (!row || streams || (g->node[i] < 0 && accumulate)) continue;
+        fetch_row(&to, position_node(p, first + KERNEL_TILE + i));
+        if (accumulate) p->plan->kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->row), 1, dq, dq);
         numbers_write(to.type, dq, x->columns, row);
     }
+    if (streams) p->plan->kernels->stream(KERNEL_TILE, x->columns, g->dq, x->padded, whole);
 }
 
 /* To the field's adjoint. Who asks nothing of any is the writer of zeros where there are none yet. */
