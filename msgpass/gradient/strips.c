@@ -86,14 +86,15 @@ static hga_status cut(const hga_plan *plan, hga_id stage, const subtrees *trees,
     return st;
 }
 
-/* Strips as there are rows for, fewer where heads are many. */
+/* Strips as there are rows for, fewer where heads are many; a power of two, which threads share out evenly. */
 static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees)
 {
     int64_t forced = plan->options.gradient_strips, most = MOST_SHARES / plan->shape.n_kv_heads,
             n = trees ? trees->n / LEAST_SUBTREES : plan->nodes.n / LEAST_ROWS;
     if (forced) return (hga_id)forced;
-    if (n > MOST_STRIPS) n = MOST_STRIPS;
-    return (hga_id)(n > most ? (most > 1 ? most : 1) : n < 1 ? 1 : n);
+    hga_id many = 1;
+    while (2 * many <= n && 2 * many <= most && 2 * many <= MOST_STRIPS) many *= 2;
+    return many;
 }
 
 /* Adding a row to another costs about what an edge does: rows of strips' own must be few beside the edges. */
