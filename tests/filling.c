@@ -1,6 +1,7 @@
 /* filling.c: fills, spoils, counts. */
 #include "filling.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static void *take(size_t bytes, void *context)
     memcpy(block, &bytes, sizeof bytes);
     memset(block + FRONT, f->byte, whole - FRONT);
     f->live++;
-    int64_t now = f->bytes += (int64_t)bytes;
+    int64_t now = atomic_fetch_add(&f->bytes, (int64_t)bytes) + (int64_t)bytes;
     if (now > f->most) f->most = now;
     return block + FRONT;
 }
