@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const hga_id sizes[] = {1, 2, 3, 5, 8, 13, 31, 64, 100, 150};
-enum { N_SIZES = sizeof sizes / sizeof *sizes };
-
 static hga_shape plain_shape(void) { return (hga_shape){.n_heads = 2, .dim = 8, .dim_v = 5, .pos_dim = 3}; }
 
 /* ---- concatenation ---- */
