@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 4, MOST_SHARES = 64, EDGES_A_ROW = 64 };
+enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 4, MOST_SHARES = 64, EDGES_A_ROW = 16, MOST_HEADS = 8 };
 
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
@@ -97,13 +97,15 @@ static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees)
     return many;
 }
 
-/* Adding a row to another costs about what an edge does: rows of strips' own must be few beside the edges. */
+/* Adding a row to another costs about what an edge does: rows of strips' own must be few beside the edges, and the
+   fewer the more heads there are for threads to share out. */
 static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees, const strips *s)
 {
     hga_pos edges = plan->stage[stage].relation.n_edges;
+    int64_t heads = plan->shape.n_kv_heads < MOST_HEADS ? plan->shape.n_kv_heads : MOST_HEADS;
     for (hga_id i = 0; trees && i < plan->program.n_stages; i++)
         if (i != stage && kind_attends(plan->stage[i].kind)) edges += plan->stage[i].relation.n_edges;
-    return plan->options.gradient_strips || s->ptr[s->n] * CHUNK * EDGES_A_ROW <= edges;
+    return plan->options.gradient_strips || s->ptr[s->n] * CHUNK * EDGES_A_ROW * heads <= edges;
 }
 
 hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, strips *out)
