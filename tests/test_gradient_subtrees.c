@@ -1,6 +1,7 @@
 /* Gradients of trees go back a subtree at a time, as the caches hold: wherever trees are cut they are the plain ones,
    with equal bits at any thread count. */
 #include "slopes.h"
+#include "subtrees.h"
 
 enum { REGULAR, RAGGED, WITH_ROOTS, UNEVEN, N_TREES };
 
@@ -43,12 +44,14 @@ static hga_id add_tree(hga_builder *b, uint64_t *rng, int tree, hga_id n, hga_id
 
 /* ---- what attends to what ---- */
 
-/* Neighbours on each level, as blocks; or any nodes, of which `far` says where, one by one. */
-static void add_near(hga_builder *b, hga_id relation, hga_id levels, const hga_id *ptr)
+/* Neighbours on each level, as blocks of so many rows; or any nodes, one by one, of the same level or of all. */
+static void add_near(hga_builder *b, hga_id relation, hga_id levels, const hga_id *ptr, hga_id rows)
 {
+    hga_id before = rows / 2;
     for (hga_id l = 0; l < levels; l++)
-        for (hga_id first = ptr[l]; first < ptr[l + 1]; first += 7) {
-            hga_id n = ptr[l + 1] - first < 7 ? ptr[l + 1] - first : 7, from = first - ptr[l] < 5 ? ptr[l] : first - 5;
+        for (hga_id first = ptr[l]; first < ptr[l + 1]; first += rows) {
+            hga_id n = ptr[l + 1] - first < rows ? ptr[l + 1] - first : rows,
+                   from = first - ptr[l] < before ? ptr[l] : first - before;
             assert_ok(hga_builder_add_block(b, relation, first, n, from, first + n - from, 0));
         }
 }
@@ -69,12 +72,12 @@ static void describe(hga_program *p, int sums, int relations, int spreads)
 {
     hga_id f[5];
     const hga_width width[] = {HGA_WIDTH_KEY, HGA_WIDTH_KV_KEY, HGA_WIDTH_VALUE};
-    const hga_binding binding[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
+    const hga_binding given[] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
     const char *const names[] = {"query", "key", "value"};
     hga_program_init(p);
     for (int i = 0; i < 3; i++) {
         hga_rows io = sums >> i & 1 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
-        assert_ok(hga_program_add_field(p, names[i], width[i], binding[i], io, HGA_ROWS_NODES, &f[i]));
+        assert_ok(hga_program_add_field(p, names[i], width[i], given[i], io, HGA_ROWS_NODES, &f[i]));
     }
     hga_rows out = spreads ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
     assert_ok(hga_program_add_field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, out, HGA_ROWS_NODES, &f[3]));
@@ -103,7 +106,7 @@ static problem tree_problem(uint64_t seed, hga_id n)
     assert_ok(hga_builder_create(NULL, &b));
     hga_id levels = add_tree(b, &rng, tree, n, ptr);
     assert_ok(hga_builder_add_relation(b, "near", &near));
-    add_near(b, near, levels, ptr);
+    add_near(b, near, levels, ptr, seed % 8 < 4 ? 2 : 7);
     if (relations > 1) assert_ok(hga_builder_add_relation(b, "far", &far));
     if (relations > 1) add_far(b, &rng, far, levels, ptr, seed / 7 % 2 == 0);
     assert_ok(hga_builder_finish(b, &p.graph));
@@ -134,10 +137,31 @@ static void trees_of_any_shape_are_plain_wherever_cut(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 84; seed++) {
         if (passed_over((int)seed)) continue;
-        problem p = tree_problem(seed, 20 + (hga_id)(seed % 7) * 45);
+        problem p = tree_problem(seed, seed % 12 < 2 ? 1700 : 20 + (hga_id)(seed % 7) * 45);
         assert_cuts_are_plain(&p, seed);
         problem_clear(&p);
     }
+}
+
+/* Where edges are short and families side by side, subtrees far from each other share memory. */
+static void subtrees_take_turns(void **state)
+{
+    (void)state;
+    int turns = 0, known = 0;
+    for (uint64_t seed = 0; seed < 24; seed++) {
+        problem p = tree_problem(seed, 1700);
+        hga_plan *plan;
+        subtrees t;
+        hga_options options = {.threads = 1, .gradient = 1, .gradient_subtree = 40};
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+        assert_ok(subtrees_create(plan, &t));
+        turns += t.place != NULL, known += t.n > 1;
+        if (t.place) assert_true(seed % N_TREES == REGULAR || seed % N_TREES == RAGGED);
+        subtrees_clear(plan, &t);
+        hga_plan_destroy(plan), problem_clear(&p);
+    }
+    assert_int_equal(known, 24);
+    assert_true(turns >= 4);
 }
 
 static const char *const words[] = {"htransformer block=4",
@@ -166,16 +190,16 @@ static void threads_change_no_bit_of_subtrees(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 24; seed++) {
-        problem p = tree_problem(seed, 150);
+        problem p = tree_problem(seed, seed % 12 < 2 ? 1700 : 150);
         if (seed % 2) p.shape.n_kv_heads = 1;
         problem q = {.graph = p.graph, .program = p.program, .shape = p.shape};
         snprintf(q.name, sizeof q.name, "%s", p.name);
         p.graph = NULL, problem_clear(&p), problem_fill(&q, seed);
         slope one = slope_create(&q, seed), many = slope_create(&q, seed);
-        for (hga_id strips = 1; strips <= 3; strips += 2) {
-            slope_run(&one, (hga_options){.threads = 1, .gradient_subtree = 9, .gradient_strips = strips});
+        for (hga_id cuts = 1; cuts <= 3; cuts += 2) {
+            slope_run(&one, (hga_options){.threads = 1, .gradient_subtree = 20, .gradient_strips = cuts});
             for (hga_id threads = 2; threads <= 5; threads++) {
-                slope_run(&many, (hga_options){.threads = threads, .gradient_subtree = 9, .gradient_strips = strips});
+                slope_run(&many, (hga_options){.threads = threads, .gradient_subtree = 20, .gradient_strips = cuts});
                 for (int j = 0; j < N_SLOW_INPUTS; j++) assert_same_bits(q.name, many.of[j], one.of[j], one.n[j]);
             }
         }
@@ -206,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut),
+        cmocka_unit_test(subtrees_take_turns),
         cmocka_unit_test(variants_are_plain_wherever_cut),
         cmocka_unit_test(threads_change_no_bit_of_subtrees),
         cmocka_unit_test(what_is_there_is_added_to),

@@ -204,7 +204,7 @@ hga_status panel_create(const hga_plan *plan, struct panel **out);
 void panel_destroy(const hga_plan *plan, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
-/* The rows [begin, end) alone, begin a multiple of two groups; and, when all are done, what is left to be summed up. */
+/* The rows [begin, end) alone; and, when all are done, what is left to be summed up. */
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
 void attend_ends(fast_pass *p);
 

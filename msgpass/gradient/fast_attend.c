@@ -211,7 +211,7 @@ static void pour_rel_key(fast_pass *p)
     }
 }
 
-/* A panel of rows at positions from `first` on, a multiple of two groups, up to `end`. */
+/* A panel of groups at positions from `first` on, a multiple of two groups, with what rows there are up to `end`. */
 static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -235,7 +235,8 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     panel *x = p->panel;
     x->parts = parts_of(p, s);
     rows_open(&p->rows, p->plan, s);
-    for (hga_id first = begin; first < end; first += STRIP_PANEL) {
+    x->begin = begin, x->end = end;
+    for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
         HGA_TRY(attend_panel(p, s, first, end));
         if (++x->panels * POUR_TYPES >= p->call->io->n_rel_key) attend_ends(p);
     }

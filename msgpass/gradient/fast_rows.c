@@ -33,11 +33,11 @@ hga_id rows_from(const fast_pass *p, hga_id first)
     return n < 0 ? 0 : n < KERNEL_TILE ? n : KERNEL_TILE;
 }
 
-/* The node at a position; -1: none. */
+/* The node at a position; -1: none, or none of those that are attended now. */
 static hga_id position_node(const fast_pass *p, hga_id position)
 {
     const hga_id *order = p->rows.r.dst_order;
-    return position >= p->nodes.n ? -1 : order ? order[position] : position;
+    return position < p->panel->begin || position >= p->panel->end ? -1 : order ? order[position] : position;
 }
 
 int is_asked(const fast_pass *p, hga_id f)
@@ -210,8 +210,9 @@ static void add_queries(fast_pass *p, hga_id s, hga_id f, const group *g, hga_id
     int writes = x->writer == s;
     for (hga_id i = 0; x->adjoint && i < rows_from(p, first); i++) {
         const float *dq = g->dq + (ptrdiff_t)i * x->padded;
-        if (g->node[i] < 0 && !writes) continue;
-        float *to = adjoint_row(p, f, position_node(p, first + i));
+        hga_id v = position_node(p, first + i);
+        if (v < 0 || (g->node[i] < 0 && !writes)) continue;
+        float *to = adjoint_row(p, f, v);
         if (g->node[i] < 0)
             memset(to, 0, (size_t)x->padded * sizeof *to);
         else if (writes)

@@ -66,12 +66,12 @@ static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id 
 }
 
 /* The subtrees before `end`, n + 1 being the top, are raised; those before *p->raised were. Keys and values are when
-   they are not yet, for an earlier head. */
+   they are not still there from an earlier head. */
 static void raise_until(fast_pass *p, hga_id end)
 {
     hga_id n = trees_of(p)->n;
     for (; *p->raised < end; ++*p->raised)
-        for (int kv = p->is_first; kv >= 0; kv--)
+        for (int kv = p->is_first || p->field[trees_of(p)->key].value_place; kv >= 0; kv--)
             if (*p->raised == n)
                 raise_top(p, kv);
             else

@@ -157,48 +157,63 @@ done:
 
 /* ---- rows that are attended together ---- */
 
-/* Pairs of groups, and with which part each goes: the first that has a row of it. */
-static void own_pairs(const hga_plan *plan, const subtrees *s, hga_id *part)
+/* A pair of groups, as far as it lies on one level: rows [first, end). They go with one part. */
+typedef struct cell {
+    row_range rows;
+    hga_id part;
+} cell;
+
+/* The cell that begins at row `first` of level l. */
+static row_range cell_at(const hga_plan *plan, hga_id l, hga_id first)
 {
-    hga_id top = plan->nodes.level_ptr[s->n_levels], pairs = (plan->nodes.n + PAIR - 1) / PAIR;
-    for (hga_id g = 0; g < pairs; g++) part[g] = (g + 1) * PAIR > top && top < plan->nodes.n ? 0 : s->n + 1;
-    for (hga_id i = 0; i < s->n; i++)
-        for (hga_id l = 0; l < s->n_levels; l++) {
-            row_range r = subtree_level(s, i, l);
-            for (hga_id g = r.first / PAIR; r.first < r.end && g <= (r.end - 1) / PAIR; g++)
-                if (part[g] > i + 1) part[g] = i + 1;
-        }
+    hga_id end = (first / PAIR + 1) * PAIR, level = plan->nodes.level_ptr[l + 1];
+    return (row_range){first, end < level ? end : level};
 }
 
-/* List the pairs of every part as ranges, `at` after the one before. */
-static void list_ranges(const hga_plan *plan, const hga_id *part, subtrees *s, hga_id *at)
+/* All cells, in order of their rows, each with the first part that has a row of it; how many. */
+static hga_id find_cells(const hga_plan *plan, const subtrees *s, cell *cells)
 {
-    hga_id pairs = (plan->nodes.n + PAIR - 1) / PAIR, before = -1;
-    for (hga_id g = 0; g < pairs; g++) {
-        int starts = part[g] != before;
-        if (s->rows && starts) s->rows[at[part[g]]].first = g * PAIR;
-        if (s->rows) s->rows[at[part[g]]].end = (g + 1) * PAIR < plan->nodes.n ? (g + 1) * PAIR : plan->nodes.n;
-        if (s->rows && (g + 1 == pairs || part[g + 1] != part[g])) at[part[g]]++;
-        if (!s->rows && starts) s->ptr[part[g] + 1]++;
-        before = part[g];
+    hga_id n = 0;
+    for (hga_id l = 0; l < plan->nodes.n_levels; l++)
+        for (hga_id at = plan->nodes.level_ptr[l], i = 0; at < plan->nodes.level_ptr[l + 1]; at = cells[n++].rows.end) {
+            while (l < s->n_levels && subtree_level(s, i, l).end <= at) i++;
+            cells[n] = (cell){cell_at(plan, l, at), l < s->n_levels ? i + 1 : 0};
+        }
+    return n;
+}
+
+/* List every part's cells as ranges, `at` being where its next one goes; or only count them. */
+static void list_ranges(const cell *cells, hga_id n, subtrees *s, hga_id *at)
+{
+    for (hga_id i = 0; i < n; i++) {
+        const cell *x = &cells[i];
+        int starts = i == 0 || x[-1].part != x->part;
+        if (!s->rows) {
+            s->ptr[x->part + 1] += starts;
+            continue;
+        }
+        at[x->part] += starts;
+        row_range *to = &s->rows[at[x->part] - 1];
+        *to = (row_range){starts ? x->rows.first : to->first, x->rows.end};
     }
 }
 
 static hga_status list_rows(const hga_plan *plan, subtrees *s)
 {
     hga_status st = HGA_OK;
-    hga_id *part = NULL, *at = NULL, pairs = (plan->nodes.n + PAIR - 1) / PAIR, parts = s->n + 1;
-    HGA_TRY(hga_new(&plan->given, pairs, sizeof *part, &part));
+    cell *cells = NULL;
+    hga_id *at = NULL, most = plan->nodes.n / PAIR + 1 + plan->nodes.n_levels, parts = s->n + 1;
+    HGA_TRY(hga_new(&plan->given, most, sizeof *cells, &cells));
     HGA_TRY(hga_new(&plan->given, parts, sizeof *at, &at));
     HGA_TRY(hga_new_zero(&plan->given, (int64_t)parts + 1, sizeof *s->ptr, &s->ptr));
-    own_pairs(plan, s, part);
-    list_ranges(plan, part, s, at);
+    hga_id n = find_cells(plan, s, cells);
+    list_ranges(cells, n, s, at);
     for (hga_id i = 0; i < parts; i++) s->ptr[i + 1] += s->ptr[i], at[i] = s->ptr[i];
     s->n_rows = s->ptr[parts];
     HGA_TRY(hga_new(&plan->given, s->n_rows, sizeof *s->rows, &s->rows));
-    list_ranges(plan, part, s, at);
+    list_ranges(cells, n, s, at);
 done:
-    hga_delete(&plan->given, part, pairs, sizeof *part);
+    hga_delete(&plan->given, cells, most, sizeof *cells);
     hga_delete(&plan->given, at, parts, sizeof *at);
     return st;
 }
