@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 4, MOST_SHARES = 64, EDGES_A_ROW = 16, MOST_HEADS = 8 };
+enum { LEAST_ROWS = 1024, LEAST_SUBTREES = 2, MOST_SHARES = 64, EDGES_A_ROW = 16, MOST_HEADS = 8 };
 
 static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
@@ -86,11 +86,12 @@ static hga_status cut(const hga_plan *plan, hga_id stage, const subtrees *trees,
     return st;
 }
 
-/* Strips as there are rows for, fewer where heads are many; a power of two, which threads share out evenly. */
+/* Strips as there are rows or subtrees for, fewer where heads are many, since what strips share costs them more; a
+   power of two, which threads share out evenly. */
 static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees)
 {
     int64_t forced = plan->options.gradient_strips, most = MOST_SHARES / plan->shape.n_kv_heads,
-            n = trees ? trees->n / LEAST_SUBTREES : plan->nodes.n / LEAST_ROWS;
+            n = trees ? trees->n / (LEAST_SUBTREES * plan->shape.n_kv_heads) : plan->nodes.n / LEAST_ROWS;
     if (forced) return (hga_id)forced;
     hga_id many = 1;
     while (2 * many <= n && 2 * many <= most && 2 * many <= MOST_STRIPS) many *= 2;
