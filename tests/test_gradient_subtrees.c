@@ -109,6 +109,7 @@ static problem tree_problem(uint64_t seed, hga_id n)
     if (relations > 1) assert_ok(hga_builder_add_relation(b, "far", &far));
     if (relations > 1) add_far(b, &rng, far, levels, ptr, seed / 7 % 2 == 0);
     assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
     describe(&p.program, sums, relations, spreads, spreads && seed % 2 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES);
     problem_fill(&p, seed);
     return p;
