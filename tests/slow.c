@@ -269,17 +269,17 @@ static values snapshot(const machine *m, const values *f)
     return copy;
 }
 
-/* Rows of the out field, upwards or downwards; coarsening in place leaves the tokens alone. */
+/* Rows of the out field, upwards or downwards; what goes up in place leaves the tokens alone. */
 static void do_stage(machine *m, const hga_stage *s)
 {
     in_edges in = edges_of(m, s->relation);
     hga_id n, *rows = row_nodes(m->graph, m->program->field[s->out].rows, &n);
     values before = s->order == HGA_FLAT && s->value == s->out ? snapshot(m, m->field + s->value) : (values){0};
     const values *from = before.x ? &before : s->value >= 0 ? m->field + s->value : NULL;
-    int in_place = s->message == HGA_COPY && s->value == s->out;
+    int keeps_tokens = s->order == HGA_LEVELS_UP && s->value == s->out && s->message != HGA_MESSAGE_USER;
     for (hga_id i = 0; i < n; i++) {
         hga_id v = s->order == HGA_LEVELS_DOWN ? rows[n - 1 - i] : rows[i];
-        if (in_place && v < m->nodes.level_ptr[1]) continue;
+        if (keeps_tokens && v < m->nodes.level_ptr[1]) continue;
         for (hga_id h = 0; h < m->field[s->out].heads; h++) do_row(m, s, from, &in, v, h);
     }
     free(before.x), free(before.lse), free(rows), free(in.e), free(in.ptr);

@@ -100,12 +100,48 @@ static void fast_gradients_are_the_plain_ones(void **state)
     each_variant(fast_is_plain, 150, 3);
 }
 
+/* Means over neighbours, which then go up or down the tree in place, are attended to. Up they leave the tokens as they
+   are; down the tokens take their parents', whose own are gone. */
+static void handed_on(hga_id along, problem *p)
+{
+    hga_id q, k, v, mean, out;
+    hga_program built;
+    *p = (problem){.shape = {.n_heads = 2, .dim = 4, .dim_v = 3}};
+    snprintf(p->name, sizeof p->name, "means %s the tree", along == HGA_TREE_UP ? "up" : "down");
+    assert_ok(hga_build("htransformer block=4", 24, &p->graph, &built));
+    hga_program *program = &p->program;
+    hga_program_init(program);
+    assert_ok(hga_program_add_field(program, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_NODES, HGA_ROWS_NODES, &q));
+    assert_ok(hga_program_add_field(program, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_NODES, HGA_ROWS_NODES, &k));
+    assert_ok(hga_program_add_field(program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES, &v));
+    assert_ok(
+        hga_program_add_field(program, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &mean));
+    assert_ok(hga_program_add_field(program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES, &out));
+    assert_ok(hga_program_mean(program, 0, v, mean, 0));
+    assert_ok(hga_program_mean(program, along, mean, mean, 0));
+    assert_ok(hga_program_attend(program, 0, q, k, mean, out, 0));
+    problem_fill(p, 9);
+}
+
+static void means_in_place_have_slopes_in_either_direction(void **state)
+{
+    (void)state;
+    for (int down = 0; down < 2; down++) {
+        problem p;
+        handed_on(down ? HGA_TREE_DOWN : HGA_TREE_UP, &p);
+        problem_run(&p), assert_equals_slow(&p, 1e-5);
+        plain_is_the_slope(&p, 3), loss_is_the_oracles(&p, 3), fast_is_plain(&p, 3);
+        problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_gradients_are_slopes),
         cmocka_unit_test(loss_in_double_is_the_oracles),
         cmocka_unit_test(fast_gradients_are_the_plain_ones),
+        cmocka_unit_test(means_in_place_have_slopes_in_either_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,11 +178,10 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
     if (is_read_again(p, stage, v)) memset(dy, 0, (size_t)columns * sizeof *dy);
 }
 
-/* What is coarsened in place leaves the tokens as they are. */
 static int writes_row(const fast_pass *p, const hga_stage *stage, hga_id v)
 {
-    int in_place = stage->value == stage->out;
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !(in_place && v < p->nodes.level_ptr[1]);
+    int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
 }
 
 /* A sum forwards or backwards, rows in the order of the stage or the other way. */

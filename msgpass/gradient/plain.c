@@ -94,11 +94,10 @@ static double to_bf16(double x)
 }
 /* ---- stages ---- */
 
-/* Does the stage write node v? What is coarsened in place leaves the tokens as they are. */
 static int writes(const pass *p, const hga_stage *stage, hga_id v)
 {
-    int in_place = stage->message == HGA_COPY && stage->value == stage->out;
-    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !(in_place && v < p->nodes.level_ptr[1]);
+    int is_kept = v < p->nodes.level_ptr[1] && program_keeps_tokens(stage);
+    return program_row(&p->nodes, p->program->field[stage->out].rows, v) && !is_kept;
 }
 
 /* Rows in the order of the stage, or backwards. */
