@@ -119,6 +119,7 @@ static void large_graphs_equal_the_oracle(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         problem p;
+        if (passed_over((int)i)) continue;
         int dense = strncmp(names[i], "window", 6) == 0 || strncmp(names[i], "fine", 4) == 0;
         variant_build(variant_named(names[i]), shortened(dense ? 1300 : 4133), 40 + i, few + i % 2, &p);
         if (i % 3 && find_stage(&p.program, HGA_SCORE)) problem_fill_tables(&p, 9, i % 3 == 2, 1, 0);
