@@ -55,7 +55,7 @@ static void mix_rows(worker *w, const bound_field *x, hga_id v, hga_id u, const 
 void spread_row(worker *w, const row_job *job)
 {
     const bound_field *x = field(w, stage_of(w, job->stage)->out);
-    float *lse = bound_lse(x, job->v), *theirs = w->row.query, *a = w->row.greatest, *b = w->row.sum;
+    float *lse = bound_lse(x, job->v), *theirs = w->scalars[0], *a = w->row.greatest, *b = w->row.sum;
     edge_cursor c = cursor_start(&w->reader, job->v);
     for (cursor_next(&c, job->count, &w->chunk); w->chunk.n; cursor_next(&c, job->count, &w->chunk))
         for (hga_id e = 0; e < w->chunk.n; e++) {
