@@ -57,8 +57,11 @@ static void watch(const char *program)
     const char *name = strrchr(program, '/');
     snprintf(crash_name, sizeof crash_name, "crash-%s", name ? name + 1 : program);
     if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_input);
+    static char stack[1 << 16]; /* a stack that has overflowed has no room for the handler */
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
     static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], on_signal);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 }
 
 /* ---- seeds and words ---- */

@@ -286,6 +286,39 @@ static void random_programs_go_back_as_the_plain_ones(void **state)
     }
 }
 
+/* ---- what is not finite ---- */
+
+/* Token TOKEN's row, head 0, of an array of rows; is some number of it none? */
+static int is_spoilt(const float *x, hga_id token, const hga_shape *s)
+{
+    int spoilt = 0;
+    for (hga_id c = 0; c < s->dim; c++) spoilt |= isnan(x[(ptrdiff_t)token * s->n_heads * s->dim + c]);
+    return spoilt;
+}
+
+/* A query or key that is no number has no gradients either, whichever way they go: zeros would say that all is well. */
+static void what_is_not_finite_shows_in_gradients(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"dense",   "window left=8 right=8", "htransformer block=4",
+                                        "bpt k=2", "hsa branching=2,4",     "htransformer block=4 causal=1"};
+    enum { TOKEN = 5 };
+    for (size_t i = 0; i < 4 * sizeof words / sizeof *words; i++) {
+        problem p = {.shape = {.n_heads = 2, .dim = 16}};
+        snprintf(p.name, sizeof p.name, "%s", words[i / 4]);
+        assert_ok(hga_build(words[i / 4], 64, &p.graph, &p.program));
+        problem_fill(&p, 1);
+        int of_key = i % 2 != 0;
+        ((float *)(of_key ? p.io.key : p.io.query).data)[TOKEN * 32 + 3] = NAN;
+        slope s = slope_create(&p, 1);
+        slope_run(&s, (hga_options){.threads = 1, .generic = i % 4 > 1});
+        if (!is_spoilt(s.of[SLOW_QUERY], TOKEN, &p.shape) || !is_spoilt(s.of[SLOW_KEY], TOKEN, &p.shape))
+            fail_msg("%s, %s: a %s that is no number has gradients", p.name, i % 4 > 1 ? "plain" : "fast",
+                     of_key ? "key" : "query");
+        slope_clear(&s), problem_clear(&p);
+    }
+}
+
 /* ---- refused ---- */
 
 typedef struct refusal {
@@ -460,6 +493,7 @@ int main(void)
         cmocka_unit_test(gradients_of_16_bits_are_those_of_the_same_numbers),
         cmocka_unit_test(an_output_of_16_bits_is_near),
         cmocka_unit_test(random_programs_go_back_as_the_plain_ones),
+        cmocka_unit_test(what_is_not_finite_shows_in_gradients),
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(a_foreign_tape_is_refused),
         cmocka_unit_test(what_is_not_there_has_no_gradient),

@@ -198,7 +198,7 @@ static void sink(families *f, hga_id v, const float *lse, const float *mean, con
         read_scalars(f, f->inside, u, 0, lost);
         for (hga_id h = 0; h < heads; h++) {
             hga_id at = i * heads + h;
-            float from_above = psi_v[h] > -INFINITY ? part * asked[h] : 0, own = keep[h] * mine[at];
+            float from_above = psi_v[h] != -INFINITY ? part * asked[h] : 0, own = keep[h] * mine[at];
             float d_share = own * rest[at] * (mean[at] - lost[h]);
             given[at] = own, delta[at] = own * mean[at] - d_share - from_above * mine[at];
             if (above < 0) continue;

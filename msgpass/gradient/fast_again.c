@@ -1,4 +1,5 @@
 /* fast_again.c: attention forward again, row by row, for programs that go on with its states. */
+#include "exponents.h"
 #include "panel.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     float score[KERNEL_CHUNK], most = *greatest, *o = value_row(p, stage->out, v);
     hga_id columns = p->field[stage->out].padded;
     row_scores(p, s, v, q, e, at, n, score, value);
-    for (hga_id i = 0; i < n; i++) most = fmaxf(most, score[i]);
+    for (hga_id i = 0; i < n; i++) most = (float)greater_of((double)most, (double)score[i]);
     if (most == -INFINITY) return;
     float keep = expf(*greatest - most);
     int first = *greatest == -INFINITY;
@@ -67,8 +68,8 @@ static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
         int64_t n = p->rows.n - at < KERNEL_CHUNK ? p->rows.n - at : KERNEL_CHUNK;
         attend_chunk(p, s, v, q, at, (hga_id)n, &greatest, &sum);
     }
-    out->own_lse[v] = sum > 0 ? (float)((double)greatest + log(sum)) : -INFINITY;
-    if (sum > 0)
+    out->own_lse[v] = sum != 0 ? (float)((double)greatest + log(sum)) : -INFINITY;
+    if (sum != 0)
         p->plan->kernels->scale(out->padded, (float)(1 / sum), o, o);
     else
         memset(o, 0, (size_t)out->padded * sizeof *o);

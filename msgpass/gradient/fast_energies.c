@@ -1,6 +1,7 @@
 /* fast_energies.c: states that a program goes on with. Such a state is no sum any more: what its energy and its
    share of what is left ask of it needs its value, so attention goes forward again, row by row, and the tape need
    not keep it. The formulas are those of plain_stages.c. */
+#include "exponents.h"
 #include "fast.h"
 
 #include <math.h>
@@ -52,17 +53,6 @@ int energies_are_simple(const hga_plan *plan)
     return simple;
 }
 
-/* ---- numbers ---- */
-
-static double log_add(double a, double b)
-{
-    double hi = a > b ? a : b, lo = a > b ? b : a;
-    return lo == -INFINITY ? hi : hi + log1p(exp(lo - hi));
-}
-
-/* 1 / (1 + e^(b - a)), with the limits where one of them is -inf; 0 where both are. */
-static double share(double a, double b) { return a == -INFINITY ? 0 : b == -INFINITY ? 1 : 1 / (1 + exp(b - a)); }
-
 /* ---- the stages, a row at a time ---- */
 
 static void energy_row(fast_pass *p, const hga_stage *s, hga_id v)
@@ -85,7 +75,7 @@ static void energy_adjoint(fast_pass *p, const hga_stage *s, hga_id v)
     float *d_psi = p->field[s->out].adjoint, *less = p->field[s->value].delta;
     double mass = 0;
     for (int64_t i = 0; i < p->rows.n; i++) mass += (double)p->nodes.mass[p->rows.edge[i].src];
-    for (int64_t i = 0; i < p->rows.n && psi[v] > -INFINITY; i++) {
+    for (int64_t i = 0; i < p->rows.n && psi[v] != -INFINITY; i++) {
         hga_id u = p->rows.edge[i].src;
         double part = (double)p->nodes.mass[u] / mass * (double)d_psi[v];
         d_psi[u] += (float)(part * share((double)psi[u], (double)lse[u]));

@@ -116,7 +116,7 @@ static void load_asked(const fast_pass *p, hga_id f, group *g, hga_id first)
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         float *row = g->g_rows + (ptrdiff_t)i * x->padded;
         hga_id v = position_node(p, first + i);
-        int wanted = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] < INFINITY;
+        int wanted = v >= 0 && program_row(&p->nodes, p->program->field[f].rows, v) && x->lse[v] != INFINITY;
         g->node[i] = wanted ? v : -1;
         if (wanted)
             memcpy(row, adjoint_row(p, f, v), (size_t)x->padded * sizeof *row), g->lse[i] = x->lse[v],

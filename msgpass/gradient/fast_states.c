@@ -49,7 +49,7 @@ static hga_id find_askers(const fast_field *x, const brood *b, hga_id v, hga_id 
 {
     hga_id n = 0;
     for (hga_id u = v;; u = b->list ? b->list[*at] : b->first + *at, ++*at) {
-        if (x->lse[u] < INFINITY) row[n] = asked_row(x, u), delta[n] = x->delta[u], ask[n++] = -x->lse[u];
+        if (x->lse[u] != INFINITY) row[n] = asked_row(x, u), delta[n] = x->delta[u], ask[n++] = -x->lse[u];
         if (n == KERNEL_CHUNK || *at == b->n) break;
     }
     return n;
@@ -87,7 +87,7 @@ static int weigh_asked(const fast_pass *p, const fast_field *x, hga_id v, hga_id
 {
     for (hga_id i = 0; i < n; i++) {
         float hi = -INFINITY;
-        if (x->lse[v + i] < INFINITY) return 0;
+        if (x->lse[v + i] != INFINITY) return 0;
         for (hga_id e = ptr[i]; e < ptr[i + 1]; e++) {
             if (x->lse[e] == INFINITY) return 0;
             hi = -x->lse[e] > hi ? -x->lse[e] : hi;

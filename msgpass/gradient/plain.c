@@ -257,7 +257,7 @@ hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
     for (hga_id i = first; i < first + n; i++)
         for (hga_id h = 0; h < x->heads; h++) {
             *loss += dot(at(d, i, h), at(x, i, h), x->columns);
-            if (x->lse && *lse_at(x, i, h) > -INFINITY) *loss += *lse_at(d, i, h) * *lse_at(x, i, h);
+            if (x->lse && *lse_at(x, i, h) != -INFINITY) *loss += *lse_at(d, i, h) * *lse_at(x, i, h);
         }
 done:
     pass_clear(&p);

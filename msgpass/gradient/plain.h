@@ -7,6 +7,7 @@
 #ifndef HGA_GRADIENT_PLAIN_H
 #define HGA_GRADIENT_PLAIN_H
 
+#include "exponents.h"
 #include "gradient.h"
 
 #include <math.h>
@@ -53,18 +54,6 @@ static inline double entry_of(const pass *p, hga_gradient_input input, float x, 
 }
 
 /* ---- numbers ---- */
-
-static inline double log_add(double a, double b)
-{
-    double hi = fmax(a, b), lo = fmin(a, b);
-    return lo == -INFINITY ? hi : hi + log1p(exp(lo - hi));
-}
-
-/* 1 / (1 + e^(b - a)), with the limits where one of them is -inf; 0 where both are. */
-static inline double share(double a, double b)
-{
-    return a == -INFINITY ? 0 : b == -INFINITY ? 1 : 1 / (1 + exp(b - a));
-}
 
 static inline double dot(const double *a, const double *b, hga_id n)
 {

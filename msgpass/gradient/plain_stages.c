@@ -72,20 +72,20 @@ static void attend_row(pass *p, const row *r, hga_id h)
     double was = r->stage->update == HGA_UPDATE_MERGE ? *lse : -INFINITY;
     for (int64_t i = 0; i < p->rows.n; i++) {
         attended x = attended_edge(p, r, i, h);
-        greatest = fmax(greatest, plain_score(p, &x));
+        greatest = greater_of(greatest, plain_score(p, &x));
     }
-    greatest = fmax(greatest, was);
+    greatest = greater_of(greatest, was);
     double keep = was == -INFINITY ? 0 : exp(was - greatest);
     for (hga_id c = 0; c < out->columns; c++) o[c] = keep == 0 ? 0 : keep * o[c];
-    for (int64_t i = 0; i < p->rows.n && greatest > -INFINITY; i++) {
+    for (int64_t i = 0; i < p->rows.n && greatest != -INFINITY; i++) {
         attended x = attended_edge(p, r, i, h);
         double weight = exp(plain_score(p, &x) - greatest);
         axpy(weight * dropout_factor(p->call, x.e, x.v, x.head), at(from, x.e->src, h), out->columns, o);
         sum += weight;
     }
     sum += keep;
-    for (hga_id c = 0; c < out->columns && sum > 0; c++) o[c] /= sum;
-    *lse = sum > 0 ? greatest + log(sum) : -INFINITY;
+    for (hga_id c = 0; c < out->columns && sum != 0; c++) o[c] /= sum;
+    *lse = sum != 0 ? greatest + log(sum) : -INFINITY;
 }
 
 static void attend_adjoint(pass *p, const row *r, hga_id h)
@@ -94,7 +94,7 @@ static void attend_adjoint(pass *p, const row *r, hga_id h)
     values *dout = &p->adjoint[r->stage->out], *dfrom = &p->adjoint[r->stage->value];
     double lse = *lse_at(out, r->v, h), *o = at(out, r->v, h), *d_o = at(dout, r->v, h), *dl = lse_at(dout, r->v, h);
     double delta = dot(d_o, o, out->columns) - *dl;
-    for (int64_t i = 0; i < p->rows.n && lse > -INFINITY; i++) {
+    for (int64_t i = 0; i < p->rows.n && lse != -INFINITY; i++) {
         attended x = attended_edge(p, r, i, h);
         double weight = exp(plain_score(p, &x) - lse), kept = dropout_factor(p->call, x.e, x.v, x.head);
         double ds = weight * (kept * dot(d_o, at(from, x.e->src, h), out->columns) - delta);
@@ -159,7 +159,7 @@ static void energy_adjoint(pass *p, const row *r, hga_id h)
     values *psi = &p->value[r->stage->out], *state = &p->value[r->stage->value];
     values *dpsi = &p->adjoint[r->stage->out], *dstate = &p->adjoint[r->stage->value];
     double mass = family_mass(p), *d = at(dpsi, r->v, h);
-    for (int64_t i = 0; i<p->rows.n && * at(psi, r->v, h)> - INFINITY; i++) {
+    for (int64_t i = 0; i < p->rows.n && *at(psi, r->v, h) != -INFINITY; i++) {
         hga_id u = p->rows.edge[i].src;
         double part = (double)p->nodes.mass[u] / mass * *d, below = *at(psi, u, h), lse = *lse_at(state, u, h);
         *at(dpsi, u, h) += part * share(below, lse);
