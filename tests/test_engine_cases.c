@@ -386,6 +386,36 @@ static void the_rows_of_each_domain_are_told(void **state)
     hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
+/* Up two levels a stage has a phase for each: its largest is told, which is neither its last nor another's. */
+static void the_rows_of_the_largest_phase_are_told(void **state)
+{
+    (void)state;
+    hga_builder *b = tokens(128);
+    hga_id parents, grandparents, near;
+    char *text;
+    assert_ok(hga_builder_add_level(b, 8, &parents));
+    assert_ok(hga_builder_set_families(b, parents, 0, 128, 16));
+    assert_ok(hga_builder_add_level(b, 2, &grandparents));
+    assert_ok(hga_builder_set_families(b, grandparents, parents, 8, 4));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 128, 0, 138, 0));
+    hga_graph *g = finished(b);
+    hga_program p;
+    fields f = attention_fields(&p);
+    p.field[f.key].io = HGA_ROWS_KEYS;
+    assert_ok(hga_program_coarsen(&p, f.key));
+    assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
+    hga_plan *plan;
+    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 8}, &(hga_options){.threads = 1}, &plan));
+    assert_ok(hga_plan_explain(plan, &text));
+    assert_lines(text, "parts:\n", "schedule:",
+                 "parts:\n"
+                 "  domain 0, stage 1: 10 rows, 1.3 kB; all of 128 to 135\n"
+                 "  domain 0, stage 2: 138 rows, 17.7 kB; all of 0 to 127\n");
+    hga_text_free(text);
+    hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
 /* Sixteen rows with 32 columns fill tiles, families of two with themselves would not, and an edge is one by one. */
 static void the_way_of_each_pair_is_told(void **state)
 {
@@ -463,6 +493,7 @@ int main(void)
         cmocka_unit_test(costs_of_many_edges_do_not_turn_negative),
         cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
         cmocka_unit_test(the_rows_of_each_domain_are_told),
+        cmocka_unit_test(the_rows_of_the_largest_phase_are_told),
         cmocka_unit_test(the_way_of_each_pair_is_told),
         cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it_in_shared_chunks),
     };
