@@ -244,6 +244,37 @@ static void no_files_mean_no_quota(void **state)
     assert_quota(topology_read_quota("/nonexistent", "/nonexistent/self"), 0);
 }
 
+/* Half a CPU still pays for a thread, and is said to be half a one. */
+static void a_quota_below_one_cpu_leaves_a_thread(void **state)
+{
+    (void)state;
+    char name[32], *root = folder(name), self[512], *text;
+    topology *t;
+    snprintf(self, sizeof self, "%s/self", root);
+    write_file(root, "cpu.max", "50000 100000\n");
+    assert_ok(topology_open_in(root, self, &t));
+    assert_int_equal(topology_cores(t), 1);
+    assert_ok(topology_describe(t, NULL, 0, 0, &text));
+    assert_non_null(strstr(text, ", a quota of 0.50 CPUs; 1 thread\n"));
+    hga_text_free(text);
+    assert_ok(topology_describe(t, NULL, 0, 1, &text));
+    assert_non_null(strstr(text, "\"cpu_quota\": 0.5, \"usable\": 1, "));
+    hga_text_free(text);
+    topology_close(t);
+    remove_folder(root);
+}
+
+static void a_quota_pays_for_threads_rounded_up(void **state)
+{
+    (void)state;
+    assert_int_equal(topology_paid_for(0, 8), 8);
+    assert_int_equal(topology_paid_for(0.01, 8), 1);
+    assert_int_equal(topology_paid_for(1, 8), 1);
+    assert_int_equal(topology_paid_for(1.5, 8), 2);
+    assert_int_equal(topology_paid_for(7.5, 8), 8);
+    assert_int_equal(topology_paid_for(20, 8), 8);
+}
+
 /* ---- words ---- */
 
 static void descriptions_show_domains_and_threads(void **state)
@@ -346,6 +377,8 @@ int main(void)
         cmocka_unit_test(synthetic_machines_bind_nothing),
         cmocka_unit_test(the_tightest_group_above_decides),
         cmocka_unit_test(version_1_groups_are_read_too),
+        cmocka_unit_test(a_quota_below_one_cpu_leaves_a_thread),
+        cmocka_unit_test(a_quota_pays_for_threads_rounded_up),
         cmocka_unit_test(no_files_mean_no_quota),
         cmocka_unit_test(descriptions_show_domains_and_threads),
         cmocka_unit_test(nothing_is_printed),

@@ -59,7 +59,7 @@ static void say_domains(text *t, const topology *m, const placement *p)
     say(t, "%s: %d NUMA domain%s, %d cores, %d PUs",
         topology_is_this_machine(m) ? "this machine" : "a synthetic machine", n, n == 1 ? "" : "s", cores, pus);
     if (topology_cpu_quota(m) > 0) say(t, ", a quota of %.2f CPUs", topology_cpu_quota(m));
-    say(t, "; %d threads\n", p->threads);
+    say(t, "; %d thread%s\n", p->threads, p->threads == 1 ? "" : "s");
     for (hga_id d = 0, i = 0; d < n; d++) {
         topology_domain domain_d = topology_domain_at(m, d);
         hga_id first = i;
@@ -123,17 +123,11 @@ static void say_json(text *t, const topology *m, const char *synthetic, const pl
     free(dump);
 }
 
-static hga_status describe(const char *synthetic, hga_id threads, int json, char **out)
+hga_status topology_describe(const topology *m, const char *synthetic, hga_id threads, int json, char **out)
 {
     hga_status st = HGA_OK;
-    topology *m = NULL;
-    placement p = {.threads = threads};
+    placement p = {.threads = threads ? threads : topology_cores(m)};
     text t = {0};
-    if (!out) return hga_fail(HGA_EINVAL, "topology: nowhere to put the text");
-    *out = NULL;
-    if (threads < 0 || threads > 1 << 20) return hga_fail(HGA_EINVAL, "topology: %d threads", threads);
-    HGA_TRY(topology_open(synthetic, &m));
-    if (threads == 0) p.threads = topology_cores(m);
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.domain, &p.domain));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.pu, &p.pu));
     topology_place(m, p.threads, p.domain, p.pu);
@@ -145,6 +139,17 @@ static hga_status describe(const char *synthetic, hga_id threads, int json, char
 done:
     hga_delete(NULL, p.domain, p.threads, sizeof *p.domain);
     hga_delete(NULL, p.pu, p.threads, sizeof *p.pu);
+    return st;
+}
+
+static hga_status describe(const char *synthetic, hga_id threads, int json, char **out)
+{
+    topology *m = NULL;
+    if (!out) return hga_fail(HGA_EINVAL, "topology: nowhere to put the text");
+    *out = NULL;
+    if (threads < 0 || threads > 1 << 20) return hga_fail(HGA_EINVAL, "topology: %d threads", threads);
+    hga_status st = topology_open(synthetic, &m);
+    if (!st) st = topology_describe(m, synthetic, threads, json, out);
     topology_close(m);
     return st;
 }

@@ -80,6 +80,13 @@ static double line_quota(const char *root, char *line)
     return tighter(tightest_above(root, "/cpu", group + 1), tightest_above(root, "/cpu,cpuacct", group + 1));
 }
 
+hga_id topology_paid_for(double quota, hga_id pus)
+{
+    if (quota <= 0 || quota >= pus) return pus;
+    hga_id whole = (hga_id)quota;
+    return whole < quota ? whole + 1 : whole;
+}
+
 double topology_read_quota(const char *root, const char *self)
 {
     char line[PATH_BYTES];

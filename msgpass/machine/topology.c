@@ -152,7 +152,7 @@ static void destroy(topology *t)
     hga_delete(NULL, t, 1, sizeof *t);
 }
 
-static hga_status discover(const char *synthetic, topology **out)
+static hga_status discover(const char *synthetic, const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
     topology *t = NULL;
@@ -162,7 +162,7 @@ static hga_status discover(const char *synthetic, topology **out)
     HGA_TRY(load(t, synthetic));
     HGA_TRY(usable(t, &set));
     HGA_TRY(arrange(t, set));
-    if (topology_is_this_machine(t)) t->quota = topology_read_quota("/sys/fs/cgroup", "/proc/self/cgroup");
+    if (topology_is_this_machine(t)) t->quota = topology_read_quota(root, self);
 done:
     hwloc_bitmap_free(set);
     if (st) destroy(t), t = NULL;
@@ -170,13 +170,19 @@ done:
     return st;
 }
 
+hga_status topology_open_in(const char *root, const char *self, topology **out)
+{
+    return discover(NULL, root, self, out);
+}
+
 hga_status topology_open(const char *synthetic, topology **out)
 {
     hga_status st = HGA_OK;
     *out = NULL;
-    if (synthetic) return discover(synthetic, out);
+    if (synthetic) return discover(synthetic, NULL, NULL, out);
     pthread_mutex_lock(&shared_under_lock.lock);
-    if (!shared_under_lock.machine) st = discover(NULL, &shared_under_lock.machine);
+    if (!shared_under_lock.machine)
+        st = topology_open_in("/sys/fs/cgroup", "/proc/self/cgroup", &shared_under_lock.machine);
     if (!st) shared_under_lock.machine->owners++;
     *out = shared_under_lock.machine;
     pthread_mutex_unlock(&shared_under_lock.lock);
@@ -205,12 +211,7 @@ hga_id topology_domains(const topology *t) { return t->n_domains; }
 
 topology_domain topology_domain_at(const topology *t, hga_id domain) { return t->domain[domain]; }
 
-hga_id topology_cores(const topology *t)
-{
-    if (t->quota <= 0 || t->quota >= t->n_pus) return t->n_pus;
-    hga_id whole = (hga_id)t->quota;
-    return whole < t->quota || whole == 0 ? whole + 1 : whole;
-}
+hga_id topology_cores(const topology *t) { return topology_paid_for(t->quota, t->n_pus); }
 
 double topology_cpu_quota(const topology *t) { return t->quota; }
 

@@ -22,6 +22,8 @@ typedef struct topology_domain {
    discovered at the first call and shared by the whole process. Any thread may call; what is open may be read by any
    number of threads. */
 hga_status topology_open(const char *synthetic, topology **out);
+/* This machine by itself, shared with nobody, under the quota that topology_read_quota finds there. */
+hga_status topology_open_in(const char *root, const char *self, topology **out);
 /* NULL is accepted. */
 void topology_close(topology *t);
 
@@ -49,5 +51,10 @@ void topology_unbind(binding *old);
 /* The CPU quota of a process in CPUs, 0 without: `self` is its /proc/PID/cgroup, `root` where the cgroups are mounted
    (/sys/fs/cgroup); the tightest of the process's groups and all above them, cgroup v2 and v1. */
 double topology_read_quota(const char *root, const char *self);
+/* How many of so many PUs a quota pays for, rounded up; 0: all. */
+hga_id topology_paid_for(double quota, hga_id pus);
+
+/* hga_topology_describe (as JSON: hga_topology_describe_json) of a machine that is open; `synthetic` is its name. */
+hga_status topology_describe(const topology *t, const char *synthetic, hga_id threads, int json, char **out);
 
 #endif

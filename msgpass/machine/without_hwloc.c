@@ -29,7 +29,7 @@ static void destroy(topology *t)
 }
 
 /* The CPUs of the process's affinity, by number; cores and their hardware threads are not told apart. */
-static hga_status discover(topology **out)
+hga_status topology_open_in(const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
     topology *t = NULL;
@@ -44,7 +44,7 @@ static hga_status discover(topology **out)
     for (hga_id cpu = 0, n = 0; cpu < MOST_CPUS; cpu++)
         if (CPU_ISSET_S((size_t)cpu, bytes, set)) t->pu[n++] = cpu;
     t->domain = (topology_domain){.n_cores = t->n_pus, .n_pus = t->n_pus, .pu = t->pu};
-    t->quota = topology_read_quota("/sys/fs/cgroup", "/proc/self/cgroup");
+    t->quota = topology_read_quota(root, self);
 done:
     if (set) CPU_FREE(set);
     if (st) destroy(t), t = NULL;
@@ -61,14 +61,21 @@ hga_status topology_open(const char *synthetic, topology **out)
                         "the topology '%.200s' needs hwloc, which this library was built without (HGA_WITH_HWLOC=OFF)",
                         synthetic);
     pthread_mutex_lock(&shared_under_lock.lock);
-    if (!shared_under_lock.machine) st = discover(&shared_under_lock.machine);
+    if (!shared_under_lock.machine)
+        st = topology_open_in("/sys/fs/cgroup", "/proc/self/cgroup", &shared_under_lock.machine);
     *out = shared_under_lock.machine;
     pthread_mutex_unlock(&shared_under_lock.lock);
     return st;
 }
 
-/* The process has one topology, which nobody else owns. */
-void topology_close(topology *t) { (void)t; }
+/* The shared one stays. */
+void topology_close(topology *t)
+{
+    pthread_mutex_lock(&shared_under_lock.lock);
+    int is_shared = t == shared_under_lock.machine;
+    pthread_mutex_unlock(&shared_under_lock.lock);
+    if (!is_shared) destroy(t);
+}
 
 __attribute__((destructor)) static void forget_machine(void)
 {
@@ -88,12 +95,7 @@ topology_domain topology_domain_at(const topology *t, hga_id domain)
     return t->domain;
 }
 
-hga_id topology_cores(const topology *t)
-{
-    if (t->quota <= 0 || t->quota >= t->n_pus) return t->n_pus;
-    hga_id whole = (hga_id)t->quota;
-    return whole < t->quota || whole == 0 ? whole + 1 : whole;
-}
+hga_id topology_cores(const topology *t) { return topology_paid_for(t->quota, t->n_pus); }
 
 double topology_cpu_quota(const topology *t) { return t->quota; }
 
