@@ -164,6 +164,61 @@ static void subtrees_take_turns(void **state)
     assert_true(turns >= 4);
 }
 
+/* 1800 tokens, 600 parents and twelve grandparents, without families of the tokens. */
+static hga_builder *three_levels(hga_id *ptr)
+{
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    for (hga_id l = 0; l < 3; l++) assert_ok(hga_builder_add_level(b, (hga_id[]){1800, 600, 12}[l], &ptr[l]));
+    ptr[3] = ptr[2] + 12;
+    assert_ok(hga_builder_set_families(b, ptr[2], ptr[1], 600, 50));
+    return b;
+}
+
+/* All but the grandparents attend to their neighbours. */
+static problem neighbours(hga_builder *b, const hga_id *ptr, const char *name)
+{
+    problem p = {.shape = shapes[0]};
+    hga_id near;
+    snprintf(p.name, sizeof p.name, "%s", name);
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    add_near(b, near, 2, ptr, 2);
+    assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
+    describe(&p.program, 7, 1, 1, HGA_ROWS_QUERIES);
+    return p;
+}
+
+/* Every third token is nobody's child, so that children are listed: no rows are shared. */
+static void families_with_gaps_are_plain_wherever_cut(void **state)
+{
+    (void)state;
+    hga_id ptr[4];
+    hga_builder *b = three_levels(ptr);
+    for (hga_id i = 0; i < 600; i++) assert_ok(hga_builder_set_children(b, ptr[1] + i, 3 * i, 2));
+    problem p = neighbours(b, ptr, "every third token an orphan");
+    problem_fill(&p, 1);
+    assert_cuts_are_plain(&p, 1);
+    problem_clear(&p);
+}
+
+/* The last node is no key: fields of one side are summed up family by family, where nodes lie. */
+static void sides_are_plain_wherever_cut(void **state)
+{
+    (void)state;
+    hga_id ptr[4];
+    hga_builder *b = three_levels(ptr);
+    assert_ok(hga_builder_set_families(b, ptr[1], 0, 1800, 3));
+    assert_ok(hga_builder_set_side(b, ptr[3] - 1, 1, HGA_SIDE_QUERY));
+    problem p = neighbours(b, ptr, "a node that is no key");
+    p.program.field[program_bound(&p.program, HGA_IO_QUERY)].rows = HGA_ROWS_QUERY_SIDE;
+    p.program.field[program_bound(&p.program, HGA_IO_KEY)].rows = HGA_ROWS_KEY_SIDE;
+    p.program.field[program_bound(&p.program, HGA_IO_VALUE)].rows = HGA_ROWS_KEY_SIDE;
+    problem_fill(&p, 1);
+    assert_cuts_are_plain(&p, 1);
+    problem_clear(&p);
+}
+
 static const char *const words[] = {"htransformer block=4",
                                     "htransformer block=5",
                                     "htransformer block=4 structure=siblings",
@@ -233,6 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut),
         cmocka_unit_test(subtrees_take_turns),
+        cmocka_unit_test(families_with_gaps_are_plain_wherever_cut),
+        cmocka_unit_test(sides_are_plain_wherever_cut),
         cmocka_unit_test(variants_are_plain_wherever_cut),
         cmocka_unit_test(threads_change_no_bit_of_subtrees),
         cmocka_unit_test(what_is_there_is_added_to),

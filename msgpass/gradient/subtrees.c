@@ -291,7 +291,7 @@ static hga_id rows_below(const subtrees *s, hga_id i)
 static int is_closed(const hga_plan *plan, hga_id roots, hga_id top)
 {
     const hga_nodes *nodes = &plan->nodes;
-    int closed = nodes->child_ptr && !nodes->child_list && !nodes->side;
+    int closed = !nodes->child_list && !nodes->side;
     for (hga_id v = 0; v < roots && closed; v++) closed = nodes->parent[v] < top;
     return closed;
 }
