@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,16 @@ static inline hga_graph *finished(hga_builder *b)
     return g;
 }
 
+/* n tokens and relation `near`, which has no edges yet. */
+static inline hga_builder *tokens_near(hga_id n, hga_id *near)
+{
+    hga_builder *b;
+    SUCCEEDS(hga_builder_create(NULL, &b));
+    SUCCEEDS(hga_builder_add_level(b, n, NULL));
+    SUCCEEDS(hga_builder_add_relation(b, "near", near));
+    return b;
+}
+
 /* A binary tree over eight tokens: blocks of every shape, orders, explicit edges with types and weights, positions, a
    mass, a claim. */
 static inline hga_graph *mixed_graph(const hga_allocator *a)
@@ -341,7 +352,37 @@ static inline hga_graph *random_graph(uint64_t seed, int cross)
     return finished(b);
 }
 
+/* ---- failures ---- */
+
+/* A graph is made of another: whichever allocation fails, nothing is made and nothing left. */
+static inline void assert_nothing_is_left_behind(hga_status (*make)(const hga_graph *g, hga_graph **out))
+{
+    scarce s = {INT64_MAX, 0};
+    hga_allocator a = scarce_allocator(&s);
+    hga_graph *g = mixed_graph(&a), *made = NULL;
+    int64_t held = s.blocks;
+    for (int64_t n = 0; !made; n++) {
+        s.left = n;
+        hga_status st = make(g, &made);
+        if (st) assert_int_equal(st, HGA_ENOMEM), assert_null(made), assert_int_equal(s.blocks, held);
+    }
+    s.left = INT64_MAX;
+    hga_graph_destroy(made), hga_graph_destroy(g);
+    assert_int_equal(s.blocks, 0);
+}
+
 /* ---- files ---- */
+
+/* How many there are in the working directory. */
+static inline int files_here(void)
+{
+    int n = 0;
+    DIR *here = opendir(".");
+    assert_non_null(here);
+    while (readdir(here)) n++;
+    closedir(here);
+    return n;
+}
 
 /* A name in the working directory that only this process uses. */
 static inline const char *scratch(const char *suffix)

@@ -60,11 +60,8 @@ static void random_graphs_keep_their_rows(void **state)
 /* One relation over n tokens with an edge where `type` is not negative. */
 static hga_graph *tokens_with(hga_id n, int32_t (*type)(hga_id v, hga_id u, hga_id parameter), hga_id parameter)
 {
-    hga_builder *b;
     hga_id near;
-    SUCCEEDS(hga_builder_create(NULL, &b));
-    SUCCEEDS(hga_builder_add_level(b, n, NULL));
-    SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+    hga_builder *b = tokens_near(n, &near);
     for (hga_id v = 0; v < n; v++)
         for (hga_id u = 0; u < n; u++)
             if (type(v, u, parameter) >= 0) SUCCEEDS(hga_builder_add_edge(b, near, u, v, type(v, u, parameter), 1));
@@ -141,11 +138,8 @@ static void edges_without_a_pattern_stay_explicit(void **state)
 {
     (void)state;
     static const hga_id u[] = {3, 17, 8, 1, 12, 5}, v[] = {0, 2, 5, 9, 11, 19};
-    hga_builder *b;
     hga_id near;
-    SUCCEEDS(hga_builder_create(NULL, &b));
-    SUCCEEDS(hga_builder_add_level(b, 20, NULL));
-    SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+    hga_builder *b = tokens_near(20, &near);
     for (int i = 0; i < 6; i++) SUCCEEDS(hga_builder_add_edge(b, near, u[i], v[i], i, 1));
     assert_stored(finished(b), 0, 6);
 }
@@ -155,11 +149,8 @@ static void a_band_with_random_edges_beside_it_is_found(void **state)
     (void)state;
     enum { N = 500 };
     uint64_t seed = 11;
-    hga_builder *b;
     hga_id near;
-    SUCCEEDS(hga_builder_create(NULL, &b));
-    SUCCEEDS(hga_builder_add_level(b, N, NULL));
-    SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+    hga_builder *b = tokens_near(N, &near);
     for (hga_id v = 0; v < N; v++) {
         for (hga_id u = v < 8 ? 0 : v - 8; u <= v; u++) SUCCEEDS(hga_builder_add_edge(b, near, u, v, 0, 1));
         if (v < N - 20) SUCCEEDS(hga_builder_add_edge(b, near, v + 10 + random_up_to(&seed, N - v - 11), v, 0, 1));
@@ -174,11 +165,8 @@ static void a_band_with_random_edges_beside_it_is_found(void **state)
 static void weights_and_types_keep_runs_apart(void **state)
 {
     (void)state;
-    hga_builder *b;
     hga_id near;
-    SUCCEEDS(hga_builder_create(NULL, &b));
-    SUCCEEDS(hga_builder_add_level(b, 16, NULL));
-    SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+    hga_builder *b = tokens_near(16, &near);
     for (hga_id v = 0; v < 16; v++)
         for (hga_id u = 0; u < 16; u++) SUCCEEDS(hga_builder_add_edge(b, near, u, v, u < 8 ? 5 : 9, v < 8 ? 0.5f : 1));
     assert_stored(finished(b), 4, 0);
@@ -197,18 +185,7 @@ static void blocks_that_were_there_stay(void **state)
 static void a_failed_allocation_leaves_nothing_behind(void **state)
 {
     (void)state;
-    scarce s = {INT64_MAX, 0};
-    hga_allocator a = scarce_allocator(&s);
-    hga_graph *g = mixed_graph(&a), *c = NULL;
-    int64_t held = s.blocks;
-    for (int64_t n = 0; !c; n++) {
-        s.left = n;
-        hga_status st = hga_graph_compress(g, &c);
-        if (st) assert_int_equal(st, HGA_ENOMEM), assert_null(c), assert_int_equal(s.blocks, held);
-    }
-    s.left = INT64_MAX;
-    hga_graph_destroy(c), hga_graph_destroy(g);
-    assert_int_equal(s.blocks, 0);
+    assert_nothing_is_left_behind(hga_graph_compress);
 }
 
 int main(void)

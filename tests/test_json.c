@@ -1,7 +1,6 @@
 /* test_json.c: a graph written and read is the same graph; a file that is wrong is refused with its place. */
 #include "graphs.h"
 
-#include <dirent.h>
 #include <jansson.h>
 #include <sys/stat.h>
 
@@ -49,11 +48,8 @@ static void orders_that_say_nothing_new_survive(void **state)
 {
     (void)state;
     for (hga_id n = 1; n <= 3; n++) {
-        hga_builder *b;
         hga_id near;
-        SUCCEEDS(hga_builder_create(NULL, &b));
-        SUCCEEDS(hga_builder_add_level(b, n, NULL));
-        SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+        hga_builder *b = tokens_near(n, &near);
         SUCCEEDS(hga_builder_set_order(b, near, (const hga_id[]){0, 1, 2}, n, NULL, 0));
         SUCCEEDS(hga_builder_add_block(b, near, 0, n, 0, n, 0));
         assert_survives(finished(b));
@@ -77,11 +73,8 @@ static void weights_survive_to_the_last_bit(void **state)
     (void)state;
     enum { N = 4000 };
     uint64_t seed = 5;
-    hga_builder *b;
     hga_id near;
-    SUCCEEDS(hga_builder_create(NULL, &b));
-    SUCCEEDS(hga_builder_add_level(b, N, NULL));
-    SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+    hga_builder *b = tokens_near(N, &near);
     for (hga_id v = 0; v < N; v++) {
         uint32_t bits = (uint32_t)random_bits(&seed) >> 1;
         float w;
@@ -312,16 +305,6 @@ static void a_million_regular_tokens_take_kilobytes(void **state)
     assert_equal_relations(g, h);
     remove(path);
     hga_graph_destroy(g), hga_graph_destroy(h);
-}
-
-static int files_here(void)
-{
-    int n = 0;
-    DIR *here = opendir(".");
-    assert_non_null(here);
-    while (readdir(here)) n++;
-    closedir(here);
-    return n;
 }
 
 static void files_that_cannot_be_are_reported(void **state)

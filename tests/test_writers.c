@@ -1,7 +1,6 @@
 /* test_writers.c: .npy, .mtx and .dot files parsed back and compared with the rows they came from. */
 #include "graphs.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 /* ---- reading back ---- */
@@ -132,11 +131,8 @@ static void in_cross_attention_ids_count_within_their_side(void **state)
 
 static hga_graph *regular(hga_id n, hga_id columns)
 {
-    hga_builder *b;
     hga_id near;
-    SUCCEEDS(hga_builder_create(NULL, &b));
-    SUCCEEDS(hga_builder_add_level(b, n, NULL));
-    SUCCEEDS(hga_builder_add_relation(b, "near", &near));
+    hga_builder *b = tokens_near(n, &near);
     if (columns > 0) SUCCEEDS(hga_builder_add_block(b, near, 0, n, 0, columns, 0));
     return finished(b);
 }
@@ -225,16 +221,6 @@ static void a_drawing_of_too_many_edges_is_refused_with_both_numbers(void **stat
 }
 
 /* ---- files ---- */
-
-static int files_here(void)
-{
-    int n = 0;
-    DIR *here = opendir(".");
-    assert_non_null(here);
-    while (readdir(here)) n++;
-    closedir(here);
-    return n;
-}
 
 static void a_file_that_cannot_be_finished_leaves_the_old_one(void **state)
 {
