@@ -20,6 +20,32 @@ static inline hga_graph *finished(hga_builder *b)
     return g;
 }
 
+/* n tokens and one relation, "near", of these blocks. */
+static inline hga_graph *blocks_over(hga_id n, const hga_block *block, int64_t n_blocks)
+{
+    hga_builder *b;
+    hga_id near;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (int64_t i = 0; i < n_blocks; i++) assert_ok(hga_builder_add_blocks(b, near, &block[i]));
+    return finished(b);
+}
+
+/* The mean of children's `value` into `out`, whether or not a program may do that. */
+static inline void add_means_up(hga_program *p, hga_id value, hga_id out)
+{
+    hga_stage up = {.name = "up",
+                    .relation = HGA_TREE_UP,
+                    .order = HGA_LEVELS_UP,
+                    .message = HGA_COPY,
+                    .reduce = HGA_MEAN,
+                    .update = HGA_REPLACE,
+                    .value = value,
+                    .out = out};
+    assert_ok(hga_program_add_stage(p, &up));
+}
+
 /* `tokens` tokens, the first `queries` of them queries and the others keys (all both when 0), `above` nodes over them,
    relations "a" and "b" without edges. */
 static inline hga_builder *started(hga_id tokens, hga_id queries, hga_id above)

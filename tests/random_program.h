@@ -3,17 +3,9 @@
 #ifndef HGA_RANDOM_PROGRAM_H
 #define HGA_RANDOM_PROGRAM_H
 
-#include "testing.h"
+#include "by_hand.h"
 
 #include <stdlib.h>
-
-static inline hga_id program_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io,
-                                   hga_rows rows)
-{
-    hga_id f;
-    assert_ok(hga_program_add_field(p, name, width, binding, io, rows, &f));
-    return f;
-}
 
 /* Inputs on tokens that are coarsened, or on all nodes; one of five ways to the output over relation 0. */
 static inline hga_program random_program(uint64_t *rng)
@@ -22,21 +14,21 @@ static inline hga_program random_program(uint64_t *rng)
     hga_program_init(&p);
     int way = random_below(rng, 5), given = random_below(rng, 2);
     hga_rows io = given ? HGA_ROWS_NODES : HGA_ROWS_QUERIES;
-    hga_id q = program_field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, io, HGA_ROWS_NODES);
-    hga_id k = program_field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, io, HGA_ROWS_NODES);
-    hga_id v = program_field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, io, HGA_ROWS_NODES);
+    hga_id q = field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, io, HGA_ROWS_NODES);
+    hga_id k = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, io, HGA_ROWS_NODES);
+    hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, io, HGA_ROWS_NODES);
     for (hga_id f = q; f <= v && !given; f++) assert_ok(hga_program_coarsen(&p, f));
     if (way == 0) { /* averages of averages */
-        hga_id m = program_field(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, io,
-                                 random_below(rng, 2) ? HGA_ROWS_NODES : HGA_ROWS_ABOVE);
-        hga_id out = program_field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+        hga_id m =
+            field(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL, io, random_below(rng, 2) ? HGA_ROWS_NODES : HGA_ROWS_ABOVE);
+        hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
         p.field[m].rows = HGA_ROWS_NODES;
         assert_ok(hga_program_mean(&p, random_below(rng, 2) ? 0 : HGA_TREE_UP, v, m, 0));
         assert_ok(hga_program_weighted_sum(&p, 0, m, out));
         return p;
     }
-    hga_id state = program_field(&p, "state", HGA_WIDTH_STATE, way == 4 ? HGA_INTERNAL : HGA_IO_OUT, HGA_ROWS_QUERIES,
-                                 HGA_ROWS_NODES);
+    hga_id state =
+        field(&p, "state", HGA_WIDTH_STATE, way == 4 ? HGA_INTERNAL : HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
     assert_ok(hga_program_attend(&p, 0, q, k, v, state, 1));
     if (way == 2) { /* once more, and what it saw first counts twice */
         hga_stage more = p.stage[p.n_stages - 1];
@@ -45,9 +37,9 @@ static inline hga_program random_program(uint64_t *rng)
     }
     if (way == 3) assert_ok(hga_program_spread(&p, HGA_TREE_DOWN, state));
     if (way == 4) {
-        hga_id psi = program_field(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
-        hga_id keep = program_field(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
-        hga_id out = program_field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+        hga_id psi = field(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        hga_id keep = field(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES);
+        hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
         assert_ok(hga_program_energy(&p, state, psi));
         assert_ok(hga_program_descend(&p, state, psi, keep, out));
     }

@@ -49,15 +49,7 @@ static void the_callers_queries_are_not_written_over(void **state)
     hga_id x = field(&p, "x", HGA_WIDTH_KEY, HGA_IO_USER, HGA_ROWS_NODES, HGA_ROWS_NODES);
     hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
     hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_NODES, HGA_ROWS_NODES);
-    hga_stage up = {.name = "up",
-                    .relation = HGA_TREE_UP,
-                    .order = HGA_LEVELS_UP,
-                    .message = HGA_COPY,
-                    .reduce = HGA_MEAN,
-                    .update = HGA_REPLACE,
-                    .value = x,
-                    .out = q};
-    assert_ok(hga_program_add_stage(&p, &up));
+    add_means_up(&p, x, q);
     assert_ok(hga_program_weighted_sum(&p, 0, v, out));
     assert_status(HGA_EPROGRAM, hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan));
     assert_non_null(strstr(hga_error_detail(), "writes over the caller's rows of field 'q'"));
@@ -118,6 +110,13 @@ static void rows_of_many_narrow_heads_do_not_fit(void **state)
     hga_graph_destroy(g);
 }
 
+/* Query, key and value are the same. */
+static hga_io of_two_rows(float *x, float *out)
+{
+    hga_tensor in = {.data = x, .rows = 2};
+    return (hga_io){.query = in, .key = in, .value = in, .out = {.data = out, .rows = 2}};
+}
+
 /* Fields are read after an execution of that plan as it is now, and after one that succeeded. */
 static void fields_belong_to_the_last_execution(void **state)
 {
@@ -128,10 +127,7 @@ static void fields_belong_to_the_last_execution(void **state)
     hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[300] = {0}, out[600];
-    hga_io io = {.query = {.data = x, .rows = 2},
-                 .key = {.data = x, .rows = 2},
-                 .value = {.data = x, .rows = 2},
-                 .out = {.data = out, .rows = 2}};
+    hga_io io = of_two_rows(x, out);
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_plan_create(g, &p, &shape, &(hga_options){.keep_fields = 1}, &plan));
@@ -183,10 +179,7 @@ static void a_plan_at_a_freed_plans_address_is_another(void **state)
     hga_workspace *s;
     hga_shape shape = {.n_heads = 1, .dim = 1};
     float x[2] = {0}, out[2];
-    hga_io io = {.query = {.data = x, .rows = 2},
-                 .key = {.data = x, .rows = 2},
-                 .value = {.data = x, .rows = 2},
-                 .out = {.data = out, .rows = 2}};
+    hga_io io = of_two_rows(x, out);
     hga_program_init(&p);
     assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_plan_create(g, &p, &shape, NULL, &plan));

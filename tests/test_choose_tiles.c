@@ -1,6 +1,6 @@
 /* Choosing tiles is data: every edge of a panel is either in one tile or left to its row, told without computing
    anything. */
-#include "testing.h"
+#include "by_hand.h"
 
 #include "execute.h"
 
@@ -207,15 +207,9 @@ static void more_long_runs_than_there_is_room_for(void **state)
     (void)state;
     enum { BLOCKS = SHARED_PARTS + 20, APART = 70, COLUMNS = 60, ROWS = 100 };
     hga_program p = attend_everywhere();
-    hga_builder *b;
-    hga_graph *g;
-    hga_id relation;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, BLOCKS * APART + ROWS, NULL));
-    assert_ok(hga_builder_add_relation(b, "blocks", &relation));
-    for (hga_id i = 0; i < BLOCKS; i++) assert_ok(hga_builder_add_block(b, relation, 0, ROWS, i * APART, COLUMNS, 0));
-    assert_ok(hga_builder_finish(b, &g));
-    hga_builder_destroy(b);
+    hga_block block[BLOCKS];
+    for (hga_id i = 0; i < BLOCKS; i++) block[i] = (hga_block){.n_dst = ROWS, .src = i * APART, .n_src = COLUMNS};
+    hga_graph *g = blocks_over(BLOCKS * APART + ROWS, block, BLOCKS);
     found f = check_relation(g, &p, 0, "blocks", 0);
     assert_true(f.parts > f.chunks);
     hga_graph_destroy(g);

@@ -79,18 +79,9 @@ static void the_variants_keep_their_claims(void **state)
 
 static void attention_over(hga_id n, const hga_block *block, int n_blocks, hga_coverage *c, int causal)
 {
-    hga_builder *b;
-    hga_graph *g;
+    hga_graph *g = blocks_over(n, block, n_blocks);
     hga_program p;
-    hga_id near;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, n, NULL));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    for (int i = 0; i < n_blocks; i++) assert_ok(hga_builder_add_blocks(b, near, &block[i]));
-    assert_ok(hga_builder_finish(b, &g));
-    hga_builder_destroy(b);
-    hga_program_init(&p);
-    assert_ok(hga_program_attention(&p, near));
+    assert_ok(hga_program_attention(&p, 0));
     assert_ok(hga_program_coverage(&p, g, causal, c));
     hga_graph_destroy(g);
 }

@@ -117,16 +117,8 @@ static void causal_variants_keep_their_claim(void **state)
 /* n tokens, one relation `near` of one block, plain attention over it. */
 static void one_block(hga_id n, hga_shape_kind shape, hga_graph **g, hga_program *p)
 {
-    hga_builder *b;
-    hga_id near;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, n, NULL));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = n, .n_src = n, .shape = shape}));
-    assert_ok(hga_builder_finish(b, g));
-    hga_builder_destroy(b);
-    hga_program_init(p);
-    assert_ok(hga_program_attention(p, near));
+    *g = blocks_over(n, &(hga_block){.n_dst = n, .n_src = n, .shape = shape}, 1);
+    assert_ok(hga_program_attention(p, 0));
 }
 
 static void a_lower_triangle_is_causal(void **state)
@@ -178,10 +170,10 @@ static hga_graph *two_families(void)
 static void coarse_attention(hga_program *p, int query_is_mean)
 {
     hga_program_init(p);
-    hga_id q = program_field(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-    hga_id k = program_field(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES);
-    hga_id v = program_field(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
-    hga_id out = program_field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    hga_id q = field(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    hga_id k = field(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    hga_id v = field(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    hga_id out = field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
     assert_ok(query_is_mean ? hga_program_coarsen(p, q) : hga_program_coarsen_along(p, 1, q));
     assert_ok(hga_program_coarsen(p, k));
     assert_ok(hga_program_coarsen(p, v));
@@ -226,8 +218,8 @@ static void a_user_stage_counts_as_reading_all_it_may(void **state)
     hga_program p;
     hga_id token, sees;
     hga_program_init(&p);
-    program_field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
-    program_field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
     hga_stage up = {.name = "up",
                     .relation = HGA_TREE_UP,
                     .order = HGA_LEVELS_UP,

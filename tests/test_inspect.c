@@ -396,10 +396,10 @@ static hga_graph *sections(hga_program *p)
     assert_ok(hga_builder_finish(b, &g));
     hga_builder_destroy(b);
     hga_program_init(p);
-    q = program_field(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-    k = program_field(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-    v = program_field(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
-    state = program_field(p, "state", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    q = field(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    k = field(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    v = field(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    state = field(p, "state", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
     for (hga_id f = q; f <= v; f++) assert_ok(hga_program_coarsen(p, f));
     assert_ok(hga_program_attend(p, near, q, k, v, state, 1));
     assert_ok(hga_program_attend_more(p, far, q, k, v, state, 1));

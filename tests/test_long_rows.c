@@ -1,5 +1,5 @@
 /* Rows that are cut into pieces: which ones, and that pieces come when others read the same columns. */
-#include "testing.h"
+#include "by_hand.h"
 
 #include "plan.h"
 
@@ -23,18 +23,9 @@ static hga_plan *plan_of_words(const char *words, hga_id n, hga_id threads)
 /* One relation of one block, from 400 rows to the 400 rows themselves. */
 static hga_plan *plan_of_block(hga_block block)
 {
-    hga_graph *g;
+    hga_graph *g = blocks_over(400, &block, 1);
     hga_program p;
-    hga_builder *b;
-    hga_id near;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, 400, NULL));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, &block));
-    assert_ok(hga_builder_finish(b, &g));
-    hga_builder_destroy(b);
-    hga_program_init(&p);
-    assert_ok(hga_program_attention(&p, near));
+    assert_ok(hga_program_attention(&p, 0));
     hga_plan *plan = plan_of(g, &p, 1);
     hga_graph_destroy(g);
     return plan;

@@ -89,18 +89,8 @@ static void levels_are_those_of_the_edges(void **state)
 
 static hga_graph *blocks_graph(hga_id n, const hga_block *block, hga_program *p)
 {
-    hga_builder *b;
-    hga_graph *g;
-    hga_id near;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, n, NULL));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, block));
-    assert_ok(hga_builder_finish(b, &g));
-    hga_builder_destroy(b);
-    hga_program_init(p);
-    assert_ok(hga_program_attention(p, near));
-    return g;
+    assert_ok(hga_program_attention(p, 0));
+    return blocks_over(n, block, 1);
 }
 
 static hga_status count_area(const hga_patch *p, void *context)

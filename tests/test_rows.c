@@ -1,6 +1,6 @@
 /* A row's bits depend on the graph around it: not on how many tokens follow, on the panel that it is computed in, nor
    on who computes it. */
-#include "testing.h"
+#include "by_hand.h"
 
 #include "plan.h"
 
@@ -79,19 +79,11 @@ static hga_status leaves(hga_id n, hga_graph **g, hga_program *p)
 static hga_status texts(hga_id n, hga_graph **g, hga_program *p)
 {
     enum { TEXT = 150 };
-    hga_builder *b;
-    hga_id relation, first = n / TEXT * TEXT;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, n, NULL));
-    assert_ok(hga_builder_add_relation(b, "near", &relation));
-    assert_ok(hga_builder_add_blocks(
-        b, relation,
-        &(hga_block){.n_dst = TEXT, .n_src = TEXT, .count = n / TEXT, .dst_step = TEXT, .src_step = TEXT}));
-    assert_ok(hga_builder_add_blocks(b, relation,
-                                     &(hga_block){.dst = first, .n_dst = n - first, .src = first, .n_src = n - first}));
-    assert_ok(hga_builder_finish(b, g));
-    hga_builder_destroy(b);
-    return hga_program_attention(p, relation);
+    hga_id first = n / TEXT * TEXT;
+    const hga_block block[] = {{.n_dst = TEXT, .n_src = TEXT, .count = n / TEXT, .dst_step = TEXT, .src_step = TEXT},
+                               {.dst = first, .n_dst = n - first, .src = first, .n_src = n - first}};
+    *g = blocks_over(n, block, 2);
+    return hga_program_attention(p, 0);
 }
 
 static hga_status all_to_all(hga_id n, hga_graph **g, hga_program *p)

@@ -1,7 +1,7 @@
 /* test_sources.c: rows with their sources as intervals, and powers of relations. */
 #include "sources.h"
 #include "power.h"
-#include "testing.h"
+#include "by_hand.h"
 
 #include <stdlib.h>
 
@@ -88,16 +88,7 @@ static void some_nodes_have_their_sources_alone(void **state)
 /* One block of 6 rows on 6 columns. */
 static listing of_block(hga_shape_kind shape, edge *e)
 {
-    hga_builder *b;
-    hga_graph *g;
-    hga_id relation;
-    hga_block block = {.n_dst = 6, .n_src = 6, .shape = shape};
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, 6, NULL));
-    assert_ok(hga_builder_add_relation(b, "near", &relation));
-    assert_ok(hga_builder_add_blocks(b, relation, &block));
-    assert_ok(hga_builder_finish(b, &g));
-    hga_builder_destroy(b);
+    hga_graph *g = blocks_over(6, &(hga_block){.n_dst = 6, .n_src = 6, .shape = shape}, 1);
     listing l = {.g = g, .e = e};
     assert_ok(reach_rows(g, 0, HGA_FLAT, list_group, &l));
     hga_graph_destroy(g);

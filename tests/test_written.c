@@ -1,18 +1,11 @@
 /* test_written.c: no program is accepted whose execution reads a row that nobody gave or wrote, and user functions are
    shown values or NULL. */
+#include "by_hand.h"
 #include "program.h"
-#include "testing.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static hga_id field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io, hga_rows rows)
-{
-    hga_id f;
-    assert_ok(hga_program_add_field(p, name, width, binding, io, rows, &f));
-    return f;
-}
 
 static void refused(const hga_program *p, hga_graph *g, const char *because)
 {
@@ -117,15 +110,7 @@ static void the_output_is_written_everywhere(void **state)
     hga_id x = field(&p, "x", HGA_WIDTH_OUT, HGA_IO_USER, HGA_ROWS_KEYS, HGA_ROWS_KEYS),
            o = field(&p, "o", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_NODES, HGA_ROWS_NODES);
     (void)x;
-    hga_stage up = {.name = "up",
-                    .relation = HGA_TREE_UP,
-                    .order = HGA_LEVELS_UP,
-                    .message = HGA_COPY,
-                    .reduce = HGA_MEAN,
-                    .update = HGA_REPLACE,
-                    .value = o,
-                    .out = o};
-    assert_ok(hga_program_add_stage(&p, &up));
+    add_means_up(&p, o, o);
     refused(&p, cross(0, 1, NULL, 0), "reads field 'o', which is no input and not written before");
 }
 
