@@ -115,12 +115,20 @@ static hga_options options_of(const hga_allocator *a)
     return (hga_options){.threads = 1, .cut_edges = 64, .allocator = a};
 }
 
+/* A plan, or none and its status. */
+static hga_status plan_or_none(const hga_graph *g, const hga_program *p, const hga_options *options, hga_plan **made)
+{
+    *made = NOWHERE;
+    hga_status st = hga_plan_create(g, p, &shape, options, made);
+    if (st && *made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    return st;
+}
+
 static hga_status make_plan(const hga_allocator *a)
 {
     hga_options options = options_of(a);
-    hga_plan *made = NOWHERE;
-    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
-    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    hga_plan *made;
+    hga_status st = plan_or_none(given, &program, &options, &made);
     hga_plan_destroy(made);
     return st;
 }
@@ -128,9 +136,8 @@ static hga_status make_plan(const hga_allocator *a)
 static hga_status make_wide_plan(const hga_allocator *a)
 {
     hga_options options = options_of(a);
-    hga_plan *made = NOWHERE;
-    hga_status st = hga_plan_create(wide, &wide_program, &shape, &options, &made);
-    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    hga_plan *made;
+    hga_status st = plan_or_none(wide, &wide_program, &options, &made);
     hga_plan_destroy(made);
     return st;
 }
@@ -166,14 +173,19 @@ static hga_status make_explain(const hga_allocator *a)
     return st;
 }
 
+/* A hundred rows for each tensor, the inputs' being the same. */
+static hga_io io_to(float (*out)[2][8])
+{
+    static float x[100][2][8];
+    hga_tensor in = {.data = x, .rows = 100};
+    return (hga_io){.query = in, .key = in, .value = in, .out = {.data = out, .rows = 100}};
+}
+
 static hga_status make_attention(const hga_allocator *a)
 {
-    static float x[100][2][8], out[100][2][8];
+    static float out[100][2][8];
     hga_options options = options_of(a);
-    hga_io io = {.query = {.data = x, .rows = 100},
-                 .key = {.data = x, .rows = 100},
-                 .value = {.data = x, .rows = 100},
-                 .out = {.data = out, .rows = 100}};
+    hga_io io = io_to(out);
     return hga_attention(given, &program, &shape, &options, &io);
 }
 
@@ -182,10 +194,9 @@ static hga_status make_ranges(const hga_allocator *a)
 {
     hga_options options = options_of(a);
     options.ranges = 1;
-    hga_plan *made = NOWHERE;
+    hga_plan *made;
     hga_workspace *own = NULL;
-    hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
-    if (st && made) fail_msg("%s, and yet a plan", hga_status_name(st));
+    hga_status st = plan_or_none(given, &program, &options, &made);
     if (!st) st = hga_plan_update(made, other);
     if (!st) st = hga_workspace_create(made, &own);
     hga_workspace_destroy(own), hga_plan_destroy(made);
@@ -194,28 +205,22 @@ static hga_status make_ranges(const hga_allocator *a)
 
 static hga_status make_sixteen(const hga_allocator *a)
 {
-    static float x[100][2][8], out[100][2][8];
+    static float out[100][2][8];
     hga_options options = options_of(a);
-    hga_io io = {.query = {.data = x, .rows = 100, .dtype = HGA_F16},
-                 .key = {.data = x, .rows = 100},
-                 .value = {.data = x, .rows = 100},
-                 .out = {.data = out, .rows = 100, .dtype = HGA_BF16}};
+    hga_io io = io_to(out);
+    io.query.dtype = HGA_F16, io.out.dtype = HGA_BF16;
     return hga_attention(given, &program, &shape, &options, &io);
 }
 
 /* What a batch runs on is made; running it takes nothing. */
 static hga_status make_batch(const hga_allocator *a)
 {
-    static float x[100][2][8], out[2][100][2][8];
+    static float out[2][100][2][8];
     hga_options options = options_of(a);
     hga_plan *made = NULL;
     hga_workspace *own[2] = {NULL, NULL};
     hga_io io[2];
-    for (int i = 0; i < 2; i++)
-        io[i] = (hga_io){.query = {.data = x, .rows = 100},
-                         .key = {.data = x, .rows = 100},
-                         .value = {.data = x, .rows = 100},
-                         .out = {.data = out[i], .rows = 100}};
+    for (int i = 0; i < 2; i++) io[i] = io_to(out[i]);
     hga_status st = hga_plan_create(given, &program, &shape, &options, &made);
     for (int i = 0; !st && i < 2; i++) st = hga_workspace_create(made, &own[i]);
     long blocks = lent.blocks;

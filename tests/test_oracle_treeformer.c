@@ -158,35 +158,30 @@ static void routing_is_equation_2(void **state)
     close_case(&t);
 }
 
-static void fine_is_equation_3(void **state)
+typedef hga_status routed_build(const hga_treeformer *t, hga_graph **g, hga_program *p);
+
+/* A hierarchy over a case's own leaves, coarse levels weighed by `alpha` (NULL: not), gives the case's output. */
+static void check_equation(const char *name, routed_build *build, const char *alpha, const char *want)
 {
     routed_case t;
-    open_case(&t, *state);
+    open_case(&t, name);
     apply_key_mask(&t);
     problem p = {.shape = {.n_heads = 1, .dim = t.dim}};
     hga_treeformer h = hierarchy(&t);
-    snprintf(p.name, sizeof p.name, "%s", (char *)*state);
-    assert_ok(hga_build_treeformer_fine(&h, &p.graph, &p.program));
+    snprintf(p.name, sizeof p.name, "%s", name);
+    assert_ok(build(&h, &p.graph, &p.program));
     take_inputs(&p, &t);
-    compare_output(&p, &t, "out_tfa_f64");
+    if (alpha) p.io.type_scale = golden_floats(t.c, alpha), p.io.n_type_scale = (hga_id)golden_count(t.c, alpha);
+    compare_output(&p, &t, want);
     problem_clear(&p);
     close_case(&t);
 }
 
+static void fine_is_equation_3(void **state) { check_equation(*state, hga_build_treeformer_fine, NULL, "out_tfa_f64"); }
+
 static void coarse_is_equation_4(void **state)
 {
-    routed_case t;
-    open_case(&t, *state);
-    apply_key_mask(&t);
-    problem p = {.shape = {.n_heads = 1, .dim = t.dim}};
-    hga_treeformer h = hierarchy(&t);
-    snprintf(p.name, sizeof p.name, "%s", (char *)*state);
-    assert_ok(hga_build_treeformer_coarse(&h, &p.graph, &p.program));
-    take_inputs(&p, &t);
-    p.io.type_scale = golden_floats(t.c, "alpha"), p.io.n_type_scale = (hga_id)golden_count(t.c, "alpha");
-    compare_output(&p, &t, "out_tca_f64");
-    problem_clear(&p);
-    close_case(&t);
+    check_equation(*state, hga_build_treeformer_coarse, "alpha", "out_tca_f64");
 }
 
 /* ---- the large case: everything from the generator ---- */

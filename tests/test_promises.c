@@ -11,59 +11,18 @@ static hga_shape plain_shape(void) { return (hga_shape){.n_heads = 2, .dim = 8, 
 
 /* ---- causality ---- */
 
-typedef hga_status causal_build(hga_id n, hga_graph **g, hga_program *p);
+static const char *const causal_words[] = {"dense causal=1",
+                                           "window left=7 right=0 causal=1",
+                                           "bpt k=2 causal=1",
+                                           "htransformer block=3 causal=1 relative=1",
+                                           "htransformer block=4 causal=1 structure=siblings",
+                                           "hsa branching=3,2 causal=1 mode=frontier"};
+enum { N_CAUSAL = sizeof causal_words / sizeof *causal_words };
 
-static hga_status first_dense(hga_id n, hga_graph **g, hga_program *p)
-{
-    hga_dense d = hga_dense_defaults();
-    d.n_tokens = n, d.causal = 1;
-    return hga_build_dense(&d, g, p);
-}
-
-static hga_status first_window(hga_id n, hga_graph **g, hga_program *p)
-{
-    hga_window w = hga_window_defaults();
-    w.n_tokens = n, w.left = 7, w.right = 0, w.causal = 1;
-    return hga_build_window(&w, g, p);
-}
-
-static hga_status first_bpt(hga_id n, hga_graph **g, hga_program *p)
-{
-    hga_bpt b = hga_bpt_defaults();
-    b.n_tokens = n, b.k = 2, b.causal = 1;
-    return hga_build_bpt(&b, g, p);
-}
-
-static hga_status first_neighbours(hga_id n, hga_graph **g, hga_program *p)
-{
-    hga_htransformer h = hga_htransformer_defaults();
-    h.n_tokens = n, h.block = 3, h.causal = 1, h.relative = 1;
-    return hga_build_htransformer(&h, g, p);
-}
-
-static hga_status first_siblings(hga_id n, hga_graph **g, hga_program *p)
-{
-    hga_htransformer h = hga_htransformer_defaults();
-    h.n_tokens = n, h.block = 4, h.causal = 1, h.structure = HGA_SIBLINGS;
-    return hga_build_htransformer(&h, g, p);
-}
-
-static hga_status first_frontier(hga_id n, hga_graph **g, hga_program *p)
-{
-    hga_hsa h = hga_hsa_defaults();
-    hga_id branching[] = {3, 2};
-    h.n_tokens = n, h.branching = branching, h.n_branching = 2, h.causal = 1, h.mode = HGA_HSA_FRONTIER;
-    return hga_build_hsa(&h, g, p);
-}
-
-static causal_build *const causal_builds[] = {first_dense,      first_window,   first_bpt,
-                                              first_neighbours, first_siblings, first_frontier};
-enum { N_CAUSAL = sizeof causal_builds / sizeof *causal_builds };
-
-static void open_prefix(problem *p, causal_build *build, hga_id n)
+static void open_prefix(problem *p, const char *words, hga_id n)
 {
     *p = (problem){.shape = {.n_heads = 2, .dim = 8, .dim_v = 8}};
-    assert_ok(build(n, &p->graph, &p->program));
+    assert_ok(hga_build(words, n, &p->graph, &p->program));
     problem_fill_by_node(p);
     problem_run(p);
 }
@@ -97,11 +56,11 @@ static void causal_graphs_are_prefix_stable(void **state)
     (void)state;
     for (int b = 0; b < N_CAUSAL; b++) {
         problem longer;
-        open_prefix(&longer, causal_builds[b], 77);
+        open_prefix(&longer, causal_words[b], 77);
         for (int i = 0; i < 6; i++) {
             problem p;
             int64_t n_got, n_want;
-            open_prefix(&p, causal_builds[b], lengths[i]);
+            open_prefix(&p, causal_words[b], lengths[i]);
             edge *got = prefix_edges(&longer, lengths[i], &n_got), *want = prefix_edges(&p, lengths[i], &n_want);
             assert_same_edges("prefix", got, n_got, want, n_want);
             assert_near_floats("prefix", longer.io.out.data, p.io.out.data, (int64_t)lengths[i] * 16, 1e-6);
