@@ -1,4 +1,5 @@
 /* test_coverage.c: the sweep over intervals against counting every pair along every way. */
+#include "by_hand.h"
 #include "ways.h"
 
 static hga_coverage count(const ways *w, int causal)
@@ -143,6 +144,67 @@ static void without_edges_nothing_is_covered(void **state)
     assert_int_equal(c.once, 0);
 }
 
+/* ---- stages in place ---- */
+
+/* A program that sums values up into `out`, which only nodes above the tokens have, and then means of it in place. */
+static hga_program means_above(void)
+{
+    hga_program p;
+    hga_program_init(&p);
+    (void)field(&p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    hga_id value = field(&p, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES);
+    hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_ABOVE, HGA_ROWS_ABOVE);
+    assert_ok(hga_program_coarsen(&p, value));
+    assert_ok(hga_program_weighted_sum(&p, 0, value, out));
+    assert_ok(hga_program_mean(&p, 0, out, out, 0));
+    return p;
+}
+
+/* Only rows that a stage writes must have their edges from levels that it wrote before: here a token has one to itself.
+   (It was followed until the stack was full.) */
+static void rows_that_a_stage_does_not_write_are_not_followed(void **state)
+{
+    (void)state;
+    hga_builder *b = started(4, 0, 2);
+    assert_ok(hga_builder_set_families(b, 4, 0, 4, 2));
+    assert_ok(hga_builder_add_edge(b, 0, 3, 3, 0, 1));
+    hga_graph *g = finished(b);
+    hga_program p = means_above();
+    hga_coverage c;
+    assert_ok(hga_program_coverage(&p, g, 0, &c));
+    assert_int_equal(c.pairs, 16);
+    assert_coverage_is_the_oracles("means above", g, &p);
+    hga_graph_destroy(g);
+}
+
+/* More levels than a stack has room for calls. */
+static void what_comes_down_a_long_chain_is_covered(void **state)
+{
+    enum { LEVELS = 200000 };
+    (void)state;
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    for (hga_id l = 0; l < LEVELS; l++) assert_ok(hga_builder_add_level(b, 1, NULL));
+    for (hga_id v = 1; v < LEVELS; v++) assert_ok(hga_builder_set_children(b, v, v - 1, 1));
+    assert_ok(hga_builder_add_relation(b, "to the root", NULL));
+    assert_ok(hga_builder_add_edge(b, 0, 0, LEVELS - 1, 0, 1));
+    hga_graph *g = finished(b);
+    hga_program p;
+    hga_program_init(&p);
+    hga_id query = field(&p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    hga_id key = field(&p, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEYS);
+    hga_id value = field(&p, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS);
+    hga_id out = field(&p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
+    assert_ok(hga_program_coarsen(&p, query));
+    assert_ok(hga_program_attend(&p, 0, query, key, value, out, 0));
+    assert_ok(hga_program_spread(&p, HGA_TREE_DOWN, out));
+    hga_coverage c;
+    assert_ok(hga_program_coverage(&p, g, 0, &c));
+    assert_int_equal(c.pairs, 1);
+    assert_int_equal(c.once, 1);
+    hga_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +216,8 @@ int main(void)
         cmocka_unit_test(coverage_of_random_programs_is_the_oracles),
         cmocka_unit_test(coverage_of_the_variants_is_the_oracles),
         cmocka_unit_test(the_variants_keep_their_claims),
+        cmocka_unit_test(rows_that_a_stage_does_not_write_are_not_followed),
+        cmocka_unit_test(what_comes_down_a_long_chain_is_covered),
     };
     return cmocka_run_group_tests_name("coverage", tests, NULL, NULL);
 }

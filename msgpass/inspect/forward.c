@@ -15,6 +15,12 @@ typedef struct forward {
     interval_lists of[HGA_FIELD_SLOTS];
 } forward;
 
+/* Nodes [first, first + n) are to be made when missing[at] .. missing[end - 1] have been. */
+typedef struct demand {
+    hga_id first, n;
+    int64_t begin, at, end;
+} demand;
+
 /* The last stage. */
 typedef struct delivery {
     forward *f;
@@ -25,8 +31,10 @@ typedef struct delivery {
     interval_lists lodged;
     hga_pos *readers; /* rows of which list v is still to be read */
     uint8_t *done, *is_missing;
-    hga_id *missing; /* being collected */
+    hga_id *missing; /* of every demand that is open, the last one's last */
     int64_t n_missing, room;
+    demand *open;
+    int64_t n_open, open_room;
 } delivery;
 
 /* ---- the last stage ---- */
@@ -130,12 +138,16 @@ static hga_status ask_for(delivery *d, hga_id u)
     return HGA_OK;
 }
 
+/* Rows that the stage does not write read nothing, and may then have edges from any level. */
 static hga_status find_missing(const reach *r, void *context)
 {
     delivery *d = context;
     hga_status st = HGA_OK;
-    hga_id wanted = 0;
-    for (hga_id i = 0; i < r->n_rows; i++) wanted |= !d->done[flow_node(r->row_order, r->row + i)];
+    int wanted = 0;
+    for (hga_id i = 0; i < r->n_rows && !wanted; i++) {
+        hga_id v = flow_node(r->row_order, r->row + i);
+        wanted = !d->done[v] && !flow_keeps(&d->sums.nodes, d->sums.field, v, 1);
+    }
     if (!wanted) return HGA_OK;
     for (int64_t k = 0; k < r->n_spans; k++)
         for (hga_id i = r->spans[k].first; i <= r->spans[k].last; i++) HGA_TRY(ask_for(d, flow_node(d->sums.order, i)));
@@ -144,22 +156,45 @@ done:
     return st;
 }
 
-/* Nodes [first, first + n), after all they read: level by level towards the roots, so the depth is that of the tree.
-   What is missing is found in the order of the rows, mostly one node after the other. */
-static hga_status demand(delivery *d, hga_id first, hga_id n)
+static hga_status open_demand(delivery *d, hga_id first, hga_id n)
 {
+    demand x = {first, n, d->n_missing, d->n_missing, 0};
     hga_status st = HGA_OK;
     HGA_TRY(reach_nodes(d->walk, first, n, find_missing, d));
-    hga_id *missing = d->missing;
-    int64_t n_missing = d->n_missing, room = d->room;
-    d->missing = NULL, d->n_missing = d->room = 0;
-    for (int64_t i = 0; i < n_missing; i++) d->is_missing[missing[i]] = 0;
-    for (int64_t i = 0, run; i < n_missing && !st; i += run) {
-        for (run = 1; i + run < n_missing && missing[i + run] == missing[i] + run && run < STRIPE;) run++;
-        st = demand(d, missing[i], (hga_id)run);
+    x.end = d->n_missing;
+    for (int64_t i = x.begin; i < x.end; i++) d->is_missing[d->missing[i]] = 0;
+    HGA_TRY(hga_grow(NULL, &d->open, &d->open_room, d->n_open, d->n_open + 1, sizeof *d->open));
+    d->open[d->n_open++] = x;
+done:
+    return st;
+}
+
+/* Missing nodes that lie side by side, as many as are asked for together. */
+static hga_id next_run(const delivery *d, const demand *x)
+{
+    hga_id run = 1;
+    const hga_id *missing = d->missing + x->at;
+    while (x->at + run < x->end && missing[run] == missing[0] + run && run < STRIPE) run++;
+    return run;
+}
+
+/* Nodes [first, first + n), after all they read: level by level towards the roots, so as many demands are open at once
+   as the tree has levels. What is missing is found in the order of the rows, mostly one node after the other. */
+static hga_status meet_demand(delivery *d, hga_id first, hga_id n)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(open_demand(d, first, n));
+    while (d->n_open > 0) {
+        demand *x = &d->open[d->n_open - 1];
+        if (x->at < x->end) {
+            hga_id from = d->missing[x->at], run = next_run(d, x);
+            x->at += run;
+            HGA_TRY(open_demand(d, from, run));
+        } else {
+            d->n_open--, d->n_missing = x->begin;
+            HGA_TRY(reach_nodes(d->walk, x->first, x->n, deliver_rows, d));
+        }
     }
-    hga_delete(NULL, missing, room, sizeof *missing);
-    if (!st) st = reach_nodes(d->walk, first, n, deliver_rows, d);
 done:
     return st;
 }
@@ -176,9 +211,10 @@ static hga_status demand_all(delivery *d, const hga_stage *s)
     HGA_TRY(interval_lists_create(n, &d->lodged));
     HGA_TRY(reach_walk_create(f->g, s->relation, &d->walk));
     HGA_TRY(reach_nodes(d->walk, 0, n, count_readers, d));
-    for (; first < end; first += STRIPE) HGA_TRY(demand(d, first, end - first < STRIPE ? end - first : STRIPE));
+    for (; first < end; first += STRIPE) HGA_TRY(meet_demand(d, first, end - first < STRIPE ? end - first : STRIPE));
 done:
     hga_delete(NULL, d->missing, d->room, sizeof *d->missing);
+    hga_delete(NULL, d->open, d->open_room, sizeof *d->open);
     hga_delete(NULL, d->readers, n, sizeof *d->readers);
     hga_delete(NULL, d->done, n, 1);
     hga_delete(NULL, d->is_missing, n, 1);
