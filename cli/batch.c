@@ -4,8 +4,28 @@
 
 #include "variant.h"
 
+int samples_make(hga_id n, samples *s)
+{
+    int status = CLI_GOOD;
+    TRY(take(n, sizeof *s->length, &s->length));
+    TRY(take(n, sizeof *s->graph, &s->graph));
+    TRY(take(n, sizeof *s->program, &s->program));
+    s->n = n;
+done:
+    return status;
+}
+
+void samples_clear(samples *s)
+{
+    for (hga_id i = 0; i < s->n; i++) hga_graph_destroy(s->graph[i]);
+    free(s->length);
+    free(s->graph);
+    free(s->program);
+    *s = (samples){0};
+}
+
 /* the lengths in a file, each a number of tokens */
-static int lengths_of_file(const npy *a, hga_id **length, hga_id *n)
+static int samples_of_file(const npy *a, samples *s)
 {
     char shape[200];
     if (a->n_dims != 1 || a->count == 0 || a->count > INT32_MAX)
@@ -15,10 +35,9 @@ static int lengths_of_file(const npy *a, hga_id **length, hga_id *n)
         if (a->whole[i] < 1)
             return complain(CLI_DATA, "%s: length %lld is %d; a sample has one token at least", a->path, (long long)i,
                             a->whole[i]);
-    int status = take(a->count, sizeof **length, length);
+    int status = samples_make((hga_id)a->count, s);
     if (status) return status;
-    memcpy(*length, a->whole, (size_t)a->count * sizeof **length);
-    *n = (hga_id)a->count;
+    memcpy(s->length, a->whole, (size_t)a->count * sizeof *s->length);
     return CLI_GOOD;
 }
 
@@ -68,17 +87,15 @@ static int single_length(const variant_job *job, hga_id *tokens)
                     job->name);
 }
 
-int sample_lengths(const variant_job *job, hga_id **length, hga_id *n, int *batch)
+int samples_of(const variant_job *job, samples *s, int *batch)
 {
     const npy *file = setting_array(job->settings, "tokens");
     *batch = file != NULL;
     if (file && array_of_side(job, job->variant->tokens))
         return complain(CLI_USAGE, "tokens: a number for each token is of one sample, not of a batch");
-    if (file) return lengths_of_file(file, length, n);
-    int status = take(1, sizeof **length, length);
-    if (status) return status;
-    *n = 1;
-    return single_length(job, *length);
+    if (file) return samples_of_file(file, s);
+    int status = samples_make(1, s);
+    return status ? status : single_length(job, s->length);
 }
 
 /* relations are numbered by the joined graph; names stay */
@@ -94,19 +111,19 @@ static int renumber(const hga_graph *from, const hga_graph *to, hga_program *p)
     return CLI_GOOD;
 }
 
-int join_samples(hga_graph *const *graph, const hga_program *program, hga_id n, model *out)
+int samples_join(const samples *s, model *out)
 {
     hga_id longest = 0;
-    for (hga_id i = 1; i < n; i++)
-        if (hga_graph_nodes(graph[i]).n > hga_graph_nodes(graph[longest]).n) longest = i;
-    out->program = program[longest];
-    if (n == 1) {
-        out->graph = hga_graph_retain(graph[0]);
+    for (hga_id i = 1; i < s->n; i++)
+        if (hga_graph_nodes(s->graph[i]).n > hga_graph_nodes(s->graph[longest]).n) longest = i;
+    out->program = s->program[longest];
+    if (s->n == 1) {
+        out->graph = hga_graph_retain(s->graph[0]);
         return CLI_GOOD;
     }
     int status =
-        complain_of(hga_graph_concat((const hga_graph *const *)graph, n, &out->graph, NULL), CLI_USAGE, "tokens");
-    return status ? status : renumber(graph[longest], out->graph, &out->program);
+        complain_of(hga_graph_concat((const hga_graph *const *)s->graph, s->n, &out->graph, NULL), CLI_USAGE, "tokens");
+    return status ? status : renumber(s->graph[longest], out->graph, &out->program);
 }
 
 /* keys of the one sample: 0 says that they are the queries */
@@ -133,16 +150,15 @@ static int build_sample(const variant_job *job, hga_id n, hga_id keys, hga_graph
 }
 
 /* each sample's graph; a length that repeats the one before shares its graph */
-static int build_samples(const variant_job *job, const hga_id *length, hga_id n, hga_id keys, hga_graph **graph,
-                         hga_program *program)
+static int build_samples(const variant_job *job, hga_id keys, samples *s)
 {
-    for (hga_id i = 0; i < n; i++) {
-        if (i > 0 && length[i] == length[i - 1]) {
-            graph[i] = hga_graph_retain(graph[i - 1]);
-            program[i] = program[i - 1];
+    for (hga_id i = 0; i < s->n; i++) {
+        if (i > 0 && s->length[i] == s->length[i - 1]) {
+            s->graph[i] = hga_graph_retain(s->graph[i - 1]);
+            s->program[i] = s->program[i - 1];
             continue;
         }
-        int status = build_sample(job, length[i], keys, &graph[i], &program[i]);
+        int status = build_sample(job, s->length[i], keys, &s->graph[i], &s->program[i]);
         if (status) return status;
     }
     return CLI_GOOD;
@@ -150,19 +166,12 @@ static int build_samples(const variant_job *job, const hga_id *length, hga_id n,
 
 int make_from_tokens(const variant_job *job, model *out)
 {
-    hga_id *length = NULL, n = 0;
-    hga_graph **graph = NULL;
-    hga_program *program = NULL;
+    samples s = {0};
     int batch = 0, status = CLI_GOOD;
-    TRY(sample_lengths(job, &length, &n, &batch));
-    TRY(take(n, sizeof *graph, &graph));
-    TRY(take(n, sizeof *program, &program));
-    TRY(build_samples(job, length, n, batch ? 0 : keys_of(job), graph, program));
-    TRY(join_samples(graph, program, n, out));
+    TRY(samples_of(job, &s, &batch));
+    TRY(build_samples(job, batch ? 0 : keys_of(job), &s));
+    TRY(samples_join(&s, out));
 done:
-    for (hga_id i = 0; graph && i < n; i++) hga_graph_destroy(graph[i]);
-    free(graph);
-    free(program);
-    free(length);
+    samples_clear(&s);
     return status;
 }

@@ -73,10 +73,19 @@ int make_hsa(const variant_job *job, model *out);
 int make_treeformer(const variant_job *job, model *out);
 int make_from_file(const variant_job *job, model *out);
 
-/* The tokens of each sample: from `tokens`, or from the query's rows; *batch says whether a file of lengths was given.
-   Free *length. */
-int sample_lengths(const variant_job *job, hga_id **length, hga_id *n, int *batch);
-/* Graphs side by side, with a program that runs on them; the graphs stay the caller's. */
-int join_samples(hga_graph *const *graph, const hga_program *program, hga_id n, model *out);
+/* A batch: each sample's tokens, graph and program. Zeroed: none. */
+typedef struct samples {
+    hga_id n, *length;
+    hga_graph **graph;
+    hga_program *program;
+} samples;
+
+/* Without tokens and graphs yet. */
+int samples_make(hga_id n, samples *s);
+void samples_clear(samples *s);
+/* As many as `tokens` or the query's rows say, and their lengths; *batch says whether a file of lengths was given. */
+int samples_of(const variant_job *job, samples *s, int *batch);
+/* Their graphs side by side, with a program that runs on them. */
+int samples_join(const samples *s, model *out);
 
 #endif

@@ -244,19 +244,18 @@ static int build_sample(const variant_job *job, const tree *t, const leaves *que
 }
 
 /* tokens: nothing, the number of rows, or the lengths that cut them into samples */
-static int cut_samples(const variant_job *job, const leaves *query, const leaves *key, hga_id **length, hga_id *n)
+static int cut_samples(const variant_job *job, const leaves *query, const leaves *key, samples *s)
 {
     if (!setting_given(job->settings, "tokens")) {
-        *n = 1;
-        int status = take(1, sizeof **length, length);
-        if (status == CLI_GOOD) **length = query->n;
+        int status = samples_make(1, s);
+        if (status == CLI_GOOD) *s->length = query->n;
         return status;
     }
     int batch = 0;
-    int status = sample_lengths(job, length, n, &batch);
+    int status = samples_of(job, s, &batch);
     if (status) return status;
     int64_t sum = 0;
-    for (hga_id i = 0; i < *n; i++) sum += (*length)[i];
+    for (hga_id i = 0; i < s->n; i++) sum += s->length[i];
     if (sum != query->n)
         return complain(batch ? CLI_DATA : CLI_USAGE, "tokens: %lld, but there are leaves for %d", (long long)sum,
                         query->n);
@@ -267,22 +266,15 @@ static int cut_samples(const variant_job *job, const leaves *query, const leaves
 
 static int build_all(const variant_job *job, const tree *t, const leaves *query, const leaves *key, model *out)
 {
-    hga_id *length = NULL, n = 0;
-    hga_graph **graph = NULL;
-    hga_program *program = NULL;
+    samples s = {0};
     int64_t first = 0;
     int status = CLI_GOOD;
-    TRY(cut_samples(job, query, key, &length, &n));
-    TRY(take(n, sizeof *graph, &graph));
-    TRY(take(n, sizeof *program, &program));
-    for (hga_id i = 0; i < n; first += length[i++])
-        TRY(build_sample(job, t, query, key, first, length[i], &graph[i], &program[i]));
-    TRY(join_samples(graph, program, n, out));
+    TRY(cut_samples(job, query, key, &s));
+    for (hga_id i = 0; i < s.n; first += s.length[i++])
+        TRY(build_sample(job, t, query, key, first, s.length[i], &s.graph[i], &s.program[i]));
+    TRY(samples_join(&s, out));
 done:
-    for (hga_id i = 0; graph && i < n; i++) hga_graph_destroy(graph[i]);
-    free(graph);
-    free(program);
-    free(length);
+    samples_clear(&s);
     return status;
 }
 
