@@ -20,9 +20,7 @@ hga_status hga_build_dense(const hga_dense *p, hga_graph **g, hga_program *progr
                      .n_src = n_keys,
                      .shape = p->causal ? HGA_LOWER : HGA_ALL};
     HGA_TRY(hga_builder_add_blocks(b, near, &all));
-    hga_program_init(program);
     HGA_TRY(hga_program_attention(program, near));
-    program->has_lse = 1;
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);

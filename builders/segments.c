@@ -105,9 +105,7 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
     HGA_TRY(set_orders(b, near, &query, &key));
     HGA_TRY(add_segments(b, near, &query, &key, key_first));
-    hga_program_init(program);
     HGA_TRY(hga_program_attention(program, near));
-    program->has_lse = 1;
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_delete(p->allocator, query.order, query.n, sizeof *query.order);

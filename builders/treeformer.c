@@ -242,9 +242,7 @@ hga_status hga_build_treeformer_fine(const hga_treeformer *p, hga_graph **g, hga
     HGA_TRY(lay_out(p, 0, &t));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build_fine(&t, b));
-    hga_program_init(program);
     HGA_TRY(hga_program_attention(program, 0));
-    program->has_lse = 1;
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);

@@ -127,9 +127,7 @@ hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *pro
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
     HGA_TRY(add_pairs(b, near, p, &f));
-    hga_program_init(program);
     HGA_TRY(hga_program_attention(program, near));
-    program->has_lse = 1;
     HGA_TRY(hga_builder_finish(b, g));
 done:
     hga_builder_destroy(b);
