@@ -87,6 +87,15 @@ static inline void assert_same_slopes(const slope *a, const slope *b, double tol
     }
 }
 
+/* A variant with tables, by name. */
+static inline problem problem_named(const char *variant, hga_id n, uint64_t seed, const hga_shape *shape)
+{
+    problem p;
+    variant_build(variant_named(variant), n, seed, shape, &p);
+    problem_fill_tables(&p, seed, 1, 1, 0);
+    return p;
+}
+
 static inline void each_variant(void (*check)(problem *p, uint64_t seed), hga_id n, uint64_t seeds)
 {
     static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},

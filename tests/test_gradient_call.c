@@ -1,17 +1,8 @@
 /* What hga_plan_gradient promises besides its numbers: bits at any thread count, zeros where nothing is seen, what is
-   left out and added to, rows with strides, and what is refused. */
+   left out and added to, rows with strides. */
 #include "random_program.h"
 #include "sixteen.h"
 #include "slopes.h"
-
-/* A variant with tables, by name. */
-static problem problem_of(const char *variant, hga_id n, uint64_t seed, const hga_shape *shape)
-{
-    problem p;
-    variant_build(variant_named(variant), n, seed, shape, &p);
-    problem_fill_tables(&p, seed, 1, 1, 0);
-    return p;
-}
 
 static const hga_shape grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 6, .dim_v = 5};
 
@@ -125,7 +116,7 @@ static void accumulating_adds(void **state)
 {
     (void)state;
     for (int generic = 0; generic < 2; generic++) {
-        problem p = problem_of("neighbours_relative", 40, 2, &grouped);
+        problem p = problem_named("neighbours_relative", 40, 2, &grouped);
         slope once = slope_create(&p, 2), twice = slope_create(&p, 2);
         hga_options options = {.generic = generic, .threads = 2};
         slope_run(&once, options);
@@ -144,7 +135,7 @@ static void accumulating_adds(void **state)
 static void gradients_are_wanted_one_by_one(void **state)
 {
     (void)state;
-    problem p = problem_of("bpt", 30, 4, &grouped);
+    problem p = problem_named("bpt", 30, 4, &grouped);
     slope all = slope_create(&p, 4);
     slope_run(&all, (hga_options){.threads = 1});
     for (int i = SLOW_QUERY; i <= SLOW_VALUE; i++) {
@@ -167,7 +158,7 @@ static void gradients_are_wanted_one_by_one(void **state)
 static void gradients_have_strides(void **state)
 {
     (void)state;
-    problem p = problem_of("dense", 20, 6, &grouped);
+    problem p = problem_named("dense", 20, 6, &grouped);
     slope packed = slope_create(&p, 6), apart = slope_create(&p, 6);
     hga_id heads = p.shape.n_heads, dim = p.shape.dim, head = dim + 3, row = heads * head + 7;
     float *wide = memory((int64_t)p.n_query * row, sizeof *wide);
@@ -250,7 +241,7 @@ static void gradients_of_16_bits_are_those_of_the_same_numbers(void **state)
 static void an_output_of_16_bits_is_near(void **state)
 {
     (void)state;
-    problem p = problem_of("bpt", 50, 4, &grouped);
+    problem p = problem_named("bpt", 50, 4, &grouped);
     slope wide = slope_create(&p, 4), half = slope_create(&p, 4);
     slope_run(&wide, (hga_options){.threads = 1});
     hga_tensor was = p.io.out;
@@ -319,166 +310,6 @@ static void what_is_not_finite_shows_in_gradients(void **state)
     }
 }
 
-/* ---- refused ---- */
-
-typedef struct refusal {
-    problem p;
-    slope s;
-    hga_plan *plan;
-    hga_workspace *workspace;
-    hga_io io;
-} refusal;
-
-static refusal refusal_open(void)
-{
-    refusal r = {.p = problem_of("neighbours_relative", 20, 1, &grouped)};
-    hga_options options = {.gradient = 1};
-    assert_ok(hga_plan_create(r.p.graph, &r.p.program, &r.p.shape, &options, &r.plan));
-    assert_ok(hga_workspace_create(r.plan, &r.workspace));
-    r.io = r.p.io, r.io.tape = memory(hga_plan_tape_bytes(r.plan), 1);
-    return r;
-}
-
-static void refusal_close(refusal *r)
-{
-    free(r->io.tape);
-    hga_workspace_destroy(r->workspace);
-    hga_plan_destroy(r->plan);
-    problem_clear(&r->p);
-}
-
-static void bad_input_is_refused(void **state)
-{
-    (void)state;
-    refusal r = refusal_open();
-    slope s = slope_create(&r.p, 1);
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad)); /* nothing on the tape */
-    assert_ok(hga_plan_execute(r.plan, r.workspace, &r.io));
-    hga_io io = r.io;
-    io.tape = NULL;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
-    hga_grad_io g = s.grad;
-    g.d_out.data = NULL;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.d_out.rows--;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.d_key.rows--;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.d_lse.rows--;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.d_edge_bias = s.d_out;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.d_lse.dtype = HGA_F16;
-    assert_status(HGA_EUNSUPPORTED, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.d_query.dtype = (hga_dtype)7;
-    assert_status(HGA_EUNSUPPORTED, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    g = s.grad, g.reserved[0] = 1;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    io = r.io, io.key.data = NULL;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &io, &s.grad));
-    g = s.grad, g.d_key.data = r.io.key.data;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    assert_non_null(strstr(hga_error_detail(), "written over the tensor of field k"));
-    g = s.grad, g.d_value.data = g.d_key.data;
-    assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &g));
-    assert_non_null(strstr(hga_error_detail(), "are one tensor"));
-    for (int64_t j = 0; j < s.n[SLOW_QUERY]; j++) assert_true(isnan(s.of[SLOW_QUERY][j])); /* nothing was written */
-    assert_ok(hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
-    slope_clear(&s), refusal_close(&r);
-}
-
-/* The tape belongs to the plan that wrote it. */
-static void a_foreign_tape_is_refused(void **state)
-{
-    (void)state;
-    refusal a = refusal_open(), b = refusal_open();
-    slope s = slope_create(&b.p, 1);
-    assert_ok(hga_plan_execute(a.plan, a.workspace, &a.io));
-    hga_io io = b.io;
-    io.tape = a.io.tape;
-    assert_status(HGA_EINVAL, hga_plan_gradient(b.plan, b.workspace, &io, &s.grad));
-    slope_clear(&s), refusal_close(&a), refusal_close(&b);
-}
-
-/* A program without a softmax denominator has no gradient of it; a plan made for none has no gradients. */
-static void what_is_not_there_has_no_gradient(void **state)
-{
-    (void)state;
-    problem p = {.shape = {.n_heads = 1, .dim = 4}};
-    snprintf(p.name, sizeof p.name, "hsa");
-    assert_ok(hga_build("hsa branching=2,2", 8, &p.graph, &p.program));
-    problem_fill(&p, 1);
-    for (int gradient = 0; gradient < 2; gradient++) {
-        hga_plan *plan;
-        hga_workspace *workspace;
-        slope s = slope_create(&p, 1);
-        float lse[8] = {0};
-        s.grad.d_lse = (hga_tensor){.data = lse, .rows = 8};
-        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = gradient}, &plan));
-        assert_ok(hga_workspace_create(plan, &workspace));
-        hga_io io = p.io;
-        io.tape = gradient ? memory(hga_plan_tape_bytes(plan), 1) : NULL;
-        assert_ok(hga_plan_execute(plan, workspace, &io));
-        assert_status(gradient ? HGA_EUNSUPPORTED : HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
-        free(io.tape), slope_clear(&s);
-        hga_workspace_destroy(workspace), hga_plan_destroy(plan);
-    }
-    problem_clear(&p);
-}
-
-/* ---- memory ---- */
-
-static problem families(void)
-{
-    hga_id n, *parent = random_tree(3, 40, &n);
-    problem p = {.shape = grouped};
-    hga_hsa h = hga_hsa_defaults();
-    h.parent = parent, h.n_parent = n;
-    assert_ok(hga_build_hsa(&h, &p.graph, &p.program));
-    problem_fill(&p, 3);
-    free(parent);
-    return p;
-}
-
-/* Each allocation fails once: HGA_ENOMEM, nothing is kept but by the workspace; then it succeeds. */
-static void every_allocation_may_fail(void **state)
-{
-    (void)state;
-    static const hga_options ways[] = {
-        {.threads = 1}, {.threads = 1, .generic = 1}, {.threads = 3, .gradient_strips = 2}, {.threads = 2}};
-    for (int i = 0; i < 4; i++) {
-        problem p =
-            i == 3 ? families() : problem_of(i == 2 ? "bpt" : "neighbours_relative", i == 2 ? 200 : 20, 1, &grouped);
-        filling c = {.byte = 0xff};
-        hga_allocator a = filling_allocator(&c);
-        hga_options options = ways[i];
-        int generic = options.generic;
-        options.gradient = 1, options.allocator = &a;
-        hga_plan *plan;
-        hga_workspace *workspace;
-        slope s = slope_create(&p, 1);
-        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
-        assert_ok(hga_workspace_create(plan, &workspace));
-        hga_io io = p.io;
-        io.tape = memory(hga_plan_tape_bytes(plan), 1);
-        assert_ok(hga_plan_execute(plan, workspace, &io));
-        int64_t before = c.live, fails = 0;
-        hga_status st = HGA_ENOMEM;
-        for (; st == HGA_ENOMEM; fails++) {
-            c.asked = 0;
-            c.fails_from = fails + 1;
-            st = hga_plan_gradient(plan, workspace, &io, &s.grad);
-            assert_true(c.live == before || (!generic && c.live == before + 1)); /* what the workspace keeps */
-        }
-        assert_ok(st);
-        assert_true(fails > 5);
-        c.fails_from = 0;
-        free(io.tape), slope_clear(&s);
-        hga_workspace_destroy(workspace), hga_plan_destroy(plan), problem_clear(&p);
-        assert_int_equal(c.live, 0);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,10 +325,6 @@ int main(void)
         cmocka_unit_test(an_output_of_16_bits_is_near),
         cmocka_unit_test(random_programs_go_back_as_the_plain_ones),
         cmocka_unit_test(what_is_not_finite_shows_in_gradients),
-        cmocka_unit_test(bad_input_is_refused),
-        cmocka_unit_test(a_foreign_tape_is_refused),
-        cmocka_unit_test(what_is_not_there_has_no_gradient),
-        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

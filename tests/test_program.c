@@ -1,71 +1,9 @@
-/* test_program.c: programs are written by helpers, held to the legal table, and survive a journey through JSON. */
+/* test_program.c: programs are written by helpers and held to the legal table. */
+#include "hierarchies.h"
 #include "program.h"
-#include "testing.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Four tokens under two parents under a root, relation `near`: every token sees every token, `down`: parents to tokens.
-   */
-static hga_graph *small_graph(void)
-{
-    hga_builder *b;
-    hga_graph *g;
-    hga_id near, down;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, 4, NULL));
-    assert_ok(hga_builder_add_level(b, 2, NULL));
-    assert_ok(hga_builder_add_level(b, 1, NULL));
-    assert_ok(hga_builder_set_families(b, 4, 0, 4, 2));
-    assert_ok(hga_builder_set_children(b, 6, 4, 2));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_block(b, near, 0, 4, 0, 4, 0));
-    assert_ok(hga_builder_add_block(b, near, 4, 2, 4, 2, 0));
-    assert_ok(hga_builder_add_relation(b, "down", &down));
-    assert_ok(hga_builder_add_edge(b, down, 4, 1, 0, 1));
-    assert_ok(hga_builder_finish(b, &g));
-    hga_builder_destroy(b);
-    return g;
-}
-
-enum { NEAR, DOWN };
-
-/* query, key, value on all nodes given for tokens, state and out: coarsen, attend, spread. */
-static hga_program hierarchy(void)
-{
-    hga_program p;
-    hga_id q, k, v, out;
-    hga_program_init(&p);
-    assert_ok(hga_program_add_field(&p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_NODES, &q));
-    assert_ok(hga_program_add_field(&p, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_NODES, &k));
-    assert_ok(hga_program_add_field(&p, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES, &v));
-    assert_ok(hga_program_add_field(&p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES, &out));
-    assert_ok(hga_program_coarsen(&p, q));
-    assert_ok(hga_program_coarsen(&p, k));
-    assert_ok(hga_program_coarsen(&p, v));
-    assert_ok(hga_program_attend(&p, NEAR, q, k, v, out, 1));
-    assert_ok(hga_program_spread(&p, HGA_TREE_DOWN, out));
-    p.has_lse = 1;
-    return p;
-}
-
-/* attend into an inner state, energy up, descend into out. */
-static hga_program energies(void)
-{
-    hga_program p = hierarchy();
-    hga_id state, psi, keep;
-    p.n_stages = 3;
-    p.has_lse = 0;
-    p.field[4].width = HGA_WIDTH_OUT;
-    assert_ok(
-        hga_program_add_field(&p, "state", HGA_WIDTH_STATE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &state));
-    assert_ok(hga_program_add_field(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &psi));
-    assert_ok(hga_program_add_field(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES, &keep));
-    assert_ok(hga_program_attend(&p, NEAR, 1, 2, 3, state, 1));
-    assert_ok(hga_program_energy(&p, state, psi));
-    assert_ok(hga_program_descend(&p, state, psi, keep, 4));
-    return p;
-}
 
 static void refused_with(hga_status status, const hga_program *p, const char *because)
 {
@@ -357,29 +295,6 @@ static void fields_must_exist_where_they_are_read(void **state)
 
 /* ---- user stages ---- */
 
-static void begin(void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
-static void each(void *s, const hga_edge *e, hga_id head, void *ctx) { (void)s, (void)e, (void)head, (void)ctx; }
-static void finish(const void *s, const hga_end *v, hga_id head, void *ctx) { (void)s, (void)v, (void)head, (void)ctx; }
-
-static hga_program with_user_stage(void)
-{
-    hga_program p = hierarchy();
-    p.n_stages = 3;
-    hga_stage s = {.name = "mine",
-                   .relation = NEAR,
-                   .message = HGA_MESSAGE_USER,
-                   .reduce = HGA_REDUCE_USER,
-                   .update = HGA_UPDATE_USER,
-                   .query = 1,
-                   .key = 2,
-                   .out = 4,
-                   .reads = 1 << 3,
-                   .writes = 1 << 4,
-                   .udf = {.state_bytes = 64, .begin = begin, .edge = each, .finish = finish}};
-    assert_ok(hga_program_add_stage(&p, &s));
-    return p;
-}
-
 static void user_stages_need_their_functions(void **state)
 {
     (void)state;
@@ -398,140 +313,6 @@ static void user_stages_need_their_functions(void **state)
     p = with_user_stage();
     p.stage[3].key = 0;
     refused(&p, "needs both query and key");
-}
-
-/* ---- JSON ---- */
-
-static void assert_same_stage(const hga_stage *a, const hga_stage *b)
-{
-    const int x[] = {a->relation, (int)a->order, (int)a->message, (int)a->reduce, (int)a->update, a->by_mass,
-                     a->query,    a->key,        a->value,        a->gate,        a->keep,        a->out};
-    const int y[] = {b->relation, (int)b->order, (int)b->message, (int)b->reduce, (int)b->update, b->by_mass,
-                     b->query,    b->key,        b->value,        b->gate,        b->keep,        b->out};
-    assert_string_equal(a->name, b->name);
-    assert_memory_equal(x, y, sizeof x);
-    assert_int_equal(a->reads, b->reads);
-    assert_int_equal(a->writes, b->writes);
-}
-
-static void assert_same_program(const hga_program *a, const hga_program *b)
-{
-    assert_int_equal(a->n_fields, b->n_fields);
-    assert_int_equal(a->n_stages, b->n_stages);
-    assert_int_equal(a->has_lse, b->has_lse);
-    assert_true(a->default_scale >= b->default_scale && a->default_scale <= b->default_scale);
-    assert_memory_equal(a->field, b->field, sizeof a->field);
-    for (hga_id s = 0; s < a->n_stages; s++) assert_same_stage(&a->stage[s], &b->stage[s]);
-}
-
-static void survives_json(const hga_program *p)
-{
-    hga_graph *g = small_graph();
-    hga_program back;
-    char *text, *again;
-    assert_ok(hga_program_to_json(p, g, &text));
-    assert_ok(hga_program_from_json(text, g, &back));
-    assert_same_program(&back, p);
-    assert_ok(hga_program_to_json(&back, g, &again));
-    assert_string_equal(again, text);
-    hga_text_free(text);
-    hga_text_free(again);
-    hga_graph_destroy(g);
-}
-
-static void programs_survive_json(void **state)
-{
-    (void)state;
-    hga_program p = hierarchy();
-    p.default_scale = 0.1f;
-    survives_json(&p);
-    p = energies();
-    survives_json(&p);
-    hga_program_init(&p);
-    assert_ok(hga_program_attention(&p, NEAR));
-    survives_json(&p);
-}
-
-static void user_functions_cannot_be_written(void **state)
-{
-    (void)state;
-    hga_graph *g = small_graph();
-    hga_program p = with_user_stage();
-    char *text;
-    assert_status(HGA_EUNSUPPORTED, hga_program_to_json(&p, g, &text));
-    assert_null(text);
-    hga_graph_destroy(g);
-}
-
-#define FIELDS                                                                                                     \
-    "{\"fields\": [{\"name\": \"q\", \"width\": \"key\", \"binding\": \"query\", \"io\": \"queries\", \"rows\": "  \
-    "\"queries\"},"                                                                                                \
-    "{\"name\": \"k\", \"width\": \"kv key\", \"binding\": \"key\", \"io\": \"keys\", \"rows\": \"nodes\"},"       \
-    "{\"name\": \"v\", \"width\": \"value\", \"binding\": \"value\", \"io\": \"keys\", \"rows\": \"nodes\"},"      \
-    "{\"name\": \"o\", \"width\": \"state\", \"binding\": \"out\", \"io\": \"queries\", \"rows\": \"queries\"}], " \
-    "\"stages\": ["
-#define ATTEND "\"query\": \"q\", \"key\": \"k\", \"value\": \"v\", \"out\": \"o\""
-
-static void reads(const char *text, hga_program *p)
-{
-    hga_graph *g = small_graph();
-    assert_ok(hga_program_from_json(text, g, p));
-    hga_graph_destroy(g);
-}
-
-static void rejects(hga_status status, const char *text, const char *because)
-{
-    hga_graph *g = small_graph();
-    hga_program p;
-    assert_status(status, hga_program_from_json(text, g, &p));
-    assert_int_equal(p.n_fields, 0);
-    if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
-    hga_graph_destroy(g);
-}
-
-static void a_person_may_write_kinds_or_triples(void **state)
-{
-    (void)state;
-    hga_program a, b;
-    reads(FIELDS "{\"name\": \"look\", \"kind\": \"attend\", \"relation\": \"near\", " ATTEND "}]}", &a);
-    reads(FIELDS "{\"name\": \"look\", \"message\": \"score\", \"reduce\": \"softmax\", \"update\": \"replace\", "
-                 "\"relation\": \"near\", " ATTEND "}]}",
-          &b);
-    assert_same_program(&a, &b);
-    assert_int_equal(a.stage[0].order, HGA_FLAT);
-    assert_int_equal(a.has_lse, 0);
-}
-
-static void what_json_gets_wrong_is_named(void **state)
-{
-    (void)state;
-    rejects(HGA_EFORMAT, "{\"fields\": [", "line 1");
-    rejects(HGA_EFORMAT, "{\"stages\": []}", "'fields' is not an array");
-    rejects(HGA_EFORMAT, FIELDS "], \"colour\": 1}", "unknown member 'colour'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"far\", " ATTEND "}]}",
-            "no relation 'far'");
-    rejects(HGA_EFORMAT, FIELDS "{\"name\": \"x\", \"kind\": \"guess\", \"relation\": \"near\", " ATTEND "}]}",
-            "'kind' cannot be 'guess'");
-    rejects(HGA_EFORMAT,
-            FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"relation\": \"near\", \"gate\": \"q\", " ATTEND "}]}",
-            "attend has no 'gate'");
-    rejects(HGA_EFORMAT,
-            FIELDS
-            "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"value\": \"z\", \"out\": \"k\"}]}",
-            "names field 'z'");
-    rejects(HGA_EFORMAT,
-            FIELDS "{\"name\": \"x\", \"kind\": \"mean\", \"relation\": \"tree up\", \"by_mass\": 3, \"value\": \"k\", "
-                   "\"out\": \"k\"}]}",
-            "neither true nor false");
-    rejects(HGA_EFORMAT,
-            FIELDS "{\"name\": \"x\", \"kind\": \"attend\", \"update\": \"merge\", \"message\": \"score\", \"reduce\": "
-                   "\"softmax\", \"relation\": "
-                   "\"near\", " ATTEND "}]}",
-            "contradicts");
-    rejects(HGA_EFORMAT, "[1]", "not a JSON object");
-    rejects(HGA_EPROGRAM, FIELDS "]}", "0 stages");
-    rejects(HGA_EUNSUPPORTED, FIELDS "{\"name\": \"x\", \"kind\": \"user\", \"relation\": \"near\", \"out\": \"o\"}]}",
-            "user function");
 }
 
 int main(void)
@@ -558,10 +339,6 @@ int main(void)
         cmocka_unit_test(an_lse_is_promised_of_states_only),
         cmocka_unit_test(fields_must_exist_where_they_are_read),
         cmocka_unit_test(user_stages_need_their_functions),
-        cmocka_unit_test(programs_survive_json),
-        cmocka_unit_test(user_functions_cannot_be_written),
-        cmocka_unit_test(a_person_may_write_kinds_or_triples),
-        cmocka_unit_test(what_json_gets_wrong_is_named),
     };
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);
 }
