@@ -1,0 +1,28 @@
+/* text_lines.h: what the lines of a text tell: where books, chapters, paragraphs or verses begin. Only builders/ includes
+   this. */
+#ifndef TEXT_LINES_H
+#define TEXT_LINES_H
+
+#include "hga_builders.h"
+
+enum level { BOOK, CHAPTER, PARAGRAPH, SENTENCE, WORD, N_LEVELS };
+
+typedef struct mark { /* here something of that level begins */
+    int32_t at;
+    uint8_t level;
+} mark;
+
+typedef struct text_lines {
+    const hga_allocator *a;
+    char *text; /* a copy of the same length: labels and line ends inside paragraphs are blanks */
+    int32_t bytes;
+    int verses; /* rather than paragraphs */
+    mark *marks;
+    int64_t n_marks, mark_room;
+} text_lines;
+
+/* Of UTF-8; r->a and r->bytes are given, the rest zero. Cleared whatever comes of it. */
+hga_status text_lines_read(text_lines *r, const char *text);
+void text_lines_clear(text_lines *r);
+
+#endif
