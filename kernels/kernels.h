@@ -307,8 +307,8 @@ typedef struct kernel_table {
     /* to[i][j] += w[i] * x[j], of whole vectors, KERNEL_PAD each; rows may repeat */
     void (*give)(hga_id n, hga_id columns, const float *w, const float *x, float *const *to);
     /* n families of rows side by side, of `columns`, a multiple of KERNEL_PAD: members ptr[i] - ptr[0] .. of family i
-       are rows of x, with weights w at the same places, NULL: 1. out[i] = sum of w x over the members; and
-       out[member] = x[member] + w[member] y[i], rows of out `stride` apart; out may be x */
+       are rows of x, with weights w at the same places, NULL: 1; of 0: not at all. out[i] = sum of w x over the
+       members; and out[member] = x[member] + w[member] y[i], rows of out `stride` apart; out may be x */
     void (*gather)(hga_id n, const hga_id *ptr, const float *w, const float *x, hga_id columns, float *out);
     void (*scatter)(hga_id n, const hga_id *ptr, const float *w, const float *y, hga_id columns, const float *x,
                     ptrdiff_t stride, float *out);

@@ -175,14 +175,18 @@ static hga_builder *three_levels(hga_id *ptr)
     return b;
 }
 
-/* All but the grandparents attend to their neighbours. */
-static problem neighbours(hga_builder *b, const hga_id *ptr, const char *name)
+/* All but the grandparents attend to their neighbours: relation 0. */
+static void add_neighbours(hga_builder *b, const hga_id *ptr)
 {
-    problem p = {.shape = shapes[0]};
     hga_id near;
-    snprintf(p.name, sizeof p.name, "%s", name);
     assert_ok(hga_builder_add_relation(b, "near", &near));
     add_near(b, near, 2, ptr, 2);
+}
+
+static problem described(hga_builder *b, const char *name)
+{
+    problem p = {.shape = shapes[0]};
+    snprintf(p.name, sizeof p.name, "%s", name);
     assert_ok(hga_builder_finish(b, &p.graph));
     hga_builder_destroy(b);
     describe(&p.program, 7, 1, 1, HGA_ROWS_QUERIES);
@@ -196,7 +200,8 @@ static void families_with_gaps_are_plain_wherever_cut(void **state)
     hga_id ptr[4];
     hga_builder *b = three_levels(ptr);
     for (hga_id i = 0; i < 600; i++) assert_ok(hga_builder_set_children(b, ptr[1] + i, 3 * i, 2));
-    problem p = neighbours(b, ptr, "every third token an orphan");
+    add_neighbours(b, ptr);
+    problem p = described(b, "every third token an orphan");
     problem_fill(&p, 1);
     assert_cuts_are_plain(&p, 1);
     problem_clear(&p);
@@ -210,13 +215,52 @@ static void sides_are_plain_wherever_cut(void **state)
     hga_builder *b = three_levels(ptr);
     assert_ok(hga_builder_set_families(b, ptr[1], 0, 1800, 3));
     assert_ok(hga_builder_set_side(b, ptr[3] - 1, 1, HGA_SIDE_QUERY));
-    problem p = neighbours(b, ptr, "a node that is no key");
+    add_neighbours(b, ptr);
+    problem p = described(b, "a node that is no key");
     p.program.field[program_bound(&p.program, HGA_IO_QUERY)].rows = HGA_ROWS_QUERY_SIDE;
     p.program.field[program_bound(&p.program, HGA_IO_KEY)].rows = HGA_ROWS_KEY_SIDE;
     p.program.field[program_bound(&p.program, HGA_IO_VALUE)].rows = HGA_ROWS_KEY_SIDE;
     problem_fill(&p, 1);
     assert_cuts_are_plain(&p, 1);
     problem_clear(&p);
+}
+
+static hga_id count_subtrees(const problem *p)
+{
+    hga_plan *plan;
+    subtrees t;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1, .gradient = 1}, &plan));
+    assert_ok(subtrees_create(plan, &t));
+    hga_id n = t.n;
+    subtrees_clear(plan, &t);
+    hga_plan_destroy(plan);
+    return n;
+}
+
+/* Queries are means of the children that a relation names: one, or two with their weights, or none. One that is another
+   node's child makes a program of another kind. */
+static void some_children_are_plain_wherever_cut(void **state)
+{
+    (void)state;
+    for (int strangers = 0; strangers < 2; strangers++) {
+        hga_id ptr[4], some;
+        hga_builder *b = three_levels(ptr);
+        assert_ok(hga_builder_set_families(b, ptr[1], 0, 1800, 3));
+        add_neighbours(b, ptr);
+        assert_ok(hga_builder_add_relation(b, "some", &some));
+        for (hga_id i = strangers; i < 600; i++) {
+            if (i % 5) assert_ok(hga_builder_add_edge(b, some, 3 * i, ptr[1] + i, 0, 1));
+            if (i % 3) assert_ok(hga_builder_add_edge(b, some, 3 * i + 2, ptr[1] + i, 0, 2));
+        }
+        for (hga_id i = 0; i < 12; i++) assert_ok(hga_builder_add_edge(b, some, ptr[1] + 50 * i, ptr[2] + i, 0, 1));
+        if (strangers) assert_ok(hga_builder_add_edge(b, some, 1799, ptr[1], 0, 1));
+        problem p = described(b, strangers ? "a stranger" : "some children");
+        p.program.stage[0].relation = some;
+        problem_fill(&p, 1);
+        assert_int_equal(count_subtrees(&p) > 0, !strangers);
+        assert_cuts_are_plain(&p, 1);
+        problem_clear(&p);
+    }
 }
 
 static const char *const words[] = {"htransformer block=4",
@@ -286,13 +330,10 @@ static void what_is_there_is_added_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut),
-        cmocka_unit_test(subtrees_take_turns),
-        cmocka_unit_test(families_with_gaps_are_plain_wherever_cut),
-        cmocka_unit_test(sides_are_plain_wherever_cut),
-        cmocka_unit_test(variants_are_plain_wherever_cut),
-        cmocka_unit_test(threads_change_no_bit_of_subtrees),
-        cmocka_unit_test(what_is_there_is_added_to),
+        cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut), cmocka_unit_test(subtrees_take_turns),
+        cmocka_unit_test(families_with_gaps_are_plain_wherever_cut), cmocka_unit_test(sides_are_plain_wherever_cut),
+        cmocka_unit_test(some_children_are_plain_wherever_cut),      cmocka_unit_test(variants_are_plain_wherever_cut),
+        cmocka_unit_test(threads_change_no_bit_of_subtrees),         cmocka_unit_test(what_is_there_is_added_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

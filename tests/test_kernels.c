@@ -361,7 +361,7 @@ static void sum_and_blend_are_what_they_say(void **unused)
 }
 
 /* Families of no to five rows side by side: their sums, and what they are given, in place and with rows further apart.
-   Weights that are not there are 1. */
+   Weights that are not there are 1; members of weight 0, of no numbers here, have nothing to do with the others. */
 static void families_side_by_side_are_summed_and_given(void **unused)
 {
     (void)unused;
@@ -375,6 +375,8 @@ static void families_side_by_side_are_summed_and_given(void **unused)
         for (int i = 0; i < FAMILIES; i++) ptr[i + 1] = ptr[i] + below(6);
         for (int i = 0; i < MOST; i++) w[i] = draw(1);
         for (int i = 0; i < MOST * COLUMNS; i++) x[i] = draw(1);
+        for (hga_id i = 0; weight && i < MOST; i += 4)
+            for (hga_id j = 0; j < columns; j++) w[i] = 0, x[i * columns + j] = NAN;
         t->gather(FAMILIES, ptr, weight, x, columns, y);
         if (round % 2) stride = 2 * columns;
         t->scatter(FAMILIES, ptr, weight, y, columns, x, stride, round % 2 ? out : x);
@@ -384,6 +386,8 @@ static void families_side_by_side_are_summed_and_given(void **unused)
                 double sum = 0, share = round % 2 ? 0 : (double)y[i * columns + j];
                 for (hga_id e = ptr[i] - 7; e < ptr[i + 1] - 7; e++) {
                     double by = weight ? (double)w[e] : 1, now = (double)x[e * columns + j];
+                    assert_true(isnan(out[e * stride + j]) == (by == 0));
+                    if (by == 0) continue;
                     double was = now - by * share, is = was + by * (double)y[i * columns + j];
                     sum += by * was;
                     assert_true(fabs((double)out[e * stride + j] - is) < 1e-5);

@@ -195,6 +195,8 @@ void fast_children(fast_pass *p, const hga_stage *s, int backwards);
 void sum_families(const fast_pass *p, hga_id f, row_range nodes);
 void give_families(const fast_pass *p, hga_id f, row_range nodes, ptrdiff_t stride, float *out);
 int are_children_of(const fast_pass *p, hga_id f, row_range nodes, row_range parents);
+/* Are families rows side by side, and all nodes rows of the field? */
+int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f);
 
 /* fast_places.c: rows of fields lie in the order that attention takes them in. */
 void plan_places(fast_pass *p);

@@ -75,13 +75,14 @@ void fast_children(fast_pass *p, const hga_stage *s, int backwards)
     }
 }
 
-/* Families lie side by side, and their heads are all of the field's rows. */
-static int lies_side_by_side(const fast_pass *p, hga_id f)
+int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f)
 {
-    hga_rows rows = p->program->field[f].rows;
-    int all = rows == HGA_ROWS_NODES || (!p->nodes.side && (rows == HGA_ROWS_QUERY_SIDE || rows == HGA_ROWS_KEY_SIDE));
-    return all && p->nodes.child_ptr && !p->nodes.child_list;
+    hga_rows rows = p->field[f].rows;
+    int all = rows == HGA_ROWS_NODES || (!nodes->side && (rows == HGA_ROWS_QUERY_SIDE || rows == HGA_ROWS_KEY_SIDE));
+    return all && nodes->child_ptr && !nodes->child_list;
 }
+
+static int lies_side_by_side(const fast_pass *p, hga_id f) { return families_lie_together(p->program, &p->nodes, f); }
 
 void sum_families(const fast_pass *p, hga_id f, row_range nodes)
 {

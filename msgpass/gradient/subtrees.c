@@ -8,18 +8,19 @@ enum { SUBTREE_NUMBERS = 32768, LEAST_TOKENS = 64, MOST_TOKENS = 1024, SHRINKS =
 
 /* ---- which programs ---- */
 
-static int is_sum_of_children(const stage_plan *plan, const hga_stage *s)
+static int is_sum_in_place(const stage_plan *plan, const hga_stage *s)
 {
     int sums = plan->kind == KIND_MEAN || plan->kind == KIND_SUM;
-    return sums && s->relation == HGA_TREE_UP && s->value == s->out && s->message != HGA_SCALED;
+    return sums && s->relation != HGA_TREE_DOWN && s->value == s->out && s->message != HGA_SCALED;
 }
 
-/* Is it a sum over children of what the caller gave for tokens alone, and which nobody has read before? */
+/* Is it a sum, up the tree or perhaps along a relation that is part of it (shares_create), of what the caller gave for
+   tokens alone, and which nobody has read before? */
 static int note_sum(const hga_plan *plan, hga_id s, subtrees *t)
 {
     const hga_stage *stage = &plan->program.stage[s];
     hga_id first, n = range_of_rows(plan, plan->program.field[stage->out].io, &first);
-    if (!is_sum_of_children(&plan->stage[s], stage) || t->sum[stage->out] >= 0 || t->query) return 0;
+    if (!is_sum_in_place(&plan->stage[s], stage) || t->sum[stage->out] >= 0 || t->query) return 0;
     if (!program_is_input(plan->program.field[stage->out].binding) || (n > 0 && first + n > plan->nodes.level_ptr[1]))
         return 0;
     t->sum[stage->out] = s;
@@ -329,51 +330,17 @@ done:
     return st;
 }
 
-/* ---- shares ---- */
-
-/* What of a parent's gradient goes to each child: 1 / children, or its part of their mass. */
-static void share_out(const hga_plan *plan, const hga_stage *stage, float *share)
-{
-    const hga_nodes *nodes = &plan->nodes;
-    hga_id base = nodes->level_ptr[1];
-    for (hga_id v = base; nodes->child_ptr && v < nodes->n; v++) {
-        hga_id first = nodes->child_ptr[v - base], n = nodes->child_ptr[v - base + 1] - first;
-        double total = stage->by_mass ? 0 : n;
-        const hga_id *list = nodes->child_list ? nodes->child_list + first : NULL;
-        for (hga_id i = 0; i < n && stage->by_mass; i++) total += (double)nodes->mass[list ? list[i] : first + i];
-        for (hga_id i = 0; i < n; i++) {
-            hga_id u = list ? list[i] : first + i;
-            share[u] = total > 0 ? (float)((stage->by_mass ? (double)nodes->mass[u] : 1) / total) : 0;
-        }
-    }
-}
-
-static hga_status list_shares(const hga_plan *plan, subtrees *s)
-{
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) {
-        const hga_stage *stage = s->sum[f] >= 0 ? &plan->program.stage[s->sum[f]] : NULL;
-        if (!stage || stage->reduce != HGA_MEAN) continue;
-        st = hga_new_zero(&plan->given, plan->nodes.n, sizeof **s->share, &s->share[f]);
-        if (!st) share_out(plan, stage, s->share[f]);
-    }
-    return st;
-}
-
 hga_status subtrees_create(const hga_plan *plan, subtrees *out)
 {
     hga_status st = HGA_OK;
     *out = (subtrees){0};
-    if (!is_known(plan, out)) {
-        *out = (subtrees){0};
-        return HGA_OK;
-    }
-    HGA_TRY(cut_tree(plan, out));
-    HGA_TRY(list_rows(plan, out));
-    HGA_TRY(list_needs(plan, out));
-    HGA_TRY(list_shares(plan, out));
+    int known = is_known(plan, out);
+    if (known) HGA_TRY(shares_create(plan, out, &known));
+    if (known) HGA_TRY(cut_tree(plan, out));
+    if (known) HGA_TRY(list_rows(plan, out));
+    if (known) HGA_TRY(list_needs(plan, out));
 done:
-    if (st) subtrees_clear(plan, out);
+    if (st || !known) subtrees_clear(plan, out);
     return st;
 }
 

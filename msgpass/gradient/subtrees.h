@@ -23,14 +23,19 @@ typedef struct subtrees {
                                         than the one before it; n + 1: to the top, too */
     hga_id *place; /* [nodes]: where queries', keys', values' and the output's rows lie, so that subtrees
                                         far from each other share memory; NULL: as nodes do */
-    float *share[HGA_FIELD_SLOTS]; /* [nodes]: of a parent's gradient each child's, NULL: no parent has what */
-    hga_id sum[HGA_FIELD_SLOTS];   /* its children have; and the stage that sums them up, -1 without */
+    /* The stage that sums children up, -1 without; and [nodes] what of a parent's gradient each of them has: 0, it is
+       not summed; NULL: all of it, or there is no such stage. */
+    hga_id sum[HGA_FIELD_SLOTS];
+    float *share[HGA_FIELD_SLOTS];
 } subtrees;
 
-/* The subtrees of a plan's program; none where some stage is neither a sum of children, nor attends, nor merges states
-   down the tree. `out` comes zeroed, and is cleared whenever that fails. */
+/* The subtrees of a plan's program; none where some stage is neither a sum of children, all of them or some, nor
+   attends, nor merges states down the tree. `out` comes zeroed, and is cleared whenever that fails. */
 hga_status subtrees_create(const hga_plan *plan, subtrees *out);
 void subtrees_clear(const hga_plan *plan, subtrees *s);
+
+/* shares.c: the shares of all fields; *known becomes 0 where a stage sums up others than the children of its rows. */
+hga_status shares_create(const hga_plan *plan, subtrees *s, int *known);
 
 /* Nodes of level l that belong to subtree i, and the first node of the top. */
 static inline row_range subtree_level(const subtrees *s, hga_id i, hga_id l)

@@ -1,0 +1,53 @@
+/* shares.c: what of a parent's gradient each child has, where a stage sums children up: all of them, or those that a
+   relation names. */
+#include "fast.h"
+
+/* What a stage sums, and what its rows are divided by: the weights of their edges. */
+static double weight_of(const hga_plan *plan, const hga_stage *s, const row_edge *e)
+{
+    float mass = s->reduce == HGA_MEAN && s->by_mass ? plan->nodes.mass[e->src] : 1;
+    return (double)(e->weight * mass);
+}
+
+/* The shares of node v's sources; do they all have it as their parent? */
+static int share_out(const hga_plan *plan, const hga_stage *s, const edge_rows *rows, hga_id v, float *share)
+{
+    double total = s->reduce == HGA_MEAN ? 0 : 1;
+    int related = 1;
+    for (int64_t i = 0; i < rows->n && s->reduce == HGA_MEAN; i++) total += weight_of(plan, s, &rows->edge[i]);
+    for (int64_t i = 0; i < rows->n; i++) {
+        hga_id u = rows->edge[i].src;
+        related &= plan->nodes.parent[u] == v;
+        if (total > 0) share[u] += (float)(weight_of(plan, s, &rows->edge[i]) / total);
+    }
+    return related;
+}
+
+static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, int *known)
+{
+    edge_rows rows = {0};
+    hga_status st = HGA_OK;
+    rows_open(&rows, plan, stage);
+    for (hga_id v = plan->nodes.level_ptr[1]; v < plan->nodes.n && *known; v++) {
+        HGA_TRY(rows_read(&rows, v));
+        *known = share_out(plan, &plan->program.stage[stage], &rows, v, share);
+    }
+done:
+    rows_close(&rows);
+    return st;
+}
+
+hga_status shares_create(const hga_plan *plan, subtrees *s, int *known)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 1; f <= plan->program.n_fields && *known; f++) {
+        const hga_stage *stage = s->sum[f] >= 0 ? &plan->program.stage[s->sum[f]] : NULL;
+        int all_the_same = stage && stage->relation == HGA_TREE_UP && stage->reduce != HGA_MEAN;
+        if (!stage || all_the_same) continue;
+        *known = stage->relation == HGA_TREE_UP || families_lie_together(&plan->program, &plan->nodes, f);
+        HGA_TRY(hga_new_zero(&plan->given, plan->nodes.n, sizeof **s->share, &s->share[f]));
+        if (*known) HGA_TRY(list_shares(plan, s->sum[f], s->share[f], known));
+    }
+done:
+    return st;
+}
