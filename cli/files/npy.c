@@ -1,27 +1,16 @@
-/* npy.c: read and write .npy, versions 1.0 and 2.0, and what archives have in them. A header is a Python dictionary
-    of three keys; we read exactly
-   that. */
-#include "npy.h"
+/* npy.c: one array after its .npy header, versions 1.0 and 2.0, read and written. A header is a Python dictionary of
+   three keys; we read exactly that. */
+#include "npy_stream.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "archive.h"
 #include "complain.h"
 
 enum { MAX_HEADER = 1 << 16 };
-
-typedef struct header {
-    element type;
-    int swapped, fortran, n_dims;
-    int64_t dim[NPY_MAX_DIMS], count;
-} header;
-
-static const char *shown(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
 const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
 {
@@ -54,7 +43,7 @@ static const char *read_quoted(const char *s, char *word, size_t room)
     return *s ? s + 1 : NULL;
 }
 
-static const char *read_shape(const char *s, header *h)
+static const char *read_shape(const char *s, npy_header *h)
 {
     if (*s != '(') return NULL;
     s = skip(s + 1);
@@ -75,7 +64,7 @@ static const char *read_shape(const char *s, header *h)
     return s + 1;
 }
 
-static const char *read_descr(const char *s, header *h)
+static const char *read_descr(const char *s, npy_header *h)
 {
     char word[16];
     s = read_quoted(s, word, sizeof word);
@@ -83,7 +72,7 @@ static const char *read_descr(const char *s, header *h)
     return s;
 }
 
-static const char *read_order(const char *s, header *h)
+static const char *read_order(const char *s, npy_header *h)
 {
     h->fortran = strncmp(s, "True", 4) == 0;
     if (h->fortran) return s + 4;
@@ -92,7 +81,7 @@ static const char *read_order(const char *s, header *h)
 
 static const struct {
     const char *key, *wrong;
-    const char *(*read)(const char *, header *);
+    const char *(*read)(const char *, npy_header *);
 } entries[] = {
     {"descr", "its type is not f2, f4, f8, bfloat16 (V2), i4 or i8", read_descr},
     {"fortran_order", "fortran_order is not True or False", read_order},
@@ -101,7 +90,7 @@ static const struct {
 enum { N_ENTRIES = sizeof entries / sizeof entries[0] };
 
 /* the product of the sizes, which must also fit in memory as 8-byte numbers */
-static int count_elements(header *h)
+static int count_elements(npy_header *h)
 {
     h->count = 1;
     for (int i = 0; i < h->n_dims; i++)
@@ -111,7 +100,7 @@ static int count_elements(header *h)
     return h->count <= INT64_MAX / 16;
 }
 
-static int parse_header(const char *path, const char *text, header *h)
+static int parse_header(const char *path, const char *text, npy_header *h)
 {
     unsigned seen = 0;
     const char *s = skip(text);
@@ -150,7 +139,7 @@ static int read_bytes(const char *path, FILE *file, void *to, size_t n, const ch
     return complain(CLI_DATA, "%s: ends inside %s, after %zu of %zu bytes", path, what, got, n);
 }
 
-static int read_header(const char *path, FILE *file, header *h)
+int npy_read_header(const char *path, FILE *file, npy_header *h)
 {
     unsigned char lead[8], size[4] = {0};
     char *text = NULL;
@@ -205,7 +194,7 @@ static int read_elements(const char *path, FILE *file, int64_t bytes, int alone,
 /* ---- elements ---- */
 
 /* where element i of the file goes: the same place, or for Fortran order the place with the sizes read backwards */
-static int64_t place_of(const header *h, int64_t i)
+static int64_t place_of(const npy_header *h, int64_t i)
 {
     if (!h->fortran) return i;
     int64_t place = 0, stride = h->count;
@@ -222,7 +211,7 @@ static int64_t place_of(const header *h, int64_t i)
 }
 
 /* "[3, 0]" of an element */
-static const char *position(const header *h, int64_t place, char text[static 200])
+static const char *position(const npy_header *h, int64_t place, char text[static 200])
 {
     int64_t index[NPY_MAX_DIMS];
     for (int d = h->n_dims; d-- > 0; place /= h->dim[d]) index[d] = place % h->dim[d];
@@ -230,7 +219,7 @@ static const char *position(const header *h, int64_t place, char text[static 200
     return text;
 }
 
-static int store_real(const char *path, const header *h, const unsigned char *bytes, float *to)
+static int store_real(const char *path, const npy_header *h, const unsigned char *bytes, float *to)
 {
     const int64_t size = element_bytes(h->type);
     for (int64_t i = 0; i < h->count; i++) {
@@ -245,7 +234,7 @@ static int store_real(const char *path, const header *h, const unsigned char *by
     return CLI_GOOD;
 }
 
-static int store_whole(const char *path, const header *h, const unsigned char *bytes, int32_t *to)
+static int store_whole(const char *path, const npy_header *h, const unsigned char *bytes, int32_t *to)
 {
     const int64_t size = element_bytes(h->type);
     for (int64_t i = 0; i < h->count; i++) {
@@ -260,8 +249,7 @@ static int store_whole(const char *path, const header *h, const unsigned char *b
     return CLI_GOOD;
 }
 
-/* the elements that the header tells of, from where the file stands */
-static int read_values(const char *name, FILE *file, const header *h, int real, int alone, npy *out)
+int npy_read_values(const char *name, FILE *file, const npy_header *h, int real, int alone, npy *out)
 {
     unsigned char *bytes = NULL;
     int status = CLI_GOOD;
@@ -284,98 +272,12 @@ done:
     return status;
 }
 
-static int read_npy(const char *name, FILE *file, int real, npy *out)
+int npy_read_stream(const char *name, FILE *file, int real, npy *out)
 {
-    header h = {0};
-    int status = read_header(name, file, &h);
-    return status ? status : read_values(name, file, &h, real, 1, out);
+    npy_header h = {0};
+    int status = npy_read_header(name, file, &h);
+    return status ? status : npy_read_values(name, file, &h, real, 1, out);
 }
-
-/* ---- files and what is in them ---- */
-
-typedef enum file_kind { KIND_NPY, KIND_NPZ, KIND_SAFETENSORS } file_kind;
-
-/* by the first bytes; what cannot go back, a pipe, is a .npy */
-static file_kind kind_of(FILE *file)
-{
-    unsigned char lead[10] = {0};
-    struct stat s;
-    if (fstat(fileno(file), &s) != 0 || !S_ISREG(s.st_mode)) return KIND_NPY;
-    size_t n = fread(lead, 1, sizeof lead, file);
-    rewind(file);
-    if (n >= 4 && memcmp(lead, "PK\3\4", 4) == 0) return KIND_NPZ;
-    return n == sizeof lead && lead[7] == 0 && lead[8] == '{' ? KIND_SAFETENSORS : KIND_NPY;
-}
-
-static header header_of(const safetensor *t)
-{
-    header h = {.type = t->type, .n_dims = t->n_dims, .count = t->bytes / element_bytes(t->type)};
-    memcpy(h.dim, t->dim, (size_t)t->n_dims * sizeof *h.dim);
-    return h;
-}
-
-static int read_safetensor(const char *path, const tensor_name *n, FILE *file, int real, npy *out)
-{
-    safetensor t = {0};
-    int status = safetensors_find(n->file, file, n->name, &t);
-    if (status) return status;
-    header h = header_of(&t);
-    return read_values(path, file, &h, real, 0, out);
-}
-
-static int read_npz(const char *path, const tensor_name *n, int real, npy *out)
-{
-    FILE *stream = NULL;
-    char *memory = NULL;
-    int status = npz_open(n->file, n->name, &stream, &memory);
-    if (status == CLI_GOOD) status = read_npy(path, stream, real, out);
-    if (stream) fclose(stream);
-    free(memory);
-    return status;
-}
-
-static int read_kind(const char *path, const tensor_name *n, FILE *file, int real, npy *out)
-{
-    switch (file == stdin ? KIND_NPY : kind_of(file)) {
-    case KIND_NPZ: return read_npz(path, n, real, out);
-    case KIND_SAFETENSORS: return read_safetensor(path, n, file, real, out);
-    case KIND_NPY: break;
-    }
-    if (n->name) return complain(CLI_DATA, "%s: is one array, which has no name", n->file);
-    return read_npy(path, file, real, out);
-}
-
-static int open_file(const char *path, FILE **file)
-{
-    struct stat s;
-    *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!*file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    if (fstat(fileno(*file), &s) == 0 && S_ISDIR(s.st_mode)) return complain(CLI_DATA, "%s: is a folder", path);
-    return CLI_GOOD;
-}
-
-static int read_path(const char *path, int real, npy *out)
-{
-    FILE *file = NULL;
-    tensor_name n = {0};
-    int status = CLI_GOOD;
-    const char *name = shown(path);
-    *out = (npy){0};
-    TRY(tensor_name_split(path, &n));
-    TRY(open_file(n.file, &file));
-    TRY(take((int64_t)strlen(name) + 1, 1, &out->path));
-    memcpy(out->path, name, strlen(name));
-    TRY(read_kind(name, &n, file, real, out));
-done:
-    if (file && file != stdin) fclose(file);
-    free(n.file);
-    if (status) npy_clear(out);
-    return status;
-}
-
-int npy_read_real(const char *path, npy *out) { return read_path(path, 1, out); }
-
-int npy_read_whole(const char *path, npy *out) { return read_path(path, 0, out); }
 
 void npy_clear(npy *a)
 {
@@ -428,53 +330,4 @@ int npy_write_whole(outfile *out, const int32_t *data, int n_dims, const int64_t
     put_header(out->file, ELEMENT_I32, n_dims, dim);
     if (fwrite(data, sizeof *data, (size_t)count, out->file) == (size_t)count) return CLI_GOOD;
     return complain(CLI_OUTSIDE, "cannot write %s: %s", out->whole.path, strerror(errno));
-}
-
-/* ---- listing ---- */
-
-typedef struct listing {
-    const char *path;
-    npy_visitor visit;
-    void *context;
-} listing;
-
-static int list_member(const char *name, void *context)
-{
-    const listing *l = context;
-    FILE *stream = NULL;
-    char *memory = NULL;
-    header h = {0};
-    int status = CLI_GOOD;
-    TRY(npz_open(l->path, name, &stream, &memory));
-    TRY(read_header(name, stream, &h));
-    TRY(l->visit(name, h.type, h.n_dims, h.dim, l->context));
-done:
-    if (stream) fclose(stream);
-    free(memory);
-    return status;
-}
-
-static int list_safetensor(const char *name, const safetensor *t, void *context)
-{
-    const listing *l = context;
-    return l->visit(name, t->type, t->n_dims, t->dim, l->context);
-}
-
-int npy_each(const char *path, npy_visitor visit, void *context)
-{
-    listing l = {path, visit, context};
-    FILE *file = NULL;
-    header h = {0};
-    int status = CLI_GOOD;
-    TRY(open_file(path, &file));
-    file_kind kind = file == stdin ? KIND_NPY : kind_of(file);
-    if (kind == KIND_NPZ) TRY(npz_names(path, list_member, &l));
-    if (kind == KIND_SAFETENSORS) TRY(safetensors_each(path, file, list_safetensor, &l));
-    if (kind == KIND_NPY) {
-        TRY(read_header(shown(path), file, &h));
-        TRY(visit("", h.type, h.n_dims, h.dim, context));
-    }
-done:
-    if (file && file != stdin) fclose(file);
-    return status;
 }

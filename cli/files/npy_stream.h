@@ -1,0 +1,23 @@
+/* npy_stream.h: arrays from streams, for npy_files.c, which knows what kinds of files there are. `name` is what
+   messages call the stream. */
+#ifndef CLI_NPY_STREAM_H
+#define CLI_NPY_STREAM_H
+
+#include <stdio.h>
+
+#include "npy.h"
+
+typedef struct npy_header {
+    element type;
+    int swapped, fortran, n_dims;
+    int64_t dim[NPY_MAX_DIMS], count;
+} npy_header;
+
+/* The first bytes of a .npy file, up to its elements. */
+int npy_read_header(const char *name, FILE *file, npy_header *h);
+/* The elements that a header tells of, from where the file stands; `alone`: nothing may follow. */
+int npy_read_values(const char *name, FILE *file, const npy_header *h, int real, int alone, npy *out);
+/* Both. */
+int npy_read_stream(const char *name, FILE *file, int real, npy *out);
+
+#endif
