@@ -48,6 +48,7 @@ void hga_workspace_destroy(hga_workspace *state)
     hga_allocator a = state->allocator;
     workers_destroy(state);
     sixteen_clear(state);
+    workspace_forget(state);
     hga_delete(&a, state->spare, state->spare_bytes, 1);
     hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
     hga_delete(&a, state->needed, state->needed_bytes, 1);
@@ -68,6 +69,14 @@ hga_status workspace_spare(hga_workspace *state, int64_t bytes, void **out)
     *out = state->spare + (LINE - (uintptr_t)state->spare % LINE) % LINE;
 done:
     return st;
+}
+
+workspace_kept *workspace_keeper(hga_workspace *state) { return &state->kept; }
+
+void workspace_forget(hga_workspace *state)
+{
+    if (state->kept.what) state->kept.drop(state->kept.what);
+    state->kept = (workspace_kept){0};
 }
 
 /* ---- rows ---- */

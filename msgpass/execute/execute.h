@@ -159,6 +159,7 @@ struct hga_workspace {
     hga_id row_first, row_end;
     char *spare; /* see workspace_spare */
     int64_t spare_bytes;
+    workspace_kept kept;
 };
 
 /* One row of a stage: node v at its position, from edge `from` on, at most `count` edges; piece >= 0: leave the state

@@ -203,7 +203,9 @@ void plan_places(fast_pass *p);
 
 /* fast_attend.c: the adjoint of an attended stage for the head at hand; fast_again.c: its states, forward. */
 hga_status panel_create(const hga_plan *plan, struct panel **out);
-void panel_destroy(const hga_plan *plan, struct panel *panel);
+void panel_destroy(const hga_allocator *a, struct panel *panel);
+/* For a call: what was found with scores of other parts is forgotten. */
+void panel_open(const gradient_call *c, struct panel *panel);
 int64_t panel_bytes(const hga_plan *plan);
 hga_status fast_attend(fast_pass *p, hga_id s);
 /* The rows [begin, end) alone; and, when all are done, what is left to be summed up. */
@@ -230,9 +232,12 @@ void merge_families(const fast_pass *p, hga_id f, row_range nodes);
 /* fast_subtrees.c: the gradients of one key/value head, subtree by subtree. */
 hga_status subtrees_gradient(fast_pass *p, hga_id kv);
 
+/* kept.c: the panels of n threads, which stay in the workspace. */
+hga_status keep_panels(const gradient_call *c, hga_workspace *workspace, hga_id n, struct panel ***out);
+
 /* lanes.c: a lane's memory, and strips of a stage, one after the other or side by side. */
 int64_t lane_floats(const gradient_call *c);
-hga_status lane_create(const gradient_call *c, float *memory, lane *l);
+hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept, lane *l);
 void lane_destroy(const gradient_call *c, lane *l);
 typedef hga_status (*strip_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows);

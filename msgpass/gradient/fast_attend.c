@@ -49,7 +49,7 @@ static int64_t room_to_remember(const hga_plan *plan)
 {
     const hga_shape *s = &plan->shape;
     int64_t tensors = 4 * (int64_t)plan->nodes.n * s->n_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
-    return s->n_heads > 1 ? tensors / 8 / plan->threads : 0;
+    return tensors / 8 / plan->threads;
 }
 
 hga_status panel_create(const hga_plan *plan, panel **out)
@@ -75,18 +75,17 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->seen.n_types = most_types(plan);
     HGA_TRY(hga_new(&plan->given, x->seen.n_types, sizeof *x->seen.place, &x->seen.place));
     for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.place[i] = -1;
-    x->room = room_to_remember(plan), x->n_found = x->room ? plan->program.n_stages * groups_of(plan) : 0;
+    x->room = room_to_remember(plan), x->n_found = plan->program.n_stages * groups_of(plan);
     HGA_TRY(hga_new_zero(&plan->given, x->n_found, sizeof *x->found, &x->found));
 done:
-    if (st) panel_destroy(plan, x), x = NULL;
+    if (st) panel_destroy(&plan->given, x), x = NULL;
     *out = x;
     return st;
 }
 
-void panel_destroy(const hga_plan *plan, panel *x)
+void panel_destroy(const hga_allocator *a, panel *x)
 {
     if (!x) return;
-    const hga_allocator *a = &plan->given;
     hga_delete(a, x->segment, x->segment_room, sizeof *x->segment);
     hga_delete(a, x->window, x->window_room, sizeof *x->window);
     hga_delete(a, x->tile, x->tile_room, sizeof *x->tile);
@@ -103,12 +102,20 @@ void panel_destroy(const hga_plan *plan, panel *x)
 
 /* ---- a stage ---- */
 
-static score_parts parts_of(const fast_pass *p, hga_id s)
+static score_parts parts_of(const gradient_call *c, hga_id s)
 {
-    const hga_io *io = p->call->io;
-    return (score_parts){.types = io->rel_key || io->rel_bias || p->plan->options.dropout > 0,
+    const hga_io *io = c->io;
+    return (score_parts){.types = io->rel_key || io->rel_bias || c->plan->options.dropout > 0,
                          .positions = io->node_pos != NULL,
-                         .ranks = io->edge_bias && s == p->plan->bias_stage};
+                         .ranks = io->edge_bias && s == c->plan->bias_stage};
+}
+
+void panel_open(const gradient_call *c, panel *x)
+{
+    score_parts parts = parts_of(c, c->plan->bias_stage), *known = &x->found_with;
+    if (parts.types == known->types && parts.positions == known->positions && parts.ranks == known->ranks) return;
+    memset(x->found, 0, (size_t)x->n_found * sizeof *x->found);
+    x->remembered = (lengths){0}, x->room = room_to_remember(c->plan), *known = parts;
 }
 
 /* Where edges count in order, can those of blocks and explicit ones be told apart from it? */
@@ -233,7 +240,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
-    x->parts = parts_of(p, s);
+    x->parts = parts_of(p->call, s);
     rows_open(&p->rows, p->plan, s);
     x->begin = begin, x->end = end;
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {

@@ -313,11 +313,14 @@ static hga_status crew_create(const gradient_call *c, hga_workspace *workspace, 
 {
     hga_status st = HGA_OK;
     void *memory;
+    struct panel **panel;
     HGA_TRY(hga_new_zero(&c->plan->given, all->threads, sizeof *all->lane, &all->lane));
     HGA_TRY(hga_new_zero(&c->plan->given, all->passes, sizeof *all->pass, &all->pass));
     HGA_TRY(workspace_spare(workspace, crew_bytes(c, all), &memory));
+    HGA_TRY(keep_panels(c, workspace, all->threads, &panel));
     float *at = memory;
-    for (hga_id t = 0; t < all->threads; t++, at += lane_floats(c)) HGA_TRY(lane_create(c, at, &all->lane[t]));
+    for (hga_id t = 0; t < all->threads; t++, at += lane_floats(c))
+        HGA_TRY(lane_create(c, at, panel[t], &all->lane[t]));
     for (hga_id t = 0; t < all->passes; t++, at += fast_floats(c))
         fast_create(c, at, &all->lane[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
 done:
@@ -351,6 +354,7 @@ static hga_status run_fast(gradient_call *c, hga_workspace *workspace)
     for (hga_id kv = all.apart; kv < c->plan->shape.n_kv_heads; kv++)
         if (fast_gradient(&all.pass[0], kv)) HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));
 done:
+    if (st) workspace_forget(workspace); /* what was being found is not whole */
     crew_clear(c, &all);
     clear_stages(c);
     return st;

@@ -46,14 +46,13 @@ static int64_t lay_out(const gradient_call *c, float *memory, lane *l)
 
 int64_t lane_floats(const gradient_call *c) { return lay_out(c, NULL, &(lane){0}); }
 
-hga_status lane_create(const gradient_call *c, float *memory, lane *l)
+hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept, lane *l)
 {
     hga_status st = HGA_OK;
     const hga_allocator *a = &c->plan->given;
     lay_out(c, memory, l);
-    l->rows.plan = c->plan;
+    l->rows.plan = c->plan, l->panel = kept;
     memset(l->d_rel_key ? l->d_rel_key : memory, 0, (size_t)rel_key_floats(c) * sizeof *memory);
-    HGA_TRY(panel_create(c->plan, &l->panel));
     if (!has_strips(c)) goto done;
     HGA_TRY(hga_new(a, chunks_of(c), sizeof *l->slot, &l->slot));
     for (hga_id i = 0; i < chunks_of(c); i++) l->slot[i] = -1;
@@ -68,7 +67,6 @@ void lane_destroy(const gradient_call *c, lane *l)
     const hga_allocator *a = &c->plan->given;
     if (!l->rows.plan) return;
     rows_close(&l->rows);
-    panel_destroy(c->plan, l->panel);
     hga_delete(a, l->slot, chunks_of(c), sizeof *l->slot);
     for (table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
 }

@@ -88,8 +88,8 @@ typedef struct tile_columns {
 
 typedef struct panel {
     group group[GROUPS];
-    score_parts parts;
-    hga_id begin, end; /* rows that are attended now, of groups that may have others */
+    score_parts parts, found_with; /* of the stage at hand; of the calls that found what is remembered */
+    hga_id begin, end;             /* rows that are attended now, of groups that may have others */
     tile_columns near;
     float *r, *dr; /* [KERNEL_PLACES][padded]: relative keys of a tile's types, or keys with theirs */
     float *position, *d_position, *own, *own_turned, *d_own; /* of a tile's columns, and of its rows */

@@ -221,6 +221,16 @@ static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tap
    and begun at a whole line; its bytes are as the last user left them. */
 hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
 
+/* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
+   forget. */
+typedef struct workspace_kept {
+    uint64_t serial;
+    void *what; /* NULL: nothing */
+    void (*drop)(void *what);
+} workspace_kept;
+workspace_kept *workspace_keeper(hga_workspace *workspace);
+void workspace_forget(hga_workspace *workspace);
+
 /* ---- the other files ---- */
 
 /* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more

@@ -1,0 +1,49 @@
+/* kept.c: what a workspace keeps of a gradient for the next one of the same plan: the lanes' panels, with what they
+   found out about the graph, and the memory of their lists. */
+#include "fast.h"
+
+typedef struct kept_panels {
+    hga_allocator allocator;
+    hga_id n;
+    struct panel **panel; /* [n] */
+} kept_panels;
+
+static void drop(void *what)
+{
+    kept_panels *x = what;
+    hga_allocator a = x->allocator;
+    for (hga_id i = 0; x->panel && i < x->n; i++) panel_destroy(&a, x->panel[i]);
+    hga_delete(&a, x->panel, x->n, sizeof *x->panel);
+    hga_delete(&a, x, 1, sizeof *x);
+}
+
+/* Panels for all threads that the plan may have, none of them made. */
+static hga_status begin_keeping(const hga_plan *plan, workspace_kept *keeper)
+{
+    hga_status st = HGA_OK;
+    kept_panels *x = NULL;
+    HGA_TRY(hga_new_zero(&plan->given, 1, sizeof *x, &x));
+    x->allocator = plan->given, x->n = plan->threads;
+    HGA_TRY(hga_new_zero(&plan->given, x->n, sizeof(struct panel *), &x->panel));
+    *keeper = (workspace_kept){plan->serial, x, drop};
+done:
+    if (st && x) drop(x);
+    return st;
+}
+
+hga_status keep_panels(const gradient_call *c, hga_workspace *workspace, hga_id n, struct panel ***out)
+{
+    hga_status st = HGA_OK;
+    const hga_plan *plan = c->plan;
+    workspace_kept *keeper = workspace_keeper(workspace);
+    if (keeper->what && keeper->serial != plan->serial) workspace_forget(workspace);
+    if (!keeper->what) HGA_TRY(begin_keeping(plan, keeper));
+    kept_panels *x = keeper->what;
+    for (hga_id i = 0; i < n; i++) {
+        if (!x->panel[i]) HGA_TRY(panel_create(plan, &x->panel[i]));
+        panel_open(c, x->panel[i]);
+    }
+    *out = x->panel;
+done:
+    return st;
+}
