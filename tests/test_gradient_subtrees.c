@@ -263,6 +263,40 @@ static void some_children_are_plain_wherever_cut(void **state)
     }
 }
 
+static int is_of_keys(const hga_program *p, hga_id field)
+{
+    return p->field[field].binding == HGA_IO_KEY || p->field[field].binding == HGA_IO_VALUE;
+}
+
+/* Keys first, then queries, under one tree: sums along relations skip the other side's tokens, which have no gradients
+   of the caller's and lie in one subtree with those that do. */
+static void tokens_of_the_other_side_have_no_gradients(void **state)
+{
+    (void)state;
+    enum { KEYS = 1000, QUERIES = 800 };
+    hga_id ptr[4], near, of[2];
+    hga_builder *b = three_levels(ptr);
+    assert_ok(hga_builder_set_families(b, ptr[1], 0, KEYS + QUERIES, 3));
+    assert_ok(hga_builder_set_tokens(b, KEYS, QUERIES, 0, KEYS));
+    assert_ok(hga_builder_set_side(b, ptr[1], ptr[3] - ptr[1], HGA_SIDE_BOTH));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_relation(b, "queries", &of[0]));
+    assert_ok(hga_builder_add_relation(b, "keys", &of[1]));
+    for (hga_id i = 0; i < KEYS + QUERIES; i++) {
+        if (i % 3) assert_ok(hga_builder_add_edge(b, of[i < KEYS], i, ptr[1] + i / 3, 0, 1));
+        if (i >= KEYS) assert_ok(hga_builder_add_edge(b, near, i - KEYS, i, 0, 1));
+        if (i >= KEYS) assert_ok(hga_builder_add_edge(b, near, ptr[1] + (i - KEYS) / 3, i, 0, 1));
+    }
+    problem p = described(b, "keys, then queries");
+    for (hga_id f = 1; f <= p.program.n_fields; f++)
+        if (is_of_keys(&p.program, f)) p.program.field[f].io = HGA_ROWS_KEYS;
+    for (hga_id s = 0; s < 3; s++) p.program.stage[s].relation = of[is_of_keys(&p.program, p.program.stage[s].out)];
+    problem_fill(&p, 1);
+    assert_true(count_subtrees(&p) > 0);
+    assert_cuts_are_plain(&p, 1);
+    problem_clear(&p);
+}
+
 static const char *const words[] = {"htransformer block=4",
                                     "htransformer block=5",
                                     "htransformer block=4 structure=siblings",
@@ -330,10 +364,15 @@ static void what_is_there_is_added_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut), cmocka_unit_test(subtrees_take_turns),
-        cmocka_unit_test(families_with_gaps_are_plain_wherever_cut), cmocka_unit_test(sides_are_plain_wherever_cut),
-        cmocka_unit_test(some_children_are_plain_wherever_cut),      cmocka_unit_test(variants_are_plain_wherever_cut),
-        cmocka_unit_test(threads_change_no_bit_of_subtrees),         cmocka_unit_test(what_is_there_is_added_to),
+        cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut),
+        cmocka_unit_test(subtrees_take_turns),
+        cmocka_unit_test(families_with_gaps_are_plain_wherever_cut),
+        cmocka_unit_test(sides_are_plain_wherever_cut),
+        cmocka_unit_test(tokens_of_the_other_side_have_no_gradients),
+        cmocka_unit_test(some_children_are_plain_wherever_cut),
+        cmocka_unit_test(variants_are_plain_wherever_cut),
+        cmocka_unit_test(threads_change_no_bit_of_subtrees),
+        cmocka_unit_test(what_is_there_is_added_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,15 +101,17 @@ static void lower_top(fast_pass *p, hga_id f)
     for (hga_id l = p->nodes.n_levels; l-- > trees_of(p)->n_levels;) lower_nodes(p, f, level_of(p, l));
 }
 
-/* The tokens of subtree i, if they are just the children of its level 1, straight to the caller's rows: whatever is
-   summed up over all of them is given for all of them. */
+/* The tokens of subtree i, if they are just the children of its level 1 and all of them the caller's, straight to his
+   rows. */
 static int lower_tokens(const fast_pass *p, hga_id f, hga_id i)
 {
     const subtrees *t = trees_of(p);
     if (t->sum[f] < 0 || !p->field[f].adjoint || t->n_levels < 2) return 0;
     row_range tokens = subtree_level(t, i, 0), parents = subtree_level(t, i, 1);
+    hga_id first, n = field_io(p->plan, f, &first);
     ptrdiff_t stride;
-    float *out = are_children_of(p, f, tokens, parents) ? direct_row(p, f, tokens.first, &stride) : NULL;
+    int known = first <= tokens.first && tokens.end <= first + n && are_children_of(p, f, tokens, parents);
+    float *out = known ? direct_row(p, f, tokens.first, &stride) : NULL;
     if (out) give_families(p, f, parents, stride, out);
     return out != NULL;
 }
