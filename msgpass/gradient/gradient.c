@@ -71,13 +71,13 @@ hga_gradient_input field_input(const gradient_call *c, hga_id field)
     }
 }
 
-static size_t size_of(hga_dtype type) { return type == HGA_F32 ? sizeof(float) : sizeof(uint16_t); }
+size_t dtype_bytes(hga_dtype type) { return type == HGA_F32 ? sizeof(float) : sizeof(uint16_t); }
 
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
 {
     ptrdiff_t head = t->head_stride ? t->head_stride : columns;
     ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
-    return (char *)t->data + (i * row + h * head) * (ptrdiff_t)size_of(t->dtype);
+    return (char *)t->data + (i * row + h * head) * (ptrdiff_t)dtype_bytes(t->dtype);
 }
 
 void numbers_read(hga_dtype type, const void *from, hga_id n, float *to)
@@ -102,127 +102,6 @@ double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_i
 {
     if (c->plan->options.dropout == 0) return 1;
     return (double)philox_dropout(c->plan->options.dropout, c->io->seed, c->io->layer, v, e->src, e->type, head);
-}
-
-/* ---- checks ---- */
-
-static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, const char *what)
-{
-    hga_id first, n = field_io(c->plan, field, &first);
-    const char *name = c->plan->program.field[field].name;
-    if ((unsigned)t->dtype > HGA_BF16)
-        return hga_fail(HGA_EUNSUPPORTED, "%s field %s has dtype %d, not float32, float16 or bfloat16", what, name,
-                        (int)t->dtype);
-    if ((uintptr_t)t->data % size_of(t->dtype))
-        return hga_fail(HGA_EINVAL, "%s field %s does not start at a multiple of %zu bytes", what, name,
-                        size_of(t->dtype));
-    if (t->rows < n)
-        return hga_fail(HGA_EINVAL, "%s field %s has %lld rows, not %d", what, name, (long long)t->rows, n);
-    return HGA_OK;
-}
-
-/* Tensors of the forward pass, of the output's gradient, and those that are wanted. */
-static hga_status check_tensors(const gradient_call *c)
-{
-    const hga_program *p = &c->plan->program;
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; !st && f <= p->n_fields; f++) {
-        const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
-        if (!given) continue;
-        int out = p->field[f].binding == HGA_IO_OUT;
-        hga_id first, n = field_io(c->plan, f, &first);
-        if (out && n > 0 && !wanted->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
-        if (!given->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
-        st = check_tensor(c, given, f, "the tensor of");
-        if (!st && wanted->data) st = check_tensor(c, wanted, f, out ? "the given gradient of" : "the gradient of");
-    }
-    if (st || !c->grad->d_lse.data) return st;
-    if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
-    if (c->grad->d_lse.dtype != HGA_F32)
-        return hga_fail(HGA_EUNSUPPORTED, "the gradient of the log-sum-exp has dtype %d, not float32",
-                        (int)c->grad->d_lse.dtype);
-    return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), "the gradient of the log-sum-exp of");
-}
-
-/* A gradient is written where nothing is read that it comes from, nor another written. Begins are compared: views of
-   one array may lie between each other. */
-static hga_status check_wanted(const gradient_call *c, hga_id field)
-{
-    const hga_program *p = &c->plan->program;
-    const void *to = field_gradient(c, field)->data;
-    for (hga_id f = 1; to && f <= p->n_fields; f++) {
-        const hga_tensor *given = field_tensor(c, f), *other = field_gradient(c, f);
-        if (given && given->data == to)
-            return hga_fail(HGA_EINVAL, "the gradient of field %s would be written over the tensor of field %s",
-                            p->field[field].name, p->field[f].name);
-        if (given && f != field && other->data == to)
-            return hga_fail(HGA_EINVAL, "the gradients of fields %s and %s are one tensor", p->field[field].name,
-                            p->field[f].name);
-    }
-    return HGA_OK;
-}
-
-static hga_status check_all_wanted(const gradient_call *c)
-{
-    const hga_program *p = &c->plan->program;
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; !st && f <= p->n_fields; f++)
-        if (program_is_input(p->field[f].binding)) st = check_wanted(c, f);
-    return st;
-}
-
-/* A wanted gradient of a table needs the table. */
-static hga_status check_tables(const gradient_call *c)
-{
-    const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const struct {
-        const char *name;
-        const void *wanted, *given;
-    } tables[] = {{"rel_key", g->d_rel_key, io->rel_key},
-                  {"rel_bias", g->d_rel_bias, io->rel_bias},
-                  {"edge_bias", g->d_edge_bias, io->edge_bias},
-                  {"node_pos", g->d_node_pos, io->node_pos},
-                  {"type_scale", g->d_type_scale, io->type_scale}};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        if (tables[i].wanted && !tables[i].given)
-            return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", tables[i].name,
-                            tables[i].name);
-    return HGA_OK;
-}
-
-/* The tape is this plan's: what it holds begins behind its header. */
-static hga_status check_tape(gradient_call *c)
-{
-    if (!c->plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
-    if (!c->io->tape) return hga_fail(HGA_EINVAL, "no tape: hga_plan_execute leaves one in hga_io.tape");
-    const tape_header *header = c->io->tape;
-    if (header->magic != TAPE_MAGIC) return hga_fail(HGA_EINVAL, "the tape was not written by an execution");
-    if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
-    c->tape_lse = tape_lse(c->io->tape);
-    return HGA_OK;
-}
-
-/* A user's stage brings both adjoints, and no two heads write the same row. */
-static hga_status check_user_stage(const hga_plan *plan, const hga_stage *s)
-{
-    if (!s->udf.finish_adjoint || !s->udf.edge_adjoint)
-        return hga_fail(HGA_EUNSUPPORTED, "stage %s is a user's function, which has no %s", s->name,
-                        !s->udf.finish_adjoint ? "finish_adjoint" : "edge_adjoint");
-    for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (s->writes >> f & 1u && field_heads(plan, f) != plan->shape.n_heads)
-            return hga_fail(HGA_EUNSUPPORTED, "stage %s: %d heads write field %s of %d", s->name, plan->shape.n_heads,
-                            plan->program.field[f].name, field_heads(plan, f));
-    return HGA_OK;
-}
-
-/* Does every stage have an adjoint? */
-static hga_status check_stages(const hga_plan *plan)
-{
-    hga_status st = HGA_OK;
-    for (hga_id s = 0; !st && s < plan->program.n_stages; s++)
-        if (plan->stage[s].kind == KIND_USER) st = check_user_stage(plan, &plan->program.stage[s]);
-    return st;
 }
 
 /* ---- who computes ---- */
@@ -443,12 +322,7 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     hga_status st = HGA_OK;
     const char *why;
     gradient_call c = call_of(plan, io, grad);
-    HGA_TRY(hga_check_reserved("hga_grad_io", grad->reserved, sizeof grad->reserved));
-    HGA_TRY(check_tape(&c));
-    HGA_TRY(check_stages(plan));
-    HGA_TRY(check_tensors(&c));
-    HGA_TRY(check_all_wanted(&c));
-    HGA_TRY(check_tables(&c));
+    HGA_TRY(call_check(&c));
     HGA_TRY(tables_create(&c));
     HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_in_float(&c, workspace));
     tables_store(&c);
@@ -468,9 +342,7 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
     hga_status st = HGA_OK;
     gradient_call c = call_of(plan, io, grad);
     c.moved = (nudge){input, entry, by};
-    HGA_TRY(hga_check_reserved("hga_grad_io", grad->reserved, sizeof grad->reserved));
-    HGA_TRY(check_stages(plan));
-    HGA_TRY(check_tensors(&c));
+    HGA_TRY(call_check_loss(&c));
     *loss = 0;
     for (hga_id kv = 0; kv < plan->shape.n_kv_heads; kv++) {
         double part;

@@ -1,6 +1,6 @@
 /* gradient.h: what the files of this room share.
 
-   gradient.c   the call: what it is given is checked, who computes is chosen
+   gradient.c   the call: who computes is chosen; check.c: what it is given
    rows.c       the in-edges of a row, in canonical order
    tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
@@ -106,9 +106,15 @@ const hga_tensor *field_gradient(const gradient_call *c, hga_id field);
 hga_gradient_input field_input(const gradient_call *c, hga_id field);
 /* Row i, head h of a tensor of `heads` heads of `columns`; its numbers as floats; and floats, rounded to nearest, to
    it. */
+size_t dtype_bytes(hga_dtype type);
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
 void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
 void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
+
+/* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then c->tape_lse
+   is set. For a loss alone stages and tensors do. */
+hga_status call_check(gradient_call *c);
+hga_status call_check_loss(const gradient_call *c);
 
 /* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
    where not. */
