@@ -12,6 +12,25 @@ static inline hga_id field(hga_program *p, const char *name, hga_width width, hg
     return f;
 }
 
+static inline hga_id field_on_nodes(hga_program *p, const char *name, hga_width width, hga_binding bound)
+{
+    return field(p, name, width, bound, HGA_ROWS_NODES, HGA_ROWS_NODES);
+}
+
+/* query, key, value and a state as the output, all of every node; no stage yet. */
+typedef struct attention {
+    hga_id query, key, value, out;
+} attention;
+
+static inline attention attention_on_nodes(hga_program *p)
+{
+    hga_program_init(p);
+    return (attention){.query = field_on_nodes(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY),
+                       .key = field_on_nodes(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY),
+                       .value = field_on_nodes(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+                       .out = field_on_nodes(p, "o", HGA_WIDTH_STATE, HGA_IO_OUT)};
+}
+
 static inline hga_graph *finished(hga_builder *b)
 {
     hga_graph *g;
@@ -20,13 +39,20 @@ static inline hga_graph *finished(hga_builder *b)
     return g;
 }
 
+/* One level, and a builder for more. */
+static inline hga_builder *tokens_alone(hga_id n)
+{
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    return b;
+}
+
 /* n tokens and one relation, "near", of these blocks. */
 static inline hga_graph *blocks_over(hga_id n, const hga_block *block, int64_t n_blocks)
 {
-    hga_builder *b;
+    hga_builder *b = tokens_alone(n);
     hga_id near;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, n, NULL));
     assert_ok(hga_builder_add_relation(b, "near", &near));
     for (int64_t i = 0; i < n_blocks; i++) assert_ok(hga_builder_add_blocks(b, near, &block[i]));
     return finished(b);
@@ -50,9 +76,7 @@ static inline void add_means_up(hga_program *p, hga_id value, hga_id out)
    relations "a" and "b" without edges. */
 static inline hga_builder *started(hga_id tokens, hga_id queries, hga_id above)
 {
-    hga_builder *b;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, tokens, NULL));
+    hga_builder *b = tokens_alone(tokens);
     assert_ok(hga_builder_add_level(b, above, NULL));
     if (queries) assert_ok(hga_builder_set_tokens(b, 0, queries, queries, tokens - queries));
     assert_ok(hga_builder_add_relation(b, "a", NULL));

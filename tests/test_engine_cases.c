@@ -2,47 +2,16 @@
 #include "by_hand.h"
 #include "plan.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct fields {
-    hga_id query, key, value, out;
-} fields;
-
-/* One level of n tokens, and a builder for its relations. */
-static hga_builder *tokens(hga_id n)
-{
-    hga_builder *b;
-    assert_ok(hga_builder_create(NULL, &b));
-    assert_ok(hga_builder_add_level(b, n, NULL));
-    return b;
-}
-
-static hga_id field_on_nodes(hga_program *p, const char *name, hga_width width, hga_binding bound_to)
-{
-    hga_id f;
-    assert_ok(hga_program_add_field(p, name, width, bound_to, HGA_ROWS_NODES, HGA_ROWS_NODES, &f));
-    return f;
-}
-
-/* query, key, value and a state as the output, all of every node. */
-static fields attention_fields(hga_program *p)
-{
-    hga_program_init(p);
-    return (fields){.query = field_on_nodes(p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY),
-                    .key = field_on_nodes(p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY),
-                    .value = field_on_nodes(p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
-                    .out = field_on_nodes(p, "o", HGA_WIDTH_STATE, HGA_IO_OUT)};
-}
 
 /* ---- order ---- */
 
 /* Each token itself; and each the three tokens around its mirror image. */
 static hga_graph *mirror_graph(hga_id n)
 {
-    hga_builder *b = tokens(n);
+    hga_builder *b = tokens_alone(n);
     hga_id own, mirror;
     assert_ok(hga_builder_add_relation(b, "own", &own));
     assert_ok(hga_builder_add_relation(b, "mirror", &mirror));
@@ -59,7 +28,7 @@ static void who_writes_again_waits_for_the_readers(void **state)
 {
     (void)state;
     problem p = {.name = "mirror", .graph = mirror_graph(3000), .shape = {.n_heads = 2, .dim = 8}};
-    fields f = attention_fields(&p.program);
+    attention f = attention_on_nodes(&p.program);
     hga_id m = field_on_nodes(&p.program, "m", HGA_WIDTH_VALUE, HGA_INTERNAL);
     assert_ok(hga_program_mean(&p.program, 0, f.value, m, 0));
     assert_ok(hga_program_attend(&p.program, 1, f.query, f.key, m, f.out, 0));
@@ -80,13 +49,13 @@ static void who_writes_again_waits_for_the_readers(void **state)
 static void equal_columns_of_other_types_are_other_columns(void **state)
 {
     (void)state;
-    hga_builder *b = tokens(32);
+    hga_builder *b = tokens_alone(32);
     hga_id near;
     assert_ok(hga_builder_add_relation(b, "near", &near));
     for (hga_id i = 0; i < 2; i++)
         for (hga_id h = 0; h < 2; h++) assert_ok(hga_builder_add_block(b, near, 16 * i, 16, 8 * h, 8, i ? 1 - h : h));
     problem p = {.name = "types", .graph = finished(b), .shape = {.n_heads = 2, .dim = 8}};
-    fields f = attention_fields(&p.program);
+    attention f = attention_on_nodes(&p.program);
     assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
     p.program.has_lse = 1;
     problem_fill(&p, 2);
@@ -101,13 +70,13 @@ static void equal_columns_of_other_types_are_other_columns(void **state)
 static void equal_edges_have_positions_of_their_own(void **state)
 {
     (void)state;
-    hga_builder *b = tokens(4);
+    hga_builder *b = tokens_alone(4);
     hga_id near;
     assert_ok(hga_builder_add_relation(b, "near", &near));
     assert_ok(hga_builder_add_block(b, near, 0, 4, 0, 3, 0));
     assert_ok(hga_builder_add_block(b, near, 0, 4, 1, 3, 0));
     problem p = {.name = "equal edges", .graph = finished(b), .shape = {.n_heads = 1, .dim = 4}};
-    fields f = attention_fields(&p.program);
+    attention f = attention_on_nodes(&p.program);
     assert_ok(hga_program_attend(&p.program, near, f.query, f.key, f.value, f.out, 0));
     p.program.has_lse = 1;
     problem_fill(&p, 4);
@@ -125,7 +94,7 @@ static void long_sums_do_not_stop_counting(void **state)
 {
     (void)state;
     enum { KEYS = 60000, CUT = 4096 };
-    hga_builder *b = tokens(KEYS);
+    hga_builder *b = tokens_alone(KEYS);
     hga_id all;
     assert_ok(hga_builder_add_relation(b, "all", &all));
     assert_ok(hga_builder_add_block(b, all, 0, 1, 0, KEYS, 0));
@@ -149,7 +118,7 @@ static void long_sums_do_not_stop_counting(void **state)
 /* Means of the caller's x and of the caller's y are attended to, one after the other, out of one field. */
 static void attend_two_tensors(hga_program *p)
 {
-    fields f = attention_fields(p);
+    attention f = attention_on_nodes(p);
     hga_id x = field_on_nodes(p, "x", HGA_WIDTH_VALUE, HGA_IO_USER),
            y = field_on_nodes(p, "y", HGA_WIDTH_VALUE, HGA_IO_USER),
            m = field_on_nodes(p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL);
@@ -220,7 +189,7 @@ static void kept_fields_outlive_the_callers_tensors(void **state)
     (void)state;
     enum { N = 40, HEADS = 2, DIM = 3 };
     problem p = {.name = "kept", .graph = mirror_graph(N), .shape = {.n_heads = HEADS, .dim = DIM}};
-    fields f = attention_fields(&p.program);
+    attention f = attention_on_nodes(&p.program);
     assert_ok(hga_program_attend(&p.program, 1, f.query, f.key, f.value, f.out, 0));
     p.program.has_lse = 1;
     problem_fill(&p, 9);
@@ -247,204 +216,6 @@ static void kept_fields_outlive_the_callers_tensors(void **state)
         hga_workspace_destroy(w), hga_plan_destroy(plan);
     }
     problem_clear(&p);
-}
-
-/* ---- costs ---- */
-
-/* 512 rows that have one and the same column forty million times: 20 billion edges. */
-static void costs_of_many_edges_do_not_turn_negative(void **state)
-{
-    (void)state;
-    hga_builder *b = tokens(512);
-    hga_id near;
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_blocks(b, near, &(hga_block){.n_dst = 512, .n_src = 1, .count = 40000000}));
-    hga_graph *g = finished(b);
-    hga_program program;
-    fields f = attention_fields(&program);
-    assert_ok(hga_program_attend(&program, near, f.query, f.key, f.value, f.out, 0));
-    hga_plan *plan;
-    hga_options options = {.threads = 2, .cut_edges = 1 << 30};
-    assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 1, .dim = 1}, &options, &plan));
-    int64_t cost = 0;
-    for (int64_t i = 0; i < (int64_t)plan->waves.n * plan->threads; i++) cost += plan->waves.cost[i];
-    assert_true(cost >= 512 * INT64_C(40000000));
-    hga_plan_destroy(plan), hga_graph_destroy(g);
-}
-
-/* Seven nodes: four tokens, two parents, a root; `near` has five edges. 3 heads, 1 of keys, 2 and 4 columns. */
-static hga_graph *small_tree(void)
-{
-    hga_builder *b = tokens(4);
-    hga_id parents, root, near;
-    assert_ok(hga_builder_add_level(b, 2, &parents));
-    assert_ok(hga_builder_add_level(b, 1, &root));
-    assert_ok(hga_builder_set_families(b, parents, 0, 4, 2));
-    assert_ok(hga_builder_set_children(b, root, parents, 2));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    for (hga_id i = 0; i < 5; i++) assert_ok(hga_builder_add_edge(b, near, i, (i + 1) % 5, 0, 1));
-    return finished(b);
-}
-
-/* The useful operations of what the program does more than `without`. */
-static double flops_more(const hga_graph *g, const hga_program *p, const hga_program *without)
-{
-    hga_shape shape = {.n_heads = 3, .n_kv_heads = 1, .dim = 2, .dim_v = 4};
-    double flops[2];
-    for (int i = 0; i < 2; i++) {
-        hga_plan *plan;
-        assert_ok(hga_plan_create(g, i ? without : p, &shape, NULL, &plan));
-        flops[i] = hga_plan_cost(plan).flops;
-        hga_plan_destroy(plan);
-    }
-    return flops[0] - flops[1];
-}
-
-static void each_stage_costs_what_is_counted_by_hand(void **state)
-{
-    (void)state;
-    hga_graph *g = small_tree();
-    hga_program p, before;
-    fields f = attention_fields(&p);
-    p.field[f.out].binding = HGA_INTERNAL;
-    hga_id out = field_on_nodes(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT),
-           psi = field_on_nodes(&p, "psi", HGA_WIDTH_SCALAR, HGA_INTERNAL),
-           keep = field_on_nodes(&p, "keep", HGA_WIDTH_SCALAR, HGA_INTERNAL),
-           mean = field_on_nodes(&p, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL);
-    assert_ok(hga_program_attend(&p, 0, f.query, f.key, f.value, f.out, 0));
-    assert_ok(hga_program_weighted_sum(&p, 0, f.value, out));
-    double ignored = flops_more(g, &p, &p);
-    assert_true(ignored == 0);
-#define COSTS(by_hand, stage)                                 \
-    do {                                                      \
-        before = p;                                           \
-        assert_ok(stage);                                     \
-        assert_true(flops_more(g, &p, &before) == (by_hand)); \
-    } while (0)
-    /* 5 edges, 3 heads, 2 operations for each of 2 + 4 columns; 6 edges of the tree */
-    COSTS(5 * 3 * 2 * (2 + 4), hga_program_attend_more(&p, 0, f.query, f.key, f.value, f.out, 0));
-    COSTS(5 * 1 * 2 * 4, hga_program_mean(&p, 0, f.value, mean, 0));
-    COSTS(5 * 3 * 2 * 4, hga_program_weighted_sum(&p, 0, f.value, out));
-    COSTS(6 * 3 * 3 * 4, hga_program_spread(&p, HGA_TREE_DOWN, f.out));
-    COSTS(6 * 3 * 4, hga_program_energy(&p, f.out, psi));
-    COSTS(6 * 3 * 2 * 4, hga_program_descend(&p, f.out, psi, keep, out));
-#undef COSTS
-    hga_graph_destroy(g);
-}
-
-/* ---- a plan written out ---- */
-
-/* The lines of the text from the one that begins with `from` up to the one that begins with `to`. */
-static void assert_lines(char *text, const char *from, const char *to, const char *want)
-{
-    char *begin = strstr(text, from), *end = begin ? strstr(begin, to) : NULL;
-    assert_non_null(end);
-    *end = 0;
-    assert_string_equal(begin, want);
-}
-
-/* 128 tokens under 8 parents, on two domains of one thread each. */
-static void the_rows_of_each_domain_are_told(void **state)
-{
-    (void)state;
-    hga_builder *b = tokens(128);
-    hga_id parents, near;
-    char *text;
-    assert_ok(hga_builder_add_level(b, 8, &parents));
-    assert_ok(hga_builder_set_families(b, parents, 0, 128, 16));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_block(b, near, 0, 136, 0, 128, 0));
-    hga_graph *g = finished(b);
-    hga_program p;
-    fields f = attention_fields(&p);
-    assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
-    hga_options options = {.threads = 2, .topology = "numa:2 core:1 pu:1"};
-    hga_plan *plan;
-    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
-    assert_lines(text, "parts:\n", "schedule:",
-                 "parts:\n"
-                 "  domain 0, stage 1: 72 rows, 1179.6 kB; 0 to 63 of 0 to 127\n"
-                 "  domain 1, stage 1: 64 rows, 1048.6 kB; 64 to 127 of 0 to 127\n");
-    hga_text_free(text);
-    hga_plan_destroy(plan);
-    options.topology = "numa:1 core:2 pu:1";
-    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 64, .dim = 64}, &options, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
-    assert_lines(text, "parts:\n", "schedule:",
-                 "parts:\n"
-                 "  domain 0, stage 1: 136 rows, 2228.2 kB; all of 0 to 127\n");
-    hga_text_free(text);
-    hga_plan_destroy(plan), hga_graph_destroy(g);
-}
-
-/* Up two levels a stage has a phase for each: its largest is told, which is neither its last nor another's. */
-static void the_rows_of_the_largest_phase_are_told(void **state)
-{
-    (void)state;
-    hga_builder *b = tokens(128);
-    hga_id parents, grandparents, near;
-    char *text;
-    assert_ok(hga_builder_add_level(b, 8, &parents));
-    assert_ok(hga_builder_set_families(b, parents, 0, 128, 16));
-    assert_ok(hga_builder_add_level(b, 2, &grandparents));
-    assert_ok(hga_builder_set_families(b, grandparents, parents, 8, 4));
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_block(b, near, 0, 128, 0, 138, 0));
-    hga_graph *g = finished(b);
-    hga_program p;
-    fields f = attention_fields(&p);
-    p.field[f.key].io = HGA_ROWS_KEYS;
-    assert_ok(hga_program_coarsen(&p, f.key));
-    assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
-    hga_plan *plan;
-    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 8}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
-    assert_lines(text, "parts:\n", "schedule:",
-                 "parts:\n"
-                 "  domain 0, stage 1: 10 rows, 1.3 kB; all of 128 to 135\n"
-                 "  domain 0, stage 2: 138 rows, 17.7 kB; all of 0 to 127\n");
-    hga_text_free(text);
-    hga_plan_destroy(plan), hga_graph_destroy(g);
-}
-
-/* Sixteen rows with 32 columns fill tiles, families of two with themselves would not, and an edge is one by one. */
-static void the_way_of_each_pair_is_told(void **state)
-{
-    (void)state;
-    hga_builder *b = tokens(64);
-    hga_id near;
-    char *text;
-    assert_ok(hga_builder_add_relation(b, "near", &near));
-    assert_ok(hga_builder_add_block(b, near, 0, 16, 0, 32, 0));
-    assert_ok(hga_builder_add_edge(b, near, 0, 20, 0, 1));
-    assert_ok(hga_builder_add_blocks(
-        b, near,
-        &(hga_block){
-            .dst = 32, .n_dst = 2, .src = 32, .n_src = 2, .count = 16, .dst_step = 2, .src_step = 2, .weight = 1}));
-    hga_graph *g = finished(b);
-    hga_program p;
-    fields f = attention_fields(&p);
-    assert_ok(hga_program_attend(&p, near, f.query, f.key, f.value, f.out, 0));
-    hga_plan *plan;
-    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 4}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain(plan, &text));
-    assert_lines(
-        text, "      pairs:", "  pairs go",
-        "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n");
-    hga_text_free(text);
-    hga_plan_destroy(plan);
-    assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 2, .dim = 4}, &(hga_options){.threads = 1}, &plan));
-    assert_ok(hga_plan_explain_json(plan, &text));
-    json_t *j = json_loads(text, 0, NULL),
-           *pairs = json_object_get(json_array_get(json_object_get(j, "stages"), 0), "pairs");
-    assert_int_equal(json_number_value(json_object_get(pairs, "tiles")), 512);
-    assert_int_equal(json_number_value(json_object_get(pairs, "places")), 512);
-    assert_int_equal(json_number_value(json_object_get(pairs, "families")), 64);
-    assert_int_equal(json_number_value(json_object_get(pairs, "rows")), 1);
-    json_decref(j);
-    hga_text_free(text);
-    hga_plan_destroy(plan), hga_graph_destroy(g);
 }
 
 /* Chunks that groups share have columns that some of the groups do not see, or nobody. */
@@ -482,11 +253,6 @@ int main(void)
         cmocka_unit_test(the_callers_own_tensors_are_operands_like_others),
         cmocka_unit_test(the_callers_own_tensors_have_slopes_like_others),
         cmocka_unit_test(kept_fields_outlive_the_callers_tensors),
-        cmocka_unit_test(costs_of_many_edges_do_not_turn_negative),
-        cmocka_unit_test(each_stage_costs_what_is_counted_by_hand),
-        cmocka_unit_test(the_rows_of_each_domain_are_told),
-        cmocka_unit_test(the_rows_of_the_largest_phase_are_told),
-        cmocka_unit_test(the_way_of_each_pair_is_told),
         cmocka_unit_test(what_is_not_finite_stays_with_those_who_see_it_in_shared_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
