@@ -118,18 +118,10 @@ done:
 static hga_status describe(hga_id n_branches, hga_program *program)
 {
     hga_status st = HGA_OK;
-    hga_id query, key, value, out;
-    hga_program_init(program);
-    HGA_TRY(hga_program_add_field(program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES,
-                                  &query));
-    HGA_TRY(hga_program_add_field(program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &key));
-    HGA_TRY(
-        hga_program_add_field(program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &value));
-    HGA_TRY(
-        hga_program_add_field(program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES, &out));
-    HGA_TRY(hga_program_attend(program, 0, query, key, value, out, 0));
+    HGA_TRY(hga_program_attention(program, 0));
+    hga_id query = hga_program_field(program, HGA_IO_QUERY), key = hga_program_field(program, HGA_IO_KEY),
+           value = hga_program_field(program, HGA_IO_VALUE), out = hga_program_field(program, HGA_IO_OUT);
     for (hga_id i = 1; i < n_branches; i++) HGA_TRY(hga_program_attend_more(program, i, query, key, value, out, 0));
-    program->has_lse = 1;
 done:
     return st;
 }

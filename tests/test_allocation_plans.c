@@ -124,23 +124,18 @@ static hga_status plan_or_none(const hga_graph *g, const hga_program *p, const h
     return st;
 }
 
-static hga_status make_plan(const hga_allocator *a)
+static hga_status plan_and_destroy(const hga_allocator *a, const hga_graph *g, const hga_program *p)
 {
     hga_options options = options_of(a);
     hga_plan *made;
-    hga_status st = plan_or_none(given, &program, &options, &made);
+    hga_status st = plan_or_none(g, p, &options, &made);
     hga_plan_destroy(made);
     return st;
 }
 
-static hga_status make_wide_plan(const hga_allocator *a)
-{
-    hga_options options = options_of(a);
-    hga_plan *made;
-    hga_status st = plan_or_none(wide, &wide_program, &options, &made);
-    hga_plan_destroy(made);
-    return st;
-}
+static hga_status make_plan(const hga_allocator *a) { return plan_and_destroy(a, given, &program); }
+
+static hga_status make_wide_plan(const hga_allocator *a) { return plan_and_destroy(a, wide, &wide_program); }
 
 /* An update that fails leaves a plan that can be destroyed. */
 static hga_status make_update(const hga_allocator *a)
