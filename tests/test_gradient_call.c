@@ -37,11 +37,12 @@ static void strips_change_rounding_alone(void **state)
                                         "htransformer block=16",
                                         "hsa branching=4,4"};
     static const hga_shape shapes[] = {{.n_heads = 2, .n_kv_heads = 1, .dim = 6, .dim_v = 5},
-                                       {.n_heads = 3, .dim = 20, .pos_dim = 2}};
-    for (size_t i = 0; i < 2 * sizeof words / sizeof words[0]; i++) {
-        problem p = {.shape = shapes[i % 2]};
-        snprintf(p.name, sizeof p.name, "%s", words[i / 2]);
-        assert_ok(hga_build(words[i / 2], shortened(400), &p.graph, &p.program));
+                                       {.n_heads = 3, .dim = 20, .pos_dim = 2},
+                                       {.n_heads = 8, .n_kv_heads = 1, .dim = 5}};
+    for (size_t i = 0; i < 3 * sizeof words / sizeof words[0]; i++) {
+        problem p = {.shape = shapes[i % 3]};
+        snprintf(p.name, sizeof p.name, "%s", words[i / 3]);
+        assert_ok(hga_build(words[i / 3], shortened(400), &p.graph, &p.program));
         problem_fill(&p, i), problem_fill_tables(&p, i, 1, 1, 0);
         slope whole = slope_create(&p, i), one = slope_create(&p, i), many = slope_create(&p, i);
         slope_run(&whole, (hga_options){.threads = 1, .gradient_strips = 1});

@@ -270,18 +270,26 @@ static void store_all(fast_pass *p, int kv)
             fast_store(p, f);
 }
 
+/* Does attention alone look at all fields? Then no head leaves anything behind but sums. */
+static int goes_by_panel(const fast_pass *p)
+{
+    int by_row = 1;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) by_row &= p->field[f].by_row;
+    return by_row;
+}
+
 hga_status fast_gradient(fast_pass *p, hga_id kv)
 {
     hga_status st = HGA_OK;
     hga_id group = p->plan->shape.n_heads / p->plan->shape.n_kv_heads;
-    p->kv = kv;
+    p->kv = kv, p->heads = goes_by_panel(p) ? group : 1;
     p->sums = p->call->sums[kv], p->wants_tables = 0;
     for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
     clear_all(p, 1);
     if (p->call->subtrees->n) return subtrees_gradient(p, kv);
     columns_begin(p);
     HGA_TRY(forward(p, 1));
-    for (p->head = kv * group; p->head < (kv + 1) * group; p->head++) {
+    for (p->head = kv * group + p->heads - 1; p->head < (kv + 1) * group; p->head++) {
         clear_all(p, 0);
         HGA_TRY(forward(p, 0));
         if (!p->field[program_bound(p->program, HGA_IO_OUT)].by_row) fast_seed(p);

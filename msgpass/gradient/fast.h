@@ -70,6 +70,7 @@ typedef struct fast_pass {
     hga_id n_lanes;
     hga_id *raised; /* subtrees that are coarsened and asked */
     int is_first;   /* of the query heads that read the key/value head */
+    hga_id heads;   /* that attention goes back for at once, panel by panel: the last of them is the one at hand */
     /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
        wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
     float *d_rel_key, *own_dk, *own_dv;

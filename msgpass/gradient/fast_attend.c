@@ -236,6 +236,15 @@ done:
     return st;
 }
 
+/* The panel for every head that goes now. */
+static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
+{
+    hga_status st = HGA_OK;
+    for (hga_id last = p->head, head = last - p->heads + 1; !st && head <= last; head++)
+        p->head = head, st = attend_panel(p, s, first, end);
+    return st;
+}
+
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
 {
     hga_status st = HGA_OK;
@@ -244,7 +253,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
     rows_open(&p->rows, p->plan, s);
     x->begin = begin, x->end = end;
     for (hga_id first = begin / (2 * KERNEL_TILE) * 2 * KERNEL_TILE; first < end; first += STRIP_PANEL) {
-        HGA_TRY(attend_panel(p, s, first, end));
+        HGA_TRY(attend_heads(p, s, first, end));
         if (++x->panels * POUR_TYPES >= p->call->io->n_rel_key) attend_ends(p);
     }
 done:
