@@ -63,6 +63,22 @@ static void sides_are_plain_wherever_cut(void **state)
     problem_clear(&p);
 }
 
+/* The top comes last, and tokens that it has edges to are still there: here the last third's, which share no rows with
+   what comes behind them. */
+static void what_the_top_sees_is_kept(void **state)
+{
+    (void)state;
+    hga_id ptr[4];
+    hga_builder *b = three_levels(ptr);
+    assert_ok(hga_builder_set_families(b, ptr[1], 0, 1800, 3));
+    add_neighbours(b, ptr);
+    for (hga_id i = 0; i < 12; i++) assert_ok(hga_builder_add_edge(b, 0, 1200 + i, ptr[2] + i, 0, 1));
+    problem p = described(b, "a top that sees tokens");
+    problem_fill(&p, 1);
+    assert_cuts_are_plain(&p, 1);
+    problem_clear(&p);
+}
+
 static hga_id count_subtrees(const problem *p)
 {
     hga_plan *plan;
@@ -214,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_with_gaps_are_plain_wherever_cut),
         cmocka_unit_test(sides_are_plain_wherever_cut),
+        cmocka_unit_test(what_the_top_sees_is_kept),
         cmocka_unit_test(tokens_of_the_other_side_have_no_gradients),
         cmocka_unit_test(some_children_are_plain_wherever_cut),
         cmocka_unit_test(what_is_nearly_known_is_plain),
