@@ -27,7 +27,7 @@ static int note_sum(const hga_plan *plan, hga_id s, subtrees *t)
     return 1;
 }
 
-/* Does it attend by nodes' own order, with the fields that the stages before it attended with? */
+/* Does it attend by nodes' own order, and go on with what stages before it attended to? */
 static int note_attended(const hga_plan *plan, hga_id s, subtrees *t)
 {
     const hga_stage *stage = &plan->program.stage[s];
@@ -35,13 +35,11 @@ static int note_attended(const hga_plan *plan, hga_id s, subtrees *t)
     int is_first = !t->query;
     if (is_first) t->query = stage->query, t->key = stage->key, t->value = stage->value, t->out = stage->out;
     t->last_attended = s;
-    return !r->dst_order && !r->src_order && t->query == stage->query && t->key == stage->key &&
-           t->value == stage->value && t->out == stage->out && (is_first || plan->stage[s].kind == KIND_ATTEND_MORE);
+    return !r->dst_order && !r->src_order && (is_first || plan->stage[s].kind == KIND_ATTEND_MORE);
 }
 
-static int has_width(const hga_plan *plan, hga_id f, hga_width w) { return plan->program.field[f].width == w; }
-
-/* Are the fields what the caller gives, and is nothing else there? */
+/* Are the fields what the caller gives, and is nothing else there? Each is then of another width, so that all stages
+   attend with the same. */
 static int fields_are_known(const hga_plan *plan, const subtrees *t)
 {
     int others = 0;
@@ -50,9 +48,7 @@ static int fields_are_known(const hga_plan *plan, const subtrees *t)
         others |= storage_is_rounded(plan, f);
         others |= f != t->out && !program_is_input(plan->program.field[f].binding);
     }
-    return t->query && !others && plan->program.field[t->out].binding == HGA_IO_OUT &&
-           has_width(plan, t->query, HGA_WIDTH_KEY) && has_width(plan, t->key, HGA_WIDTH_KV_KEY) &&
-           has_width(plan, t->value, HGA_WIDTH_VALUE) && has_width(plan, t->out, HGA_WIDTH_STATE);
+    return t->query && !others && plan->program.field[t->out].binding == HGA_IO_OUT;
 }
 
 /* Sums of children, then stages that attend, then perhaps states merged down the tree. */
