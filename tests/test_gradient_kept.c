@@ -48,7 +48,7 @@ static problem problem_of(const char *word)
 {
     problem p = {.shape = shape};
     snprintf(p.name, sizeof p.name, "%s", word);
-    assert_ok(hga_build(word, TOKENS, &p.graph, &p.program));
+    assert_ok(hga_build(word, shortened(TOKENS), &p.graph, &p.program));
     problem_fill(&p, 1), problem_fill_tables(&p, 1, 1, 1, 0);
     return p;
 }
