@@ -119,6 +119,8 @@ typedef struct kernel_tile_group {
     /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the
        rest is lost */
     float *const *out;
+    int streams; /* out's rows are at multiples of 64 bytes, dim_v one of KERNEL_PAD, and nobody reads them soon: they
+                    go past the caches */
     kernel_tile_state state;
 } kernel_tile_group;
 

@@ -212,6 +212,35 @@ static void strides_change_nothing(void **state)
     }
 }
 
+/* Outputs that no cache holds, here rows far apart, are written past them: the same bits. */
+static void outputs_past_the_caches_are_the_same(void **state)
+{
+    enum { N = 300, HEADS = 2, DIM = 80, APART = 1 << 15 };
+    static const char *const words[] = {"dense", "dense causal=1", "window left=40 right=3", "dilated",
+                                        "htransformer block=8"};
+    float *apart = aligned_alloc(64, sizeof(float[N][APART]));
+    char isa[32];
+    (void)state;
+    assert_non_null(apart);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (int k = 0; isa_name(k, isa, sizeof isa); k++) {
+            problem p = {.shape = {.n_heads = HEADS, .dim = DIM}, .options = {.isa = isa, .threads = 1 + k % 3}};
+            snprintf(p.name, sizeof p.name, "%s, %s", words[i], isa);
+            assert_ok(hga_build(words[i], N, &p.graph, &p.program));
+            problem_fill(&p, 7);
+            problem_run(&p);
+            const float *packed = p.io.out.data;
+            p.io.out = (hga_tensor){.data = apart, .rows = N, .row_stride = APART, .head_stride = DIM};
+            apart[HEADS * DIM] = 1234;
+            problem_run(&p);
+            for (hga_id v = 0; v < N; v++)
+                assert_same_bits(p.name, apart + (ptrdiff_t)v * APART, packed + v * HEADS * DIM, HEADS * DIM);
+            assert_true(apart[HEADS * DIM] == 1234);
+            problem_clear(&p);
+        }
+    free(apart);
+}
+
 /* ---- empty rows ---- */
 
 /* One edge on three tokens: the other rows are 0 with a log-sum-exp of -inf, alone and merged with each other. */
@@ -296,11 +325,17 @@ static void an_updated_plan_is_a_new_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_blocks_and_edges),    cmocka_unit_test(variants_equal_the_oracle),
-        cmocka_unit_test(tables_equal_the_oracle),          cmocka_unit_test(large_graphs_equal_the_oracle),
-        cmocka_unit_test(random_graphs_equal_the_oracle),   cmocka_unit_test(large_random_graphs_equal_the_oracle),
-        cmocka_unit_test(strides_change_nothing),           cmocka_unit_test(empty_rows_are_zero),
-        cmocka_unit_test(user_softmax_equals_the_built_in), cmocka_unit_test(an_updated_plan_is_a_new_plan),
+        cmocka_unit_test(rows_are_the_blocks_and_edges),
+        cmocka_unit_test(variants_equal_the_oracle),
+        cmocka_unit_test(tables_equal_the_oracle),
+        cmocka_unit_test(large_graphs_equal_the_oracle),
+        cmocka_unit_test(random_graphs_equal_the_oracle),
+        cmocka_unit_test(large_random_graphs_equal_the_oracle),
+        cmocka_unit_test(strides_change_nothing),
+        cmocka_unit_test(outputs_past_the_caches_are_the_same),
+        cmocka_unit_test(empty_rows_are_zero),
+        cmocka_unit_test(user_softmax_equals_the_built_in),
+        cmocka_unit_test(an_updated_plan_is_a_new_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,21 @@ static hga_status check_rows(const hga_tensor *t, const char *what, hga_id neede
                     needed);
 }
 
+/* Is the caller's tensor an output that attention writes as it will stay, of many rows of whole lines? */
+static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
+{
+    enum { STREAM_BYTES = 32 << 20 };
+    hga_id stages = 0, attending = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        stages += ((stage->reads | stage->writes) >> f & 1u) != 0;
+        attending += stage->out == f && kind_attends(plan->stage[s].kind);
+    }
+    int whole = (uintptr_t)x->io % (LINE_FLOATS * sizeof *x->io) == 0 && x->io_row % LINE_FLOATS == 0 &&
+                x->io_head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
+    return stages == 1 && attending == 1 && whole && x->io_n * (int64_t)x->io_row * 4 >= STREAM_BYTES;
+}
+
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
@@ -76,6 +91,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
         if (st) return st;
         x->io = state->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }
+    x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
     if (h->rounded) x->io_n = 0; /* stages see the copy */
     return HGA_OK;
 }
@@ -86,6 +102,7 @@ static void bind_guest(const hga_plan *plan, hga_workspace *state, hga_id f)
     bound_field *x = &state->field[f];
     if (!plan->storage[f].host) return;
     bound_field rows = state->field[plan->storage[f].host];
+    rows.streams = 0;
     rows.lse = x->lse, rows.lse_first = x->lse_first, rows.lse_slot = x->lse_slot;
     *x = rows;
 }

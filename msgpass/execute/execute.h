@@ -24,6 +24,7 @@ typedef struct bound_field {
     const hga_id *ws_slot, *lse_slot, *bf16_slot; /* the areas' */
     ptrdiff_t io_row, io_head, ws_row, ws_head, bf16_row;
     hga_id io_first, io_n, ws_first, lse_first, bf16_first, columns, heads;
+    int streams; /* the caller's rows are written once, never read, and are more than caches hold */
 } bound_field;
 
 static inline int bound_is_io(const bound_field *f, hga_id v)
@@ -214,10 +215,10 @@ void take_states(worker *w, const row_group *g, hga_id r);
 void store_group(worker *w, const row_group *g);
 
 /* .. and what else makes a tile: a group with its queries and states at a place, which is opened there first or was
-   before; where its rows end (those that nobody wants: where they are); its log-sum-exps; the tile itself, whose keys
-   are of 16 bits as they are when it has_pairs. */
+   before; that it ends with this tile, its rows where the array `row` tells (those that nobody wants: where they are);
+   its log-sum-exps; the tile itself, whose keys are of 16 bits as they are when it has_pairs. */
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens);
-void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row);
+void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to);
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
 int has_pairs(const worker *w);
 void run_tile(const worker *w, const kernel_tile *t);

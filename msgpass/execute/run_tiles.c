@@ -246,12 +246,16 @@ kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff
                                .state = state_at(w, place)};
 }
 
-void find_ends(const worker *w, const row_group *g, hga_id head, const kernel_tile_state *s, float **row)
+void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to)
 {
     const bound_field *out = &w->state->field[stage_of(w)->out];
-    for (hga_id r = 0; r < g->n_rows; r++)
-        row[r] =
-            g->node[r] < 0 ? s->acc + r * s->stride : bound_row(out, g->node[r]) + head * bound_head(out, g->node[r]);
+    const kernel_tile_state *s = &to->state;
+    to->out = row, to->streams = out->streams;
+    for (hga_id r = 0; r < g->n_rows; r++) {
+        hga_id v = g->node[r];
+        row[r] = v < 0 ? s->acc + r * s->stride : bound_row(out, v) + head * bound_head(out, v);
+        to->streams &= v >= 0 && bound_is_io(out, v);
+    }
 }
 
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
@@ -292,9 +296,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         const float *bias = pair_biases(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
         to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
-        if (!part[x].closes) continue;
-        find_ends(w, g, head, &to->state, end[x]);
-        to->out = end[x];
+        if (part[x].closes) end_group(w, g, head, end[x], to);
     }
     run_tile(w, &t);
     for (hga_id x = 0; x < many; x++)

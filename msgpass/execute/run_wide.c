@@ -221,9 +221,7 @@ static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, hga_id
     for (hga_id x = 0; x < many; x++) {
         t.group[x] = g[x].tile;
         if (!g[x].full) t.group[x].rows = g[x].rows + first;
-        if (!g[x].ends) continue;
-        find_ends(w, g[x].group, head, &g[x].tile.state, g[x].end);
-        t.group[x].out = g[x].end;
+        if (g[x].ends) end_group(w, g[x].group, head, g[x].end, &t.group[x]);
     }
     run_tile(w, &t);
     for (hga_id x = 0; x < many; x++) {
