@@ -24,7 +24,7 @@ static void load_nodes(fast_pass *p, int kv, row_range nodes)
 {
     const subtrees *t = trees_of(p);
     if (kv) load_range(p, t->key, nodes);
-    if (kv && t->value != t->key) load_range(p, t->value, nodes);
+    if (kv) load_range(p, t->value, nodes);
     if (!kv && !p->field[t->query].by_row) load_range(p, t->query, nodes);
     if (!kv && !p->field[t->out].by_row) seed_range(p, nodes);
 }
@@ -166,7 +166,7 @@ static void lower_fields(fast_pass *p, int kv, hga_id i)
     const subtrees *t = trees_of(p);
     lower_subtree(p, t->query, i);
     if (kv) lower_subtree(p, t->key, i);
-    if (kv && t->value != t->key) lower_subtree(p, t->value, i);
+    if (kv) lower_subtree(p, t->value, i);
 }
 
 /* The head at hand. Where threads go together nobody waits for a neighbour's subtree: all are raised before. */
@@ -179,8 +179,7 @@ static hga_status go(fast_pass *p, int is_last)
     if (p->n_lanes > 1) raise_all(p);
     HGA_TRY(each_strip(p, t->last_attended, attend_subtrees));
     HGA_TRY(attend_top(p));
-    if (is_last) clear_rest(p), lower_top(p, t->key);
-    if (is_last && t->value != t->key) lower_top(p, t->value);
+    if (is_last) clear_rest(p), lower_top(p, t->key), lower_top(p, t->value);
     lower_top(p, t->query);
     each_subtree(p, lower_fields, is_last);
 done:

@@ -259,22 +259,20 @@ static void see_part(const hga_plan *plan, const subtrees *s, hga_id i, needed *
     for (hga_id at = s->ptr[i]; at < s->ptr[i + 1]; at++) see_rows(plan, s->rows[at], x);
 }
 
-/* What every subtree needs, and how many are needed at once: from the first that it, a later one or the top looks at to
-   the last that it does. */
+/* What every subtree needs, and how many are needed at once: from the first that it or the top looks at to the last
+   that it or one before it does. */
 static hga_id find_needs(const hga_plan *plan, subtrees *s, needed *x)
 {
-    hga_id most = 0, *first = s->needs; /* for now */
-    for (hga_id i = 0; i < s->n; i++) see_part(plan, s, i + 1, x), first[i] = x->first < i ? x->first : i;
-    see_part(plan, s, 0, x);
-    for (hga_id i = s->n, before = x->first; i-- > 0;) first[i] = before = first[i] < before ? first[i] : before;
-    x->last = 0;
+    hga_id most = 0;
     for (hga_id i = 0; i < s->n; i++) {
-        hga_id from = first[i];
         see_part(plan, s, i + 1, x);
+        hga_id first = x->first < i ? x->first : i;
         s->needs[i] = (x->last > i ? x->last : i) + 1;
-        most = s->needs[i] - from > most ? s->needs[i] - from : most;
+        most = s->needs[i] - first > most ? s->needs[i] - first : most;
     }
-    return most;
+    hga_id last = s->needs[s->n - 1];
+    see_part(plan, s, 0, x);
+    return last - x->first > most ? last - x->first : most;
 }
 
 static hga_id rows_below(const subtrees *s, hga_id i)
