@@ -56,6 +56,8 @@ variant hsa_self "hsa -p branching=2,3 -p self=1"
 variant treeformer_fine "treeformer-fine -p query-leaf=@leaf.npy"
 variant treeformer_fine_causal "treeformer-fine -p query-leaf=@leaf.npy -p causal=1"
 variant treeformer_coarse "treeformer-coarse -p height=2 -p query-leaf=@leaf.npy"
+# In slow builds one of each kind: the tool is the same for all, and the others have tests of the library there.
+[ -n "${HGA_TEST_QUICK:-}" ] && names=(dense window bpt_causal htransformer htransformer_linear hsa_frontier treeformer_coarse)
 
 # ---- build, export, check ----
 

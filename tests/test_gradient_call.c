@@ -40,6 +40,7 @@ static void strips_change_rounding_alone(void **state)
                                        {.n_heads = 3, .dim = 20, .pos_dim = 2},
                                        {.n_heads = 8, .n_kv_heads = 1, .dim = 5}};
     for (size_t i = 0; i < 3 * sizeof words / sizeof words[0]; i++) {
+        if (passed_over((int)i)) continue;
         problem p = {.shape = shapes[i % 3]};
         snprintf(p.name, sizeof p.name, "%s", words[i / 3]);
         assert_ok(hga_build(words[i / 3], shortened(400), &p.graph, &p.program));
