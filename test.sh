@@ -44,7 +44,7 @@ echo "no errors"
 # Counters of an earlier run would be added up.
 find build-coverage -name '*.gcda' -delete 2>/dev/null || true
 # Where threads run and memory lies, other tests have been, too.
-suite coverage --label-exclude 'whole|bench|rules|python' --exclude-regex 'test_first_touch|test_threads|headers'
+suite coverage --label-exclude 'whole|bench|rules|python' --exclude-regex 'test_first_touch|test_threads|test_waves|test_samples|headers'
 # vec.h defines the same functions on other lines for every instruction set, which gcovr 5.2 cannot merge.
 unseen=(--exclude kernels/vec.h)
 if ! grep -q avx512_bf16 /proc/cpuinfo; then

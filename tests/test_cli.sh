@@ -234,21 +234,24 @@ fact a_synthetic_topology_as_json parses "$hga" topo --synthetic 'pack:2 numa:1 
 fact flops_table says 'HSA|hsa' "$hga" flops --table hsa3
 fact flops_table_as_json parses "$hga" flops --table hsa3 --json
 fact bench_dry_run says 'dense' "$hga" bench --variants dense,htransformer --tokens 64,128 --dry-run
-fact bench_to_json exits 0 "$hga" bench --variants dense,htransformer --tokens 64 --heads 2 --dim 16 --threads 1 --json bench.json
+fact bench_to_json exits 0 "$hga" bench --variants dense,htransformer --tokens 64 --heads 2 --dim 16 --threads 1 --seconds .1 --json bench.json
 fact bench_json_is_json "$json" bench.json context
 fact bench_json_has_benchmarks "$json" bench.json benchmarks 0 name
 
 printf 'CHAPTER I\n\nIt was late. Nobody came, or so it seemed.\n\nThen somebody did.\n\nCHAPTER II\n\nHe knocked. Twice! And once more, for the door was thick.\n' >tale.txt
 mkdir run
-fact run_a_text exits 0 sh -c 'cd run && "$0" run --seconds .1 ../tale.txt >table' "$hga"
+# Instruments make every measurement slow, and all variants ran without them.
+few=(--seconds .1)
+[ -z "${HGA_TEST_QUICK-}" ] || few+=(--variants htransformer,hsa --heads 2 --dim 16 --repetitions 2)
+fact run_a_text exits 0 sh -c 'cd run && "$0" run "$@" ../tale.txt >table' "$hga" "${few[@]}"
 fact run_prints_dense_and_the_variants holds run/table 'dense'
 fact run_names_htransformer holds run/table 'htransformer'
 fact run_names_hsa holds run/table 'hsa'
-fact run_as_json parses "$hga" run --seconds .1 --json tale.txt
-fact a_dry_run_tells_time_and_memory exits 0 sh -c 'mkdir -p dry && cd dry && "$0" run --dry-run ../tale.txt >../dry.txt && [ -z "$(ls)" ]' "$hga"
+fact run_as_json parses "$hga" run "${few[@]}" --json tale.txt
+fact a_dry_run_tells_time_and_memory exits 0 sh -c 'mkdir -p dry && cd dry && "$0" run --dry-run "$@" ../tale.txt >../dry.txt && [ -z "$(ls)" ]' "$hga" "${few[@]}"
 fact of_every_variant equal "$(awk 'NF' dry.txt | wc -l)" "$(($(awk 'NF' run/table | grep -vc '^!') - 0))"
 fact and_of_all_together holds dry.txt '^The run takes about [0-9]+ s and [0-9]+ MB'
 fact a_dry_run_as_json parses "$hga" run --dry-run --json tale.txt
-fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run --seconds .1 - <../tale.txt >table' "$hga"
+fact run_from_standard_input exits 0 sh -c 'cd run && "$0" run "$@" - <../tale.txt >table' "$hga" "${few[@]}"
 
 facts_end

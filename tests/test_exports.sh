@@ -43,7 +43,7 @@ variant ht64 htransformer --tokens 64 -p block=4
 variant ht250 htransformer --tokens 250 -p block=4 -p causal=1
 variant hsa64 hsa --tokens 64 -p branching=4,4,4
 variant hsa_causal hsa --tokens 230 -p branching=3,4 -p causal=1
-variant nearly_all bpt --tokens 700 -p k=8
+variant nearly_all bpt --tokens 420 -p k=8
 
 fact pngtopnm_decodes_a_png pngtopnm bpt64.png
 check tensors 40 2 4 q.npy k.npy

@@ -311,7 +311,7 @@ static void check_orders(problem *p)
 static void readers_follow_writers_in_random_programs(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= (uint64_t)thinned(80); seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)thinned(48); seed++) {
         uint64_t rng = seed;
         problem p = {.graph = random_graph(seed, 1 + random_below(&rng, 150), 1 + (unsigned)random_below(&rng, 63)),
                      .shape = {.n_heads = 1 + (hga_id)seed % 4, .dim = 4}};

@@ -25,7 +25,7 @@ __attribute__((noinline)) hga_status counted(bench_case *c) { return hga_plan_ex
 
 static hga_status run_once(const char *words, const char *isa)
 {
-    static const hga_shape shape = {.n_heads = 4, .dim = 64};
+    static const hga_shape shape = {.n_heads = 2, .dim = 64};
     hga_status st;
     bench_case c = {0};
     HGA_TRY(bench_case_make(words, TOKENS, &c));
