@@ -208,6 +208,30 @@ typedef struct kernel_grad_row {
     float *ds; /* [n], written */
 } kernel_grad_row;
 
+/* The same for all heads of a row at once, a source's heads side by side. Dimensions are multiples of KERNEL_PAD; of
+   the lists' n + more entries those behind the first n, at most KERNEL_CHUNK, are only wanted soon. */
+typedef struct kernel_grad_heads {
+    hga_id n, more, heads, share, dim, dim_v; /* share: heads to a key's head */
+    const float *q, *g;                       /* [heads][dim], scaled; head h at g + h * g_head */
+    const float *const *k, *const *v;
+    ptrdiff_t g_head, k_head, v_head;
+    const float *score, *lse, *delta; /* [n], [heads], [heads]; lse +inf: nothing is asked of the head */
+    float *dq;                        /* [heads][dim], added to; NULL: not asked for */
+    float *ds, *p;                    /* [n][heads], rows `step` apart: slopes of scores, and weights */
+    ptrdiff_t step;
+} kernel_grad_heads;
+
+/* acc[h / into] += sum over the n edges of w[at + h] x[h / from], heads of x x_head apart, of acc side by side. Rows
+   without weight are not looked at. */
+typedef struct kernel_sum_heads {
+    hga_id n, more, heads, from, into, columns, at;
+    int fetches; /* rows come from memory, and are asked for before they are needed */
+    const float *const *x;
+    ptrdiff_t x_head;
+    const float *const *w;
+    float *acc;
+} kernel_sum_heads;
+
 /* Rows of several members: head h of member m is at[m] + h * head[m], not padded. */
 typedef struct kernel_rows {
     const float *const *at;
@@ -277,6 +301,8 @@ typedef struct kernel_table {
     /* attention's adjoint */
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
+    void (*grad_heads)(const kernel_grad_heads *c);
+    void (*sum_heads)(const kernel_sum_heads *c);
     /* a family's lse and mean; and, with lse, given and delta, its gradients */
     void (*kin_means)(const kernel_kin *c);
     void (*kin_gradients)(const kernel_kin *c);

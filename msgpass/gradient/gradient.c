@@ -1,6 +1,7 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then every key/value head is a pass. */
 #include "fast.h"
 #include "families.h"
+#include "scattered.h"
 
 #include "philox.h"
 #include "sixteen.h"
@@ -239,12 +240,13 @@ done:
     return st;
 }
 
-/* By families where all is as they know it, else a head at a time. */
+/* By families, or row by row and source by source, where all is as they know it, else a head at a time. */
 static hga_status run_in_float(gradient_call *c, hga_workspace *workspace)
 {
     int known;
     hga_status st = c->threads > 1 ? threads_prepare(c->threads) : HGA_OK;
     if (!st) st = families_gradient(c, workspace, &known);
+    if (!st && !known) st = scattered_gradient(c, workspace, &known);
     return st || known ? st : run_fast(c, workspace);
 }
 
@@ -295,6 +297,7 @@ int64_t hga_plan_gradient_bytes(const hga_plan *plan)
     if (!plan->options.gradient) return 0;
     if (gradient_is_plain(plan, &why)) return plain_bytes(plan);
     int64_t bytes = families_bytes(plan);
+    if (bytes < 0) bytes = scattered_bytes(plan);
     return bytes < 0 ? fast_bytes(plan) : bytes;
 }
 
@@ -302,7 +305,8 @@ const char *hga_plan_gradient_way(const hga_plan *plan)
 {
     const char *why;
     if (gradient_is_plain(plan, &why)) return "row by row in double";
-    return families_bytes(plan) < 0 ? "a head at a time" : "a family of siblings at a time, all heads together";
+    if (families_bytes(plan) >= 0) return "a family of siblings at a time, all heads together";
+    return scattered_bytes(plan) < 0 ? "a head at a time" : "row by row and source by source, all heads together";
 }
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)

@@ -5,7 +5,8 @@
    tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
    fast.c       the same a head at a time, in float (fast.h, panel.h)
-   families.c   trees whose nodes attend to their siblings, all heads at once (families.h) */
+   families.c   trees whose nodes attend to their siblings, all heads at once (families.h)
+   scattered.c  edges listed one by one, all heads at once (scattered.h) */
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 
