@@ -68,8 +68,9 @@ static int is_known(const hga_plan *plan)
     int bound = p->field[s->query].binding == HGA_IO_QUERY && p->field[s->key].binding == HGA_IO_KEY &&
                 p->field[s->value].binding == HGA_IO_VALUE && p->field[s->out].binding == HGA_IO_OUT;
     return bound && same_rows(plan, s->query, s->out) && same_rows(plan, s->key, s->value) &&
-           plan->shape.n_heads <= KERNEL_HEADS && plan->shape.dim % KERNEL_PAD == 0 && plan->shape.dim_v % KERNEL_PAD == 0 && plan->options.dropout == 0 &&
-           !plan->options.generic && !storage_is_rounded(plan, s->query) && !storage_is_rounded(plan, s->key) &&
+           plan->shape.n_heads <= KERNEL_HEADS && plan->shape.dim % KERNEL_PAD == 0 &&
+           plan->shape.dim_v % KERNEL_PAD == 0 && plan->options.dropout == 0 && !plan->options.generic &&
+           !storage_is_rounded(plan, s->query) && !storage_is_rounded(plan, s->key) &&
            !storage_is_rounded(plan, s->value);
 }
 
@@ -162,10 +163,7 @@ static int next_piece(const edge_ends *ends, cursor *c, piece *out)
     return 1;
 }
 
-static float *row_at(const wide_rows *x, hga_id row, hga_id head)
-{
-    return x->at + row * x->row + head * x->head;
-}
+static float *row_at(const wide_rows *x, hga_id row, hga_id head) { return x->at + row * x->row + head * x->head; }
 
 enum { AHEAD = 4, LISTED = KERNEL_CHUNK + AHEAD };
 
@@ -198,7 +196,10 @@ static void scale_row(const scattered *x, const wide_rows *from, hga_id row, flo
         x->plan->kernels->scale(from->columns, x->call->scale, row_at(from, row, h), out);
 }
 
-static void clear_row(const wide_rows *x, float *sum) { memset(sum, 0, (size_t)x->heads * (size_t)x->columns * sizeof *sum); }
+static void clear_row(const wide_rows *x, float *sum)
+{
+    memset(sum, 0, (size_t)x->heads * (size_t)x->columns * sizeof *sum);
+}
 
 /* ---- from the rows ---- */
 
@@ -206,7 +207,8 @@ static void end_row(const scattered *x, const scattered_lane *l, hga_id row)
 {
     const float *sum = l->sum;
     for (hga_id h = 0; x->d_scale && h < x->heads; h++, sum += x->q.columns)
-        x->d_scale[row / BLOCK] += x->plan->kernels->dot(x->q.columns, sum, row_at(&x->q, row, h));
+        if (l->lse[h] != INFINITY)
+            x->d_scale[row / BLOCK] += x->plan->kernels->dot(x->q.columns, sum, row_at(&x->q, row, h));
     store_row(x, &x->dq, row, x->call->scale, l->sum);
 }
 

@@ -60,8 +60,8 @@ HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan);
 
 /* Which way the gradient goes back, in words that last: "a head at a time"; "a family of siblings at a time, all heads
-   together", which calls with relative keys, biases or numbers of 16 bits leave for the former; or "row by row in
-   double". */
+   together", or, of edges listed one by one, "row by row and source by source, all heads together", which calls with
+   relative keys, biases or numbers of 16 bits leave for the former; or "row by row in double". */
 HGA_API const char *hga_plan_gradient_way(const hga_plan *plan);
 
 /* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */

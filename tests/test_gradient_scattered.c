@@ -1,0 +1,204 @@
+/* Edges listed one by one, which go back from their rows and from their sources, all heads at once, or, where scores
+   have other parts or dimensions are odd, a head at a time. */
+#include "kernels.h"
+#include "machine.h"
+#include "slopes.h"
+
+enum { ROWS = 300, SOURCES = 90, HUB = 7, UNSEEN = 8, WIDE = 13 };
+
+/* Rows without edges and one with many, a source that more rows see than a kernel takes at once and one that none
+   sees, the same edge twice, weights. */
+static void add_edges(hga_builder *b, uint64_t *rng, hga_id near, hga_id first, hga_id sources)
+{
+    for (hga_id v = 0; v < ROWS; v++) {
+        if (v % 11 == 5) continue;
+        assert_ok(hga_builder_add_edge(b, near, first + HUB, v, v % 4, 0.5f));
+        for (hga_id i = 0, u, n = v == WIDE ? 200 : v % 12; i < n; i++) {
+            if ((u = random_below(rng, sources)) == UNSEEN) continue;
+            float weight = 0.25f * (float)(1 + u % 6);
+            assert_ok(hga_builder_add_edge(b, near, first + u, v, i % 5, weight));
+            if (i == 3) assert_ok(hga_builder_add_edge(b, near, first + u, v, i % 5, weight));
+        }
+    }
+}
+
+/* Queries and keys are the same tokens or, where `cross` says so, others; scores have sources' masses, or not. */
+static problem scattered_problem(uint64_t seed, hga_shape shape, int cross, int by_mass)
+{
+    problem p = {.shape = shape};
+    uint64_t rng = seed;
+    hga_id near, first = cross ? ROWS : 0, sources = cross ? SOURCES : ROWS, q, k, v, out;
+    hga_builder *b;
+    snprintf(p.name, sizeof p.name, "scattered edges %llu", (unsigned long long)seed);
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, cross ? ROWS + SOURCES : ROWS, NULL));
+    if (cross) assert_ok(hga_builder_set_tokens(b, 0, ROWS, first, SOURCES));
+    for (hga_id i = 0; i < sources; i++) assert_ok(hga_builder_set_mass(b, first + i, 0.5f + (float)(i % 7)));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    add_edges(b, &rng, near, first, sources);
+    hga_program_init(&p.program);
+    assert_ok(hga_program_add_field(&p.program, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES,
+                                    HGA_ROWS_QUERIES, &q));
+    assert_ok(hga_program_add_field(&p.program, "key", HGA_WIDTH_KV_KEY, HGA_IO_KEY, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &k));
+    assert_ok(
+        hga_program_add_field(&p.program, "value", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &v));
+    assert_ok(hga_program_add_field(&p.program, "out", HGA_WIDTH_STATE, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES,
+                                    &out));
+    assert_ok(hga_program_attend(&p.program, near, q, k, v, out, by_mass));
+    assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
+    problem_fill(&p, seed);
+    return p;
+}
+
+static const hga_shape shapes[] = {{.n_heads = 2, .dim = 16},
+                                   {.n_heads = 6, .n_kv_heads = 2, .dim = 5, .dim_v = 19},
+                                   {.n_heads = 3, .n_kv_heads = 1, .dim = 33, .dim_v = 8, .pos_dim = 3},
+                                   {.n_heads = 12, .n_kv_heads = 4, .dim = 64, .dim_v = 32}};
+
+/* What scores and shapes are plain enough for the one way, and what for the other. */
+static void plain_scores_go_with_all_heads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        problem p = scattered_problem(1, shapes[i], 0, 1);
+        hga_plan *plan;
+        assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1}, &plan));
+        assert_string_equal(hga_plan_gradient_way(plan),
+                            i % 3 == 0 ? "row by row and source by source, all heads together" : "a head at a time");
+        hga_plan_destroy(plan), problem_clear(&p);
+    }
+}
+
+/* With all that scores may have: the gradients of the plain way, by every instruction set; the same bits at any number
+   of threads, in strips or not, when something is added or not. */
+static void scattered_edges_have_plain_gradients(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        problem p = scattered_problem(seed, shapes[seed % 4], seed / 4 % 2 == 1, seed / 2 % 2 == 1);
+        if (seed >= 8) problem_fill_tables(&p, seed, seed % 3 != 1, 1, seed % 2 ? 1 : p.shape.n_heads);
+        float dropout = seed % 5 == 1 ? 0.3f : 0;
+        slope plain = slope_create(&p, seed), one = slope_create(&p, seed), more = slope_create(&p, seed);
+        slope_run(&plain, (hga_options){.generic = 1, .dropout = dropout});
+        for (int i = 0; i < 3; i++) {
+            if (isa_kernels(isas[i], &(const kernel_table *){NULL})) continue;
+            slope_run(&one, (hga_options){.threads = 1, .isa = isas[i], .dropout = dropout});
+            assert_same_slopes(&plain, &one, 2e-5);
+        }
+        for (hga_id threads = 1; threads < 6; threads++) {
+            slope_run(&one, (hga_options){.threads = 1, .gradient_strips = threads, .dropout = dropout});
+            slope_run(&more, (hga_options){.threads = threads, .gradient_strips = threads, .dropout = dropout});
+            assert_same_slopes(&plain, &one, 2e-5);
+            assert_same_slopes(&one, &more, 0);
+        }
+        slope_clear(&plain), slope_clear(&one), slope_clear(&more), problem_clear(&p);
+    }
+}
+
+/* What is not asked for is not needed for the rest, and what was there stays under what is added. */
+static void parts_of_the_gradients_are_the_same(void **state)
+{
+    (void)state;
+    for (uint64_t which = 0; which < 8; which++) {
+        problem p = scattered_problem(which, shapes[which % 4], 0, 0);
+        slope all = slope_create(&p, which), some = slope_create(&p, which);
+        hga_tensor *wanted[] = {&some.grad.d_query, &some.grad.d_key, &some.grad.d_value};
+        slope_run(&all, (hga_options){.threads = 1});
+        some.grad.accumulate = 1, some.grad.d_scale = some.grad.d_log_mass = NULL;
+        for (int i = 0; i < 3; i++) {
+            for (int64_t j = 0; j < some.n[i]; j++) some.of[i][j] = 1;
+            if (!(which >> i & 1u)) wanted[i]->data = NULL;
+        }
+        slope_run(&some, (hga_options){.threads = 2});
+        for (int i = 0; i < 3; i++)
+            for (int64_t j = 0; j < some.n[i]; j++) {
+                double want = which >> i & 1u ? 1 + (double)all.of[i][j] : 1;
+                if (!(fabs((double)some.of[i][j] - want) <= 2e-6 * fmax(1, fabs(want))))
+                    fail_msg("%s, input %d entry %lld: %.9g, not %.9g", p.name, i, (long long)j, (double)some.of[i][j],
+                             want);
+            }
+        slope_clear(&all), slope_clear(&some), problem_clear(&p);
+    }
+}
+
+/* A row whose scores are all -inf asks for nothing, whatever it holds: its sources have the gradients that they have
+   without it, and it has none. */
+static void a_row_without_weights_may_hold_anything(void **state)
+{
+    (void)state;
+    enum { DIM = 16 };
+    problem p = {.name = "a row without weights", .shape = {.n_heads = 2, .dim = DIM}};
+    hga_id near;
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 4, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id v = 0; v < 4; v++)
+        for (hga_id u = v % 2; u < 3; u++) assert_ok(hga_builder_add_edge(b, near, u, v, 0, 1));
+    assert_ok(hga_program_attention(&p.program, near));
+    assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
+    problem_fill(&p, 1);
+    float *q = p.io.query.data, *k = p.io.key.data;
+    for (int i = 0; i < 4 * 2 * DIM; i += DIM) k[i] = -1;
+    for (int i = 2 * DIM; i < 4 * DIM; i += DIM) q[i] = INFINITY; /* row 1 */
+    slope s = slope_create(&p, 1), plain = slope_create(&p, 1);
+    for (int i = 2 * DIM; i < 4 * DIM; i++) s.d_out[i] = plain.d_out[i] = NAN;
+    slope_run(&s, (hga_options){.threads = 1});
+    slope_run(&plain, (hga_options){.generic = 1});
+    assert_same_slopes(&plain, &s, 2e-5);
+    for (int i = 2 * DIM; i < 4 * DIM; i++) assert_true(s.of[SLOW_QUERY][i] == 0);
+    assert_true(isfinite(s.of[SLOW_SCALE][0]));
+    slope_clear(&s), slope_clear(&plain), problem_clear(&p);
+}
+
+/* Each allocation that fails is told, nothing stays behind, and what is taken at once is what the plan says. */
+static void memory_is_told_and_given_back(void **state)
+{
+    (void)state;
+    problem p = scattered_problem(4, shapes[0], 0, 1);
+    filling m = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&m);
+    hga_options options = {.gradient = 1, .threads = 2, .allocator = &a};
+    hga_plan *plan;
+    hga_workspace *workspace;
+    slope s = slope_create(&p, 1);
+    hga_io io = p.io;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    hga_status st = HGA_ENOMEM;
+    for (int64_t fails = 1; st; fails++) {
+        m.fails_from = 0;
+        assert_ok(hga_workspace_create(plan, &workspace));
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        int64_t before = m.bytes, blocks = m.live;
+        m.most = before;
+        m.asked = 0;
+        m.fails_from = fails;
+        st = hga_plan_gradient(plan, workspace, &io, &s.grad);
+        m.fails_from = 0;
+        if (st) assert_status(HGA_ENOMEM, st);
+        double said = (double)hga_plan_gradient_bytes(plan), took = (double)(m.most - before);
+        if (!st && !(took >= 0.9 * said && took <= 1.05 * said + 4096))
+            fail_msg("%.0f bytes were said, %.0f taken", said, took);
+        assert_true(m.live <= blocks + 1); /* the workspace keeps its room */
+        hga_workspace_destroy(workspace);
+    }
+    hga_plan_destroy(plan);
+    assert_int_equal(m.live, 0);
+    free(io.tape), slope_clear(&s), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_scores_go_with_all_heads),
+        cmocka_unit_test(a_row_without_weights_may_hold_anything),
+        cmocka_unit_test(scattered_edges_have_plain_gradients),
+        cmocka_unit_test(memory_is_told_and_given_back),
+        cmocka_unit_test(parts_of_the_gradients_are_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
