@@ -1,8 +1,8 @@
-/* scattered.c: edges listed one by one go back twice. Rows that lie anywhere come from memory for every edge, and are
-   added to at the price of two: so the first pass goes over the rows, gives queries theirs and notes two numbers for each
-   edge and head, and the second over the sources, with the edges turned round, gives keys and values theirs, each
-   written once. A row comes with all its heads, which lie together, and while the row before it is worked on: nobody
-   else foresees it. */
+/* scattered.c: edges listed one by one go back twice. Rows that lie anywhere come from memory for every edge, and to
+   add to one there costs as much as two: so the first pass goes over the rows, gives queries theirs and notes two
+   numbers for each edge and head, and the second over the sources, with the edges turned round, gives keys and values
+   theirs, each written once. A row comes with all its heads, from end to end, and the first ones of the next row's are
+   asked for before: nobody else foresees them. */
 #include "scattered.h"
 
 #include <math.h>
