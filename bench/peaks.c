@@ -14,10 +14,11 @@ static void keep_best(const hga_peaks *now, hga_peaks *best)
     best->bf16_gflops = fmax(best->bf16_gflops, now->bf16_gflops);
 }
 
-hga_status bench_measure_peaks(const char *isa, bench_peaks *out)
+hga_status bench_measure_peaks(const char *isa, const bench_rules *rules, bench_peaks *out)
 {
+    double end = bench_seconds() + bench_budget(rules);
     *out = (bench_peaks){0};
-    while (out->times < MOST_TIMES && out->busy < BENCH_TRUSTED) {
+    while (out->times == 0 || (out->times < MOST_TIMES && out->busy < BENCH_TRUSTED && bench_seconds() < end)) {
         hga_peaks now;
         bench_time start = bench_clock();
         hga_status st = hga_measure_peaks(isa, &now);

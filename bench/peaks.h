@@ -10,6 +10,7 @@ typedef struct bench_peaks {
     int times;      /* how often they were measured: once when nothing disturbed, three times at most */
 } bench_peaks;
 
-hga_status bench_measure_peaks(const char *isa, bench_peaks *out);
+/* They are measured again while that has taken no longer than a case may. */
+hga_status bench_measure_peaks(const char *isa, const bench_rules *rules, bench_peaks *out);
 
 #endif

@@ -79,9 +79,11 @@ static void summarise(const record *r, bench_timing *t)
     t->repeats = r->n;
 }
 
+double bench_budget(const bench_rules *rules) { return rules->budget > 0 ? rules->budget : usual_budget; }
+
 static int enough(const bench_timing *t, const bench_rules *rules, double spent)
 {
-    double budget = rules->budget > 0 ? rules->budget : usual_budget;
+    double budget = bench_budget(rules);
     if (rules->repetitions > 0) return t->repeats >= rules->repetitions;
     if (spent < rules->min_time) return 0;
     if (spent >= budget || t->repeats >= MOST_REPEATS) return 1;

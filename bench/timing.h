@@ -35,6 +35,9 @@ typedef struct bench_rules {
     bench_limits limits; /* asked before and after each repeat, or so many short ones; ask NULL: never */
 } bench_rules;
 
+/* The seconds that a case may take. */
+double bench_budget(const bench_rules *rules);
+
 /* What the calls took, in seconds of one call. */
 typedef struct bench_timing {
     double seconds, least, quartile1, quartile3; /* wall: median, least, quartiles */

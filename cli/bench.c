@@ -226,11 +226,11 @@ static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed
     return status;
 }
 
-static int measure_peaks(lists *l, json_t *peaks)
+static int measure_peaks(lists *l, const bench_rules *rules, json_t *peaks)
 {
     for (int i = 0; i < l->n_isa; i++) {
         bench_peaks measured;
-        int status = complain_of(bench_measure_peaks(l->isa[i], &measured), CLI_USAGE, l->isa[i]);
+        int status = complain_of(bench_measure_peaks(l->isa[i], rules, &measured), CLI_USAGE, l->isa[i]);
         if (status) return status;
         l->peaks[i] = measured.best;
         json_array_append_new(peaks, measured_peaks_json(l->isa[i], &measured));
@@ -318,7 +318,7 @@ int run_bench(int argc, char **argv)
     TRY(take(1, sizeof *l, &l));
     TRY(read_lists(&a, l));
     if ((a.peers || a.table) && !a.dry_run) peer_openblas_tune(argc, argv);
-    if (!a.dry_run) TRY(measure_peaks(l, peaks));
+    if (!a.dry_run) TRY(measure_peaks(l, &a.rules, peaks));
     TRY((a.table ? run_goals : run_cases)(&a, l, argv[0], peaks, rows, &failed));
     if (failed) status = CLI_FAILED; /* said when it was found */
 done:

@@ -28,7 +28,7 @@ json_t *measured_peaks_json(const char *isa, const bench_peaks *p)
 
 double measured_expected(const bench_rules *rules, double once)
 {
-    double budget = rules->budget > 0 ? rules->budget : 2;
+    double budget = bench_budget(rules);
     double warmup = rules->warmup < 0 ? 0 : rules->warmup > 0 ? rules->warmup * once : once;
     double timed = rules->repetitions > 0 ? rules->repetitions * once : budget > 3 * once ? budget : 3 * once;
     return warmup + (timed > rules->min_time ? timed : rules->min_time);

@@ -393,7 +393,7 @@ int run_run(int argc, char **argv)
         TRY(tell_estimate(&a, &s, &probe, rows));
         goto done;
     }
-    TRY(complain_of(bench_measure_peaks(a.options.isa, &peaks), CLI_USAGE, "peaks"));
+    TRY(complain_of(bench_measure_peaks(a.options.isa, &a.rules, &peaks), CLI_USAGE, "peaks"));
     growth_text source = {a.path, text, bytes, s.words.n, a.shape, a.options, (uint64_t)a.seed};
     if (a.report) TRY(report_start(&source, &page));
     TRY(run_contest(&a, &s, &probe, &peaks.best, rows, a.report ? &page : NULL));

@@ -2,10 +2,10 @@
 # Wrong input to the tool: test_bad_input.sh HGA NPY
 # Each line of the table is: exit status | text that stderr must contain | arguments. stderr must be exactly one line, stdout empty, and no file may be left.
 # Arguments are words of the shell; I is the folder of inputs made below, O the folder where nothing may appear.
-# Files are cut short at every third byte, and in slow builds (HGA_TEST_QUICK) at every ninth.
+# Files are cut short at every fifth byte, and in slow builds (HGA_TEST_QUICK) at every ninth.
 set -u
 hga=$1 npy=$2
-stride=3
+stride=5
 [ -n "${HGA_TEST_QUICK:-}" ] && stride=9
 . "$(dirname "$0")/facts.sh"
 mkdir I O
