@@ -123,6 +123,23 @@ static void parts_of_the_gradients_are_the_same(void **state)
     }
 }
 
+/* A tensor of the caller's own that no stage reads has gradients of zero. */
+static void what_nobody_reads_has_gradients_of_zero(void **state)
+{
+    (void)state;
+    problem p = scattered_problem(1, shapes[0], 0, 0);
+    hga_id user;
+    float x[ROWS * 2 * 16] = {0}, d[ROWS * 2 * 16];
+    assert_ok(hga_program_add_field(&p.program, "user", HGA_WIDTH_KV_KEY, HGA_IO_USER, HGA_ROWS_KEYS, HGA_ROWS_KEYS,
+                                    &user));
+    slope s = slope_create(&p, 1);
+    p.io.user[0] = (hga_tensor){.data = x, .rows = ROWS}, s.grad.d_user[0] = (hga_tensor){.data = d, .rows = ROWS};
+    memset(d, 0xff, sizeof d);
+    slope_run(&s, (hga_options){.threads = 1});
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) assert_true(d[i] == 0);
+    slope_clear(&s), problem_clear(&p);
+}
+
 /* A row whose scores are all -inf asks for nothing, whatever it holds: its sources have the gradients that they have
    without it, and it has none. */
 static void a_row_without_weights_may_hold_anything(void **state)
@@ -195,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_scores_go_with_all_heads),
+        cmocka_unit_test(what_nobody_reads_has_gradients_of_zero),
         cmocka_unit_test(a_row_without_weights_may_hold_anything),
         cmocka_unit_test(scattered_edges_have_plain_gradients),
         cmocka_unit_test(memory_is_told_and_given_back),
