@@ -130,10 +130,11 @@ static void what_nobody_reads_has_gradients_of_zero(void **state)
     problem p = scattered_problem(1, shapes[0], 0, 0);
     hga_id user;
     float x[ROWS * 2 * 16] = {0}, d[ROWS * 2 * 16];
-    assert_ok(hga_program_add_field(&p.program, "user", HGA_WIDTH_KV_KEY, HGA_IO_USER, HGA_ROWS_KEYS, HGA_ROWS_KEYS,
-                                    &user));
+    assert_ok(
+        hga_program_add_field(&p.program, "user", HGA_WIDTH_KV_KEY, HGA_IO_USER, HGA_ROWS_KEYS, HGA_ROWS_KEYS, &user));
+    p.io.user[0] = (hga_tensor){.data = x, .rows = ROWS};
     slope s = slope_create(&p, 1);
-    p.io.user[0] = (hga_tensor){.data = x, .rows = ROWS}, s.grad.d_user[0] = (hga_tensor){.data = d, .rows = ROWS};
+    s.grad.d_user[0] = (hga_tensor){.data = d, .rows = ROWS};
     memset(d, 0xff, sizeof d);
     slope_run(&s, (hga_options){.threads = 1});
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) assert_true(d[i] == 0);
