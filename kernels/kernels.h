@@ -208,29 +208,22 @@ typedef struct kernel_grad_row {
     float *ds; /* [n], written */
 } kernel_grad_row;
 
-/* The same for all heads of a row at once, a source's heads side by side. Dimensions are multiples of KERNEL_PAD; of
-   the lists' n + more entries those behind the first n, at most KERNEL_CHUNK, are only wanted soon. */
+/* All heads of a row at once, and n <= KERNEL_CHUNK rows that it has edges with, whose heads lie side by side: a query
+   and its keys (mine: the query, scaled, and its given gradient; theirs: keys and values) or a key and the queries that
+   see it (mine: the key, scaled, and its value; theirs: queries and given gradients). Dimensions are multiples of
+   KERNEL_PAD; lists have n + more entries, those behind the first n only wanted soon. */
 typedef struct kernel_grad_heads {
-    hga_id n, more, heads, share, dim, dim_v; /* share: heads to a key's head */
-    const float *q, *g;                       /* [heads][dim], scaled; head h at g + h * g_head */
-    const float *const *k, *const *v;
-    ptrdiff_t g_head, k_head, v_head;
-    const float *score, *lse, *delta; /* [n], [heads], [heads]; lse +inf: nothing is asked of the head */
-    float *dq;                        /* [heads][dim], added to; NULL: not asked for */
-    float *ds, *p;                    /* [n][heads], rows `step` apart: slopes of scores, and weights */
-    ptrdiff_t step;
+    hga_id n, more, heads, dim, dim_v;
+    hga_id share, into;         /* heads to one of theirs; and to one of the sums */
+    const float *mine, *mine_v; /* [heads][dim], [heads][dim_v] */
+    const float *const *theirs; /* head h of edge e at theirs[e] + h / share * theirs_head */
+    const float *const *theirs_v;
+    ptrdiff_t theirs_head, theirs_v_head;
+    const float *score;        /* [n], added to every head's */
+    const float *const *asked; /* of the edge's query [2][heads]: lse, +inf where nothing is asked, and delta */
+    float *sum, *sum_v;        /* [heads / into][dim] += slopes theirs, .. weights theirs_v; NULL: not wanted */
+    double *slope;             /* += all slopes; NULL: not wanted */
 } kernel_grad_heads;
-
-/* acc[h / into] += sum over the n edges of w[at + h] x[h / from], heads of x x_head apart, of acc side by side. Rows
-   without weight are not looked at. */
-typedef struct kernel_sum_heads {
-    hga_id n, more, heads, from, into, columns, at;
-    int fetches; /* rows come from memory, and are asked for before they are needed */
-    const float *const *x;
-    ptrdiff_t x_head;
-    const float *const *w;
-    float *acc;
-} kernel_sum_heads;
 
 /* Rows of several members: head h of member m is at[m] + h * head[m], not padded. */
 typedef struct kernel_rows {
@@ -302,7 +295,6 @@ typedef struct kernel_table {
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
     void (*grad_heads)(const kernel_grad_heads *c);
-    void (*sum_heads)(const kernel_sum_heads *c);
     /* a family's lse and mean; and, with lse, given and delta, its gradients */
     void (*kin_means)(const kernel_kin *c);
     void (*kin_gradients)(const kernel_kin *c);

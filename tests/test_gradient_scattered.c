@@ -123,6 +123,23 @@ static void parts_of_the_gradients_are_the_same(void **state)
     }
 }
 
+/* Of rows that are not asked for nothing is looked at. */
+static void some_rows_give_what_they_give_alone(void **state)
+{
+    (void)state;
+    enum { FIRST = 70, N = 60 };
+    problem p = scattered_problem(3, shapes[0], 1, 1);
+    slope whole = slope_create(&p, 1), some = slope_create(&p, 1);
+    for (int64_t i = 0, row = out_count(&p) / ROWS; i < out_count(&p); i++)
+        if (i / row < FIRST || i / row >= FIRST + N) whole.d_out[i] = 0, some.d_out[i] = NAN;
+    slope_run(&whole, (hga_options){.generic = 1});
+    for (int64_t i = 0; i < out_count(&p); i++) ((float *)p.io.out.data)[i] = NAN;
+    p.io.first_row = FIRST, p.io.n_rows = N;
+    slope_run(&some, (hga_options){.threads = 2, .ranges = 1});
+    assert_same_slopes(&whole, &some, 2e-5);
+    slope_clear(&whole), slope_clear(&some), problem_clear(&p);
+}
+
 /* A tensor of the caller's own that no stage reads has gradients of zero. */
 static void what_nobody_reads_has_gradients_of_zero(void **state)
 {
@@ -139,6 +156,38 @@ static void what_nobody_reads_has_gradients_of_zero(void **state)
     slope_run(&s, (hga_options){.threads = 1});
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) assert_true(d[i] == 0);
     slope_clear(&s), problem_clear(&p);
+}
+
+/* A program that attends tokens alone is given a graph whose spans have edges, too: they have no rows of queries, and
+   nothing is asked of them. */
+static void edges_into_nodes_without_rows_change_nothing(void **state)
+{
+    (void)state;
+    enum { TOKENS = 40, SPANS = 10 };
+    problem p = {.name = "edges into spans", .shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 16}};
+    uint64_t rng = 1;
+    hga_id near, spans;
+    hga_builder *b;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, TOKENS, NULL));
+    assert_ok(hga_builder_add_level(b, SPANS, &spans));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id v = 0; v < TOKENS + SPANS; v++)
+        for (hga_id i = 0; i < 9; i++) {
+            hga_id u = v < TOKENS || i < 5 ? random_below(&rng, TOKENS) : spans + i;
+            assert_ok(hga_builder_add_edge(b, near, u, v, 0, 0.5f));
+        }
+    assert_ok(hga_program_attention(&p.program, near));
+    assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
+    problem_fill(&p, 1);
+    slope s = slope_create(&p, 1), plain = slope_create(&p, 1);
+    slope_run(&plain, (hga_options){.generic = 1});
+    for (hga_id threads = 1; threads < 3; threads++) {
+        slope_run(&s, (hga_options){.threads = threads});
+        assert_same_slopes(&plain, &s, 2e-5);
+    }
+    slope_clear(&s), slope_clear(&plain), problem_clear(&p);
 }
 
 /* A row whose scores are all -inf asks for nothing, whatever it holds: its sources have the gradients that they have
@@ -172,7 +221,8 @@ static void a_row_without_weights_may_hold_anything(void **state)
     slope_clear(&s), slope_clear(&plain), problem_clear(&p);
 }
 
-/* Each allocation that fails is told, nothing stays behind, and what is taken at once is what the plan says. */
+/* Each allocation that fails is told, nothing stays behind, what is taken at once is what the plan says, and of edges
+   no more is kept than where they come from, once more. */
 static void memory_is_told_and_given_back(void **state)
 {
     (void)state;
@@ -184,6 +234,7 @@ static void memory_is_told_and_given_back(void **state)
     hga_workspace *workspace;
     slope s = slope_create(&p, 1);
     hga_io io = p.io;
+    double n_edges = (double)hga_graph_relation(p.graph, 0).n_edges;
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
     io.tape = memory(hga_plan_tape_bytes(plan), 1);
     hga_status st = HGA_ENOMEM;
@@ -199,6 +250,7 @@ static void memory_is_told_and_given_back(void **state)
         m.fails_from = 0;
         if (st) assert_status(HGA_ENOMEM, st);
         double said = (double)hga_plan_gradient_bytes(plan), took = (double)(m.most - before);
+        assert_true(said <= 8 * n_edges + 64 * ROWS + 16384);
         if (!st && !(took >= 0.9 * said && took <= 1.05 * said + 4096))
             fail_msg("%.0f bytes were said, %.0f taken", said, took);
         assert_true(m.live <= blocks + 1); /* the workspace keeps its room */
@@ -213,8 +265,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_scores_go_with_all_heads),
+        cmocka_unit_test(some_rows_give_what_they_give_alone),
         cmocka_unit_test(what_nobody_reads_has_gradients_of_zero),
         cmocka_unit_test(a_row_without_weights_may_hold_anything),
+        cmocka_unit_test(edges_into_nodes_without_rows_change_nothing),
         cmocka_unit_test(scattered_edges_have_plain_gradients),
         cmocka_unit_test(memory_is_told_and_given_back),
         cmocka_unit_test(parts_of_the_gradients_are_the_same),

@@ -170,22 +170,13 @@ static hga_status check_output(const hga_plan *plan, const hga_io *io)
 /* Which rows of the output does the caller ask for? */
 static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
-    int64_t first = io->first_row, n = io->n_rows;
-    state->ranged = 0;
-    if (first == 0 && n == 0) return HGA_OK;
-    if (!plan->ranged)
-        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
-                        (long long)first, (long long)n);
     const field_storage *out = &plan->storage[program_bound(&plan->program, HGA_IO_OUT)];
-    if (first < 0 || n < 1 || first > out->io_n - n)
-        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the output has %d", (long long)first,
-                        (long long)n, out->io_n);
-    if (n == out->io_n) return HGA_OK;
-    if (io->tape)
-        return hga_fail(HGA_EINVAL, "a tape is of all rows, not of rows %lld + %lld", (long long)first, (long long)n);
-    state->ranged = 1;
-    state->row_first = out->io_first + (hga_id)first, state->row_end = state->row_first + (hga_id)n;
-    ranges_find(plan, (hga_id)first, (hga_id)n, state->needed);
+    hga_id first, n;
+    hga_status st = ranges_asked(plan, io, &first, &n);
+    if (st) return st;
+    state->row_first = out->io_first + first, state->row_end = state->row_first + n;
+    state->ranged = n < out->io_n;
+    if (state->ranged) ranges_find(plan, first, n, state->needed);
     return HGA_OK;
 }
 

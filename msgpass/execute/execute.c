@@ -63,7 +63,7 @@ hga_status workspace_spare(hga_workspace *state, int64_t bytes, void **out)
     if (bytes + LINE > state->spare_bytes) {
         hga_delete(&state->allocator, state->spare, state->spare_bytes, 1);
         state->spare = NULL, state->spare_bytes = 0;
-        HGA_TRY(hga_new_zero(&state->allocator, bytes + LINE, 1, &state->spare));
+        HGA_TRY(hga_new(&state->allocator, bytes + LINE, 1, &state->spare));
         state->spare_bytes = bytes + LINE;
     }
     *out = state->spare + (LINE - (uintptr_t)state->spare % LINE) % LINE;
@@ -336,12 +336,29 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
     }
 }
 
+/* Of rows that are not asked for nothing will be. */
+static void begin_tape(const hga_plan *plan, const hga_io *io)
+{
+    int64_t n = (hga_plan_tape_bytes(plan) - (int64_t)sizeof(tape_header)) / (int64_t)sizeof(float);
+    for (int64_t i = 0; i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
+}
+
+static void end_tape(const hga_plan *plan, const hga_workspace *state, const hga_io *io)
+{
+    hga_id out_first = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].io_first;
+    *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
+                                             .identity = plan->identity,
+                                             .first = state->row_first - out_first,
+                                             .n = state->row_end - state->row_first};
+}
+
 hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
     hga_status st = fit_state(plan, state);
     if (st) return st;
     st = fields_bind(plan, io, state);
     if (st) execution_forget(state);
+    if (!st && io->tape && state->ranged) begin_tape(plan, io);
     for (hga_id t = 0; !st && t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         w->plan = plan, w->state = state, w->io = io;
@@ -356,7 +373,7 @@ void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {
     keep_io_rows(plan, state);
     sixteen_narrow(plan, state);
-    if (io->tape) *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC, .identity = plan->identity};
+    if (io->tape) end_tape(plan, state, io);
 }
 
 hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io)

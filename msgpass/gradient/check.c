@@ -94,6 +94,12 @@ static hga_status check_tape(gradient_call *c)
     const tape_header *header = c->io->tape;
     if (header->magic != TAPE_MAGIC) return hga_fail(HGA_EINVAL, "the tape was not written by an execution");
     if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
+    hga_id first, n;
+    hga_status st = ranges_asked(c->plan, c->io, &first, &n);
+    if (st) return st;
+    if (header->first != first || header->n != n)
+        return hga_fail(HGA_EINVAL, "the tape is of rows %lld + %lld of the output, not of %d + %d",
+                        (long long)header->first, (long long)header->n, first, n);
     c->tape_lse = tape_lse(c->io->tape);
     return HGA_OK;
 }

@@ -52,53 +52,37 @@ static int find_stages(const hga_plan *plan, family_stages *at)
            plan->options.dropout == 0 && !plan->options.generic;
 }
 
-/* Nothing but positions is known of any pair, and all numbers are floats. */
+/* Nothing but positions is known of any pair. */
 static int call_is_known(const gradient_call *c)
 {
     const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const hga_tensor *tensors[] = {&io->query, &io->key, &io->value, &g->d_out, &g->d_query, &g->d_key, &g->d_value};
-    int known = !io->rel_key && !io->rel_bias && !io->edge_bias;
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) known &= tensors[i]->dtype == HGA_F32;
-    return known;
+    return !io->rel_key && !io->rel_bias && !io->edge_bias && numbers_are_floats(c);
 }
 
 /* ---- memory ---- */
-
-typedef struct carver {
-    float *memory; /* NULL: measuring */
-    int64_t used;
-} carver;
-
-static float *carve(carver *c, int64_t n)
-{
-    float *here = c->memory ? c->memory + c->used : NULL;
-    c->used += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-    return here;
-}
 
 /* Every array; floats in all. */
 static int64_t lay_out(families *f, family_lane *lanes, hga_id threads, float *memory)
 {
     const family_order *o = &f->order;
-    carver c = {.memory = memory};
-    int64_t places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
-    for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve(&c, o->n_above * f->x[i].row);
+    int64_t at = 0, places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
+    for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve(memory, &at, o->n_above * f->x[i].row);
     for (int i = 0; i < G; i++)
-        if (f->d[i].io) f->d[i].above = carve(&c, o->n_top_slots * f->d[i].row);
-    f->bias = carve(&c, places);
-    f->lse = carve(&c, places * f->heads), f->mean = carve(&c, places * f->heads);
-    f->psi = carve(&c, above), f->inside = carve(&c, above), f->keep = carve(&c, above), f->d_psi = carve(&c, above);
+        if (f->d[i].io) f->d[i].above = carve(memory, &at, o->n_top_slots * f->d[i].row);
+    f->bias = carve(memory, &at, places);
+    f->lse = carve(memory, &at, places * f->heads), f->mean = carve(memory, &at, places * f->heads);
+    f->psi = carve(memory, &at, above), f->inside = carve(memory, &at, above), f->keep = carve(memory, &at, above),
+    f->d_psi = carve(memory, &at, above);
     for (hga_id t = 0; t < threads; t++) {
         family_lane l = {0};
         for (int i = 0; i < G; i++)
-            if (f->d[i].io) l.slots[i] = carve(&c, o->n_slots * f->d[i].row);
+            if (f->d[i].io) l.slots[i] = carve(memory, &at, o->n_slots * f->d[i].row);
         float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
-        for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve(&c, FAMILY_SCALARS);
-        if (f->node_pos) l.pair = carve(&c, FAMILY_PAIRS), l.d_pair = carve(&c, FAMILY_PAIRS);
+        for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve(memory, &at, FAMILY_SCALARS);
+        if (f->node_pos) l.pair = carve(memory, &at, FAMILY_PAIRS), l.d_pair = carve(memory, &at, FAMILY_PAIRS);
         if (lanes) lanes[t] = l;
     }
-    return c.used;
+    return at;
 }
 
 static family_rows rows_of(const gradient_call *c, hga_id field, const hga_tensor *t)

@@ -94,14 +94,6 @@ static inline brood brood_of(const hga_nodes *nodes, hga_id v)
 /* Columns of a row, which is padded with zeros. */
 static inline hga_id padded_columns(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 
-/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
-static inline float *carve(float *memory, int64_t *at, int64_t n)
-{
-    float *x = memory ? memory + *at : NULL;
-    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-    return x;
-}
-
 static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
 {
     return p->field[f].place ? p->field[f].place[v] : v;
@@ -125,14 +117,21 @@ void clear_rest(fast_pass *p);
 /* Of each field: who writes it before others add to it, and whether its chunks are cleared when they are needed. */
 void plan_clearing(fast_pass *p);
 
-/* The row of node u's gradient that is added to: its own, or the lane's in its place. */
+/* The row of node u's gradient, cleared when the first comes to add to it. */
+static inline float *cleared_row(const fast_pass *p, hga_id f, hga_id u)
+{
+    hga_id chunk = row_number(p, f, u) / CHUNK;
+    if (p->field[f].fresh && p->field[f].fresh[chunk]) clear_chunk(p, f, chunk);
+    return adjoint_row(p, f, u);
+}
+
+/* The one that a lane adds to: it, or the lane's in its place. */
 static inline float *source_row(const fast_pass *p, hga_id f, float *own, hga_id u)
 {
-    hga_id at = p->rank ? p->rank[u] : u, row = row_number(p, f, u);
+    hga_id at = p->rank ? p->rank[u] : u;
     int32_t slot = p->slot ? p->slot[at / CHUNK] : -1;
     if (slot >= 0) return own + ((ptrdiff_t)slot * CHUNK + at % CHUNK) * p->field[f].padded;
-    if (p->field[f].fresh && p->field[f].fresh[row / CHUNK]) clear_chunk(p, f, row / CHUNK);
-    return p->field[f].adjoint + (ptrdiff_t)row * p->field[f].padded;
+    return cleared_row(p, f, u);
 }
 
 /* Is the field one of key/value heads? */

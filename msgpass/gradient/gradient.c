@@ -97,6 +97,15 @@ void numbers_write(hga_dtype type, const float *from, hga_id n, void *to)
         narrow_row(type == HGA_F16, from, to, n);
 }
 
+int numbers_are_floats(const gradient_call *c)
+{
+    for (hga_id f = 1; f <= c->plan->program.n_fields; f++) {
+        const hga_tensor *t = field_tensor(c, f);
+        if (t && (t->dtype != HGA_F32 || field_gradient(c, f)->dtype != HGA_F32)) return 0;
+    }
+    return 1;
+}
+
 /* ---- dropout ---- */
 
 double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
@@ -325,12 +334,15 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : !io ? "tensors" : "gradients");
     hga_status st = HGA_OK;
     const char *why;
+    hga_grad_io own = {0};
     gradient_call c = call_of(plan, io, grad);
     HGA_TRY(call_check(&c));
+    HGA_TRY(range_open(&c, &own));
     HGA_TRY(tables_create(&c));
     HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_in_float(&c, workspace));
     tables_store(&c);
 done:
+    range_close(&c, &own);
     tables_clear(&c);
     return st;
 }
@@ -344,9 +356,11 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
         return hga_fail(HGA_EUNSUPPORTED, "operands rounded to bfloat16 have no slope");
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
     hga_status st = HGA_OK;
+    hga_grad_io own = {0};
     gradient_call c = call_of(plan, io, grad);
     c.moved = (nudge){input, entry, by};
     HGA_TRY(call_check_loss(&c));
+    HGA_TRY(range_open(&c, &own));
     *loss = 0;
     for (hga_id kv = 0; kv < plan->shape.n_kv_heads; kv++) {
         double part;
@@ -354,5 +368,6 @@ hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_
         *loss += part;
     }
 done:
+    range_close(&c, &own);
     return st;
 }

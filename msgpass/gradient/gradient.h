@@ -1,6 +1,7 @@
 /* gradient.h: what the files of this room share.
 
    gradient.c   the call: who computes is chosen; check.c: what it is given
+   range.c      calls for some rows of the output
    rows.c       the in-edges of a row, in canonical order
    tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
@@ -88,6 +89,14 @@ typedef struct gradient_call {
     nudge moved;     /* hga_plan_loss; zero: nothing is */
 } gradient_call;
 
+/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
+static inline float *carve(float *memory, int64_t *at, int64_t n)
+{
+    float *x = memory ? memory + *at : NULL;
+    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+    return x;
+}
+
 /* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
 hga_status tables_create(gradient_call *c);
 void tables_store(const gradient_call *c);
@@ -111,11 +120,18 @@ size_t dtype_bytes(hga_dtype type);
 void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
 void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
 void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
+/* Are all the caller's tensors and gradients of float32? */
+int numbers_are_floats(const gradient_call *c);
 
 /* check.c: does a call have a tape of its plan, stages with adjoints, and the tensors that they need? Then c->tape_lse
    is set. For a loss alone stages and tensors do. */
 hga_status call_check(gradient_call *c);
 hga_status call_check_loss(const gradient_call *c);
+
+/* range.c: where the call is for some rows, *own is what it is given with nothing of the others, and takes the place of
+   c->grad; range_close gives it back, whatever the outcome. */
+hga_status range_open(gradient_call *c, hga_grad_io *own);
+void range_close(const gradient_call *c, const hga_grad_io *own);
 
 /* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
    where not. */

@@ -97,8 +97,9 @@ static void add_near(const fast_pass *p, hga_id f, hga_id chunk, const float *ow
     const column_chunks *x = p->chunks;
     hga_id columns = p->field[f].padded;
     int64_t at = p->program->stage[x->stage].key == f ? x->d_key : x->d_value;
+    if (at < 0 || !x->at[chunk]) return; /* not there: none of the rows so far was asked for anything */
     float *to = x->at[chunk] + at;
-    if (at >= 0) p->plan->kernels->blend(CHUNK * columns, 1, to, 1, own, to);
+    p->plan->kernels->blend(CHUNK * columns, 1, to, 1, own, to);
 }
 
 static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id chunk, const float *own)
@@ -111,7 +112,7 @@ static void add_chunk(const fast_pass *p, hga_id f, const hga_id *order, hga_id 
            columns = p->field[f].padded;
     if (!p->field[f].adjoint) return;
     for (hga_id i = 0; i < n; i++) {
-        float *to = adjoint_row(p, f, order ? order[first + i] : first + i);
+        float *to = cleared_row(p, f, order ? order[first + i] : first + i);
         p->plan->kernels->blend(columns, 1, to, 1, own + (ptrdiff_t)i * columns, to);
     }
 }

@@ -1,8 +1,8 @@
 /* scattered.c: edges listed one by one go back twice. Rows that lie anywhere come from memory for every edge, and to
-   add to one there costs as much as two: so the first pass goes over the rows, gives queries theirs and notes two
-   numbers for each edge and head, and the second over the sources, with the edges turned round, gives keys and values
-   theirs, each written once. A row comes with all its heads, from end to end, and the first ones of the next row's are
-   asked for before: nobody else foresees them. */
+   add to one there costs as much as two: so the first pass goes over the queries, which are given what their keys and
+   values make of them, and the second over the keys, with the edges turned round, which are given what queries and
+   their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
+   those of the next edges are asked for before: nobody else foresees them. */
 #include "scattered.h"
 
 #include <math.h>
@@ -18,18 +18,19 @@ typedef struct wide_rows {
     hga_id heads, columns;
 } wide_rows;
 
-/* The edges of one end: those of node v are at [ptr[v], ptr[v + 1]). */
-typedef struct edge_ends {
-    const hga_pos *ptr, *edge; /* edge NULL: the relation's own order */
+/* Edges by the rows at one end: those of row i are at [ptr[i], ptr[i + 1]); nodes at the other end. */
+typedef struct edge_list {
+    const hga_pos *ptr;
     const hga_id *other;
-    hga_id first, n, other_first; /* nodes first .. first + n - 1 have rows; the other ends' begin at other_first */
-} edge_ends;
+    const float *weight; /* NULL: 1 */
+} edge_list;
 
-/* Edges turned round. */
-typedef struct out_edges {
-    hga_pos *ptr, *edge;
+/* The relation's edges by their sources, those that attention looks at. */
+typedef struct turned_edges {
+    hga_pos *ptr, n;
     hga_id *dst;
-} out_edges;
+    float *weight;
+} turned_edges;
 
 typedef struct scattered {
     const gradient_call *call;
@@ -37,18 +38,18 @@ typedef struct scattered {
     const hga_relation *r;
     const hga_stage *stage;
     hga_id heads, share; /* share: query heads that read one key/value head */
-    out_edges out;
+    hga_id row_first, rows, key_first, keys;
+    turned_edges turned;
     wide_rows q, k, v, o, g, dq, dk, dv;
-    float *noted;       /* [edges][2][heads]: the score's gradient, and what the value is given the row's with */
-    float *log_mass;    /* [nodes]; NULL where scores have none */
+    float *asked;       /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
+    float *log_mass;    /* [keys]; NULL where scores have none */
     double *d_scale;    /* [blocks]; NULL: not wanted */
     double *d_log_mass; /* [nodes]; NULL: not wanted */
 } scattered;
 
-/* What a thread has. */
+/* What a thread has: a row of all query heads, its score's part scaled, and what it is given. */
 typedef struct scattered_lane {
-    float *scaled, *sum, *sum_v; /* a row of all heads: queries scaled; what it is given */
-    float *lse, *delta;          /* [heads]; lse +inf where nothing is asked */
+    float *mine, *mine_v, *sum, *sum_v;
 } scattered_lane;
 
 /* ---- who goes this way ---- */
@@ -76,36 +77,44 @@ static int is_known(const hga_plan *plan)
            !storage_is_rounded(plan, s->value);
 }
 
-/* Nothing is known of any pair, and all numbers are floats. */
+/* Nothing is known of any pair. */
 static int call_is_known(const gradient_call *c)
 {
     const hga_io *io = c->io;
-    const hga_grad_io *g = c->grad;
-    const hga_tensor *tensors[] = {&io->query, &io->key,    &io->value, &io->out,
-                                   &g->d_out,  &g->d_query, &g->d_key,  &g->d_value};
-    int known = !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos;
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) known &= tensors[i]->dtype == HGA_F32;
-    return known;
+    return !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos && numbers_are_floats(c);
 }
 
-/* ---- edges turned round ---- */
+/* ---- edges by their sources ---- */
+
+/* The sources of a query's edges. */
+static edge_list sources_of(const scattered *x)
+{
+    return (edge_list){x->r->ptr + x->row_first, x->r->src, x->r->weight};
+}
+
+static void count_edges(const scattered *x, hga_pos *ptr)
+{
+    edge_list in = sources_of(x);
+    for (hga_pos e = in.ptr[0]; e < in.ptr[x->rows]; e++) ptr[in.other[e] - x->key_first]++;
+    for (hga_id u = 0; u < x->keys; u++) ptr[u + 1] += ptr[u];
+}
 
 static hga_status turn_edges(scattered *x)
 {
     hga_status st = HGA_OK;
-    const hga_relation *r = x->r;
     const hga_allocator *a = &x->plan->given;
-    hga_id n = x->plan->nodes.n;
-    out_edges *o = &x->out;
-    HGA_TRY(hga_new(a, r->n_edges, sizeof *o->dst, &o->dst));
-    HGA_TRY(hga_new(a, r->n_edges, sizeof *o->edge, &o->edge));
-    HGA_TRY(hga_new_zero(a, n + 1, sizeof *o->ptr, &o->ptr));
-    for (hga_pos e = 0; e < r->n_edges; e++) o->ptr[r->src[e]]++;
-    for (hga_id u = 0; u < n; u++) o->ptr[u + 1] += o->ptr[u];
-    for (hga_id v = n; v-- > 0;)
-        for (hga_pos e = r->ptr[v + 1]; e-- > r->ptr[v];) {
-            hga_pos at = --o->ptr[r->src[e]];
-            o->dst[at] = v, o->edge[at] = e;
+    edge_list in = sources_of(x);
+    turned_edges *t = &x->turned;
+    t->n = in.ptr[x->rows] - in.ptr[0];
+    HGA_TRY(hga_new_zero(a, (int64_t)x->keys + 1, sizeof *t->ptr, &t->ptr));
+    HGA_TRY(hga_new(a, t->n, sizeof *t->dst, &t->dst));
+    if (in.weight) HGA_TRY(hga_new(a, t->n, sizeof *t->weight, &t->weight));
+    count_edges(x, t->ptr);
+    for (hga_id i = x->rows; i-- > 0;)
+        for (hga_pos e = in.ptr[i + 1]; e-- > in.ptr[i];) {
+            hga_pos at = --t->ptr[in.other[e] - x->key_first];
+            t->dst[at] = x->row_first + i;
+            if (in.weight) t->weight[at] = in.weight[e];
         }
 done:
     return st;
@@ -114,26 +123,60 @@ done:
 static void clear_edges(scattered *x)
 {
     const hga_allocator *a = &x->plan->given;
-    hga_delete(a, x->out.dst, x->r->n_edges, sizeof *x->out.dst);
-    hga_delete(a, x->out.edge, x->r->n_edges, sizeof *x->out.edge);
-    hga_delete(a, x->out.ptr, x->plan->nodes.n + 1, sizeof *x->out.ptr);
+    hga_delete(a, x->turned.ptr, (int64_t)x->keys + 1, sizeof *x->turned.ptr);
+    hga_delete(a, x->turned.dst, x->turned.n, sizeof *x->turned.dst);
+    hga_delete(a, x->turned.weight, x->turned.n, sizeof *x->turned.weight);
 }
 
-static edge_ends ends_of(const scattered *x, int of_rows)
+/* ---- a pass: rows that are given something ---- */
+
+typedef struct pass {
+    edge_list edges;
+    hga_id n, other_first; /* rows; the node of the other ends' row 0 */
+    hga_id share, into;    /* see kernel_grad_heads */
+    wide_rows mine, mine_v, theirs, theirs_v, given, given_v;
+    int of_keys;
+} pass;
+
+static pass pass_of_queries(const scattered *x)
 {
-    hga_id row_first, first, rows = field_io(x->plan, x->stage->query, &row_first),
-                             n = field_io(x->plan, x->stage->key, &first);
-    return of_rows ? (edge_ends){x->r->ptr, NULL, x->r->src, row_first, rows, first}
-                   : (edge_ends){x->out.ptr, x->out.edge, x->out.dst, first, n, row_first};
+    return (pass){.edges = sources_of(x),
+                  .n = x->rows,
+                  .other_first = x->key_first,
+                  .share = x->share,
+                  .into = 1,
+                  .mine = x->q,
+                  .mine_v = x->g,
+                  .theirs = x->k,
+                  .theirs_v = x->v,
+                  .given = x->dq};
 }
 
-/* ---- pieces: some edges of a node ---- */
+static pass pass_of_keys(const scattered *x)
+{
+    return (pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight},
+                  .n = x->keys,
+                  .other_first = x->row_first,
+                  .share = 1,
+                  .into = x->share,
+                  .mine = x->k,
+                  .mine_v = x->v,
+                  .theirs = x->q,
+                  .theirs_v = x->g,
+                  .given = x->dk,
+                  .given_v = x->dv,
+                  .of_keys = 1};
+}
+
+static float *row_at(const wide_rows *x, hga_id row, hga_id head) { return x->at + row * x->row + head * x->head; }
+
+/* ---- pieces: some edges of a row ---- */
 
 typedef struct piece {
-    hga_id row, n; /* row of the tensors; at most KERNEL_CHUNK edges */
+    hga_id row, n; /* at most KERNEL_CHUNK edges */
     int first, last;
-    hga_id other[KERNEL_CHUNK];
-    hga_pos edge[KERNEL_CHUNK]; /* in the relation's order */
+    hga_id other[KERNEL_CHUNK]; /* rows at the other ends */
+    float score[KERNEL_CHUNK];
 } piece;
 
 /* Where the walk is. */
@@ -142,43 +185,61 @@ typedef struct cursor {
     hga_pos at; /* -1: at the row's beginning */
 } cursor;
 
-static float base_score(const scattered *x, hga_pos e)
+static float log_weight(const scattered *x, const pass *p, hga_pos e, hga_id key)
 {
-    float weight = x->r->weight ? x->r->weight[e] : 1;
-    return (weight == 1 ? 0 : logf(weight)) + (x->log_mass ? x->log_mass[x->r->src[e]] : 0);
+    float weight = p->edges.weight ? p->edges.weight[e] : 1;
+    return (weight == 1 ? 0 : logf(weight)) + (x->log_mass ? x->log_mass[key] : 0);
 }
 
 /* The next piece; 0: there is none. */
-static int next_piece(const edge_ends *ends, cursor *c, piece *out)
+static int next_piece(const scattered *x, const pass *p, cursor *c, piece *out)
 {
     if (c->row == c->end) return out->n = 0;
-    hga_pos begin = ends->ptr[ends->first + c->row], end = ends->ptr[ends->first + c->row + 1],
-            at = c->at < 0 ? begin : c->at;
-    out->row = c->row, out->first = at == begin, out->edge[0] = at;
+    hga_pos begin = p->edges.ptr[c->row], end = p->edges.ptr[c->row + 1], at = c->at < 0 ? begin : c->at;
+    out->row = c->row, out->first = at == begin;
     out->n = (hga_id)(end - at < KERNEL_CHUNK ? end - at : KERNEL_CHUNK);
     for (hga_id i = 0; i < out->n; i++) {
-        out->other[i] = ends->other[at + i] - ends->other_first;
-        out->edge[i] = ends->edge ? ends->edge[at + i] : at + i;
+        out->other[i] = p->edges.other[at + i] - p->other_first;
+        out->score[i] = log_weight(x, p, at + i, p->of_keys ? out->row : out->other[i]);
     }
     out->last = at + out->n == end, c->at = at + out->n;
     if (out->last) c->row++, c->at = -1;
     return 1;
 }
 
-static float *row_at(const wide_rows *x, hga_id row, hga_id head) { return x->at + row * x->row + head * x->head; }
-
+/* What a piece's edges need, and the first of the next one's. */
 enum { AHEAD = 4, LISTED = KERNEL_CHUNK + AHEAD };
+typedef struct piece_rows {
+    hga_id more;
+    const float *theirs[LISTED], *theirs_v[LISTED], *asked[LISTED];
+} piece_rows;
 
-/* The rows of the piece's other ends, and of some of the next one's; how many of those. */
-static hga_id list_rows(const wide_rows *rows, const piece *p, const piece *next, const float **out)
+static void list_rows(const scattered *x, const pass *p, const piece *at, const piece *next, piece_rows *out)
 {
-    hga_id more = next->n < AHEAD ? next->n : AHEAD;
-    for (hga_id i = 0; i < p->n; i++) out[i] = row_at(rows, p->other[i], 0);
-    for (hga_id i = 0; i < more; i++) out[p->n + i] = row_at(rows, next->other[i], 0);
-    return more;
+    out->more = next->n < AHEAD ? next->n : AHEAD;
+    for (hga_id i = 0; i < at->n + out->more; i++) {
+        const piece *of = i < at->n ? at : next;
+        hga_id other = of->other[i < at->n ? i : i - at->n], query = p->of_keys ? other : of->row;
+        out->theirs[i] = row_at(&p->theirs, other, 0), out->theirs_v[i] = row_at(&p->theirs_v, other, 0);
+        out->asked[i] = x->asked + 2 * (ptrdiff_t)query * x->heads;
+    }
 }
 
-/* ---- a row of a gradient ---- */
+/* ---- a row ---- */
+
+/* A row of each query head, scaled, side by side. */
+static void copy_row(const scattered *x, const wide_rows *from, hga_id row, float scale, float *out)
+{
+    for (hga_id h = 0; h < x->heads; h++, out += from->columns)
+        x->plan->kernels->scale(from->columns, scale, row_at(from, row, h / (x->heads / from->heads)), out);
+}
+
+static void begin_row(const scattered *x, const pass *p, const scattered_lane *l, hga_id row)
+{
+    copy_row(x, &p->mine, row, x->call->scale, l->mine), copy_row(x, &p->mine_v, row, 1, l->mine_v);
+    memset(l->sum, 0, (size_t)x->heads * (size_t)p->mine.columns * sizeof *l->sum);
+    if (p->of_keys) memset(l->sum_v, 0, (size_t)x->heads * (size_t)p->mine_v.columns * sizeof *l->sum_v);
+}
 
 static void store_row(const scattered *x, const wide_rows *to, hga_id row, float scale, const float *sum)
 {
@@ -191,137 +252,89 @@ static void store_row(const scattered *x, const wide_rows *to, hga_id row, float
     }
 }
 
-/* All heads of a row, scaled, side by side. */
-static void scale_row(const scattered *x, const wide_rows *from, hga_id row, float *out)
+/* The scale is given what a query is, times the query. */
+static void give_scale(const scattered *x, hga_id row, const float *sum)
 {
-    for (hga_id h = 0; h < from->heads; h++, out += from->columns)
-        x->plan->kernels->scale(from->columns, x->call->scale, row_at(from, row, h), out);
-}
-
-static void clear_row(const wide_rows *x, float *sum)
-{
-    memset(sum, 0, (size_t)x->heads * (size_t)x->columns * sizeof *sum);
-}
-
-/* ---- from the rows ---- */
-
-static void end_row(const scattered *x, const scattered_lane *l, hga_id row)
-{
-    const float *sum = l->sum;
-    for (hga_id h = 0; x->d_scale && h < x->heads; h++, sum += x->q.columns)
-        if (l->lse[h] != INFINITY)
+    const float *lse = x->asked + 2 * (ptrdiff_t)row * x->heads;
+    for (hga_id h = 0; h < x->heads; h++, sum += x->q.columns)
+        if (lse[h] != INFINITY)
             x->d_scale[row / BLOCK] += x->plan->kernels->dot(x->q.columns, sum, row_at(&x->q, row, h));
-    store_row(x, &x->dq, row, x->call->scale, l->sum);
 }
 
-/* What the gradient of a row's scores is relative to. */
-static float delta_of(const scattered *x, hga_id row, hga_id h)
+static void end_row(const scattered *x, const pass *p, const scattered_lane *l, hga_id row)
 {
-    const hga_tensor *d_lse = &x->call->grad->d_lse;
-    double given = d_lse->data ? (double)*(const float *)tensor_at(d_lse, x->heads, 1, row, h) : 0;
-    return (float)(x->plan->kernels->dot(x->g.columns, row_at(&x->g, row, h), row_at(&x->o, row, h)) - given);
+    if (x->d_scale && !p->of_keys) give_scale(x, row, l->sum);
+    store_row(x, &p->given, row, x->call->scale, l->sum);
+    store_row(x, &p->given_v, row, 1, l->sum_v);
 }
 
-static void begin_row(const scattered *x, const scattered_lane *l, hga_id row)
+static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at, const piece *next)
 {
-    scale_row(x, &x->q, row, l->scaled), clear_row(&x->q, l->sum);
-    for (hga_id h = 0; h < x->heads; h++) {
-        float lse = x->call->tape_lse[(ptrdiff_t)row * x->heads + h];
-        l->lse[h] = lse == -INFINITY ? INFINITY : lse, l->delta[h] = delta_of(x, row, h);
-    }
+    piece_rows rows;
+    if (at->first) begin_row(x, p, l, at->row);
+    list_rows(x, p, at, next, &rows);
+    x->plan->kernels->grad_heads(
+        &(kernel_grad_heads){.n = at->n,
+                             .more = rows.more,
+                             .heads = x->heads,
+                             .dim = p->mine.columns,
+                             .dim_v = p->mine_v.columns,
+                             .share = p->share,
+                             .into = p->into,
+                             .mine = l->mine,
+                             .mine_v = l->mine_v,
+                             .theirs = rows.theirs,
+                             .theirs_v = rows.theirs_v,
+                             .theirs_head = p->theirs.head,
+                             .theirs_v_head = p->theirs_v.head,
+                             .score = at->score,
+                             .asked = rows.asked,
+                             .sum = p->given.at || (x->d_scale && !p->of_keys) ? l->sum : NULL,
+                             .sum_v = p->given_v.at ? l->sum_v : NULL,
+                             .slope = p->of_keys && x->d_log_mass ? &x->d_log_mass[x->key_first + at->row] : NULL});
+    if (at->last) end_row(x, p, l, at->row);
 }
 
-static void run_row(const scattered *x, const scattered_lane *l, const piece *p, const piece *next)
-{
-    const float *k[LISTED], *v[LISTED];
-    float score[KERNEL_CHUNK], *noted = x->noted + 2 * p->edge[0] * x->heads;
-    if (p->first) begin_row(x, l, p->row);
-    for (hga_id i = 0; i < p->n; i++) score[i] = base_score(x, p->edge[i]);
-    hga_id more = list_rows(&x->k, p, next, k);
-    list_rows(&x->v, p, next, v);
-    x->plan->kernels->grad_heads(&(kernel_grad_heads){.n = p->n,
-                                                      .more = more,
-                                                      .heads = x->heads,
-                                                      .share = x->share,
-                                                      .dim = x->q.columns,
-                                                      .dim_v = x->g.columns,
-                                                      .q = l->scaled,
-                                                      .g = row_at(&x->g, p->row, 0),
-                                                      .g_head = x->g.head,
-                                                      .k = k,
-                                                      .k_head = x->k.head,
-                                                      .v = v,
-                                                      .v_head = x->v.head,
-                                                      .score = score,
-                                                      .lse = l->lse,
-                                                      .delta = l->delta,
-                                                      .dq = x->dq.at || x->d_scale ? l->sum : NULL,
-                                                      .ds = noted,
-                                                      .p = noted + x->heads,
-                                                      .step = 2 * x->heads});
-    if (p->last) end_row(x, l, p->row);
-}
-
-/* ---- from the sources ---- */
-
-/* What the piece's edges give a source: `at` the one or the other of the numbers that are noted. */
-static void add_rows(const scattered *x, const piece *p, const piece *next, const wide_rows *from, hga_id at,
-                     const float *const *noted, float *sum)
-{
-    const float *row[LISTED];
-    hga_id more = list_rows(from, p, next, row);
-    x->plan->kernels->sum_heads(&(kernel_sum_heads){.n = p->n,
-                                                    .more = more,
-                                                    .heads = x->heads,
-                                                    .from = 1,
-                                                    .into = x->share,
-                                                    .columns = from->columns,
-                                                    .at = at,
-                                                    .fetches = 1,
-                                                    .x = row,
-                                                    .x_head = from->head,
-                                                    .w = noted,
-                                                    .acc = sum});
-}
-
-static void run_source(const scattered *x, const scattered_lane *l, const piece *p, const piece *next)
-{
-    const float *noted[KERNEL_CHUNK];
-    double *mass = x->d_log_mass ? &x->d_log_mass[ends_of(x, 0).first + p->row] : NULL;
-    if (p->first) clear_row(&x->k, l->sum), clear_row(&x->v, l->sum_v);
-    for (hga_id i = 0; i < next->n; i++) __builtin_prefetch(x->noted + 2 * next->edge[i] * x->heads);
-    for (hga_id i = 0; i < p->n; i++) noted[i] = x->noted + 2 * p->edge[i] * x->heads;
-    for (hga_id i = 0; i < p->n; i++)
-        for (hga_id h = 0; mass && h < x->heads; h++) *mass += (double)noted[i][h];
-    if (x->dk.at) add_rows(x, p, next, &x->q, 0, noted, l->sum);
-    if (x->dv.at) add_rows(x, p, next, &x->g, x->heads, noted, l->sum_v);
-    if (p->last) store_row(x, &x->dk, p->row, x->call->scale, l->sum), store_row(x, &x->dv, p->row, 1, l->sum_v);
-}
-
-/* ---- the pass ---- */
-
-typedef void (*run_piece)(const scattered *x, const scattered_lane *l, const piece *p, const piece *next);
+/* ---- all rows ---- */
 
 /* Rows [first, end), piece by piece; each is worked on while the rows of the next come. */
-static void run_block(const scattered *x, const scattered_lane *l, const edge_ends *ends, cursor c, run_piece run)
+static void run_block(const scattered *x, const pass *p, const scattered_lane *l, cursor c)
 {
     piece two[2];
-    int more = next_piece(ends, &c, &two[0]);
+    int more = next_piece(x, p, &c, &two[0]);
     for (int i = 0; more; i = !i) {
-        more = next_piece(ends, &c, &two[!i]);
-        run(x, l, &two[i], &two[!i]);
+        more = next_piece(x, p, &c, &two[!i]);
+        run_piece(x, p, l, &two[i], &two[!i]);
     }
 }
 
-static void run_all(const scattered *x, const scattered_lane *lanes, hga_id threads, int of_rows)
+static void run_pass(const scattered *x, pass p, const scattered_lane *lanes)
 {
-    const edge_ends ends = ends_of(x, of_rows);
+    hga_id threads = x->call->threads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (hga_id first = 0; first < ends.n; first += BLOCK) {
-        hga_id end = ends.n - first < BLOCK ? ends.n : first + BLOCK;
-        const scattered_lane *l = &lanes[threads > 1 ? omp_get_thread_num() : 0];
-        run_block(x, l, &ends, (cursor){first, end, -1}, of_rows ? run_row : run_source);
+    for (hga_id first = 0; first < p.n; first += BLOCK)
+        run_block(x, &p, &lanes[threads > 1 ? omp_get_thread_num() : 0],
+                  (cursor){first, p.n - first < BLOCK ? p.n : first + BLOCK, -1});
+}
+
+/* What is asked of a query: its log-sum-exp, and what its scores' gradients are relative to. */
+static void find_asked(const scattered *x, hga_id row)
+{
+    const hga_tensor *d_lse = &x->call->grad->d_lse;
+    const float *tape = x->call->tape_lse + (ptrdiff_t)row * x->heads;
+    float *lse = x->asked + 2 * (ptrdiff_t)row * x->heads, *delta = lse + x->heads;
+    for (hga_id h = 0; h < x->heads; h++) {
+        double given = d_lse->data ? (double)*(const float *)tensor_at(d_lse, x->heads, 1, row, h) : 0;
+        lse[h] = tape[h] == -INFINITY ? INFINITY : tape[h];
+        delta[h] = (float)(x->plan->kernels->dot(x->g.columns, row_at(&x->g, row, h), row_at(&x->o, row, h)) - given);
     }
+}
+
+static void find_all_asked(const scattered *x)
+{
+    hga_id threads = x->call->threads;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (hga_id row = 0; row < x->rows; row++) find_asked(x, row);
 }
 
 /* ---- the call ---- */
@@ -337,39 +350,33 @@ static scattered scattered_of(const gradient_call *c)
 {
     const hga_stage *s = &c->plan->program.stage[0];
     const hga_grad_io *g = c->grad;
-    return (scattered){.call = c,
-                       .plan = c->plan,
-                       .r = &c->plan->stage[0].relation,
-                       .stage = s,
-                       .heads = c->plan->shape.n_heads,
-                       .share = c->plan->shape.n_heads / c->plan->shape.n_kv_heads,
-                       .q = rows_of(c, s->query, &c->io->query),
-                       .k = rows_of(c, s->key, &c->io->key),
-                       .v = rows_of(c, s->value, &c->io->value),
-                       .o = rows_of(c, s->out, &c->io->out),
-                       .g = rows_of(c, s->out, &g->d_out),
-                       .dq = rows_of(c, s->query, &g->d_query),
-                       .dk = rows_of(c, s->key, &g->d_key),
-                       .dv = rows_of(c, s->value, &g->d_value)};
-}
-
-static float *carve(float *memory, int64_t *at, int64_t n)
-{
-    float *here = memory ? memory + *at : NULL;
-    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-    return here;
+    scattered x = {.call = c,
+                   .plan = c->plan,
+                   .r = &c->plan->stage[0].relation,
+                   .stage = s,
+                   .heads = c->plan->shape.n_heads,
+                   .share = c->plan->shape.n_heads / c->plan->shape.n_kv_heads,
+                   .q = rows_of(c, s->query, &c->io->query),
+                   .k = rows_of(c, s->key, &c->io->key),
+                   .v = rows_of(c, s->value, &c->io->value),
+                   .o = rows_of(c, s->out, &c->io->out),
+                   .g = rows_of(c, s->out, &g->d_out),
+                   .dq = rows_of(c, s->query, &g->d_query),
+                   .dk = rows_of(c, s->key, &g->d_key),
+                   .dv = rows_of(c, s->value, &g->d_value)};
+    x.rows = field_io(c->plan, s->query, &x.row_first), x.keys = field_io(c->plan, s->key, &x.key_first);
+    return x;
 }
 
 /* Every array; floats in all. */
 static int64_t lay_out(scattered *x, scattered_lane *lanes, hga_id threads, float *memory)
 {
     int64_t at = 0, heads = x->heads;
-    x->noted = carve(memory, &at, 2 * x->r->n_edges * heads);
-    if (x->stage->by_mass) x->log_mass = carve(memory, &at, x->plan->nodes.n);
+    x->asked = carve(memory, &at, 2 * x->rows * heads);
+    if (x->stage->by_mass) x->log_mass = carve(memory, &at, x->keys);
     for (hga_id t = 0; t < threads; t++) {
-        scattered_lane l = {carve(memory, &at, heads * x->q.columns), carve(memory, &at, heads * x->q.columns),
-                            carve(memory, &at, heads * x->v.columns), carve(memory, &at, heads),
-                            carve(memory, &at, heads)};
+        scattered_lane l = {carve(memory, &at, heads * x->q.columns), carve(memory, &at, heads * x->v.columns),
+                            carve(memory, &at, heads * x->q.columns), carve(memory, &at, heads * x->v.columns)};
         if (lanes) lanes[t] = l;
     }
     return at;
@@ -382,19 +389,20 @@ hga_status scattered_gradient(gradient_call *c, hga_workspace *workspace, int *k
     if (!*known) return HGA_OK;
     scattered x = scattered_of(c);
     scattered_lane *lanes = NULL;
-    hga_id blocks = ends_of(&x, 1).n / BLOCK + 1;
+    hga_id blocks = x.rows / BLOCK + 1;
     void *memory;
     HGA_TRY(hga_new(&c->plan->given, c->threads, sizeof *lanes, &lanes));
     HGA_TRY(workspace_spare(workspace, lay_out(&x, NULL, c->threads, NULL) * (int64_t)sizeof(float), &memory));
     lay_out(&x, lanes, c->threads, memory);
-    for (hga_id v = 0; x.log_mass && v < c->plan->nodes.n; v++) x.log_mass[v] = logf(c->plan->nodes.mass[v]);
+    for (hga_id u = 0; x.log_mass && u < x.keys; u++) x.log_mass[u] = logf(c->plan->nodes.mass[x.key_first + u]);
     if (c->sums[0].of[SCALE]) HGA_TRY(hga_new_zero(&c->plan->given, blocks, sizeof *x.d_scale, &x.d_scale));
     x.d_log_mass = c->sums[0].of[LOG_MASS];
-    run_all(&x, lanes, c->threads, 1);
+    find_all_asked(&x);
+    if (x.dq.at || x.d_scale) run_pass(&x, pass_of_queries(&x), lanes);
     for (hga_id i = 0; x.d_scale && i < blocks; i++) *c->sums[0].of[SCALE] += x.d_scale[i];
     if (x.dk.at || x.dv.at || x.d_log_mass) {
         HGA_TRY(turn_edges(&x));
-        run_all(&x, lanes, c->threads, 0);
+        run_pass(&x, pass_of_keys(&x), lanes);
     }
 done:
     clear_edges(&x);
@@ -410,6 +418,7 @@ int64_t scattered_bytes(const hga_plan *plan)
     gradient_call c = {.plan = plan, .io = &io, .grad = &grad};
     if (!is_known(plan)) return -1;
     scattered x = scattered_of(&c);
-    return lay_out(&x, NULL, plan->threads, NULL) * (int64_t)sizeof(float) +
-           x.r->n_edges * (int64_t)(sizeof(hga_id) + sizeof(hga_pos)) + (plan->nodes.n + 1) * (int64_t)sizeof(hga_pos);
+    int64_t edge = (int64_t)sizeof *x.turned.dst + (x.r->weight ? (int64_t)sizeof *x.turned.weight : 0);
+    return lay_out(&x, NULL, plan->threads, NULL) * (int64_t)sizeof(float) + x.r->n_edges * edge +
+           ((int64_t)x.keys + 1) * (int64_t)sizeof *x.turned.ptr;
 }

@@ -211,7 +211,8 @@ enum { TAPE_MAGIC = 0x31546748 };
 
 typedef struct tape_header {
     uint64_t magic, identity; /* the plan's */
-    uint64_t unused[6];
+    int64_t first, n;         /* rows of the output that were asked for; the others' log-sum-exps are -inf */
+    uint64_t unused[4];
 } tape_header;
 
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
@@ -279,6 +280,8 @@ hga_status ranges_make(hga_plan *plan);
 int64_t ranges_bytes(const hga_plan *plan);
 void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory);
 void ranges_clear(hga_plan *plan);
+/* Rows [*first, *first + *n) of the output are what a call asks for; all of them where it names none. */
+hga_status ranges_asked(const hga_plan *plan, const hga_io *io, hga_id *first, hga_id *n);
 hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first);
 
 #endif

@@ -132,6 +132,20 @@ static int has_nodes(const hga_plan *plan, const phase *ph, hga_id panel, hga_id
     return 0;
 }
 
+hga_status ranges_asked(const hga_plan *plan, const hga_io *io, hga_id *first, hga_id *n)
+{
+    long long asked = io->first_row, many = io->n_rows;
+    *first = 0, *n = plan->storage[out_field(plan)].io_n;
+    if (asked == 0 && many == 0) return HGA_OK;
+    if (!plan->ranged)
+        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
+                        asked, many);
+    if (asked < 0 || many < 1 || asked > *n - many)
+        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the output has %d", asked, many, *n);
+    *first = (hga_id)asked, *n = (hga_id)many;
+    return HGA_OK;
+}
+
 void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory)
 {
     accesses a = *plan->ranged; /* which remembers where it looked last */

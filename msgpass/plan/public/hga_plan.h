@@ -100,7 +100,8 @@ typedef struct hga_io {
     uint64_t seed;
     uint32_t layer; /* < 2^24 */
     /* plans with options.ranges: rows [first_row, first_row + n_rows) of out (and lse) alone, with the bits that they
-       have among all; the others stay as they are. What they do not need is not computed. 0 0: all */
+       have among all; the others stay as they are. What they do not need is not computed, and a tape is of these
+       rows. 0 0: all */
     int64_t first_row, n_rows;
     uint64_t reserved[3]; /* 0 */
 } hga_io;
