@@ -296,6 +296,8 @@ void fuzz_execute(const hga_graph *g, const hga_program *p, choices *c)
         compare(&t, "the plain executor", &first, &second, near_enough);
         clear_outcome(&t, &second);
         options.dropout = rarely(c, 3) ? 0.25f : 0, options.keep_fields = 0;
+        if (rarely(c, 2)) options.gradient_strips = 1 + choose(c, 6);
+        if (rarely(c, 4)) options.gradient_subtree = 1 + choose(c, 60);
         fuzz_go_back(g, p, &t.shape, &t.io, options);
     }
     clear_outcome(&t, &first);
