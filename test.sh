@@ -37,7 +37,6 @@ checked() { valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-ki
     cd build/examples
     checked ../cli/hga build bpt --tokens 50 --format npy -o - >/dev/null
     checked ./custom_hierarchy
-    checked ./user_message
 )
 echo "no errors"
 
