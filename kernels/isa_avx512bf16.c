@@ -1,7 +1,11 @@
-/* isa_avx512bf16.c: the kernels for AVX-512 with products of bfloat16 pairs. In float32 they compute the same bits as
+/* isa_avx512bf16.c: the kernels that multiply pairs of bfloat16, with AVX-512 and one instruction more. All others are
    isa_avx512.c's. */
+#pragma GCC diagnostic ignored "-Wunused-function"
 #include "tables.h"
 #define VEC_FLOATS 16
-#define TABLE      kernels_avx512bf16
-#define ISA        "avx512bf16"
 #include "rows.inc"
+
+void pairs_attend_heads(const kernel_heads *c) { attend_heads_bf16(c); }
+void pairs_attend_tile(const kernel_tile *t) { attend_tile_bf16(t); }
+void pairs_turn(hga_id n, const float *const *x, hga_id columns, uint32_t *out) { turn_pairs(n, x, columns, out); }
+double pairs_peak(hga_pos n, float *sink) { return peak_pairs(n, sink); }

@@ -1,6 +1,12 @@
-/* tables.h: the compiled tables, for tables.c alone. */
+/* tables.h: the compiled tables, for tables.c, and what one file has for the table of another. */
 #ifndef TABLES_H
 #define TABLES_H
 #include "kernels.h"
 extern const kernel_table kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512bf16;
+
+/* isa_avx512bf16.c: see kernel_table. */
+void pairs_attend_heads(const kernel_heads *c);
+void pairs_attend_tile(const kernel_tile *t);
+void pairs_turn(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
+double pairs_peak(hga_pos n, float *sink);
 #endif
