@@ -145,13 +145,13 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];
-    hga_id n = s->end, lanes = p->n_lanes < s->n ? p->n_lanes : s->n;
+    hga_id lanes = p->n_lanes < s->n ? p->n_lanes : s->n;
     hga_status st = HGA_OK;
 #pragma omp parallel for ordered schedule(static, 1) num_threads(lanes) if (lanes > 1)
     for (hga_id i = 0; i < s->n; i++) {
         lane *l = &p->lanes[lanes > 1 ? omp_get_thread_num() : 0];
         fast_pass one = seen_by(p, l, stage, i);
-        hga_id first = i * s->rows < n ? i * s->rows : n, end = n - first < s->rows ? n : first + s->rows;
+        hga_id first = s->first[i], end = s->first[i + 1];
         if (!l->status) l->status = rows(&one, stage, first, end);
         l->rows = one.rows;
 #pragma omp ordered

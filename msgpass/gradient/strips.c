@@ -23,30 +23,52 @@ done:
     return st;
 }
 
+/* Who touched each `width` columns last, and how many of these he did. */
+typedef struct touching {
+    hga_id *by, n, width;
+    hga_id me;
+    int64_t many;
+} touching;
+
+static hga_status touching_open(const hga_plan *plan, hga_id width, touching *t)
+{
+    *t = (touching){.n = plan->nodes.n / width + 1, .width = width};
+    return hga_new_zero(&plan->given, t->n, sizeof *t->by, &t->by);
+}
+
+static void touching_close(const hga_plan *plan, touching *t) { hga_delete(&plan->given, t->by, t->n, sizeof *t->by); }
+
+static void touch_columns(touching *t, hga_id first, hga_id last)
+{
+    for (hga_id c = first / t->width; c <= last / t->width; c++) t->many += t->by[c] != t->me, t->by[c] = t->me;
+}
+
 static void touch(const hga_segments *s, void *context)
 {
-    uint8_t *touched = context; /* [chunks] */
     for (hga_id i = 0; i < s->count; i++) {
         hga_segment x = hga_segments_at(s, i);
-        for (hga_id c = x.src / CHUNK; c <= (x.src + x.n_src - 1) / CHUNK; c++) touched[c] = 1;
+        touch_columns(context, x.src, x.src + x.n_src - 1);
     }
 }
 
-/* The chunks that rows at positions [first, first + n) have edges to. */
-static void touch_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s, uint8_t *touched)
+/* The columns that rows at positions [first, first + n) have edges to. */
+static void touch_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s, touching *touched)
 {
     hga_id relation = plan->program.stage[stage].relation;
     hga_relation r = hga_graph_relation(plan->graph, relation);
     if (r.n_blocks) hga_graph_visit_segments(plan->graph, relation, first, n, touch, touched);
     for (hga_id i = first; r.ptr && i < first + n; i++) {
         hga_id v = r.dst_order ? r.dst_order[i] : i;
-        for (hga_pos e = r.ptr[v]; e < r.ptr[v + 1]; e++) touched[(s->rank ? s->rank[r.src[e]] : r.src[e]) / CHUNK] = 1;
+        for (hga_pos e = r.ptr[v]; e < r.ptr[v + 1]; e++) {
+            hga_id at = s->rank ? s->rank[r.src[e]] : r.src[e];
+            touch_columns(touched, at, at);
+        }
     }
 }
 
-/* The chunks that subtrees [first, first + n) have edges to. */
+/* The columns that subtrees [first, first + n) have edges to. */
 static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first, hga_id n, const strips *s,
-                           uint8_t *touched)
+                           touching *touched)
 {
     for (hga_id at = t->ptr[first + 1]; at < t->ptr[first + n + 1]; at++)
         for (hga_id stage = 0; stage < plan->program.n_stages; stage++)
@@ -55,28 +77,69 @@ static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first
 }
 
 /* List the chunks that a strip shares with one before it. `seen` is what those touched. */
-static hga_status list_shared(const hga_plan *plan, hga_id strip, uint8_t *touched, uint8_t *seen, strips *s)
+static hga_status list_shared(const hga_plan *plan, hga_id strip, const touching *touched, uint8_t *seen, strips *s)
 {
     hga_status st = HGA_OK;
     int64_t n = s->ptr[strip];
     for (hga_id c = 0; !st && c < chunks_of(plan); c++) {
-        if (touched[c] && seen[c]) {
+        if (touched->by[c] != touched->me) continue;
+        if (seen[c]) {
             if (n == s->room) st = hga_grow(&plan->given, &s->chunk, &s->room, n, n + 1, sizeof *s->chunk);
             if (!st) s->chunk[n++] = c;
         }
-        seen[c] |= touched[c], touched[c] = 0;
+        seen[c] = 1;
     }
     s->ptr[strip + 1] = n;
     return st;
 }
 
-static hga_status cut(const hga_plan *plan, hga_id stage, const subtrees *trees, uint8_t *touched, uint8_t *seen,
-                      strips *s)
+/* ---- where rows are cut ---- */
+
+/* What panels of rows cost, sum[i] those before panel i, in edges: a row, an edge, and a column, which comes from
+   memory for the panel and goes back with what it is given. Found with BPT, whose rows are of all kinds. */
+enum { A_ROW = 32, A_COLUMN = 6, COLUMNS = 8 };
+static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s, int64_t *sum)
+{
+    hga_status st = HGA_OK;
+    const hga_id *order = plan->stage[stage].relation.dst_order;
+    hga_id n = plan->nodes.n, panel = 0;
+    hga_pos *degree = NULL;
+    touching touched = {0};
+    HGA_TRY(touching_open(plan, COLUMNS, &touched));
+    HGA_TRY(hga_new(&plan->given, n, sizeof *degree, &degree));
+    hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, degree);
+    for (hga_id first = 0; first < n; first += STRIP_PANEL, panel++) {
+        hga_id rows = n - first < STRIP_PANEL ? n - first : STRIP_PANEL;
+        touched.me++, touched.many = 0;
+        touch_rows(plan, stage, first, rows, s, &touched);
+        sum[panel + 1] = sum[panel] + A_ROW * rows + A_COLUMN * COLUMNS * touched.many;
+        for (hga_id i = first; i < first + rows; i++) sum[panel + 1] += degree[order ? order[i] : i];
+    }
+done:
+    hga_delete(&plan->given, degree, n, sizeof *degree);
+    touching_close(plan, &touched);
+    return st;
+}
+
+/* Each strip ends where the sum is next to its part of it. */
+static void cut_evenly(const int64_t *sum, hga_id units, hga_id unit, hga_id end, strips *s)
+{
+    hga_id at = 0;
+    for (hga_id i = 0; i <= s->n; i++) {
+        double part = (double)sum[units] * i / s->n;
+        while (at < units && (double)sum[at] + (double)sum[at + 1] < 2 * part) at++;
+        s->first[i] = i == s->n || at * unit > end ? end : at * unit;
+    }
+}
+
+static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees *trees, touching *touched,
+                              uint8_t *seen, strips *s)
 {
     hga_status st = HGA_OK;
     memset(seen, 0, (size_t)chunks_of(plan));
     for (hga_id i = 0; !st && i < s->n; i++) {
-        hga_id first = i * s->rows, n = s->end - first < s->rows ? s->end - first : s->rows;
+        hga_id first = s->first[i], n = s->first[i + 1] - first;
+        touched->me++;
         if (n > 0 && trees)
             touch_subtrees(plan, trees, first, n, s, touched);
         else if (n > 0)
@@ -112,21 +175,28 @@ static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees
 hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, strips *out)
 {
     hga_status st = HGA_OK;
-    hga_id chunks = chunks_of(plan), unit = trees ? 1 : STRIP_PANEL;
-    uint8_t *touched = NULL, *seen = NULL;
-    *out = (strips){.n = strips_wanted(plan, trees), .end = trees ? trees->n : plan->nodes.n};
+    hga_id chunks = chunks_of(plan), unit = trees ? 1 : STRIP_PANEL, end = trees ? trees->n : plan->nodes.n,
+           units = (end + unit - 1) / unit;
+    touching touched = {0};
+    uint8_t *seen = NULL;
+    int64_t *cost = NULL;
+    *out = (strips){.n = strips_wanted(plan, trees)};
     HGA_TRY(order_sources(plan, &plan->stage[stage].relation, out));
-    HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &touched));
+    HGA_TRY(touching_open(plan, CHUNK, &touched));
     HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &seen));
+    HGA_TRY(hga_new_zero(&plan->given, (int64_t)units + 1, sizeof *cost, &cost));
+    for (hga_id i = 0; trees && i < units; i++) cost[i + 1] = i + 1;
+    if (!trees && out->n > 1) HGA_TRY(find_costs(plan, stage, out, cost));
     for (;; out->n /= 2) {
-        out->rows = ((out->end + unit - 1) / unit + out->n - 1) / out->n * unit;
+        cut_evenly(cost, units, unit, end, out);
         if (out->n == 1) break;
-        HGA_TRY(cut(plan, stage, trees, touched, seen, out));
+        HGA_TRY(find_shared(plan, stage, trees, &touched, seen, out));
         if (is_worth_it(plan, stage, trees, out)) break;
     }
     if (out->n == 1) out->ptr[1] = 0;
 done:
-    hga_delete(&plan->given, touched, chunks, 1);
+    hga_delete(&plan->given, cost, (int64_t)units + 1, sizeof *cost);
+    touching_close(plan, &touched);
     hga_delete(&plan->given, seen, chunks, 1);
     if (st) strips_clear(plan, out);
     return st;

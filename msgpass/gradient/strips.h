@@ -10,10 +10,10 @@ struct subtrees;
 
 enum { STRIP_PANEL = 128, CHUNK = 64 };
 
-/* Strips of `rows` rows, a whole number of panels, or of as many subtrees. Sources come in chunks of CHUNK nodes, in
-   the order of the relation's columns: what a strip sees lies together there. */
+/* Strip i is of rows, or subtrees, first[i] .. first[i + 1] - 1, of about equal cost, rows in whole panels. Sources
+   come in chunks of CHUNK nodes, in the order of the relation's columns: what a strip sees lies together there. */
 typedef struct strips {
-    hga_id n, rows, end;          /* end: of all rows, or subtrees */
+    hga_id n, first[MOST_STRIPS + 1];
     int64_t ptr[MOST_STRIPS + 1]; /* strip i adds to chunks chunk[ptr[i]] .. chunk[ptr[i + 1] - 1], ascending, in rows
                                      of its own */
     hga_id *chunk;

@@ -1,0 +1,55 @@
+/* Where threads on one head cut its rows: what they cost, not how many there are. */
+#include "subtrees.h"
+#include "testing.h"
+
+enum { LIGHT = 6144, HEAVY = 2048, REACH = 256 };
+
+/* Rows with one edge each, and behind them rows that see REACH tokens of their own. */
+static void make_plan(hga_graph **g, hga_plan **plan)
+{
+    hga_builder *b;
+    hga_id near;
+    hga_program p;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, LIGHT + HEAVY, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    hga_block light = {.n_dst = 1, .n_src = 1, .count = LIGHT, .dst_step = 1, .src_step = 1},
+              heavy = {.dst = LIGHT, .n_dst = HEAVY, .n_src = REACH, .count = 1};
+    assert_ok(hga_builder_add_blocks(b, near, &light));
+    assert_ok(hga_builder_add_blocks(b, near, &heavy));
+    assert_ok(hga_program_attention(&p, near));
+    assert_ok(hga_builder_finish(b, g));
+    hga_builder_destroy(b);
+    assert_ok(hga_plan_create(*g, &p, &(hga_shape){.n_heads = 1, .dim = 16}, &(hga_options){.gradient = 1}, plan));
+}
+
+static void strips_cost_alike(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    hga_plan *plan;
+    strips s = {0};
+    make_plan(&g, &plan);
+    assert_ok(strips_create(plan, 0, NULL, &s));
+    assert_int_equal(s.n, 8);
+    assert_int_equal(s.first[0], 0);
+    assert_int_equal(s.first[s.n], LIGHT + HEAVY);
+    for (hga_id i = 0; i < s.n; i++) {
+        hga_pos degree[LIGHT + HEAVY], edges = 0;
+        hga_id n = s.first[i + 1] - s.first[i];
+        assert_true(n > 0 && (s.first[i] % STRIP_PANEL) == 0);
+        hga_graph_degrees(g, 0, s.first[i], n, degree);
+        for (hga_id v = 0; v < n; v++) edges += degree[v];
+        double share = (double)(edges + 32 * n) / ((double)LIGHT * 33 + (double)HEAVY * (REACH + 32));
+        if (!(share > 0.07 && share < 0.18))
+            fail_msg("strip %d of %d: rows %d + %d, %.3f", i, s.n, s.first[i], n, share);
+    }
+    strips_clear(plan, &s);
+    hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(strips_cost_alike)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
