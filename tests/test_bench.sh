@@ -95,7 +95,7 @@ burn() {
     wait "${pids[@]}" 2>/dev/null
     return $got
 }
-fact a_disturbed_run burn "$hga" bench --variants dense --tokens 512 --threads 1 --repetitions 60 --json busy.json
+fact a_disturbed_run burn "$hga" bench --variants dense --tokens 512 --threads 1 --repetitions 60 --seconds 60 --min-time 0.1 --json busy.json
 fact says_so sh -c '[ "$("$1" busy.json benchmarks 0 disturbed)" = true ]' sh "$json"
 fact and_its_peaks_were_measured_again sh -c '[ "$("$1" busy.json context peaks 0 times)" -gt 1 ]' sh "$json"
 

@@ -96,7 +96,7 @@ static hga_status list_shared(const hga_plan *plan, hga_id strip, const touching
 /* ---- where rows are cut ---- */
 
 /* What panels of rows cost, sum[i] those before panel i, in edges: a row, an edge, and a column, which comes from
-   memory for the panel and goes back with what it is given. Found with BPT, whose rows are of all kinds. */
+   memory for the panel and goes back with what it is given. Found with rows of all kinds, tokens and spans. */
 enum { A_ROW = 32, A_COLUMN = 6, COLUMNS = 8 };
 static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s, int64_t *sum)
 {
