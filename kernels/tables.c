@@ -1,5 +1,5 @@
-/* tables.c: the registry of instruction sets. To add one: a file that includes rows.inc, a line here, a line in
-   CMakeLists.txt and one in msgpass/cpu.c. */
+/* tables.c: the registry of instruction sets. To add one: a file that includes rows.inc and makes a table of KERNELS, a
+   line in tables.h, here and in CMakeLists.txt, and one in msgpass/machine/isa.c. */
 #include "tables.h"
 
 const kernel_table *const kernel_tables[] = {

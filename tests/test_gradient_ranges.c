@@ -94,11 +94,37 @@ static void a_tape_is_of_the_rows_that_were_asked_for(void **state)
     hga_workspace_destroy(workspace), hga_plan_destroy(plan), slope_clear(&s), problem_clear(&p);
 }
 
+/* An execution that fails leaves no tape behind that a gradient would take for whole. */
+static void a_failed_execution_leaves_no_tape(void **state)
+{
+    (void)state;
+    problem p;
+    hga_plan *plan;
+    hga_workspace *two[2];
+    variant_build(variant_named("neighbours"), 100, 3, &shape, &p);
+    slope s = slope_create(&p, 1);
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.gradient = 1, .ranges = 1}, &plan));
+    for (int i = 0; i < 2; i++) assert_ok(hga_workspace_create(plan, &two[i]));
+    hga_io ios[2] = {p.io, p.io};
+    ios[0].tape = memory(hga_plan_tape_bytes(plan), 1);
+    ios[0].first_row = 5, ios[0].n_rows = 10;
+    assert_ok(hga_plan_execute(plan, two[0], &ios[0]));
+    assert_ok(hga_plan_gradient(plan, two[0], &ios[0], &s.grad));
+    ios[1].query.data = NULL;
+    assert_status(HGA_EINVAL, hga_plan_execute_batch(plan, two, ios, 2));
+    assert_status(HGA_EINVAL, hga_plan_gradient(plan, two[0], &ios[0], &s.grad));
+    if (!strstr(hga_error_detail(), "the tape was not written by an execution")) fail_msg("%s", hga_error_detail());
+    free(ios[0].tape);
+    for (int i = 0; i < 2; i++) hga_workspace_destroy(two[i]);
+    hga_plan_destroy(plan), slope_clear(&s), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_give_what_they_give_alone),
         cmocka_unit_test(the_loss_is_of_the_same_rows),
+        cmocka_unit_test(a_failed_execution_leaves_no_tape),
         cmocka_unit_test(a_tape_is_of_the_rows_that_were_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

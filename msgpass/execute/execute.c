@@ -336,11 +336,12 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
     }
 }
 
-/* Of rows that are not asked for nothing will be. */
-static void begin_tape(const hga_plan *plan, const hga_io *io)
+/* What was there is gone, whatever happens; and of rows that are not asked for nothing will be. */
+static void begin_tape(const hga_plan *plan, const hga_workspace *state, const hga_io *io)
 {
     int64_t n = (hga_plan_tape_bytes(plan) - (int64_t)sizeof(tape_header)) / (int64_t)sizeof(float);
-    for (int64_t i = 0; i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
+    *(tape_header *)io->tape = (tape_header){.magic = 0};
+    for (int64_t i = 0; state->ranged && i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
 }
 
 static void end_tape(const hga_plan *plan, const hga_workspace *state, const hga_io *io)
@@ -358,7 +359,7 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga
     if (st) return st;
     st = fields_bind(plan, io, state);
     if (st) execution_forget(state);
-    if (!st && io->tape && state->ranged) begin_tape(plan, io);
+    if (!st && io->tape) begin_tape(plan, state, io);
     for (hga_id t = 0; !st && t < state->n_workers; t++) {
         worker *w = &state->workers[t];
         w->plan = plan, w->state = state, w->io = io;

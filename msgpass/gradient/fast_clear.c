@@ -7,14 +7,25 @@
 
 static hga_id chunks_of(const fast_pass *p) { return (p->nodes.n + CHUNK - 1) / CHUNK; }
 
+/* Do lanes share out the field's rows in another order than they lie in? Then two may be the first to come to a chunk
+   of rows at once. */
+static int lanes_meet(const fast_pass *p, hga_id f)
+{
+    int meet = 0;
+    for (hga_id s = 0; p->n_lanes > 1 && s < p->program->n_stages; s++) {
+        const strips *cut = &p->call->strips[s];
+        meet |= cut->n > 1 && p->program->stage[s].reads >> f & 1u && cut->rank != p->field[f].place;
+    }
+    return meet;
+}
+
 void clear_field(fast_pass *p, hga_id f)
 {
     fast_field *x = &p->field[f];
     int by_merging = x->lse && !x->own_lse; /* whoever merges into an empty one looks at lse first */
-    if (x->fresh)
-        memset(x->fresh, 1, (size_t)chunks_of(p));
-    else if (x->adjoint && !by_merging && x->writer < 0)
-        memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
+    int now = x->fresh ? lanes_meet(p, f) : x->adjoint && !by_merging && x->writer < 0;
+    if (x->fresh) memset(x->fresh, !now, (size_t)chunks_of(p));
+    if (now) memset(x->adjoint, 0, (size_t)p->nodes.n * (size_t)x->padded * sizeof(float));
     for (hga_id v = 0; x->lse && v < p->nodes.n; v++) x->lse[v] = INFINITY, x->delta[v] = 0;
 }
 

@@ -372,7 +372,7 @@ static scattered scattered_of(const gradient_call *c)
 static int64_t lay_out(scattered *x, scattered_lane *lanes, hga_id threads, float *memory)
 {
     int64_t at = 0, heads = x->heads;
-    x->asked = carve(memory, &at, 2 * x->rows * heads);
+    x->asked = carve(memory, &at, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve(memory, &at, x->keys);
     for (hga_id t = 0; t < threads; t++) {
         scattered_lane l = {carve(memory, &at, heads * x->q.columns), carve(memory, &at, heads * x->v.columns),

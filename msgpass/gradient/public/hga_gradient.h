@@ -52,8 +52,8 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
                                      const hga_grad_io *grad);
 
 /* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
-   little that depends on rows, and what heads leave each other, which is at most an eighth of the tensors and their
-   gradients. -1 when there is no memory to find out. */
+   little that depends on rows, a copy of what is given where a call is for some rows alone, and what heads leave each
+   other, which is at most an eighth of the tensors and their gradients. -1 when there is no memory to find out. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
 
 /* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in
