@@ -133,8 +133,12 @@ typedef struct kernel_tile {
     const float *const *v;
     ptrdiff_t v_row;            /* 0, or values lie side by side: v[c] is v[0] + c * v_row */
     const float *bias;          /* [n], added to a column's scores */
-    const uint16_t *const *k16; /* bfloat16, in place of k; products are multiplied by scale */
-    float scale;
+    /* bfloat16, in place of k and v: keys, and values in pairs of columns, v_row words apart (see pair_rows). Where odd
+       is 1, column 0 is the second of its pair, and column c of pair (c + 1) / 2; else it is 0. */
+    const uint16_t *const *k16;
+    const uint32_t *v_pairs;
+    hga_id odd;
+    float scale; /* of products */
 } kernel_tile;
 
 /* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may
@@ -310,11 +314,15 @@ typedef struct kernel_table {
     void (*copy_rows)(hga_id n, const float *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* the same as attend_heads for keys and values of 16 bits */
     void (*attend_heads_bf16)(const kernel_heads *c);
-    /* the same as attend_tile for keys of 16 bits; NULL, and so is turn_pairs, where widening the keys is faster */
+    /* the same as attend_tile for keys and values of 16 bits, weights rounded to as many before they multiply values;
+       NULL, and so are turn_pairs and pair_rows, where widening keys and values is faster */
     void (*attend_tile_bf16)(const kernel_tile *t);
     /* n <= KERNEL_TILE rows, rounded, into pairs: out[j][r] = x[r][2j], x[r][2j + 1]; 0 after the last column, for the
        lanes after the rows, and for a row that is NULL */
     void (*turn_pairs)(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
+    /* n rows, two by two: out[i * stride + j] = x[2i][j], x[2i + 1][j]; 0 after the last column up to KERNEL_PAD, for
+       the row after the last one, and for a row that is NULL */
+    void (*pair_rows)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
     /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN; and n rows back, side by side, which is
        exact: out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);

@@ -8,5 +8,6 @@ extern const kernel_table kernels_ref, kernels_avx2, kernels_avx512, kernels_avx
 void pairs_attend_heads(const kernel_heads *c);
 void pairs_attend_tile(const kernel_tile *t);
 void pairs_turn(hga_id n, const float *const *x, hga_id columns, uint32_t *out);
+void pairs_of_rows(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
 double pairs_peak(hga_pos n, float *sink);
 #endif

@@ -92,6 +92,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
         n = chunk_columns(s, at);
         tile_chunk *c = open_chunk(t);
         c->types_vary = t->types && s->type_dst != 0;
+        c->odd = (s->src_inside + at) % 2;
         find_parts(t, p, whole, (int64_t)s->src + at, n, c);
         if (!c->n_parts) continue; /* nobody has the columns: it is the next one's chunk */
         put_columns(t, &c->columns, s, 0, n, (int64_t)s->src + at, s->type + (int64_t)at * s->type_src, s->type_src);

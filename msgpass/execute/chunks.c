@@ -17,7 +17,7 @@ tile_chunk *open_chunk(tile_chooser *t)
 {
     if (!t->open && t->batch->n == BATCH_CHUNKS) hand_over(t);
     tile_chunk *c = &t->batch->chunk[t->batch->n];
-    if (!t->open) c->columns.n = 0, c->types_vary = 0;
+    if (!t->open) c->columns.n = 0, c->odd = 0, c->types_vary = 0;
     t->open = 1;
     return c;
 }
@@ -44,7 +44,7 @@ static int join_twin(const tile_chooser *t, const tile_chunk *c)
     tile_batch *b = t->batch;
     tile_chunk *twin = &b->chunk[b->twin];
     if (b->twin == b->twin_end || c->pairs || !is_before(twin, c->part[0].group) ||
-        !same_columns(t, &c->columns, &twin->columns)) {
+        c->odd != twin->odd || !same_columns(t, &c->columns, &twin->columns)) {
         b->twin = b->twin_end;
         return 0;
     }

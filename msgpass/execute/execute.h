@@ -81,15 +81,17 @@ typedef struct tile_scratch {
 typedef struct row_addresses {
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK], *r[KERNEL_CHUNK], *k_head[KERNEL_CHUNK], *v_head[KERNEL_CHUNK];
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK], *k16_head[KERNEL_CHUNK], *v16_head[KERNEL_CHUNK];
-    ptrdiff_t v_row; /* 0, or v_head's values lie side by side, that many floats apart */
+    ptrdiff_t v_row;         /* 0, or v_head's values lie side by side, that many floats apart */
+    const uint32_t *v_pairs; /* has_pairs: in place of v_head, pairs of columns, v_row words apart */
 } row_addresses;
 
 /* A rectangle's columns, side by side: of one head [room][dim padded], [room][dim_v padded], which the addresses
-   [room] are of; of all heads [room]. */
+   [room] are of; of all heads [room]. Where it has_pairs keys are of 16 bits, and values are pairs of columns. */
 typedef struct wide_scratch {
     hga_id room;
     float *key, *value, *base;
     const float **key_at, **value_at;
+    const uint16_t **key16_at; /* plans of bf16 rows */
 } wide_scratch;
 
 /* Scratch of the stages that go row by row. */
@@ -216,11 +218,13 @@ void store_group(worker *w, const row_group *g);
 
 /* .. and what else makes a tile: a group with its queries and states at a place, which is opened there first or was
    before; that it ends with this tile, its rows where the array `row` tells (those that nobody wants: where they are);
-   its log-sum-exps; the tile itself, whose keys are of 16 bits as they are when it has_pairs. */
+   its log-sum-exps; the tile itself, whose keys are of 16 bits as they are when it has_pairs, and whose values are pairs
+   of columns: those of a list, `row` words apart, from its column `column` on. */
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens);
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to);
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
 int has_pairs(const worker *w);
+void point_at_pairs(const uint32_t *values, ptrdiff_t row, hga_id column, kernel_tile *t);
 void run_tile(const worker *w, const kernel_tile *t);
 
 /* pair_scores.c: what differs from pair to pair of part i of the batch's last chunk. Its positions and its types are

@@ -153,7 +153,17 @@ static void point_at(const float *side_by_side, hga_id n, ptrdiff_t stride, cons
     for (hga_id e = 0; e < n; e++) row[e] = side_by_side + e * stride;
 }
 
-/* The same of 16 bits: values are widened for all that read them, and so are keys that pairs will not do for. */
+/* Values that are multiplied in pairs. */
+static void load_value_pairs(worker *w, const tile_chunk *c)
+{
+    const uint16_t *row[KERNEL_CHUNK + 1] = {NULL};
+    memcpy(row + c->odd, w->at.v16_head, (size_t)c->columns.n * sizeof *row);
+    w->at.v_row = padded(w->plan->shape.dim_v), w->at.v_pairs = (uint32_t *)(void *)w->packed_value;
+    w->plan->kernels->pair_rows(c->odd + c->columns.n, row, w->plan->shape.dim_v, (uint32_t *)(void *)w->packed_value,
+                                w->at.v_row);
+}
+
+/* The same of 16 bits: what pairs will not do for is widened for all that read it. */
 static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
@@ -161,10 +171,13 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
     const kernel_table *k = w->plan->kernels;
     for (hga_id e = 0; e < c->columns.n; e++)
         w->at.k16_head[e] = o->k16[e] + kv * shape->dim, w->at.v16_head[e] = o->v16[e] + kv * shape->dim_v;
+    if (has_pairs(w)) {
+        load_value_pairs(w, c);
+        return;
+    }
     k->widen(c->columns.n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
     point_at(w->packed_value, c->columns.n, padded(shape->dim_v), w->at.v_head);
     w->at.v_row = padded(shape->dim_v);
-    if (has_pairs(w)) return;
     k->widen(c->columns.n, w->at.k16_head, shape->dim, w->packed_key, padded(shape->dim));
     point_at(w->packed_key, c->columns.n, padded(shape->dim), w->at.k_head);
     if (w->io->rel_key && !c->types_vary) load_relative_keys(w, c);
@@ -270,6 +283,11 @@ void run_tile(const worker *w, const kernel_tile *t)
     (has_pairs(w) ? w->plan->kernels->attend_tile_bf16 : w->plan->kernels->attend_tile)(t);
 }
 
+void point_at_pairs(const uint32_t *values, ptrdiff_t row, hga_id column, kernel_tile *t)
+{
+    t->v_pairs = values + column / 2 * row, t->v_row = row, t->odd = column % 2;
+}
+
 /* Parts i .. i + many - 1 at once. */
 static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga_id head, const float *column_bias)
 {
@@ -288,6 +306,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .v_row = w->at.v_row,
                      .bias = column_bias + first,
                      .scale = w->state->scale_2};
+    if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
         ptrdiff_t place = place_of(w, part[x].slot, head);

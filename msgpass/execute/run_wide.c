@@ -94,11 +94,19 @@ static int64_t count_panels(worker *w, const wave_item *item, int64_t n, wide_sp
 
 /* ---- keys and values ---- */
 
-/* Columns, at most KERNEL_CHUNK, of the span from `at` on, as edges. */
+/* How many columns from source position `at` on, before `end`, are of one chunk: chunks begin at multiples of
+   KERNEL_CHUNK inside the instance. */
+static hga_id chunk_columns(const wide_span *s, hga_id at, hga_id end)
+{
+    hga_id n = KERNEL_CHUNK - (at - s->origin) % KERNEL_CHUNK;
+    return n < end - at ? n : end - at;
+}
+
+/* A chunk's columns from `at` of the span on, as edges. */
 static void list_columns(const worker *w, const wide_span *s, hga_id at, edge_chunk *c)
 {
     const hga_id *order = w->reader.r.src_order;
-    c->n = s->end - s->first - at < KERNEL_CHUNK ? s->end - s->first - at : KERNEL_CHUNK;
+    c->n = chunk_columns(s, s->first + at, s->end);
     for (hga_id e = 0; e < c->n; e++) {
         hga_id position = s->first + at + e;
         c->src[e] = order ? order[position] : position;
@@ -112,7 +120,9 @@ static void load_columns(worker *w, const wide_span *s)
     ptrdiff_t room = padded(w->plan->shape.dim), room_v = padded(w->plan->shape.dim_v);
     for (hga_id e = 0; e < s->end - s->first; e++)
         w->wide.key_at[e] = w->wide.key + e * room, w->wide.value_at[e] = w->wide.value + e * room_v;
-    for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
+    for (hga_id e = 0; has_pairs(w) && e < s->end - s->first; e++)
+        w->wide.key16_at[e] = (const uint16_t *)(void *)w->wide.key + e * room;
+    for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
     }
@@ -136,8 +146,28 @@ static void find_columns(worker *w, hga_id kv)
     }
 }
 
-/* .. and bringing them to columns at .., widened where they are of 16 bits; keys that are multiplied in pairs stay. */
-static void copy_columns(worker *w, hga_id at)
+/* Is the span's first column at an odd place of its block? Then it is the second of a pair. */
+static hga_id odd_first(const wide_span *s) { return (s->first - s->origin) % 2; }
+
+static uint32_t *value_pairs(const worker *w) { return (uint32_t *)(void *)w->wide.value; }
+
+/* Keys, and values in pairs. */
+static void copy_pairs(worker *w, const wide_span *s, hga_id at)
+{
+    const hga_shape *shape = &w->plan->shape;
+    const uint16_t *row[KERNEL_CHUNK + 1] = {NULL};
+    hga_id n = w->chunk.n, alone = at ? 0 : odd_first(s);
+    ptrdiff_t room = padded(shape->dim), room_v = padded(shape->dim_v);
+    for (hga_id e = 0; e < n; e++)
+        memcpy((uint16_t *)(void *)w->wide.key + (at + e) * room, w->at.k16_head[e],
+               (size_t)shape->dim * sizeof(uint16_t));
+    memcpy(row + alone, w->at.v16_head, (size_t)n * sizeof *row);
+    w->plan->kernels->pair_rows(alone + n, row, shape->dim_v, value_pairs(w) + (at + odd_first(s)) / 2 * room_v,
+                                room_v);
+}
+
+/* .. and bringing them to columns at .., widened where they are of 16 bits that are not multiplied in pairs. */
+static void copy_columns(worker *w, const wide_span *s, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
     const kernel_table *k = w->plan->kernels;
@@ -149,26 +179,22 @@ static void copy_columns(worker *w, hga_id at)
         k->copy_rows(n, w->at.v_head, shape->dim_v, value, room_v);
         return;
     }
-    if (!has_pairs(w)) k->widen(n, w->at.k16_head, shape->dim, key, room);
+    if (has_pairs(w)) {
+        copy_pairs(w, s, at);
+        return;
+    }
+    k->widen(n, w->at.k16_head, shape->dim, key, room);
     k->widen(n, w->at.v16_head, shape->dim_v, value, room_v);
 }
 
 /* One head's keys and values, side by side. */
 static void pack_head(worker *w, const wide_span *s, hga_id kv)
 {
-    for (hga_id at = 0; at < s->end - s->first; at += KERNEL_CHUNK) {
+    for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
         find_columns(w, kv);
-        copy_columns(w, at);
+        copy_columns(w, s, at);
     }
-}
-
-/* Keys of a head that are multiplied in pairs are where they were: those of columns [at, at + n). */
-static void point_at_pairs(worker *w, const wide_span *s, hga_id kv, hga_id at, hga_id n)
-{
-    const bound_field *key = field(w, stage_of(w, w->chooser.batch->stage)->key);
-    list_columns(w, s, at, &w->chunk);
-    for (hga_id e = 0; e < n; e++) w->at.k16_head[e] = bound_bf16(key, w->chunk.src[e]) + kv * w->plan->shape.dim;
 }
 
 /* ---- rows ---- */
@@ -204,7 +230,7 @@ static int find_part(wide_group *g, hga_id at, hga_id n)
 }
 
 /* Groups with the same part of a chunk, whose columns begin at `at` of the span. */
-static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, hga_id at)
+static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many, hga_id head, hga_id at)
 {
     const hga_shape *shape = &w->plan->shape;
     hga_id first = g->first;
@@ -213,11 +239,14 @@ static void run_parts(worker *w, wide_group *g, hga_id many, hga_id head, hga_id
                      .dim = shape->dim,
                      .dim_v = shape->dim_v,
                      .k = w->wide.key_at + at + first,
-                     .k16 = w->at.k16_head + first,
                      .v = w->wide.value_at + at + first,
                      .v_row = padded(shape->dim_v),
                      .bias = w->wide.base + at + first,
                      .scale = w->state->scale_2};
+    if (has_pairs(w)) {
+        t.k16 = w->wide.key16_at + at + first;
+        point_at_pairs(value_pairs(w), t.v_row, odd_first(s) + at + first, &t);
+    }
     for (hga_id x = 0; x < many; x++) {
         t.group[x] = g[x].tile;
         if (!g[x].full) t.group[x].rows = g[x].rows + first;
@@ -236,13 +265,12 @@ static void run_chunk(worker *w, const wide_span *s, wide_group *g, hga_id many,
     int one = find_part(&g[0], at, n), two = many == 2 && find_part(&g[1], at, n);
     hga_id inside = at - s->first;
     if (!one && !two) return;
-    if (has_pairs(w)) point_at_pairs(w, s, kv_head(&w->plan->shape, head), inside, n);
     if (one && two && g[0].first == g[1].first && g[0].last == g[1].last) {
-        run_parts(w, g, 2, head, inside);
+        run_parts(w, s, g, 2, head, inside);
         return;
     }
-    if (one) run_parts(w, &g[0], 1, head, inside);
-    if (two) run_parts(w, &g[1], 1, head, inside);
+    if (one) run_parts(w, s, &g[0], 1, head, inside);
+    if (two) run_parts(w, s, &g[1], 1, head, inside);
 }
 
 /* Groups i and, if there is one, i + 1 against source positions [at, end); their states wait at the places of their
@@ -259,8 +287,7 @@ static void run_columns(worker *w, const wide_span *s, const wide_panel *p, hga_
         g[x].tile = open_group(w, g[x].group, head, i + x, begins);
     }
     for (hga_id n; at < end; at += n) {
-        n = KERNEL_CHUNK - (at - s->origin) % KERNEL_CHUNK;
-        if (n > end - at) n = end - at;
+        n = chunk_columns(s, at, end);
         run_chunk(w, s, g, many, head, at, n);
     }
 }
@@ -274,14 +301,26 @@ static void run_panel(worker *w, const wide_span *s, const wide_panel *p, hga_id
     }
 }
 
-static int is_recycled(const field_storage *h) { return h->rows.slot || h->lse.slot || h->bf16.slot; }
+static const area *rows_of(const hga_plan *plan, hga_id f)
+{
+    const field_storage *h = &plan->storage[f];
+    return h->host ? &plan->storage[h->host].rows : &h->rows;
+}
+
+/* Do nodes take rows of both from one pool? */
+static int share_pool(const area *x, const area *y) { return x->slot && y->slot && x->floats == y->floats; }
 
 /* May a row be written where another panel's operand was? Its last reader is done by then, but not for every head. */
 static int writes_over_operands(const hga_plan *plan, const hga_stage *s)
 {
-    return is_recycled(&plan->storage[s->out]) &&
-           (is_recycled(&plan->storage[s->query]) || is_recycled(&plan->storage[s->key]) ||
-            is_recycled(&plan->storage[s->value]));
+    const area *written[] = {rows_of(plan, s->out), &plan->storage[s->out].lse};
+    const hga_id operand[] = {s->query, s->key, s->value};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            if (share_pool(written[i], rows_of(plan, operand[k])) ||
+                share_pool(written[i], &plan->storage[operand[k]].bf16))
+                return 1;
+    return 0;
 }
 
 /* Does the phase attend in tiles, by position, and read nothing that it writes? */

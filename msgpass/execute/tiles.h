@@ -37,6 +37,7 @@ typedef struct tile_part {
 /* Columns, and the groups that have them: of part i rows[i] tells which rows have which. */
 typedef struct tile_chunk {
     edge_chunk columns; /* types: of every row, unless they vary */
+    hga_id odd;         /* 1: the first column is at an odd place of its block; see kernel_tile */
     hga_id n_parts;
     int pairs; /* what is added to a score differs from row to row: positions, or types */
     int types_vary;

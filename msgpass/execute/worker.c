@@ -74,7 +74,7 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver
 }
 
 /* Lists, which are written before they are read; those of types where some relation has them. */
-static void lay_out_lists(worker *w, carver *c)
+static void lay_out_lists(worker *w, int bf16_rows, carver *c)
 {
     enum { PAIRS = PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE };
     row_reader *r = &w->reader;
@@ -90,6 +90,7 @@ static void lay_out_lists(worker *w, carver *c)
     w->chooser.own = carve(c, r->segment_room + 1, sizeof *w->chooser.own);
     w->wide.key_at = carve(c, w->wide.room, sizeof *w->wide.key_at);
     w->wide.value_at = carve(c, w->wide.room, sizeof *w->wide.value_at);
+    w->wide.key16_at = carve(c, bf16_rows ? w->wide.room : 0, sizeof *w->wide.key16_at);
     r->segment = carve(c, r->segment_room, sizeof *r->segment);
     r->found = carve(c, r->segment_room, sizeof *r->found);
     r->key = carve(c, r->segment_room, sizeof *r->key);
@@ -107,7 +108,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
     lay_out_numbers(w, &plan->shape, plan->bf16_rows, &c);
     w->numbers = c.used;
-    lay_out_lists(w, &c);
+    lay_out_lists(w, plan->bf16_rows, &c);
     return c.used;
 }
 
