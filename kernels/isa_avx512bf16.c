@@ -12,4 +12,5 @@ void pairs_of_rows(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t 
 {
     pair_rows(n, x, columns, out, stride);
 }
+void pairs_narrow(hga_id n, const float *x, uint16_t *out) { narrow_row(n, x, out); }
 double pairs_peak(hga_pos n, float *sink) { return peak_pairs(n, sink); }

@@ -506,7 +506,9 @@ static inline void vec_store_bf16(uint16_t *p, vec x)
 }
 
 #if defined(VEC_PAIRS)
-/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. */
+static inline void vec_store_pairs(uint16_t *p, vec_bits x) { *(vec_loose *)p = x; }
+
+/* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. What is below 2^-126 becomes 0. */
 static inline vec_bits vec_round_pairs(vec low, vec high)
 {
     return (vec_bits)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
