@@ -272,6 +272,19 @@ static hga_status add_copies(hga_plan *plan)
     return st;
 }
 
+/* Rows [first, first + n) of a field, level by level, for the level above waits for the one below: so many at a time as
+   go up the tree together. */
+static hga_status add_rounding(hga_plan *plan, hga_id f, hga_id first, hga_id n)
+{
+    const hga_id *level = plan->nodes.level_ptr;
+    hga_status st = HGA_OK;
+    for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
+        hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
+        st = add_even(plan, JOB_ROUND, f, begin, end - begin, tree_rows(plan, begin));
+    }
+    return st;
+}
+
 /* .. and are rounded, means and all, before the first flat stage that reads them. */
 static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
 {
@@ -281,7 +294,7 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
             !(plan->storage[f].rounded || plan->storage[f].bf16.n))
             continue;
         hga_id first, n = range_of_rows(plan, plan->program.field[f].rows, &first);
-        st = add_even(plan, JOB_ROUND, f, first, n, PANEL_ROWS);
+        st = add_rounding(plan, f, first, n);
         *done |= 1u << f;
     }
     return st;
