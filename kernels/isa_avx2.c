@@ -3,4 +3,5 @@
 #define VEC_FLOATS 8
 #include "rows.inc"
 
-const kernel_table kernels_avx2 = {.isa = "avx2", .attend_heads_bf16 = attend_heads_bf16, .narrow = narrow_row, KERNELS};
+const kernel_table kernels_avx2 = {
+    .isa = "avx2", .attend_heads_bf16 = attend_heads_bf16, .narrow = narrow_row, KERNELS};

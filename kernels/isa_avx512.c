@@ -3,7 +3,8 @@
 #define VEC_FLOATS 16
 #include "rows.inc"
 
-const kernel_table kernels_avx512 = {.isa = "avx512", .attend_heads_bf16 = attend_heads_bf16, .narrow = narrow_row, KERNELS};
+const kernel_table kernels_avx512 = {
+    .isa = "avx512", .attend_heads_bf16 = attend_heads_bf16, .narrow = narrow_row, KERNELS};
 
 const kernel_table kernels_avx512bf16 = {.isa = "avx512bf16",
                                          .attend_heads_bf16 = pairs_attend_heads,

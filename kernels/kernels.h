@@ -131,8 +131,8 @@ typedef struct kernel_tile {
     kernel_tile_group group[2];
     const float *const *k;
     const float *const *v;
-    ptrdiff_t v_row;            /* 0, or values lie side by side: v[c] is v[0] + c * v_row */
-    const float *bias;          /* [n], added to a column's scores */
+    ptrdiff_t v_row;   /* 0, or values lie side by side: v[c] is v[0] + c * v_row */
+    const float *bias; /* [n], added to a column's scores */
     /* bfloat16, in place of k and v: keys, and values in pairs of columns, v_row words apart (see pair_rows). Where odd
        is 1, column 0 is the second of its pair, and column c of pair (c + 1) / 2; else it is 0. */
     const uint16_t *const *k16;
@@ -323,9 +323,9 @@ typedef struct kernel_table {
     /* n rows, two by two: out[i * stride + j] = x[2i][j], x[2i + 1][j]; 0 after the last column up to KERNEL_PAD, for
        the row after the last one, and for a row that is NULL */
     void (*pair_rows)(hga_id n, const uint16_t *const *x, hga_id columns, uint32_t *out, ptrdiff_t stride);
-    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN (and where pairs are multiplied, what is below
-       2^-126 becoming 0, as in their products); and n rows back, side by side, which is exact: out[i * stride + j] =
-       x[i][j] */
+    /* out[i] = x[i] rounded to bfloat16, to nearest even, NaN staying NaN (where pairs are multiplied, what is below
+       2^-126 becomes 0, as in their products); and n rows back, side by side, which is exact:
+       out[i * stride + j] = x[i][j] */
     void (*narrow)(hga_id n, const float *x, uint16_t *out);
     void (*widen)(hga_id n, const uint16_t *const *x, hga_id columns, float *out, ptrdiff_t stride);
     /* acc[j] += sum over i of w[i] * x[i][offset + j] */

@@ -43,8 +43,8 @@ static int join_twin(const tile_chooser *t, const tile_chunk *c)
 {
     tile_batch *b = t->batch;
     tile_chunk *twin = &b->chunk[b->twin];
-    if (b->twin == b->twin_end || c->pairs || !is_before(twin, c->part[0].group) ||
-        c->odd != twin->odd || !same_columns(t, &c->columns, &twin->columns)) {
+    if (b->twin == b->twin_end || c->pairs || !is_before(twin, c->part[0].group) || c->odd != twin->odd ||
+        !same_columns(t, &c->columns, &twin->columns)) {
         b->twin = b->twin_end;
         return 0;
     }

@@ -218,8 +218,8 @@ void store_group(worker *w, const row_group *g);
 
 /* .. and what else makes a tile: a group with its queries and states at a place, which is opened there first or was
    before; that it ends with this tile, its rows where the array `row` tells (those that nobody wants: where they are);
-   its log-sum-exps; the tile itself, whose keys are of 16 bits as they are when it has_pairs, and whose values are pairs
-   of columns: those of a list, `row` words apart, from its column `column` on. */
+   its log-sum-exps; the tile itself, whose keys are of 16 bits as they are when it has_pairs, and whose values are
+   pairs of columns: those of a list, `row` words apart, from its column `column` on. */
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens);
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to);
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
