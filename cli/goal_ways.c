@@ -117,6 +117,14 @@ static const json_t *best_peer(const goals_run *r, const trial *s)
 
 /* ---- the ways ---- */
 
+/* 2 dim flops an edge and head for its score, as many for its value */
+static void note_shares(const goal *g, const json_t *row, finding *f)
+{
+    if (strcmp(g->key, "ns_per_edge_head") != 0) return;
+    f->share = number_of(row, "share_of_peak");
+    f->goal_share = 4 * g->dim / g->goal / GOAL_MACHINE_GFLOPS;
+}
+
 /* one figure of one measurement, with the best peer's beside it */
 int goal_figure(goals_run *r, const goal *g, finding *f)
 {
@@ -126,6 +134,7 @@ int goal_figure(goals_run *r, const goal *g, finding *f)
     if (status) return status;
     f->reached = g->scale * number_of(row, g->key);
     f->benchmark = text_of(row, "name");
+    note_shares(g, row, f);
     const json_t *peer = best_peer(r, &s);
     if (!peer) return CLI_GOOD;
     f->peer = text_of(peer, "variant") + 5;

@@ -13,8 +13,11 @@ typedef struct finding {
     double peer_value;
     const char *note, *benchmark; /* the measurement's name */
     int64_t bytes;                /* the most any of its measurements needs */
-    double busy;                  /* the least of its measurements' processor time over wall time; NaN: none */
-    int scaling;                  /* times of different numbers of threads meet in it, which takes a quieter machine */
+    /* goals in nanoseconds: what is reached of this machine's FMA peak, and what the goal is of the peak of the machine
+       that it was set on; else NaN */
+    double share, goal_share;
+    double busy; /* the least of its measurements' processor time over wall time; NaN: none */
+    int scaling; /* times of different numbers of threads meet in it, which takes a quieter machine */
 } finding;
 
 /* A row of the table. `run` reads the rest; what it does not need stays 0. */
@@ -30,6 +33,9 @@ typedef struct goal {
     double scale;    /* from that to the unit */
     const char *note;
 } goal;
+
+/* The machine that nanoseconds were set on: GFLOP/s of one thread (EPYC, Zen 5). */
+enum { GOAL_MACHINE_GFLOPS = 270 };
 
 /* Each is a row's `run`: measure what the goal tells, or find it among what was, and say what it came to. */
 int goal_figure(goals_run *r, const goal *g, finding *f);

@@ -86,13 +86,15 @@ static json_t *goal_row(const goals_run *r, const goal *g, const finding *f)
                             "peer", f->peer, "peer_value", json_number(f->peer ? f->peer_value : NAN), "note",
                             done && refused ? "no verdict below 0.95 of the processor" : f->note, "benchmark",
                             f->benchmark, "bytes", (json_int_t)f->bytes);
-    return json_joined(row, json_pack("{s:o, s:b, s:s}", "cpu_over_wall", json_number(done ? f->busy : NAN),
-                                      "disturbed", disturbed, "mark", disturbed ? "!" : ""));
+    return json_joined(row,
+                       json_pack("{s:o, s:b, s:s, s:o, s:o}", "cpu_over_wall", json_number(done ? f->busy : NAN),
+                                 "disturbed", disturbed, "mark", disturbed ? "!" : "", "share_of_peak",
+                                 json_number(done ? f->share : NAN), "goal_share_of_peak", json_number(f->goal_share)));
 }
 
 static int run_goal(goals_run *r, const goal *g)
 {
-    finding f = {.goal = g->goal, .note = g->note, .busy = NAN};
+    finding f = {.goal = g->goal, .note = g->note, .share = NAN, .goal_share = NAN, .busy = NAN};
     int status = g->run(r, g, &f);
     if (status) return status;
     return json_array_append_new(r->goals, goal_row(r, g, &f)) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
@@ -120,18 +122,29 @@ static json_t *figure(double value, const char *unit)
     return isfinite(value) ? json_sprintf("%.3g %s", value, unit) : json_string("-");
 }
 
+/* nanoseconds mean little beside another machine's; shares of the two peaks do */
+static json_t *note_of(const json_t *row)
+{
+    const char *note = text_of(row, "note");
+    double share = number_of(row, "share_of_peak");
+    if (!isfinite(share)) return json_string(note ? note : "");
+    return json_sprintf("%.0f %% of peak; goal: %.0f %% of %d GFLOP/s%s%s", 100 * share,
+                        100 * number_of(row, "goal_share_of_peak"), GOAL_MACHINE_GFLOPS, note ? "; " : "",
+                        note ? note : "");
+}
+
 /* numbers with their units, as the table shows them */
 static json_t *printed(const json_t *row)
 {
-    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer"), *note = text_of(row, "note");
+    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer");
     double wanted = number_of(row, "goal");
     json_t *other = peer ? json_sprintf("%s %.3g", peer, number_of(row, "peer_value")) : json_string("-");
     json_t *met = json_object_get(row, "met");
     json_t *aim =
         json_sprintf("%s %.3g %s", json_is_true(json_object_get(row, "at_least")) ? ">=" : "<=", wanted, unit);
-    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:s, s:O, s:O, s:O, s:O}", "case", json_object_get(row, "case"), "goal",
+    return json_pack("{s:O, s:o, s:o, s:o, s:O, s:o, s:O, s:O, s:O, s:O}", "case", json_object_get(row, "case"), "goal",
                      aim, "reached", figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note",
-                     note ? note : "", "bytes", json_object_get(row, "bytes"), "cpu_over_wall",
+                     note_of(row), "bytes", json_object_get(row, "bytes"), "cpu_over_wall",
                      json_object_get(row, "cpu_over_wall"), "disturbed", json_object_get(row, "disturbed"), "mark",
                      json_object_get(row, "mark"));
 }
