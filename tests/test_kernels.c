@@ -360,14 +360,15 @@ static void sum_and_blend_are_what_they_say(void **unused)
     free(x);
 }
 
-/* Families of no to five rows side by side: their sums, and what they are given, in place and with rows further apart.
-   Weights that are not there are 1; members of weight 0, of no numbers here, have nothing to do with the others. */
+/* Families of no to five rows side by side: their sums, and what they are given, in place and with rows further apart,
+   past the caches, too. Weights that are not there are 1; members of weight 0, of no numbers here, have nothing to do
+   with the others. */
 static void families_side_by_side_are_summed_and_given(void **unused)
 {
     (void)unused;
     enum { FAMILIES = 9, MOST = 5 * FAMILIES, COLUMNS = 96 };
     float *x = malloc(sizeof(float[MOST][COLUMNS])), *y = malloc(sizeof(float[FAMILIES][COLUMNS])),
-          *out = malloc(sizeof(float[MOST][2 * COLUMNS]));
+          *out = aligned_alloc(64, sizeof(float[MOST][2 * COLUMNS]));
     FOR_EACH_ISA(t)
     for (int round = 0; round < 60; round++) {
         hga_id ptr[FAMILIES + 1] = {7}, columns = KERNEL_PAD * (1 + below(COLUMNS / KERNEL_PAD)), stride = columns;
@@ -379,7 +380,7 @@ static void families_side_by_side_are_summed_and_given(void **unused)
             for (hga_id j = 0; j < columns; j++) w[i] = 0, x[i * columns + j] = NAN;
         t->gather(FAMILIES, ptr, weight, x, columns, y);
         if (round % 2) stride = 2 * columns;
-        t->scatter(FAMILIES, ptr, weight, y, columns, x, stride, round % 2 ? out : x);
+        t->scatter(FAMILIES, ptr, weight, y, columns, x, stride, round % 4 == 3, round % 2 ? out : x);
         if (round % 2 == 0) memcpy(out, x, sizeof(float[MOST][COLUMNS]));
         for (int i = 0; i < FAMILIES; i++)
             for (hga_id j = 0; j < columns; j++) {

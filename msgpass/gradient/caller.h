@@ -28,13 +28,15 @@ static inline char *row_of(const caller_rows *r, hga_id v)
     return v < r->node || v >= r->node + r->n ? NULL : r->first + (v - r->node) * r->stride;
 }
 
-/* No machine foresees such rows: one that is needed soon is asked for. (gcc 12 takes a function that does nothing else
-   for one that does nothing, unless it must be inlined.) */
+/* No machine foresees such rows: one that is needed soon is asked for. As far as the second cache: one head's rows share
+   few sets of the first, where they would push each other out, and lines on their way there are a dozen at most. (gcc
+   12 takes a function that does nothing else for one that does nothing, unless it must be inlined.) */
 static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r, hga_id v)
 {
-    enum { LINE_BYTES = 64 };
+    enum { LINE_BYTES = 64, SECOND_CACHE = 2 };
     const char *row = row_of(r, v);
-    for (hga_id c = 0; row && c < r->columns * (hga_id)sizeof(float); c += LINE_BYTES) __builtin_prefetch(row + c);
+    for (hga_id c = 0; row && c < r->columns * (hga_id)sizeof(float); c += LINE_BYTES)
+        __builtin_prefetch(row + c, 0, SECOND_CACHE);
 }
 
 /* Are the rows many enough to push each other out of the caches before anybody looks at them, and as a stream of whole

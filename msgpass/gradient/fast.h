@@ -180,8 +180,14 @@ void fast_seed(fast_pass *p);
 void load_range(fast_pass *p, hga_id f, row_range nodes);
 void store_range(const fast_pass *p, hga_id f, row_range nodes);
 void seed_range(fast_pass *p, row_range nodes);
-/* Where node v's row of the field's gradient goes, as floats that are all overwritten; NULL: not so simple. */
-float *direct_row(const fast_pass *p, hga_id f, hga_id v, ptrdiff_t *stride);
+/* Where the rows of the field's gradient go from node v's on, as floats that are all overwritten; first NULL: not so
+   simple. */
+typedef struct direct_rows {
+    float *first;
+    ptrdiff_t stride;
+    int streams; /* past the caches */
+} direct_rows;
+direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v);
 
 /* fast.c: is a row of a sum's adjoint looked at once more: by a stage before it, or as a gradient of what the caller
    gave? */
@@ -191,9 +197,9 @@ int is_read_again(const fast_pass *p, const hga_stage *stage, hga_id v);
 int is_of_children(const hga_stage *s);
 void fast_children(fast_pass *p, const hga_stage *s, int backwards);
 /* Of a program that goes by subtrees: the sums of these nodes alone; and what they give their children, added where it
-   is, or, where are_children_of says so, with what is there to the caller's rows at `out`. */
+   is, or, where are_children_of says so, with what is there to the caller's rows `out`. */
 void sum_families(const fast_pass *p, hga_id f, row_range nodes);
-void give_families(const fast_pass *p, hga_id f, row_range nodes, ptrdiff_t stride, float *out);
+void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_rows *out);
 int are_children_of(const fast_pass *p, hga_id f, row_range nodes, row_range parents);
 /* Are families rows side by side, and all nodes rows of the field? */
 int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f);

@@ -92,7 +92,7 @@ static void raise_all(fast_pass *p)
 static void lower_nodes(fast_pass *p, hga_id f, row_range nodes)
 {
     int gives = trees_of(p)->sum[f] >= 0 && p->field[f].adjoint && nodes.first >= p->nodes.level_ptr[1];
-    if (gives) give_families(p, f, nodes, 0, NULL);
+    if (gives) give_families(p, f, nodes, NULL);
     if (!p->field[f].by_row) store_range(p, f, nodes);
 }
 
@@ -109,11 +109,10 @@ static int lower_tokens(const fast_pass *p, hga_id f, hga_id i)
     if (t->sum[f] < 0 || !p->field[f].adjoint || t->n_levels < 2) return 0;
     row_range tokens = subtree_level(t, i, 0), parents = subtree_level(t, i, 1);
     hga_id first, n = field_io(p->plan, f, &first);
-    ptrdiff_t stride;
     int known = first <= tokens.first && tokens.end <= first + n && are_children_of(p, f, tokens, parents);
-    float *out = known ? direct_row(p, f, tokens.first, &stride) : NULL;
-    if (out) give_families(p, f, parents, stride, out);
-    return out != NULL;
+    direct_rows out = known ? find_direct_rows(p, f, tokens.first) : (direct_rows){0};
+    if (out.first) give_families(p, f, parents, &out);
+    return out.first != NULL;
 }
 
 static void lower_subtree(fast_pass *p, hga_id f, hga_id i)

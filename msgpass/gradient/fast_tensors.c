@@ -42,14 +42,16 @@ void store_range(const fast_pass *p, hga_id f, row_range nodes)
     }
 }
 
-float *direct_row(const fast_pass *p, hga_id f, hga_id v, ptrdiff_t *stride)
+direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
 {
     const hga_tensor *t = field_gradient(p->call, f);
     const fast_field *x = &p->field[f];
-    if (!t || !t->data || t->dtype != HGA_F32 || p->call->grad->accumulate || x->padded != x->columns) return NULL;
+    if (!t || !t->data || t->dtype != HGA_F32 || p->call->grad->accumulate || x->padded != x->columns)
+        return (direct_rows){0};
     caller_rows r = rows_at(p, f, t);
-    *stride = r.stride / (ptrdiff_t)sizeof(float);
-    return (float *)(void *)(r.first + (v - r.node) * r.stride);
+    return (direct_rows){.first = (float *)(void *)(r.first + (v - r.node) * r.stride),
+                         .stride = r.stride / (ptrdiff_t)sizeof(float),
+                         .streams = is_stream(&r)};
 }
 
 /* The gradient of the output's rows. A row without edges asks for nothing. */

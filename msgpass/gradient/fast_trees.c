@@ -103,7 +103,7 @@ void sum_families(const fast_pass *p, hga_id f, row_range nodes)
     }
 }
 
-void give_families(const fast_pass *p, hga_id f, row_range nodes, ptrdiff_t stride, float *out)
+void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_rows *out)
 {
     const fast_field *x = &p->field[f];
     const subtrees *t = p->call->subtrees;
@@ -113,7 +113,8 @@ void give_families(const fast_pass *p, hga_id f, row_range nodes, ptrdiff_t stri
         const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
         float *own = x->adjoint + (ptrdiff_t)ptr[0] * x->padded;
         p->plan->kernels->scatter(nodes.end - nodes.first, ptr, share, x->adjoint + (ptrdiff_t)nodes.first * x->padded,
-                                  x->padded, own, out ? stride : x->padded, out ? out : own);
+                                  x->padded, own, out ? out->stride : x->padded, out && out->streams,
+                                  out ? out->first : own);
         return;
     }
     for (hga_id v = nodes.first; v < nodes.end; v++) {
