@@ -28,9 +28,9 @@ static inline char *row_of(const caller_rows *r, hga_id v)
     return v < r->node || v >= r->node + r->n ? NULL : r->first + (v - r->node) * r->stride;
 }
 
-/* No machine foresees such rows: one that is needed soon is asked for. As far as the second cache: one head's rows share
-   few sets of the first, where they would push each other out, and lines on their way there are a dozen at most. (gcc
-   12 takes a function that does nothing else for one that does nothing, unless it must be inlined.) */
+/* No machine foresees such rows: one that is needed soon is asked for. As far as the second cache: one head's rows
+   share few sets of the first, where they would push each other out, and lines on their way there are a dozen at most.
+   (gcc 12 takes a function that does nothing else for one that does nothing, unless it must be inlined.) */
 static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r, hga_id v)
 {
     enum { LINE_BYTES = 64, SECOND_CACHE = 2 };
