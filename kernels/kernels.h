@@ -238,13 +238,14 @@ typedef struct kernel_rows {
 } kernel_rows;
 
 /* Gradients of members, written: at[m] + h * head[m]. Member m is given down[m] of `above`, too, unless that is NULL;
-   where bit m of `adds` is set, what was there stays in the sum. at NULL: not wanted. */
+   where bit m of `adds` is set, what was there stays in the sum, and where that of `streams` is, heads that lie at
+   multiples of 64 bytes may go past the caches. at NULL: not wanted. */
 typedef struct kernel_kin_given {
     float *const *at;
     const ptrdiff_t *head;
     const float *above, *down;
     ptrdiff_t above_head;
-    uint64_t adds;
+    uint64_t adds, streams;
 } kernel_kin_given;
 
 /* The most members. */

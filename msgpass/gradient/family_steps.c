@@ -222,6 +222,14 @@ typedef struct given_rows {
     float down[KERNEL_KIN];
 } given_rows;
 
+/* Do tokens' gradients go past the caches: many, each written once, whole lines? */
+static int is_stream_of(const families *f, const family_rows *d)
+{
+    enum { STREAM_BYTES = 8 << 20, LINE = 64 };
+    int lines = (uintptr_t)d->io % LINE == 0 && d->io_row % KERNEL_PAD == 0 && d->io_head % KERNEL_PAD == 0;
+    return lines && !f->call->grad->accumulate && (int64_t)f->order.base * d->io_row * 4 >= STREAM_BYTES;
+}
+
 static kernel_kin_given find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)
 {
     const family_order *o = &f->order;
@@ -230,11 +238,13 @@ static kernel_kin_given find_given(const families *f, const family_lane *l, int 
     int is_root = o->slot[v - o->base] < 0;
     kernel_kin_given given = {.at = to->rows.at, .head = to->rows.head, .down = to->down, .above_head = d->head};
     if (!d->io) return (kernel_kin_given){0};
+    int streams = is_stream_of(f, d);
     for (hga_id i = 0; i < n; i++) {
         hga_id u = member_at(o, first + i), above = u - o->base;
         to->rows.at[i] = above < 0 ? d->io + u * d->io_row : slot_of(f, l, which, u);
         to->rows.head[i] = above < 0 ? d->io_head : d->head;
         if (above < 0 && f->call->grad->accumulate) given.adds |= (uint64_t)1 << i;
+        if (above < 0 && streams) given.streams |= (uint64_t)1 << i;
     }
     find_weights(f, &f->x[which], v, to->down);
     given.above = is_root ? NULL : slot_of(f, l, which, v);
