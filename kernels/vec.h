@@ -506,8 +506,6 @@ static inline void vec_store_bf16(uint16_t *p, vec x)
 }
 
 #if defined(VEC_PAIRS)
-static inline void vec_store_pairs(uint16_t *p, vec_bits x) { *(vec_loose *)p = x; }
-
 /* Twice VEC_FLOATS numbers rounded, as pairs: low's, then high's. What is below 2^-126 becomes 0. */
 static inline vec_bits vec_round_pairs(vec low, vec high)
 {
@@ -531,6 +529,16 @@ static inline void vec_pair_numbers(vec_bits x, vec_bits y, vec_bits *low, vec_b
     *high = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)(lanes + 0x00100010), (__m512i)y);
 }
 #endif
+
+/* Twice VEC_FLOATS numbers rounded to bfloat16, low's and then high's; see vec_round_pairs for what is near 0. */
+static inline void vec_store_narrow(uint16_t *p, vec low, vec high)
+{
+#if defined(VEC_PAIRS)
+    *(vec_loose *)p = vec_round_pairs(low, high);
+#else
+    vec_store_bf16(p, low), vec_store_bf16(p + VEC_FLOATS, high);
+#endif
+}
 
 /* sum + the first of each of a's pairs times the first of b's + the second times the second */
 static inline __attribute__((always_inline)) vec vec_dot_pairs(vec sum, vec_bits a, vec_bits b)

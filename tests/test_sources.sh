@@ -26,6 +26,12 @@ fact lines_have_120_columns_at_most empty found
 lines_with c_files "$(printf '\t')| +\$" >found
 fact no_tab_and_no_blank_at_the_end empty found
 
+# gcovr adds up what a function counted in several objects by its file and its one line.
+grep '\.inc$' c_files | while read -r file; do
+    sed -nE '/;$/d; s/^static [^(]*(\(\([a-z_]+\)\)[^(]*)?[ *]([a-z0-9_]+)\(.*/\2/p' "$file" | sort | uniq -d
+done >found
+fact no_function_is_defined_twice_in_a_file_that_is_included empty found
+
 # ---- clang-format: the output of version 14, which is Debian 12's ----
 
 format=$(command -v clang-format-14 || command -v clang-format)
