@@ -1,6 +1,9 @@
 /* Rows that are cut into pieces: which ones, and that pieces come when others read the same columns. */
 #include "by_hand.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "plan.h"
 
 static hga_plan *plan_of(const hga_graph *g, const hga_program *p, hga_id threads)
@@ -97,6 +100,118 @@ static void pieces_come_with_their_columns(void **state)
     hga_plan_destroy(plan);
 }
 
+/* ---- sums ---- */
+
+/* A plan of Treeformer with eight leaves, whose nodes' keys lie all over the tokens. */
+static hga_plan *plan_of_tree(hga_id n, int coarse, hga_id threads)
+{
+    int32_t *leaf = memory(2 * (int64_t)n, sizeof *leaf);
+    for (hga_id i = 0; i < 2 * n; i++) leaf[i] = i % 8;
+    hga_treeformer t = hga_treeformer_defaults();
+    t.n_queries = t.n_keys = n, t.height = 3, t.n_leaves = 8;
+    t.query_leaf = leaf, t.key_leaf = leaf + n;
+    hga_graph *g;
+    hga_program p;
+    assert_ok((coarse ? hga_build_treeformer_coarse : hga_build_treeformer_fine)(&t, &g, &p));
+    hga_plan *plan = plan_of(g, &p, threads);
+    hga_graph_destroy(g);
+    free(leaf);
+    return plan;
+}
+
+/* Nodes of 4096, 2048 and 1024 keys, 8 pieces of 512 on each of their levels; leaves have no more than a piece. */
+static void means_of_many_rows_are_cut(void **state)
+{
+    (void)state;
+    hga_plan *plan = plan_of_tree(4096, 1, 1);
+    const stage_plan *s = &plan->stage[0];
+    assert_int_equal(s->kind, KIND_MEAN);
+    assert_int_equal(s->n_long, 1 + 2 + 4);
+    assert_int_equal(s->n_pieces, 3 * 8);
+    for (hga_id i = 0; i < s->n_long; i++) assert_true(s->long_row[i].source >= 0);
+    hga_plan_destroy(plan);
+}
+
+/* Pieces and leaves go along the keys, as these lie in their order: the i-th of n rows where the i-th of n pieces is.
+ */
+static void means_that_read_the_same_rows_come_together(void **state)
+{
+    (void)state;
+    hga_plan *plan = plan_of_tree(4096, 1, 1);
+    hga_id leaves = 0, pieces = 0;
+    for (int64_t i = 0; i < plan->waves.n_items; i++) {
+        const phase *ph = &plan->phase[plan->waves.item[i].phase];
+        if (ph->stage > 0 || ph->job > JOB_PIECES) continue;
+        leaves += ph->job == JOB_ROWS && ph->n == 8, pieces += ph->job == JOB_PIECES;
+        assert_in_range(pieces, 3 * (leaves - 1), 3 * (leaves + 1));
+    }
+    assert_int_equal(pieces, 3 * 8);
+    hga_plan_destroy(plan);
+}
+
+/* Two threads have as much to do in each wave: nodes above are shared out, and keys, which the stage does not write,
+   cost nothing. */
+static void trees_are_shared_out_evenly(void **state)
+{
+    (void)state;
+    for (int coarse = 0; coarse < 2; coarse++) {
+        hga_plan *plan = plan_of_tree(4096, coarse, 2);
+        const phase *queries = plan->phase;
+        while (!queries->by_position) queries++;
+        assert_int_equal(queries->n, 4096);
+        int64_t items[2] = {0};
+        for (hga_id wave = 0; wave < plan->waves.n; wave++)
+            for (hga_id t = 0; t < 2; t++) {
+                int64_t share = 2 * (int64_t)wave + t;
+                items[t] += plan->waves.ptr[share + 1] - plan->waves.ptr[share];
+            }
+        assert_true(items[0] > 0 && items[1] > 0);
+        assert_true(waves_longest_shares(plan) < 0.53);
+        hga_plan_destroy(plan);
+    }
+}
+
+/* Means by mass, sums and weighted sums of 700 rows of a block, and of weighted edges beside them, against the plain
+   executor: as numbers whole or cut, as bits on any number of threads. */
+static void sums_of_pieces_are_sums(void **state)
+{
+    (void)state;
+    enum { N = 700 };
+    static const hga_pos cuts[] = {0, 1, 3, 64, 513};
+    hga_builder *b = tokens_alone(N);
+    hga_id near;
+    uint64_t rng = 5;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 3, 0, N, 0));
+    assert_ok(hga_builder_add_block(b, near, 3, N - 3, 40, 9, 0));
+    for (hga_id i = 0; i < N; i++)
+        assert_ok(hga_builder_add_edge(b, near, random_below(&rng, N), i % 3 ? N - 1 : 1, i % 2, 0.25f));
+    problem p = {.name = "sums", .graph = finished(b), .shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 3, .dim_v = 5}};
+    hga_program_init(&p.program);
+    hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+           mean = field_on_nodes(&p.program, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL),
+           sum = field_on_nodes(&p.program, "sum", HGA_WIDTH_VALUE, HGA_INTERNAL),
+           out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
+    assert_ok(hga_program_mean(&p.program, near, v, mean, 1));
+    assert_ok(hga_program_sum(&p.program, near, mean, sum));
+    assert_ok(hga_program_weighted_sum(&p.program, near, sum, out));
+    problem_fill(&p, 6);
+    p.io.type_scale = (const float[]){0.5f, -1.5f}, p.io.n_type_scale = 2;
+    float *plain = problem_out(&p, &(hga_options){.generic = 1}, NULL);
+    double most = 0;
+    for (int64_t i = 0; i < out_count(&p); i++) most = fmax(most, fabs((double)plain[i]));
+    assert_true(most > 1);
+    for (int c = 0; c < 5; c++) {
+        float *one = problem_out(&p, &(hga_options){.threads = 1, .cut_edges = cuts[c]}, NULL);
+        float *three = problem_out(&p, &(hga_options){.threads = 3, .cut_edges = cuts[c]}, NULL);
+        assert_near_floats("sums", one, plain, out_count(&p), 1e-5 * most);
+        assert_same_bits("sums", three, one, out_count(&p));
+        free(one), free(three);
+    }
+    free(plain);
+    problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +219,10 @@ int main(void)
         cmocka_unit_test(rows_that_share_columns_are_not_cut),
         cmocka_unit_test(a_row_alone_in_its_panel_may_share_columns),
         cmocka_unit_test(pieces_come_with_their_columns),
+        cmocka_unit_test(means_of_many_rows_are_cut),
+        cmocka_unit_test(means_that_read_the_same_rows_come_together),
+        cmocka_unit_test(trees_are_shared_out_evenly),
+        cmocka_unit_test(sums_of_pieces_are_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

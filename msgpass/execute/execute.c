@@ -204,7 +204,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const long_row *row = &s->long_row[i];
-    if (writes_row(w, ph->stage, node_at(s, row->position))) merge_splits(w, ph->stage, row);
+    if (writes_row(w, ph->stage, node_at(s, row->position))) plan_kernel(w->plan, ph->stage)->merge(w, ph->stage, row);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)

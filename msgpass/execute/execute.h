@@ -176,10 +176,14 @@ typedef void (*row_function)(worker *w, const row_job *job);
 /* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone. */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
+/* A row's pieces become the row. */
+typedef void (*merge_function)(worker *w, hga_id stage, const long_row *row);
+
 typedef struct stage_kernel {
     const char *name;
     row_function row;     /* NULL: only along the tree, by panels */
     panel_function panel; /* NULL: row by row */
+    merge_function merge; /* NULL: no row is cut into pieces */
 } stage_kernel;
 /* What a plan runs for a stage; is it a fused one, in the plan's instruction set? */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);

@@ -3,27 +3,27 @@
 
 /* By stage_kind. */
 static const stage_kernel fused_stages[N_KINDS] = {
-    [KIND_MEAN] = {"rows mean", sum_row, sum_panel},
-    [KIND_SUM] = {"rows sum", sum_row, sum_panel},
-    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel},
-    [KIND_ATTEND] = {"tiles, families and rows, online softmax", attend_row, attend_panel},
-    [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel},
-    [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel},
-    [KIND_ENERGY] = {"rows energy", NULL, energy_panel},
-    [KIND_DESCEND] = {"rows descend", NULL, descend_panel},
+    [KIND_MEAN] = {"rows mean", sum_row, sum_panel, merge_sums},
+    [KIND_SUM] = {"rows sum", sum_row, sum_panel, merge_sums},
+    [KIND_WEIGHTED_SUM] = {"rows weighted sum", sum_row, sum_panel, merge_sums},
+    [KIND_ATTEND] = {"tiles, families and rows, online softmax", attend_row, attend_panel, merge_splits},
+    [KIND_ATTEND_MORE] = {"tiles and rows, online softmax, merged", attend_row, attend_panel, NULL},
+    [KIND_SPREAD] = {"rows state merge", spread_row, spread_panel, NULL},
+    [KIND_ENERGY] = {"rows energy", NULL, energy_panel, NULL},
+    [KIND_DESCEND] = {"rows descend", NULL, descend_panel, NULL},
 };
 
 /* What every stage means, and what no fused function is for. */
 static const stage_kernel plain_stages[N_KINDS] = {
-    [KIND_MEAN] = {"plain mean", plain_row, NULL},
-    [KIND_SUM] = {"plain sum", plain_row, NULL},
-    [KIND_WEIGHTED_SUM] = {"plain weighted sum", plain_row, NULL},
-    [KIND_ATTEND] = {"plain softmax", plain_row, NULL},
-    [KIND_ATTEND_MORE] = {"plain softmax, merged", plain_row, NULL},
-    [KIND_SPREAD] = {"plain state merge", plain_row, NULL},
-    [KIND_ENERGY] = {"plain energy", plain_row, NULL},
-    [KIND_DESCEND] = {"plain descend", plain_row, NULL},
-    [KIND_USER] = {"user function", plain_row, NULL},
+    [KIND_MEAN] = {"plain mean", plain_row, NULL, NULL},
+    [KIND_SUM] = {"plain sum", plain_row, NULL, NULL},
+    [KIND_WEIGHTED_SUM] = {"plain weighted sum", plain_row, NULL, NULL},
+    [KIND_ATTEND] = {"plain softmax", plain_row, NULL, NULL},
+    [KIND_ATTEND_MORE] = {"plain softmax, merged", plain_row, NULL, NULL},
+    [KIND_SPREAD] = {"plain state merge", plain_row, NULL, NULL},
+    [KIND_ENERGY] = {"plain energy", plain_row, NULL, NULL},
+    [KIND_DESCEND] = {"plain descend", plain_row, NULL, NULL},
+    [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
 /* Only the plain executor drops weights. */

@@ -18,6 +18,7 @@ static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id 
 static inline hga_id parent_of(const hga_nodes *nodes, hga_id v) { return nodes->parent ? nodes->parent[v] : -1; }
 
 void sum_row(worker *w, const row_job *job);
+void merge_sums(worker *w, hga_id stage, const long_row *row);
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void spread_row(worker *w, const row_job *job);
 void spread_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);

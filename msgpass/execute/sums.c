@@ -64,26 +64,70 @@ static float mean_factor(stage_kind kind, double total)
     return kind != KIND_MEAN ? 1 : total > 0 ? (float)(1 / total) : 0;
 }
 
-/* The sum of a row with more edges than a chunk, the first of which is read. */
-static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
+/* acc = the sum of the job's edges, the first chunk of which is read; returns their factors' sum. */
+static double sum_edges(worker *w, const row_job *job, edge_cursor *c)
 {
     const hga_stage *s = stage_of(w, job->stage);
     stage_kind kind = w->plan->stage[job->stage].kind;
     const bound_field *x = field(w, s->value), *out = field(w, s->out);
     hga_id columns = out->columns * out->heads;
+    hga_pos left = job->count;
     double total = 0;
     int poured = 0;
     memset(w->row.acc, 0, (size_t)columns * sizeof *w->row.acc);
-    for (; w->chunk.n; cursor_next(c, job->count, &w->chunk)) {
+    for (; w->chunk.n; cursor_next(c, left -= w->chunk.n, &w->chunk)) {
         total += load_factors(w, s, kind);
         sum_chunk(w, x, out, 1, 1, NULL, out->columns);
         if (c->number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
     }
     if (poured) pour(w, columns, 0, 1);
+    return total;
+}
+
+/* The sum of a row with more edges than a chunk. */
+static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
+{
+    const bound_field *out = field(w, stage_of(w, job->stage)->out);
+    float factor = mean_factor(w->plan->stage[job->stage].kind, sum_edges(w, job, c));
     for (hga_id h = 0; h < out->heads; h++)
-        w->plan->kernels->scale(out->columns, mean_factor(kind, total), w->row.acc + h * out->columns,
+        w->plan->kernels->scale(out->columns, factor, w->row.acc + h * out->columns,
                                 bound_row(out, job->v) + h * bound_head(out, job->v));
 }
+
+/* ---- pieces: [columns of all heads], and the factors' sum ---- */
+
+static float *piece_of(const worker *w, hga_id stage, hga_id piece)
+{
+    return w->state->workspace + w->plan->stage[stage].piece_at + piece * piece_floats(w->plan, stage);
+}
+
+static void sum_piece(worker *w, const row_job *job, edge_cursor *c)
+{
+    const bound_field *out = field(w, stage_of(w, job->stage)->out);
+    hga_id columns = out->columns * out->heads;
+    float *piece = piece_of(w, job->stage, job->piece);
+    piece[columns] = (float)sum_edges(w, job, c);
+    memcpy(piece, w->row.acc, (size_t)columns * sizeof *piece);
+}
+
+void merge_sums(worker *w, hga_id stage, const long_row *row)
+{
+    const bound_field *out = field(w, stage_of(w, stage)->out);
+    hga_id columns = out->columns, v = node_at(&w->plan->stage[stage], row->position), all = columns * out->heads;
+    double *sum = w->plain, total = 0;
+    memset(sum, 0, (size_t)all * sizeof *sum);
+    for (hga_id i = 0; i < row->n_pieces; i++) {
+        const float *piece = piece_of(w, stage, row->first_piece + i);
+        for (hga_id j = 0; j < all; j++) sum[j] += (double)piece[j];
+        total += (double)piece[all];
+    }
+    double factor = (double)mean_factor(w->plan->stage[stage].kind, total);
+    for (hga_id h = 0; h < out->heads; h++)
+        for (hga_id j = 0; j < columns; j++)
+            bound_row(out, v)[h * bound_head(out, v) + j] = (float)(factor * sum[h * columns + j]);
+}
+
+/* ---- rows ---- */
 
 /* The row in w->chunk, which has all of its edges. */
 static void sum_short_row(worker *w, const row_job *job)
@@ -98,8 +142,11 @@ static void sum_short_row(worker *w, const row_job *job)
 void sum_row(worker *w, const row_job *job)
 {
     edge_cursor c = cursor_start(&w->reader, job->v);
+    cursor_skip(&c, job->from);
     cursor_next(&c, job->count, &w->chunk);
-    if (w->chunk.n == KERNEL_CHUNK)
+    if (job->piece >= 0)
+        sum_piece(w, job, &c);
+    else if (w->chunk.n == KERNEL_CHUNK)
         sum_long_row(w, job, &c);
     else
         sum_short_row(w, job);

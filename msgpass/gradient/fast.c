@@ -9,8 +9,6 @@
 
 /* ---- memory ---- */
 
-static int is_sum(stage_kind kind) { return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM; }
-
 /* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always. */
 static int is_wanted(const gradient_call *c, hga_id f)
 {
@@ -235,7 +233,7 @@ static hga_status forward(fast_pass *p, int kv)
         round_operands(p, stage, kv, &rounded);
         stage_kind kind = p->plan->stage[s].kind;
         if (is_kv(p, stage->out) != kv) continue;
-        if (is_sum(kind)) HGA_TRY(walk_sum(p, s, 0));
+        if (kind_sums(kind)) HGA_TRY(walk_sum(p, s, 0));
         if (kind == KIND_ATTEND && p->field[stage->out].own_lse) HGA_TRY(fast_attend_forward(p, s));
         if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 0));
         if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 0));
@@ -251,7 +249,7 @@ static hga_status backward(fast_pass *p, int kv)
         const hga_stage *stage = &p->program->stage[s];
         stage_kind kind = p->plan->stage[s].kind;
         if (is_kv(p, stage->out) != kv) continue;
-        if (is_sum(kind)) HGA_TRY(walk_sum(p, s, 1));
+        if (kind_sums(kind)) HGA_TRY(walk_sum(p, s, 1));
         if (kind == KIND_SPREAD) HGA_TRY(fast_spread(p, s));
         if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 1));
         if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));

@@ -259,8 +259,6 @@ static hga_status run_in_float(gradient_call *c, hga_workspace *workspace)
     return st || known ? st : run_fast(c, workspace);
 }
 
-static int kind_sums(stage_kind kind) { return kind == KIND_MEAN || kind == KIND_SUM || kind == KIND_WEIGHTED_SUM; }
-
 int gradient_is_plain(const hga_plan *plan, const char **why)
 {
     *why = plan->options.generic ? "asked for" : NULL;

@@ -1,7 +1,7 @@
 /* long_rows.c: rows that are cut into pieces, which panels of their own compute and others merge: those with so many of
    all edges that one thread would be busy with them alone; and those that have their columns alone, for a piece can
-   come when others read the same columns, a whole row cannot. Where a row is cut hangs on the row and its relation,
-   never on threads. */
+   come when others read the same columns, a whole row cannot. Sums are merged for next to nothing, so that all long
+   ones are cut. Where a row is cut hangs on the row and its relation, never on threads. */
 #include "panels.h"
 
 const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
@@ -21,8 +21,14 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     const stage_plan *s = &plan->stage[stage];
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
     int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
-    if (s->kind != KIND_ATTEND || whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
-    return (long_search){.limit = share > cut ? share : cut, .alone = LONG_ALONE};
+    if (whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
+    if (kind_sums(s->kind)) {
+        hga_pos piece = cut < PIECE_SUM ? cut : PIECE_SUM;
+        return (long_search){.limit = piece, .alone = piece, .piece = piece, .piece_alone = piece};
+    }
+    if (s->kind != KIND_ATTEND) return no_long_rows;
+    return (long_search){
+        .limit = share > cut ? share : cut, .alone = LONG_ALONE, .piece = cut, .piece_alone = PIECE_ALONE};
 }
 
 /* A row that may have its only segment alone. */
@@ -43,13 +49,14 @@ static void look_for_others(const hga_segments *s, void *context)
     }
 }
 
-/* The first column of a row that has all of its edges with columns that follow each other, and alone; -1. */
+/* The first column of a row that has all of its edges with columns that follow each other, and alone; -1. An attended
+   row's columns are tokens that follow each other. */
 static hga_id find_lone(const hga_plan *plan, hga_id stage, hga_id position, hga_pos degree)
 {
     const hga_relation *rel = &plan->stage[stage].relation;
     hga_id first = position > 0 ? position - 1 : 0, end = position + 1 < plan->nodes.n ? position + 2 : position + 1;
     lone_row r = {.position = position};
-    if (rel->src_order || rel->dst_order) return -1;
+    if (rel->dst_order || (rel->src_order && !kind_sums(plan->stage[stage].kind))) return -1;
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, end - first, look_for_others, &r);
     return r.segments == 1 && !r.shared && r.columns == degree ? r.source : -1;
 }
@@ -78,7 +85,7 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
         hga_pos degree = w->degree[i];
         hga_id source = degree > w->alone ? find_lone(plan, stage, first + i, degree) : -1;
         if (source < 0 && degree <= w->limit) continue;
-        hga_pos cut = source < 0 ? plan->options.cut_edges : PIECE_ALONE, pieces = (degree - 1) / cut + 1;
+        hga_pos cut = source < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
         if (pieces > INT32_MAX / 2 - s->n_pieces)
             return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
         hga_status st =

@@ -74,6 +74,22 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
 /* Starting and storing a row takes about as long as this many of its edges. */
 enum { ROW_COST = 32 };
 
+/* Has the stage something to write at that position of its relation's order? */
+static int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
+{
+    hga_id out = plan->program.stage[stage].out;
+    return !out || program_row(&plan->nodes, plan->program.field[out].rows, node_at(&plan->stage[stage], position));
+}
+
+/* Rows of a panel that take time. */
+static hga_id count_written(const hga_plan *plan, const phase *ph, hga_id first, hga_id n)
+{
+    hga_id written = 0;
+    if (!ph->by_position) return n;
+    for (hga_id at = first; at < first + n; at++) written += writes_at(plan, ph->stage, at);
+    return written;
+}
+
 /* Rows of LEVELS_* stages go by node id; with a destination order each is looked up by itself. */
 static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga_id n)
 {
@@ -166,6 +182,15 @@ static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, 
     return fit ? (hga_id)fit : KERNEL_TILE;
 }
 
+/* Rows to sum up with more edges than a piece of a long row has get low panels, which then are like such pieces. */
+static hga_id few_edges(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
+{
+    hga_id rows = panel < n ? panel : n;
+    measures m = measure_rows(plan, stage, first + (n - rows) / 2, rows);
+    int64_t fit = m.edges > PIECE_SUM ? rows * (int64_t)PIECE_SUM / m.edges : panel;
+    return fit < 1 ? 1 : fit < panel ? (hga_id)fit : panel;
+}
+
 hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
 {
     hga_id stage = rows.stage, first = rows.first, n = rows.n;
@@ -176,6 +201,8 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
         panel = few_sources(plan, stage, first, n, panel);
         panel = low_panel(plan, stage, first, n, panel);
     }
+    if (kind_sums(plan->stage[stage].kind) && !rows.by_position && plan->program.stage[stage].relation >= 0)
+        panel = few_edges(plan, stage, first, n, panel);
     if (plan->panel_asked) panel = plan->panel_asked;
     rows.job = JOB_ROWS, rows.panel = panel, rows.n_panels = (n + panel - 1) / panel;
     HGA_TRY(add_phase(plan, rows));
@@ -191,7 +218,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
         measures m = measure_panel(plan, ph, begin, many);
         if (m.degree > found->limit || m.alone > found->alone)
             HGA_TRY(find_long(plan, stage, begin, many, found, &m.edges));
-        ph->cost[p] = ROW_COST * (int64_t)many + m.edges;
+        ph->cost[p] = ROW_COST * (int64_t)count_written(plan, ph, begin, many) + m.edges;
     }
     if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
         HGA_TRY(part_by_metis(plan, ph));
@@ -241,6 +268,17 @@ static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, 
     return st;
 }
 
+/* From the first position at which the stage writes to the last: an order has the nodes that it does not name, such as
+   the keys, at its end. */
+static hga_id written_positions(const hga_plan *plan, hga_id stage, hga_id *first)
+{
+    hga_id begin = 0, end = plan->nodes.n;
+    while (end > begin && !writes_at(plan, stage, end - 1)) end--;
+    while (begin < end && !writes_at(plan, stage, begin)) begin++;
+    *first = begin;
+    return end - begin;
+}
+
 static hga_status add_flat(hga_plan *plan, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
@@ -250,10 +288,12 @@ static hga_status add_flat(hga_plan *plan, hga_id stage)
     int by_position = r->dst_order != NULL;
     long_search found = long_open(plan, stage);
     if (!by_position && s->out) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
-    if (by_position)
+    if (by_position) {
+        n = written_positions(plan, stage, &first);
         HGA_TRY(add_rows(plan, (phase){.stage = stage, .first = first, .n = n, .by_position = 1}, &found));
-    else
+    } else {
         HGA_TRY(add_rows_by_level(plan, stage, first, n, &found));
+    }
     HGA_TRY(add_pieces(plan, stage));
     HGA_TRY(add_even(plan, JOB_MERGE, stage, 0, plan->stage[stage].n_long, 1));
 done:

@@ -58,7 +58,7 @@ typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared ou
     hga_id position;
     hga_id first_piece, n_pieces;
     hga_pos cut, n_edges;
-    hga_id source; /* the node of its first column, where its columns follow each other and it has them alone; -1 */
+    hga_id source; /* the position of its first column, where its columns follow each other and it has them alone; -1 */
 } long_row;
 
 typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;
@@ -132,7 +132,7 @@ typedef struct stage_plan {
     int64_t long_room;
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
-    int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][heads][dim_v padded + 2] */
+    int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][piece_floats] */
 } stage_plan;
 
 /* The node at a position of the stage's relation. */
@@ -252,6 +252,8 @@ int storage_can_be_bf16(const hga_plan *plan);
 /* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
+/* Floats of a piece of a long row: a state of each head, or the sum of all and of their weights. */
+int64_t piece_floats(const hga_plan *plan, hga_id stage);
 hga_status phases_make(hga_plan *plan);
 /* Costs and parts serve planning alone. */
 void phases_forget_costs(hga_plan *plan);

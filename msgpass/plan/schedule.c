@@ -28,21 +28,36 @@ static hga_id place_of(const hga_nodes *n, hga_id token)
     return (hga_id)(n->query_first + (int64_t)(token - n->key_first) * n->n_queries / n->n_keys);
 }
 
+/* How far along the places the i-th of n is that have no tokens of their own. */
+static hga_id place_among(const hga_nodes *nodes, int64_t i, int64_t n)
+{
+    if (nodes->key_first == nodes->query_first) return (hga_id)(i * nodes->level_ptr[1] / n);
+    return nodes->query_first + (hga_id)(i * nodes->n_queries / n);
+}
+
 /* The places that row i of a phase stands for; a node without tokens has that of its number among the phase's. */
 static void find_places(const hga_plan *plan, const phase *ph, hga_id i, hga_id *first, hga_id *last)
 {
     const hga_nodes *nodes = &plan->nodes;
     hga_id v = phase_node(plan, ph, i), a = nodes->span_first[v], b = nodes->span_last[v];
-    if (a > b) a = b = (hga_id)((int64_t)i * nodes->level_ptr[1] / ph->n);
-    *first = place_of(nodes, a), *last = place_of(nodes, b);
+    if (a <= b)
+        *first = place_of(nodes, a), *last = place_of(nodes, b);
+    else
+        *first = *last = place_among(nodes, i, ph->n);
 }
 
-/* Those of a piece of a row that has its columns alone: its columns'. */
-static void find_piece_places(const hga_plan *plan, const long_row *row, hga_id piece, hga_id *first, hga_id *last)
+/* Those of a piece of a row that has its columns alone: its columns', or, where these have an order of their own, how
+   far along that they are. */
+static void find_piece_places(const hga_plan *plan, const stage_plan *s, const long_row *row, hga_id piece,
+                              hga_id *first, hga_id *last)
 {
     const hga_nodes *n = &plan->nodes;
     hga_pos begin = (piece - row->first_piece) * row->cut, end = begin + row->cut;
     hga_id a = row->source + (hga_id)begin, b = row->source + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
+    if (s->relation.src_order) {
+        *first = *last = place_among(n, a, s->relation.n_src_order);
+        return;
+    }
     *first = place_of(n, n->span_first[a]), *last = place_of(n, n->span_last[b]);
     if (*first > *last) *last = *first;
 }
@@ -54,7 +69,7 @@ static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id pane
     hga_id begin = panel * ph->panel, a, b;
     const long_row *row = ph->job == JOB_PIECES ? long_row_of(&plan->stage[ph->stage], panel) : NULL;
     if (row && row->source >= 0) {
-        find_piece_places(plan, row, panel, first, last);
+        find_piece_places(plan, &plan->stage[ph->stage], row, panel, first, last);
         return;
     }
     find_places(plan, ph, begin, first, last);

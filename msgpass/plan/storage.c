@@ -157,6 +157,13 @@ void storage_find(hga_plan *plan)
     find_guests(plan);
 }
 
+int64_t piece_floats(const hga_plan *plan, hga_id stage)
+{
+    const field_storage *out = &plan->storage[plan->program.stage[stage].out];
+    if (kind_sums(plan->stage[stage].kind)) return (int64_t)out->heads * out->columns + 1;
+    return (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2);
+}
+
 hga_status storage_lay_out(hga_plan *plan)
 {
     int64_t total = 0;
@@ -171,8 +178,7 @@ hga_status storage_lay_out(hga_plan *plan)
                      &plan->storage[f].kept_at));
     }
     for (hga_id s = 0; s < plan->program.n_stages; s++)
-        HGA_TRY(take(&total, plan->stage[s].n_pieces, (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2),
-                     &plan->stage[s].piece_at));
+        HGA_TRY(take(&total, plan->stage[s].n_pieces, piece_floats(plan, s), &plan->stage[s].piece_at));
     plan->workspace_floats = total + (total ? LINE_FLOATS : 0);
 done:
     return st;
