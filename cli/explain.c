@@ -51,7 +51,7 @@ static void say_gradient(const hga_plan *plan)
     if (why)
         printf("gradient: row by row in double: %s\n", why);
     else
-        printf("gradient: in float, %s; means and sums again, then backwards\n", hga_plan_gradient_way(plan));
+        printf("gradient: in float, %s\n", hga_plan_gradient_way(plan));
     printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
            (double)hga_plan_gradient_bytes(plan) / 1e3);
 }

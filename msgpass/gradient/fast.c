@@ -166,8 +166,7 @@ static void sum_adjoint(fast_pass *p, const hga_stage *stage, hga_id v, double t
             double sum = 0;
             const float *x = value_row(p, stage->value, e->src);
             for (hga_id c = 0; c < columns; c++) sum += (double)dy[c] * (double)x[c];
-            float scale = p->call->io->type_scale[e->type];
-            scales[e->type] += scale != 0 ? sum * factor(p, stage, e) / (double)scale : 0;
+            scales[e->type] += sum * (double)e->weight;
         }
         if (!p->field[stage->value].adjoint) continue;
         float *dx = adjoint_row(p, stage->value, e->src);

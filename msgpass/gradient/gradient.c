@@ -1,6 +1,7 @@
 /* gradient.c: the call. What it is given is checked before anything is written; then every key/value head is a pass. */
 #include "fast.h"
 #include "families.h"
+#include "linear.h"
 #include "scattered.h"
 
 #include "philox.h"
@@ -249,13 +250,24 @@ done:
     return st;
 }
 
-/* By families, or row by row and source by source, where all is as they know it, else a head at a time. */
+/* Ways with all heads together, where a program, its graph and a call's tensors are as they know them. */
+static const struct {
+    const char *name;
+    hga_status (*run)(gradient_call *c, hga_workspace *workspace, int *known);
+    int64_t (*bytes)(const hga_plan *plan); /* -1: not of the kind */
+} ways[] = {
+    {"a family of siblings at a time, all heads together", families_gradient, families_bytes},
+    {"row by row and source by source, all heads together", scattered_gradient, scattered_bytes},
+    {"sums from end to end, all heads together", linear_gradient, linear_bytes},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* The first that knows all, else a head at a time. */
 static hga_status run_in_float(gradient_call *c, hga_workspace *workspace)
 {
-    int known;
+    int known = 0;
     hga_status st = c->threads > 1 ? threads_prepare(c->threads) : HGA_OK;
-    if (!st) st = families_gradient(c, workspace, &known);
-    if (!st && !known) st = scattered_gradient(c, workspace, &known);
+    for (int i = 0; i < WAYS && !st && !known; i++) st = ways[i].run(c, workspace, &known);
     return st || known ? st : run_fast(c, workspace);
 }
 
@@ -303,8 +315,8 @@ int64_t hga_plan_gradient_bytes(const hga_plan *plan)
     const char *why;
     if (!plan->options.gradient) return 0;
     if (gradient_is_plain(plan, &why)) return plain_bytes(plan);
-    int64_t bytes = families_bytes(plan);
-    if (bytes < 0) bytes = scattered_bytes(plan);
+    int64_t bytes = -1;
+    for (int i = 0; i < WAYS && bytes < 0; i++) bytes = ways[i].bytes(plan);
     return bytes < 0 ? fast_bytes(plan) : bytes;
 }
 
@@ -312,8 +324,9 @@ const char *hga_plan_gradient_way(const hga_plan *plan)
 {
     const char *why;
     if (gradient_is_plain(plan, &why)) return "row by row in double";
-    if (families_bytes(plan) >= 0) return "a family of siblings at a time, all heads together";
-    return scattered_bytes(plan) < 0 ? "a head at a time" : "row by row and source by source, all heads together";
+    for (int i = 0; i < WAYS; i++)
+        if (ways[i].bytes(plan) >= 0) return ways[i].name;
+    return "a head at a time";
 }
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)

@@ -7,6 +7,7 @@
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
    fast.c       the same a head at a time, in float (fast.h, panel.h)
    families.c   trees whose nodes attend to their siblings, all heads at once (families.h)
+   linear.c     sums and means alone, all heads at once (linear.h)
    scattered.c  edges listed one by one, all heads at once (scattered.h) */
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H

@@ -1,0 +1,509 @@
+/* linear.c: programs of sums and means alone, which are linear: what is asked of a row is shared out to the rows that
+   it sums up. An edge is a number, the same for all heads, which therefore go together, in the caller's rows where
+   these have them side by side. Of a stage's two ends the one with more rows is gone through once, in the relation's
+   order, while rows of the other stay in the cache: those are collected into a row, or a row is spread over them.
+   Threads share the columns, so that none waits for another and each adds in the same order. */
+#include "linear.h"
+
+#include <omp.h>
+#include <string.h>
+
+/* Rows of nodes first .. first + n - 1, the columns of all key/value heads side by side; `at` NULL: not needed. */
+typedef struct linear_rows {
+    float *at;
+    ptrdiff_t row;
+    hga_id first, n;
+} linear_rows;
+
+/* A stage's edges by the nodes of one end: those of node order[i] are at [ptr[i], ptr[i + 1]). */
+typedef struct linear_edges {
+    int by_source;
+    hga_id n;
+    hga_id *order;
+    hga_pos *ptr, room;
+    hga_id *other;   /* nodes at the other end */
+    float *weight;   /* what the source is multiplied with */
+    float *unscaled; /* .. without the scale of its type, and .. */
+    int32_t *type;   /* .. that type; NULL where no gradient of scales is wanted */
+} linear_edges;
+
+typedef struct linear {
+    const gradient_call *call;
+    const hga_plan *plan;
+    hga_id columns;                     /* of all key/value heads */
+    uint32_t reach;                     /* fields from which something comes to the output; other stages do not count */
+    linear_rows value[HGA_FIELD_SLOTS]; /* where gradients of scales are wanted */
+    linear_rows asked[HGA_FIELD_SLOTS];
+    linear_edges edges[HGA_MAX_STAGES];
+} linear;
+
+/* Does the stage lead to the output? */
+static int counts(const linear *x, hga_id stage) { return (int)(x->reach >> x->plan->program.stage[stage].out & 1u); }
+static float *row_at(const linear_rows *x, hga_id v) { return x->at + (v - x->first) * x->row; }
+static int has_row(const linear_rows *x, hga_id v) { return v >= x->first && v - x->first < x->n; }
+
+/* ---- who goes this way ---- */
+
+/* Fields from which something comes to the output. */
+static uint32_t find_reach(const hga_program *p)
+{
+    uint32_t reach = 1u << program_bound(p, HGA_IO_OUT);
+    for (const hga_stage *s = p->stage + p->n_stages; s-- > p->stage;)
+        if (reach >> s->out & 1u) reach |= 1u << s->value;
+    return reach;
+}
+
+/* Sums of what is there into what is not yet, and of each input. */
+static int stages_are_sums(const hga_plan *plan)
+{
+    const hga_program *p = &plan->program;
+    uint32_t there = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (program_is_input(p->field[f].binding)) there |= 1u << f;
+    if (there & ~find_reach(p)) return 0;
+    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
+        int is_sum = kind_sums(plan->stage[s - p->stage].kind) && s->relation >= 0 && s->order == HGA_FLAT;
+        if (!is_sum || !(there >> s->value & 1u) || there >> s->out & 1u) return 0;
+        if (p->field[s->value].binding == HGA_IO_OUT) return 0; /* is asked for more than the caller's */
+        there |= 1u << s->out;
+    }
+    return 1;
+}
+
+static int is_known(const hga_plan *plan)
+{
+    const hga_program *p = &plan->program;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        hga_width w = p->field[f].width;
+        hga_binding b = p->field[f].binding;
+        if ((w != HGA_WIDTH_VALUE && w != HGA_WIDTH_OUT) || storage_is_rounded(plan, f)) return 0;
+        if (b != HGA_INTERNAL && b != HGA_IO_VALUE && b != HGA_IO_OUT) return 0;
+    }
+    return stages_are_sums(plan);
+}
+
+/* ---- rows ---- */
+
+/* Are a tensor's rows, of key/value heads, as they are needed? */
+static int is_ready(const linear *x, const hga_tensor *t)
+{
+    return t->dtype == HGA_F32 && (t->head_stride == 0 || t->head_stride == x->plan->shape.dim_v);
+}
+
+static int out_is_ready(const linear *x)
+{
+    return x->plan->shape.n_heads == x->plan->shape.n_kv_heads && is_ready(x, &x->call->grad->d_out);
+}
+
+static linear_rows given_rows(const linear *x, hga_id f, const hga_tensor *t)
+{
+    linear_rows rows = {.at = t->data, .row = t->row_stride ? t->row_stride : x->columns};
+    rows.n = field_io(x->plan, f, &rows.first);
+    return rows;
+}
+
+static linear_rows own_rows(const linear *x, hga_id f, float *memory, int64_t *at)
+{
+    const hga_field *field = &x->plan->program.field[f];
+    linear_rows rows = {.row = padded(x->columns)};
+    rows.n = range_of_rows(x->plan, field->binding == HGA_INTERNAL ? field->rows : field->io, &rows.first);
+    rows.at = carve(memory, at, rows.n * rows.row);
+    return rows;
+}
+
+/* Every array; floats in all. */
+static int64_t lay_out(linear *x, float *memory)
+{
+    const hga_program *p = &x->plan->program;
+    const hga_grad_io *g = x->call->grad;
+    int64_t at = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        hga_binding b = p->field[f].binding;
+        const hga_tensor *given = b == HGA_INTERNAL ? NULL : field_gradient(x->call, f);
+        int ready = given && (b == HGA_IO_OUT ? out_is_ready(x) : !given->data || is_ready(x, given));
+        x->asked[f] = ready ? given_rows(x, f, given) : own_rows(x, f, memory, &at);
+        if (!g->d_type_scale || b == HGA_IO_OUT) continue;
+        ready = b == HGA_IO_VALUE && is_ready(x, &x->call->io->value);
+        x->value[f] = ready ? given_rows(x, f, &x->call->io->value) : own_rows(x, f, memory, &at);
+    }
+    return at;
+}
+
+/* Heads h, h + 1 .. of the caller's row i, `group` of them, are added up. */
+static void fold_heads(const linear *x, const hga_tensor *t, hga_id heads, hga_id i, hga_id h, hga_id group, float *sum)
+{
+    enum { SOME = 64 };
+    hga_id columns = x->plan->shape.dim_v;
+    for (hga_id c = 0; c < columns; c += SOME) {
+        float part[SOME];
+        hga_id n = columns - c < SOME ? columns - c : SOME;
+        for (hga_id k = 0; k < group; k++) {
+            const char *from = tensor_at(t, heads, columns, i, h + k);
+            numbers_read(t->dtype, from + (size_t)c * dtype_bytes(t->dtype), n, k ? part : sum + c);
+            if (k) x->plan->kernels->blend(n, 1, sum + c, 1, part, sum + c);
+        }
+    }
+}
+
+/* The caller's rows, folded, where they are not `given` as they are. */
+static void load(const linear *x, const hga_tensor *given, hga_id heads, const linear_rows *to)
+{
+    const hga_shape *s = &x->plan->shape;
+    hga_id group = heads / s->n_kv_heads, threads = x->call->threads;
+    if (!to->at || to->at == given->data) return;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (hga_id i = 0; i < to->n; i++)
+        for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
+            fold_heads(x, given, heads, i, kv * group, group, to->at + i * to->row + (ptrdiff_t)kv * s->dim_v);
+}
+
+static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
+{
+    const hga_shape *s = &x->plan->shape;
+    hga_id threads = x->call->threads;
+    if (!from->at || from->at == t->data) return;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (hga_id i = 0; i < from->n; i++)
+        for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
+            numbers_write(t->dtype, from->at + i * from->row + (ptrdiff_t)kv * s->dim_v, s->dim_v,
+                          tensor_at(t, s->n_kv_heads, s->dim_v, i, kv));
+}
+
+static void load_all(const linear *x)
+{
+    const hga_grad_io *g = x->call->grad;
+    const hga_shape *s = &x->plan->shape;
+    for (hga_id f = 1; f <= x->plan->program.n_fields; f++) {
+        hga_binding b = x->plan->program.field[f].binding;
+        if (b == HGA_IO_VALUE) load(x, &x->call->io->value, s->n_kv_heads, &x->value[f]);
+        if (b == HGA_IO_VALUE && g->accumulate) load(x, &g->d_value, s->n_kv_heads, &x->asked[f]);
+        if (b == HGA_IO_OUT) load(x, &g->d_out, s->n_heads, &x->asked[f]);
+    }
+}
+
+static void store_all(const linear *x)
+{
+    for (hga_id f = 1; f <= x->plan->program.n_fields; f++)
+        if (x->plan->program.field[f].binding == HGA_IO_VALUE) store(x, &x->asked[f], &x->call->grad->d_value);
+}
+
+/* ---- edges ---- */
+
+/* Edges are counted, and then listed. */
+typedef struct edge_walk {
+    const linear *x;
+    const hga_stage *stage;
+    hga_relation r;
+    linear_edges *e;
+    const linear_rows *rows, *out, *value; /* rows: those of the end that is gone through */
+    hga_id *rank;                          /* of its nodes: where they are in the order */
+    double *total;                         /* [out's rows]: what a mean is divided by; NULL for sums */
+    const float *scale, *mass;             /* NULL: are no part of a weight */
+    int listing;
+} edge_walk;
+
+/* A row that edges come to. */
+typedef struct edge_row {
+    hga_id v;
+    hga_id rank; /* -1: sources are gone through */
+    double *total;
+    double inverse;
+} edge_row;
+
+/* Row v, unless the stage does not compute it. */
+static int open_row(const edge_walk *w, hga_id v, edge_row *row)
+{
+    const hga_program *p = &w->x->plan->program;
+    if (!has_row(w->out, v) || !program_row(&w->x->plan->nodes, p->field[w->stage->out].rows, v)) return 0;
+    *row = (edge_row){.v = v, .rank = w->e->by_source ? -1 : w->rank[v - w->rows->first], .inverse = 1};
+    if (!w->total) return 1;
+    row->total = &w->total[v - w->out->first];
+    row->inverse = *row->total > 0 ? 1 / *row->total : 0;
+    return 1;
+}
+
+static inline void add_edge(const edge_walk *w, const edge_row *row, hga_id u, int32_t type, float weight)
+{
+    linear_edges *e = w->e;
+    if (!has_row(w->value, u)) return;
+    hga_pos *ptr = &e->ptr[row->rank < 0 ? w->rank[u - w->rows->first] : row->rank];
+    float factor = weight;
+    if (w->scale) factor *= w->scale[type];
+    if (w->mass) factor *= w->mass[u];
+    if (!w->listing) {
+        ++*ptr;
+        if (row->total) *row->total += (double)factor;
+        return;
+    }
+    hga_pos at = --*ptr;
+    e->other[at] = e->by_source ? row->v : u;
+    e->weight[at] = (float)((double)factor * row->inverse);
+    if (e->type) e->type[at] = type, e->unscaled[at] = weight;
+}
+
+/* One segment's edges into row p. */
+static void add_row(const edge_walk *w, const hga_segment *s, hga_id p)
+{
+    hga_id c0, c1, hole;
+    edge_row row;
+    if (!open_row(w, w->r.dst_order ? w->r.dst_order[p] : p, &row)) return;
+    hga_segment_columns(s, p, &c0, &c1, &hole);
+    for (hga_id c = c0; c < c1; c++) {
+        int64_t type = s->type + (int64_t)(p - s->row) * s->type_dst + (int64_t)c * s->type_src;
+        if (c != hole)
+            add_edge(w, &row, w->r.src_order ? w->r.src_order[s->src + c] : s->src + c, (int32_t)type, s->weight);
+    }
+}
+
+static void add_segments(const hga_segments *s, void *context)
+{
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        for (hga_id p = one.row; p < one.row + one.n_rows; p++) add_row(context, &one, p);
+    }
+}
+
+static void add_all(edge_walk *w)
+{
+    const hga_plan *plan = w->x->plan;
+    const hga_relation *r = &w->r;
+    edge_row row;
+    if (r->n_blocks) hga_graph_visit_segments(plan->graph, w->stage->relation, 0, plan->nodes.n, add_segments, w);
+    for (hga_id v = 0; r->ptr && v < plan->nodes.n; v++)
+        if (r->ptr[v] < r->ptr[v + 1] && open_row(w, v, &row))
+            for (hga_pos i = r->ptr[v]; i < r->ptr[v + 1]; i++)
+                add_edge(w, &row, r->src[i], r->type ? r->type[i] : 0, r->weight ? r->weight[i] : 1);
+}
+
+/* First those that the relation's order names, as it does, then the others. */
+static void order_rows(const edge_walk *w)
+{
+    const linear_edges *e = w->e;
+    const hga_id *list = e->by_source ? w->r.src_order : w->r.dst_order;
+    hga_id named = e->by_source ? w->r.n_src_order : w->x->plan->nodes.n, n = 0;
+    for (hga_id i = 0; i < e->n; i++) w->rank[i] = -1;
+    for (hga_id i = 0; list && i < named; i++)
+        if (has_row(w->rows, list[i])) w->rank[list[i] - w->rows->first] = n, e->order[n++] = list[i];
+    for (hga_id i = 0; i < e->n; i++)
+        if (w->rank[i] < 0) w->rank[i] = n, e->order[n++] = w->rows->first + i;
+}
+
+static hga_status list_edges(linear *x, hga_id stage)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *a = &x->plan->given;
+    linear_edges *e = &x->edges[stage];
+    edge_walk w = {.x = x, .stage = &x->plan->program.stage[stage], .r = x->plan->stage[stage].relation, .e = e};
+    w.out = &x->asked[w.stage->out], w.value = &x->asked[w.stage->value];
+    w.scale = w.stage->message == HGA_SCALED ? x->call->io->type_scale : NULL;
+    w.mass = w.stage->reduce == HGA_MEAN && w.stage->by_mass ? x->plan->nodes.mass : NULL;
+    e->by_source = w.value->n > w.out->n;
+    w.rows = e->by_source ? w.value : w.out, e->n = w.rows->n;
+    HGA_TRY(hga_new(a, e->n, sizeof *w.rank, &w.rank));
+    if (w.stage->reduce == HGA_MEAN) HGA_TRY(hga_new_zero(a, w.out->n, sizeof *w.total, &w.total));
+    HGA_TRY(hga_new(a, e->n, sizeof *e->order, &e->order));
+    HGA_TRY(hga_new_zero(a, (int64_t)e->n + 1, sizeof *e->ptr, &e->ptr));
+    order_rows(&w);
+    add_all(&w);
+    for (hga_id i = 0; i < e->n; i++) e->ptr[i + 1] += e->ptr[i];
+    e->room = e->ptr[e->n];
+    HGA_TRY(hga_new(a, e->room, sizeof *e->other, &e->other));
+    HGA_TRY(hga_new(a, e->room, sizeof *e->weight, &e->weight));
+    if (x->call->grad->d_type_scale && w.stage->message == HGA_SCALED) {
+        HGA_TRY(hga_new(a, e->room, sizeof *e->unscaled, &e->unscaled));
+        HGA_TRY(hga_new(a, e->room, sizeof *e->type, &e->type));
+    }
+    w.listing = 1;
+    add_all(&w);
+done:
+    hga_delete(a, w.rank, e->n, sizeof *w.rank);
+    hga_delete(a, w.total, w.out->n, sizeof *w.total);
+    return st;
+}
+
+/* The stages' edges, each stage's by one thread. */
+static hga_status list_all(linear *x)
+{
+    hga_id n = x->plan->program.n_stages, threads = x->call->threads < n ? x->call->threads : n;
+    hga_status st = HGA_OK, each[HGA_MAX_STAGES];
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (hga_id s = 0; s < n; s++) each[s] = counts(x, s) ? list_edges(x, s) : HGA_OK;
+    for (hga_id s = 0; s < n && !st; s++) /* said by another thread */
+        if (each[s]) st = hga_fail(each[s], "the gradient's edges found no memory");
+    return st;
+}
+
+static void clear_edges(const linear *x, linear_edges *e)
+{
+    const hga_allocator *a = &x->plan->given;
+    hga_delete(a, e->order, e->n, sizeof *e->order);
+    hga_delete(a, e->ptr, (int64_t)e->n + 1, sizeof *e->ptr);
+    hga_delete(a, e->other, e->room, sizeof *e->other);
+    hga_delete(a, e->weight, e->room, sizeof *e->weight);
+    hga_delete(a, e->unscaled, e->room, sizeof *e->unscaled);
+    hga_delete(a, e->type, e->room, sizeof *e->type);
+}
+
+/* ---- from end to end, on some columns ---- */
+
+/* Columns that kernels sum up together: how they do that hangs on how many there are, and must not on threads. */
+enum { STRETCH = 128 };
+
+/* Columns first .. end - 1, whole stretches of them but for the last. */
+typedef struct column_range {
+    hga_id first, end;
+} column_range;
+
+static hga_id stretch_at(const column_range *c, hga_id at) { return c->end - at < STRETCH ? c->end - at : STRETCH; }
+
+/* `sum` = the weighted sum of n edges' rows; or more of it. */
+static void collect_row(const linear *x, const linear_edges *e, hga_pos at, hga_id n, const linear_rows *from, int anew,
+                        const column_range *c, float *sum)
+{
+    const kernel_table *k = x->plan->kernels;
+    const float *row[KERNEL_CHUNK];
+    for (hga_id i = 0; i < n; i++) row[i] = row_at(from, e->other[at + i]);
+    for (hga_id j = c->first; j < c->end; j += STRETCH)
+        if (anew)
+            k->weigh(n, row, j, e->weight + at, 1, stretch_at(c, j), sum + j);
+        else
+            k->sum(n, row, j, e->weight + at, stretch_at(c, j), sum + j);
+}
+
+static void collect(const linear *x, const linear_edges *e, const linear_rows *from, const linear_rows *to, int anew,
+                    const column_range *c)
+{
+    for (hga_id i = 0; i < e->n; i++) {
+        float *sum = row_at(to, e->order[i]);
+        hga_pos begin = e->ptr[i], end = e->ptr[i + 1];
+        if (anew && begin == end) memset(sum + c->first, 0, (size_t)(c->end - c->first) * sizeof *sum);
+        for (hga_pos at = begin; at < end; at += KERNEL_CHUNK) {
+            hga_id n = end - at < KERNEL_CHUNK ? (hga_id)(end - at) : KERNEL_CHUNK;
+            collect_row(x, e, at, n, from, anew && at == begin, c, sum);
+        }
+    }
+}
+
+/* Each row of the order, weighted, is added to its edges' rows of `to`, which begin at zero or as they are. */
+static void spread(const linear *x, const linear_edges *e, const linear_rows *from, const linear_rows *to, int anew,
+                   const column_range *c)
+{
+    for (hga_id i = 0; anew && i < to->n; i++)
+        memset(to->at + i * to->row + c->first, 0, (size_t)(c->end - c->first) * sizeof(float));
+    for (hga_id i = 0; i < e->n; i++) {
+        const float *row = row_at(from, e->order[i]);
+        for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++)
+            for (hga_id j = c->first; j < c->end; j += STRETCH)
+                x->plan->kernels->sum(1, &row, j, e->weight + at, stretch_at(c, j), row_at(to, e->other[at]) + j);
+    }
+}
+
+/* Does no later stage ask of the field, nor the caller for more of it? */
+static int asks_first(const linear *x, hga_id stage)
+{
+    const hga_program *p = &x->plan->program;
+    hga_id f = p->stage[stage].value;
+    for (hga_id s = stage + 1; s < p->n_stages; s++)
+        if (p->stage[s].value == f && counts(x, s)) return 0;
+    return !program_is_input(p->field[f].binding) || !x->call->grad->accumulate;
+}
+
+/* Values of the program's own fields, and then what is asked of all, on some columns. */
+static void run_columns(const linear *x, const column_range *c)
+{
+    const hga_program *p = &x->plan->program;
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const linear_rows *from = &x->value[p->stage[s].value], *to = &x->value[p->stage[s].out];
+        if (to->at && counts(x, s)) (x->edges[s].by_source ? spread : collect)(x, &x->edges[s], from, to, 1, c);
+    }
+    for (hga_id s = p->n_stages; s-- > 0;) {
+        const linear_rows *from = &x->asked[p->stage[s].out], *to = &x->asked[p->stage[s].value];
+        if (to->at && counts(x, s))
+            (x->edges[s].by_source ? collect : spread)(x, &x->edges[s], from, to, asks_first(x, s), c);
+    }
+}
+
+/* Threads have columns of their own. */
+static void run_all(const linear *x)
+{
+    hga_id n = (x->columns - 1) / STRETCH + 1, threads = x->call->threads < n ? x->call->threads : n;
+#pragma omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1)
+    for (hga_id t = 0; t < threads; t++) {
+        hga_id first = n * t / threads * STRETCH, end = n * (t + 1) / threads * STRETCH;
+        run_columns(x, &(column_range){first, end < x->columns ? end : x->columns});
+    }
+}
+
+/* ---- scales of types ---- */
+
+static void give_scales(const linear *x, hga_id stage, hga_id kv)
+{
+    const hga_stage *s = &x->plan->program.stage[stage];
+    const linear_edges *e = &x->edges[stage];
+    const linear_rows *asked = &x->asked[s->out], *value = &x->value[s->value];
+    hga_id columns = x->plan->shape.dim_v;
+    double *scale = x->call->sums[kv].of[TYPE_SCALE];
+    for (hga_id i = 0; e->type && i < e->n; i++)
+        for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++) {
+            hga_id v = e->by_source ? e->other[at] : e->order[i], u = e->by_source ? e->order[i] : e->other[at];
+            scale[e->type[at]] +=
+                (double)e->unscaled[at] * (double)x->plan->kernels->dot(columns, row_at(asked, v) + kv * columns,
+                                                                        row_at(value, u) + kv * columns);
+        }
+}
+
+/* A head's sums are one thread's, and added in the order of the heads. */
+static void give_all_scales(const linear *x)
+{
+    hga_id heads = x->plan->shape.n_kv_heads, threads = x->call->threads < heads ? x->call->threads : heads;
+    if (!x->call->grad->d_type_scale) return;
+#pragma omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1)
+    for (hga_id kv = 0; kv < heads; kv++)
+        for (hga_id s = 0; s < x->plan->program.n_stages; s++) give_scales(x, s, kv);
+}
+
+/* ---- the call ---- */
+
+static linear linear_of(const gradient_call *c)
+{
+    return (linear){.call = c,
+                    .plan = c->plan,
+                    .columns = c->plan->shape.n_kv_heads * c->plan->shape.dim_v,
+                    .reach = find_reach(&c->plan->program)};
+}
+
+hga_status linear_gradient(gradient_call *c, hga_workspace *workspace, int *known)
+{
+    hga_status st = HGA_OK;
+    linear x = linear_of(c);
+    void *memory;
+    *known = is_known(c->plan);
+    if (!*known) return HGA_OK;
+    HGA_TRY(workspace_spare(workspace, lay_out(&x, NULL) * (int64_t)sizeof(float), &memory));
+    lay_out(&x, memory);
+    HGA_TRY(list_all(&x));
+    load_all(&x);
+    run_all(&x);
+    give_all_scales(&x);
+    store_all(&x);
+done:
+    for (hga_id s = 0; s < c->plan->program.n_stages; s++) clear_edges(&x, &x.edges[s]);
+    return st;
+}
+
+int64_t linear_bytes(const hga_plan *plan)
+{
+    static const hga_io io;
+    static const hga_grad_io grad;
+    gradient_call c = {.plan = plan, .io = &io, .grad = &grad};
+    if (!is_known(plan)) return -1;
+    linear x = linear_of(&c);
+    int64_t bytes = lay_out(&x, NULL) * (int64_t)sizeof(float);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const linear_rows *out = &x.asked[plan->program.stage[s].out], *value = &x.asked[plan->program.stage[s].value];
+        int64_t n = out->n > value->n ? out->n : value->n;
+        bytes += plan->stage[s].relation.n_edges * (int64_t)(sizeof(hga_id) + sizeof(float)) +
+                 n * (int64_t)(sizeof(hga_id) + sizeof(hga_pos));
+    }
+    return bytes;
+}

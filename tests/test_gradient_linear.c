@@ -1,0 +1,221 @@
+/* Programs of sums and means alone, which go back from end to end with all heads together. */
+#include "by_hand.h"
+#include "kernels.h"
+#include "machine.h"
+#include "slopes.h"
+
+enum { TOKENS = 90, POOLS = 12, TYPES = 4 };
+
+/* Tokens that are queries and keys, and pools over them: members of each pool lie all over the tokens, in an order of
+   their own; rows without edges, one edge twice, weights, types, masses. */
+static hga_graph *pools(uint64_t seed, int explicit_only)
+{
+    uint64_t rng = seed;
+    hga_id first, member, path, order[TOKENS - 5];
+    hga_builder *b = tokens_alone(TOKENS);
+    assert_ok(hga_builder_add_level(b, POOLS, &first));
+    assert_ok(hga_builder_add_relation(b, "member", &member));
+    assert_ok(hga_builder_add_relation(b, "path", &path));
+    for (hga_id i = 0; i < TOKENS; i++) assert_ok(hga_builder_set_mass(b, i, 0.5f + (float)(i % 5)));
+    for (hga_id i = 0; i < TOKENS - 5; i++) order[i] = i * 7 % (TOKENS - 5);
+    assert_ok(hga_builder_set_order(b, member, NULL, 0, order, TOKENS - 5));
+    assert_ok(hga_builder_set_order(b, path, order, TOKENS - 5, NULL, 0));
+    for (hga_id i = 0; i < POOLS - 2 && !explicit_only; i++) {
+        hga_id at = random_below(&rng, TOKENS - 25), n = 1 + random_below(&rng, 20);
+        assert_ok(hga_builder_add_block(b, member, first + i, 1, at, n, 0));
+        assert_ok(hga_builder_add_block(b, path, at, n, first + i, 1, i % TYPES));
+    }
+    for (hga_id i = 0; i < 150; i++) {
+        hga_id token = random_below(&rng, TOKENS - 1), pool = first + random_below(&rng, POOLS - 1);
+        for (hga_id twice = 0; twice < 1 + (i == 7); twice++) {
+            assert_ok(hga_builder_add_edge(b, member, token, pool, 0, 0.25f * (float)(1 + (token + pool) % 6)));
+            assert_ok(hga_builder_add_edge(b, path, pool, token, i % TYPES, 0.5f));
+        }
+    }
+    return finished(b);
+}
+
+/* Means into pools, sums among the tokens' pools and scaled sums back: two stages or, where `more` says so, three that
+   look at the values twice. */
+static problem pooling(uint64_t seed, hga_shape shape, int more)
+{
+    static const float scales[TYPES] = {0.5f, 0, -1.25f, 2};
+    problem p = {.graph = pools(seed, seed % 4 == 3), .shape = shape};
+    hga_id v, mean, out, sum;
+    snprintf(p.name, sizeof p.name, "pools %llu", (unsigned long long)seed);
+    hga_program_init(&p.program);
+    v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS);
+    mean = field(&p.program, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_ABOVE, HGA_ROWS_ABOVE);
+    out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_mean(&p.program, 0, v, mean, seed % 2 == 0));
+    if (more) {
+        sum = field(&p.program, "sum", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_ABOVE, HGA_ROWS_ABOVE);
+        assert_ok(hga_program_sum(&p.program, 0, v, sum));
+    }
+    assert_ok(hga_program_weighted_sum(&p.program, 1, more && seed % 2 ? sum : mean, out));
+    problem_fill(&p, seed);
+    p.io.type_scale = scales, p.io.n_type_scale = TYPES;
+    return p;
+}
+
+static const hga_shape shapes[] = {{.n_heads = 2, .dim = 16},
+                                   {.n_heads = 6, .n_kv_heads = 2, .dim = 5, .dim_v = 19},
+                                   {.n_heads = 3, .n_kv_heads = 1, .dim = 33, .dim_v = 70},
+                                   {.n_heads = 4, .dim = 8, .dim_v = 3}};
+
+static const char *way_of(const hga_graph *g, const hga_program *p)
+{
+    hga_plan *plan;
+    assert_ok(hga_plan_create(g, p, &shapes[0], &(hga_options){.gradient = 1}, &plan));
+    const char *way = hga_plan_gradient_way(plan);
+    hga_plan_destroy(plan);
+    return way;
+}
+
+/* Flat sums go this way, also where two look at the same rows; trees and attention do not. */
+static void sums_alone_go_with_all_heads(void **state)
+{
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        problem p = pooling(1, shapes[0], more);
+        assert_string_equal(way_of(p.graph, &p.program), "sums from end to end, all heads together");
+        problem_clear(&p);
+    }
+    problem tree = problem_named("coarse", 40, 1, &shapes[0]), attended = problem_named("fine", 40, 1, &shapes[0]);
+    assert_string_equal(way_of(tree.graph, &tree.program), "sums from end to end, all heads together");
+    assert_string_equal(way_of(attended.graph, &attended.program), "a head at a time");
+    problem_clear(&tree), problem_clear(&attended);
+}
+
+/* The gradients of the plain way, those of the scales, one of which is 0, too, by every instruction set; the same bits
+   at any number of threads. */
+static void sums_have_plain_gradients(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        problem p = pooling(seed, shapes[seed % 4], seed / 4 % 2 == 1);
+        slope plain = slope_create(&p, seed), one = slope_create(&p, seed), more = slope_create(&p, seed);
+        slope_run(&plain, (hga_options){.generic = 1});
+        for (int i = 0; i < 3; i++) {
+            if (isa_kernels(isas[i], &(const kernel_table *){NULL})) continue;
+            slope_run(&one, (hga_options){.threads = 1, .isa = isas[i]});
+            assert_same_slopes(&plain, &one, 2e-5);
+        }
+        slope_run(&one, (hga_options){.threads = 1});
+        for (hga_id threads = 2; threads < 9; threads += 1 + threads / 2) {
+            slope_run(&more, (hga_options){.threads = threads});
+            assert_same_slopes(&one, &more, 0);
+        }
+        slope_clear(&plain), slope_clear(&one), slope_clear(&more), problem_clear(&p);
+    }
+}
+
+/* A scale of 0 has a gradient, which is not 0: or it could not leave 0. */
+static void a_scale_of_zero_has_a_gradient(void **state)
+{
+    (void)state;
+    problem p = pooling(2, shapes[0], 0);
+    slope s = slope_create(&p, 1);
+    slope_run(&s, (hga_options){.threads = 1});
+    assert_true(p.io.type_scale[1] == 0 && fabsf(s.of[SLOW_TYPE_SCALE][1]) > 1e-3f);
+    slope_clear(&s), problem_clear(&p);
+}
+
+/* What was there stays under what is added, nothing is written that is not wanted, and rows may lie anywhere. */
+static void gradients_are_added_to_rows_that_lie_anywhere(void **state)
+{
+    (void)state;
+    enum { ROW = 700, HEAD = 100 };
+    for (uint64_t which = 0; which < 8; which++) {
+        problem p = pooling(which, shapes[which % 4], which > 3);
+        slope all = slope_create(&p, which), some = slope_create(&p, which);
+        hga_id heads = p.shape.n_kv_heads ? p.shape.n_kv_heads : p.shape.n_heads,
+               columns = p.shape.dim_v ? p.shape.dim_v : p.shape.dim;
+        float *wide = memory((int64_t)TOKENS * ROW, sizeof *wide);
+        slope_run(&all, (hga_options){.threads = 1});
+        for (int i = 0; i < TOKENS * ROW; i++) wide[i] = 1;
+        some.grad.accumulate = 1, some.grad.d_type_scale = NULL;
+        some.grad.d_value = (hga_tensor){.data = wide, .rows = TOKENS, .row_stride = ROW, .head_stride = HEAD};
+        slope_run(&some, (hga_options){.threads = 2});
+        for (int i = 0; i < TOKENS * ROW; i++) {
+            int row = i / ROW, head = i % ROW / HEAD, column = i % HEAD, is_there = head < heads && column < columns;
+            double want = 1;
+            if (is_there) want += (double)all.of[SLOW_VALUE][(row * heads + head) * columns + column];
+            assert_true(fabs((double)wide[i] - want) <= 2e-5 * fmax(1, fabs(want)));
+        }
+        some.grad.d_value.data = NULL, some.grad.accumulate = 0, some.grad.d_type_scale = some.of[SLOW_TYPE_SCALE];
+        slope_run(&some, (hga_options){.threads = 2});
+        assert_same_bits(p.name, some.of[SLOW_TYPE_SCALE], all.of[SLOW_TYPE_SCALE], TYPES);
+        free(wide);
+        slope_clear(&all), slope_clear(&some), problem_clear(&p);
+    }
+}
+
+/* Of rows that are not asked for nothing is looked at. */
+static void some_rows_give_what_they_give_alone(void **state)
+{
+    (void)state;
+    enum { FIRST = 20, N = 30 };
+    problem p = pooling(1, shapes[0], 1);
+    slope whole = slope_create(&p, 1), some = slope_create(&p, 1);
+    for (int64_t i = 0, row = out_count(&p) / TOKENS; i < out_count(&p); i++)
+        if (i / row < FIRST || i / row >= FIRST + N) whole.d_out[i] = 0, some.d_out[i] = NAN;
+    slope_run(&whole, (hga_options){.generic = 1});
+    p.io.first_row = FIRST, p.io.n_rows = N;
+    slope_run(&some, (hga_options){.threads = 2, .ranges = 1});
+    assert_same_slopes(&whole, &some, 2e-5);
+    slope_clear(&whole), slope_clear(&some), problem_clear(&p);
+}
+
+/* Each allocation that fails is told, nothing stays behind, and what is taken at once is about what the plan says. */
+static void memory_is_told_and_given_back(void **state)
+{
+    (void)state;
+    problem p = pooling(2, shapes[0], 1);
+    filling m = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&m);
+    hga_options options = {.gradient = 1, .threads = 2, .allocator = &a};
+    hga_plan *plan;
+    hga_workspace *workspace;
+    slope s = slope_create(&p, 1);
+    s.grad.d_type_scale = NULL;
+    hga_io io = p.io;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    hga_status st = HGA_ENOMEM;
+    for (int64_t fails = 1; st; fails++) {
+        m.fails_from = 0;
+        assert_ok(hga_workspace_create(plan, &workspace));
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        int64_t before = m.bytes, blocks = m.live;
+        m.most = before;
+        m.asked = 0;
+        m.fails_from = fails;
+        st = hga_plan_gradient(plan, workspace, &io, &s.grad);
+        m.fails_from = 0;
+        if (st) assert_status(HGA_ENOMEM, st);
+        double said = (double)hga_plan_gradient_bytes(plan), took = (double)(m.most - before);
+        if (!st && !(took >= 0.7 * said && took <= 1.2 * said + 4096))
+            fail_msg("%.0f bytes were said, %.0f taken", said, took);
+        assert_true(m.live <= blocks + 1); /* the workspace keeps its room */
+        hga_workspace_destroy(workspace);
+    }
+    hga_plan_destroy(plan);
+    assert_int_equal(m.live, 0);
+    free(io.tape);
+    slope_clear(&s), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_alone_go_with_all_heads),
+        cmocka_unit_test(sums_have_plain_gradients),
+        cmocka_unit_test(a_scale_of_zero_has_a_gradient),
+        cmocka_unit_test(gradients_are_added_to_rows_that_lie_anywhere),
+        cmocka_unit_test(some_rows_give_what_they_give_alone),
+        cmocka_unit_test(memory_is_told_and_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
