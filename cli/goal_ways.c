@@ -136,7 +136,7 @@ int goal_figure(goals_run *r, const goal *g, finding *f)
     f->benchmark = text_of(row, "name");
     note_shares(g, row, f);
     const json_t *peer = best_peer(r, &s);
-    if (!peer) return CLI_GOOD;
+    if (!peer || isnan(number_of(peer, g->key))) return CLI_GOOD; /* a share of another precision's peak, for one */
     f->peer = text_of(peer, "variant") + 5;
     f->peer_value = g->scale * number_of(peer, g->key);
     return CLI_GOOD;

@@ -23,6 +23,8 @@ fact a_shorter_case_is_not_judged sh -c '! grep -E "\"met\": (true|false)" goals
 fact goals_in_json "$json" goals.json goals 0 reached
 fact goals_json_has_googles_rows "$json" goals.json benchmarks 0 run_name
 fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'dense n=8192' "${tiny[@]}"
+fact a_case_with_a_peer exits 0 sh -c '"$@" >beside' sh "$hga" bench --table goals --case 'dense bf16 n=8192' --peers openblas "${tiny[@]}"
+fact a_peer_without_the_figure_is_left_out sh -c '! grep -w nan beside'
 fact one_case_is_one_row sh -c '[ "$(grep -c "of peak" one)" = 1 ]'
 fact goals_dry_run exits 0 sh -c '"$@" >dry' sh "$hga" bench --table goals --dry-run "${tiny[@]}"
 fact goals_dry_run_says_memory holds dry 'MB without peers'
