@@ -132,6 +132,25 @@ static void means_of_many_rows_are_cut(void **state)
     hga_plan_destroy(plan);
 }
 
+/* A row alone with its columns is cut, two that share them are not: each would need rows of its own for its pieces. */
+static void means_that_share_columns_are_not_cut(void **state)
+{
+    (void)state;
+    for (hga_id rows = 1; rows < 3; rows++) {
+        hga_graph *g = blocks_over(600, &(hga_block){.dst = 7, .n_dst = rows, .n_src = 600, .count = 1}, 1);
+        hga_program p;
+        hga_program_init(&p);
+        hga_id v = field_on_nodes(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+               out = field_on_nodes(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT),
+               mean = field_on_nodes(&p, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL);
+        assert_ok(hga_program_mean(&p, 0, v, mean, 0));
+        assert_ok(hga_program_weighted_sum(&p, 0, mean, out));
+        hga_plan *plan = plan_of(g, &p, 1);
+        assert_int_equal(plan->stage[0].n_pieces, rows == 1 ? 2 : 0);
+        hga_plan_destroy(plan), hga_graph_destroy(g);
+    }
+}
+
 /* Pieces and leaves go along the keys, as these lie in their order: the i-th of n rows where the i-th of n pieces is.
  */
 static void means_that_read_the_same_rows_come_together(void **state)
@@ -220,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_row_alone_in_its_panel_may_share_columns),
         cmocka_unit_test(pieces_come_with_their_columns),
         cmocka_unit_test(means_of_many_rows_are_cut),
+        cmocka_unit_test(means_that_share_columns_are_not_cut),
         cmocka_unit_test(means_that_read_the_same_rows_come_together),
         cmocka_unit_test(trees_are_shared_out_evenly),
         cmocka_unit_test(sums_of_pieces_are_sums),

@@ -1,7 +1,7 @@
 /* long_rows.c: rows that are cut into pieces, which panels of their own compute and others merge: those with so many of
    all edges that one thread would be busy with them alone; and those that have their columns alone, for a piece can
-   come when others read the same columns, a whole row cannot. Sums are merged for next to nothing, so that all long
-   ones are cut. Where a row is cut hangs on the row and its relation, never on threads. */
+   come when others read the same columns, a whole row cannot. Where a row is cut hangs on the row and its relation,
+   never on threads. */
 #include "panels.h"
 
 const long_search no_long_rows = {.limit = INT64_MAX, .alone = INT64_MAX};
@@ -22,13 +22,14 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
     int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
     if (whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
-    if (kind_sums(s->kind)) {
-        hga_pos piece = cut < PIECE_SUM ? cut : PIECE_SUM;
-        return (long_search){.limit = piece, .alone = piece, .piece = piece, .piece_alone = piece};
-    }
-    if (s->kind != KIND_ATTEND) return no_long_rows;
-    return (long_search){
-        .limit = share > cut ? share : cut, .alone = LONG_ALONE, .piece = cut, .piece_alone = PIECE_ALONE};
+    long_search all = {.limit = share > cut ? share : cut, .piece = cut};
+    if (s->kind == KIND_ATTEND)
+        all.alone = LONG_ALONE, all.piece_alone = PIECE_ALONE;
+    else if (kind_sums(s->kind))
+        all.alone = all.piece_alone = cut < PIECE_SUM ? cut : PIECE_SUM;
+    else
+        all = no_long_rows;
+    return all;
 }
 
 /* A row that may have its only segment alone. */

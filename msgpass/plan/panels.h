@@ -14,8 +14,8 @@ enum { MOST_LONG = 64 };
    of PIECE_ALONE (measured: 256 read from memory half of the time, 32 take as long to merge). */
 enum { LONG_ALONE = 64, PIECE_ALONE = 64 };
 
-/* Sums and means are cut into pieces of so many edges: what these read should still be in the cache for the other
-   pieces and panels that read it (measured). */
+/* Sums and means of such rows are cut into pieces of so many edges: what these read should still be in the cache for
+   the other pieces and panels that read it (measured). */
 enum { PIECE_SUM = 512 };
 
 typedef struct long_search {

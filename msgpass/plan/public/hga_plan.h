@@ -43,9 +43,9 @@ typedef struct hga_options {
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
-    /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits. (Attended rows that have
-       consecutive columns alone, as spans have their tokens, are cut after 64 edges, whatever this says; sums and
-       means after 512 at most.) */
+    /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits. (Rows that have
+       consecutive columns alone, as spans have their tokens, are cut after 64 edges where they are attended, whatever
+       this says, and after 512 at most where they are summed.) */
     hga_pos cut_edges;
     const hga_allocator *allocator;
     int gradient;   /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
