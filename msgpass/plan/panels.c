@@ -81,11 +81,18 @@ static int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
     return !out || program_row(&plan->nodes, plan->program.field[out].rows, node_at(&plan->stage[stage], position));
 }
 
+/* Is every position of the phase written at? It has all that are: then it is as long as they are many. */
+static int writes_everywhere(const hga_plan *plan, const phase *ph)
+{
+    hga_id first, out = plan->program.stage[ph->stage].out;
+    return !ph->by_position || !out || range_of_rows(plan, plan->program.field[out].rows, &first) == ph->n;
+}
+
 /* Rows of a panel that take time. */
 static hga_id count_written(const hga_plan *plan, const phase *ph, hga_id first, hga_id n)
 {
     hga_id written = 0;
-    if (!ph->by_position) return n;
+    if (writes_everywhere(plan, ph)) return n;
     for (hga_id at = first; at < first + n; at++) written += writes_at(plan, ph->stage, at);
     return written;
 }
