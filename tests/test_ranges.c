@@ -1,5 +1,5 @@
 /* Some rows of the output alone: the bits they have among all, and nothing else is touched. */
-#include "testing.h"
+#include "by_hand.h"
 
 #include "plan.h"
 
@@ -89,6 +89,28 @@ static void rows_of_large_graphs_have_the_bits_they_have_among_all(void **state)
         check_problem(&p, (hga_options){.threads = 2, .cut_edges = i % 2 ? 512 : 0}, 7 + (uint64_t)i);
         problem_clear(&p);
     }
+}
+
+/* Means of pools and what is scaled back from them, where the output is declared before what it is made of: nobody reads
+   the output, so that any of its rows may be left out. */
+static void an_output_that_nobody_reads_can_be_left_out(void **state)
+{
+    (void)state;
+    hga_builder *b = tokens_alone(40);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 40, 0, 40, 0));
+    problem p = {.name = "means", .graph = finished(b), .shape = shape};
+    hga_program_init(&p.program);
+    hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+           out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT),
+           mean = field_on_nodes(&p.program, "mean", HGA_WIDTH_VALUE, HGA_INTERNAL);
+    assert_ok(hga_program_mean(&p.program, near, v, mean, 0));
+    assert_ok(hga_program_weighted_sum(&p.program, near, mean, out));
+    problem_fill(&p, 1);
+    p.io.type_scale = (const float[]){0.5f}, p.io.n_type_scale = 1;
+    for (int generic = 0; generic < 2; generic++) check_problem(&p, (hga_options){.threads = 2, .generic = generic}, 3);
+    problem_clear(&p);
 }
 
 /* The panels of attending stages that rows [first, first + n) need, as a share of all. */
@@ -203,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_asked_for_have_the_bits_they_have_among_all),
                                        cmocka_unit_test(rows_of_large_graphs_have_the_bits_they_have_among_all),
+                                       cmocka_unit_test(an_output_that_nobody_reads_can_be_left_out),
                                        cmocka_unit_test(what_rows_do_not_need_is_not_computed),
                                        cmocka_unit_test(ranges_are_checked),
                                        cmocka_unit_test(outputs_that_other_rows_read_cannot_be_left_out),

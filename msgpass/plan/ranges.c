@@ -44,8 +44,9 @@ static int reads_rows(accesses *a, hga_id number, hga_id f)
     const field_storage *out = &plan->storage[out_field(plan)];
     phase_accesses of = accesses_of(a, number, 0);
     hga_id i = 0;
+    if (a->at[f + 1] == a->at[f] || out->io_n == 0) return 0; /* no buckets: no phase reads it behind another */
     while (i < of.sources.n && of.sources.at[i] != a->at[f]) i++;
-    if (i == of.sources.n || out->io_n == 0) return 0;
+    if (i == of.sources.n) return 0;
     forbidden x = {accesses_bucket(a, f, out->io_first), accesses_bucket(a, f, out->io_first + out->io_n - 1), 0};
     of.sources = (row_sets){.at = {a->at[f]}, .n = 1}, of.own.n = of.writes.n = 0;
     for (hga_id p = 0; p < of.of->n_panels && !x.found; p++) accesses_visit(a, &of, p, look_for, &x);
