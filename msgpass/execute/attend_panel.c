@@ -36,7 +36,6 @@ void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_p
                                   .node = node + at};
 }
 
-/* Edge biases belong to single edges, which only rows know. */
 static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner families)
 {
     tile_chooser *t = &w->chooser;
@@ -45,10 +44,13 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
     t->types = w->io->rel_key || w->io->rel_bias, t->positions = w->io->node_pos != NULL;
 }
 
+/* Edge biases belong to single edges, which only rows know. */
+static int goes_in_tiles(const worker *w, hga_id stage) { return !w->io->edge_bias && !w->plan->stage[stage].strays; }
+
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
     open_chooser(w, stage, run_tiles, run_family);
-    if (!w->io->edge_bias) choose_tiles(&w->chooser, p);
+    if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
 
@@ -63,7 +65,7 @@ static unsigned find_tiled(worker *w, hga_id stage, row_panel p)
 {
     unsigned tiled = 0;
     open_chooser(w, stage, leave_batch, leave_family);
-    if (!w->io->edge_bias) choose_tiles(&w->chooser, &p);
+    if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, &p);
     for (hga_id g = 0; g < p.n_groups; g++) tiled |= (unsigned)(p.group[g].tiled && !p.group[g].rest) << g;
     return tiled;
 }

@@ -69,7 +69,7 @@ static void count_tiles(worker *w, hga_id stage, const panel_rows *rows, pair_wa
     t->reader = &w->reader, t->batch->stage = stage, t->context = ways;
     t->run = count_batch, t->run_family = families_are_fit(w, stage) ? count_family : NULL;
     t->types = t->positions = 0;
-    choose_tiles(t, &p);
+    if (!w->plan->stage[stage].strays) choose_tiles(t, &p);
     for (hga_id g = 0; g < p.n_groups; g++) count_group(w, &p.group[g], ways);
     count_long_rows(w, stage, rows, ways);
 }

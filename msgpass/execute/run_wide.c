@@ -328,7 +328,7 @@ static int may_be_wide(const worker *w, const phase *ph)
 {
     if (ph->job != JOB_ROWS || plan_kernel(w->plan, ph->stage)->panel != attend_panel) return 0;
     const hga_stage *s = stage_of(w, ph->stage);
-    if (writes_over_operands(w->plan, s)) return 0;
+    if (writes_over_operands(w->plan, s) || w->plan->stage[ph->stage].strays) return 0;
     return (ph->by_position || !w->plan->stage[ph->stage].relation.dst_order) && s->key != s->out && s->value != s->out;
 }
 

@@ -280,6 +280,7 @@ int gradient_is_plain(const hga_plan *plan, const char **why)
         stage_kind kind = plan->stage[s].kind;
         if (kind == KIND_USER) *why = "functions of the caller's own";
         if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && !energies_are_simple(plan)) *why = "energies";
+        if (plan->stage[s].strays) *why = "blocks with columns of nodes that have no rows";
         if (kind_sums(kind) && read >> stage->out & 1u) *why = "a field is written again after it was attended to";
         if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
     }

@@ -83,6 +83,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     find_stages(plan);
+    strays_find(plan);
     plan->bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
     st = phases_make(plan);

@@ -5,6 +5,7 @@
    parts.c    which thread gets which part
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
+   strays.c   blocks whose columns are not all rows
    ranges.c   which panels some rows of the output need
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
@@ -130,6 +131,7 @@ typedef struct stage_plan {
     long_row *long_row;    /* ascending position */
     hga_id n_long, n_pieces;
     int64_t long_room;
+    int strays;          /* blocks have columns of nodes without rows: no tiles */
     program_shown shown; /* where an aggregate sees which fields */
     hga_pos *row_ptr;    /* [n + 1]: canonical position of a row's first edge; NULL when not needed */
     int64_t piece_at;    /* floats from the start of the workspace: [n_pieces][piece_floats] */
@@ -254,6 +256,8 @@ void storage_find(hga_plan *plan);
 hga_status storage_lay_out(hga_plan *plan);
 /* Floats of a piece of a long row: a state of each head, or the sum of all and of their weights. */
 int64_t piece_floats(const hga_plan *plan, hga_id stage);
+/* strays.c: the stages whose blocks have columns of nodes without rows. */
+void strays_find(hga_plan *plan);
 hga_status phases_make(hga_plan *plan);
 /* Costs and parts serve planning alone. */
 void phases_forget_costs(hga_plan *plan);

@@ -1,0 +1,44 @@
+/* strays.c: blocks with columns of nodes that have no row of keys or values. Only rows that the stage does not compute
+   may have such edges (program_check); but tiles read a block's columns together, whoever sees them. */
+#include "plan.h"
+
+typedef struct stray_search {
+    const hga_plan *plan;
+    const hga_id *order;
+    hga_rows rows;
+    int found;
+} stray_search;
+
+static int is_range(hga_rows rows) { return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE; }
+
+/* Of nodes that follow each other the first and the last tell all about a range. */
+static void look_for_strays(const hga_segments *s, void *context)
+{
+    stray_search *x = context;
+    const hga_nodes *nodes = &x->plan->nodes;
+    for (hga_id i = 0; i < s->count && !x->found; i++) {
+        hga_segment one = hga_segments_at(s, i);
+        hga_id step = x->order || !is_range(x->rows) || one.n_src < 2 ? 1 : one.n_src - 1;
+        for (hga_id c = 0; c < one.n_src && !x->found; c += step)
+            x->found = !program_row(nodes, x->rows, x->order ? x->order[one.src + c] : one.src + c);
+    }
+}
+
+static int has_strays(const hga_plan *plan, hga_id stage, hga_rows rows)
+{
+    hga_id first;
+    stray_search x = {.plan = plan, .order = plan->stage[stage].relation.src_order, .rows = rows};
+    if (is_range(rows) && program_row_range(&plan->nodes, rows, &first) == plan->nodes.n) return 0;
+    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, 0, plan->nodes.n, look_for_strays, &x);
+    return x.found;
+}
+
+void strays_find(hga_plan *plan)
+{
+    for (hga_id i = 0; i < plan->program.n_stages; i++) {
+        const hga_stage *s = &plan->program.stage[i];
+        hga_rows key = plan->program.field[s->key].rows, value = plan->program.field[s->value].rows;
+        if (!kind_attends(plan->stage[i].kind) || s->relation < 0 || !plan->stage[i].relation.n_blocks) continue;
+        plan->stage[i].strays = has_strays(plan, i, key) || (value != key && has_strays(plan, i, value));
+    }
+}
