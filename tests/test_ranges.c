@@ -91,8 +91,8 @@ static void rows_of_large_graphs_have_the_bits_they_have_among_all(void **state)
     }
 }
 
-/* Means of pools and what is scaled back from them, where the output is declared before what it is made of: nobody reads
-   the output, so that any of its rows may be left out. */
+/* Means and what is scaled back from them, where the output is declared before what it is made of: nobody reads the
+   output, so that any of its rows may be left out. */
 static void an_output_that_nobody_reads_can_be_left_out(void **state)
 {
     (void)state;

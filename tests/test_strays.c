@@ -1,4 +1,5 @@
-/* Blocks with columns of nodes that have no rows: only rows that nobody computes may see them, and nobody reads them. */
+/* Blocks with columns of nodes that have no rows: only rows that nobody computes may see these, and nobody reads
+   them. */
 #include "by_hand.h"
 #include "slopes.h"
 
