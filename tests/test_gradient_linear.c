@@ -122,6 +122,35 @@ static void a_scale_of_zero_has_a_gradient(void **state)
     slope_clear(&s), problem_clear(&p);
 }
 
+/* The caller's values, summed up at once by the scales of their types: of tensors of rows that have gaps, too. */
+static void scaled_sums_of_the_values_themselves(void **state)
+{
+    (void)state;
+    for (hga_id gap = 0; gap < 2; gap++) {
+        problem p = {.name = "scaled values", .graph = pools(5, 0), .shape = shapes[0]};
+        static const float scales[TYPES] = {0.5f, 3, -1.25f, 2};
+        hga_program_init(&p.program);
+        hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+               out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
+        assert_ok(hga_program_weighted_sum(&p.program, 1, v, out));
+        problem_fill(&p, 5);
+        p.io.type_scale = scales, p.io.n_type_scale = TYPES;
+        slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
+        slope_run(&plain, (hga_options){.generic = 1});
+        const float *packed = p.io.value.data;
+        int64_t columns = (int64_t)p.shape.n_heads * p.shape.dim;
+        float *wide = memory((TOKENS + POOLS) * (columns + 8), sizeof *wide);
+        for (int64_t i = 0; i < (TOKENS + POOLS) * columns; i++)
+            wide[i / columns * (columns + 8) + i % columns] = packed[i];
+        if (gap) p.io.value.data = wide, p.io.value.row_stride = columns + 8;
+        slope_run(&fast, (hga_options){.threads = 2});
+        assert_same_slopes(&plain, &fast, 2e-5);
+        assert_true(fabsf(fast.of[SLOW_TYPE_SCALE][0]) > 1e-3f);
+        free(wide);
+        slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
+    }
+}
+
 /* What was there stays under what is added, nothing is written that is not wanted, and rows may lie anywhere. */
 static void gradients_are_added_to_rows_that_lie_anywhere(void **state)
 {
@@ -213,6 +242,7 @@ int main(void)
         cmocka_unit_test(sums_alone_go_with_all_heads),
         cmocka_unit_test(sums_have_plain_gradients),
         cmocka_unit_test(a_scale_of_zero_has_a_gradient),
+        cmocka_unit_test(scaled_sums_of_the_values_themselves),
         cmocka_unit_test(gradients_are_added_to_rows_that_lie_anywhere),
         cmocka_unit_test(some_rows_give_what_they_give_alone),
         cmocka_unit_test(memory_is_told_and_given_back),
