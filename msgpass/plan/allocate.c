@@ -31,12 +31,20 @@ static field_storage *storage_of(hga_plan *plan, hga_id storage)
     return &plan->storage[is_bf16(storage) ? storage - STORAGE_BF16 : storage];
 }
 
+/* Rows that a relation's order writes here and there live side by side, all of them. */
+static int written_in_an_order(const hga_plan *plan, hga_id field)
+{
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (plan->program.stage[s].writes >> field & 1u && plan->stage[s].relation.dst_order) return 1;
+    return 0;
+}
+
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
     if (plan->options.keep_fields) return 0;
     if (is_bf16(storage)) return plan->storage[storage - STORAGE_BF16].bf16.n > 0;
-    if (plan->storage[storage].host) return 1;
-    return plan->storage[storage].rows.n || plan->storage[storage].lse.n;
+    const field_storage *x = &plan->storage[storage];
+    return x->host || x->rows.n || (x->lse.n && !written_in_an_order(plan, storage));
 }
 
 /* ---- a thread's rows ---- */

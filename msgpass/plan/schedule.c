@@ -146,7 +146,8 @@ static void tell(void *context, int writes, int64_t first, int64_t last)
 {
     const telling *t = context;
     dependences_note(&t->x->dependences, t->mine->item.phase, &t->mine->when, writes, first, last);
-    live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
+    if (t->x->accesses.recycled)
+        live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
 
 static void stamp_entries(scheduling *x)
@@ -284,7 +285,7 @@ hga_status waves_make(hga_plan *plan)
     scheduling x = {.plan = plan, .accesses.plan = plan};
     HGA_TRY(accesses_open(&x.accesses, plan));
     HGA_TRY(dependences_open(&plan->allocator, x.accesses.n_buckets, &x.dependences));
-    HGA_TRY(live_ranges_open(&plan->allocator, x.accesses.n_buckets, &x.live));
+    HGA_TRY(live_ranges_open(&plan->allocator, x.accesses.recycled ? x.accesses.n_buckets : 0, &x.live));
     HGA_TRY(list_entries(&x));
     HGA_TRY(share_places(&x));
     stamp_entries(&x);

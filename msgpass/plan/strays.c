@@ -28,6 +28,7 @@ static int has_strays(const hga_plan *plan, hga_id stage, hga_rows rows)
 {
     hga_id first;
     stray_search x = {.plan = plan, .order = plan->stage[stage].relation.src_order, .rows = rows};
+    if (program_rows_within(&plan->nodes, HGA_ROWS_NODES, rows)) return 0;
     if (is_range(rows) && program_row_range(&plan->nodes, rows, &first) == plan->nodes.n) return 0;
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, 0, plan->nodes.n, look_for_strays, &x);
     return x.found;
