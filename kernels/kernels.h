@@ -271,6 +271,9 @@ typedef struct kernel_kin {
     float *d_pair;            /* NULL, or [n][n], of natural scores, written where there are edges */
 } kernel_kin;
 
+/* Rows that are written; past the caches, to rows at multiples of 64 bytes; or added to what is there. */
+typedef enum kernel_put { KERNEL_WRITE, KERNEL_STREAM, KERNEL_ADD } kernel_put;
+
 typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
@@ -338,11 +341,11 @@ typedef struct kernel_table {
     void (*give)(hga_id n, hga_id columns, const float *w, const float *x, float *const *to);
     /* n families of rows side by side, of `columns`, a multiple of KERNEL_PAD: members ptr[i] - ptr[0] .. of family i
        are rows of x, with weights w at the same places, NULL: 1; of 0: not at all. out[i] = sum of w x over the
-       members; and out[member] = x[member] + w[member] y[i], rows of out `stride` apart; out may be x. With `streams`
-       past the caches, to rows of out at multiples of 64 bytes */
+       members; and out[member] = x[member] + w[member] y[i], rows of out `stride` apart, where `put` says how; out may
+       be x where it is not added to */
     void (*gather)(hga_id n, const hga_id *ptr, const float *w, const float *x, hga_id columns, float *out);
     void (*scatter)(hga_id n, const hga_id *ptr, const float *w, const float *y, hga_id columns, const float *x,
-                    ptrdiff_t stride, int streams, float *out);
+                    ptrdiff_t stride, kernel_put put, float *out);
     /* out[j] = a * x[j] + b * y[j]; out may be x or y */
     void (*blend)(hga_id columns, float a, const float *x, float b, const float *y, float *out);
     /* out[j] = a * x[j]; out may be x */

@@ -31,7 +31,7 @@ static void strips_cost_alike(void **state)
     hga_plan *plan;
     strips s = {0};
     make_plan(&g, &plan);
-    assert_ok(strips_create(plan, 0, NULL, &s));
+    assert_ok(strips_create(plan, 0, NULL, 1, &s));
     assert_int_equal(s.n, 8);
     assert_int_equal(s.first[0], 0);
     assert_int_equal(s.first[s.n], LIGHT + HEAVY);

@@ -1,5 +1,6 @@
 /* Gradients of trees go back a subtree at a time, as the caches hold: wherever trees are cut they are the plain ones,
    with equal bits at any thread count. */
+#include "sixteen.h"
 #include "subtree_cases.h"
 
 enum { REGULAR, RAGGED, WITH_ROOTS, UNEVEN, BACKWARDS, N_TREES };
@@ -128,7 +129,7 @@ static void variants_are_plain_wherever_cut(void **state)
     }
 }
 
-/* One key/value head for all, and several: threads go together, or a head each. */
+/* One key/value head for all, and several: query heads that read the same add what they give it in their order. */
 static void threads_change_no_bit_of_subtrees(void **state)
 {
     (void)state;
@@ -170,6 +171,27 @@ static void what_is_there_is_added_to(void **state)
     slope_clear(&once), slope_clear(&twice), problem_clear(&p);
 }
 
+/* Keys' gradients of 16 bits are those of all query heads that read them, rounded once. */
+static void what_heads_add_up_is_rounded_once(void **state)
+{
+    (void)state;
+    problem p = {.shape = {.n_heads = 8, .n_kv_heads = 1, .dim = 16}};
+    snprintf(p.name, sizeof p.name, "rounded once");
+    assert_ok(hga_build("htransformer block=4", 203, &p.graph, &p.program));
+    problem_fill(&p, 1);
+    slope exact = slope_create(&p, 1), rounded = slope_create(&p, 1);
+    hga_options options = {.threads = 2, .gradient_subtree = 16};
+    uint16_t *half = memory(rounded.n[SLOW_KEY], sizeof *half);
+    rounded.grad.d_key.data = half, rounded.grad.d_key.dtype = HGA_BF16;
+    slope_run(&exact, options), slope_run(&rounded, options);
+    for (int64_t j = 0; j < exact.n[SLOW_KEY]; j++) {
+        float want = exact.of[SLOW_KEY][j], found;
+        widen_row(0, half + j, &found, 1);
+        assert_true(fabsf(found - want) <= fabsf(want) / 256 + 1e-6f);
+    }
+    free(half), slope_clear(&exact), slope_clear(&rounded), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +200,7 @@ int main(void)
         cmocka_unit_test(variants_are_plain_wherever_cut),
         cmocka_unit_test(threads_change_no_bit_of_subtrees),
         cmocka_unit_test(what_is_there_is_added_to),
+        cmocka_unit_test(what_heads_add_up_is_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -361,8 +361,8 @@ static void sum_and_blend_are_what_they_say(void **unused)
 }
 
 /* Families of no to five rows side by side: their sums, and what they are given, in place and with rows further apart,
-   past the caches, too. Weights that are not there are 1; members of weight 0, of no numbers here, have nothing to do
-   with the others. */
+   past the caches and on top of what is there, too. Weights that are not there are 1; members of weight 0, of no
+   numbers here, have nothing to do with the others. */
 static void families_side_by_side_are_summed_and_given(void **unused)
 {
     (void)unused;
@@ -380,7 +380,10 @@ static void families_side_by_side_are_summed_and_given(void **unused)
             for (hga_id j = 0; j < columns; j++) w[i] = 0, x[i * columns + j] = NAN;
         t->gather(FAMILIES, ptr, weight, x, columns, y);
         if (round % 2) stride = 2 * columns;
-        t->scatter(FAMILIES, ptr, weight, y, columns, x, stride, round % 4 == 3, round % 2 ? out : x);
+        kernel_put put = round % 8 == 5 ? KERNEL_ADD : round % 4 == 3 ? KERNEL_STREAM : KERNEL_WRITE;
+        double before = put == KERNEL_ADD ? 0.75 : 0;
+        for (int i = 0; i < MOST * 2 * COLUMNS; i++) out[i] = (float)before;
+        t->scatter(FAMILIES, ptr, weight, y, columns, x, stride, put, round % 2 ? out : x);
         if (round % 2 == 0) memcpy(out, x, sizeof(float[MOST][COLUMNS]));
         for (int i = 0; i < FAMILIES; i++)
             for (hga_id j = 0; j < columns; j++) {
@@ -391,7 +394,7 @@ static void families_side_by_side_are_summed_and_given(void **unused)
                     if (by == 0) continue;
                     double was = now - by * share, is = was + by * (double)y[i * columns + j];
                     sum += by * was;
-                    assert_true(fabs((double)out[e * stride + j] - is) < 1e-5);
+                    assert_true(fabs((double)out[e * stride + j] - before - is) < 1e-5);
                 }
                 assert_true(fabs(sum - (double)y[i * columns + j]) < 1e-4);
             }

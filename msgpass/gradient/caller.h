@@ -22,6 +22,13 @@ static inline caller_rows rows_at(const fast_pass *p, hga_id f, const hga_tensor
     return (caller_rows){row, next - row, t->dtype, first, n, columns};
 }
 
+/* Does the field's gradient go on top of what the caller's rows hold: as he wants it, or as other heads are there? */
+static inline int adds_to_rows(const fast_pass *p, hga_id f)
+{
+    int others = p->adds && is_kv(p, f) && p->first % (p->plan->shape.n_heads / p->plan->shape.n_kv_heads) != 0;
+    return p->call->grad->accumulate || others;
+}
+
 /* Node v's row; NULL: there is none. */
 static inline char *row_of(const caller_rows *r, hga_id v)
 {

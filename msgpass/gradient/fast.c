@@ -275,18 +275,26 @@ static int goes_by_panel(const fast_pass *p)
     return by_row;
 }
 
-hga_status fast_gradient(fast_pass *p, hga_id kv)
+static void take_turn(fast_pass *p, hga_id turn)
+{
+    const hga_shape *s = &p->plan->shape;
+    hga_id turns = fast_turns(p->call);
+    p->n = s->n_heads / turns, p->first = turn * p->n;
+    p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
+    p->heads = goes_by_panel(p) ? p->n : 1;
+    p->sums = p->call->sums[turn], p->wants_tables = 0;
+    for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
+}
+
+hga_status fast_gradient(fast_pass *p, hga_id turn)
 {
     hga_status st = HGA_OK;
-    hga_id group = p->plan->shape.n_heads / p->plan->shape.n_kv_heads;
-    p->kv = kv, p->heads = goes_by_panel(p) ? group : 1;
-    p->sums = p->call->sums[kv], p->wants_tables = 0;
-    for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
+    take_turn(p, turn);
     clear_all(p, 1);
-    if (p->call->subtrees->n) return subtrees_gradient(p, kv);
+    if (p->call->subtrees->n) return subtrees_gradient(p);
     columns_begin(p);
     HGA_TRY(forward(p, 1));
-    for (p->head = kv * group + p->heads - 1; p->head < (kv + 1) * group; p->head++) {
+    for (p->head = p->first + p->heads - 1; p->head < p->first + p->n; p->head++) {
         clear_all(p, 0);
         HGA_TRY(forward(p, 0));
         if (!p->field[program_bound(p->program, HGA_IO_OUT)].by_row) fast_seed(p);
@@ -294,9 +302,18 @@ hga_status fast_gradient(fast_pass *p, hga_id kv)
         store_all(p, 0);
     }
     columns_end(p);
-    clear_rest(p);
-    HGA_TRY(backward(p, 1));
-    store_all(p, 1);
 done:
+    return st;
+}
+
+hga_status fast_end(fast_pass *p)
+{
+    clear_rest(p);
+    if (p->call->subtrees->n) {
+        subtrees_end(p);
+        return HGA_OK;
+    }
+    hga_status st = backward(p, 1);
+    if (!st) store_all(p, 1);
     return st;
 }

@@ -55,6 +55,8 @@ typedef struct fast_pass {
     const hga_program *program;
     hga_nodes nodes;
     hga_id kv, head;  /* at hand */
+    hga_id first, n;  /* the query heads of the turn: head `first` and those behind it */
+    int adds;         /* other turns give the same keys and values theirs, too */
     hga_id field_dim; /* padded columns of queries and keys */
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];
@@ -69,7 +71,6 @@ typedef struct fast_pass {
     lane *lanes;      /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
     hga_id n_lanes;
     hga_id *raised; /* subtrees that are coarsened and asked */
-    int is_first;   /* of the query heads that read the key/value head */
     hga_id heads;   /* that attention goes back for at once, panel by panel: the last of them is the one at hand */
     /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
        wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
@@ -180,12 +181,11 @@ void fast_seed(fast_pass *p);
 void load_range(fast_pass *p, hga_id f, row_range nodes);
 void store_range(const fast_pass *p, hga_id f, row_range nodes);
 void seed_range(fast_pass *p, row_range nodes);
-/* Where the rows of the field's gradient go from node v's on, as floats that are all overwritten; first NULL: not so
-   simple. */
+/* Where the rows of the field's gradient go from node v's on, as floats; first NULL: not so simple. */
 typedef struct direct_rows {
     float *first;
     ptrdiff_t stride;
-    int streams; /* past the caches */
+    kernel_put put;
 } direct_rows;
 direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v);
 
@@ -235,8 +235,9 @@ hga_status fast_spread(fast_pass *p, hga_id s);
 /* What the children of these nodes ask of them, which nobody else has asked of yet but the output's gradient. */
 void merge_families(const fast_pass *p, hga_id f, row_range nodes);
 
-/* fast_subtrees.c: the gradients of one key/value head, subtree by subtree. */
-hga_status subtrees_gradient(fast_pass *p, hga_id kv);
+/* fast_subtrees.c: fast_gradient and fast_end subtree by subtree. */
+hga_status subtrees_gradient(fast_pass *p);
+void subtrees_end(fast_pass *p);
 
 /* kept.c: the panels of n threads, which stay in the workspace. */
 hga_status keep_panels(const gradient_call *c, hga_workspace *workspace, hga_id n, struct panel ***out);
@@ -248,11 +249,15 @@ void lane_destroy(const gradient_call *c, lane *l);
 typedef hga_status (*strip_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows);
 
-/* fast.c: a pass's memory, and the gradients of one key/value head. Floats of a pass, a whole number of lines; a pass
-   in that memory, which begins at a line and outlives it. */
+/* fast.c: a pass's memory, and the gradients of one turn. Floats of a pass, a whole number of lines; a pass in that
+   memory, which begins at a line and outlives it. */
 int64_t fast_floats(const gradient_call *c);
 void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p);
 void fast_destroy(fast_pass *p);
-hga_status fast_gradient(fast_pass *p, hga_id kv);
+/* Turns of a call whose stages are cut. One of them, but for what keys and values are given; and that, behind the turns
+   before it where several give to the same. */
+hga_id fast_turns(const gradient_call *c);
+hga_status fast_gradient(fast_pass *p, hga_id turn);
+hga_status fast_end(fast_pass *p);
 
 #endif

@@ -71,7 +71,7 @@ static void raise_until(fast_pass *p, hga_id end)
 {
     hga_id n = trees_of(p)->n;
     for (; *p->raised < end; ++*p->raised)
-        for (int kv = p->is_first || p->field[trees_of(p)->key].value_place; kv >= 0; kv--)
+        for (int kv = p->head == p->first || p->field[trees_of(p)->key].value_place; kv >= 0; kv--)
             if (*p->raised == n)
                 raise_top(p, kv);
             else
@@ -80,7 +80,7 @@ static void raise_until(fast_pass *p, hga_id end)
 
 static void raise_all(fast_pass *p)
 {
-    if (p->is_first) each_subtree(p, raise_subtree, 1);
+    if (p->head == p->first) each_subtree(p, raise_subtree, 1);
     each_subtree(p, raise_subtree, 0);
     *p->raised = trees_of(p)->n;
     raise_until(p, trees_of(p)->n + 1);
@@ -163,13 +163,13 @@ static hga_status attend_top(fast_pass *p)
 static void lower_fields(fast_pass *p, int kv, hga_id i)
 {
     const subtrees *t = trees_of(p);
-    lower_subtree(p, t->query, i);
+    if (!kv) lower_subtree(p, t->query, i);
     if (kv) lower_subtree(p, t->key, i);
     if (kv) lower_subtree(p, t->value, i);
 }
 
 /* The head at hand. Where threads go together nobody waits for a neighbour's subtree: all are raised before. */
-static hga_status go(fast_pass *p, int is_last)
+static hga_status go(fast_pass *p)
 {
     hga_status st = HGA_OK;
     const subtrees *t = trees_of(p);
@@ -178,9 +178,8 @@ static hga_status go(fast_pass *p, int is_last)
     if (p->n_lanes > 1) raise_all(p);
     HGA_TRY(each_strip(p, t->last_attended, attend_subtrees));
     HGA_TRY(attend_top(p));
-    if (is_last) clear_rest(p), lower_top(p, t->key), lower_top(p, t->value);
     lower_top(p, t->query);
-    each_subtree(p, lower_fields, is_last);
+    each_subtree(p, lower_fields, 0);
 done:
     return st;
 }
@@ -194,16 +193,20 @@ static void lay_rows(fast_pass *p)
     p->field[t->out].place = place;
 }
 
-hga_status subtrees_gradient(fast_pass *p, hga_id kv)
+hga_status subtrees_gradient(fast_pass *p)
 {
     hga_status st = HGA_OK;
     lay_rows(p);
-    hga_id n = p->plan->shape.n_heads / p->plan->shape.n_kv_heads;
-    for (hga_id i = 0; i < n; i++) {
-        p->head = kv * n + i, p->is_first = i == 0;
+    for (p->head = p->first; p->head < p->first + p->n; p->head++) {
         clear_all(p, 0);
-        HGA_TRY(go(p, i == n - 1));
+        HGA_TRY(go(p));
     }
 done:
     return st;
+}
+
+void subtrees_end(fast_pass *p)
+{
+    lower_top(p, trees_of(p)->key), lower_top(p, trees_of(p)->value);
+    each_subtree(p, lower_fields, 1);
 }

@@ -33,10 +33,11 @@ void store_range(const fast_pass *p, hga_id f, row_range nodes)
     if (!t || !t->data) return;
     caller_rows r = rows_at(p, f, t);
     row_range rows = rows_among(&r, nodes);
+    int adds = adds_to_rows(p, f);
     for (hga_id i = rows.first; i < rows.end; i++) {
         const float *from = adjoint_row(p, f, r.node + i), *had = NULL;
         char *to = next_row(&r, i);
-        if (p->call->grad->accumulate) had = look_at_row(&r, to, p->numbers);
+        if (adds) had = look_at_row(&r, to, p->numbers);
         if (had) p->plan->kernels->blend(r.columns, 1, had, 1, from, p->numbers), from = p->numbers;
         numbers_write(r.type, from, r.columns, to);
     }
@@ -46,12 +47,14 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
 {
     const hga_tensor *t = field_gradient(p->call, f);
     const fast_field *x = &p->field[f];
-    if (!t || !t->data || t->dtype != HGA_F32 || p->call->grad->accumulate || x->padded != x->columns)
-        return (direct_rows){0};
+    if (!t || !t->data || t->dtype != HGA_F32 || x->padded != x->columns) return (direct_rows){0};
     caller_rows r = rows_at(p, f, t);
+    int streams = is_stream(&r) && !(p->adds && is_kv(p, f)); /* what others add to is looked at again soon */
     return (direct_rows){.first = (float *)(void *)(r.first + (v - r.node) * r.stride),
                          .stride = r.stride / (ptrdiff_t)sizeof(float),
-                         .streams = is_stream(&r)};
+                         .put = adds_to_rows(p, f) ? KERNEL_ADD
+                                : streams          ? KERNEL_STREAM
+                                                   : KERNEL_WRITE};
 }
 
 /* The gradient of the output's rows. A row without edges asks for nothing. */

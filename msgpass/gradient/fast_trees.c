@@ -113,7 +113,7 @@ void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_r
         const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
         float *own = x->adjoint + (ptrdiff_t)ptr[0] * x->padded;
         p->plan->kernels->scatter(nodes.end - nodes.first, ptr, share, x->adjoint + (ptrdiff_t)nodes.first * x->padded,
-                                  x->padded, own, out ? out->stride : x->padded, out && out->streams,
+                                  x->padded, own, out ? out->stride : x->padded, out ? out->put : KERNEL_WRITE,
                                   out ? out->first : own);
         return;
     }

@@ -125,14 +125,26 @@ static hga_status run_plain(const gradient_call *c)
     return st;
 }
 
-/* How many of the heads go side by side, each one thread's from beginning to end; on the rest all threads go together,
-   strip by strip, where there are strips. */
-static hga_id heads_apart(const gradient_call *c, hga_id threads)
+/* Query heads go by themselves where that costs little, so that threads have something to share out: where each would
+   bring keys and values anew in any case, and a sum loses nothing when it is put down in between. */
+static hga_id find_turns(const gradient_call *c)
 {
-    hga_id heads = c->plan->shape.n_kv_heads;
+    const hga_shape *s = &c->plan->shape;
+    int apart = subtrees_may_be(c->plan) && c->grad->d_key.dtype == HGA_F32 && c->grad->d_value.dtype == HGA_F32;
+    for (int i = 0; i < HGA_MAX_USER_TENSORS; i++) apart &= c->grad->d_user[i].dtype == HGA_F32;
+    return apart ? s->n_heads : s->n_kv_heads;
+}
+
+hga_id fast_turns(const gradient_call *c) { return c->subtrees->n ? c->turns : c->plan->shape.n_kv_heads; }
+
+/* How many of them go side by side, each one thread's from beginning to end; on the rest all threads go together,
+   strip by strip, where there are strips. */
+static hga_id turns_apart(const gradient_call *c, hga_id threads)
+{
+    hga_id turns = fast_turns(c);
     int cut = 0;
     for (hga_id s = 0; s < c->plan->program.n_stages; s++) cut |= c->strips[s].n > 1;
-    return cut ? heads / threads * threads : heads;
+    return cut ? turns / threads * threads : turns;
 }
 
 /* Rows of stages that go row by row, while a sixteenth of the tensors' bytes is enough for each. */
@@ -161,7 +173,7 @@ static hga_status cut_stages(gradient_call *c)
     const subtrees *trees = c->subtrees->n ? c->subtrees : NULL;
     for (hga_id s = 0; s < c->plan->program.n_stages; s++)
         if (trees ? s == trees->last_attended : kind_attends(c->plan->stage[s].kind))
-            HGA_TRY(strips_create(c->plan, s, trees, &c->strips[s]));
+            HGA_TRY(strips_create(c->plan, s, trees, fast_turns(c), &c->strips[s]));
     if (!trees) HGA_TRY(departures_create(c, &c->departures));
     if (c->plan->shape.n_heads > 1 && !trees) HGA_TRY(list_stages(c));
 done:
@@ -180,18 +192,22 @@ static void clear_stages(gradient_call *c)
     c->strips = NULL, c->lists = NULL, c->subtrees = NULL;
 }
 
-/* The threads of a call: what each has for itself, and passes, one for each head that goes side by side. */
+/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side. */
 typedef struct crew {
     hga_id threads, passes, apart;
     lane *lane;
     fast_pass *pass;
 } crew;
 
+/* Turns side by side take about twice the memory of the tensors and their gradients at most: where several query heads
+   read one key/value head there is less of these. */
 static crew crew_of(const gradient_call *c)
 {
-    hga_id heads = c->plan->shape.n_kv_heads, threads = c->threads, apart = heads_apart(c, threads);
-    hga_id passes = apart == 0 ? 1 : threads < apart ? threads : apart;
-    return (crew){.threads = apart == heads ? passes : threads, .passes = passes, .apart = apart};
+    hga_id threads = c->threads, apart = turns_apart(c, threads),
+           most = (c->plan->shape.n_heads + c->plan->shape.n_kv_heads + 1) / 2, passes = threads;
+    if (passes > apart) passes = apart > 1 ? apart : 1;
+    if (passes > most) passes = most;
+    return (crew){.threads = apart == fast_turns(c) ? passes : threads, .passes = passes, .apart = apart};
 }
 
 static int64_t crew_bytes(const gradient_call *c, const crew *all)
@@ -225,8 +241,31 @@ static void crew_clear(const gradient_call *c, crew *all)
     hga_delete(&c->plan->given, all->lane, all->threads, sizeof *all->lane);
 }
 
-/* Which thread takes which head or strip changes nothing: heads share nothing but tables, whose sums are kept apart and
-   added in the order of the heads, and strips are added in their own. */
+/* A key/value head is one turn: turns share nothing but tables. */
+static void go_apart(const crew *all)
+{
+#pragma omp parallel for num_threads(all->passes) schedule(static, 1) if (all->passes > 1)
+    for (hga_id t = 0; t < all->passes; t++)
+        for (hga_id turn = t; turn < all->apart && !all->pass[t].status; turn += all->passes) {
+            all->pass[t].status = fast_gradient(&all->pass[t], turn);
+            if (!all->pass[t].status) all->pass[t].status = fast_end(&all->pass[t]);
+        }
+}
+
+/* It is several: what they give it is added in their order. */
+static void go_in_order(const crew *all)
+{
+#pragma omp parallel for ordered num_threads(all->passes) schedule(static, 1) if (all->passes > 1)
+    for (hga_id turn = 0; turn < all->apart; turn++) {
+        fast_pass *p = &all->pass[turn % all->passes];
+        if (!p->status) p->status = fast_gradient(p, turn);
+#pragma omp ordered
+        if (!p->status) p->status = fast_end(p);
+    }
+}
+
+/* Which thread takes which turn or strip changes nothing: sums of tables are kept apart and added in the order of the
+   turns, and strips are added in their own. */
 static hga_status run_fast(gradient_call *c, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
@@ -234,15 +273,13 @@ static hga_status run_fast(gradient_call *c, hga_workspace *workspace)
     HGA_TRY(cut_stages(c));
     all = crew_of(c);
     HGA_TRY(crew_create(c, workspace, &all));
-#pragma omp parallel for num_threads(all.passes) schedule(static, 1) if (all.passes > 1)
-    for (hga_id t = 0; t < all.passes; t++)
-        for (hga_id kv = t; kv < all.apart && !all.pass[t].status; kv += all.passes)
-            all.pass[t].status = fast_gradient(&all.pass[t], kv);
+    (fast_turns(c) == c->plan->shape.n_kv_heads ? go_apart : go_in_order)(&all);
     for (hga_id t = 0; t < all.passes; t++) /* said by another thread */
         if (all.pass[t].status) HGA_TRY(hga_fail(all.pass[t].status, "the gradient's rows found no memory"));
     all.pass[0].n_lanes = all.threads;
-    for (hga_id kv = all.apart; kv < c->plan->shape.n_kv_heads; kv++)
-        if (fast_gradient(&all.pass[0], kv)) HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));
+    for (hga_id turn = all.apart; turn < fast_turns(c); turn++)
+        if (fast_gradient(&all.pass[0], turn) || fast_end(&all.pass[0]))
+            HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));
 done:
     if (st) workspace_forget(workspace); /* what was being found is not whole */
     crew_clear(c, &all);
@@ -303,6 +340,7 @@ static int64_t fast_bytes(const hga_plan *plan)
     hga_io none = {0};
     gradient_call c = {.plan = plan, .io = &none, .grad = &all, .threads = plan->threads};
     int64_t bytes = -1;
+    c.turns = find_turns(&c);
     if (!cut_stages(&c)) {
         crew everybody = crew_of(&c);
         bytes = crew_bytes(&c, &everybody) + everybody.threads * panel_bytes(plan);
@@ -350,6 +388,7 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
     gradient_call c = call_of(plan, io, grad);
     HGA_TRY(call_check(&c));
     HGA_TRY(range_open(&c, &own));
+    c.turns = gradient_is_plain(plan, &why) ? plan->shape.n_kv_heads : find_turns(&c);
     HGA_TRY(tables_create(&c));
     HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_in_float(&c, workspace));
     tables_store(&c);

@@ -80,9 +80,12 @@ typedef struct gradient_call {
     const hga_io *io;
     const hga_grad_io *grad;
     float scale;
-    hga_id threads;            /* as many as the plan has, or one where no others may start */
-    const float *tape_lse;     /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    table_sums *sums;          /* [n_kv_heads]; those that heads write apart are one array for all */
+    hga_id threads;        /* as many as the plan has, or one where no others may start */
+    const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
+    /* What goes back by itself: a key/value head with all query heads that read it, or each query head, which adds what
+       keys and values are given to the caller's rows behind those before it. */
+    hga_id turns;
+    table_sums *sums;          /* [turns]; those that heads write apart are one array for all */
     struct strips *strips;     /* [stages], of those that attend; the fast way's */
     departures departures;     /* of the stage whose keys and values come chunk by chunk */
     struct subtrees *subtrees; /* of the fast way; then strips are of subtrees, at the stage that attends last */

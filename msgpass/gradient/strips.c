@@ -151,10 +151,10 @@ static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees
 
 /* Strips as there are rows or subtrees for, fewer where heads are many, since what strips share costs them more; a
    power of two, which threads share out evenly. */
-static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees)
+static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees, hga_id heads)
 {
-    int64_t forced = plan->options.gradient_strips, most = MOST_SHARES / plan->shape.n_kv_heads,
-            n = trees ? trees->n / (LEAST_SUBTREES * plan->shape.n_kv_heads) : plan->nodes.n / LEAST_ROWS;
+    int64_t forced = plan->options.gradient_strips, most = MOST_SHARES / heads,
+            n = trees ? trees->n / (LEAST_SUBTREES * heads) : plan->nodes.n / LEAST_ROWS;
     if (forced) return (hga_id)forced;
     hga_id many = 1;
     while (2 * many <= n && 2 * many <= most && 2 * many <= MOST_STRIPS) many *= 2;
@@ -163,16 +163,16 @@ static hga_id strips_wanted(const hga_plan *plan, const subtrees *trees)
 
 /* Adding a row to another costs about what an edge does: rows of strips' own must be few beside the edges, and the
    fewer the more heads there are for threads to share out. */
-static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees, const strips *s)
+static int is_worth_it(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, const strips *s)
 {
     hga_pos edges = plan->stage[stage].relation.n_edges;
-    int64_t heads = plan->shape.n_kv_heads < MOST_HEADS ? plan->shape.n_kv_heads : MOST_HEADS;
+    if (heads > MOST_HEADS) heads = MOST_HEADS;
     for (hga_id i = 0; trees && i < plan->program.n_stages; i++)
         if (i != stage && kind_attends(plan->stage[i].kind)) edges += plan->stage[i].relation.n_edges;
     return plan->options.gradient_strips || s->ptr[s->n] * CHUNK * EDGES_A_ROW * heads <= edges;
 }
 
-hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, strips *out)
+hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *trees, hga_id heads, strips *out)
 {
     hga_status st = HGA_OK;
     hga_id chunks = chunks_of(plan), unit = trees ? 1 : STRIP_PANEL, end = trees ? trees->n : plan->nodes.n,
@@ -180,7 +180,7 @@ hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *tre
     touching touched = {0};
     uint8_t *seen = NULL;
     int64_t *cost = NULL;
-    *out = (strips){.n = strips_wanted(plan, trees)};
+    *out = (strips){.n = strips_wanted(plan, trees, heads)};
     HGA_TRY(order_sources(plan, &plan->stage[stage].relation, out));
     HGA_TRY(touching_open(plan, CHUNK, &touched));
     HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &seen));
@@ -191,7 +191,7 @@ hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *tre
         cut_evenly(cost, units, unit, end, out);
         if (out->n == 1) break;
         HGA_TRY(find_shared(plan, stage, trees, &touched, seen, out));
-        if (is_worth_it(plan, stage, trees, out)) break;
+        if (is_worth_it(plan, stage, trees, heads, out)) break;
     }
     if (out->n == 1) out->ptr[1] = 0;
 done:

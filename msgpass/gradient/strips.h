@@ -21,9 +21,9 @@ typedef struct strips {
     hga_id *order, *rank; /* [nodes]: place -> node, and back; NULL: the identity */
 } strips;
 
-/* The strips of a stage's rows, or, where there are subtrees, of those for all stages; `out` comes zeroed, and is
-   cleared whatever the outcome. */
-hga_status strips_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, strips *out);
+/* The strips of a stage's rows, or, where there are subtrees, of those for all stages, when `heads` go back one by one;
+   `out` comes zeroed, and is cleared whatever the outcome. */
+hga_status strips_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, hga_id heads, strips *out);
 void strips_clear(const hga_plan *plan, strips *s);
 /* Chunks that a strip has rows of its own for, at most. */
 int64_t strips_most_chunks(const strips *s);

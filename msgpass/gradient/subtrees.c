@@ -70,6 +70,12 @@ static int is_known(const hga_plan *plan, subtrees *t)
     return known && trees && columns_stage(plan) < 0 && fields_are_known(plan, t);
 }
 
+int subtrees_may_be(const hga_plan *plan)
+{
+    subtrees none = {0};
+    return is_known(plan, &none);
+}
+
 /* ---- cuts ---- */
 
 /* Do the nodes of a level stand for tokens side by side, one after the other? */

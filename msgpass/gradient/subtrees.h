@@ -32,6 +32,8 @@ typedef struct subtrees {
 /* The subtrees of a plan's program; none where some stage is neither a sum of children, all of them or some, nor
    attends, nor merges states down the tree. `out` comes zeroed, and is cleared whenever that fails. */
 hga_status subtrees_create(const hga_plan *plan, subtrees *out);
+/* Has the plan's program, whatever its graph, the stages of those that go by subtrees? */
+int subtrees_may_be(const hga_plan *plan);
 void subtrees_clear(const hga_plan *plan, subtrees *s);
 
 /* shares.c: the shares of all fields; *known becomes 0 where a stage sums up others than the children of its rows. */

@@ -1,5 +1,5 @@
 /* tables.c: gradients of what many edges share: tables, positions, masses, the scale. They are summed in double, for
-   every key/value head apart where heads meet in an entry, and added in the order of the heads. */
+   every head apart that goes back by itself where heads meet in an entry, and added in the order of the heads. */
 #include "gradient.h"
 
 /* Where a table's gradient goes, and whether every head has entries of its own. */
@@ -32,21 +32,20 @@ int64_t table_entries(const gradient_call *c, table which)
     return t.to ? t.n : 0;
 }
 
-/* Does this head have the array, or another before it? */
-static int owns(const wanted_table *t, hga_id kv) { return t->to && (kv == 0 || !t->apart); }
+/* Does this one have the array, or another before it? */
+static int owns(const wanted_table *t, hga_id turn) { return t->to && (turn == 0 || !t->apart); }
 
 hga_status tables_create(gradient_call *c)
 {
     hga_status st = HGA_OK;
-    hga_id heads = c->plan->shape.n_kv_heads;
-    HGA_TRY(hga_new_zero(&c->plan->given, heads, sizeof *c->sums, &c->sums));
-    for (hga_id kv = 0; kv < heads; kv++)
+    HGA_TRY(hga_new_zero(&c->plan->given, c->turns, sizeof *c->sums, &c->sums));
+    for (hga_id turn = 0; turn < c->turns; turn++)
         for (table i = 0; i < N_TABLES; i++) {
             wanted_table t = wanted(c, i);
-            if (owns(&t, kv))
-                HGA_TRY(hga_new_zero(&c->plan->given, t.n, sizeof(double), &c->sums[kv].of[i]));
+            if (owns(&t, turn))
+                HGA_TRY(hga_new_zero(&c->plan->given, t.n, sizeof(double), &c->sums[turn].of[i]));
             else
-                c->sums[kv].of[i] = c->sums[0].of[i];
+                c->sums[turn].of[i] = c->sums[0].of[i];
         }
 done:
     return st;
@@ -58,8 +57,8 @@ void tables_store(const gradient_call *c)
         wanted_table t = wanted(c, i);
         for (int64_t j = 0; t.to && j < t.n; j++) {
             double sum = c->grad->accumulate ? (double)t.to[j] : 0;
-            for (hga_id kv = 0; kv < c->plan->shape.n_kv_heads; kv++)
-                if (owns(&t, kv)) sum += c->sums[kv].of[i][j];
+            for (hga_id turn = 0; turn < c->turns; turn++)
+                if (owns(&t, turn)) sum += c->sums[turn].of[i][j];
             t.to[j] = (float)sum;
         }
     }
@@ -67,12 +66,11 @@ void tables_store(const gradient_call *c)
 
 void tables_clear(gradient_call *c)
 {
-    hga_id heads = c->plan->shape.n_kv_heads;
-    for (hga_id kv = 0; c->sums && kv < heads; kv++)
+    for (hga_id turn = 0; c->sums && turn < c->turns; turn++)
         for (table i = 0; i < N_TABLES; i++) {
             wanted_table t = wanted(c, i);
-            if (owns(&t, kv)) hga_delete(&c->plan->given, c->sums[kv].of[i], t.n, sizeof(double));
+            if (owns(&t, turn)) hga_delete(&c->plan->given, c->sums[turn].of[i], t.n, sizeof(double));
         }
-    hga_delete(&c->plan->given, c->sums, heads, sizeof *c->sums);
+    hga_delete(&c->plan->given, c->sums, c->turns, sizeof *c->sums);
     c->sums = NULL;
 }

@@ -146,8 +146,7 @@ static void tell(void *context, int writes, int64_t first, int64_t last)
 {
     const telling *t = context;
     dependences_note(&t->x->dependences, t->mine->item.phase, &t->mine->when, writes, first, last);
-    if (t->x->accesses.recycled)
-        live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
+    if (t->x->accesses.recycled) live_ranges_note(&t->x->live, t->x->entry, t->mine->number, writes, first, last);
 }
 
 static void stamp_entries(scheduling *x)
