@@ -74,6 +74,44 @@ static inline void slope_run(slope *s, hga_options options)
     if (fresh.live) fail_msg("%s: %lld blocks were not given back", p->name, (long long)fresh.live);
 }
 
+/* A gradient by two threads tells each allocation that fails and leaves nothing behind; what it takes at once is from
+   `least` to `most` of what the plan says, which is returned. */
+static inline double assert_failures_are_told(slope *s, double least, double most)
+{
+    problem *p = s->p;
+    filling m = {.byte = 0xff};
+    hga_allocator a = filling_allocator(&m);
+    hga_options options = {.gradient = 1, .threads = 2, .allocator = &a};
+    hga_plan *plan;
+    hga_io io = p->io;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    double said = (double)hga_plan_gradient_bytes(plan);
+    hga_status st = HGA_ENOMEM;
+    for (int64_t fails = 1; st; fails++) {
+        hga_workspace *workspace;
+        m.fails_from = 0;
+        assert_ok(hga_workspace_create(plan, &workspace));
+        assert_ok(hga_plan_execute(plan, workspace, &io));
+        int64_t before = m.bytes, blocks = m.live;
+        m.most = before;
+        m.asked = 0;
+        m.fails_from = fails;
+        st = hga_plan_gradient(plan, workspace, &io, &s->grad);
+        m.fails_from = 0;
+        if (st) assert_status(HGA_ENOMEM, st);
+        double took = (double)(m.most - before);
+        if (!st && !(took >= least * said && took <= most * said + 4096))
+            fail_msg("%s: %.0f bytes were said, %.0f taken", p->name, said, took);
+        assert_true(m.live <= blocks + 1); /* the workspace keeps its room */
+        hga_workspace_destroy(workspace);
+    }
+    hga_plan_destroy(plan);
+    assert_int_equal(m.live, 0);
+    free(io.tape);
+    return said;
+}
+
 /* The gradients of b are those of a; that of the scale, a sum over all pairs, to twice the tolerance. */
 static inline void assert_same_slopes(const slope *a, const slope *b, double tolerance)
 {

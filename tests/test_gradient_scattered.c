@@ -227,38 +227,10 @@ static void memory_is_told_and_given_back(void **state)
 {
     (void)state;
     problem p = scattered_problem(4, shapes[0], 0, 1);
-    filling m = {.byte = 0xff};
-    hga_allocator a = filling_allocator(&m);
-    hga_options options = {.gradient = 1, .threads = 2, .allocator = &a};
-    hga_plan *plan;
-    hga_workspace *workspace;
     slope s = slope_create(&p, 1);
-    hga_io io = p.io;
     double n_edges = (double)hga_graph_relation(p.graph, 0).n_edges;
-    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
-    io.tape = memory(hga_plan_tape_bytes(plan), 1);
-    hga_status st = HGA_ENOMEM;
-    for (int64_t fails = 1; st; fails++) {
-        m.fails_from = 0;
-        assert_ok(hga_workspace_create(plan, &workspace));
-        assert_ok(hga_plan_execute(plan, workspace, &io));
-        int64_t before = m.bytes, blocks = m.live;
-        m.most = before;
-        m.asked = 0;
-        m.fails_from = fails;
-        st = hga_plan_gradient(plan, workspace, &io, &s.grad);
-        m.fails_from = 0;
-        if (st) assert_status(HGA_ENOMEM, st);
-        double said = (double)hga_plan_gradient_bytes(plan), took = (double)(m.most - before);
-        assert_true(said <= 8 * n_edges + 64 * ROWS + 16384);
-        if (!st && !(took >= 0.9 * said && took <= 1.05 * said + 4096))
-            fail_msg("%.0f bytes were said, %.0f taken", said, took);
-        assert_true(m.live <= blocks + 1); /* the workspace keeps its room */
-        hga_workspace_destroy(workspace);
-    }
-    hga_plan_destroy(plan);
-    assert_int_equal(m.live, 0);
-    free(io.tape), slope_clear(&s), problem_clear(&p);
+    assert_true(assert_failures_are_told(&s, 0.9, 1.05) <= 8 * n_edges + 64 * ROWS + 16384);
+    slope_clear(&s), problem_clear(&p);
 }
 
 int main(void)
