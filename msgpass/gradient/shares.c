@@ -37,6 +37,19 @@ done:
     return st;
 }
 
+/* The shares of a field before f whose sums are of the same rows in the same way, NULL: there is none. */
+static float *same_before(const hga_plan *plan, const subtrees *s, hga_id f)
+{
+    const hga_stage *mine = &plan->program.stage[s->sum[f]];
+    for (hga_id g = 1; g < f; g++) {
+        const hga_stage *other = s->share[g] ? &plan->program.stage[s->sum[g]] : NULL;
+        if (other && other->relation == mine->relation && other->reduce == mine->reduce &&
+            other->by_mass == mine->by_mass)
+            return s->share[g];
+    }
+    return NULL;
+}
+
 hga_status shares_create(const hga_plan *plan, subtrees *s, int *known)
 {
     hga_status st = HGA_OK;
@@ -45,6 +58,8 @@ hga_status shares_create(const hga_plan *plan, subtrees *s, int *known)
         int all_the_same = stage && stage->relation == HGA_TREE_UP && stage->reduce != HGA_MEAN;
         if (!stage || all_the_same) continue;
         *known = stage->relation == HGA_TREE_UP || families_lie_together(&plan->program, &plan->nodes, f);
+        s->share[f] = same_before(plan, s, f);
+        if (s->share[f]) continue;
         HGA_TRY(hga_new_zero(&plan->given, plan->nodes.n, sizeof **s->share, &s->share[f]));
         if (*known) HGA_TRY(list_shares(plan, s->sum[f], s->share[f], known));
     }

@@ -351,7 +351,11 @@ void subtrees_clear(const hga_plan *plan, subtrees *s)
     hga_delete(&plan->given, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
     hga_delete(&plan->given, s->needs, s->n, sizeof *s->needs);
     hga_delete(&plan->given, s->place, plan->nodes.n, sizeof *s->place);
-    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++)
-        hga_delete(&plan->given, s->share[f], plan->nodes.n, sizeof **s->share);
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) {
+        float *share = s->share[f];
+        for (hga_id same = f; share && same < HGA_FIELD_SLOTS; same++)
+            if (s->share[same] == share) s->share[same] = NULL;
+        hga_delete(&plan->given, share, plan->nodes.n, sizeof *share);
+    }
     *s = (subtrees){0};
 }

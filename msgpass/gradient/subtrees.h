@@ -24,7 +24,7 @@ typedef struct subtrees {
     hga_id *place; /* [nodes]: where queries', keys', values' and the output's rows lie, so that subtrees
                                         far from each other share memory; NULL: as nodes do */
     /* The stage that sums children up, -1 without; and [nodes] what of a parent's gradient each of them has: 0, it is
-       not summed; NULL: all of it, or there is no such stage. */
+       not summed; NULL: all of it, or there is no such stage. Fields may have the same. */
     hga_id sum[HGA_FIELD_SLOTS];
     float *share[HGA_FIELD_SLOTS];
 } subtrees;
