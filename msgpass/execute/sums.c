@@ -36,10 +36,6 @@ static void sum_chunk(worker *w, const bound_field *x, const bound_field *out, i
     }
 }
 
-/* A float stops counting at 2^24: long rows pour their sums into doubles now and then, and get them back at the end.
-   */
-enum { SUM_CUT = 4096 };
-
 static void pour(worker *w, hga_id columns, int first, int last)
 {
     for (hga_id j = 0; j < columns; j++) {
@@ -71,14 +67,15 @@ static double sum_edges(worker *w, const row_job *job, edge_cursor *c)
     stage_kind kind = w->plan->stage[job->stage].kind;
     const bound_field *x = field(w, s->value), *out = field(w, s->out);
     hga_id columns = out->columns * out->heads;
-    hga_pos left = job->count;
+    hga_pos left = job->count, done = 0;
     double total = 0;
     int poured = 0;
     memset(w->row.acc, 0, (size_t)columns * sizeof *w->row.acc);
     for (; w->chunk.n; cursor_next(c, left -= w->chunk.n, &w->chunk)) {
         total += load_factors(w, s, kind);
         sum_chunk(w, x, out, 1, 1, NULL, out->columns);
-        if (c->number % SUM_CUT == 0) pour(w, columns, !poured++, 0);
+        done += w->chunk.n;
+        if (done % SUM_CUT == 0) pour(w, columns, !poured++, 0);
     }
     if (poured) pour(w, columns, 0, 1);
     return total;

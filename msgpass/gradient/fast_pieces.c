@@ -270,6 +270,13 @@ static hga_status read_segments(fast_pass *p, hga_id s, hga_id first, hga_id n)
     return st;
 }
 
+/* Has the segment a row that anything is asked of? The columns of others are perhaps nodes without rows. */
+static int has_asked_row(const group *g, const hga_segment *s, hga_id first)
+{
+    uint32_t rows = ((UINT32_C(1) << s->n_rows) - 1) << (s->row - first);
+    return (g->there & rows) != 0;
+}
+
 /* Runs of segments that overlap or touch, by source. */
 hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n)
 {
@@ -281,7 +288,8 @@ hga_status find_windows(fast_pass *p, hga_id s, group *g, hga_id first, hga_id n
         if (!goes_in_tiles(x, &x->segment[i])) st = leave_segment(p, g, &x->segment[i], first);
     int64_t kept = 0;
     for (int64_t i = 0; i < x->n_segments; i++)
-        if (goes_in_tiles(x, &x->segment[i])) x->segment[kept++] = x->segment[i];
+        if (has_asked_row(g, &x->segment[i], first) && goes_in_tiles(x, &x->segment[i]))
+            x->segment[kept++] = x->segment[i];
     for (int64_t begin = 0, end; !st && begin < kept; begin = end) {
         hga_id stop = x->segment[begin].src + x->segment[begin].n_src;
         for (end = begin + 1; end < kept && x->segment[end].src <= stop; end++)

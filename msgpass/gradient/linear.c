@@ -21,16 +21,19 @@ typedef struct linear_edges {
     hga_id n;
     hga_id *order;
     hga_pos *ptr, room;
-    hga_id *other;   /* nodes at the other end */
-    float *weight;   /* what the source is multiplied with */
-    float *unscaled; /* .. without the scale of its type, and .. */
-    int32_t *type;   /* .. that type; NULL where no gradient of scales is wanted */
+    hga_id *other;          /* nodes at the other end */
+    hga_id n_heavy, *heavy; /* those of them with more than SUM_CUT edges */
+    double *wide;           /* [n_heavy][columns]: what they were given so far */
+    float *weight;          /* what the source is multiplied with */
+    float *unscaled;        /* .. without the scale of its type, and .. */
+    int32_t *type;          /* .. that type; NULL where no gradient of scales is wanted */
 } linear_edges;
 
 typedef struct linear {
     const gradient_call *call;
     const hga_plan *plan;
     hga_id columns;                     /* of all key/value heads */
+    double *wide;                       /* [columns] */
     uint32_t reach;                     /* fields from which something comes to the output; other stages do not count */
     linear_rows value[HGA_FIELD_SLOTS]; /* where gradients of scales are wanted */
     linear_rows asked[HGA_FIELD_SLOTS];
@@ -70,6 +73,18 @@ static int stages_are_sums(const hga_plan *plan)
     return 1;
 }
 
+/* Edges of blocks are listed, which must take little beside a row for each node: few of them, or many columns. */
+static int edges_are_few(const hga_plan *plan)
+{
+    int64_t room = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_relation *r = &plan->stage[s].relation;
+        hga_pos of_blocks = r->n_edges - (r->ptr ? r->ptr[plan->nodes.n] : 0);
+        if (of_blocks > room / (hga_pos)(sizeof(hga_id) + sizeof(float))) return 0;
+    }
+    return 1;
+}
+
 static int is_known(const hga_plan *plan)
 {
     const hga_program *p = &plan->program;
@@ -79,7 +94,7 @@ static int is_known(const hga_plan *plan)
         if ((w != HGA_WIDTH_VALUE && w != HGA_WIDTH_OUT) || storage_is_rounded(plan, f)) return 0;
         if (b != HGA_INTERNAL && b != HGA_IO_VALUE && b != HGA_IO_OUT) return 0;
     }
-    return stages_are_sums(plan);
+    return stages_are_sums(plan) && edges_are_few(plan);
 }
 
 /* ---- rows ---- */
@@ -288,6 +303,24 @@ static void order_rows(const edge_walk *w)
         if (w->rank[i] < 0) w->rank[i] = n, e->order[n++] = w->rows->first + i;
 }
 
+/* Nodes at the other end that are given so much that floats would lose it. */
+static hga_status find_heavy(const linear *x, linear_edges *e, const linear_rows *others)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *a = &x->plan->given;
+    hga_pos *degree = NULL;
+    if (e->room <= SUM_CUT) return HGA_OK;
+    HGA_TRY(hga_new_zero(a, others->n, sizeof *degree, &degree));
+    for (hga_pos i = 0; i < e->room; i++) e->n_heavy += degree[e->other[i] - others->first]++ == SUM_CUT;
+    HGA_TRY(hga_new(a, e->n_heavy, sizeof *e->heavy, &e->heavy));
+    HGA_TRY(hga_new(a, (int64_t)e->n_heavy * x->columns, sizeof *e->wide, &e->wide));
+    for (hga_id i = 0, n = 0; i < others->n; i++)
+        if (degree[i] > SUM_CUT) e->heavy[n++] = others->first + i;
+done:
+    hga_delete(a, degree, others->n, sizeof *degree);
+    return st;
+}
+
 static hga_status list_edges(linear *x, hga_id stage)
 {
     hga_status st = HGA_OK;
@@ -315,6 +348,7 @@ static hga_status list_edges(linear *x, hga_id stage)
     }
     w.listing = 1;
     add_all(&w);
+    HGA_TRY(find_heavy(x, e, e->by_source ? w.out : w.value));
 done:
     hga_delete(a, w.rank, e->n, sizeof *w.rank);
     hga_delete(a, w.total, w.out->n, sizeof *w.total);
@@ -342,19 +376,26 @@ static void clear_edges(const linear *x, linear_edges *e)
     hga_delete(a, e->weight, e->room, sizeof *e->weight);
     hga_delete(a, e->unscaled, e->room, sizeof *e->unscaled);
     hga_delete(a, e->type, e->room, sizeof *e->type);
+    hga_delete(a, e->heavy, e->n_heavy, sizeof *e->heavy);
+    hga_delete(a, e->wide, (int64_t)e->n_heavy * x->columns, sizeof *e->wide);
 }
 
 /* ---- from end to end, on some columns ---- */
 
-/* Columns that kernels sum up together: how they do that hangs on how many there are, and must not on threads. */
+/* Columns that kernels sum up together: how they do that hangs on how many there are, and must not on threads; half as
+   many where threads would have none else. */
 enum { STRETCH = 128 };
+static hga_id stretch_of(const linear *x) { return x->columns < 2 * STRETCH ? STRETCH / 2 : STRETCH; }
 
 /* Columns first .. end - 1, whole stretches of them but for the last. */
 typedef struct column_range {
-    hga_id first, end;
+    hga_id first, end, stretch;
 } column_range;
 
-static hga_id stretch_at(const column_range *c, hga_id at) { return c->end - at < STRETCH ? c->end - at : STRETCH; }
+static hga_id stretch_at(const column_range *c, hga_id at)
+{
+    return c->end - at < c->stretch ? c->end - at : c->stretch;
+}
 
 /* `sum` = the weighted sum of n edges' rows; or more of it. */
 static void collect_row(const linear *x, const linear_edges *e, hga_pos at, hga_id n, const linear_rows *from, int anew,
@@ -363,11 +404,20 @@ static void collect_row(const linear *x, const linear_edges *e, hga_pos at, hga_
     const kernel_table *k = x->plan->kernels;
     const float *row[KERNEL_CHUNK];
     for (hga_id i = 0; i < n; i++) row[i] = row_at(from, e->other[at + i]);
-    for (hga_id j = c->first; j < c->end; j += STRETCH)
+    for (hga_id j = c->first; j < c->end; j += c->stretch)
         if (anew)
             k->weigh(n, row, j, e->weight + at, 1, stretch_at(c, j), sum + j);
         else
             k->sum(n, row, j, e->weight + at, stretch_at(c, j), sum + j);
+}
+
+/* A row's sum so far goes to `wide`, its first time or another; or comes back whole. */
+static void pour(float *sum, double *wide, int first, int last, const column_range *c)
+{
+    for (hga_id j = c->first; j < c->end; j++) {
+        wide[j] = (first ? 0 : wide[j]) + (double)sum[j];
+        sum[j] = last ? (float)wide[j] : 0;
+    }
 }
 
 static void collect(const linear *x, const linear_edges *e, const linear_rows *from, const linear_rows *to, int anew,
@@ -380,6 +430,9 @@ static void collect(const linear *x, const linear_edges *e, const linear_rows *f
         for (hga_pos at = begin; at < end; at += KERNEL_CHUNK) {
             hga_id n = end - at < KERNEL_CHUNK ? (hga_id)(end - at) : KERNEL_CHUNK;
             collect_row(x, e, at, n, from, anew && at == begin, c, sum);
+            hga_pos done = at + n - begin;
+            if (done % SUM_CUT == 0 || (done > SUM_CUT && at + n == end))
+                pour(sum, x->wide, done == SUM_CUT, at + n == end, c);
         }
     }
 }
@@ -393,8 +446,12 @@ static void spread(const linear *x, const linear_edges *e, const linear_rows *fr
     for (hga_id i = 0; i < e->n; i++) {
         const float *row = row_at(from, e->order[i]);
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++)
-            for (hga_id j = c->first; j < c->end; j += STRETCH)
+            for (hga_id j = c->first; j < c->end; j += c->stretch)
                 x->plan->kernels->sum(1, &row, j, e->weight + at, stretch_at(c, j), row_at(to, e->other[at]) + j);
+        int last = i == e->n - 1;
+        if ((i + 1) % SUM_CUT && !last) continue;
+        for (hga_id k = 0; k < e->n_heavy; k++)
+            pour(row_at(to, e->heavy[k]), e->wide + (ptrdiff_t)k * x->columns, i < SUM_CUT, last, c);
     }
 }
 
@@ -426,11 +483,12 @@ static void run_columns(const linear *x, const column_range *c)
 /* Threads have columns of their own. */
 static void run_all(const linear *x)
 {
-    hga_id n = (x->columns - 1) / STRETCH + 1, threads = x->call->threads < n ? x->call->threads : n;
+    hga_id stretch = stretch_of(x), n = (x->columns - 1) / stretch + 1,
+           threads = x->call->threads < n ? x->call->threads : n;
 #pragma omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1)
     for (hga_id t = 0; t < threads; t++) {
-        hga_id first = n * t / threads * STRETCH, end = n * (t + 1) / threads * STRETCH;
-        run_columns(x, &(column_range){first, end < x->columns ? end : x->columns});
+        hga_id first = n * t / threads * stretch, end = n * (t + 1) / threads * stretch;
+        run_columns(x, &(column_range){first, end < x->columns ? end : x->columns, stretch});
     }
 }
 
@@ -481,6 +539,7 @@ hga_status linear_gradient(gradient_call *c, hga_workspace *workspace, int *know
     if (!*known) return HGA_OK;
     HGA_TRY(workspace_spare(workspace, lay_out(&x, NULL) * (int64_t)sizeof(float), &memory));
     lay_out(&x, memory);
+    HGA_TRY(hga_new(&c->plan->given, x.columns, sizeof *x.wide, &x.wide));
     HGA_TRY(list_all(&x));
     load_all(&x);
     run_all(&x);
@@ -488,22 +547,26 @@ hga_status linear_gradient(gradient_call *c, hga_workspace *workspace, int *know
     store_all(&x);
 done:
     for (hga_id s = 0; s < c->plan->program.n_stages; s++) clear_edges(&x, &x.edges[s]);
+    hga_delete(&c->plan->given, x.wide, x.columns, sizeof *x.wide);
     return st;
 }
 
 int64_t linear_bytes(const hga_plan *plan)
 {
     static const hga_io io;
-    static const hga_grad_io grad;
+    float wanted;
+    hga_grad_io grad = {0};
     gradient_call c = {.plan = plan, .io = &io, .grad = &grad};
     if (!is_known(plan)) return -1;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (plan->program.stage[s].message == HGA_SCALED) grad.d_type_scale = &wanted;
     linear x = linear_of(&c);
     int64_t bytes = lay_out(&x, NULL) * (int64_t)sizeof(float);
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const linear_rows *out = &x.asked[plan->program.stage[s].out], *value = &x.asked[plan->program.stage[s].value];
-        int64_t n = out->n > value->n ? out->n : value->n;
-        bytes += plan->stage[s].relation.n_edges * (int64_t)(sizeof(hga_id) + sizeof(float)) +
-                 n * (int64_t)(sizeof(hga_id) + sizeof(hga_pos));
+        int64_t n = out->n > value->n ? out->n : value->n, edge = sizeof(hga_id) + sizeof(float);
+        if (plan->program.stage[s].message == HGA_SCALED) edge += (int64_t)(sizeof(float) + sizeof(int32_t));
+        bytes += plan->stage[s].relation.n_edges * edge + n * (int64_t)(sizeof(hga_id) + sizeof(hga_pos));
     }
     return bytes;
 }

@@ -31,7 +31,8 @@ static field_storage *storage_of(hga_plan *plan, hga_id storage)
     return &plan->storage[is_bf16(storage) ? storage - STORAGE_BF16 : storage];
 }
 
-/* Rows that a relation's order writes here and there live side by side, all of them. */
+/* Does a relation's order write rows of the field here and there? Then all live to the end: those that the caller has
+   leave log-sum-exps alone, which need not take turns. */
 static int written_in_an_order(const hga_plan *plan, hga_id field)
 {
     for (hga_id s = 0; s < plan->program.n_stages; s++)

@@ -20,8 +20,8 @@ long_search long_open(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
-    int whole = plan->options.generic || plan->options.dropout > 0; /* the plain executor computes rows alone */
-    if (whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
+    int drops = plan->options.dropout > 0 && kind_attends(s->kind), whole = plan->options.generic || drops;
+    if (whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows; /* plain rows are not cut */
     long_search all = {.limit = share > cut ? share : cut, .piece = cut};
     if (s->kind == KIND_ATTEND)
         all.alone = LONG_ALONE, all.piece_alone = PIECE_ALONE;
@@ -51,7 +51,7 @@ static void look_for_others(const hga_segments *s, void *context)
 }
 
 /* The first column of a row that has all of its edges with columns that follow each other, and alone; -1. An attended
-   row's columns are tokens that follow each other. */
+   row's columns are nodes that follow each other, those of a sum places in an order, too. */
 static hga_id find_lone(const hga_plan *plan, hga_id stage, hga_id position, hga_pos degree)
 {
     const hga_relation *rel = &plan->stage[stage].relation;

@@ -81,11 +81,14 @@ static int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
     return !out || program_row(&plan->nodes, plan->program.field[out].rows, node_at(&plan->stage[stage], position));
 }
 
-/* Is every position of the phase written at? It has all that are: then it is as long as they are many. */
+/* Is every position of the phase known to be written at? It has all that are: where the rows written are a range, it is
+   then as long as they are many. */
 static int writes_everywhere(const hga_plan *plan, const phase *ph)
 {
     hga_id first, out = plan->program.stage[ph->stage].out;
-    return !ph->by_position || !out || range_of_rows(plan, plan->program.field[out].rows, &first) == ph->n;
+    if (!ph->by_position || !out) return 1;
+    hga_rows rows = plan->program.field[out].rows;
+    return program_is_range(rows) && range_of_rows(plan, rows, &first) == ph->n;
 }
 
 /* Rows of a panel that take time. */
@@ -189,12 +192,13 @@ static hga_id few_sources(hga_plan *plan, hga_id stage, hga_id first, hga_id n, 
     return fit ? (hga_id)fit : KERNEL_TILE;
 }
 
-/* Rows to sum up with more edges than a piece of a long row has get low panels, which then are like such pieces. */
+/* Rows to sum up with columns of their own get low panels, as pieces of long rows are. */
 static hga_id few_edges(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hga_id panel)
 {
     hga_id rows = panel < n ? panel : n;
     measures m = measure_rows(plan, stage, first + (n - rows) / 2, rows);
-    int64_t fit = m.edges > PIECE_SUM ? rows * (int64_t)PIECE_SUM / m.edges : panel;
+    if (m.edges <= PIECE_SUM || m.edges >= 2 * m.columns) return panel;
+    int64_t fit = rows * (int64_t)PIECE_SUM / m.edges;
     return fit < 1 ? 1 : fit < panel ? (hga_id)fit : panel;
 }
 
@@ -208,7 +212,8 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
         panel = few_sources(plan, stage, first, n, panel);
         panel = low_panel(plan, stage, first, n, panel);
     }
-    if (kind_sums(plan->stage[stage].kind) && !rows.by_position && plan->program.stage[stage].relation >= 0)
+    int in_order = rows.by_position || plan->stage[stage].relation.dst_order;
+    if (kind_sums(plan->stage[stage].kind) && !in_order && plan->program.stage[stage].relation >= 0)
         panel = few_edges(plan, stage, first, n, panel);
     if (plan->panel_asked) panel = plan->panel_asked;
     rows.job = JOB_ROWS, rows.panel = panel, rows.n_panels = (n + panel - 1) / panel;
@@ -276,14 +281,15 @@ static hga_status add_rows_by_level(hga_plan *plan, hga_id stage, hga_id first, 
 }
 
 /* From the first position at which the stage writes to the last: an order has the nodes that it does not name, such as
-   the keys, at its end. */
+   the keys, at its end. Whole groups of sixteen, counted from the order's beginning. */
 static hga_id written_positions(const hga_plan *plan, hga_id stage, hga_id *first)
 {
     hga_id begin = 0, end = plan->nodes.n;
     while (end > begin && !writes_at(plan, stage, end - 1)) end--;
     while (begin < end && !writes_at(plan, stage, begin)) begin++;
-    *first = begin;
-    return end - begin;
+    *first = begin / KERNEL_TILE * KERNEL_TILE;
+    end = (end + KERNEL_TILE - 1) / KERNEL_TILE * KERNEL_TILE;
+    return (end < plan->nodes.n ? end : plan->nodes.n) - *first;
 }
 
 static hga_status add_flat(hga_plan *plan, hga_id stage)

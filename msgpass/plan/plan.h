@@ -239,6 +239,9 @@ void workspace_forget(hga_workspace *workspace);
 /* Vectors that cross cache lines cost twice: arrays begin at whole lines, for which memory has this many floats more
    than it needs. */
 enum { LINE_FLOATS = 16 };
+/* A float stops counting at 2^24: after so many edges long rows pour their sums into doubles, and get them back at the
+   end. */
+enum { SUM_CUT = 4096 };
 static inline float *first_line(float *memory)
 {
     return memory ? memory + (LINE_FLOATS - (uintptr_t)memory / sizeof *memory % LINE_FLOATS) % LINE_FLOATS : NULL;

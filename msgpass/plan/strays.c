@@ -1,5 +1,6 @@
 /* strays.c: blocks with columns of nodes that have no row of keys or values. Only rows that the stage does not compute
-   may have such edges (program_check); but tiles read a block's columns together, whoever sees them. */
+   may have such edges (program_check); but tiles read a block's columns together, whoever sees them. Blocks whose rows
+   no panel has are not looked at. */
 #include "plan.h"
 
 typedef struct stray_search {
@@ -9,8 +10,6 @@ typedef struct stray_search {
     int found;
 } stray_search;
 
-static int is_range(hga_rows rows) { return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE; }
-
 /* Of nodes that follow each other the first and the last tell all about a range. */
 static void look_for_strays(const hga_segments *s, void *context)
 {
@@ -18,7 +17,7 @@ static void look_for_strays(const hga_segments *s, void *context)
     const hga_nodes *nodes = &x->plan->nodes;
     for (hga_id i = 0; i < s->count && !x->found; i++) {
         hga_segment one = hga_segments_at(s, i);
-        hga_id step = x->order || !is_range(x->rows) || one.n_src < 2 ? 1 : one.n_src - 1;
+        hga_id step = x->order || !program_is_range(x->rows) || one.n_src < 2 ? 1 : one.n_src - 1;
         for (hga_id c = 0; c < one.n_src && !x->found; c += step)
             x->found = !program_row(nodes, x->rows, x->order ? x->order[one.src + c] : one.src + c);
     }
@@ -26,11 +25,15 @@ static void look_for_strays(const hga_segments *s, void *context)
 
 static int has_strays(const hga_plan *plan, hga_id stage, hga_rows rows)
 {
-    hga_id first;
-    stray_search x = {.plan = plan, .order = plan->stage[stage].relation.src_order, .rows = rows};
+    const hga_stage *s = &plan->program.stage[stage];
+    const hga_relation *r = &plan->stage[stage].relation;
+    hga_id first = 0, n = plan->nodes.n;
+    stray_search x = {.plan = plan, .order = r->src_order, .rows = rows};
     if (program_rows_within(&plan->nodes, HGA_ROWS_NODES, rows)) return 0;
-    if (is_range(rows) && program_row_range(&plan->nodes, rows, &first) == plan->nodes.n) return 0;
-    hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, 0, plan->nodes.n, look_for_strays, &x);
+    if (program_is_range(rows) && program_row_range(&plan->nodes, rows, &first) == plan->nodes.n) return 0;
+    first = 0;
+    if (!r->dst_order) n = range_of_rows(plan, plan->program.field[s->out].rows, &first);
+    hga_graph_visit_segments(plan->graph, s->relation, first, n, look_for_strays, &x);
     return x.found;
 }
 

@@ -92,6 +92,8 @@ static inline int kind_starts_from_out(stage_kind kind) { return program_rules[k
 
 /* Is every node of rows `a` among rows `b`, as far as the two names tell? */
 int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
+/* Do nodes with such rows follow each other? */
+static inline int program_is_range(hga_rows rows) { return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE; }
 
 /* ---- which rows of each field hold values ---- */
 

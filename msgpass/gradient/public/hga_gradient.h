@@ -43,7 +43,8 @@ typedef struct hga_grad_io {
 /* The gradients of the execution that left io->tape: the same plan and the same tensors, io->out among them, and the
    same rows where it was asked for some (io->first_row, n_rows): d_out and d_lse of others are not looked at. Takes
    its memory, hga_plan_gradient_bytes, from the plan's allocator; in float most of it is the workspace's from the first
-   call on, with what that found out about the graph, which the next calls of the same plan need not find again.
+   call on, with what that found out about the graph, which the next calls of the same plan need not find again (but
+   for the edges of programs of sums alone, which each call lists).
    HGA_EINVAL: no tape, the tape of another plan or of other rows, a tensor that is missing or too short, a gradient
    that begins where a tensor or another gradient does (they must not overlap). HGA_EUNSUPPORTED names a user stage
    without adjoints. What is not finite in an operand shows in the gradients of what attends to it or is attended by it,
@@ -62,7 +63,8 @@ HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan);
 
 /* Which way the gradient goes back, in words that last: "a head at a time"; "a family of siblings at a time, all heads
    together", or, of edges listed one by one, "row by row and source by source, all heads together", which calls with
-   relative keys, biases or numbers of 16 bits leave for the former; or "row by row in double". */
+   relative keys, biases or numbers of 16 bits leave for the former; "sums from end to end, all heads together", of
+   programs of sums alone whose blocks have few edges beside their rows; or "row by row in double". */
 HGA_API const char *hga_plan_gradient_way(const hga_plan *plan);
 
 /* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */

@@ -43,9 +43,9 @@ typedef struct hga_options {
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;
-    /* rows with more edges are cut and merged; 0: 16384. Part of the result's bits. (Rows that have
-       consecutive columns alone, as spans have their tokens, are cut after 64 edges where they are attended, whatever
-       this says, and after 512 at most where they are summed.) */
+    /* rows with more edges, and more than a 64th of their relation's, are cut and merged; 0: 16384. Part of the
+       result's bits. (Rows that have consecutive columns alone, as spans have their tokens, are cut after 64 edges
+       where they are attended, whatever this says, and after 512 at most where they are summed.) */
     hga_pos cut_edges;
     const hga_allocator *allocator;
     int gradient;   /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
@@ -152,7 +152,8 @@ HGA_API void hga_workspace_destroy(hga_workspace *state);
    sixteen rows from a multiple of sixteen on, counted from the first row of its level that the stage writes (relations
    with a row order: sixteen positions of it). They do not depend on how long the rest of the graph is, nor on how rows
    are cut into panels. So appending tokens to a causal graph leaves the bits of those before but for the last group of
-   sixteen, if that was not whole, and for what reads such a group's rows; and for rows of more than cut_edges edges. */
+   sixteen, if that was not whole, and for what reads such a group's rows. Rows of more than cut_edges edges alone hang
+   on the rest of the graph: whether they are a 64th of it, and so cut. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io);
 
 /* n executions at once, each with a workspace of its own: outputs, errors and bits are those of n calls of
