@@ -86,6 +86,18 @@ static void trees_of_any_shape_are_plain_wherever_cut(void **state)
     }
 }
 
+/* Means by mass, means and sums beside each other: each field has shares of its own. */
+static void sums_of_each_kind_are_plain_wherever_cut(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 2 * N_TREES; seed++) {
+        problem p = tree_problem(6 * seed, 150);
+        p.program.stage[1].by_mass = 0, p.program.stage[2].reduce = HGA_SUM;
+        assert_cuts_are_plain(&p, seed);
+        problem_clear(&p);
+    }
+}
+
 /* Where edges are short and families side by side, subtrees far from each other share memory. */
 static void subtrees_take_turns(void **state)
 {
@@ -196,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_of_any_shape_are_plain_wherever_cut),
+        cmocka_unit_test(sums_of_each_kind_are_plain_wherever_cut),
         cmocka_unit_test(subtrees_take_turns),
         cmocka_unit_test(variants_are_plain_wherever_cut),
         cmocka_unit_test(threads_change_no_bit_of_subtrees),
