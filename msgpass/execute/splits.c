@@ -56,14 +56,11 @@ void unfold_splits(worker *w)
 void merge_splits(worker *w, hga_id stage, const long_row *row)
 {
     const hga_shape *shape = &w->plan->shape;
-    hga_id room = padded(shape->dim_v);
-    hga_id v = node_at(&w->plan->stage[stage], row->position);
+    hga_id room = padded(shape->dim_v), v = node_at(&w->plan->stage[stage], row->position);
+    ptrdiff_t next = piece_floats(w->plan, stage);
     const bound_field *out = field(w, stage_of(w, stage)->out);
     for (hga_id h = 0; h < shape->n_heads; h++) {
-        float *piece = w->state->workspace + w->plan->stage[stage].piece_at +
-                       ((ptrdiff_t)row->first_piece * shape->n_heads + h) * (room + 2);
-        ptrdiff_t next = (ptrdiff_t)shape->n_heads * (room + 2);
-        float lse = piece[room];
+        float *piece = state_of_piece(w, stage, row->first_piece, h), lse = piece[room];
         for (hga_id i = 1; i < row->n_pieces; i++)
             lse = merge_state(w->plan->kernels, shape->dim_v, piece, lse, piece + i * next, piece[i * next + room]);
         memcpy(bound_row(out, v) + h * bound_head(out, v), piece, (size_t)shape->dim_v * sizeof *piece);

@@ -7,6 +7,18 @@
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
 static inline const bound_field *field(const worker *w, hga_id f) { return &w->state->field[f]; }
 
+/* A piece of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or a sum: [columns of all
+   heads], and its factors' sum. */
+static inline float *piece_of(const worker *w, hga_id stage, hga_id piece)
+{
+    return w->state->workspace + w->plan->stage[stage].piece_at + piece * piece_floats(w->plan, stage);
+}
+
+static inline float *state_of_piece(const worker *w, hga_id stage, hga_id piece, hga_id head)
+{
+    return piece_of(w, stage, piece) + (ptrdiff_t)head * (padded(w->plan->shape.dim_v) + 2);
+}
+
 /* Node v's children, as many as the result: (*list)[0 ..], or when that is NULL the ids from *first on. */
 static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id **list, hga_id *first)
 {

@@ -91,12 +91,7 @@ static void sum_long_row(worker *w, const row_job *job, edge_cursor *c)
                                 bound_row(out, job->v) + h * bound_head(out, job->v));
 }
 
-/* ---- pieces: [columns of all heads], and the factors' sum ---- */
-
-static float *piece_of(const worker *w, hga_id stage, hga_id piece)
-{
-    return w->state->workspace + w->plan->stage[stage].piece_at + piece * piece_floats(w->plan, stage);
-}
+/* ---- pieces ---- */
 
 static void sum_piece(worker *w, const row_job *job, edge_cursor *c)
 {
