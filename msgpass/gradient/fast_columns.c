@@ -29,27 +29,10 @@ typedef struct visit {
     hga_id panel, *last;
 } visit;
 
-static void touch(const hga_segments *s, void *context)
+static void touch(void *context, hga_id first, hga_id last)
 {
     const visit *at = context;
-    for (hga_id i = 0; i < s->count; i++) {
-        hga_segment x = hga_segments_at(s, i);
-        for (hga_id c = x.src / CHUNK; c <= (x.src + x.n_src - 1) / CHUNK; c++) at->last[c] = at->panel;
-    }
-}
-
-static void touch_panel(const gradient_call *c, hga_id stage, visit *at)
-{
-    hga_id relation = c->plan->program.stage[stage].relation, first = at->panel * STRIP_PANEL,
-           n = c->plan->nodes.n - first < STRIP_PANEL ? c->plan->nodes.n - first : STRIP_PANEL;
-    const hga_relation *r = &c->plan->stage[stage].relation;
-    const hga_id *rank = c->strips[stage].rank;
-    if (r->n_blocks) hga_graph_visit_segments(c->plan->graph, relation, first, n, touch, at);
-    for (hga_id i = first; r->ptr && i < first + n; i++) {
-        hga_id v = r->dst_order ? r->dst_order[i] : i;
-        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++)
-            at->last[(rank ? rank[r->src[e]] : r->src[e]) / CHUNK] = at->panel;
-    }
+    for (hga_id c = first / CHUNK; c <= last / CHUNK; c++) at->last[c] = at->panel;
 }
 
 hga_status departures_create(const gradient_call *c, departures *out)
@@ -62,7 +45,10 @@ hga_status departures_create(const gradient_call *c, departures *out)
     HGA_TRY(hga_new(a, chunks, sizeof *out->chunk, &out->chunk));
     HGA_TRY(hga_new_zero(a, panels + 1, sizeof *out->ptr, &out->ptr));
     for (hga_id i = 0; i < chunks; i++) last[i] = -1;
-    for (visit at = {0, last}; at.panel < panels; at.panel++) touch_panel(c, stage, &at);
+    for (visit at = {0, last}; at.panel < panels; at.panel++) {
+        hga_id first = at.panel * STRIP_PANEL, left = c->plan->nodes.n - first;
+        strips_visit(c->plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &c->strips[stage], touch, &at);
+    }
     for (hga_id i = 0; i < chunks; i++)
         if (last[i] >= 0) out->ptr[last[i]]++;
     for (hga_id i = 0; i < panels; i++) out->ptr[i + 1] += out->ptr[i];

@@ -23,6 +23,38 @@ done:
     return st;
 }
 
+/* ---- which columns rows see ---- */
+
+typedef struct visitor {
+    void (*visit)(void *context, hga_id first, hga_id last);
+    void *context;
+} visitor;
+
+static void visit_blocks(const hga_segments *s, void *context)
+{
+    const visitor *to = context;
+    for (hga_id i = 0; i < s->count; i++) {
+        hga_segment x = hga_segments_at(s, i);
+        to->visit(to->context, x.src, x.src + x.n_src - 1);
+    }
+}
+
+void strips_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s,
+                  void (*visit)(void *context, hga_id first, hga_id last), void *context)
+{
+    const hga_relation *r = &plan->stage[stage].relation;
+    visitor to = {visit, context};
+    if (r->n_blocks)
+        hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, visit_blocks, &to);
+    for (hga_id i = first; r->ptr && i < first + n; i++) {
+        hga_id v = r->dst_order ? r->dst_order[i] : i;
+        for (hga_pos e = r->ptr[v]; e < r->ptr[v + 1]; e++) {
+            hga_id at = s->rank ? s->rank[r->src[e]] : r->src[e];
+            visit(context, at, at);
+        }
+    }
+}
+
 /* Who touched each `width` columns last, and how many of these he did. */
 typedef struct touching {
     hga_id *by, n, width;
@@ -38,32 +70,10 @@ static hga_status touching_open(const hga_plan *plan, hga_id width, touching *t)
 
 static void touching_close(const hga_plan *plan, touching *t) { hga_delete(&plan->given, t->by, t->n, sizeof *t->by); }
 
-static void touch_columns(touching *t, hga_id first, hga_id last)
+static void touch_columns(void *context, hga_id first, hga_id last)
 {
+    touching *t = context;
     for (hga_id c = first / t->width; c <= last / t->width; c++) t->many += t->by[c] != t->me, t->by[c] = t->me;
-}
-
-static void touch(const hga_segments *s, void *context)
-{
-    for (hga_id i = 0; i < s->count; i++) {
-        hga_segment x = hga_segments_at(s, i);
-        touch_columns(context, x.src, x.src + x.n_src - 1);
-    }
-}
-
-/* The columns that rows at positions [first, first + n) have edges to. */
-static void touch_rows(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s, touching *touched)
-{
-    hga_id relation = plan->program.stage[stage].relation;
-    hga_relation r = hga_graph_relation(plan->graph, relation);
-    if (r.n_blocks) hga_graph_visit_segments(plan->graph, relation, first, n, touch, touched);
-    for (hga_id i = first; r.ptr && i < first + n; i++) {
-        hga_id v = r.dst_order ? r.dst_order[i] : i;
-        for (hga_pos e = r.ptr[v]; e < r.ptr[v + 1]; e++) {
-            hga_id at = s->rank ? s->rank[r.src[e]] : r.src[e];
-            touch_columns(touched, at, at);
-        }
-    }
 }
 
 /* The columns that subtrees [first, first + n) have edges to. */
@@ -73,7 +83,8 @@ static void touch_subtrees(const hga_plan *plan, const subtrees *t, hga_id first
     for (hga_id at = t->ptr[first + 1]; at < t->ptr[first + n + 1]; at++)
         for (hga_id stage = 0; stage < plan->program.n_stages; stage++)
             if (kind_attends(plan->stage[stage].kind))
-                touch_rows(plan, stage, t->rows[at].first, t->rows[at].end - t->rows[at].first, s, touched);
+                strips_visit(plan, stage, t->rows[at].first, t->rows[at].end - t->rows[at].first, s, touch_columns,
+                             touched);
 }
 
 /* List the chunks that a strip shares with one before it. `seen` is what those touched. */
@@ -111,7 +122,7 @@ static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s
     for (hga_id first = 0; first < n; first += STRIP_PANEL, panel++) {
         hga_id rows = n - first < STRIP_PANEL ? n - first : STRIP_PANEL;
         touched.me++, touched.many = 0;
-        touch_rows(plan, stage, first, rows, s, &touched);
+        strips_visit(plan, stage, first, rows, s, touch_columns, &touched);
         sum[panel + 1] = sum[panel] + A_ROW * rows + A_COLUMN * COLUMNS * touched.many;
         for (hga_id i = first; i < first + rows; i++) sum[panel + 1] += degree[order ? order[i] : i];
     }
@@ -143,7 +154,7 @@ static hga_status find_shared(const hga_plan *plan, hga_id stage, const subtrees
         if (n > 0 && trees)
             touch_subtrees(plan, trees, first, n, s, touched);
         else if (n > 0)
-            touch_rows(plan, stage, first, n, s, touched);
+            strips_visit(plan, stage, first, n, s, touch_columns, touched);
         st = list_shared(plan, i, touched, seen, s);
     }
     return st;

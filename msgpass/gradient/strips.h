@@ -25,6 +25,10 @@ typedef struct strips {
    `out` comes zeroed, and is cleared whatever the outcome. */
 hga_status strips_create(const hga_plan *plan, hga_id stage, const struct subtrees *trees, hga_id heads, strips *out);
 void strips_clear(const hga_plan *plan, strips *s);
+/* What of the columns, as `s` has them in order, rows at positions [first, first + n) have edges to: from place to
+   place. */
+void strips_visit(const hga_plan *plan, hga_id stage, hga_id first, hga_id n, const strips *s,
+                  void (*visit)(void *context, hga_id first, hga_id last), void *context);
 /* Chunks that a strip has rows of its own for, at most. */
 int64_t strips_most_chunks(const strips *s);
 
