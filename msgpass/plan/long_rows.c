@@ -34,7 +34,7 @@ long_search long_open(const hga_plan *plan, hga_id stage)
 
 /* A row that may have its only segment alone. */
 typedef struct lone_row {
-    hga_id position, segments, source;
+    hga_id position, segments, first_column;
     hga_pos columns;
     int shared;
 } lone_row;
@@ -46,7 +46,7 @@ static void look_for_others(const hga_segments *s, void *context)
         hga_segment one = hga_segments_at(s, i);
         if (r->position < one.row || r->position >= one.row + one.n_rows) continue;
         r->segments++, r->shared |= one.n_rows > 1 || one.has_hole;
-        r->source = one.src, r->columns = one.n_src;
+        r->first_column = one.src, r->columns = one.n_src;
     }
 }
 
@@ -59,7 +59,7 @@ static hga_id find_lone(const hga_plan *plan, hga_id stage, hga_id position, hga
     lone_row r = {.position = position};
     if (rel->dst_order || (rel->src_order && !kind_sums(plan->stage[stage].kind))) return -1;
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, end - first, look_for_others, &r);
-    return r.segments == 1 && !r.shared && r.columns == degree ? r.source : -1;
+    return r.segments == 1 && !r.shared && r.columns == degree ? r.first_column : -1;
 }
 
 /* Instances that share their rows have as many columns each. */
@@ -84,15 +84,15 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, count_edges, w);
     for (hga_id i = 0; i < n; i++) {
         hga_pos degree = w->degree[i];
-        hga_id source = degree > w->alone ? find_lone(plan, stage, first + i, degree) : -1;
-        if (source < 0 && degree <= w->limit) continue;
-        hga_pos cut = source < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
+        hga_id first_column = degree > w->alone ? find_lone(plan, stage, first + i, degree) : -1;
+        if (first_column < 0 && degree <= w->limit) continue;
+        hga_pos cut = first_column < 0 ? w->piece : w->piece_alone, pieces = (degree - 1) / cut + 1;
         if (pieces > INT32_MAX / 2 - s->n_pieces)
             return hga_fail(HGA_EOVERFLOW, "rows cut after %lld edges make too many pieces", (long long)cut);
         hga_status st =
             hga_grow(&plan->allocator, &s->long_row, &s->long_room, s->n_long, s->n_long + 1, sizeof *s->long_row);
         if (st) return st;
-        s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, source};
+        s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, first_column};
         s->n_pieces += (hga_id)pieces;
         *edges -= degree;
     }

@@ -261,7 +261,7 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
     st = hga_new(&plan->allocator, n, sizeof *ph->cost, &ph->cost);
     int placed = 1;
     for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
-        placed &= row->source >= 0;
+        placed &= row->first_column >= 0;
         for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = row->cut;
     }
     return st || placed ? st : part_by_cost(plan, ph);

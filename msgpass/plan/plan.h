@@ -59,7 +59,7 @@ typedef struct long_row { /* a row whose pieces, `cut` edges each, are shared ou
     hga_id position;
     hga_id first_piece, n_pieces;
     hga_pos cut, n_edges;
-    hga_id source; /* the position of its first column, where its columns follow each other and it has them alone; -1 */
+    hga_id first_column; /* its position, where columns follow each other and the row has them alone; -1 */
 } long_row;
 
 typedef enum phase_job { JOB_ROWS, JOB_PIECES, JOB_MERGE, JOB_COPY, JOB_ROUND, JOB_LSE } phase_job;

@@ -53,7 +53,8 @@ static void find_piece_places(const hga_plan *plan, const stage_plan *s, const l
 {
     const hga_nodes *n = &plan->nodes;
     hga_pos begin = (piece - row->first_piece) * row->cut, end = begin + row->cut;
-    hga_id a = row->source + (hga_id)begin, b = row->source + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
+    hga_id a = row->first_column + (hga_id)begin,
+           b = row->first_column + (hga_id)(end < row->n_edges ? end : row->n_edges) - 1;
     if (s->relation.src_order) {
         *first = *last = place_among(n, a, s->relation.n_src_order);
         return;
@@ -68,7 +69,7 @@ static void find_panel_places(const hga_plan *plan, const phase *ph, hga_id pane
 {
     hga_id begin = panel * ph->panel, a, b;
     const long_row *row = ph->job == JOB_PIECES ? long_row_of(&plan->stage[ph->stage], panel) : NULL;
-    if (row && row->source >= 0) {
+    if (row && row->first_column >= 0) {
         find_piece_places(plan, &plan->stage[ph->stage], row, panel, first, last);
         return;
     }
