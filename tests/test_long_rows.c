@@ -44,7 +44,7 @@ static void spans_of_many_tokens_are_cut(void **state)
     assert_int_equal(s->n_pieces, 4 * 16);
     for (hga_id i = 0; i < s->n_long; i++) {
         hga_id v = s->long_row[i].position;
-        assert_int_equal(s->long_row[i].source, plan->nodes.span_first[v]);
+        assert_int_equal(s->long_row[i].first_column, plan->nodes.span_first[v]);
         assert_int_equal(s->long_row[i].n_edges, plan->nodes.span_last[v] - plan->nodes.span_first[v] + 1);
     }
     hga_plan_destroy(plan);
@@ -91,7 +91,7 @@ static void pieces_come_with_their_columns(void **state)
         if (ph->job == JOB_ROWS && ph->first == 0) begin = item->panel * ph->panel, end = begin + ph->panel;
         if (ph->job != JOB_PIECES) continue;
         const long_row *row = long_row_of(s, item->panel);
-        hga_pos first = row->source + row->cut * (item->panel - row->first_piece);
+        hga_pos first = row->first_column + row->cut * (item->panel - row->first_piece);
         assert_in_range(first, begin, end - 1);
         pieces++;
     }
@@ -128,7 +128,7 @@ static void means_of_many_rows_are_cut(void **state)
     assert_int_equal(s->kind, KIND_MEAN);
     assert_int_equal(s->n_long, 1 + 2 + 4);
     assert_int_equal(s->n_pieces, 3 * 8);
-    for (hga_id i = 0; i < s->n_long; i++) assert_true(s->long_row[i].source >= 0);
+    for (hga_id i = 0; i < s->n_long; i++) assert_true(s->long_row[i].first_column >= 0);
     hga_plan_destroy(plan);
 }
 
