@@ -54,13 +54,33 @@ typedef struct visit {
     hga_id first, last;
     access_function each;
     void *context;
+    run_list *kept; /* runs are kept here instead */
 } visit;
+
+static void tell_run(const visit *r, bucket_run x)
+{
+    for (hga_id i = 0; i < r->of->n; i++) r->each(r->context, r->writes, r->of->at[i] + x.first, r->of->at[i] + x.last);
+}
+
+/* Neighbours, and buckets that runs share, go together. */
+static void keep_run(run_list *l, bucket_run x)
+{
+    enum { ROOM = sizeof l->run / sizeof *l->run };
+    bucket_run *last = l->n ? &l->run[l->n - 1] : NULL;
+    if (last && x.first >= last->first && x.first <= last->last + 1)
+        last->last = x.last > last->last ? x.last : last->last;
+    else if (l->n < ROOM)
+        l->run[l->n++] = x;
+    else
+        l->found = RUNS_TOO_MANY;
+}
 
 static void visit_flush(visit *r)
 {
     if (r->first > r->last) return;
-    hga_id a = bucket_of(r->to, r->first), b = r->first == r->last ? a : bucket_of(r->to, r->last);
-    for (hga_id i = 0; i < r->of->n; i++) r->each(r->context, r->writes, r->of->at[i] + a, r->of->at[i] + b);
+    bucket_run x = {bucket_of(r->to, r->first), 0};
+    x.last = r->first == r->last ? x.first : bucket_of(r->to, r->last);
+    r->kept ? keep_run(r->kept, x) : tell_run(r, x);
     r->first = 0, r->last = -1;
 }
 
@@ -145,36 +165,62 @@ static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-static void visit_sources(visit r, const phase *ph, hga_id panel)
+static void visit_sources(visit *r, const phase *ph, hga_id panel)
 {
-    const hga_plan *plan = r.to->plan;
+    const hga_plan *plan = r->to->plan;
     const stage_plan *s = &plan->stage[ph->stage];
     hga_id relation = plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
     int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
     if (relation < 0)
-        visit_tree(&r, ph, ph->first + begin, n);
+        visit_tree(r, ph, ph->first + begin, n);
     else if (together)
-        visit_positions(&r, ph->stage, ph->first + begin, n);
+        visit_positions(r, ph->stage, ph->first + begin, n);
     for (hga_id i = begin; !together && i < begin + n; i++) {
         hga_id v = phase_node(plan, ph, i);
-        visit_positions(&r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
+        visit_positions(r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
     }
-    visit_flush(&r);
+    visit_flush(r);
 }
 
 /* ---- the panel's own rows, and splits ---- */
 
 /* Positions of an order are nodes here and there; a panel's rows of a stage by node come one after the other. */
-static void visit_rows(visit r, const phase *ph, hga_id panel)
+static void visit_rows(visit *r, const phase *ph, hga_id panel)
 {
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
     int scattered = ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
     for (hga_id i = begin; scattered && i < begin + n; i++) {
-        hga_id v = phase_node(r.to->plan, ph, i);
-        visit_add(&r, v, v);
+        hga_id v = phase_node(r->to->plan, ph, i);
+        visit_add(r, v, v);
     }
-    if (!scattered) visit_add(&r, ph->first + begin, ph->first + begin + n - 1);
-    visit_flush(&r);
+    if (!scattered) visit_add(r, ph->first + begin, ph->first + begin + n - 1);
+    visit_flush(r);
+}
+
+/* ---- a panel ---- */
+
+typedef void (*row_finder)(visit *r, const phase *ph, hga_id panel);
+
+/* The rows that `find` finds, told of; they are looked for once for several visits to one panel. */
+static void visit_found(visit *r, const row_sets *sets, const phase *ph, hga_id panel, run_list *l, row_finder find)
+{
+    r->of = sets;
+    if (l->found == RUNS_UNKNOWN) {
+        r->kept = l, l->found = RUNS_KEPT, l->n = 0;
+        find(r, ph, panel);
+        r->kept = NULL;
+    }
+    if (l->found == RUNS_TOO_MANY) find(r, ph, panel);
+    for (hga_id i = 0; l->found == RUNS_KEPT && i < l->n; i++) tell_run(r, l->run[i]);
+}
+
+/* What was found of another panel is forgotten; where there were too many runs, the phase's next panels have, too. */
+static void open_panel(accesses *a, const phase *ph, hga_id panel)
+{
+    run_list *lists[] = {&a->sources, &a->own};
+    for (int i = 0; i < 2; i++)
+        if (ph != a->of || (panel != a->panel && lists[i]->found != RUNS_TOO_MANY)) lists[i]->found = RUNS_UNKNOWN;
+    a->of = ph, a->panel = panel;
 }
 
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context)
@@ -182,9 +228,11 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
     const phase *ph = of->of;
     visit r = {.to = a, .last = -1, .each = each, .context = context};
     int64_t splits = ph->job <= JOB_MERGE ? a->at[SPLITS + ph->stage] : 0;
-    if (of->sources.n) r.of = &of->sources, visit_sources(r, ph, panel);
-    if (of->own.n) r.of = &of->own, visit_rows(r, ph, panel);
-    if (of->writes.n) r.of = &of->writes, r.writes = 1, visit_rows(r, ph, panel);
+    open_panel(a, ph, panel);
+    if (of->sources.n) visit_found(&r, &of->sources, ph, panel, &a->sources, visit_sources);
+    if (of->own.n) visit_found(&r, &of->own, ph, panel, &a->own, visit_rows);
+    r.writes = 1;
+    if (of->writes.n) visit_found(&r, &of->writes, ph, panel, &a->own, visit_rows);
     if (ph->job == JOB_PIECES) each(context, 1, splits + panel, splits + panel);
     if (ph->job == JOB_MERGE) {
         const long_row *row = &a->plan->stage[ph->stage].long_row[panel];
@@ -315,7 +363,7 @@ static void number_buckets(accesses *a)
 hga_status accesses_open(accesses *a, const hga_plan *plan)
 {
     hga_id levels = plan->nodes.n_levels;
-    a->plan = plan;
+    a->plan = plan, a->of = NULL;
     hga_status st = hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *a->bucket, &a->bucket);
     if (st) return st;
     for (hga_id l = 0; l < levels; l++) {

@@ -39,6 +39,20 @@ typedef struct users {
     int64_t first, last;
 } users;
 
+/* Buckets [first, last] of rows that follow each other, of whichever row set. */
+typedef struct bucket_run {
+    hga_id first, last;
+} bucket_run;
+
+/* What was found of a panel's rows, of its sources or of its own: nothing so far, runs, or more than there is room
+   for. */
+typedef enum runs_found { RUNS_UNKNOWN, RUNS_KEPT, RUNS_TOO_MANY } runs_found;
+typedef struct run_list {
+    runs_found found;
+    hga_id n;
+    bucket_run run[32];
+} run_list;
+
 typedef struct accesses accesses;
 /* Rows are remembered by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
 struct accesses {
@@ -48,6 +62,10 @@ struct accesses {
     uint64_t recycled; /* storages with rows that serve one node after another */
     int64_t at[N_ROW_SETS], n_buckets;
     hga_id level; /* that the last node was on */
+    /* the last panel visited, whose runs are found once for all who ask */
+    const phase *of;
+    hga_id panel;
+    run_list sources, own;
 };
 
 /* Some storages, by where their buckets begin. */
