@@ -21,9 +21,11 @@ extern "C" {
 #endif
 
 /* Gradients given and wanted. A tensor without data, or a NULL pointer, is not wanted, and work that only it needs is
-   not done. Strides, rows and dtypes of tensors are as in hga_io, each of its own; shapes those of the tensor that the
-   gradient belongs to. Of tensors of 16 bits the gradients are those of the same numbers in float32; what goes to one
-   is rounded to nearest. An output of 16 bits stands in the formulas as it was rounded. */
+   not done. Whatever is wanted is written: zeros where nothing comes to it, as to a tensor that no stage reads, or
+   that the program has no field for (then all its rows, of n_heads dim, n_kv_heads dim or n_kv_heads dim_v numbers).
+   Strides, rows and dtypes of tensors are as in hga_io, each of its own; shapes those of the tensor that the gradient
+   belongs to. Of tensors of 16 bits the gradients are those of the same numbers in float32; what goes to one is
+   rounded to nearest. An output of 16 bits stands in the formulas as it was rounded. */
 typedef struct hga_grad_io {
     hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
     hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
