@@ -126,6 +126,8 @@ static hga_status check_tape(gradient_call *c)
     const tape_header *header = c->io->tape;
     if (header->magic != TAPE_MAGIC) return hga_fail(HGA_EINVAL, "the tape was not written by an execution");
     if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
+    if (header->serial != c->plan->serial)
+        return hga_fail(HGA_EINVAL, "the tape is of the plan's graph before it was updated");
     hga_id first, n;
     hga_status st = ranges_asked(c->plan, c->io, &first, &n);
     if (st) return st;

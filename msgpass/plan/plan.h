@@ -212,9 +212,9 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
 enum { TAPE_MAGIC = 0x31546748 };
 
 typedef struct tape_header {
-    uint64_t magic, identity; /* the plan's */
-    int64_t first, n;         /* rows of the output that were asked for; the others' log-sum-exps are -inf */
-    uint64_t unused[4];
+    uint64_t magic, identity, serial; /* the plan's: an update makes it one of another graph */
+    int64_t first, n;                 /* rows of the output that were asked for; the others' log-sum-exps are -inf */
+    uint64_t unused[3];
 } tape_header;
 
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
