@@ -9,6 +9,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_ad
 
 from ._core import Error, refuse
 from ._documents import Document, documents
@@ -43,7 +44,7 @@ class _Done(NamedTuple):
     threads: int
 
 
-class _Memory(np.ndarray):  # type: ignore[type-arg]
+class _Memory(np.ndarray[Any, Any]):
     """The memory of a tensor that stands for tapes: they live as long as it."""
 
     done: List[_Done]
@@ -106,16 +107,21 @@ def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
             raise refuse(f"{words}: {what} has type {x.dtype}; float32, bfloat16 and float16 are known")
 
 
+def _own(scale: Optional[float]) -> Any:
+    """A scale, or what stands for the hierarchy's own."""
+    return (Hierarchy.attention.__kwdefaults__ or {})["scale"] if scale is None else scale
+
+
 def _forwards(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
-    scale: float, dropout: float, layer: int, taped: bool,
+    scale: Optional[float], dropout: float, layer: int, taped: bool,
 ) -> Iterator[_Done]:  # fmt: skip
     found = documents(mask, offsets, q.shape[0], q.shape[2], causal)
     threads = torch.get_num_threads()
     q, k, v = _floats(q), _floats(k), _floats(v)
     for part in _parts(words, found, int(seed) if seed is not None else None):
         out, _, tape = part.h._forward(
-            part.of(q), part.of(k), part.of(v), "bhnd", {}, scale, dropout, part.seed, layer, "f32", threads, None, False, taped
+            part.of(q), part.of(k), part.of(v), "bhnd", {}, _own(scale), dropout, part.seed, layer, "f32", threads, None, False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
@@ -123,7 +129,7 @@ def _forwards(
 @torch.library.custom_op("hga::documents", mutates_args=())
 def _documents(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
-    scale: float, dropout: float, layer: int, taped: bool,
+    scale: Optional[float], dropout: float, layer: int, taped: bool,
 ) -> Tuple[Tensor, Tensor]:  # fmt: skip
     _check(words, q, k, v)
     batch, heads, tokens, _ = q.shape
@@ -141,7 +147,7 @@ def _documents(
 @_documents.register_fake
 def _(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
-    scale: float, dropout: float, layer: int, taped: bool,
+    scale: Optional[float], dropout: float, layer: int, taped: bool,
 ) -> Tuple[Tensor, Tensor]:  # fmt: skip
     batch, heads, tokens, _ = q.shape
     return v.new_empty(batch, tokens, heads, v.shape[-1]), torch.empty(1, dtype=torch.uint8)
@@ -150,7 +156,7 @@ def _(
 @torch.library.custom_op("hga::documents_backward", mutates_args=())
 def _documents_backward(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, causal: bool, scale: float, dropout: float, layer: int,
+    seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     arguments = (words, q, k, v, mask, offsets, seed, causal, scale, dropout, layer)
     memory = _TAPES.get(ticket.data_ptr())
@@ -164,7 +170,7 @@ def _documents_backward(
 
 
 def _gradients(
-    all_done: Any, d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, dropout: float, layer: int
+    all_done: Any, d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], dropout: float, layer: int
 ) -> Tuple[Tensor, Tensor, Tensor]:
     given = dict(query=q, key=k, value=v)
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in given.items()}
@@ -173,7 +179,7 @@ def _gradients(
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            *(p.of(x) for x in rows), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale, dropout, p.seed, layer,
+            *(p.of(x) for x in rows), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, _own(scale), dropout, p.seed, layer,
             "f32", done.threads, None, list(given),
         )  # fmt: skip
         for name, x in grads.items():
@@ -184,7 +190,7 @@ def _gradients(
 @_documents_backward.register_fake
 def _(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
-    seed: Optional_, causal: bool, scale: float, dropout: float, layer: int,
+    seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     one, two, three = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     return one, two, three
@@ -217,8 +223,11 @@ def attend(
 ) -> Tensor:  # fmt: skip
     """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
     ``words`` name; 0 in rows of padding. Dropout draws a seed from torch's generator."""
+    tangent: Any = forward_ad.unpack_dual
+    if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v)):
+        raise Error("HGA_EUNSUPPORTED", "hga's attention has no forward-mode derivative (jvp, jacfwd, dual numbers)")
     seed = torch.randint(2**62, ()) if dropout else None
     taped = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
-    arguments = (words, q, k, v, mask, offsets, seed, causal, scale or 0.0, float(dropout), layer, taped)
+    arguments = (words, q, k, v, mask, offsets, seed, causal, scale, float(dropout), layer, taped)
     out: Tensor = torch.ops.hga.documents(*arguments)[0]
     return out

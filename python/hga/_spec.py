@@ -59,11 +59,14 @@ class Spec:
         h: Hierarchy = make(self.variant, n, given)
         return h
 
+    def _standard(self, name: str) -> str:
+        return self.variant.parameter(name).standard or "0"
+
     def reach(self, causal: bool) -> Optional[Tuple[int, int]]:
         """How many tokens back and ahead a token sees at most; None: no bound is known."""
         if self.variant.name != "window" or self.given.get("global_", 0):
             return None
-        left, right = (int(self.given.get(name, self.variant.parameter(name).standard)) for name in ("left", "right"))
+        left, right = (int(self.given.get(name, self._standard(name))) for name in ("left", "right"))
         return left, 0 if causal else right
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple, cast
+from typing import Any, Dict, List, Optional, Tuple, Union, cast
 
 import numpy as np
 import torch
@@ -10,6 +10,8 @@ import torch
 from ._core import Error, refuse
 from ._call import Tables
 from ._hierarchy import KNOWN, Hierarchy
+from ._ragged import attend
+from ._spec import spec_of
 
 def _hierarchy(number: int) -> Hierarchy:
     h = KNOWN.get(number)
@@ -152,21 +154,41 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
 
 
 class Attention(torch.nn.Module):
-    """Multi-head self-attention over a hierarchy: [batch, tokens, width] in and out. Dropout draws a new seed a call while
-    training."""
+    """Multi-head self-attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
+    tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
+    several query heads share one. Dropout draws a new seed a call while training."""
 
-    def __init__(self, hierarchy: Hierarchy, width: int, heads: int, bias: bool = True, dropout: float = 0.0) -> None:
+    def __init__(self, spec: Union[str, Hierarchy], width: int, heads: int, bias: bool = True, dropout: float = 0.0, *,
+                 causal: bool = False, kv_heads: Optional[int] = None) -> None:  # fmt: skip
         super().__init__()
-        if width % heads:
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or width % heads:
             raise refuse(f"{heads} heads do not divide width {width}")
-        self.hierarchy, self.heads, self.dropout = hierarchy, heads, dropout
-        self.project = torch.nn.Linear(width, 3 * width, bias=bias)
+        if kv_heads < 1 or heads % kv_heads:
+            raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
+        self.spec: Optional[str] = None
+        self.hierarchy: Optional[Hierarchy] = None
+        if isinstance(spec, str):
+            self.spec = spec
+            if causal:
+                spec_of(spec).require_causal()
+            spec_of(spec)
+        else:
+            self.hierarchy = spec
+            if causal and not spec.is_causal():
+                raise refuse(f"{spec!r} is not causal: build it with causal=True")
+        self.heads, self.kv_heads, self.causal, self.dropout = heads, kv_heads, causal, dropout
+        self.project = torch.nn.Linear(width, (heads + 2 * kv_heads) * (width // heads), bias=bias)
         self.out = torch.nn.Linear(width, width, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
-        q, k, v = self.project(x).view(batch, tokens, 3, self.heads, width // self.heads).unbind(2)
+        heads = self.project(x).view(batch, tokens, self.heads + 2 * self.kv_heads, width // self.heads)
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
         drop = self.dropout if self.training else 0.0
-        seed = int(torch.randint(2**62, ())) if drop else 0
-        y = attention(self.hierarchy, q, k, v, layout="bnhd", dropout=drop, seed=seed)
+        if self.spec is not None:
+            y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
+        else:
+            seed = int(torch.randint(2**62, ())) if drop else 0
+            y = attention(cast(Hierarchy, self.hierarchy), q, k, v, layout="bnhd", dropout=drop, seed=seed)
         return cast(Tensor, self.out(y.reshape(batch, tokens, width)))

@@ -77,12 +77,21 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
 # ---- attention ----
 
 
+def _collects_weights() -> bool:
+    """Does whoever runs the model collect weights? Some models do not say so to their attention."""
+    try:
+        from transformers.utils.output_capturing import _active_collector
+    except ImportError:  # versions that pass output_attentions from layer to layer
+        return False
+    return "attentions" in (_active_collector.get() or ())
+
+
 def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int, causal: bool) -> None:
     who = type(module).__name__
     for asked, what in REFUSED.items():
         if more.get(asked) is not None:
             raise refuse(f"{name} cannot serve {who}: it {what} ({asked})")
-    if more.get("output_attentions"):
+    if more.get("output_attentions") or _collects_weights():
         raise refuse(f"{name}: output_attentions=True asks for a matrix of weights that hga never has; weights(q, k, token) of a "
                      "hierarchy gives those of one query, attn_implementation='eager' the model's own")  # fmt: skip
     if not causal and (getattr(module, "is_cross_attention", False) or "Cross" in who or getattr(module, "is_decoder", False)):
