@@ -82,7 +82,7 @@ def _attend(words: str, module: Any, query: torch.Tensor, key: torch.Tensor, val
     lengths = _lengths(attention_mask, batch, tokens, causal)
     drop = dropout if module.training else 0.0
     seed = int(torch.randint(2**62, ())) if drop else 0
-    options = dict(scale=scaling or 0.0, dropout=drop, seed=seed, layer=int(getattr(module, "layer_idx", 0) or 0))
+    options = dict(scale=scaling, dropout=drop, seed=seed, layer=int(getattr(module, "layer_idx", 0) or 0))
     if len(set(lengths)) == 1 and lengths[0] == (0, tokens):
         y = _hierarchy(words, tokens, causal).attention(query, key, value, **options)
         return y.transpose(1, 2).contiguous(), None
