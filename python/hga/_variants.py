@@ -238,11 +238,23 @@ class RoutedHierarchy:
         stacked = is_stacked(q)
         if not stacked:
             return self.hierarchy(q, k, layout).attention(q, k, v, layout=layout, **more)
+        if len(q) == 0:
+            return _nothing(q, k, v, bool(more.get("lse")))
         parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in builtins.range(len(q))]
         stack = _stack_of(q)
         if isinstance(parts[0], tuple):
             return tuple(stack([p[i] for p in parts]) for i in builtins.range(len(parts[0])))
         return stack(parts)
+
+
+def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
+    """The output of a batch without samples."""
+    if type(q).__module__.split(".")[0] == "torch":
+        out = q.new_zeros(q.shape[:-1] + v.shape[-1:]) + 0 * (q.sum() + k.sum() + v.sum()).to(q.dtype)  # differentiable
+        lses = q.new_zeros(q.shape[:-1]).float()
+    else:
+        out, lses = np.zeros(q.shape[:-1] + v.shape[-1:], q.dtype), np.zeros(q.shape[:-1], np.float32)
+    return (out, lses) if lse else out
 
 
 def is_stacked(q: Any) -> bool:
