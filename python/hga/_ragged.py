@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -107,11 +107,6 @@ def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
             raise refuse(f"{words}: {what} has type {x.dtype}; float32, bfloat16 and float16 are known")
 
 
-def _own(scale: Optional[float]) -> Any:
-    """A scale, or what stands for the hierarchy's own."""
-    return (Hierarchy.attention.__kwdefaults__ or {})["scale"] if scale is None else scale
-
-
 def _forwards(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
     scale: Optional[float], dropout: float, layer: int, taped: bool,
@@ -121,7 +116,7 @@ def _forwards(
     q, k, v = _floats(q), _floats(k), _floats(v)
     for part in _parts(words, found, int(seed) if seed is not None else None):
         out, _, tape = part.h._forward(
-            part.of(q), part.of(k), part.of(v), "bhnd", {}, _own(scale), dropout, part.seed, layer, "f32", threads, None, False, taped
+            part.of(q), part.of(k), part.of(v), "bhnd", {}, scale, dropout, part.seed, layer, "f32", threads, None, False, taped
         )
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
@@ -158,19 +153,14 @@ def _documents_backward(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
     seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    arguments = (words, q, k, v, mask, offsets, seed, causal, scale, dropout, layer)
     memory = _TAPES.get(ticket.data_ptr())
-    try:
-        if memory is not None:
-            return _gradients(memory.done, d_out, q, k, v, scale, dropout, layer)
-    except Error as e:
-        if "tape" not in e.detail:  # its plan has been let go since
-            raise
-    return _gradients(_forwards(*arguments, True), d_out, q, k, v, scale, dropout, layer)
+    again = (words, q, k, v, mask, offsets, seed, causal, scale, dropout, layer, True)
+    done = _forwards(*again) if memory is None else memory.done
+    return _gradients(done, d_out, q, k, v, scale, dropout, layer)
 
 
 def _gradients(
-    all_done: Any, d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], dropout: float, layer: int
+    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], dropout: float, layer: int
 ) -> Tuple[Tensor, Tensor, Tensor]:
     given = dict(query=q, key=k, value=v)
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in given.items()}
@@ -179,7 +169,7 @@ def _gradients(
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            *(p.of(x) for x in rows), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, _own(scale), dropout, p.seed, layer,
+            *(p.of(x) for x in rows), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale, dropout, p.seed, layer,
             "f32", done.threads, None, list(given),
         )  # fmt: skip
         for name, x in grads.items():
