@@ -24,6 +24,11 @@ from ._packed import packed_documents
 from ._ragged import attend
 from ._spec import spec_of
 
+try:
+    from transformers.utils.output_capturing import _active_collector
+except ImportError:  # versions that pass output_attentions from layer to layer
+    _active_collector = None
+
 PREFIX = "hga:"
 
 # What a model may ask of its attention besides, and hga's does not do: what it is, in words.
@@ -79,11 +84,7 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
 
 def _collects_weights() -> bool:
     """Does whoever runs the model collect weights? Some models do not say so to their attention."""
-    try:
-        from transformers.utils.output_capturing import _active_collector
-    except ImportError:  # versions that pass output_attentions from layer to layer
-        return False
-    return "attentions" in (_active_collector.get() or ())
+    return _active_collector is not None and "attentions" in (_active_collector.get() or ())
 
 
 def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int, causal: bool) -> None:
@@ -97,7 +98,8 @@ def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int
     if not causal and (getattr(module, "is_cross_attention", False) or "Cross" in who or getattr(module, "is_decoder", False)):
         raise refuse(f"{name} cannot serve {who}: it attends from one text to another")
     if queries != keys:
-        what = "keys of a cache: pass use_cache=False (generate() does)" if causal else "it attends from one text to another"
+        own = causal or getattr(module, "is_causal", False)
+        what = "keys of a cache: pass use_cache=False (generate() does)" if own else "it attends from one text to another"
         raise refuse(f"{name} cannot serve {who}: {queries} queries and {keys} keys; {what}")
 
 
