@@ -60,7 +60,7 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
     from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
     # a window or a chunk as long as the text hides nothing
-    usual = (allow_is_causal_skip or allow_is_bidirectional_skip) and (local_size is None or kv_length <= local_size)
+    usual = allow_is_causal_skip != allow_is_bidirectional_skip and (local_size is None or kv_length <= local_size)
     queries = more["q_length"] if "q_length" in more else len(more["cache_position"])  # transformers before 5
     if usual and queries == kv_length:
         padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)

@@ -185,8 +185,8 @@ class Models(unittest.TestCase):
             exact = run()[self.padding.bool()]
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 cast = both(model, run)
-            model.bfloat16()
-            for pair in (cast, both(model, run)):
+            pairs = [cast] + [both(model.to(dtype), run) for dtype in (torch.float16, torch.bfloat16)]
+            for pair in pairs:
                 self.assertEqual(pair[0].dtype, pair[1].dtype)
                 own, ours = ((x[self.padding.bool()].float() - exact).abs().max() for x in pair)
                 self.assertLess(float(ours), 1.5 * float(own) + 1e-3)
@@ -408,6 +408,17 @@ class Models(unittest.TestCase):
                 with self.assertRaisesRegex(hga.Error, words):
                     m.set_attn_implementation("hga:dense")
                     m(self.ids)
+
+    def test_the_table_of_the_docs_has_every_architecture_of_these_tests(self):
+        page = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "python.md")
+        if not os.path.exists(page):
+            self.skipTest("the pages are not here")
+        with open(page, encoding="utf-8") as file:
+            rows = [line for line in file if line.startswith("| ")]
+        for name in (*TEXTS, "ViT"):
+            self.assertTrue(any(name in row.split("|")[1] and row.split("|")[2].strip().startswith("run") for row in rows), name)
+        for name in ("T5", "BART", "Gemma2", "GPT-OSS", "DeBERTa-v2"):
+            self.assertTrue(any(name in row.split("|")[1] and "refused:" in row for row in rows), name)
 
     def test_what_a_name_cannot_ask_for_is_refused(self):
         model = made(*TEXTS["Llama"][:3])
