@@ -37,7 +37,7 @@ def is_torch(x: Any) -> bool:
 
 
 # bfloat16, which numpy has no type for: its bits, in a type that no caller's array has by chance.
-BF16 = np.dtype([("bf16", "<u2")])
+BF16 = np.dtype([("bf16", "<u2")], align=True)
 TYPES = {np.dtype("<f4"): lib.HGA_F32, np.dtype("<f2"): lib.HGA_F16, BF16: lib.HGA_BF16}
 _TORCH_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 
@@ -69,11 +69,11 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
             x = np.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError) as e:
             raise refuse(f"{what} is a {type(x).__name__} that numpy does not take: {e}") from None
-    if x.dtype.name == "bfloat16":  # ml_dtypes'
-        x = x.view(BF16)
     if x.dtype not in TYPES:
-        raise refuse(f"{what} has dtype {x.dtype}, not float32, float16 or bfloat16: convert it with .astype(np.float32)")
-    if not x.flags.aligned or x.ctypes.data % x.itemsize:
+        if x.dtype.name != "bfloat16":
+            raise refuse(f"{what} has dtype {x.dtype}, not float32, float16 or bfloat16: convert it with .astype(np.float32)")
+        x = x.view(BF16)  # ml_dtypes'
+    if not x.flags.aligned:
         raise refuse(f"{what} does not lie at a multiple of {x.itemsize} bytes")
     return cast(np.ndarray, x)
 

@@ -314,7 +314,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         seed, layer = whole(seed, "seed", 2**64), whole(layer, "layer", 2**24)
         seed = seed - 2**64 if seed >= 2**63 else seed
     rest = (layout, scale, dropout, seed, layer, precision, threads, isa or "")
-    if compiling:
+    if compiling or not (taped or torch._C._are_functorch_transforms_active()):
         out, lses, _ = torch.ops.hga.attention(h._name, *tensors, *rest, lse, taped)
     else:
         out, lses, _ = _Attend.apply(_Call(h, rest, lse, taped), *tensors)
