@@ -25,8 +25,6 @@ class _Array(Protocol):
 _Ints = Union[Sequence[int], SupportsIndex, _Array]
 _Floats = Union[Sequence[float], _Array]
 _Tokens = Union[SupportsIndex, Sequence[int], _Array]
-
-__all__: list[str]
 '''
 
 
@@ -81,7 +79,7 @@ def main():
     sys.path.insert(0, folder)
     from _hga import ffi, lib
 
-    rows, i, pieces = lib.hga_variants(), 0, [HEAD]
+    rows, i, pieces, names = lib.hga_variants(), 0, [], []
     while rows[i].name != ffi.NULL:
         v, j, parameters = rows[i], 0, []
         while v.parameters[j].name != ffi.NULL:
@@ -89,10 +87,11 @@ def main():
             j += 1
         name = ffi.string(v.name).decode().replace("-", "_")
         says = f"{ffi.string(v.says).decode()} ({ffi.string(v.paper).decode()})."
+        names.append(name)
         pieces.append("\n" + function(lib, v, name, says, parameters))
         i += 1
     with open(output + ".new", "w", encoding="utf-8") as file:
-        file.write("".join(pieces))
+        file.write(HEAD + f"\n__all__ = {names}\n" + "".join(pieces))
     os.replace(output + ".new", output)
 
 

@@ -175,7 +175,7 @@ def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
 def made_again(recipe: Tuple[Any, ...], words: str, threads: int) -> "Hierarchy":
     from ._variants import built, remade
 
-    h: "Hierarchy" = {"variant": remade, "words": built}[recipe[0]](*recipe[1:])
+    h: "Hierarchy" = remade(*recipe[1:]) if recipe[0] == "variant" else built(*recipe[1:])
     h.words, h.threads = words, threads
     return h
 

@@ -96,9 +96,9 @@ class Program:
         for what, f in (("begin", begin), ("edge", edge), ("finish", finish)):
             if not callable(f):
                 raise refuse_type(f"{what} is {f!r}, not a function")
-        for f in list(reads) + list(writes):
-            if not 1 <= whole(f, "field") <= self._p.n_fields:
-                raise refuse(f"field {f}: fields are 1 .. {self._p.n_fields}")
+        for n in list(reads) + list(writes):
+            if not 1 <= whole(n, "field") <= self._p.n_fields:
+                raise refuse(f"field {n}: fields are 1 .. {self._p.n_fields}")
         stage = ffi.new("hga_stage *")
         ffi.memmove(stage.name, name.encode()[:31] + b"\0", min(len(name.encode()), 31) + 1)
         stage.relation = self._relation(relation)

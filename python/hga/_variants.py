@@ -343,7 +343,7 @@ def _is_one(n_tokens: Any) -> bool:
 
 def _lengths(n_tokens: Any) -> List[int]:
     """The lengths of a ragged batch."""
-    if isinstance(n_tokens, (str, bytes, Mapping, Set)) or not isinstance(n_tokens, Iterable) or np.ndim(n_tokens) != 1:
+    if isinstance(n_tokens, (str, bytes, Mapping, Set)) or np.ndim(n_tokens) != 1:
         raise refuse_type(f"n_tokens is {n_tokens!r}, neither a whole number nor a list of them")
     return [whole(n, "n_tokens", least=1) for n in n_tokens]
 
@@ -434,9 +434,9 @@ def built(words: str, n_tokens: int) -> Hierarchy:
     if named and named[0] not in known and meant(named[0], known):
         raise refuse(f"no variant {named[0]!r}{meant(named[0], known)}")
     for word in words.split()[1:] if named and named[0] in known else ():
-        name, (v, alone) = word.split("=")[0], (known[named[0]], ("tokens", "keys"))
-        if name not in alone and name not in [p.name for p in v.parameters]:
-            v.parameter(name)
+        name = word.split("=")[0]
+        if name not in ("tokens", "keys"):
+            known[named[0]].parameter(name)
     graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
     check(lib.hga_build(words.encode(), n_tokens, graph, program))
     h = Hierarchy(Graph(graph[0]), program, words)
