@@ -20,7 +20,7 @@ class Error(Exception):
 
     def __new__(cls, status: str, detail: str) -> "Error":
         kind = _KINDS.get(status, cls) if cls is Error else cls
-        return super(Error, kind).__new__(kind, detail)
+        return (OSError if issubclass(kind, OSError) else Exception).__new__(kind, detail)
 
     def __init__(self, status: str, detail: str) -> None:
         Exception.__init__(self, detail)

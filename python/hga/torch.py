@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple, cast
 import numpy as np
 import torch
 
+from ._arguments import answered
 from ._core import Error, refuse
 from ._call import Tables
 from ._hierarchy import KNOWN, Hierarchy
@@ -138,6 +139,7 @@ def _checked(x: Any, what: str) -> Optional[Tensor]:
     return x
 
 
+@answered
 def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, scale: float = 0.0,
               rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None, node_pos: Any = None, type_scale: Any = None,
               dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32", threads: int = 0,
