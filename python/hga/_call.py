@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tupl
 
 import numpy as np
 
+from ._arguments import meant
 from ._core import as_floats, as_numpy, check, ffi, floats_at, lib, number, refuse, table
+from ._rows import in_words
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -183,7 +185,7 @@ class Problem:
     def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, given: Dict[str, Any],
                  scale: Optional[float]) -> None:  # fmt: skip
         if layout not in LAYOUTS:
-            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'")
+            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
         self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
         axes = self.q.ndim
         for x, name in ((self.q, "query"), (self.k, "key"), (self.v, "value")):
@@ -217,6 +219,7 @@ class Problem:
             if n >= 0 and x.shape[self.rows_axis] != n:
                 raise refuse(
                     f"{name} of shape {x.shape} has {x.shape[self.rows_axis]} rows in layout {layout!r}, the hierarchy {n}"
+                    + in_words(h, name)
                 )
         self.tables = Tables(h, given, scale, self.heads, self.dim)
         self.zero_queries: Optional[np.ndarray] = None

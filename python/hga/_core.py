@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple, TypeVar, cast
+import threading
+from typing import Any, Callable, Dict, Optional, Tuple, Type, TypeVar, cast
 
 import numpy as np
 
@@ -12,16 +13,74 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Error(Exception):
-    """A refusal of the library: ``status`` is its name ("HGA_EINVAL"), ``detail`` what was wrong."""
+    """A refusal of the library: ``status`` is its name ("HGA_EINVAL"), ``detail`` what was wrong. It is a ValueError as well
+    where an argument, a graph, a program or a file's content is wrong (and a TypeError for a wrong type or keyword), an
+    OSError for files that cannot be read or written, a MemoryError where an allocation failed, and a NotImplementedError
+    and a ValueError where the combination is not offered."""
+
+    def __new__(cls, status: str, detail: str) -> "Error":
+        kind = _KINDS.get(status, cls) if cls is Error else cls
+        return (OSError if issubclass(kind, OSError) else Exception).__new__(kind, detail)
 
     def __init__(self, status: str, detail: str) -> None:
-        super().__init__(detail)
+        Exception.__init__(self, detail)
         self.status = status
         self.detail = detail
 
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """So that a worker can hand it to who waits for it."""
+        return type(self), (self.status, self.detail)
+
+
+class WrongValue(Error, ValueError):
+    """An argument, or what a graph, a program or a file is made of, is wrong."""
+
+
+class WrongType(WrongValue, TypeError):
+    """An argument of a wrong type, or one that nobody knows."""
+
+
+class NotOffered(WrongValue, NotImplementedError):
+    """The combination has no meaning, or this machine or build lacks what it needs."""
+
+
+class NoFile(Error, OSError):
+    """A file cannot be opened, read or written."""
+
+
+class NoMemory(Error, MemoryError):
+    """An allocation failed."""
+
+
+_KINDS: Dict[str, Type[Error]] = {
+    "HGA_EINVAL": WrongValue, "HGA_EGRAPH": WrongValue, "HGA_EPROGRAM": WrongValue, "HGA_EFORMAT": WrongValue,
+    "HGA_EOVERFLOW": WrongValue, "HGA_EUNSUPPORTED": NotOffered, "HGA_EIO": NoFile, "HGA_ENOMEM": NoMemory,
+}  # fmt: skip
+
+
+class _Raised(threading.local):
+    """What a Python function raised that C called on this thread: C goes on, and `check` raises it when C is back."""
+
+    error: Optional[BaseException] = None
+
+
+RAISED = _Raised()
+
+
+def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
+    """For ``extern(onerror=..)``: the first exception is kept, nothing is printed."""
+    if RAISED.error is None:
+        RAISED.error = error.with_traceback(trace)
+
 
 def check(status: int) -> None:
-    """Raise what a call of the library refused."""
+    """Raise what a call of the library refused, or what a Python function raised that it called."""
+    error, RAISED.error = RAISED.error, None
+    if error is not None:
+        raise error
     if status != lib.HGA_OK:
         name = ffi.string(lib.hga_status_name(status)).decode()
         raise Error(name, ffi.string(lib.hga_error_detail()).decode())
@@ -30,6 +89,11 @@ def check(status: int) -> None:
 def refuse(text: str) -> Error:
     """An error of this package's own, in the library's words."""
     return Error("HGA_EINVAL", text)
+
+
+def refuse_type(text: str) -> Error:
+    """The same where the type is wrong, or where nobody knows the word."""
+    return WrongType("HGA_EINVAL", text)
 
 
 def is_torch(x: Any) -> bool:
@@ -98,15 +162,6 @@ def narrowed(x: np.ndarray, to: np.dtype) -> np.ndarray:
 def as_floats(x: Any, what: str) -> np.ndarray:
     """Float32 of what may have 16 bits: of small things, that is, and of what is copied anyway."""
     return widened(as_numpy(x, what))
-
-
-def whole(x: Any, what: str, beyond: int) -> int:
-    """A number that counts: 0 <= x < beyond."""
-    if isinstance(x, bool) or not hasattr(x, "__index__"):
-        raise refuse(f"{what} is {x!r}, not a whole number")
-    if not 0 <= int(x) < beyond:
-        raise refuse(f"{what} is {int(x)}, not at least 0 and less than {beyond}")
-    return int(x)
 
 
 def number(x: Any, what: str) -> float:

@@ -11,11 +11,15 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ._arguments import answered, meant, threads as whole_threads, unknown, whole
 from ._call import LAYOUTS, PLANS, Plan, Problem, Tables, new_tape, plan_of, tape_bytes
+from ._copies import copied, identity, reduced
 from ._core import (
-    BF16, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, is_torch, lib, number, refuse, take_text, whole,
+    BF16, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, is_torch, keep_raised, lib, number, refuse,
+    take_text,
 )  # fmt: skip
 from ._graph import Graph
+from ._rows import lifted, lowered
 
 PLANS_KEPT = 8
 
@@ -78,9 +82,24 @@ class Hierarchy:
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
         self._plans: "OrderedDict[Tuple[Any, ...], Plan]" = OrderedDict()
         self._lock = threading.Lock()
-        self.threads = 0
+        self._threads = 0
+        self._functions: List[Any] = []  # of stages written in Python
+        self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
         self._name = f"{PROCESS[0]}-{next(NUMBERS)}"
         KNOWN[self._name] = self
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call takes that does not say; 0: the library's own choice."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, n: int) -> None:
+        self._threads = whole_threads(n)
+
+    def _threads_for(self, threads: int) -> int:
+        """One where functions written in Python run, which take turns anyway."""
+        return 1 if self._functions else whole_threads(threads) or self._threads
 
     # ---- attention ----
 
@@ -116,9 +135,10 @@ class Hierarchy:
     def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Plan:
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
-        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads or self.threads, precision, isa)
+        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, self._threads_for(threads), precision, isa)
         return self._plan(key + (int("edge_bias" in p.tables.arrays), number(dropout, "dropout"), int(grad)))
 
+    @answered
     def attention(
         self,
         q: Any,
@@ -159,6 +179,7 @@ class Hierarchy:
         out = _as_given(out, q)
         return (out, lses) if lse else out
 
+    @answered
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
         layout: str = "bhnd", scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
@@ -174,7 +195,7 @@ class Hierarchy:
             names.append("type_scale")
         for name in wanted or ():
             if name not in names:
-                raise refuse(f"no gradient of {name!r}: there are {', '.join(names)}")
+                raise refuse(f"no gradient of {name!r}{meant(name, names) or ': there are ' + ', '.join(names)}")
         rest = (scale, dropout, seed, layer, precision, threads, isa)
         out, lse, tape = self._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
         given = []
@@ -196,7 +217,7 @@ class Hierarchy:
         layer: int, precision: str, threads: int, isa: Optional[str], lse: bool, grad: bool,
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
         p = Problem(self, q, k, v, layout, tables, scale)
-        seed, layer = whole(seed, "seed", 2**64), whole(layer, "layer", 2**24)
+        seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)
         plan = self._plan_for(p, threads, precision, isa, dropout, grad)
         out = p.new_out()
         lses = np.full(p.lse_shape(), -np.inf, np.float32) if lse else None
@@ -245,7 +266,7 @@ class Hierarchy:
         for at in p.samples():
             assert tape is not None and plan is not None
             io, g = ffi.new("hga_io *"), ffi.new("hga_grad_io *")
-            self._describe(io, p, at, out, whole(seed, "seed", 2**64), whole(layer, "layer", 2**24))
+            self._describe(io, p, at, out, whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24))
             io.tape = ffi.cast("void *", tape[at].ctypes.data)
             fill_tensor(g.d_out, d_out[at], p.rows_axis, p.heads_axis)
             if d_lse is not None:
@@ -271,8 +292,19 @@ class Hierarchy:
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
         pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
-        key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, threads or self.threads, precision, isa)
+        key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, self._threads_for(threads), precision, isa)
         return tape_bytes(self._plan(key + (int(edge_bias), float(dropout), 1)))
+
+    # ---- rows that are nodes ----
+
+    def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
+        """Rows of tokens brought to the hierarchy's rows: where these are nodes (bpt), spans get zeros, which is how
+        BP-Transformer's start; elsewhere x itself. numpy or torch, differentiable; which: "query", "key" or "value"."""
+        return lifted(self, x, layout, which)
+
+    def lower(self, y: Any, *, layout: str = "bhnd") -> Any:
+        """The tokens' rows of an output whose rows are nodes, as a view; elsewhere y itself."""
+        return lowered(self, y, layout)
 
     # ---- looking at it ----
 
@@ -311,12 +343,16 @@ class Hierarchy:
         return int(token[0]) < 0
 
     def check(self) -> Dict[str, bool]:
-        """The rules of graphs, by name; and whether the hierarchy is causal."""
+        """The rules of graphs, by name, which all hold of a graph that is read or built; and ``causal``: no query token's
+        output depends on a later token (``is_causal``). Cross-attention has no later tokens, and no ``causal``."""
         rules, result = lib.hga_graph_rules(), {}
         i = 0
         while rules[i].name != ffi.NULL:
             result[ffi.string(rules[i].name).decode()] = rules[i].check(self.graph._g) == lib.HGA_OK
             i += 1
+        nodes = lib.hga_graph_nodes(self.graph._g)
+        if nodes.query_first == nodes.key_first:
+            result["causal"] = self.is_causal()
         return result
 
     def inspect(self) -> Dict[str, Any]:
@@ -331,6 +367,7 @@ class Hierarchy:
 
     def row(self, token: int) -> List[Row]:
         """Everything that a query token attends to, directly and through the nodes whose states reach it."""
+        token = whole(token, "token")
         found: List[Row] = []
         handle = ffi.new_handle(found)
         check(lib.hga_program_row(self._program, self.graph._g, token, lib.hga_py_seen, handle))
@@ -340,6 +377,10 @@ class Hierarchy:
                 **tables: Any) -> np.ndarray:  # fmt: skip
         """[key tokens] float64: how much of each key token's value is in query ``token``'s output under a head, a node's
         share evenly among the tokens it stands for. Tables as for ``attention``. q, k: one sample, [heads, rows, dim]."""
+        for name in tables:
+            if name not in Tables.NAMES:
+                raise unknown("weights", name, ("layout", "scale") + Tables.NAMES)
+        token, head = whole(token, "token"), whole(head, "head")
         p = Problem(self, q, k, k, layout, tables, scale)
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
@@ -363,14 +404,14 @@ class Hierarchy:
 
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, threads or self.threads, "f32", None, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0.0, 0))
         text = ffi.new("char **")
         check(lib.hga_plan_explain(plan.plan, text))
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, threads or self.threads, "f32", None, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0.0, 0))
         cost = lib.hga_plan_cost(plan.plan)
         return {
             "flops": cost.flops,
@@ -409,11 +450,30 @@ class Hierarchy:
         style = "width:100%;height:620px;border:1px solid #8884"
         return f'<iframe srcdoc="{html.escape(self.view(max_edges=20000))}" style="{style}" title="hga view"></iframe>'
 
+    # ---- as a value ----
+
+    def __eq__(self, other: Any) -> Any:
+        """Equal graphs and equal programs, and so equal results. The first time this reads everything the graph stores
+        (blocks, explicit edges, names), afterwards 32 bytes; so does ``hash``."""
+        return identity(self) == identity(other) if isinstance(other, Hierarchy) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(identity(self))
+
+    def __copy__(self) -> "Hierarchy":
+        return copied(self)
+
+    def __deepcopy__(self, memo: Any) -> "Hierarchy":
+        return copied(self)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return reduced(self)
+
     def __repr__(self) -> str:
         return f"<hga.Hierarchy {self.words or 'of a graph'}: {self.graph!r}>"
 
 
-@extern(onerror=lambda *_: lib.HGA_EINVAL)
+@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
 def hga_py_seen(seen: Any, context: Any) -> int:
     s = seen
     ffi.from_handle(context).append(
@@ -422,7 +482,7 @@ def hga_py_seen(seen: Any, context: Any) -> int:
     return int(lib.HGA_OK)
 
 
-@extern(onerror=lambda *_: lib.HGA_EINVAL)
+@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
 def hga_py_patch(patch: Any, context: Any) -> int:
     names = ("query", "n_queries", "key", "n_keys", "level", "source_level", "stage", "times")
     ffi.from_handle(context).append({name: int(getattr(patch, name)) for name in names})

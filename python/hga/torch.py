@@ -8,8 +8,9 @@ import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
 
+from ._arguments import answered, whole
 from ._call import Tables
-from ._core import BF16, Error, as_numpy, is_torch, number, refuse, whole
+from ._core import BF16, Error, as_numpy, is_torch, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
 from ._ragged import attend
 from ._spec import spec_of
@@ -294,6 +295,7 @@ def _has_tangent(x: Optional_) -> bool:
     return x is not None and forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
+@answered
 def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False,
               scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
               node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
@@ -311,7 +313,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
             _refuse_forward(None)
         scale = None if scale is None else number(scale, "scale")
         dropout = number(dropout, "dropout")
-        seed, layer = whole(seed, "seed", 2**64), whole(layer, "layer", 2**24)
+        seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)
         seed = seed - 2**64 if seed >= 2**63 else seed
     rest = (layout, scale, dropout, seed, layer, precision, threads, isa or "")
     if compiling or not (taped or torch._C._are_functorch_transforms_active()):
