@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence,
 
 import numpy as np
 
-from ._arguments import meant
+from ._arguments import meant, whole
 from ._copies import digest, graph_data, graph_of
 from ._core import check, ffi, ids, lib, refuse, refuse_type
 
@@ -56,6 +56,7 @@ class Graph:
     ) -> "Graph":
         """Edges source -> destination among n_nodes nodes, relation ``near``. ``parents`` ([nodes], -1: none) makes a tree
         of them; without one every node is a token."""
+        n_nodes = whole(n_nodes, "n_nodes")
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arguments import answered, meant, threads as whole_threads, unknown, whole
+from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
 from ._call import LAYOUTS, PLANS, Plan, Problem, Tables, new_tape, plan_of, tape_bytes
 from ._copies import copied, identity, reduced
 from ._core import (
@@ -90,7 +90,7 @@ class Hierarchy:
 
     @property
     def threads(self) -> int:
-        """How many threads a call takes that does not say; 0: the library's own choice."""
+        """Threads of calls that do not say how many; 0: the library's own choice."""
         return self._threads
 
     @threads.setter
@@ -99,7 +99,8 @@ class Hierarchy:
 
     def _threads_for(self, threads: int) -> int:
         """One where functions written in Python run, which take turns anyway."""
-        return 1 if self._functions else whole_threads(threads) or self._threads
+        n = whole_threads(threads)
+        return 1 if self._functions else n or self._threads
 
     # ---- attention ----
 
@@ -333,7 +334,7 @@ class Hierarchy:
     def coverage(self, causal: bool = False) -> Coverage:
         """Exact counts of token pairs, for any graph."""
         c = ffi.new("hga_coverage *")
-        check(lib.hga_program_coverage(self._program, self.graph._g, int(causal), c))
+        check(lib.hga_program_coverage(self._program, self.graph._g, int(flag(causal, "causal")), c))
         return Coverage(c.pairs, c.none, c.once, c.more, c.none_diagonal, c.later)
 
     def is_causal(self) -> bool:

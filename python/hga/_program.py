@@ -57,7 +57,7 @@ class Program:
         return int(out[0])
 
     def _relation(self, relation: Any) -> int:
-        return self.graph._relation(relation) if isinstance(relation, str) else int(relation)
+        return self.graph._relation(relation) if isinstance(relation, str) else whole(relation, "relation", least=TREE_DOWN)
 
     def coarsen(self, x: int) -> None:
         """x[parent] = mean of x[child] by mass, level by level."""

@@ -55,7 +55,8 @@ class Numbers(unittest.TestCase):
                 ("threads", lambda: h.attention(q, k, v, threads=wrong)), ("threads", lambda: setattr(h, "threads", wrong)),
                 ("threads", lambda: h.gradient(q, k, v, q, threads=wrong)), ("threads", lambda: h.explain(threads=wrong)),
                 ("threads", lambda: h.plan(threads=wrong)), ("n_tokens", lambda: hga.build("bpt", wrong)),
-                ("token", lambda: h.row(wrong)), ("head", lambda: h.weights(q[0], k[0], 1, wrong)),
+                ("token", lambda: h.row(wrong)), ("n_nodes", lambda: hga.Graph.from_edges([0], [0], wrong)),
+                ("relation", lambda: hga.Program(h.graph).attention(wrong if wrong != "2" else 2.5)), ("head", lambda: h.weights(q[0], k[0], 1, wrong)),
             ):  # fmt: skip
                 with self.subTest(f"{what} {wrong!r}"), self.assertRaisesRegex(hga.Error, f"{what} is .*not a whole number"):
                     call()

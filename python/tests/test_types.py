@@ -66,7 +66,7 @@ def stub_functions():
     return found
 
 
-@unittest.skipUnless(STUB.exists(), "this build made no types: it is cross-compiled or sanitized")
+@unittest.skipIf("HGA_WITHOUT_TYPES" in os.environ, "this build makes no types: it is cross-compiled or sanitized")
 class Stub(unittest.TestCase):
     def test_the_stub_has_every_variant_with_every_parameter_default_and_word(self):
         found = stub_functions()
@@ -114,7 +114,7 @@ class Stub(unittest.TestCase):
 
 
 @unittest.skipUnless(MYPY, "mypy is not installed")
-@unittest.skipUnless(STUB.exists(), "this build made no types: it is cross-compiled or sanitized")
+@unittest.skipIf("HGA_WITHOUT_TYPES" in os.environ, "this build makes no types: it is cross-compiled or sanitized")
 class Mypy(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
