@@ -57,3 +57,18 @@ refused() {
     [ ! -s stdout ] || { echo "something on stdout"; return 1; }
     equal "$(ls -AR)" "$before"
 }
+
+# in_browser JOBS: pages opened in Chromium by browser.py, whose folder is that of this file; each line that it says is a fact
+in_browser() {
+    local truth name
+    python3 "$(dirname "${BASH_SOURCE[0]}")/browser.py" <"$1" >seen 2>browser.log
+    case $? in
+    0) ;;
+    77) echo "skipped: what only a browser can show, since chromium is not installed" && return ;;
+    *) fact "${1}_were_opened" cat browser.log seen missing ;;
+    esac
+    fact "${1}_were_opened_to_the_last" equal "$(tail -1 seen)" end
+    while read -r truth name; do
+        [ "$truth" = end ] || fact "${name%%:*}" equal "$truth ${name#*: }" "true ${name#*: }"
+    done <seen
+}
