@@ -174,7 +174,10 @@ class Browser:
         self.wait(lambda: self.run("location.href + document.readyState") == "about:blankcomplete")
         self.events.clear()
         seen = Seen()
-        self.call("Page.navigate", session=self.page, url=pathlib.Path(path).resolve().as_uri())
+        said = self.call("Page.navigate", session=self.page, url=pathlib.Path(path).resolve().as_uri())
+        if "errorText" in said:
+            seen.console.append(said["errorText"])
+            return seen
         self.wait(lambda: any(e["method"] == "Page.loadEventFired" for e in self.events) or self.run("0"))
         seen.pictures = self.pictures(path)
         if check:
@@ -248,8 +251,9 @@ def tell(browser, name, page, check=None, expected=None):
     for fact, against in facts:
         print(f"FALSE {name}_{fact}: {'; '.join(against)}" if against else f"true {name}_{fact}")
     if check:
-        print(f"true {name}_was_checked" if seen.verdict[-1:] == ["end"] else f"FALSE {name}_was_checked: {seen.verdict}")
-        for line in seen.verdict:
+        verdict = seen.verdict or []
+        print(f"true {name}_was_checked" if verdict[-1:] == ["end"] else f"FALSE {name}_was_checked: {verdict}")
+        for line in verdict:
             truth, _, fact = line.partition(" ")
             if fact:
                 print(truth, f"{name}_{fact.strip()}")
