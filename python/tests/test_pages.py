@@ -65,6 +65,17 @@ class Pages(unittest.TestCase):
         self.assertTrue(any("setHead is not defined" in p for p in problems), problems)
         self.assertTrue(any("blank" in p for p in problems), problems)
 
+    def test_an_installed_package_draws(self):
+        """What goes into a wheel, in a folder of its own."""
+        build = pathlib.Path(hga.__file__).resolve().parents[2]
+        if not (build / "CMakeCache.txt").exists():
+            self.skipTest("hga is not in a build folder")
+        installed, page = self.folder / "installed", self.folder / "from_installed.html"
+        subprocess.run(["cmake", "--install", build, "--component", "python", "--prefix", installed], check=True, capture_output=True)
+        program = f"import hga; assert hga.__file__.startswith({str(installed)!r}); hga.bpt(20).view({str(page)!r})"
+        subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": str(installed)})
+        self.assert_drawn(page.name)
+
     def test_pictures_are_drawn(self):
         for name, h in hierarchies().items():
             self.assert_drawn(f"{name}.svg", h._repr_svg_())
