@@ -149,7 +149,8 @@ class Graph:
             ".graphml": lib.hga_graph_write_graphml, ".gexf": lib.hga_graph_write_gexf, ".graph": lib.hga_graph_write_metis,
         }  # fmt: skip
         if end not in writers:
-            raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}")
+            drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
+            raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
         check(writers[end](self._g, r, name.encode(), ffi.NULL, ffi.NULL))
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None) -> "Hierarchy":

@@ -423,8 +423,18 @@ class Hierarchy:
         }
 
     def write(self, path: str) -> None:
-        """The graph and its program as JSON, which ``hga.read`` and the tool's graph=FILE read."""
-        check(lib.hga_program_write_file(self._program, self.graph._g, str(path).encode()))
+        """A file by the end of its name: .json, the graph and its program, which ``hga.read`` and the tool's graph=FILE
+        read; .svg, the attention pattern as a picture; .html, the page of ``view``. ``h.graph.write`` has edges for others."""
+        name = str(path)
+        if name.endswith(".json"):
+            check(lib.hga_program_write_file(self._program, self.graph._g, name.encode()))
+        elif name.endswith(".svg"):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(self._repr_svg_())
+        elif name.endswith(".html"):
+            self.view(name)
+        else:
+            raise refuse(f"{name}: the name ends in none of .json, .svg, .html; h.graph.write writes edges for other programs")
 
     def _repr_svg_(self) -> str:
         from ._picture import svg
