@@ -63,6 +63,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
     const hga_shape *shape = &w->plan->shape;
     family_rows rows = find_rows(w, g, x);
     uint16_t lanes[KERNEL_FAMILY];
+    const float *kept[KERNEL_TILE];
     ptrdiff_t k_head, v_head;
     int same_k, same_v;
     read_columns(w, x);
@@ -73,6 +74,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
         return;
     }
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
+    if (drops_weights(w)) drop_family(w, g, x, kept);
     for (hga_id e = 0; e < x->n; e++) lanes[e] = (uint16_t)rows_of_column(x, e);
     w->plan->kernels->attend_family(&(kernel_family){.n_rows = (hga_id)x->row_last,
                                                      .n = x->n,
@@ -91,5 +93,6 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
                                                      .rows = lanes,
                                                      .out = rows.out,
                                                      .lse = rows.lse,
-                                                     .out_head = rows.out_head});
+                                                     .out_head = rows.out_head,
+                                                     .kept = drops_weights(w) ? kept : NULL});
 }

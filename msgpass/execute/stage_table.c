@@ -26,17 +26,11 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
-/* Only the plain executor drops weights. */
-static int drops_weights(const hga_plan *plan, stage_kind kind)
-{
-    return plan->options.dropout > 0 && kind_attends(kind);
-}
-
 int plan_kernel_is_fused(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
     const stage_kernel *fused = &fused_stages[kind];
-    return (fused->row || fused->panel) && !plan->options.generic && !drops_weights(plan, kind);
+    return (fused->row || fused->panel) && !plan->options.generic;
 }
 
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)

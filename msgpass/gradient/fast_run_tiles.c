@@ -137,15 +137,14 @@ static void draw(fast_pass *p, const tile *t, const group *g)
             hga_id i = c * KERNEL_TILE + row;
             x->pair_type[i] = x->number[t->types + (t->places < 0 ? c : x->place[t->places + i])];
         }
-    p->plan->kernels->drop(&(kernel_drop){.n = t->n,
+    const hga_io *io = p->call->io;
+    p->plan->kernels->drop(&(kernel_drop){.draw = {io->seed, io->layer, p->plan->options.dropout},
+                                          .n = t->n,
                                           .destination = g->node,
                                           .source = x->near.node,
                                           .type = x->pair_type,
-                                          .seed = p->call->io->seed,
-                                          .layer = p->call->io->layer,
-                                          .head = p->head,
-                                          .dropout = p->plan->options.dropout},
-                           x->kept);
+                                          .types_vary = 1},
+                           p->head, x->kept);
 }
 
 /* ---- positions ---- */

@@ -52,7 +52,7 @@ enum { MOVING = 12 * KERNEL_CHUNK };
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind)) return;
+    if (!kind_attends(s->kind) || plan->options.dropout > 0) return; /* eight heads share dropout's draws */
     if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
     if (columns < MOVING) columns = plan->nodes.n < MOVING ? plan->nodes.n : MOVING;
     if (columns > plan->wide_columns) plan->wide_columns = columns;
@@ -379,7 +379,7 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
 static hga_id find_head_parts(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind) || plan->options.generic || plan->options.dropout > 0 || plan->threads == 1) return 1;
+    if (!kind_attends(s->kind) || plan->options.generic || plan->threads == 1) return 1;
     int64_t want = 2 * (int64_t)plan->threads;
     if (!s->panels || s->panels >= want) return 1;
     int64_t parts = (want - 1) / s->panels + 1;
