@@ -195,30 +195,6 @@ typedef struct kernel_grad_tile {
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
 } kernel_grad_tile;
 
-/* Dropout's draws, see philox.h. */
-typedef struct kernel_draw {
-    uint64_t seed;
-    uint32_t layer;
-    float dropout;
-} kernel_draw;
-
-/* Those of sixteen rows and n <= KERNEL_CHUNK columns. */
-typedef struct kernel_drop {
-    kernel_draw draw;
-    hga_id n;
-    const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
-    const int32_t *type;                /* [n], or where types vary [n][KERNEL_TILE] */
-    int types_vary;
-} kernel_drop;
-
-/* Those of n pairs that have nothing in common. */
-typedef struct kernel_drop_pairs {
-    kernel_draw draw;
-    hga_id n, heads;
-    const hga_id *destination, *source; /* [n] */
-    const int32_t *type;                /* [n] */
-} kernel_drop_pairs;
-
 /* The same for one row and sources anywhere. */
 typedef struct kernel_grad_row {
     hga_id n, dim, dim_v;             /* edges, at most KERNEL_CHUNK */
@@ -249,6 +225,30 @@ typedef struct kernel_grad_heads {
     float *sum, *sum_v;        /* [heads / into][dim] += slopes theirs, .. weights theirs_v; NULL: not wanted */
     double *slope;             /* += all slopes; NULL: not wanted */
 } kernel_grad_heads;
+
+/* Dropout's draws, see philox.h. */
+typedef struct kernel_draw {
+    uint64_t seed;
+    uint32_t layer;
+    float dropout;
+} kernel_draw;
+
+/* Those of sixteen rows and n <= KERNEL_CHUNK columns. */
+typedef struct kernel_drop {
+    kernel_draw draw;
+    hga_id n;
+    const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
+    const int32_t *type;                /* [n], or where types vary [n][KERNEL_TILE] */
+    int types_vary;
+} kernel_drop;
+
+/* Those of n pairs that have nothing in common. */
+typedef struct kernel_drop_pairs {
+    kernel_draw draw;
+    hga_id n, heads;
+    const hga_id *destination, *source; /* [n] */
+    const int32_t *type;                /* [n] */
+} kernel_drop_pairs;
 
 /* Rows of several members: head h of member m is at[m] + h * head[m], not padded. */
 typedef struct kernel_rows {
@@ -288,6 +288,8 @@ typedef struct kernel_kin {
        log-sum-exp; [n][heads] */
     const float *given, *delta;
     kernel_kin_given dq, dk, dv;
+    const kernel_draw *draw;  /* NULL, or weights are dropped: edges are of type 0, between .. */
+    const hga_id *node;       /* .. [n] members */
     double *d_bias, *d_scale; /* NULL, or [n] and [1], added to: of natural scores' biases and scale */
     float *d_pair;            /* NULL, or [n][n], of natural scores, written where there are edges */
 } kernel_kin;
