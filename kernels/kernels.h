@@ -242,10 +242,10 @@ typedef struct kernel_drop {
     int types_vary;
 } kernel_drop;
 
-/* Those of n pairs that have nothing in common. */
+/* Those of n pairs that have nothing in common, in heads first_head .. first_head + heads - 1. */
 typedef struct kernel_drop_pairs {
     kernel_draw draw;
-    hga_id n, heads;
+    hga_id n, first_head, heads;
     const hga_id *destination, *source; /* [n] */
     const int32_t *type;                /* [n] */
 } kernel_drop_pairs;
@@ -332,7 +332,7 @@ typedef struct kernel_table {
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
     /* What dropout leaves, 0 or 1 / (1 - dropout): of a tile's pairs in one head, kept[n][KERNEL_TILE]; of single pairs
-       in all heads, kept[n][heads]. And as bits, of a tile's pairs in the heads 8 * eight .. 8 * eight + 7, which share
+       in some heads, kept[n][heads]. And as bits, of a tile's pairs in the heads 8 * eight .. 8 * eight + 7, which share
        draws: bit r of kept[head - 8 * eight][column], [8][KERNEL_CHUNK] */
     void (*drop)(const kernel_drop *d, hga_id head, float *kept);
     void (*drop_pairs)(const kernel_drop_pairs *d, float *kept);
