@@ -332,7 +332,7 @@ typedef struct kernel_table {
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
     /* What dropout leaves, 0 or 1 / (1 - dropout): of a tile's pairs in one head, kept[n][KERNEL_TILE]; of single pairs
-       in some heads, kept[n][heads]. And as bits, of a tile's pairs in the heads 8 * eight .. 8 * eight + 7, which share
+       in some heads, kept[n][heads]. And as bits, of a tile's pairs in heads 8 * eight .. 8 * eight + 7, which share
        draws: bit r of kept[head - 8 * eight][column], [8][KERNEL_CHUNK] */
     void (*drop)(const kernel_drop *d, hga_id head, float *kept);
     void (*drop_pairs)(const kernel_drop_pairs *d, float *kept);
