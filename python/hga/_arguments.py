@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import Any, Iterable, cast
+from typing import Any, Iterable, Optional, cast
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def meant(word: Any, known: Iterable[str]) -> str:
     return f": did you mean {names[near[0]]!r}?" if near else ""
 
 
-def whole(value: Any, what: str, least: int = 0) -> int:
+def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -> int:
     """A whole number: Python's, numpy's, or a tensor's of one. True is none, nor is 64.0 or "64"."""
     truth = isinstance(value, (bool, np.bool_)) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
     try:
@@ -46,6 +46,8 @@ def whole(value: Any, what: str, least: int = 0) -> int:
         n = int(value.__index__())
     except (AttributeError, TypeError):
         raise refuse_type(f"{what} is {value!r}, not a whole number") from None
+    if beyond is not None and not least <= n < beyond:
+        raise refuse(f"{what} is {n}, not at least {least} and less than {beyond}")
     if n < least:
         raise refuse(f"{what} is {n}; it must be at least {least}")
     return n

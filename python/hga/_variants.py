@@ -11,7 +11,7 @@ import numpy as np
 
 from ._arguments import flag, meant, whole
 from ._copies import runs_as
-from ._core import as_numpy, check, ffi, ids, is_torch, lib, refuse, refuse_type
+from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 
@@ -155,17 +155,14 @@ class FoldedHierarchy(Hierarchy):
         if a.shape[-2] != self.fold:
             if what == "query" or self.fold % a.shape[-2]:
                 raise refuse(f"{what} has {a.shape[-2]} heads, the hierarchy trees for {self.fold}")
-            a = np.repeat(a, self.fold // a.shape[-2], axis=-2)
+            a = np.repeat(widened(a), self.fold // a.shape[-2], axis=-2)  # gradients are summed in float32
         a = np.ascontiguousarray(a)
         return a.reshape(a.shape[:-3] + (1, a.shape[-3] * a.shape[-2], a.shape[-1]))
 
     def _unfolded(self, x: np.ndarray, layout: str) -> np.ndarray:
-        tail = x.shape[-1:] if x.ndim and x.shape[-3:-2] == (1,) else ()
-        if tail:
-            y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold) + tail)
-            return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
-        y = x.reshape(x.shape[:-2] + (x.shape[-1] // self.fold, self.fold))
-        return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -2, -1))
+        """[batch..][1][tokens * heads][columns] as the caller lays it out."""
+        y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold, x.shape[-1]))
+        return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
 
     def _tape_bytes(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> int:
         one = [np.empty((1, 0, x.shape[-1]), np.float32) for x in (q, k, v)]
@@ -174,22 +171,23 @@ class FoldedHierarchy(Hierarchy):
     def _forward(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> Any:
         folded = [self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value"))]
         out, lse, tape = super()._forward(folded[0], folded[1], folded[2], "bhnd", *more)
-        return self._unfolded(out, layout), None if lse is None else self._unfolded(lse, layout), tape
+        return self._unfolded(out, layout), None if lse is None else self._unfolded(lse[..., None], layout)[..., 0], tape
 
     def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, layout: str, *more: Any) -> Any:
         folded = [self._folded(x, n, layout) for x, n in ((q, "query"), (k, "key"), (v, "value"), (out, "out"), (d_out, "d_out"))]
         if d_lse is not None:
-            raise refuse("the gradient of a log-sum-exp is not offered for trees per head")
-        grads = super()._backward(folded[0], folded[1], folded[2], folded[3], tape, folded[4], None, "bhnd", *more)
+            d_lse = self._folded(d_lse[..., None], "d_lse", layout)[..., 0]
+        grads = super()._backward(folded[0], folded[1], folded[2], folded[3], tape, folded[4], d_lse, "bhnd", *more)
         for name, given in (("query", q), ("key", k), ("value", v)):
             if name in grads:
                 g = self._unfolded(grads[name], layout)
                 axis = -2 if layout == "bnhd" else -3
-                heads = as_numpy(given, name).shape[axis]
+                given = as_numpy(given, name)
+                heads = given.shape[axis]
                 if heads != self.fold:
                     g = np.moveaxis(g, axis, 0)
                     g = g.reshape((heads, self.fold // heads) + g.shape[1:]).sum(1)
-                    g = np.ascontiguousarray(np.moveaxis(g, 0, axis))
+                    g = narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), given.dtype)
                 grads[name] = g
         return grads
 
@@ -213,8 +211,8 @@ class RoutedHierarchy:
 
     def _leaves(self, x: np.ndarray, weights: Any, bias: Any, heads: int) -> np.ndarray:
         """[n] or [n][heads]: the leaf of every row of x, [n][heads][dim]."""
-        w = np.ascontiguousarray(as_numpy(weights, "weights"))
-        b = np.ascontiguousarray(as_numpy(bias, "bias"))
+        w = np.ascontiguousarray(as_floats(weights, "weights"))
+        b = np.ascontiguousarray(as_floats(bias, "bias"))
         branching = ffi.NULL if self.branching is None else ffi.cast("hga_id *", self.branching.ctypes.data)
         rows = lib.hga_route_rows(self.height, branching)
         if w.ndim not in (2, 3) or w.shape[-2] != rows or b.shape != w.shape[:-1]:
@@ -242,7 +240,7 @@ class RoutedHierarchy:
 
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
-        rows = [np.moveaxis(as_numpy(x, n), -3, -2) if layout == "bhnd" else as_numpy(x, n) for x, n in ((q, "query"), (k, "key"))]
+        rows = [np.moveaxis(as_floats(x, n), -3, -2) if layout == "bhnd" else as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
         if self.n_tokens is not None and len(rows[0]) != self.n_tokens:
             raise refuse(f"query has {len(rows[0])} rows, the hierarchy {self.n_tokens}")
         heads = rows[0].shape[1]
@@ -286,11 +284,23 @@ class RoutedHierarchy:
         stacked = is_stacked(q)
         if not stacked:
             return self.hierarchy(q, k, layout).attention(q, k, v, layout=layout, **more)
+        if len(q) == 0:
+            return _nothing(q, k, v, bool(more.get("lse")))
         parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in builtins.range(len(q))]
         stack = _stack_of(q)
         if isinstance(parts[0], tuple):
             return tuple(stack([p[i] for p in parts]) for i in builtins.range(len(parts[0])))
         return stack(parts)
+
+
+def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
+    """The output of a batch without samples."""
+    if type(q).__module__.split(".")[0] == "torch":
+        out = q.new_zeros(q.shape[:-1] + v.shape[-1:]) + 0 * (q.sum() + k.sum() + v.sum()).to(q.dtype)  # differentiable
+        lses = q.new_zeros(q.shape[:-1]).float()
+    else:
+        out, lses = np.zeros(q.shape[:-1] + v.shape[-1:], q.dtype), np.zeros(q.shape[:-1], np.float32)
+    return (out, lses) if lse else out
 
 
 def is_stacked(q: Any) -> bool:

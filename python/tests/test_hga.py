@@ -123,9 +123,9 @@ class Attention(unittest.TestCase):
         from hga._call import Problem
 
         h, (q, k, v) = hga.dense(30), tensors(30)
-        p = Problem(h, q, k, v, "bhnd", {}, 0.0)
+        p = Problem(h, q, k, v, "bhnd", {}, None)
         io = ffi.new("hga_io *")
-        h._describe(io, p, (1,), p.empty_out(), 0, 0)
+        h._describe(io, p, (1,), p.new_out(), 0, 0)
         for x, t in ((q, io.query), (k, io.key), (v, io.value)):
             self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].ctypes.data)
 
