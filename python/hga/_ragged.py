@@ -169,8 +169,8 @@ def _gradients(
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            p.of(rows[0]), p.of(rows[1]), p.of(rows[2]), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale, dropout, p.seed, layer,
-            "f32", done.threads, None, list(given),
+            p.of(rows[0]), p.of(rows[1]), p.of(rows[2]), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale,
+            dropout, p.seed, layer, "f32", done.threads, None, list(given),
         )  # fmt: skip
         for name, x in grads.items():
             p.of(x).copy_(torch.from_numpy(found[name]))

@@ -9,7 +9,8 @@ from typing import Any, Dict, Optional, Tuple
 from ._arguments import meant
 from ._core import refuse
 from ._hierarchy import Hierarchy
-from ._variants import Parameter, Variant, make, variants
+from ._registry import Parameter, Variant, variants
+from ._variants import make
 
 KEPT = 128  # hierarchies of all names and lengths together
 
