@@ -50,6 +50,8 @@ def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -
         raise refuse(f"{what} is {n}, not at least {least} and less than {beyond}")
     if n < least:
         raise refuse(f"{what} is {n}; it must be at least {least}")
+    if beyond is not None and n >= beyond:
+        raise refuse(f"{what} is {n}; it must be less than {beyond}")
     return n
 
 
