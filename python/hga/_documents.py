@@ -44,9 +44,11 @@ def numbered(mask: Tensor, causal: bool) -> Tensor:
 
 def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tokens: int, causal: bool) -> List[Document]:
     """The documents of every sample. mask: None, [batch][tokens] (padding), what ``numbered`` makes, or bool or float
-    [batch or 1][heads or 1][tokens or 1][tokens]. offsets: cumulated lengths of a batch of one, for queries and keys alike, or a row for each."""
+    [batch or 1][heads or 1][tokens or 1][tokens]. offsets: cumulated lengths of a batch of one, or a row of
+    them for queries and a row for keys."""
     if mask is None:
-        found = [_run(b, 0, tokens, _Pattern(torch.ones(0), causal, tokens, tokens)) for b in range(batch if tokens else 0)]
+        whole = _Pattern(torch.ones(0), causal, tokens, tokens)
+        found = [_run(b, 0, tokens, whole) for b in range(batch if tokens else 0)]
     elif mask.dim() == 2 and mask.shape[-1] == tokens:
         found = _of_numbers(_seen(mask).to(torch.int32), batch, causal)
     elif mask.dim() == 4 and mask.dtype == torch.int32 and mask.shape[1:] == (1, 1, tokens):
@@ -73,7 +75,7 @@ def _runs(sample: int, p: _Pattern) -> List[Document]:
     for value, n in zip(values.tolist(), counts.tolist()):
         if value:
             if value in known:
-                raise refuse(f"token {first - 1} of sample {sample} is padding between tokens of one text, which is not understood")
+                raise refuse(f"token {first - 1} of sample {sample} is padding between tokens of one text: not understood")
             known.add(value)
             found.append(_run(sample, first, n, p))
         first += n
@@ -123,7 +125,8 @@ def _seen(mask: Tensor) -> Tensor:
     if bool(other.any()):
         at = other.nonzero()[0].tolist()
         where = f"token {at[-2]} for token {at[-1]}" if len(at) == 4 and mask.shape[2] > 1 else f"token {at[-1]}"
-        raise refuse(f"the mask adds {mask[tuple(at)].item():g} to the score of {where}: a bias in a mask (ALiBi?) is not supported")
+        added = f"{mask[tuple(at)].item():g}"
+        raise refuse(f"the mask adds {added} to the score of {where}: a bias in a mask (ALiBi?) is not supported")
     return seen
 
 

@@ -135,7 +135,7 @@ def _documents(
             done.part.of(out.transpose(1, 2)).copy_(torch.from_numpy(done.out))
             kept.append(done)
     except Error as e:
-        raise Error(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
+        raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
     return out, _ticket(kept if taped else [])
 
 
@@ -160,17 +160,18 @@ def _documents_backward(
 
 
 def _gradients(
-    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], dropout: float, layer: int
-) -> Tuple[Tensor, Tensor, Tensor]:
+    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], dropout: float,
+    layer: int,
+) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     given = dict(query=q, key=k, value=v)
     grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in given.items()}
     d = _floats(d_out).transpose(1, 2)
-    rows = [_floats(x) for x in given.values()]
+    qf, kf, vf = (_floats(x) for x in given.values())
     for done in all_done:
         p = done.part
         found = p.h._backward(
-            p.of(rows[0]), p.of(rows[1]), p.of(rows[2]), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale,
-            dropout, p.seed, layer, "f32", done.threads, None, list(given),
+            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale, dropout, p.seed, layer,
+            "f32", done.threads, None, list(given),
         )  # fmt: skip
         for name, x in grads.items():
             p.of(x).copy_(torch.from_numpy(found[name]))

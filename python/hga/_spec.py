@@ -17,7 +17,9 @@ KEPT = 128  # hierarchies of all names and lengths together
 
 def _value(spec: str, p: Parameter, text: str) -> Any:
     try:
-        if p.type in ("int", "bool"):
+        if p.type == "bool" and text in ("0", "1"):
+            return text == "1"
+        if p.type == "int":
             return int(text)
         if p.type == "array of int":
             return [int(x) for x in text.split(",")]
@@ -25,6 +27,8 @@ def _value(spec: str, p: Parameter, text: str) -> Any:
         raise refuse(f"{spec}: {p.python_name} is {text!r}, not {p.type}") from None
     if p.type == "array of float32":
         raise refuse(f"{spec}: {p.python_name} is an array, which a name cannot give")
+    if p.type == "bool":
+        raise refuse(f"{spec}: {p.python_name} is {text!r}, neither 0 nor 1")
     return text
 
 

@@ -93,8 +93,8 @@ def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int
         if more.get(asked) is not None:
             raise refuse(f"{name} cannot serve {who}: it {what} ({asked})")
     if more.get("output_attentions") or _collects_weights():
-        raise refuse(f"{name}: output_attentions=True asks for a matrix of weights that hga never has; weights(q, k, token) of a "
-                     "hierarchy gives those of one query, attn_implementation='eager' the model's own")  # fmt: skip
+        raise refuse(f"{name}: output_attentions=True asks for a matrix of weights that hga never has; weights(q, k, token) "
+                     "of a hierarchy gives those of one query, attn_implementation='eager' the model's own")  # fmt: skip
     if not causal and (getattr(module, "is_cross_attention", False) or "Cross" in who or getattr(module, "is_decoder", False)):
         raise refuse(f"{name} cannot serve {who}: it attends from one text to another")
     if queries != keys:
@@ -111,7 +111,7 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
     _check(name, module, more, query.shape[2], key.shape[2], causal)
     window = more.get("sliding_window")
     if attention_mask is None and window is not None and window < key.shape[2]:
-        raise refuse(f"{name} cannot serve {type(module).__name__}: {key.shape[2]} tokens, sliding_window={window}, and no mask")
+        raise refuse(f"{name} cannot serve {type(module).__name__}: sliding_window={window}, and no mask of it")
     offsets, others = more.get("cu_seq_lens_q"), more.get("cu_seq_lens_k")
     if offsets is not None and others is not None and offsets is not others:
         if offsets.shape != others.shape:
@@ -229,7 +229,8 @@ def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any
         if more.get("past_key_values") is not None:
             raise refuse(f"{ours[0]}: generate() was given a cache of keys (past_key_values), which cannot be used")
         if more.get("use_cache") is not False:
-            warnings.warn(f"{ours[0]}: generate() runs without a cache (use_cache=False): every token is a whole pass", stacklevel=3)
+            said = f"{ours[0]}: generate() runs without a cache (use_cache=False): every token is a whole pass"
+            warnings.warn(said, stacklevel=3)
         more["use_cache"] = False
     return inner(self, *arguments, **more)
 

@@ -258,7 +258,8 @@ class Operator(unittest.TestCase):
                 moved = [x.detach() for x in (q, k, v)]
                 moved[i] = moved[i] + sign * 1e-2 * step
                 ends.append(float(y(*moved)))
-            self.assertLess(abs((ends[0] - ends[1]) / 2e-2 - float((g * step).sum())), 5e-3 * (1 + float((g * step).sum().abs())))
+            slope = float((g * step).sum())
+            self.assertLess(abs((ends[0] - ends[1]) / 2e-2 - slope), 5e-3 * (1 + abs(slope)))
 
     def test_sixteen_bits_are_rounded_once(self):
         for dtype in (torch.bfloat16, torch.float16):
@@ -339,6 +340,9 @@ class Module(unittest.TestCase):
             (lambda: A("nothing", 16, 2), "no variant 'nothing'"),
             (lambda: A("htransformer:blok=4", 16, 2), "blok"),
             (lambda: A("htransformer:block=four", 16, 2), "block is 'four', not int"),
+            (lambda: A("htransformer:relative=yes", 16, 2), "relative is 'yes', neither 0 nor 1"),
+            (lambda: A("hsa:branching=2,x", 16, 2), "branching is '2,x', not array of int"),
+            (lambda: A("treeformer-coarse:alpha=1", 16, 2), "alpha is an array"),
             (lambda: A("htransformer:block", 16, 2), "'block' is not name=value"),
             (lambda: A("bpt:k=2", 16, 2), "nodes"),
             (lambda: A("segments", 16, 2, causal=True), "cannot be"),
