@@ -18,7 +18,8 @@ from ._functions import *  # noqa: F403
 from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
-from ._variants import Variant, built as _built, concatenated, variants
+from ._registry import Variant, variants
+from ._variants import built as _built, concatenated
 
 __version__ = _version()
 

@@ -46,6 +46,8 @@ def whole(value: Any, what: str, least: int = 0, beyond: Optional[int] = None) -
         n = int(value.__index__())
     except (AttributeError, TypeError):
         raise refuse_type(f"{what} is {value!r}, not a whole number") from None
+    if beyond is not None and not least <= n < beyond:
+        raise refuse(f"{what} is {n}, not at least {least} and less than {beyond}")
     if n < least:
         raise refuse(f"{what} is {n}; it must be at least {least}")
     if beyond is not None and n >= beyond:

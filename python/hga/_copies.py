@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
 FIELD = ("width", "binding", "io", "rows")
-STAGE = ("relation", "order", "message", "reduce", "update", "by_mass", "query", "key", "value", "gate", "keep", "out", "reads", "writes")
+STAGE = (
+    "relation", "order", "message", "reduce", "update", "by_mass", "query", "key", "value", "gate", "keep", "out", "reads",
+    "writes",
+)  # fmt: skip
 
 
 # ---- graphs ----
@@ -122,7 +125,8 @@ def refuse_functions(p: Any) -> None:
     for s in range(p.n_stages):
         if p.stage[s].message == lib.HGA_MESSAGE_USER:
             name = ffi.string(p.stage[s].name).decode()
-            raise refuse(f"stage {name!r} runs functions of your own, which cannot be pickled: pickle the graph, and make its program anew")
+            says = "runs functions of your own, which cannot be pickled: pickle the graph, and make its program anew"
+            raise refuse(f"stage {name!r} {says}")
 
 
 # ---- hierarchies ----

@@ -2,7 +2,8 @@
 
 from typing import List
 
-from ._variants import function_of, variants
+from ._registry import variants
+from ._variants import function_of
 
 __all__: List[str] = []
 

@@ -6,9 +6,11 @@ import threading
 from collections import OrderedDict
 from typing import Any, Dict, Optional, Tuple
 
+from ._arguments import meant
 from ._core import refuse
 from ._hierarchy import Hierarchy
-from ._variants import Parameter, Variant, make, variants
+from ._registry import Parameter, Variant, variants
+from ._variants import make
 
 KEPT = 128  # hierarchies of all names and lengths together
 
@@ -38,7 +40,7 @@ class Spec:
         name, *settings = spec.split(":")
         known = variants()
         if name not in known:
-            raise refuse(f"{spec}: no variant {name!r}; there are {', '.join(sorted(known))}")
+            raise refuse(f"{spec}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
         self.variant: Variant = known[name]
         if self.variant.rows_are_nodes:
             raise refuse(f"{spec}: rows of {name} are nodes, a model's are tokens")

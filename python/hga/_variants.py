@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import keyword
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -14,82 +13,7 @@ from ._copies import runs_as
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-
-KINDS = {"flag": 0, "whole": 1, "word": 2, "ids": 3, "floats": 4}
-
-
-def _text(pointer: Any) -> Optional[str]:
-    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
-
-
-class Parameter:
-    """One parameter of a variant, as the registry has it."""
-
-    def __init__(self, p: Any) -> None:
-        self.name = ffi.string(p.name).decode()
-        self.python_name = self.name.replace("-", "_")
-        if keyword.iskeyword(self.python_name):  # window's `global`
-            self.python_name += "_"
-        self.kind = int(p.kind)
-        self.place = int(p.place)
-        self.offset, self.count = int(p.offset), int(p.count)
-        self.standard, self.words, self.says = _text(p.standard), _text(p.words), _text(p.says)
-
-    @property
-    def type(self) -> str:
-        return ("bool", "int", "str", "array of int", "array of float32")[self.kind]
-
-    @property
-    def default(self) -> Any:
-        """What stands for the parameter where nobody gives it; None: nothing."""
-        if self.standard is None or self.kind == KINDS["word"]:
-            return self.standard
-        if self.kind == KINDS["flag"]:
-            return self.standard == "1"
-        numbers = tuple(int(x) for x in self.standard.split(","))
-        return numbers[0] if self.kind == KINDS["whole"] else numbers
-
-
-class Variant:
-    """One row of the registry."""
-
-    def __init__(self, row: Any) -> None:
-        self._row = row
-        self.name = ffi.string(row.name).decode()
-        self.says, self.paper = _text(row.says), _text(row.paper)
-        self.parameters: List[Parameter] = []
-        i = 0
-        while row.parameters[i].name != ffi.NULL:
-            self.parameters.append(Parameter(row.parameters[i]))
-            i += 1
-        can = int(row.can)
-        self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))
-        self.can_cross = bool(can & lib.HGA_CAN_CROSS)
-        self.rows_are_nodes = bool(can & lib.HGA_ROWS_ARE_NODES)
-
-    def parameter(self, name: str) -> Parameter:
-        for p in self.parameters:
-            if name in (p.python_name, p.name):
-                return p
-        known = [p.python_name for p in self.parameters]
-        raise refuse_type(f"{self.name} has no parameter {name!r}{meant(name, known) or '; it has ' + (', '.join(known) or 'none')}")
-
-    def __reduce__(self) -> Tuple[Any, ...]:
-        return _variant_named, (self.name,)
-
-
-def _variant_named(name: str) -> Variant:
-    return variants()[name]
-
-
-def variants() -> Dict[str, Variant]:
-    """The registry: every variant with its parameters."""
-    rows, found, i = lib.hga_variants(), {}, 0
-    while rows[i].name != ffi.NULL:
-        v = Variant(rows[i])
-        found[v.name] = v
-        i += 1
-    return found
+from ._registry import KINDS, Parameter, Variant, variants
 
 
 class _Settings:
@@ -195,8 +119,8 @@ class FoldedHierarchy(Hierarchy):
 class RoutedHierarchy:
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
-    def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None:
-        self.variant, self.n_tokens, self.given = v, n_tokens, given
+    def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any], n_keys: Optional[int] = None) -> None:
+        self.variant, self.n_tokens, self.n_keys, self.given = v, n_tokens, n_keys, given
         for name, other in (("weights", "bias"), ("bias", "weights")):
             if name not in given:
                 raise refuse(f"{v.name}: {other}= needs {name}=: hyperplanes have both")
@@ -241,8 +165,9 @@ class RoutedHierarchy:
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
         rows = [np.moveaxis(as_floats(x, n), -3, -2) if layout == "bhnd" else as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
-        if self.n_tokens is not None and len(rows[0]) != self.n_tokens:
-            raise refuse(f"query has {len(rows[0])} rows, the hierarchy {self.n_tokens}")
+        for x, name, n in ((rows[0], "query", self.n_tokens), (rows[1], "key", self.n_keys)):
+            if n is not None and len(x) != n:
+                raise refuse(f"{name} has {len(x)} rows, the hierarchy {n}")
         heads = rows[0].shape[1]
         more = {n: x for n, x in self.given.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
         more["query_leaf"] = self._leaves(rows[0], self.given["weights"], self.given["bias"], heads)
@@ -270,7 +195,7 @@ class RoutedHierarchy:
         if not isinstance(other, RoutedHierarchy):
             return NotImplemented
         a, b = self._numbers(), other._numbers()
-        same = (self.variant.name, self.n_tokens, set(a)) == (other.variant.name, other.n_tokens, set(b))
+        same = (self.variant.name, self.n_tokens, self.n_keys, set(a)) == (other.variant.name, other.n_tokens, other.n_keys, set(b))
         return same and all(np.array_equal(x, b[n]) for n, x in a.items())
 
     def __hash__(self) -> int:
@@ -372,7 +297,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
         h._recipe = ("variant", v.name, lengths, _kept(given), None)
         return h
     if "weights" in given or "bias" in given:
-        return RoutedHierarchy(v, n_tokens, given)
+        return RoutedHierarchy(v, n_tokens, given, None if n_keys is None else whole(n_keys, "n_keys", least=1))
     _require(v, n_tokens, given)
     s = _Settings(v)
     alpha = given.get("alpha")
@@ -400,7 +325,7 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
     h._node_of = node_of
     h._recipe = ("variant", v.name, n_tokens, _kept(given), n_keys)
     if alpha is not None:
-        h._type_scale = np.ascontiguousarray(as_numpy(np.asarray(alpha, np.float32), "alpha"))
+        h._type_scale = np.ascontiguousarray(np.asarray(_listed(alpha), np.float32))
     return h
 
 

@@ -137,6 +137,8 @@ class Words(unittest.TestCase):
             hga.dense(20).attention(x, x, x, is_causal=True)
         with self.assertRaisesRegex(hga.Error, "causal=True"):
             hga.torch.attention(hga.dense(20), x, x, x, is_causal=True)
+        with self.assertRaisesRegex(hga.Error, "did you mean 'htransformer'"):
+            hga.torch.Attention("htransfomer:block=4", 16, 2)
 
     def test_the_ways_that_are_told_are_ways(self):
         q, k, v = tensors(12, heads=4, batch=())
@@ -203,7 +205,7 @@ import resource, sys, hga, numpy as np
 h, q = hga.dense(4000), np.zeros((1, 4000, 64), np.float32)
 h.attention(q, q, q, threads=1)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20),) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
 try:
     hga.bpt(1 << 22)
 except MemoryError as e:

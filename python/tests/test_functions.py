@@ -134,15 +134,15 @@ class Raised(unittest.TestCase):
     def test_a_callback_of_the_packages_own_raises_too(self):
         from hga import _hierarchy
 
-        kept = _hierarchy.Row
-        for name, call in (("Row", lambda: hga.dense(4).row(1)),):
+        h, kept = hga.dense(4), dict(vars(_hierarchy))
+        for name, call in (("Row", lambda: h.row(1)), ("int", h.patches)):  # what the callbacks are made of
             setattr(_hierarchy, name, trouble)
             try:
                 with silence(self), self.assertRaises(Trouble):
                     call()
             finally:
-                _hierarchy.Row = kept
-        self.assertEqual(len(hga.dense(4).row(1)), 4)
+                setattr(_hierarchy, name, kept[name]) if name in kept else delattr(_hierarchy, name)
+        self.assertEqual((len(h.row(1)), len(h.patches())), (4, 1))
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
     def test_torch_raises_it_as_well(self):

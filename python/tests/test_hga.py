@@ -347,6 +347,9 @@ class Refusals(unittest.TestCase):
         h = hga.treeformer_fine(39, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
         with self.assertRaisesRegex(hga.Error, "40 rows, the hierarchy 39"):
             h.attention(q, k, v)
+        h = hga.treeformer_fine(40, n_keys=41, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
+        with self.assertRaisesRegex(hga.Error, "key has 40 rows, the hierarchy 41"):
+            h.attention(q, k, v)
 
     def test_every_refusal_is_one_clear_error(self):
         h, (q, k, v) = hga.dense(20), tensors(20)

@@ -223,6 +223,13 @@ def refuse_in_a_worker(h, q):
     return h.attention(q, q, q)
 
 
+def gradient_in_a_worker(pickled):
+    import torch
+
+    model, x = pickle.loads(pickled)
+    return [g.numpy() for g in torch.autograd.grad(model(x).square().sum(), model.parameters())]
+
+
 class Workers(unittest.TestCase):
     def test_a_spawned_worker_gets_hierarchies_and_gives_equal_bits(self):
         h, (q, k, v) = hga.htransformer(100, block=8, causal=True), tensors(100)
@@ -323,6 +330,39 @@ class Torch(unittest.TestCase):
         again = pickle.loads(pickle.dumps(model))
         del model
         self.assertTrue(torch.isfinite(again(x)).all())
+
+    def test_a_module_by_name_is_copied_saved_and_loaded_as_well(self):
+        import torch
+
+        torch.manual_seed(6)
+        model, x = hga.torch.Attention("htransformer:block=4", 16, 2, causal=True), torch.randn(2, 40, 16)
+        want, file = model(x), io.BytesIO()
+        torch.save(model, file)
+        file.seek(0)
+        for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), torch.load(file, weights_only=False)):
+            self.assertTrue(torch.equal(again(x), want))
+
+    def test_a_copy_compiles_and_does_not_lean_on_the_original(self):
+        import gc
+
+        import torch
+
+        model, x = self.model(), torch.randn(2, 40, 8)
+        want = model(x)
+        self.assertTrue(torch.allclose(torch.compile(model, backend="aot_eager", fullgraph=True)(x), want, atol=1e-6))
+        again = pickle.loads(pickle.dumps(model))
+        del model
+        gc.collect()
+        self.assertTrue(torch.allclose(torch.compile(again, backend="aot_eager", fullgraph=True)(x), want, atol=1e-6))
+
+    def test_a_module_with_a_hierarchy_trains_in_a_spawned_worker(self):
+        import torch
+
+        model, x = self.model(), torch.randn(2, 40, 8)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = pool.apply(gradient_in_a_worker, (pickle.dumps((model, x)),))
+        want = torch.autograd.grad(model(x).square().sum(), model.parameters())
+        self.assertTrue(all(np.allclose(a, b.numpy(), atol=1e-5) for a, b in zip(found, want)))
 
     def test_lift_and_lower_are_differentiable(self):
         import torch
