@@ -6,7 +6,7 @@
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
-   run_family.c   families of a few rows
+   run_family.c   families of a few rows; dropout.c: which weights all of them drop
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
@@ -77,6 +77,8 @@ typedef struct tile_scratch {
     hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand for the pairs' types */
     int32_t *type_place;               /* [n_types]: -1, or the place in part_type */
     float *type_score;                 /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
+    /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
+    uint16_t *kept;
 } tile_scratch;
 
 /* Addresses of a chunk's rows, at head 0 and at the head at hand. */
@@ -104,8 +106,13 @@ typedef struct row_scratch {
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads]: see kernel_state */
     float *base;           /* [KERNEL_CHUNK] */
+    float *kept;           /* dropout: [DROPPED_PAIRS][heads] + padding, see kernel_heads */
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
+
+/* Single pairs whose draws are made together: a chunk's, or a family's. */
+enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
+_Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
 typedef struct worker {
     const hga_plan *plan;
@@ -228,6 +235,17 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
 
 /* .. and, in a call that adds nothing to single scores, with all heads of a row at once? */
 int heads_go_together(const hga_plan *plan);
+
+/* dropout.c: does this call drop weights, and what are the others multiplied with? */
+int drops_weights(const worker *w);
+float weight_of_kept(const worker *w);
+/* Draws of a chunk's parts for eight heads, where `head` is the first of them that the worker computes; and where those
+   of one head are, see kernel_tile_group. */
+void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
+uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
+/* Draws, in row.kept, of the chunk's edges into node v; of a family, whose rows' kept[r] are set. */
+void drop_chunk(const worker *w, hga_id v);
+void drop_family(const worker *w, const row_group *g, const struct strip *x, const float **kept);
 
 /* run_family.c: may the stage's scores, in this call, be a family's? Compute one; the worker is the context. */
 int families_are_fit(const worker *w, hga_id stage);
