@@ -1,6 +1,6 @@
-/* degrees.c: how many in-edges rows have, without expanding them, and whether a row can be listed at all. The degrees of
-   an instance's rows are a line with a few bends, so they are told as second differences, which are summed up twice in
-   the end: the cost is that of instances and rows, however many instances lie on one another. A file of two hundred
+/* degrees.c: how many in-edges rows have, without expanding them, and whether a row can be listed at all. The degrees
+   of an instance's rows are a line with a few bends, so they are told as second differences, which are summed up twice
+   in the end: the cost is that of instances and rows, however many instances lie on one another. A file of two hundred
    bytes can ask for 2^62 edges; what cannot be looked at in the time and memory of its nodes is refused here. */
 #include "graph.h"
 
