@@ -21,6 +21,10 @@ if(NOT HGA_SANITIZE)
   add_library(no_tmpfile MODULE no_tmpfile.c)
   add_test(NAME faults COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:no_tmpfile>)
   set_tests_properties(faults PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+  # Small files under a bound of memory, and with one allocation failing: for the same reason.
+  add_library(no_memory MODULE no_memory.c)
+  add_test(NAME costs COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_costs.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:no_memory>)
+  set_tests_properties(costs PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
 foreach(name rank_map choose layout tensors gradients)
