@@ -57,7 +57,16 @@ endif()
 add_test(NAME run_sh COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_run.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(run_sh PROPERTIES TIMEOUT 60 LABELS rules)
 
+# Inside of another project, and where packages are missing. It compiles the library anew, so a compiler launcher (ccache) helps.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  add_test(NAME subproject COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_subproject.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+  set_tests_properties(subproject PROPERTIES TIMEOUT 900 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
+endif()
+
 # What is documented, and what is installed.
+if(NOT HGA_INSTALL)
+  return()
+endif()
 if(DOXYGEN)
   set(doxyfile ${HGA_DOXYGEN}/Doxyfile)
 endif()
