@@ -218,7 +218,8 @@ static void HGA_PRINTF(2, 3) ignore_text(void *context, const char *format, ...)
     g->starved = 1;
 }
 
-/* What has no reader to complain to, an allocation of a string or of the reader, complains to this thread's handlers. */
+/* What has no reader to complain to, an allocation of a string or of the reader, complains to this thread's handlers.
+ */
 static hga_status read_quietly(graphml *g)
 {
     xmlStructuredErrorFunc handler = xmlStructuredError;

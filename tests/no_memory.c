@@ -1,6 +1,6 @@
 /* no_memory.c: preloaded, it lets one allocation fail: HGA_NO_MEMORY is "FILE N TOLD", and of the allocations after
-   FILE was opened for reading it is the N-th, from whatever library. TOLD is then made, for who wants to know that there
-   were as many. */
+   FILE was opened for reading it is the N-th, from whatever library. TOLD is then made, for who wants to know that
+   there were as many. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

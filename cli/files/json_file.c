@@ -1,4 +1,5 @@
-/* json_file.c: JSON documents. jansson does not always say that memory was what it lacked, but malloc tells by errno. */
+/* json_file.c: JSON documents. jansson does not always say that memory was what it lacked, but malloc tells by errno.
+ */
 #include "json_file.h"
 
 #include <errno.h>
