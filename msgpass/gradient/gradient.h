@@ -1,6 +1,7 @@
 /* gradient.h: what the files of this room share.
 
    gradient.c   the call: who computes is chosen; check.c: what it is given
+   batch.c      many calls at once
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
    rows.c       the in-edges of a row, in canonical order
@@ -101,6 +102,10 @@ static inline float *carve(float *memory, int64_t *at, int64_t n)
     *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
     return x;
 }
+
+/* gradient.c: what a call is given, found fit before anything is written; and all its work, by c->threads. */
+hga_status gradient_begin(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, gradient_call *c);
+hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 
 /* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
 hga_status tables_create(gradient_call *c);
