@@ -307,6 +307,54 @@ static void errors_name_the_sample_and_nothing_is_written(void **state)
     close_samples(&s), problem_clear(&p);
 }
 
+/* What one sample wants lies where another wants or reads something: the later is named. */
+static void samples_that_meet_are_refused(void **state)
+{
+    (void)state;
+    samples s;
+    problem p = problem_named("bpt", 60, 3, &shapes[0]);
+    open_samples(&s, &p, (hga_options){.threads = 2}, 3, HGA_F32);
+    execute(&s);
+    hga_grad_io grad = s.grad[2];
+    s.grad[2].d_key.data = (float *)s.grad[0].d_key.data + 1;
+    assert_status(HGA_EINVAL, hga_plan_gradient_batch(s.plan, s.own, s.io, s.grad, 3));
+    assert_detail("sample 2: the gradient of field");
+    assert_detail("of sample 0 share memory");
+    s.grad[2] = grad, s.grad[2].d_rel_bias = s.grad[1].d_rel_bias;
+    assert_status(HGA_EINVAL, hga_plan_gradient_batch(s.plan, s.own, s.io, s.grad, 3));
+    assert_detail("sample 2: the gradient of rel_bias and the gradient of rel_bias of sample 1 share memory");
+    s.grad[2] = grad, s.grad[2].d_value.data = s.io[1].key.data;
+    assert_status(HGA_EINVAL, hga_plan_gradient_batch(s.plan, s.own, s.io, s.grad, 3));
+    assert_detail("sample 2: the gradient of field");
+    s.grad[2] = grad, s.grad[0].d_query.data = s.io[2].out.data;
+    assert_status(HGA_EINVAL, hga_plan_gradient_batch(s.plan, s.own, s.io, s.grad, 3));
+    assert_detail("sample 2: the tensor of field");
+    assert_nothing_was_written(&s);
+    close_samples(&s), problem_clear(&p);
+}
+
+/* Rows of one sample between those of another, as a batch of texts has them token by token. */
+static void samples_may_lie_between_each_other(void **state)
+{
+    (void)state;
+    samples s;
+    problem p = named("window left=3 right=2", 60, shapes[0]);
+    const hga_id row = shapes[0].n_heads * shapes[0].dim;
+    float *both = memory(2 * 60 * row, sizeof *both);
+    open_samples(&s, &p, (hga_options){.threads = 2}, 2, HGA_F32);
+    execute(&s);
+    for (int i = 0; i < 2; i++)
+        s.grad[i].d_key = (hga_tensor){.data = both + i * row, .rows = 60, .row_stride = 2 * row};
+    go_back(&s, 0);
+    for (int i = 0; i < 2; i++) {
+        s.grad[i].d_key = s.slope[i].grad.d_key;
+        assert_ok(hga_plan_gradient(s.plan, s.own[i], &s.io[i], &s.grad[i]));
+        for (hga_id t = 0; t < 60; t++)
+            assert_same_bits("a row", both + (2 * t + i) * row, s.slope[i].of[SLOW_KEY] + t * row, row);
+    }
+    free(both), close_samples(&s), problem_clear(&p);
+}
+
 static void renew_workspaces(samples *s)
 {
     for (hga_id i = 0; i < s->n; i++)
@@ -357,6 +405,8 @@ int main(void)
                                        cmocka_unit_test(samples_may_share_what_they_are_given),
                                        cmocka_unit_test(no_gradients_are_no_work),
                                        cmocka_unit_test(errors_name_the_sample_and_nothing_is_written),
+                                       cmocka_unit_test(samples_that_meet_are_refused),
+                                       cmocka_unit_test(samples_may_lie_between_each_other),
                                        cmocka_unit_test(failing_allocations_of_a_batch_are_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
    execute.c      threads and barriers             bound.c        this call's addresses
    batch.c        many executions in one parallel region
+   arrays.c       which of the caller's arrays meet
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
@@ -15,6 +16,7 @@
 #define EXECUTE_H
 
 #include "edges.h"
+#include "overlap.h"
 #include "tiles.h"
 
 /* A field's storage with this call's addresses. */
@@ -154,6 +156,13 @@ typedef struct widened {
     ptrdiff_t row_stride, head_stride;
 } widened;
 
+/* What a call writes and what it reads, of the caller's. */
+enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 6 };
+typedef struct call_arrays {
+    call_array array[MOST_ARRAYS];
+    int n;
+} call_arrays;
+
 struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
@@ -165,6 +174,7 @@ struct hga_workspace {
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
     int listed;           /* in the batch at hand */
+    call_arrays arrays;   /* the call's */
     /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end)
        of the output's nodes alone */
     uint8_t *needed;
@@ -306,11 +316,19 @@ void execution_forget(hga_workspace *state);
 /* Is there no team for the calling thread? */
 int execution_is_alone(const hga_plan *plan);
 
-/* bound.c: this call's addresses, after what the caller brings has been checked. */
-/* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written; free copies.
-   */
+/* arrays.c: what the call writes lies apart from what it reads; and what samples write from what the others do, whose
+   number `sample` becomes where they do not. state->arrays are the call's then. */
+hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *state);
+hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample);
+
+/* bound.c: this call's addresses, after what the caller brings has been checked. The caller's tensor of a field, NULL
+   for internal ones; *what names it. */
+const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_id field, const char **what);
+/* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written, as far as it
+   was asked for; forget whose they are; free copies. */
 hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t);
 void sixteen_narrow(const hga_plan *plan, hga_workspace *state);
+void sixteen_forget(hga_workspace *state);
 void sixteen_clear(hga_workspace *state);
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
 /* The scratch of n threads: its bytes, and handing them out. */

@@ -46,6 +46,9 @@ static hga_status begin_all(batch *b, const hga_io *ios, const hga_grad_io *grad
         hga_status st = begin_sample(b, i, &ios[i], &grads[i]);
         if (st) note_failure(b, i, st);
     }
+    hga_id sample = 0;
+    hga_status st = b->failed == b->n ? calls_apart(b->call, b->n, &sample) : HGA_OK;
+    if (st) note_failure(b, sample, st);
     return blame(b);
 }
 

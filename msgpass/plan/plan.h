@@ -6,6 +6,7 @@
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
    strays.c   blocks whose columns are not all rows
+   overlap.c  which of the caller's arrays share memory (overlap.h)
    ranges.c   which panels some rows of the output need
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H

@@ -47,20 +47,20 @@ typedef struct hga_grad_io {
    its memory, hga_plan_gradient_bytes, from the plan's allocator; in float most of it is the workspace's from the first
    call on, with what that found out about the graph, which the next calls of the same plan need not find again (but
    for the edges of programs of sums alone, which each call lists).
-   HGA_EINVAL: no tape, the tape of another plan, of the graph before hga_plan_update or of other rows, a tensor that is missing or too short, a gradient
-   that begins where a tensor or another gradient does (they must not overlap). HGA_EUNSUPPORTED names a user stage
-   without adjoints. What is not finite in an operand shows in the gradients of what attends to it or is attended by it,
-   and may in those of other rows and columns of the same tiles. */
+   HGA_EINVAL: no tape, the tape of another plan, of its graph before hga_plan_update or of other rows, a tensor that is
+   missing or too short, a gradient that overlaps itself, another, or what the call reads.
+   HGA_EUNSUPPORTED names a user stage without adjoints. What is not finite in an operand shows in the gradients of what
+   attends to it or is attended by it, and may in those of other rows and columns of the same tiles. */
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* The gradients of n executions at once, one by one or of one batch, each with a workspace of its own: what is written,
-   its bits and errors are those of n calls of hga_plan_gradient. Samples go to threads whole as long as there is one
-   for each thread, plans too small to share out and those that go the plain way always; all threads then go together
-   through what is left. So a user stage's adjoints may run on several threads at once. What samples are given may be
-   shared, what they want is each sample's own, tables' gradients too: they are not summed.
-   An error names the sample. Where it is told by what a sample is given nothing has been written; HGA_ENOMEM may come
-   later, of the first sample that found no memory, and what its gradients hold is then undefined. */
+/* The gradients of n executions at once, each with a workspace of its own: what is written, its bits and errors are
+   those of n calls of hga_plan_gradient. Samples go to threads whole as long as there is one for each thread, and all
+   of them where the plan is too small to share out or goes the plain way; all threads then go together through what is
+   left. So a user stage's adjoints may run on several threads at once. What samples are given may be shared; what one
+   wants, tables' gradients too, which are not summed, must overlap nothing that another wants or reads (HGA_EINVAL).
+   An error names the sample. Where it is told by what samples are given nothing has been written; HGA_ENOMEM may come
+   later, of the first sample that found no memory: what gradients of any sample hold is then undefined. */
 HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                            const hga_grad_io *grads, hga_id n);
 

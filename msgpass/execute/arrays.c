@@ -1,0 +1,80 @@
+/* arrays.c: what a call writes must lie apart from what it reads: rows would be read after others were written there,
+   and threads go through both at once. */
+#include "execute.h"
+
+/* ---- of one call ---- */
+
+static void add_array(call_arrays *c, const given_array *a, int written)
+{
+    if (a->data) c->array[c->n++] = (call_array){.at = *a, .written = written};
+}
+
+static void add_block(call_arrays *c, const char *what, const void *data, int64_t n, size_t size, int written)
+{
+    given_array a = array_of_block(what, data, n * (int64_t)size);
+    add_array(c, &a, written);
+}
+
+/* Of the output the rows that are asked for, with their log-sum-exps. */
+static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+{
+    hga_status st = HGA_OK;
+    given_array a;
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT), first = state->row_first - plan->storage[f].io_first;
+    hga_id n = state->row_end - state->row_first, heads = plan->storage[f].heads;
+    HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->storage[f].columns, &a));
+    add_array(&state->arrays, &a, 1);
+    HGA_TRY(array_of_tensor("the log-sum-exp", "", &io->lse, first, n, heads, 1, &a));
+    add_array(&state->arrays, &a, 1);
+    add_block(&state->arrays, "the tape", io->tape, hga_plan_tape_bytes(plan), 1, 1);
+done:
+    return st;
+}
+
+static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
+{
+    const char *name;
+    const field_storage *h = &plan->storage[f];
+    const hga_tensor *t = tensor_of(plan, io, f, &name);
+    given_array a;
+    if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;
+    hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->io_n, h->heads, h->columns, &a);
+    if (!st) add_array(&state->arrays, &a, program_writes_given(&plan->program, f) != 0);
+    return st;
+}
+
+static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
+{
+    const hga_shape *s = &plan->shape;
+    add_block(c, "rel_key", io->rel_key, (int64_t)io->n_rel_key * s->dim, sizeof(float), 0);
+    add_block(c, "rel_bias", io->rel_bias, (int64_t)io->n_rel_bias * s->n_heads, sizeof(float), 0);
+    add_block(c, "edge_bias", io->edge_bias, io->n_edge_bias * io->edge_bias_heads, sizeof(float), 0);
+    add_block(c, "node_pos", io->node_pos, (int64_t)plan->nodes.n * s->pos_dim, sizeof(float), 0);
+    add_block(c, "type_scale", io->type_scale, io->n_type_scale, sizeof(float), 0);
+}
+
+hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+{
+    call_arrays *c = &state->arrays;
+    hga_status st = HGA_OK;
+    c->n = 0;
+    HGA_TRY(add_output(plan, io, state));
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) HGA_TRY(add_field(plan, io, state, f));
+    add_tables(plan, io, c);
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k <= i; k++)
+            if (c->array[i].written || c->array[k].written)
+                HGA_TRY(arrays_apart(&c->array[k].at, c->array[k].written, &c->array[i].at, c->array[i].written));
+done:
+    return st;
+}
+
+/* ---- of the samples of a batch ---- */
+
+hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample)
+{
+    call_array *all = NULL;
+    for (hga_id i = 0; i < n; i++)
+        for (int k = 0; k < states[i]->arrays.n; k++) all = array_listed(&states[i]->arrays.array[k], i, all);
+    return arrays_listed_apart(all, sample);
+}
