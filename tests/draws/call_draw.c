@@ -48,8 +48,8 @@ static hga_options some_options(choices *c)
     if (rarely(c, 4)) o.gradient_subtree = 1 + choose(c, 60);
     if (rarely(c, 5)) o.topology = topologies[choose(c, 2)];
     o.generic = rarely(c, 8);
-    o.keep_fields = rarely(c, 5);
-    o.ranges = rarely(c, 4);
+    o.ranges = rarely(c, 3);
+    o.keep_fields = rarely(c, o.ranges ? 20 : 4); /* which are refused together */
     o.partition_metis = rarely(c, 6);
     o.bind = rarely(c, 8);
     return o;
@@ -181,6 +181,16 @@ static void add_tensors(choices *c, drawn_call *call)
     }
 }
 
+/* A caller may bring what the program has no field for, and want its gradient: zeros. */
+static void add_unbound(choices *c, drawn_call *call)
+{
+    static const hga_field usual[] = {{.binding = HGA_IO_QUERY, .width = HGA_WIDTH_KEY, .io = HGA_ROWS_QUERIES},
+                                      {.binding = HGA_IO_KEY, .width = HGA_WIDTH_KV_KEY, .io = HGA_ROWS_KEYS},
+                                      {.binding = HGA_IO_VALUE, .width = HGA_WIDTH_VALUE, .io = HGA_ROWS_KEYS}};
+    for (int i = 0; i < 3; i++)
+        if (!hga_program_field(call->program, usual[i].binding) && choose(c, 3)) add_field(c, call, &usual[i], 0);
+}
+
 /* ---- tables ---- */
 
 static void fill(float *x, int64_t n, uint64_t seed)
@@ -280,6 +290,7 @@ void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call 
 {
     *out = (drawn_call){.graph = g, .program = p, .shape = some_shape(c), .options = some_options(c)};
     add_tensors(c, out);
+    add_unbound(c, out);
     add_tables(c, out);
     draw_asked(c, out);
     out->seed = (uint64_t)choose(c, 65536);

@@ -84,11 +84,22 @@ static void hold_rows(const drawn_call *c, const outcome *first)
     hold(c, first, &w, 0, near_backward(c));
 }
 
+/* Packed arrays of float32. An output of 16 bits, which is part of the gradients as it was rounded, may stay so. */
+static void pack(const drawn_call *c, int output_as_drawn, array *to)
+{
+    for (int i = 0; i < c->n_arrays; i++) {
+        to[i] = c->plain[i];
+        if (to[i].use == ARRAY_WRITTEN && output_as_drawn) to[i].dtype = c->drawn[i].dtype;
+    }
+}
+
 /* The same numbers side by side in float32. Gradients of 16 bits may go another way. */
 static void hold_layout(const drawn_call *c, const outcome *first)
 {
+    array arrays[MOST_ARRAYS];
     way w = way_of(c, "packed in float32", NOBODYS);
-    w.filled.arrays = c->plain;
+    pack(c, c->options.gradient, arrays);
+    w.filled.arrays = arrays;
     hold(c, first, &w, 0, are_floats(c) ? 0 : near_backward(c));
 }
 
@@ -98,10 +109,7 @@ static void hold_definition(const drawn_call *c, const outcome *first)
 {
     array arrays[MOST_ARRAYS];
     way w = way_of(c, "by definition", NOBODYS);
-    for (int i = 0; i < c->n_arrays; i++) {
-        arrays[i] = c->plain[i];
-        if (arrays[i].use == ARRAY_WRITTEN) arrays[i].dtype = c->drawn[i].dtype;
-    }
+    pack(c, 1, arrays);
     w.options = (hga_options){.threads = 1,
                               .generic = 1,
                               .precision = c->options.precision,

@@ -18,6 +18,9 @@ int draw_program(choices *c, const hga_graph *g, hga_program *p);
 hga_udf draw_user_functions(choices *c, uint32_t reads, uint32_t writes);
 /* The words of a variant and a number of tokens, as hga_build takes them; it may refuse the combination. */
 hga_id draw_words(choices *c, char *words, size_t bytes);
+/* A graph with its program: a random one, or a variant of the library's, those that route tokens among them. 0: what
+   was drawn is refused. */
+int draw_hierarchy(choices *c, const hga_allocator *a, hga_graph **g, hga_program *p);
 
 /* The graph and the program on stderr, in a few lines. */
 void draw_describe(const hga_graph *g, const hga_program *p);

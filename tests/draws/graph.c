@@ -14,7 +14,7 @@ static hga_status add_levels(making *m)
 {
     choices *c = m->c;
     hga_status st = HGA_OK;
-    hga_id tokens = 1 + (rarely(c, 8) ? choose(c, 300) : choose(c, 24));
+    hga_id tokens = 1 + choose(c, rarely(c, 10) ? 300 : rarely(c, 4) ? 100 : 24);
     HGA_TRY(hga_builder_add_level(m->b, tokens, NULL));
     m->level[m->n_levels++] = 0, m->n = tokens;
     for (hga_id l = 1 + choose(c, 4); m->n_levels < l;) {

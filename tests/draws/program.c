@@ -20,8 +20,8 @@ typedef struct drawing {
 
 static hga_width some_width(choices *c)
 {
-    static const hga_width widths[] = {HGA_WIDTH_VALUE, HGA_WIDTH_OUT,    HGA_WIDTH_SCALAR,
-                                       HGA_WIDTH_KEY,   HGA_WIDTH_KV_KEY, HGA_WIDTH_OUT};
+    static const hga_width widths[] = {HGA_WIDTH_OUT, HGA_WIDTH_VALUE,  HGA_WIDTH_SCALAR,
+                                       HGA_WIDTH_KEY, HGA_WIDTH_KV_KEY, HGA_WIDTH_OUT};
     return widths[choose(c, 6)];
 }
 
@@ -33,11 +33,18 @@ static hga_rows some_rows(choices *c)
     return usual[rarely(c, 12) ? choose(c, 6) : choose(c, 2)];
 }
 
+/* The nodes that are natural for the caller's rows: the side of his tokens, or no more than he gives, or all. */
+static hga_rows rows_for(choices *c, hga_rows io)
+{
+    if (rarely(c, 40)) return some_rows(c);
+    if (rarely(c, 5)) return io;
+    if (rarely(c, 6)) return io == HGA_ROWS_KEYS ? HGA_ROWS_KEY_SIDE : HGA_ROWS_QUERY_SIDE;
+    return HGA_ROWS_NODES;
+}
+
 static hga_status add_field(drawing *d, const char *name, hga_width width, hga_binding bound, hga_rows io, hga_id *out)
 {
-    choices *c = d->c;
-    hga_rows rows = rarely(c, 20) ? some_rows(c) : rarely(c, 5) ? io : HGA_ROWS_NODES;
-    return hga_program_add_field(d->p, name, width, bound, io, rows, out);
+    return hga_program_add_field(d->p, name, width, bound, io, rows_for(d->c, io), out);
 }
 
 static hga_status add_fields(drawing *d)
@@ -47,8 +54,10 @@ static hga_status add_fields(drawing *d)
     hga_status st = HGA_OK;
     hga_rows queries = some_rows(c), keys = rarely(c, 4) ? HGA_ROWS_KEYS : rarely(c, 4) ? some_rows(c) : queries;
     int state_is_out = choose(c, 2);
-    HGA_TRY(add_field(d, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, queries, &f->query));
-    HGA_TRY(add_field(d, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, keys, &f->key));
+    if (state_is_out || !rarely(c, 5)) { /* sums need neither */
+        HGA_TRY(add_field(d, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, queries, &f->query));
+        HGA_TRY(add_field(d, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, keys, &f->key));
+    }
     HGA_TRY(add_field(d, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, keys, &f->value));
     HGA_TRY(add_field(d, "mean", rarely(c, 4) ? some_width(c) : HGA_WIDTH_VALUE, HGA_INTERNAL, some_rows(c), &f->mean));
     HGA_TRY(add_field(d, "state", HGA_WIDTH_STATE, state_is_out ? HGA_IO_OUT : HGA_INTERNAL, some_rows(c), &f->state));
@@ -57,7 +66,7 @@ static hga_status add_fields(drawing *d)
     if (!state_is_out) HGA_TRY(add_field(d, "out", HGA_WIDTH_OUT, HGA_IO_OUT, some_rows(c), &f->out));
     if (rarely(c, 3))
         HGA_TRY(
-            add_field(d, "user", rarely(c, 8) ? HGA_WIDTH_STATE : some_width(c), HGA_IO_USER, some_rows(c), &f->user));
+            add_field(d, "user", rarely(c, 20) ? HGA_WIDTH_STATE : some_width(c), HGA_IO_USER, some_rows(c), &f->user));
     if (rarely(c, 2)) HGA_TRY(add_field(d, "more", some_width(c), HGA_INTERNAL, some_rows(c), &f->more));
     d->p->has_lse = state_is_out;
 done:
@@ -77,11 +86,17 @@ static hga_id field_like(drawing *d, hga_id like)
     return first;
 }
 
-/* A value to weigh or to attend to: the caller's, a mean, what else has the width. */
-static hga_id some_value(drawing *d)
+/* A value to weigh or to attend to: the caller's, a mean, what else there is; of a width that can be, but for a few. */
+static hga_id some_value(drawing *d, uint32_t widths)
 {
-    hga_id values[] = {d->f.value, d->f.mean, d->f.user ? d->f.user : d->f.value, d->f.more ? d->f.more : d->f.mean};
-    return values[choose(d->c, 4)];
+    hga_id values[] = {d->f.value, d->f.mean, d->f.user, d->f.more, d->f.more, d->f.mean}, v = values[choose(d->c, 6)];
+    return rarely(d->c, 30) || (v && widths >> d->p->field[v].width & 1) ? v : d->f.value;
+}
+
+/* Has the field rows that the caller does not give, on levels above his? */
+static int may_be_coarsened(const hga_program *p, hga_id f)
+{
+    return p->field[f].io != p->field[f].rows && p->field[f].io != HGA_ROWS_NODES;
 }
 
 /* A stage of the user's own: reads and writes what the choices say. */
@@ -96,50 +111,68 @@ static hga_status add_user_stage(drawing *d, hga_id relation)
     s.out = targets[choose(c, 5)];
     s.writes = (uint32_t)1 << s.out;
     s.reads = ((uint32_t)choose(c, 1 << 10) << 1) & ((UINT32_C(2) << d->p->n_fields) - 2);
-    if (rarely(c, 3)) s.query = f->query, s.key = f->key, s.reads |= 1u << f->query | 1u << f->key;
+    if (f->query && rarely(c, 3)) s.query = f->query, s.key = f->key, s.reads |= 1u << f->query | 1u << f->key;
     if (rarely(c, 4)) s.writes |= 1u << f->psi;
     s.udf = draw_user_functions(c, s.reads, s.writes);
     return hga_program_add_stage(d->p, &s);
 }
 
 /* Sums and means of any field into one of its width, along a relation or the tree. */
-static hga_status add_plain_stage(drawing *d, hga_id relation)
+static void add_plain_stage(drawing *d, hga_id relation)
 {
     choices *c = d->c;
     hga_id x = 1 + choose(c, d->p->n_fields), to = rarely(c, 5) ? x : field_like(d, x);
-    return rarely(c, 2) ? hga_program_sum(d->p, relation, x, to)
-                        : hga_program_mean(d->p, relation, x, to, choose(c, 2));
+    if (d->p->field[x].width == HGA_WIDTH_STATE || d->p->field[x].width != d->p->field[to].width) return;
+    if (choose(c, 2))
+        (void)hga_program_mean(d->p, relation, x, to, choose(c, 2));
+    else
+        (void)hga_program_sum(d->p, relation, x, to);
+}
+
+/* What goes up the tree, as most programs want. */
+static void add_means(drawing *d, int of_all)
+{
+    hga_id inputs[] = {d->f.query, d->f.key, d->f.value, d->f.user};
+    for (int i = 0; i < 4; i++) {
+        hga_id f = inputs[i];
+        if (!f || !(may_be_coarsened(d->p, f) || rarely(d->c, 30)) || (!of_all && choose(d->c, 3))) continue;
+        (void)hga_program_coarsen(d->p, f);
+    }
 }
 
 /* One stage; helpers refuse what no program may have, and that is no failure. */
 static void add_stage(drawing *d)
 {
+    enum { VALUES = 1 << HGA_WIDTH_VALUE, OUTS = 1 << HGA_WIDTH_OUT };
     choices *c = d->c;
     hga_program *p = d->p;
     const fields *f = &d->f;
     hga_id r = choose(c, d->n_relations), tree = choose(c, 2) ? HGA_TREE_UP : HGA_TREE_DOWN;
-    hga_id inputs[] = {f->query, f->key, f->value, f->user ? f->user : f->value}, x = inputs[choose(c, 4)];
-    hga_id v = some_value(d), out = f->out ? f->out : f->mean;
+    hga_id inputs[] = {f->query, f->key, f->value, f->user}, x = inputs[choose(c, 4)];
+    hga_id out = f->more && rarely(c, 3) ? f->more : f->out;
     switch (choose(c, 13)) {
     case 0:
-    case 1: (void)hga_program_attend(p, r, f->query, f->key, v, f->state, rarely(c, 2)); break;
-    case 2: (void)hga_program_attend_more(p, r, f->query, f->key, v, f->state, rarely(c, 2)); break;
-    case 3: (void)hga_program_coarsen(p, x); break;
-    case 4: (void)hga_program_coarsen_along(p, r, x); break;
-    case 5: (void)hga_program_spread(p, rarely(c, 3) ? r : HGA_TREE_DOWN, f->state); break;
-    case 6:
-    case 7: (void)add_plain_stage(d, rarely(c, 3) ? tree : r); break;
-    case 8:
-        (void)hga_program_weighted_sum(p, rarely(c, 8) ? tree : r, v, rarely(c, 3) && f->more ? f->more : out);
+    case 1: (void)hga_program_attend(p, r, f->query, f->key, some_value(d, VALUES), f->state, rarely(c, 2)); break;
+    case 2:
+    case 3: (void)hga_program_attend_more(p, r, f->query, f->key, some_value(d, VALUES), f->state, rarely(c, 2)); break;
+    case 4: add_means(d, 0); break;
+    case 5:
+        if (x) (void)hga_program_coarsen_along(p, r, x);
         break;
+    case 6: (void)hga_program_spread(p, rarely(c, 3) ? r : HGA_TREE_DOWN, f->state); break;
+    case 7:
+    case 8: add_plain_stage(d, rarely(c, 3) ? tree : r); break;
     case 9:
+        if (f->more && f->more != out && choose(c, 2)) /* one sum after the other */
+            (void)hga_program_weighted_sum(p, choose(c, d->n_relations), some_value(d, VALUES | OUTS), f->more);
+        (void)hga_program_weighted_sum(p, rarely(c, 20) ? tree : r, some_value(d, VALUES | OUTS), out);
+        break;
+    case 10:
         (void)hga_program_energy(p, f->state, f->psi);
         if (f->out) (void)hga_program_descend(p, f->state, f->psi, f->keep, f->out);
         break;
-    case 10: (void)add_user_stage(d, rarely(c, 3) ? tree : r); break;
-    default: /* every input goes up the tree, as most programs want */
-        (void)hga_program_coarsen(p, f->query), (void)hga_program_coarsen(p, f->key);
-        (void)hga_program_coarsen(p, f->value);
+    case 11: (void)add_user_stage(d, rarely(c, 3) ? tree : r); break;
+    default: add_means(d, 1);
     }
 }
 
@@ -170,9 +203,7 @@ static void add_sensible_stage(drawing *d)
 static void add_stages(drawing *d)
 {
     hga_program *p = d->p;
-    if (choose(d->c, 3))
-        for (hga_id x = d->f.query; x <= d->f.value; x++)
-            if (p->field[x].io != p->field[x].rows) (void)hga_program_coarsen(p, x);
+    if (choose(d->c, 3)) add_means(d, 1);
     for (hga_id i = 1 + choose(d->c, 5); i > 0; i--) add_sensible_stage(d);
     hga_id out = d->f.out ? d->f.out : d->f.state;
     if (filled_before(p, p->n_stages) >> out & 1) return;

@@ -1,7 +1,8 @@
-/* words.c: the words of variants, as hga_build and the tool take them. */
+/* variant.c: variants of the library: by words, as hga_build and the tool take them, or with the leaves of tokens. */
 #include "draws.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *yes(choices *c, const char *word) { return choose(c, 2) ? word : ""; }
 
@@ -29,4 +30,32 @@ hga_id draw_words(choices *c, char *words, size_t bytes)
     default: snprintf(words, bytes, "dilated segments=%d,%d dilations=1,%d%s", 4 * a, 9 * a, b, causal);
     }
     return n;
+}
+
+/* Leaves of a binary tree for queries and keys, one token in eight in none of them. */
+static hga_status routed(choices *c, hga_graph **g, hga_program *p)
+{
+    enum { MOST = 2 * 300 };
+    int32_t leaf[MOST];
+    hga_treeformer t = hga_treeformer_defaults();
+    t.n_queries = 1 + choose(c, rarely(c, 4) ? 300 : 60), t.height = 1 + choose(c, 3);
+    for (hga_id i = 0; i < 2 * t.n_queries; i++) leaf[i] = choose(c, 8) ? choose(c, 1 << t.height) : -1;
+    t.query_leaf = leaf, t.key_leaf = leaf + t.n_queries, t.causal = choose(c, 2);
+    return choose(c, 2) ? hga_build_treeformer_coarse(&t, g, p) : hga_build_treeformer_fine(&t, g, p);
+}
+
+static hga_status variant(choices *c, hga_graph **g, hga_program *p)
+{
+    char words[128];
+    if (rarely(c, 8)) return routed(c, g, p);
+    hga_id n = draw_words(c, words, sizeof words);
+    return hga_build(words, n, g, p);
+}
+
+int draw_hierarchy(choices *c, const hga_allocator *a, hga_graph **g, hga_program *p)
+{
+    *g = NULL;
+    if (rarely(c, 3)) return variant(c, g, p) == HGA_OK;
+    *g = draw_graph(c, a);
+    return *g && draw_program(c, *g, p);
 }
