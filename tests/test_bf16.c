@@ -115,12 +115,49 @@ static void bfloat16_equals_the_plain_executor(void **state)
     }
 }
 
+/* ---- dropout ---- */
+
+/* Attention that drops weights runs on the plain executor, which reads floats: rounded ones, whoever wrote them. */
+static void check_dropout(problem *p, uint64_t seed)
+{
+    p->io.seed = seed, p->io.layer = (uint32_t)seed;
+    hga_options plain = {.precision = HGA_PRECISION_BF16, .dropout = 0.3f, .threads = 1, .generic = 1}, one = plain;
+    one.generic = 0;
+    float *want_lse, *lse, *want = problem_out(p, &plain, &want_lse), *out = problem_out(p, &one, &lse);
+    const double most = find_stage(&p->program, HGA_COPY) ? LAST_PLACE : tolerance;
+    assert_near_floats(p->name, out, want, out_count(p), most);
+    if (p->program.has_lse) assert_near_floats(p->name, lse, want_lse, lse_count(p), 2 * most);
+    for (hga_id threads = 2; threads < 6; threads++) {
+        hga_options several = one;
+        several.threads = threads, several.topology = "pack:2 numa:1 core:3 pu:1";
+        float *again_lse, *again = problem_out(p, &several, &again_lse);
+        assert_same_bits(p->name, again, out, out_count(p));
+        if (p->program.has_lse) assert_same_bits(p->name, again_lse, lse, lse_count(p));
+        free(again), free(again_lse);
+    }
+    free(want), free(want_lse), free(out), free(lse);
+}
+
+static void dropout_in_bfloat16_equals_the_plain_executor(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * n_variants(); i++) {
+        problem p;
+        if (passed_over(i)) continue;
+        variant_build(i / 2, 150, 31, &shapes[i % N_SHAPES], &p);
+        if (i % 2 && find_stage(&p.program, HGA_SCORE)) problem_fill_tables(&p, 5, i % 4 == 1, 1, 0);
+        check_dropout(&p, (uint64_t)i);
+        problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bfloat16_is_near),
         cmocka_unit_test(bfloat16_rounds_the_operands),
         cmocka_unit_test(bfloat16_equals_the_plain_executor),
+        cmocka_unit_test(dropout_in_bfloat16_equals_the_plain_executor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,27 @@ static void bf16_goes_straight_through(void **state)
     each_variant(rounded_operands_have_the_plain_gradient, 33, 3);
 }
 
+/* The execution in between is the plain executor's, of rounded rows. */
+static void check_dropped_gradients(problem *p, uint64_t seed)
+{
+    hga_options options = {.precision = HGA_PRECISION_BF16, .dropout = 0.3f, .threads = 1}, plain = options;
+    slope want = slope_create(p, seed), one = slope_create(p, seed), more = slope_create(p, seed);
+    plain.generic = 1;
+    p->io.seed = seed;
+    slope_run(&want, plain), slope_run(&one, options);
+    assert_same_slopes(&want, &one, 5e-5);
+    options.threads = 3;
+    slope_run(&more, options);
+    for (int i = 0; i < N_SLOW_INPUTS; i++) assert_same_bits(p->name, more.of[i], one.of[i], one.n[i]);
+    slope_clear(&want), slope_clear(&one), slope_clear(&more);
+}
+
+static void gradients_of_dropout_in_bf16_are_the_plain_ones(void **state)
+{
+    (void)state;
+    each_variant(check_dropped_gradients, 33, 3);
+}
+
 /* n floats rounded to 16 bits, at `half`, and back in their place. */
 static hga_tensor halved(hga_dtype type, float *x, int64_t n, int64_t rows)
 {
@@ -325,6 +346,7 @@ int main(void)
         cmocka_unit_test(gradients_are_wanted_one_by_one),
         cmocka_unit_test(gradients_have_strides),
         cmocka_unit_test(bf16_goes_straight_through),
+        cmocka_unit_test(gradients_of_dropout_in_bf16_are_the_plain_ones),
         cmocka_unit_test(gradients_of_16_bits_are_those_of_the_same_numbers),
         cmocka_unit_test(an_output_of_16_bits_is_near),
         cmocka_unit_test(random_programs_go_back_as_the_plain_ones),

@@ -275,6 +275,58 @@ static void memory_is_told_and_given_back(void **state)
     slope_clear(&s), problem_clear(&p);
 }
 
+/* ---- sums one after the other, a head at a time ---- */
+
+/* So many edges that they are not listed: scaled sums of scaled sums, whose middle is as wide as the output, past a
+   mean and a tensor of the caller's own where `more` says so. */
+static problem scaled_twice(uint64_t seed, int more)
+{
+    enum { N = 64, ALL = 4 };
+    static const float scales[ALL] = {0.0625f, 0.03125f, -0.046875f, 0};
+    hga_builder *b = tokens_alone(N);
+    hga_id near;
+    problem p = {.shape = {.n_heads = 2, .n_kv_heads = 1, .dim = 3, .dim_v = 2}};
+    snprintf(p.name, sizeof p.name, "scaled twice %llu, %d", (unsigned long long)seed, more);
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id i = 0; i < ALL; i++)
+        assert_ok(hga_builder_add_block(b, near, i * N / ALL, N / ALL, 0, more ? N / 2 : N, i));
+    p.graph = finished(b);
+    hga_program *q = &p.program;
+    hga_program_init(q);
+    hga_id v = field(q, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_NODES),
+           m = field_on_nodes(q, "m", HGA_WIDTH_OUT, HGA_INTERNAL),
+           out = field(q, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_weighted_sum(q, near, v, m));
+    if (more) {
+        hga_id own = field_on_nodes(q, "own", HGA_WIDTH_OUT, HGA_IO_USER);
+        assert_ok(hga_program_mean(q, near, m, own, 0));
+        m = own;
+    }
+    assert_ok(hga_program_weighted_sum(q, near, m, out));
+    problem_fill(&p, seed);
+    p.io.type_scale = scales, p.io.n_type_scale = ALL;
+    p.io.user[0] = (hga_tensor){.data = p.owned[p.n_owned++] = memory((int64_t)N * 2 * 2, sizeof(float)), .rows = N};
+    return p;
+}
+
+static void what_scales_read_is_made_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        problem p = scaled_twice(seed, seed % 2);
+        slope plain = slope_create(&p, seed), fast = slope_create(&p, seed), none = slope_create(&p, seed);
+        plain.n[SLOW_USER] = 0; /* not wanted: yet values ask past it */
+        none.grad.d_value.data = NULL;
+        slope_run(&plain, (hga_options){.generic = 1});
+        slope_run(&fast, (hga_options){.threads = 1 + (hga_id)seed % 3});
+        assert_same_slopes(&plain, &fast, 2e-5);
+        slope_run(&none, (hga_options){.threads = 1});
+        for (int64_t i = 0; i < none.n[SLOW_TYPE_SCALE]; i++)
+            assert_true(none.of[SLOW_TYPE_SCALE][i] == fast.of[SLOW_TYPE_SCALE][i]);
+        slope_clear(&plain), slope_clear(&fast), slope_clear(&none), problem_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +339,7 @@ int main(void)
         cmocka_unit_test(sums_of_many_lose_nothing),
         cmocka_unit_test(blocks_of_many_edges_go_another_way),
         cmocka_unit_test(memory_is_told_and_given_back),
+        cmocka_unit_test(what_scales_read_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,27 @@ static void a_foreign_tape_is_refused(void **state)
     slope_clear(&s), refusal_close(&a), refusal_close(&b);
 }
 
+/* .. and to the graph that was executed: an update, be it to the same graph, makes it another's. */
+static void a_tape_from_before_an_update_is_refused(void **state)
+{
+    (void)state;
+    refusal r = refusal_open(), other = refusal_open();
+    slope s = slope_create(&r.p, 1);
+    assert_ok(hga_plan_execute(r.plan, r.workspace, &r.io));
+    hga_graph *const graphs[] = {other.p.graph, r.p.graph, r.p.graph};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
+        assert_ok(hga_plan_update(r.plan, graphs[i]));
+        assert_status(HGA_EINVAL, hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
+        assert_string_equal(hga_error_detail(), "the tape is of the plan's graph before it was updated");
+        assert_ok(hga_plan_execute(r.plan, r.workspace, &r.io));
+    }
+    hga_graph *none = NULL;
+    assert_status(HGA_EINVAL, hga_plan_update(r.plan, none)); /* leaves all as it was */
+    assert_ok(hga_plan_gradient(r.plan, r.workspace, &r.io, &s.grad));
+    slope_clear(&s), refusal_close(&r), refusal_close(&other);
+}
+
 /* A program without a softmax denominator has no gradient of it; a plan made for none has no gradients. */
 static void what_is_not_there_has_no_gradient(void **state)
 {
@@ -167,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(a_foreign_tape_is_refused),
+        cmocka_unit_test(a_tape_from_before_an_update_is_refused),
         cmocka_unit_test(what_is_not_there_has_no_gradient),
         cmocka_unit_test(every_allocation_may_fail),
     };

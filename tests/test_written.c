@@ -101,6 +101,38 @@ static void coarsened_queries_are_not_there_on_key_tokens(void **state)
     }
 }
 
+/* Tokens have sides like any node: keys that the caller gives on all of them are not there on those of the query's side
+   (reading one in the plain executor was reading at address 0). */
+static void a_token_may_have_a_side(void **state)
+{
+    (void)state;
+    for (int side = HGA_SIDE_BOTH; side <= HGA_SIDE_KEY; side++) {
+        hga_builder *b = tokens_alone(3);
+        hga_id near;
+        assert_ok(hga_builder_set_side(b, 1, 1, side));
+        assert_ok(hga_builder_add_relation(b, "near", &near));
+        assert_ok(hga_builder_add_block(b, near, 0, 3, 0, 3, 0));
+        hga_graph *g = finished(b);
+        hga_program p;
+        assert_ok(hga_program_attention(&p, near));
+        for (hga_id f = 1; f <= p.n_fields; f++)
+            if (p.field[f].binding == HGA_IO_KEY) p.field[f].rows = HGA_ROWS_KEY_SIDE;
+        if (side == HGA_SIDE_QUERY) {
+            refused(&p, g, "field 'key': the caller's rows have node 1, where the field does not exist");
+            continue;
+        }
+        for (int generic = 0; generic < 2; generic++) {
+            float x[3] = {1, 2, 3}, out[3] = {0};
+            hga_tensor t = {.data = x, .rows = 3};
+            hga_io io = {.query = t, .key = t, .value = t, .out = {.data = out, .rows = 3}};
+            assert_ok(
+                hga_attention(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, &(hga_options){.generic = generic}, &io));
+            assert_true(out[0] > 2 && out[2] > out[0]);
+        }
+        hga_graph_destroy(g);
+    }
+}
+
 /* A state that is merged into must be there on every row; one that is written above only is not an output. */
 static void the_output_is_written_everywhere(void **state)
 {
@@ -307,6 +339,7 @@ int main(void)
         cmocka_unit_test(coarsened_keys_are_not_there_on_query_tokens),
         cmocka_unit_test(families_of_both_sides_have_no_mean_of_one),
         cmocka_unit_test(coarsened_queries_are_not_there_on_key_tokens),
+        cmocka_unit_test(a_token_may_have_a_side),
         cmocka_unit_test(the_output_is_written_everywhere),
         cmocka_unit_test(users_scores_need_query_and_key),
         cmocka_unit_test(a_user_stage_does_not_write_over_inputs),

@@ -349,6 +349,7 @@ static void end_tape(const hga_plan *plan, const hga_workspace *state, const hga
     hga_id out_first = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].io_first;
     *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
                                              .identity = plan->identity,
+                                             .serial = plan->serial,
                                              .first = state->row_first - out_first,
                                              .n = state->row_end - state->row_first};
 }

@@ -185,9 +185,8 @@ typedef struct stage_kernel {
     panel_function panel; /* NULL: row by row */
     merge_function merge; /* NULL: no row is cut into pieces */
 } stage_kernel;
-/* What a plan runs for a stage; is it a fused one, in the plan's instruction set? */
+/* What a plan runs for a stage. */
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage);
-int plan_kernel_is_fused(const hga_plan *plan, hga_id stage);
 
 static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
 {

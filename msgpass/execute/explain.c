@@ -40,7 +40,7 @@ static json_t *stage_json(const hga_plan *plan, hga_id s, const pair_ways *ways)
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o}", "name",
                      plan->program.stage[s].name, "kind", program_stage_kind(&plan->program.stage[s]), "relation",
                      relation_name(plan, s), "order", order_name(plan->program.stage[s].order), "kernel", kernel->name,
-                     "isa", plan_kernel_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
+                     "isa", stage_is_fused(plan, s) ? plan->kernels->isa : "none", "edges", sp->edges, "blocks",
                      (json_int_t)sp->relation.n_blocks, "explicit_edges", (json_int_t)sp->relation.n_explicit, "panels",
                      (json_int_t)sp->panels, "phases", (json_int_t)stage_phases(plan, s), "wide_rows", (int)sp->n_long,
                      "pieces", (int)sp->n_pieces, "cut_level", (int)sp->cut_level, "pairs", ways_json(ways));
@@ -123,7 +123,7 @@ static void say_stage(FILE *f, const hga_plan *plan, hga_id s, const pair_ways *
     if (sp->relation.n_blocks) fprintf(f, ", %lld blocks", (long long)sp->relation.n_blocks);
     if (sp->relation.n_explicit) fprintf(f, ", %lld explicit", (long long)sp->relation.n_explicit);
     fprintf(f, "\n      kernel: %s", kernel->name);
-    if (plan_kernel_is_fused(plan, s)) fprintf(f, " (%s)", plan->kernels->isa);
+    if (stage_is_fused(plan, s)) fprintf(f, " (%s)", plan->kernels->isa);
     fprintf(f, ", %lld panels in %lld phases", (long long)sp->panels, (long long)stage_phases(plan, s));
     if (sp->cut) fprintf(f, ", first below level %d, each subtree by itself", sp->cut_level);
     if (sp->n_long) fprintf(f, ", %d long rows in %d pieces", sp->n_long, sp->n_pieces);

@@ -93,7 +93,7 @@ static void count_panel(worker *w, wave_item item, pair_ways *ways)
 
 static int has_ways(const hga_plan *plan, hga_id stage)
 {
-    return kind_attends(plan->stage[stage].kind) && plan_kernel_is_fused(plan, stage);
+    return kind_attends(plan->stage[stage].kind) && stage_is_fused(plan, stage);
 }
 
 static void count_stage(worker *w, hga_id stage, pair_ways *ways)

@@ -1,7 +1,7 @@
 /* stage_table.c: the one place that says which function a stage gets. */
 #include "stages.h"
 
-/* By stage_kind. */
+/* By stage_kind, every one of which but a user's is fused where the plan says so: stage_is_fused. */
 static const stage_kernel fused_stages[N_KINDS] = {
     [KIND_MEAN] = {"rows mean", sum_row, sum_panel, merge_sums},
     [KIND_SUM] = {"rows sum", sum_row, sum_panel, merge_sums},
@@ -26,21 +26,8 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
-/* Only the plain executor drops weights. */
-static int drops_weights(const hga_plan *plan, stage_kind kind)
-{
-    return plan->options.dropout > 0 && kind_attends(kind);
-}
-
-int plan_kernel_is_fused(const hga_plan *plan, hga_id stage)
-{
-    stage_kind kind = plan->stage[stage].kind;
-    const stage_kernel *fused = &fused_stages[kind];
-    return (fused->row || fused->panel) && !plan->options.generic && !drops_weights(plan, kind);
-}
-
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
-    return plan_kernel_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
+    return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
 }

@@ -1,18 +1,25 @@
 /* check.c: what a call is given, before anything is written. */
 #include "gradient.h"
 
+/* Numbers are where numbers of that size may be. */
+static hga_status check_numbers(const hga_tensor *t, const char *what, const char *name)
+{
+    if ((unsigned)t->dtype > HGA_BF16)
+        return hga_fail(HGA_EUNSUPPORTED, "%s %s has dtype %d, not float32, float16 or bfloat16", what, name,
+                        (int)t->dtype);
+    if ((uintptr_t)t->data % dtype_bytes(t->dtype))
+        return hga_fail(HGA_EINVAL, "%s %s does not start at a multiple of %zu bytes", what, name,
+                        dtype_bytes(t->dtype));
+    return HGA_OK;
+}
+
 static hga_status check_tensor(const gradient_call *c, const hga_tensor *t, hga_id field, const char *what)
 {
     hga_id first, n = field_io(c->plan, field, &first);
     const char *name = c->plan->program.field[field].name;
-    if ((unsigned)t->dtype > HGA_BF16)
-        return hga_fail(HGA_EUNSUPPORTED, "%s field %s has dtype %d, not float32, float16 or bfloat16", what, name,
-                        (int)t->dtype);
-    if ((uintptr_t)t->data % dtype_bytes(t->dtype))
-        return hga_fail(HGA_EINVAL, "%s field %s does not start at a multiple of %zu bytes", what, name,
-                        dtype_bytes(t->dtype));
-    if (t->rows < n)
-        return hga_fail(HGA_EINVAL, "%s field %s has %lld rows, not %d", what, name, (long long)t->rows, n);
+    hga_status st = check_numbers(t, what, name);
+    if (st) return st;
+    if (t->rows < n) return hga_fail(HGA_EINVAL, "%s %s has %lld rows, not %d", what, name, (long long)t->rows, n);
     return HGA_OK;
 }
 
@@ -28,15 +35,40 @@ static hga_status check_tensors(const gradient_call *c)
         hga_id first, n = field_io(c->plan, f, &first);
         if (out && n > 0 && !wanted->data) return hga_fail(HGA_EINVAL, "the gradient of the output is missing");
         if (!given->data && n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", p->field[f].name);
-        st = check_tensor(c, given, f, "the tensor of");
-        if (!st && wanted->data) st = check_tensor(c, wanted, f, out ? "the given gradient of" : "the gradient of");
+        st = check_tensor(c, given, f, "the tensor of field");
+        if (!st && wanted->data)
+            st = check_tensor(c, wanted, f, out ? "the given gradient of field" : "the gradient of field");
     }
     if (st || !c->grad->d_lse.data) return st;
     if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (c->grad->d_lse.dtype != HGA_F32)
         return hga_fail(HGA_EUNSUPPORTED, "the gradient of the log-sum-exp has dtype %d, not float32",
                         (int)c->grad->d_lse.dtype);
-    return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), "the gradient of the log-sum-exp of");
+    return check_tensor(c, &c->grad->d_lse, program_bound(p, HGA_IO_OUT), "the gradient of the log-sum-exp of field");
+}
+
+/* A tensor that the program has no field for has rows like any other of its kind. Of the user's tensors that are not in
+   the program nobody knows how long a row is. */
+static hga_status check_unbound(const gradient_call *c)
+{
+    const hga_program *p = &c->plan->program;
+    const hga_grad_io *g = c->grad;
+    const struct {
+        const char *name;
+        hga_binding binding;
+        const hga_tensor *wanted;
+    } inputs[] = {
+        {"query", HGA_IO_QUERY, &g->d_query}, {"key", HGA_IO_KEY, &g->d_key}, {"value", HGA_IO_VALUE, &g->d_value}};
+    hga_status st = HGA_OK;
+    hga_id users = 0;
+    for (int i = 0; i < 3 && !st; i++)
+        if (inputs[i].wanted->data && !program_bound(p, inputs[i].binding))
+            st = check_numbers(inputs[i].wanted, "the gradient of the", inputs[i].name);
+    for (hga_id f = 1; f <= p->n_fields; f++) users += p->field[f].binding == HGA_IO_USER;
+    for (hga_id i = users; i < HGA_MAX_USER_TENSORS && !st; i++)
+        if (g->d_user[i].data)
+            st = hga_fail(HGA_EINVAL, "the gradient of user tensor %d is wanted, but the program has %d", i, users);
+    return st;
 }
 
 /* A gradient is written where nothing is read that it comes from, nor another written. Begins are compared: views of
@@ -94,6 +126,8 @@ static hga_status check_tape(gradient_call *c)
     const tape_header *header = c->io->tape;
     if (header->magic != TAPE_MAGIC) return hga_fail(HGA_EINVAL, "the tape was not written by an execution");
     if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
+    if (header->serial != c->plan->serial)
+        return hga_fail(HGA_EINVAL, "the tape is of the plan's graph before it was updated");
     hga_id first, n;
     hga_status st = ranges_asked(c->plan, c->io, &first, &n);
     if (st) return st;
@@ -138,6 +172,7 @@ hga_status call_check(gradient_call *c)
     HGA_TRY(check_tape(c));
     HGA_TRY(check_stages(c->plan));
     HGA_TRY(check_tensors(c));
+    HGA_TRY(check_unbound(c));
     HGA_TRY(check_all_wanted(c));
     HGA_TRY(check_tables(c));
 done:

@@ -9,19 +9,40 @@
 
 /* ---- memory ---- */
 
-/* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always. */
+/* Does a stage write the field from others? */
+static int is_made(const hga_program *p, hga_id f)
+{
+    int made = 0;
+    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++)
+        made |= s->writes >> f & 1u && s->reads & ~(UINT32_C(1) << f);
+    return made;
+}
+
+/* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always, and
+   so may the caller's own tensors where a stage writes them. */
 static int is_wanted(const gradient_call *c, hga_id f)
 {
     if (!program_is_input(c->plan->program.field[f].binding)) return 1;
-    return field_gradient(c, f)->data != NULL;
+    return field_gradient(c, f)->data != NULL || is_made(&c->plan->program, f);
+}
+
+/* Does a stage that scales by types read the field, or what is made of it? The gradients of scales need it. */
+static int is_scaled(const hga_program *p, hga_id f)
+{
+    uint32_t scaled = 0;
+    for (const hga_stage *s = p->stage + p->n_stages; s-- > p->stage;)
+        if (s->message == HGA_SCALED || (kind_sums(program_kind(s)) && scaled >> s->out & 1u))
+            scaled |= UINT32_C(1) << s->value;
+    return scaled >> f & 1u;
 }
 
 /* Fields whose values no adjoint needs: what the program gives and its states. */
-static int has_values(const hga_program *p, hga_id f)
+static int has_values(const gradient_call *c, hga_id f)
 {
+    const hga_program *p = &c->plan->program;
     hga_width w = p->field[f].width;
     return w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE || w == HGA_WIDTH_SCALAR ||
-           has_energies(p, f);
+           has_energies(p, f) || (c->grad->d_type_scale && is_scaled(p, f));
 }
 
 static int attends_by_mass(const hga_program *p)
@@ -42,7 +63,7 @@ static int64_t lay_out(fast_pass *p, float *memory)
         x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded_columns(x->columns);
         x->by_row = goes_by_row(p->plan, f);
         if (x->by_row) continue;
-        if (has_values(p->program, f)) x->value = carve(memory, &at, n * x->padded);
+        if (has_values(p->call, f)) x->value = carve(memory, &at, n * x->padded);
         if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
         if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
         if (has_energies(p->program, f)) x->own_lse = carve(memory, &at, n);

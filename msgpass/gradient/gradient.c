@@ -384,14 +384,16 @@ hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, con
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : !io ? "tensors" : "gradients");
     hga_status st = HGA_OK;
     const char *why;
-    hga_grad_io own = {0};
+    hga_grad_io own = {0}, read = *grad;
     gradient_call c = call_of(plan, io, grad);
     HGA_TRY(call_check(&c));
+    unread_take_out(plan, &read), c.grad = &read;
     HGA_TRY(range_open(&c, &own));
     c.turns = gradient_is_plain(plan, &why) ? plan->shape.n_kv_heads : find_turns(&c);
     HGA_TRY(tables_create(&c));
     HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_in_float(&c, workspace));
     tables_store(&c);
+    unread_store(plan, grad);
 done:
     range_close(&c, &own);
     tables_clear(&c);

@@ -2,6 +2,7 @@
 
    gradient.c   the call: who computes is chosen; check.c: what it is given
    range.c      calls for some rows of the output
+   unread.c     gradients of what no stage reads
    rows.c       the in-edges of a row, in canonical order
    tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
@@ -136,6 +137,11 @@ hga_status call_check_loss(const gradient_call *c);
    c->grad; range_close gives it back, whatever the outcome. */
 hga_status range_open(gradient_call *c, hga_grad_io *own);
 void range_close(const gradient_call *c, const hga_grad_io *own);
+
+/* unread.c: of the gradients that are wanted those of tensors that no stage reads are no longer; and they, which are
+   zeros, go to the caller, unless he wants them added. */
+void unread_take_out(const hga_plan *plan, hga_grad_io *grad);
+void unread_store(const hga_plan *plan, const hga_grad_io *grad);
 
 /* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
    where not. */

@@ -65,8 +65,6 @@ static int is_known(const hga_plan *plan)
     const hga_program *p = &plan->program;
     const hga_stage *s = &p->stage[0];
     const hga_relation *r = &plan->stage[0].relation;
-    for (hga_id f = 1; f <= p->n_fields; f++)
-        if (p->field[f].binding == HGA_IO_USER) return 0; /* nobody reads it, and its gradient is zeros */
     if (p->n_stages != 1 || plan->stage[0].kind != KIND_ATTEND || !r->ptr || r->n_blocks) return 0;
     int bound = p->field[s->query].binding == HGA_IO_QUERY && p->field[s->key].binding == HGA_IO_KEY &&
                 p->field[s->value].binding == HGA_IO_VALUE && p->field[s->out].binding == HGA_IO_OUT;

@@ -73,7 +73,7 @@ enum { CUT_TOKENS = 32, HIGHEST_CUT = 16 };
 static int goes_down(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
-    return (kind == KIND_SPREAD || kind == KIND_DESCEND) && !plan->options.generic &&
+    return (kind == KIND_SPREAD || kind == KIND_DESCEND) && stage_is_fused(plan, stage) &&
            plan->program.stage[stage].relation == HGA_TREE_DOWN;
 }
 

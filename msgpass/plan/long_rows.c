@@ -20,8 +20,8 @@ long_search long_open(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
-    int drops = plan->options.dropout > 0 && kind_attends(s->kind), whole = plan->options.generic || drops;
-    if (whole || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows; /* plain rows are not cut */
+    /* plain rows are not cut */
+    if (!stage_is_fused(plan, stage) || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
     long_search all = {.limit = share > cut ? share : cut, .piece = cut};
     if (s->kind == KIND_ATTEND)
         all.alone = LONG_ALONE, all.piece_alone = PIECE_ALONE;

@@ -60,6 +60,13 @@ static void find_stages(hga_plan *plan)
     }
 }
 
+int stage_is_fused(const hga_plan *plan, hga_id stage)
+{
+    stage_kind kind = plan->stage[stage].kind;
+    int drops = plan->options.dropout > 0 && kind_attends(kind);
+    return kind != KIND_USER && !plan->options.generic && !drops;
+}
+
 /* The last number given to a plan or to a lowering of one. */
 static struct {
     pthread_mutex_t lock;

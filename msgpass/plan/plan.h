@@ -212,9 +212,9 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
 enum { TAPE_MAGIC = 0x31546748 };
 
 typedef struct tape_header {
-    uint64_t magic, identity; /* the plan's */
-    int64_t first, n;         /* rows of the output that were asked for; the others' log-sum-exps are -inf */
-    uint64_t unused[4];
+    uint64_t magic, identity, serial; /* the plan's: an update makes it one of another graph */
+    int64_t first, n;                 /* rows of the output that were asked for; the others' log-sum-exps are -inf */
+    uint64_t unused[3];
 } tape_header;
 
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
@@ -250,9 +250,15 @@ static inline float *first_line(float *memory)
 static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
 
+/* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
+   stages of a generic plan, functions of the caller's own, and attention that drops weights. Whatever hangs on which
+   of the two it is asks here. */
+int stage_is_fused(const hga_plan *plan, hga_id stage);
+
 /* Is the field an operand of a bfloat16 plan? */
 int storage_is_rounded(const hga_plan *plan, hga_id field);
-/* Does whoever reads operands once they are rounded attend, and nobody write them afterwards? Then plan->bf16_rows. */
+/* Does whoever reads operands once they are rounded attend by a fused function, which alone reads 16 bits, and nobody
+   write them afterwards? Then plan->bf16_rows. */
 int storage_can_be_bf16(const hga_plan *plan);
 /* What has rows where, which field is whose guest; and, once slots are known, their addresses. */
 void storage_find(hga_plan *plan);

@@ -27,17 +27,22 @@ int storage_is_rounded(const hga_plan *plan, hga_id field)
 
 static int attends(const hga_plan *plan, hga_id stage) { return kind_attends(plan->stage[stage].kind); }
 
+static int attends_fused(const hga_plan *plan, hga_id stage)
+{
+    return attends(plan, stage) && stage_is_fused(plan, stage);
+}
+
 int storage_can_be_bf16(const hga_plan *plan)
 {
     uint32_t operands = 0, rounded = 0;
-    if (plan->options.precision != HGA_PRECISION_BF16 || plan->options.generic) return 0;
+    if (plan->options.precision != HGA_PRECISION_BF16) return 0;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) operands |= (uint32_t)storage_is_rounded(plan, f) << f;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
         uint32_t reads = stage->reads & operands;
-        if (stage->writes & rounded || (reads & rounded && !attends(plan, s))) return 0;
+        if (stage->writes & rounded || (reads & rounded && !attends_fused(plan, s))) return 0;
         if (stage->order != HGA_FLAT) continue;
-        if (reads && !attends(plan, s)) return 0;
+        if (reads && !attends_fused(plan, s)) return 0;
         rounded |= reads;
     }
     return 1;
@@ -121,7 +126,8 @@ static int gives_way(const hga_plan *plan, hga_id guest, hga_id host)
     const hga_stage *s = &plan->program.stage[first];
     const stage_rule *rule = &program_rules[plan->stage[first].kind];
     uint32_t others = program_fields(s, rule->source_reads | rule->writes | (rule->own_reads & ~rule->gives_place));
-    int gives = s->out == host && program_fields(s, rule->gives_place) >> guest & 1u && !(others >> guest & 1u);
+    int gives = stage_is_fused(plan, first) && s->out == host && program_fields(s, rule->gives_place) >> guest & 1u &&
+                !(others >> guest & 1u);
     for (hga_id later = first + 1; gives && later < n; later++) gives = !(touches(plan, later) >> guest & 1u);
     return gives;
 }
@@ -139,7 +145,7 @@ static int may_be_guest(const hga_plan *plan, hga_id guest, hga_id host)
    */
 static void find_guests(hga_plan *plan)
 {
-    if (plan->options.keep_fields || plan->options.ranges || plan->options.generic) return;
+    if (plan->options.keep_fields || plan->options.ranges) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
             if (f != g && may_be_guest(plan, f, g)) plan->storage[f].host = g, plan->storage[f].rows.n = 0;

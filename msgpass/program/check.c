@@ -31,6 +31,14 @@ static hga_status check_binding(const hga_field *f)
     return HGA_OK;
 }
 
+/* The first of the caller's rows that is none of the field's. */
+static hga_id first_outside(const hga_nodes *nodes, const hga_field *f)
+{
+    hga_id v = 0;
+    while (v < nodes->n && !(program_row(nodes, f->io, v) && !program_row(nodes, f->rows, v))) v++;
+    return v;
+}
+
 static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *nodes)
 {
     const hga_field *f = &p->field[i];
@@ -43,8 +51,8 @@ static hga_status check_field(const hga_program *p, hga_id i, const hga_nodes *n
     if ((unsigned)f->rows > HGA_ROWS_ABOVE || (unsigned)f->io > HGA_ROWS_ABOVE)
         return hga_fail(HGA_EPROGRAM, "field '%s': rows %d, io %d", f->name, (int)f->rows, (int)f->io);
     if (f->binding != HGA_INTERNAL && !program_rows_within(nodes, f->io, f->rows))
-        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows (%d) are not among the field's (%d)", f->name,
-                        (int)f->io, (int)f->rows);
+        return hga_fail(HGA_EPROGRAM, "field '%s': the caller's rows have node %d, where the field does not exist",
+                        f->name, first_outside(nodes, f));
     if (f->binding != HGA_INTERNAL && nodes->side && (f->io == HGA_ROWS_QUERY_SIDE || f->io == HGA_ROWS_KEY_SIDE))
         return hga_fail(HGA_EPROGRAM,
                         "field '%s': the caller's rows are the nodes of one side, which are no range of nodes",

@@ -90,7 +90,7 @@ static inline int kind_sums(stage_kind kind)
 /* Does what its out field holds go into what it computes? */
 static inline int kind_starts_from_out(stage_kind kind) { return program_rules[kind].starts_from_out; }
 
-/* Is every node of rows `a` among rows `b`, as far as the two names tell? */
+/* Is every node of the graph that is among rows `a` among rows `b`, too? Tokens may have sides like any node. */
 int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
 /* Do nodes with such rows follow each other? */
 static inline int program_is_range(hga_rows rows) { return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE; }

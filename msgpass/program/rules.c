@@ -224,11 +224,6 @@ int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v)
 
 int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b)
 {
-    int self = nodes->query_first == nodes->key_first && nodes->n_queries == nodes->n_keys;
-    int tokens = a == HGA_ROWS_QUERIES || a == HGA_ROWS_KEYS;
     if (a == b || b == HGA_ROWS_NODES) return 1;
-    if (!nodes->side && (b == HGA_ROWS_QUERY_SIDE || b == HGA_ROWS_KEY_SIDE)) return 1;
-    if (a == HGA_ROWS_QUERIES && b == HGA_ROWS_QUERY_SIDE) return 1;
-    if (a == HGA_ROWS_KEYS && b == HGA_ROWS_KEY_SIDE) return 1;
-    return self && tokens && b != HGA_ROWS_ABOVE;
+    return !(program_row_set(a) & ~program_row_set(b) & program_present(nodes));
 }

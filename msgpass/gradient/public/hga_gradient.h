@@ -21,9 +21,11 @@ extern "C" {
 #endif
 
 /* Gradients given and wanted. A tensor without data, or a NULL pointer, is not wanted, and work that only it needs is
-   not done. Strides, rows and dtypes of tensors are as in hga_io, each of its own; shapes those of the tensor that the
-   gradient belongs to. Of tensors of 16 bits the gradients are those of the same numbers in float32; what goes to one
-   is rounded to nearest. An output of 16 bits stands in the formulas as it was rounded. */
+   not done. Whatever is wanted is written: zeros where nothing comes to it, as to a tensor that no stage reads, or
+   that the program has no field for (then all its rows, of n_heads dim, n_kv_heads dim or n_kv_heads dim_v numbers).
+   Strides, rows and dtypes of tensors are as in hga_io, each of its own; shapes those of the tensor that the gradient
+   belongs to. Of tensors of 16 bits the gradients are those of the same numbers in float32; what goes to one is
+   rounded to nearest. An output of 16 bits stands in the formulas as it was rounded. */
 typedef struct hga_grad_io {
     hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
     hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
@@ -45,7 +47,7 @@ typedef struct hga_grad_io {
    its memory, hga_plan_gradient_bytes, from the plan's allocator; in float most of it is the workspace's from the first
    call on, with what that found out about the graph, which the next calls of the same plan need not find again (but
    for the edges of programs of sums alone, which each call lists).
-   HGA_EINVAL: no tape, the tape of another plan or of other rows, a tensor that is missing or too short, a gradient
+   HGA_EINVAL: no tape, the tape of another plan, of the graph before hga_plan_update or of other rows, a tensor that is missing or too short, a gradient
    that begins where a tensor or another gradient does (they must not overlap). HGA_EUNSUPPORTED names a user stage
    without adjoints. What is not finite in an operand shows in the gradients of what attends to it or is attended by it,
    and may in those of other rows and columns of the same tiles. */
