@@ -7,6 +7,10 @@
 
 enum { MOST_TYPES = 2000 };
 
+/* A call has few options or many: one has all that meet, and in the other each is seen without the rest, which may take
+   another way altogether. */
+static int sometimes(choices *c, const drawn_call *call, hga_id n) { return rarely(c, call->few ? 4 * n : n); }
+
 /* ---- shape and options ---- */
 
 /* 1 to 17 columns, or whole vectors, which some ways are for alone. */
@@ -17,12 +21,12 @@ static hga_id some_columns(choices *c)
     return n > 17 ? whole[n - 18] : n;
 }
 
-static hga_shape some_shape(choices *c)
+static hga_shape some_shape(choices *c, const drawn_call *call)
 {
     hga_id kv = 1 + choose(c, 2), each = 1 + choose(c, 3);
     hga_shape s = {.n_heads = kv * each, .n_kv_heads = kv, .dim = some_columns(c)};
     if (rarely(c, 2)) s.dim_v = some_columns(c);
-    if (rarely(c, 3)) s.pos_dim = 1 + choose(c, 3);
+    if (sometimes(c, call, 3)) s.pos_dim = 1 + choose(c, 3);
     return s;
 }
 
@@ -35,24 +39,24 @@ static const char *some_isa(choices *c)
     return after == ' ' || after == 0 ? name : names[0];
 }
 
-static hga_options some_options(choices *c)
+static void draw_options(choices *c, drawn_call *call)
 {
     static const char *const topologies[] = {"numa:2 core:2 pu:1", "core:3 pu:2"};
-    hga_options o = {.threads = 1 + choose(c, 4)};
-    if (rarely(c, 4)) o.isa = some_isa(c);
-    if (rarely(c, 3)) o.precision = HGA_PRECISION_BF16;
-    if (rarely(c, 3)) o.cut_edges = 1 + choose(c, 40);
-    if (rarely(c, 4)) o.dropout = 0.25f * (float)(1 + choose(c, 3));
-    if (rarely(c, 2)) o.gradient = 1;
-    if (rarely(c, 4)) o.gradient_strips = 1 + choose(c, 6);
-    if (rarely(c, 4)) o.gradient_subtree = 1 + choose(c, 60);
-    if (rarely(c, 5)) o.topology = topologies[choose(c, 2)];
-    o.generic = rarely(c, 8);
-    o.ranges = rarely(c, 3);
-    o.keep_fields = rarely(c, o.ranges ? 20 : 4); /* which are refused together */
-    o.partition_metis = rarely(c, 6);
-    o.bind = rarely(c, 8);
-    return o;
+    hga_options *o = &call->options;
+    o->threads = 1 + choose(c, 4);
+    o->gradient = rarely(c, 2);
+    o->ranges = rarely(c, 3);
+    if (sometimes(c, call, 4)) o->isa = some_isa(c);
+    if (sometimes(c, call, 3)) o->precision = HGA_PRECISION_BF16;
+    if (sometimes(c, call, 3)) o->cut_edges = 1 + choose(c, 40);
+    if (sometimes(c, call, 4)) o->dropout = 0.25f * (float)(1 + choose(c, 3));
+    if (sometimes(c, call, 4)) o->gradient_strips = 1 + choose(c, 6);
+    if (sometimes(c, call, 4)) o->gradient_subtree = 1 + choose(c, 60);
+    if (sometimes(c, call, 5)) o->topology = topologies[choose(c, 2)];
+    o->generic = sometimes(c, call, 6);
+    o->keep_fields = sometimes(c, call, o->ranges ? 20 : 3); /* which are refused together */
+    o->partition_metis = sometimes(c, call, 5);
+    o->bind = sometimes(c, call, 6);
 }
 
 /* ---- arrays ---- */
@@ -250,9 +254,10 @@ static void add_tables(choices *c, drawn_call *call)
     if (n_types > MOST_TYPES) return;
     io->n_type_scale = n_entries;
     add_both(call, BOTH(type_scale), n_entries);
-    if (rarely(c, 3)) io->n_rel_key = n_entries, add_both(call, BOTH(rel_key), (int64_t)n_entries * s->dim);
-    if (rarely(c, 3)) io->n_rel_bias = n_entries, add_both(call, BOTH(rel_bias), (int64_t)n_entries * s->n_heads);
-    if (attended >= 0 && rarely(c, 3)) {
+    if (sometimes(c, call, 3)) io->n_rel_key = n_entries, add_both(call, BOTH(rel_key), (int64_t)n_entries * s->dim);
+    if (sometimes(c, call, 3))
+        io->n_rel_bias = n_entries, add_both(call, BOTH(rel_bias), (int64_t)n_entries * s->n_heads);
+    if (attended >= 0 && sometimes(c, call, 3)) {
         hga_pos edges = hga_graph_relation(call->graph, attended).n_edges;
         call->options.edge_bias = 1;
         io->edge_bias_heads = rarely(c, 2) ? s->n_heads : 1, io->n_edge_bias = edges;
@@ -267,20 +272,26 @@ static void add_tables(choices *c, drawn_call *call)
 
 /* ---- what is asked for ---- */
 
+void call_draw_rows(choices *c, drawn_call *call)
+{
+    for (int i = 0; i < call->n_samples; i++) {
+        call->first_row[i] = call->n_rows[i] = 0;
+        if (!call->options.ranges || call->out_rows < 1 || rarely(c, 8)) continue;
+        call->first_row[i] = choose(c, (hga_id)call->out_rows);
+        call->n_rows[i] = 1 + choose(c, (hga_id)(call->out_rows - call->first_row[i]));
+    }
+}
+
 static void draw_asked(choices *c, drawn_call *call)
 {
     static const float scales[] = {0, 0.5f, -0.75f, 2};
     call->n_samples = rarely(c, 3) ? 1 + choose(c, MOST_SAMPLES) : 1;
     call->in_batch = call->n_samples > 1 || rarely(c, 8);
-    for (int i = 0; i < call->n_samples && call->options.ranges && call->out_rows > 0; i++) {
-        if (rarely(c, 8)) continue;
-        call->first_row[i] = choose(c, (hga_id)call->out_rows);
-        call->n_rows[i] = 1 + choose(c, (hga_id)(call->out_rows - call->first_row[i]));
-    }
+    call_draw_rows(c, call);
     call->io.scale = scales[rarely(c, 3) ? 1 + choose(c, 3) : 0];
     call->io.seed = (uint64_t)choose(c, 256), call->io.layer = (uint32_t)choose(c, 3);
-    call->updated = rarely(c, 3);
-    call->accumulate = rarely(c, 3);
+    call->updated = sometimes(c, call, 2);
+    call->accumulate = sometimes(c, call, 3);
     int all = rarely(c, 2);
     for (int a = 0; a < call->n_arrays; a++)
         if (call->drawn[a].use == ARRAY_WANTED && (all || choose(c, 3) == 0)) call->wanted |= UINT64_C(1) << a;
@@ -288,7 +299,9 @@ static void draw_asked(choices *c, drawn_call *call)
 
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out)
 {
-    *out = (drawn_call){.graph = g, .program = p, .shape = some_shape(c), .options = some_options(c)};
+    *out = (drawn_call){.graph = g, .program = p, .few = choose(c, 2) == 0};
+    out->shape = some_shape(c, out);
+    draw_options(c, out);
     add_tensors(c, out);
     add_unbound(c, out);
     add_tables(c, out);

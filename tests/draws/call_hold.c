@@ -75,13 +75,31 @@ static void hold_alone(const drawn_call *c, const outcome *first)
     hold(c, first, &w, 0, 0);
 }
 
+/* Other rows of the same call, forward alone: they have the bits that they have in `whole`. */
+static void hold_other_rows(const drawn_call *c, const outcome *whole)
+{
+    enum { MORE = 5 };
+    choices drawn = choices_of_seed(c->seed);
+    for (int i = 0; i < MORE; i++) {
+        drawn_call other = *c;
+        call_draw_rows(&drawn, &other);
+        other.options.gradient = 0;
+        way w = way_of(&other, "other rows among all", NOBODYS);
+        hold(&other, whole, &w, 0, -1);
+    }
+}
+
 /* Rows have the bits that they have among all. Gradients are those of a loss of these rows alone, summed otherwise. */
 static void hold_rows(const drawn_call *c, const outcome *first)
 {
     way w = way_of(c, "among all rows", NOBODYS);
     if (!c->options.ranges) return;
     w.options.ranges = 0, w.filled.whole = 1;
-    hold(c, first, &w, 0, near_backward(c));
+    outcome whole = call_run(c, &w);
+    outcomes_compare(c, w.name, first, &whole, 0, near_backward(c));
+    whole.backward = HGA_OK;
+    hold_other_rows(c, &whole);
+    outcome_clear(&whole);
 }
 
 /* Packed arrays of float32. An output of 16 bits, which is part of the gradients as it was rounded, may stay so. */

@@ -43,7 +43,8 @@ struct drawn_call {
     int n_samples, in_batch;
     int64_t first_row[MOST_SAMPLES], n_rows[MOST_SAMPLES]; /* 0 0: all */
     int64_t out_rows;
-    int accumulate, updated, edge_bias_by_head;
+    int accumulate, updated;
+    int few;         /* options */
     uint64_t wanted; /* arrays, by number */
     uint64_t seed;   /* of the numbers */
     int n_arrays;
@@ -55,6 +56,8 @@ struct drawn_call {
 /* Draw everything that is not drawn yet; call_clear gives back. */
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out);
 void call_clear(drawn_call *c);
+/* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
+void call_draw_rows(choices *c, drawn_call *call);
 /* What holds for every call; returns what became of it. */
 typedef struct call_fate {
     hga_status forward, backward; /* of the call as it was drawn */

@@ -14,10 +14,10 @@ static hga_status add_levels(making *m)
 {
     choices *c = m->c;
     hga_status st = HGA_OK;
-    hga_id tokens = 1 + choose(c, rarely(c, 10) ? 300 : rarely(c, 4) ? 100 : 24);
+    hga_id tokens = 1 + choose(c, rarely(c, 10) ? 300 : rarely(c, 3) ? 100 : 24);
     HGA_TRY(hga_builder_add_level(m->b, tokens, NULL));
     m->level[m->n_levels++] = 0, m->n = tokens;
-    for (hga_id l = 1 + choose(c, 4); m->n_levels < l;) {
+    for (hga_id l = choose(c, 3) ? 1 + choose(c, 4) : 1; m->n_levels < l;) {
         hga_id n = rarely(c, 12) ? 0 : 1 + choose(c, tokens < 9 ? tokens : 9);
         HGA_TRY(hga_builder_add_level(m->b, n, NULL));
         m->level[m->n_levels++] = m->n, m->n += n;
@@ -84,10 +84,11 @@ static void interval(choices *c, hga_id n, hga_id *first, hga_id *size)
     *first = choose(c, n - *size + 1);
 }
 
-static hga_block some_block(making *m, hga_id n_columns)
+/* Plain ones have neither types nor weights nor positions: what shares columns is seldom drawn if each may have all. */
+static hga_block some_block(making *m, hga_id n_columns, int plain)
 {
     choices *c = m->c;
-    hga_block b = {.shape = (hga_shape_kind)choose(c, HGA_BAND + 1)};
+    hga_block b = {.shape = plain && choose(c, 2) ? HGA_ALL : (hga_shape_kind)choose(c, HGA_BAND + 1)};
     interval(c, m->n, &b.dst, &b.n_dst);
     interval(c, n_columns, &b.src, &b.n_src);
     if (rarely(c, 2)) {
@@ -98,6 +99,7 @@ static hga_block some_block(making *m, hga_id n_columns)
     }
     b.band_first = choose(c, 9) - 4, b.band_last = b.band_first + choose(c, 7);
     if (b.shape != HGA_BAND) b.band_first = b.band_last = 0;
+    if (plain) return b;
     if (rarely(c, 3)) b.type = 130 + choose(c, 3), b.type_dst = choose(c, 5) - 2, b.type_src = choose(c, 5) - 2;
     if (rarely(c, 4)) b.weight = 0.25f * (float)(1 + choose(c, 8));
     if (rarely(c, 4)) b.pos_of = 1 + choose(c, m->n), b.pos_step = 0;
@@ -112,7 +114,7 @@ static hga_status set_orders(making *m, hga_id relation, hga_id *n_columns)
     hga_id order[MOST], n = m->n;
     choices *c = m->c;
     *n_columns = m->n;
-    if (!rarely(c, 4) || n > MOST) return HGA_OK;
+    if (!rarely(c, 2) || n > MOST) return HGA_OK;
     for (hga_id i = 0; i < n; i++) {
         hga_id j = choose(c, i + 1);
         order[i] = order[j], order[j] = i;
@@ -129,12 +131,13 @@ static hga_status add_relation(making *m, const char *name)
     hga_id relation, n_columns;
     HGA_TRY(hga_builder_add_relation(m->b, name, &relation));
     HGA_TRY(set_orders(m, relation, &n_columns));
+    int plain = choose(c, 2);
     for (hga_id i = choose(c, 5); i > 0; i--) {
-        hga_block b = some_block(m, n_columns);
+        hga_block b = some_block(m, n_columns, plain);
         HGA_TRY(hga_builder_add_blocks(m->b, relation, &b));
     }
-    for (hga_id i = rarely(c, 3) ? choose(c, 60) : 0; i > 0; i--) {
-        hga_id u = choose(c, m->n), v = choose(c, m->n), type = choose(c, 3);
+    for (hga_id i = rarely(c, 2) ? choose(c, rarely(c, 4) ? 3 * m->n : 60) : 0; i > 0; i--) {
+        hga_id u = choose(c, m->n), v = choose(c, m->n), type = plain ? 0 : choose(c, 3);
         HGA_TRY(hga_builder_add_edge(m->b, relation, u, v, type, type == 1 ? 0.5f : 1));
     }
     if (rarely(c, 4)) /* from coarse to fine, for stages down */

@@ -34,8 +34,9 @@ static hga_rows some_rows(choices *c)
 }
 
 /* The nodes that are natural for the caller's rows: the side of his tokens, or no more than he gives, or all. */
-static hga_rows rows_for(choices *c, hga_rows io)
+static hga_rows rows_for(choices *c, hga_binding bound, hga_rows io)
 {
+    if (bound == HGA_INTERNAL && choose(c, 4)) return HGA_ROWS_NODES;
     if (rarely(c, 40)) return some_rows(c);
     if (rarely(c, 5)) return io;
     if (rarely(c, 6)) return io == HGA_ROWS_KEYS ? HGA_ROWS_KEY_SIDE : HGA_ROWS_QUERY_SIDE;
@@ -44,7 +45,7 @@ static hga_rows rows_for(choices *c, hga_rows io)
 
 static hga_status add_field(drawing *d, const char *name, hga_width width, hga_binding bound, hga_rows io, hga_id *out)
 {
-    return hga_program_add_field(d->p, name, width, bound, io, rows_for(d->c, io), out);
+    return hga_program_add_field(d->p, name, width, bound, io, rows_for(d->c, bound, io), out);
 }
 
 static hga_status add_fields(drawing *d)
@@ -74,6 +75,16 @@ done:
 }
 
 /* ---- stages ---- */
+
+/* The fields that hold something before stage i. */
+static uint32_t filled_before(const hga_program *p, hga_id i)
+{
+    uint32_t filled = 0;
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (p->field[f].binding != HGA_INTERNAL && p->field[f].binding != HGA_IO_OUT) filled |= (uint32_t)1 << f;
+    for (hga_id s = 0; s < i; s++) filled |= p->stage[s].writes;
+    return filled;
+}
 
 /* A field of this width, or any where none of the drawn ones has it. */
 static hga_id field_like(drawing *d, hga_id like)
@@ -168,22 +179,14 @@ static void add_stage(drawing *d)
         (void)hga_program_weighted_sum(p, rarely(c, 20) ? tree : r, some_value(d, VALUES | OUTS), out);
         break;
     case 10:
+        if (!(filled_before(p, p->n_stages) >> f->state & 1))
+            (void)hga_program_attend(p, r, f->query, f->key, some_value(d, VALUES), f->state, rarely(c, 2));
         (void)hga_program_energy(p, f->state, f->psi);
         if (f->out) (void)hga_program_descend(p, f->state, f->psi, f->keep, f->out);
         break;
     case 11: (void)add_user_stage(d, rarely(c, 3) ? tree : r); break;
     default: add_means(d, 1);
     }
-}
-
-/* The fields that hold something before stage i. */
-static uint32_t filled_before(const hga_program *p, hga_id i)
-{
-    uint32_t filled = 0;
-    for (hga_id f = 1; f <= p->n_fields; f++)
-        if (p->field[f].binding != HGA_INTERNAL && p->field[f].binding != HGA_IO_OUT) filled |= (uint32_t)1 << f;
-    for (hga_id s = 0; s < i; s++) filled |= p->stage[s].writes;
-    return filled;
 }
 
 /* Take back stages that read what nobody wrote, but for a few: the check refuses them, and the rest is never seen. */
