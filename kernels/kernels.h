@@ -46,8 +46,9 @@ typedef struct kernel_chunk {
     const float *bias; /* [n], added to each score */
 } kernel_chunk;
 
-/* The most heads that a call takes at once. */
-enum { KERNEL_HEADS = 64 };
+/* The most heads that a call takes at once; edges go by so many at a time: a call with more does what calls with as
+   many each do, one behind the other, bit for bit. */
+enum { KERNEL_HEADS = 64, KERNEL_HEAD_EDGES = 16 };
 
 /* One chunk of a row's in-edges, for all heads. Head h of edge e has its key at k[e] + h / share * k_head; likewise the
    value. */

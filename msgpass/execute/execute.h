@@ -122,6 +122,10 @@ typedef struct worker {
     wide_scratch wide;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
+    /* [KERNEL_HEAD_EDGES] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
+       may be at other strides */
+    float *mixed_key, *mixed_value;
+    int mixes;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
     /* plain stages: a row's aggregate and a split's, plain_bytes each; attend: the state of the splits so far; sums:
@@ -173,7 +177,7 @@ typedef struct row_job {
     hga_id piece;
 } row_job;
 typedef void (*row_function)(worker *w, const row_job *job);
-/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone. */
+/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 /* A row's pieces become the row. */
@@ -256,6 +260,9 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride);
+/* Where they differ: columns first .. first + n - 1 of the worker's chunk, n <= KERNEL_HEAD_EDGES, whose rows are
+   row[0] .. row[n - 1], are brought side by side, to `to`, and are there then. */
+void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to);
 /* The same for another head, where strides differ from row to row. */
 void move_to_head(const edge_chunk *c, const bound_field *x, const float *const *row, hga_id head, const float **out);
 

@@ -44,6 +44,23 @@ static int64_t count_types(const hga_plan *plan)
     return n;
 }
 
+/* Has the field rows of the caller's and rows of the workspace, of several heads? */
+static int is_mixed(const hga_plan *plan, hga_id f)
+{
+    const field_storage *h = &plan->storage[f];
+    return h->heads > 1 && h->io_n > 0 && h->rows.n > 0 && !h->rounded;
+}
+
+/* May a chunk's keys or values be of both? */
+static int chunks_mix(const hga_plan *plan)
+{
+    int mix = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (kind_attends(plan->stage[s].kind))
+            mix |= is_mixed(plan, plan->program.stage[s].key) || is_mixed(plan, plan->program.stage[s].value);
+    return mix && !plan->bf16_rows;
+}
+
 /* Numbers, among them padding that is read before anything is written there. */
 static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver *c)
 {
@@ -66,6 +83,8 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver
     w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
     w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
     w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
+    w->mixed_key = carve(c, w->mixes ? KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
+    w->mixed_value = carve(c, w->mixes ? KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
     w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
     w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
     w->wide.base = carve(c, w->wide.room, sizeof(float));
@@ -103,7 +122,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 {
     carver c = {.base = memory};
     w->plain_bytes = aggregate_bytes(plan);
-    w->types = count_types(plan);
+    w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
     lay_out_numbers(w, &plan->shape, plan->bf16_rows, &c);
@@ -147,7 +166,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *state)
     const worker *w = &state->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
-           w->types >= count_types(plan);
+           w->types >= count_types(plan) && w->mixes >= chunks_mix(plan);
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state)
