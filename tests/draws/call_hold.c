@@ -40,7 +40,7 @@ static double near_forward(const drawn_call *c)
     return near;
 }
 
-/* An output that was rounded stands in the formulas as it was. */
+/* An output that was rounded stands in the formulas as it was, but not in those of the plain way. */
 static double near_backward(const drawn_call *c)
 {
     double near = c->options.precision == HGA_PRECISION_BF16 ? 5e-2 : 2e-3;
