@@ -101,20 +101,19 @@ static void open_stage(worker *w, hga_id stage)
     w->reading = stage;
 }
 
-/* Is v one of the output's rows, but none of those that this execution is asked for? */
+/* Is v one of the output's rows, but none of those that this execution, of some rows, is asked for? */
 static int is_left_out(const hga_workspace *state, const field_storage *out, hga_id v)
 {
-    return state->ranged && v >= out->io_first && v - out->io_first < out->io_n &&
-           (v < state->row_first || v >= state->row_end);
+    return v >= out->io_first && v - out->io_first < out->io_n && (v < state->row_first || v >= state->row_end);
 }
 
 /* Is row v of the stage one that this execution is not asked for? Whatever a stage writes beside the output is left
    alone with it. */
 static int leaves_out(const worker *w, hga_id stage, hga_id v)
 {
+    if (!w->state->ranged) return 0;
     hga_id out = program_bound(&w->plan->program, HGA_IO_OUT);
-    return w->state->ranged && w->plan->program.stage[stage].writes >> out & 1u &&
-           is_left_out(w->state, &w->plan->storage[out], v);
+    return w->plan->program.stage[stage].writes >> out & 1u && is_left_out(w->state, &w->plan->storage[out], v);
 }
 
 static int has_row(const worker *w, hga_id stage, hga_id v)
@@ -244,7 +243,8 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
-        if (ph->job != JOB_LSE || !is_left_out(w->state, &w->plan->storage[ph->stage], v)) each(w, ph->stage, v);
+        if (ph->job != JOB_LSE || !w->state->ranged || !is_left_out(w->state, &w->plan->storage[ph->stage], v))
+            each(w, ph->stage, v);
 }
 
 int item_is_needed(const worker *w, wave_item item)

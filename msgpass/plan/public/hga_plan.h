@@ -114,8 +114,9 @@ HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, con
                                    const hga_options *options, hga_plan **out);
 /* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the
    plan; states stay valid unless the plan's needs grew (hga_plan_execute then says HGA_EINVAL), tapes do not: they are
-   of the graph that was executed, and hga_plan_gradient refuses them. A failure leaves the plan as it was. From the first update on the plan keeps what updates need, about twice a plan and what cutting it
-   takes, so that one with a graph of the same sizes allocates nothing (but what METIS takes for itself). */
+   of the graph that was executed, and hga_plan_gradient refuses them. A failure leaves the plan as it was. From the
+   first update on the plan keeps what updates need, about twice a plan and what cutting it takes, so that one with a
+   graph of the same sizes allocates nothing (but what METIS takes for itself). */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
