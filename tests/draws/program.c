@@ -110,20 +110,24 @@ static int may_be_coarsened(const hga_program *p, hga_id f)
     return p->field[f].io != p->field[f].rows && p->field[f].io != HGA_ROWS_NODES;
 }
 
-/* A stage of the user's own: reads and writes what the choices say. */
+/* A stage of the user's own: reads and writes what the choices say, for the most part what may be. */
 static hga_status add_user_stage(drawing *d, hga_id relation)
 {
     choices *c = d->c;
     const fields *f = &d->f;
-    hga_stage s = {.relation = relation, .order = (hga_order)choose(c, 3), .message = HGA_MESSAGE_USER};
+    hga_stage s = {.relation = relation, .order = relation < 0 ? HGA_LEVELS_UP : HGA_FLAT};
     snprintf(s.name, sizeof s.name, "mine %d", d->p->n_stages);
-    s.reduce = HGA_REDUCE_USER, s.update = HGA_UPDATE_USER;
+    s.message = HGA_MESSAGE_USER, s.reduce = HGA_REDUCE_USER, s.update = HGA_UPDATE_USER;
+    if (relation == HGA_TREE_DOWN) s.order = HGA_LEVELS_DOWN;
+    if (rarely(c, 6)) s.order = (hga_order)choose(c, 3);
     hga_id targets[] = {f->out ? f->out : f->state, f->mean, f->state, f->more ? f->more : f->mean, f->value};
-    s.out = targets[choose(c, 5)];
+    s.out = targets[choose(c, rarely(c, 12) ? 5 : 4)];
     s.writes = (uint32_t)1 << s.out;
-    s.reads = ((uint32_t)choose(c, 1 << 10) << 1) & ((UINT32_C(2) << d->p->n_fields) - 2);
+    s.reads = (uint32_t)choose(c, 1 << 10) << 1;
     if (f->query && rarely(c, 3)) s.query = f->query, s.key = f->key, s.reads |= 1u << f->query | 1u << f->key;
     if (rarely(c, 4)) s.writes |= 1u << f->psi;
+    if (!rarely(c, 12)) s.reads &= filled_before(d->p, d->p->n_stages);
+    if (s.order == HGA_FLAT) s.reads &= ~s.writes;
     s.udf = draw_user_functions(c, s.reads, s.writes);
     return hga_program_add_stage(d->p, &s);
 }
@@ -160,8 +164,8 @@ static void add_stage(drawing *d)
     const fields *f = &d->f;
     hga_id r = choose(c, d->n_relations), tree = choose(c, 2) ? HGA_TREE_UP : HGA_TREE_DOWN;
     hga_id inputs[] = {f->query, f->key, f->value, f->user}, x = inputs[choose(c, 4)];
-    hga_id out = f->more && rarely(c, 3) ? f->more : f->out;
-    switch (choose(c, 13)) {
+    hga_id out = f->out && !rarely(c, 3) ? f->out : f->more;
+    switch (choose(c, 14)) {
     case 0:
     case 1: (void)hga_program_attend(p, r, f->query, f->key, some_value(d, VALUES), f->state, rarely(c, 2)); break;
     case 2:
@@ -174,9 +178,9 @@ static void add_stage(drawing *d)
     case 7:
     case 8: add_plain_stage(d, rarely(c, 3) ? tree : r); break;
     case 9:
-        if (f->more && f->more != out && choose(c, 2)) /* one sum after the other */
+        if (f->more && out && f->more != out && choose(c, 2)) /* one sum after the other */
             (void)hga_program_weighted_sum(p, choose(c, d->n_relations), some_value(d, VALUES | OUTS), f->more);
-        (void)hga_program_weighted_sum(p, rarely(c, 20) ? tree : r, some_value(d, VALUES | OUTS), out);
+        if (out) (void)hga_program_weighted_sum(p, rarely(c, 20) ? tree : r, some_value(d, VALUES | OUTS), out);
         break;
     case 10:
         if (!(filled_before(p, p->n_stages) >> f->state & 1))
@@ -184,7 +188,8 @@ static void add_stage(drawing *d)
         (void)hga_program_energy(p, f->state, f->psi);
         if (f->out) (void)hga_program_descend(p, f->state, f->psi, f->keep, f->out);
         break;
-    case 11: (void)add_user_stage(d, rarely(c, 3) ? tree : r); break;
+    case 11:
+    case 12: (void)add_user_stage(d, rarely(c, 3) ? tree : r); break;
     default: add_means(d, 1);
     }
 }
