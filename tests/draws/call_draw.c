@@ -97,7 +97,7 @@ static array *add_array(drawn_call *call, array a)
 {
     if (call->n_arrays == MOST_ARRAYS) draw_fail("more than %d arrays", MOST_ARRAYS);
     a.packed = 1, a.head_stride = (ptrdiff_t)a.columns, a.row_stride = a.heads * (ptrdiff_t)a.columns;
-    a.dtype = HGA_F32, a.elements = elements_of(&a);
+    a.dtype = HGA_F32, a.elements = elements_of(&a), a.written_from = a.rows;
     call->plain[call->n_arrays] = call->drawn[call->n_arrays] = a;
     return &call->drawn[call->n_arrays++];
 }
@@ -148,6 +148,22 @@ static void add_output(choices *c, drawn_call *call, const hga_field *f)
     if (call->options.gradient && choose(c, 2)) add_lse(c, call, "d_lse", ARRAY_GIVEN, offsetof(hga_grad_io, d_lse));
 }
 
+/* The first of the caller's rows of a field that a stage writes, as many as there are without. A stage that coarsens in
+   place leaves tokens alone. */
+static int64_t first_written(const drawn_call *call, hga_id field, int64_t rows)
+{
+    hga_id first, n, tokens = hga_graph_nodes(call->graph).level_ptr[1];
+    int64_t from = rows;
+    if (hga_program_rows(call->program, call->graph, field, &first, &n)) return rows;
+    for (hga_id i = 0; i < call->program->n_stages; i++) {
+        const hga_stage *s = &call->program->stage[i];
+        int keeps_tokens = s->order == HGA_LEVELS_UP && s->value == s->out && s->message != HGA_MESSAGE_USER;
+        int64_t here = keeps_tokens && tokens > first ? tokens - first : 0;
+        if (s->writes >> field & 1 && here < from) from = here;
+    }
+    return from;
+}
+
 /* The tensors of a field, forward and back. */
 static void add_field(choices *c, drawn_call *call, const hga_field *f, int user)
 {
@@ -167,6 +183,10 @@ static void add_field(choices *c, drawn_call *call, const hga_field *f, int user
     int64_t rows = rows_of(call->graph, f->io);
     hga_id heads = heads_of(&call->shape, f->width), columns = columns_of(&call->shape, f->width);
     add_tensor(c, call, names[f->binding], ARRAY_READ, in_io[f->binding] + step, rows, heads, columns, 0);
+    if (f->binding == HGA_IO_USER) {
+        int64_t from = first_written(call, (hga_id)(f - call->program->field), rows);
+        call->drawn[call->n_arrays - 1].written_from = call->plain[call->n_arrays - 1].written_from = from;
+    }
     if (call->options.gradient)
         add_tensor(c, call, gradients[f->binding], ARRAY_WANTED, in_grad[f->binding] + step, rows, heads, columns, 0);
 }

@@ -26,7 +26,11 @@ static void hold(const drawn_call *c, const outcome *first, const way *w, double
 static int has_type(const drawn_call *c, hga_dtype type, array_use use)
 {
     int found = 0;
-    for (int i = 0; i < c->n_arrays; i++) found |= c->drawn[i].use == use && c->drawn[i].dtype == type;
+    for (int i = 0; i < c->n_arrays; i++) {
+        const array *a = &c->drawn[i];
+        int is_output = a->use == ARRAY_WRITTEN || a->written_from < a->rows;
+        found |= a->dtype == type && (use == ARRAY_WRITTEN ? is_output : a->use == use);
+    }
     return found;
 }
 

@@ -113,6 +113,7 @@ static void put_numbers(const drawn_call *c, const filled *f, int number, int sa
     array_numbers(c, number, sample, x);
     for (int64_t i = 0; i < a->rows; i++) {
         int left_out = a->use == ARRAY_GIVEN && (i < rows.first || i >= rows.first + rows.n);
+        if (a->use == ARRAY_READ && i >= a->written_from) break;
         for (hga_id h = 0; h < a->heads; h++)
             for (int64_t k = 0; k < a->columns; k++, at++)
                 if (!left_out || f->whole) put(a, block, i, h, k, left_out ? 0 : *at);
@@ -139,6 +140,8 @@ void memory_clear(call_memory *m)
     for (int s = 0; s < MOST_SAMPLES; s++)
         for (int i = 0; i < MOST_ARRAYS; i++) free(m->block[s][i]), m->block[s][i] = NULL;
 }
+
+asked rows_written(const array *a) { return (asked){a->written_from, a->rows - a->written_from}; }
 
 /* Take over from `now` what the call was to write. */
 static void take_over(const array *a, asked rows, const void *now, void *before)
@@ -171,6 +174,7 @@ void memory_check(const drawn_call *c, const filled *f, const char *when, const 
             size_t bytes = (size_t)a->elements * bytes_of(a->dtype);
             if (!was || !bytes) continue;
             if (a->use == ARRAY_WRITTEN && written) take_over(a, asked_of(c, s, f->whole), now, was);
+            if (a->use == ARRAY_READ && written) take_over(a, rows_written(a), now, was);
             if (a->use == ARRAY_WANTED && wanted) take_over(a, (asked){0, a->rows}, now, was);
             for (size_t b = 0; b < bytes; b++)
                 if (was[b] != now[b]) complain(a, when, s, b);

@@ -262,7 +262,7 @@ static void compare(const drawn_call *c, const char *what, const outcome *x, con
     const void *p = x->memory.block[s][i], *q = y->memory.block[s][i];
     hga_dtype type = coarser(a->dtype, b->dtype);
     int wanted = a->use == ARRAY_WANTED, whole = x->filled.whole && y->filled.whole;
-    asked rows = wanted ? (asked){0, a->rows} : asked_of(c, s, whole);
+    asked rows = wanted ? (asked){0, a->rows} : a->use == ARRAY_READ ? rows_written(a) : asked_of(c, s, whole);
     if (!p || !q) return;
     double size = wanted && tolerance > 0 ? size_of(a, p, rows) : 1;
     if (!a->is_tensor) tolerance *= 4; /* what all rows are summed in, rounded outputs among them */
@@ -287,7 +287,8 @@ void outcomes_compare(const drawn_call *c, const char *what, const outcome *a, c
     for (int s = 0; s < c->n_samples && !a->forward; s++)
         for (int i = 0; i < c->n_arrays; i++) {
             array_use use = c->drawn[i].use;
-            if (use == ARRAY_WRITTEN) compare(c, what, a, b, s, i, forward);
+            int is_output = use == ARRAY_WRITTEN || (use == ARRAY_READ && !c->options.ranges); /* not all rows then */
+            if (is_output) compare(c, what, a, b, s, i, forward);
             if (use == ARRAY_WANTED && !a->backward && backward >= 0) compare(c, what, a, b, s, i, backward);
         }
 }

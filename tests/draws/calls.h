@@ -28,6 +28,8 @@ typedef struct array {
     int packed; /* strides are told as 0 0 */
     hga_dtype dtype;
     int64_t elements; /* gaps included */
+    /* rows from here on of a tensor of the user's are written by a stage, and not read before; else as many as rows */
+    int64_t written_from;
 } array;
 
 typedef struct drawn_call drawn_call;
@@ -80,6 +82,8 @@ typedef struct asked {
     int64_t first, n;
 } asked;
 asked asked_of(const drawn_call *c, int sample, int whole);
+/* Rows of what is read that a stage writes: some of the user's own tensors. */
+asked rows_written(const array *a);
 
 /* How a run's arrays are laid out and filled. */
 typedef struct filled {
