@@ -53,7 +53,7 @@ static void draw_options(choices *c, drawn_call *call)
     if (sometimes(c, call, 4)) o->gradient_strips = 1 + choose(c, 6);
     if (sometimes(c, call, 4)) o->gradient_subtree = 1 + choose(c, 60);
     if (sometimes(c, call, 5)) o->topology = topologies[choose(c, 2)];
-    o->generic = sometimes(c, call, 6);
+    o->generic = sometimes(c, call, 4);
     o->keep_fields = sometimes(c, call, o->ranges ? 20 : 3); /* which are refused together */
     o->partition_metis = sometimes(c, call, 5);
     o->bind = sometimes(c, call, 6);

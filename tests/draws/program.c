@@ -68,7 +68,9 @@ static hga_status add_fields(drawing *d)
     if (rarely(c, 3))
         HGA_TRY(
             add_field(d, "user", rarely(c, 20) ? HGA_WIDTH_STATE : some_width(c), HGA_IO_USER, some_rows(c), &f->user));
-    if (rarely(c, 2)) HGA_TRY(add_field(d, "more", some_width(c), HGA_INTERNAL, some_rows(c), &f->more));
+    if (rarely(c, 2))
+        HGA_TRY(
+            add_field(d, "more", rarely(c, 3) ? HGA_WIDTH_OUT : some_width(c), HGA_INTERNAL, some_rows(c), &f->more));
     d->p->has_lse = state_is_out;
 done:
     return st;
