@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hga_allocator a = filling_allocator(&memory);
     hga_graph *g = NULL;
     hga_program p;
-    choices c = {data, size, size / 2}; /* shape and options by the bytes of the file's second half */
+    choices c = choices_of_bytes(data + size / 2, size - size / 2); /* a call by the bytes of the second half */
     if (hga_program_read_file(&a, fuzz_file(data, size), &g, &p) == HGA_OK && fuzz_is_small(g)) {
         fuzz_execute(g, &p, &c);
         fuzz_inspect(g, &p);

@@ -1,0 +1,134 @@
+/* calls.h: one generator of calls. A call is a program on a graph with a shape, options, tensors of drawn layouts and
+   types, tables, rows asked for, samples, gradients wanted; everything is drawn together. call_hold runs it in several
+   ways and holds what comes out to what must be true of any call. */
+#ifndef HGA_CALLS_H
+#define HGA_CALLS_H
+
+#include "draws.h"
+
+enum { MOST_SAMPLES = 3, MOST_ARRAYS = 32 + 2 * HGA_MAX_USER_TENSORS };
+
+typedef enum array_use {
+    ARRAY_READ,    /* forward and backward */
+    ARRAY_WRITTEN, /* forward, and read backward */
+    ARRAY_GIVEN,   /* gradients of what was written */
+    ARRAY_WANTED   /* gradients */
+} array_use;
+
+/* One array of the caller's: exactly as long as it must be, so that a sanitiser sees a step beyond. A tensor, or a
+   table, which is one row of one head. */
+typedef struct array {
+    const char *name;
+    array_use use;
+    int is_tensor, by_row; /* by_row: of rows that a call may ask some of */
+    size_t at;             /* the hga_tensor, or the pointer, in hga_io or hga_grad_io */
+    int64_t rows, columns;
+    hga_id heads;
+    ptrdiff_t row_stride, head_stride;
+    int packed; /* strides are told as 0 0 */
+    hga_dtype dtype;
+    int64_t elements; /* gaps included */
+    /* rows from here on of a tensor of the user's are written by a stage, and not read before; else as many as rows */
+    int64_t written_from;
+} array;
+
+typedef struct drawn_call drawn_call;
+/* Somebody's own idea of the results: `io` has packed float32 tensors but for the output, which is as drawn. */
+typedef void call_oracle(const drawn_call *c, const hga_io *io);
+
+struct drawn_call {
+    const hga_graph *graph;
+    const hga_program *program;
+    hga_shape shape;
+    hga_options options;
+    hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */
+    int n_samples, in_batch;
+    int64_t first_row[MOST_SAMPLES], n_rows[MOST_SAMPLES]; /* 0 0: all */
+    int64_t out_rows;
+    int accumulate, updated;
+    int few;         /* options */
+    uint64_t wanted; /* arrays, by number */
+    uint64_t seed;   /* of the numbers */
+    int n_arrays;
+    array drawn[MOST_ARRAYS], plain[MOST_ARRAYS]; /* as drawn; and packed in float32 */
+    float *bias;                                  /* of edges: of the edge alone */
+    call_oracle *oracle;
+};
+
+/* Draw everything that is not drawn yet; call_clear gives back. */
+void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out);
+void call_clear(drawn_call *c);
+/* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
+void call_draw_rows(choices *c, drawn_call *call);
+/* What holds for every call; returns what became of it. */
+typedef struct call_fate {
+    hga_status forward, backward; /* of the call as it was drawn */
+    int fast;                     /* gradients did not go the plain way */
+    char refused[160];            /* why not, where one of them is not HGA_OK */
+} call_fate;
+call_fate call_hold(const drawn_call *c);
+/* The options of a call in words, on stderr. */
+void call_describe(const drawn_call *c);
+
+/* ---- arrays and what they hold ---- */
+
+/* The blocks of a run, by sample and array; NULL where a call has none. */
+typedef struct call_memory {
+    void *block[MOST_SAMPLES][MOST_ARRAYS];
+} call_memory;
+
+/* Rows of out that a sample is asked for. */
+typedef struct asked {
+    int64_t first, n;
+} asked;
+asked asked_of(const drawn_call *c, int sample, int whole);
+/* Rows of what is read that a stage writes: some of the user's own tensors. */
+asked rows_written(const array *a);
+
+/* How a run's arrays are laid out and filled. */
+typedef struct filled {
+    const array *arrays;
+    int byte;       /* of what nobody gives: gaps, what is to be written, rows that nobody asks for */
+    int whole;      /* all rows are asked for, and those that were not have no gradient */
+    int accumulate; /* wanted gradients hold numbers already */
+    uint64_t wanted;
+} filled;
+void memory_fill(const drawn_call *c, const filled *f, call_memory *m);
+void memory_clear(call_memory *m);
+/* Only what was asked for has changed since `before`, which was filled the same way. */
+void memory_check(const drawn_call *c, const filled *f, const char *when, const call_memory *m, int written,
+                  int wanted);
+float memory_at(const array *a, const void *block, int64_t row, hga_id head, int64_t column);
+/* The number that element of array a holds at first. */
+void array_numbers(const drawn_call *c, int a, int sample, float *out);
+/* A number as an array of that type would hold it. */
+float rounded(hga_dtype type, float x);
+/* Tensors and pointers of a sample. */
+void call_io(const drawn_call *c, const filled *f, const call_memory *m, int sample, hga_io *io, hga_grad_io *grad);
+
+/* ---- one run ---- */
+
+typedef struct way {
+    const char *name;
+    hga_options options;
+    filled filled;
+    int alone;   /* sample by sample, each in a workspace of its own */
+    int updated; /* the plan was another graph's before, and is so again before a gradient */
+    int again;   /* gradients once more, after a call without tables */
+} way;
+
+typedef struct outcome {
+    filled filled;
+    hga_status forward, backward;
+    int fast;
+    char refused[160];
+    call_memory memory;
+} outcome;
+outcome call_run(const drawn_call *c, const way *w);
+void outcome_clear(outcome *o);
+/* Both have the same statuses and the same numbers wherever something was asked for: bits, or values as near as
+   `forward` and `backward` say. */
+void outcomes_compare(const drawn_call *c, const char *what, const outcome *a, const outcome *b, double forward,
+                      double backward);
+
+#endif

@@ -1,0 +1,32 @@
+/* option_pairs.h: which two options of a call meet in the tests, which the library refuses together, which cannot meet.
+   */
+#ifndef HGA_OPTION_PAIRS_H
+#define HGA_OPTION_PAIRS_H
+
+#include "traits.h"
+
+typedef enum pair_fate { PAIR_TESTED, PAIR_REFUSED, PAIR_NEVER } pair_fate;
+
+/* A pair that is not tested, and why; every other pair is. */
+typedef struct pair_row {
+    trait a, b;
+    pair_fate fate;
+    const char *why;
+} pair_row;
+
+static const pair_row pair_table[] = {
+    {TRAIT_KEEP_FIELDS, TRAIT_RANGES, PAIR_REFUSED, "keep_fields keeps every row of every field"},
+    {TRAIT_SIDES, TRAIT_CROSS, PAIR_NEVER, "in cross-attention a token's side is the one it is on"},
+};
+enum { N_PAIR_ROWS = sizeof pair_table / sizeof *pair_table };
+
+static inline const pair_row *pair_find(trait a, trait b)
+{
+    for (int i = 0; i < N_PAIR_ROWS; i++) {
+        const pair_row *p = &pair_table[i];
+        if ((p->a == a && p->b == b) || (p->a == b && p->b == a)) return p;
+    }
+    return NULL;
+}
+
+#endif
