@@ -65,7 +65,7 @@ static void go(batch *b, hga_id i, hga_id threads)
     b->call[i].threads = threads;
     hga_status st = gradient_go(&b->call[i], b->workspaces[i]);
     if (!st) return;
-#pragma omp critical(hga_gradient_batch)
+#pragma omp critical
     note_failure(b, i, st);
 }
 
