@@ -79,6 +79,7 @@ static void attend_bf16(worker *w)
         .k_head = shape->dim,
         .v_head = shape->dim_v,
         .bias = w->row.base,
+        .kept = drops_weights(w) ? w->row.kept : NULL,
         .greatest = w->row.greatest,
         .sum = w->row.sum,
         .acc = w->row.acc,
@@ -122,6 +123,7 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_head
         .k_head = at->k_stride,
         .v_head = at->v_stride,
         .bias = w->row.base + first,
+        .kept = drops_weights(w) ? w->row.kept + (ptrdiff_t)first * shape->n_heads : NULL,
         .greatest = w->row.greatest,
         .sum = w->row.sum,
         .acc = w->row.acc,
@@ -180,6 +182,8 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
         .v_offset = at->same_v ? kv * at->v_stride : 0,
         .r = w->io->rel_key ? w->at.r : NULL,
         .bias = w->row.bias,
+        .kept = drops_weights(w) ? w->row.kept + h : NULL,
+        .kept_step = shape->n_heads,
     };
     kernel_state state = {w->row.greatest[h], w->row.sum[h], w->row.acc + h * padded(shape->dim_v)};
     w->plan->kernels->attend(&part, &state);
@@ -196,6 +200,7 @@ static void attend_chunk(worker *w, const row_job *job)
         for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
+    drop_chunk(w, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias;
     int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
     if (together && w->plan->bf16_rows) {

@@ -382,7 +382,11 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga
     return st;
 }
 
-void execution_forget(hga_workspace *state) { memset(state->field, 0, sizeof state->field); }
+void execution_forget(hga_workspace *state)
+{
+    memset(state->field, 0, sizeof state->field);
+    sixteen_forget(state);
+}
 
 void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {

@@ -62,7 +62,7 @@ static int chunks_mix(const hga_plan *plan)
 }
 
 /* Numbers, among them padding that is read before anything is written there. */
-static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver *c)
+static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, int drops, carver *c)
 {
     int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
@@ -71,6 +71,7 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver
     w->row.acc = carve(c, heads * width, sizeof(float));
     w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
     w->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    w->row.kept = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
     w->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
     w->row.sum = carve(c, padded(s->n_heads), sizeof(float));
     w->lanes = (hga_id)most(LANES, padded(s->n_heads));
@@ -80,6 +81,7 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver
     w->tile.greatest = carve(c, places * PANEL_ROWS, sizeof(float));
     w->tile.sum = carve(c, places * PANEL_ROWS, sizeof(float));
     w->tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    w->tile.kept = carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tile.kept);
     w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
     w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
     w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
@@ -125,7 +127,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
-    lay_out_numbers(w, &plan->shape, plan->bf16_rows, &c);
+    lay_out_numbers(w, &plan->shape, plan->bf16_rows, plan->options.dropout > 0, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
     return c.used;
