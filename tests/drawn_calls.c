@@ -1,6 +1,8 @@
 /* drawn_calls.c: drawn calls one by one.
 
-     drawn_calls hold FIRST N      each in a process of its own; what fails is listed with what it says
+     drawn_calls hold FIRST N      each in a process of its own; what fails is listed with what it says; with
+                                   HGA_WHY in the environment also why calls were refused
+     drawn_calls bytes SEED        the same call as a seed of the engine's fuzzer, on stdout
 
    The numbers are seeds, as test_drawn's. */
 #include "calls.h"
@@ -41,8 +43,8 @@ static void hold(uint64_t seed)
     call_draw(&c, g, &p, &call);
     graph = g, program = &p, in_hand = &call;
     call_fate fate = call_hold(&call);
-    if (fate.forward && getenv("WHY")) printf("%llu refused: %s\n", (unsigned long long)seed, fate.refused);
-    if (!fate.forward && fate.backward && getenv("WHY"))
+    if (fate.forward && getenv("HGA_WHY")) printf("%llu refused: %s\n", (unsigned long long)seed, fate.refused);
+    if (!fate.forward && fate.backward && getenv("HGA_WHY"))
         printf("%llu no gradient: %s\n", (unsigned long long)seed, fate.refused);
     call_clear(&call);
     hga_graph_destroy(g);
@@ -63,10 +65,25 @@ static int hold_apart(uint64_t seed)
     return 1;
 }
 
+/* The decisions of a call as bytes. */
+static void put_bytes(uint64_t seed)
+{
+    static uint8_t record[1 << 16];
+    choices c = choices_of_seed(seed);
+    hga_graph *g;
+    hga_program p;
+    drawn_call call;
+    c.record = record, c.room = sizeof record;
+    if (draw_hierarchy(&c, NULL, &g, &p)) call_draw(&c, g, &p, &call), call_clear(&call);
+    hga_graph_destroy(g);
+    fwrite(record, 1, c.at, stdout);
+}
+
 int main(int argc, char **argv)
 {
     int failed = 0;
-    if (argc != 4 || strcmp(argv[1], "hold") != 0) return fprintf(stderr, "drawn_calls hold FIRST N\n"), 2;
+    if (argc == 3 && strcmp(argv[1], "bytes") == 0) return put_bytes(strtoull(argv[2], NULL, 10)), 0;
+    if (argc != 4 || strcmp(argv[1], "hold") != 0) return fprintf(stderr, "drawn_calls hold FIRST N | bytes SEED\n"), 2;
     uint64_t first = strtoull(argv[2], NULL, 10), n = strtoull(argv[3], NULL, 10);
     for (uint64_t seed = first; seed < first + n; seed++) failed += hold_apart(seed);
     return failed > 0;

@@ -110,10 +110,11 @@ static void drawn_calls_hold(void **state)
     assert_true(n_forward > n / 3 && n_compared > n / 8 && n_backward > n / 8 && n_fast > n / 16);
 }
 
-/* Calls that found something once. */
+/* Calls that failed at 2722f5c: bfloat16 with dropout; a gradient that nobody wrote; addresses of nothing, of sides of
+   tokens and of a scale's gradient; an old tape; bits that hung on strides, and on which rows were asked for. */
 static void calls_that_found_something_hold(void **state)
 {
-    static const uint64_t seeds[] = {8886};
+    static const uint64_t seeds[] = {5361, 85, 1409, 3319, 5, 1368, 7461, 7890};
     (void)state;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) hold_drawn(seeds[i]);
 }

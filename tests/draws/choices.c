@@ -14,13 +14,31 @@ static uint32_t next(choices *c)
     return (uint32_t)((z ^ (z >> 31)) >> 32);
 }
 
+/* Bytes that a decision among n takes. */
+static int bytes_of(hga_id n)
+{
+    int bytes = 0;
+    for (hga_id reach = 1; reach<n; reach = reach> n / 256 ? n : reach * 256) bytes++;
+    return bytes;
+}
+
+/* So that bytes decide the same. */
+static void put_down(choices *c, hga_id n, uint32_t decided)
+{
+    for (int left = bytes_of(n); left > 0 && c->at < c->room; left--)
+        c->record[c->at++] = (uint8_t)(decided >> 8 * (left - 1));
+}
+
 hga_id choose(choices *c, hga_id n)
 {
     uint32_t x = 0;
     if (n <= 1) return 0;
-    if (c->seeded) return (hga_id)(next(c) % (uint32_t)n);
-    for (hga_id reach = 1; reach < n && c->at<c->size; reach = reach> n / 256 ? n : reach * 256)
-        x = x << 8 | c->data[c->at++];
+    if (c->seeded) {
+        x = next(c) % (uint32_t)n;
+        if (c->record) put_down(c, n, x);
+        return (hga_id)x;
+    }
+    for (int left = bytes_of(n); left > 0 && c->at < c->size; left--) x = x << 8 | c->data[c->at++];
     return (hga_id)(x % (uint32_t)n);
 }
 
