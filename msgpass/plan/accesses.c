@@ -12,13 +12,12 @@ hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i)
 
 /* ---- buckets ---- */
 
-/* Nodes whose last readers and writers are remembered together: of one level of n, and fewer than its panels have. */
-static int bucket_shift(hga_id n)
-{
-    int shift = 0;
-    while (shift < 5 && n >> (10 + shift)) shift++;
-    return shift;
-}
+/* Nodes whose last readers and writers are remembered together: of one level of n. Panels begin at multiples of sixteen
+   of their level, so that fewer would tell little more, and cost most of planning short sequences; of long levels twice
+   as many are few enough. */
+enum { BUCKET_SHIFT = 4, LONG_LEVEL = 1 << 14 };
+_Static_assert(1 << BUCKET_SHIFT == (int)KERNEL_TILE, "a bucket is a group of rows");
+static int bucket_shift(hga_id n) { return n < LONG_LEVEL ? BUCKET_SHIFT : BUCKET_SHIFT + 1; }
 
 /* Nodes come mostly one after the other, so the level is often the last one found. */
 static hga_id level_of(accesses *a, hga_id v)
@@ -242,11 +241,6 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
 
 /* ---- which storages ---- */
 
-/* Storages that a phase reads at the sources and at the row, and writes there. */
-typedef struct touched {
-    uint64_t sources, own, writes;
-} touched;
-
 static uint64_t bf16_of(uint64_t fields) { return fields << STORAGE_BF16; }
 
 /* The job on a field: rounding turns rows into bf16 rows, or changes them where they are. */
@@ -298,11 +292,13 @@ static touched find_touched(const hga_plan *plan, const phase *ph)
 /* Those of `set` that have users before the phase, or after it; and, after it, those that are recycled. */
 static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_id number, int after)
 {
-    row_sets some = {.n = 0};
-    for (hga_id s = 0; set >> s; s++) {
+    row_sets some;
+    some.n = 0;
+    for (; set; set &= set - 1) {
+        int s = __builtin_ctzll(set);
         const users *u = &by[s];
         int others = u->last >= 0 && (after ? u->last > number : u->first < number);
-        if (set >> s & 1u && (others || (after && a->recycled >> s & 1u))) some.at[some.n++] = a->at[s];
+        if (others || (after && a->recycled >> s & 1u)) some.at[some.n++] = a->at[s];
     }
     return some;
 }
@@ -312,7 +308,7 @@ static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_
 phase_accesses accesses_of(const accesses *a, hga_id number, int after)
 {
     const phase *ph = &a->plan->phase[number];
-    touched t = find_touched(a->plan, ph);
+    touched t = a->touched[number];
     return (phase_accesses){ph, find_sets(a, t.sources, a->writers, number, after),
                             find_sets(a, t.own, a->writers, number, after),
                             find_sets(a, t.writes, a->all, number, after)};
@@ -328,8 +324,7 @@ static void note_user(users *of, int64_t by)
 
 static void note_users(users *of, uint64_t set, int64_t by)
 {
-    for (hga_id s = 0; set >> s; s++)
-        if (set >> s & 1u) note_user(&of[s], by);
+    for (; set; set &= set - 1) note_user(&of[__builtin_ctzll(set)], by);
 }
 
 static void find_users(accesses *a)
@@ -337,7 +332,7 @@ static void find_users(accesses *a)
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
     for (int64_t i = 0; i < a->plan->n_phases; i++) {
         const phase *ph = &a->plan->phase[i];
-        touched t = find_touched(a->plan, ph);
+        touched t = a->touched[i] = find_touched(a->plan, ph);
         note_users(a->writers, t.writes, i);
         note_users(a->all, t.sources | t.own | t.writes, i);
         if (ph->job == JOB_PIECES) note_user(&a->writers[SPLITS + ph->stage], i);
@@ -363,9 +358,10 @@ static void number_buckets(accesses *a)
 hga_status accesses_open(accesses *a, const hga_plan *plan)
 {
     hga_id levels = plan->nodes.n_levels;
-    a->plan = plan, a->of = NULL;
-    hga_status st = hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *a->bucket, &a->bucket);
-    if (st) return st;
+    hga_status st = HGA_OK;
+    a->plan = plan, a->of = NULL, a->n_phases = plan->n_phases;
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)levels + 1, sizeof *a->bucket, &a->bucket));
+    HGA_TRY(hga_new(&plan->allocator, a->n_phases, sizeof *a->touched, &a->touched));
     for (hga_id l = 0; l < levels; l++) {
         hga_id n = plan->nodes.level_ptr[l + 1] - plan->nodes.level_ptr[l];
         a->bucket[l].shift = bucket_shift(n);
@@ -373,10 +369,12 @@ hga_status accesses_open(accesses *a, const hga_plan *plan)
     }
     find_users(a);
     number_buckets(a);
-    return HGA_OK;
+done:
+    return st;
 }
 
 void accesses_close(accesses *a)
 {
     hga_delete(&a->plan->allocator, a->bucket, (int64_t)a->plan->nodes.n_levels + 1, sizeof *a->bucket);
+    hga_delete(&a->plan->allocator, a->touched, a->n_phases, sizeof *a->touched);
 }

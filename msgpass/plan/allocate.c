@@ -118,7 +118,7 @@ static hga_status change_range(assignment *a, const live_range *l, row_change ch
     hga_status st = change_span(a, &h->rows, l, 0, io_n ? h->io_first : INT32_MAX, change);
     if (!st && io_n) st = change_span(a, &h->rows, l, (int64_t)h->io_first + io_n, INT32_MAX, change);
     for (hga_id f = 1; !st && f <= a->plan->program.n_fields; f++)
-        if (f == l->storage || a->plan->storage[f].host == l->storage)
+        if (a->plan->storage[f].lse.n && (f == l->storage || a->plan->storage[f].host == l->storage))
             st = change_span(a, &a->plan->storage[f].lse, l, 0, INT32_MAX, change);
     return st;
 }

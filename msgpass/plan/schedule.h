@@ -53,11 +53,18 @@ typedef struct run_list {
     bucket_run run[32];
 } run_list;
 
+/* Storages that a phase reads at the sources and at the row, and writes there. */
+typedef struct touched {
+    uint64_t sources, own, writes;
+} touched;
+
 typedef struct accesses accesses;
 /* Rows are remembered by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
 struct accesses {
     const hga_plan *plan;
     level_buckets *bucket; /* [n_levels + 1] */
+    touched *touched;      /* [n_phases] */
+    int64_t n_phases;
     users writers[N_ROW_SETS], all[N_ROW_SETS];
     uint64_t recycled; /* storages with rows that serve one node after another */
     int64_t at[N_ROW_SETS], n_buckets;
