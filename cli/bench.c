@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "json_file.h"
 #include "bench_compare.h"
 #include "bench_output.h"
 #include "bench_run.h"
@@ -285,9 +286,9 @@ done:
 /* a document that was written before */
 static int show_again(const arguments *a)
 {
-    json_error_t error;
-    json_t *document = strcmp(a->from, "-") == 0 ? json_loadf(stdin, 0, &error) : json_load_file(a->from, 0, &error);
-    if (!document) return complain(CLI_DATA, "%s: %s (line %d)", a->from, error.text, error.line);
+    json_t *document;
+    int status = json_file_read(a->from, &document);
+    if (status) return status;
     if (json_is_array(json_object_get(document, "benchmarks"))) return write_document(a, document);
     json_decref(document);
     return complain(CLI_DATA, "%s: has no list of benchmarks", a->from);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "json_file.h"
 #include "measured.h"
 
 /* One case of one run, in seconds. */
@@ -139,10 +140,9 @@ done:
 
 static int read_run(const char *path, run *out)
 {
-    json_error_t error;
     *out = (run){.path = path};
-    out->document = strcmp(path, "-") == 0 ? json_loadf(stdin, 0, &error) : json_load_file(path, 0, &error);
-    if (!out->document) return complain(CLI_DATA, "%s: %s (line %d)", path, error.text, error.line);
+    int status = json_file_read(path, &out->document);
+    if (status) return status;
     const json_t *rows = json_object_get(out->document, "benchmarks");
     if (!json_is_array(rows)) return complain(CLI_DATA, "%s: has no list of benchmarks", path);
     return read_cases(rows, out);

@@ -2,12 +2,12 @@
 #include "token_words.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
+#include "json_file.h"
 
 /* Texts that are freed together. */
 typedef struct word_list {
@@ -52,17 +52,18 @@ static int read_lines(FILE *file, const char *path, word_list *out)
     }
     if (status == CLI_GOOD && ferror(file))
         status = complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    else if (status == CLI_GOOD && !feof(file))
+        status = complain(CLI_OUTSIDE, "%s: out of memory: line %d", path, out->n + 1);
     free(line);
     return status;
 }
 
 /* A list of texts, or an object that has one as its member `words`. */
-static int read_json(FILE *file, const char *path, word_list *out)
+static int read_json(const char *path, word_list *out)
 {
-    json_error_t wrong;
-    int status = CLI_GOOD;
-    json_t *all = json_loadf(file, 0, &wrong);
-    if (!all) return complain(CLI_DATA, "%s: line %d: %s", path, wrong.line, wrong.text);
+    json_t *all;
+    int status = json_file_read(path, &all);
+    if (status) return status;
     const json_t *list = json_is_object(all) ? json_object_get(all, "words") : all;
     if (!json_is_array(list)) status = complain(CLI_DATA, "%s: is neither a list of words nor has one", path);
     for (size_t i = 0; status == CLI_GOOD && i < json_array_size(list); i++) {
@@ -80,10 +81,10 @@ static int read_words(const char *path, word_list *out)
 {
     size_t length = strlen(path);
     const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
+    if (length > 5 && strcmp(path + length - 5, ".json") == 0) return read_json(path, out);
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
-    int is_json = length > 5 && strcmp(path + length - 5, ".json") == 0;
-    int status = is_json ? read_json(file, name, out) : read_lines(file, name, out);
+    int status = read_lines(file, name, out);
     if (file != stdin) fclose(file);
     return status;
 }

@@ -3,35 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(HGA_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/hga)
-get_target_property(HGA_OBJECTS hga SOURCES)
-get_target_property(HGA_NEEDS hga LINK_LIBRARIES)
-list(REMOVE_ITEM HGA_NEEDS hga_flags)
-
-# ---- the shared library: what HGA_API names, nothing else; the needs are nobody else's business ----
-
-add_library(hga_shared SHARED ${HGA_OBJECTS})
-set_target_properties(hga_shared PROPERTIES OUTPUT_NAME hga EXPORT_NAME hga VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
-# One version node for all symbols until names of 0.x may no longer change; a program linked to it says so to ldd.
-target_link_options(hga_shared PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/hga.map)
-set_property(TARGET hga_shared APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/hga.map)
-target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:hga_flags>)
-foreach(need ${HGA_NEEDS})
-  target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:${need}>)
-endforeach()
-if(NOT HGA_SANITIZE)
-  target_link_options(hga_shared PRIVATE -Wl,-z,defs)
-endif()
-foreach(folder ${HGA_HEADERS})
-  target_include_directories(hga_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${folder}>)
-endforeach()
 target_include_directories(hga_shared INTERFACE $<INSTALL_INTERFACE:${HGA_INCLUDE}>)
-
-# What a program links, in this tree as after find_package(hga).
-if(BUILD_SHARED_LIBS)
-  add_library(hga::hga ALIAS hga_shared)
-else()
-  add_library(hga::hga ALIAS hga)
-endif()
 
 # ---- the static library: one object in which everything but HGA_API is local, so that no name of ours meets one of the user's.
 # After the shared library, of the same objects: make knows those only as that target's ----
@@ -109,5 +81,7 @@ endif()
 
 if(HGA_TOOL)
   include(${CMAKE_CURRENT_LIST_DIR}/docs.cmake)
-  include(${CMAKE_CURRENT_LIST_DIR}/debian.cmake)
+  if(PROJECT_IS_TOP_LEVEL)
+    include(${CMAKE_CURRENT_LIST_DIR}/debian.cmake)
+  endif()
 endif()

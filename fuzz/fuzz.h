@@ -1,5 +1,5 @@
-/* fuzz.h: what the fuzzers share: files, memory, and the oracles of a program on a graph. A fuzzer is a file with LLVMFuzzerTestOneInput; with clang it is linked with libFuzzer, else with
-   main.c. */
+/* fuzz.h: what the fuzzers share: files, memory, and the oracles of a program on a graph. A fuzzer is a file with
+   LLVMFuzzerTestOneInput; with clang it is linked with libFuzzer, else with main.c. */
 #ifndef HGA_FUZZ_H
 #define HGA_FUZZ_H
 

@@ -104,14 +104,19 @@ hga_status hga_builder_set_children(hga_builder *b, hga_id parent, hga_id child,
     return hga_builder_set_families(b, parent, child, n, n > 0 ? n : 1);
 }
 
+hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass)
+{
+    hga_status st = check_range(b, "mass", first, n);
+    if (!st && !(mass >= 0 && mass < 3e38f))
+        st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, first);
+    if (!st) st = hga_grow(&b->allocator, &b->masses, &b->mass_room, b->n_masses, b->n_masses + 1, sizeof *b->masses);
+    if (!st) b->masses[b->n_masses++] = (masses){first, n, mass};
+    return st;
+}
+
 hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass)
 {
-    hga_status st = check_range(b, "mass", node, 1);
-    if (!st && !(mass >= 0 && mass < 3e38f))
-        st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, node);
-    if (!st) st = hga_grow(&b->allocator, &b->masses, &b->mass_room, b->n_masses, b->n_masses + 1, sizeof *b->masses);
-    if (!st) b->masses[b->n_masses++] = (masses){node, mass};
-    return st;
+    return builder_set_masses(b, node, 1, mass);
 }
 
 hga_status hga_builder_set_claims(hga_builder *b, uint32_t claims)

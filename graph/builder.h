@@ -1,4 +1,4 @@
-/* builder.h: what a builder has collected. Only builder.c and finish.c include this. */
+/* builder.h: what a builder has collected. Only graph/ includes this. */
 #ifndef BUILDER_H
 #define BUILDER_H
 
@@ -14,7 +14,7 @@ typedef struct sides {
 } sides;
 
 typedef struct masses {
-    hga_id node;
+    hga_id first, n;
     float mass;
 } masses;
 
@@ -50,6 +50,9 @@ struct hga_builder {
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;
 };
+
+/* The mass of nodes [first, first + n). */
+hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass);
 
 /* labels.c: give the names to the graph. */
 hga_status labels_finish(hga_builder *b, hga_graph *g);

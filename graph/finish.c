@@ -128,7 +128,8 @@ static hga_status find_masses(const hga_builder *b, hga_graph *g)
     if (st) return st;
     hga_id base = g->level_ptr[1];
     for (hga_id v = 0; v < g->n; v++) g->mass[v] = v < base ? 1 : -1;
-    for (int64_t i = 0; i < b->n_masses; i++) g->mass[b->masses[i].node] = b->masses[i].mass;
+    for (int64_t i = 0; i < b->n_masses; i++)
+        for (hga_id k = 0; k < b->masses[i].n; k++) g->mass[b->masses[i].first + k] = b->masses[i].mass;
     for (hga_id v = base; v < g->n; v++) {
         hga_id first, end = find_own(g, v, &first);
         if (g->mass[v] < 0) g->mass[v] = first < end ? (float)children_mass(g, first, end) : 1;

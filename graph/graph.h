@@ -57,6 +57,10 @@ void blocks_sort(hga_block *blocks, hga_pos n);
 void blocks_index(const hga_block *blocks, hga_pos n, int64_t *reach);
 void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments_visit visit, void *context);
 
+/* degrees.c: rules that bound what small blocks can ask for. */
+hga_status rows_can_be_listed(const hga_graph *g);
+hga_status instances_can_be_visited(const hga_graph *g);
+
 /* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when
    all are 0. */
 hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,

@@ -56,6 +56,7 @@ typedef struct json_reader {
     json_t *object;
     hga_builder *b;
     hga_id n_nodes, relation; /* nodes of the levels; the relation being read */
+    int64_t n_named;          /* nodes of the runs of sides, or of masses, so far */
 } json_reader;
 
 /* Read each item of an optional array. */

@@ -1,6 +1,7 @@
 /* read_graphml.c: GraphML, by libxml2's reader. */
 #include "keyed.h"
 
+#include <errno.h>
 #include <libxml/xmlreader.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,21 +17,40 @@ typedef struct graphml {
     int64_t n_keys, key_room;
     key *keys;
     char complaint[200]; /* libxml2's first */
+    int starved;         /* malloc refused libxml2 something */
 } graphml;
 
-static void complain(void *context, const char *message, xmlParserSeverities severity, xmlTextReaderLocatorPtr at)
+/* libxml2's errors: nothing of them on stderr. */
+static void complain(void *context, xmlErrorPtr error)
 {
     graphml *g = context;
-    (void)severity;
+    const char *message = error->message ? error->message : "no XML";
+    g->starved |= error->code == XML_ERR_NO_MEMORY;
     if (g->complaint[0]) return;
-    g->k.x.line = xmlTextReaderLocatorLineNumber(at);
+    g->k.x.line = error->line;
     snprintf(g->complaint, sizeof g->complaint, "%.*s", (int)strcspn(message, "\n"), message);
+}
+
+/* Without memory libxml2 may leave out what it was asked for and go on, but malloc tells by errno. */
+static void look_for_starvation(graphml *g) { g->starved |= errno == ENOMEM; }
+
+static hga_status starved(const graphml *g) { return hga_fail(HGA_ENOMEM, "%s: no memory to read XML", g->k.x.name); }
+
+/* An attribute's text, NULL without; for xmlFree. */
+static xmlChar *attribute(graphml *g, const char *name)
+{
+    errno = 0;
+    xmlChar *value = xmlTextReaderGetAttribute(g->reader, BAD_CAST name);
+    look_for_starvation(g);
+    return value;
 }
 
 /* The next node of the document; *more = 0 at its end. */
 static hga_status advance(graphml *g, int *more)
 {
+    errno = 0;
     *more = xmlTextReaderRead(g->reader);
+    look_for_starvation(g);
     if (*more >= 0 && !g->complaint[0]) {
         g->k.x.line = xmlTextReaderGetParserLineNumber(g->reader);
         return HGA_OK;
@@ -48,7 +68,7 @@ static int is_element(graphml *g, const char *name)
 static hga_status take_attribute(graphml *g, const char *name, int64_t *at)
 {
     *at = -1;
-    xmlChar *value = xmlTextReaderGetAttribute(g->reader, BAD_CAST name);
+    xmlChar *value = attribute(g, name);
     if (!value) return HGA_OK;
     hga_status st = import_text(&g->k.x, (const char *)value, (int64_t)strlen((const char *)value), at);
     xmlFree(value);
@@ -58,7 +78,7 @@ static hga_status take_attribute(graphml *g, const char *name, int64_t *at)
 /* The node that an attribute names. */
 static hga_status find_node(graphml *g, const char *name, hga_id *node)
 {
-    xmlChar *value = xmlTextReaderGetAttribute(g->reader, BAD_CAST name);
+    xmlChar *value = attribute(g, name);
     if (!value) return scan_wrong(&g->k.x, "attribute %s is missing", name);
     hga_status st = keyed_find(&g->k, (const char *)value, (int64_t)strlen((const char *)value), node);
     xmlFree(value);
@@ -92,13 +112,15 @@ static const char *key_name(const graphml *g, const char *id)
 static hga_status read_data(graphml *g)
 {
     char name[64];
-    xmlChar *id = xmlTextReaderGetAttribute(g->reader, BAD_CAST "key");
+    xmlChar *id = attribute(g, "key");
     const char *stands_for = id ? key_name(g, (const char *)id) : NULL;
     int known = stands_for && strlen(stands_for) < sizeof name;
     if (known) memcpy(name, stands_for, strlen(stands_for) + 1);
     xmlFree(id);
     if (!known) return HGA_OK;
+    errno = 0;
     xmlChar *value = xmlTextReaderReadString(g->reader);
+    look_for_starvation(g);
     const char *text = value ? (const char *)value : "";
     hga_status st = keyed_note(&g->k, name, text, (int64_t)strlen(text));
     xmlFree(value);
@@ -139,7 +161,7 @@ static hga_status read_edge(graphml *g)
     keyed_start(&g->k, 1);
     HGA_TRY(find_node(g, "source", &g->k.source));
     HGA_TRY(find_node(g, "target", &g->k.target));
-    xmlChar *directed = xmlTextReaderGetAttribute(g->reader, BAD_CAST "directed");
+    xmlChar *directed = attribute(g, "directed");
     if (directed) g->k.directed = strcmp((const char *)directed, "true") == 0;
     xmlFree(directed);
     HGA_TRY(read_all_data(g));
@@ -152,7 +174,7 @@ done:
 static hga_status read_graph_element(graphml *g)
 {
     if (g->k.graphs++) return scan_wrong(&g->k.x, "a second graph");
-    xmlChar *directed = xmlTextReaderGetAttribute(g->reader, BAD_CAST "edgedefault");
+    xmlChar *directed = attribute(g, "edgedefault");
     g->k.directed = !directed || strcmp((const char *)directed, "undirected") != 0;
     xmlFree(directed);
     return HGA_OK;
@@ -184,17 +206,41 @@ static hga_status open_reader(graphml *g)
     if (x->n_bytes == 0) return scan_wrong(x, "the file is empty");
     g->reader = xmlReaderForMemory(x->bytes, (int)x->n_bytes, NULL, NULL, XML_PARSE_NONET | XML_PARSE_COMPACT);
     if (!g->reader) return hga_fail(HGA_ENOMEM, "%s: no memory for an XML reader", x->name);
-    xmlTextReaderSetErrorHandler(g->reader, complain, g);
+    xmlTextReaderSetStructuredErrorHandler(g->reader, complain, g);
     return HGA_OK;
+}
+
+/* Errors as bare text are libxml2's own want of memory. */
+static void HGA_PRINTF(2, 3) ignore_text(void *context, const char *format, ...)
+{
+    graphml *g = context;
+    (void)format;
+    g->starved = 1;
+}
+
+/* What has no reader to complain to, an allocation of a string or of the reader, complains to this thread's handlers.
+ */
+static hga_status read_quietly(graphml *g)
+{
+    xmlStructuredErrorFunc handler = xmlStructuredError;
+    xmlGenericErrorFunc text_handler = xmlGenericError;
+    void *context = xmlStructuredErrorContext, *text_context = xmlGenericErrorContext;
+    xmlSetStructuredErrorFunc(g, complain);
+    xmlSetGenericErrorFunc(g, ignore_text);
+    hga_status st = open_reader(g);
+    if (!st) st = read_document(g);
+    if (g->starved) st = starved(g);
+    if (g->reader) xmlFreeTextReader(g->reader);
+    xmlSetStructuredErrorFunc(context, handler);
+    xmlSetGenericErrorFunc(text_context, text_handler);
+    return st;
 }
 
 hga_status hga_graph_read_graphml(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out)
 {
     graphml g = {.k = {.directed = 1}};
     hga_status st = import_open(&g.k.x, a, path, o, out);
-    if (!st) st = open_reader(&g);
-    if (!st) st = read_document(&g);
-    if (g.reader) xmlFreeTextReader(g.reader);
+    if (!st) st = read_quietly(&g);
     hga_delete(a, g.keys, g.key_room, sizeof *g.keys);
     return keyed_close(&g.k, st, out);
 }

@@ -3,6 +3,7 @@
 #include "numpy.h"
 #include "written.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <zip.h>
@@ -10,7 +11,7 @@
 typedef struct member {
     char name[512];
     uint8_t *bytes;
-    int64_t n;
+    int64_t room;
     numpy array;
 } member;
 
@@ -24,37 +25,70 @@ typedef struct matrix {
     int64_t rows, columns;
 } matrix;
 
-/* libzip tells of a failed allocation by its number, or by none at all. */
-static int no_memory(int error) { return error == ZIP_ER_MEMORY || error == ZIP_ER_OK; }
+/* libzip tells of a failed allocation by its number, by another's, or by none at all, but malloc tells by errno. */
+static hga_status zip_wrong(const char *name, int error, const char *what)
+{
+    int starved = errno == ENOMEM || error == ZIP_ER_MEMORY || error == ZIP_ER_OK;
+    return hga_fail(starved ? HGA_ENOMEM : HGA_EFORMAT, "%s: %s", name, starved ? "no memory to unpack it" : what);
+}
 
 static hga_status open_zip(matrix *m)
 {
     zip_error_t error;
+    hga_status st = HGA_OK;
     zip_error_init(&error);
+    errno = 0;
     zip_source_t *source = zip_source_buffer_create(m->x->bytes, (zip_uint64_t)m->x->n_bytes, 0, &error);
     m->zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
-    hga_status st = m->zip ? HGA_OK
-                           : hga_fail(no_memory(zip_error_code_zip(&error)) ? HGA_ENOMEM : HGA_EFORMAT, "%s: %s",
-                                      m->x->name, zip_error_strerror(&error));
+    if (!m->zip) st = zip_wrong(m->x->name, zip_error_code_zip(&error), zip_error_strerror(&error));
     if (source && !m->zip) zip_source_free(source);
     zip_error_fini(&error);
     return st;
 }
 
-/* A member's bytes, as many as the archive says. */
+/* A member's bytes to its end, whose checksum libzip then compares. Room grows with what arrives, so that an archive
+   that lies about the size costs nothing. */
+static hga_status unpack(const matrix *m, member *to, zip_file_t *file, int64_t size)
+{
+    hga_status st = HGA_OK;
+    int64_t used = 0;
+    for (zip_int64_t got = 1; got > 0; used += got) {
+        HGA_TRY(hga_grow(m->x->allocator, &to->bytes, &to->room, used, used + 65536, 1));
+        errno = 0;
+        got = zip_fread(file, to->bytes + used, (zip_uint64_t)(to->room - used));
+        if (got < 0) return zip_wrong(to->name, zip_error_code_zip(zip_file_get_error(file)), zip_file_strerror(file));
+    }
+    if (used != size)
+        return hga_fail(HGA_EFORMAT, "%s: %lld of %lld bytes are there", to->name, (long long)used, (long long)size);
+    st = numpy_open(to->name, to->bytes, used, &to->array);
+done:
+    return st;
+}
+
 static hga_status take_member(const matrix *m, member *to, zip_uint64_t index, zip_uint64_t size)
 {
     if (size > INT64_MAX / 2) return hga_fail(HGA_EFORMAT, "%s: %llu bytes", to->name, (unsigned long long)size);
-    hga_status st = hga_new(m->x->allocator, (int64_t)size, 1, &to->bytes);
-    if (st) return st;
-    to->n = (int64_t)size;
+    errno = 0;
     zip_file_t *file = zip_fopen_index(m->zip, index, 0);
-    if (!file) return hga_fail(HGA_EFORMAT, "%s: %s", to->name, zip_strerror(m->zip));
-    zip_int64_t got = zip_fread(file, to->bytes, size);
+    if (!file) return zip_wrong(to->name, zip_error_code_zip(zip_get_error(m->zip)), zip_strerror(m->zip));
+    hga_status st = unpack(m, to, file, (int64_t)size);
     zip_fclose(file);
-    if (got != (zip_int64_t)size)
-        return hga_fail(HGA_EFORMAT, "%s: %lld of %lld bytes are there", to->name, (long long)got, (long long)size);
-    return numpy_open(to->name, to->bytes, to->n, &to->array);
+    return st;
+}
+
+/* The member of that name: -1 without. Two of them are two truths. */
+static hga_status locate(const matrix *m, const char *name, zip_int64_t *index)
+{
+    *index = -1;
+    for (zip_int64_t i = 0; i < zip_get_num_entries(m->zip, 0); i++) {
+        errno = 0;
+        const char *here = zip_get_name(m->zip, (zip_uint64_t)i, 0);
+        if (!here && errno == ENOMEM) return zip_wrong(m->x->name, ZIP_ER_MEMORY, "");
+        if (!here || strcmp(here, name) != 0) continue;
+        if (*index >= 0) return hga_fail(HGA_EFORMAT, "%s: two members are named %s", m->x->name, name);
+        *index = i;
+    }
+    return HGA_OK;
 }
 
 /* The array of that name; HGA_OK and no data without one that is not needed. */
@@ -62,12 +96,15 @@ static hga_status open_member(matrix *m, int which, int is_needed)
 {
     char file[32];
     member *to = &m->member[which];
+    zip_int64_t index;
     zip_stat_t stat;
     snprintf(file, sizeof file, "%s.npy", member_names[which]);
     snprintf(to->name, sizeof to->name, "%s: %s", m->x->name, file);
-    int missing = zip_stat(m->zip, file, 0, &stat);
+    hga_status st = locate(m, file, &index);
+    if (st) return st;
+    int missing = index < 0 || zip_stat_index(m->zip, (zip_uint64_t)index, 0, &stat) != 0;
     memory_is_written(&stat, sizeof stat);
-    if (!missing && stat.valid & ZIP_STAT_SIZE) return take_member(m, to, stat.index, stat.size);
+    if (!missing && stat.valid & ZIP_STAT_SIZE) return take_member(m, to, (zip_uint64_t)index, stat.size);
     return is_needed ? hga_fail(HGA_EFORMAT, "%s is missing; is it a sparse matrix of scipy's?", to->name) : HGA_OK;
 }
 
@@ -185,7 +222,7 @@ import x;
     matrix m = {.x = &x};
     hga_status st = import_open(&x, a, path, o, out);
     if (!st) st = read_matrix(&m);
-    for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].n, 1);
+    for (int i = 0; i < MEMBERS; i++) hga_delete(a, m.member[i].bytes, m.member[i].room, 1);
     if (m.zip) zip_discard(m.zip);
     return import_close(&x, st, out);
 }

@@ -7,55 +7,6 @@
 
 static hga_id position_of(const stored_relation *r, hga_id node) { return r->dst_rank ? r->dst_rank[node] : node; }
 
-static hga_id node_at(const stored_relation *r, int64_t position)
-{
-    return r->dst_order ? r->dst_order[position] : (hga_id)position;
-}
-
-/* ---- degrees ---- */
-
-typedef struct counting {
-    const stored_relation *r;
-    hga_id first, n;
-    hga_pos *degree;
-} counting;
-
-static void count_segment(const counting *c, const hga_segment *s, hga_id times)
-{
-    for (hga_id i = 0; i < s->n_rows; i++) {
-        hga_id v = node_at(c->r, (int64_t)s->row + i), c0, c1, hole;
-        if (v < c->first || v - c->first >= c->n) continue;
-        hga_segment_columns(s, s->row + i, &c0, &c1, &hole);
-        c->degree[v - c->first] += (hga_pos)times * (c1 - c0 - (hole >= 0));
-    }
-}
-
-/* Instances that share their rows have as many columns each. */
-static void count_segments(const hga_segments *s, void *context)
-{
-    hga_id n = s->row_step == 0 ? 1 : s->count, times = s->count / n;
-    for (hga_id i = 0; i < n; i++) {
-        hga_segment one = hga_segments_at(s, i);
-        count_segment(context, &one, times);
-    }
-}
-
-/* With a destination order, a few rows are asked for one by one, many by a pass over all positions. */
-void hga_graph_degrees(const hga_graph *g, hga_id index, hga_id first, hga_id n, hga_pos *degree)
-{
-    const stored_relation *r = &g->relation[index];
-    counting c = {r, first, n, degree};
-    for (hga_id i = 0; i < n; i++) degree[i] = r->ptr ? r->ptr[first + i + 1] - r->ptr[first + i] : 0;
-    if (!r->dst_order)
-        blocks_visit(r, first, n, count_segments, &c);
-    else if (n > g->n / 16)
-        blocks_visit(r, 0, g->n, count_segments, &c);
-    else
-        for (hga_id i = 0; i < n; i++) blocks_visit(r, r->dst_rank[first + i], 1, count_segments, &c);
-}
-
-/* ---- rows ---- */
-
 typedef struct cell {
     hga_id src;
     int32_t type;

@@ -22,6 +22,10 @@ if(NOT HGA_SANITIZE)
   add_library(no_tmpfile MODULE no_tmpfile.c)
   add_test(NAME faults COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_faults.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:no_tmpfile>)
   set_tests_properties(faults PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+  # Small files under a bound of memory, and with one allocation failing: for the same reason.
+  add_library(no_memory MODULE no_memory.c)
+  add_test(NAME costs COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_costs.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:no_memory>)
+  set_tests_properties(costs PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
 foreach(name rank_map choose layout tensors gradients)
@@ -54,7 +58,16 @@ endif()
 add_test(NAME run_sh COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_run.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(run_sh PROPERTIES TIMEOUT 60 LABELS rules)
 
+# Inside of another project, and where packages are missing. It compiles the library anew, so a compiler launcher (ccache) helps.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  add_test(NAME subproject COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_subproject.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+  set_tests_properties(subproject PROPERTIES TIMEOUT 900 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
+endif()
+
 # What is documented, and what is installed.
+if(NOT HGA_INSTALL)
+  return()
+endif()
 if(DOXYGEN)
   set(doxyfile ${HGA_DOXYGEN}/Doxyfile)
 endif()

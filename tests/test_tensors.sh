@@ -40,6 +40,14 @@ put("model.safetensors", header, body)
 wrong = dict(header, h=dict(header["h"], shape=[25, 2, 8]))
 put("wrong.safetensors", wrong, body)
 put("short.safetensors", header, body[:100])
+def moved(by, first):
+    return {name: dict(t, data_offsets=[x + (by if x >= first else 0) for x in t["data_offsets"]]) if "dtype" in t else t for name, t in header.items()}
+put("overlap.safetensors", dict(moved(-36, 10000), h=dict(header["h"], data_offsets=[1500, 2268])), body)
+put("hole.safetensors", dict(moved(4, 1537), h=dict(header["h"], data_offsets=[1540, 2308])), body[:1536] + bytes(4) + body[1536:])
+put("after.safetensors", header, body + bytes(4))
+put("beyond.safetensors", header, body[:-4])
+text = json.dumps(header)[:-1].encode() + b', "h": {"dtype": "F16", "shape": [0], "data_offsets": [0, 0]}}'
+open("twice.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + body)
 open("cut.npz", "wb").write(open("several.npz", "rb").read()[:-40])
 END
 python3 make.py || exit 1
@@ -102,7 +110,13 @@ fact a_tensor_must_be_there refused 3 "model.safetensors: has no tensor 'c'" run
 fact safetensors_need_a_name refused 3 "model.safetensors: say which tensor" run model.safetensors new.npy
 fact whole_numbers_are_no_tensor refused 3 "model.safetensors:n: holds int64" run model.safetensors:n new.npy
 fact a_shape_must_fit refused 3 "wrong.safetensors:h: has 768 bytes" run wrong.safetensors:h new.npy
-fact a_file_must_be_whole refused 3 "short.safetensors:h" run short.safetensors:h new.npy
+fact a_file_must_be_whole refused 3 "short.safetensors: its tensors end at byte 3264 of 100" run short.safetensors:h new.npy
+fact tensors_do_not_overlap refused 3 "overlap.safetensors: the tensors x.q and h overlap at byte 1500" run overlap.safetensors:x.q new.npy
+fact nor_leave_a_hole refused 3 "hole.safetensors: bytes 1536 to 1540 before h are no tensor's" run hole.safetensors:x.q new.npy
+fact nor_end_before_the_file refused 3 "after.safetensors: its tensors end at byte 3264 of 3268" "$hga" tensor after.safetensors
+fact nor_after_it refused 3 "beyond.safetensors: its tensors end at byte 3264 of 3260" "$hga" tensor beyond.safetensors
+fact nor_twice_under_one_name refused 3 "twice.safetensors" run twice.safetensors:h new.npy
+fact metadata_are_no_tensor refused 3 "has no tensor '__metadata__'" run model.safetensors:__metadata__ new.npy
 fact an_archive_must_be_whole refused 3 "cut.npz: is no .npz file" run cut.npz:a new.npy
 fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a new.npy
 fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy

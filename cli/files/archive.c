@@ -6,9 +6,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "complain.h"
+#include "json_file.h"
 
 enum { MOST_HEADER = 100 << 20 };
 
@@ -30,12 +32,11 @@ int tensor_name_split(const char *path, tensor_name *out)
 
 /* ---- .safetensors: eight bytes with the header's length, the header as JSON, the tensors ---- */
 
-static int read_header(const char *path, FILE *file, json_t **header, int64_t *first)
+static int read_text(const char *path, FILE *file, json_t **header, int64_t *first)
 {
     unsigned char size[8];
     uint64_t n = 0;
     char *text = NULL;
-    json_error_t error;
     int status = CLI_GOOD;
     *header = NULL;
     rewind(file);
@@ -47,15 +48,82 @@ static int read_header(const char *path, FILE *file, json_t **header, int64_t *f
     if (fread(text, 1, n, file) != n)
         TRY(complain(CLI_DATA, "%s: is no .npy, .npz or .safetensors file: its header would have %" PRIu64 " bytes",
                      path, n));
-    *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &error);
-    if (!json_is_object(*header)) TRY(complain(CLI_DATA, "%s: its header is not JSON: %s", path, error.text));
+    TRY(json_file_parse(path, text, (size_t)n, JSON_REJECT_DUPLICATES, header));
+    if (!json_is_object(*header)) TRY(complain(CLI_DATA, "%s: its header is no JSON object", path));
 done:
     free(text);
     if (status) json_decref(*header), *header = NULL;
     return status;
 }
 
-/* one entry of the header */
+/* ---- where the tensors lie: in a row, without a hole, up to the end of the file, as the format demands ---- */
+
+typedef struct extent {
+    const char *name;
+    int64_t from, to;
+} extent;
+
+static int compare_extents(const void *a, const void *b)
+{
+    const extent *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static int is_metadata(const char *name) { return strcmp(name, "__metadata__") == 0; }
+
+static int read_extents(const char *path, const json_t *header, extent *out, size_t *n)
+{
+    const char *name;
+    json_t *entry;
+    *n = 0;
+    json_object_foreach((json_t *)(uintptr_t)header, name, entry)
+    {
+        const json_t *offsets = json_object_get(entry, "data_offsets"), *from = json_array_get(offsets, 0),
+                     *to = json_array_get(offsets, 1);
+        if (is_metadata(name)) continue;
+        extent e = {name, json_integer_value(from), json_integer_value(to)};
+        if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to) || e.from < 0 ||
+            e.to < e.from)
+            return complain(CLI_DATA, "%s:%s: its data_offsets are none", path, name);
+        out[(*n)++] = e;
+    }
+    return CLI_GOOD;
+}
+
+static int check_extents(const char *path, const extent *e, size_t n, int64_t bytes)
+{
+    int64_t end = 0;
+    for (size_t i = 0; i < n; end = e[i++].to) {
+        if (e[i].from < end)
+            return complain(CLI_DATA, "%s: the tensors %s and %s overlap at byte %" PRId64, path, e[i - 1].name,
+                            e[i].name, e[i].from);
+        if (e[i].from > end)
+            return complain(CLI_DATA, "%s: bytes %" PRId64 " to %" PRId64 " before %s are no tensor's", path, end,
+                            e[i].from, e[i].name);
+    }
+    if (end == bytes) return CLI_GOOD;
+    return complain(CLI_DATA, "%s: its tensors end at byte %" PRId64 " of %" PRId64, path, end, bytes);
+}
+
+static int check_layout(const char *path, FILE *file, const json_t *header, int64_t first)
+{
+    struct stat s;
+    size_t n = 0;
+    extent *extents = NULL;
+    int status = CLI_GOOD;
+    if (fstat(fileno(file), &s) != 0) return complain(CLI_DATA, "%s: %s", path, strerror(errno));
+    TRY(take((int64_t)json_object_size(header), sizeof *extents, &extents));
+    TRY(read_extents(path, header, extents, &n));
+    if (n > 0) qsort(extents, n, sizeof *extents, compare_extents);
+    TRY(check_extents(path, extents, n, (int64_t)s.st_size - first));
+done:
+    free(extents);
+    return status;
+}
+
+/* ---- one entry of the header ---- */
+
 static int understand(const char *path, const char *name, const json_t *entry, int64_t first, safetensor *out)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
@@ -83,6 +151,14 @@ static int understand(const char *path, const char *name, const json_t *entry, i
                     out->bytes, count, element_bytes(out->type));
 }
 
+static int read_header(const char *path, FILE *file, json_t **header, int64_t *first)
+{
+    int status = read_text(path, file, header, first);
+    if (status == CLI_GOOD) status = check_layout(path, file, *header, *first);
+    if (status) json_decref(*header), *header = NULL;
+    return status;
+}
+
 int safetensors_find(const char *path, FILE *file, const char *name, safetensor *out)
 {
     json_t *header = NULL;
@@ -90,7 +166,7 @@ int safetensors_find(const char *path, FILE *file, const char *name, safetensor 
     int status = CLI_GOOD;
     TRY(read_header(path, file, &header, &first));
     if (!name) TRY(complain(CLI_DATA, "%s: say which tensor by %s:NAME; `hga tensor` lists them", path, path));
-    const json_t *entry = json_object_get(header, name);
+    const json_t *entry = is_metadata(name) ? NULL : json_object_get(header, name);
     if (!entry) TRY(complain(CLI_DATA, "%s: has no tensor '%s'; `hga tensor` lists them", path, name));
     TRY(understand(path, name, entry, first, out));
     if (fseeko(file, (off_t)out->offset, SEEK_SET) != 0) TRY(complain(CLI_DATA, "%s: %s", path, strerror(errno)));
@@ -110,7 +186,7 @@ int safetensors_each(const char *path, FILE *file, int (*visit)(const char *name
     json_object_foreach(header, name, entry)
     {
         safetensor t;
-        if (strcmp(name, "__metadata__") == 0) continue;
+        if (is_metadata(name)) continue;
         TRY(understand(path, name, entry, first, &t));
         TRY(visit(name, &t, context));
     }

@@ -19,8 +19,9 @@ int tensor_name_split(const char *path, tensor_name *out);
 /* A member of a .npz as its own .npy file, in *memory, for free() after the stream is closed; name NULL: the only
     one. */
 int npz_open(const char *path, const char *name, FILE **stream, char **memory);
-/* Names without ".npy", one after another. */
-int npz_names(const char *path, int (*visit)(const char *name, void *context), void *context);
+/* Each array by its name without ".npy", as its own file: at least its first `most` bytes, where it has as many. */
+int npz_each(const char *path, int64_t most, int (*visit)(const char *name, FILE *stream, void *context),
+             void *context);
 
 /* Where one of a .safetensors' tensors lies. */
 typedef struct safetensor {

@@ -10,8 +10,6 @@
 
 #include "complain.h"
 
-enum { MAX_HEADER = 1 << 16 };
-
 const char *npy_shape(int n_dims, const int64_t *dim, char text[static 200])
 {
     int used = snprintf(text, 200, "(");
@@ -150,8 +148,8 @@ int npy_read_header(const char *path, FILE *file, npy_header *h)
         TRY(complain(CLI_DATA, "%s: is .npy version %d.%d, not 1.0 or 2.0", path, lead[6], lead[7]));
     TRY(read_bytes(path, file, size, lead[6] == 1 ? 2 : 4, "the header's length"));
     uint32_t n = (uint32_t)size[0] | (uint32_t)size[1] << 8 | (uint32_t)size[2] << 16 | (uint32_t)size[3] << 24;
-    if (n > MAX_HEADER)
-        TRY(complain(CLI_DATA, "%s: says that its header has %u bytes, more than %d", path, n, MAX_HEADER));
+    if (n > NPY_MAX_HEADER)
+        TRY(complain(CLI_DATA, "%s: says that its header has %u bytes, more than %d", path, n, NPY_MAX_HEADER));
     TRY(take((int64_t)n + 1, 1, &text));
     TRY(read_bytes(path, file, text, n, "its header"));
     if (strlen(text) != n) TRY(complain(CLI_DATA, "%s: its header has a zero byte", path));

@@ -98,25 +98,16 @@ int npy_read_whole(const char *path, npy *out) { return read_path(path, 0, out);
 /* ---- listing ---- */
 
 typedef struct listing {
-    const char *path;
     npy_visitor visit;
     void *context;
 } listing;
 
-static int list_member(const char *name, void *context)
+static int list_member(const char *name, FILE *stream, void *context)
 {
     const listing *l = context;
-    FILE *stream = NULL;
-    char *memory = NULL;
     npy_header h = {0};
-    int status = CLI_GOOD;
-    TRY(npz_open(l->path, name, &stream, &memory));
-    TRY(npy_read_header(name, stream, &h));
-    TRY(l->visit(name, h.type, h.n_dims, h.dim, l->context));
-done:
-    if (stream) fclose(stream);
-    free(memory);
-    return status;
+    int status = npy_read_header(name, stream, &h);
+    return status ? status : l->visit(name, h.type, h.n_dims, h.dim, l->context);
 }
 
 static int list_safetensor(const char *name, const safetensor *t, void *context)
@@ -127,13 +118,13 @@ static int list_safetensor(const char *name, const safetensor *t, void *context)
 
 int npy_each(const char *path, npy_visitor visit, void *context)
 {
-    listing l = {path, visit, context};
+    listing l = {visit, context};
     FILE *file = NULL;
     npy_header h = {0};
     int status = CLI_GOOD;
     TRY(open_file(path, &file));
     file_kind kind = file == stdin ? KIND_NPY : kind_of(file);
-    if (kind == KIND_NPZ) TRY(npz_names(path, list_member, &l));
+    if (kind == KIND_NPZ) TRY(npz_each(path, NPY_HEADER_BYTES, list_member, &l));
     if (kind == KIND_SAFETENSORS) TRY(safetensors_each(path, file, list_safetensor, &l));
     if (kind == KIND_NPY) {
         TRY(npy_read_header(shown(path), file, &h));

@@ -15,8 +15,8 @@ int npz_open(const char *path, const char *name, FILE **stream, char **memory)
     return refuse(path);
 }
 
-int npz_names(const char *path, int (*visit)(const char *name, void *context), void *context)
+int npz_each(const char *path, int64_t most, int (*visit)(const char *name, FILE *stream, void *context), void *context)
 {
-    (void)visit, (void)context;
+    (void)most, (void)visit, (void)context;
     return refuse(path);
 }

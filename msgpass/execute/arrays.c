@@ -71,57 +71,10 @@ done:
 
 /* ---- of the samples of a batch ---- */
 
-/* Two lists by where arrays begin become one. */
-static call_array *merge(call_array *a, call_array *b)
-{
-    call_array *first = NULL, **last = &first;
-    for (; a && b; last = &(*last)->next) {
-        call_array **least = b->at.first < a->at.first ? &b : &a;
-        *last = *least, *least = (*least)->next;
-    }
-    *last = a ? a : b;
-    return first;
-}
-
-/* The arrays of all samples by where they begin: list i is of 2^i of them, or empty. */
-static call_array *sort_arrays(hga_workspace *const *states, hga_id n)
-{
-    enum { LISTS = 48 };
-    call_array *list[LISTS] = {NULL}, *all = NULL;
-    for (hga_id i = 0; i < n; i++)
-        for (int k = 0; k < states[i]->arrays.n; k++) {
-            call_array *a = &states[i]->arrays.array[k];
-            int at = 0;
-            a->sample = i, a->next = NULL;
-            for (; list[at]; at++) a = merge(list[at], a), list[at] = NULL;
-            list[at] = a;
-        }
-    for (int at = 0; at < LISTS; at++) all = merge(all, list[at]);
-    return all;
-}
-
-/* `x` against all before it in the list; *sample is the later one of two that meet. */
-static hga_status compare(const call_array *list, const call_array *x, hga_id *sample)
-{
-    for (const call_array *y = list; y != x; y = y->next) {
-        if (y->sample == x->sample || !(x->written || y->written) || !arrays_meet(&x->at, &y->at)) continue;
-        const call_array *later = y->sample > x->sample ? y : x, *other = later == x ? y : x;
-        *sample = later->sample;
-        return arrays_refuse(&later->at, &other->at, other->sample);
-    }
-    return HGA_OK;
-}
-
-/* An array that begins behind the ends of all before it meets none of them. */
 hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample)
 {
-    hga_status st = HGA_OK;
-    uintptr_t written = 0, any = 0;
-    const call_array *list = sort_arrays(states, n);
-    for (const call_array *x = list; x && !st; x = x->next) {
-        if (x->at.first < (x->written ? any : written)) st = compare(list, x, sample);
-        if (x->at.end > any) any = x->at.end;
-        if (x->written && x->at.end > written) written = x->at.end;
-    }
-    return st;
+    call_array *all = NULL;
+    for (hga_id i = 0; i < n; i++)
+        for (int k = 0; k < states[i]->arrays.n; k++) all = array_listed(&states[i]->arrays.array[k], i, all);
+    return arrays_listed_apart(all, sample);
 }

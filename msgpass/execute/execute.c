@@ -71,6 +71,13 @@ done:
     return st;
 }
 
+int workspace_enlist(hga_workspace *state, int listed)
+{
+    int before = state->listed;
+    state->listed = listed;
+    return before;
+}
+
 workspace_kept *workspace_keeper(hga_workspace *state) { return &state->kept; }
 
 void workspace_forget(hga_workspace *state)

@@ -156,13 +156,7 @@ typedef struct widened {
     ptrdiff_t row_stride, head_stride;
 } widened;
 
-/* What a call writes and what it reads, of the caller's; sample and next are a batch's. */
-typedef struct call_array {
-    given_array at;
-    int written;
-    hga_id sample;
-    struct call_array *next;
-} call_array;
+/* What a call writes and what it reads, of the caller's. */
 enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 6 };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];

@@ -88,15 +88,55 @@ static hga_status compare(const call_arrays *all)
     return st;
 }
 
-hga_status check_apart(const gradient_call *c)
+static hga_status find_arrays(const gradient_call *c, call_arrays *all)
 {
     hga_status st = HGA_OK;
-    call_arrays all = {.n_read = 0, .n_wanted = 0};
+    *all = (call_arrays){.n_read = 0, .n_wanted = 0};
     for (hga_id f = 1; f <= c->plan->program.n_fields; f++)
-        if (field_tensor(c, f)) HGA_TRY(add_field(c, f, &all));
-    HGA_TRY(add_unbound(c, &all));
-    HGA_TRY(add_others(c, &all));
-    HGA_TRY(compare(&all));
+        if (field_tensor(c, f)) HGA_TRY(add_field(c, f, all));
+    HGA_TRY(add_unbound(c, all));
+    HGA_TRY(add_others(c, all));
 done:
+    return st;
+}
+
+hga_status check_apart(const gradient_call *c)
+{
+    call_arrays all;
+    hga_status st = find_arrays(c, &all);
+    return st ? st : compare(&all);
+}
+
+/* ---- of many calls at once ---- */
+
+/* Those of one sample, in front of those of others. */
+static call_array *list_arrays(const given_array *a, int n, int written, hga_id sample, call_array **room,
+                               call_array *list)
+{
+    for (int i = 0; i < n; i++) {
+        if (!a[i].data) continue;
+        **room = (call_array){.at = a[i], .written = written};
+        list = array_listed((*room)++, sample, list);
+    }
+    return list;
+}
+
+hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample)
+{
+    hga_status st = HGA_OK;
+    const hga_allocator *given = &call->plan->given;
+    call_array *memory = NULL, *room, *list = NULL;
+    call_arrays all;
+    int64_t most = (int64_t)n * (MOST_READ + MOST_WANTED);
+    HGA_TRY(hga_new(given, most, sizeof *memory, &memory));
+    room = memory;
+    for (*sample = 0; *sample < n; ++*sample) {
+        HGA_TRY(find_arrays(&call[*sample], &all));
+        list = list_arrays(all.read, all.n_read, 0, *sample, &room, list);
+        list = list_arrays(all.wanted, all.n_wanted, 1, *sample, &room, list);
+    }
+    st = arrays_listed_apart(list, sample);
+done:
+    hga_delete(given, memory, most, sizeof *memory);
     return st;
 }

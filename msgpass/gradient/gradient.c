@@ -378,26 +378,41 @@ static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_g
                            .threads = threads_allowed(plan->threads)};
 }
 
+hga_status gradient_begin(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, gradient_call *c)
+{
+    *c = call_of(plan, io, grad);
+    return call_check(c);
+}
+
+hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
+{
+    hga_status st = HGA_OK;
+    const hga_plan *plan = c->plan;
+    const char *why;
+    int plain = gradient_is_plain(plan, &why);
+    const hga_grad_io *wanted = c->grad;
+    hga_grad_io own = {0}, read = *wanted;
+    unread_take_out(plan, &read), c->grad = &read;
+    HGA_TRY(range_open(c, &own));
+    c->turns = plain ? plan->shape.n_kv_heads : find_turns(c);
+    HGA_TRY(tables_create(c));
+    HGA_TRY(plain ? run_plain(c) : run_in_float(c, workspace));
+    tables_store(c);
+    unread_store(plan, wanted);
+done:
+    range_close(c, &own);
+    tables_clear(c);
+    c->grad = wanted;
+    return st;
+}
+
 hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io, const hga_grad_io *grad)
 {
     if (!plan || !workspace || !io || !grad)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : !io ? "tensors" : "gradients");
-    hga_status st = HGA_OK;
-    const char *why;
-    hga_grad_io own = {0}, read = *grad;
-    gradient_call c = call_of(plan, io, grad);
-    HGA_TRY(call_check(&c));
-    unread_take_out(plan, &read), c.grad = &read;
-    HGA_TRY(range_open(&c, &own));
-    c.turns = gradient_is_plain(plan, &why) ? plan->shape.n_kv_heads : find_turns(&c);
-    HGA_TRY(tables_create(&c));
-    HGA_TRY(gradient_is_plain(plan, &why) ? run_plain(&c) : run_in_float(&c, workspace));
-    tables_store(&c);
-    unread_store(plan, grad);
-done:
-    range_close(&c, &own);
-    tables_clear(&c);
-    return st;
+    gradient_call c;
+    hga_status st = gradient_begin(plan, io, grad, &c);
+    return st ? st : gradient_go(&c, workspace);
 }
 
 hga_status hga_plan_loss(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_gradient_input input,

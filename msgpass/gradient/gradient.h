@@ -1,6 +1,7 @@
 /* gradient.h: what the files of this room share.
 
    gradient.c   the call: who computes is chosen; check.c: what it is given; apart.c: where that lies
+   batch.c      many calls at once
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
    rows.c       the in-edges of a row, in canonical order
@@ -102,6 +103,10 @@ static inline float *carve(float *memory, int64_t *at, int64_t n)
     return x;
 }
 
+/* gradient.c: what a call is given, found fit before anything is written; and all its work, by c->threads. */
+hga_status gradient_begin(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, gradient_call *c);
+hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
+
 /* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
 hga_status tables_create(gradient_call *c);
 void tables_store(const gradient_call *c);
@@ -134,6 +139,8 @@ hga_status call_check(gradient_call *c);
 hga_status call_check_loss(const gradient_call *c);
 /* apart.c: does what is wanted lie apart from what is read, and from each other? */
 hga_status check_apart(const gradient_call *c);
+/* And of n calls at once what each wants from what the others want and read? Else *sample is the later of two. */
+hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample);
 
 /* range.c: where the call is for some rows, *own is what it is given with nothing of the others, and takes the place of
    c->grad; range_close gives it back, whatever the outcome. */

@@ -144,8 +144,64 @@ hga_status arrays_apart(const given_array *a, int a_written, const given_array *
                     name_of(a_written ? b : a, other));
 }
 
-hga_status arrays_refuse(const given_array *a, const given_array *b, hga_id sample)
+/* ---- of many calls at once ---- */
+
+/* Two lists by where arrays begin become one. */
+static call_array *merge(call_array *a, call_array *b)
+{
+    call_array *first = NULL, **last = &first;
+    for (; a && b; last = &(*last)->next) {
+        call_array **least = b->at.first < a->at.first ? &b : &a;
+        *last = *least, *least = (*least)->next;
+    }
+    *last = a ? a : b;
+    return first;
+}
+
+/* By where they begin: list i is of 2^i arrays, or empty. */
+static call_array *sort_arrays(call_array *list)
+{
+    enum { LISTS = 48 };
+    call_array *sorted[LISTS] = {NULL}, *all = NULL;
+    while (list) {
+        call_array *a = list;
+        int at = 0;
+        list = a->next, a->next = NULL;
+        for (; sorted[at]; at++) a = merge(sorted[at], a), sorted[at] = NULL;
+        sorted[at] = a;
+    }
+    for (int at = 0; at < LISTS; at++) all = merge(all, sorted[at]);
+    return all;
+}
+
+static hga_status arrays_refuse(const given_array *a, const given_array *b, hga_id sample)
 {
     char one[NAME], other[NAME];
     return hga_fail(HGA_EINVAL, "%s and %s of sample %d share memory", name_of(a, one), name_of(b, other), sample);
+}
+
+/* `x` against all before it in the list; *sample is the later one of two that meet. */
+static hga_status compare(const call_array *list, const call_array *x, hga_id *sample)
+{
+    for (const call_array *y = list; y != x; y = y->next) {
+        if (y->sample == x->sample || !(x->written || y->written) || !arrays_meet(&x->at, &y->at)) continue;
+        const call_array *later = y->sample > x->sample ? y : x, *other = later == x ? y : x;
+        *sample = later->sample;
+        return arrays_refuse(&later->at, &other->at, other->sample);
+    }
+    return HGA_OK;
+}
+
+/* An array that begins behind the ends of all before it meets none of them. */
+hga_status arrays_listed_apart(call_array *list, hga_id *sample)
+{
+    hga_status st = HGA_OK;
+    uintptr_t written = 0, any = 0;
+    list = sort_arrays(list);
+    for (const call_array *x = list; x && !st; x = x->next) {
+        if (x->at.first < (x->written ? any : written)) st = compare(list, x, sample);
+        if (x->at.end > any) any = x->at.end;
+        if (x->written && x->at.end > written) written = x->at.end;
+    }
+    return st;
 }

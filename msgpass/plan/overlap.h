@@ -23,8 +23,28 @@ given_array array_of_block(const char *what, const void *data, int64_t bytes);
    found. */
 int arrays_meet(const given_array *a, const given_array *b);
 /* HGA_EINVAL, with what the matter is, where two arrays meet, one of which is written, or, being one and the same, its
-   runs do. And in any case, where the second is another sample's. */
+   runs do. */
 hga_status arrays_apart(const given_array *a, int a_written, const given_array *b, int b_written);
-hga_status arrays_refuse(const given_array *a, const given_array *b, hga_id sample);
+
+/* ---- of many calls at once ---- */
+
+/* One of a sample's, in a list. */
+typedef struct call_array {
+    given_array at;
+    int written;
+    hga_id sample;
+    struct call_array *next;
+} call_array;
+
+/* The list with one more at its head. */
+static inline call_array *array_listed(call_array *a, hga_id sample, call_array *list)
+{
+    a->sample = sample, a->next = list;
+    return a;
+}
+
+/* HGA_EINVAL where what a sample writes meets what another writes or reads; *sample is the later of the two. The list
+   is sorted. */
+hga_status arrays_listed_apart(call_array *list, hga_id *sample);
 
 #endif

@@ -224,6 +224,8 @@ static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tap
 /* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes
    and begun at a whole line; its bytes are as the last user left them. */
 hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
+/* Is the workspace one of the batch at hand? Says what it was before. */
+int workspace_enlist(hga_workspace *workspace, int listed);
 
 /* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
    forget. */

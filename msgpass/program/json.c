@@ -9,6 +9,7 @@
 #include "program.h"
 #include "written.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,7 +111,10 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(write_stage(p, &p->stage[s], g, stages));
     if (p->default_scale != 0) HGA_TRY(put(root, "default_scale", json_real((double)p->default_scale)));
     HGA_TRY(put(root, "lse", json_boolean(p->has_lse)));
+    errno = 0;
     *text = json_dumps(root, JSON_INDENT(1));
+    /* jansson leaves a name out that it cannot keep and goes on, but malloc tells by errno */
+    if (*text && errno == ENOMEM) hga_text_free(*text), *text = NULL;
     if (!*text) st = no_memory();
 done:
     json_decref(root);

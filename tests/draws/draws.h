@@ -14,7 +14,8 @@ _Noreturn void draw_fail(const char *format, ...) HGA_PRINTF(1, 2);
 hga_graph *draw_graph(choices *c, const hga_allocator *a);
 /* A random program over it; a plan may still refuse what it asks for. 0: no program. */
 int draw_program(choices *c, const hga_graph *g, hga_program *p);
-/* User functions for a stage that reads the fields of `reads` and writes those of `writes`, with or without adjoints. */
+/* User functions, with adjoints or without, for a stage that reads the fields of `reads` and writes those of `writes`.
+   */
 hga_udf draw_user_functions(choices *c, uint32_t reads, uint32_t writes);
 /* The words of a variant and a number of tokens, as hga_build takes them; it may refuse the combination. */
 hga_id draw_words(choices *c, char *words, size_t bytes);

@@ -54,6 +54,16 @@ typedef struct hga_grad_io {
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
+/* The gradients of n executions at once, each with a workspace of its own: what is written, its bits and errors are
+   those of n calls of hga_plan_gradient. Samples go to threads whole as long as there is one for each thread, and all
+   of them where the plan is too small to share out or goes the plain way; all threads then go together through what is
+   left. So a user stage's adjoints may run on several threads at once. What samples are given may be shared; what one
+   wants, tables' gradients too, which are not summed, must overlap nothing that another wants or reads (HGA_EINVAL).
+   An error names the sample. Where it is told by what samples are given nothing has been written; HGA_ENOMEM may come
+   later, of the first sample that found no memory: what gradients of any sample hold is then undefined. */
+HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
+                                           const hga_grad_io *grads, hga_id n);
+
 /* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
    little that depends on rows, a copy of what is given where a call is for some rows alone, and what heads leave each
    other, which is at most an eighth of the tensors and their gradients. -1 when there is no memory to find out. */

@@ -1,0 +1,17 @@
+# hga_missing(WHAT DEBIAN FEDORA ARCH [MORE]): stop, in one line with the command that installs what is missing; the names are those of the distributions' packages.
+function(hga_missing what debian fedora arch)
+  set(command "Debian's package is ${debian}, Fedora's ${fedora}, Arch's ${arch}")
+  set(apt-get "sudo apt-get install ${debian}")
+  set(dnf "sudo dnf install ${fedora}")
+  set(pacman "sudo pacman -S ${arch}")
+  foreach(manager apt-get dnf pacman)
+    find_program(HGA_INSTALLER_${manager} ${manager})
+    mark_as_advanced(HGA_INSTALLER_${manager})
+    if(HGA_INSTALLER_${manager})
+      set(command "${${manager}}")
+      break()
+    endif()
+  endforeach()
+  # A line that begins with a blank is not broken by CMake.
+  message(FATAL_ERROR " ${what} is missing: ${command}${ARGN}")
+endfunction()

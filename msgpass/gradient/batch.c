@@ -1,0 +1,111 @@
+/* batch.c: gradients of many executions. What each is given is looked at before anything is written. Then as many as
+   threads go to threads whole, which never wait for each other, and all threads go together through what is left. Who
+   computes what is no part of the bits. */
+#include "gradient.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct batch {
+    const hga_plan *plan;
+    hga_workspace *const *workspaces;
+    gradient_call *call; /* [n] */
+    hga_id n;
+    hga_id failed; /* the first that did, and why; n: none */
+    hga_status status;
+    char what[400];
+} batch;
+
+/* The error of one sample, which is what the caller looks for. */
+static void note_failure(batch *b, hga_id sample, hga_status st)
+{
+    if (sample >= b->failed) return;
+    b->failed = sample, b->status = st;
+    snprintf(b->what, sizeof b->what, "%s", hga_error_detail());
+}
+
+static hga_status blame(const batch *b)
+{
+    return b->failed < b->n ? hga_fail(b->status, "sample %d: %s", b->failed, b->what) : HGA_OK;
+}
+
+/* ---- what samples are given ---- */
+
+static hga_status begin_sample(const batch *b, hga_id i, const hga_io *io, const hga_grad_io *grad)
+{
+    hga_workspace *workspace = b->workspaces[i];
+    if (!workspace) return hga_fail(HGA_EINVAL, "no workspace");
+    if (workspace_enlist(workspace, 1)) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
+    return gradient_begin(b->plan, io, grad, &b->call[i]);
+}
+
+static hga_status begin_all(batch *b, const hga_io *ios, const hga_grad_io *grads)
+{
+    for (hga_id i = 0; i < b->n && b->failed == b->n; i++) {
+        hga_status st = begin_sample(b, i, &ios[i], &grads[i]);
+        if (st) note_failure(b, i, st);
+    }
+    hga_id sample = 0;
+    hga_status st = b->failed == b->n ? calls_apart(b->call, b->n, &sample) : HGA_OK;
+    if (st) note_failure(b, sample, st);
+    return blame(b);
+}
+
+static void let_workspaces_go(const batch *b)
+{
+    for (hga_id i = 0; i < b->n; i++)
+        if (b->workspaces[i]) workspace_enlist(b->workspaces[i], 0);
+}
+
+/* ---- who computes ---- */
+
+static void go(batch *b, hga_id i, hga_id threads)
+{
+    b->call[i].threads = threads;
+    hga_status st = gradient_go(&b->call[i], b->workspaces[i]);
+    if (!st) return;
+#pragma omp critical
+    note_failure(b, i, st);
+}
+
+/* So many samples go to threads whole. */
+static hga_id find_whole(const batch *b, hga_id threads)
+{
+    const char *why;
+    int alone = b->plan->waves.alone || gradient_is_plain(b->plan, &why);
+    return threads == 1 ? 0 : alone ? b->n : b->n / threads * threads;
+}
+
+static hga_status run_all(batch *b)
+{
+    hga_id threads = threads_allowed(b->plan->threads), whole = find_whole(b, threads);
+    hga_id team = whole < threads ? (whole > 1 ? whole : 1) : threads;
+    hga_status st = team > 1 ? threads_prepare(team) : HGA_OK;
+    if (st) return st;
+#pragma omp parallel for num_threads(team) schedule(dynamic, 1) if (team > 1)
+    for (hga_id i = 0; i < whole; i++) go(b, i, 1);
+    for (hga_id i = whole; i < b->n; i++) go(b, i, threads);
+    return blame(b);
+}
+
+hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
+                                   const hga_grad_io *grads, hga_id n)
+{
+    if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);
+    if (!plan || (n > 0 && (!workspaces || !ios || !grads)))
+        return hga_fail(HGA_EINVAL, "no %s",
+                        !plan         ? "plan"
+                        : !workspaces ? "workspaces"
+                        : !ios        ? "tensors"
+                                      : "gradients");
+    if (n == 0) return HGA_OK;
+    batch b = {.plan = plan, .workspaces = workspaces, .n = n, .failed = n};
+    hga_status st = hga_new(&plan->given, n, sizeof *b.call, &b.call);
+    if (st) return st;
+    st = begin_all(&b, ios, grads);
+    let_workspaces_go(&b);
+    if (!st) st = run_all(&b);
+    hga_delete(&plan->given, b.call, n, sizeof *b.call);
+    return st;
+}
