@@ -88,15 +88,13 @@ static inline void run_row(const world *w, const question *q, hga_id i, hga_id v
 {
     const hga_stage *s = &w->p->stage[i];
     uint64_t sum = 0;
-    int any = 0;
-    if (s->message == HGA_ENERGY || !w->row[s->out][v]) return;
+    if (s->message == HGA_ENERGY || !w->row[s->out][v] || !is_written(w->g, w->p, s, v)) return;
     for (const edge *e = first_edge(w, i, v); e < w->e[i] + w->n_edges[i] && e->dst == v; e++) {
-        any = 1;
         if (passes(w, q, i, e->src)) sum |= x[s->message == HGA_GATE ? s->out : s->value][e->src];
     }
     if (s->update == HGA_UPDATE_MERGE) sum |= x[s->out][v];
     if (s->message == HGA_GATE) sum |= x[s->value][v];
-    if (any || !w->given[s->out][v]) x[s->out][v] = sum;
+    x[s->out][v] = sum;
     if (q->stage == i && q->node == v) x[s->out][v] |= 1;
 }
 

@@ -24,6 +24,12 @@ static inline hga_program random_program(uint64_t *rng)
         hga_id out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_NODES);
         p.field[m].rows = HGA_ROWS_NODES;
         assert_ok(hga_program_mean(&p, random_below(rng, 2) ? 0 : HGA_TREE_UP, v, m, 0));
+        if (random_below(rng, 2)) assert_ok(hga_program_coarsen(&p, m)); /* in place, where nobody gave anything */
+        if (random_below(rng, 2)) {                                      /* sums of sums */
+            hga_id sums = field(&p, "sums", HGA_WIDTH_OUT, HGA_INTERNAL, io, HGA_ROWS_NODES);
+            assert_ok(hga_program_weighted_sum(&p, 0, m, sums));
+            m = sums;
+        }
         assert_ok(hga_program_weighted_sum(&p, 0, m, out));
         return p;
     }
@@ -73,6 +79,14 @@ static inline int is_row(const hga_graph *g, hga_rows rows, hga_id v)
     for (hga_id i = 0; i < n; i++) found |= list[i] == v;
     free(list);
     return found;
+}
+
+/* Does the stage write row v? In place and upwards it leaves tokens alone; a row without edges it does write. */
+static inline int is_written(const hga_graph *g, const hga_program *p, const hga_stage *s, hga_id v)
+{
+    int keeps_tokens = s->order == HGA_LEVELS_UP && s->value == s->out && s->message != HGA_MESSAGE_USER;
+    if (keeps_tokens && v < hga_graph_nodes(g).level_ptr[1]) return 0;
+    return is_row(g, p->field[s->out].rows, v);
 }
 
 /* The caller gives field f of node v. */

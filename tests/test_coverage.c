@@ -49,6 +49,13 @@ static void coverage_of_random_programs_is_the_oracles(void **state)
     on_random_programs(150, assert_coverage_is_the_oracles);
 }
 
+static void coverage_of_drawn_programs_is_the_oracles(void **state)
+{
+    (void)state;
+    int n = thinned(1500);
+    assert_true(on_drawn_programs(n, assert_coverage_is_the_oracles) > n / 6);
+}
+
 static void coverage_of_the_variants_is_the_oracles(void **state)
 {
     (void)state;
@@ -214,6 +221,7 @@ int main(void)
         cmocka_unit_test(a_token_and_itself_is_shown_last),
         cmocka_unit_test(without_edges_nothing_is_covered),
         cmocka_unit_test(coverage_of_random_programs_is_the_oracles),
+        cmocka_unit_test(coverage_of_drawn_programs_is_the_oracles),
         cmocka_unit_test(coverage_of_the_variants_is_the_oracles),
         cmocka_unit_test(the_variants_keep_their_claims),
         cmocka_unit_test(rows_that_a_stage_does_not_write_are_not_followed),

@@ -43,7 +43,7 @@ static void write(sets *s, const hga_stage *t, hga_id v, uint64_t sources, int n
     if (t->message == HGA_STATE) sources |= old;
     if (t->message == HGA_GATE)
         sources |= s->at[t->value][v] | (s->at[t->value][v] ? s->at[t->gate][v] : 0), s->at[t->keep][v] = sources;
-    if (!n_edges && is_given(s->g, &s->p->field[t->out], v)) return;
+    if (!is_written(s->g, s->p, t, v)) return;
     s->at[t->out][v] = sources;
 }
 
@@ -87,6 +87,41 @@ static void influence_of_random_programs_is_the_oracles(void **state)
 {
     (void)state;
     on_random_programs(150, assert_influence_is_the_oracles);
+}
+
+/* Each token takes the next one's value into a field of the program's own, of which nodes above then have means. */
+static void tokens_of_a_field_that_is_coarsened_are_still_seen(void **state)
+{
+    (void)state;
+    hga_builder *b = started(4, 0, 2);
+    assert_ok(hga_builder_set_families(b, 4, 0, 4, 2));
+    for (hga_id i = 0; i < 3; i++) assert_ok(hga_builder_add_edge(b, 0, i + 1, i, 0, 1));
+    for (hga_id i = 0; i < 4; i++) assert_ok(hga_builder_add_edge(b, 1, i, i, 0, 1));
+    problem p = {.name = "the next one's", .graph = finished(b), .shape = {.n_heads = 1, .dim = 1}};
+    hga_id token, sees;
+    hga_program_init(&p.program);
+    hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+           next = field_on_nodes(&p.program, "next", HGA_WIDTH_VALUE, HGA_INTERNAL),
+           out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
+    assert_ok(hga_program_mean(&p.program, 0, v, next, 0));
+    assert_ok(hga_program_coarsen(&p.program, next));
+    assert_ok(hga_program_weighted_sum(&p.program, 1, next, out));
+    problem_fill(&p, 1);
+    float scale = 1, *sum = p.io.out.data, *value = p.io.value.data;
+    p.io.type_scale = &scale, p.io.n_type_scale = 1;
+    problem_run(&p);
+    for (int i = 0; i < 3; i++) assert_true(sum[i] == value[i + 1]);
+    assert_ok(hga_program_influence(&p.program, p.graph, &token, &sees));
+    assert_int_equal(token, 0);
+    assert_int_equal(sees, 1);
+    problem_clear(&p);
+}
+
+static void influence_of_drawn_programs_is_the_oracles(void **state)
+{
+    (void)state;
+    int n = thinned(1500);
+    assert_true(on_drawn_programs(n, assert_influence_is_the_oracles) > n / 6);
 }
 
 static void influence_of_the_variants_is_the_oracles(void **state)
@@ -274,6 +309,8 @@ int main(void)
         cmocka_unit_test(a_user_stage_counts_as_reading_all_it_may),
         cmocka_unit_test(cross_attention_has_no_order_of_tokens),
         cmocka_unit_test(influence_of_random_programs_is_the_oracles),
+        cmocka_unit_test(tokens_of_a_field_that_is_coarsened_are_still_seen),
+        cmocka_unit_test(influence_of_drawn_programs_is_the_oracles),
         cmocka_unit_test(influence_of_the_variants_is_the_oracles),
         cmocka_unit_test(causal_variants_keep_their_claim),
     };

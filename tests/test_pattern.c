@@ -58,6 +58,42 @@ static void patterns_of_random_programs_are_the_oracles(void **state)
     on_random_programs(thinned(300), assert_pattern_is_the_oracles);
 }
 
+static void patterns_of_drawn_programs_are_the_oracles(void **state)
+{
+    (void)state;
+    int n = thinned(2000);
+    assert_true(on_drawn_programs(n, assert_pattern_is_the_oracles) > n / 6);
+}
+
+/* The mean of nothing, written over what the caller gave: who reads it then sees no token. */
+static void rows_without_edges_hold_nothing_of_what_was_given(void **state)
+{
+    (void)state;
+    static table t;
+    hga_builder *b = tokens_alone(3);
+    hga_id some, own;
+    assert_ok(hga_builder_add_relation(b, "some", &some));
+    assert_ok(hga_builder_add_relation(b, "own", &own));
+    assert_ok(hga_builder_add_edge(b, some, 0, 1, 0, 1));
+    for (hga_id i = 0; i < 3; i++) assert_ok(hga_builder_add_edge(b, own, i, i, 0, 1));
+    problem p = {.name = "means of nothing", .graph = finished(b), .shape = {.n_heads = 1, .dim = 1}};
+    hga_program_init(&p.program);
+    hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+           u = field_on_nodes(&p.program, "u", HGA_WIDTH_VALUE, HGA_IO_USER),
+           out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
+    assert_ok(hga_program_mean(&p.program, some, v, u, 0));
+    assert_ok(hga_program_weighted_sum(&p.program, own, u, out));
+    problem_fill(&p, 1);
+    float given[3] = {100, 200, 400}, scale = 1, *sum = p.io.out.data, *value = p.io.value.data;
+    p.io.user[0] = (hga_tensor){.data = given, .rows = 3}, p.io.type_scale = &scale, p.io.n_type_scale = 1;
+    problem_run(&p);
+    assert_true(sum[0] == 0 && sum[1] == value[0] && sum[2] == 0);
+    collect(p.graph, &p.program, &t);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) assert_int_equal(t.times[i][j], i == 1 && j == 0);
+    problem_clear(&p);
+}
+
 static void patterns_of_the_variants_are_the_oracles(void **state)
 {
     (void)state;
@@ -147,6 +183,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_of_random_programs_are_the_oracles),
+        cmocka_unit_test(patterns_of_drawn_programs_are_the_oracles),
+        cmocka_unit_test(rows_without_edges_hold_nothing_of_what_was_given),
         cmocka_unit_test(patterns_of_the_variants_are_the_oracles),
         cmocka_unit_test(levels_are_those_of_the_edges),
         cmocka_unit_test(a_full_block_is_few_rectangles_however_large),

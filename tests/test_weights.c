@@ -79,7 +79,7 @@ static void assert_weights(problem *p, hga_id stride)
             if (st) fail_msg("%s: %s, %s", p->name, hga_status_name(st), hga_error_detail());
             for (hga_id j = 0; j < nodes.n_keys; j++) {
                 all += weight[j];
-                if (!(fabs(weight[j] - (double)want[j]) < 2e-5))
+                if (!(fabs(weight[j] - (double)want[j]) < 2e-5 * fmax(1, fabs(weight[j]))))
                     fail_msg("%s: token %d, head %d pays key %d %.9g, the engine %.9g", p->name, i, h, j, weight[j],
                              (double)want[j]);
             }

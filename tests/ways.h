@@ -3,6 +3,7 @@
 #ifndef HGA_WAYS_H
 #define HGA_WAYS_H
 
+#include "draws.h"
 #include "random_program.h"
 
 #include <stdio.h>
@@ -54,13 +55,12 @@ static inline void ways_run(ways *w, const hga_stage *s)
         hga_id l = level_of_step(&w->nodes, s->order, i);
         for (hga_id v = w->nodes.level_ptr[l]; v < w->nodes.level_ptr[l + 1]; v++) {
             int64_t sum[MOST_TOKENS] = {0};
-            int n_edges = 0;
             for (int64_t k = 0; k < n; k++)
-                if (e[k].dst == v) ways_add(sum, w->times[handed][e[k].src]), n_edges++;
+                if (e[k].dst == v) ways_add(sum, w->times[handed][e[k].src]);
             if (s->update == HGA_UPDATE_MERGE) ways_add(sum, w->times[s->out][v]);
             if (s->message == HGA_GATE) ways_add(sum, w->times[s->value][v]);
-            if (s->message == HGA_ENERGY || !is_row(w->g, w->p->field[s->out].rows, v)) continue;
-            if (n_edges || !is_given(w->g, &w->p->field[s->out], v)) memcpy(w->times[s->out][v], sum, sizeof sum);
+            if (s->message == HGA_ENERGY || !is_written(w->g, w->p, s, v)) continue;
+            memcpy(w->times[s->out][v], sum, sizeof sum);
         }
     }
     free(e);
@@ -80,6 +80,12 @@ static inline int64_t ways_between(const ways *w, hga_id token, hga_id other)
 
 /* ---- what oracles are tried on ---- */
 
+void draw_fail(const char *format, ...)
+{
+    fail_msg("a draw failed: %s", format);
+    abort();
+}
+
 typedef void (*ways_check)(const char *name, const hga_graph *g, const hga_program *p);
 
 /* Random programs over random graphs. */
@@ -94,6 +100,30 @@ static inline void on_random_programs(int n, ways_check check)
         check(name, g, &p);
         hga_graph_destroy(g);
     }
+}
+
+/* Programs of every sort that a plan accepts, over graphs with sides, orders and relations without edges: fields of any
+   width, written in place and over the caller's own tensors. Returns how many there were. */
+static inline int on_drawn_programs(int n, ways_check check)
+{
+    int checked = 0;
+    for (int seed = 1; seed <= n; seed++) {
+        choices c = choices_of_seed((uint64_t)seed);
+        hga_program p;
+        hga_plan *plan = NULL;
+        hga_graph *g = draw_graph(&c, NULL);
+        hga_nodes nodes = g ? hga_graph_nodes(g) : (hga_nodes){0};
+        int fits = g && nodes.n <= MOST_NODES && nodes.n_keys <= MOST_TOKENS && nodes.n_queries <= MOST_TOKENS;
+        if (fits && draw_program(&c, g, &p) && !find_stage(&p, HGA_MESSAGE_USER) &&
+            hga_plan_create(g, &p, &(hga_shape){.n_heads = 1, .dim = 1}, NULL, &plan) == HGA_OK) {
+            char name[64];
+            snprintf(name, sizeof name, "drawn program %d", seed);
+            check(name, g, &p);
+            checked++;
+        }
+        hga_plan_destroy(plan), hga_graph_destroy(g);
+    }
+    return checked;
 }
 
 /* Every variant at n lengths, as far as the oracles' tables go. */

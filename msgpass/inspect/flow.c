@@ -50,10 +50,9 @@ uint32_t flow_attending(const hga_program *p, uint32_t stages)
     return scores ? scores : last;
 }
 
-int flow_keeps(const hga_nodes *nodes, const hga_field *out, hga_id v, int has_edges)
+int flow_keeps(const hga_nodes *nodes, const hga_stage *s, const hga_field *out, hga_id v)
 {
-    int given = program_is_input(out->binding) && program_row(nodes, out->io, v);
-    return !program_row(nodes, out->rows, v) || (!has_edges && given);
+    return !program_row(nodes, out->rows, v) || (program_keeps_tokens(s) && v < nodes->level_ptr[1]);
 }
 
 /* ---- lists ---- */

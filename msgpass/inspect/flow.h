@@ -21,8 +21,8 @@ uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields);
 /* Those of them whose edges are what a query attends to: where there are scores, these, else the last step from one
    field to another. */
 uint32_t flow_attending(const hga_program *p, uint32_t stages);
-/* Does a stage that writes `out` leave row v as it was? */
-int flow_keeps(const hga_nodes *nodes, const hga_field *out, hga_id v, int has_edges);
+/* Does a stage that writes `out` leave row v as it was? A row without edges it does not: that holds a sum of nothing. */
+int flow_keeps(const hga_nodes *nodes, const hga_stage *s, const hga_field *out, hga_id v);
 
 /* ---- lists ---- */
 
@@ -48,7 +48,8 @@ typedef struct flow_sums {
     interval_sum *sum;
     const interval_lists *from; /* what the sources hand on, NULL: nothing; may be `out`, for a stage in place */
     const interval_lists *own;  /* NULL: nothing */
-    const hga_field *field;     /* NULL, or the field written, whose other rows stay as `kept` has them */
+    const hga_stage *stage;     /* NULL, or the stage, and the field that it writes: what rows it leaves alone */
+    const hga_field *field;     /* stay as `kept` has them */
     const interval_lists *kept;
     const hga_field *only; /* NULL, or: sources that are not rows of this field hand on nothing */
     int by_level;          /* what is handed on is from now on known by the source's level alone */

@@ -98,7 +98,7 @@ static hga_status deliver_rows(const reach *r, void *context)
         if (!is_wanted(d, v)) continue;
         rows++;
         if (d->done) d->done[v] = 1;
-        if (flow_keeps(&w->nodes, w->field, v, r->n_spans + r->n_nodes > 0)) {
+        if (flow_keeps(&w->nodes, w->stage, w->field, v)) {
             HGA_TRY(deliver(d, interval_list(w->kept, v), w->kept->size[v], 0, v));
             same = 0;
             continue;
@@ -146,7 +146,7 @@ static hga_status find_missing(const reach *r, void *context)
     int wanted = 0;
     for (hga_id i = 0; i < r->n_rows && !wanted; i++) {
         hga_id v = flow_node(r->row_order, r->row + i);
-        wanted = !d->done[v] && !flow_keeps(&d->sums.nodes, d->sums.field, v, 1);
+        wanted = !d->done[v] && !flow_keeps(&d->sums.nodes, d->sums.stage, d->sums.field, v);
     }
     if (!wanted) return HGA_OK;
     for (int64_t k = 0; k < r->n_spans; k++)

@@ -165,18 +165,14 @@ static int32_t latest_source(const trace *t, const reach *r)
     return best;
 }
 
-/* A row without in-edges keeps what the caller put there; else it gets what it reads itself and what its sources hand
-   on. */
+/* A row gets what it reads itself and what its sources hand on, but for tokens that a stage in place leaves alone. */
 static void write_row(trace *t, hga_id v, int lone, int32_t from_sources)
 {
     int32_t value = larger(from_sources, latest_of(t, own_fields(t, v, lone), v));
     if (t->kind == KIND_USER || (!lone && t->stage->reduce == HGA_SOFTMAX)) value = larger(value, NO_TOKEN);
-    for (hga_id f = 1; f <= t->p->n_fields; f++) {
-        const hga_field *field = &t->p->field[f];
-        int given = program_is_input(field->binding) && program_row(&t->nodes, field->io, v);
-        if (!(t->stage->writes >> f & 1u) || !program_row(&t->nodes, field->rows, v) ||
-            (lone && given && t->kind != KIND_USER))
-            continue;
+    int keeps = program_keeps_tokens(t->stage) && v < t->nodes.level_ptr[1];
+    for (hga_id f = 1; f <= t->p->n_fields && !keeps; f++) {
+        if (!(t->stage->writes >> f & 1u) || !program_row(&t->nodes, t->p->field[f].rows, v)) continue;
         t->latest[f][v] = t->kind == KIND_USER ? larger(t->latest[f][v], value) : value;
     }
     if (!t->table) t->source[v] = latest_of(t, source_fields(t), v);

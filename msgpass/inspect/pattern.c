@@ -49,33 +49,18 @@ done:
     return st;
 }
 
-/* Which nodes have an in-edge of the stage; *out is [n]. */
-static hga_status find_edges(const pattern *c, const hga_stage *s, hga_pos **out)
-{
-    const hga_nodes *nodes = &c->nodes;
-    hga_status st = hga_new_zero(NULL, nodes->n, sizeof **out, out);
-    if (st) return st;
-    if (s->relation >= 0) hga_graph_degrees(c->g, s->relation, 0, nodes->n, *out);
-    for (hga_id v = 0; s->relation < 0 && nodes->parent && v < nodes->n; v++)
-        if (nodes->parent[v] >= 0) (*out)[s->relation == HGA_TREE_UP ? nodes->parent[v] : v] = 1;
-    return HGA_OK;
-}
-
 /* `all` keeps the lists of the rows that the stage writes, *kept gets the others. */
 static hga_status split(const pattern *c, const hga_stage *s, interval_lists *all, interval_lists *kept)
 {
     const hga_field *out = &c->p->field[s->out];
-    hga_pos *n_edges = NULL;
     hga_status st = HGA_OK;
     HGA_TRY(interval_lists_create(c->nodes.n, kept));
-    HGA_TRY(find_edges(c, s, &n_edges));
     for (hga_id v = 0; v < c->nodes.n; v++) {
-        if (!flow_keeps(&c->nodes, out, v, n_edges[v] > 0)) continue;
+        if (!flow_keeps(&c->nodes, s, out, v)) continue;
         HGA_TRY(interval_put(kept, v, interval_list(all, v), all->size[v]));
         all->size[v] = 0;
     }
 done:
-    hga_delete(NULL, n_edges, c->nodes.n, sizeof *n_edges);
     return st;
 }
 

@@ -122,7 +122,7 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
     const hga_stage *stage = &s->p->stage[i];
     hga_id v = after->id[k];
     row_shares r = {.share = after->share[k]};
-    if (flow_keeps(&s->nodes, &s->p->field[stage->out], v, row_has_edges(s->g, stage->relation, v)))
+    if (flow_keeps(&s->nodes, stage, &s->p->field[stage->out], v))
         return set_add(s, &s->wanted[stage->out], v, r.share);
     hga_status st = trace_written(s, i, after, v, &r);
     hga_delete(NULL, r.factor, r.edges.n, sizeof *r.factor);

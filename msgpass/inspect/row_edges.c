@@ -119,14 +119,3 @@ hga_status row_edges_find(const hga_graph *g, hga_id relation, hga_id v, row_edg
 done:
     return st;
 }
-
-int row_has_edges(const hga_graph *g, hga_id relation, hga_id v)
-{
-    hga_nodes nodes = hga_graph_nodes(g);
-    hga_id first;
-    hga_pos degree;
-    if (relation == HGA_TREE_UP) return children(&nodes, v, &first) > 0;
-    if (relation == HGA_TREE_DOWN) return has_parent(&nodes, v);
-    hga_graph_degrees(g, relation, v, 1, &degree);
-    return degree > 0;
-}

@@ -20,7 +20,5 @@ typedef struct row_edges {
 /* Those of node v; `out` comes zeroed, and is cleared by the caller whatever the outcome. */
 hga_status row_edges_find(const hga_graph *g, hga_id relation, hga_id v, row_edges *out);
 void row_edges_clear(row_edges *r);
-/* Has v any? */
-int row_has_edges(const hga_graph *g, hga_id relation, hga_id v);
 
 #endif

@@ -119,7 +119,7 @@ static hga_status value_of(weighing *w, hga_id f, hga_id v, hga_id before, const
     *out = NULL;
     for (hga_id i = before - 1; i >= 0; i--) {
         const hga_stage *s = &w->p->stage[i];
-        if (!(s->writes >> f & 1u) || flow_keeps(&w->nodes, field, v, row_has_edges(w->g, s->relation, v))) continue;
+        if (!(s->writes >> f & 1u) || flow_keeps(&w->nodes, s, field, v)) continue;
         if (f != s->out && f != s->keep)
             return hga_fail(HGA_EUNSUPPORTED, "weights: stage %s writes %s", s->name, field->name);
         return make_row(w, i, v, out);
