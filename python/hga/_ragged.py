@@ -14,6 +14,7 @@ import torch.autograd.forward_ad as forward_ad
 from ._core import Error, refuse
 from ._documents import Document, documents
 from ._hierarchy import Hierarchy
+from ._operators import keep_nothing, operator, refuse_forward, refuse_second
 from ._spec import hierarchy_of, spec_of
 
 Tensor = torch.Tensor
@@ -121,7 +122,6 @@ def _forwards(
         yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
 
 
-@torch.library.custom_op("hga::documents", mutates_args=())
 def _documents(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
     scale: Optional[float], dropout: float, layer: int, taped: bool,
@@ -139,8 +139,7 @@ def _documents(
     return out, _ticket(kept if taped else [])
 
 
-@_documents.register_fake
-def _(
+def _documents_shapes(
     words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
     scale: Optional[float], dropout: float, layer: int, taped: bool,
 ) -> Tuple[Tensor, Tensor]:  # fmt: skip
@@ -148,7 +147,6 @@ def _(
     return v.new_empty(batch, tokens, heads, v.shape[-1]), torch.empty(1, dtype=torch.uint8)
 
 
-@torch.library.custom_op("hga::documents_backward", mutates_args=())
 def _documents_backward(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
     seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
@@ -178,8 +176,7 @@ def _gradients(
     return grads["query"], grads["key"], grads["value"]
 
 
-@_documents_backward.register_fake
-def _(
+def _documents_backward_shapes(
     ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
     seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
@@ -198,14 +195,8 @@ def _backward(ctx: Any, d_out: Tensor, d_ticket: Any) -> Tuple[Any, ...]:
     return (None, *grads) + (None,) * 8
 
 
-_documents.register_autograd(_backward, setup_context=_setup)
-
-
-def _refuse_second(ctx: Any, *d: Any) -> Any:
-    raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
-
-
-_documents_backward.register_autograd(_refuse_second, setup_context=lambda ctx, inputs, output: None)
+operator(_documents, _documents_shapes, _backward, _setup)
+operator(_documents_backward, _documents_backward_shapes, refuse_second, keep_nothing)
 
 
 def attend(
@@ -216,7 +207,7 @@ def attend(
     ``words`` name; 0 in rows of padding. Dropout draws a seed from torch's generator."""
     tangent: Any = forward_ad.unpack_dual
     if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v)):
-        raise Error("HGA_EUNSUPPORTED", "hga's attention has no forward-mode derivative (jvp, jacfwd, dual numbers)")
+        refuse_forward(None)
     seed = torch.randint(2**62, ()) if dropout else None
     taped = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     arguments = (words, q, k, v, mask, offsets, seed, causal, scale, float(dropout), layer, taped)

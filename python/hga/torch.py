@@ -10,8 +10,9 @@ import torch.autograd.forward_ad as forward_ad
 
 from ._arguments import answered, whole
 from ._call import Tables
-from ._core import BF16, Error, as_numpy, is_torch, number, refuse
+from ._core import BF16, as_numpy, is_torch, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
+from ._operators import keep_nothing, operator, refuse_forward, refuse_second
 from ._ragged import attend
 from ._spec import spec_of
 
@@ -39,7 +40,6 @@ def _tables(*given: Optional_) -> Dict[str, Any]:
 # ---- the operators: what torch.compile sees, and what runs ----
 
 
-@torch.library.custom_op("hga::attention", mutates_args=())
 def _attention(
     name: str, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
     node_pos: Optional_, type_scale: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int,
@@ -57,8 +57,7 @@ def _attention(
     )
 
 
-@_attention.register_fake
-def _(
+def _attention_shapes(
     name: str, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
     node_pos: Optional_, type_scale: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int,
     precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
@@ -73,7 +72,6 @@ def _(
     return out, lse, q.new_empty(q.shape[:-3] + (n,), dtype=torch.uint8)
 
 
-@torch.library.custom_op("hga::attention_backward", mutates_args=())
 def _attention_backward(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
     rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_, node_pos: Optional_, type_scale: Optional_, layout: str,
@@ -89,8 +87,7 @@ def _attention_backward(
     return [_tensor(grads[name]) for name in wanted.split()]
 
 
-@_attention_backward.register_fake
-def _(
+def _attention_backward_shapes(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
     rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_, node_pos: Optional_, type_scale: Optional_, layout: str,
     scale: Optional[float], dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
@@ -137,21 +134,8 @@ def _operator_back(ctx: Any, wanted: str, *tensors: Optional_) -> List[Tensor]:
     return cast(List[Tensor], torch.ops.hga.attention_backward(ctx.h._name, *tensors, *ctx.rest, wanted))
 
 
-_attention.register_autograd(_backward, setup_context=_setup)
-
-
-def _refuse_second(ctx: Any, *d: Any) -> Any:
-    raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
-
-
-def _refuse_forward(ctx: Any, *d: Any) -> Any:
-    raise Error(
-        "HGA_EUNSUPPORTED",
-        "hga's attention has no forward-mode derivative (jvp, jacfwd, dual numbers): use reverse mode (grad, vjp, jacrev)",
-    )
-
-
-_attention_backward.register_autograd(_refuse_second, setup_context=lambda ctx, inputs, output: None)
+operator(_attention, _attention_shapes, _backward, _setup)
+operator(_attention_backward, _attention_backward_shapes, refuse_second, keep_nothing)
 
 
 # ---- outside of torch.compile: functions, which torch.func can transform ----
@@ -205,7 +189,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *d: Any) -> Any:
-        _refuse_forward(ctx)
+        refuse_forward(ctx)
 
     @staticmethod
     def vmap(info: Any, in_dims: Tuple[Any, ...], call: _Call, *tensors: Optional_) -> Any:
@@ -233,11 +217,11 @@ class _AttendBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *d: Any) -> Any:
-        _refuse_second(ctx)
+        refuse_second(ctx)
 
     @staticmethod
     def jvp(ctx: Any, *d: Any) -> Any:
-        _refuse_forward(ctx)
+        refuse_forward(ctx)
 
     @staticmethod
     def vmap(info: Any, in_dims: Tuple[Any, ...], call: _Call, wanted: str, *tensors: Optional_) -> Any:
@@ -310,7 +294,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     compiling = torch.compiler.is_compiling()
     if not compiling:
         if forward_ad._current_level >= 0 and any(_has_tangent(x) for x in tensors):
-            _refuse_forward(None)
+            refuse_forward(None)
         scale = None if scale is None else number(scale, "scale")
         dropout = number(dropout, "dropout")
         seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)

@@ -1,5 +1,7 @@
 """Facts about hga in torch; skipped where torch is not installed."""
 
+import subprocess
+import sys
 import time
 import unittest
 
@@ -123,6 +125,18 @@ class Torch(unittest.TestCase):
 
         of_torch(), of_hga()
         self.assertLess(seconds(of_torch, of_hga), 1.5 * (seconds(of_torch) + seconds(of_hga)))
+
+    def test_no_call_imports_a_compiler(self):
+        """Forwards and backwards, of a hierarchy and of documents: dynamo waits for torch.compile."""
+        says = """if True:
+            import sys, torch, hga, hga.torch
+            q = torch.randn(2, 2, 20, 8, requires_grad=True)
+            hga.dense(20).attention(q, q, q, lse=True)[0].sum().backward()
+            hga.torch.Attention("window:left=4", 16, 2, dropout=0.1)(torch.randn(2, 20, 16)).sum().backward()
+            print(*(name for name in ("torch._dynamo", "torch._inductor", "triton", "sympy") if name in sys.modules))
+        """
+        found = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(found, [])
 
     def test_compiled_equals_eager(self):
         h, (q, k, v) = hga.window(20, left=4, right=4), tensors(20)
