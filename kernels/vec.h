@@ -516,17 +516,17 @@ static inline vec_bits vec_round_pairs(vec low, vec high)
 static inline vec_bits vec_pair_halves(vec_bits x)
 {
     const vec_bits low = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i, .. */
-    const vec_bits lanes = low | (low + VEC_FLOATS) << 16;                       /* .. and number 16 + i */
-    return (vec_bits)_mm512_permutexvar_epi16((__m512i)lanes, (__m512i)x);
+    const vec_bits paired = low | (low + VEC_FLOATS) << 16;                      /* .. and number 16 + i */
+    return (vec_bits)_mm512_permutexvar_epi16((__m512i)paired, (__m512i)x);
 }
 
 /* Numbers of x and y pair by pair: *low has the first sixteen, *high the others. */
 static inline void vec_pair_numbers(vec_bits x, vec_bits y, vec_bits *low, vec_bits *high)
 {
     const vec_bits at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const vec_bits lanes = at | (at + 2 * VEC_FLOATS) << 16;
-    *low = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)lanes, (__m512i)y);
-    *high = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)(lanes + 0x00100010), (__m512i)y);
+    const vec_bits paired = at | (at + 2 * VEC_FLOATS) << 16;
+    *low = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)paired, (__m512i)y);
+    *high = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)(paired + 0x00100010), (__m512i)y);
 }
 #endif
 

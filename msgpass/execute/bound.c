@@ -1,25 +1,8 @@
 /* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
+#include "bindings.h"
 #include "execute.h"
 
 #include <math.h>
-
-/* The caller's tensor of a field, NULL for internal ones; *what names it. */
-static const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_id field, const char **what)
-{
-    const hga_program *p = &plan->program;
-    hga_id user = 0;
-    *what = p->field[field].name;
-    switch (p->field[field].binding) {
-    case HGA_IO_QUERY: return &io->query;
-    case HGA_IO_KEY: return &io->key;
-    case HGA_IO_VALUE: return &io->value;
-    case HGA_IO_OUT: return &io->out;
-    case HGA_IO_USER:
-        for (hga_id f = 1; f < field; f++) user += p->field[f].binding == HGA_IO_USER;
-        return user < HGA_MAX_USER_TENSORS ? &io->user[user] : NULL;
-    default: return NULL;
-    }
-}
 
 /* Numbers are read where numbers of that size may be. */
 static hga_status check_numbers(const hga_tensor *t, const char *what)
@@ -68,8 +51,8 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
 {
     const field_storage *h = &plan->storage[f];
     bound_field *x = &state->field[f];
-    const char *what;
-    const hga_tensor *t = tensor_of(plan, io, f, &what);
+    const char *what = plan->program.field[f].name;
+    const hga_tensor *t = program_tensor(&plan->program, io, f);
     *x = (bound_field){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
     x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
     x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
@@ -159,10 +142,10 @@ static hga_status check_output(const hga_plan *plan, const hga_io *io)
 {
     hga_id out = program_bound(&plan->program, HGA_IO_OUT);
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const char *what;
-        const hga_tensor *t = f == out ? NULL : tensor_of(plan, io, f, &what);
+        const hga_tensor *t = f == out ? NULL : program_tensor(&plan->program, io, f);
         if (t && t->data && t->data == io->out.data)
-            return hga_fail(HGA_EINVAL, "the output would be written over the tensor of field %s", what);
+            return hga_fail(HGA_EINVAL, "the output would be written over the tensor of field %s",
+                            plan->program.field[f].name);
     }
     return HGA_OK;
 }

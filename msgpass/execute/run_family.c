@@ -62,7 +62,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
     const hga_stage *s = stage_of(w, g->stage);
     const hga_shape *shape = &w->plan->shape;
     family_rows rows = find_rows(w, g, x);
-    uint16_t lanes[KERNEL_FAMILY];
+    lanes rows_of[KERNEL_FAMILY];
     ptrdiff_t k_head, v_head;
     int same_k, same_v;
     read_columns(w, x);
@@ -73,7 +73,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
         return;
     }
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
-    for (hga_id e = 0; e < x->n; e++) lanes[e] = (uint16_t)rows_of_column(x, e);
+    for (hga_id e = 0; e < x->n; e++) rows_of[e] = (lanes)rows_of_column(x, e);
     w->plan->kernels->attend_family(&(kernel_family){.n_rows = (hga_id)x->row_last,
                                                      .n = x->n,
                                                      .heads = shape->n_heads,
@@ -88,7 +88,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
                                                      .v_head = v_head,
                                                      .scale = w->state->scale_2,
                                                      .bias = w->row.base,
-                                                     .rows = lanes,
+                                                     .rows = rows_of,
                                                      .out = rows.out,
                                                      .lse = rows.lse,
                                                      .out_head = rows.out_head});

@@ -4,23 +4,9 @@
 
 #include <string.h>
 
-/* ---- carving one block of memory ---- */
+/* ---- the arrays ---- */
 
-typedef struct carver {
-    char *base; /* NULL: measuring */
-    int64_t used;
-} carver;
-
-/* Arrays begin at whole cache lines. */
-enum { LINE = 64 };
-
-/* The next n elements of `size` bytes; NULL while measuring. */
-static void *carve(carver *c, int64_t n, size_t size)
-{
-    char *here = c->base ? c->base + c->used : NULL;
-    c->used += (n * (int64_t)size + LINE - 1) / LINE * LINE;
-    return here;
-}
+enum { LINE = LINE_FLOATS * sizeof(float) };
 
 /* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the
    first cache. */

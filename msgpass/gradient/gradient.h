@@ -13,7 +13,7 @@
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 
-#include "hga_gradient.h"
+#include "bindings.h"
 #include "plan.h"
 
 /* ---- rows.c ---- */
@@ -94,14 +94,6 @@ typedef struct gradient_call {
     nudge moved;     /* hga_plan_loss; zero: nothing is */
 } gradient_call;
 
-/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
-static inline float *carve(float *memory, int64_t *at, int64_t n)
-{
-    float *x = memory ? memory + *at : NULL;
-    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-    return x;
-}
-
 /* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
 hga_status tables_create(gradient_call *c);
 void tables_store(const gradient_call *c);
@@ -111,20 +103,28 @@ void tables_clear(gradient_call *c);
 int64_t table_entries(const gradient_call *c, table which);
 
 /* Heads and columns of a field. */
-hga_id field_heads(const hga_plan *plan, hga_id field);
-hga_id field_columns(const hga_plan *plan, hga_id field);
+static inline hga_id field_heads(const hga_plan *plan, hga_id field)
+{
+    return program_heads(&plan->program, &plan->shape, field);
+}
+static inline hga_id field_columns(const hga_plan *plan, hga_id field)
+{
+    return program_columns(&plan->program, &plan->shape, field);
+}
 /* The caller's rows of a field: the nodes [*first, *first + n), n returned. */
-hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first);
+static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
+{
+    return range_of_rows(plan, plan->program.field[field].io, first);
+}
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
-const hga_tensor *field_tensor(const gradient_call *c, hga_id field);
-const hga_tensor *field_gradient(const gradient_call *c, hga_id field);
-hga_gradient_input field_input(const gradient_call *c, hga_id field);
-/* Row i, head h of a tensor of `heads` heads of `columns`; its numbers as floats; and floats, rounded to nearest, to
-   it. */
-size_t dtype_bytes(hga_dtype type);
-void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
-void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
-void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
+static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
+{
+    return program_tensor(&c->plan->program, c->io, field);
+}
+static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id field)
+{
+    return program_gradient(&c->plan->program, c->grad, field);
+}
 /* Are all the caller's tensors and gradients of float32? */
 int numbers_are_floats(const gradient_call *c);
 

@@ -53,8 +53,8 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
             float *x = p->numbers;
             numbers_read(t->dtype, tensor_at(t, heads, f->columns, i, head), f->columns, x);
             for (hga_id c = 0; c < f->columns; c++)
-                at(f, first + i, h)[c] =
-                    entry_of(p, field_input(p->call, field), x[c], ((int64_t)i * heads + head) * f->columns + c);
+                at(f, first + i, h)[c] = entry_of(p, program_gradient_input(p->program, field), x[c],
+                                                  ((int64_t)i * heads + head) * f->columns + c);
         }
 }
 

@@ -2,7 +2,7 @@
    is the work of the last stage before it that wrote that row, or the caller's. */
 #include "weigh.h"
 
-#include "sixteen.h"
+#include "bindings.h"
 
 #include <math.h>
 
@@ -44,23 +44,11 @@ static hga_id columns_of(const weighing *w, hga_id field)
     return width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? w->shape.dim : 1;
 }
 
-static const hga_tensor *tensor_of(const weighing *w, hga_id field)
-{
-    hga_id user = 0;
-    for (hga_id f = 1; f < field; f++) user += w->p->field[f].binding == HGA_IO_USER;
-    switch (w->p->field[field].binding) {
-    case HGA_IO_QUERY: return &w->io->query;
-    case HGA_IO_KEY: return &w->io->key;
-    case HGA_IO_USER: return &w->io->user[user];
-    default: return NULL;
-    }
-}
-
 /* Which row of its tensor each node of an input field has. */
 static hga_status open_tensor(weighing *w, hga_id field)
 {
     const hga_field *f = &w->p->field[field];
-    const hga_tensor *t = tensor_of(w, field);
+    const hga_tensor *t = program_tensor(w->p, w->io, field);
     hga_status st = HGA_OK;
     hga_id n = 0;
     if (w->io_row[field]) return HGA_OK;
@@ -77,30 +65,21 @@ done:
     return st;
 }
 
-/* Element i of a tensor, whatever its type. */
-static double element(const hga_tensor *t, ptrdiff_t i)
-{
-    switch (t->dtype) {
-    case HGA_F16: return (double)widen_f16(((const uint16_t *)t->data)[i]);
-    case HGA_BF16: return (double)widen_bf16(((const uint16_t *)t->data)[i]);
-    default: return (double)((const float *)t->data)[i];
-    }
-}
-
 static hga_status read_given(weighing *w, hga_id field, hga_id v, const double **out)
 {
     hga_status st = HGA_OK;
-    hga_id columns = columns_of(w, field), heads = w->shape.n_heads, head = w->head;
+    hga_id columns = columns_of(w, field), heads = program_heads(w->p, &w->shape, field);
+    float number;
     HGA_TRY(open_tensor(w, field));
-    if (w->p->field[field].width == HGA_WIDTH_KV_KEY) heads = w->shape.n_kv_heads, head /= w->shape.n_heads / heads;
     double **row = &w->given[field][v];
     if (!*row) {
-        const hga_tensor *t = tensor_of(w, field);
-        ptrdiff_t row_stride = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
-        ptrdiff_t head_stride = t->head_stride ? t->head_stride : columns;
-        ptrdiff_t first = w->io_row[field][v] * row_stride + head * head_stride;
+        const hga_tensor *t = program_tensor(w->p, w->io, field);
+        const char *from = tensor_at(t, heads, columns, w->io_row[field][v], w->head / (w->shape.n_heads / heads));
         HGA_TRY(take_room(w, columns, row));
-        for (hga_id c = 0; c < columns; c++) (*row)[c] = element(t, first + c);
+        for (hga_id c = 0; c < columns; c++) {
+            numbers_read(t->dtype, from + (size_t)c * dtype_bytes(t->dtype), 1, &number);
+            (*row)[c] = (double)number;
+        }
     }
     *out = *row;
 done:
