@@ -97,7 +97,7 @@ static int has_padding(const fast_pass *p)
 static fast_pass empty_pass(const gradient_call *c)
 {
     fast_pass p = {.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
-    p.rows.plan = c->plan, p.rows.lists = c->lists, p.field_dim = padded(c->plan->shape.dim);
+    p.rows.lists = c->lists, p.field_dim = padded(c->plan->shape.dim);
     return p;
 }
 
@@ -121,7 +121,7 @@ void fast_create(const gradient_call *c, float *memory, lane *first, hga_id n_la
 
 void fast_destroy(fast_pass *p)
 {
-    if (p->plan) rows_close(&p->rows);
+    if (p->plan) edges_close(&p->rows);
 }
 
 /* ---- means and sums ---- */
@@ -138,7 +138,7 @@ static double factor(const fast_pass *p, const hga_stage *stage, const row_edge 
 /* The edges of a row, and what the sum over them is divided by. */
 static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, double *total)
 {
-    hga_status st = rows_read(&p->rows, v);
+    hga_status st = edges_read(&p->rows, v);
     *total = stage->reduce == HGA_MEAN ? 0 : 1;
     for (int64_t i = 0; !st && stage->reduce == HGA_MEAN && i < p->rows.n; i++)
         *total += factor(p, stage, &p->rows.edge[i]);

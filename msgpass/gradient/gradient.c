@@ -60,6 +60,15 @@ static hga_id turns_apart(const gradient_call *c, hga_id threads)
     return cut ? turns / threads * threads : turns;
 }
 
+static hga_status list_stage(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out)
+{
+    edge_rows rows = {0};
+    rows_open(&rows, plan, stage);
+    hga_status st = edges_list(&rows, plan->program.field[plan->program.stage[stage].out].rows, bytes, out);
+    edges_close(&rows);
+    return st;
+}
+
 /* Rows of stages that go row by row, while a sixteenth of the tensors' bytes is enough for each. */
 static hga_status list_stages(gradient_call *c)
 {
@@ -71,7 +80,7 @@ static hga_status list_stages(gradient_call *c)
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (kind_attends(plan->stage[s].kind) ? has_energies(&plan->program, plan->program.stage[s].out)
                                               : !is_of_children(&plan->program.stage[s]))
-            HGA_TRY(rows_list(plan, s, bytes, &c->lists[s]));
+            HGA_TRY(list_stage(plan, s, bytes, &c->lists[s]));
 done:
     return st;
 }
@@ -96,7 +105,8 @@ done:
 static void clear_stages(gradient_call *c)
 {
     for (hga_id s = 0; c->strips && s < c->plan->program.n_stages; s++) strips_clear(c->plan, &c->strips[s]);
-    for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++) rows_unlist(c->plan, &c->lists[s]);
+    for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++)
+        edges_unlist(c->plan->graph, &c->plan->given, &c->lists[s]);
     departures_clear(c->plan, &c->departures);
     if (c->subtrees) subtrees_clear(c->plan, c->subtrees);
     hga_delete(&c->plan->given, c->subtrees, 1, sizeof *c->subtrees);

@@ -3,7 +3,6 @@
    gradient.c   the call: who computes is chosen; check.c: what it is given
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
-   rows.c       the in-edges of a row, in canonical order
    tables.c     sums of what is shared by edges
    plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
    fast.c       the same a head at a time, in float (fast.h, panel.h)
@@ -14,46 +13,15 @@
 #define HGA_GRADIENT_ROOM_H
 
 #include "bindings.h"
+#include "row_edges.h"
 #include "plan.h"
 
-/* ---- rows.c ---- */
-
-/* An edge into the row at hand. */
-typedef struct row_edge {
-    hga_id src;
-    int32_t type;
-    float weight;
-    hga_id pos_of, src_pos_of; /* node + 1 whose position the row uses, and the source, 0: its own */
-} row_edge;
-
-/* All rows of a stage, one behind the other: those of node v begin at ptr[v]. */
-typedef struct row_list {
-    int64_t *ptr; /* [n_nodes + 1]; NULL: there was no room */
-    row_edge *edge;
-    int64_t room;
-} row_list;
-
-/* In-edges of the rows of one stage, one row at a time. */
-typedef struct edge_rows {
-    const hga_plan *plan;
-    hga_id relation; /* or HGA_TREE_UP, HGA_TREE_DOWN */
-    hga_relation r;
-    hga_segment *segment;
-    int64_t segment_room;
-    const row_edge *edge; /* [n]: of the row read last, by source, type, weight; twins as the relation lists them */
-    row_edge *own;        /* [own_room], where it is read to */
-    int64_t n, own_room;
-    const row_list *lists, *list; /* of all stages, NULL without; of this one */
-} edge_rows;
-
-/* The rows of a stage; zero the struct before the first time. */
-void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage);
-void rows_close(edge_rows *rows);
-/* Read node v's in-edges. */
-hga_status rows_read(edge_rows *rows, hga_id v);
-/* All of a stage's rows, if they take at most `bytes`; cleared whatever the outcome. */
-hga_status rows_list(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out);
-void rows_unlist(const hga_plan *plan, row_list *list);
+/* The rows of a stage; zero the struct before the first time, but for the lists. */
+static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)
+{
+    edges_open(rows, plan->graph, &plan->given, plan->program.stage[stage].relation);
+    rows->list = rows->lists && rows->lists[stage].ptr ? &rows->lists[stage] : NULL;
+}
 
 /* ---- what a pass over a group of heads works on ---- */
 

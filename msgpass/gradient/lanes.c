@@ -52,7 +52,7 @@ hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept
     hga_status st = HGA_OK;
     const hga_allocator *a = &c->plan->given;
     lay_out(c, memory, l);
-    l->rows.plan = c->plan, l->panel = kept;
+    l->panel = kept;
     memset(l->d_rel_key ? l->d_rel_key : memory, 0, (size_t)rel_key_floats(c) * sizeof *memory);
     if (!has_strips(c)) goto done;
     HGA_TRY(hga_new(a, chunks_of(c), sizeof *l->slot, &l->slot));
@@ -66,8 +66,8 @@ done:
 void lane_destroy(const gradient_call *c, lane *l)
 {
     const hga_allocator *a = &c->plan->given;
-    if (!l->rows.plan) return;
-    rows_close(&l->rows);
+    if (!l->panel) return;
+    edges_close(&l->rows);
     hga_delete(a, l->slot, chunks_of(c), sizeof *l->slot);
     for (table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
 }

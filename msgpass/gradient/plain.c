@@ -79,7 +79,7 @@ static void pass_clear(pass *p)
         for (hga_id f = 1; f <= p->program->n_fields; f++)
             if (p->before[s][f].x) values_clear(p, &p->before[s][f]);
     hga_delete(&p->plan->given, p->numbers, most_columns(p->plan), sizeof *p->numbers);
-    rows_close(&p->rows);
+    edges_close(&p->rows);
     user_rows_clear(p);
 }
 static double to_bf16(double x)
@@ -111,7 +111,7 @@ static hga_status walk(pass *p, hga_id s, int backwards)
     for (hga_id i = 0; i < n; i++) {
         row r = {stage, s, down ? n - 1 - i : i};
         if (!writes(p, stage, r.v)) continue;
-        HGA_TRY(rows_read(&p->rows, r.v));
+        HGA_TRY(edges_read(&p->rows, r.v));
         const stage_rows *f = &plain_stages[p->plan->stage[s].kind];
         for (hga_id h = 0; h < heads; h++) (backwards ? f->adjoint : f->row)(p, &r, h);
     }
@@ -226,7 +226,7 @@ static pass pass_of(const gradient_call *c, hga_id kv)
                   .nodes = c->plan->nodes,
                   .kv = kv,
                   .group = c->plan->shape.n_heads / c->plan->shape.n_kv_heads,
-                  .rows = {.plan = c->plan}};
+                  .rows = {0}};
 }
 
 hga_status plain_gradient(const gradient_call *c, hga_id kv)

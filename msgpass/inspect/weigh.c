@@ -98,7 +98,7 @@ static hga_status value_of(weighing *w, hga_id f, hga_id v, hga_id before, const
     *out = NULL;
     for (hga_id i = before - 1; i >= 0; i--) {
         const hga_stage *s = &w->p->stage[i];
-        if (!(s->writes >> f & 1u) || flow_keeps(&w->nodes, field, v, row_has_edges(w->g, s->relation, v))) continue;
+        if (!(s->writes >> f & 1u) || flow_keeps(&w->nodes, field, v, edges_exist(w->g, s->relation, v))) continue;
         if (f != s->out && f != s->keep)
             return hga_fail(HGA_EUNSUPPORTED, "weights: stage %s writes %s", s->name, field->name);
         return make_row(w, i, v, out);
@@ -122,11 +122,11 @@ static hga_id version(const hga_stage *s, hga_id i, hga_id f)
 }
 
 /* Sum, mean or weighted sum: the share of each edge. */
-static hga_status share_edges(const weighing *w, const hga_stage *s, const row_edges *row, double *factor)
+static hga_status share_edges(const weighing *w, const hga_stage *s, const edge_rows *row, double *factor)
 {
     double total = 0;
     for (int64_t e = 0; e < row->n; e++) {
-        const row_edge *edge = &row->e[e];
+        const row_edge *edge = &row->edge[e];
         factor[e] = (double)edge->weight;
         if (s->message == HGA_SCALED) {
             if (!w->io->type_scale || edge->type >= w->io->n_type_scale)
@@ -134,7 +134,7 @@ static hga_status share_edges(const weighing *w, const hga_stage *s, const row_e
                                 w->io->n_type_scale, edge->type);
             factor[e] *= (double)w->io->type_scale[edge->type];
         }
-        if (s->reduce == HGA_MEAN && s->by_mass) factor[e] *= (double)w->nodes.mass[edge->source];
+        if (s->reduce == HGA_MEAN && s->by_mass) factor[e] *= (double)w->nodes.mass[edge->src];
         total += factor[e];
     }
     for (int64_t e = 0; e < row->n && s->reduce == HGA_MEAN && total != 0; e++) factor[e] /= total;
@@ -156,7 +156,7 @@ static hga_status check_tables(const weighing *w, const row_edge *e)
 }
 
 /* s(u, v, e) of hga_program.h without edge_bias. */
-static hga_status score_edge(weighing *w, hga_id i, const double *query, const row_edge *e, double *out)
+static hga_status score_edge(weighing *w, hga_id i, hga_id v, const double *query, const row_edge *e, double *out)
 {
     const hga_stage *s = &w->p->stage[i];
     const hga_io *io = w->io;
@@ -164,16 +164,16 @@ static hga_status score_edge(weighing *w, hga_id i, const double *query, const r
     double dot = 0, sum = log((double)e->weight);
     hga_status st = HGA_OK;
     HGA_TRY(check_tables(w, e));
-    HGA_TRY(value_of(w, s->key, e->source, version(s, i, s->key), &key));
+    HGA_TRY(value_of(w, s->key, e->src, version(s, i, s->key), &key));
     if (!query || !key) return hga_fail(HGA_EPROGRAM, "weights: stage %s scores what nothing has written", s->name);
     const float *rel = io->rel_key ? io->rel_key + (int64_t)e->type * w->shape.dim : NULL;
     for (hga_id c = 0; c < w->shape.dim; c++) dot += query[c] * (key[c] + (rel ? (double)rel[c] : 0));
     sum += w->scale * dot;
     if (io->rel_bias) sum += (double)io->rel_bias[(int64_t)e->type * w->shape.n_heads + w->head];
-    if (s->by_mass) sum += log((double)w->nodes.mass[e->source]);
+    if (s->by_mass) sum += log((double)w->nodes.mass[e->src]);
     for (hga_id c = 0; io->node_pos && c < w->shape.pos_dim; c++)
-        sum += (double)io->node_pos[(int64_t)e->pos_of * w->shape.pos_dim + c] *
-               (double)io->node_pos[(int64_t)e->source_pos_of * w->shape.pos_dim + c];
+        sum += (double)io->node_pos[(int64_t)(e->pos_of ? e->pos_of - 1 : v) * w->shape.pos_dim + c] *
+               (double)io->node_pos[(int64_t)(e->src_pos_of ? e->src_pos_of - 1 : e->src) * w->shape.pos_dim + c];
     *out = sum;
 done:
     return st;
@@ -202,13 +202,13 @@ done:
     return st;
 }
 
-static hga_status score_row(weighing *w, hga_id i, hga_id v, const row_edges *row, double *score)
+static hga_status score_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *score)
 {
     const hga_stage *s = &w->p->stage[i];
     const double *query = NULL;
     hga_status st = HGA_OK;
     if (row->n) HGA_TRY(value_of(w, s->query, v, version(s, i, s->query), &query));
-    for (int64_t e = 0; e < row->n; e++) HGA_TRY(score_edge(w, i, query, &row->e[e], &score[e]));
+    for (int64_t e = 0; e < row->n; e++) HGA_TRY(score_edge(w, i, v, query, &row->edge[e], &score[e]));
     if (w->io->edge_bias && i == w->biased) HGA_TRY(add_edge_bias(w, v, row->n, score));
 done:
     return st;
@@ -216,7 +216,7 @@ done:
 
 /* ---- states: the logarithm of what each edge, and the row itself, brings to the sum ---- */
 
-static hga_status bring(weighing *w, hga_id i, hga_id v, const row_edges *row, double *brought, double *own)
+static hga_status bring(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *brought, double *own)
 {
     const hga_stage *s = &w->p->stage[i];
     hga_status st = HGA_OK;
@@ -224,8 +224,8 @@ static hga_status bring(weighing *w, hga_id i, hga_id v, const row_edges *row, d
     if (s->update == HGA_UPDATE_MERGE) HGA_TRY(number_of(w, s->out, v, i, -INFINITY, own));
     if (s->message == HGA_SCORE) return score_row(w, i, v, row, brought);
     for (int64_t e = 0; e < row->n; e++) {
-        HGA_TRY(number_of(w, s->value, row->e[e].source, version(s, i, s->value), -INFINITY, &brought[e]));
-        brought[e] += log((double)row->e[e].weight);
+        HGA_TRY(number_of(w, s->value, row->edge[e].src, version(s, i, s->value), -INFINITY, &brought[e]));
+        brought[e] += log((double)row->edge[e].weight);
     }
 done:
     return st;
@@ -241,7 +241,7 @@ static double sum_up(const double *brought, int64_t n, double own)
 /* ---- gates ---- */
 
 /* The mass that the way down leaves at v's parent, and the part of it that v takes. */
-static hga_status open_gate(weighing *w, hga_id i, hga_id v, const row_edges *row, double *left, double *open)
+static hga_status open_gate(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *left, double *open)
 {
     const hga_stage *s = &w->p->stage[i];
     double lse, psi;
@@ -249,21 +249,21 @@ static hga_status open_gate(weighing *w, hga_id i, hga_id v, const row_edges *ro
     *left = 1, *open = 0;
     HGA_TRY(number_of(w, s->value, v, i, -INFINITY, &lse));
     HGA_TRY(number_of(w, s->gate, v, i, -INFINITY, &psi));
-    if (row->n) HGA_TRY(number_of(w, s->keep, row->e[0].source, i + 1, 1, left));
+    if (row->n) HGA_TRY(number_of(w, s->keep, row->edge[0].src, i + 1, 1, left));
     if (lse > -INFINITY) *open = 1 / (1 + exp(psi - lse));
 done:
     return st;
 }
 
-static hga_status energy(weighing *w, hga_id i, const row_edges *row, double *out)
+static hga_status energy(weighing *w, hga_id i, const edge_rows *row, double *out)
 {
     const hga_stage *s = &w->p->stage[i];
     hga_status st = HGA_OK;
     double sum = 0, total = 0, psi, lse;
     for (int64_t e = 0; e < row->n; e++) {
-        double mass = (double)w->nodes.mass[row->e[e].source];
-        HGA_TRY(number_of(w, s->out, row->e[e].source, i + 1, -INFINITY, &psi));
-        HGA_TRY(number_of(w, s->value, row->e[e].source, i, -INFINITY, &lse));
+        double mass = (double)w->nodes.mass[row->edge[e].src];
+        HGA_TRY(number_of(w, s->out, row->edge[e].src, i + 1, -INFINITY, &psi));
+        HGA_TRY(number_of(w, s->value, row->edge[e].src, i, -INFINITY, &lse));
         sum += mass * log_add(psi, lse), total += mass;
     }
     *out = total > 0 ? sum / total : -INFINITY;
@@ -273,7 +273,7 @@ done:
 
 /* ---- rows ---- */
 
-static hga_status add_up(weighing *w, hga_id i, const row_edges *row, const double *factor, double *out)
+static hga_status add_up(weighing *w, hga_id i, const edge_rows *row, const double *factor, double *out)
 {
     const hga_stage *s = &w->p->stage[i];
     hga_id columns = columns_of(w, s->out);
@@ -281,14 +281,14 @@ static hga_status add_up(weighing *w, hga_id i, const row_edges *row, const doub
     for (hga_id c = 0; c < columns; c++) out[c] = 0;
     for (int64_t e = 0; e < row->n; e++) {
         const double *x;
-        HGA_TRY(value_of(w, s->value, row->e[e].source, version(s, i, s->value), &x));
+        HGA_TRY(value_of(w, s->value, row->edge[e].src, version(s, i, s->value), &x));
         for (hga_id c = 0; x && c < columns; c++) out[c] += factor[e] * x[c];
     }
 done:
     return st;
 }
 
-static hga_status make_values(weighing *w, hga_id i, hga_id v, const row_edges *row, double *scratch, double *out)
+static hga_status make_values(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *scratch, double *out)
 {
     const hga_stage *s = &w->p->stage[i];
     double own, left, open;
@@ -317,12 +317,13 @@ done:
 /* The row of stage i at v: of descend what it keeps, of a state its log-sum-exp. */
 static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
 {
-    row_edges row = {0};
+    edge_rows row = {0};
     double *scratch = NULL, *x = NULL;
     hga_status st = HGA_OK;
     if (!w->made[i]) HGA_TRY(hga_new_zero(NULL, w->nodes.n, sizeof **w->made, &w->made[i]));
     if (!w->made[i][v]) {
-        HGA_TRY(row_edges_find(w->g, w->p->stage[i].relation, v, &row));
+        edges_open(&row, w->g, NULL, w->p->stage[i].relation);
+        HGA_TRY(edges_read(&row, v));
         HGA_TRY(hga_new(NULL, row.n, sizeof *scratch, &scratch));
         HGA_TRY(take_room(w, columns_of(w, w->p->stage[i].out), &x));
         HGA_TRY(make_values(w, i, v, &row, scratch, x));
@@ -331,21 +332,21 @@ static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
     *out = w->made[i][v];
 done:
     hga_delete(NULL, scratch, row.n, sizeof *scratch);
-    row_edges_clear(&row);
+    edges_close(&row);
     return st;
 }
 
 /* ---- factors ---- */
 
 /* Parts of a state's sum; a row without any is 0. */
-static void part_sum(const row_edges *row, const double *brought, double own, double *factor, double *own_factor)
+static void part_sum(const edge_rows *row, const double *brought, double own, double *factor, double *own_factor)
 {
     double sum = sum_up(brought, row->n, own);
     for (int64_t e = 0; e < row->n; e++) factor[e] = sum > -INFINITY ? exp(brought[e] - sum) : 0;
     *own_factor = sum > -INFINITY ? exp(own - sum) : 0;
 }
 
-hga_status weigh_row(weighing *w, hga_id i, hga_id v, const row_edges *row, double *factor, double *score, double *own)
+hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own)
 {
     const hga_stage *s = &w->p->stage[i];
     double brought = -INFINITY, left, open;

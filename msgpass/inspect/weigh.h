@@ -29,6 +29,6 @@ void weigh_end(weighing *w);
 
 /* Of node v's row that stage i writes, with its edges: out[v] = sum factor[e] source[e] + *own own[v]. score[e] is the
    edge's score where the stage has scores, else 0. */
-hga_status weigh_row(weighing *w, hga_id i, hga_id v, const row_edges *row, double *factor, double *score, double *own);
+hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own);
 
 #endif
