@@ -4,11 +4,6 @@
 #include "linear.h"
 #include "scattered.h"
 
-#include "philox.h"
-#include "sixteen.h"
-
-#include <math.h>
-
 /* ---- fields and tensors ---- */
 
 int numbers_are_floats(const gradient_call *c)
@@ -18,14 +13,6 @@ int numbers_are_floats(const gradient_call *c)
         if (t && (t->dtype != HGA_F32 || field_gradient(c, f)->dtype != HGA_F32)) return 0;
     }
     return 1;
-}
-
-/* ---- dropout ---- */
-
-double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
-{
-    if (c->plan->options.dropout == 0) return 1;
-    return (double)philox_dropout(c->plan->options.dropout, c->io->seed, c->io->layer, v, e->src, e->type, head);
 }
 
 /* ---- who computes ---- */
@@ -293,11 +280,10 @@ const char *hga_plan_gradient_way(const hga_plan *plan)
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
 {
-    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     return (gradient_call){.plan = plan,
                            .io = io,
                            .grad = grad,
-                           .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim),
+                           .scale = meaning_scale(&plan->program, &plan->shape, io),
                            .threads = threads_allowed(plan->threads)};
 }
 

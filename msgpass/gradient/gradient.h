@@ -13,7 +13,7 @@
 #define HGA_GRADIENT_ROOM_H
 
 #include "bindings.h"
-#include "row_edges.h"
+#include "stages.h"
 #include "plan.h"
 
 /* The rows of a stage; zero the struct before the first time, but for the lists. */
@@ -24,19 +24,6 @@ static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage
 }
 
 /* ---- what a pass over a group of heads works on ---- */
-
-/* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
-typedef enum table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } table;
-typedef struct table_sums {
-    double *of[N_TABLES];
-} table_sums;
-
-/* An entry of an input that is moved. */
-typedef struct nudge {
-    hga_gradient_input input;
-    int64_t entry;
-    double by;
-} nudge;
 
 /* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
 typedef struct departures {
@@ -111,9 +98,10 @@ void range_close(const gradient_call *c, const hga_grad_io *own);
 void unread_take_out(const hga_plan *plan, hga_grad_io *grad);
 void unread_store(const hga_plan *plan, const hga_grad_io *grad);
 
-/* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
-   where not. */
-double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head);
+static inline double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
+{
+    return edge_kept(c->plan->options.dropout, c->io, e, v, head);
+}
 
 /* The gradients of key/value head `kv` and of the query heads that read it. */
 hga_status plain_gradient(const gradient_call *c, hga_id kv);
