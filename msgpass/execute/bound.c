@@ -171,8 +171,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *st
     if (!st) st = bind_range(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, state, f);
-    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
-    state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
+    state->scale = meaning_scale(&plan->program, &plan->shape, io);
     state->scale_2 = state->scale * KERNEL_LOG2E;
     return st;
 }

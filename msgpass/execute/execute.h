@@ -9,12 +9,13 @@
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
-   plain.c        the plain stages, which define what a stage means
+   plain.c        stages in double, as meaning/ defines them
    explain.c      the plan in words (explain_parts.c, explain_ways.c) */
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
 #include "edges.h"
+#include "stage_meanings.h"
 #include "tiles.h"
 
 /* A field's storage with this call's addresses. */
@@ -124,8 +125,11 @@ typedef struct worker {
     float *packed_key, *packed_value;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
-    /* plain stages: a row's aggregate and a split's, plain_bytes each; attend: the state of the splits so far; sums:
-       what was poured; energies: a family's sums */
+    /* of plain stages: the row's edges, and room to compute it */
+    edge_rows plain_edges;
+    row_room plain_room;
+    /* functions of the caller's own: a row's aggregate and a piece's, plain_bytes each; attend: the state of the
+       splits so far; sums: what was poured; energies: a family's sums */
     double *plain;
     int64_t plain_bytes;
     int begun;                     /* its thread has cleared its numbers */

@@ -14,10 +14,10 @@ enum { LANES = 1024 };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One aggregate of the plain executor: its header and a vector of doubles; or a user's state. */
+/* One aggregate of a function of the caller's own. */
 static int64_t aggregate_bytes(const hga_plan *plan)
 {
-    int64_t bytes = 64 + most(plan->shape.dim, plan->shape.dim_v) * (int64_t)sizeof(double);
+    int64_t bytes = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         bytes = most(bytes, (int64_t)plan->program.stage[s].udf.state_bytes);
     return (bytes + 63) / 64 * 64;
@@ -84,6 +84,17 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     r->rank = carve(c, r->degree_room, sizeof *r->rank);
 }
 
+/* Plain stages hold a row's edges, and what each weighs; where there are any. */
+static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
+{
+    hga_id columns = widest_columns(&plan->shape);
+    w->plain_edges.room = plan->plain_room;
+    if (plan->plain_room < 0) return;
+    w->plain_edges.own = carve(c, plan->plain_room, sizeof *w->plain_edges.own);
+    void *room = carve(c, row_room_bytes(plan->plain_room, columns), 1);
+    if (room) w->plain_room = row_room_at(room, plan->plain_room, columns);
+}
+
 /* All of a worker's arrays; returns their bytes. */
 static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 {
@@ -95,6 +106,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     lay_out_numbers(w, &plan->shape, plan->bf16_rows, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
+    lay_out_plain(w, plan, &c);
     return c.used;
 }
 
@@ -133,7 +145,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *state)
     const worker *w = &state->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
-           w->types >= count_types(plan);
+           w->types >= count_types(plan) && w->plain_edges.room >= plan->plain_room;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state)

@@ -305,7 +305,7 @@ static void take_turn(fast_pass *p, hga_id turn)
     p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
     p->heads = goes_by_panel(p) ? p->n : 1;
     p->sums = p->call->sums[turn], p->wants_tables = 0;
-    for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
+    for (call_table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
 }
 
 hga_status fast_gradient(fast_pass *p, hga_id turn)

@@ -13,7 +13,7 @@
 #define HGA_GRADIENT_ROOM_H
 
 #include "bindings.h"
-#include "stages.h"
+#include "stage_meanings.h"
 #include "plan.h"
 
 /* The rows of a stage; zero the struct before the first time, but for the lists. */
@@ -55,7 +55,7 @@ void tables_store(const gradient_call *c);
 void tables_clear(gradient_call *c);
 
 /* Entries of a table. */
-int64_t table_entries(const gradient_call *c, table which);
+int64_t table_entries(const gradient_call *c, call_table which);
 
 /* Heads and columns of a field. */
 static inline hga_id field_heads(const hga_plan *plan, hga_id field)

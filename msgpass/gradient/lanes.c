@@ -16,7 +16,7 @@ static int has_strips(const gradient_call *c)
 }
 
 /* Do strips have entries of their own of a table? Edges are each in one strip. */
-static int is_shared(const gradient_call *c, table which)
+static int is_shared(const gradient_call *c, call_table which)
 {
     return which != EDGE_BIAS && which != TYPE_SCALE && table_entries(c, which) > 0;
 }
@@ -57,7 +57,7 @@ hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept
     if (!has_strips(c)) goto done;
     HGA_TRY(hga_new(a, chunks_of(c), sizeof *l->slot, &l->slot));
     for (hga_id i = 0; i < chunks_of(c); i++) l->slot[i] = -1;
-    for (table i = 0; i < N_TABLES; i++)
+    for (call_table i = 0; i < N_TABLES; i++)
         if (is_shared(c, i)) HGA_TRY(hga_new_zero(a, table_entries(c, i), sizeof(double), &l->own.of[i]));
 done:
     return st;
@@ -69,7 +69,7 @@ void lane_destroy(const gradient_call *c, lane *l)
     if (!l->panel) return;
     edges_close(&l->rows);
     hga_delete(a, l->slot, chunks_of(c), sizeof *l->slot);
-    for (table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
+    for (call_table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
 }
 
 /* ---- a strip ---- */
@@ -87,7 +87,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     for (int64_t c = 0; c < chunks; c++) l->slot[s->chunk[s->ptr[i] + c]] = (int32_t)c;
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
-    for (table t = 0; t < N_TABLES; t++)
+    for (call_table t = 0; t < N_TABLES; t++)
         if (is_shared(p->call, t)) one.sums.of[t] = l->own.of[t];
     return one;
 }
@@ -139,7 +139,7 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         add_chunk(p, at->value, s->order, chunk, l->own_dv + c * CHUNK * p->field[at->value].padded);
         l->slot[chunk] = -1;
     }
-    for (table t = 0; t < N_TABLES; t++)
+    for (call_table t = 0; t < N_TABLES; t++)
         if (is_shared(p->call, t)) add_sums(p->sums.of[t], l->own.of[t], table_entries(p->call, t));
 }
 

@@ -4,6 +4,7 @@
 #include "plain.h"
 
 #include "sixteen.h"
+#include "vectors.h"
 
 #include <string.h>
 

@@ -107,7 +107,7 @@ static hga_status value_of(weighing *w, hga_id f, hga_id v, hga_id before, const
 
 /* Values as they are when a stage runs; `was`: a row of its own, as it found it. */
 typedef struct asked {
-    values as;
+    field_values as;
     weighing *w;
     hga_id stage;
     int was;
@@ -120,7 +120,7 @@ static hga_id version(const asked *a, hga_id f)
     return !a->was && s->writes >> f & 1u && s->order != HGA_FLAT ? a->stage + 1 : a->stage;
 }
 
-static const double *ask(const values *from, hga_id f, hga_id v, hga_id head, double *room)
+static const double *ask(const field_values *from, hga_id f, hga_id v, hga_id head, double *room)
 {
     const asked *a = (const asked *)(const void *)from;
     weighing *w = a->w;
@@ -135,7 +135,7 @@ static const double *ask(const values *from, hga_id f, hga_id v, hga_id head, do
     return room;
 }
 
-static double ask_lse(const values *from, hga_id f, hga_id v, hga_id head)
+static double ask_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
 {
     double lse;
     return *ask(from, f, v, head, &lse);

@@ -5,7 +5,7 @@
 
 #include "flow.h"
 #include "hga_inspect.h"
-#include "stages.h"
+#include "stage_meanings.h"
 
 /* One question: a program on a graph, with tensors, for one head. */
 typedef struct weighing {

@@ -1,6 +1,6 @@
 /* room.c: room for a row. */
 #include "bindings.h"
-#include "stages.h"
+#include "stage_meanings.h"
 
 enum { BY_EDGE = 4, ROWS = 3 };
 

@@ -1,6 +1,7 @@
 /* score.c: scores term by term, and weights of sums, in double. */
 #include "score.h"
 #include "philox.h"
+#include "vectors.h"
 
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 {
@@ -15,7 +16,7 @@ double edge_count(const meaning *m, const hga_stage *s, const row_edge *e)
     return (double)e->weight * (s->by_mass ? (double)m->nodes.mass[e->src] : 1);
 }
 
-double edge_factor(const meaning *m, const hga_stage *s, const row_edge *e)
+double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e)
 {
     double factor = s->reduce == HGA_MEAN ? edge_count(m, s, e) : (double)e->weight;
     if (s->message == HGA_SCALED) factor *= entry_of(m, HGA_GRADIENT_TYPE_SCALE, m->io->type_scale[e->type], e->type);

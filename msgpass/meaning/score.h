@@ -7,7 +7,7 @@
 #include "soften.h"
 
 /* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
-typedef enum table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } table;
+typedef enum call_table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } call_table;
 typedef struct table_sums {
     double *of[N_TABLES];
 } table_sums;
@@ -62,20 +62,8 @@ void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, doubl
 /* As how many equal tokens the edge counts. */
 double edge_count(const meaning *m, const hga_stage *s, const row_edge *e);
 /* What the source of an edge of a mean or a sum is multiplied with, before a mean's division. */
-double edge_factor(const meaning *m, const hga_stage *s, const row_edge *e);
+double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e);
 /* What the weight of an attended edge into v is multiplied with: 1, or where weights are dropped 0 or 1 / (1 - p). */
 double edge_kept(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head);
-
-static inline double dot(const double *a, const double *b, hga_id n)
-{
-    double sum = 0;
-    for (hga_id c = 0; c < n; c++) sum += a[c] * b[c];
-    return sum;
-}
-
-static inline void axpy(double a, const double *x, hga_id n, double *y)
-{
-    for (hga_id c = 0; c < n; c++) y[c] += a * x[c];
-}
 
 #endif

@@ -6,13 +6,13 @@
 #include "hga_plan.h"
 
 /* Heads are query heads of the shape; fields of key/value heads have one for several of them. */
-typedef struct values {
+typedef struct field_values {
     /* Node v's numbers of a field, written to `room` where they are not doubles. */
-    const double *(*read)(const struct values *from, hga_id field, hga_id v, hga_id head, double *room);
-    double (*read_lse)(const struct values *from, hga_id field, hga_id v, hga_id head); /* of a state */
-    void (*write)(const struct values *to, hga_id field, hga_id v, hga_id head, const double *x);
-    void (*write_lse)(const struct values *to, hga_id field, hga_id v, hga_id head, double lse);
-} values;
+    const double *(*read)(const struct field_values *from, hga_id field, hga_id v, hga_id head, double *room);
+    double (*read_lse)(const struct field_values *from, hga_id field, hga_id v, hga_id head); /* of a state */
+    void (*write)(const struct field_values *to, hga_id field, hga_id v, hga_id head, const double *x);
+    void (*write_lse)(const struct field_values *to, hga_id field, hga_id v, hga_id head, double lse);
+} field_values;
 
 /* ---- doubles of some heads ---- */
 
@@ -23,7 +23,7 @@ typedef struct double_rows {
 } double_rows;
 
 typedef struct doubles {
-    values as;
+    field_values as;
     hga_id first; /* head; a key/value head's are at hand: those that read it */
     double_rows of[HGA_FIELD_SLOTS];
 } doubles;

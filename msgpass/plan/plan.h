@@ -192,6 +192,7 @@ struct hga_plan {
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
+    int64_t plain_room;                           /* edges of the widest row of plain stages, -1: there are none */
     /* of the widest segment of rows that have no other and share it, 0 */
     hga_id wide_columns;
     /* of this plan for all its life: the next one at its address has another */

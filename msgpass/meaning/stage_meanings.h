@@ -1,6 +1,6 @@
-/* stages.h: what every kind of stage computes in one row, for one head, and how its gradient goes back. */
-#ifndef HGA_MEANING_STAGES_H
-#define HGA_MEANING_STAGES_H
+/* stage_meanings.h: what every kind of stage computes in one row, for one head, and how its gradient goes back. */
+#ifndef HGA_STAGE_MEANINGS_H
+#define HGA_STAGE_MEANINGS_H
 
 #include "score.h"
 #include "values.h"
@@ -28,12 +28,12 @@ typedef struct stage_row {
     hga_id s, v, head;
     const row_edge *edge; /* [n] */
     int64_t n;
-    const values *values; /* of all fields .. */
-    const values *was;    /* .. and those that this row of the stage's own had before it */
+    const field_values *values; /* of all fields .. */
+    const field_values *was;    /* .. and those that this row of the stage's own had before it */
     row_room room;
-    /* What `weigh` leaves: a row is the sum of weight[i] times the source of edge i, and of weight[n] times what the row
-       itself brings; edges with a score of -inf add nothing, whatever their sources hold. score: of stages that
-       attend; count: as how many tokens edges count. Energies are no sums: their weights are 0 */
+    /* What `weigh` leaves: a row is the sum of weight[i] times the source of edge i, and of weight[n] times what the
+       row itself brings. Edges with a score of -inf add nothing, whatever their sources hold; energies are no sums, and
+       their weights are 0. count: as how many tokens edges count, in stages that attend or spread */
     double lse;  /* of a state */
     double rest; /* descend: what it keeps; energy: psi */
 } stage_row;

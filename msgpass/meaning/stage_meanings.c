@@ -1,7 +1,8 @@
-/* stages.c: every kind's row and adjoint, side by side: the definitions. */
-#include "stages.h"
+/* stage_meanings.c: every kind's row and adjoint, side by side: the definitions. */
+#include "stage_meanings.h"
 #include "bindings.h"
 #include "exponents.h"
+#include "vectors.h"
 
 #include <string.h>
 
@@ -31,7 +32,7 @@ static double source_lse(const stage_row *r, hga_id field, int64_t i)
 static const double *own_row(const stage_row *r)
 {
     hga_id field = own_field(r);
-    const values *from = field == r->stage->out ? r->was : r->values;
+    const field_values *from = field == r->stage->out ? r->was : r->values;
     return from->read(from, field, r->v, r->head, r->room.own);
 }
 
@@ -93,7 +94,7 @@ static void scale_row(const stage_row *r, const row_gradients *g, double a)
 static void sum_weigh(stage_row *r)
 {
     double total = 0, *weight = r->room.weight;
-    for (int64_t i = 0; i < r->n; i++) total += weight[i] = edge_factor(r->m, r->stage, &r->edge[i]);
+    for (int64_t i = 0; i < r->n; i++) total += weight[i] = sum_factor(r->m, r->stage, &r->edge[i]);
     if (r->stage->reduce != HGA_MEAN) total = 1;
     for (int64_t i = 0; i < r->n; i++) {
         weight[i] = total > 0 ? weight[i] / total : 0;
