@@ -4,7 +4,7 @@
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
    tables.c     sums of what is shared by edges
-   plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
+   plain.c      a program forward and backward in double, by what meaning/ says of its stages (plain.h)
    fast.c       the same a head at a time, in float (fast.h, panel.h)
    families.c   trees whose nodes attend to their siblings, all heads at once (families.h)
    linear.c     sums and means alone, all heads at once (linear.h)
