@@ -21,12 +21,6 @@ static double real_of(const json_t *row, const char *key) { return json_number_v
 
 /* ---- the head ---- */
 
-static void put_style(FILE *file, const void *document)
-{
-    (void)document;
-    fputs(report_css, file);
-}
-
 static void put_day(FILE *file, const void *document)
 {
     char day[11];
@@ -193,9 +187,8 @@ static void put_machine(FILE *file, const void *document)
 
 int bench_html_put(FILE *file, const json_t *document)
 {
-    static const html_mark marks[] = {{"style", put_style}, {"day", put_day},       {"notice", put_notice},
-                                      {"plots", put_plots}, {"tables", put_tables}, {"machine", put_machine},
-                                      {NULL, NULL}};
-    html_fill(file, benchmarks_html, marks, document);
+    static const html_mark marks[] = {{"day", put_day},       {"notice", put_notice},   {"plots", put_plots},
+                                      {"tables", put_tables}, {"machine", put_machine}, {NULL, NULL}};
+    html_fill(file, benchmarks_page, marks, document);
     return ferror(file) ? complain(CLI_OUTSIDE, "the page cannot be written") : CLI_GOOD;
 }

@@ -74,43 +74,42 @@ static const char doc[] = "A graph from JSON (- is standard input) as an interac
 
 /* ---- two hierarchies ---- */
 
-/* A page inside of another, which keeps its address. */
-static int put_frame(FILE *file, const char *name, const view_source *source)
+typedef struct two_pages {
+    const char *left_title, *right_title;
+    char *left, *right; /* the pages, to be freed */
+} two_pages;
+
+static void put_left_title(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->left_title); }
+static void put_right_title(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right_title); }
+static void put_left(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->left); }
+static void put_right(FILE *file, const void *two) { html_text(file, ((const two_pages *)two)->right); }
+
+/* A page as text, which the caller frees, whatever the status. */
+static int page_text(const view_source *source, char **page)
 {
-    char *page = NULL;
     size_t bytes = 0;
-    FILE *memory = open_memstream(&page, &bytes);
+    FILE *memory = open_memstream(page, &bytes);
     int status = memory ? view_page_put(memory, source) : complain(CLI_OUTSIDE, "out of memory: a page");
     if (memory && fclose(memory) && status == CLI_GOOD) status = complain(CLI_OUTSIDE, "out of memory: a page");
-    if (status == CLI_GOOD) {
-        fprintf(file, "<iframe name=\"%s\" title=\"", name);
-        html_text(file, source->title);
-        fputs("\" srcdoc=\"", file);
-        html_text(file, page);
-        fputs("\"></iframe>\n", file);
-    }
-    free(page);
     return status;
 }
 
+/* Pages inside of another, which keeps their addresses. */
 static int put_both(FILE *file, const view_source *left, const view_source *right)
 {
+    static const html_mark marks[] = {{"left_title", put_left_title},
+                                      {"right_title", put_right_title},
+                                      {"left", put_left},
+                                      {"right", put_right},
+                                      {0}};
+    two_pages two = {.left_title = left->title, .right_title = right->title};
     int status = CLI_GOOD;
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-          "content=\"width=device-width, initial-scale=1\">\n<title>",
-          file);
-    html_text(file, left->title);
-    fputs(" beside ", file);
-    html_text(file, right->title);
-    fputs("</title>\n<style>\n", file);
-    fputs(beside_css, file);
-    fputs("</style>\n<script>\n", file);
-    fputs(beside_js, file);
-    fputs("</script>\n</head>\n<body>\n", file);
-    TRY(put_frame(file, "left", left));
-    TRY(put_frame(file, "right", right));
-    fputs("</body>\n</html>\n", file);
+    TRY(page_text(left, &two.left));
+    TRY(page_text(right, &two.right));
+    html_fill(file, beside_page, marks, &two);
 done:
+    free(two.left);
+    free(two.right);
     return status;
 }
 

@@ -22,7 +22,7 @@ def signature(thing):
 def main():
     print("# Reference of the Python package\n")
     print("Made of the docstrings by `python3 docs/python_reference.py > docs/python-reference.md`; a test compares the two. [python.md](python.md) is the introduction.\n")
-    print("Arrays are float32 on the CPU; a refusal is `hga.Error` with `status` (the C library's, such as HGA_EINVAL) and `detail`.\n")
+    print("Arrays are float32, float16 or bfloat16 on the CPU; a refusal is `hga.Error` with `status` (the C library's, such as HGA_EINVAL) and `detail`.\n")
     print("## Variants\n")
     print("`hga.NAME(n_tokens, **parameters)` gives a `Hierarchy`; a list of lengths gives a ragged batch.\n")
     for name in sorted(hga.variants()):

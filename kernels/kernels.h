@@ -44,10 +44,13 @@ typedef struct kernel_chunk {
     /* NULL, or the row to add to each key (relative keys): q k + q r, which an infinite query may make NaN */
     const float *const *r;
     const float *bias; /* [n], added to each score */
+    const float *kept; /* NULL or [n], kept_step apart: what weights are multiplied with before they multiply values */
+    ptrdiff_t kept_step;
 } kernel_chunk;
 
-/* The most heads that a call takes at once. */
-enum { KERNEL_HEADS = 64 };
+/* The most heads that a call takes at once; edges go by so many at a time: a call with more does what calls with as
+   many each do, one behind the other, bit for bit. */
+enum { KERNEL_HEADS = 64, KERNEL_HEAD_EDGES = 16 };
 
 /* One chunk of a row's in-edges, for all heads. Head h of edge e has its key at k[e] + h / share * k_head; likewise the
    value. */
@@ -64,7 +67,8 @@ typedef struct kernel_heads {
     const uint16_t *const *v16;
     float scale;
     ptrdiff_t k_head, v_head;
-    const float *bias;     /* [n], added to each score of an edge */
+    const float *bias; /* [n], added to each score of an edge */
+    const float *kept; /* NULL or [n][heads], padded: what weights are multiplied with before they multiply values */
     float *greatest, *sum; /* [heads]: the states, see kernel_state; head h's vector is acc + h * acc_head */
     float *acc;
     ptrdiff_t acc_head;
@@ -91,6 +95,8 @@ typedef struct kernel_family {
     float *const *out; /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
     float *const *lse; /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t out_head;
+    /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
+    const float *const *kept;
 } kernel_family;
 
 /* out = a x + b y for each head; where b is 0, y is not looked at. */
@@ -117,7 +123,9 @@ typedef struct kernel_tile_group {
     const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
     const lanes *rows;       /* [n]; NULL: every pair has an edge */
     const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
-    int fresh;               /* the states are empty, whatever their memory holds */
+    /* NULL, or [n]: weights multiply values where the bit of the row is set, times the tile's `keep` */
+    const uint16_t *kept;
+    int fresh; /* the states are empty, whatever their memory holds */
     /* NULL, or [n_rows]: the states end here. Row r's outputs go to out[r], its log-sum-exp to state.greatest, and the
        rest is lost */
     float *const *out;
@@ -141,6 +149,7 @@ typedef struct kernel_tile {
     const uint32_t *v_pairs;
     hga_id odd;
     float scale; /* of products */
+    float keep;  /* see `kept` */
 } kernel_tile;
 
 /* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may
@@ -189,17 +198,6 @@ typedef struct kernel_grad_tile {
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
 } kernel_grad_tile;
 
-/* Which weights of sixteen rows and n columns are dropped, see philox.h. */
-typedef struct kernel_drop {
-    hga_id n;
-    const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
-    const int32_t *type;                /* [n][KERNEL_TILE] */
-    uint64_t seed;
-    uint32_t layer;
-    hga_id head;
-    float dropout;
-} kernel_drop;
-
 /* The same for one row and sources anywhere. */
 typedef struct kernel_grad_row {
     hga_id n, dim, dim_v;             /* edges, at most KERNEL_CHUNK */
@@ -230,6 +228,30 @@ typedef struct kernel_grad_heads {
     float *sum, *sum_v;        /* [heads / into][dim] += slopes theirs, .. weights theirs_v; NULL: not wanted */
     double *slope;             /* += all slopes; NULL: not wanted */
 } kernel_grad_heads;
+
+/* Dropout's draws, see philox.h. */
+typedef struct kernel_draw {
+    uint64_t seed;
+    uint32_t layer;
+    float dropout;
+} kernel_draw;
+
+/* Those of sixteen rows and n <= KERNEL_CHUNK columns. */
+typedef struct kernel_drop {
+    kernel_draw draw;
+    hga_id n;
+    const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
+    const int32_t *type;                /* [n], or where types vary [n][KERNEL_TILE] */
+    int types_vary;
+} kernel_drop;
+
+/* Those of n pairs that have nothing in common, in heads first_head .. first_head + heads - 1. */
+typedef struct kernel_drop_pairs {
+    kernel_draw draw;
+    hga_id n, first_head, heads;
+    const hga_id *destination, *source; /* [n] */
+    const int32_t *type;                /* [n] */
+} kernel_drop_pairs;
 
 /* Rows of several members: head h of member m is at[m] + h * head[m], not padded. */
 typedef struct kernel_rows {
@@ -269,6 +291,8 @@ typedef struct kernel_kin {
        log-sum-exp; [n][heads] */
     const float *given, *delta;
     kernel_kin_given dq, dk, dv;
+    const kernel_draw *draw;  /* NULL, or weights are dropped: edges are of type 0, between .. */
+    const hga_id *node;       /* .. [n] members */
     double *d_bias, *d_scale; /* NULL, or [n] and [1], added to: of natural scores' biases and scale */
     float *d_pair;            /* NULL, or [n][n], of natural scores, written where there are edges */
 } kernel_kin;
@@ -310,8 +334,12 @@ typedef struct kernel_table {
     void (*kin_gradients)(const kernel_kin *c);
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
-    /* kept[n][KERNEL_TILE]: 0, or 1 / (1 - dropout) */
-    void (*drop)(const kernel_drop *d, float *kept);
+    /* What dropout leaves, 0 or 1 / (1 - dropout): of a tile's pairs in one head, kept[n][KERNEL_TILE]; of single pairs
+       in some heads, kept[n][heads]. And as bits, of a tile's pairs in heads 8 * eight .. 8 * eight + 7, which share
+       draws: bit r of kept[head - 8 * eight][column], [8][KERNEL_CHUNK] */
+    void (*drop)(const kernel_drop *d, hga_id head, float *kept);
+    void (*drop_pairs)(const kernel_drop_pairs *d, float *kept);
+    void (*drop_bits)(const kernel_drop *d, hga_id eight, uint16_t *kept);
     /* its scores alone: out[e] = score[e] + q . (k[e] + r[e]) */
     void (*grad_scores)(const kernel_grad_row *t, float *out);
     /* out[j][r] = a * x[r][j] for n <= KERNEL_TILE rows, 0 for the lanes after them; a row that is NULL is 0 */

@@ -63,6 +63,32 @@ static inline vec vec_choose(vec_int mask, vec x, vec y) { return (vec)((mask & 
 /* mask lanes are all ones or all zeros */
 static inline vec vec_keep(vec_int mask, vec x) { return (vec)(mask & (vec_int)x); }
 
+/* The lanes of a mask as bits, and the lanes of x whose bits are set, 0 the others. */
+static inline unsigned vec_lanes(vec_int mask)
+{
+#if defined(VEC_AVX512)
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(VEC_AVX2)
+    return (unsigned)_mm256_movemask_ps((__m256)mask);
+#elif defined(VEC_SSE)
+    return (unsigned)_mm_movemask_ps((__m128)mask);
+#else
+    unsigned bits = 0;
+    for (int i = 0; i < VEC_FLOATS; i++) bits |= (unsigned)(mask[i] & 1) << i;
+    return bits;
+#endif
+}
+static inline vec vec_keep_lanes(unsigned bits, vec x)
+{
+#if defined(VEC_AVX512)
+    return (vec)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
+#else
+    vec_int bit, none = {0};
+    for (int i = 0; i < VEC_FLOATS; i++) bit[i] = 1 << i;
+    return vec_keep((bit & (none + (int32_t)bits)) != none, x);
+#endif
+}
+
 /* What the extensions cannot say in one instruction: the greater of two and the smaller, which are y when either is
    NaN, and loads and stores of the first n < VEC_FLOATS floats, the lanes after them zero; nothing beyond p[n - 1] is
    touched. */

@@ -1,6 +1,7 @@
 # Sourced by the test scripts after they have taken their arguments: a scratch folder to work in, Debian's programs, and facts.
 # `fact NAME COMMAND..` is one fact; the command's exit status says whether it is true. A script's last line is `facts_end`.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+tests_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
@@ -56,4 +57,19 @@ refused() {
     [ "$(wc -l <stderr)" = 1 ] && grep -qF -- "$text" stderr || { echo "stderr does not say: $text"; cat stderr; return 1; }
     [ ! -s stdout ] || { echo "something on stdout"; return 1; }
     equal "$(ls -AR)" "$before"
+}
+
+# in_browser JOBS: pages opened in Chromium by browser.py; each line that it says is a fact. SHOTS=FOLDER keeps screenshots
+in_browser() {
+    local truth name
+    python3 "$tests_folder/browser.py" ${SHOTS:+--shots "$SHOTS"} <"$1" >seen 2>browser.log
+    case $? in
+    0) ;;
+    77) echo "skipped: what only a browser can show, since chromium is not installed" && return ;;
+    *) fact "${1}_were_opened" empty browser.log ;;
+    esac
+    fact "${1}_were_opened_to_the_last" equal "$(tail -1 seen)" end
+    while read -r truth name; do
+        [ "$truth" = end ] || fact "${name%%:*}" equal "$truth ${name#*: }" "true ${name#*: }"
+    done <seen
 }

@@ -147,6 +147,12 @@ if [ -n "$doxyfile" ]; then
     same_number() { equal "$(ls doxygen/html/view-*.html | wc -l)" "$(grep -c '^## ' doxygen/gallery/gallery.md)"; }
     fact every_hierarchy_of_the_gallery_has_a_live_page same_number
     fact its_pages_show_every_public_function missing declared shown
+    # the_site_is_drawn: the pages that show pictures, and every live page of the gallery
+    for file in doxygen/html/gallery.html doxygen/html/view-*.html $(grep -lE '<(img|object|iframe)[^>]* (src|data)="[^"]*\.(svg|png)"' doxygen/html/md_*.html doxygen/html/index.html); do
+        echo "site_$(basename "$file" .html | tr - _)|$file"
+    done >site
+    fact the_site_has_pages_with_pictures sh -c '[ "$(grep -c "view_" site)" -gt 5 ] && [ "$(grep -vc "view_" site)" -gt 3 ]'
+    in_browser site
 else
     echo "skipped: the site, since doxygen is not installed"
 fi

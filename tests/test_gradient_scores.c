@@ -93,13 +93,12 @@ static void weights_are_dropped_as_philox_says(void **state)
         const kernel_table *kernels;
         if (isa_kernels(isas[i], &kernels)) continue;
         for (hga_id head = 0; head < 20; head++) {
-            kernel_drop d = {.n = KERNEL_CHUNK - head, .destination = destination, .source = source, .type = type};
+            kernel_draw draw = {0x123456789abcdefu * (uint64_t)head, 7u * (uint32_t)head, 0.05f * (float)head};
+            kernel_drop d = {draw, KERNEL_CHUNK - head, destination, source, type, 1};
             float kept[KERNEL_CHUNK * KERNEL_TILE];
-            d.seed = 0x123456789abcdefu * (uint64_t)head, d.layer = 7u * (uint32_t)head, d.head = head;
-            d.dropout = 0.05f * (float)head;
-            kernels->drop(&d, kept);
+            kernels->drop(&d, head, kept);
             for (int j = 0; j < d.n * KERNEL_TILE; j++)
-                assert_true(kept[j] == philox_dropout(d.dropout, d.seed, d.layer, destination[j % KERNEL_TILE],
+                assert_true(kept[j] == philox_dropout(draw.dropout, draw.seed, draw.layer, destination[j % KERNEL_TILE],
                                                       source[j / KERNEL_TILE], type[j], head));
         }
     }

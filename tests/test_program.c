@@ -1,4 +1,5 @@
 /* test_program.c: programs are written by helpers and held to the legal table. */
+#include "by_hand.h"
 #include "hierarchies.h"
 #include "program.h"
 
@@ -244,6 +245,43 @@ static void inputs_are_not_written_over(void **state)
     refused(&p, "writes over the caller's rows of field 'query'");
 }
 
+/* A tensor of the user's is an input or, where a stage writes it, an output: not what an execution reads and then
+   changes, which the next one and a gradient would read. */
+static void what_is_read_of_the_users_is_not_written_over(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 5; way++) {
+        hga_program p;
+        hga_program_init(&p);
+        hga_rows io = way == 4 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
+        hga_id v = field_on_nodes(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+               m = field_on_nodes(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL),
+               u = field(&p, "u", HGA_WIDTH_VALUE, HGA_IO_USER, io, HGA_ROWS_NODES),
+               out = field(&p, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+        if (way == 0) { /* read, then written */
+            assert_ok(hga_program_mean(&p, 0, u, m, 0));
+            assert_ok(hga_program_mean(&p, 0, v, u, 0));
+        } else if (way == 1) { /* written, then read */
+            assert_ok(hga_program_mean(&p, 0, v, u, 0));
+            assert_ok(hga_program_mean(&p, 0, u, m, 0));
+        } else if (way == 2) { /* tokens are read, nodes written, and then both read and nodes written once more */
+            assert_ok(hga_program_coarsen(&p, u));
+            assert_ok(hga_program_mean(&p, 0, u, m, 0));
+            hga_stage again = p.stage[0];
+            snprintf(again.name, sizeof again.name, "again");
+            assert_ok(hga_program_add_stage(&p, &again));
+        } else { /* all are read, nodes written: which are the caller's, or not */
+            assert_ok(hga_program_mean(&p, 0, u, m, 0));
+            assert_ok(hga_program_coarsen(&p, u));
+        }
+        if (way == 4) p.stage[0] = p.stage[1], p.stage[0].name[0] = 'C', assert_ok(hga_program_mean(&p, 0, v, m, 0));
+        assert_ok(hga_program_weighted_sum(&p, 0, way == 1 || way == 2 ? m : v, out));
+        if (way == 0) refused(&p, "stage 'mean u' writes over the caller's rows of field 'u', which a stage before it");
+        if (way == 3) refused(&p, "stage 'coarsen u' writes over the caller's rows of field 'u', which a stage before");
+        if (way % 3) accepted(&p);
+    }
+}
+
 static void bindings_are_unique_and_out_is_there(void **state)
 {
     (void)state;
@@ -334,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_stage_in_place_must_go_level_by_level),
         cmocka_unit_test(nothing_is_read_before_it_is_written),
         cmocka_unit_test(inputs_are_not_written_over),
+        cmocka_unit_test(what_is_read_of_the_users_is_not_written_over),
         cmocka_unit_test(bindings_are_unique_and_out_is_there),
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(an_lse_is_promised_of_states_only),

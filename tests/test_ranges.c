@@ -1,5 +1,6 @@
 /* Some rows of the output alone: the bits they have among all, and nothing else is touched. */
 #include "by_hand.h"
+#include "engine_cases.h"
 
 #include "plan.h"
 
@@ -7,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const hga_shape shape = {.n_heads = 2, .dim = 12, .dim_v = 9, .pos_dim = 4};
+static const hga_shape narrow = {.n_heads = 2, .dim = 12, .dim_v = 9, .pos_dim = 4};
 
 /* What rows hold that nobody writes. */
 enum { UNTOUCHED = 0xA5 };
 
 static void open_plan(const problem *p, hga_options o, hga_plan **plan, hga_workspace **own)
 {
-    o.ranges = 1;
+    o.ranges = 1, o.edge_bias = p->io.edge_bias != NULL;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &o, plan));
     assert_ok(hga_workspace_create(*plan, own));
 }
@@ -72,7 +73,7 @@ static void rows_asked_for_have_the_bits_they_have_among_all(void **state)
     for (int i = 0; i < n_variants(); i++)
         for (uint64_t seed = 1; seed < 3; seed++) {
             problem p;
-            variant_build(i, 170 + 60 * (hga_id)seed, seed, &shape, &p);
+            variant_build(i, 170 + 60 * (hga_id)seed, seed, &narrow, &p);
             check_problem(&p, options[(i + (int)seed) % 5], seed);
             problem_clear(&p);
         }
@@ -85,10 +86,149 @@ static void rows_of_large_graphs_have_the_bits_they_have_among_all(void **state)
     (void)state;
     for (int i = 0; i < 8; i++) {
         problem p;
-        variant_build(variant_named(names[i]), 3001, 5, &shape, &p);
+        variant_build(variant_named(names[i]), 3001, 5, &narrow, &p);
         check_problem(&p, (hga_options){.threads = 2, .cut_edges = i % 2 ? 512 : 0}, 7 + (uint64_t)i);
         problem_clear(&p);
     }
+}
+
+/* Two relations of a few blocks with some edges of single rows among them, the first perhaps in an order of its own. */
+static hga_graph *blocks_and_edges(uint64_t *rng, hga_id n, int ordered)
+{
+    hga_builder *b = tokens_alone(n);
+    hga_id *order = memory(n, sizeof *order);
+    for (hga_id i = 0, j; i < n; i++) j = random_below(rng, i + 1), order[i] = order[j], order[j] = i;
+    for (hga_id r = 0; r < 2; r++) {
+        assert_ok(hga_builder_add_relation(b, r ? "far" : "near", NULL));
+        if (ordered && r == 0) assert_ok(hga_builder_set_order(b, r, order, n, NULL, 0));
+        for (hga_id k = 1 + random_below(rng, 4); k > 0; k--) {
+            hga_id dst = random_below(rng, n - 1), src = random_below(rng, n - 1), rows = 1 + random_below(rng, 40),
+                   columns = 1 + random_below(rng, 40);
+            assert_ok(hga_builder_add_block(b, r, dst, rows < n - dst ? rows : n - dst, src,
+                                            columns < n - src ? columns : n - src, 0));
+        }
+        for (hga_id k = random_below(rng, 60); k > 0; k--)
+            assert_ok(hga_builder_add_edge(b, r, random_below(rng, n), random_below(rng, n), 0, 1));
+    }
+    free(order);
+    return finished(b);
+}
+
+/* What goes into tiles hangs on the rows that there are, not on those that are asked for: explicit edges among blocks,
+   rows in an order of their own, a second relation that is merged in. */
+static void rows_over_explicit_edges_have_the_bits_they_have_among_all(void **state)
+{
+    static const hga_options options[] = {{.threads = 1},
+                                          {.threads = 2, .isa = "ref"},
+                                          {.threads = 2, .cut_edges = 20},
+                                          {.threads = 2, .dropout = 0.2f},
+                                          {.threads = 1, .precision = HGA_PRECISION_BF16}};
+    static const hga_shape several[] = {{.n_heads = 1, .dim = 32, .dim_v = 32},
+                                        {.n_heads = 6, .n_kv_heads = 2, .dim = 7, .dim_v = 11}};
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        uint64_t rng = 7 * (uint64_t)i + 1;
+        problem p = {.shape = several[i % 3 == 0]};
+        if (passed_over(i)) continue;
+        snprintf(p.name, sizeof p.name, "blocks and edges %d", i);
+        p.graph = blocks_and_edges(&rng, 30 + random_below(&rng, 70), i % 2);
+        attention f = attention_on_nodes(&p.program);
+        assert_ok(hga_program_attend(&p.program, i / 2 % 2, f.query, f.key, f.value, f.out, 0));
+        if (i / 2 % 2) assert_ok(hga_program_attend_more(&p.program, 0, f.query, f.key, f.value, f.out, 0));
+        p.program.has_lse = 1;
+        problem_fill(&p, (uint64_t)i);
+        check_problem(&p, options[i / 4 % 5], (uint64_t)i);
+        problem_clear(&p);
+    }
+}
+
+/* ---- down the levels ---- */
+
+/* What a stage of the user's adds up from above, and the fields that get one more. */
+typedef struct depth {
+    hga_id read, mark, out;
+} depth;
+
+static void depth_begin(void *s, const hga_end *v, hga_id head, void *ctx)
+{
+    (void)v, (void)head, (void)ctx;
+    *(float *)s = 1;
+}
+
+static void depth_edge(void *s, const hga_edge *e, hga_id head, void *ctx)
+{
+    (void)head;
+    *(float *)s += e->source.field[((const depth *)ctx)->read][0];
+}
+
+static void depth_finish(const void *s, const hga_end *v, hga_id head, void *ctx)
+{
+    const depth *d = ctx;
+    (void)head;
+    v->field[d->mark][0] = *(const float *)s;
+    for (hga_id c = 0; c < v->columns[d->out]; c++) v->field[d->out][c] = *(const float *)s;
+}
+
+/* A stage that goes down the tree and writes the output of all nodes beside the field whose rows it goes through. Where
+   it reads that field above, no row can be left out; else rows are, and what is written with them. */
+static void an_output_beside_a_stages_own_field_is_left_out(void **state)
+{
+    (void)state;
+    for (int reads_above = 0; reads_above < 2; reads_above++) {
+        hga_builder *b = tokens_alone(40);
+        assert_ok(hga_builder_add_level(b, 10, NULL));
+        for (hga_id i = 0; i < 10; i++) assert_ok(hga_builder_set_children(b, 40 + i, 4 * i, 4));
+        problem p = {.name = "depths", .graph = finished(b), .shape = narrow};
+        hga_program_init(&p.program);
+        hga_id given = field_on_nodes(&p.program, "given", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+               mark = field_on_nodes(&p.program, "mark", HGA_WIDTH_SCALAR, HGA_INTERNAL),
+               out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
+        depth d = {reads_above ? mark : given, mark, out};
+        assert_ok(hga_program_add_stage(&p.program, &(hga_stage){.name = "down",
+                                                                 .relation = HGA_TREE_DOWN,
+                                                                 .order = HGA_LEVELS_DOWN,
+                                                                 .message = HGA_MESSAGE_USER,
+                                                                 .reduce = HGA_REDUCE_USER,
+                                                                 .update = HGA_UPDATE_USER,
+                                                                 .out = mark,
+                                                                 .reads = 1u << d.read,
+                                                                 .writes = 1u << mark | 1u << out,
+                                                                 .udf = {.state_bytes = sizeof(float),
+                                                                         .begin = depth_begin,
+                                                                         .edge = depth_edge,
+                                                                         .finish = depth_finish,
+                                                                         .ctx = &d}}));
+        problem_fill(&p, 1);
+        hga_plan *plan;
+        if (reads_above)
+            assert_status(HGA_EUNSUPPORTED,
+                          hga_plan_create(p.graph, &p.program, &p.shape, &(hga_options){.ranges = 1}, &plan));
+        else
+            check_problem(&p, (hga_options){.threads = 2}, 3);
+        problem_clear(&p);
+    }
+}
+
+/* The output of other rows than queries: a plan says that it cannot leave rows out, or does. */
+static void whatever_rows_the_output_has_others_are_left_alone(void **state)
+{
+    (void)state;
+    int run = 0, refused = 0;
+    for (int i = 0; i < 6 * N_PROGRAMS; i++) {
+        problem p;
+        hga_plan *plan;
+        hga_options o = {.threads = 2, .ranges = 1};
+        random_problem(i % N_PROGRAMS, 63, 20 + 30 * (i / N_PROGRAMS), 5 + (uint64_t)i, narrow, &p);
+        hga_id out = hga_program_field(&p.program, HGA_IO_OUT);
+        p.program.field[out].io = i / N_PROGRAMS % 2 ? HGA_ROWS_ABOVE : HGA_ROWS_NODES;
+        problem_fill(&p, 3);
+        hga_status st = hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan);
+        if (st) assert_status(HGA_EUNSUPPORTED, st), assert_non_null(strstr(hga_error_detail(), "cannot be left out"));
+        if (!st) hga_plan_destroy(plan), check_problem(&p, o, (uint64_t)i);
+        st ? refused++ : run++;
+        problem_clear(&p);
+    }
+    assert_true(run > 0 && refused > 0);
 }
 
 /* Means and what is scaled back from them, where the output is declared before what it is made of: nobody reads the
@@ -100,7 +240,7 @@ static void an_output_that_nobody_reads_can_be_left_out(void **state)
     hga_id near;
     assert_ok(hga_builder_add_relation(b, "near", &near));
     assert_ok(hga_builder_add_block(b, near, 0, 40, 0, 40, 0));
-    problem p = {.name = "means", .graph = finished(b), .shape = shape};
+    problem p = {.name = "means", .graph = finished(b), .shape = narrow};
     hga_program_init(&p.program);
     hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
            out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT),
@@ -159,7 +299,7 @@ static void ranges_are_checked(void **state)
     problem p;
     hga_plan *plan;
     hga_workspace *own;
-    variant_build(variant_named("neighbours"), 100, 3, &shape, &p);
+    variant_build(variant_named("neighbours"), 100, 3, &narrow, &p);
     open_plan(&p, (hga_options){.threads = 1, .gradient = 1}, &plan, &own);
     static const int64_t wrong[][2] = {{-1, 3}, {0, 101}, {100, 1}, {99, 2}, {5, 0}, {5, -1}, {1, INT64_MAX}, {0, -1}};
     hga_io io = p.io;
@@ -187,7 +327,7 @@ static void outputs_that_other_rows_read_cannot_be_left_out(void **state)
     (void)state;
     problem p;
     hga_plan *plan;
-    variant_build(variant_named("hsa"), 100, 3, &shape, &p);
+    variant_build(variant_named("hsa"), 100, 3, &narrow, &p);
     hga_field *field = p.program.field;
     hga_id attended = find_stage(&p.program, HGA_SCORE)->out, out = 1;
     while (field[out].binding != HGA_IO_OUT) out++;
@@ -206,8 +346,8 @@ static void plans_with_ranges_are_updated(void **state)
     problem p, other;
     hga_plan *plan;
     hga_workspace *own;
-    variant_build(variant_named("neighbours"), 300, 3, &shape, &p);
-    variant_build(variant_named("neighbours"), 200, 3, &shape, &other);
+    variant_build(variant_named("neighbours"), 300, 3, &narrow, &p);
+    variant_build(variant_named("neighbours"), 200, 3, &narrow, &other);
     open_plan(&p, (hga_options){.threads = 1}, &plan, &own);
     assert_ok(hga_plan_update(plan, other.graph));
     float *want = problem_out(&other, &(hga_options){.threads = 1}, NULL);
@@ -215,7 +355,7 @@ static void plans_with_ranges_are_updated(void **state)
     memset(io.out.data, UNTOUCHED, (size_t)out_count(&other) * sizeof(float));
     io.first_row = 50, io.n_rows = 77;
     assert_ok(hga_plan_execute(plan, own, &io));
-    check_range("updated", io.out.data, want, (int64_t)shape.n_heads * shape.dim_v, other.n_out, 50, 77);
+    check_range("updated", io.out.data, want, (int64_t)narrow.n_heads * narrow.dim_v, other.n_out, 50, 77);
     free(want);
     hga_workspace_destroy(own), hga_plan_destroy(plan);
     problem_clear(&p), problem_clear(&other);
@@ -225,6 +365,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_asked_for_have_the_bits_they_have_among_all),
                                        cmocka_unit_test(rows_of_large_graphs_have_the_bits_they_have_among_all),
+                                       cmocka_unit_test(rows_over_explicit_edges_have_the_bits_they_have_among_all),
+                                       cmocka_unit_test(an_output_beside_a_stages_own_field_is_left_out),
+                                       cmocka_unit_test(whatever_rows_the_output_has_others_are_left_alone),
                                        cmocka_unit_test(an_output_that_nobody_reads_can_be_left_out),
                                        cmocka_unit_test(what_rows_do_not_need_is_not_computed),
                                        cmocka_unit_test(ranges_are_checked),

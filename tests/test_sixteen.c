@@ -145,6 +145,57 @@ static void results_are_those_of_the_same_numbers_in_float32(void **state)
         }
 }
 
+/* What a stage writes beside the field whose rows it goes through comes back, too: what descend leaves of each node. */
+static void whatever_a_stage_writes_is_rounded_back(void **state)
+{
+    (void)state;
+    problem p;
+    hga_id keep = 0, first, n;
+    variant_build(variant_named("hsa"), 30, 3, &(hga_shape){.n_heads = 2, .dim = 4}, &p);
+    for (hga_id s = 0; s < p.program.n_stages; s++) keep |= p.program.stage[s].keep;
+    p.program.field[keep].binding = HGA_IO_USER, p.program.field[keep].io = p.program.field[keep].rows;
+    assert_ok(hga_program_rows(&p.program, p.graph, keep, &first, &n));
+    float *want = memory(2 * n, sizeof *want);
+    for (hga_dtype type = HGA_F16; type <= HGA_BF16; type++) {
+        uint16_t *half = memory(2 * n, sizeof *half);
+        p.io.user[0] = (hga_tensor){.data = want, .rows = n};
+        assert_ok(hga_attention(p.graph, &p.program, &p.shape, NULL, &p.io));
+        p.io.user[0] = (hga_tensor){.data = half, .rows = n, .dtype = type};
+        assert_ok(hga_attention(p.graph, &p.program, &p.shape, NULL, &p.io));
+        for (hga_id i = 0; i < 2 * n; i++) assert_int_equal(half[i], nearest(type, (double)want[i]));
+        free(half);
+    }
+    free(want), problem_clear(&p);
+}
+
+/* A call that is refused leaves nothing of its tensors to the next. */
+static void a_refused_call_is_forgotten(void **state)
+{
+    (void)state;
+    problem p;
+    hga_plan *plan;
+    hga_workspace *w;
+    variant_build(variant_named("hsa"), 30, 3, &(hga_shape){.n_heads = 2, .dim = 4}, &p);
+    hga_field *f = p.program.field; /* the output's is bound before the one that fails */
+    hga_id last = p.program.n_fields;
+    assert_ok(hga_program_add_field(&p.program, "last", HGA_WIDTH_SCALAR, HGA_IO_USER, HGA_ROWS_NODES, HGA_ROWS_NODES,
+                                    &last));
+    assert_int_equal(f[last].binding, HGA_IO_USER);
+    uint16_t *half = memory(out_count(&p), sizeof *half);
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, NULL, &plan));
+    assert_ok(hga_workspace_create(plan, &w));
+    hga_io io = p.io;
+    io.out = (hga_tensor){.data = half, .rows = p.n_out, .dtype = HGA_F16};
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, w, &io)); /* without the last */
+    memset(half, 0x42, (size_t)out_count(&p) * sizeof *half);
+    p.io.user[0] = (hga_tensor){.data = memory(hga_graph_nodes(p.graph).n * 2, sizeof(float))};
+    p.io.user[0].rows = hga_graph_nodes(p.graph).n;
+    assert_ok(hga_plan_execute(plan, w, &p.io));
+    for (int64_t i = 0; i < out_count(&p); i++) assert_int_equal(half[i], 0x4242);
+    free(half), free(p.io.user[0].data);
+    hga_workspace_destroy(w), hga_plan_destroy(plan), problem_clear(&p);
+}
+
 static void what_is_no_type_is_refused(void **state)
 {
     (void)state;
@@ -163,6 +214,8 @@ int main(void)
         cmocka_unit_test(every_finite_half_is_read_and_written),
         cmocka_unit_test(outputs_are_rounded_to_the_nearest),
         cmocka_unit_test(results_are_those_of_the_same_numbers_in_float32),
+        cmocka_unit_test(whatever_a_stage_writes_is_rounded_back),
+        cmocka_unit_test(a_refused_call_is_forgotten),
         cmocka_unit_test(what_is_no_type_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
-/* Facts about a page of `hga view`, checked inside it. test_view.sh puts this script at the end of a copy of the page, after `const expected = {..}`:
+/* Facts about a page of `hga view`, checked inside it by browser.py, after `const expected = {..}`:
      relation    the one that `edges` are of
      edges       [source, destination, type] of every edge, as `hga build -o FILE.npy` lists them; null: too many to list
      n_edges     their number
      reach       [token, layer, number of tokens] triples that must hold
      paid        [token][head][token] what the engine pays, in a page with weights
-   and window.trouble, a list of the page's script errors, kept from its first line on. Each fact becomes a line of the element `verdict`. */
+   Each fact becomes a line of the element `verdict`. */
 "use strict";
 (function () {
 const verdict = document.createElement("pre"), page = window.hga || {};
@@ -263,7 +263,6 @@ try {
 } catch (error) {
   fact("the_check_ran_to_its_end", false, String(error.stack));
 }
-same("the_page_has_no_script_errors", window.trouble, []);
 verdict.textContent += "end\n";
 document.body.append(verdict);
 }());

@@ -246,7 +246,7 @@ static void draw_title(canvas *c, const layout *l, const picture *p, const char 
 {
     char text[160];
     int used = p->n_queries == p->n_keys
-                   ? snprintf(text, sizeof text, "%d tokens", p->n_keys)
+                   ? snprintf(text, sizeof text, "%d token%s", p->n_keys, p->n_keys == 1 ? "" : "s")
                    : snprintf(text, sizeof text, "%d query and %d key tokens", p->n_queries, p->n_keys);
     if (!p->exact) {
         double query = (double)p->n_queries / p->rows, key = (double)p->n_keys / p->columns;

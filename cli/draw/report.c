@@ -93,12 +93,6 @@ static void put_text_name(FILE *file, const void *context)
     html_text(file, file_name(((const report *)context)->source.name));
 }
 
-static void put_style(FILE *file, const void *context)
-{
-    (void)context;
-    fputs(report_css, file);
-}
-
 static void put_summary(FILE *file, const void *context)
 {
     const report *r = context;
@@ -243,13 +237,8 @@ static void put_words(FILE *file, const void *context)
 /* The viewer's page as a string, and what it is given of each variant. */
 static void put_viewer(FILE *file, const void *context)
 {
-    char *page = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&page, &bytes);
     (void)context;
-    if (memory) view_template_put(memory);
-    if (memory && fclose(memory) == 0) html_json_string(file, page);
-    free(page);
+    html_json_string(file, view_template());
 }
 
 static void put_views(FILE *file, const void *context)
@@ -257,12 +246,6 @@ static void put_views(FILE *file, const void *context)
     const report *r = context;
     for (size_t i = 0; i < r->n_cases; i++)
         fprintf(file, "<script type=\"application/json\" id=\"view%zu\">%s</script>\n", i, r->cases[i].view);
-}
-
-static void put_script(FILE *file, const void *context)
-{
-    (void)context;
-    fputs(report_js, file);
 }
 
 /* ---- patterns ---- */
@@ -429,11 +412,19 @@ static void put_machine(FILE *file, const void *context)
 /* ---- the page ---- */
 
 static const html_mark marks[] = {
-    {"text", put_text_name},    {"style", put_style}, {"summary", put_summary},
-    {"date", put_date},         {"table", put_table}, {"growth", put_growth},
-    {"kl_words", put_kl_words}, {"cases", put_cases}, {"machine", put_machine},
-    {"errors", put_errors},     {"words", put_words}, {"script", put_script},
-    {"viewer", put_viewer},     {"views", put_views}, {0},
+    {"text", put_text_name},
+    {"summary", put_summary},
+    {"date", put_date},
+    {"table", put_table},
+    {"growth", put_growth},
+    {"kl_words", put_kl_words},
+    {"cases", put_cases},
+    {"machine", put_machine},
+    {"errors", put_errors},
+    {"words", put_words},
+    {"viewer", put_viewer},
+    {"views", put_views},
+    {0},
 };
 
 int report_write(const report *r, const char *path)
@@ -441,7 +432,7 @@ int report_write(const report *r, const char *path)
     outfile out = {0};
     int status = CLI_GOOD;
     TRY(outfile_open(path, &out));
-    html_fill(out.file, report_html, marks, r);
+    html_fill(out.file, report_page, marks, r);
     TRY(outfile_keep(&out));
 done:
     outfile_drop(&out);

@@ -238,20 +238,6 @@ static void put_title(FILE *file, const void *context)
     html_text(file, strcmp(v->source->title, "-") == 0 ? "graph" : v->source->title);
 }
 
-static void put_style(FILE *file, const void *context)
-{
-    (void)context;
-    fputs(view_css, file);
-}
-
-static void put_script(FILE *file, const void *context)
-{
-    static const char *const parts[] = {view_graph_js,   view_names_js, view_matrix_js, view_links_js,
-                                        view_weights_js, view_play_js,  view_svg_js,    view_page_js};
-    (void)context;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) fputs(parts[i], file);
-}
-
 static void put_data(FILE *file, const void *context)
 {
     const view *v = context;
@@ -277,8 +263,7 @@ static void put_data(FILE *file, const void *context)
     fputs("}", file);
 }
 
-static const html_mark marks[] = {
-    {"title", put_title}, {"style", put_style}, {"graph", put_data}, {"script", put_script}, {0}};
+static const html_mark marks[] = {{"title", put_title}, {"graph", put_data}, {0}};
 
 /* As many numbers as the longest series that the page may hold. */
 static int64_t longest_series(const hga_graph *g, const hga_nodes *n)
@@ -303,29 +288,10 @@ static int make(FILE *file, const view_source *source, void (*put)(FILE *, const
     return status;
 }
 
-static void put_page(FILE *file, const void *context) { html_fill(file, view_html, marks, context); }
+static void put_page(FILE *file, const void *context) { html_fill(file, view_page, marks, context); }
 
 int view_data_put(FILE *file, const view_source *source) { return make(file, source, put_data); }
 
 int view_page_put(FILE *file, const view_source *source) { return make(file, source, put_page); }
 
-/* ---- the page without its graph ---- */
-
-static void put_own_mark(FILE *file, const void *context)
-{
-    (void)context;
-    fputs("{{graph}}", file);
-}
-
-static void put_own_title(FILE *file, const void *context)
-{
-    (void)context;
-    fputs("{{title}}", file);
-}
-
-void view_template_put(FILE *file)
-{
-    static const html_mark blank[] = {
-        {"title", put_own_title}, {"style", put_style}, {"graph", put_own_mark}, {"script", put_script}, {0}};
-    html_fill(file, view_html, blank, NULL);
-}
+const char *view_template(void) { return view_page; }

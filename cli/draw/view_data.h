@@ -32,6 +32,6 @@ typedef struct view_source {
 int view_page_put(FILE *file, const view_source *source);
 int view_data_put(FILE *file, const view_source *source);
 /* The page with {{title}} and {{graph}} where they go. */
-void view_template_put(FILE *file);
+const char *view_template(void);
 
 #endif

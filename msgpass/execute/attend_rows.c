@@ -79,6 +79,7 @@ static void attend_bf16(worker *w)
         .k_head = shape->dim,
         .v_head = shape->dim_v,
         .bias = w->row.base,
+        .kept = drops_weights(w) ? w->row.kept : NULL,
         .greatest = w->row.greatest,
         .sum = w->row.sum,
         .acc = w->row.acc,
@@ -99,23 +100,30 @@ static void widen_head(worker *w, hga_id kv)
     w->plan->kernels->widen(n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
 }
 
-/* The chunk, whose sources are in w->at.k and w->at.v, for all heads at once. */
-static void attend_all_heads(worker *w, ptrdiff_t k_stride, ptrdiff_t v_stride)
+/* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */
+typedef struct chunk_heads {
+    int same_k, same_v;
+    ptrdiff_t k_stride, v_stride;
+} chunk_heads;
+
+/* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once. */
+static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_heads *at)
 {
     const hga_shape *shape = &w->plan->shape;
     w->plan->kernels->attend_heads(&(kernel_heads){
-        .n = w->chunk.n,
+        .n = n,
         .heads = shape->n_heads,
         .dim = shape->dim,
         .dim_v = shape->dim_v,
         .share = shape->n_heads / shape->n_kv_heads,
         .q = w->row.query,
         .q_head = padded(shape->dim),
-        .k = w->at.k,
-        .v = w->at.v,
-        .k_head = k_stride,
-        .v_head = v_stride,
-        .bias = w->row.base,
+        .k = w->at.k + first,
+        .v = w->at.v + first,
+        .k_head = at->k_stride,
+        .v_head = at->v_stride,
+        .bias = w->row.base + first,
+        .kept = drops_weights(w) ? w->row.kept + (ptrdiff_t)first * shape->n_heads : NULL,
         .greatest = w->row.greatest,
         .sum = w->row.sum,
         .acc = w->row.acc,
@@ -123,11 +131,18 @@ static void attend_all_heads(worker *w, ptrdiff_t k_stride, ptrdiff_t v_stride)
     });
 }
 
-/* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */
-typedef struct chunk_heads {
-    int same_k, same_v;
-    ptrdiff_t k_stride, v_stride;
-} chunk_heads;
+/* The caller's rows among the workspace's, with heads at other strides: they are brought side by side, as many edges at
+   a time as the kernel takes, so that how the caller's tensors lie is no part of the bits. */
+static void attend_mixed_heads(worker *w, const bound_field *key, const bound_field *value, const chunk_heads *at)
+{
+    chunk_heads packed = *at;
+    for (hga_id e = 0, n; e < w->chunk.n; e += n) {
+        n = w->chunk.n - e < KERNEL_HEAD_EDGES ? w->chunk.n - e : KERNEL_HEAD_EDGES;
+        if (!at->same_k) pack_sources(w, key, e, n, w->at.k + e, w->mixed_key), packed.k_stride = key->columns;
+        if (!at->same_v) pack_sources(w, value, e, n, w->at.v + e, w->mixed_value), packed.v_stride = value->columns;
+        attend_all_heads(w, e, n, &packed);
+    }
+}
 
 /* The chunk's keys and values: to at.k and at.v, or to at.k16 and at.v16, which are then widened side by side. */
 static chunk_heads find_operands(worker *w, const row_job *job)
@@ -167,6 +182,8 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
         .v_offset = at->same_v ? kv * at->v_stride : 0,
         .r = w->io->rel_key ? w->at.r : NULL,
         .bias = w->row.bias,
+        .kept = drops_weights(w) ? w->row.kept + h : NULL,
+        .kept_step = shape->n_heads,
     };
     kernel_state state = {w->row.greatest[h], w->row.sum[h], w->row.acc + h * padded(shape->dim_v)};
     w->plan->kernels->attend(&part, &state);
@@ -176,20 +193,25 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
 static void attend_chunk(worker *w, const row_job *job)
 {
     const hga_shape *shape = &w->plan->shape;
+    const hga_stage *s = stage_of(w, job->stage);
     const edge_chunk *c = &w->chunk;
     chunk_heads at = find_operands(w, job);
     if (w->io->rel_key)
         for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
+    drop_chunk(w, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias;
     int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
     if (together && w->plan->bf16_rows) {
         attend_bf16(w);
         return;
     }
-    if (together && at.same_k && at.same_v && shape->n_heads >= FEW_HEADS) {
-        attend_all_heads(w, at.k_stride, at.v_stride);
+    if (together && shape->n_heads >= FEW_HEADS) {
+        if (at.same_k && at.same_v)
+            attend_all_heads(w, 0, c->n, &at);
+        else
+            attend_mixed_heads(w, field(w, s->key), field(w, s->value), &at);
         return;
     }
     if (plain) memcpy(w->row.bias, w->row.base, (size_t)c->n * sizeof *w->row.bias);

@@ -30,7 +30,9 @@ static hga_status begin_all(const hga_plan *plan, hga_workspace *const *states, 
         hga_status st = begin_sample(plan, states[*begun], &ios[*begun]);
         if (st) return blame(st, *begun);
     }
-    return HGA_OK;
+    hga_id sample;
+    hga_status st = arrays_of_samples(states, n, &sample);
+    return st ? blame(st, sample) : HGA_OK;
 }
 
 /* A thread's part in all samples: some whole, then its share of each of the others. */

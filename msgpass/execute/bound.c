@@ -47,11 +47,21 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
     return stages == 1 && attending == 1 && whole && x->io_n * (int64_t)x->io_row * 4 >= STREAM_BYTES;
 }
 
+static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
+{
+    const char *what = plan->program.field[f].name;
+    const hga_tensor *t = program_tensor(&plan->program, io, f);
+    if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
+    if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
+    if (!t->data && plan->storage[f].io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
+    hga_status st = check_rows(t, what, plan->storage[f].io_n);
+    return st ? st : check_numbers(t, what);
+}
+
 static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
     bound_field *x = &state->field[f];
-    const char *what = plan->program.field[f].name;
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     *x = (bound_field){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
     x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
@@ -61,16 +71,11 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     x->bf16 = state->workspace ? (uint16_t *)(void *)(state->workspace + h->bf16.at) : NULL;
     x->bf16_first = h->bf16.first, x->bf16_slot = h->bf16.slot, x->bf16_row = 2 * h->bf16.floats;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
-    if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
-    if (!t->data && h->io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
-    hga_status st = check_rows(t, what, h->io_n);
-    if (!st) st = check_numbers(t, what);
-    if (st) return st;
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
     x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
     if (t->dtype != HGA_F32) {
-        st = sixteen_widen(state, f, t);
+        hga_status st = sixteen_widen(state, f, t);
         if (st) return st;
         x->io = state->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }
@@ -131,22 +136,10 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     }
     if (io->tape && !plan->options.gradient)
         return hga_fail(HGA_EINVAL, "a tape is given, but the plan was made without options.gradient");
+    if ((uintptr_t)io->tape % _Alignof(tape_header))
+        return hga_fail(HGA_EINVAL, "the tape does not start at a multiple of %zu bytes", _Alignof(tape_header));
     if (io->layer >> 24) return hga_fail(HGA_EINVAL, "layer %u is not below 2^24", io->layer);
     if (!isfinite(io->scale)) return hga_fail(HGA_EINVAL, "scale %g is not finite", (double)io->scale);
-    return HGA_OK;
-}
-
-/* Rows of an output over an input would be read after they were written. Begins are compared: views of one array may
-   lie between each other. */
-static hga_status check_output(const hga_plan *plan, const hga_io *io)
-{
-    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const hga_tensor *t = f == out ? NULL : program_tensor(&plan->program, io, f);
-        if (t && t->data && t->data == io->out.data)
-            return hga_fail(HGA_EINVAL, "the output would be written over the tensor of field %s",
-                            plan->program.field[f].name);
-    }
     return HGA_OK;
 }
 
@@ -167,8 +160,9 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *st
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = check_tables(plan, io);
-    if (!st) st = check_output(plan, io);
     if (!st) st = bind_range(plan, io, state);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
+    if (!st) st = arrays_find(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, state, f);
     state->scale = meaning_scale(&plan->program, &plan->shape, io);

@@ -101,29 +101,41 @@ static void open_stage(worker *w, hga_id stage)
     w->reading = stage;
 }
 
-/* Is v one of the output's rows, but none of those that this execution is asked for? */
+/* Is v one of the output's rows, but none of those that this execution, of some rows, is asked for? */
 static int is_left_out(const hga_workspace *state, const field_storage *out, hga_id v)
 {
-    return state->ranged && v >= out->io_first && v - out->io_first < out->io_n &&
-           (v < state->row_first || v >= state->row_end);
+    return v >= out->io_first && v - out->io_first < out->io_n && (v < state->row_first || v >= state->row_end);
+}
+
+/* Is row v of the stage one that this execution is not asked for? Whatever a stage writes beside the output is left
+   alone with it. */
+static int leaves_out(const worker *w, hga_id stage, hga_id v)
+{
+    if (!w->state->ranged) return 0;
+    hga_id out = program_bound(&w->plan->program, HGA_IO_OUT);
+    return w->plan->program.stage[stage].writes >> out & 1u && is_left_out(w->state, &w->plan->storage[out], v);
+}
+
+static int has_row(const worker *w, hga_id stage, hga_id v)
+{
+    hga_id out = w->plan->program.stage[stage].out;
+    return !out || program_row(&w->plan->nodes, w->plan->program.field[out].rows, v);
 }
 
 static int writes_row(const worker *w, hga_id stage, hga_id v)
 {
-    const hga_plan *plan = w->plan;
-    hga_id out = plan->program.stage[stage].out;
-    if (!out) return 1;
-    if (plan->program.field[out].binding == HGA_IO_OUT && is_left_out(w->state, &plan->storage[out], v)) return 0;
-    return program_row(&plan->nodes, plan->program.field[out].rows, v);
+    return !leaves_out(w, stage, v) && has_row(w, stage, v);
 }
 
-/* The node at each row of a panel, -1 where this phase has nothing to write. */
+/* The node at each row of a panel; NO_ROW where the phase has none of the stage's rows, left_out(v) where it has, but
+   nobody asks for it. */
 static void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
 {
     const stage_plan *s = &w->plan->stage[stage];
     for (hga_id i = 0; i < n; i++) {
         hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
-        node[i] = writes_row(w, stage, v) && !(s->n_long && find_long(s, begin + i)) ? v : -1;
+        int mine = has_row(w, stage, v) && !(s->n_long && find_long(s, begin + i));
+        node[i] = !mine ? NO_ROW : leaves_out(w, stage, v) ? left_out(v) : v;
     }
 }
 
@@ -232,7 +244,8 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
-        if (ph->job != JOB_LSE || !is_left_out(w->state, &w->plan->storage[ph->stage], v)) each(w, ph->stage, v);
+        if (ph->job != JOB_LSE || !w->state->ranged || !is_left_out(w->state, &w->plan->storage[ph->stage], v))
+            each(w, ph->stage, v);
 }
 
 int item_is_needed(const worker *w, wave_item item)
@@ -370,7 +383,11 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga
     return st;
 }
 
-void execution_forget(hga_workspace *state) { memset(state->field, 0, sizeof state->field); }
+void execution_forget(hga_workspace *state)
+{
+    memset(state->field, 0, sizeof state->field);
+    sixteen_forget(state);
+}
 
 void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
 {

@@ -2,10 +2,11 @@
 
    execute.c      threads and barriers             bound.c        this call's addresses
    batch.c        many executions in one parallel region
+   arrays.c       which of the caller's arrays meet
    stage_table.c  which function a stage gets      worker.c       a thread's scratch
    edges.c        the in-edges of a row, a chunk at a time (edges.h); ranks.c their canonical positions
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
-   run_family.c   families of a few rows
+   run_family.c   families of a few rows; dropout.c: which weights all of them drop
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
@@ -15,6 +16,7 @@
 #define EXECUTE_H
 
 #include "edges.h"
+#include "overlap.h"
 #include "stage_meanings.h"
 #include "tiles.h"
 
@@ -76,6 +78,8 @@ typedef struct tile_scratch {
     hga_id n_part_types[PANEL_GROUPS]; /* .. so many, whose places in part_type then stand for the pairs' types */
     int32_t *type_place;               /* [n_types]: -1, or the place in part_type */
     float *type_score;                 /* [KERNEL_CHUNK * tile][tile]: of each of part_type, one head */
+    /* dropout: [BATCH_CHUNKS][PANEL_GROUPS][8][KERNEL_CHUNK] of eight heads, see kernel_tile_group */
+    uint16_t *kept;
 } tile_scratch;
 
 /* Addresses of a chunk's rows, at head 0 and at the head at hand. */
@@ -103,8 +107,13 @@ typedef struct row_scratch {
     float *bias;           /* [KERNEL_CHUNK] + padding */
     float *greatest, *sum; /* [heads]: see kernel_state */
     float *base;           /* [KERNEL_CHUNK] */
+    float *kept;           /* dropout: [DROPPED_PAIRS][heads] + padding, see kernel_heads */
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
+
+/* Single pairs whose draws are made together: a chunk's, or a family's. */
+enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
+_Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
 
 typedef struct worker {
     const hga_plan *plan;
@@ -123,6 +132,10 @@ typedef struct worker {
     wide_scratch wide;
     /* a chunk's, of one head, side by side: [KERNEL_CHUNK][dim padded], [KERNEL_CHUNK][dim_v padded] */
     float *packed_key, *packed_value;
+    /* [KERNEL_HEAD_EDGES] rows of all heads, where the caller's rows may be beside the workspace's (mixes), whose heads
+       may be at other strides */
+    float *mixed_key, *mixed_value;
+    int mixes;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
     /* of plain stages: the row's edges, and room to compute it */
@@ -147,6 +160,19 @@ typedef struct widened {
     ptrdiff_t row_stride, head_stride;
 } widened;
 
+/* What a call writes and what it reads, of the caller's; sample and next are a batch's. */
+typedef struct call_array {
+    given_array at;
+    int written;
+    hga_id sample;
+    struct call_array *next;
+} call_array;
+enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 6 };
+typedef struct call_arrays {
+    call_array array[MOST_ARRAYS];
+    int n;
+} call_arrays;
+
 struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
@@ -158,6 +184,7 @@ struct hga_workspace {
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
     int listed;           /* in the batch at hand */
+    call_arrays arrays;   /* the call's */
     /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end)
        of the output's nodes alone */
     uint8_t *needed;
@@ -177,7 +204,7 @@ typedef struct row_job {
     hga_id piece;
 } row_job;
 typedef void (*row_function)(worker *w, const row_job *job);
-/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone. */
+/* Rows [first, first + n) of the loaded panel; node[i] < 0: leave row first + i alone (tiles.h says why). */
 typedef void (*panel_function)(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 
 /* A row's pieces become the row. */
@@ -212,6 +239,17 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
 
 /* .. and, in a call that adds nothing to single scores, with all heads of a row at once? */
 int heads_go_together(const hga_plan *plan);
+
+/* dropout.c: does this call drop weights, and what are the others multiplied with? */
+int drops_weights(const worker *w);
+float weight_of_kept(const worker *w);
+/* Draws of a chunk's parts for eight heads, where `head` is the first of them that the worker computes; and where those
+   of one head are, see kernel_tile_group. */
+void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
+uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
+/* Draws, in row.kept, of the chunk's edges into node v; of a family, whose rows' kept[r] are set. */
+void drop_chunk(const worker *w, hga_id v);
+void drop_family(const worker *w, const row_group *g, const struct strip *x, const float **kept);
 
 /* run_family.c: may the stage's scores, in this call, be a family's? Compute one; the worker is the context. */
 int families_are_fit(const worker *w, hga_id stage);
@@ -260,6 +298,9 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */
 void find_sources(const edge_chunk *c, const bound_field *x, const float **row, int *same, ptrdiff_t *stride);
+/* Where they differ: columns first .. first + n - 1 of the worker's chunk, n <= KERNEL_HEAD_EDGES, whose rows are
+   row[0] .. row[n - 1], are brought side by side, to `to`, and are there then. */
+void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to);
 /* The same for another head, where strides differ from row to row. */
 void move_to_head(const edge_chunk *c, const bound_field *x, const float *const *row, hga_id head, const float **out);
 
@@ -285,11 +326,17 @@ void execution_forget(hga_workspace *state);
 /* Is there no team for the calling thread? */
 int execution_is_alone(const hga_plan *plan);
 
-/* bound.c: this call's addresses, after what the caller brings has been checked. */
-/* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written; free copies.
-   */
+/* arrays.c: what the call writes lies apart from what it reads; and what samples write from what the others do, whose
+   number `sample` becomes where they do not. state->arrays are the call's then. */
+hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *state);
+hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample);
+
+/* bound.c: fields_bind, this call's addresses, after what the caller brings has been checked. */
+/* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written, as far as it
+   was asked for; forget whose they are; free copies. */
 hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t);
 void sixteen_narrow(const hga_plan *plan, hga_workspace *state);
+void sixteen_forget(hga_workspace *state);
 void sixteen_clear(hga_workspace *state);
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
 /* The scratch of n threads: its bytes, and handing them out. */

@@ -100,7 +100,8 @@ static void score_types(worker *w, hga_id i, hga_id head, const float *queries)
 const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, const float *queries)
 {
     const tile_part *part = &c->part[i];
-    if (!c->pairs) return NULL;
+    int types = c->types_vary && (w->io->rel_key || w->io->rel_bias); /* dropout asks for types, too */
+    if (!w->io->node_pos && !types) return NULL;
     float *bias = w->tile.pair_bias + i % 2 * KERNEL_CHUNK * KERNEL_TILE;
     hga_id first = part->first * KERNEL_TILE, last = part->last * KERNEL_TILE;
     if (w->io->node_pos)
@@ -108,7 +109,7 @@ const float *pair_biases(worker *w, const tile_chunk *c, hga_id i, hga_id head, 
                (size_t)(last - first) * sizeof *bias);
     else
         memset(bias + first, 0, (size_t)(last - first) * sizeof *bias);
-    if (!c->types_vary) return bias;
+    if (!types) return bias;
     score_types(w, i, head, queries);
     w->plan->kernels->look_up(part->last - part->first, pair_types(w, i, part->first), w->tile.type_score,
                               bias + first);

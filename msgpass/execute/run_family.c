@@ -22,74 +22,91 @@ static void read_columns(worker *w, const strip *x)
     }
 }
 
+/* Where a row's query and its output are: the caller's rows beside rows of the workspace may have their heads at other
+   strides, so that a call takes rows that are alike. */
+enum { QUERY_IS_IO = 1, OUT_IS_IO = 2, ANYWHERE = 4 };
+static int place_of(const bound_field *query, const bound_field *out, hga_id v)
+{
+    return (bound_is_io(query, v) ? QUERY_IS_IO : 0) + (bound_is_io(out, v) ? OUT_IS_IO : 0);
+}
+
 /* A family's rows, by lane of the group; those of others, and rows that nobody wants, have no place to go to. */
 typedef struct family_rows {
+    hga_id n; /* rows that have */
     const float *q[KERNEL_TILE];
     float *out[KERNEL_TILE], *lse[KERNEL_TILE];
     ptrdiff_t q_head, out_head;
     int alike; /* heads lie at one stride */
 } family_rows;
 
-static family_rows find_rows(const worker *w, const row_group *g, const strip *x)
+/* Those at the place, or all. */
+static family_rows find_rows(const worker *w, const row_group *g, const strip *x, int place)
 {
     const hga_stage *s = stage_of(w, g->stage);
     const bound_field *query = field(w, s->query), *out = field(w, s->out);
     family_rows rows = {.alike = 1};
     for (hga_id r = (hga_id)x->row_first; r < (hga_id)x->row_last; r++) {
         hga_id v = g->node[r];
-        if (v < 0) continue;
-        if (rows.out_head && (rows.q_head != bound_head(query, v) || rows.out_head != bound_head(out, v)))
-            rows.alike = 0;
+        if (v < 0 || (place != ANYWHERE && place != place_of(query, out, v))) continue;
+        if (rows.n++ && (rows.q_head != bound_head(query, v) || rows.out_head != bound_head(out, v))) rows.alike = 0;
         rows.q_head = bound_head(query, v), rows.out_head = bound_head(out, v);
         rows.q[r] = bound_row(query, v), rows.out[r] = bound_row(out, v), rows.lse[r] = bound_lse(out, v);
     }
     return rows;
 }
 
-/* Rows of the caller's beside rows of the workspace may have their heads at other strides: each by itself. */
-static void run_each(worker *w, const row_group *g, const strip *x)
+/* The strip's keys or values, side by side where they have been at several strides; returns the stride of heads. */
+static ptrdiff_t find_columns(const worker *w, const bound_field *x, const float **row, float *mixed)
 {
-    for (hga_id r = (hga_id)x->row_first; r < (hga_id)x->row_last; r++)
-        if (g->node[r] >= 0)
-            attend_row(
-                w, &(row_job){
-                       .stage = g->stage, .v = g->node[r], .position = g->first + r, .count = INT64_MAX, .piece = -1});
+    int same;
+    ptrdiff_t head;
+    find_sources(&w->chunk, x, row, &same, &head);
+    if (same) return head;
+    pack_sources(w, x, 0, w->chunk.n, row, mixed);
+    return x->columns;
+}
+
+/* A row's bits hang on none of the rows that come with it. */
+static void run_rows(const worker *w, kernel_family all, const family_rows *rows)
+{
+    all.q = rows->q, all.q_head = rows->q_head;
+    all.out = rows->out, all.lse = rows->lse, all.out_head = rows->out_head;
+    w->plan->kernels->attend_family(&all);
 }
 
 void run_family(void *worker_of, const row_group *g, const strip *x)
 {
+    _Static_assert((int)KERNEL_FAMILY <= (int)KERNEL_HEAD_EDGES, "a family's columns have room");
     worker *w = worker_of;
     const hga_stage *s = stage_of(w, g->stage);
     const hga_shape *shape = &w->plan->shape;
-    family_rows rows = find_rows(w, g, x);
+    family_rows rows = find_rows(w, g, x, ANYWHERE);
     lanes rows_of[KERNEL_FAMILY];
-    ptrdiff_t k_head, v_head;
-    int same_k, same_v;
+    const float *kept[KERNEL_TILE];
     read_columns(w, x);
-    find_sources(&w->chunk, field(w, s->key), w->at.k, &same_k, &k_head);
-    find_sources(&w->chunk, field(w, s->value), w->at.v, &same_v, &v_head);
-    if (!rows.alike || !same_k || !same_v) {
-        run_each(w, g, x);
+    score_bases(w, g->stage, -1, &w->chunk, w->row.base);
+    if (drops_weights(w)) drop_family(w, g, x, kept);
+    for (hga_id e = 0; e < x->n; e++) rows_of[e] = (lanes)rows_of_column(x, e);
+    kernel_family all = {.n_rows = (hga_id)x->row_last,
+                         .n = x->n,
+                         .heads = shape->n_heads,
+                         .dim = shape->dim,
+                         .dim_v = shape->dim_v,
+                         .share = shape->n_heads / shape->n_kv_heads,
+                         .k = w->at.k,
+                         .v = w->at.v,
+                         .k_head = find_columns(w, field(w, s->key), w->at.k, w->mixed_key),
+                         .v_head = find_columns(w, field(w, s->value), w->at.v, w->mixed_value),
+                         .scale = w->state->scale_2,
+                         .bias = w->row.base,
+                         .rows = rows_of,
+                         .kept = drops_weights(w) ? kept : NULL};
+    if (rows.alike) {
+        run_rows(w, all, &rows);
         return;
     }
-    score_bases(w, g->stage, -1, &w->chunk, w->row.base);
-    for (hga_id e = 0; e < x->n; e++) rows_of[e] = (lanes)rows_of_column(x, e);
-    w->plan->kernels->attend_family(&(kernel_family){.n_rows = (hga_id)x->row_last,
-                                                     .n = x->n,
-                                                     .heads = shape->n_heads,
-                                                     .dim = shape->dim,
-                                                     .dim_v = shape->dim_v,
-                                                     .share = shape->n_heads / shape->n_kv_heads,
-                                                     .q = rows.q,
-                                                     .k = w->at.k,
-                                                     .v = w->at.v,
-                                                     .q_head = rows.q_head,
-                                                     .k_head = k_head,
-                                                     .v_head = v_head,
-                                                     .scale = w->state->scale_2,
-                                                     .bias = w->row.base,
-                                                     .rows = rows_of,
-                                                     .out = rows.out,
-                                                     .lse = rows.lse,
-                                                     .out_head = rows.out_head});
+    for (int place = 0; place < ANYWHERE; place++) {
+        rows = find_rows(w, g, x, place);
+        if (rows.n) run_rows(w, all, &rows);
+    }
 }

@@ -305,7 +305,8 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .v = w->at.v_head + first,
                      .v_row = w->at.v_row,
                      .bias = column_bias + first,
-                     .scale = w->state->scale_2};
+                     .scale = w->state->scale_2,
+                     .keep = weight_of_kept(w)};
     if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
@@ -314,6 +315,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
         *to = open_group(w, g, head, place, part[x].opens);
         const float *bias = pair_biases(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
+        to->kept = drops_weights(w) ? kept_bits(w, c, i + x, head) + first : NULL;
         to->rows = part[x].full && part[x].first == first && part[x].last == last ? NULL : c->rows[i + x] + first;
         if (part[x].closes) end_group(w, g, head, end[x], to);
     }
@@ -338,6 +340,7 @@ static void run_chunk(worker *w, const tile_chunk *c, hga_id kv)
     w->plan->bf16_rows ? load_bf16(w, c, kv) : load_head(w, c, kv);
     for (hga_id h = kv * heads_per_key(w); h < (kv + 1) * heads_per_key(w); h++) {
         const float *bias = load_bias(w, c, h);
+        drop_parts(w, c, h);
         for (hga_id i = 0, many; i < c->n_parts; i += many) run_parts(w, c, i, many = 1 + make_pair(c, i), h, bias);
     }
 }

@@ -11,10 +11,11 @@
 /* Columns whose keys and values pass all groups of a panel from the second cache. */
 enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
 
-/* Do scores depend on nothing but queries, keys, and the column? */
+/* Do scores depend on nothing but queries, keys, and the column? Draws of dropout serve eight heads, which do not pass
+   one after the other here. */
 static int scores_are_plain(const worker *w)
 {
-    return !w->io->edge_bias && !w->io->rel_key && !w->io->rel_bias && !w->io->node_pos;
+    return !w->io->edge_bias && !w->io->rel_key && !w->io->rel_bias && !w->io->node_pos && !drops_weights(w);
 }
 
 /* ---- which panels ---- */

@@ -68,8 +68,18 @@ void find_sources(const edge_chunk *c, const bound_field *x, const float **row, 
         from_io |= io, from_ws |= !io;
         row[e] = bound_row(x, c->src[e]);
     }
-    *same = !(from_io && from_ws) || x->io_head == x->ws_head;
+    *same = x->heads == 1 || !(from_io && from_ws) || x->io_head == x->ws_head;
     *stride = from_io ? x->io_head : x->ws_head;
+}
+
+void pack_sources(const worker *w, const bound_field *x, hga_id first, hga_id n, const float **row, float *to)
+{
+    for (hga_id e = 0; e < n; e++) {
+        const float *from = row[e];
+        row[e] = to;
+        for (hga_id h = 0; h < x->heads; h++, to += x->columns)
+            memcpy(to, from + h * bound_head(x, w->chunk.src[first + e]), (size_t)x->columns * sizeof *to);
+    }
 }
 
 void move_to_head(const edge_chunk *c, const bound_field *x, const float *const *row, hga_id head, const float **out)

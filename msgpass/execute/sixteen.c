@@ -34,26 +34,32 @@ hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t
     return HGA_OK;
 }
 
-/* Does a stage write the field? */
-static int is_written(const hga_program *p, hga_id field)
+/* Rows [first, end) of the field go back. */
+static void narrow_rows(const hga_workspace *state, hga_id f, hga_id first, hga_id end)
 {
-    int written = 0;
-    for (hga_id s = 0; s < p->n_stages; s++) written |= p->stage[s].out == field;
-    return written;
+    const widened *w = &state->widened[f];
+    const bound_field *x = &state->field[f];
+    const float *from = w->values + (int64_t)first * x->heads * x->columns;
+    for (hga_id i = first; i < end; i++)
+        for (hga_id h = 0; h < x->heads; h++, from += x->columns)
+            narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + h * w->head_stride, x->columns);
 }
 
 void sixteen_narrow(const hga_plan *plan, hga_workspace *state)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        widened *w = &state->widened[f];
         const bound_field *x = &state->field[f];
-        const float *from = w->values;
-        if (w->given && is_written(&plan->program, f))
-            for (hga_id i = 0; i < w->rows; i++)
-                for (hga_id h = 0; h < x->heads; h++, from += x->columns)
-                    narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + h * w->head_stride, x->columns);
-        w->given = NULL;
+        int is_out = plan->program.field[f].binding == HGA_IO_OUT;
+        hga_id first = is_out ? state->row_first - x->io_first : 0,
+               end = is_out ? state->row_end - x->io_first : state->widened[f].rows;
+        if (state->widened[f].given && program_writes_given(&plan->program, f)) narrow_rows(state, f, first, end);
     }
+    sixteen_forget(state);
+}
+
+void sixteen_forget(hga_workspace *state)
+{
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) state->widened[f].given = NULL;
 }
 
 void sixteen_clear(hga_workspace *state)

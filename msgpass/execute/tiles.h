@@ -5,10 +5,17 @@
 
 #include "edges.h"
 
+/* A place of a panel without a row of the stage's, and one whose row, node v's, this execution is not asked for: nobody
+   computes either, both being negative; but what goes into tiles hangs on the rows that there are, asked for or not, so
+   that a row has the same bits among some as among all. */
+enum { NO_ROW = -1 };
+static inline hga_id left_out(hga_id v) { return -2 - v; }
+static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : node; }
+
 /* Rows that are computed together: group `number` of a panel. */
 typedef struct row_group {
     hga_id stage, number, first, n_rows;
-    const hga_id *node; /* < 0: leave the row alone */
+    const hga_id *node; /* < 0: leave the row alone, see NO_ROW */
     int tiled;          /* has columns in tiles .. */
     int begun;          /* .. some of which have been computed: the states are in the group's own place */
     int rest;           /* has edges that stay with the rows */

@@ -30,8 +30,25 @@ static int64_t count_types(const hga_plan *plan)
     return n;
 }
 
+/* Has the field rows of the caller's and rows of the workspace, of several heads? */
+static int is_mixed(const hga_plan *plan, hga_id f)
+{
+    const field_storage *h = &plan->storage[f];
+    return h->heads > 1 && h->io_n > 0 && h->rows.n > 0 && !h->rounded;
+}
+
+/* May a chunk's keys or values be of both? */
+static int chunks_mix(const hga_plan *plan)
+{
+    int mix = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (kind_attends(plan->stage[s].kind))
+            mix |= is_mixed(plan, plan->program.stage[s].key) || is_mixed(plan, plan->program.stage[s].value);
+    return mix && !plan->bf16_rows;
+}
+
 /* Numbers, among them padding that is read before anything is written there. */
-static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver *c)
+static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, int drops, carver *c)
 {
     int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
@@ -40,6 +57,7 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver
     w->row.acc = carve(c, heads * width, sizeof(float));
     w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
     w->row.base = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
+    w->row.kept = carve(c, drops ? DROPPED_PAIRS * heads + KERNEL_PAD : 0, sizeof(float));
     w->row.greatest = carve(c, padded(s->n_heads), sizeof(float));
     w->row.sum = carve(c, padded(s->n_heads), sizeof(float));
     w->lanes = (hga_id)most(LANES, padded(s->n_heads));
@@ -49,9 +67,12 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, carver
     w->tile.greatest = carve(c, places * PANEL_ROWS, sizeof(float));
     w->tile.sum = carve(c, places * PANEL_ROWS, sizeof(float));
     w->tile.pair_bias = carve(c, 2 * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
+    w->tile.kept = carve(c, drops ? BATCH_CHUNKS * PANEL_GROUPS * 8 * KERNEL_CHUNK : 0, sizeof *w->tile.kept);
     w->tile.pair_base = carve(c, PANEL_GROUPS * KERNEL_CHUNK * KERNEL_TILE, sizeof(float));
     w->packed_key = carve(c, KERNEL_CHUNK * room, sizeof(float));
     w->packed_value = carve(c, KERNEL_CHUNK * room_v, sizeof(float));
+    w->mixed_key = carve(c, w->mixes ? KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim : 0, sizeof(float));
+    w->mixed_value = carve(c, w->mixes ? KERNEL_HEAD_EDGES * (int64_t)s->n_kv_heads * s->dim_v : 0, sizeof(float));
     w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
     w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
     w->wide.base = carve(c, w->wide.room, sizeof(float));
@@ -100,10 +121,10 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 {
     carver c = {.base = memory};
     w->plain_bytes = aggregate_bytes(plan);
-    w->types = count_types(plan);
+    w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
-    lay_out_numbers(w, &plan->shape, plan->bf16_rows, &c);
+    lay_out_numbers(w, &plan->shape, plan->bf16_rows, plan->options.dropout > 0, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
     lay_out_plain(w, plan, &c);
@@ -145,7 +166,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *state)
     const worker *w = &state->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
-           w->types >= count_types(plan) && w->plain_edges.room >= plan->plain_room;
+           w->types >= count_types(plan) && w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state)

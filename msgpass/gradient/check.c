@@ -71,33 +71,6 @@ static hga_status check_unbound(const gradient_call *c)
     return st;
 }
 
-/* A gradient is written where nothing is read that it comes from, nor another written. Begins are compared: views of
-   one array may lie between each other. */
-static hga_status check_wanted(const gradient_call *c, hga_id field)
-{
-    const hga_program *p = &c->plan->program;
-    const void *to = field_gradient(c, field)->data;
-    for (hga_id f = 1; to && f <= p->n_fields; f++) {
-        const hga_tensor *given = field_tensor(c, f), *other = field_gradient(c, f);
-        if (given && given->data == to)
-            return hga_fail(HGA_EINVAL, "the gradient of field %s would be written over the tensor of field %s",
-                            p->field[field].name, p->field[f].name);
-        if (given && f != field && other->data == to)
-            return hga_fail(HGA_EINVAL, "the gradients of fields %s and %s are one tensor", p->field[field].name,
-                            p->field[f].name);
-    }
-    return HGA_OK;
-}
-
-static hga_status check_all_wanted(const gradient_call *c)
-{
-    const hga_program *p = &c->plan->program;
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; !st && f <= p->n_fields; f++)
-        if (program_is_input(p->field[f].binding)) st = check_wanted(c, f);
-    return st;
-}
-
 /* A wanted gradient of a table needs the table. */
 static hga_status check_tables(const gradient_call *c)
 {
@@ -173,8 +146,8 @@ hga_status call_check(gradient_call *c)
     HGA_TRY(check_stages(c->plan));
     HGA_TRY(check_tensors(c));
     HGA_TRY(check_unbound(c));
-    HGA_TRY(check_all_wanted(c));
     HGA_TRY(check_tables(c));
+    HGA_TRY(check_apart(c));
 done:
     return st;
 }

@@ -27,6 +27,9 @@ typedef struct family_stages {
     hga_id coarsen[G], attend, energy, descend;
 } family_stages;
 
+/* Draws of dropout look at an edge's type, of which families know nothing. */
+static int has_types(const hga_plan *plan, hga_id stage) { return plan->stage[stage].relation.n_types > 1; }
+
 /* Three fields are coarsened, attended to, and the states handed down. */
 static int find_stages(const hga_plan *plan, family_stages *at)
 {
@@ -49,7 +52,7 @@ static int find_stages(const hga_plan *plan, family_stages *at)
                 !storage_is_rounded(plan, read[f]);
     return found && plan->program.field[descend->out].binding == HGA_IO_OUT &&
            plan->program.field[energy->out].rows == HGA_ROWS_NODES && plan->shape.n_heads <= KERNEL_HEADS &&
-           plan->options.dropout == 0 && !plan->options.generic;
+           !(plan->options.dropout > 0 && has_types(plan, at->attend)) && !plan->options.generic;
 }
 
 /* Nothing but positions is known of any pair. */
@@ -182,6 +185,7 @@ hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *kn
     HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *lane, &lane));
     HGA_TRY(workspace_spare(workspace, lay_out(&f, NULL, threads, NULL) * (int64_t)sizeof(float), &memory));
     lay_out(&f, lane, threads, memory);
+    f.draw = (kernel_draw){c->io->seed, c->io->layer, c->plan->options.dropout};
     f.d_log_mass = c->sums[0].of[LOG_MASS], f.d_node_pos = c->sums[0].of[NODE_POS];
     fill_biases(&f, c->plan->program.stage[at.attend].by_mass);
     start_at_roots(&f);

@@ -51,6 +51,7 @@ typedef struct families {
     float *lse, *mean;                  /* [positions][heads]: see kernel_kin */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
     double *d_log_mass;                 /* NULL: not wanted */
+    kernel_draw draw;                   /* of dropout */
     const float *node_pos;              /* NULL: scores have no positions */
     double *d_node_pos;                 /* NULL: not wanted */
 } families;

@@ -143,6 +143,14 @@ static void rise(families *f, hga_id v, const float *lse, const float *mean, con
     for (hga_id h = 0; h < heads; h++) to[h] = mass > 0 ? (float)(sum[h] / mass) : -INFINITY, in[h] = (float)inside[h];
 }
 
+/* Whose dropped weights are drawn; nobody is listed where none is dropped. */
+static const hga_id *list_members(const families *f, hga_id v, hga_id *node)
+{
+    const family_order *o = &f->order;
+    for (hga_id i = 0; f->draw.dropout > 0 && i < members_of(o, v); i++) node[i] = member_at(o, place_of(o, v) + i);
+    return node;
+}
+
 static kernel_kin kin_of(const families *f, hga_id v, const rows_at rows[N_COARSE])
 {
     const family_order *o = &f->order;
@@ -161,15 +169,17 @@ static kernel_kin kin_of(const families *f, hga_id v, const rows_at rows[N_COARS
                         .v = read_only(f, V, v, &rows[V]),
                         .g = read_only(f, G, v, &rows[G]),
                         .lse = f->lse + first * f->heads,
-                        .mean = f->mean + first * f->heads};
+                        .mean = f->mean + first * f->heads,
+                        .draw = f->draw.dropout > 0 ? &f->draw : NULL};
 }
 
 void family_up(families *f, hga_id v, const family_lane *l)
 {
     rows_at rows[N_COARSE];
+    hga_id node[KERNEL_KIN];
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
     kernel_kin kin = kin_of(f, v, rows);
-    kin.pair = find_pairs(f, v, l);
+    kin.pair = find_pairs(f, v, l), kin.node = list_members(f, v, node);
     f->plan->kernels->kin_means(&kin);
     rise(f, v, kin.lse, kin.mean, l);
     for (int i = 0; i < N_COARSE; i++) coarsen(f, &f->x[i], v, &rows[i]);
@@ -262,11 +272,12 @@ void family_down(families *f, hga_id v, const family_lane *l)
     rows_at rows[N_COARSE];
     given_rows given[G];
     double slopes[KERNEL_KIN] = {0};
+    hga_id node[KERNEL_KIN];
     for (int i = 0; i < N_COARSE; i++) find_rows(f, &f->x[i], v, &rows[i]);
     kernel_kin kin = kin_of(f, v, rows);
     kin.pair = find_pairs(f, v, l), kin.d_pair = f->d_node_pos ? l->d_pair : NULL;
     sink(f, v, kin.lse, kin.mean, l);
-    kin.given = l->given, kin.delta = l->delta;
+    kin.given = l->given, kin.delta = l->delta, kin.node = list_members(f, v, node);
     kin.dq = find_given(f, l, Q, v, &given[Q]), kin.dk = find_given(f, l, K, v, &given[K]);
     kin.dv = find_given(f, l, V, v, &given[V]);
     kin.d_bias = f->d_log_mass ? slopes : NULL, kin.d_scale = l->d_scale;

@@ -67,6 +67,23 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
     }
 }
 
+void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, float *kept)
+{
+    const hga_io *io = p->call->io;
+    hga_id destination[KERNEL_CHUNK], source[KERNEL_CHUNK];
+    int32_t type[KERNEL_CHUNK];
+    for (hga_id i = 0; i < n; i++, e = (const row_edge *)(const void *)((const char *)e + stride))
+        destination[i] = v, source[i] = e->src, type[i] = e->type;
+    p->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = {io->seed, io->layer, p->plan->options.dropout},
+                                                      .n = n,
+                                                      .first_head = p->head,
+                                                      .heads = 1,
+                                                      .destination = destination,
+                                                      .source = source,
+                                                      .type = type},
+                                 kept);
+}
+
 /* At most KERNEL_CHUNK edges of one row. */
 static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n)
 {
@@ -76,7 +93,7 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
     float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK];
     int with_keys = is_asked(p, stage->key), with_values = is_asked(p, stage->value),
-        near = p->chunks && p->chunks->stage == s;
+        near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0;
     const hga_id *rank = p->call->strips[s].rank;
     for (hga_id i = 0; i < n; i++) {
         hga_id u = x[i].e.src;
@@ -85,9 +102,9 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
         if (!near && with_keys) dk[i] = source_row(p, stage->key, p->own_dk, u);
         if (!near && with_values) dv[i] = source_row(p, stage->value, p->own_dv, u);
         score[i] = base_score(p, s, v, &x[i]);
-        if (p->plan->options.dropout > 0) kept[i] = (float)dropout_factor(p->call, &x[i].e, v, p->head);
         if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
+    if (drops) drop_row(p, v, &x->e, sizeof *x, n, kept);
     p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
                                                   .dim = p->plan->shape.dim,
                                                   .dim_v = p->plan->shape.dim_v,
@@ -97,7 +114,7 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                   .dk = with_keys ? dk : NULL,
                                                   .dv = with_values ? dv : NULL,
                                                   .score = score,
-                                                  .kept = p->plan->options.dropout > 0 ? kept : NULL,
+                                                  .kept = drops ? kept : NULL,
                                                   .q = g->q_rows + (ptrdiff_t)row * padded_dim,
                                                   .g = g->g_rows + (ptrdiff_t)row * p->field[stage->out].padded,
                                                   .lse = g->lse[row],

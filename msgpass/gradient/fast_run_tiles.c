@@ -129,23 +129,27 @@ static void take_places(fast_pass *p, const tile *t, const float *d_bias)
 
 /* ---- dropout ---- */
 
+/* The types of a tile's pairs, where they vary in a column. */
+static const int32_t *list_types(panel *x, const tile *t)
+{
+    const uint8_t *place = x->place + t->places;
+    const hga_id *type = x->number + t->types;
+    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->pair_type[i] = type[place[i]];
+    return x->pair_type;
+}
+
 static void draw(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
-    for (hga_id c = 0; c < t->n; c++)
-        for (hga_id row = 0; row < KERNEL_TILE; row++) {
-            hga_id i = c * KERNEL_TILE + row;
-            x->pair_type[i] = x->number[t->types + (t->places < 0 ? c : x->place[t->places + i])];
-        }
-    p->plan->kernels->drop(&(kernel_drop){.n = t->n,
+    const hga_io *io = p->call->io;
+    int vary = t->places >= 0;
+    p->plan->kernels->drop(&(kernel_drop){.draw = {io->seed, io->layer, p->plan->options.dropout},
+                                          .n = t->n,
                                           .destination = g->node,
                                           .source = x->near.node,
-                                          .type = x->pair_type,
-                                          .seed = p->call->io->seed,
-                                          .layer = p->call->io->layer,
-                                          .head = p->head,
-                                          .dropout = p->plan->options.dropout},
-                           x->kept);
+                                          .type = vary ? list_types(x, t) : x->number + t->types,
+                                          .types_vary = vary},
+                           p->head, x->kept);
 }
 
 /* ---- positions ---- */

@@ -95,8 +95,9 @@ typedef struct walk {
 
 static walk walk_of(const panel *x, const group *g)
 {
+    if (!g->there || g->n_windows == 0) return (walk){0}; /* where there are no windows at all they have no memory */
     const window *first = x->window + g->windows;
-    return (walk){first, g->there ? first + g->n_windows : first, 0};
+    return (walk){first, first + g->n_windows, 0};
 }
 
 /* The column at hand, beyond all others when there is none. */

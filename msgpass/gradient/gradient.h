@@ -1,6 +1,6 @@
 /* gradient.h: what the files of this room share.
 
-   gradient.c   the call: who computes is chosen; check.c: what it is given
+   gradient.c   the call: who computes is chosen; check.c: what it is given; apart.c: where that lies
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
    tables.c     sums of what is shared by edges
@@ -87,6 +87,8 @@ int numbers_are_floats(const gradient_call *c);
    is set. For a loss alone stages and tensors do. */
 hga_status call_check(gradient_call *c);
 hga_status call_check_loss(const gradient_call *c);
+/* apart.c: does what is wanted lie apart from what is read, and from each other? */
+hga_status check_apart(const gradient_call *c);
 
 /* range.c: where the call is for some rows, *own is what it is given with nothing of the others, and takes the place of
    c->grad; range_close gives it back, whatever the outcome. */

@@ -143,6 +143,8 @@ hga_status leave_explicit(fast_pass *p, const group *g);
 hga_status leave_rows(fast_pass *p, const group *g);
 hga_status sort_left(fast_pass *p, group *g);
 void run_left(fast_pass *p, hga_id s, const group *g);
+/* What dropout leaves of n <= KERNEL_CHUNK edges of row v, `stride` bytes apart, in the head at hand. */
+void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, float *kept);
 /* What the score of an edge has besides the product with the key. */
 float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
 

@@ -53,7 +53,7 @@ enum { MOVING = 12 * KERNEL_CHUNK };
 static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind)) return;
+    if (!kind_attends(s->kind) || plan->options.dropout > 0) return; /* eight heads share dropout's draws */
     if (columns < WIDE || columns > TOO_WIDE || s->relation.n_edges / columns < WIDE) return;
     if (columns < MOVING) columns = plan->nodes.n < MOVING ? plan->nodes.n : MOVING;
     if (columns > plan->wide_columns) plan->wide_columns = columns;

@@ -62,9 +62,7 @@ static void find_stages(hga_plan *plan)
 
 int stage_is_fused(const hga_plan *plan, hga_id stage)
 {
-    stage_kind kind = plan->stage[stage].kind;
-    int drops = plan->options.dropout > 0 && kind_attends(kind);
-    return kind != KIND_USER && !plan->options.generic && !drops;
+    return plan->stage[stage].kind != KIND_USER && !plan->options.generic;
 }
 
 /* The last number given to a plan or to a lowering of one. */

@@ -6,6 +6,7 @@
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
    strays.c   blocks whose columns are not all rows
+   overlap.c  which of the caller's arrays share memory (overlap.h)
    ranges.c   which panels some rows of the output need
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
@@ -268,8 +269,7 @@ static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }
 
 /* Does a function of the stage's own kind compute it, in the plan's instruction set? Else the plain executor does: all
-   stages of a generic plan, functions of the caller's own, and attention that drops weights. Whatever hangs on which
-   of the two it is asks here. */
+   stages of a generic plan, and functions of the caller's own. Whatever hangs on which of the two it is asks here. */
 int stage_is_fused(const hga_plan *plan, hga_id stage);
 
 /* Is the field an operand of a bfloat16 plan? */

@@ -183,20 +183,52 @@ static hga_status check_ready(const hga_program *p, const hga_stage *s, stage_ki
     return HGA_OK;
 }
 
-/* The caller's query, key and value are not written over, only rows of theirs that he does not give. */
-static hga_status check_inputs(const hga_program *p, const hga_stage *s)
+/* Which of the caller's rows hold what he gave, and which of them a stage has read as such. */
+typedef struct given_rows {
+    row_set holds[HGA_FIELD_SLOTS], read[HGA_FIELD_SLOTS];
+} given_rows;
+
+static void given_start(const hga_program *p, given_rows *g)
 {
+    *g = (given_rows){{0}, {0}};
+    for (hga_id f = 1; f <= p->n_fields; f++)
+        if (program_is_input(p->field[f].binding)) g->holds[f] = program_row_set(p->field[f].io);
+}
+
+/* A stage in place reads on other levels than it writes; what it writes it has not read before. */
+static void given_after(const hga_program *p, const hga_stage *s, given_rows *g)
+{
+    uint32_t reads = s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
+    row_set visited = program_visits(p, s);
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        if (s->writes >> f & 1u) g->holds[f] &= (row_set)~visited;
+        if (reads >> f & 1u) g->read[f] |= g->holds[f];
+    }
+}
+
+/* The caller's query, key and value are not written over, only rows of theirs that he does not give. His own tensors
+   may be, as outputs: not where they are an input as well, which a second execution and a gradient would read
+   changed. */
+static hga_status check_inputs(const hga_program *p, const hga_stage *s, const hga_nodes *nodes, const given_rows *g)
+{
+    row_set visited = program_visits(p, s);
     for (hga_id f = 1; f <= p->n_fields; f++) {
         const hga_field *field = &p->field[f];
         int input = program_is_input(field->binding) && field->binding != HGA_IO_USER;
-        if (s->writes >> f & 1u && input && program_visits(p, s) & program_row_set(field->io))
+        if (!(s->writes >> f & 1u)) continue;
+        if (input && visited & program_row_set(field->io))
             return hga_fail(HGA_EPROGRAM, "stage '%s' writes over the caller's rows of field '%s'", s->name,
                             field->name);
+        if (visited & g->read[f] & program_present(nodes))
+            return hga_fail(HGA_EPROGRAM,
+                            "stage '%s' writes over the caller's rows of field '%s', which a stage before it reads",
+                            s->name, field->name);
     }
     return HGA_OK;
 }
 
-static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values)
+static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values,
+                              given_rows *given)
 {
     const hga_stage *s = &p->stage[i];
     if (!is_text(s->name) || !s->name[0])
@@ -215,8 +247,8 @@ static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *n
     HGA_TRY(check_sets(p, s, kind));
     HGA_TRY(check_place(p, s));
     HGA_TRY(check_ready(p, s, kind, values));
-    HGA_TRY(check_inputs(p, s));
-    program_values_after(p, s, values);
+    HGA_TRY(check_inputs(p, s, nodes, given));
+    program_values_after(p, s, values), given_after(p, s, given);
 done:
     return st;
 }
@@ -244,10 +276,11 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
     hga_nodes nodes = hga_graph_nodes(g);
     hga_status st = HGA_OK;
     program_values values;
+    given_rows given;
     for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(check_field(p, f, &nodes));
     HGA_TRY(check_bound_once(p));
-    program_values_start(p, &values);
-    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values));
+    program_values_start(p, &values), given_start(p, &given);
+    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values, &given));
     HGA_TRY(check_out(p, &values));
     HGA_TRY(program_check_rows(p, g));
 done:

@@ -53,6 +53,14 @@ row_set program_visits(const hga_program *p, const hga_stage *s)
     return program_keeps_tokens(s) ? rows & PLACE(ABOVE) : rows;
 }
 
+row_set program_writes_given(const hga_program *p, hga_id field)
+{
+    row_set written = 0;
+    for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++)
+        if (s->writes >> field & 1u) written |= program_visits(p, s);
+    return written & program_row_set(p->field[field].io);
+}
+
 int program_keeps_tokens(const hga_stage *s)
 {
     return s->order == HGA_LEVELS_UP && s->value == s->out && program_kind(s) != KIND_USER;

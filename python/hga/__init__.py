@@ -9,23 +9,26 @@ them); ``Builder`` and ``Program`` make your own. Refusals are ``hga.Error``."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from . import _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
-from ._core import Error, check as _check, ffi as _ffi, lib as _lib, version as _version
+from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
+from ._arguments import meant as _meant, whole as _whole
+from ._core import Error, check as _check, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
+from ._functions import *  # noqa: F403
 from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
-from ._variants import Variant, concatenated, function_of as _function_of, variants
+from ._registry import Variant, variants
+from ._variants import built as _built, concatenated
 
 __version__ = _version()
 
 
 def build(words: str, n_tokens: int) -> Hierarchy:
     """A variant in words: ``hga.build("bpt k=4 causal=1", 4096)``."""
-    graph, program = _ffi.new("hga_graph **"), _ffi.new("hga_program *")
-    _check(_lib.hga_build(words.encode(), n_tokens, graph, program))
-    return Hierarchy(Graph(graph[0]), program, words)
+    if not isinstance(words, str):
+        raise _refuse_type(f"words are {words!r}, not a text such as 'bpt k=4 causal=1'")
+    return _built(words, _whole(n_tokens, "n_tokens"))
 
 
 def read(path: str) -> Hierarchy:
@@ -45,15 +48,17 @@ __all__ = [
     "build", "concatenated", "isa_list", "read", "variants",
 ]  # fmt: skip
 
-for _name, _variant in variants().items():
-    _python_name = _name.replace("-", "_")
-    globals()[_python_name] = _function_of(_variant)
-    __all__.append(_python_name)
+__all__ += _functions.__all__
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("torch", "transformers"):
-        import importlib
+if TYPE_CHECKING:
+    from . import torch as torch, transformers as transformers
+else:
+    # Hidden from type checkers, which would take every name for known.
 
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'hga' has no attribute {name!r}")
+    def __getattr__(name):
+        if name in ("torch", "transformers"):
+            import importlib
+
+            return importlib.import_module(f".{name}", __name__)
+        raise AttributeError(f"module 'hga' has no attribute {name!r}{_meant(name, __all__)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple, TypeVar, cast
+import threading
+from typing import Any, Callable, Dict, Optional, Tuple, Type, TypeVar, cast
 
 import numpy as np
 
@@ -12,16 +13,74 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Error(Exception):
-    """A refusal of the library: ``status`` is its name ("HGA_EINVAL"), ``detail`` what was wrong."""
+    """A refusal of the library: ``status`` is its name ("HGA_EINVAL"), ``detail`` what was wrong. It is a ValueError as well
+    where an argument, a graph, a program or a file's content is wrong (and a TypeError for a wrong type or keyword), an
+    OSError for files that cannot be read or written, a MemoryError where an allocation failed, and a NotImplementedError
+    and a ValueError where the combination is not offered."""
+
+    def __new__(cls, status: str, detail: str) -> "Error":
+        kind = _KINDS.get(status, cls) if cls is Error else cls
+        return (OSError if issubclass(kind, OSError) else Exception).__new__(kind, detail)
 
     def __init__(self, status: str, detail: str) -> None:
-        super().__init__(detail)
+        Exception.__init__(self, detail)
         self.status = status
         self.detail = detail
 
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """So that a worker can hand it to who waits for it."""
+        return type(self), (self.status, self.detail)
+
+
+class WrongValue(Error, ValueError):
+    """An argument, or what a graph, a program or a file is made of, is wrong."""
+
+
+class WrongType(WrongValue, TypeError):
+    """An argument of a wrong type, or one that nobody knows."""
+
+
+class NotOffered(WrongValue, NotImplementedError):
+    """The combination has no meaning, or this machine or build lacks what it needs."""
+
+
+class NoFile(Error, OSError):
+    """A file cannot be opened, read or written."""
+
+
+class NoMemory(Error, MemoryError):
+    """An allocation failed."""
+
+
+_KINDS: Dict[str, Type[Error]] = {
+    "HGA_EINVAL": WrongValue, "HGA_EGRAPH": WrongValue, "HGA_EPROGRAM": WrongValue, "HGA_EFORMAT": WrongValue,
+    "HGA_EOVERFLOW": WrongValue, "HGA_EUNSUPPORTED": NotOffered, "HGA_EIO": NoFile, "HGA_ENOMEM": NoMemory,
+}  # fmt: skip
+
+
+class _Raised(threading.local):
+    """What a Python function raised that C called on this thread: C goes on, and `check` raises it when C is back."""
+
+    error: Optional[BaseException] = None
+
+
+RAISED = _Raised()
+
+
+def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
+    """For ``extern(onerror=..)``: the first exception is kept, nothing is printed."""
+    if RAISED.error is None:
+        RAISED.error = error.with_traceback(trace)
+
 
 def check(status: int) -> None:
-    """Raise what a call of the library refused."""
+    """Raise what a call of the library refused, or what a Python function raised that it called."""
+    error, RAISED.error = RAISED.error, None
+    if error is not None:
+        raise error
     if status != lib.HGA_OK:
         name = ffi.string(lib.hga_status_name(status)).decode()
         raise Error(name, ffi.string(lib.hga_error_detail()).decode())
@@ -32,33 +91,89 @@ def refuse(text: str) -> Error:
     return Error("HGA_EINVAL", text)
 
 
+def refuse_type(text: str) -> Error:
+    """The same where the type is wrong, or where nobody knows the word."""
+    return WrongType("HGA_EINVAL", text)
+
+
 def is_torch(x: Any) -> bool:
     return type(x).__module__.split(".")[0] == "torch"
 
 
+# bfloat16, which numpy has no type for: its bits, in a type that no caller's array has by chance.
+BF16 = np.dtype([("bf16", "<u2")], align=True)
+TYPES = {np.dtype("<f4"): lib.HGA_F32, np.dtype("<f2"): lib.HGA_F16, BF16: lib.HGA_BF16}
+_TORCH_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
+
+
+def _of_torch(x: Any, what: str) -> np.ndarray:
+    """The memory of a tensor, bfloat16 as its bits."""
+    if x.device.type != "cpu":
+        raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
+    if str(x.layout) != "torch.strided" or x.is_nested:
+        raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
+    if str(x.dtype) not in _TORCH_TYPES:
+        raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
+    x = x.detach()
+    if str(x.dtype) == "torch.bfloat16":
+        import torch
+
+        return cast(np.ndarray, x.view(torch.int16).numpy().view(BF16))
+    return cast(np.ndarray, x.numpy())
+
+
 def as_numpy(x: Any, what: str) -> np.ndarray:
-    """The same memory as a numpy array of float32: never a copy."""
+    """The same memory as a numpy array of float32, float16 or BF16: never a copy."""
     if is_torch(x):
-        if x.device.type != "cpu":
-            raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
-        x = x.detach()
-        if str(x.dtype) != "torch.float32":
-            raise refuse(f"{what} has dtype {x.dtype}, not torch.float32: convert it with .float()")
-        x = x.numpy()
+        x = _of_torch(x, what)
     elif not isinstance(x, np.ndarray):
         if not hasattr(x, "__dlpack__"):
             raise refuse(f"{what} is a {type(x).__name__}, not a numpy array or a torch tensor")
-        x = np.from_dlpack(x)
-    if x.dtype != np.float32:
-        raise refuse(f"{what} has dtype {x.dtype}, not float32: convert it with .astype(np.float32)")
+        try:
+            x = np.from_dlpack(x)
+        except (BufferError, RuntimeError, TypeError) as e:
+            raise refuse(f"{what} is a {type(x).__name__} that numpy does not take: {e}") from None
+    if x.dtype not in TYPES:
+        if x.dtype.name != "bfloat16":
+            raise refuse(f"{what} has dtype {x.dtype}, not float32, float16 or bfloat16: convert it with .astype(np.float32)")
+        x = x.view(BF16)  # ml_dtypes'
     if not x.flags.aligned:
-        raise refuse(f"{what} does not lie at a multiple of 4 bytes")
+        raise refuse(f"{what} does not lie at a multiple of {x.itemsize} bytes")
     return cast(np.ndarray, x)
 
 
+def widened(x: np.ndarray) -> np.ndarray:
+    """The same numbers in float32: the array itself where it is float32."""
+    if x.dtype == BF16:
+        return (x.view("<u2").astype("<u4") << 16).view("<f4")
+    return x.astype(np.float32, copy=False)
+
+
+def narrowed(x: np.ndarray, to: np.dtype) -> np.ndarray:
+    """Float32 in another of the types, rounded to nearest, ties to even."""
+    if to != BF16:
+        return x.astype(to, copy=False)
+    bits = np.ascontiguousarray(x).view("<u4")
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    quiet = bits >> 16 | 0x40
+    return np.where(np.isnan(x), quiet, rounded).astype("<u2").view(BF16)
+
+
+def as_floats(x: Any, what: str) -> np.ndarray:
+    """Float32 of what may have 16 bits: of small things, that is, and of what is copied anyway."""
+    return widened(as_numpy(x, what))
+
+
+def number(x: Any, what: str) -> float:
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise refuse(f"{what} is {x!r}, not a number") from None
+
+
 def table(x: Any, what: str, axes: int) -> np.ndarray:
-    """A packed table of floats."""
-    a = as_numpy(x, what)
+    """A packed table of floats; one of 16 bits is copied into float32."""
+    a = as_floats(x, what)
     if a.ndim != axes:
         raise refuse(f"{what} has shape {a.shape}, not {axes} axes")
     if not a.flags.c_contiguous:
@@ -88,7 +203,7 @@ def floats_at(x: np.ndarray) -> Any:
 
 
 def strides_of(x: np.ndarray, axis: int) -> int:
-    """The distance of neighbours along an axis, in floats."""
+    """The distance of neighbours along an axis, in numbers."""
     if x.strides[axis] % x.itemsize:
         raise refuse(f"strides {x.strides} are no multiples of {x.itemsize} bytes")
     if x.strides[axis] == 0 and x.shape[axis] > 1:  # 0 means packed to the library
@@ -102,6 +217,7 @@ def fill_tensor(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:
     t.rows = x.shape[rows_axis]
     t.row_stride = strides_of(x, rows_axis)
     t.head_stride = strides_of(x, heads_axis)
+    t.dtype = TYPES[x.dtype]
 
 
 def fill_rows(t: Any, x: np.ndarray, rows_axis: int, heads_axis: int) -> None:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence,
 
 import numpy as np
 
-from ._core import check, ffi, ids, lib, refuse
+from ._arguments import meant, whole
+from ._copies import digest, graph_data, graph_of
+from ._core import check, ffi, ids, lib, refuse, refuse_type
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -17,6 +19,34 @@ class Graph:
 
     def __init__(self, pointer: Any) -> None:
         self._g = ffi.gc(pointer, lib.hga_graph_destroy)
+        self._digest: Optional[bytes] = None
+
+    # ---- as a value ----
+
+    def _identity(self) -> bytes:
+        """32 bytes that equal graphs have in common."""
+        if self._digest is None:
+            self._digest = digest(self._g)
+        return self._digest
+
+    def __eq__(self, other: Any) -> Any:
+        """The same nodes, names and relations, stored alike: the same edges as blocks and as explicit edges are two graphs.
+        The first time this reads everything that is stored, afterwards 32 bytes; so does ``hash``."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __copy__(self) -> "Graph":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Graph":
+        return self
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return graph_of, (graph_data(self),)
 
     # ---- made of other people's data ----
 
@@ -26,6 +56,7 @@ class Graph:
     ) -> "Graph":
         """Edges source -> destination among n_nodes nodes, relation ``near``. ``parents`` ([nodes], -1: none) makes a tree
         of them; without one every node is a token."""
+        n_nodes = whole(n_nodes, "n_nodes")
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
             raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
@@ -65,7 +96,9 @@ class Graph:
 
     @staticmethod
     def from_parents(parents: Any) -> "Graph":
-        """A tree given by parents ([nodes], -1: a root), with every node attending to its siblings (relation ``near``)."""
+        """A tree given by parents ([nodes], -1: a root): every node attends to its siblings, and tokens, which are the leaves,
+        to themselves as well (relation ``near``). With ``hierarchy()`` a token sees every token of its tree once: those of
+        its family as they are, the others in the nodes beside those above it."""
         parent = ids(parents, "parents")
         b = Builder()
         place = b._add_tree(len(parent), parent)
@@ -73,10 +106,14 @@ class Graph:
         families: Dict[int, List[int]] = {}
         for v, p in enumerate(parent.tolist()):
             families.setdefault(p, []).append(int(place[v]))
+        n_tokens = b._levels[0][1]
+        for v in range(n_tokens):
+            b.edge(near, v, v)  # a node above does not see itself: whoever is below it sees that already
         for p, members in families.items():
             for v in members if p >= 0 else ():
                 for u in members:
-                    b.edge(near, u, v)
+                    if u != v:
+                        b.edge(near, u, v)
         return b.finish()
 
     @staticmethod
@@ -112,7 +149,8 @@ class Graph:
             ".graphml": lib.hga_graph_write_graphml, ".gexf": lib.hga_graph_write_gexf, ".graph": lib.hga_graph_write_metis,
         }  # fmt: skip
         if end not in writers:
-            raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}")
+            drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
+            raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
         check(writers[end](self._g, r, name.encode(), ffi.NULL, ffi.NULL))
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None) -> "Hierarchy":
@@ -168,9 +206,11 @@ class Graph:
     def _relation(self, name: Optional[str]) -> int:
         if name is None:
             return 0
+        if not isinstance(name, str):
+            raise refuse_type(f"relation is {name!r}, not a name: there are {', '.join(self.relations)}")
         r = lib.hga_graph_find_relation(self._g, name.encode())
         if r < 0:
-            raise refuse(f"no relation {name!r}: there are {', '.join(self.relations)}")
+            raise refuse(f"no relation {name!r}{meant(name, self.relations) or ': there are ' + ', '.join(self.relations)}")
         return int(r)
 
     def n_edges(self, relation: Optional[str] = None) -> int:
@@ -227,7 +267,9 @@ class Builder:
         check(lib.hga_builder_create(ffi.NULL, out))
         self._b = ffi.gc(out[0], lib.hga_builder_destroy)
         self._levels: List[Tuple[int, int]] = []
-        self._first_of_relation: Dict[int, str] = {}
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise refuse_type("a Builder can neither be copied nor pickled: the graph that finish() gives can")
 
     def level(self, n: int) -> int:
         """Append a level of n nodes; the id of its first."""
@@ -273,7 +315,7 @@ class Builder:
         b.type = type
         for name, value in more.items():
             if not hasattr(b, name):
-                raise refuse(f"hga_block has no member {name!r}")
+                raise refuse_type(f"hga_block has no member {name!r}{meant(name, dir(b[0]))}")
             setattr(b, name, value)
         check(lib.hga_builder_add_blocks(self._b, relation, b))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -10,15 +11,39 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._call import LAYOUTS, Plan, Problem, Tables
-from ._core import as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, is_torch, lib, refuse, take_text
+from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
+from ._call import LAYOUTS, PLANS, Plan, Problem, Tables, new_tape, plan_of, tape_bytes
+from ._copies import copied, identity, reduced
+from ._core import (
+    BF16, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, is_torch, keep_raised, lib, number, refuse,
+    take_text,
+)  # fmt: skip
 from ._graph import Graph
+from ._rows import lifted, lowered
 
 PLANS_KEPT = 8
 
-# Hierarchies by number, which stands for one in the arguments of torch's operators.
+# Hierarchies by a name that no other process gives, which stands for one in the arguments of torch's operators, and so in
+# what torch.compile keeps in files.
 NUMBERS = itertools.count(1)
-KNOWN: "weakref.WeakValueDictionary[int, Hierarchy]" = weakref.WeakValueDictionary()
+PROCESS = [os.urandom(6).hex()]
+KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictionary()
+
+
+def _begin_child() -> None:
+    """After a fork: nobody holds the locks that other threads of the parent may have held."""
+    PROCESS[0] = os.urandom(6).hex()
+    for known in list(KNOWN.values()) + list(PLANS.values()):
+        known._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
+
+
+def _as_given(x: np.ndarray, like: Any) -> np.ndarray:
+    """bfloat16 in the caller's own type for it."""
+    return x.view(like.dtype) if x.dtype == BF16 and isinstance(like, np.ndarray) else x
 
 
 class Row(NamedTuple):
@@ -57,9 +82,25 @@ class Hierarchy:
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
         self._plans: "OrderedDict[Tuple[Any, ...], Plan]" = OrderedDict()
         self._lock = threading.Lock()
-        self.threads = 0
-        self._number = next(NUMBERS)
-        KNOWN[self._number] = self
+        self._threads = 0
+        self._functions: List[Any] = []  # of stages written in Python
+        self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
+        self._name = f"{PROCESS[0]}-{next(NUMBERS)}"
+        KNOWN[self._name] = self
+
+    @property
+    def threads(self) -> int:
+        """Threads of calls that do not say how many; 0: the library's own choice."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, n: int) -> None:
+        self._threads = whole_threads(n)
+
+    def _threads_for(self, threads: int) -> int:
+        """One where functions written in Python run, which take turns anyway."""
+        n = whole_threads(threads)
+        return 1 if self._functions else n or self._threads
 
     # ---- attention ----
 
@@ -95,9 +136,10 @@ class Hierarchy:
     def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Plan:
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
-        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads or self.threads, precision, isa)
-        return self._plan(key + (int("edge_bias" in p.tables.arrays), float(dropout), int(grad)))
+        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, self._threads_for(threads), precision, isa)
+        return self._plan(key + (int("edge_bias" in p.tables.arrays), number(dropout, "dropout"), int(grad)))
 
+    @answered
     def attention(
         self,
         q: Any,
@@ -106,7 +148,7 @@ class Hierarchy:
         *,
         layout: str = "bhnd",
         lse: bool = False,
-        scale: float = 0.0,
+        scale: Optional[float] = None,
         rel_key: Any = None,
         rel_bias: Any = None,
         edge_bias: Any = None,
@@ -119,12 +161,14 @@ class Hierarchy:
         threads: int = 0,
         isa: Optional[str] = None,
     ) -> Any:
-        """Attend. q, k, v: float32 [batch.., heads, rows, dim] (layout "bhnd") or [batch.., rows, heads, dim] ("bnhd"); two
+        """Attend. q, k, v: [batch.., heads, rows, dim] (layout "bhnd") or [batch.., rows, heads, dim] ("bnhd"); two
         axes are one head. Rows are tokens, or nodes where the hierarchy says so. Query head h reads key/value head
-        h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie.
+        h // (heads / key heads). numpy in, numpy out; torch in, torch out, differentiable. Inputs are read where they lie:
+        float32, float16 or bfloat16, each its own; the output has the query's type.
 
         rel_key [types][dim], rel_bias [types][heads], edge_bias [edges] or [edges][heads], node_pos [nodes][c], type_scale [types];
-        scale 0: the hierarchy's own. lse: return (out, log-sum-exp) too. Raises hga.Error."""
+        scale None: the hierarchy's own, usually 1 / sqrt(dim); 0: scores without q . k, uniform where no table adds to them.
+        lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
         if any(is_torch(x) for x in (q, k, v)):
             from . import torch as binding
 
@@ -133,23 +177,26 @@ class Hierarchy:
                                      dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
         out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
+        out = _as_given(out, q)
         return (out, lses) if lse else out
 
+    @answered
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
-        layout: str = "bhnd", scale: float = 0.0, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
+        layout: str = "bhnd", scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
         node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
         precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
-        given, or those in ``wanted``. For numpy; torch tensors have their autograd. Runs forward, then backward."""
+        given, or those in ``wanted``; of query, key and value in their type, of tables in float32. For numpy; torch tensors
+        have their autograd. Runs forward, then backward."""
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
         names = [n for n in ("query", "key", "value") + Tables.NAMES if tables.get(n, q) is not None]
         if type_scale is None and self._type_scale is not None:
             names.append("type_scale")
         for name in wanted or ():
             if name not in names:
-                raise refuse(f"no gradient of {name!r}: there are {', '.join(names)}")
+                raise refuse(f"no gradient of {name!r}{meant(name, names) or ': there are ' + ', '.join(names)}")
         rest = (scale, dropout, seed, layer, precision, threads, isa)
         out, lse, tape = self._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
         given = []
@@ -160,18 +207,22 @@ class Hierarchy:
             given.append(None if x is None else np.ascontiguousarray(x))
         if given[0] is None or tape is None:
             raise refuse("d_out is missing")
-        return self._backward(q, k, v, out, tape, given[0], given[1], layout, tables, *rest, list(wanted or names))
+        grads = self._backward(q, k, v, out, tape, given[0], given[1], layout, tables, *rest, list(wanted or names))
+        for name, x in (("query", q), ("key", k), ("value", v)):
+            if name in grads:
+                grads[name] = _as_given(grads[name], x)
+        return grads
 
     def _forward(
-        self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: float, dropout: float, seed: int,
+        self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: Optional[float], dropout: float, seed: int,
         layer: int, precision: str, threads: int, isa: Optional[str], lse: bool, grad: bool,
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
         p = Problem(self, q, k, v, layout, tables, scale)
+        seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)
         plan = self._plan_for(p, threads, precision, isa, dropout, grad)
-        out = p.empty_out()
-        lses = np.empty(p.lse_shape(), np.float32) if lse else None
-        n_tape = lib.hga_plan_tape_bytes(plan.plan) if grad else 0
-        tape = np.zeros(p.batch + (n_tape,), np.uint8) if grad else None
+        out = p.new_out()
+        lses = np.full(p.lse_shape(), -np.inf, np.float32) if lse else None
+        tape = new_tape(self, plan, p.batch) if grad else None
         ios = ffi.new("hga_io[]", max(1, len(p.samples())))
         for io, at in zip(ios, p.samples()):
             self._describe(io, p, at, out, seed, layer)
@@ -187,7 +238,7 @@ class Hierarchy:
 
     def _describe(self, io: Any, p: Problem, at: Tuple[int, ...], out: np.ndarray, seed: int, layer: int) -> None:
         """A sample's arrays and tables, to the library."""
-        fill_tensor(io.query, p.q[at], p.rows_axis, p.heads_axis)
+        fill_tensor(io.query, p.query(at), p.rows_axis, p.heads_axis)
         fill_tensor(io.key, p.k[at], p.rows_axis, p.heads_axis)
         fill_tensor(io.value, p.v[at], p.rows_axis, p.heads_axis)
         fill_tensor(io.out, out[at], p.rows_axis, p.heads_axis)
@@ -195,48 +246,43 @@ class Hierarchy:
         io.seed, io.layer = seed, layer
 
     def _backward(
-        self, q: Any, k: Any, v: Any, out: np.ndarray, tape: np.ndarray, d_out: np.ndarray, d_lse: Optional[np.ndarray],
-        layout: str, tables: Dict[str, Any], scale: float, dropout: float, seed: int, layer: int, precision: str,
+        self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
+        layout: str, tables: Dict[str, Any], scale: Optional[float], dropout: float, seed: int, layer: int, precision: str,
         threads: int, isa: Optional[str], wanted: Sequence[str],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
-        """Gradients of what is wanted among query, key, value and the tables, over all samples."""
+        """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
+        for one leaves its zeros."""
         p = Problem(self, q, k, v, layout, tables, scale)
-        plan = self._plan_for(p, threads, precision, isa, dropout, True)
+        plan = plan_of(tape)
+        if plan is None and p.samples():  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
+            tape = Hierarchy._forward(
+                self, q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, False, True
+            )[2]
+            plan = plan_of(tape)
         if p.flat:
             out, d_out = out[None], d_out[None]
             d_lse = d_lse[None] if d_lse is not None else None
-        grads: Dict[str, np.ndarray] = {}
-        for name, x in (("query", p.q), ("key", p.k), ("value", p.v)):
-            if name in wanted:
-                grads[name] = np.empty(x.shape, np.float32)
-        for name, x in p.tables.arrays.items():
-            if name in wanted:
-                grads[name] = np.zeros(x.shape, np.float32)
-        workspace = plan.workspace()
-        try:
-            for at in p.samples():
-                io = ffi.new("hga_io *")
-                self._describe(io, p, at, out, seed, layer)
-                io.tape = ffi.cast("void *", tape[at].ctypes.data)
-                g = ffi.new("hga_grad_io *")
-                fill_tensor(g.d_out, d_out[at], p.rows_axis, p.heads_axis)
-                if d_lse is not None:
-                    fill_rows(g.d_lse, d_lse[at], p.rows_axis + 1, p.heads_axis + 1)
-                shared = {name: np.empty_like(x) for name, x in grads.items() if name in Tables.NAMES}
-                for name in ("query", "key", "value"):
-                    if name in grads:
-                        fill_tensor(getattr(g, "d_" + name), grads[name][at], p.rows_axis, p.heads_axis)
-                for name, x in shared.items():
-                    setattr(g, "d_" + name, floats_at(x))
-                check(lib.hga_plan_gradient(plan.plan, workspace, io, g))
-                for name, x in shared.items():
-                    grads[name] += x[self._node_of] if name == "node_pos" and self._node_of is not None else x
-        finally:
-            plan.give_back(workspace)
+        given = {"query": p.q, "key": p.k, "value": p.v}
+        grads = {name: np.zeros(x.shape, x.dtype) for name, x in {**given, **p.tables.arrays}.items() if name in wanted}
+        for at in p.samples():
+            assert tape is not None and plan is not None
+            io, g = ffi.new("hga_io *"), ffi.new("hga_grad_io *")
+            self._describe(io, p, at, out, whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24))
+            io.tape = ffi.cast("void *", tape[at].ctypes.data)
+            fill_tensor(g.d_out, d_out[at], p.rows_axis, p.heads_axis)
+            if d_lse is not None:
+                fill_rows(g.d_lse, d_lse[at], p.rows_axis + 1, p.heads_axis + 1)
+            for name in given:
+                if name in grads and not (name == "query" and p.zero_queries is not None):
+                    fill_tensor(getattr(g, "d_" + name), grads[name][at], p.rows_axis, p.heads_axis)
+            shared = {name: np.zeros_like(x) for name, x in grads.items() if name in Tables.NAMES}
+            for name, x in shared.items():
+                setattr(g, "d_" + name, floats_at(x))
+            plan.gradient(io, g)
+            for name, x in shared.items():
+                grads[name] += x[self._node_of] if name == "node_pos" and self._node_of is not None else x
         if p.flat:
-            for name in ("query", "key", "value"):
-                if name in grads:
-                    grads[name] = grads[name][0]
+            grads = {name: x[0] if name in given else x for name, x in grads.items()}
         return grads
 
     def _tape_bytes(
@@ -247,8 +293,19 @@ class Hierarchy:
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
         pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
-        key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, threads or self.threads, precision, isa)
-        return int(lib.hga_plan_tape_bytes(self._plan(key + (int(edge_bias), float(dropout), 1)).plan))
+        key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, self._threads_for(threads), precision, isa)
+        return tape_bytes(self._plan(key + (int(edge_bias), float(dropout), 1)))
+
+    # ---- rows that are nodes ----
+
+    def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
+        """Rows of tokens brought to the hierarchy's rows: where these are nodes (bpt), spans get zeros, which is how
+        BP-Transformer's start; elsewhere x itself. numpy or torch, differentiable; which: "query", "key" or "value"."""
+        return lifted(self, x, layout, which)
+
+    def lower(self, y: Any, *, layout: str = "bhnd") -> Any:
+        """The tokens' rows of an output whose rows are nodes, as a view; elsewhere y itself."""
+        return lowered(self, y, layout)
 
     # ---- looking at it ----
 
@@ -277,7 +334,7 @@ class Hierarchy:
     def coverage(self, causal: bool = False) -> Coverage:
         """Exact counts of token pairs, for any graph."""
         c = ffi.new("hga_coverage *")
-        check(lib.hga_program_coverage(self._program, self.graph._g, int(causal), c))
+        check(lib.hga_program_coverage(self._program, self.graph._g, int(flag(causal, "causal")), c))
         return Coverage(c.pairs, c.none, c.once, c.more, c.none_diagonal, c.later)
 
     def is_causal(self) -> bool:
@@ -287,12 +344,16 @@ class Hierarchy:
         return int(token[0]) < 0
 
     def check(self) -> Dict[str, bool]:
-        """The rules of graphs, by name; and whether the hierarchy is causal."""
+        """The rules of graphs, by name, which all hold of a graph that is read or built; and ``causal``: no query token's
+        output depends on a later token (``is_causal``). Cross-attention has no later tokens, and no ``causal``."""
         rules, result = lib.hga_graph_rules(), {}
         i = 0
         while rules[i].name != ffi.NULL:
             result[ffi.string(rules[i].name).decode()] = rules[i].check(self.graph._g) == lib.HGA_OK
             i += 1
+        nodes = lib.hga_graph_nodes(self.graph._g)
+        if nodes.query_first == nodes.key_first:
+            result["causal"] = self.is_causal()
         return result
 
     def inspect(self) -> Dict[str, Any]:
@@ -307,22 +368,27 @@ class Hierarchy:
 
     def row(self, token: int) -> List[Row]:
         """Everything that a query token attends to, directly and through the nodes whose states reach it."""
+        token = whole(token, "token")
         found: List[Row] = []
         handle = ffi.new_handle(found)
         check(lib.hga_program_row(self._program, self.graph._g, token, lib.hga_py_seen, handle))
         return found
 
-    def weights(self, q: Any, k: Any, token: int, head: int = 0, *, layout: str = "bhnd", scale: float = 0.0,
+    def weights(self, q: Any, k: Any, token: int, head: int = 0, *, layout: str = "bhnd", scale: Optional[float] = None,
                 **tables: Any) -> np.ndarray:  # fmt: skip
         """[key tokens] float64: how much of each key token's value is in query ``token``'s output under a head, a node's
         share evenly among the tokens it stands for. Tables as for ``attention``. q, k: one sample, [heads, rows, dim]."""
+        for name in tables:
+            if name not in Tables.NAMES:
+                raise unknown("weights", name, ("layout", "scale") + Tables.NAMES)
+        token, head = whole(token, "token"), whole(head, "head")
         p = Problem(self, q, k, k, layout, tables, scale)
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = (
             p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim)  # fmt: skip
-        fill_tensor(io.query, p.q, p.rows_axis, p.heads_axis)
+        fill_tensor(io.query, p.query(()), p.rows_axis, p.heads_axis)
         fill_tensor(io.key, p.k, p.rows_axis, p.heads_axis)
         p.tables.describe(io)
         shares = np.zeros(lib.hga_graph_nodes(self.graph._g).n_keys, np.float64)
@@ -339,14 +405,14 @@ class Hierarchy:
 
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, threads or self.threads, "f32", None, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0.0, 0))
         text = ffi.new("char **")
         check(lib.hga_plan_explain(plan.plan, text))
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, threads or self.threads, "f32", None, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0.0, 0))
         cost = lib.hga_plan_cost(plan.plan)
         return {
             "flops": cost.flops,
@@ -357,8 +423,18 @@ class Hierarchy:
         }
 
     def write(self, path: str) -> None:
-        """The graph and its program as JSON, which ``hga.read`` and the tool's graph=FILE read."""
-        check(lib.hga_program_write_file(self._program, self.graph._g, str(path).encode()))
+        """A file by the end of its name: .json, the graph and its program, which ``hga.read`` and the tool's graph=FILE
+        read; .svg, the attention pattern as a picture; .html, the page of ``view``. ``h.graph.write`` has edges for others."""
+        name = str(path)
+        if name.endswith(".json"):
+            check(lib.hga_program_write_file(self._program, self.graph._g, name.encode()))
+        elif name.endswith(".svg"):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(self._repr_svg_())
+        elif name.endswith(".html"):
+            self.view(name)
+        else:
+            raise refuse(f"{name}: the name ends in none of .json, .svg, .html; h.graph.write writes edges for other programs")
 
     def _repr_svg_(self) -> str:
         from ._picture import svg
@@ -385,11 +461,30 @@ class Hierarchy:
         style = "width:100%;height:620px;border:1px solid #8884"
         return f'<iframe srcdoc="{html.escape(self.view(max_edges=20000))}" style="{style}" title="hga view"></iframe>'
 
+    # ---- as a value ----
+
+    def __eq__(self, other: Any) -> Any:
+        """Equal graphs and equal programs, and so equal results. The first time this reads everything the graph stores
+        (blocks, explicit edges, names), afterwards 32 bytes; so does ``hash``."""
+        return identity(self) == identity(other) if isinstance(other, Hierarchy) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(identity(self))
+
+    def __copy__(self) -> "Hierarchy":
+        return copied(self)
+
+    def __deepcopy__(self, memo: Any) -> "Hierarchy":
+        return copied(self)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return reduced(self)
+
     def __repr__(self) -> str:
         return f"<hga.Hierarchy {self.words or 'of a graph'}: {self.graph!r}>"
 
 
-@extern(onerror=lambda *_: lib.HGA_EINVAL)
+@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
 def hga_py_seen(seen: Any, context: Any) -> int:
     s = seen
     ffi.from_handle(context).append(
@@ -398,7 +493,7 @@ def hga_py_seen(seen: Any, context: Any) -> int:
     return int(lib.HGA_OK)
 
 
-@extern(onerror=lambda *_: lib.HGA_EINVAL)
+@extern(error=lib.HGA_EINVAL, onerror=keep_raised)
 def hga_py_patch(patch: Any, context: Any) -> int:
     names = ("query", "n_queries", "key", "n_keys", "level", "source_level", "stage", "times")
     ffi.from_handle(context).append({name: int(getattr(patch, name)) for name in names})

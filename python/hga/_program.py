@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+import itertools
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ._core import check, extern, ffi, lib, refuse
+from ._arguments import meant, whole
+from ._copies import program_data, program_of, refuse_functions
+from ._core import RAISED, check, extern, ffi, keep_raised, lib, refuse, refuse_type
 from ._graph import Graph
 from ._hierarchy import Hierarchy
 
@@ -23,13 +26,26 @@ class Program:
         self.graph = graph
         self._p = ffi.new("hga_program *")
         lib.hga_program_init(self._p)
-        self._alive: List[Any] = []
+        self._functions: Dict[int, Tuple[Any, Any, Any]] = {}  # of stages in Python: begin, edge, finish
+
+    def __copy__(self) -> "Program":
+        new = Program(self.graph)
+        new._p[0], new._functions = self._p[0], dict(self._functions)
+        return new
+
+    def __deepcopy__(self, memo: Any) -> "Program":
+        return self.__copy__()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        refuse_functions(self._p)
+        return _made_again, (self.graph, program_data(self._p))
 
     @staticmethod
     def _constant(prefix: str, name: str) -> int:
-        value = getattr(lib, prefix + name.upper(), None)
+        value = getattr(lib, prefix + name.upper(), None) if isinstance(name, str) else None
         if value is None:
-            raise refuse(f"{name!r} is no {prefix.lower()[4:-1]}")
+            known = [n[len(prefix) :].lower() for n in dir(lib) if n.startswith(prefix) and n != "HGA_ROWS_ARE_NODES"]
+            raise refuse(f"{name!r} is no {prefix.lower()[4:-1]}{meant(name, known) or '; there are ' + ', '.join(known)}")
         return int(value)
 
     def field(self, name: str, width: str, binding: str = "internal", io: str = "nodes", rows: str = "nodes") -> int:
@@ -41,7 +57,7 @@ class Program:
         return int(out[0])
 
     def _relation(self, relation: Any) -> int:
-        return self.graph._relation(relation) if isinstance(relation, str) else int(relation)
+        return self.graph._relation(relation) if isinstance(relation, str) else whole(relation, "relation", least=TREE_DOWN)
 
     def coarsen(self, x: int) -> None:
         """x[parent] = mean of x[child] by mass, level by level."""
@@ -75,77 +91,139 @@ class Program:
         begin: Callable[[], Any], edge: Callable[[Any, "Edge"], Any], finish: Callable[[Any, "End"], None],
     ) -> None:  # fmt: skip
         """A stage of your own in Python: ``state = begin()``, ``state = edge(state, e)`` for every in-edge,
-        ``finish(state, v)``, which writes v[field]. Row by row and head by head: slow, for trying ideas."""
+        ``finish(state, v)``, which writes v[field]. Row by row and head by head, on one thread: slow, for trying ideas.
+        What a function raises, the call raises; a hierarchy with functions of your own can be copied but not pickled."""
+        for what, f in (("begin", begin), ("edge", edge), ("finish", finish)):
+            if not callable(f):
+                raise refuse_type(f"{what} is {f!r}, not a function")
+        for n in list(reads) + list(writes):
+            if not 1 <= whole(n, "field") <= self._p.n_fields:
+                raise refuse(f"field {n}: fields are 1 .. {self._p.n_fields}")
         stage = ffi.new("hga_stage *")
         ffi.memmove(stage.name, name.encode()[:31] + b"\0", min(len(name.encode()), 31) + 1)
         stage.relation = self._relation(relation)
         stage.message, stage.reduce, stage.update = lib.HGA_MESSAGE_USER, lib.HGA_REDUCE_USER, lib.HGA_UPDATE_USER
         stage.out = writes[0] if writes else 0
         stage.reads, stage.writes = sum(1 << f for f in reads), sum(1 << f for f in writes)
-        functions = _Functions(begin, edge, finish)
-        handle = ffi.new_handle(functions)
-        self._alive += [functions, handle]
         stage.udf.state_bytes = 8
         stage.udf.begin, stage.udf.edge, stage.udf.finish = lib.hga_py_begin, lib.hga_py_edge, lib.hga_py_finish
-        stage.udf.ctx = handle
         check(lib.hga_program_add_stage(self._p, stage))
+        self._functions[int(self._p.n_stages) - 1] = (begin, edge, finish)
 
     def hierarchy(self) -> Hierarchy:
         """Ready to attend. Programs with Python functions run on one thread."""
         program = ffi.new("hga_program *", self._p[0])
         h = Hierarchy(self.graph, program)
-        h._alive = list(self._alive)  # type: ignore[attr-defined]
-        if self._alive:
-            h.threads = 1
+        h._functions = bound(program, self._functions)
         return h
 
 
-class End:
-    """One end of an edge: e.source[field] is that node's row of a field for this head, None where it has none."""
+def _made_again(graph: Graph, data: Tuple[Any, ...]) -> Program:
+    new = Program(graph)
+    new._p = program_of(data)
+    return new
 
-    def __init__(self, end: Any) -> None:
-        self._end = end
+
+class End:
+    """One end of an edge: e.source[field] is that node's row of a field for this head, None where it has none. What is read
+    is a copy that cannot be written; only ``finish`` writes, v[field][:] = .. of the fields in ``writes``."""
+
+    def __init__(self, end: Any, n_fields: int, writes: int = 0) -> None:
+        self._end, self._n_fields, self._writes = end, n_fields, writes
+        self._written: Dict[int, np.ndarray] = {}
         self.node, self.level, self.mass = int(end.node), int(end.level), float(end.mass)
 
     def __getitem__(self, field: int) -> Optional[np.ndarray]:
-        pointer = self._end.field[field]
+        f = whole(field, "field", least=-(2**63))
+        if not 1 <= f <= self._n_fields:
+            raise IndexError(f"field {f}: fields are 1 .. {self._n_fields}")
+        if self._end is None:
+            raise refuse("this end of an edge is gone: its values are there while the function runs that it was given to")
+        if f in self._written:
+            return self._written[f]
+        pointer = self._end.field[f]
         if pointer == ffi.NULL:
             return None
-        return np.frombuffer(ffi.buffer(pointer, 4 * int(self._end.columns[field])), np.float32)
+        row = np.frombuffer(ffi.buffer(pointer, 4 * int(self._end.columns[f])), np.float32).copy()
+        if self._writes >> f & 1:
+            self._written[f] = row
+        else:
+            row.flags.writeable = False
+        return row
+
+    def _leave(self, write: bool) -> None:
+        """The function has returned: what it wrote goes to the library, and nothing is read any more."""
+        for f, row in self._written.items() if write else ():
+            ffi.memmove(self._end.field[f], row, row.nbytes)
+        self._end = None
 
 
 class Edge:
-    def __init__(self, edge: Any) -> None:
+    """An in-edge as a function of your own sees it: type, weight, score and its two ends."""
+
+    def __init__(self, edge: Any, n_fields: int) -> None:
         self.type, self.weight, self.score = int(edge.type), float(edge.weight), float(edge.score)
-        self.source, self.destination = End(edge.source), End(edge.destination)
+        self.source, self.destination = End(edge.source, n_fields), End(edge.destination, n_fields)
 
 
-class _Functions:
-    def __init__(self, begin: Any, edge: Any, finish: Any) -> None:
-        self.begin, self.edge, self.finish = begin, edge, finish
+class Functions:
+    """Three functions of a stage of a hierarchy, and the states of the rows that are under way by number."""
+
+    def __init__(self, program: Any, stage: int, functions: Tuple[Any, Any, Any]) -> None:
+        self.begin, self.edge, self.finish = functions
+        self.n_fields, self.writes = int(program.n_fields), int(program.stage[stage].writes)
         self.states: Dict[int, Any] = {}
-        self.next = 1
+        self.numbers = itertools.count(1)
+
+
+def bound(program: Any, functions: Dict[int, Tuple[Any, Any, Any]]) -> List[Any]:
+    """Make the stages of a hierarchy's own program call these functions; what is to be kept as long as the program."""
+    alive: List[Any] = []
+    for stage, three in functions.items():
+        its = Functions(program, stage, three)
+        handle = ffi.new_handle(its)
+        program.stage[stage].udf.ctx = handle
+        alive.append((stage, its, handle))
+    return alive
 
 
 def _number(state: Any) -> Any:
     return ffi.cast("int64_t *", state)
 
 
-@extern()
+# What a function raises is kept, the functions of later rows are not called, and whoever called the library raises it.
+
+
+@extern(onerror=keep_raised)
 def hga_py_begin(state: Any, v: Any, head: int, context: Any) -> None:
-    f = ffi.from_handle(context)
-    _number(state)[0] = f.next
-    f.states[f.next] = f.begin()
-    f.next += 1
+    _number(state)[0] = 0
+    if RAISED.error is None:
+        f = ffi.from_handle(context)
+        n = next(f.numbers)
+        f.states[n] = f.begin()
+        _number(state)[0] = n
 
 
-@extern()
+@extern(onerror=keep_raised)
 def hga_py_edge(state: Any, edge: Any, head: int, context: Any) -> None:
-    f, n = ffi.from_handle(context), int(_number(state)[0])
-    f.states[n] = f.edge(f.states[n], Edge(edge))
+    if RAISED.error is None:
+        f, n = ffi.from_handle(context), int(_number(state)[0])
+        e = Edge(edge, f.n_fields)
+        try:
+            f.states[n] = f.edge(f.states[n], e)
+        finally:
+            e.source._leave(False)
+            e.destination._leave(False)
 
 
-@extern()
+@extern(onerror=keep_raised)
 def hga_py_finish(state: Any, v: Any, head: int, context: Any) -> None:
     f = ffi.from_handle(context)
-    f.finish(f.states.pop(int(_number(state)[0])), End(v))
+    its = f.states.pop(int(_number(state)[0]), None)
+    if RAISED.error is None:
+        end, done = End(v, f.n_fields, f.writes), False
+        try:
+            f.finish(its, end)
+            done = True
+        finally:
+            end._leave(done)

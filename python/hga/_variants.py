@@ -3,73 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import keyword
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._core import as_numpy, check, ffi, ids, lib, refuse
+from ._arguments import flag, meant, whole
+from ._copies import runs_as
+from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._graph import Graph
 from ._hierarchy import Hierarchy
-
-KINDS = {"flag": 0, "whole": 1, "word": 2, "ids": 3, "floats": 4}
-
-
-def _text(pointer: Any) -> Optional[str]:
-    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
-
-
-class Parameter:
-    """One parameter of a variant, as the registry has it."""
-
-    def __init__(self, p: Any) -> None:
-        self.name = ffi.string(p.name).decode()
-        self.python_name = self.name.replace("-", "_")
-        if keyword.iskeyword(self.python_name):  # window's `global`
-            self.python_name += "_"
-        self.kind = int(p.kind)
-        self.place = int(p.place)
-        self.offset, self.count = int(p.offset), int(p.count)
-        self.standard, self.words, self.says = _text(p.standard), _text(p.words), _text(p.says)
-
-    @property
-    def type(self) -> str:
-        return ("bool", "int", "str", "array of int", "array of float32")[self.kind]
-
-
-class Variant:
-    """One row of the registry."""
-
-    def __init__(self, row: Any) -> None:
-        self._row = row
-        self.name = ffi.string(row.name).decode()
-        self.says, self.paper = _text(row.says), _text(row.paper)
-        self.parameters: List[Parameter] = []
-        i = 0
-        while row.parameters[i].name != ffi.NULL:
-            self.parameters.append(Parameter(row.parameters[i]))
-            i += 1
-        can = int(row.can)
-        self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))
-        self.can_cross = bool(can & lib.HGA_CAN_CROSS)
-        self.rows_are_nodes = bool(can & lib.HGA_ROWS_ARE_NODES)
-
-    def parameter(self, name: str) -> Parameter:
-        for p in self.parameters:
-            if name in (p.python_name, p.name):
-                return p
-        known = ", ".join(p.python_name for p in self.parameters)
-        raise refuse(f"{self.name} has no parameter {name!r}; it has {known or 'none'}")
-
-
-def variants() -> Dict[str, Variant]:
-    """The registry: every variant with its parameters."""
-    rows, found, i = lib.hga_variants(), {}, 0
-    while rows[i].name != ffi.NULL:
-        v = Variant(rows[i])
-        found[v.name] = v
-        i += 1
-    return found
+from ._registry import KINDS, Parameter, Variant, variants
 
 
 class _Settings:
@@ -97,13 +41,14 @@ class _Settings:
 
     def fill(self, p: Parameter, value: Any) -> None:
         if p.kind == KINDS["flag"]:
-            self.set(p.name, str(int(bool(value))))
+            self.set(p.name, str(int(flag(value, p.python_name))))
         elif p.kind == KINDS["whole"]:
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-                raise refuse(f"{p.python_name} is {value!r}, not a whole number")
-            self.set(p.name, str(int(value)))
+            self.set(p.name, str(whole(value, p.python_name, least=-(2**63))))
         elif p.kind == KINDS["word"]:
-            self.set(p.name, str(value))
+            words = (p.words or "").split()
+            if value not in words:
+                raise refuse(f"{p.python_name} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
+            self.set(p.name, value)
         else:
             self.set_array(p.name, [value] if isinstance(value, (int, np.integer)) else value)
 
@@ -134,17 +79,14 @@ class FoldedHierarchy(Hierarchy):
         if a.shape[-2] != self.fold:
             if what == "query" or self.fold % a.shape[-2]:
                 raise refuse(f"{what} has {a.shape[-2]} heads, the hierarchy trees for {self.fold}")
-            a = np.repeat(a, self.fold // a.shape[-2], axis=-2)
+            a = np.repeat(widened(a), self.fold // a.shape[-2], axis=-2)  # gradients are summed in float32
         a = np.ascontiguousarray(a)
         return a.reshape(a.shape[:-3] + (1, a.shape[-3] * a.shape[-2], a.shape[-1]))
 
     def _unfolded(self, x: np.ndarray, layout: str) -> np.ndarray:
-        tail = x.shape[-1:] if x.ndim and x.shape[-3:-2] == (1,) else ()
-        if tail:
-            y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold) + tail)
-            return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
-        y = x.reshape(x.shape[:-2] + (x.shape[-1] // self.fold, self.fold))
-        return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -2, -1))
+        """[batch..][1][tokens * heads][columns] as the caller lays it out."""
+        y = x.reshape(x.shape[:-3] + (x.shape[-2] // self.fold, self.fold, x.shape[-1]))
+        return y if layout == "bnhd" else np.ascontiguousarray(np.moveaxis(y, -3, -2))
 
     def _tape_bytes(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> int:
         one = [np.empty((1, 0, x.shape[-1]), np.float32) for x in (q, k, v)]
@@ -153,22 +95,23 @@ class FoldedHierarchy(Hierarchy):
     def _forward(self, q: Any, k: Any, v: Any, layout: str, *more: Any) -> Any:
         folded = [self._folded(x, name, layout) for x, name in ((q, "query"), (k, "key"), (v, "value"))]
         out, lse, tape = super()._forward(folded[0], folded[1], folded[2], "bhnd", *more)
-        return self._unfolded(out, layout), None if lse is None else self._unfolded(lse, layout), tape
+        return self._unfolded(out, layout), None if lse is None else self._unfolded(lse[..., None], layout)[..., 0], tape
 
     def _backward(self, q: Any, k: Any, v: Any, out: Any, tape: Any, d_out: Any, d_lse: Any, layout: str, *more: Any) -> Any:
         folded = [self._folded(x, n, layout) for x, n in ((q, "query"), (k, "key"), (v, "value"), (out, "out"), (d_out, "d_out"))]
         if d_lse is not None:
-            raise refuse("the gradient of a log-sum-exp is not offered for trees per head")
-        grads = super()._backward(folded[0], folded[1], folded[2], folded[3], tape, folded[4], None, "bhnd", *more)
+            d_lse = self._folded(d_lse[..., None], "d_lse", layout)[..., 0]
+        grads = super()._backward(folded[0], folded[1], folded[2], folded[3], tape, folded[4], d_lse, "bhnd", *more)
         for name, given in (("query", q), ("key", k), ("value", v)):
             if name in grads:
                 g = self._unfolded(grads[name], layout)
                 axis = -2 if layout == "bnhd" else -3
-                heads = as_numpy(given, name).shape[axis]
+                given = as_numpy(given, name)
+                heads = given.shape[axis]
                 if heads != self.fold:
                     g = np.moveaxis(g, axis, 0)
                     g = g.reshape((heads, self.fold // heads) + g.shape[1:]).sum(1)
-                    g = np.ascontiguousarray(np.moveaxis(g, 0, axis))
+                    g = narrowed(np.ascontiguousarray(np.moveaxis(g, 0, axis)), given.dtype)
                 grads[name] = g
         return grads
 
@@ -176,22 +119,24 @@ class FoldedHierarchy(Hierarchy):
 class RoutedHierarchy:
     """Treeformer with hyperplanes: every input is routed down the trees, and attends in the leaves it fell into."""
 
-    def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None:
-        self.variant, self.n_tokens, self.given = v, n_tokens, given
-        for name in ("weights", "bias"):
+    def __init__(self, v: Variant, n_tokens: Optional[int], given: Dict[str, Any], n_keys: Optional[int] = None) -> None:
+        self.variant, self.n_tokens, self.n_keys, self.given = v, n_tokens, n_keys, given
+        for name, other in (("weights", "bias"), ("bias", "weights")):
             if name not in given:
-                raise refuse(f"{v.name}: weights and bias go together")
+                raise refuse(f"{v.name}: {other}= needs {name}=: hyperplanes have both")
+        if "query_leaf" in given or "key_leaf" in given:
+            raise refuse(f"{v.name}: weights= and bias= find the leaves, which query_leaf= or key_leaf= would give")
         if ("key_weights" in given) != ("key_bias" in given):
             raise refuse(f"{v.name}: key_weights and key_bias go together")
         self.branching = ids(given["branching"], "branching") if "branching" in given else None
         self.height = len(self.branching) if self.branching is not None else given.get("height")
         if self.height is None:
-            raise refuse(f"{v.name}: weights need height or branching")
+            raise refuse(f"{v.name}: weights= and bias= need height= or branching=")
 
     def _leaves(self, x: np.ndarray, weights: Any, bias: Any, heads: int) -> np.ndarray:
         """[n] or [n][heads]: the leaf of every row of x, [n][heads][dim]."""
-        w = np.ascontiguousarray(as_numpy(weights, "weights"))
-        b = np.ascontiguousarray(as_numpy(bias, "bias"))
+        w = np.ascontiguousarray(as_floats(weights, "weights"))
+        b = np.ascontiguousarray(as_floats(bias, "bias"))
         branching = ffi.NULL if self.branching is None else ffi.cast("hga_id *", self.branching.ctypes.data)
         rows = lib.hga_route_rows(self.height, branching)
         if w.ndim not in (2, 3) or w.shape[-2] != rows or b.shape != w.shape[:-1]:
@@ -219,9 +164,10 @@ class RoutedHierarchy:
 
     def hierarchy(self, q: Any, k: Any, layout: str = "bhnd") -> Hierarchy:
         """The hierarchy of one input, [heads][n][dim] (or [n][heads][dim] with layout "bnhd")."""
-        rows = [np.moveaxis(as_numpy(x, n), -3, -2) if layout == "bhnd" else as_numpy(x, n) for x, n in ((q, "query"), (k, "key"))]
-        if self.n_tokens is not None and len(rows[0]) != self.n_tokens:
-            raise refuse(f"query has {len(rows[0])} rows, the hierarchy {self.n_tokens}")
+        rows = [np.moveaxis(as_floats(x, n), -3, -2) if layout == "bhnd" else as_floats(x, n) for x, n in ((q, "query"), (k, "key"))]
+        for x, name, n in ((rows[0], "query", self.n_tokens), (rows[1], "key", self.n_keys)):
+            if n is not None and len(x) != n:
+                raise refuse(f"{name} has {len(x)} rows, the hierarchy {n}")
         heads = rows[0].shape[1]
         more = {n: x for n, x in self.given.items() if n not in ("weights", "bias", "key_weights", "key_bias")}
         more["query_leaf"] = self._leaves(rows[0], self.given["weights"], self.given["bias"], heads)
@@ -233,6 +179,29 @@ class RoutedHierarchy:
         made: Hierarchy = make(self.variant, None, more)
         return made
 
+    def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
+        """x itself: rows are tokens (``Hierarchy.lift``)."""
+        return x
+
+    def lower(self, y: Any, *, layout: str = "bhnd") -> Any:
+        """y itself: rows are tokens."""
+        return y
+
+    def _numbers(self) -> Dict[str, Any]:
+        return {n: np.asarray(_listed(x)) for n, x in self.given.items()}
+
+    def __eq__(self, other: Any) -> Any:
+        """The same variant with equal parameters, hyperplanes among them, as they are now."""
+        if not isinstance(other, RoutedHierarchy):
+            return NotImplemented
+        a, b = self._numbers(), other._numbers()
+        same = (self.variant.name, self.n_tokens, self.n_keys, set(a)) == (other.variant.name, other.n_tokens, other.n_keys, set(b))
+        return same and all(np.array_equal(x, b[n]) for n, x in a.items())
+
+    def __hash__(self) -> int:
+        """Of what training does not change: the variant, the tokens, the shapes."""
+        return hash((self.variant.name, self.n_tokens, tuple(sorted((n, np.shape(x)) for n, x in self.given.items()))))
+
     def attention(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", **more: Any) -> Any:
         """As Hierarchy.attention; every sample of a batch is routed by itself."""
         import builtins
@@ -240,11 +209,23 @@ class RoutedHierarchy:
         stacked = is_stacked(q)
         if not stacked:
             return self.hierarchy(q, k, layout).attention(q, k, v, layout=layout, **more)
+        if len(q) == 0:
+            return _nothing(q, k, v, bool(more.get("lse")))
         parts = [self.attention(q[i], k[i], v[i], layout=layout, **more) for i in builtins.range(len(q))]
         stack = _stack_of(q)
         if isinstance(parts[0], tuple):
             return tuple(stack([p[i] for p in parts]) for i in builtins.range(len(parts[0])))
         return stack(parts)
+
+
+def _nothing(q: Any, k: Any, v: Any, lse: bool) -> Any:
+    """The output of a batch without samples."""
+    if type(q).__module__.split(".")[0] == "torch":
+        out = q.new_zeros(q.shape[:-1] + v.shape[-1:]) + 0 * (q.sum() + k.sum() + v.sum()).to(q.dtype)  # differentiable
+        lses = q.new_zeros(q.shape[:-1]).float()
+    else:
+        out, lses = np.zeros(q.shape[:-1] + v.shape[-1:], q.dtype), np.zeros(q.shape[:-1], np.float32)
+    return (out, lses) if lse else out
 
 
 def is_stacked(q: Any) -> bool:
@@ -261,29 +242,71 @@ def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
 
 def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
     """One hierarchy over several texts side by side (a ragged batch): rows are all samples' tokens, one after the other,
-    then all nodes of level 1, and so on. None sees another's."""
+    then all nodes of level 1, and so on. None sees another's. All parts run the same program."""
+    parts = list(parts)
     if not parts:
         raise refuse("nothing to concatenate")
+    for i, h in enumerate(parts):
+        if not isinstance(h, Hierarchy) or isinstance(h, FoldedHierarchy):
+            raise refuse_type(f"part {i} is {h!r}, which has no graph of its own rows" if isinstance(h, Hierarchy) else
+                              f"part {i} is a {type(h).__name__}, not a hierarchy")  # fmt: skip
+        if not runs_as(h, parts[0]):
+            raise refuse(f"part {i} ({h.words}) runs another program than part 0 ({parts[0].words}), or other weights of types")
     graphs = ffi.new("hga_graph *[]", [h.graph._g for h in parts])
-    out = ffi.new("hga_graph **")
-    check(lib.hga_graph_concat(ffi.cast("hga_graph * const *", graphs), len(parts), out, ffi.NULL))
-    return Hierarchy(Graph(out[0]), parts[0]._program, f"{len(parts)} x {parts[0].words}")
+    out, node_map = ffi.new("hga_graph **"), ffi.new("hga_node_map *")
+    check(lib.hga_graph_concat(ffi.cast("hga_graph * const *", graphs), len(parts), out, node_map))
+    made = Hierarchy(Graph(out[0]), parts[0]._program, f"{len(parts)} x {parts[0].words}")
+    made._type_scale, made._functions = parts[0]._type_scale, parts[0]._functions
+    try:
+        if any(h._node_of is not None for h in parts):
+            made._node_of = np.concatenate([_placed(h, node_map.id[i], int(node_map.n[i])) for i, h in enumerate(parts)])
+    finally:
+        lib.hga_node_map_clear(node_map)
+    return made
+
+
+def _placed(h: Hierarchy, ids_of: Any, n: int) -> np.ndarray:
+    """Where the nodes of a part went, in its caller's order."""
+    new = np.frombuffer(ffi.buffer(ids_of, 4 * n), np.int32).copy()
+    return new if h._node_of is None else new[h._node_of]
+
+
+def _is_one(n_tokens: Any) -> bool:
+    """Is that meant as one number?"""
+    return bool(np.ndim(n_tokens) == 0 and (hasattr(n_tokens, "__index__") or not isinstance(n_tokens, Iterable)))
+
+
+def _lengths(n_tokens: Any) -> List[int]:
+    """The lengths of a ragged batch."""
+    if isinstance(n_tokens, (str, bytes, Mapping, Set)) or np.ndim(n_tokens) != 1:
+        raise refuse_type(f"n_tokens is {n_tokens!r}, neither a whole number nor a list of them")
+    return [whole(n, "n_tokens", least=1) for n in n_tokens]
 
 
 def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int] = None) -> Any:
     """A hierarchy of a variant: n_tokens, or a list of lengths for a ragged batch."""
     for name in given:
         v.parameter(name)
-    if n_tokens is not None and not isinstance(n_tokens, (int, np.integer)):
-        return concatenated([make(v, int(n), given) for n in n_tokens])
-    if "weights" in given:
-        return RoutedHierarchy(v, None if n_tokens is None else int(n_tokens), given)
+    if n_tokens is not None and _is_one(n_tokens):
+        n_tokens = whole(n_tokens, "n_tokens", least=1)
+    elif n_tokens is not None:
+        lengths = _lengths(n_tokens)
+        if n_keys is not None:
+            raise refuse("n_keys goes with one length, not with a ragged batch")
+        h = concatenated([make(v, n, given) for n in lengths])
+        h._recipe = ("variant", v.name, lengths, _kept(given), None)
+        return h
+    if "weights" in given or "bias" in given:
+        return RoutedHierarchy(v, n_tokens, given, None if n_keys is None else whole(n_keys, "n_keys", least=1))
+    _require(v, n_tokens, given)
     s = _Settings(v)
     alpha = given.get("alpha")
     if n_tokens is not None:
-        s.set("tokens", str(int(n_tokens)))
+        s.set("tokens", str(n_tokens))
     if n_keys is not None:
-        s.set("keys", str(int(n_keys)))
+        if not v.can_cross:
+            raise refuse_type(f"{v.name} has no n_keys: its queries and keys are the same tokens")
+        s.set("keys", str(whole(n_keys, "n_keys", least=1)))
     fold = 1
     for name, value in given.items():
         if value is None or name == "alpha":
@@ -292,36 +315,93 @@ def make(v: Variant, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]
         s.fill(p, value)
         if name == "query_leaf" and np.ndim(value) == 2:
             fold = np.shape(value)[1]
-    if alpha is None and int(v._row.can) & lib.HGA_NEEDS_TYPE_SCALE:
-        raise refuse(f"{v.name} needs alpha, a weight for each level")
     node_of = None
     if v.name == "hsa" and given.get("parent") is not None:
         node_of = np.empty(len(given["parent"]), np.int32)
         ffi.cast("hga_hsa *", s.memory).node_of = ffi.cast("hga_id *", node_of.ctypes.data)
     graph, program = s.build()
-    words = " ".join([v.name] + [f"{n}={x}" for n, x in given.items() if isinstance(x, (int, str, bool))])
+    words = " ".join([v.name] + [f"{v.parameter(n).name}={_typed(x)}" for n, x in given.items() if _typed(x)])
     h = FoldedHierarchy(graph, program, words, fold) if fold > 1 else Hierarchy(graph, program, words)
     h._node_of = node_of
+    h._recipe = ("variant", v.name, n_tokens, _kept(given), n_keys)
     if alpha is not None:
-        h._type_scale = np.ascontiguousarray(as_numpy(np.asarray(alpha, np.float32), "alpha"))
+        h._type_scale = np.ascontiguousarray(np.asarray(_listed(alpha), np.float32))
     return h
+
+
+def _require(v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None:
+    """What a variant cannot be made without, in words."""
+    can = int(v._row.can)
+    if can & lib.HGA_NEEDS_LEAVES and "query_leaf" not in given:
+        raise refuse(f"{v.name} needs query_leaf=, or height=, weights= and bias=")
+    if can & lib.HGA_NEEDS_SEGMENTS and "query_segment" not in given:
+        raise refuse(f"{v.name} needs query_segment=, the segment of each query token")
+    if can & lib.HGA_NEEDS_TYPE_SCALE and "alpha" not in given:
+        raise refuse(f"{v.name} needs alpha=, a weight for each level")
+    if can & lib.HGA_TAKES_TREE and "parent" not in given and "branching" not in given:
+        raise refuse(f"{v.name} needs branching=, or parent=")
+    by_data = can & (lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS)
+    if n_tokens is None and not (by_data and any(name in given for name in ("parent", "query_leaf", "query_segment"))):
+        raise refuse_type(f"{v.name} needs n_tokens, how many tokens there are")
+
+
+def _typed(x: Any) -> str:
+    """A parameter as it is typed in words; nothing for arrays."""
+    if isinstance(x, (bool, np.bool_)):
+        return str(int(x))
+    return str(x) if isinstance(x, (int, np.integer, str)) else ""
+
+
+def _kept(given: Dict[str, Any]) -> Dict[str, Any]:
+    """Parameters as they are now, whatever becomes of the caller's arrays."""
+    return {n: x if isinstance(x, (int, str, np.generic)) else np.array(_listed(x)) for n, x in given.items()}
+
+
+def _listed(x: Any) -> Any:
+    """A tensor's numbers, or a list's."""
+    return x.detach().cpu().numpy() if is_torch(x) else x
+
+
+def built(words: str, n_tokens: int) -> Hierarchy:
+    """A variant in words (``hga.build``)."""
+    named = words.split()[:1]
+    known = variants()
+    if named and named[0] not in known and meant(named[0], known):
+        raise refuse(f"no variant {named[0]!r}{meant(named[0], known)}")
+    for word in words.split()[1:] if named and named[0] in known else ():
+        name = word.split("=")[0]
+        if name not in ("tokens", "keys"):
+            known[named[0]].parameter(name)
+    graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
+    check(lib.hga_build(words.encode(), n_tokens, graph, program))
+    h = Hierarchy(Graph(graph[0]), program, words)
+    h._recipe = ("words", words, n_tokens)
+    return h
+
+
+def remade(name: str, n_tokens: Any, given: Dict[str, Any], n_keys: Optional[int]) -> Any:
+    """A variant's hierarchy by its recipe."""
+    return make(variants()[name], n_tokens, given, n_keys)
 
 
 def function_of(v: Variant) -> Callable[..., Any]:
     """The Python function of a variant, with the registry's parameters as its own."""
 
-    def build(n_tokens: Any = None, *, n_keys: Optional[int] = None, **parameters: Any) -> Any:
+    def build(n_tokens: Any = None, *, n_keys: Any = None, **parameters: Any) -> Any:
         return make(v, n_tokens, {n: x for n, x in parameters.items() if x is not None}, n_keys)
 
     build.__name__ = build.__qualname__ = v.name.replace("-", "_")
+    build.__module__ = "hga"
     lines = [f"{v.says} ({v.paper}).", "", "n_tokens: tokens, or a list of lengths for a ragged batch."]
     if v.can_cross:
         lines.append("n_keys: key tokens, for cross-attention.")
-    arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+    by_data = int(v._row.can) & (lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS)
+    first = None if by_data else inspect.Parameter.empty
+    arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=first)]
     for p in v.parameters:
         standard = f", default {p.standard}" if p.standard else ""
         lines.append(f"{p.python_name} ({p.type}{standard}): {p.says}.")
-        arguments.append(inspect.Parameter(p.python_name, inspect.Parameter.KEYWORD_ONLY, default=None))
+        arguments.append(inspect.Parameter(p.python_name, inspect.Parameter.KEYWORD_ONLY, default=p.default))
     if v.can_cross:
         arguments.append(inspect.Parameter("n_keys", inspect.Parameter.KEYWORD_ONLY, default=None))
     build.__doc__ = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The tool's interactive page (``hga view``) of a hierarchy: the same template and scripts, the structure as it is stored.
+"""The tool's interactive page (``hga view``) of a hierarchy: the same file, the structure as it is stored.
 cli/view.c writes the same; a test compares the two."""
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
 SCHEMA, MOST_BLOCKS, MOST_NAMES = 1, 500000, 200000
-SCRIPTS = ("graph", "names", "matrix", "links", "play", "svg", "page")
 RAMP = (0x3D4FC4, 0x9A3FB5, 0xD9487D, 0xF0803C, 0xF2B92E)
 MEMBERS = ("dst", "n_dst", "src", "n_src", "count", "dst_step", "src_step", "type", "type_dst", "type_src", "band_first", "band_last")
 CLAIMS = ("causal", "single", "complete")
@@ -136,16 +135,10 @@ def structure(h: "Hierarchy", max_edges: int) -> Dict[str, Any]:
 
 
 def page(h: "Hierarchy", max_edges: int) -> str:
-    """The whole page as text."""
-    folder = pathlib.Path(__file__).parent / "view"
-
-    def read(name: str) -> str:
-        return (folder / name).read_text(encoding="utf-8")
-
+    """The whole page as text: the tool's page (made by CMake, scripts and all) with the title and the graph in their places."""
     marks = {
-        "title": html.escape(h.words or "graph"), "style": read("view.css"),
+        "title": html.escape(h.words or "graph"),
         "graph": json.dumps(structure(h, max_edges)).replace("<", "\\u003c"),
-        "script": "".join(read(f"view_{part}.js") for part in SCRIPTS),
-    }  # fmt: skip
-    pieces = read("view.html").split("{{")
+    }
+    pieces = (pathlib.Path(__file__).parent / "view.html").read_text(encoding="utf-8").split("{{")
     return pieces[0] + "".join(marks[p.split("}}", 1)[0]] + p.split("}}", 1)[1] for p in pieces[1:])

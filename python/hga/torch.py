@@ -2,116 +2,139 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_ad
 
-from ._core import Error, refuse
+from ._arguments import answered, whole
 from ._call import Tables
+from ._core import BF16, Error, as_numpy, is_torch, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
+from ._ragged import attend
+from ._spec import spec_of
 
-def _hierarchy(number: int) -> Hierarchy:
-    h = KNOWN.get(number)
+Tensor = torch.Tensor
+Optional_ = Optional[torch.Tensor]
+SIXTEEN = (torch.float16, torch.bfloat16)
+
+
+def _hierarchy(name: str) -> Hierarchy:
+    h = KNOWN.get(name)
     if h is None:
         raise refuse("the hierarchy of this operator is gone")
     return h
 
 
-def _numpy(x: torch.Tensor) -> np.ndarray:
-    return x.detach().numpy()
+def _tensor(x: np.ndarray) -> Tensor:
+    """An array of the package's as a tensor, the same memory."""
+    return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) if x.dtype == BF16 else torch.from_numpy(x)
 
 
-def _tables(*given: Optional[torch.Tensor]) -> Dict[str, Any]:
-    return {name: _numpy(x) for name, x in zip(Tables.NAMES, given) if x is not None}
+def _tables(*given: Optional_) -> Dict[str, Any]:
+    return {name: x for name, x in zip(Tables.NAMES, given) if x is not None}
 
 
-Tensor = torch.Tensor
-Optional_ = Optional[torch.Tensor]
+# ---- the operators: what torch.compile sees, and what runs ----
 
 
 @torch.library.custom_op("hga::attention", mutates_args=())
 def _attention(
-    number: int, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
-    node_pos: Optional_, type_scale: Optional_, layout: str, scale: float, dropout: float, seed: int, layer: int,
+    name: str, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
+    node_pos: Optional_, type_scale: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int,
     precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    h = _hierarchy(number)
+    h = _hierarchy(name)
     out, lse, tape = h._forward(
-        q, k, v, layout, _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale), scale, dropout, seed, layer,
-        precision, threads or torch.get_num_threads(), isa or None, want_lse, taped,
+        q, k, v, layout, _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale), scale, dropout, _unsigned(seed), layer,
+        precision, threads or h.threads or torch.get_num_threads(), isa or None, want_lse, taped,
     )  # fmt: skip
     return (
-        torch.from_numpy(out),
-        torch.from_numpy(lse) if lse is not None else torch.empty(0),
-        torch.from_numpy(tape) if tape is not None else torch.empty(0, dtype=torch.uint8),
+        _tensor(out),
+        _tensor(lse) if lse is not None else torch.empty(0),
+        _tensor(tape) if tape is not None else torch.empty(0, dtype=torch.uint8),
     )
 
 
 @_attention.register_fake
 def _(
-    number: int, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
-    node_pos: Optional_, type_scale: Optional_, layout: str, scale: float, dropout: float, seed: int, layer: int,
+    name: str, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
+    node_pos: Optional_, type_scale: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int,
     precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     out = q.new_empty(q.shape[:-1] + (v.shape[-1],))
-    lse = q.new_empty(q.shape[:-1] if want_lse else (0,))
+    lse = q.new_empty(q.shape[:-1] if want_lse else (0,), dtype=torch.float32)
     if not taped:
-        return out, lse, torch.empty(0, dtype=torch.uint8)
-    h = _hierarchy(number)
-    tape = torch.empty(q.shape[:-3] + (h._tape_bytes(q, k, v, layout, precision, threads or torch.get_num_threads(),
-                                                    isa or None, dropout, edge_bias is not None, node_pos),),
-                       dtype=torch.uint8)  # fmt: skip
-    return out, lse, tape
+        return out, lse, q.new_empty(0, dtype=torch.uint8)
+    h = _hierarchy(name)
+    n = h._tape_bytes(q, k, v, layout, precision, threads or h.threads or torch.get_num_threads(), isa or None, dropout,
+                      edge_bias is not None, node_pos)  # fmt: skip
+    return out, lse, q.new_empty(q.shape[:-3] + (n,), dtype=torch.uint8)
 
 
 @torch.library.custom_op("hga::attention_backward", mutates_args=())
 def _attention_backward(
-    number: int, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
+    name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
     rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_, node_pos: Optional_, type_scale: Optional_, layout: str,
-    scale: float, dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
+    scale: Optional[float], dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
 ) -> List[Tensor]:  # fmt: skip
-    h = _hierarchy(number)
+    h = _hierarchy(name)
     grads = h._backward(
-        q, k, v, _numpy(out), _numpy(tape), _numpy(d_out.contiguous()),
-        None if d_lse is None else _numpy(d_lse.contiguous()), layout,
-        _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale), scale, dropout, seed, layer, precision,
-        threads or torch.get_num_threads(), isa or None, wanted.split(),
+        q, k, v, as_numpy(out, "out"), tape.numpy(), as_numpy(d_out.contiguous(), "d_out"),
+        None if d_lse is None else as_numpy(d_lse.contiguous(), "d_lse"), layout,
+        _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale), scale, dropout, _unsigned(seed), layer, precision,
+        threads or h.threads or torch.get_num_threads(), isa or None, wanted.split(),
     )  # fmt: skip
-    return [torch.from_numpy(grads[name]) for name in wanted.split()]
+    return [_tensor(grads[name]) for name in wanted.split()]
 
 
 @_attention_backward.register_fake
 def _(
-    number: int, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
+    name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
     rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_, node_pos: Optional_, type_scale: Optional_, layout: str,
-    scale: float, dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
+    scale: Optional[float], dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
 ) -> List[Tensor]:  # fmt: skip
     given = dict(query=q, key=k, value=v, rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos,
                  type_scale=type_scale)  # fmt: skip
-    return [torch.empty(given[name].shape) for name in wanted.split()]  # type: ignore[union-attr]
+    return [given[name].new_empty(given[name].shape) for name in wanted.split()]  # type: ignore[union-attr]
+
+
+def _unsigned(seed: int) -> int:
+    """A seed of 64 bits as it was given: operators' numbers have a sign."""
+    return seed & (2**64 - 1)
 
 
 _DIFFERENTIABLE = ("query", "key", "value") + Tables.NAMES
 
 
 def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor, Tensor]) -> None:
-    number, tensors, ctx.rest, ctx.want_lse = inputs[0], inputs[1:9], inputs[9:17], inputs[17]
+    name, tensors, ctx.rest, ctx.want_lse = inputs[0], inputs[1:9], inputs[9:17], inputs[17]
     out, _, tape = output
-    ctx.h = _hierarchy(number)  # keeps it alive
-    ctx.number = number
+    ctx.h = _hierarchy(name)  # keeps it alive
     ctx.save_for_backward(*tensors, out, tape)
+    ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_out: Tensor, d_lse: Tensor, d_tape: Any) -> Tuple[Any, ...]:
+def _backward(ctx: Any, d_out: Optional_, d_lse: Optional_, d_tape: Any) -> Tuple[Any, ...]:
+    found = _go_back(ctx, ctx.needs_input_grad[1:9], d_out, d_lse if ctx.want_lse else None, _operator_back)
+    return (None,) + found + (None,) * 10
+
+
+def _go_back(ctx: Any, needs: Sequence[bool], d_out: Optional_, d_lse: Optional_, back: Any) -> Tuple[Optional_, ...]:
+    """The gradients of the tensors that need one, by `back`."""
     *tensors, out, tape = ctx.saved_tensors
-    wanted = [name for i, name in enumerate(_DIFFERENTIABLE) if ctx.needs_input_grad[1 + i] and tensors[i] is not None]
-    q, k, v, *tables = tensors
-    found = torch.ops.hga.attention_backward(
-        ctx.number, d_out, d_lse if ctx.want_lse else None, q, k, v, out, tape, *tables, *ctx.rest, " ".join(wanted)
-    )
+    wanted = [name for name, need, x in zip(_DIFFERENTIABLE, needs, tensors) if need and x is not None]
+    if d_out is None and d_lse is None:
+        return (None,) * len(_DIFFERENTIABLE)
+    given = torch.zeros_like(out) if d_out is None else d_out
+    found = back(ctx, " ".join(wanted), given, d_lse, *tensors[:3], out, tape, *tensors[3:])
     by_name = dict(zip(wanted, found))
-    return (None,) + tuple(by_name.get(name) for name in _DIFFERENTIABLE) + (None,) * 10
+    return tuple(by_name.get(name) for name in _DIFFERENTIABLE)
+
+
+def _operator_back(ctx: Any, wanted: str, *tensors: Optional_) -> List[Tensor]:
+    return cast(List[Tensor], torch.ops.hga.attention_backward(ctx.h._name, *tensors, *ctx.rest, wanted))
 
 
 _attention.register_autograd(_backward, setup_context=_setup)
@@ -121,52 +144,221 @@ def _refuse_second(ctx: Any, *d: Any) -> Any:
     raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
 
 
+def _refuse_forward(ctx: Any, *d: Any) -> Any:
+    raise Error(
+        "HGA_EUNSUPPORTED",
+        "hga's attention has no forward-mode derivative (jvp, jacfwd, dual numbers): use reverse mode (grad, vjp, jacrev)",
+    )
+
+
 _attention_backward.register_autograd(_refuse_second, setup_context=lambda ctx, inputs, output: None)
 
 
-def _checked(x: Any, what: str) -> Optional[Tensor]:
+# ---- outside of torch.compile: functions, which torch.func can transform ----
+
+
+class _Call:
+    """What a call has besides tensors: one object, so that torch.func does not look into it."""
+
+    def __init__(self, h: Hierarchy, rest: Tuple[Any, ...], lse: bool, taped: bool) -> None:
+        self.h, self.rest, self.lse, self.taped = h, rest, lse, taped
+
+
+def _each(run: Callable[..., Sequence[Tensor]], n: int, in_dims: Sequence[Optional[int]], tensors: Sequence[Any]) -> Any:
+    """vmap by a loop, where samples share no call."""
+    found = [
+        run(*(x if d is None else x.select(d, i) for x, d in zip(tensors, in_dims))) for i in range(n)
+    ]  # fmt: skip
+    return tuple(torch.stack([one[j] for one in found]) for j in range(len(found[0])))
+
+
+def _first(n: int, in_dims: Sequence[Optional[int]], tensors: Sequence[Any], flat: bool) -> List[Optional_]:
+    """The mapped axis as a batch axis in front, of tensors that have it and of those that do not; two axes get a head's."""
+    moved: List[Optional_] = []
+    for x, d in zip(tensors, in_dims):
+        if x is not None:
+            x = x.expand(n, *x.shape) if d is None else x.movedim(d, 0)
+            x = x.unsqueeze(1) if flat else x
+        moved.append(x)
+    return moved
+
+
+class _Attend(torch.autograd.Function):
+    """(out, lse, tape) of (call, q, k, v, tables ..)."""
+
+    @staticmethod
+    def forward(call: _Call, *tensors: Optional_) -> Tuple[Tensor, Tensor, Tensor]:
+        found = torch.ops.hga.attention(call.h._name, *tensors, *call.rest, call.lse, call.taped)
+        return cast(Tuple[Tensor, Tensor, Tensor], found)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.call, tensors = inputs[0], inputs[1:]
+        ctx.save_for_backward(*tensors, output[0], output[2])
+        ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *d: Optional_) -> Any:
+        lse = d[1] if ctx.call.lse else None
+        return (None,) + _go_back(ctx, ctx.needs_input_grad[1:], d[0], lse, _function_back)
+
+    @staticmethod
+    def jvp(ctx: Any, *d: Any) -> Any:
+        _refuse_forward(ctx)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Tuple[Any, ...], call: _Call, *tensors: Optional_) -> Any:
+        n, dims = info.batch_size, in_dims[1:]
+        if any(d is not None for d in dims[3:]):  # a table for each
+            return _each(lambda *x: _Attend.apply(call, *x), n, dims, tensors), (0, 0, 0)
+        q, d = tensors[0], dims[0]
+        flat = cast(Tensor, q).dim() - (d is not None) == 2
+        out, lse, tape = _Attend.apply(call, *_first(n, dims[:3], tensors[:3], flat), *tensors[3:])
+        if flat:
+            out, lse = out.squeeze(1), lse.squeeze(1) if call.lse else lse
+        return (out, lse, tape), (0, 0 if call.lse else None, 0 if call.taped else None)
+
+
+class _AttendBackward(torch.autograd.Function):
+    """The wanted gradients of (call, wanted, d_out, d_lse, q, k, v, out, tape, tables ..)."""
+
+    @staticmethod
+    def forward(call: _Call, wanted: str, *tensors: Optional_) -> Tuple[Tensor, ...]:
+        return tuple(torch.ops.hga.attention_backward(call.h._name, *tensors, *call.rest, wanted))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *d: Any) -> Any:
+        _refuse_second(ctx)
+
+    @staticmethod
+    def jvp(ctx: Any, *d: Any) -> Any:
+        _refuse_forward(ctx)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Tuple[Any, ...], call: _Call, wanted: str, *tensors: Optional_) -> Any:
+        n, dims, names = info.batch_size, in_dims[2:], wanted.split()
+        out_dims = (0,) * len(names)
+        if any(d is not None for d in dims[7:]) or any(name in Tables.NAMES for name in names):  # a gradient for each
+            return _each(lambda *x: _AttendBackward.apply(call, wanted, *x), n, dims, tensors), out_dims
+        flat = cast(Tensor, tensors[2]).dim() - (dims[2] is not None) == 2
+        tape = cast(Tensor, tensors[6])
+        tape = tape.movedim(dims[6], 0) if dims[6] is not None else tape.new_empty(0)
+        moved = _first(n, dims[:6], tensors[:6], flat)
+        found = _AttendBackward.apply(call, wanted, *moved, tape, *tensors[7:])
+        return tuple(x.squeeze(1) if flat else x for x in found), out_dims
+
+
+def _function_back(ctx: Any, wanted: str, *tensors: Optional_) -> Tuple[Tensor, ...]:
+    return cast(Tuple[Tensor, ...], _AttendBackward.apply(ctx.call, wanted, *tensors))
+
+
+# ---- what is called ----
+
+
+def _checked(x: Any, what: str) -> Optional_:
     if x is None:
         return None
-    if isinstance(x, np.ndarray):
-        x = torch.from_numpy(x)
+    if not is_torch(x):
+        x = _tensor(as_numpy(x, what))
     if not isinstance(x, torch.Tensor):
         raise refuse(f"{what} is a {type(x).__name__}, not a tensor")
     if x.device.type not in ("cpu", "meta"):
         raise refuse(f"{what} is on {x.device}: hga computes on the CPU")
-    if x.dtype != torch.float32:
-        raise refuse(f"{what} has dtype {x.dtype}, not torch.float32: convert it with .float()")
+    if x.layout != torch.strided or x.is_nested:
+        raise refuse(f"{what} has layout {'nested' if x.is_nested else x.layout}: hga takes dense tensors")
+    if x.dtype != torch.float32 and x.dtype not in SIXTEEN:
+        raise refuse(f"{what} has dtype {x.dtype}, not torch.float32, float16 or bfloat16: convert it with .float()")
     return x
 
 
-def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False, scale: float = 0.0,
-              rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None, node_pos: Any = None, type_scale: Any = None,
-              dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32", threads: int = 0,
-              isa: Optional[str] = None) -> Any:  # fmt: skip
+def _query(x: Any, what: str) -> Tensor:
+    """A query, key or value; under autocast of CPUs in its type, as torch's own attention has it."""
+    if x is None:
+        raise refuse(f"{what} is None, not a tensor")
+    if isinstance(x, torch.Tensor) and x.is_floating_point() and torch.is_autocast_enabled("cpu"):
+        x = x.to(torch.get_autocast_dtype("cpu")) if x.dtype != torch.float64 else x
+    return cast(Tensor, _checked(x, what))
+
+
+def _table(x: Any, what: str) -> Optional_:
+    """A table, in float32: of 16 bits it is copied, and its gradient is rounded."""
+    x = _checked(x, what)
+    return cast(Tensor, x.float()) if x is not None and x.dtype in SIXTEEN else x
+
+
+def _has_tangent(x: Optional_) -> bool:
+    return x is not None and forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
+
+
+@answered
+def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False,
+              scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
+              node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
+              precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that asks for one."""
-    tensors = [_checked(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
-    tables = [_checked(x, n) for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)]
-    taped = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors + tables)
-    out, lses, _ = torch.ops.hga.attention(h._number, *tensors, *tables, layout, float(scale), float(dropout), seed, layer,
-                                           precision, threads, isa or "", lse, taped)  # fmt: skip
+    tables = [_table(x, n) for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)]
+    tensors: List[Optional_] = [_query(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
+    tensors += tables
+    if len({x.device for x in tensors if x is not None}) > 1:
+        raise refuse("some tensors are on meta, others are not")
+    taped = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    compiling = torch.compiler.is_compiling()
+    if not compiling:
+        if forward_ad._current_level >= 0 and any(_has_tangent(x) for x in tensors):
+            _refuse_forward(None)
+        scale = None if scale is None else number(scale, "scale")
+        dropout = number(dropout, "dropout")
+        seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)
+        seed = seed - 2**64 if seed >= 2**63 else seed
+    rest = (layout, scale, dropout, seed, layer, precision, threads, isa or "")
+    if compiling or not (taped or torch._C._are_functorch_transforms_active()):
+        out, lses, _ = torch.ops.hga.attention(h._name, *tensors, *rest, lse, taped)
+    else:
+        out, lses, _ = _Attend.apply(_Call(h, rest, lse, taped), *tensors)
     return (out, lses) if lse else out
 
 
 class Attention(torch.nn.Module):
-    """Multi-head self-attention over a hierarchy: [batch, tokens, width] in and out. Dropout draws a new seed a call while
-    training."""
+    """Multi-head self-attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
+    tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
+    several query heads share one. Dropout draws a new seed a call while training."""
 
-    def __init__(self, hierarchy: Hierarchy, width: int, heads: int, bias: bool = True, dropout: float = 0.0) -> None:
+    def __init__(self, spec: Union[str, Hierarchy], width: int, heads: int, bias: bool = True, dropout: float = 0.0, *,
+                 causal: bool = False, kv_heads: Optional[int] = None) -> None:  # fmt: skip
         super().__init__()
-        if width % heads:
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or width % heads:
             raise refuse(f"{heads} heads do not divide width {width}")
-        self.hierarchy, self.heads, self.dropout = hierarchy, heads, dropout
-        self.project = torch.nn.Linear(width, 3 * width, bias=bias)
+        if kv_heads < 1 or heads % kv_heads:
+            raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
+        self.spec: Optional[str] = None
+        self.hierarchy: Optional[Hierarchy] = None
+        if isinstance(spec, str):
+            self.spec = spec
+            if causal:
+                spec_of(spec).require_causal()
+            spec_of(spec)
+        else:
+            self.hierarchy = spec
+            if causal and not spec.is_causal():
+                raise refuse(f"{spec!r} is not causal: build it with causal=True")
+        self.heads, self.kv_heads, self.causal, self.dropout = heads, kv_heads, causal, dropout
+        self.project = torch.nn.Linear(width, (heads + 2 * kv_heads) * (width // heads), bias=bias)
         self.out = torch.nn.Linear(width, width, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
-        q, k, v = self.project(x).view(batch, tokens, 3, self.heads, width // self.heads).unbind(2)
+        heads = self.project(x).view(batch, tokens, self.heads + 2 * self.kv_heads, width // self.heads)
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
         drop = self.dropout if self.training else 0.0
-        seed = int(torch.randint(2**62, ())) if drop else 0
-        y = attention(self.hierarchy, q, k, v, layout="bnhd", dropout=drop, seed=seed)
+        if self.spec is not None:
+            y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
+        else:
+            seed = int(torch.randint(2**62, ())) if drop else 0
+            y = attention(cast(Hierarchy, self.hierarchy), q, k, v, layout="bnhd", dropout=drop, seed=seed)
         return cast(Tensor, self.out(y.reshape(batch, tokens, width)))

@@ -123,9 +123,9 @@ class Attention(unittest.TestCase):
         from hga._call import Problem
 
         h, (q, k, v) = hga.dense(30), tensors(30)
-        p = Problem(h, q, k, v, "bhnd", {}, 0.0)
+        p = Problem(h, q, k, v, "bhnd", {}, None)
         io = ffi.new("hga_io *")
-        h._describe(io, p, (1,), p.empty_out(), 0, 0)
+        h._describe(io, p, (1,), p.new_out(), 0, 0)
         for x, t in ((q, io.query), (k, io.key), (v, io.value)):
             self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].ctypes.data)
 
@@ -346,6 +346,9 @@ class Refusals(unittest.TestCase):
         q, k, v = tensors(40, heads=2, dim=8)
         h = hga.treeformer_fine(39, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
         with self.assertRaisesRegex(hga.Error, "40 rows, the hierarchy 39"):
+            h.attention(q, k, v)
+        h = hga.treeformer_fine(40, n_keys=41, height=1, weights=np.ones((1, 8), np.float32), bias=np.zeros(1, np.float32))
+        with self.assertRaisesRegex(hga.Error, "key has 40 rows, the hierarchy 41"):
             h.attention(q, k, v)
 
     def test_every_refusal_is_one_clear_error(self):

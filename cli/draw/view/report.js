@@ -62,11 +62,14 @@ const look = document.getElementById("look");
 const inLook = () => /^#view=(\d+)(?:&(.*))?$/.exec(location.hash);
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 
+// A place in the viewer's template, spelled so that it is none in the report's.
+const place = (name) => "{".repeat(2) + name + "}".repeat(2);
+
 function viewerOf(n) {
   const graph = JSON.parse(document.getElementById(`view${n}`).textContent), page = JSON.parse(document.getElementById("viewer").textContent);
   if (words.length) graph.names = { nodes: words.length > 1 ? [0, [1, words.length - 1]] : [0], text: words };
   const data = JSON.stringify(graph).replace(/</g, "\\u003c");
-  return page.replaceAll("{{title}}", () => escaped(graph.file)).replace("{{graph}}", () => data);
+  return page.replaceAll(place("title"), () => escaped(graph.file)).replace(place("graph"), () => data);
 }
 
 function showLook() {

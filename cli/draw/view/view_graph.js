@@ -1,5 +1,5 @@
 /* What the page was given and what follows from it: nodes, relations, edges, sets, reach. view_graph.js to view_page.js are one script, in
-   the order of view.c. The graph comes as it is stored: blocks, families, orders; everything shown is computed from them, so that a million
+   the order of pages.cmake. The graph comes as it is stored: blocks, families, orders; everything shown is computed from them, so that a million
    tokens cost little more than a thousand. */
 
 /* ---- what came with the page ---- */

@@ -52,6 +52,7 @@ const hidden = new Set(); /* levels whose nodes' edges are not drawn */
 const visible = (l, m) => !hidden.has(l) && !hidden.has(m) && (onlyLevel < 0 || l === onlyLevel);
 let eye = { row: 0, column: 0, x: 1, y: 1 }, home = eye;
 let ratio = 1;
+const LARGEST = 100; /* pixels of a cell's side */
 
 const relation = () => chosen === ALL ? union : drawable[chosen];
 const roomX = () => Math.max(50, canvas.clientWidth - LEFT - 8), roomY = () => Math.max(50, canvas.clientHeight - TOP - 8);
@@ -67,7 +68,7 @@ function fit() {
   const box = bounds(), rows = Math.max(1, box[1] - box[0]), columns = Math.max(1, box[3] - box[2]);
   let x = roomX() / columns, y = roomY() / rows;
   if (x / y < 5 && y / x < 5) x = y = Math.min(x, y);
-  x = Math.min(x, 46), y = Math.min(y, 46);
+  x = Math.min(x, LARGEST), y = Math.min(y, LARGEST);
   home = eye = { row: box[0], column: box[2], x, y };
   redraw();
 }

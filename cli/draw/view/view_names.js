@@ -55,6 +55,9 @@ let marked = -1;
 const round = (x) => Number(x.toPrecision(6));
 const framed = (() => { try { return window.frameElement !== null && typeof window.parent.hgaAddress === "function"; } catch (e) { return false; } })();
 
+/* In another page's frame, as a notebook has it, there is no address of one's own. */
+const addressed = ["file:", "http:", "https:"].includes(location.protocol);
+
 function addressOf() {
   const state = new URLSearchParams();
   state.set("mode", mode);
@@ -75,7 +78,7 @@ function writeAddress() {
     if (now === written) return;
     written = now;
     if (framed) window.parent.hgaAddress(window.name, now);
-    else history.replaceState(null, "", "#" + now);
+    else if (addressed) history.replaceState(null, "", "#" + now);
   }, 250);
 }
 function readAddress(text) {

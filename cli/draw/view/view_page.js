@@ -128,7 +128,6 @@ function selectAt(x, y) {
 
 /* ---- moving ---- */
 
-const LARGEST = 60;
 function zoom(factor, x, y) {
   const matrix = mode !== "links", left = matrix ? LEFT : 30, top = matrix ? TOP : 30;
   const f = Math.min(Math.max(factor, Math.min(1, .5 * home.x / eye.x)), Math.max(1, (matrix ? LARGEST : 40) / Math.max(eye.x, eye.y)));

@@ -47,10 +47,10 @@ typedef struct hga_grad_io {
    its memory, hga_plan_gradient_bytes, from the plan's allocator; in float most of it is the workspace's from the first
    call on, with what that found out about the graph, which the next calls of the same plan need not find again (but
    for the edges of programs of sums alone, which each call lists).
-   HGA_EINVAL: no tape, the tape of another plan, of the graph before hga_plan_update or of other rows, a tensor that is missing or too short, a gradient
-   that begins where a tensor or another gradient does (they must not overlap). HGA_EUNSUPPORTED names a user stage
-   without adjoints. What is not finite in an operand shows in the gradients of what attends to it or is attended by it,
-   and may in those of other rows and columns of the same tiles. */
+   HGA_EINVAL: no tape, the tape of another plan, of its graph before hga_plan_update or of other rows, a tensor that is
+   missing or too short, a gradient that overlaps itself, another, or what the call reads.
+   HGA_EUNSUPPORTED names a user stage without adjoints. What is not finite in an operand shows in the gradients of what
+   attends to it or is attended by it, and may in those of other rows and columns of the same tiles. */
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 

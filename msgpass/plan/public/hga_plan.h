@@ -74,8 +74,10 @@ typedef struct hga_tensor {
     hga_dtype dtype;
 } hga_tensor;
 
-/* Everything a call reads and writes; NULL data where a thing is not used. What is written must not overlap what is
-   read: an output that begins where an input does is HGA_EINVAL. */
+/* Everything a call reads and writes; NULL data where a thing is not used. What is written (the output's rows that are
+   asked for, their log-sum-exps, the tape, tensors of the user's that stages write) must not overlap what is read, nor
+   itself, nor what else is written: HGA_EINVAL tells what meets what. (Of two tensors neither of which is in one piece,
+   and whose strides differ, it is only looked at whether they begin at one place.) */
 typedef struct hga_io {
     /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim],
        [..][n_kv_heads][dim_v] */
@@ -93,8 +95,12 @@ typedef struct hga_io {
     hga_id n_node_pos;
     const float *type_scale; /* [n_type_scale], of weighted sums */
     hga_id n_type_scale;
-    float scale;                           /* 0: the program's default */
-    hga_tensor user[HGA_MAX_USER_TENSORS]; /* of the HGA_IO_USER fields, in the order they were added */
+    /* of scores. 0 is not the number but the default: the program's default_scale, or, that being 0, 1 / sqrt(dim).
+       Scores without products, each key alike, are what queries of zeros give */
+    float scale;
+    /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
+       hold before is not read, and replaced */
+    hga_tensor user[HGA_MAX_USER_TENSORS];
     /* plans with options.gradient: NULL, or [hga_plan_tape_bytes], what a gradient needs of the execution */
     void *tape;
     /* Dropout: the weight of edge (v, u, type) of head h is multiplied with 0 or 1 / (1 - p); the log-sum-exp does not
@@ -114,8 +120,9 @@ HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, con
                                    const hga_options *options, hga_plan **out);
 /* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the
    plan; states stay valid unless the plan's needs grew (hga_plan_execute then says HGA_EINVAL), tapes do not: they are
-   of the graph that was executed, and hga_plan_gradient refuses them. A failure leaves the plan as it was. From the first update on the plan keeps what updates need, about twice a plan and what cutting it
-   takes, so that one with a graph of the same sizes allocates nothing (but what METIS takes for itself). */
+   of the graph that was executed, and hga_plan_gradient refuses them. A failure leaves the plan as it was. From the
+   first update on the plan keeps what updates need, about twice a plan and what cutting it takes, so that one with a
+   graph of the same sizes allocates nothing (but what METIS takes for itself). */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
@@ -158,7 +165,8 @@ HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, 
 
 /* n executions at once, each with a workspace of its own: outputs, errors and bits are those of n calls of
    hga_plan_execute. One parallel region; samples go to threads whole as long as there is one for each thread. An error
-   names the sample, and then no sample has run. */
+   names the sample, and then no sample has run. What a sample writes must not overlap what another reads or writes
+   (HGA_EINVAL): one output, or one tape, does not serve two, but for different rows of it (hga_io.first_row). */
 HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                           hga_id n);
 

@@ -61,7 +61,10 @@ typedef enum hga_width {
     HGA_WIDTH_SCALAR  /* one float, per query head */
 } hga_width;
 
-/* The caller's tensor that holds a field on its io rows; the engine keeps the field's other rows in the workspace. */
+/* The caller's tensor that holds a field on its io rows; the engine keeps the field's other rows in the workspace.
+   Queries, keys and values are not written over. A stage may write rows of a tensor of the user's, which is an output
+   then, unless a stage before it reads what the caller gave there (HGA_EPROGRAM): a second execution, and a gradient,
+   would find it changed. */
 typedef enum hga_binding { HGA_INTERNAL, HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT, HGA_IO_USER } hga_binding;
 
 /* Nodes. As `io`: the rows the caller's tensor has. As `rows`: the nodes the field exists on, a superset of io. */

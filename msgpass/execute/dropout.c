@@ -1,0 +1,90 @@
+/* dropout.c: which weights of this call are dropped. Draws depend on an edge and a head alone (philox.h), so whoever
+   computes a pair, in whatever tile or row, drops the same. Eight heads share a draw: a chunk's are made for eight
+   heads, and kept as bits while these pass. */
+#include "stages.h"
+#include "strips.h"
+
+static kernel_draw draw_of(const worker *w)
+{
+    return (kernel_draw){.seed = w->io->seed, .layer = w->io->layer, .dropout = w->plan->options.dropout};
+}
+
+int drops_weights(const worker *w) { return w->plan->options.dropout > 0; }
+
+float weight_of_kept(const worker *w) { return 1 / (1 - w->plan->options.dropout); }
+
+/* ---- tiles ---- */
+
+uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head)
+{
+    ptrdiff_t chunk = c - w->chooser.batch->chunk;
+    return w->tile.kept + ((chunk * PANEL_GROUPS + part) * 8 + head % 8) * KERNEL_CHUNK;
+}
+
+/* The types of a part's pairs, where they vary: what its list says at the pairs' places. */
+static void list_types(const worker *w, const tile_chunk *c, hga_id i, int32_t *type)
+{
+    const int32_t *place = w->chooser.batch->pair_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
+    const int32_t *list = w->tile.part_type + (ptrdiff_t)i * KERNEL_CHUNK * KERNEL_TILE;
+    for (hga_id p = c->part[i].first * KERNEL_TILE; p < c->part[i].last * KERNEL_TILE; p++) type[p] = list[place[p]];
+}
+
+static void drop_part(const worker *w, const tile_chunk *c, hga_id i, hga_id head)
+{
+    const tile_part *part = &c->part[i];
+    hga_id destination[KERNEL_TILE];
+    int32_t type[KERNEL_CHUNK * KERNEL_TILE];
+    for (hga_id r = 0; r < KERNEL_TILE; r++) destination[r] = r < part->group->n_rows ? part->group->node[r] : -1;
+    if (c->types_vary) list_types(w, c, i, type);
+    w->plan->kernels->drop_bits(
+        &(kernel_drop){.draw = draw_of(w),
+                       .n = part->last - part->first,
+                       .destination = destination,
+                       .source = c->columns.src + part->first,
+                       .type = c->types_vary ? type + part->first * KERNEL_TILE : c->columns.type + part->first,
+                       .types_vary = c->types_vary},
+        head / 8, kept_bits(w, c, i, head / 8 * 8) + part->first);
+}
+
+void drop_parts(const worker *w, const tile_chunk *c, hga_id head)
+{
+    if (!drops_weights(w) || (head % 8 && head != w->head_first)) return;
+    for (hga_id i = 0; i < c->n_parts; i++) drop_part(w, c, i, head);
+}
+
+/* ---- rows ---- */
+
+static void drop_pairs(const worker *w, hga_id n, const hga_id *destination, const hga_id *source, const int32_t *type)
+{
+    w->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of(w),
+                                                      .n = n,
+                                                      .heads = w->plan->shape.n_heads,
+                                                      .destination = destination,
+                                                      .source = source,
+                                                      .type = type},
+                                 w->row.kept);
+}
+
+void drop_chunk(const worker *w, hga_id v)
+{
+    const edge_chunk *c = &w->chunk;
+    hga_id destination[KERNEL_CHUNK];
+    if (!drops_weights(w)) return;
+    for (hga_id e = 0; e < c->n; e++) destination[e] = v;
+    drop_pairs(w, c->n, destination, c->src, c->type);
+}
+
+void drop_family(const worker *w, const row_group *g, const strip *x, const float **kept)
+{
+    hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], n = 0;
+    int32_t type[DROPPED_PAIRS], types[KERNEL_FAMILY][KERNEL_TILE];
+    for (hga_id e = 0; e < x->n; e++) strip_types(x, e, types[e]);
+    for (hga_id r = (hga_id)x->row_first; r < (hga_id)x->row_last; r++) {
+        kept[r] = w->row.kept + (ptrdiff_t)n * w->plan->shape.n_heads;
+        for (hga_id e = 0; e < x->n; e++) {
+            if (!(rows_of_column(x, e) >> r & 1u)) continue;
+            destination[n] = g->node[r], source[n] = w->chunk.src[e], type[n++] = types[e][r];
+        }
+    }
+    drop_pairs(w, n, destination, source, type);
+}

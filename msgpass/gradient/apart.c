@@ -1,0 +1,102 @@
+/* apart.c: gradients are written where nothing is read that they come from, nor another written. */
+#include "gradient.h"
+#include "overlap.h"
+
+enum { MOST_READ = 5 + HGA_MAX_USER_TENSORS + 8, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + 7 };
+
+/* What a call reads and what it writes. */
+typedef struct call_arrays {
+    given_array read[MOST_READ], wanted[MOST_WANTED];
+    int n_read, n_wanted;
+} call_arrays;
+
+static hga_status add_field(const gradient_call *c, hga_id f, call_arrays *all)
+{
+    const hga_program *p = &c->plan->program;
+    const hga_tensor *given = field_tensor(c, f), *wanted = field_gradient(c, f);
+    hga_id heads = field_heads(c->plan, f), columns = field_columns(c->plan, f), first;
+    int64_t n = field_io(c->plan, f, &first);
+    int out = p->field[f].binding == HGA_IO_OUT;
+    hga_status st = array_of_tensor("the tensor of field", p->field[f].name, given, 0, n, heads, columns,
+                                    &all->read[all->n_read++]);
+    if (st) return st;
+    if (out)
+        return array_of_tensor("the given gradient of field", p->field[f].name, wanted, 0, n, heads, columns,
+                               &all->read[all->n_read++]);
+    return array_of_tensor("the gradient of field", p->field[f].name, wanted, 0, n, heads, columns,
+                           &all->wanted[all->n_wanted++]);
+}
+
+/* Of what the program has no field for there are zeros. */
+static hga_status add_unbound(const gradient_call *c, call_arrays *all)
+{
+    const hga_shape *s = &c->plan->shape;
+    const hga_program *p = &c->plan->program;
+    const hga_grad_io *g = c->grad;
+    hga_status st = HGA_OK;
+    if (!program_bound(p, HGA_IO_QUERY))
+        HGA_TRY(array_of_tensor("the gradient of the", "query", &g->d_query, 0, g->d_query.rows, s->n_heads, s->dim,
+                                &all->wanted[all->n_wanted++]));
+    if (!program_bound(p, HGA_IO_KEY))
+        HGA_TRY(array_of_tensor("the gradient of the", "key", &g->d_key, 0, g->d_key.rows, s->n_kv_heads, s->dim,
+                                &all->wanted[all->n_wanted++]));
+    if (!program_bound(p, HGA_IO_VALUE))
+        HGA_TRY(array_of_tensor("the gradient of the", "value", &g->d_value, 0, g->d_value.rows, s->n_kv_heads,
+                                s->dim_v, &all->wanted[all->n_wanted++]));
+done:
+    return st;
+}
+
+/* Tables, and the log-sum-exp's gradient and the tape. */
+static hga_status add_others(const gradient_call *c, call_arrays *all)
+{
+    const hga_io *io = c->io;
+    const hga_grad_io *g = c->grad;
+    const hga_shape *s = &c->plan->shape;
+    const struct {
+        const char *given, *wanted;
+        const float *from;
+        float *to;
+        int64_t n;
+    } tables[] = {
+        {"rel_key", "the gradient of rel_key", io->rel_key, g->d_rel_key, (int64_t)io->n_rel_key * s->dim},
+        {"rel_bias", "the gradient of rel_bias", io->rel_bias, g->d_rel_bias, (int64_t)io->n_rel_bias * s->n_heads},
+        {"edge_bias", "the gradient of edge_bias", io->edge_bias, g->d_edge_bias,
+         io->n_edge_bias * io->edge_bias_heads},
+        {"node_pos", "the gradient of node_pos", io->node_pos, g->d_node_pos, (int64_t)c->plan->nodes.n * s->pos_dim},
+        {"type_scale", "the gradient of type_scale", io->type_scale, g->d_type_scale, io->n_type_scale},
+        {"", "the gradient of log masses", NULL, g->d_log_mass, c->plan->nodes.n},
+        {"", "the gradient of the scale", NULL, g->d_scale, 1}};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        int64_t bytes = tables[i].n * (int64_t)sizeof(float);
+        all->wanted[all->n_wanted++] = array_of_block(tables[i].wanted, tables[i].to, bytes);
+        if (tables[i].from) all->read[all->n_read++] = array_of_block(tables[i].given, tables[i].from, bytes);
+    }
+    hga_id first, n = field_io(c->plan, program_bound(&c->plan->program, HGA_IO_OUT), &first);
+    all->read[all->n_read++] = array_of_block("the tape", io->tape, hga_plan_tape_bytes(c->plan));
+    return array_of_tensor("the gradient of the log-sum-exp", "", &g->d_lse, 0, n, s->n_heads, 1,
+                           &all->read[all->n_read++]);
+}
+
+static hga_status compare(const call_arrays *all)
+{
+    hga_status st = HGA_OK;
+    for (int i = 0; i < all->n_wanted && !st; i++) {
+        for (int k = 0; k < all->n_read && !st; k++) st = arrays_apart(&all->wanted[i], 1, &all->read[k], 0);
+        for (int k = 0; k <= i && !st; k++) st = arrays_apart(&all->wanted[k], 1, &all->wanted[i], 1);
+    }
+    return st;
+}
+
+hga_status check_apart(const gradient_call *c)
+{
+    hga_status st = HGA_OK;
+    call_arrays all = {.n_read = 0, .n_wanted = 0};
+    for (hga_id f = 1; f <= c->plan->program.n_fields; f++)
+        if (field_tensor(c, f)) HGA_TRY(add_field(c, f, &all));
+    HGA_TRY(add_unbound(c, &all));
+    HGA_TRY(add_others(c, &all));
+    HGA_TRY(compare(&all));
+done:
+    return st;
+}

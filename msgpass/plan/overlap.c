@@ -1,0 +1,151 @@
+/* overlap.c: do arrays of the caller's share memory? Views of one array may lie between each other, so that where they
+   begin and end does not tell. */
+#include "overlap.h"
+
+#include <stdio.h>
+
+/* ---- arrays ---- */
+
+/* The least and the greatest of n steps, 0 being one of them. */
+static void reach(int64_t n, int64_t step, int64_t *least, int64_t *greatest)
+{
+    int64_t far = (n - 1) * step;
+    *least += far < 0 ? far : 0, *greatest += far > 0 ? far : 0;
+}
+
+static void find_ends(given_array *a)
+{
+    int64_t least = 0, greatest = a->bytes;
+    if (!a->data || a->rows < 1 || a->heads < 1 || a->bytes < 1) {
+        a->data = NULL;
+        return;
+    }
+    reach(a->rows, a->row, &least, &greatest), reach(a->heads, a->head, &least, &greatest);
+    a->first = (uintptr_t)a->data + (uintptr_t)least, a->end = (uintptr_t)a->data + (uintptr_t)greatest;
+}
+
+static int64_t size_of(hga_dtype type) { return type == HGA_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(uint16_t); }
+
+/* Is n times the stride a distance in memory? */
+static int fits(int64_t n, ptrdiff_t stride) { return stride > -(INT64_MAX / 16) / n && stride < INT64_MAX / 16 / n; }
+
+hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
+                           hga_id heads, hga_id columns, given_array *out)
+{
+    int64_t size = size_of(t->dtype);
+    ptrdiff_t head = t->head_stride ? t->head_stride : columns,
+              row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
+    *out = (given_array){.what = what, .name = name};
+    if (!t->data || n < 1) return HGA_OK;
+    if (!fits(first_row + n, row) || !fits(heads, head))
+        return hga_fail(HGA_EOVERFLOW, "%s%s%s: %lld rows %lld apart, %d heads %lld apart leave memory", what,
+                        *name ? " " : "", name, (long long)(first_row + n), (long long)row, heads, (long long)head);
+    *out = (given_array){.what = what,
+                         .name = name,
+                         .data = (const char *)t->data + first_row * row * size,
+                         .rows = n,
+                         .heads = heads,
+                         .row = row * size,
+                         .head = head * size,
+                         .bytes = columns * size};
+    find_ends(out);
+    return HGA_OK;
+}
+
+given_array array_of_block(const char *what, const void *data, int64_t bytes)
+{
+    given_array a = {.what = what, .name = "", .data = data, .rows = 1, .heads = 1, .bytes = bytes};
+    find_ends(&a);
+    return a;
+}
+
+/* ---- whether they meet ---- */
+
+static int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+/* Is there a whole number i in [least, greatest] with low < x + i * step < high? */
+static int steps_between(int64_t x, int64_t step, int64_t least, int64_t greatest, int64_t low, int64_t high)
+{
+    if (step == 0) return least <= greatest && low < x && x < high;
+    if (step < 0) {
+        int64_t kept = least;
+        least = -greatest, greatest = -kept, step = -step;
+    }
+    int64_t first = floor_of(low - x, step) + 1, last = -floor_of(x - high, step) - 1;
+    return (first > least ? first : least) <= (last < greatest ? last : greatest);
+}
+
+/* Is every byte between its ends one of its own? Rows behind each other, or heads. */
+static int is_solid(const given_array *a)
+{
+    int rows = a->rows == 1 || a->row == a->heads * a->bytes, heads = a->heads == 1 || a->head == a->rows * a->bytes;
+    return (rows && (a->heads == 1 || a->head == a->bytes)) || (heads && (a->rows == 1 || a->row == a->bytes));
+}
+
+/* Has b a run with a byte in [first, end)? */
+static int has_run(const given_array *b, uintptr_t first, uintptr_t end)
+{
+    int64_t at = (int64_t)((uintptr_t)b->data - first), n = (int64_t)(end - first);
+    int found = 0;
+    for (int64_t h = 0; h < b->heads && !found; h++)
+        found = steps_between(at + h * b->head, b->row, 0, b->rows - 1, -b->bytes, n);
+    return found;
+}
+
+/* The same strides: how far a run of a may be from one of b is all that there is to know. */
+static int meet_in_step(const given_array *a, const given_array *b)
+{
+    int64_t at = (int64_t)((uintptr_t)a->data - (uintptr_t)b->data);
+    int found = 0;
+    for (int64_t h = 1 - b->heads; h < a->heads && !found; h++)
+        found = steps_between(at + h * a->head, a->row, 1 - b->rows, a->rows - 1, -a->bytes, b->bytes);
+    return found;
+}
+
+int arrays_meet(const given_array *a, const given_array *b)
+{
+    if (!a->data || !b->data || a->first >= b->end || b->first >= a->end) return 0;
+    if (is_solid(a)) return has_run(b, a->first, a->end);
+    if (is_solid(b)) return has_run(a, b->first, b->end);
+    if (a->row == b->row && a->head == b->head) return meet_in_step(a, b);
+    return a->data == b->data;
+}
+
+/* Have two runs of it a byte in common? */
+static int meets_itself(const given_array *a)
+{
+    if (!a->data) return 0;
+    int64_t row = a->row < 0 ? -a->row : a->row;
+    int found = a->rows > 1 && row < a->bytes;
+    for (int64_t h = 1; h < a->heads && !found; h++)
+        found = steps_between(h * a->head, a->row, 1 - a->rows, a->rows - 1, -a->bytes, a->bytes);
+    return found;
+}
+
+/* ---- refusals ---- */
+
+enum { NAME = 96 };
+static const char *name_of(const given_array *a, char room[static NAME])
+{
+    snprintf(room, NAME, "%s%s%s", a->what, *a->name ? " " : "", a->name);
+    return room;
+}
+
+hga_status arrays_apart(const given_array *a, int a_written, const given_array *b, int b_written)
+{
+    char one[NAME], other[NAME];
+    if (a == b && a_written && meets_itself(a))
+        return hga_fail(HGA_EINVAL, "%s overlaps itself: runs of %lld bytes, its rows %lld apart, its heads %lld",
+                        name_of(a, one), (long long)a->bytes, (long long)a->row, (long long)a->head);
+    if (a == b || !(a_written || b_written) || !arrays_meet(a, b)) return HGA_OK;
+    if (a_written && b_written)
+        return hga_fail(HGA_EINVAL, "%s and %s share memory", name_of(a, one), name_of(b, other));
+    return hga_fail(HGA_EINVAL, "%s would be written over %s", name_of(a_written ? a : b, one),
+                    name_of(a_written ? b : a, other));
+}
+
+hga_status arrays_refuse(const given_array *a, const given_array *b, hga_id sample)
+{
+    char one[NAME], other[NAME];
+    return hga_fail(HGA_EINVAL, "%s and %s of sample %d share memory", name_of(a, one), name_of(b, other), sample);
+}

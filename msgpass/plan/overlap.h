@@ -1,0 +1,30 @@
+/* overlap.h: arrays of the caller's, and whether they share memory. What a call writes must lie apart from what it
+   reads, from what else it writes, and from itself. */
+#ifndef HGA_PLAN_OVERLAP_H
+#define HGA_PLAN_OVERLAP_H
+
+#include "plan.h"
+
+/* Runs of `bytes`, heads of rows, so many bytes apart. */
+typedef struct given_array {
+    const char *what, *name; /* "the tensor of field", "k"; name "" without */
+    const char *data;        /* NULL: there is none */
+    int64_t rows, heads, row, head, bytes;
+    uintptr_t first, end; /* where the first byte is, and where there are none behind */
+} given_array;
+
+/* Rows [first_row, first_row + n) of a tensor of `heads` heads of `columns`; an array in one piece. HGA_EOVERFLOW where
+   strides lead out of memory. */
+hga_status array_of_tensor(const char *what, const char *name, const hga_tensor *t, int64_t first_row, int64_t n,
+                           hga_id heads, hga_id columns, given_array *out);
+given_array array_of_block(const char *what, const void *data, int64_t bytes);
+
+/* Do both have a byte? Where neither is in one piece and their strides differ, only what begins at one place is
+   found. */
+int arrays_meet(const given_array *a, const given_array *b);
+/* HGA_EINVAL, with what the matter is, where two arrays meet, one of which is written, or, being one and the same, its
+   runs do. And in any case, where the second is another sample's. */
+hga_status arrays_apart(const given_array *a, int a_written, const given_array *b, int b_written);
+hga_status arrays_refuse(const given_array *a, const given_array *b, hga_id sample);
+
+#endif

@@ -1,0 +1,195 @@
+"""Hierarchies as values: what makes two of them equal, copies, and what pickle takes along.
+
+A graph is its stored structure: levels, tree, sides, masses, names, claims and every relation's blocks, orders and explicit
+edges. A program is its fields and stages. Where a variant's function made the hierarchy, pickle keeps the variant's
+parameters, and making it anew is what unpickling does; everything else goes as the graph's JSON and the program's numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zlib
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+
+import numpy as np
+
+from ._core import check, ffi, lib, refuse
+
+if TYPE_CHECKING:
+    from ._graph import Graph
+    from ._hierarchy import Hierarchy
+
+FIELD = ("width", "binding", "io", "rows")
+STAGE = (
+    "relation", "order", "message", "reduce", "update", "by_mass", "query", "key", "value", "gate", "keep", "out", "reads",
+    "writes",
+)  # fmt: skip
+
+
+# ---- graphs ----
+
+
+def _raw(pointer: Any, bytes_: int) -> bytes:
+    return b"" if pointer == ffi.NULL or bytes_ == 0 else bytes(ffi.buffer(pointer, bytes_))
+
+
+def _parts(g: Any) -> Iterator[bytes]:
+    """Everything a graph stores, piece by piece."""
+    n = lib.hga_graph_nodes(g)
+    yield repr((n.n, n.n_levels, n.n_relations, n.query_first, n.n_queries, n.key_first, n.n_keys, n.claims)).encode()
+    yield _raw(n.level_ptr, 4 * (n.n_levels + 1))
+    yield _raw(n.parent, 4 * n.n)
+    yield _raw(n.side, n.n)
+    yield _raw(n.mass, 4 * n.n)
+    names = ((i, lib.hga_graph_name(g, i)) for i in range(n.n))
+    yield repr([(i, ffi.string(name)) for i, name in names if name != ffi.NULL]).encode()
+    for number in range(n.n_relations):
+        r = lib.hga_graph_relation(g, number)
+        yield repr((ffi.string(r.name), r.n_edges, r.n_blocks, r.n_explicit, r.n_src_order)).encode()
+        yield _raw(r.blocks, ffi.sizeof("hga_block") * r.n_blocks)
+        yield _raw(r.dst_order, 4 * n.n)
+        yield _raw(r.src_order, 4 * r.n_src_order)
+        yield _raw(r.ptr, 8 * (n.n + 1))
+        for edges in (r.src, r.type, r.weight):
+            yield _raw(edges, 4 * r.n_explicit)
+
+
+def digest(g: Any) -> bytes:
+    """256 bits of what a graph stores: equal for equal graphs, and for no others that anyone will find."""
+    found = hashlib.blake2b(digest_size=32)
+    for part in _parts(g):
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.digest()
+
+
+def graph_data(graph: "Graph") -> bytes:
+    """A graph as its JSON, compressed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph.json")
+        check(lib.hga_graph_write_json(graph._g, ffi.NULL, path.encode()))
+        with open(path, "rb") as file:
+            return zlib.compress(file.read(), 1)
+
+
+def graph_of(data: bytes) -> "Graph":
+    from ._graph import Graph
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph.json")
+        with open(path, "wb") as file:
+            file.write(zlib.decompress(data))
+        out = ffi.new("hga_graph **")
+        check(lib.hga_graph_read_json(ffi.NULL, path.encode(), out, ffi.NULL))
+        return Graph(out[0])
+
+
+# ---- programs ----
+
+
+def program_data(p: Any) -> Tuple[Any, ...]:
+    """A program in numbers and names, without functions written in Python."""
+    fields = [p.field[f] for f in range(1, p.n_fields + 1)]
+    stages = [p.stage[s] for s in range(p.n_stages)]
+    return (
+        tuple((ffi.string(f.name),) + tuple(int(getattr(f, member)) for member in FIELD) for f in fields),
+        tuple((ffi.string(s.name),) + tuple(int(getattr(s, member)) for member in STAGE) for s in stages),
+        float(p.default_scale),
+        int(p.has_lse),
+    )
+
+
+def _fill(row: Any, members: Tuple[str, ...], name: bytes, values: Tuple[int, ...]) -> None:
+    ffi.memmove(row.name, name + b"\0", len(name) + 1)
+    for member, value in zip(members, values):
+        setattr(row, member, value)
+
+
+def program_of(data: Tuple[Any, ...]) -> Any:
+    fields, stages, scale, has_lse = data
+    p = ffi.new("hga_program *")
+    lib.hga_program_init(p)
+    if len(fields) > lib.HGA_MAX_FIELDS or len(stages) > lib.HGA_MAX_STAGES:
+        raise refuse(f"a program of {len(fields)} fields and {len(stages)} stages")
+    p.n_fields, p.n_stages, p.default_scale, p.has_lse = len(fields), len(stages), scale, has_lse
+    for f, (name, *values) in enumerate(fields):
+        _fill(p.field[f + 1], FIELD, name, values)
+    for s, (name, *values) in enumerate(stages):
+        _fill(p.stage[s], STAGE, name, values)
+    return p
+
+
+def refuse_functions(p: Any) -> None:
+    """What a stage calls cannot go to another process."""
+    for s in range(p.n_stages):
+        if p.stage[s].message == lib.HGA_MESSAGE_USER:
+            name = ffi.string(p.stage[s].name).decode()
+            says = "runs functions of your own, which cannot be pickled: pickle the graph, and make its program anew"
+            raise refuse(f"stage {name!r} {says}")
+
+
+# ---- hierarchies ----
+
+
+def _bytes_of(x: Optional[np.ndarray]) -> Optional[bytes]:
+    return None if x is None else x.tobytes()
+
+
+def _runs(h: "Hierarchy") -> Tuple[Any, ...]:
+    functions = tuple((stage, id(f.begin), id(f.edge), id(f.finish)) for stage, f, _ in h._functions)
+    return program_data(h._program), functions, _bytes_of(h._type_scale)
+
+
+def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
+    """Do both run the same program, whatever their graphs?"""
+    return _runs(h) == _runs(other)
+
+
+def identity(h: "Hierarchy") -> Tuple[Any, ...]:
+    """What equal hierarchies have in common; that is, all that a result depends on."""
+    return (h.graph._identity(), getattr(h, "fold", 1), _bytes_of(h._node_of)) + _runs(h)
+
+
+KEPT = ("_type_scale", "_node_of", "_threads", "_recipe")
+
+
+def copied(h: "Hierarchy") -> "Hierarchy":
+    """One with plans of its own; the graph, which nobody can change, is shared."""
+    from ._hierarchy import Hierarchy
+    from ._program import bound
+
+    new: "Hierarchy" = type(h).__new__(type(h))
+    Hierarchy.__init__(new, h.graph, ffi.new("hga_program *", h._program[0]), h.words)
+    for name, value in h.__dict__.items():
+        if name in KEPT or name not in new.__dict__:
+            new.__dict__[name] = value
+    new._functions = bound(new._program, {stage: (f.begin, f.edge, f.finish) for stage, f, _ in h._functions})
+    return new
+
+
+def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
+    """For pickle."""
+    if h._recipe is not None:
+        return made_again, (h._recipe, h.words, h._threads)
+    refuse_functions(h._program)
+    return put_together, (h.graph, program_data(h._program), h.words, h._threads, h._type_scale, h._node_of)
+
+
+def made_again(recipe: Tuple[Any, ...], words: str, threads: int) -> "Hierarchy":
+    from ._variants import built, remade
+
+    h: "Hierarchy" = remade(*recipe[1:]) if recipe[0] == "variant" else built(*recipe[1:])
+    h.words, h.threads = words, threads
+    return h
+
+
+def put_together(
+    graph: "Graph", program: Tuple[Any, ...], words: str, threads: int, type_scale: Optional[np.ndarray],
+    node_of: Optional[np.ndarray],
+) -> "Hierarchy":  # fmt: skip
+    from ._hierarchy import Hierarchy
+
+    h = Hierarchy(graph, program_of(program), words)
+    h.threads, h._type_scale, h._node_of = threads, type_scale, node_of
+    return h

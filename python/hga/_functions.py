@@ -1,0 +1,13 @@
+"""Every variant of the registry as a function. For type checkers the build makes _functions.pyi of the same table."""
+
+from typing import List
+
+from ._registry import variants
+from ._variants import function_of
+
+__all__: List[str] = []
+
+for _name, _variant in variants().items():
+    _function = function_of(_variant)
+    globals()[_function.__name__] = _function
+    __all__.append(_function.__name__)

@@ -1,0 +1,224 @@
+"""Attention of documents of any lengths as one operator of torch: which they are, is worked out inside it, so that
+torch.compile sees no Python that depends on data."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+import torch.autograd.forward_ad as forward_ad
+
+from ._core import Error, refuse
+from ._documents import Document, documents
+from ._hierarchy import Hierarchy
+from ._spec import hierarchy_of, spec_of
+
+Tensor = torch.Tensor
+Optional_ = Optional[torch.Tensor]
+
+
+class _Part(NamedTuple):
+    """Equal documents of samples first .. end, attended by one call."""
+
+    h: Hierarchy
+    first: int
+    end: int
+    document: Document
+    seed: int
+
+    def of(self, x: Tensor) -> Tensor:
+        """Its rows of [batch][heads][tokens][columns]."""
+        d = self.document
+        return x[self.first : self.end, :, d.first : d.first + d.n]
+
+
+class _Done(NamedTuple):
+    """What a backward pass needs of a part's forward pass."""
+
+    part: _Part
+    out: np.ndarray
+    tape: np.ndarray
+    threads: int
+
+
+class _Memory(np.ndarray[Any, Any]):
+    """The memory of a tensor that stands for tapes: they live as long as it."""
+
+    done: List[_Done]
+
+
+# Tapes have as many bytes as the documents ask for, which torch.compile must not need to know. So the operator returns one
+# byte, and its address finds the tapes. A copy of the byte finds none: then the forward pass runs once more.
+_TAPES: "weakref.WeakValueDictionary[int, _Memory]" = weakref.WeakValueDictionary()
+
+
+def _ticket(done: List[_Done]) -> Tensor:
+    memory = np.zeros(1, np.uint8).view(_Memory)
+    memory.done = done
+    ticket = torch.from_numpy(memory)
+    _TAPES[ticket.data_ptr()] = memory
+    return ticket
+
+
+def _check_window(words: str, d: Document) -> None:
+    """A mask that is a window may be, where the hierarchy looks no further."""
+    reach = spec_of(words).reach(d.causal) or (d.n, d.n)
+    for limit, asked, where in ((d.left, reach[0], "before"), (d.right, reach[1], "after"))[: 1 if d.causal else 2]:
+        if limit < min(asked, d.n - 1):
+            sides = f"left={d.left}" + ("" if d.causal else f":right={d.right}")
+            raise refuse(f"the mask is a window: a token sees {limit} tokens {where} it at most, {words} looks further; "
+                         f"window:{sides} does not")  # fmt: skip
+
+
+def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_Part]:
+    """One part for each document; without dropout, samples side by side whose only documents are equal share one."""
+    counts = Counter(d.sample for d in found)
+
+    def joins(a: Document, b: Document) -> bool:
+        return seed is None and counts[a.sample] == counts[b.sample] == 1 and b == a._replace(sample=a.sample + 1)
+
+    at = 0
+    while at < len(found):
+        d, end = found[at], at + 1
+        while end < len(found) and joins(found[end - 1], found[end]):
+            end += 1
+        _check_window(words, d)
+        h = hierarchy_of(words, d.n, d.causal)
+        yield _Part(h, d.sample, found[end - 1].sample + 1, d, 0 if seed is None else (seed + at) % 2**64)
+        at = end
+
+
+def _floats(x: Tensor) -> Tensor:
+    """float32 whose last axis lies side by side, and in which nothing lies twice."""
+    x = x.detach().float()
+    if x.stride(-1) != 1 or any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape)):
+        x = x.contiguous()
+    return x
+
+
+def _check(words: str, q: Tensor, k: Tensor, v: Tensor) -> None:
+    for x, what in ((q, "query"), (k, "key"), (v, "value")):
+        if x.device.type != "cpu":
+            raise refuse(f"{words}: {what} is on {x.device}: hga computes on the CPU")
+        if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            raise refuse(f"{words}: {what} has type {x.dtype}; float32, bfloat16 and float16 are known")
+
+
+def _forwards(
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
+    scale: Optional[float], dropout: float, layer: int, taped: bool,
+) -> Iterator[_Done]:  # fmt: skip
+    found = documents(mask, offsets, q.shape[0], q.shape[2], causal)
+    threads = torch.get_num_threads()
+    q, k, v = _floats(q), _floats(k), _floats(v)
+    for part in _parts(words, found, int(seed) if seed is not None else None):
+        out, _, tape = part.h._forward(
+            part.of(q), part.of(k), part.of(v), "bhnd", {}, scale, dropout, part.seed, layer, "f32", threads, None, False, taped
+        )
+        yield _Done(part, out, tape if tape is not None else np.empty(0, np.uint8), threads)
+
+
+@torch.library.custom_op("hga::documents", mutates_args=())
+def _documents(
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
+    scale: Optional[float], dropout: float, layer: int, taped: bool,
+) -> Tuple[Tensor, Tensor]:  # fmt: skip
+    _check(words, q, k, v)
+    batch, heads, tokens, _ = q.shape
+    out = v.new_zeros(batch, tokens, heads, v.shape[-1])
+    kept = []
+    try:
+        for done in _forwards(words, q, k, v, mask, offsets, seed, causal, scale, dropout, layer, taped):
+            done.part.of(out.transpose(1, 2)).copy_(torch.from_numpy(done.out))
+            kept.append(done)
+    except Error as e:
+        raise type(e)(e.status, e.detail if words in e.detail else f"{words}: {e.detail}") from None
+    return out, _ticket(kept if taped else [])
+
+
+@_documents.register_fake
+def _(
+    words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_, seed: Optional_, causal: bool,
+    scale: Optional[float], dropout: float, layer: int, taped: bool,
+) -> Tuple[Tensor, Tensor]:  # fmt: skip
+    batch, heads, tokens, _ = q.shape
+    return v.new_empty(batch, tokens, heads, v.shape[-1]), torch.empty(1, dtype=torch.uint8)
+
+
+@torch.library.custom_op("hga::documents_backward", mutates_args=())
+def _documents_backward(
+    ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
+    seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
+) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    memory = _TAPES.get(ticket.data_ptr())
+    again = (words, q, k, v, mask, offsets, seed, causal, scale, dropout, layer, True)
+    done = _forwards(*again) if memory is None else memory.done
+    return _gradients(done, d_out, q, k, v, scale, dropout, layer)
+
+
+def _gradients(
+    all_done: Iterable[_Done], d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float], dropout: float,
+    layer: int,
+) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    given = dict(query=q, key=k, value=v)
+    grads = {name: torch.zeros_like(x, memory_format=torch.contiguous_format) for name, x in given.items()}
+    d = _floats(d_out).transpose(1, 2)
+    qf, kf, vf = (_floats(x) for x in given.values())
+    for done in all_done:
+        p = done.part
+        found = p.h._backward(
+            p.of(qf), p.of(kf), p.of(vf), done.out, done.tape, p.of(d).numpy(), None, "bhnd", {}, scale, dropout, p.seed, layer,
+            "f32", done.threads, None, list(given),
+        )  # fmt: skip
+        for name, x in grads.items():
+            p.of(x).copy_(torch.from_numpy(found[name]))
+    return grads["query"], grads["key"], grads["value"]
+
+
+@_documents_backward.register_fake
+def _(
+    ticket: Tensor, d_out: Tensor, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional_, offsets: Optional_,
+    seed: Optional_, causal: bool, scale: Optional[float], dropout: float, layer: int,
+) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    one, two, three = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return one, two, three
+
+
+def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor]) -> None:
+    ctx.words, ctx.rest = inputs[0], inputs[7:11]
+    ctx.save_for_backward(*inputs[1:7], output[1])
+
+
+def _backward(ctx: Any, d_out: Tensor, d_ticket: Any) -> Tuple[Any, ...]:
+    *tensors, ticket = ctx.saved_tensors
+    grads = torch.ops.hga.documents_backward(ticket, d_out, ctx.words, *tensors, *ctx.rest)
+    return (None, *grads) + (None,) * 8
+
+
+_documents.register_autograd(_backward, setup_context=_setup)
+
+
+def _refuse_second(ctx: Any, *d: Any) -> Any:
+    raise Error("HGA_EUNSUPPORTED", "hga's attention has no second derivative")
+
+
+_documents_backward.register_autograd(_refuse_second, setup_context=lambda ctx, inputs, output: None)
+
+
+def attend(
+    words: str, q: Tensor, k: Tensor, v: Tensor, *, mask: Optional_ = None, offsets: Optional_ = None, causal: bool = False,
+    scale: Optional[float] = None, dropout: float = 0.0, layer: int = 0,
+) -> Tensor:  # fmt: skip
+    """[batch][heads][tokens][dim] in, [batch][tokens][heads][dim] out: every document by the hierarchy of its length that
+    ``words`` name; 0 in rows of padding. Dropout draws a seed from torch's generator."""
+    tangent: Any = forward_ad.unpack_dual
+    if not torch.compiler.is_compiling() and any(tangent(x).tangent is not None for x in (q, k, v)):
+        raise Error("HGA_EUNSUPPORTED", "hga's attention has no forward-mode derivative (jvp, jacfwd, dual numbers)")
+    seed = torch.randint(2**62, ()) if dropout else None
+    taped = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    arguments = (words, q, k, v, mask, offsets, seed, causal, scale, float(dropout), layer, taped)
+    out: Tensor = torch.ops.hga.documents(*arguments)[0]
+    return out

@@ -1,0 +1,86 @@
+"""The library's registry: every variant with its parameters."""
+
+from __future__ import annotations
+
+import keyword
+from typing import Any, Dict, List, Optional, Tuple
+
+from ._arguments import meant
+from ._core import ffi, lib, refuse_type
+
+KINDS = {"flag": 0, "whole": 1, "word": 2, "ids": 3, "floats": 4}
+
+
+def _text(pointer: Any) -> Optional[str]:
+    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
+
+
+class Parameter:
+    """One parameter of a variant, as the registry has it."""
+
+    def __init__(self, p: Any) -> None:
+        self.name = ffi.string(p.name).decode()
+        self.python_name = self.name.replace("-", "_")
+        if keyword.iskeyword(self.python_name):  # window's `global`
+            self.python_name += "_"
+        self.kind = int(p.kind)
+        self.place = int(p.place)
+        self.offset, self.count = int(p.offset), int(p.count)
+        self.standard, self.words, self.says = _text(p.standard), _text(p.words), _text(p.says)
+
+    @property
+    def type(self) -> str:
+        return ("bool", "int", "str", "array of int", "array of float32")[self.kind]
+
+    @property
+    def default(self) -> Any:
+        """What stands for the parameter where nobody gives it; None: nothing."""
+        if self.standard is None or self.kind == KINDS["word"]:
+            return self.standard
+        if self.kind == KINDS["flag"]:
+            return self.standard == "1"
+        numbers = tuple(int(x) for x in self.standard.split(","))
+        return numbers[0] if self.kind == KINDS["whole"] else numbers
+
+
+class Variant:
+    """One row of the registry."""
+
+    def __init__(self, row: Any) -> None:
+        self._row = row
+        self.name = ffi.string(row.name).decode()
+        self.says, self.paper = _text(row.says), _text(row.paper)
+        self.parameters: List[Parameter] = []
+        i = 0
+        while row.parameters[i].name != ffi.NULL:
+            self.parameters.append(Parameter(row.parameters[i]))
+            i += 1
+        can = int(row.can)
+        self.can_causal = bool(can & (lib.HGA_CAN_CAUSAL | lib.HGA_ALWAYS_CAUSAL))
+        self.can_cross = bool(can & lib.HGA_CAN_CROSS)
+        self.rows_are_nodes = bool(can & lib.HGA_ROWS_ARE_NODES)
+
+    def parameter(self, name: str) -> Parameter:
+        for p in self.parameters:
+            if name in (p.python_name, p.name):
+                return p
+        known = [p.python_name for p in self.parameters]
+        near = meant(name, known) or "; it has " + (", ".join(known) or "none")
+        raise refuse_type(f"{self.name} has no parameter {name!r}{near}")
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _variant_named, (self.name,)
+
+
+def _variant_named(name: str) -> Variant:
+    return variants()[name]
+
+
+def variants() -> Dict[str, Variant]:
+    """The registry: every variant with its parameters."""
+    rows, found, i = lib.hga_variants(), {}, 0
+    while rows[i].name != ffi.NULL:
+        v = Variant(rows[i])
+        found[v.name] = v
+        i += 1
+    return found

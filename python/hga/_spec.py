@@ -1,0 +1,105 @@
+"""Hierarchies by name and length: "htransformer:block=16" is a variant, then its parameters, each behind a colon."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, Dict, Optional, Tuple
+
+from ._arguments import meant
+from ._core import refuse
+from ._hierarchy import Hierarchy
+from ._registry import Parameter, Variant, variants
+from ._variants import make
+
+KEPT = 128  # hierarchies of all names and lengths together
+
+
+def _value(spec: str, p: Parameter, text: str) -> Any:
+    try:
+        if p.type == "bool" and text in ("0", "1"):
+            return text == "1"
+        if p.type == "int":
+            return int(text)
+        if p.type == "array of int":
+            return [int(x) for x in text.split(",")]
+    except ValueError:
+        raise refuse(f"{spec}: {p.python_name} is {text!r}, not {p.type}") from None
+    if p.type == "array of float32":
+        raise refuse(f"{spec}: {p.python_name} is an array, which a name cannot give")
+    if p.type == "bool":
+        raise refuse(f"{spec}: {p.python_name} is {text!r}, neither 0 nor 1")
+    return text
+
+
+class Spec:
+    """What a name asks for: checked once, built for any number of tokens."""
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+        name, *settings = spec.split(":")
+        known = variants()
+        if name not in known:
+            raise refuse(f"{spec}: no variant {name!r}{meant(name, known) or '; there are ' + ', '.join(sorted(known))}")
+        self.variant: Variant = known[name]
+        if self.variant.rows_are_nodes:
+            raise refuse(f"{spec}: rows of {name} are nodes, a model's are tokens")
+        self.given: Dict[str, Any] = {}
+        for setting in settings:
+            parameter, equals, value = setting.partition("=")
+            if not equals:
+                raise refuse(f"{spec}: {setting!r} is not name=value")
+            p = self.variant.parameter(parameter.replace("-", "_"))
+            self.given[p.python_name] = _value(spec, p, value)
+
+    def require_causal(self) -> None:
+        if not self.variant.can_causal:
+            raise refuse(f"{self.spec}: the model is causal, {self.variant.name} cannot be")
+
+    def build(self, n: int, causal: bool) -> Hierarchy:
+        given = dict(self.given)
+        if causal:
+            self.require_causal()
+            if any(p.name == "causal" for p in self.variant.parameters):
+                given["causal"] = True
+        h: Hierarchy = make(self.variant, n, given)
+        return h
+
+    def _standard(self, name: str) -> str:
+        return self.variant.parameter(name).standard or "0"
+
+    def reach(self, causal: bool) -> Optional[Tuple[int, int]]:
+        """How many tokens back and ahead a token sees at most; None: no bound is known."""
+        if self.variant.name != "window" or self.given.get("global_", 0):
+            return None
+        left, right = (int(self.given.get(name, self._standard(name))) for name in ("left", "right"))
+        return left, 0 if causal else right
+
+
+_SPECS: Dict[str, Spec] = {}
+_BUILT: "OrderedDict[Tuple[str, int, bool], Hierarchy]" = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def spec_of(words: str) -> Spec:
+    """The name's meaning, read once."""
+    found = _SPECS.get(words)
+    if found is None:
+        found = _SPECS[words] = Spec(words)
+    return found
+
+
+def hierarchy_of(words: str, n: int, causal: bool) -> Hierarchy:
+    """The hierarchy of n tokens that a name asks for. The least recently used are let go."""
+    key = (words, n, causal)
+    with _LOCK:
+        if key in _BUILT:
+            _BUILT.move_to_end(key)
+            return _BUILT[key]
+    h = spec_of(words).build(n, causal)
+    with _LOCK:
+        h = _BUILT.setdefault(key, h)
+        _BUILT.move_to_end(key)
+        while len(_BUILT) > KEPT:
+            _BUILT.popitem(last=False)
+    return h

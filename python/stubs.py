@@ -1,0 +1,98 @@
+"""stubs.py: types of the functions named after variants, made of the library's registry.
+
+    python3 stubs.py FOLDER_OF_THE_EXTENSION OUTPUT.pyi
+
+Type checkers and editors read them: they know every variant, every parameter and its words. A test compares them with the
+registry. Needs the extension module alone, not numpy.
+"""
+
+import keyword
+import os
+import sys
+
+HEAD = '''"""Variants as functions, made by stubs.py of the library's registry."""
+
+from typing import Any, Literal, Optional, Protocol, Sequence, SupportsIndex, Union, overload
+
+from ._hierarchy import Hierarchy
+from ._variants import RoutedHierarchy
+
+class _Array(Protocol):
+    """An array of numpy or torch."""
+    @property
+    def shape(self) -> Any: ...
+
+_Ints = Union[Sequence[int], SupportsIndex, _Array]
+_Floats = Union[Sequence[float], _Array]
+_Tokens = Union[SupportsIndex, Sequence[int], _Array]
+'''
+
+
+class Parameter:
+    def __init__(self, ffi, lib, p):
+        text = lambda c: None if c == ffi.NULL else ffi.string(c).decode()  # noqa: E731
+        self.name = text(p.name).replace("-", "_")
+        self.name += "_" * keyword.iskeyword(self.name)
+        standard, words = text(p.standard), (text(p.words) or "").split()
+        self.of_hyperplanes = p.place in (lib.HGA_IN_ROUTER, lib.HGA_IN_KEY_ROUTER)
+        if p.kind == lib.HGA_PARAMETER_FLAG:
+            self.type, self.default = "bool", str(standard == "1")
+        elif p.kind == lib.HGA_PARAMETER_WHOLE:
+            self.type, self.default = "SupportsIndex", standard
+        elif p.kind == lib.HGA_PARAMETER_WORD:
+            self.type, self.default = f"Literal[{', '.join(map(repr, words))}]", repr(standard)
+        else:
+            self.type = "_Ints" if p.kind == lib.HGA_PARAMETER_IDS else "_Floats"
+            self.default = standard and f"({standard.replace(',', ', ')})"
+
+    def written(self, needed=False):
+        if needed:
+            return f"{self.name}: {self.type}"
+        if self.default is None:
+            return f"{self.name}: Optional[{self.type}] = None"
+        return f"{self.name}: {self.type} = {self.default}"
+
+
+def function(lib, v, name, says, parameters):
+    """The lines of a variant; of one that routes by hyperplanes, two: with leaves, and with these."""
+    by_data = v.can & (lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS)
+    first = "n_tokens: Optional[_Tokens] = None" if by_data else "n_tokens: _Tokens"
+    last = ["n_keys: Optional[SupportsIndex] = None"] if v.can & lib.HGA_CAN_CROSS else []
+    needed = {"query_segment"} if v.can & lib.HGA_NEEDS_SEGMENTS else set()
+    needed |= {"alpha"} if v.can & lib.HGA_NEEDS_TYPE_SCALE else set()
+
+    def line(named, needed, returns):
+        items = [p.written(p.name in needed) for p in named] + last
+        return f"def {name}({', '.join([first] + (['*'] if items else []) + items)}) -> {returns}:\n    \"\"\"{says}\"\"\"\n"
+
+    if not v.can & lib.HGA_NEEDS_LEAVES:
+        return line(parameters, needed, "Hierarchy")
+    with_leaves = [p for p in parameters if not p.of_hyperplanes]
+    without = [p for p in parameters if p.name not in ("query_leaf", "key_leaf")]
+    return "@overload\n" + line(with_leaves, needed | {"query_leaf"}, "Hierarchy") + "@overload\n" + line(
+        without, needed | {"weights", "bias"}, "RoutedHierarchy"
+    )
+
+
+def main():
+    folder, output = sys.argv[1:]
+    sys.path.insert(0, folder)
+    from _hga import ffi, lib
+
+    rows, i, pieces, names = lib.hga_variants(), 0, [], []
+    while rows[i].name != ffi.NULL:
+        v, j, parameters = rows[i], 0, []
+        while v.parameters[j].name != ffi.NULL:
+            parameters.append(Parameter(ffi, lib, v.parameters[j]))
+            j += 1
+        name = ffi.string(v.name).decode().replace("-", "_")
+        says = f"{ffi.string(v.says).decode()} ({ffi.string(v.paper).decode()})."
+        names.append(name)
+        pieces.append("\n" + function(lib, v, name, says, parameters))
+        i += 1
+    with open(output + ".new", "w", encoding="utf-8") as file:
+        file.write(HEAD + f"\n__all__ = {names}\n" + "".join(pieces))
+    os.replace(output + ".new", output)
+
+
+main()

@@ -1,0 +1,254 @@
+"""Facts about arguments: what is no whole number is refused, words that are near a known one are told, and errors are of the
+kinds that Python's users catch."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import hga
+import numpy as np
+from test_hga import tensors
+
+TORCH = importlib.util.find_spec("torch") is not None
+
+
+class Numbers(unittest.TestCase):
+    def test_texts_truths_and_fractions_are_no_numbers_of_tokens(self):
+        for n in ("64", b"64", True, False, np.True_, 64.0, np.float32(64), np.array(64.0), {64}, {64: 1}, 1j, [64.0], [True], ["64"],
+                  [[3, 4]], np.zeros((2, 2), int), np.array([3.0]), [3, None], object()):  # fmt: skip
+            with self.subTest(repr(n)), self.assertRaisesRegex(hga.Error, "(?s)n_tokens is .*whole number"):
+                hga.dense(n)
+        for n in (0, -3, [4, 0], []):
+            with self.subTest(repr(n)), self.assertRaisesRegex(hga.Error, "at least 1|nothing"):
+                hga.dense(n)
+        with self.assertRaisesRegex(hga.Error, "2147483647"):
+            hga.dense(2**40)
+
+    def test_whole_numbers_of_numpy_are_whole_numbers(self):
+        for n in (np.int8(5), np.int64(5), np.uint16(5), np.array(5), np.array(5, np.int32)):
+            self.assertEqual(hga.dense(n), hga.dense(5))
+            self.assertEqual(hga.htransformer(n, block=n, n_keys=n).n_tokens, 10)
+            self.assertEqual(hga.window(9, left=n), hga.window(9, left=5))
+        for lengths in ((3, 4), [np.int32(3), 4], np.array([3, 4]), range(3, 5)):
+            self.assertEqual(hga.dense(lengths), hga.dense([3, 4]))
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_whole_numbers_of_torch_are_whole_numbers(self):
+        import torch
+
+        self.assertEqual(hga.dense(torch.tensor(5)), hga.dense(5))
+        self.assertEqual(hga.dense(torch.tensor([3, 4])), hga.dense([3, 4]))
+        for n in (torch.tensor(5.0), torch.tensor(True), torch.tensor([[3]])):
+            with self.assertRaisesRegex(hga.Error, "n_tokens is .*whole number"):
+                hga.dense(n)
+        with self.assertRaisesRegex(hga.Error, "block is .*whole number"):
+            hga.htransformer(64, block=torch.tensor(4.0))
+
+    def test_other_whole_numbers_are_held_to_it_too(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        for wrong in (True, 2.0, "2"):
+            for what, call in (
+                ("block", lambda: hga.htransformer(64, block=wrong)), ("n_keys", lambda: hga.dense(64, n_keys=wrong)),
+                ("threads", lambda: h.attention(q, k, v, threads=wrong)), ("threads", lambda: setattr(h, "threads", wrong)),
+                ("threads", lambda: h.gradient(q, k, v, q, threads=wrong)), ("threads", lambda: h.explain(threads=wrong)),
+                ("threads", lambda: h.plan(threads=wrong)), ("n_tokens", lambda: hga.build("bpt", wrong)),
+                ("token", lambda: h.row(wrong)), ("n_nodes", lambda: hga.Graph.from_edges([0], [0], wrong)),
+                ("relation", lambda: hga.Program(h.graph).attention(wrong if wrong != "2" else 2.5)), ("head", lambda: h.weights(q[0], k[0], 1, wrong)),
+            ):  # fmt: skip
+                with self.subTest(f"{what} {wrong!r}"), self.assertRaisesRegex(hga.Error, f"{what} is .*not a whole number"):
+                    call()
+
+    def test_a_negative_number_of_threads_is_refused_wherever_it_is_said(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        for call in (lambda: h.attention(q, k, v, threads=-1), lambda: setattr(h, "threads", -1), lambda: h.explain(threads=-1),
+                     lambda: h.gradient(q, k, v, q, threads=-1), lambda: h.plan(threads=-1)):  # fmt: skip
+            with self.assertRaisesRegex(hga.Error, "threads is -1; it must be at least 0"):
+                call()
+        self.assertEqual(h.threads, 0)
+        h.threads = np.int64(1)
+        self.assertEqual(h.plan()["threads"], 1)
+
+    def test_flags_are_true_or_false(self):
+        for yes, no in ((True, False), (1, 0), (np.True_, np.False_)):
+            self.assertEqual(hga.dense(9, causal=yes), hga.dense(9, causal=True))
+            self.assertEqual(hga.dense(9, causal=no), hga.dense(9))
+        for wrong in ("no", "False", 2, 0.0, [True], np.ones(2, bool)):
+            with self.assertRaisesRegex(hga.Error, "causal is .*neither True nor False"):
+                hga.dense(9, causal=wrong)
+
+
+class Words(unittest.TestCase):
+    def test_misspelt_words_are_told_the_near_one(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        p, b = hga.Program(h.graph), hga.Builder()
+        near = (b.level(3), b.relation("near"))[1]
+        cases = [
+            (lambda: hga.htransformer(64, blok=8), "'block'"), (lambda: hga.window(64, lefft=8), "'left'"),
+            (lambda: hga.window(64, globl=8), "'global_'"), (lambda: hga.bpt(64, K=2), "'k'"),
+            (lambda: hga.dense(64, is_causal=True), "'causal'"), (lambda: hga.bpt(64, n_kyes=2), None),
+            (lambda: hga.htransformer(64, structure="neighbors"), "'neighbours'"), (lambda: hga.bpt(9, rule="Shifted"), "'shifted'"),
+            (lambda: hga.hsa(8, branching=2, leaves="depthfirst"), "'depth-first'"),
+            (lambda: hga.build("htransfomer block=4", 64), "'htransformer'"), (lambda: hga.build("htransformer blok=4", 64), "'block'"),
+            (lambda: h.edges("naer"), "'near'"), (lambda: h.graph.hierarchy(["Near"]), "'near'"), (lambda: p.attention("neer"), "'near'"),
+            (lambda: h.attention(q, k, v, layout="bndh"), "'bnhd'"), (lambda: h.attention(q, k, v, layout="BHND"), "'bhnd'"),
+            (lambda: h.attention(q, k, v, layuot="bhnd"), "'layout'"), (lambda: h.attention(q, k, v, relbias=None), "'rel_bias'"),
+            (lambda: h.gradient(q, k, v, q, wantd=["key"]), "'wanted'"), (lambda: h.gradient(q, k, v, q, wanted=["keys"]), "'key'"),
+            (lambda: h.weights(q[0], k[0], 1, rel_keys=None), "'rel_key'"), (lambda: h.weights(q[0], k[0], 1, dropout=1), None),
+            (lambda: p.field("x", "vallue"), "'value'"), (lambda: p.field("x", "value", "querry"), "'query'"),
+            (lambda: p.field("x", "value", "query", "node"), "'nodes'"), (lambda: b.block(near, (0, 3), (0, 3), dst_stp=1), "'dst_step'"),
+        ]  # fmt: skip
+        for i, (call, word) in enumerate(cases):
+            with self.subTest(i), self.assertRaisesRegex(hga.Error, f"did you mean {word}" if word else "it has|has no"):
+                call()
+        with self.assertRaisesRegex(hga.Error, "no relation 'xyz': there are near"):
+            h.edges("xyz")
+        with self.assertRaisesRegex(hga.Error, "no parameter 'qqq'; it has causal"):
+            hga.dense(3, qqq=1)
+
+    def test_a_misspelt_variant_is_an_attribute_error_with_the_near_one(self):
+        for wrong, right in (("htransfomer", "htransformer"), ("tree_former_fine", "treeformer_fine"), ("Dense", "dense"), ("Grpah", "Graph")):
+            with self.assertRaisesRegex(AttributeError, f"no attribute '{wrong}': did you mean '{right}'"):
+                getattr(hga, wrong)
+        self.assertFalse(hasattr(hga, "something_else_entirely"))
+
+    def test_words_of_other_libraries_are_answered_with_the_way_to_do_it(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        routed = hga.treeformer_fine(20, height=1, weights=np.ones((1, 16), np.float32), bias=np.zeros(1, np.float32))
+        for word, answer in (
+            ("attn_mask", r"Graph.from_scipy\(mask\).hierarchy\(\).*edge_bias=.*list of lengths"), ("is_causal", "causal=True"),
+            ("dropout_p", "dropout=, and seed="), ("enable_gqa", "fewer heads"), ("key_padding_mask", "list of lengths"),
+            ("need_weights", "h.weights"), ("return_lse", "lse="), ("softmax_scale", "scale="), ("score_mod", "edge_bias="),
+            ("block_mask", "from_scipy"), ("mask", "from_scipy"), ("causal", "causal=True"), ("window_size", "hga.window"),
+        ):  # fmt: skip
+            for call in (h.attention, routed.attention, lambda *a, **m: h.gradient(*a, q, **m)):
+                with self.subTest(word), self.assertRaisesRegex(hga.Error, f"has no {word}=: .*{answer}") as caught:
+                    call(q, k, v, **{word: None})
+                self.assertIsInstance(caught.exception, TypeError)
+
+    @unittest.skipUnless(TORCH, "torch is not installed")
+    def test_torchs_words_are_answered_for_tensors_too(self):
+        import torch
+
+        x = torch.zeros(1, 20, 8)
+        with self.assertRaisesRegex(hga.Error, "causal=True"):
+            hga.dense(20).attention(x, x, x, is_causal=True)
+        with self.assertRaisesRegex(hga.Error, "causal=True"):
+            hga.torch.attention(hga.dense(20), x, x, x, is_causal=True)
+        with self.assertRaisesRegex(hga.Error, "did you mean 'htransformer'"):
+            hga.torch.Attention("htransfomer:block=4", 16, 2)
+
+    def test_the_ways_that_are_told_are_ways(self):
+        q, k, v = tensors(12, heads=4, batch=())
+        h = hga.dense(12)
+        self.assertEqual(h.attention(q, k[:2], v[:2]).shape, q.shape)
+        self.assertEqual(len(h.weights(q, k, 3, 0)), 12)
+        if importlib.util.find_spec("scipy"):
+            import scipy.sparse
+
+            mask = np.tril(np.ones((12, 12)))
+            got = hga.Graph.from_scipy(scipy.sparse.csr_matrix(mask)).hierarchy().attention(q, k, v)
+            self.assertLess(abs(got - hga.dense(12, causal=True).attention(q, k, v)).max(), 2e-6)
+
+    def test_what_a_variant_cannot_be_made_without_is_named_as_python_says_it(self):
+        x = np.ones((1, 4), np.float32)
+        for call, words in (
+            (lambda: hga.treeformer_fine(), "treeformer-fine needs query_leaf=, or height=, weights= and bias="),
+            (lambda: hga.treeformer_coarse(20), "needs query_leaf=, or height=, weights= and bias="),
+            (lambda: hga.treeformer_fine(20, weights=x), "weights= needs bias="), (lambda: hga.treeformer_fine(20, bias=x), "bias= needs weights="),
+            (lambda: hga.treeformer_fine(20, weights=x, bias=x[:, 0]), "need height= or branching="),
+            (lambda: hga.treeformer_fine(20, height=1, weights=x, bias=x[:, 0], query_leaf=[0]), "query_leaf="),
+            (lambda: hga.treeformer_coarse(4, height=1, query_leaf=[0, 0, 1, 1]), "needs alpha="),
+            (lambda: hga.segments(20), "needs query_segment="), (lambda: hga.hsa(20), "needs branching=, or parent="),
+            (lambda: hga.dense(), "dense needs n_tokens"), (lambda: hga.bpt(k=3), "bpt needs n_tokens"),
+            (lambda: hga.hsa(branching=[2]), "hsa needs n_tokens"), (lambda: hga.fenwick(9, n_keys=3), "fenwick has no n_keys"),
+            (lambda: hga.dense([9, 4], n_keys=3), "n_keys"), (lambda: hga.build(7, 9), "words are 7"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(hga.Error, words):
+                call()
+
+
+class Kinds(unittest.TestCase):
+    def test_errors_are_of_the_kinds_that_people_catch(self):
+        h, (q, k, v) = hga.dense(20), tensors(20)
+        with tempfile.TemporaryDirectory() as folder:
+            bad = os.path.join(folder, "bad.json")
+            with open(bad, "w") as file:
+                file.write("{")
+            cases = [
+                (lambda: hga.bpt(9, k=0), ValueError, "HGA_EINVAL"), (lambda: h.attention(q, k, v, layout="x"), ValueError, "HGA_EINVAL"),
+                (lambda: hga.bpt(9, kk=1), TypeError, "HGA_EINVAL"), (lambda: hga.bpt("9"), TypeError, "HGA_EINVAL"),
+                (lambda: hga.bpt(9, kk=1), ValueError, "HGA_EINVAL"),
+                (lambda: hga.htransformer(9, causal=True, interpolation="linear"), NotImplementedError, "HGA_EUNSUPPORTED"),
+                (lambda: hga.htransformer(9, causal=True, interpolation="linear"), ValueError, "HGA_EUNSUPPORTED"),
+                (lambda: hga.read(bad), ValueError, "HGA_EFORMAT"), (lambda: hga.read("/nowhere/x"), OSError, "HGA_EIO"),
+                (lambda: h.write("/nowhere/x.json"), OSError, "HGA_EIO"), (lambda: hga.Program(h.graph).hierarchy().attention(q, k, v), ValueError, None),
+            ]  # fmt: skip
+            for i, (call, kind, status) in enumerate(cases):
+                with self.subTest(i), self.assertRaises(hga.Error) as caught:
+                    call()
+                self.assertIsInstance(caught.exception, kind)
+                self.assertEqual(caught.exception.status, status or caught.exception.status)
+                self.assertEqual(str(caught.exception), caught.exception.detail)
+        from hga._core import Error
+
+        self.assertIsInstance(Error("HGA_ENOMEM", "no room"), MemoryError)
+        self.assertNotIsInstance(Error("HGA_ENOMEM", "no room"), ValueError)
+        self.assertNotIsInstance(Error("HGA_EEXTERNAL", "METIS failed"), ValueError)
+        self.assertEqual(Error("HGA_EIO", "x").errno, None)
+
+    def test_memory_that_is_not_there_is_a_memory_error(self):
+        script = """
+import resource, sys, hga, numpy as np
+h, q = hga.dense(4000), np.zeros((1, 4000, 64), np.float32)
+h.attention(q, q, q, threads=1)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
+try:
+    hga.bpt(1 << 22)
+except MemoryError as e:
+    print(isinstance(e, hga.Error), e.status)
+"""
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        self.assertEqual(run.stdout, "True HGA_ENOMEM\n", run.stderr)
+
+
+class Looking(unittest.TestCase):
+    def test_check_says_whether_a_hierarchy_is_causal(self):
+        for h, causal in ((hga.dense(9), False), (hga.dense(9, causal=True), True), (hga.fenwick(9), True), (hga.window(9, right=0), True),
+                          (hga.htransformer(64, causal=True), True), (hga.hsa(16, branching=2, causal=True, mode="self"), False)):  # fmt: skip
+            found = h.check()
+            self.assertEqual((found["causal"], h.is_causal()), (causal, causal), h)
+            self.assertTrue(all(value for name, value in found.items() if name != "causal"))
+        self.assertNotIn("causal", hga.dense(9, n_keys=4).check())  # two texts have no common order
+
+    def test_a_tree_of_parents_counts_every_pair_once(self):
+        rng = np.random.default_rng(3)
+        parents = [[4, 4, 5, 5, 6, 6, -1], [-1], [1, -1], [2, 2, 3, -1], [3, 3, 4, 5, 5, -1], [8, 8, 8, 9, 9, 10, 10, 10, 11, 11, 11, -1]]
+        for _ in range(20):  # nodes may be in any order, trees of any shape
+            n = int(rng.integers(2, 30))
+            tree = np.array([rng.integers(i + 1, n) if i < n - 1 else -1 for i in range(n)])
+            place = rng.permutation(n)
+            turned = np.empty(n, int)
+            turned[place] = [place[p] if p >= 0 else -1 for p in tree]
+            parents.append(turned.tolist())
+        for p in parents:
+            h = hga.Graph.from_parents(p).hierarchy()
+            c = h.coverage()
+            self.assertEqual((c.once, c.more, c.none), (h.n_tokens**2, 0, 0), p)
+
+    def test_a_tree_of_parents_sees_masses_of_tokens(self):
+        q, k, v = tensors(4, heads=1, dim=4, batch=())
+        out = hga.Graph.from_parents([4, 4, 5, 5, 6, 6, -1]).hierarchy().attention(np.zeros_like(q), k, v)
+        self.assertLess(abs(out - v.mean(1, keepdims=True)).max(), 1e-6)  # all scores equal: the mean of all tokens
+
+    def test_trees_side_by_side_do_not_see_each_other(self):
+        h = hga.Graph.from_parents([4, 4, 5, 5, -1, -1, -1]).hierarchy()
+        self.assertEqual(h.coverage().once, 4 + 4 + 1)  # two pairs of siblings, and a token alone
+        self.assertEqual(h.coverage().more, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
