@@ -77,6 +77,11 @@ typedef struct kernel_heads {
 /* The most columns of a family. */
 enum { KERNEL_FAMILY = 16 };
 
+/* Rows of a tile: they lie across the lanes. A set of them has bit r for row r. */
+enum { KERNEL_TILE = 16 };
+typedef uint16_t lanes;
+_Static_assert(KERNEL_TILE == 8 * sizeof(lanes), "a set of rows has a bit for each row of a tile");
+
 /* Up to KERNEL_TILE rows that have edges to some of n <= KERNEL_FAMILY columns and no others, for all heads. Head h of
    row r has its query at q[r] + h * q_head, neither padded nor scaled; keys and values are as in kernel_heads. */
 typedef struct kernel_family {
@@ -84,11 +89,11 @@ typedef struct kernel_family {
     hga_id share; /* heads to a key's head */
     const float *const *q, *const *k, *const *v;
     ptrdiff_t q_head, k_head, v_head;
-    float scale;          /* of products */
-    const float *bias;    /* [n], added to each score of a column */
-    const uint16_t *rows; /* [n]: bit r when row r and the column have an edge */
-    float *const *out;    /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
-    float *const *lse;    /* [n_rows]: [heads] log-sum-exps */
+    float scale;       /* of products */
+    const float *bias; /* [n], added to each score of a column */
+    const lanes *rows; /* [n]: bit r when row r and the column have an edge */
+    float *const *out; /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
+    float *const *lse; /* [n_rows]: [heads] log-sum-exps */
     ptrdiff_t out_head;
     /* NULL, or of each row [its edges][heads], padded: what weights are multiplied with before they multiply values */
     const float *const *kept;
@@ -103,9 +108,6 @@ typedef struct kernel_mix {
     ptrdiff_t x_head, y_head, out_head;
 } kernel_mix;
 
-/* Rows of a tile: they lie across the lanes. */
-enum { KERNEL_TILE = 16 };
-
 /* Softmax states of a group's rows while they are being read; see kernel_state. Row r's vector is acc + r * stride, of
    dim_v padded. */
 typedef struct kernel_tile_state {
@@ -119,7 +121,7 @@ typedef struct kernel_tile_group {
     hga_id n_rows;
     const float *q;          /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
     const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
-    const uint16_t *rows;    /* [n]; NULL: every pair has an edge */
+    const lanes *rows;       /* [n]; NULL: every pair has an edge */
     const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
     /* NULL, or [n]: weights multiply values where the bit of the row is set, times the tile's `keep` */
     const uint16_t *kept;
@@ -172,7 +174,7 @@ typedef struct kernel_grad_positions {
 /* Sixteen rows on the way back. Operands and gradients both turned, [dim][KERNEL_TILE] and [dim_v][KERNEL_TILE], and
    row by row, padded; queries scaled. */
 typedef struct kernel_grad_group {
-    const uint16_t *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
+    const lanes *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
     const float *q, *g, *q_rows, *g_rows;
     const float *lse, *delta; /* [KERNEL_TILE]; +inf: a row without edges */
     float *dq;                /* row by row: sum of ds k */

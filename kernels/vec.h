@@ -73,19 +73,19 @@ static inline unsigned vec_lanes(vec_int mask)
 #elif defined(VEC_SSE)
     return (unsigned)_mm_movemask_ps((__m128)mask);
 #else
-    unsigned lanes = 0;
-    for (int i = 0; i < VEC_FLOATS; i++) lanes |= (unsigned)(mask[i] & 1) << i;
-    return lanes;
+    unsigned bits = 0;
+    for (int i = 0; i < VEC_FLOATS; i++) bits |= (unsigned)(mask[i] & 1) << i;
+    return bits;
 #endif
 }
-static inline vec vec_keep_lanes(unsigned lanes, vec x)
+static inline vec vec_keep_lanes(unsigned bits, vec x)
 {
 #if defined(VEC_AVX512)
-    return (vec)_mm512_maskz_mov_ps((__mmask16)lanes, (__m512)x);
+    return (vec)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
 #else
     vec_int bit, none = {0};
     for (int i = 0; i < VEC_FLOATS; i++) bit[i] = 1 << i;
-    return vec_keep((bit & (none + (int32_t)lanes)) != none, x);
+    return vec_keep((bit & (none + (int32_t)bits)) != none, x);
 #endif
 }
 
@@ -542,17 +542,17 @@ static inline vec_bits vec_round_pairs(vec low, vec high)
 static inline vec_bits vec_pair_halves(vec_bits x)
 {
     const vec_bits low = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; /* number i, .. */
-    const vec_bits lanes = low | (low + VEC_FLOATS) << 16;                       /* .. and number 16 + i */
-    return (vec_bits)_mm512_permutexvar_epi16((__m512i)lanes, (__m512i)x);
+    const vec_bits paired = low | (low + VEC_FLOATS) << 16;                      /* .. and number 16 + i */
+    return (vec_bits)_mm512_permutexvar_epi16((__m512i)paired, (__m512i)x);
 }
 
 /* Numbers of x and y pair by pair: *low has the first sixteen, *high the others. */
 static inline void vec_pair_numbers(vec_bits x, vec_bits y, vec_bits *low, vec_bits *high)
 {
     const vec_bits at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const vec_bits lanes = at | (at + 2 * VEC_FLOATS) << 16;
-    *low = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)lanes, (__m512i)y);
-    *high = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)(lanes + 0x00100010), (__m512i)y);
+    const vec_bits paired = at | (at + 2 * VEC_FLOATS) << 16;
+    *low = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)paired, (__m512i)y);
+    *high = (vec_bits)_mm512_permutex2var_epi16((__m512i)x, (__m512i)(paired + 0x00100010), (__m512i)y);
 }
 #endif
 

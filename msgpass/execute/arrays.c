@@ -1,5 +1,6 @@
 /* arrays.c: what a call writes must lie apart from what it reads: rows would be read after others were written there,
    and threads go through both at once. */
+#include "bindings.h"
 #include "execute.h"
 
 /* ---- of one call ---- */
@@ -33,9 +34,9 @@ done:
 
 static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
 {
-    const char *name;
+    const char *name = plan->program.field[f].name;
     const field_storage *h = &plan->storage[f];
-    const hga_tensor *t = tensor_of(plan, io, f, &name);
+    const hga_tensor *t = program_tensor(&plan->program, io, f);
     given_array a;
     if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;
     hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->io_n, h->heads, h->columns, &a);

@@ -1,24 +1,8 @@
 /* bound.c: a plan's storage with this call's addresses; what the caller brings is checked here. */
+#include "bindings.h"
 #include "execute.h"
 
 #include <math.h>
-
-const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_id field, const char **what)
-{
-    const hga_program *p = &plan->program;
-    hga_id user = 0;
-    *what = p->field[field].name;
-    switch (p->field[field].binding) {
-    case HGA_IO_QUERY: return &io->query;
-    case HGA_IO_KEY: return &io->key;
-    case HGA_IO_VALUE: return &io->value;
-    case HGA_IO_OUT: return &io->out;
-    case HGA_IO_USER:
-        for (hga_id f = 1; f < field; f++) user += p->field[f].binding == HGA_IO_USER;
-        return user < HGA_MAX_USER_TENSORS ? &io->user[user] : NULL;
-    default: return NULL;
-    }
-}
 
 /* Numbers are read where numbers of that size may be. */
 static hga_status check_numbers(const hga_tensor *t, const char *what)
@@ -65,8 +49,8 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
 
 static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
 {
-    const char *what;
-    const hga_tensor *t = tensor_of(plan, io, f, &what);
+    const char *what = plan->program.field[f].name;
+    const hga_tensor *t = program_tensor(&plan->program, io, f);
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
     if (!t->data && plan->storage[f].io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
@@ -78,8 +62,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
 {
     const field_storage *h = &plan->storage[f];
     bound_field *x = &state->field[f];
-    const char *what;
-    const hga_tensor *t = tensor_of(plan, io, f, &what);
+    const hga_tensor *t = program_tensor(&plan->program, io, f);
     *x = (bound_field){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
     x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
     x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
@@ -182,8 +165,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *st
     if (!st) st = arrays_find(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, state, f);
-    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
-    state->scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim);
+    state->scale = meaning_scale(&plan->program, &plan->shape, io);
     state->scale_2 = state->scale * KERNEL_LOG2E;
     return st;
 }

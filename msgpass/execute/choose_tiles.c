@@ -57,10 +57,10 @@ static void find_parts(const tile_chooser *t, row_panel *p, const strip *whole, 
     out->n_parts = 0;
     for (hga_id g = 0; g < p->n_groups; g++) {
         if (!whole[g].segment || !strip_cut(&whole[g], at, n, &x)) continue;
-        uint16_t *rows = out->rows[out->n_parts];
+        lanes *rows = out->rows[out->n_parts];
         hga_id first = (hga_id)(x.src - at);
         memset(rows, 0, sizeof out->rows[0]);
-        for (hga_id c = 0; c < x.n; c++) rows[first + c] = (uint16_t)rows_of_column(&x, c);
+        for (hga_id c = 0; c < x.n; c++) rows[first + c] = (lanes)rows_of_column(&x, c);
         if (out->types_vary) {
             int32_t *types = pair_types(t, out->n_parts, first);
             memset(types, -1, (size_t)x.n * KERNEL_TILE * sizeof *types);

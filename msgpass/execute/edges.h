@@ -21,6 +21,7 @@ typedef struct rank_key { /* what canonical order compares; weights only tell tw
     hga_id src;
     int32_t type;
     float weight;
+    hga_id pos_of, src_pos_of;
     hga_pos number; /* in the order read */
     hga_pos place;  /* canonical, of the edge that was read as number i, in rank[i] */
 } rank_key;

@@ -185,7 +185,8 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     panel_bounds(ph, panel, &begin, &n);
     list_nodes(w, ph, stage, begin, n, node);
     int one_by_one = !goes_by_position(w, ph);
-    if (!one_by_one) reader_load(&w->reader, begin, n);
+    int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
+    if (!one_by_one && loads) reader_load(&w->reader, begin, n);
     if (kernel->panel && !one_by_one) {
         kernel->panel(w, stage, begin, n, node);
         return;
@@ -193,7 +194,7 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     for (hga_id i = 0; i < n; i++) {
         if (node[i] < 0) continue;
         hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;
-        if (one_by_one) reader_load(&w->reader, position, 1);
+        if (one_by_one && loads) reader_load(&w->reader, position, 1);
         kernel->row(w, &(row_job){.stage = stage, .v = node[i], .position = position, .count = INT64_MAX, .piece = -1});
     }
 }

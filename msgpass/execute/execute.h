@@ -10,13 +10,14 @@
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
-   plain.c        the plain stages, which define what a stage means
+   plain.c        stages in double, as meaning/ defines them
    explain.c      the plan in words (explain_parts.c, explain_ways.c) */
 #ifndef EXECUTE_H
 #define EXECUTE_H
 
 #include "edges.h"
 #include "overlap.h"
+#include "stage_meanings.h"
 #include "tiles.h"
 
 /* A field's storage with this call's addresses. */
@@ -137,8 +138,11 @@ typedef struct worker {
     int mixes;
     float *scalars[4]; /* [lanes]: of a few rows, [rows][heads] */
     hga_id lanes;
-    /* plain stages: a row's aggregate and a split's, plain_bytes each; attend: the state of the splits so far; sums:
-       what was poured; energies: a family's sums */
+    /* of plain stages: the row's edges, and room to compute it */
+    edge_rows plain_edges;
+    row_room plain_room;
+    /* functions of the caller's own: a row's aggregate and a piece's, plain_bytes each; attend: the state of the
+       splits so far; sums: what was poured; energies: a family's sums */
     double *plain;
     int64_t plain_bytes;
     int begun;                     /* its thread has cleared its numbers */
@@ -321,9 +325,7 @@ int execution_is_alone(const hga_plan *plan);
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *state);
 hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample);
 
-/* bound.c: this call's addresses, after what the caller brings has been checked. The caller's tensor of a field, NULL
-   for internal ones; *what names it. */
-const hga_tensor *tensor_of(const hga_plan *plan, const hga_io *io, hga_id field, const char **what);
+/* bound.c: fields_bind, this call's addresses, after what the caller brings has been checked. */
 /* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written, as far as it
    was asked for; forget whose they are; free copies. */
 hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t);

@@ -39,7 +39,7 @@ typedef struct run {
     int64_t src, edges;
     unsigned any; /* rows that have some column */
     strip strip;  /* the first one */
-    uint16_t rows[RUN_COLUMNS];
+    lanes rows[RUN_COLUMNS];
 } run;
 
 /* The segments that go into runs and in which the group has rows. */

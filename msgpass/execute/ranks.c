@@ -1,4 +1,5 @@
-/* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type and weight. */
+/* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type, weight and positions,
+   as meaning/row_edges.c has them. */
 #include "edges.h"
 #include "sort.h"
 
@@ -7,7 +8,9 @@ static int before(const rank_key *a, const rank_key *b)
 {
     if (a->src != b->src) return a->src < b->src;
     if (a->type != b->type) return a->type < b->type;
-    return a->weight != b->weight ? a->weight < b->weight : a->number < b->number;
+    if (a->weight != b->weight) return a->weight < b->weight;
+    if (a->pos_of != b->pos_of) return a->pos_of < b->pos_of;
+    return a->src_pos_of != b->src_pos_of ? a->src_pos_of < b->src_pos_of : a->number < b->number;
 }
 
 SORT_DEFINE(sort_ranks, rank_key, before)
@@ -20,7 +23,8 @@ static void rank_row(row_reader *r, hga_id v)
     hga_pos n = 0;
     for (cursor_next(&c, KERNEL_CHUNK, &chunk); chunk.n; cursor_next(&c, KERNEL_CHUNK, &chunk))
         for (hga_id e = 0; e < chunk.n; e++, n++)
-            r->rank[n] = (rank_key){chunk.src[e], chunk.type[e], chunk.weight[e], .number = n};
+            r->rank[n] = (rank_key){chunk.src[e],    chunk.type[e],       chunk.weight[e],
+                                    chunk.pos_of[e], chunk.src_pos_of[e], .number = n};
     sort_ranks(r->rank, n);
     for (hga_pos i = 0; i < n; i++) r->rank[r->rank[i].number].place = i;
     r->ranked = v;

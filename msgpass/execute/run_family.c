@@ -81,12 +81,12 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
     const hga_stage *s = stage_of(w, g->stage);
     const hga_shape *shape = &w->plan->shape;
     family_rows rows = find_rows(w, g, x, ANYWHERE);
-    uint16_t lanes[KERNEL_FAMILY];
+    lanes rows_of[KERNEL_FAMILY];
     const float *kept[KERNEL_TILE];
     read_columns(w, x);
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
     if (drops_weights(w)) drop_family(w, g, x, kept);
-    for (hga_id e = 0; e < x->n; e++) lanes[e] = (uint16_t)rows_of_column(x, e);
+    for (hga_id e = 0; e < x->n; e++) rows_of[e] = (lanes)rows_of_column(x, e);
     kernel_family all = {.n_rows = (hga_id)x->row_last,
                          .n = x->n,
                          .heads = shape->n_heads,
@@ -99,7 +99,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
                          .v_head = find_columns(w, field(w, s->value), w->at.v, w->mixed_value),
                          .scale = w->state->scale_2,
                          .bias = w->row.base,
-                         .rows = lanes,
+                         .rows = rows_of,
                          .kept = drops_weights(w) ? kept : NULL};
     if (rows.alike) {
         run_rows(w, all, &rows);

@@ -207,7 +207,7 @@ typedef struct wide_group {
     kernel_tile_group tile;
     hga_id first, last;
     int full, ends;
-    uint16_t rows[KERNEL_CHUNK];
+    lanes rows[KERNEL_CHUNK];
     float *end[KERNEL_TILE];
 } wide_group;
 
@@ -226,7 +226,7 @@ static int find_part(wide_group *g, hga_id at, hga_id n)
     g->first = x.src - at, g->last = g->first + x.n;
     g->ends = x.src + x.n == g->strip->src + g->strip->n;
     g->full = part_is_full(&x, g->group);
-    for (hga_id c = 0; c < x.n && !g->full; c++) g->rows[g->first + c] = (uint16_t)rows_of_column(&x, c);
+    for (hga_id c = 0; c < x.n && !g->full; c++) g->rows[g->first + c] = (lanes)rows_of_column(&x, c);
     return 1;
 }
 

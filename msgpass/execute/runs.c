@@ -48,12 +48,12 @@ static void join(run *r, const strip *x)
     for (; r->n < at + x->n; r->n++) r->rows[r->n] = 0;
     if (strip_is_whole(x)) {
         unsigned rows = strip_lanes(x);
-        for (hga_id c = 0; c < x->n; c++) r->rows[at + c] = (uint16_t)(r->rows[at + c] | rows);
+        for (hga_id c = 0; c < x->n; c++) r->rows[at + c] = (lanes)(r->rows[at + c] | rows);
         r->any |= rows;
     } else {
         for (hga_id c = 0; c < x->n; c++) {
             unsigned rows = rows_of_column(x, c);
-            r->rows[at + c] = (uint16_t)(r->rows[at + c] | rows);
+            r->rows[at + c] = (lanes)(r->rows[at + c] | rows);
             r->any |= rows;
         }
     }

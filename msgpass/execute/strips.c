@@ -62,7 +62,7 @@ void strip_types(const strip *x, hga_id c, int32_t *type)
     if (missing) type[hole] = kept;
 }
 
-int columns_are_full(const uint16_t *rows, hga_id n, const row_group *g)
+int columns_are_full(const lanes *rows, hga_id n, const row_group *g)
 {
     unsigned all = (1u << g->n_rows) - 1;
     for (hga_id c = 0; c < n; c++)

@@ -39,7 +39,7 @@ int strip_is_wide(const strip *x);
 /* Types of a strip's column c, lane by lane. */
 void strip_types(const strip *x, hga_id c, int32_t *type);
 /* Have all of the group's rows all of the columns? */
-int columns_are_full(const uint16_t *rows, hga_id n, const row_group *g);
+int columns_are_full(const lanes *rows, hga_id n, const row_group *g);
 
 /* The lanes that a strip meets, as bits; do they have all of its columns? */
 static inline unsigned strip_lanes(const strip *x)

@@ -49,7 +49,7 @@ typedef struct tile_chunk {
     int pairs; /* what is added to a score differs from row to row: positions, or types */
     int types_vary;
     tile_part part[PANEL_GROUPS];
-    uint16_t rows[PANEL_GROUPS][KERNEL_CHUNK];
+    lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
 } tile_chunk;
 
 /* Kernels add up columns in a few sums, by turns: parts that begin so many columns apart add up alike. */
@@ -79,7 +79,7 @@ typedef struct shared_part {
     row_group *group;
     uint64_t columns;
     hga_id next; /* part of the chunk, -1 */
-    uint16_t rows[KERNEL_CHUNK];
+    lanes rows[KERNEL_CHUNK];
 } shared_part;
 
 /* Columns from source position `begin` on that groups share: those that some part has, as bits. */

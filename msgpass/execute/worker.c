@@ -4,23 +4,9 @@
 
 #include <string.h>
 
-/* ---- carving one block of memory ---- */
+/* ---- the arrays ---- */
 
-typedef struct carver {
-    char *base; /* NULL: measuring */
-    int64_t used;
-} carver;
-
-/* Arrays begin at whole cache lines. */
-enum { LINE = 64 };
-
-/* The next n elements of `size` bytes; NULL while measuring. */
-static void *carve(carver *c, int64_t n, size_t size)
-{
-    char *here = c->base ? c->base + c->used : NULL;
-    c->used += (n * (int64_t)size + LINE - 1) / LINE * LINE;
-    return here;
-}
+enum { LINE = LINE_FLOATS * sizeof(float) };
 
 /* Scalars that go through a kernel together: many, or the vectors wait for each other; so few that they stay in the
    first cache. */
@@ -28,10 +14,10 @@ enum { LANES = 1024 };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One aggregate of the plain executor: its header and a vector of doubles; or a user's state. */
+/* One aggregate of a function of the caller's own. */
 static int64_t aggregate_bytes(const hga_plan *plan)
 {
-    int64_t bytes = 64 + most(plan->shape.dim, plan->shape.dim_v) * (int64_t)sizeof(double);
+    int64_t bytes = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         bytes = most(bytes, (int64_t)plan->program.stage[s].udf.state_bytes);
     return (bytes + 63) / 64 * 64;
@@ -119,6 +105,17 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     r->rank = carve(c, r->degree_room, sizeof *r->rank);
 }
 
+/* Plain stages hold a row's edges, and what each weighs; where there are any. */
+static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
+{
+    hga_id columns = widest_columns(&plan->shape);
+    w->plain_edges.room = plan->plain_room;
+    if (plan->plain_room < 0) return;
+    w->plain_edges.own = carve(c, plan->plain_room, sizeof *w->plain_edges.own);
+    void *room = carve(c, row_room_bytes(plan->plain_room, columns), 1);
+    if (room) w->plain_room = row_room_at(room, plan->plain_room, columns);
+}
+
 /* All of a worker's arrays; returns their bytes. */
 static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
 {
@@ -130,6 +127,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     lay_out_numbers(w, &plan->shape, plan->bf16_rows, plan->options.dropout > 0, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
+    lay_out_plain(w, plan, &c);
     return c.used;
 }
 
@@ -168,7 +166,7 @@ int workers_fit(const hga_plan *plan, const hga_workspace *state)
     const worker *w = &state->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
-           w->types >= count_types(plan) && w->mixes >= chunks_mix(plan);
+           w->types >= count_types(plan) && w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
 }
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state)

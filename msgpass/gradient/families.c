@@ -65,27 +65,28 @@ static int call_is_known(const gradient_call *c)
 /* ---- memory ---- */
 
 /* Every array; floats in all. */
-static int64_t lay_out(families *f, family_lane *lanes, hga_id threads, float *memory)
+static int64_t lay_out(families *f, family_lane *lane, hga_id threads, float *memory)
 {
     const family_order *o = &f->order;
-    int64_t at = 0, places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
-    for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve(memory, &at, o->n_above * f->x[i].row);
+    carver room = {.base = memory};
+    int64_t places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
+    for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve_floats(&room, o->n_above * f->x[i].row);
     for (int i = 0; i < G; i++)
-        if (f->d[i].io) f->d[i].above = carve(memory, &at, o->n_top_slots * f->d[i].row);
-    f->bias = carve(memory, &at, places);
-    f->lse = carve(memory, &at, places * f->heads), f->mean = carve(memory, &at, places * f->heads);
-    f->psi = carve(memory, &at, above), f->inside = carve(memory, &at, above), f->keep = carve(memory, &at, above),
-    f->d_psi = carve(memory, &at, above);
+        if (f->d[i].io) f->d[i].above = carve_floats(&room, o->n_top_slots * f->d[i].row);
+    f->bias = carve_floats(&room, places);
+    f->lse = carve_floats(&room, places * f->heads), f->mean = carve_floats(&room, places * f->heads);
+    f->psi = carve_floats(&room, above), f->inside = carve_floats(&room, above), f->keep = carve_floats(&room, above),
+    f->d_psi = carve_floats(&room, above);
     for (hga_id t = 0; t < threads; t++) {
         family_lane l = {0};
         for (int i = 0; i < G; i++)
-            if (f->d[i].io) l.slots[i] = carve(memory, &at, o->n_slots * f->d[i].row);
+            if (f->d[i].io) l.slots[i] = carve_floats(&room, o->n_slots * f->d[i].row);
         float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
-        for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve(memory, &at, FAMILY_SCALARS);
-        if (f->node_pos) l.pair = carve(memory, &at, FAMILY_PAIRS), l.d_pair = carve(memory, &at, FAMILY_PAIRS);
-        if (lanes) lanes[t] = l;
+        for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve_floats(&room, FAMILY_SCALARS);
+        if (f->node_pos) l.pair = carve_floats(&room, FAMILY_PAIRS), l.d_pair = carve_floats(&room, FAMILY_PAIRS);
+        if (lane) lane[t] = l;
     }
-    return at;
+    return carved_floats(&room);
 }
 
 static family_rows rows_of(const gradient_call *c, hga_id field, const hga_tensor *t)
@@ -150,12 +151,12 @@ static void go_down(families *f, hga_id share, const family_lane *l)
 }
 
 /* Shares side by side up to the families above them all, those, and shares side by side on the way down. */
-static void run(families *f, const family_lane *lanes, hga_id threads)
+static void run(families *f, const family_lane *lane, hga_id threads)
 {
     hga_id last = f->order.n_shares - 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
-        const family_lane *l = &lanes[threads > 1 ? omp_get_thread_num() : 0];
+        const family_lane *l = &lane[threads > 1 ? omp_get_thread_num() : 0];
 #pragma omp for schedule(dynamic, 1)
         for (hga_id i = 0; i < last; i++) go_up(f, i, l);
 #pragma omp single
@@ -172,7 +173,7 @@ hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *kn
     hga_status st = HGA_OK;
     family_stages at;
     families f = {.call = c, .plan = c->plan, .heads = c->plan->shape.n_heads, .node_pos = c->io->node_pos};
-    family_lane *lanes = NULL;
+    family_lane *lane = NULL;
     hga_id threads = c->threads;
     void *memory;
     *known = call_is_known(c) && find_stages(c->plan, &at);
@@ -181,16 +182,16 @@ hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *kn
         order_create(c->plan, c->plan->program.stage[at.attend].relation, c->io->node_pos != NULL, &f.order, known));
     if (!*known) goto done;
     find_fields(&f, &at);
-    HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *lanes, &lanes));
+    HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *lane, &lane));
     HGA_TRY(workspace_spare(workspace, lay_out(&f, NULL, threads, NULL) * (int64_t)sizeof(float), &memory));
-    lay_out(&f, lanes, threads, memory);
+    lay_out(&f, lane, threads, memory);
     f.draw = (kernel_draw){c->io->seed, c->io->layer, c->plan->options.dropout};
     f.d_log_mass = c->sums[0].of[LOG_MASS], f.d_node_pos = c->sums[0].of[NODE_POS];
     fill_biases(&f, c->plan->program.stage[at.attend].by_mass);
     start_at_roots(&f);
-    run(&f, lanes, threads);
+    run(&f, lane, threads);
 done:
-    hga_delete(&c->plan->given, lanes, threads, sizeof *lanes);
+    hga_delete(&c->plan->given, lane, threads, sizeof *lane);
     order_clear(&f.order);
     return st;
 }

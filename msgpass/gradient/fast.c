@@ -55,31 +55,32 @@ static int attends_by_mass(const hga_program *p)
 /* Hand out the pass's arrays from `memory`; with NULL only measure. Floats in all. */
 static int64_t lay_out(fast_pass *p, float *memory)
 {
-    int64_t at = 0, n = p->nodes.n;
+    int64_t n = p->nodes.n;
+    carver room = {.base = memory};
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         fast_field *x = &p->field[f];
         int state = p->program->field[f].width == HGA_WIDTH_STATE;
         int scalar = p->program->field[f].width == HGA_WIDTH_SCALAR;
-        x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded_columns(x->columns);
+        x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded(x->columns);
         x->by_row = goes_by_row(p->plan, f);
         if (x->by_row) continue;
-        if (has_values(p->call, f)) x->value = carve(memory, &at, n * x->padded);
-        if (is_wanted(p->call, f)) x->adjoint = carve(memory, &at, n * x->padded);
-        if (state) x->lse = carve(memory, &at, n), x->delta = carve(memory, &at, n);
-        if (has_energies(p->program, f)) x->own_lse = carve(memory, &at, n);
-        if (is_wanted(p->call, f) && is_kv(p, f)) x->fresh = (uint8_t *)carve(memory, &at, n / CHUNK / 4 + 1);
+        if (has_values(p->call, f)) x->value = carve_floats(&room, n * x->padded);
+        if (is_wanted(p->call, f)) x->adjoint = carve_floats(&room, n * x->padded);
+        if (state) x->lse = carve_floats(&room, n), x->delta = carve_floats(&room, n);
+        if (has_energies(p->program, f)) x->own_lse = carve_floats(&room, n);
+        if (is_wanted(p->call, f) && is_kv(p, f)) x->fresh = (uint8_t *)carve_floats(&room, n / CHUNK / 4 + 1);
     }
     if (p->call->io->rel_key)
-        p->rel_key = carve(memory, &at, (int64_t)p->call->io->n_rel_key * padded_columns(p->plan->shape.dim));
-    p->chunks = columns_lay_out(p, memory, &at);
-    if (attends_by_mass(p->program)) p->log_mass = carve(memory, &at, n);
-    return at;
+        p->rel_key = carve_floats(&room, (int64_t)p->call->io->n_rel_key * padded(p->plan->shape.dim));
+    p->chunks = columns_lay_out(p, &room);
+    if (attends_by_mass(p->program)) p->log_mass = carve_floats(&room, n);
+    return carved_floats(&room);
 }
 
 static void pad_rel_key(fast_pass *p)
 {
     const hga_io *io = p->call->io;
-    hga_id dim = p->plan->shape.dim, padded_dim = padded_columns(dim);
+    hga_id dim = p->plan->shape.dim, padded_dim = padded(dim);
     float *to = p->rel_key;
     for (hga_id t = 0; to && t < io->n_rel_key; t++)
         memcpy(to + (ptrdiff_t)t * padded_dim, io->rel_key + (ptrdiff_t)t * dim, (size_t)dim * sizeof *to);
@@ -96,7 +97,7 @@ static int has_padding(const fast_pass *p)
 static fast_pass empty_pass(const gradient_call *c)
 {
     fast_pass p = {.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
-    p.rows.plan = c->plan, p.rows.lists = c->lists, p.field_dim = padded_columns(c->plan->shape.dim);
+    p.rows.lists = c->lists, p.field_dim = padded(c->plan->shape.dim);
     return p;
 }
 
@@ -106,10 +107,10 @@ int64_t fast_floats(const gradient_call *c)
     return lay_out(&p, NULL);
 }
 
-void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p)
+void fast_create(const gradient_call *c, float *memory, lane *first, hga_id n_lanes, fast_pass *p)
 {
     *p = empty_pass(c);
-    p->lanes = lanes, p->n_lanes = n_lanes, p->panel = lanes->panel, p->numbers = lanes->numbers;
+    p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
     int64_t n = lay_out(p, NULL);
     if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
     lay_out(p, memory);
@@ -120,7 +121,7 @@ void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_la
 
 void fast_destroy(fast_pass *p)
 {
-    if (p->plan) rows_close(&p->rows);
+    if (p->plan) edges_close(&p->rows);
 }
 
 /* ---- means and sums ---- */
@@ -137,7 +138,7 @@ static double factor(const fast_pass *p, const hga_stage *stage, const row_edge 
 /* The edges of a row, and what the sum over them is divided by. */
 static hga_status read_sum(fast_pass *p, const hga_stage *stage, hga_id v, double *total)
 {
-    hga_status st = rows_read(&p->rows, v);
+    hga_status st = edges_read(&p->rows, v);
     *total = stage->reduce == HGA_MEAN ? 0 : 1;
     for (int64_t i = 0; !st && stage->reduce == HGA_MEAN && i < p->rows.n; i++)
         *total += factor(p, stage, &p->rows.edge[i]);
@@ -304,7 +305,7 @@ static void take_turn(fast_pass *p, hga_id turn)
     p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
     p->heads = goes_by_panel(p) ? p->n : 1;
     p->sums = p->call->sums[turn], p->wants_tables = 0;
-    for (table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
+    for (call_table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
 }
 
 hga_status fast_gradient(fast_pass *p, hga_id turn)

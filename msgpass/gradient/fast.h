@@ -92,9 +92,6 @@ static inline brood brood_of(const hga_nodes *nodes, hga_id v)
     return (brood){ptr[1] - ptr[0], ptr[0], nodes->child_list ? nodes->child_list + ptr[0] : NULL};
 }
 
-/* Columns of a row, which is padded with zeros. */
-static inline hga_id padded_columns(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
-
 static inline hga_id row_number(const fast_pass *p, hga_id f, hga_id v)
 {
     return p->field[f].place ? p->field[f].place[v] : v;
@@ -152,7 +149,7 @@ int goes_by_row(const hga_plan *plan, hga_id f);
 hga_id columns_stage(const hga_plan *plan);
 hga_status departures_create(const gradient_call *c, departures *out);
 void departures_clear(const hga_plan *plan, departures *x);
-column_chunks *columns_lay_out(const fast_pass *p, float *memory, int64_t *at);
+column_chunks *columns_lay_out(const fast_pass *p, carver *room);
 /* None is here; a chunk comes; those that panels [first, end) of the stage were the last to need go; all go. */
 void columns_begin(const fast_pass *p);
 float *bring_chunk(const fast_pass *p, hga_id chunk);
@@ -252,7 +249,7 @@ hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows);
 /* fast.c: a pass's memory, and the gradients of one turn. Floats of a pass, a whole number of lines; a pass in that
    memory, which begins at a line and outlives it. */
 int64_t fast_floats(const gradient_call *c);
-void fast_create(const gradient_call *c, float *memory, lane *lanes, hga_id n_lanes, fast_pass *p);
+void fast_create(const gradient_call *c, float *memory, lane *first, hga_id n_lanes, fast_pass *p);
 void fast_destroy(fast_pass *p);
 /* Turns of a call whose stages are cut. One of them, but for what keys and values are given; and that, behind the turns
    before it where several give to the same. */

@@ -61,7 +61,7 @@ static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
     fast_field *out = &p->field[stage->out];
     float greatest = -INFINITY, *o = value_row(p, stage->out, v);
     double sum = 0;
-    hga_status st = rows_read(&p->rows, v);
+    hga_status st = edges_read(&p->rows, v);
     if (st) return st;
     p->plan->kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
     for (int64_t at = 0; at < p->rows.n; at += KERNEL_CHUNK) {

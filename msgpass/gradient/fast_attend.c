@@ -14,13 +14,13 @@ enum { PAIRS = WINDOW * KERNEL_TILE };
 static hga_id most_columns(const hga_plan *plan)
 {
     hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
-    return padded_columns(dim > dim_v ? dim : dim_v);
+    return padded(dim > dim_v ? dim : dim_v);
 }
 
 static int64_t panel_floats(const hga_plan *plan)
 {
-    hga_id dim = padded_columns(plan->shape.dim), dim_v = padded_columns(plan->shape.dim_v);
-    hga_id pos_dim = padded_columns(plan->shape.pos_dim);
+    hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v);
+    hga_id pos_dim = padded(plan->shape.pos_dim);
     return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * KERNEL_PLACES +
            (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 4 * PAIRS + most_columns(plan) + LINE_FLOATS;
 }
@@ -56,8 +56,7 @@ hga_status panel_create(const hga_plan *plan, panel **out)
 {
     hga_status st = HGA_OK;
     panel *x = NULL;
-    hga_id dim = padded_columns(plan->shape.dim), dim_v = padded_columns(plan->shape.dim_v),
-           pos_dim = padded_columns(plan->shape.pos_dim);
+    hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v), pos_dim = padded(plan->shape.pos_dim);
     HGA_TRY(hga_new_zero(&plan->given, 1, sizeof *x, &x));
     x->floats = panel_floats(plan);
     HGA_TRY(hga_new_zero(&plan->given, x->floats, sizeof *x->memory, &x->memory));
@@ -210,9 +209,9 @@ enum { POUR_TYPES = 128 };
 
 static void pour_rel_key(fast_pass *p)
 {
-    hga_id dim = p->plan->shape.dim, padded = padded_columns(dim);
+    hga_id dim = p->plan->shape.dim, width = padded(dim);
     for (hga_id t = 0; p->d_rel_key && t < p->call->io->n_rel_key; t++) {
-        float *from = p->d_rel_key + (ptrdiff_t)t * padded;
+        float *from = p->d_rel_key + (ptrdiff_t)t * width;
         double *to = p->sums.of[REL_KEY] + (ptrdiff_t)t * dim;
         for (hga_id c = 0; c < dim; c++) to[c] += (double)from[c], from[c] = 0;
     }

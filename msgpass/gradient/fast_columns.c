@@ -68,9 +68,7 @@ void departures_clear(const hga_plan *plan, departures *x)
 
 /* ---- memory ---- */
 
-enum { POINTER_FLOATS = sizeof(void *) / sizeof(float) };
-
-column_chunks *columns_lay_out(const fast_pass *p, float *memory, int64_t *at)
+column_chunks *columns_lay_out(const fast_pass *p, carver *room)
 {
     hga_id stage = columns_stage(p->plan), chunks = chunks_of(p->plan);
     if (stage < 0) return NULL;
@@ -79,12 +77,12 @@ column_chunks *columns_lay_out(const fast_pass *p, float *memory, int64_t *at)
     column_chunks x = {.stage = stage, .value = dim, .d_key = -1, .d_value = -1, .floats = dim + dim_v};
     if (field_gradient(p->call, s->key)->data) x.d_key = x.floats, x.floats += dim;
     if (field_gradient(p->call, s->value)->data) x.d_value = x.floats, x.floats += dim_v;
-    column_chunks *out = (column_chunks *)(void *)carve(memory, at, sizeof x / sizeof *memory);
-    x.at = (float **)(void *)carve(memory, at, chunks * POINTER_FLOATS);
-    x.unused = (hga_id *)(void *)carve(memory, at, chunks);
-    x.gone = (uint8_t *)carve(memory, at, chunks / (int64_t)sizeof *memory + 1);
-    x.memory = carve(memory, at, chunks * x.floats);
-    if (memory) *out = x;
+    column_chunks *out = carve(room, 1, sizeof x);
+    x.at = carve(room, chunks, sizeof *x.at);
+    x.unused = carve(room, chunks, sizeof *x.unused);
+    x.gone = carve(room, chunks, sizeof *x.gone);
+    x.memory = carve_floats(room, chunks * x.floats);
+    if (out) *out = x;
     return out;
 }
 

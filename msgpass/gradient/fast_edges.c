@@ -174,7 +174,7 @@ hga_status leave_rows(fast_pass *p, const group *g)
     hga_status st = HGA_OK;
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         if (g->node[i] < 0) continue;
-        HGA_TRY(rows_read(&p->rows, g->node[i]));
+        HGA_TRY(edges_read(&p->rows, g->node[i]));
         for (int64_t e = 0; e < p->rows.n; e++) HGA_TRY(leave(p, i, p->rows.edge[e], e));
     }
 done:

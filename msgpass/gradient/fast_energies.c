@@ -121,7 +121,7 @@ static hga_status walk(fast_pass *p, hga_id s, int backwards, void (*row)(fast_p
     for (hga_id i = 0; i < p->nodes.n; i++) {
         hga_id v = down ? p->nodes.n - 1 - i : i;
         if (!program_row(&p->nodes, p->program->field[stage->out].rows, v)) continue;
-        HGA_TRY(rows_read(&p->rows, v));
+        HGA_TRY(edges_read(&p->rows, v));
         row(p, stage, v);
     }
 done:

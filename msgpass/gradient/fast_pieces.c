@@ -17,15 +17,15 @@ static void window_columns(const window *w, const hga_segment *s, hga_id positio
 }
 
 /* Bit of row, on from column `begin` and off at `end`. */
-static void flip(uint16_t *on, hga_id row, hga_id begin, hga_id end)
+static void flip(lanes *on, hga_id row, hga_id begin, hga_id end)
 {
-    on[begin] ^= (uint16_t)(1u << row), on[end] ^= (uint16_t)(1u << row);
+    on[begin] ^= (lanes)(1u << row), on[end] ^= (lanes)(1u << row);
 }
 
 /* The rows that the segment has at each column of the window. */
-static void segment_rows(const group *g, const window *w, const hga_segment *s, hga_id first, uint16_t *rows)
+static void segment_rows(const group *g, const window *w, const hga_segment *s, hga_id first, lanes *rows)
 {
-    uint16_t on[WINDOW + 1] = {0}, now = 0;
+    lanes on[WINDOW + 1] = {0}, now = 0;
     for (hga_id position = s->row; position < s->row + s->n_rows; position++) {
         hga_id row = position - first, begin, end, hole;
         if (!(g->there >> row & 1u)) continue;
@@ -50,7 +50,7 @@ static row_edge edge_of(const fast_pass *p, const window *w, const hga_segment *
 }
 
 /* All pairs of `rows` to the rows. */
-static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *s, hga_id first, const uint16_t *rows)
+static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *s, hga_id first, const lanes *rows)
 {
     hga_status st = HGA_OK;
     p->panel->unranked = 1;
@@ -61,20 +61,20 @@ static hga_status leave_pairs(fast_pass *p, const window *w, const hga_segment *
 }
 
 /* Rows that the window has already, but with another node's position than the segment says. */
-static uint16_t other_owners(window *w, const hga_segment *s, uint16_t seen, const uint16_t *rows)
+static lanes other_owners(window *w, const hga_segment *s, lanes seen, const lanes *rows)
 {
-    uint16_t any = 0, other = 0;
+    lanes any = 0, other = 0;
     for (hga_id c = 0; c < w->n; c++) any |= rows[c];
     for (hga_id row = 0; row < KERNEL_TILE; row++) {
         if (!(any >> row & 1u)) continue;
         if (!(seen >> row & 1u)) w->own[row] = s->pos_of;
-        if (w->own[row] != s->pos_of) other |= (uint16_t)(1u << row);
+        if (w->own[row] != s->pos_of) other |= (lanes)(1u << row);
     }
     return other;
 }
 
 /* The type of each column, while it has one. */
-static void see_types(pair_types *t, const window *w, const hga_segment *s, hga_id first, const uint16_t *rows)
+static void see_types(pair_types *t, const window *w, const hga_segment *s, hga_id first, const lanes *rows)
 {
     for (hga_id c = 0; c < w->n; c++) {
         if (!rows[c]) continue;
@@ -92,7 +92,7 @@ static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga
 {
     hga_status st = HGA_OK;
     panel *x = p->panel;
-    uint16_t rows[WINDOW], apart[WINDOW], seen = 0, other = 0, some = 0;
+    lanes rows[WINDOW], apart[WINDOW], seen = 0, other = 0, some = 0;
     segment_rows(g, w, s, first, rows);
     for (hga_id c = 0; x->parts.positions && c < w->n; c++) seen |= w->rows[c];
     if (x->parts.positions) other = other_owners(w, s, seen, rows);
@@ -107,7 +107,7 @@ static hga_status add_segment(fast_pass *p, const group *g, window *w, const hga
 static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id first, int64_t begin, int64_t end)
 {
     panel *x = p->panel;
-    uint16_t seen[WINDOW] = {0}, rows[WINDOW];
+    lanes seen[WINDOW] = {0}, rows[WINDOW];
     for (int64_t i = begin; i < end; i++) {
         const hga_segment *s = &x->segment[i];
         if (s->src >= w->first + w->n || s->src + s->n_src <= w->first) continue;
@@ -116,7 +116,7 @@ static void see_pairs(fast_pass *p, const group *g, const window *w, hga_id firs
             for (uint32_t left = rows[c] & ~(uint32_t)seen[c]; left; left &= left - 1) {
                 hga_id row = __builtin_ctz(left);
                 if (x->parts.positions && w->own[row] != s->pos_of) continue;
-                x->seen.pair[c][row] = type_of(s, first + row, w->first + c - s->src), seen[c] |= (uint16_t)(1u << row);
+                x->seen.pair[c][row] = type_of(s, first + row, w->first + c - s->src), seen[c] |= (lanes)(1u << row);
             }
     }
 }

@@ -164,20 +164,20 @@ static hga_id own_node(const panel *x, const tile *t, const group *g, hga_id row
 static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
-    hga_id dim = p->plan->shape.pos_dim, padded = padded_columns(dim);
+    hga_id dim = p->plan->shape.pos_dim, width = padded(dim);
     const float *at = p->call->io->node_pos, *rows[KERNEL_TILE];
     for (hga_id c = 0; c < t->n; c++)
-        memcpy(x->position + (ptrdiff_t)c * padded, at + (ptrdiff_t)x->near.node[c] * dim, (size_t)dim * sizeof *at);
+        memcpy(x->position + (ptrdiff_t)c * width, at + (ptrdiff_t)x->near.node[c] * dim, (size_t)dim * sizeof *at);
     for (hga_id row = 0; row < KERNEL_TILE; row++) {
         hga_id own = own_node(x, t, g, row);
         rows[row] = own < 0 ? NULL : at + (ptrdiff_t)own * dim;
-        if (own >= 0) memcpy(x->own + (ptrdiff_t)row * padded, rows[row], (size_t)dim * sizeof *at);
-        if (own < 0) memset(x->own + (ptrdiff_t)row * padded, 0, (size_t)dim * sizeof *at);
-        for (hga_id c = 0; c < dim; c++) x->own_turned[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * padded + c];
+        if (own >= 0) memcpy(x->own + (ptrdiff_t)row * width, rows[row], (size_t)dim * sizeof *at);
+        if (own < 0) memset(x->own + (ptrdiff_t)row * width, 0, (size_t)dim * sizeof *at);
+        for (hga_id c = 0; c < dim; c++) x->own_turned[c * KERNEL_TILE + row] = x->own[(ptrdiff_t)row * width + c];
     }
     int wanted = p->sums.of[NODE_POS] != NULL;
-    if (wanted) memset(x->d_own, 0, (size_t)(padded * KERNEL_TILE) * sizeof *x->d_own);
-    if (wanted) memset(x->d_position, 0, (size_t)(padded * t->n) * sizeof *x->d_own);
+    if (wanted) memset(x->d_own, 0, (size_t)(width * KERNEL_TILE) * sizeof *x->d_own);
+    if (wanted) memset(x->d_position, 0, (size_t)(width * t->n) * sizeof *x->d_own);
     return (kernel_grad_positions){.dim = dim,
                                    .row = x->own,
                                    .row_turned = x->own_turned,
@@ -189,14 +189,14 @@ static kernel_grad_positions bring_positions(fast_pass *p, const tile *t, const 
 static void take_positions(fast_pass *p, const tile *t, const group *g)
 {
     panel *x = p->panel;
-    hga_id dim = p->plan->shape.pos_dim, padded = padded_columns(dim);
+    hga_id dim = p->plan->shape.pos_dim, width = padded(dim);
     double *to = p->sums.of[NODE_POS];
     for (hga_id c = 0; to && c < t->n; c++)
         for (hga_id i = 0; i < dim; i++)
-            to[(ptrdiff_t)x->near.node[c] * dim + i] += (double)x->d_position[(ptrdiff_t)c * padded + i];
+            to[(ptrdiff_t)x->near.node[c] * dim + i] += (double)x->d_position[(ptrdiff_t)c * width + i];
     for (hga_id row = 0; to && row < KERNEL_TILE; row++)
         for (hga_id i = 0; own_node(x, t, g, row) >= 0 && i < dim; i++)
-            to[(ptrdiff_t)own_node(x, t, g, row) * dim + i] += (double)x->d_own[(ptrdiff_t)row * padded + i];
+            to[(ptrdiff_t)own_node(x, t, g, row) * dim + i] += (double)x->d_own[(ptrdiff_t)row * width + i];
 }
 
 /* ---- biases of edges ---- */

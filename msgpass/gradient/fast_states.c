@@ -29,7 +29,7 @@ hga_status fast_spread(fast_pass *p, hga_id s)
     for (hga_id v = 0; v < p->nodes.n; v++) { /* from the lowest level up */
         if (!program_row(&p->nodes, p->program->field[stage->out].rows, v) || p->field[stage->out].lse[v] == INFINITY)
             continue;
-        HGA_TRY(rows_read(&p->rows, v));
+        HGA_TRY(edges_read(&p->rows, v));
         for (int64_t i = 0; i < p->rows.n; i++)
             merge_into(p, stage->out, v, p->rows.edge[i].src, p->rows.edge[i].weight);
     }

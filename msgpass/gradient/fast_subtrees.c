@@ -56,11 +56,11 @@ static void raise_top(fast_pass *p, int kv)
 /* Each subtree by itself, side by side where there are threads. */
 static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id i), int kv)
 {
-    hga_id n = trees_of(p)->n, lanes = p->n_lanes < n ? p->n_lanes : n;
-#pragma omp parallel for schedule(static) num_threads(lanes) if (lanes > 1)
+    hga_id n = trees_of(p)->n, threads = p->n_lanes < n ? p->n_lanes : n;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (hga_id i = 0; i < n; i++) {
         fast_pass one = *p;
-        if (lanes > 1) one.numbers = p->lanes[omp_get_thread_num()].numbers;
+        if (threads > 1) one.numbers = p->lanes[omp_get_thread_num()].numbers;
         act(&one, kv, i);
     }
 }

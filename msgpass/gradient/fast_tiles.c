@@ -14,7 +14,7 @@ static hga_status list_numbers(fast_pass *p, const hga_id *from, hga_id n, int64
     return HGA_OK;
 }
 
-static hga_status list_bits(fast_pass *p, const uint16_t *from, hga_id n, int64_t *at)
+static hga_status list_bits(fast_pass *p, const lanes *from, hga_id n, int64_t *at)
 {
     panel *x = p->panel;
     hga_status st = room_for(p, &x->bits, &x->bits_room, x->n.bits, n, sizeof *x->bits);
@@ -53,10 +53,10 @@ done:
 /* Columns being laid side by side, of one group or of two. */
 typedef struct tray {
     hga_id group, n_groups, n, column[WINDOW];
-    uint16_t rows[2][WINDOW];
+    lanes rows[2][WINDOW];
 } tray;
 
-static int is_full(const uint16_t *rows, hga_id n, uint32_t there)
+static int is_full(const lanes *rows, hga_id n, uint32_t there)
 {
     uint32_t all = there;
     for (hga_id c = 0; c < n; c++) all &= rows[c];
@@ -81,7 +81,7 @@ done:
     return st;
 }
 
-static hga_status put_column(fast_pass *p, group *pair, tray *t, hga_id column, uint16_t first, uint16_t second)
+static hga_status put_column(fast_pass *p, group *pair, tray *t, hga_id column, lanes first, lanes second)
 {
     t->column[t->n] = column, t->rows[0][t->n] = first, t->rows[1][t->n] = second;
     return ++t->n == WINDOW ? empty_tray(p, pair, t) : HGA_OK;
@@ -103,9 +103,9 @@ static walk walk_of(const panel *x, const group *g)
 /* The column at hand, beyond all others when there is none. */
 static hga_id column_of(const walk *w) { return w->at == w->end ? INT32_MAX : w->at->first + w->c; }
 
-static uint16_t take_column(walk *w)
+static lanes take_column(walk *w)
 {
-    uint16_t rows = w->at->rows[w->c++];
+    lanes rows = w->at->rows[w->c++];
     if (w->c == w->at->n) w->at++, w->c = 0;
     return rows;
 }
@@ -119,7 +119,7 @@ hga_status lay_windows(fast_pass *p, group *pair)
     walk a = walk_of(p->panel, &pair[0]), b = walk_of(p->panel, &pair[1]);
     while (a.at < a.end || b.at < b.end) {
         hga_id here = column_of(&a), there = column_of(&b), column = here < there ? here : there;
-        uint16_t rows = here == column ? take_column(&a) : 0, others = there == column ? take_column(&b) : 0;
+        lanes rows = here == column ? take_column(&a) : 0, others = there == column ? take_column(&b) : 0;
         if (rows && others)
             HGA_TRY(put_column(p, pair, &both, column, rows, others));
         else if (rows)

@@ -4,99 +4,7 @@
 #include "linear.h"
 #include "scattered.h"
 
-#include "philox.h"
-#include "sixteen.h"
-
-#include <math.h>
-
 /* ---- fields and tensors ---- */
-
-hga_id field_heads(const hga_plan *plan, hga_id field)
-{
-    hga_width w = plan->program.field[field].width;
-    return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE ? plan->shape.n_kv_heads : plan->shape.n_heads;
-}
-
-hga_id field_columns(const hga_plan *plan, hga_id field)
-{
-    hga_width w = plan->program.field[field].width;
-    return w == HGA_WIDTH_SCALAR                         ? 1
-           : w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY ? plan->shape.dim
-                                                         : plan->shape.dim_v;
-}
-
-hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
-{
-    return range_of_rows(plan, plan->program.field[field].io, first);
-}
-
-/* Which of the caller's own tensors a field is. */
-static hga_id user_number(const hga_plan *plan, hga_id field)
-{
-    hga_id n = 0;
-    for (hga_id f = 1; f < field; f++) n += plan->program.field[f].binding == HGA_IO_USER;
-    return n;
-}
-
-const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
-{
-    switch (c->plan->program.field[field].binding) {
-    case HGA_IO_QUERY: return &c->io->query;
-    case HGA_IO_KEY: return &c->io->key;
-    case HGA_IO_VALUE: return &c->io->value;
-    case HGA_IO_OUT: return &c->io->out;
-    case HGA_IO_USER: return &c->io->user[user_number(c->plan, field)];
-    default: return NULL;
-    }
-}
-
-const hga_tensor *field_gradient(const gradient_call *c, hga_id field)
-{
-    switch (c->plan->program.field[field].binding) {
-    case HGA_IO_QUERY: return &c->grad->d_query;
-    case HGA_IO_KEY: return &c->grad->d_key;
-    case HGA_IO_VALUE: return &c->grad->d_value;
-    case HGA_IO_OUT: return &c->grad->d_out;
-    case HGA_IO_USER: return &c->grad->d_user[user_number(c->plan, field)];
-    default: return NULL;
-    }
-}
-
-hga_gradient_input field_input(const gradient_call *c, hga_id field)
-{
-    switch (c->plan->program.field[field].binding) {
-    case HGA_IO_QUERY: return HGA_GRADIENT_QUERY;
-    case HGA_IO_KEY: return HGA_GRADIENT_KEY;
-    case HGA_IO_VALUE: return HGA_GRADIENT_VALUE;
-    case HGA_IO_USER: return (hga_gradient_input)(HGA_GRADIENT_USER + user_number(c->plan, field));
-    default: return HGA_GRADIENT_NONE;
-    }
-}
-
-size_t dtype_bytes(hga_dtype type) { return type == HGA_F32 ? sizeof(float) : sizeof(uint16_t); }
-
-void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
-{
-    ptrdiff_t head = t->head_stride ? t->head_stride : columns;
-    ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
-    return (char *)t->data + (i * row + h * head) * (ptrdiff_t)dtype_bytes(t->dtype);
-}
-
-void numbers_read(hga_dtype type, const void *from, hga_id n, float *to)
-{
-    if (type == HGA_F32)
-        memcpy(to, from, (size_t)n * sizeof *to);
-    else
-        widen_row(type == HGA_F16, from, to, n);
-}
-
-void numbers_write(hga_dtype type, const float *from, hga_id n, void *to)
-{
-    if (type == HGA_F32)
-        memcpy(to, from, (size_t)n * sizeof *from);
-    else
-        narrow_row(type == HGA_F16, from, to, n);
-}
 
 int numbers_are_floats(const gradient_call *c)
 {
@@ -105,14 +13,6 @@ int numbers_are_floats(const gradient_call *c)
         if (t && (t->dtype != HGA_F32 || field_gradient(c, f)->dtype != HGA_F32)) return 0;
     }
     return 1;
-}
-
-/* ---- dropout ---- */
-
-double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
-{
-    if (c->plan->options.dropout == 0) return 1;
-    return (double)philox_dropout(c->plan->options.dropout, c->io->seed, c->io->layer, v, e->src, e->type, head);
 }
 
 /* ---- who computes ---- */
@@ -147,6 +47,15 @@ static hga_id turns_apart(const gradient_call *c, hga_id threads)
     return cut ? turns / threads * threads : turns;
 }
 
+static hga_status list_stage(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out)
+{
+    edge_rows rows = {0};
+    rows_open(&rows, plan, stage);
+    hga_status st = edges_list(&rows, plan->program.field[plan->program.stage[stage].out].rows, bytes, out);
+    edges_close(&rows);
+    return st;
+}
+
 /* Rows of stages that go row by row, while a sixteenth of the tensors' bytes is enough for each. */
 static hga_status list_stages(gradient_call *c)
 {
@@ -158,7 +67,7 @@ static hga_status list_stages(gradient_call *c)
     for (hga_id s = 0; s < plan->program.n_stages; s++)
         if (kind_attends(plan->stage[s].kind) ? has_energies(&plan->program, plan->program.stage[s].out)
                                               : !is_of_children(&plan->program.stage[s]))
-            HGA_TRY(rows_list(plan, s, bytes, &c->lists[s]));
+            HGA_TRY(list_stage(plan, s, bytes, &c->lists[s]));
 done:
     return st;
 }
@@ -183,7 +92,8 @@ done:
 static void clear_stages(gradient_call *c)
 {
     for (hga_id s = 0; c->strips && s < c->plan->program.n_stages; s++) strips_clear(c->plan, &c->strips[s]);
-    for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++) rows_unlist(c->plan, &c->lists[s]);
+    for (hga_id s = 0; c->lists && s < c->plan->program.n_stages; s++)
+        edges_unlist(c->plan->graph, &c->plan->given, &c->lists[s]);
     departures_clear(c->plan, &c->departures);
     if (c->subtrees) subtrees_clear(c->plan, c->subtrees);
     hga_delete(&c->plan->given, c->subtrees, 1, sizeof *c->subtrees);
@@ -370,11 +280,10 @@ const char *hga_plan_gradient_way(const hga_plan *plan)
 
 static gradient_call call_of(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad)
 {
-    float scale = io->scale != 0 ? io->scale : plan->program.default_scale;
     return (gradient_call){.plan = plan,
                            .io = io,
                            .grad = grad,
-                           .scale = scale != 0 ? scale : 1 / sqrtf((float)plan->shape.dim),
+                           .scale = meaning_scale(&plan->program, &plan->shape, io),
                            .threads = threads_allowed(plan->threads)};
 }
 

@@ -4,9 +4,8 @@
    batch.c      many calls at once
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
-   rows.c       the in-edges of a row, in canonical order
    tables.c     sums of what is shared by edges
-   plain.c      every stage and its adjoint in double, which define what a gradient is (plain.h)
+   plain.c      a program forward and backward in double, by what meaning/ says of its stages (plain.h)
    fast.c       the same a head at a time, in float (fast.h, panel.h)
    families.c   trees whose nodes attend to their siblings, all heads at once (families.h)
    linear.c     sums and means alone, all heads at once (linear.h)
@@ -14,62 +13,18 @@
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 
-#include "hga_gradient.h"
+#include "bindings.h"
+#include "stage_meanings.h"
 #include "plan.h"
 
-/* ---- rows.c ---- */
-
-/* An edge into the row at hand. */
-typedef struct row_edge {
-    hga_id src;
-    int32_t type;
-    float weight;
-    hga_id pos_of, src_pos_of; /* node + 1 whose position the row uses, and the source, 0: its own */
-} row_edge;
-
-/* All rows of a stage, one behind the other: those of node v begin at ptr[v]. */
-typedef struct row_list {
-    int64_t *ptr; /* [n_nodes + 1]; NULL: there was no room */
-    row_edge *edge;
-    int64_t room;
-} row_list;
-
-/* In-edges of the rows of one stage, one row at a time. */
-typedef struct edge_rows {
-    const hga_plan *plan;
-    hga_id relation; /* or HGA_TREE_UP, HGA_TREE_DOWN */
-    hga_relation r;
-    hga_segment *segment;
-    int64_t segment_room;
-    const row_edge *edge; /* [n]: of the row read last, by source, type, weight; twins as the relation lists them */
-    row_edge *own;        /* [own_room], where it is read to */
-    int64_t n, own_room;
-    const row_list *lists, *list; /* of all stages, NULL without; of this one */
-} edge_rows;
-
-/* The rows of a stage; zero the struct before the first time. */
-void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage);
-void rows_close(edge_rows *rows);
-/* Read node v's in-edges. */
-hga_status rows_read(edge_rows *rows, hga_id v);
-/* All of a stage's rows, if they take at most `bytes`; cleared whatever the outcome. */
-hga_status rows_list(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out);
-void rows_unlist(const hga_plan *plan, row_list *list);
+/* The rows of a stage; zero the struct before the first time, but for the lists. */
+static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)
+{
+    edges_open(rows, plan->graph, &plan->given, plan->program.stage[stage].relation);
+    rows->list = rows->lists && rows->lists[stage].ptr ? &rows->lists[stage] : NULL;
+}
 
 /* ---- what a pass over a group of heads works on ---- */
-
-/* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
-typedef enum table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } table;
-typedef struct table_sums {
-    double *of[N_TABLES];
-} table_sums;
-
-/* An entry of an input that is moved. */
-typedef struct nudge {
-    hga_gradient_input input;
-    int64_t entry;
-    double by;
-} nudge;
 
 /* Which chunks of columns no row has an edge to behind a panel of them: [ptr[panel], ptr[panel + 1]) of the list. */
 typedef struct departures {
@@ -95,14 +50,6 @@ typedef struct gradient_call {
     nudge moved;     /* hga_plan_loss; zero: nothing is */
 } gradient_call;
 
-/* Take n floats, a whole number of lines, from *at; NULL before memory is there. */
-static inline float *carve(float *memory, int64_t *at, int64_t n)
-{
-    float *x = memory ? memory + *at : NULL;
-    *at += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-    return x;
-}
-
 /* gradient.c: what a call is given, found fit before anything is written; and all its work, by c->threads. */
 hga_status gradient_begin(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, gradient_call *c);
 hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
@@ -113,23 +60,31 @@ void tables_store(const gradient_call *c);
 void tables_clear(gradient_call *c);
 
 /* Entries of a table. */
-int64_t table_entries(const gradient_call *c, table which);
+int64_t table_entries(const gradient_call *c, call_table which);
 
 /* Heads and columns of a field. */
-hga_id field_heads(const hga_plan *plan, hga_id field);
-hga_id field_columns(const hga_plan *plan, hga_id field);
+static inline hga_id field_heads(const hga_plan *plan, hga_id field)
+{
+    return program_heads(&plan->program, &plan->shape, field);
+}
+static inline hga_id field_columns(const hga_plan *plan, hga_id field)
+{
+    return program_columns(&plan->program, &plan->shape, field);
+}
 /* The caller's rows of a field: the nodes [*first, *first + n), n returned. */
-hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first);
+static inline hga_id field_io(const hga_plan *plan, hga_id field, hga_id *first)
+{
+    return range_of_rows(plan, plan->program.field[field].io, first);
+}
 /* The caller's tensor of a field, and the one its gradient goes to (out: comes from); NULL for internal fields. */
-const hga_tensor *field_tensor(const gradient_call *c, hga_id field);
-const hga_tensor *field_gradient(const gradient_call *c, hga_id field);
-hga_gradient_input field_input(const gradient_call *c, hga_id field);
-/* Row i, head h of a tensor of `heads` heads of `columns`; its numbers as floats; and floats, rounded to nearest, to
-   it. */
-size_t dtype_bytes(hga_dtype type);
-void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h);
-void numbers_read(hga_dtype type, const void *from, hga_id n, float *to);
-void numbers_write(hga_dtype type, const float *from, hga_id n, void *to);
+static inline const hga_tensor *field_tensor(const gradient_call *c, hga_id field)
+{
+    return program_tensor(&c->plan->program, c->io, field);
+}
+static inline const hga_tensor *field_gradient(const gradient_call *c, hga_id field)
+{
+    return program_gradient(&c->plan->program, c->grad, field);
+}
 /* Are all the caller's tensors and gradients of float32? */
 int numbers_are_floats(const gradient_call *c);
 
@@ -152,9 +107,10 @@ void range_close(const gradient_call *c, const hga_grad_io *own);
 void unread_take_out(const hga_plan *plan, hga_grad_io *grad);
 void unread_store(const hga_plan *plan, const hga_grad_io *grad);
 
-/* What the weight of an edge into node v is multiplied with for a head: 1, or 0 where it is dropped and 1 / (1 - p)
-   where not. */
-double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head);
+static inline double dropout_factor(const gradient_call *c, const row_edge *e, hga_id v, hga_id head)
+{
+    return edge_kept(c->plan->options.dropout, c->io, e, v, head);
+}
 
 /* The gradients of key/value head `kv` and of the query heads that read it. */
 hga_status plain_gradient(const gradient_call *c, hga_id kv);

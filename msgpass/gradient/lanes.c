@@ -16,7 +16,7 @@ static int has_strips(const gradient_call *c)
 }
 
 /* Do strips have entries of their own of a table? Edges are each in one strip. */
-static int is_shared(const gradient_call *c, table which)
+static int is_shared(const gradient_call *c, call_table which)
 {
     return which != EDGE_BIAS && which != TYPE_SCALE && table_entries(c, which) > 0;
 }
@@ -25,23 +25,24 @@ static int is_shared(const gradient_call *c, table which)
 
 static int64_t rel_key_floats(const gradient_call *c)
 {
-    return c->grad->d_rel_key ? (int64_t)c->io->n_rel_key * padded_columns(c->plan->shape.dim) : 0;
+    return c->grad->d_rel_key ? (int64_t)c->io->n_rel_key * padded(c->plan->shape.dim) : 0;
 }
 
 static int64_t lay_out(const gradient_call *c, float *memory, lane *l)
 {
-    int64_t at = 0, most = 0;
+    int64_t most = 0;
+    carver room = {.base = memory};
     hga_id dim = c->plan->shape.dim, dim_v = c->plan->shape.dim_v;
     for (hga_id s = 0; s < c->plan->program.n_stages; s++) {
         int64_t n = strips_most_chunks(&c->strips[s]);
         most = n > most ? n : most;
     }
-    l->numbers = carve(memory, &at, 2 * padded_columns(dim > dim_v ? dim : dim_v));
-    l->own_dk = carve(memory, &at, most * CHUNK * padded_columns(dim));
-    l->own_dv = carve(memory, &at, most * CHUNK * padded_columns(dim_v));
-    l->d_rel_key = carve(memory, &at, rel_key_floats(c));
+    l->numbers = carve_floats(&room, 2 * padded(dim > dim_v ? dim : dim_v));
+    l->own_dk = carve_floats(&room, most * CHUNK * padded(dim));
+    l->own_dv = carve_floats(&room, most * CHUNK * padded(dim_v));
+    l->d_rel_key = carve_floats(&room, rel_key_floats(c));
     if (!rel_key_floats(c)) l->d_rel_key = NULL;
-    return at;
+    return carved_floats(&room);
 }
 
 int64_t lane_floats(const gradient_call *c) { return lay_out(c, NULL, &(lane){0}); }
@@ -51,12 +52,12 @@ hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept
     hga_status st = HGA_OK;
     const hga_allocator *a = &c->plan->given;
     lay_out(c, memory, l);
-    l->rows.plan = c->plan, l->panel = kept;
+    l->panel = kept;
     memset(l->d_rel_key ? l->d_rel_key : memory, 0, (size_t)rel_key_floats(c) * sizeof *memory);
     if (!has_strips(c)) goto done;
     HGA_TRY(hga_new(a, chunks_of(c), sizeof *l->slot, &l->slot));
     for (hga_id i = 0; i < chunks_of(c); i++) l->slot[i] = -1;
-    for (table i = 0; i < N_TABLES; i++)
+    for (call_table i = 0; i < N_TABLES; i++)
         if (is_shared(c, i)) HGA_TRY(hga_new_zero(a, table_entries(c, i), sizeof(double), &l->own.of[i]));
 done:
     return st;
@@ -65,10 +66,10 @@ done:
 void lane_destroy(const gradient_call *c, lane *l)
 {
     const hga_allocator *a = &c->plan->given;
-    if (!l->rows.plan) return;
-    rows_close(&l->rows);
+    if (!l->panel) return;
+    edges_close(&l->rows);
     hga_delete(a, l->slot, chunks_of(c), sizeof *l->slot);
-    for (table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
+    for (call_table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
 }
 
 /* ---- a strip ---- */
@@ -86,7 +87,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     for (int64_t c = 0; c < chunks; c++) l->slot[s->chunk[s->ptr[i] + c]] = (int32_t)c;
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
-    for (table t = 0; t < N_TABLES; t++)
+    for (call_table t = 0; t < N_TABLES; t++)
         if (is_shared(p->call, t)) one.sums.of[t] = l->own.of[t];
     return one;
 }
@@ -138,18 +139,18 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         add_chunk(p, at->value, s->order, chunk, l->own_dv + c * CHUNK * p->field[at->value].padded);
         l->slot[chunk] = -1;
     }
-    for (table t = 0; t < N_TABLES; t++)
+    for (call_table t = 0; t < N_TABLES; t++)
         if (is_shared(p->call, t)) add_sums(p->sums.of[t], l->own.of[t], table_entries(p->call, t));
 }
 
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];
-    hga_id lanes = p->n_lanes < s->n ? p->n_lanes : s->n;
+    hga_id threads = p->n_lanes < s->n ? p->n_lanes : s->n;
     hga_status st = HGA_OK;
-#pragma omp parallel for ordered schedule(static, 1) num_threads(lanes) if (lanes > 1)
+#pragma omp parallel for ordered schedule(static, 1) num_threads(threads) if (threads > 1)
     for (hga_id i = 0; i < s->n; i++) {
-        lane *l = &p->lanes[lanes > 1 ? omp_get_thread_num() : 0];
+        lane *l = &p->lanes[threads > 1 ? omp_get_thread_num() : 0];
         fast_pass one = seen_by(p, l, stage, i);
         hga_id first = s->first[i], end = s->first[i + 1];
         if (!l->status) l->status = rows(&one, stage, first, end);
@@ -158,6 +159,6 @@ hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
         add_own(p, l, stage, i);
         columns_leave(p, stage, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
     }
-    for (hga_id i = 0; !st && i < lanes; i++) st = p->lanes[i].status;
+    for (hga_id i = 0; !st && i < threads; i++) st = p->lanes[i].status;
     return st;
 }

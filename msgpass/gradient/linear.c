@@ -96,12 +96,12 @@ static linear_rows given_rows(const linear *x, hga_id f, const hga_tensor *t)
     return rows;
 }
 
-static linear_rows own_rows(const linear *x, hga_id f, float *memory, int64_t *at)
+static linear_rows own_rows(const linear *x, hga_id f, carver *room)
 {
     const hga_field *field = &x->plan->program.field[f];
     linear_rows rows = {.row = padded(x->columns)};
     rows.n = range_of_rows(x->plan, field->binding == HGA_INTERNAL ? field->rows : field->io, &rows.first);
-    rows.at = carve(memory, at, rows.n * rows.row);
+    rows.at = carve_floats(room, rows.n * rows.row);
     return rows;
 }
 
@@ -110,17 +110,17 @@ static int64_t lay_out(linear *x, float *memory)
 {
     const hga_program *p = &x->plan->program;
     const hga_grad_io *g = x->call->grad;
-    int64_t at = 0;
+    carver room = {.base = memory};
     for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_binding b = p->field[f].binding;
         const hga_tensor *given = b == HGA_INTERNAL ? NULL : field_gradient(x->call, f);
         int ready = given && (b == HGA_IO_OUT ? out_is_ready(x) : !given->data || is_ready(x, given));
-        x->asked[f] = ready ? given_rows(x, f, given) : own_rows(x, f, memory, &at);
+        x->asked[f] = ready ? given_rows(x, f, given) : own_rows(x, f, &room);
         if (!g->d_type_scale || b == HGA_IO_OUT) continue;
         ready = b == HGA_IO_VALUE && is_ready(x, &x->call->io->value);
-        x->value[f] = ready ? given_rows(x, f, &x->call->io->value) : own_rows(x, f, memory, &at);
+        x->value[f] = ready ? given_rows(x, f, &x->call->io->value) : own_rows(x, f, &room);
     }
-    return at;
+    return carved_floats(&room);
 }
 
 /* Heads h, h + 1 .. of the caller's row i, `group` of them, are added up. */

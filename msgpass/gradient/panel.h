@@ -27,7 +27,7 @@ typedef struct left_edge {
 typedef struct window {
     hga_id first, n;
     int full; /* all rows that there are have edges to all columns */
-    uint16_t rows[WINDOW];
+    lanes rows[WINDOW];
     hga_id own[KERNEL_TILE];  /* node + 1 whose position a row uses, 0: its own */
     hga_id rank[KERNEL_TILE]; /* edges of the row before the window */
 } window;
@@ -103,7 +103,7 @@ typedef struct panel {
     window *window;           /* of a group, or of two */
     tile *tile;
     hga_id *number;
-    uint16_t *bits;
+    lanes *bits;
     uint8_t *place;
     left_edge *left; /* of the group at hand, for rows */
     left_edge *edge; /* the same by row, of all groups */

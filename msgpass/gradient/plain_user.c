@@ -85,7 +85,7 @@ void user_rows_clear(pass *p)
 }
 
 /* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */
-static hga_end show(const pass *p, const row_set *shown, const values *from, hga_id v, hga_id h, side *x)
+static hga_end show(const pass *p, const row_set *shown, const doubles *from, hga_id v, hga_id h, side *x)
 {
     int region = program_region(&p->nodes, v);
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
@@ -93,97 +93,114 @@ static hga_end show(const pass *p, const row_set *shown, const values *from, hga
         x->field[f] = is_there ? x->row[f] : NULL;
         x->lse[f] = is_there && state ? &x->lse_of[f] : NULL;
         for (hga_id c = 0; is_there && c < p->user->columns[f]; c++)
-            x->row[f][c] = from ? (float)at(&from[f], v, h)[c] : 0;
-        if (x->lse[f]) x->lse_of[f] = from ? (float)*lse_at(&from[f], v, h) : 0;
+            x->row[f][c] = from ? (float)double_row(from, f, v, h)[c] : 0;
+        if (x->lse[f]) x->lse_of[f] = from ? (float)*double_lse(from, f, v, h) : 0;
     }
     return (hga_end){v, hga_graph_level(p->plan->graph, v), p->nodes.mass[v], x->field, x->lse, p->user->columns};
 }
 
 /* What is shown of the fields in `set` to the node's values, or added to them. */
-static void take(const pass *p, const side *x, uint32_t set, values *to, hga_id v, hga_id h, int add)
+static void take(const pass *p, const side *x, uint32_t set, const doubles *to, hga_id v, hga_id h, int add)
 {
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
         if (!x->field[f] || !(set >> f & 1u)) continue;
-        double *y = at(&to[f], v, h);
+        double *y = double_row(to, f, v, h);
         for (hga_id c = 0; c < p->user->columns[f]; c++) y[c] = (add ? y[c] : 0) + (double)x->field[f][c];
-        if (x->lse[f]) *lse_at(&to[f], v, h) = (add ? *lse_at(&to[f], v, h) : 0) + (double)*x->lse[f];
+        if (x->lse[f]) *double_lse(to, f, v, h) = (add ? *double_lse(to, f, v, h) : 0) + (double)*x->lse[f];
     }
 }
 
 static int has_score(const hga_stage *s) { return s->query && s->key && s->relation >= 0; }
 
-static hga_edge user_edge(const pass *p, const row *r, const attended *x, int64_t i, const hga_end *own)
+/* Edge i of the row, where it has a score. */
+static scored_edge scored(const pass *p, const stage_row *r, int64_t i)
+{
+    return edge_between(&p->m, r->s, r->v, r->head, &r->edge[i], i,
+                        double_row(&p->value, r->stage->query, r->v, r->head),
+                        double_row(&p->value, r->stage->key, r->edge[i].src, r->head));
+}
+
+static double score_of(const pass *p, const stage_row *r, int64_t i)
+{
+    if (!has_score(r->stage)) return 0;
+    scored_edge x = scored(p, r, i);
+    return edge_score(&p->m, &x);
+}
+
+static hga_edge user_edge(const pass *p, const stage_row *r, int64_t i, const hga_end *own)
 {
     const stage_plan *sp = &p->plan->stage[r->s];
     return (hga_edge){.position = sp->row_ptr ? sp->row_ptr[r->v] + i : -1,
-                      .type = x->e->type,
-                      .weight = x->e->weight,
-                      .score = has_score(r->stage) ? plain_score(p, x) : 0,
-                      .source = show(p, sp->shown.source, p->value, x->e->src, x->h, &p->user->source),
+                      .type = r->edge[i].type,
+                      .weight = r->edge[i].weight,
+                      .score = score_of(p, r, i),
+                      .source = show(p, sp->shown.source, &p->value, r->edge[i].src, r->head, &p->user->source),
                       .destination = *own};
 }
 
 /* The aggregate over the row's edges. */
-static void feed(const pass *p, const row *r, const hga_end *own, hga_id h)
+static void feed(const pass *p, const stage_row *r, const hga_end *own)
 {
     const hga_udf *udf = &r->stage->udf;
-    hga_id head = p->kv * p->group + h;
-    udf->begin(p->user->state, own, head, udf->ctx);
-    for (int64_t i = 0; i < p->rows.n; i++) {
-        attended x = attended_edge(p, r, i, h);
-        hga_edge e = user_edge(p, r, &x, i, own);
-        udf->edge(p->user->state, &e, head, udf->ctx);
+    udf->begin(p->user->state, own, r->head, udf->ctx);
+    for (int64_t i = 0; i < r->n; i++) {
+        hga_edge e = user_edge(p, r, i, own);
+        udf->edge(p->user->state, &e, r->head, udf->ctx);
     }
 }
 
-void user_row(pass *p, const row *r, hga_id h)
+void user_row(pass *p, const stage_row *r)
 {
     const program_shown *shown = &p->plan->stage[r->s].shown;
     user_rows *u = p->user;
-    hga_end own = show(p, shown->row, p->value, r->v, h, &u->own);
-    feed(p, r, &own, h);
-    own = show(p, shown->result, p->value, r->v, h, &u->own);
-    r->stage->udf.finish(u->state, &own, p->kv * p->group + h, r->stage->udf.ctx);
-    take(p, &u->own, r->stage->writes, p->value, r->v, h, 0);
+    hga_end own = show(p, shown->row, &p->value, r->v, r->head, &u->own);
+    feed(p, r, &own);
+    own = show(p, shown->result, &p->value, r->v, r->head, &u->own);
+    r->stage->udf.finish(u->state, &own, r->head, r->stage->udf.ctx);
+    take(p, &u->own, r->stage->writes, &p->value, r->v, r->head, 0);
 }
 
 /* The gradient of what the row's finish wrote goes to the aggregate and to the fields that finish read; then nothing is
    asked of what it wrote. */
-static void finish_adjoint(pass *p, const row *r, hga_id h)
+static void finish_adjoint(pass *p, const stage_row *r)
 {
     const row_set *shown = p->plan->stage[r->s].shown.result;
     const hga_udf *udf = &r->stage->udf;
     user_rows *u = p->user;
     uint32_t written = r->stage->writes;
-    hga_end own = show(p, shown, p->value, r->v, h, &u->own), d_own = show(p, shown, p->adjoint, r->v, h, &u->d_own);
+    hga_end own = show(p, shown, &p->value, r->v, r->head, &u->own),
+            d_own = show(p, shown, &p->adjoint, r->v, r->head, &u->d_own);
     for (hga_id f = 1; f <= p->program->n_fields; f++)
         if (u->d_own.field[f] && !(written >> f & 1u))
             memset(u->d_own.row[f], 0, (size_t)u->columns[f] * sizeof(float)), u->d_own.lse_of[f] = 0;
     memset(u->d_state, 0, udf->state_bytes);
-    udf->finish_adjoint(u->state, u->d_state, &own, &d_own, p->kv * p->group + h, udf->ctx);
-    take(p, &u->d_own, ~written, p->adjoint, r->v, h, 1);
-    show(p, shown, NULL, r->v, h, &u->d_own);
-    take(p, &u->d_own, written, p->adjoint, r->v, h, 0);
+    udf->finish_adjoint(u->state, u->d_state, &own, &d_own, r->head, udf->ctx);
+    take(p, &u->d_own, ~written, &p->adjoint, r->v, r->head, 1);
+    show(p, shown, NULL, r->v, r->head, &u->d_own);
+    take(p, &u->d_own, written, &p->adjoint, r->v, r->head, 0);
 }
 
-void user_adjoint(pass *p, const row *r, hga_id h)
+void user_adjoint(pass *p, const stage_row *r)
 {
     const program_shown *shown = &p->plan->stage[r->s].shown;
     const hga_udf *udf = &r->stage->udf;
     user_rows *u = p->user;
-    hga_end own = show(p, shown->row, p->value, r->v, h, &u->own);
-    feed(p, r, &own, h);
-    finish_adjoint(p, r, h);
-    own = show(p, shown->row, p->value, r->v, h, &u->own);
-    for (int64_t i = 0; i < p->rows.n; i++) {
-        attended x = attended_edge(p, r, i, h);
-        hga_edge e = user_edge(p, r, &x, i, &own);
-        hga_end d_source = show(p, shown->source, NULL, x.e->src, h, &u->d_source),
-                d_own = show(p, shown->row, NULL, r->v, h, &u->d_own);
+    hga_end own = show(p, shown->row, &p->value, r->v, r->head, &u->own);
+    feed(p, r, &own);
+    finish_adjoint(p, r);
+    own = show(p, shown->row, &p->value, r->v, r->head, &u->own);
+    for (int64_t i = 0; i < r->n; i++) {
+        hga_id from = r->edge[i].src;
+        hga_edge e = user_edge(p, r, i, &own);
+        hga_end d_source = show(p, shown->source, NULL, from, r->head, &u->d_source),
+                d_own = show(p, shown->row, NULL, r->v, r->head, &u->d_own);
         double d_score = 0;
-        udf->edge_adjoint(u->state, u->d_state, &e, &d_score, &d_source, &d_own, x.head, udf->ctx);
-        take(p, &u->d_source, ~0u, p->adjoint, x.e->src, h, 1);
-        take(p, &u->d_own, ~0u, p->adjoint, r->v, h, 1);
-        if (has_score(r->stage)) plain_score_adjoint(p, &x, d_score);
+        udf->edge_adjoint(u->state, u->d_state, &e, &d_score, &d_source, &d_own, r->head, udf->ctx);
+        take(p, &u->d_source, ~0u, &p->adjoint, from, r->head, 1);
+        take(p, &u->d_own, ~0u, &p->adjoint, r->v, r->head, 1);
+        if (!has_score(r->stage)) continue;
+        scored_edge x = scored(p, r, i);
+        edge_score_adjoint(&p->m, &x, d_score, double_row(&p->adjoint, r->stage->query, r->v, r->head),
+                           double_row(&p->adjoint, r->stage->key, from, r->head), p->sums);
     }
 }

@@ -306,12 +306,12 @@ static void run_block(const scattered *x, const pass *p, const scattered_lane *l
     }
 }
 
-static void run_pass(const scattered *x, pass p, const scattered_lane *lanes)
+static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
 {
     hga_id threads = x->call->threads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (hga_id first = 0; first < p.n; first += BLOCK)
-        run_block(x, &p, &lanes[threads > 1 ? omp_get_thread_num() : 0],
+        run_block(x, &p, &lane[threads > 1 ? omp_get_thread_num() : 0],
                   (cursor){first, p.n - first < BLOCK ? p.n : first + BLOCK, -1});
 }
 
@@ -367,17 +367,18 @@ static scattered scattered_of(const gradient_call *c)
 }
 
 /* Every array; floats in all. */
-static int64_t lay_out(scattered *x, scattered_lane *lanes, hga_id threads, float *memory)
+static int64_t lay_out(scattered *x, scattered_lane *lane, hga_id threads, float *memory)
 {
-    int64_t at = 0, heads = x->heads;
-    x->asked = carve(memory, &at, 2 * heads * x->rows);
-    if (x->stage->by_mass) x->log_mass = carve(memory, &at, x->keys);
+    int64_t heads = x->heads;
+    carver room = {.base = memory};
+    x->asked = carve_floats(&room, 2 * heads * x->rows);
+    if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
     for (hga_id t = 0; t < threads; t++) {
-        scattered_lane l = {carve(memory, &at, heads * x->q.columns), carve(memory, &at, heads * x->v.columns),
-                            carve(memory, &at, heads * x->q.columns), carve(memory, &at, heads * x->v.columns)};
-        if (lanes) lanes[t] = l;
+        scattered_lane l = {carve_floats(&room, heads * x->q.columns), carve_floats(&room, heads * x->v.columns),
+                            carve_floats(&room, heads * x->q.columns), carve_floats(&room, heads * x->v.columns)};
+        if (lane) lane[t] = l;
     }
-    return at;
+    return carved_floats(&room);
 }
 
 hga_status scattered_gradient(gradient_call *c, hga_workspace *workspace, int *known)
@@ -386,26 +387,26 @@ hga_status scattered_gradient(gradient_call *c, hga_workspace *workspace, int *k
     *known = is_known(c->plan) && call_is_known(c);
     if (!*known) return HGA_OK;
     scattered x = scattered_of(c);
-    scattered_lane *lanes = NULL;
+    scattered_lane *lane = NULL;
     hga_id blocks = x.rows / BLOCK + 1;
     void *memory;
-    HGA_TRY(hga_new(&c->plan->given, c->threads, sizeof *lanes, &lanes));
+    HGA_TRY(hga_new(&c->plan->given, c->threads, sizeof *lane, &lane));
     HGA_TRY(workspace_spare(workspace, lay_out(&x, NULL, c->threads, NULL) * (int64_t)sizeof(float), &memory));
-    lay_out(&x, lanes, c->threads, memory);
+    lay_out(&x, lane, c->threads, memory);
     for (hga_id u = 0; x.log_mass && u < x.keys; u++) x.log_mass[u] = logf(c->plan->nodes.mass[x.key_first + u]);
     if (c->sums[0].of[SCALE]) HGA_TRY(hga_new_zero(&c->plan->given, blocks, sizeof *x.d_scale, &x.d_scale));
     x.d_log_mass = c->sums[0].of[LOG_MASS];
     find_all_asked(&x);
-    if (x.dq.at || x.d_scale) run_pass(&x, pass_of_queries(&x), lanes);
+    if (x.dq.at || x.d_scale) run_pass(&x, pass_of_queries(&x), lane);
     for (hga_id i = 0; x.d_scale && i < blocks; i++) *c->sums[0].of[SCALE] += x.d_scale[i];
     if (x.dk.at || x.dv.at || x.d_log_mass) {
         HGA_TRY(turn_edges(&x));
-        run_pass(&x, pass_of_keys(&x), lanes);
+        run_pass(&x, pass_of_keys(&x), lane);
     }
 done:
     clear_edges(&x);
     hga_delete(&c->plan->given, x.d_scale, blocks, sizeof *x.d_scale);
-    hga_delete(&c->plan->given, lanes, c->threads, sizeof *lanes);
+    hga_delete(&c->plan->given, lane, c->threads, sizeof *lane);
     return st;
 }
 

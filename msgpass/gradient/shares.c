@@ -29,11 +29,11 @@ static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, 
     hga_status st = HGA_OK;
     rows_open(&rows, plan, stage);
     for (hga_id v = plan->nodes.level_ptr[1]; v < plan->nodes.n && *known; v++) {
-        HGA_TRY(rows_read(&rows, v));
+        HGA_TRY(edges_read(&rows, v));
         *known = share_out(plan, &plan->program.stage[stage], &rows, v, share);
     }
 done:
-    rows_close(&rows);
+    edges_close(&rows);
     return st;
 }
 

@@ -9,7 +9,7 @@ typedef struct wanted_table {
     int apart;
 } wanted_table;
 
-static wanted_table wanted(const gradient_call *c, table which)
+static wanted_table wanted(const gradient_call *c, call_table which)
 {
     const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
@@ -26,7 +26,7 @@ static wanted_table wanted(const gradient_call *c, table which)
     }
 }
 
-int64_t table_entries(const gradient_call *c, table which)
+int64_t table_entries(const gradient_call *c, call_table which)
 {
     wanted_table t = wanted(c, which);
     return t.to ? t.n : 0;
@@ -40,7 +40,7 @@ hga_status tables_create(gradient_call *c)
     hga_status st = HGA_OK;
     HGA_TRY(hga_new_zero(&c->plan->given, c->turns, sizeof *c->sums, &c->sums));
     for (hga_id turn = 0; turn < c->turns; turn++)
-        for (table i = 0; i < N_TABLES; i++) {
+        for (call_table i = 0; i < N_TABLES; i++) {
             wanted_table t = wanted(c, i);
             if (owns(&t, turn))
                 HGA_TRY(hga_new_zero(&c->plan->given, t.n, sizeof(double), &c->sums[turn].of[i]));
@@ -53,7 +53,7 @@ done:
 
 void tables_store(const gradient_call *c)
 {
-    for (table i = 0; i < N_TABLES; i++) {
+    for (call_table i = 0; i < N_TABLES; i++) {
         wanted_table t = wanted(c, i);
         for (int64_t j = 0; t.to && j < t.n; j++) {
             double sum = c->grad->accumulate ? (double)t.to[j] : 0;
@@ -67,7 +67,7 @@ void tables_store(const gradient_call *c)
 void tables_clear(gradient_call *c)
 {
     for (hga_id turn = 0; c->sums && turn < c->turns; turn++)
-        for (table i = 0; i < N_TABLES; i++) {
+        for (call_table i = 0; i < N_TABLES; i++) {
             wanted_table t = wanted(c, i);
             if (owns(&t, turn)) hga_delete(&c->plan->given, c->sums[turn].of[i], t.n, sizeof(double));
         }

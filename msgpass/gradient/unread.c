@@ -27,16 +27,6 @@ static hga_id field_of(const hga_program *p, input x)
     return 0;
 }
 
-static hga_tensor *gradient_of(hga_grad_io *grad, input x)
-{
-    switch (x.binding) {
-    case HGA_IO_QUERY: return &grad->d_query;
-    case HGA_IO_KEY: return &grad->d_key;
-    case HGA_IO_VALUE: return &grad->d_value;
-    default: return &grad->d_user[x.user];
-    }
-}
-
 static int is_read(const hga_program *p, hga_id field)
 {
     uint32_t read = 0;
@@ -61,7 +51,7 @@ void unread_take_out(const hga_plan *plan, hga_grad_io *grad)
 {
     for (int i = 0; i < N_INPUTS; i++)
         if (!is_read(&plan->program, field_of(&plan->program, input_at(i))))
-            gradient_of(grad, input_at(i))->data = NULL;
+            binding_gradient(grad, input_at(i).binding, input_at(i).user)->data = NULL;
 }
 
 void unread_store(const hga_plan *plan, const hga_grad_io *grad)
@@ -70,7 +60,7 @@ void unread_store(const hga_plan *plan, const hga_grad_io *grad)
     for (int i = 0; i < N_INPUTS && !grad->accumulate; i++) {
         input x = input_at(i);
         hga_id field = field_of(&plan->program, x);
-        const hga_tensor *t = gradient_of(&all, x);
+        const hga_tensor *t = binding_gradient(&all, x.binding, x.user);
         if (t->data && !is_read(&plan->program, field)) clear_rows(plan, x, field, t);
     }
 }

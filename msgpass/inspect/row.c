@@ -1,8 +1,8 @@
 /* row.c: what one query token attends to, and how much, found backwards from its output: the rows of each stage that
    reach it, with the share that each has in it, and the edges of those that attend. */
+#include "row_edges.h"
 #include "flow.h"
 #include "hga_inspect.h"
-#include "row_edges.h"
 #include "sort.h"
 #include "weigh.h"
 
@@ -58,7 +58,7 @@ static void set_clear(const row_search *s, node_set *set)
 static hga_seen describe(const row_search *s, hga_id stage, hga_id v, const row_edge *edge)
 {
     const hga_nodes *nodes = &s->nodes;
-    hga_id u = edge->source;
+    hga_id u = edge->src;
     hga_seen e = {.stage = stage, .destination = v, .source = u, .type = edge->type, .key_last = -1};
     hga_id end = nodes->key_first + nodes->n_keys - 1, first = nodes->span_first[u], last = nodes->span_last[u];
     e.level = hga_graph_level(s->g, v), e.source_level = hga_graph_level(s->g, u);
@@ -70,7 +70,7 @@ static hga_seen describe(const row_search *s, hga_id stage, hga_id v, const row_
 
 /* What stands on one row: its edges, the share of the row in the output, the shares of its sources and of its own. */
 typedef struct row_shares {
-    row_edges edges;
+    edge_rows edges;
     double share, own;
     double *factor, *score;
 } row_shares;
@@ -82,7 +82,7 @@ static hga_status report(row_search *s, hga_id stage, hga_id v, const row_shares
     HGA_TRY(hga_grow(NULL, &s->seen, &s->seen_room, s->n_seen, s->n_seen + n, sizeof *s->seen));
     for (int64_t e = 0; e < n; e++)
         s->seen[s->n_seen++] = (hga_weight){
-            .edge = describe(s, stage, v, &r->edges.e[e]), .weight = r->factor[e] * r->share, .score = r->score[e]};
+            .edge = describe(s, stage, v, &r->edges.edge[e]), .weight = r->factor[e] * r->share, .score = r->score[e]};
 done:
     return st;
 }
@@ -92,7 +92,8 @@ done:
 static hga_status find_shares(row_search *s, hga_id i, hga_id v, row_shares *r)
 {
     hga_status st = HGA_OK;
-    HGA_TRY(row_edges_find(s->g, s->p->stage[i].relation, v, &r->edges));
+    edges_open(&r->edges, s->g, NULL, s->p->stage[i].relation);
+    HGA_TRY(edges_read(&r->edges, v));
     HGA_TRY(hga_new_zero(NULL, r->edges.n, sizeof *r->factor, &r->factor));
     HGA_TRY(hga_new_zero(NULL, r->edges.n, sizeof *r->score, &r->score));
     if (s->weigh) HGA_TRY(weigh_row(s->weigh, i, v, &r->edges, r->factor, r->score, &r->own));
@@ -111,7 +112,7 @@ static hga_status trace_written(row_search *s, hga_id i, node_set *after, hga_id
     if (s->shown >> i & 1u) HGA_TRY(report(s, i, v, r));
     node_set *before = flow_in_place(s->p, stage) ? after : source ? &s->wanted[source] : NULL;
     for (int64_t e = 0; e < r->edges.n && before && s->followed >> i & 1u; e++)
-        HGA_TRY(set_add(s, before, r->edges.e[e].source, r->factor[e] * r->share));
+        HGA_TRY(set_add(s, before, r->edges.edge[e].src, r->factor[e] * r->share));
     if (own) HGA_TRY(set_add(s, &s->wanted[own], v, r->own * r->share));
 done:
     return st;
@@ -127,7 +128,7 @@ static hga_status trace_row(row_search *s, hga_id i, node_set *after, int64_t k)
     hga_status st = trace_written(s, i, after, v, &r);
     hga_delete(NULL, r.factor, r.edges.n, sizeof *r.factor);
     hga_delete(NULL, r.score, r.edges.n, sizeof *r.score);
-    row_edges_clear(&r.edges);
+    edges_close(&r.edges);
     return st;
 }
 

@@ -1,27 +1,26 @@
-/* weigh.h: what the edges of a row weigh in it, in double, by the plain meaning of the stages. Only the values that a
-   question needs are computed, each once. */
+/* weigh.h: what the edges of a row weigh in it, in double, as meaning/ says. Only the values that a question needs are
+   made, each once. */
 #ifndef HGA_WEIGH_H
 #define HGA_WEIGH_H
 
 #include "flow.h"
 #include "hga_inspect.h"
-#include "row_edges.h"
+#include "stage_meanings.h"
 
 /* One question: a program on a graph, with tensors, for one head. */
 typedef struct weighing {
     const hga_program *p;
     const hga_graph *g;
-    hga_nodes nodes;
     hga_shape shape; /* n_kv_heads is set */
     const hga_io *io;
     hga_id head;
-    double scale;
-    hga_id biased;                   /* the stage that edge_bias belongs to, -1 */
-    hga_pos *first_edge;             /* [n + 1], of its relation in canonical order; NULL without edge_bias */
+    meaning m;
+    hga_pos *first_edge;             /* [n + 1], of the stage that edge_bias belongs to; NULL: not yet */
     hga_id *io_row[HGA_FIELD_SLOTS]; /* [n]: the row of the caller's tensor, of input fields that were read */
     double **given[HGA_FIELD_SLOTS]; /* [n]: of input fields, the values that were read; NULL: not yet */
     double **made[HGA_MAX_STAGES];   /* [n]: of stages, the values of out (a state's is its log-sum-exp) */
     struct shelf *shelf;
+    hga_status st; /* what went wrong first while values were made */
 } weighing;
 
 hga_status weigh_begin(weighing *w);
@@ -29,6 +28,6 @@ void weigh_end(weighing *w);
 
 /* Of node v's row that stage i writes, with its edges: out[v] = sum factor[e] source[e] + *own own[v]. score[e] is the
    edge's score where the stage has scores, else 0. */
-hga_status weigh_row(weighing *w, hga_id i, hga_id v, const row_edges *row, double *factor, double *score, double *own);
+hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own);
 
 #endif

@@ -1,6 +1,7 @@
 /* panels.c: stages become phases, sets of rows that may run side by side, each cut into panels. What is cut where
    depends on the graph; only which thread gets which panel depends on the number of threads. */
 #include "panels.h"
+#include "row_edges.h"
 
 #include <string.h>
 
@@ -353,7 +354,8 @@ static hga_status add_roundings(hga_plan *plan, hga_id stage, uint32_t *done)
     return st;
 }
 
-/* Canonical positions of rows and room to rank a row's edges, where an edge bias or a user function asks for them. */
+/* Canonical positions of rows, where an edge bias or a user function asks for them, and room to rank the edges of those
+   that are not read in that order. */
 static hga_status find_positions(hga_plan *plan, hga_id stage)
 {
     stage_plan *s = &plan->stage[stage];
@@ -365,7 +367,7 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
     hga_pos sum = 0;
     for (hga_id v = 0; v < n; v++) {
         hga_pos here = s->row_ptr[v];
-        if (here > plan->degree_room && s->relation.n_blocks) plan->degree_room = here;
+        if (here > plan->degree_room && s->relation.n_blocks && s->kind != KIND_USER) plan->degree_room = here;
         s->row_ptr[v] = sum, sum += here;
     }
     s->row_ptr[n] = sum;
@@ -414,10 +416,25 @@ static hga_status split_stages(hga_plan *plan)
     return st;
 }
 
+/* The plain executor holds rows whole. Room is for twice as many edges as for the next less, so that graphs of about
+   the same kind need the same. */
+static void find_plain_room(hga_plan *plan)
+{
+    plan->plain_room = -1;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        if (stage_is_fused(plan, s)) continue;
+        int64_t widest = edges_most(plan->graph, plan->program.stage[s].relation);
+        int64_t room = 1;
+        while (room < widest) room *= 2;
+        if (room > plan->plain_room) plan->plain_room = room;
+    }
+}
+
 hga_status phases_make(hga_plan *plan)
 {
     hga_status st = HGA_OK;
     plan->segment_room = plan->list_room = plan->degree_room = 0, plan->wide_columns = 0;
+    find_plain_room(plan);
     uint32_t rounded = 0;
     HGA_TRY(add_copies(plan));
     for (hga_id s = 0; s < plan->program.n_stages; s++) HGA_TRY(find_positions(plan, s));

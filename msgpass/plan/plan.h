@@ -193,6 +193,7 @@ struct hga_plan {
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
+    int64_t plain_room;                           /* edges of the widest row of plain stages, -1: there are none */
     /* of the widest segment of rows that have no other and share it, 0 */
     hga_id wide_columns;
     /* of this plan for all its life: the next one at its address has another */
@@ -249,6 +250,22 @@ static inline float *first_line(float *memory)
 {
     return memory ? memory + (LINE_FLOATS - (uintptr_t)memory / sizeof *memory % LINE_FLOATS) % LINE_FLOATS : NULL;
 }
+
+/* A block of memory that is cut into arrays, each from a whole line on; without a block they are measured. */
+typedef struct carver {
+    void *base; /* NULL: measuring */
+    int64_t used;
+} carver;
+/* The next n elements of `size` bytes; NULL while measuring. */
+static inline void *carve(carver *room, int64_t n, size_t size)
+{
+    const int64_t line = LINE_FLOATS * sizeof(float);
+    char *here = room->base ? (char *)room->base + room->used : NULL;
+    room->used += (n * (int64_t)size + line - 1) / line * line;
+    return here;
+}
+static inline float *carve_floats(carver *room, int64_t n) { return carve(room, n, sizeof(float)); }
+static inline int64_t carved_floats(const carver *room) { return room->used / (int64_t)sizeof(float); }
 
 static inline hga_id padded(hga_id n) { return (n + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD; }
 static inline hga_id kv_head(const hga_shape *s, hga_id head) { return head / (s->n_heads / s->n_kv_heads); }

@@ -1,6 +1,7 @@
 /* storage.c: where the values of each field live. Rows that the caller's tensors have stay there; the others get
    workspace. In bfloat16 keys and values get rows of 16 bits besides, which is what attending stages then read; queries
    are rounded as they are loaded. Where other stages read them, too, there are rounded rows of floats. */
+#include "bindings.h"
 #include "plan.h"
 
 #include <math.h>
@@ -8,14 +9,6 @@
 hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
 {
     return program_row_range(&plan->nodes, rows, first);
-}
-
-static void find_width(const hga_shape *s, hga_width width, field_storage *h)
-{
-    h->columns = width == HGA_WIDTH_KEY || width == HGA_WIDTH_KV_KEY ? s->dim
-                 : width == HGA_WIDTH_SCALAR                         ? 1
-                                                                     : s->dim_v;
-    h->heads = width == HGA_WIDTH_KV_KEY || width == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
 }
 
 int storage_is_rounded(const hga_plan *plan, hga_id field)
@@ -156,7 +149,8 @@ void storage_find(hga_plan *plan)
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         field_storage *h = &plan->storage[f];
         *h = (field_storage){0};
-        find_width(&plan->shape, plan->program.field[f].width, h);
+        h->heads = program_heads(&plan->program, &plan->shape, f);
+        h->columns = program_columns(&plan->program, &plan->shape, f);
         plan->columns[f] = h->columns;
         find_rows(plan, &plan->program.field[f], h);
     }

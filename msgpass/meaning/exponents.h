@@ -1,6 +1,6 @@
 /* exponents.h: log-sum-exps, -inf being that of nothing. What is not a number stays none. */
-#ifndef HGA_GRADIENT_EXPONENTS_H
-#define HGA_GRADIENT_EXPONENTS_H
+#ifndef HGA_MEANING_EXPONENTS_H
+#define HGA_MEANING_EXPONENTS_H
 
 #include <math.h>
 

@@ -1,0 +1,101 @@
+/* score.c: scores term by term, and weights of sums, in double. */
+#include "score.h"
+#include "philox.h"
+#include "vectors.h"
+
+float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
+{
+    float given = io->scale != 0 ? io->scale : p->default_scale;
+    return given != 0 ? given : 1 / sqrtf((float)s->dim);
+}
+
+/* ---- sums ---- */
+
+double edge_count(const meaning *m, const hga_stage *s, const row_edge *e)
+{
+    return (double)e->weight * (s->by_mass ? (double)m->nodes.mass[e->src] : 1);
+}
+
+double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e)
+{
+    double factor = s->reduce == HGA_MEAN ? edge_count(m, s, e) : (double)e->weight;
+    if (s->message == HGA_SCALED) factor *= entry_of(m, HGA_GRADIENT_TYPE_SCALE, m->io->type_scale[e->type], e->type);
+    return factor;
+}
+
+double edge_kept(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head)
+{
+    return dropout == 0 ? 1 : (double)philox_dropout(dropout, io->seed, io->layer, v, e->src, e->type, head);
+}
+
+/* ---- scores ---- */
+
+scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, const row_edge *e, int64_t i,
+                         const double *q, const double *k)
+{
+    hga_id heads = m->io->edge_bias_heads;
+    int64_t bias = stage == m->biased ? (m->first_edge[v] + i) * heads + (heads == 1 ? 0 : head) : -1;
+    return (scored_edge){&m->program->stage[stage], e, v, head, q, k, bias};
+}
+
+/* Column c of the position of a node. */
+static double position(const meaning *m, hga_id node, hga_id c)
+{
+    int64_t i = (int64_t)node * m->shape.pos_dim + c;
+    return entry_of(m, HGA_GRADIENT_NODE_POS, m->io->node_pos[i], i);
+}
+/* The nodes whose positions the row uses, and the source. */
+static hga_id own_node(const scored_edge *x) { return x->e->pos_of ? x->e->pos_of - 1 : x->v; }
+static hga_id other_node(const scored_edge *x) { return x->e->src_pos_of ? x->e->src_pos_of - 1 : x->e->src; }
+
+/* q . (k + rel_key[type]) */
+static double product(const meaning *m, const scored_edge *x)
+{
+    hga_id dim = m->shape.dim;
+    double sum = dot(x->q, x->k, dim);
+    for (hga_id c = 0; m->io->rel_key && c < dim; c++) {
+        int64_t i = (int64_t)x->e->type * dim + c;
+        sum += x->q[c] * entry_of(m, HGA_GRADIENT_REL_KEY, m->io->rel_key[i], i);
+    }
+    return sum;
+}
+
+double edge_score(const meaning *m, const scored_edge *x)
+{
+    const hga_io *io = m->io;
+    int64_t bias = (int64_t)x->e->type * m->shape.n_heads + x->head;
+    double sum = (m->scale + entry_of(m, HGA_GRADIENT_SCALE, 0, 0)) * product(m, x) + log((double)x->e->weight);
+    if (io->rel_bias) sum += entry_of(m, HGA_GRADIENT_REL_BIAS, io->rel_bias[bias], bias);
+    if (x->bias >= 0) sum += entry_of(m, HGA_GRADIENT_EDGE_BIAS, io->edge_bias[x->bias], x->bias);
+    if (x->stage->by_mass) sum += log((double)m->nodes.mass[x->e->src]);
+    sum += entry_of(m, HGA_GRADIENT_LOG_MASS, 0, x->e->src);
+    for (hga_id c = 0; io->node_pos && c < m->shape.pos_dim; c++)
+        sum += position(m, own_node(x), c) * position(m, other_node(x), c);
+    return sum;
+}
+
+static void positions_adjoint(const meaning *m, const scored_edge *x, double ds, double *d_pos)
+{
+    hga_id dim = m->shape.pos_dim;
+    for (hga_id c = 0; c < dim; c++) {
+        int64_t mine = (int64_t)own_node(x) * dim + c, other = (int64_t)other_node(x) * dim + c;
+        d_pos[mine] += ds * (double)m->io->node_pos[other];
+        d_pos[other] += ds * (double)m->io->node_pos[mine];
+    }
+}
+
+void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double *dq, double *dk,
+                        const table_sums *sums)
+{
+    hga_id dim = m->shape.dim;
+    int64_t relative = (int64_t)x->e->type * dim;
+    axpy(m->scale * ds, x->k, dim, dq);
+    axpy(m->scale * ds, x->q, dim, dk);
+    for (hga_id c = 0; m->io->rel_key && c < dim; c++) dq[c] += m->scale * ds * (double)m->io->rel_key[relative + c];
+    if (sums->of[REL_KEY]) axpy(m->scale * ds, x->q, dim, sums->of[REL_KEY] + relative);
+    if (sums->of[REL_BIAS]) sums->of[REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
+    if (sums->of[EDGE_BIAS] && x->bias >= 0) sums->of[EDGE_BIAS][x->bias] += ds;
+    if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += ds;
+    if (sums->of[SCALE]) *sums->of[SCALE] += ds * product(m, x);
+    if (sums->of[NODE_POS]) positions_adjoint(m, x, ds, sums->of[NODE_POS]);
+}

@@ -1,0 +1,69 @@
+/* score.h: what the score of an edge is made of, what its gradient is spread over, and what edges of sums weigh. */
+#ifndef HGA_MEANING_SCORE_H
+#define HGA_MEANING_SCORE_H
+
+#include "hga_gradient.h"
+#include "row_edges.h"
+#include "soften.h"
+
+/* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
+typedef enum call_table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } call_table;
+typedef struct table_sums {
+    double *of[N_TABLES];
+} table_sums;
+
+/* An entry of an input that is moved. */
+typedef struct nudge {
+    hga_gradient_input input;
+    int64_t entry;
+    double by;
+} nudge;
+
+/* A program on a graph with what a call brings, but for its rows. */
+typedef struct meaning {
+    const hga_program *program;
+    hga_nodes nodes;
+    hga_shape shape;
+    const hga_io *io;
+    const softening *soften;
+    double scale;
+    float dropout;
+    hga_id biased;             /* the stage that edge biases belong to, -1: there are none */
+    const hga_pos *first_edge; /* [nodes], of its relation: the canonical position of a row's first edge */
+    nudge moved;
+} meaning;
+
+/* An edge between rows that have a score together. */
+typedef struct scored_edge {
+    const hga_stage *stage;
+    const row_edge *e;
+    hga_id v, head;
+    const double *q, *k;
+    int64_t bias; /* entry of the edge biases, -1: none */
+} scored_edge;
+
+/* Entry i of an input, which is x, unless it is the one that is moved. */
+static inline double entry_of(const meaning *m, hga_gradient_input input, float x, int64_t i)
+{
+    return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
+}
+
+/* What products of queries and keys are multiplied with. */
+float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io);
+
+/* Edge i of row v of a stage, between a query and a key. */
+scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, const row_edge *e, int64_t i,
+                         const double *q, const double *k);
+/* s(u, v, e) of hga_program.h. */
+double edge_score(const meaning *m, const scored_edge *x);
+/* The score's gradient is ds: to the query, the key, and the tables. */
+void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double *dq, double *dk,
+                        const table_sums *sums);
+/* As how many equal tokens the edge counts. */
+double edge_count(const meaning *m, const hga_stage *s, const row_edge *e);
+/* What the source of an edge of a mean or a sum is multiplied with, before a mean's division. */
+double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e);
+/* What the weight of an attended edge into v is multiplied with: 1, or where weights are dropped 0 or 1 / (1 - p). */
+double edge_kept(float dropout, const hga_io *io, const row_edge *e, hga_id v, hga_id head);
+
+#endif

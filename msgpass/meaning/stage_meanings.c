@@ -1,0 +1,287 @@
+/* stage_meanings.c: every kind's row and adjoint, side by side: the definitions. */
+#include "stage_meanings.h"
+#include "bindings.h"
+#include "exponents.h"
+#include "vectors.h"
+
+#include <string.h>
+
+/* ---- what rows are made of ---- */
+
+static const stage_meaning *meaning_of(const stage_row *r) { return &stage_meanings[r->kind]; }
+static hga_id source_field(const stage_row *r) { return program_role(r->stage, meaning_of(r)->source); }
+static hga_id own_field(const stage_row *r) { return program_role(r->stage, meaning_of(r)->own); }
+static int merges(const stage_row *r) { return r->stage->update == HGA_UPDATE_MERGE; }
+
+static hga_id columns_of(const stage_row *r, hga_id field)
+{
+    return program_columns(r->m->program, &r->m->shape, field);
+}
+
+static const double *source_row(const stage_row *r, hga_id field, int64_t i)
+{
+    return r->values->read(r->values, field, r->edge[i].src, r->head, r->room.source);
+}
+
+static double source_lse(const stage_row *r, hga_id field, int64_t i)
+{
+    return r->values->read_lse(r->values, field, r->edge[i].src, r->head);
+}
+
+/* What the row itself brings: another field's row, or its own as it was. */
+static const double *own_row(const stage_row *r)
+{
+    hga_id field = own_field(r);
+    const field_values *from = field == r->stage->out ? r->was : r->values;
+    return from->read(from, field, r->v, r->head, r->room.own);
+}
+
+static double number_at(const stage_row *r, hga_id field, hga_id v)
+{
+    double number;
+    return *r->values->read(r->values, field, v, r->head, &number);
+}
+
+/* Dropped weights leave log-sum-exps as they are. */
+static double kept(const stage_row *r, int64_t i)
+{
+    if (r->stage->message != HGA_SCORE) return 1;
+    return edge_kept(r->m->dropout, r->m->io, &r->edge[i], r->v, r->head);
+}
+
+void row_add_up(const stage_row *r, hga_id columns, double *out)
+{
+    hga_id field = source_field(r);
+    const double *own = r->room.weight[r->n] != 0 ? own_row(r) : NULL;
+    for (hga_id c = 0; c < columns; c++) out[c] = own ? r->room.weight[r->n] * own[c] : 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->room.score[i] != -INFINITY) axpy(r->room.weight[i] * kept(r, i), source_row(r, field, i), columns, out);
+}
+
+static void write_row(stage_row *r)
+{
+    meaning_of(r)->weigh(r);
+    row_add_up(r, columns_of(r, r->stage->out), r->room.out);
+    r->values->write(r->values, r->stage->out, r->v, r->head, r->room.out);
+}
+
+/* Gradients: of the row, to its sources; and of the weight of edge i. */
+static double *d_row(const stage_row *r, const row_gradients *g, hga_id field, hga_id v)
+{
+    return double_row(g->d, field, v, r->head);
+}
+
+static void give_to_source(const stage_row *r, const row_gradients *g, int64_t i)
+{
+    hga_id out = r->stage->out;
+    axpy(r->room.weight[i] * kept(r, i), d_row(r, g, out, r->v), columns_of(r, out),
+         d_row(r, g, source_field(r), r->edge[i].src));
+}
+
+static double weight_slope(const stage_row *r, const row_gradients *g, const double *x)
+{
+    return dot(d_row(r, g, r->stage->out, r->v), x, columns_of(r, r->stage->out));
+}
+
+static void scale_row(const stage_row *r, const row_gradients *g, double a)
+{
+    double *d = d_row(r, g, r->stage->out, r->v);
+    for (hga_id c = 0; c < columns_of(r, r->stage->out); c++) d[c] = a == 0 ? 0 : a * d[c];
+}
+
+/* ---- mean, sum, weighted sum ---- */
+
+static void sum_weigh(stage_row *r)
+{
+    double total = 0, *weight = r->room.weight;
+    for (int64_t i = 0; i < r->n; i++) total += weight[i] = sum_factor(r->m, r->stage, &r->edge[i]);
+    if (r->stage->reduce != HGA_MEAN) total = 1;
+    for (int64_t i = 0; i < r->n; i++) {
+        weight[i] = total > 0 ? weight[i] / total : 0;
+        r->room.score[i] = total > 0 ? 0 : -INFINITY;
+    }
+    weight[r->n] = 0;
+}
+
+static void sum_adjoint(stage_row *r, const row_gradients *g)
+{
+    double *scales = r->stage->message == HGA_SCALED ? g->sums->of[TYPE_SCALE] : NULL;
+    sum_weigh(r);
+    for (int64_t i = 0; i < r->n && r->room.score[i] != -INFINITY; i++) {
+        give_to_source(r, g, i);
+        if (scales)
+            scales[r->edge[i].type] +=
+                (double)r->edge[i].weight * weight_slope(r, g, source_row(r, r->stage->value, i));
+    }
+    scale_row(r, g, 0);
+}
+
+/* ---- softened states: attend, from nothing or from what is there, and spread ---- */
+
+/* The state that is there has the last place. */
+static int64_t places(const stage_row *r) { return r->n + merges(r); }
+
+static void score_edges(stage_row *r)
+{
+    if (!r->n) return;
+    const double *q = r->values->read(r->values, r->stage->query, r->v, r->head, r->room.own);
+    for (int64_t i = 0; i < r->n; i++) {
+        scored_edge x = edge_between(r->m, r->s, r->v, r->head, &r->edge[i], i, q, source_row(r, r->stage->key, i));
+        r->room.score[i] = edge_score(r->m, &x), r->room.count[i] = edge_count(r->m, r->stage, &r->edge[i]);
+    }
+}
+
+static void score_states(stage_row *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        r->room.count[i] = (double)r->edge[i].weight;
+        r->room.score[i] = source_lse(r, r->stage->value, i) + log(r->room.count[i]);
+    }
+}
+
+static void state_weigh(stage_row *r)
+{
+    (r->stage->message == HGA_SCORE ? score_edges : score_states)(r);
+    r->room.weight[r->n] = 0;
+    if (merges(r)) r->room.score[r->n] = r->was->read_lse(r->was, r->stage->out, r->v, r->head);
+    r->room.count[r->n] = 1;
+    r->lse = r->m->soften->weigh(places(r), r->room.score, r->room.count, r->room.weight);
+}
+
+static void state_row(stage_row *r)
+{
+    write_row(r);
+    r->values->write_lse(r->values, r->stage->out, r->v, r->head, r->lse);
+}
+
+/* The score of edge i goes back: to what it is made of, or to the log-sum-exp that it is. */
+static void score_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
+{
+    const hga_stage *s = r->stage;
+    hga_id u = r->edge[i].src;
+    if (s->message != HGA_SCORE) {
+        *double_lse(g->d, s->value, u, r->head) += r->room.slope[i];
+        return;
+    }
+    const double *q = r->values->read(r->values, s->query, r->v, r->head, r->room.own);
+    scored_edge x = edge_between(r->m, r->s, r->v, r->head, &r->edge[i], i, q, source_row(r, s->key, i));
+    edge_score_adjoint(r->m, &x, r->room.slope[i], d_row(r, g, s->query, r->v), d_row(r, g, s->key, u), g->sums);
+}
+
+static void state_adjoint(stage_row *r, const row_gradients *g)
+{
+    double *d_lse = double_lse(g->d, r->stage->out, r->v, r->head), *slope = r->room.slope;
+    state_weigh(r);
+    for (int64_t i = 0; i < r->n; i++) {
+        slope[i] = 0;
+        if (r->room.weight[i] == 0) continue;
+        slope[i] = kept(r, i) * weight_slope(r, g, source_row(r, source_field(r), i));
+        give_to_source(r, g, i);
+    }
+    slope[r->n] = r->room.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;
+    r->m->soften->adjoint(places(r), r->room.weight, r->room.count, *d_lse, slope);
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->room.weight[i] != 0) score_adjoint(r, g, i);
+    scale_row(r, g, r->room.weight[r->n]);
+    *d_lse = merges(r) ? slope[r->n] : 0;
+}
+
+/* ---- energies up ---- */
+
+static double family_mass(const stage_row *r)
+{
+    double mass = 0;
+    for (int64_t i = 0; i < r->n; i++) mass += (double)r->m->nodes.mass[r->edge[i].src];
+    return mass;
+}
+
+static void energy_weigh(stage_row *r)
+{
+    double mass = family_mass(r), sum = 0;
+    for (int64_t i = 0; i <= r->n; i++) r->room.score[i] = r->room.weight[i] = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        hga_id u = r->edge[i].src;
+        double m = (double)r->m->nodes.mass[u];
+        if (m > 0) sum += m * log_add(number_at(r, r->stage->out, u), source_lse(r, r->stage->value, i));
+    }
+    r->rest = mass > 0 ? sum / mass : -INFINITY;
+}
+
+static void energy_row(stage_row *r)
+{
+    energy_weigh(r);
+    r->values->write(r->values, r->stage->out, r->v, r->head, &r->rest);
+}
+
+static void energy_adjoint(stage_row *r, const row_gradients *g)
+{
+    double mass = family_mass(r), *d = d_row(r, g, r->stage->out, r->v);
+    energy_weigh(r);
+    for (int64_t i = 0; i < r->n && r->rest != -INFINITY; i++) {
+        hga_id u = r->edge[i].src;
+        double part = (double)r->m->nodes.mass[u] / mass * *d, below = number_at(r, r->stage->out, u),
+               lse = source_lse(r, r->stage->value, i);
+        *d_row(r, g, r->stage->out, u) += part * share(below, lse);
+        *double_lse(g->d, r->stage->value, u, r->head) += part * share(lse, below);
+    }
+    *d = 0;
+}
+
+/* ---- shares down ---- */
+
+/* What is left above, and the shares of it that the row takes and hands on. */
+typedef struct gate {
+    double left, takes, hands;
+} gate;
+
+static gate gate_of(const stage_row *r)
+{
+    double lse = r->values->read_lse(r->values, r->stage->value, r->v, r->head),
+           psi = number_at(r, r->stage->gate, r->v);
+    return (gate){.left = r->n ? number_at(r, r->stage->keep, r->edge[0].src) : 1,
+                  .takes = share(lse, psi),
+                  .hands = lse == -INFINITY ? 1 : share(psi, lse)};
+}
+
+static void descend_weigh(stage_row *r)
+{
+    gate x = gate_of(r);
+    for (int64_t i = 0; i < r->n; i++) r->room.score[i] = 0, r->room.weight[i] = 1;
+    r->room.weight[r->n] = x.left * x.takes, r->rest = x.left * x.hands;
+}
+
+static void descend_row(stage_row *r)
+{
+    write_row(r);
+    r->values->write(r->values, r->stage->keep, r->v, r->head, &r->rest);
+}
+
+static void descend_adjoint(stage_row *r, const row_gradients *g)
+{
+    const hga_stage *s = r->stage;
+    gate x = gate_of(r);
+    double *d_keep = d_row(r, g, s->keep, r->v), slope = weight_slope(r, g, own_row(r)),
+           ds = x.left * (slope - *d_keep);
+    descend_weigh(r);
+    axpy(r->room.weight[r->n], d_row(r, g, s->out, r->v), columns_of(r, s->out), d_row(r, g, s->value, r->v));
+    *double_lse(g->d, s->value, r->v, r->head) += x.takes * x.hands * ds;
+    *d_row(r, g, s->gate, r->v) -= x.takes * x.hands * ds;
+    for (int64_t i = 0; i < r->n; i++) {
+        *d_row(r, g, s->keep, r->edge[i].src) += x.takes * slope + x.hands * *d_keep;
+        give_to_source(r, g, i);
+    }
+    scale_row(r, g, 0), *d_keep = 0;
+}
+
+/* ---- kinds ---- */
+
+const stage_meaning stage_meanings[N_KINDS] = {
+    [KIND_MEAN] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_row, sum_adjoint},
+    [KIND_SUM] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_row, sum_adjoint},
+    [KIND_WEIGHTED_SUM] = {ROLE_VALUE, ROLE_OUT, sum_weigh, write_row, sum_adjoint},
+    [KIND_ATTEND] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
+    [KIND_ATTEND_MORE] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
+    [KIND_SPREAD] = {ROLE_VALUE, ROLE_OUT, state_weigh, state_row, state_adjoint},
+    [KIND_ENERGY] = {ROLE_VALUE, ROLE_OUT, energy_weigh, energy_row, energy_adjoint},
+    [KIND_DESCEND] = {ROLE_OUT, ROLE_VALUE, descend_weigh, descend_row, descend_adjoint},
+};

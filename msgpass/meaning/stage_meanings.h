@@ -1,0 +1,62 @@
+/* stage_meanings.h: what every kind of stage computes in one row, for one head, and how its gradient goes back. */
+#ifndef HGA_STAGE_MEANINGS_H
+#define HGA_STAGE_MEANINGS_H
+
+#include "score.h"
+#include "values.h"
+
+/* Room for a row: by edge, with one place more for what the row held before; and rows of numbers. */
+typedef struct row_room {
+    int64_t n, columns; /* the widest row that fits, with its place more; of the widest field */
+    double *score, *count, *weight, *slope;
+    double *own, *source, *out;
+} row_room;
+
+/* Room, grown when it must; or its bytes, and handed out from such memory. */
+hga_status row_room_fit(row_room *room, const hga_allocator *a, int64_t edges, hga_id columns);
+void row_room_clear(row_room *room, const hga_allocator *a);
+int64_t row_room_bytes(int64_t edges, hga_id columns);
+row_room row_room_at(void *memory, int64_t edges, hga_id columns);
+/* Columns of a program's widest field. */
+hga_id widest_columns(const hga_shape *s);
+
+/* The row at hand. */
+typedef struct stage_row {
+    const meaning *m;
+    const hga_stage *stage;
+    stage_kind kind;
+    hga_id s, v, head;
+    const row_edge *edge; /* [n] */
+    int64_t n;
+    const field_values *values; /* of all fields .. */
+    const field_values *was;    /* .. and those that this row of the stage's own had before it */
+    row_room room;
+    /* What `weigh` leaves: a row is the sum of weight[i] times the source of edge i, and of weight[n] times what the
+       row itself brings. Edges with a score of -inf add nothing, whatever their sources hold; energies are no sums, and
+       their weights are 0. count: as how many tokens edges count, in stages that attend or spread */
+    double lse;  /* of a state */
+    double rest; /* descend: what it keeps; energy: psi */
+} stage_row;
+
+/* Where the gradients of a row's values are added to. */
+typedef struct row_gradients {
+    const doubles *d;
+    const table_sums *sums;
+} row_gradients;
+
+/* A kind of stage. */
+typedef struct stage_meaning {
+    stage_role source, own;                                /* whose rows are summed: the sources', and the row's own */
+    void (*weigh)(stage_row *r);                           /* what they weigh */
+    void (*row)(stage_row *r);                             /* the row, which goes to its values */
+    void (*adjoint)(stage_row *r, const row_gradients *g); /* the row's gradient goes to what it was made of, and is
+                                                              what is asked of what was there before */
+} stage_meaning;
+
+/* By kind; a user's stage has no row. */
+extern const stage_meaning stage_meanings[N_KINDS];
+
+/* out[columns] = the row, once it is weighed. */
+void row_add_up(const stage_row *r, hga_id columns, double *out);
+
+#endif

@@ -1,0 +1,95 @@
+/* bindings.c: which of the caller's tensors a field is: the one table, for calls, gradients and their checks. */
+#include "bindings.h"
+#include "sixteen.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* By binding: where a call has the tensor, and its gradient, and what that is called. */
+static const struct {
+    int there;
+    size_t io, gradient;
+    hga_gradient_input input;
+} places[] = {
+    [HGA_IO_QUERY] = {1, offsetof(hga_io, query), offsetof(hga_grad_io, d_query), HGA_GRADIENT_QUERY},
+    [HGA_IO_KEY] = {1, offsetof(hga_io, key), offsetof(hga_grad_io, d_key), HGA_GRADIENT_KEY},
+    [HGA_IO_VALUE] = {1, offsetof(hga_io, value), offsetof(hga_grad_io, d_value), HGA_GRADIENT_VALUE},
+    [HGA_IO_OUT] = {1, offsetof(hga_io, out), offsetof(hga_grad_io, d_out), HGA_GRADIENT_NONE},
+    [HGA_IO_USER] = {1, offsetof(hga_io, user), offsetof(hga_grad_io, d_user), HGA_GRADIENT_USER},
+};
+
+/* Which of the caller's own tensors a field is; 0 for the others. */
+static hga_id user_number(const hga_program *p, hga_id field)
+{
+    hga_id n = 0;
+    for (hga_id f = 1; f < field && p->field[field].binding == HGA_IO_USER; f++)
+        n += p->field[f].binding == HGA_IO_USER;
+    return n;
+}
+
+static int has_place(const hga_program *p, hga_id field)
+{
+    return places[p->field[field].binding].there && user_number(p, field) < HGA_MAX_USER_TENSORS;
+}
+
+const hga_tensor *program_tensor(const hga_program *p, const hga_io *io, hga_id field)
+{
+    const char *first = (const char *)io + places[p->field[field].binding].io;
+    return has_place(p, field) ? (const hga_tensor *)(const void *)first + user_number(p, field) : NULL;
+}
+
+hga_tensor *binding_gradient(hga_grad_io *grad, hga_binding binding, hga_id user)
+{
+    return (hga_tensor *)(void *)((char *)grad + places[binding].gradient) + user;
+}
+
+const hga_tensor *program_gradient(const hga_program *p, const hga_grad_io *grad, hga_id field)
+{
+    const char *first = (const char *)grad + places[p->field[field].binding].gradient;
+    return has_place(p, field) ? (const hga_tensor *)(const void *)first + user_number(p, field) : NULL;
+}
+
+hga_gradient_input program_gradient_input(const hga_program *p, hga_id field)
+{
+    hga_gradient_input first = places[p->field[field].binding].input;
+    return first ? (hga_gradient_input)((hga_id)first + user_number(p, field)) : HGA_GRADIENT_NONE;
+}
+
+/* ---- rows ---- */
+
+hga_id program_heads(const hga_program *p, const hga_shape *s, hga_id field)
+{
+    hga_width w = p->field[field].width;
+    return w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE ? s->n_kv_heads : s->n_heads;
+}
+
+hga_id program_columns(const hga_program *p, const hga_shape *s, hga_id field)
+{
+    hga_width w = p->field[field].width;
+    return w == HGA_WIDTH_SCALAR ? 1 : w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY ? s->dim : s->dim_v;
+}
+
+size_t dtype_bytes(hga_dtype type) { return type == HGA_F32 ? sizeof(float) : sizeof(uint16_t); }
+
+void *tensor_at(const hga_tensor *t, hga_id heads, hga_id columns, int64_t i, hga_id h)
+{
+    ptrdiff_t head = t->head_stride ? t->head_stride : columns;
+    ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns;
+    return (char *)t->data + (i * row + h * head) * (ptrdiff_t)dtype_bytes(t->dtype);
+}
+
+void numbers_read(hga_dtype type, const void *from, hga_id n, float *to)
+{
+    if (type == HGA_F32)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        widen_row(type == HGA_F16, from, to, n);
+}
+
+void numbers_write(hga_dtype type, const float *from, hga_id n, void *to)
+{
+    if (type == HGA_F32)
+        memcpy(to, from, (size_t)n * sizeof *from);
+    else
+        narrow_row(type == HGA_F16, from, to, n);
+}
