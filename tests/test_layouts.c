@@ -5,6 +5,8 @@
 #include "sixteen.h"
 
 #include "filling.h"
+#include "kernels.h"
+#include "machine.h"
 
 /* A tensor of the caller's in another place. */
 typedef struct moved {
@@ -165,9 +167,40 @@ static void layouts_of_random_programs_change_no_bit(void **state)
         }
 }
 
+/* A sum's column is its numbers' alone: as one of many, or of few, whatever vectors they fill. */
+static void a_columns_sum_does_not_hang_on_its_neighbours(void **state)
+{
+    enum { ROWS = 9, COLUMNS = 256 };
+    (void)state;
+    char isa[32];
+    float *x = random_floats(1, 2, ROWS * COLUMNS), *w = random_floats(2, 1, ROWS);
+    const float *row[ROWS];
+    for (int r = 0; r < ROWS; r++) row[r] = x + (ptrdiff_t)r * COLUMNS;
+    for (int i = 0; isa_name(i, isa, sizeof isa); i++) {
+        const kernel_table *k;
+        assert_ok(isa_kernels(isa, &k));
+        for (hga_id n = 0; n < ROWS; n++)
+            for (hga_id part = 1; part < 150; part += 1 + part / 8) {
+                float all[2][COLUMNS], parts[2][COLUMNS];
+                for (int s = 0; s < 2; s++) memcpy(all[s], x, sizeof all[s]), memcpy(parts[s], x, sizeof parts[s]);
+                k->sum(n, row, 0, w, COLUMNS, all[0]);
+                k->weigh(n, row, 0, w, 0.3f, COLUMNS, all[1]);
+                for (hga_id at = 0, columns; at < COLUMNS; at += columns) {
+                    columns = COLUMNS - at < part ? COLUMNS - at : part;
+                    k->sum(n, row, at, w, columns, parts[0] + at);
+                    k->weigh(n, row, at, w, 0.3f, columns, parts[1] + at);
+                }
+                assert_same_bits(isa, parts[0], all[0], COLUMNS);
+                assert_same_bits(isa, parts[1], all[1], COLUMNS);
+            }
+    }
+    free(x), free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_columns_sum_does_not_hang_on_its_neighbours),
         cmocka_unit_test(layouts_change_no_bit),
         cmocka_unit_test(layouts_of_random_programs_change_no_bit),
     };

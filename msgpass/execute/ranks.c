@@ -1,5 +1,5 @@
-/* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type, weight and positions,
-   as meaning/row_edges.c has them. */
+/* ranks.c: canonical positions of a row's edges: their places among all of the row's, by source, type, weight and
+   positions, as meaning/row_edges.c has them. */
 #include "edges.h"
 #include "sort.h"
 

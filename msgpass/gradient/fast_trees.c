@@ -88,9 +88,9 @@ void sum_families(const fast_pass *p, hga_id f, row_range nodes)
 {
     const fast_field *x = &p->field[f];
     const subtrees *t = p->call->subtrees;
-    const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
     if (nodes.first >= nodes.end) return;
     if (lies_side_by_side(p, f)) {
+        const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
         const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
         p->plan->kernels->gather(nodes.end - nodes.first, ptr, share, value_row(p, f, ptr[0]), x->padded,
                                  value_row(p, f, nodes.first));
@@ -107,9 +107,9 @@ void give_families(const fast_pass *p, hga_id f, row_range nodes, const direct_r
 {
     const fast_field *x = &p->field[f];
     const subtrees *t = p->call->subtrees;
-    const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
     if (nodes.first >= nodes.end) return;
     if (lies_side_by_side(p, f)) {
+        const hga_id *ptr = p->nodes.child_ptr + (nodes.first - p->nodes.level_ptr[1]);
         const float *share = t->share[f] ? t->share[f] + ptr[0] : NULL;
         float *own = x->adjoint + (ptrdiff_t)ptr[0] * x->padded;
         p->plan->kernels->scatter(nodes.end - nodes.first, ptr, share, x->adjoint + (ptrdiff_t)nodes.first * x->padded,

@@ -205,8 +205,7 @@ static hga_status list_all(linear *x)
 
 /* ---- from end to end, on some columns ---- */
 
-/* Columns that kernels sum up together: how they do that hangs on how many there are, and must not on threads; half as
-   many where threads would have none else. */
+/* Columns that kernels sum up together, whatever the threads; half as many where threads would have none else. */
 enum { STRETCH = 128 };
 static hga_id stretch_of(const linear *x) { return x->columns < 2 * STRETCH ? STRETCH / 2 : STRETCH; }
 

@@ -21,7 +21,7 @@ uint32_t flow_stages(const hga_program *p, hga_id end, uint32_t *fields);
 /* Those of them whose edges are what a query attends to: where there are scores, these, else the last step from one
    field to another. */
 uint32_t flow_attending(const hga_program *p, uint32_t stages);
-/* Does a stage that writes `out` leave row v as it was? A row without edges it does not: that holds a sum of nothing. */
+/* Does a stage that writes `out` leave row v as it was? Not a row without edges: that holds a sum of nothing. */
 int flow_keeps(const hga_nodes *nodes, const hga_stage *s, const hga_field *out, hga_id v);
 
 /* ---- lists ---- */
