@@ -331,14 +331,21 @@ void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call 
 
 void call_clear(drawn_call *c) { free(c->bias), c->bias = NULL; }
 
+void call_forget_biases(drawn_call *c) { call_clear(c); }
+
+uint64_t array_seed(const drawn_call *c, int a, int sample)
+{
+    return c->seed * 1000 + (uint64_t)a * 10 + (uint64_t)(c->drawn[a].is_tensor ? sample : 0);
+}
+
 void array_numbers(const drawn_call *c, int a, int sample, float *out)
 {
     const array *x = &c->drawn[a];
     int64_t n = x->rows * x->heads * x->columns;
-    if (x->use == ARRAY_READ && !x->is_tensor && x->at == offsetof(hga_io, edge_bias)) {
+    if (c->bias && x->use == ARRAY_READ && !x->is_tensor && x->at == offsetof(hga_io, edge_bias)) {
         memcpy(out, c->bias, (size_t)n * sizeof *out);
         return;
     }
-    fill(out, n, c->seed * 1000 + (uint64_t)a * 10 + (uint64_t)(x->is_tensor ? sample : 0));
+    fill(out, n, array_seed(c, a, sample));
     for (int64_t i = 0; i < n && x->dtype != HGA_F32; i++) out[i] = rounded(x->dtype, out[i]);
 }

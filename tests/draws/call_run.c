@@ -155,6 +155,8 @@ static hga_status go_back(running *r)
     r->o->fast = hga_plan_gradient_plain(r->plan) == NULL;
     for (int s = 0; s < r->c->n_samples && r->w->again; s++) go_back_bare(r, s);
     if (r->w->again && (st = execute(r))) return st;
+    if (r->c->in_batch && !r->w->alone)
+        return hga_plan_gradient_batch(r->plan, r->own, r->io, r->grad, r->c->n_samples);
     for (int s = 0; s < r->c->n_samples && !st; s++) st = hga_plan_gradient(r->plan, r->own[s], &r->io[s], &r->grad[s]);
     return st;
 }

@@ -58,6 +58,8 @@ struct drawn_call {
 /* Draw everything that is not drawn yet; call_clear gives back. */
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out);
 void call_clear(drawn_call *c);
+/* Biases of edges are numbers of a seed like others. */
+void call_forget_biases(drawn_call *c);
 /* Rows of the output to ask for, sample by sample, where the plan may be asked for some. */
 void call_draw_rows(choices *c, drawn_call *call);
 /* What holds for every call; returns what became of it. */
@@ -99,7 +101,8 @@ void memory_clear(call_memory *m);
 void memory_check(const drawn_call *c, const filled *f, const char *when, const call_memory *m, int written,
                   int wanted);
 float memory_at(const array *a, const void *block, int64_t row, hga_id head, int64_t column);
-/* The number that element of array a holds at first. */
+/* The numbers that array a of a sample holds at first, and their seed. */
+uint64_t array_seed(const drawn_call *c, int a, int sample);
 void array_numbers(const drawn_call *c, int a, int sample, float *out);
 /* A number as an array of that type would hold it. */
 float rounded(hga_dtype type, float x);
