@@ -35,7 +35,8 @@ static void check_range(const char *name, const float *got, const float *want, i
     }
 }
 
-static void check_problem(problem *p, hga_options o, uint64_t seed)
+/* A few rows, every other time one alone. */
+static void check_ranges(problem *p, hga_options o, uint64_t seed, int ranges)
 {
     hga_plan *plan;
     hga_workspace *own;
@@ -46,7 +47,7 @@ static void check_problem(problem *p, hga_options o, uint64_t seed)
     io.out.data = got;
     if (io.lse.data) io.lse.data = got_lse;
     open_plan(p, o, &plan, &own);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < ranges; i++) {
         memset(got, UNTOUCHED, (size_t)out_count(p) * sizeof *got);
         memset(got_lse, UNTOUCHED, (size_t)lse_count(p) * sizeof *got_lse);
         io.first_row = random_below(&seed, p->n_out);
@@ -61,6 +62,8 @@ static void check_problem(problem *p, hga_options o, uint64_t seed)
     free(want), free(lse), free(got), free(got_lse);
     hga_workspace_destroy(own), hga_plan_destroy(plan);
 }
+
+static void check_problem(problem *p, hga_options o, uint64_t seed) { check_ranges(p, o, seed, 6); }
 
 static void rows_asked_for_have_the_bits_they_have_among_all(void **state)
 {
@@ -88,6 +91,19 @@ static void rows_of_large_graphs_have_the_bits_they_have_among_all(void **state)
         problem p;
         variant_build(variant_named(names[i]), 3001, 5, &narrow, &p);
         check_problem(&p, (hga_options){.threads = 2, .cut_edges = i % 2 ? 512 : 0}, 7 + (uint64_t)i);
+        problem_clear(&p);
+    }
+}
+
+static void any_of_many_ranges_has_the_bits_it_has_among_all(void **state)
+{
+    static const char *const names[] = {"window", "dense_causal", "neighbours_causal", "bpt"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        problem p;
+        variant_build(variant_named(names[i]), 300 + 100 * i, 9, &narrow, &p);
+        p.program.has_lse = 1;
+        check_ranges(&p, (hga_options){.threads = 1 + i % 2}, 11 + (uint64_t)i, thinned(300));
         problem_clear(&p);
     }
 }
@@ -288,6 +304,70 @@ static void what_rows_do_not_need_is_not_computed(void **state)
     }
 }
 
+/* Columns that kernels attend to for a group of sixteen rows, or for fewer. */
+static int64_t n_attended;
+static const kernel_table *counted;
+
+static void count_tile(const kernel_tile *t)
+{
+    n_attended += (int64_t)t->n_groups * t->n;
+    counted->attend_tile(t);
+}
+
+static void count_chunk(const kernel_chunk *c, kernel_state *s)
+{
+    n_attended += c->n;
+    counted->attend(c, s);
+}
+
+static void count_heads(const kernel_heads *c)
+{
+    n_attended += c->n;
+    counted->attend_heads(c);
+}
+
+static void count_family(const kernel_family *c)
+{
+    n_attended += c->n;
+    counted->attend_family(c);
+}
+
+static int64_t count_columns(const hga_plan *plan, hga_workspace *own, const hga_io *io)
+{
+    n_attended = 0;
+    assert_ok(hga_plan_execute(plan, own, io));
+    return n_attended;
+}
+
+/* One row costs its group of sixteen, not a panel of 128, nor those of the rows that lie with it in some list. */
+static void one_row_attends_as_its_group_does(void **state)
+{
+    static const char *const words[] = {"window left=128 right=128", "window left=300", "dense"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        problem p = {.shape = {.n_heads = 1, .dim = 8}};
+        hga_plan *plan;
+        hga_workspace *own;
+        hga_id n = i == 2 ? 2048 : 8192;
+        assert_ok(hga_build(words[i], n, &p.graph, &p.program));
+        problem_fill(&p, 1);
+        open_plan(&p, (hga_options){.threads = 1}, &plan, &own);
+        kernel_table counting = *plan->kernels;
+        counted = plan->kernels, plan->kernels = &counting;
+        counting.attend_tile = count_tile, counting.attend = count_chunk;
+        counting.attend_heads = count_heads, counting.attend_family = count_family;
+        int64_t all = count_columns(plan, own, &p.io);
+        p.io.first_row = n / 2 + 3, p.io.n_rows = 1;
+        int64_t one = count_columns(plan, own, &p.io);
+        if (one < 1 || one * (n / 16) > 2 * all)
+            fail_msg("%s: %lld columns for one row, %lld for all %d", words[i], (long long)one, (long long)all, n);
+        plan->kernels = counted;
+        double panels = (double)plan->stage[0].panels, needed = panels * share_needed(plan, n / 2 + 3, 1);
+        if (needed < 0.5 || needed > 1.5) fail_msg("%s: %.0f of %.0f panels are needed", words[i], needed, panels);
+        hga_workspace_destroy(own), hga_plan_destroy(plan), problem_clear(&p);
+    }
+}
+
 static void assert_detail(const char *want)
 {
     if (!strstr(hga_error_detail(), want)) fail_msg("'%s' does not say '%s'", hga_error_detail(), want);
@@ -370,6 +450,8 @@ int main(void)
                                        cmocka_unit_test(whatever_rows_the_output_has_others_are_left_alone),
                                        cmocka_unit_test(an_output_that_nobody_reads_can_be_left_out),
                                        cmocka_unit_test(what_rows_do_not_need_is_not_computed),
+                                       cmocka_unit_test(any_of_many_ranges_has_the_bits_it_has_among_all),
+                                       cmocka_unit_test(one_row_attends_as_its_group_does),
                                        cmocka_unit_test(ranges_are_checked),
                                        cmocka_unit_test(outputs_that_other_rows_read_cannot_be_left_out),
                                        cmocka_unit_test(plans_with_ranges_are_updated)};

@@ -47,9 +47,21 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
 /* Edge biases belong to single edges, which only rows know. */
 static int goes_in_tiles(const worker *w, hga_id stage) { return !w->io->edge_bias && !w->plan->stage[stage].strays; }
 
+/* A group's tiles hang on its own rows alone: where none of these is computed, nothing is chosen for it. */
+static void drop_idle_groups(row_panel *p)
+{
+    for (hga_id g = 0; g < p->n_groups; g++) {
+        row_group *x = &p->group[g];
+        hga_id r = 0;
+        while (r < x->n_rows && x->node[r] < 0) r++;
+        if (r == x->n_rows) x->n_rows = 0;
+    }
+}
+
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
     open_chooser(w, stage, run_tiles, run_family);
+    if (w->state->ranged) drop_idle_groups(p);
     if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }
