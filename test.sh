@@ -1,21 +1,54 @@
 #!/bin/bash
-# Install what is missing, build in four ways and run every test in each. Ends with ctest's summary of the release build, or of the first suite that failed.
+# Install what is missing, build in four ways and run every test in each: ./test.sh. For daily work, the release build and its unit tests: ./test.sh quick.
+# Ends with ctest's summary of the release build, or of the first suite that failed, and with what was not run, and why.
+# The Python package is tested with torch, transformers and what else python/tests/requirements.txt names: in an environment in build/, made once (5.7 GB from PyPI), or
+# by the interpreter that HGA_PYTHON_TESTS_WITH names.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/debian_first
 export CTEST_OUTPUT_ON_FAILURE=1
 jobs=$(nproc)
+form=${1-full}
+case $form in
+full | quick) ;;
+*)
+    sed -n '2,5s/^# //p' "$0"
+    [ "$form" = --help ] || [ "$form" = help ] || exit 2
+    exit 0
+    ;;
+esac
 
-# One build and its tests: suite PRESET [CTEST OPTION..]
-suite() {
+# How long it takes: as long as the last time here; before there was one, as long as it took where it was measured.
+times=build/test-times.txt
+took() { echo "$(($1 / 60)) min $(($1 % 60)) s"; }
+last=$(sed -n "s/^$form //p" "$times" 2>/dev/null | tail -1 || true)
+if [ -n "$last" ]; then
+    echo "./test.sh $form takes about $(took "$last"): the last run here did"
+elif [ "$form" = quick ]; then
+    echo "./test.sh quick takes about 1 min"
+else
+    echo "./test.sh takes about 11 min; ./test.sh quick takes 1 min"
+fi
+SECONDS=0
+
+build() {
+    echo "== $1"
+    cmake --preset "$@"
+    cmake --build --preset "$1" --parallel "$jobs"
+}
+
+# The tests of a build: run_tests PRESET [CTEST OPTION..]
+run_tests() {
     local preset=$1 log=build-$1/ctest.log
     [ "$preset" = release ] && log=build/ctest.log
     shift
-    echo "== $preset"
-    cmake --preset "$preset"
-    cmake --build --preset "$preset" --parallel "$jobs"
     ctest --preset "$preset" --parallel "$jobs" "$@" </dev/null | tee "$log" || fail "$log"
     summary "$log" >/dev/null || fail "$log"
+}
+
+suite() {
+    build "$1"
+    run_tests "$@"
 }
 
 # ctest's summary is the last line, whatever the outcome.
@@ -24,9 +57,51 @@ fail() {
     summary "$1" || echo "no tests were run: see $1"
     exit 1
 }
+finish() {
+    mkdir -p build
+    echo "$form $SECONDS" >>"$times"
+    echo
+    echo "$(took $SECONDS)"
+    not_run
+    summary build/ctest.log
+}
+
+# Tests that ctest calls skipped, by name, and why those of Python are.
+not_run() {
+    sed -nE 's/^[[:space:]]*[0-9]+ - (.*) \((Skipped|Not Run)\)$/\1/p' build/ctest.log | sort -u | tr '\n' ' ' >build/not-run.txt
+    [ ! -s build/not-run.txt ] || echo "NOT RUN in the release build: $(cat build/not-run.txt)"
+    [ -z "${no_python-}" ] || echo "NOT TESTED: the Python package with torch, transformers, mypy and notebooks: $no_python"
+}
 
 .ci/install
-suite release
+
+if [ "$form" = quick ]; then
+    build release
+    run_tests release --label-regex 'unit|rules'
+    no_python="not in the quick form"
+    finish
+    exit
+fi
+
+# The environment comes over the network while the compiler works.
+with=${HGA_PYTHON_TESTS_WITH-}
+if [ -z "$with" ]; then
+    mkdir -p build
+    .ci/python build/python-tests >build/no-python.txt &
+    environment=$!
+    trap 'kill "$environment" 2>/dev/null || true' EXIT
+fi
+build release
+if [ -z "$with" ]; then
+    if wait "$environment"; then
+        with=$PWD/build/python-tests/bin/python
+    else
+        no_python=$(cat build/no-python.txt)
+        echo "no environment of torch and transformers: ${no_python:=.ci/python failed}"
+    fi
+fi
+cmake --preset release -DHGA_PYTHON_TESTS_WITH="$with" >/dev/null
+run_tests release
 
 # Tests of the tool as a whole (browsers, benchmarks) ran above; here it is the library, the readers and the fuzzers.
 suite asan --label-exclude 'whole|bench|rules|python'
@@ -56,5 +131,4 @@ gcovr --root . "${unseen[@]}" --branches --filter '(graph|kernels|msgpass)/' --t
 tail -4 build-coverage/branches.txt
 python3 tests/not_reached.py build-coverage/branches.json >build-coverage/not-reached.txt
 
-echo
-summary build/ctest.log
+finish

@@ -58,6 +58,10 @@ endif()
 add_test(NAME run_sh COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_run.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(run_sh PROPERTIES TIMEOUT 60 LABELS rules)
 
+# test.sh in its forms, by stand-ins too.
+add_test(NAME test_sh COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_forms.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(test_sh PROPERTIES TIMEOUT 300 LABELS rules)
+
 # Inside of another project, and where packages are missing. It compiles the library anew, so a compiler launcher (ccache) helps.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   add_test(NAME subproject COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_subproject.sh ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})

@@ -156,7 +156,7 @@ void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory)
     first += plan->storage[out_field(plan)].io_first;
     for (hga_id i = (hga_id)plan->n_phases - 1; i >= 0; i--) {
         const phase *ph = &plan->phase[i];
-        /* whoever writes a row asks for what it needs; its log-sum-exp is copied beside others' that nobody asked for */
+        /* whoever writes a row asks for what it needs; its log-sum-exp is copied beside others that nobody asked for */
         int ends = ph->job == JOB_LSE || writes_out(plan, ph), asks = ph->job != JOB_LSE;
         phase_accesses tells = accesses_of(&a, i, 1), waits = accesses_of(&a, i, 0);
         tells.sources.n = tells.own.n = waits.writes.n = 0;
