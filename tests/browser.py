@@ -22,6 +22,8 @@ import time
 WIDTH, HEIGHT = 1500, 1000
 LEAST_INK = 0.0005  # the share of a picture that a few thin lines have
 PATIENCE = 120  # seconds: what takes longer hangs
+# Seconds in which a picture that is blank may still be drawn.
+LATE = 4
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 # Pictures, in frames, too, where the page shows them; and whether something is still to come.
@@ -185,6 +187,11 @@ class Browser:
             return seen
         self.wait(lambda: any(e["method"] == "Page.loadEventFired" for e in self.events) or self.run("0"))
         seen.pictures = self.pictures(path)
+        # What fades in, or is late on a busy machine, is looked at again; what is blank stays blank.
+        until = time.monotonic() + LATE
+        while seen.blank() and time.monotonic() < until:
+            time.sleep(0.2)
+            seen.pictures = self.pictures(path)
         if check:
             text = [pathlib.Path(file).read_text(encoding="utf-8") for file in (expected, check) if file]
             try:
