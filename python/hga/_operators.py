@@ -36,8 +36,8 @@ def operator(
     ``backward`` gradients of what ``setup`` kept."""
     name = run.__name__.lstrip("_")
     schema = torch.library.infer_schema(run, mutates_args=())
-    LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-    LIBRARY.impl(name, _unseen(run), "CompositeExplicitAutograd")
+    LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))  # type: ignore[no-untyped-call]
+    LIBRARY.impl(name, _unseen(run), "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     torch.library.register_fake(f"hga::{name}", fake, lib=LIBRARY)
     torch.library.register_autograd(f"hga::{name}", backward, setup_context=setup, lib=LIBRARY)
 
