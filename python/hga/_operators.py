@@ -11,7 +11,7 @@ import torch
 
 from ._core import Error
 
-LIBRARY = torch.library.Library("hga", "FRAGMENT")
+LIBRARY = torch.library.Library("hga", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,7 +23,7 @@ def _unseen(run: Callable[..., Any]) -> Callable[..., Any]:
         if "torch._dynamo" not in sys.modules:
             return run(*arguments)
         if disabled is None:
-            disabled = torch._dynamo.disable(run)
+            disabled = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
         return disabled(*arguments)
 
     return call
