@@ -63,21 +63,28 @@ done:
     return st;
 }
 
+static void read_numbers(const hga_tensor *t, const char *from, hga_id columns, double *to)
+{
+    float part[64];
+    const hga_id most = sizeof part / sizeof *part;
+    for (hga_id first = 0; first < columns; first += most) {
+        hga_id n = columns - first < most ? columns - first : most;
+        numbers_read(t->dtype, from + (size_t)first * dtype_bytes(t->dtype), n, part);
+        for (hga_id c = 0; c < n; c++) to[first + c] = (double)part[c];
+    }
+}
+
 static hga_status read_given(weighing *w, hga_id field, hga_id v, const double **out)
 {
     hga_status st = HGA_OK;
     hga_id columns = columns_of(w, field), heads = program_heads(w->p, &w->shape, field);
-    float number;
     HGA_TRY(open_tensor(w, field));
     double **row = &w->given[field][v];
     if (!*row) {
         const hga_tensor *t = program_tensor(w->p, w->io, field);
-        const char *from = tensor_at(t, heads, columns, w->io_row[field][v], w->head / (w->shape.n_heads / heads));
         HGA_TRY(take_room(w, columns, row));
-        for (hga_id c = 0; c < columns; c++) {
-            numbers_read(t->dtype, from + (size_t)c * dtype_bytes(t->dtype), 1, &number);
-            (*row)[c] = (double)number;
-        }
+        read_numbers(t, tensor_at(t, heads, columns, w->io_row[field][v], w->head / (w->shape.n_heads / heads)),
+                     columns, *row);
     }
     *out = *row;
 done:
@@ -143,13 +150,27 @@ static double ask_lse(const field_values *from, hga_id f, hga_id v, hga_id head)
 
 /* ---- rows ---- */
 
-/* A row while it is weighed. */
+/* A row while it is weighed: rows ask for rows, and what each needs is not on the stack. */
 typedef struct weighed {
-    edge_rows edges; /* unless somebody else has read them */
+    struct weighed *next; /* of those at rest, whose room serves again */
+    edge_rows edges;      /* unless somebody else has read them */
     row_room room;
     asked now, was;
     stage_row row;
 } weighed;
+
+static hga_status take_weighed(weighing *w, weighed **out)
+{
+    *out = w->at_rest;
+    if (!*out) return hga_new_zero(NULL, 1, sizeof **out, out);
+    w->at_rest = (*out)->next;
+    return HGA_OK;
+}
+
+static void put_back(weighing *w, weighed *x)
+{
+    if (x) x->next = w->at_rest, w->at_rest = x;
+}
 
 static hga_status check_tables(const weighing *w, const hga_stage *s, const row_edge *e)
 {
@@ -214,14 +235,7 @@ done:
     return st;
 }
 
-static void weighed_clear(weighed *x)
-{
-    if (x) edges_close(&x->edges), row_room_clear(&x->room, NULL);
-    hga_delete(NULL, x, 1, sizeof *x);
-}
-
-/* The row of stage i at v: of descend what it keeps, of a state its log-sum-exp. Rows ask for rows: what each needs is
-   not on the stack. */
+/* The row of stage i at v: of descend what it keeps, of a state its log-sum-exp. */
 static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
 {
     weighed *x = NULL;
@@ -230,7 +244,7 @@ static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
     if (!w->made[i]) HGA_TRY(hga_new_zero(NULL, w->m.nodes.n, sizeof **w->made, &w->made[i]));
     if (!w->made[i][v]) {
         hga_id columns = columns_of(w, w->p->stage[i].out);
-        HGA_TRY(hga_new_zero(NULL, 1, sizeof *x, &x));
+        HGA_TRY(take_weighed(w, &x));
         edges_open(&x->edges, w->g, NULL, w->p->stage[i].relation);
         HGA_TRY(edges_read(&x->edges, v));
         HGA_TRY(weigh(w, i, v, &x->edges, x));
@@ -244,23 +258,24 @@ static hga_status make_row(weighing *w, hga_id i, hga_id v, const double **out)
     }
     *out = w->made[i][v];
 done:
-    weighed_clear(x);
+    put_back(w, x);
     return st;
 }
 
 hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own)
 {
     const hga_stage *s = &w->p->stage[i];
-    weighed x = {0};
+    weighed *x;
     hga_status st = HGA_OK;
-    HGA_TRY(weigh(w, i, v, row, &x));
+    HGA_TRY(take_weighed(w, &x));
+    HGA_TRY(weigh(w, i, v, row, x));
     for (int64_t e = 0; e < row->n; e++) {
-        factor[e] = x.room.weight[e];
-        score[e] = s->message == HGA_SCORE ? x.room.score[e] : 0;
+        factor[e] = x->room.weight[e];
+        score[e] = s->message == HGA_SCORE ? x->room.score[e] : 0;
     }
-    *own = x.room.weight[row->n];
+    *own = x->room.weight[row->n];
 done:
-    row_room_clear(&x.room, NULL);
+    put_back(w, x);
     return st;
 }
 
@@ -303,4 +318,10 @@ void weigh_end(weighing *w)
         hga_delete(NULL, s, 1, sizeof *s + (size_t)s->room * sizeof *s->value);
     }
     w->shelf = NULL;
+    for (weighed *x = w->at_rest, *next; x; x = next) {
+        next = x->next;
+        edges_close(&x->edges), row_room_clear(&x->room, NULL);
+        hga_delete(NULL, x, 1, sizeof *x);
+    }
+    w->at_rest = NULL;
 }

@@ -20,6 +20,7 @@ typedef struct weighing {
     double **given[HGA_FIELD_SLOTS]; /* [n]: of input fields, the values that were read; NULL: not yet */
     double **made[HGA_MAX_STAGES];   /* [n]: of stages, the values of out (a state's is its log-sum-exp) */
     struct shelf *shelf;
+    struct weighed *at_rest;
     hga_status st; /* what went wrong first while values were made */
 } weighing;
 
