@@ -24,6 +24,12 @@ fact every_link_leads_somewhere empty broken
 (cd "$source/docs" && ls ./*.md) | sed 's,^\./,,' | grep -v README >pages
 grep -oE '\]\([a-z-]+\.md\)' "$source/docs/README.md" | sed 's/^](//; s/)//' >named
 fact the_index_names_every_page missing pages named
+# The engine's page names a file at every step.
+grep -oE '`[a-z_]+(/[a-z_0-9]+)+\.(c|h|inc)`' "$source/docs/engine.md" | tr -d '`' | sort -u >steps
+while read -r path; do [ -e "$source/$path" ] || echo "$path"; done <steps >gone
+there_are_steps() { [ "$(wc -l <steps)" -gt 30 ]; }
+fact the_engines_page_names_files there_are_steps
+fact and_they_are_there empty gone
 
 # ---- variants ----
 
