@@ -1,34 +1,55 @@
-/* tensor.c: hga tensor, what a file of arrays has in it. */
+/* tensor.c: hga tensor, what a file of arrays has in it; or a file of random numbers. */
 #include <stdio.h>
 #include <string.h>
 
 #include "arguments.h"
 #include "command.h"
 #include "npy.h"
+#include "random_tensor.h"
 #include "table.h"
 
 typedef struct arguments {
-    const char *path;
-    int json;
+    const char *path, *random, *output;
+    int64_t seed;
+    int json, seeded;
 } arguments;
 
-enum { KEY_JSON = 0x2b00 };
+enum { KEY_JSON = 0x2b00, KEY_RANDOM, KEY_SEED };
+
+static int check_arguments(const arguments *a)
+{
+    if (!a->random && (a->output || a->seeded))
+        return complain(CLI_USAGE, "tensor: %s is for --random", a->output ? "--output" : "--seed");
+    if (!a->random && !a->path) return complain(CLI_USAGE, "tensor: FILE is missing");
+    if (a->random && (a->path || a->json))
+        return complain(CLI_USAGE, "tensor: --random writes a file, and %s", a->path ? "reads none" : "prints nothing");
+    if (a->random && !a->output) return complain(CLI_USAGE, "tensor: --random needs --output FILE");
+    return CLI_GOOD;
+}
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
     case KEY_JSON: a->json = 1; return 0;
+    case KEY_RANDOM: a->random = value; return 0;
+    case KEY_SEED: a->seeded = 1; return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
+    case 'o': a->output = value; return 0;
     case ARGP_KEY_ARG:
         if (a->path) return ARGP_ERR_UNKNOWN;
         a->path = value;
         return 0;
-    case ARGP_KEY_END: return a->path ? 0 : arguments_said(complain(CLI_USAGE, "tensor: FILE is missing"));
+    case ARGP_KEY_END: return arguments_said(check_arguments(a));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSON", 0}, {0}};
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "as JSON", 0},
+    {"random", KEY_RANDOM, "SHAPE", 0, "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64", 0},
+    {"seed", KEY_SEED, "N", 0, "of --random: which numbers (default: 0)", 0},
+    {"output", 'o', "FILE", 0, "of --random: the .npy file", 0},
+    {0}};
 
 static const char doc[] = "The arrays in a .npy, .npz or .safetensors file: name, type, shape."
                           "\vWherever a tensor is read, FILE:NAME is one of several.";
@@ -47,11 +68,15 @@ static int add_row(const char *name, element type, int n_dims, const int64_t *di
 
 int run_tensor(int argc, char **argv)
 {
-    struct argp argp = {options, parse, "FILE", doc, NULL, NULL, NULL};
+    struct argp argp = {options, parse, "FILE\n--random=SHAPE -o FILE", doc, NULL, NULL, NULL};
     arguments a = {0};
     json_t *rows = json_array();
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    if (a.random) {
+        TRY(random_tensor_write(a.random, a.seed, a.output));
+        goto done;
+    }
     TRY(npy_each(a.path, add_row, rows));
     TRY(a.json ? json_print(stdout, json_pack("{s:O}", "tensors", rows)) : table_print(stdout, rows, columns));
 done:

@@ -121,4 +121,27 @@ fact an_archive_must_be_whole refused 3 "cut.npz: is no .npz file" run cut.npz:a
 fact one_array_has_no_name refused 3 "single.npy: is one array" run single.npy:a new.npy
 fact a_missing_file_is_named refused 3 "gone.npz:a" run gone.npz:a new.npy
 fact tensor_needs_a_file refused 2 "FILE is missing" "$hga" tensor
+
+# ---- tensors to try things with ----
+
+random() { "$hga" tensor --random "$@"; }
+fact a_random_tensor_is_made random 31x4x8 --seed 5 -o random.npy
+fact of_the_shape_asked_for python3 -c 'import numpy as np; x = np.load("random.npy"); assert x.shape == (31, 4, 8) and x.dtype == np.float32'
+fact its_numbers_are_standard_normal python3 -c 'import os, subprocess, sys, numpy as np
+subprocess.run([sys.argv[1], "tensor", "--random", "40001", "-o", "many.npy"], check=True)
+x = np.sort(np.load("many.npy").astype(float)); q = [-1.6449, -0.6745, 0, 0.6745, 1.6449]
+assert np.abs(np.quantile(x, [.05, .25, .5, .75, .95]) - q).max() < .03 and len(set(x)) > 39900' "$hga"
+random 31x4x8 --seed 5 -o again.npy
+random 31x4x8 --seed 6 -o other.npy
+fact the_seed_says_which same_bytes random.npy again.npy
+differs() { ! cmp -s random.npy other.npy; }
+fact another_seed_another_tensor differs
+fact a_shape_is_whole_numbers refused 2 "'3x' is no shape" random 3x -o new.npy
+fact none_of_them_0 refused 2 "'3x0' is no shape" random 3x0 -o new.npy
+fact nor_negative refused 2 "'-3' is no shape" "$hga" tensor --random=-3 -o new.npy
+fact of_eight_dimensions_at_most refused 2 "over 8 dimensions" random 1x1x1x1x1x1x1x1x1 -o new.npy
+fact that_memory_can_hold refused 2 "more numbers than memory" random 4294967296x4294967296 -o new.npy
+fact and_has_room_for refused 4 "out of memory" random 1000000x1000000x100000 -o new.npy
+fact a_random_tensor_needs_a_file refused 2 "needs --output" random 3
+fact a_seed_is_of_a_random_tensor refused 2 "seed is for --random" "$hga" tensor random.npy --seed 1
 facts_end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -259,6 +259,18 @@ class Graph:
         return f"<hga.Graph of {self.n_nodes} nodes in {len(self.level_sizes)} levels; {edges}>"
 
 
+SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")
+
+
+def _shape(shape: Union[str, int]) -> int:
+    """Which pairs of a block are edges, by name or as C's hga_shape_kind."""
+    if not isinstance(shape, str):
+        return shape
+    if shape not in SHAPES:
+        raise refuse(f"{shape!r} is no shape of a block{meant(shape, SHAPES) or '; there are ' + ', '.join(SHAPES)}")
+    return int(getattr(lib, "HGA_" + shape.upper()))
+
+
 class Builder:
     """Makes a graph: levels first (tokens are the first), then families, relations and edges."""
 
@@ -308,7 +320,8 @@ class Builder:
 
     def block(self, relation: int, dst: Sequence[int], src: Sequence[int], type: int = 0, **more: Any) -> None:
         """Every row of dst = (first, n) to every column of src = (first, n); ``more``: members of hga_block (count,
-        dst_step, src_step, type_dst, type_src, weight, band_first, band_last, ..)."""
+        dst_step, src_step, type_dst, type_src, weight, band_first, band_last, ..). ``shape``: "all", "lower", "strict_lower",
+        "upper", "strict_upper", "off_diagonal", "band"."""
         b = ffi.new("hga_block *")
         b.dst, b.n_dst = dst
         b.src, b.n_src = src
@@ -316,7 +329,7 @@ class Builder:
         for name, value in more.items():
             if not hasattr(b, name):
                 raise refuse_type(f"hga_block has no member {name!r}{meant(name, dir(b[0]))}")
-            setattr(b, name, value)
+            setattr(b, name, _shape(value) if name == "shape" else value)
         check(lib.hga_builder_add_blocks(self._b, relation, b))
 
     def finish(self) -> Graph:
