@@ -59,7 +59,7 @@ mkdir run bin
 ln -s "$hga" bin/hga
 # The C blocks of a page that makes a program are its file; pkg-config speaks of the library in the build folder.
 awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/adding-a-variant.md" >run/fenwick.c
-awk '/^```c$/ && !seen++ { on = 1; next } /^```/ { on = 0 } on' "$source/README.md" >first.c
+awk '/^```c$/ && !seen++ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/c.md" >first.c
 library=$(dirname "$hga")/../libhga.so
 cat >bin/pkg-config <<END
 #!/bin/sh
@@ -69,9 +69,12 @@ chmod +x bin/pkg-config
 the_first_program_runs() {
     gcc -std=c11 -Wall -Wextra -Wpedantic -Werror first.c $(bin/pkg-config --cflags --libs hga) -o first && ./first | grep -q '^token 10 sees [0-9.]*, token 990 [0-9.]*$'
 }
-fact the_first_program_of_README_compiles_as_pasted_and_runs the_first_program_runs
+fact the_first_program_in_C_compiles_as_pasted_and_runs the_first_program_runs
 commands() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
 runs() { (cd run && commands "$source/docs/$1" >"../$1.sh" && PATH=$scratch/bin:$PATH bash -eu "../$1.sh"); }
+# README's second block is of the tool; the first one builds.
+readme() { (cd run && awk '/^## From the shell/ { found = 1 } found && /^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$source/README.md" >../readme.sh && [ "$(wc -l <../readme.sh)" -ge 5 ] && PATH=$scratch/bin:$PATH bash -eu ../readme.sh); }
+fact the_commands_of_the_front_page_run readme
 for page in README.md $(awk '!seen[$0]++' named); do
     if grep -q '^```sh$' "$source/docs/$page"; then fact "the_commands_of_${page}_run" runs "$page"; fi
 done

@@ -1,0 +1,54 @@
+"""Facts about README: its Python runs as pasted, one block after the other, and prints what stands below it."""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+README = pathlib.Path(os.environ.get("HGA_SOURCE", pathlib.Path(__file__).resolve().parents[2]), "README.md")
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
+
+
+def missing(code):
+    """A module that the code imports and that is not here."""
+    for name in ("torch", "transformers"):
+        if re.search(rf"\b{name}\b", code):
+            try:
+                __import__(name)
+            except ImportError:
+                return name
+    return None
+
+
+class Readme(unittest.TestCase):
+    def test_its_blocks_run_and_print_what_they_say(self):
+        blocks = BLOCK.findall(README.read_text())
+        self.assertGreaterEqual(len(blocks), 3)
+        names = {"__name__": "readme"}
+        exec("import hga", names)  # the first block does, where torch is
+        here = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                for code, says in blocks:
+                    with self.subTest(code=code.splitlines()[0]):
+                        if missing(code):
+                            self.skipTest(f"{missing(code)} is not installed")
+                        out = io.StringIO()
+                        with contextlib.redirect_stdout(out):
+                            exec(compile(code, "README.md", "exec"), names)
+                        if says:
+                            self.assertEqual(out.getvalue(), says)
+            finally:
+                os.chdir(here)
+
+    def test_it_is_one_page(self):
+        prose = re.sub(r"^```.*?^```$", "", README.read_text(), flags=re.S | re.M)
+        self.assertLess(len(prose.split()), 700)
+
+
+if __name__ == "__main__":
+    unittest.main()
