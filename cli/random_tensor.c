@@ -19,7 +19,8 @@ static int read_shape(const char *text, int *n_dims, int64_t dim[static NPY_MAX_
         errno = 0;
         long long n = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
         if (n < 1) return complain(CLI_USAGE, "--random: '%s' is no shape such as 8191x8x64", text);
-        if (*n_dims == NPY_MAX_DIMS) return complain(CLI_USAGE, "--random: %s has over %d dimensions", text, NPY_MAX_DIMS);
+        if (*n_dims == NPY_MAX_DIMS)
+            return complain(CLI_USAGE, "--random: %s has over %d dimensions", text, NPY_MAX_DIMS);
         if (errno || __builtin_mul_overflow(*count, (int64_t)n, count) || *count > INT64_MAX / (int64_t)sizeof(float))
             return complain(CLI_USAGE, "--random: %s has more numbers than memory has addresses", text);
         dim[(*n_dims)++] = n;

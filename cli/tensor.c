@@ -46,7 +46,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"json", KEY_JSON, NULL, 0, "as JSON", 0},
-    {"random", KEY_RANDOM, "SHAPE", 0, "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64", 0},
+    {"random", KEY_RANDOM, "SHAPE", 0, "instead of reading: write float32 numbers, standard normal; SHAPE is 8191x8x64",
+     0},
     {"seed", KEY_SEED, "N", 0, "of --random: which numbers (default: 0)", 0},
     {"output", 'o', "FILE", 0, "of --random: the .npy file", 0},
     {0}};
