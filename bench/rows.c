@@ -8,7 +8,7 @@ const hga_field *bound_field(const hga_program *p, hga_binding binding)
 }
 
 /* Programs that a plan takes have no rows of one side, the one thing that hga_program_rows refuses. */
-hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_rows otherwise)
+hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_field_rows otherwise)
 {
     hga_nodes nodes = hga_graph_nodes(g);
     hga_id f = hga_program_field(p, binding), first, n = 0;

@@ -7,6 +7,6 @@
 /* The field bound to one of the caller's tensors, NULL without. */
 const hga_field *bound_field(const hga_program *p, hga_binding binding);
 /* Rows of the tensor bound so; of `otherwise` where the program has no such field. */
-hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_rows otherwise);
+hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_field_rows otherwise);
 
 #endif

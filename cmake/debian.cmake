@@ -1,7 +1,7 @@
-# Debian packages by cpack: libhga0 (its number is the SOVERSION), libhga-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
+# Debian packages by cpack: libhga0.3 (its number is the SOVERSION), libhga-dev and hga. Configure with -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_SHARED_LIBS=ON for them; the
 # target package_check does, builds them apart and asks lintian.
 set(HGA_MAINTAINER "hga maintainers <maintainers@hga.invalid>" CACHE STRING "Maintainer field of Debian packages")
-set(HGA_DEB_runtime libhga${PROJECT_VERSION_MAJOR})
+set(HGA_DEB_runtime libhga${HGA_SOVERSION})
 set(HGA_DEB_development libhga-dev)
 set(HGA_DEB_tool hga)
 set(HGA_DEB_VERSION ${PROJECT_VERSION}-1)
@@ -32,7 +32,7 @@ list(JOIN HGA_DEB_NEEDS ", " HGA_DEB_NEEDS)
 
 # What tells dpkg about a shared library. cpack would write these too, and scripts that call ldconfig beside them.
 set(folder ${PROJECT_BINARY_DIR}/installed/debian)
-file(CONFIGURE OUTPUT ${folder}/shlibs CONTENT "libhga ${PROJECT_VERSION_MAJOR} ${HGA_DEB_runtime} (>= ${PROJECT_VERSION})\n")
+file(CONFIGURE OUTPUT ${folder}/shlibs CONTENT "libhga ${HGA_SOVERSION} ${HGA_DEB_runtime} (>= ${PROJECT_VERSION})\n")
 file(CONFIGURE OUTPUT ${folder}/triggers CONTENT "activate-noawait ldconfig\n")
 
 # Every Debian package has its copyright and changelog.

@@ -3,9 +3,15 @@ get_target_property(HGA_OBJECTS hga SOURCES)
 get_target_property(HGA_NEEDS hga LINK_LIBRARIES)
 list(REMOVE_ITEM HGA_NEEDS hga_flags)
 
+# While the major version is 0 a minor one may break the interface, and has a name of its own.
+set(HGA_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(HGA_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
+
 add_library(hga_shared SHARED ${HGA_OBJECTS})
-set_target_properties(hga_shared PROPERTIES OUTPUT_NAME hga EXPORT_NAME hga VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
-# One version node for all symbols until names of 0.x may no longer change; a program linked to it says so to ldd.
+set_target_properties(hga_shared PROPERTIES OUTPUT_NAME hga EXPORT_NAME hga VERSION ${PROJECT_VERSION} SOVERSION ${HGA_SOVERSION} LINKER_LANGUAGE C)
+# One version node for all symbols; a program linked to it says so to ldd. After the first release of 0.3 new names get nodes of their own.
 target_link_options(hga_shared PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/hga.map)
 set_property(TARGET hga_shared APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/hga.map)
 target_link_libraries(hga_shared PRIVATE $<BUILD_INTERFACE:hga_flags>)

@@ -4,8 +4,8 @@
 
 #include "testing.h"
 
-static inline hga_id field(hga_program *p, const char *name, hga_width width, hga_binding bound, hga_rows io,
-                           hga_rows rows)
+static inline hga_id field(hga_program *p, const char *name, hga_width width, hga_binding bound, hga_field_rows io,
+                           hga_field_rows rows)
 {
     hga_id f;
     assert_ok(hga_program_add_field(p, name, width, bound, io, rows, &f));

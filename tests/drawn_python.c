@@ -66,6 +66,7 @@ static void keep_what_python_has(drawn_call *c)
                                .gradient = drawn.gradient,
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
+    c->io.modifiers = NULL;
     for (int s = 0; s < MOST_SAMPLES; s++) c->first_row[s] = c->n_rows[s] = 0;
     for (int i = 0; i < c->n_arrays; i++)
         if (strcmp(c->drawn[i].name, "d_log_mass") == 0 || strcmp(c->drawn[i].name, "d_scale") == 0)

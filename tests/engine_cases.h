@@ -39,7 +39,7 @@ typedef struct fields {
 } fields;
 
 /* query, key and value of the rows `io`, known on every node. */
-static inline fields add_inputs(hga_program *p, hga_rows queries, hga_rows keys)
+static inline fields add_inputs(hga_program *p, hga_field_rows queries, hga_field_rows keys)
 {
     fields f = {.out = -1};
     hga_program_init(p);

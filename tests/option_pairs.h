@@ -16,6 +16,8 @@ typedef struct pair_row {
 
 static const pair_row pair_table[] = {
     {TRAIT_KEEP_FIELDS, TRAIT_RANGES, PAIR_REFUSED, "keep_fields keeps every row of every field"},
+    {TRAIT_KEEP_FIELDS, TRAIT_LISTED_ROWS, PAIR_REFUSED, "keep_fields keeps every row of every field"},
+    {TRAIT_SCALE, TRAIT_SCALE_ZERO, PAIR_NEVER, "a scale is 0 or another number"},
     {TRAIT_SIDES, TRAIT_CROSS, PAIR_NEVER, "in cross-attention a token's side is the one it is on"},
 };
 enum { N_PAIR_ROWS = sizeof pair_table / sizeof *pair_table };

@@ -13,7 +13,7 @@ static inline hga_program random_program(uint64_t *rng)
     hga_program p;
     hga_program_init(&p);
     int way = random_below(rng, 5), given = random_below(rng, 2);
-    hga_rows io = given ? HGA_ROWS_NODES : HGA_ROWS_QUERIES;
+    hga_field_rows io = given ? HGA_ROWS_NODES : HGA_ROWS_QUERIES;
     hga_id q = field(&p, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, io, HGA_ROWS_NODES);
     hga_id k = field(&p, "k", HGA_WIDTH_KV_KEY, HGA_IO_KEY, io, HGA_ROWS_NODES);
     hga_id v = field(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, io, HGA_ROWS_NODES);
@@ -73,7 +73,7 @@ static inline hga_id level_of_step(const hga_nodes *nodes, hga_order order, hga_
     return order == HGA_LEVELS_DOWN ? nodes->n_levels - 1 - i : i;
 }
 
-static inline int is_row(const hga_graph *g, hga_rows rows, hga_id v)
+static inline int is_row(const hga_graph *g, hga_field_rows rows, hga_id v)
 {
     hga_id n, found = 0, *list = row_nodes(g, rows, &n);
     for (hga_id i = 0; i < n; i++) found |= list[i] == v;

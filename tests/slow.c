@@ -351,9 +351,10 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
     in.of[SLOW_TYPE_SCALE] = doubles(io->type_scale, in.n[SLOW_TYPE_SCALE]);
     in.of[SLOW_LOG_MASS] = memory(n_nodes, sizeof(double));
     in.of[SLOW_SCALE] = memory(1, sizeof(double));
-    in.of[SLOW_SCALE][0] = io->scale != 0          ? (double)io->scale
-                           : p->default_scale != 0 ? (double)p->default_scale
-                                                   : 1 / sqrt(shape.dim);
+    int is_given = io->modifiers && io->modifiers->scale_is_given;
+    in.of[SLOW_SCALE][0] = io->scale != 0 || is_given ? (double)io->scale
+                           : p->default_scale != 0    ? (double)p->default_scale
+                                                      : 1 / sqrt(shape.dim);
     return in;
 }
 

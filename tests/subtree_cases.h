@@ -24,7 +24,7 @@ static inline void add_near(hga_builder *b, hga_id relation, hga_id levels, cons
 
 /* Coarsened queries, keys and values, as many of them as `sums` has bits, attend to the near and then to others too;
    states go down. */
-static inline void describe(hga_program *p, int sums, int relations, int spreads, hga_rows out)
+static inline void describe(hga_program *p, int sums, int relations, int spreads, hga_field_rows out)
 {
     hga_id f[5];
     const hga_width width[] = {HGA_WIDTH_KEY, HGA_WIDTH_KV_KEY, HGA_WIDTH_VALUE};
@@ -32,7 +32,7 @@ static inline void describe(hga_program *p, int sums, int relations, int spreads
     const char *const names[] = {"query", "key", "value"};
     hga_program_init(p);
     for (int i = 0; i < 3; i++) {
-        hga_rows io = sums >> i & 1 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
+        hga_field_rows io = sums >> i & 1 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
         assert_ok(hga_program_add_field(p, names[i], width[i], given[i], io, HGA_ROWS_NODES, &f[i]));
     }
     assert_ok(hga_program_add_field(p, "out", HGA_WIDTH_STATE, HGA_IO_OUT, out, HGA_ROWS_NODES, &f[3]));

@@ -17,6 +17,15 @@ fi
 now=$(mktemp) || exit 1
 trap 'rm -f "$now"' EXIT
 describe "$now" || exit 1
+# A version that is over keeps its record beside: what it broke, it broke, but a function never goes.
+functions() { sed -n "s/.*<elf-symbol name='\([^']*\)'.*type='func-type'.*/\1/p" "$1" | sort; }
+for older in "$(dirname "$recorded")"/hga-*.abi; do
+  gone=$(functions "$older" >"$now.older" && functions "$now" | comm -23 "$now.older" -)
+  rm -f "$now.older"
+  [ -z "$gone" ] && continue
+  echo "functions of $older that are gone:" $gone
+  exit 1
+done
 abidiff --no-added-syms "$recorded" "$now" && exit 0
 echo
 echo "The binary interface is not the recorded one. If that is meant, say so in CHANGELOG.md and record it anew:"

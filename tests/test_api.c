@@ -62,6 +62,39 @@ static void reserved_words_are_zero(void **state)
     refused(&p, &p.io, "hga_options: byte 0 of its reserved words is 1");
     p.options.reserved[0] = 0, p.shape.reserved[2] = 1;
     refused(&p, &p.io, "hga_shape");
+    p.shape.reserved[2] = 0, p.program.reserved[3] = 1;
+    refused(&p, &p.io, "hga_program: byte 24 of its reserved words is 1");
+    p.program.reserved[3] = 0, p.program.stage[0].reserved[3] = 1;
+    refused(&p, &p.io, "hga_stage 'attend out': byte 24 of its reserved words is 1");
+    p.program.stage[0].reserved[3] = 0, p.program.stage[0].normaliser = (hga_normaliser)99;
+    assert_status(HGA_EPROGRAM, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
+    assert_non_null(strstr(hga_error_detail(), "stage 'attend out': normaliser 99"));
+    problem_clear(&p);
+}
+
+/* hga_modifiers says its size: what is too short, and what a library of today does not know, is refused. */
+static void modifiers_are_checked(void **state)
+{
+    (void)state;
+    problem p;
+    make(&p);
+    struct {
+        hga_modifiers m;
+        char of_tomorrow[24];
+    } x = {.m = {.size = sizeof x}};
+    hga_io io = p.io;
+    io.modifiers = &x.m;
+    assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
+    x.of_tomorrow[5] = 7;
+    refused(&p, &io, "hga_modifiers: byte 21 is 7, which this library does not know");
+    x.m.size = sizeof x.m;
+    assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
+    x.m.size = 0;
+    refused(&p, &io, "hga_modifiers.size is 0, less than 16");
+    x.m = (hga_modifiers){.size = sizeof x.m, .scale_is_given = 2};
+    refused(&p, &io, "scale_is_given is 2");
+    x.m = (hga_modifiers){.size = sizeof x.m, .normaliser_bias = 0.5f};
+    refused(&p, &io, "normaliser_bias is 0.5, but softmax has no bias");
     problem_clear(&p);
 }
 
@@ -324,6 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_that_are_too_short_are_refused),
         cmocka_unit_test(reserved_words_are_zero),
+        cmocka_unit_test(modifiers_are_checked),
         cmocka_unit_test(builders_refuse_words_they_do_not_know),
         cmocka_unit_test(a_zeroed_stage_names_no_field),
         cmocka_unit_test(rows_of_tensors_are_told),

@@ -257,6 +257,9 @@ static void every_public_member_is_an_option_or_none(void **state)
     assert_in_range(check_struct(HGA_PLAN_HEADER, "hga_options"), 17, 64);
     assert_in_range(check_struct(HGA_PLAN_HEADER, "hga_tensor"), 5, 64);
     assert_in_range(check_struct(HGA_PLAN_HEADER, "hga_io"), 24, 64);
+    assert_in_range(check_struct(HGA_PLAN_HEADER, "hga_modifiers"), 3, 64);
+    assert_in_range(check_struct(HGA_PLAN_HEADER, "hga_rows"), 3, 64);
+    assert_in_range(check_struct(HGA_PLAN_HEADER, "hga_interval"), 2, 64);
     assert_in_range(check_struct(HGA_GRADIENT_HEADER, "hga_grad_io"), 15, 64);
     assert_false(is_known_member("hga_options.an_option_of_tomorrow"));
 }

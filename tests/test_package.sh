@@ -14,9 +14,13 @@ unset LD_LIBRARY_PATH
 
 # ---- what is there ----
 
-soname() { readelf -d "$lib/libhga.so" | grep -q 'SONAME.*\[libhga\.so\.[0-9]*\]'; }
+version=$(sed -n 's/^#define HGA_VERSION_[A-Z]* //p' "$source/graph/base/hga_base.h" | paste -sd.)
+case $version in 0.*) abi=${version%.*} ;; *) abi=${version%%.*} ;; esac
+soname() { readelf -d "$lib/libhga.so" | grep -qF "soname: [libhga.so.$abi]"; }
+node() { ! nm -D --defined-only "$lib/libhga.so" | awk '$3 ~ /^hga_/' | grep -vF "@@HGA_$abi"; }
 headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public | grep "^hga.*\.h\$" | sort)" ]; }
-fact the_shared_library_has_a_soname soname
+fact the_soname_is_of_the_version soname
+fact and_so_is_the_version_of_every_function node
 fact every_public_header_is_installed_and_no_other headers
 fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"
 
@@ -48,6 +52,12 @@ fact and_needs_no_libhga no_libhga
 
 includes() { printf '#include <hga.h>\nint main() { return hga_version() == 0; }\n' >plus.cc && "$cxx" -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include/hga" plus.cc; }
 fact the_headers_are_cplusplus_too includes
+
+# What is deprecated is said by the compiler, unless it is asked not to.
+deprecated() { printf '#include <hga.h>\nlong long old(const hga_plan *p) { return hga_plan_gradient_bytes(p); }\n' >old.c && "$cc" -Wall -Werror "$@" -fsyntax-only -I"$prefix/include/hga" old.c; }
+warned() { ! deprecated >said 2>&1 && grep -q 'deprecated' said; }
+fact deprecated_functions_are_warned_of warned
+fact but_not_where_that_is_switched_off deprecated -DHGA_NO_DEPRECATION
 
 # ---- by find_package ----
 

@@ -253,7 +253,7 @@ static void what_is_read_of_the_users_is_not_written_over(void **state)
     for (int way = 0; way < 5; way++) {
         hga_program p;
         hga_program_init(&p);
-        hga_rows io = way == 4 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
+        hga_field_rows io = way == 4 ? HGA_ROWS_QUERIES : HGA_ROWS_NODES;
         hga_id v = field_on_nodes(&p, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
                m = field_on_nodes(&p, "m", HGA_WIDTH_VALUE, HGA_INTERNAL),
                u = field(&p, "u", HGA_WIDTH_VALUE, HGA_IO_USER, io, HGA_ROWS_NODES),

@@ -17,7 +17,7 @@ static void move_rows(const problem *part, const problem *whole, hga_binding bin
 {
     for (hga_id f = 1; f <= part->program.n_fields; f++) {
         if (part->program.field[f].binding != binding) continue;
-        hga_rows io = part->program.field[f].io;
+        hga_field_rows io = part->program.field[f].io;
         hga_id n, m, at = 0, *rows = row_nodes(part->graph, io, &n), *all = row_nodes(whole->graph, io, &m);
         for (hga_id i = 0; i < n; i++) {
             for (at = 0; at < m && all[at] != id[rows[i]]; at++) continue;

@@ -34,7 +34,7 @@ static hga_graph *cross(hga_id child, hga_id n_children, const hga_id *sources, 
 }
 
 /* Query on `queries`, key and value given on key tokens and coarsened in place. */
-static hga_program coarse_keys(hga_rows rows)
+static hga_program coarse_keys(hga_field_rows rows)
 {
     hga_program p;
     hga_program_init(&p);

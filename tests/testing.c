@@ -104,7 +104,7 @@ void assert_same_bits(const char *what, const float *got, const float *want, int
 /* ---- rows and edges ---- */
 
 /* Is the node in the row set? */
-static int in_rows(const hga_nodes *nodes, hga_rows rows, hga_id v)
+static int in_rows(const hga_nodes *nodes, hga_field_rows rows, hga_id v)
 {
     int side = nodes->side ? nodes->side[v] : HGA_SIDE_BOTH;
     switch (rows) {
@@ -118,7 +118,7 @@ static int in_rows(const hga_nodes *nodes, hga_rows rows, hga_id v)
     return 0;
 }
 
-hga_id *row_nodes(const hga_graph *g, hga_rows rows, hga_id *n)
+hga_id *row_nodes(const hga_graph *g, hga_field_rows rows, hga_id *n)
 {
     hga_nodes nodes = hga_graph_nodes(g);
     hga_id *list = memory(nodes.n, sizeof *list), count = 0;
@@ -289,7 +289,7 @@ void problem_fill(problem *p, uint64_t seed)
     p->io.lse.data = p->program.has_lse ? own(p, memory(lse_count(p), sizeof(float))) : NULL;
 }
 
-static void fill_by_node(const hga_graph *g, hga_rows rows, uint64_t seed, int64_t columns, float *out)
+static void fill_by_node(const hga_graph *g, hga_field_rows rows, uint64_t seed, int64_t columns, float *out)
 {
     hga_id n, level, *list = row_nodes(g, rows, &n);
     for (hga_id i = 0; i < n; i++) {

@@ -51,7 +51,7 @@ void assert_same_bits(const char *what, const float *got, const float *want, int
 /* ---- rows and edges ---- */
 
 /* The nodes of a row set in increasing order, for free(); *n gets their number. */
-hga_id *row_nodes(const hga_graph *g, hga_rows rows, hga_id *n);
+hga_id *row_nodes(const hga_graph *g, hga_field_rows rows, hga_id *n);
 
 /* One edge of a relation as its blocks and explicit edges define it, written out. `pos_of` and `src_pos_of` are the
    nodes whose position embeddings the row and the source use. */

@@ -26,7 +26,7 @@ typedef struct weighing {
 
 /* ---- tensors ---- */
 
-static int check_rows(const weighing *w, const tensor_file *t, hga_binding binding, hga_rows otherwise)
+static int check_rows(const weighing *w, const tensor_file *t, hga_binding binding, hga_field_rows otherwise)
 {
     hga_id rows = bound_rows(w->graph, w->program, binding, otherwise);
     return rows == t->rows ? CLI_GOOD

@@ -142,12 +142,12 @@ model_tensors attend_io_tensors(const attend_io *a)
 
 /* a field's rows in tokens or nodes of the caller; a program without the field leaves the tensor to the tree that
    routes it */
-static hga_id rows_of(const model *m, hga_binding binding, hga_rows otherwise)
+static hga_id rows_of(const model *m, hga_binding binding, hga_field_rows otherwise)
 {
     return bound_rows(m->graph, &m->program, binding, otherwise) / m->tree_heads;
 }
 
-static int check_rows(const model *m, hga_binding binding, hga_rows otherwise, const tensor_file *t)
+static int check_rows(const model *m, hga_binding binding, hga_field_rows otherwise, const tensor_file *t)
 {
     hga_id rows = rows_of(m, binding, otherwise);
     char hint[64] = "";

@@ -1,5 +1,6 @@
 /* check.c: what a call is given, before anything is written. */
 #include "gradient.h"
+#include "modifiers.h"
 
 /* Numbers are where numbers of that size may be. */
 static hga_status check_numbers(const hga_tensor *t, const char *what, const char *name)
@@ -135,7 +136,9 @@ static hga_status check_stages(const hga_plan *plan)
 
 static hga_status check_reserved(const gradient_call *c)
 {
-    return hga_check_reserved("hga_grad_io", c->grad->reserved, sizeof c->grad->reserved);
+    hga_status st = hga_check_reserved("hga_grad_io", c->grad->reserved, sizeof c->grad->reserved);
+    if (!st) st = hga_check_reserved("hga_io", c->io->reserved, sizeof c->io->reserved);
+    return st ? st : modifiers_check(c->io);
 }
 
 hga_status call_check(gradient_call *c)

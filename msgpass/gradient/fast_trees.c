@@ -77,7 +77,7 @@ void fast_children(fast_pass *p, const hga_stage *s, int backwards)
 
 int families_lie_together(const hga_program *p, const hga_nodes *nodes, hga_id f)
 {
-    hga_rows rows = p->field[f].rows;
+    hga_field_rows rows = p->field[f].rows;
     int all = rows == HGA_ROWS_NODES || (!nodes->side && (rows == HGA_ROWS_QUERY_SIDE || rows == HGA_ROWS_KEY_SIDE));
     return all && nodes->child_ptr && !nodes->child_list;
 }

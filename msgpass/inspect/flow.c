@@ -101,7 +101,7 @@ static hga_status start_node(const hga_nodes *nodes, int letters, hga_id v, inte
     const interval *list;
     int64_t n;
     interval span;
-    if (letters >= 0 && program_row(nodes, (hga_rows)letters, v))
+    if (letters >= 0 && program_row(nodes, (hga_field_rows)letters, v))
         HGA_TRY(interval_add(sum, (interval){.first = v, .last = v, .times = 1}));
     else if (!span_of(nodes, v, &span))
         HGA_TRY(add_children(nodes, out, v, sum));

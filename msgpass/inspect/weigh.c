@@ -4,6 +4,7 @@
 #include "weigh.h"
 
 #include "bindings.h"
+#include "modifiers.h"
 
 #include <math.h>
 
@@ -292,6 +293,8 @@ hga_status weigh_begin(weighing *w)
         return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
     if (w->io->edge_bias && w->io->edge_bias_heads != 1 && w->io->edge_bias_heads != shape->n_heads)
         return hga_fail(HGA_EINVAL, "weights: edge_bias has %d heads of %d", w->io->edge_bias_heads, shape->n_heads);
+    hga_status st = modifiers_check(w->io);
+    if (st) return st;
     w->m = (meaning){.program = w->p,
                      .nodes = hga_graph_nodes(w->g),
                      .shape = *shape,

@@ -155,7 +155,7 @@ static hga_status list_row(edge_rows *rows, hga_id v, row_list *out)
     return st;
 }
 
-hga_status edges_list(edge_rows *rows, hga_rows of, int64_t bytes, row_list *out)
+hga_status edges_list(edge_rows *rows, hga_field_rows of, int64_t bytes, row_list *out)
 {
     hga_status st = HGA_OK;
     hga_id n = rows->nodes.n;

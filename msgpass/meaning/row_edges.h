@@ -42,7 +42,7 @@ int edges_exist(const hga_graph *g, hga_id relation, hga_id v);
 int64_t edges_most(const hga_graph *g, hga_id relation);
 
 /* All rows that are nodes of a field, if they take at most `bytes`; `rows` has been opened. */
-hga_status edges_list(edge_rows *rows, hga_rows of, int64_t bytes, row_list *out);
+hga_status edges_list(edge_rows *rows, hga_field_rows of, int64_t bytes, row_list *out);
 void edges_unlist(const hga_graph *g, const hga_allocator *a, row_list *list);
 
 #endif

@@ -1,11 +1,13 @@
 /* score.c: scores term by term, and weights of sums, in double. */
 #include "score.h"
+#include "modifiers.h"
 #include "philox.h"
 #include "vectors.h"
 
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 {
     float given = io->scale != 0 ? io->scale : p->default_scale;
+    if (modifiers_of(io).scale_is_given) return io->scale;
     return given != 0 ? given : 1 / sqrtf((float)s->dim);
 }
 

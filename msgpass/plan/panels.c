@@ -88,7 +88,7 @@ static int writes_everywhere(const hga_plan *plan, const phase *ph)
 {
     hga_id first, out = plan->program.stage[ph->stage].out;
     if (!ph->by_position || !out) return 1;
-    hga_rows rows = plan->program.field[out].rows;
+    hga_field_rows rows = plan->program.field[out].rows;
     return program_is_range(rows) && range_of_rows(plan, rows, &first) == ph->n;
 }
 

@@ -316,6 +316,6 @@ void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory);
 void ranges_clear(hga_plan *plan);
 /* Rows [*first, *first + *n) of the output are what a call asks for; all of them where it names none. */
 hga_status ranges_asked(const hga_plan *plan, const hga_io *io, hga_id *first, hga_id *n);
-hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first);
+hga_id range_of_rows(const hga_plan *plan, hga_field_rows rows, hga_id *first);
 
 #endif

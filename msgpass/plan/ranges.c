@@ -133,11 +133,32 @@ static int has_nodes(const hga_plan *plan, const phase *ph, hga_id panel, hga_id
     return 0;
 }
 
+/* As the caller writes it: by two numbers, 0 0 being all, or by a list. */
+static hga_status read_asked(const hga_io *io, long long *first, long long *n)
+{
+    const hga_rows *rows = io->rows;
+    *first = io->first_row, *n = io->n_rows;
+    if (!rows) return HGA_OK;
+    hga_status st = hga_check_reserved("hga_rows", rows->reserved, sizeof rows->reserved);
+    if (st) return st;
+    if (io->first_row || io->n_rows)
+        return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, and hga_io.rows as well", *first, *n);
+    if (rows->n_intervals < 1 || !rows->interval)
+        return hga_fail(HGA_EINVAL, "hga_rows has %lld intervals%s", (long long)rows->n_intervals,
+                        rows->interval ? "" : ", which are missing");
+    if (rows->n_intervals > 1)
+        return hga_fail(HGA_EUNSUPPORTED, "hga_rows has %lld intervals; an execution takes one",
+                        (long long)rows->n_intervals);
+    *first = rows->interval->first, *n = rows->interval->n;
+    return *n < 1 ? hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for", *first, *n) : HGA_OK;
+}
+
 hga_status ranges_asked(const hga_plan *plan, const hga_io *io, hga_id *first, hga_id *n)
 {
-    long long asked = io->first_row, many = io->n_rows;
+    long long asked, many;
+    hga_status st = read_asked(io, &asked, &many);
     *first = 0, *n = plan->storage[out_field(plan)].io_n;
-    if (asked == 0 && many == 0) return HGA_OK;
+    if (st || (asked == 0 && many == 0)) return st;
     if (!plan->ranged)
         return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
                         asked, many);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-hga_id range_of_rows(const hga_plan *plan, hga_rows rows, hga_id *first)
+hga_id range_of_rows(const hga_plan *plan, hga_field_rows rows, hga_id *first)
 {
     return program_row_range(&plan->nodes, rows, first);
 }

@@ -6,7 +6,7 @@
 typedef struct stray_search {
     const hga_plan *plan;
     const hga_id *order;
-    hga_rows rows;
+    hga_field_rows rows;
     int found;
 } stray_search;
 
@@ -23,7 +23,7 @@ static void look_for_strays(const hga_segments *s, void *context)
     }
 }
 
-static int has_strays(const hga_plan *plan, hga_id stage, hga_rows rows)
+static int has_strays(const hga_plan *plan, hga_id stage, hga_field_rows rows)
 {
     const hga_stage *s = &plan->program.stage[stage];
     const hga_relation *r = &plan->stage[stage].relation;
@@ -41,7 +41,7 @@ void strays_find(hga_plan *plan)
 {
     for (hga_id i = 0; i < plan->program.n_stages; i++) {
         const hga_stage *s = &plan->program.stage[i];
-        hga_rows key = plan->program.field[s->key].rows, value = plan->program.field[s->value].rows;
+        hga_field_rows key = plan->program.field[s->key].rows, value = plan->program.field[s->value].rows;
         if (!kind_attends(plan->stage[i].kind) || s->relation < 0 || !plan->stage[i].relation.n_blocks) continue;
         plan->stage[i].strays = has_strays(plan, i, key) || (value != key && has_strays(plan, i, value));
     }

@@ -1,6 +1,7 @@
 /* check.c: a program is held to the legal table and to its graph before anything is lowered. */
 #include "program.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const role_name[N_ROLES] = {"query", "key", "value", "gate", "keep", "out"};
@@ -240,6 +241,8 @@ static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *n
     if (kind == KIND_NONE)
         return hga_fail(HGA_EPROGRAM, "stage '%s': message %d, reduce %d, update %d go together in no row of the table",
                         s->name, (int)s->message, (int)s->reduce, (int)s->update);
+    if (s->normaliser != HGA_NORMALISER_SOFTMAX)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %d", s->name, (int)s->normaliser);
     hga_status st = HGA_OK;
     for (int r = 0; r < N_ROLES; r++) HGA_TRY(check_role(p, s, &program_rules[kind], (stage_role)r));
     HGA_TRY(check_pairs(p, s, kind));
@@ -250,6 +253,18 @@ static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *n
     HGA_TRY(check_inputs(p, s, nodes, given));
     program_values_after(p, s, values), given_after(p, s, given);
 done:
+    return st;
+}
+
+/* Words that this library does not know are asked of a newer one. */
+static hga_status check_reserved(const hga_program *p)
+{
+    hga_status st = hga_check_reserved("hga_program", p->reserved, sizeof p->reserved);
+    for (hga_id i = 0; !st && i < p->n_stages; i++) {
+        char what[2 * HGA_NAME_BYTES];
+        snprintf(what, sizeof what, "hga_stage '%.*s'", HGA_NAME_BYTES - 1, p->stage[i].name);
+        st = hga_check_reserved(what, p->stage[i].reserved, sizeof p->stage[i].reserved);
+    }
     return st;
 }
 
@@ -277,6 +292,7 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
     hga_status st = HGA_OK;
     program_values values;
     given_rows given;
+    HGA_TRY(check_reserved(p));
     for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(check_field(p, f, &nodes));
     HGA_TRY(check_bound_once(p));
     program_values_start(p, &values), given_start(p, &given);

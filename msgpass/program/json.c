@@ -189,7 +189,8 @@ static hga_status read_field(json_t *object, const char *where, hga_program *p)
     io = rows;
     if (binding != HGA_INTERNAL || json_object_get(object, "io"))
         HGA_TRY(word_member(object, where, "io", rows_names, &io));
-    HGA_TRY(hga_program_add_field(p, name, (hga_width)width, (hga_binding)binding, (hga_rows)io, (hga_rows)rows, NULL));
+    HGA_TRY(hga_program_add_field(p, name, (hga_width)width, (hga_binding)binding, (hga_field_rows)io,
+                                  (hga_field_rows)rows, NULL));
 done:
     return st;
 }

@@ -76,10 +76,10 @@ int program_is_input(hga_binding binding);
 /* The field bound to `binding`, 0 without. */
 hga_id program_bound(const hga_program *p, hga_binding binding);
 /* Is node v among `rows`? */
-int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v);
+int program_row(const hga_nodes *nodes, hga_field_rows rows, hga_id v);
 
 /* As many rows from *first on; all nodes for rows of a side. */
-hga_id program_row_range(const hga_nodes *nodes, hga_rows rows, hga_id *first);
+hga_id program_row_range(const hga_nodes *nodes, hga_field_rows rows, hga_id *first);
 /* Does the stage's kind attend? */
 static inline int kind_attends(stage_kind kind) { return program_rules[kind].attends; }
 /* Is what it computes a sum of its sources' rows, each times a number that hangs on no row? */
@@ -91,18 +91,21 @@ static inline int kind_sums(stage_kind kind)
 static inline int kind_starts_from_out(stage_kind kind) { return program_rules[kind].starts_from_out; }
 
 /* Is every node of the graph that is among rows `a` among rows `b`, too? Tokens may have sides like any node. */
-int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b);
+int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows b);
 /* Do nodes with such rows follow each other? */
-static inline int program_is_range(hga_rows rows) { return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE; }
+static inline int program_is_range(hga_field_rows rows)
+{
+    return rows != HGA_ROWS_QUERY_SIDE && rows != HGA_ROWS_KEY_SIDE;
+}
 
 /* ---- which rows of each field hold values ---- */
 
-/* A set of regions of nodes: every hga_rows, and what a stage visits of it, is one. */
+/* A set of regions of nodes: every hga_field_rows, and what a stage visits of it, is one. */
 typedef uint16_t row_set;
 
 /* The region of node v: its rows are in a set s when s >> region & 1. */
 int program_region(const hga_nodes *nodes, hga_id v);
-row_set program_row_set(hga_rows rows);
+row_set program_row_set(hga_field_rows rows);
 /* The regions that have nodes at all. */
 row_set program_present(const hga_nodes *nodes);
 /* Does the stage leave level 0 as it is, to start from it? */

@@ -3,7 +3,7 @@
 
 hga_id hga_program_field(const hga_program *p, hga_binding binding) { return program_bound(p, binding); }
 
-hga_id program_row_range(const hga_nodes *n, hga_rows rows, hga_id *first)
+hga_id program_row_range(const hga_nodes *n, hga_field_rows rows, hga_id *first)
 {
     switch (rows) {
     case HGA_ROWS_QUERIES: *first = n->query_first; return n->n_queries;
@@ -20,7 +20,7 @@ hga_status hga_program_rows(const hga_program *p, const hga_graph *g, hga_id fie
     if (field < 0 || field > p->n_fields) return hga_fail(HGA_EINVAL, "rows: field %d of %d", field, p->n_fields);
     if (field == 0 || p->field[field].binding == HGA_INTERNAL) return HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
-    hga_rows io = p->field[field].io;
+    hga_field_rows io = p->field[field].io;
     if (nodes.side && (io == HGA_ROWS_QUERY_SIDE || io == HGA_ROWS_KEY_SIDE))
         return hga_fail(HGA_EPROGRAM, "rows: field '%s' has the nodes of one side, which are no range of nodes",
                         p->field[field].name);

@@ -209,7 +209,7 @@ hga_id program_bound(const hga_program *p, hga_binding binding)
     return 0;
 }
 
-int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v)
+int program_row(const hga_nodes *nodes, hga_field_rows rows, hga_id v)
 {
     switch (rows) {
     case HGA_ROWS_QUERIES: return v >= nodes->query_first && v - nodes->query_first < nodes->n_queries;
@@ -222,7 +222,7 @@ int program_row(const hga_nodes *nodes, hga_rows rows, hga_id v)
     return 1;
 }
 
-int program_rows_within(const hga_nodes *nodes, hga_rows a, hga_rows b)
+int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows b)
 {
     if (a == b || b == HGA_ROWS_NODES) return 1;
     return !(program_row_set(a) & ~program_row_set(b) & program_present(nodes));

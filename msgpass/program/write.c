@@ -21,8 +21,8 @@ static hga_status take_name(const char *what, const char *name, char *into)
     return HGA_OK;
 }
 
-hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding, hga_rows io,
-                                 hga_rows rows, hga_id *field)
+hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding,
+                                 hga_field_rows io, hga_field_rows rows, hga_id *field)
 {
     if (field) *field = 0;
     if (!p) return hga_fail(HGA_EPROGRAM, "add_field: no program");
@@ -200,7 +200,7 @@ typedef struct four_fields {
     hga_id query, key, value, out;
 } four_fields;
 
-static hga_status add_fields(hga_program *p, hga_rows query_rows, hga_rows key_rows, four_fields *f)
+static hga_status add_fields(hga_program *p, hga_field_rows query_rows, hga_field_rows key_rows, four_fields *f)
 {
     hga_status st = HGA_OK;
     HGA_TRY(hga_program_add_field(p, "query", HGA_WIDTH_KEY, HGA_IO_QUERY, HGA_ROWS_QUERIES, query_rows, &f->query));

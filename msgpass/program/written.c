@@ -20,7 +20,7 @@ int program_region(const hga_nodes *nodes, hga_id v)
     return place * N_SIDES + side;
 }
 
-row_set program_row_set(hga_rows rows)
+row_set program_row_set(hga_field_rows rows)
 {
     static const row_set set[] = {
         [HGA_ROWS_QUERIES] = PLACE(BOTH_TOKEN) | PLACE(QUERY_TOKEN),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIELD = ("width", "binding", "io", "rows")
 STAGE = (
     "relation", "order", "message", "reduce", "update", "by_mass", "query", "key", "value", "gate", "keep", "out", "reads",
-    "writes",
+    "writes", "normaliser",
 )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ static void draw_options(choices *c, drawn_call *call)
 
 /* ---- arrays ---- */
 
-static int64_t rows_of(const hga_graph *g, hga_rows rows)
+static int64_t rows_of(const hga_graph *g, hga_field_rows rows)
 {
     hga_nodes nodes = hga_graph_nodes(g);
     int64_t n = 0;
@@ -299,6 +299,8 @@ void call_draw_rows(choices *c, drawn_call *call)
         if (!call->options.ranges || call->out_rows < 1 || rarely(c, 8)) continue;
         call->first_row[i] = choose(c, (hga_id)call->out_rows);
         call->n_rows[i] = 1 + choose(c, (hga_id)(call->out_rows - call->first_row[i]));
+        call->interval[i] = (hga_interval){call->first_row[i], call->n_rows[i]};
+        call->rows[i] = (hga_rows){.n_intervals = 1, .interval = &call->interval[i]};
     }
 }
 
@@ -317,6 +319,16 @@ static void draw_asked(choices *c, drawn_call *call)
         if (call->drawn[a].use == ARRAY_WANTED && (all || choose(c, 3) == 0)) call->wanted |= UINT64_C(1) << a;
 }
 
+/* Options that came later hang on the numbers' seed, so that what was drawn before stays what it was. */
+static void draw_later(drawn_call *call)
+{
+    static const hga_modifiers given = {.size = sizeof given, .scale_is_given = 1};
+    uint64_t at = call->seed * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    if (at % 8 < 2) call->io.modifiers = &given;
+    if (at % 8 == 0) call->io.scale = 0;
+    call->by_list = at >> 3 & 1;
+}
+
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out)
 {
     *out = (drawn_call){.graph = g, .program = p, .few = choose(c, 2) == 0};
@@ -327,6 +339,7 @@ void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call 
     add_tables(c, out);
     draw_asked(c, out);
     out->seed = (uint64_t)choose(c, 65536);
+    draw_later(out);
 }
 
 void call_clear(drawn_call *c) { free(c->bias), c->bias = NULL; }

@@ -201,7 +201,10 @@ void call_io(const drawn_call *c, const filled *f, const call_memory *m, int sam
     *io = c->io;
     *grad = (hga_grad_io){.accumulate = f->accumulate};
     io->layer += (uint32_t)sample;
-    if (!f->whole) io->first_row = c->first_row[sample], io->n_rows = c->n_rows[sample];
+    if (!f->whole && c->by_list && c->n_rows[sample])
+        io->rows = &c->rows[sample];
+    else if (!f->whole)
+        io->first_row = c->first_row[sample], io->n_rows = c->n_rows[sample];
     for (int i = 0; i < c->n_arrays; i++)
         if (m->block[sample][i]) describe(&f->arrays[i], m->block[sample][i], io, grad);
 }

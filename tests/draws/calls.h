@@ -44,6 +44,9 @@ struct drawn_call {
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */
     int n_samples, in_batch;
     int64_t first_row[MOST_SAMPLES], n_rows[MOST_SAMPLES]; /* 0 0: all */
+    int by_list;                                           /* rows are asked for by hga_io.rows */
+    hga_interval interval[MOST_SAMPLES];
+    hga_rows rows[MOST_SAMPLES];
     int64_t out_rows;
     int accumulate, updated;
     int few;         /* options */

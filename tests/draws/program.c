@@ -26,15 +26,15 @@ static hga_width some_width(choices *c)
 }
 
 /* Tokens first, then what is rarer. */
-static hga_rows some_rows(choices *c)
+static hga_field_rows some_rows(choices *c)
 {
-    static const hga_rows usual[] = {HGA_ROWS_QUERIES,    HGA_ROWS_NODES,    HGA_ROWS_KEYS,
-                                     HGA_ROWS_QUERY_SIDE, HGA_ROWS_KEY_SIDE, HGA_ROWS_ABOVE};
+    static const hga_field_rows usual[] = {HGA_ROWS_QUERIES,    HGA_ROWS_NODES,    HGA_ROWS_KEYS,
+                                           HGA_ROWS_QUERY_SIDE, HGA_ROWS_KEY_SIDE, HGA_ROWS_ABOVE};
     return usual[rarely(c, 12) ? choose(c, 6) : choose(c, 2)];
 }
 
 /* The nodes that are natural for the caller's rows: the side of his tokens, or no more than he gives, or all. */
-static hga_rows rows_for(choices *c, hga_binding bound, hga_rows io)
+static hga_field_rows rows_for(choices *c, hga_binding bound, hga_field_rows io)
 {
     if (bound == HGA_INTERNAL && choose(c, 4)) return HGA_ROWS_NODES;
     if (rarely(c, 40)) return some_rows(c);
@@ -43,7 +43,8 @@ static hga_rows rows_for(choices *c, hga_binding bound, hga_rows io)
     return HGA_ROWS_NODES;
 }
 
-static hga_status add_field(drawing *d, const char *name, hga_width width, hga_binding bound, hga_rows io, hga_id *out)
+static hga_status add_field(drawing *d, const char *name, hga_width width, hga_binding bound, hga_field_rows io,
+                            hga_id *out)
 {
     return hga_program_add_field(d->p, name, width, bound, io, rows_for(d->c, bound, io), out);
 }
@@ -53,7 +54,7 @@ static hga_status add_fields(drawing *d)
     choices *c = d->c;
     fields *f = &d->f;
     hga_status st = HGA_OK;
-    hga_rows queries = some_rows(c), keys = rarely(c, 4) ? HGA_ROWS_KEYS : rarely(c, 4) ? some_rows(c) : queries;
+    hga_field_rows queries = some_rows(c), keys = rarely(c, 4) ? HGA_ROWS_KEYS : rarely(c, 4) ? some_rows(c) : queries;
     int state_is_out = choose(c, 2);
     if (state_is_out || !rarely(c, 5)) { /* sums need neither */
         HGA_TRY(add_field(d, "q", HGA_WIDTH_KEY, HGA_IO_QUERY, queries, &f->query));

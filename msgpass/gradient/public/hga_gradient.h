@@ -64,20 +64,25 @@ HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *worksp
 HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                            const hga_grad_io *grads, hga_id n);
 
-/* Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
+/* The next three are deprecated, and stay: they tell of a plan what hangs on the call as well (HGA_DEPRECATED).
+
+   Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
    little that depends on rows, a copy of what is given where a call is for some rows alone, and what heads leave each
    other, which is at most an eighth of the tensors and their gradients. -1 when there is no memory to find out. */
-HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan);
+HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan)
+    HGA_DEPRECATED("says of a plan what hangs on the call, too");
 
 /* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in
    double, which is slower; a text that lasts. */
-HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan);
+HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan)
+    HGA_DEPRECATED("says of a plan what hangs on the call, too");
 
 /* Which way the gradient goes back, in words that last: "a head at a time"; "a family of siblings at a time, all heads
    together", or, of edges listed one by one, "row by row and source by source, all heads together", which calls with
    relative keys, biases or numbers of 16 bits leave for the former; "sums from end to end, all heads together", of
    programs of sums alone whose blocks have few edges beside their rows; or "row by row in double". */
-HGA_API const char *hga_plan_gradient_way(const hga_plan *plan);
+HGA_API const char *hga_plan_gradient_way(const hga_plan *plan)
+    HGA_DEPRECATED("says of a plan what hangs on the call, too");
 
 /* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */
 typedef enum hga_gradient_input {

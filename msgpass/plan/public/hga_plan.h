@@ -74,6 +74,28 @@ typedef struct hga_tensor {
     hga_dtype dtype;
 } hga_tensor;
 
+/* What changes how scores become weights. Members come at the end as the library grows: what a caller's struct is too
+   short for is 0, as if it were not asked for, and what a library does not know it refuses unless it is 0
+   (HGA_EINVAL). */
+typedef struct hga_modifiers {
+    size_t size;           /* sizeof(hga_modifiers), by which the library knows the members that the caller knew */
+    int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
+    float normaliser_bias; /* 0 */
+} hga_modifiers;
+
+/* Rows [first, first + n) of the output, n >= 1. */
+typedef struct hga_interval {
+    int64_t first, n;
+} hga_interval;
+
+/* Some rows of the output, of plans with options.ranges. One interval is what hga_io.first_row and n_rows are; several
+   are HGA_EUNSUPPORTED. */
+typedef struct hga_rows {
+    int64_t n_intervals;          /* 1 at least */
+    const hga_interval *interval; /* [n_intervals] */
+    uint64_t reserved[2];         /* 0 */
+} hga_rows;
+
 /* Everything a call reads and writes; NULL data where a thing is not used. What is written (the output's rows that are
    asked for, their log-sum-exps, the tape, tensors of the user's that stages write) must not overlap what is read, nor
    itself, nor what else is written: HGA_EINVAL tells what meets what. (Of two tensors neither of which is in one piece,
@@ -95,8 +117,8 @@ typedef struct hga_io {
     hga_id n_node_pos;
     const float *type_scale; /* [n_type_scale], of weighted sums */
     hga_id n_type_scale;
-    /* of scores. 0 is not the number but the default: the program's default_scale, or, that being 0, 1 / sqrt(dim).
-       Scores without products, each key alike, are what queries of zeros give */
+    /* of scores. 0 is not the number but the default: the program's default_scale, or, that being 0, 1 / sqrt(dim);
+       unless modifiers->scale_is_given */
     float scale;
     /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
        hold before is not read, and replaced */
@@ -112,7 +134,9 @@ typedef struct hga_io {
        have among all; the others stay as they are. What they do not need is not computed, and a tape is of these
        rows. 0 0: all */
     int64_t first_row, n_rows;
-    uint64_t reserved[3]; /* 0 */
+    const hga_modifiers *modifiers; /* NULL: none */
+    const hga_rows *rows;           /* NULL: as first_row and n_rows say, which are 0 where it is given */
+    uint64_t reserved[1];           /* 0 */
 } hga_io;
 
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
@@ -186,7 +210,7 @@ HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const
 HGA_API hga_status hga_merge_states(int64_t n_rows, hga_id n_heads, hga_id dim_v, float *out_a, float *lse_a,
                                     const float *out_b, const float *lse_b);
 
-/* The version of the library that runs, such as "0.2.0"; that of its headers is HGA_VERSION_MAJOR, _MINOR, _PATCH. */
+/* The version of the library that runs, such as "0.3.0"; that of its headers is HGA_VERSION_MAJOR, _MINOR, _PATCH. */
 HGA_API const char *hga_version(void);
 
 #ifdef __cplusplus

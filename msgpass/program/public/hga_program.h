@@ -49,6 +49,8 @@ typedef enum hga_message {
     HGA_MESSAGE_USER
 } hga_message;
 typedef enum hga_reduce { HGA_MEAN, HGA_SUM, HGA_SOFTMAX, HGA_MERGE, HGA_REDUCE_USER } hga_reduce;
+/* From the scores of a row to the weights of its edges. */
+typedef enum hga_normaliser { HGA_NORMALISER_SOFTMAX = 0 } hga_normaliser;
 typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER } hga_update;
 
 /* What a field holds for each (node, head). */
@@ -68,21 +70,21 @@ typedef enum hga_width {
 typedef enum hga_binding { HGA_INTERNAL, HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE, HGA_IO_OUT, HGA_IO_USER } hga_binding;
 
 /* Nodes. As `io`: the rows the caller's tensor has. As `rows`: the nodes the field exists on, a superset of io. */
-typedef enum hga_rows {
+typedef enum hga_field_rows {
     HGA_ROWS_QUERIES,    /* the query tokens */
     HGA_ROWS_KEYS,       /* the key tokens */
     HGA_ROWS_NODES,      /* every node */
     HGA_ROWS_QUERY_SIDE, /* every node that is not HGA_SIDE_KEY */
     HGA_ROWS_KEY_SIDE,   /* every node that is not HGA_SIDE_QUERY */
     HGA_ROWS_ABOVE       /* every node above level 0 */
-} hga_rows;
+} hga_field_rows;
 
 typedef struct hga_field {
     char name[HGA_NAME_BYTES];
     hga_width width;
     hga_binding binding;
-    hga_rows io; /* unused when internal */
-    hga_rows rows;
+    hga_field_rows io; /* unused when internal */
+    hga_field_rows rows;
 } hga_field;
 
 /* ---- user functions ---- */
@@ -163,6 +165,8 @@ typedef struct hga_stage {
     /* sets of fields, bit f for field f; filled by the helpers below, by the caller for a user stage. query and key,
        which must be there for `score`, need not be among them */
     uint32_t reads, writes;
+    hga_normaliser normaliser; /* of attend and attend more; 0, softmax, of others */
+    uint64_t reserved[4];      /* 0 */
     hga_udf udf;
 } hga_stage;
 
@@ -170,14 +174,15 @@ typedef struct hga_program {
     hga_id n_fields, n_stages;
     hga_field field[HGA_FIELD_SLOTS]; /* 1 .. n_fields */
     hga_stage stage[HGA_MAX_STAGES];
-    float default_scale; /* 0: 1 / sqrt(dim) */
-    int has_lse;         /* the LSE of the out field is a log softmax denominator and may be asked for */
+    float default_scale;  /* 0: 1 / sqrt(dim) */
+    int has_lse;          /* the LSE of the out field is a log softmax denominator and may be asked for */
+    uint64_t reserved[4]; /* 0 */
 } hga_program;
 
 /* Everything returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing allocates. */
 HGA_API void hga_program_init(hga_program *p);
 HGA_API hga_status hga_program_add_field(hga_program *p, const char *name, hga_width width, hga_binding binding,
-                                         hga_rows io, hga_rows rows, hga_id *field);
+                                         hga_field_rows io, hga_field_rows rows, hga_id *field);
 HGA_API hga_status hga_program_add_stage(hga_program *p, const hga_stage *stage);
 
 /* x[parent] = mean of x[child] by mass, level by level. */

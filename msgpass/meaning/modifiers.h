@@ -1,0 +1,12 @@
+/* modifiers.h: what a call changes about scores and weights, whatever the age of the caller's headers. */
+#ifndef HGA_MEANING_MODIFIERS_H
+#define HGA_MEANING_MODIFIERS_H
+
+#include "hga_plan.h"
+
+/* The call's, zeros where there are none or the caller's struct is too short. */
+hga_modifiers modifiers_of(const hga_io *io);
+/* HGA_EINVAL names the member that is wrong, or the byte that this library does not know. */
+hga_status modifiers_check(const hga_io *io);
+
+#endif
