@@ -2,7 +2,7 @@
 
     python3 declarations.py CC OUTPUT.c INCLUDE_FOLDER..
 
-The compiler's preprocessor reads <hga.h>; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
+The compiler's preprocessor reads <hga.h> and the package's own "calls.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
 typed by hand but the callbacks.
 """
 
@@ -33,7 +33,7 @@ def preprocessed(compiler, folders):
         for folder in folders:
             command += ["-I", folder]
         return subprocess.run(
-            command + ["-x", "c", "-"], input='#include "hga.h"\n', capture_output=True, text=True, check=True
+            command + ["-x", "c", "-"], input='#include "calls.h"\n', capture_output=True, text=True, check=True
         ).stdout
 
 
@@ -56,7 +56,7 @@ def main():
     compiler, output, *folders = sys.argv[1:]
     ffi = cffi.FFI()
     ffi.cdef("typedef struct _IO_FILE FILE;\n" + without_bodies(preprocessed(compiler, folders)) + CALLBACKS)
-    ffi.set_source("_hga", "#define HGA_NO_DEPRECATION\n#include <stdlib.h>\n#include \"hga.h\"\n", py_limited_api=True)
+    ffi.set_source("_hga", "#define HGA_NO_DEPRECATION\n#include <stdlib.h>\n#include \"calls.h\"\n", py_limited_api=True)
     ffi.emit_c_code(output)
 
 

@@ -82,9 +82,12 @@ def answered(function: F) -> F:
 
     @functools.wraps(function)
     def call(*positional: Any, **named: Any) -> Any:
-        for word in named:
-            if word not in known:
-                raise unknown(function.__name__, word, parameters)
-        return function(*positional, **named)
+        try:
+            return function(*positional, **named)
+        except TypeError:
+            for word in named:
+                if word not in known:
+                    raise unknown(function.__name__, word, parameters) from None
+            raise
 
     return cast(F, call)

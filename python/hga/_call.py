@@ -1,16 +1,13 @@
-"""One call of attention: its arrays checked, its tables, the plan and the workspaces that serve it."""
+"""One call of attention: its arrays checked, and its tables."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-import weakref
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Set, Tuple
 
 import numpy as np
 
 from ._arguments import meant
-from ._core import as_floats, as_numpy, check, ffi, floats_at, lib, number, refuse, table
+from ._core import as_floats, as_numpy, ffi, fill_tensor, floats_at, lib, number, refuse, table
 from ._rows import in_words
 
 if TYPE_CHECKING:
@@ -19,101 +16,12 @@ if TYPE_CHECKING:
 LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 
 
-# Plans by number, which a tape has at its end: what a plan's execution left goes back by that plan, whatever came since.
-PLANS: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
-_PLAN_NUMBERS = itertools.count(1)
-
-
-class Tape(np.ndarray):
-    """[batch..][bytes]: tapes of the samples of a call. They keep their hierarchy and their plan alive."""
-
-    keeps: Tuple["Hierarchy", "Plan"]
-
-
-def tape_bytes(plan: "Plan") -> int:
-    """Of a sample: what the library asks for, then the plan's number, to the end of a whole line."""
-    return (int(lib.hga_plan_tape_bytes(plan.plan)) + 8 + 63) // 64 * 64
-
-
-def new_tape(h: "Hierarchy", plan: "Plan", batch: Tuple[int, ...]) -> Tape:
-    tape = np.zeros(batch + (tape_bytes(plan),), np.uint8).view(Tape)
-    tape.view(np.int64)[..., -1] = plan.number
-    tape.keeps = (h, plan)
-    return tape
-
-
-def plan_of(tape: Optional[np.ndarray]) -> Optional["Plan"]:
-    """The plan whose tapes these are; none where it is gone, or where there are no tapes."""
-    if tape is None or tape.size == 0:
-        return None
-    return PLANS.get(int(np.ascontiguousarray(tape).view(np.int64).flat[-1]))
-
-
-class Plan:
-    """A plan and the workspaces that are free at the moment."""
-
-    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
-        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, dropout, gradient = key
-        shape = ffi.new("hga_shape *")
-        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
-        options = ffi.new("hga_options *")
-        options.threads = threads
-        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
-        options.isa = name
-        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
-        options.edge_bias, options.dropout, options.gradient = edge_bias, dropout, gradient
-        out = ffi.new("hga_plan **")
-        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
-        self.plan = ffi.gc(out[0], lib.hga_plan_destroy)
-        self._free: List[Any] = []
-        self._lock = threading.Lock()
-        self.number = next(_PLAN_NUMBERS)
-        PLANS[self.number] = self
-
-    def workspace(self) -> Any:
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-        out = ffi.new("hga_workspace **")
-        check(lib.hga_workspace_create(self.plan, out))
-        return ffi.gc(out[0], lib.hga_workspace_destroy)
-
-    def give_back(self, workspace: Any) -> None:
-        with self._lock:
-            self._free.append(workspace)
-
-    def gradient(self, io: Any, g: Any) -> None:
-        workspace = self.workspace()
-        try:
-            check(lib.hga_plan_gradient(self.plan, workspace, io, g))
-        finally:
-            self.give_back(workspace)
-
-    def execute(self, ios: Any, n: int) -> None:
-        """Run n samples, as many at once as there are threads: each thread has one to itself as long as there is one."""
-        at_once = max(1, min(n, lib.hga_plan_threads(self.plan)))
-        workspaces = []
-        try:
-            for _ in range(at_once):
-                workspaces.append(self.workspace())
-            if at_once == 1:
-                for i in range(n):
-                    check(lib.hga_plan_execute(self.plan, workspaces[0], ios + i))
-                return
-            listed = ffi.new("hga_workspace *[]", workspaces)
-            for first in range(0, n, at_once):
-                check(lib.hga_plan_execute_batch(self.plan, listed, ios + first, min(at_once, n - first)))
-        finally:
-            for workspace in workspaces:
-                self.give_back(workspace)
-
-
 class Tables:
-    """What a call may bring besides query, key and value, described to the library; keeps the arrays alive."""
+    """What a call may bring besides query, key and value, as the library takes it; keeps the arrays alive."""
 
     NAMES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
 
-    def __init__(self, h: "Hierarchy", given: Dict[str, Any], scale: Optional[float], heads: int, dim: int) -> None:
+    def __init__(self, h: "Hierarchy", given: Dict[str, Any]) -> None:
         self.arrays: Dict[str, np.ndarray] = {}
         for name in self.NAMES:
             value = given.get(name)
@@ -129,9 +37,9 @@ class Tables:
                 own = np.empty_like(self.arrays[name])
                 own[h._node_of] = self.arrays[name]
                 self.arrays[name] = own
-        self.scale = 0.0 if scale is None else number(scale, "scale")  # the library's 0 is its default
-        expect = {"rel_key": dim, "rel_bias": heads}
-        for name, columns in expect.items():
+
+    def check(self, heads: int, dim: int) -> None:
+        for name, columns in {"rel_key": dim, "rel_bias": heads}.items():
             if name in self.arrays and self.arrays[name].shape[1] != columns:
                 raise refuse(f"{name} has shape {self.arrays[name].shape}: its rows need {columns} columns")
 
@@ -139,9 +47,14 @@ class Tables:
     def pos_dim(self) -> int:
         return self.arrays["node_pos"].shape[1] if "node_pos" in self.arrays else 0
 
+    @property
+    def key(self) -> Tuple[Any, ...]:
+        """What a call's description knows of tables."""
+        return tuple((name, x.shape) for name, x in self.arrays.items())
+
     def describe(self, io: Any) -> None:
+        """Their sizes, and where they are."""
         a = self.arrays
-        io.scale = self.scale
         for name in a:
             setattr(io, name, floats_at(a[name]))
         io.n_rel_key = len(a.get("rel_key", ()))
@@ -182,8 +95,7 @@ def _refuse_other_readers(program: Any) -> None:
 class Problem:
     """The arrays of one call, checked, with their axes named."""
 
-    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, given: Dict[str, Any],
-                 scale: Optional[float]) -> None:  # fmt: skip
+    def __init__(self, h: "Hierarchy", q: Any, k: Any, v: Any, layout: str, tables: Tables, scale: Optional[float]) -> None:
         if layout not in LAYOUTS:
             raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
         self.q, self.k, self.v = (as_numpy(x, name) for x, name in ((q, "query"), (k, "key"), (v, "value")))
@@ -221,22 +133,18 @@ class Problem:
                     f"{name} of shape {x.shape} has {x.shape[self.rows_axis]} rows in layout {layout!r}, the hierarchy {n}"
                     + in_words(h, name)
                 )
-        self.tables = Tables(h, given, scale, self.heads, self.dim)
+        tables.check(self.heads, self.dim)
+        self.tables = tables
+        self.scale = 0.0 if scale is None else number(scale, "scale")  # the library's 0 is its default
         self.zero_queries: Optional[np.ndarray] = None
-        if scale is not None and self.tables.scale == 0:
+        if scale is not None and self.scale == 0:
             _refuse_other_readers(h._program)
             self.zero_queries = np.zeros(self.q.shape[-3:], np.float32)
 
-    def query(self, at: Tuple[int, ...]) -> np.ndarray:
-        """The queries of a sample; zeros where scores have scale 0."""
-        return self.q[at] if self.zero_queries is None else self.zero_queries
-
-    def new_out(self) -> np.ndarray:
-        """In the query's type; zeros, since a program may leave rows alone."""
-        return np.zeros(self.q.shape[:-1] + (self.dim_v,), self.q.dtype)
-
-    def samples(self) -> List[Tuple[int, ...]]:
-        return list(np.ndindex(*self.batch))
-
-    def lse_shape(self) -> Tuple[int, ...]:
-        return self.q.shape[:-1]
+    def describe(self, io: Any, at: Tuple[int, ...]) -> None:
+        """A sample's arrays and tables, to the library. Scores of scale 0 are those of queries that are 0."""
+        fill_tensor(io.query, self.q[at] if self.zero_queries is None else self.zero_queries, self.rows_axis, self.heads_axis)
+        fill_tensor(io.key, self.k[at], self.rows_axis, self.heads_axis)
+        fill_tensor(io.value, self.v[at], self.rows_axis, self.heads_axis)
+        self.tables.describe(io)
+        io.scale = self.scale

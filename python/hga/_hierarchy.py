@@ -6,22 +6,22 @@ import itertools
 import os
 import threading
 import weakref
-from collections import OrderedDict
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
-from ._call import LAYOUTS, PLANS, Plan, Problem, Tables, new_tape, plan_of, tape_bytes
+from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced
-from ._core import (
-    BF16, as_numpy, check, extern, ffi, fill_rows, fill_tensor, floats_at, is_torch, keep_raised, lib, number, refuse,
-    take_text,
-)  # fmt: skip
+from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._graph import Graph
+from ._plans import Plan, new_tape, plan_of, tape_bytes
+from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 
-PLANS_KEPT = 8
+PLANS_KEPT = 8  # of a hierarchy: those that were used last
+CALLS_KEPT = 64  # of a hierarchy: kinds of calls of these plans
+_FLOAT32 = np.dtype(np.float32)
 
 # Hierarchies by a name that no other process gives, which stands for one in the arguments of torch's operators, and so in
 # what torch.compile keeps in files.
@@ -33,7 +33,7 @@ KNOWN: "weakref.WeakValueDictionary[str, Hierarchy]" = weakref.WeakValueDictiona
 def _begin_child() -> None:
     """After a fork: nobody holds the locks that other threads of the parent may have held."""
     PROCESS[0] = os.urandom(6).hex()
-    for known in list(KNOWN.values()) + list(PLANS.values()):
+    for known in list(KNOWN.values()):
         known._lock = threading.Lock()
 
 
@@ -44,6 +44,22 @@ if hasattr(os, "register_at_fork"):
 def _as_given(x: np.ndarray, like: Any) -> np.ndarray:
     """bfloat16 in the caller's own type for it."""
     return x.view(like.dtype) if x.dtype == BF16 and isinstance(like, np.ndarray) else x
+
+
+def _array(x: Any, what: str) -> np.ndarray:
+    """as_numpy, soon of float32 that need not be looked at."""
+    if type(x) is np.ndarray and x.dtype is _FLOAT32 and x.flags.aligned:
+        return x
+    return as_numpy(x, what)
+
+
+def draws(seed: Any, layer: Any) -> Tuple[int, int]:
+    """What dropout is drawn by, as the library takes it."""
+    if type(seed) is not int or not 0 <= seed < 2**64:
+        seed = whole(seed, "seed", beyond=2**64)
+    if type(layer) is not int or not 0 <= layer < 2**24:
+        layer = whole(layer, "layer", beyond=2**24)
+    return seed, layer
 
 
 class Row(NamedTuple):
@@ -80,7 +96,8 @@ class Hierarchy:
         self.words = words
         self._type_scale: Optional[np.ndarray] = None
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
-        self._plans: "OrderedDict[Tuple[Any, ...], Plan]" = OrderedDict()
+        self._plans: Dict[Tuple[Any, ...], Plan] = {}
+        self._calls: Dict[Tuple[Any, ...], Prepared] = {}
         self._lock = threading.Lock()
         self._threads = 0
         self._functions: List[Any] = []  # of stages written in Python
@@ -124,20 +141,81 @@ class Hierarchy:
     def _plan(self, key: Tuple[Any, ...]) -> Plan:
         with self._lock:
             if key in self._plans:
-                self._plans.move_to_end(key)
+                self._plans[key].use()
                 return self._plans[key]
         plan = Plan(self, key)
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > PLANS_KEPT:
-                self._plans.popitem(last=False)
+                self._forget(min(self._plans.values(), key=lambda plan: plan.used))
         return plan
 
     def _plan_for(self, p: Problem, threads: int, precision: str, isa: Optional[str], dropout: float, grad: bool) -> Plan:
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
-        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, self._threads_for(threads), precision, isa)
-        return self._plan(key + (int("edge_bias" in p.tables.arrays), number(dropout, "dropout"), int(grad)))
+        key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads, precision, isa)
+        return self._plan(key + (int("edge_bias" in p.tables.arrays), dropout, int(grad)))
+
+    def _forget(self, plan: Plan) -> None:
+        """Let a plan go, and the calls that it serves."""
+        del self._plans[plan.key]
+        for key in [key for key, call in self._calls.items() if call.plan is plan]:
+            del self._calls[key]
+
+    def _prepare(self, key: Tuple[Any, ...], plan: Plan, p: Problem, d_out: Optional[np.dtype] = None) -> Prepared:
+        """Keep what was checked of a call for the next one of its kind."""
+        call = Prepared(plan, p, d_out)
+        with self._lock:
+            if self._plans.get(plan.key) is plan:
+                while len(self._calls) >= CALLS_KEPT:
+                    del self._calls[next(iter(self._calls))]
+                self._calls[key] = call
+        return call
+
+    def _call(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, tables: Optional[Tables], scale: Optional[float],
+        dropout: float, precision: str, threads: int, isa: Optional[str], grad: bool,
+    ) -> Prepared:  # fmt: skip
+        """The call of arrays like these. Of tables their shapes are looked at."""
+        if type(dropout) is not float:
+            dropout = number(dropout, "dropout")
+        if scale is not None and type(scale) is not float:
+            scale = number(scale, "scale")
+        threads = self._threads_for(threads)
+        key = (
+            layout, scale, dropout, precision, threads, isa, grad, tables and tables.key, q.shape, q.strides, q.dtype, k.shape,
+            k.strides, k.dtype, v.shape, v.strides, v.dtype,
+        )  # fmt: skip
+        try:
+            call = self._calls[key]
+        except (KeyError, TypeError):
+            p = Problem(self, q, k, v, layout, tables or Tables(self, {}), scale)
+            return self._prepare(key, self._plan_for(p, threads, precision, isa, dropout, grad), p)
+        call.plan.use()
+        return call
+
+    def _call_back(
+        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, tables: Optional[Tables], scale: Optional[float], plan: Plan,
+        d_out: np.dtype,
+    ) -> Prepared:  # fmt: skip
+        """The call that goes back by the plan that went forward."""
+        if scale is not None and type(scale) is not float:
+            scale = number(scale, "scale")
+        key = (
+            layout, scale, plan.number, tables and tables.key, q.shape, q.strides, q.dtype, k.shape, k.strides, k.dtype, v.shape,
+            v.strides, v.dtype, d_out,
+        )  # fmt: skip
+        call = self._calls.get(key)
+        if call is None:
+            return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, {}), scale), d_out)
+        plan.use()
+        return call
+
+    def _tables(self, given: Dict[str, Any]) -> Optional[Tables]:
+        """The tables that are given, or are the hierarchy's own; None: none are."""
+        if self._type_scale is None and all(x is None for x in given.values()):
+            return None
+        return Tables(self, given)
 
     @answered
     def attention(
@@ -169,7 +247,7 @@ class Hierarchy:
         rel_key [types][dim], rel_bias [types][heads], edge_bias [edges] or [edges][heads], node_pos [nodes][c], type_scale [types];
         scale None: the hierarchy's own, usually 1 / sqrt(dim); 0: scores without q . k, uniform where no table adds to them.
         lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
-        if any(is_torch(x) for x in (q, k, v)):
+        if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
             from . import torch as binding
 
             return binding.attention(self, q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key,
@@ -177,7 +255,8 @@ class Hierarchy:
                                      dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
         out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
-        out = _as_given(out, q)
+        if out.dtype is not _FLOAT32:
+            out = _as_given(out, q)
         return (out, lses) if lse else out
 
     @answered
@@ -202,6 +281,7 @@ class Hierarchy:
         given = []
         for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
             x = as_numpy(x, what) if x is not None and like is not None else None
+            x = widened(x) if x is not None and like is lse else x
             if x is not None and like is not None and x.shape != like.shape:
                 raise refuse(f"{what} has shape {x.shape}, not {like.shape}")
             given.append(None if x is None else np.ascontiguousarray(x))
@@ -217,33 +297,14 @@ class Hierarchy:
         self, q: Any, k: Any, v: Any, layout: str, tables: Dict[str, Any], scale: Optional[float], dropout: float, seed: int,
         layer: int, precision: str, threads: int, isa: Optional[str], lse: bool, grad: bool,
     ) -> Tuple[np.ndarray, Optional[np.ndarray], Optional[np.ndarray]]:  # fmt: skip
-        p = Problem(self, q, k, v, layout, tables, scale)
-        seed, layer = whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24)
-        plan = self._plan_for(p, threads, precision, isa, dropout, grad)
-        out = p.new_out()
-        lses = np.full(p.lse_shape(), -np.inf, np.float32) if lse else None
-        tape = new_tape(self, plan, p.batch) if grad else None
-        ios = ffi.new("hga_io[]", max(1, len(p.samples())))
-        for io, at in zip(ios, p.samples()):
-            self._describe(io, p, at, out, seed, layer)
-            if lses is not None:
-                fill_rows(io.lse, lses[at], p.rows_axis + 1, p.heads_axis + 1)
-            if tape is not None:
-                io.tape = ffi.cast("void *", tape[at].ctypes.data)
-        plan.execute(ios, len(p.samples()))
-        if p.flat:
-            out = out[0]
-            lses = lses[0] if lses is not None else None
+        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables)
+        call = self._call(q, k, v, layout, given, scale, dropout, precision, threads, isa, grad)
+        seed, layer = draws(seed, layer)
+        out, tape = call.new_out(), new_tape(self, call.plan, call.batch) if grad else None
+        lses = np.empty(call.shape[:-1], np.float32) if lse else None
+        if call.samples:
+            call.execute(address(q), address(k), address(v), address(out), address(lses), address(tape), given, seed, layer)
         return out, lses, tape
-
-    def _describe(self, io: Any, p: Problem, at: Tuple[int, ...], out: np.ndarray, seed: int, layer: int) -> None:
-        """A sample's arrays and tables, to the library."""
-        fill_tensor(io.query, p.query(at), p.rows_axis, p.heads_axis)
-        fill_tensor(io.key, p.k[at], p.rows_axis, p.heads_axis)
-        fill_tensor(io.value, p.v[at], p.rows_axis, p.heads_axis)
-        fill_tensor(io.out, out[at], p.rows_axis, p.heads_axis)
-        p.tables.describe(io)
-        io.seed, io.layer = seed, layer
 
     def _backward(
         self, q: Any, k: Any, v: Any, out: np.ndarray, tape: Optional[np.ndarray], d_out: np.ndarray, d_lse: Optional[np.ndarray],
@@ -251,38 +312,34 @@ class Hierarchy:
         threads: int, isa: Optional[str], wanted: Sequence[str],
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of what is wanted among query, key, value and the tables, over all samples. A program that has no use
-        for one leaves its zeros."""
-        p = Problem(self, q, k, v, layout, tables, scale)
+        for one leaves its zeros. out, d_out and d_lse are packed."""
+        q, k, v, given = _array(q, "query"), _array(k, "key"), _array(v, "value"), self._tables(tables)
         plan = plan_of(tape)
-        if plan is None and p.samples():  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
+        if plan is None and out.size:  # no tape, or a copy of one whose plan is gone: the forward pass leaves another
             tape = Hierarchy._forward(
                 self, q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, False, True
             )[2]
             plan = plan_of(tape)
-        if p.flat:
-            out, d_out = out[None], d_out[None]
-            d_lse = d_lse[None] if d_lse is not None else None
-        given = {"query": p.q, "key": p.k, "value": p.v}
-        grads = {name: np.zeros(x.shape, x.dtype) for name, x in {**given, **p.tables.arrays}.items() if name in wanted}
-        for at in p.samples():
-            assert tape is not None and plan is not None
-            io, g = ffi.new("hga_io *"), ffi.new("hga_grad_io *")
-            self._describe(io, p, at, out, whole(seed, "seed", beyond=2**64), whole(layer, "layer", beyond=2**24))
-            io.tape = ffi.cast("void *", tape[at].ctypes.data)
-            fill_tensor(g.d_out, d_out[at], p.rows_axis, p.heads_axis)
-            if d_lse is not None:
-                fill_rows(g.d_lse, d_lse[at], p.rows_axis + 1, p.heads_axis + 1)
-            for name in given:
-                if name in grads and not (name == "query" and p.zero_queries is not None):
-                    fill_tensor(getattr(g, "d_" + name), grads[name][at], p.rows_axis, p.heads_axis)
-            shared = {name: np.zeros_like(x) for name, x in grads.items() if name in Tables.NAMES}
-            for name, x in shared.items():
-                setattr(g, "d_" + name, floats_at(x))
-            plan.gradient(io, g)
-            for name, x in shared.items():
-                grads[name] += x[self._node_of] if name == "node_pos" and self._node_of is not None else x
-        if p.flat:
-            grads = {name: x[0] if name in given else x for name, x in grads.items()}
+        inputs = {"query": q, "key": k, "value": v}
+        of = {**inputs, **(given.arrays if given is not None else {})}
+        if plan is None:  # no samples
+            return {name: np.zeros(x.shape, x.dtype) for name, x in of.items() if name in wanted}
+        call = self._call_back(q, k, v, layout, given, scale, plan, d_out.dtype)
+        grads = {name: np.empty(x.shape, x.dtype) for name, x in of.items() if name in wanted}
+        if call.zero_queries is not None and "query" in grads:
+            grads["query"].view(np.uint8).fill(0)
+        d_tables = {name: x for name, x in grads.items() if name not in inputs}
+        d_q, d_k, d_v = (address(grads.get(name)) for name in inputs)
+        assert tape is not None
+        out, tape, d_out = np.ascontiguousarray(out), np.ascontiguousarray(tape), np.ascontiguousarray(d_out)
+        d_lse = None if d_lse is None else np.ascontiguousarray(d_lse)
+        seed, layer = draws(seed, layer)
+        call.gradient(
+            address(q), address(k), address(v), address(out), address(tape), address(d_out), address(d_lse), d_q, d_k, d_v, given,
+            d_tables, seed, layer,
+        )  # fmt: skip
+        if "node_pos" in grads and self._node_of is not None:
+            grads["node_pos"] = grads["node_pos"][self._node_of]
         return grads
 
     def _tape_bytes(
@@ -382,15 +439,14 @@ class Hierarchy:
             if name not in Tables.NAMES:
                 raise unknown("weights", name, ("layout", "scale") + Tables.NAMES)
         token, head = whole(token, "token"), whole(head, "head")
-        p = Problem(self, q, k, k, layout, tables, scale)
+        p = Problem(self, q, k, k, layout, Tables(self, tables), scale)
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = (
             p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim)  # fmt: skip
-        fill_tensor(io.query, p.query(()), p.rows_axis, p.heads_axis)
-        fill_tensor(io.key, p.k, p.rows_axis, p.heads_axis)
-        p.tables.describe(io)
+        p.describe(io, ())
+        io.value.data = ffi.NULL
         shares = np.zeros(lib.hga_graph_nodes(self.graph._g).n_keys, np.float64)
         out = ffi.cast("double *", shares.ctypes.data)
         check(lib.hga_program_weights(self._program, self.graph._g, shape, io, token, head, ffi.NULL, ffi.NULL, out))

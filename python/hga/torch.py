@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_ad
 
+from . import _eager as eager
 from ._arguments import answered, whole
 from ._call import Tables
 from ._core import BF16, as_numpy, is_torch, number, refuse
@@ -241,6 +242,23 @@ def _function_back(ctx: Any, wanted: str, *tensors: Optional_) -> Tuple[Tensor, 
     return cast(Tuple[Tensor, ...], _AttendBackward.apply(ctx.call, wanted, *tensors))
 
 
+def back_by_operators(
+    call: eager.Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor, tape: Tensor,
+    tables: Sequence[Optional_],
+) -> Tuple[Optional_, ...]:  # fmt: skip
+    """Back from an eager call where torch watches, or where saved tensors have come back otherwise."""
+    layout, scale, dropout, precision, threads, isa = call.rest
+    seed = call.seed - 2**64 if call.seed >= 2**63 else call.seed
+    given = list(tables) or [None] * len(Tables.NAMES)
+    wanted = [name for name, need, x in zip(_DIFFERENTIABLE, needs, [*inputs, *given]) if need and x is not None]
+    rest = (layout, scale, dropout, seed, call.layer, precision, threads, isa)
+    found = _AttendBackward.apply(
+        _Call(call.h, rest, call.lse, True), " ".join(wanted), d_out, d_lse, *inputs, out, tape, *given
+    )
+    by_name = dict(zip(wanted, found))
+    return tuple(by_name.get(name) for name in _DIFFERENTIABLE[: 3 + len(tables)])
+
+
 # ---- what is called ----
 
 
@@ -285,13 +303,23 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
               node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
               precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that asks for one."""
+    compiling = torch.compiler.is_compiling()
+    if not compiling and type(h) is Hierarchy and not eager.watched():
+        if torch.is_autocast_enabled("cpu"):
+            q, k, v = _query(q, "query"), _query(k, "key"), _query(v, "value")
+        if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
+            given = [
+                x if x is None else _table(x, n)
+                for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)
+            ]
+            if all(x is None or eager.is_plain(x) for x in given):
+                return eager.attention(h, q, k, v, given, layout, lse, scale, dropout, seed, layer, precision, threads, isa)
     tables = [_table(x, n) for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)]
     tensors: List[Optional_] = [_query(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
     tensors += tables
     if len({x.device for x in tensors if x is not None}) > 1:
         raise refuse("some tensors are on meta, others are not")
     taped = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-    compiling = torch.compiler.is_compiling()
     if not compiling:
         if forward_ad._current_level >= 0 and any(_has_tangent(x) for x in tensors):
             refuse_forward(None)

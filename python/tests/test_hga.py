@@ -120,12 +120,12 @@ class Attention(unittest.TestCase):
         self.assertLess(abs(lse - np.log(np.exp(s).sum(-1))).max(), 1e-5)
 
     def test_inputs_are_read_where_they_lie(self):
-        from hga._call import Problem
+        from hga._call import Problem, Tables
 
         h, (q, k, v) = hga.dense(30), tensors(30)
-        p = Problem(h, q, k, v, "bhnd", {}, None)
+        p = Problem(h, q, k, v, "bhnd", Tables(h, {}), None)
         io = ffi.new("hga_io *")
-        h._describe(io, p, (1,), p.new_out(), 0, 0)
+        p.describe(io, (1,))
         for x, t in ((q, io.query), (k, io.key), (v, io.value)):
             self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].ctypes.data)
 

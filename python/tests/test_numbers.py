@@ -269,13 +269,13 @@ class InTorch(unittest.TestCase):
                             self.assertLess(abs(x - grads[name]).max(), 6 * most * max(1, abs(grads[name]).max()), name)
 
     def test_tensors_of_16_bits_are_read_where_they_lie(self):
-        from hga._call import Problem
+        from hga._call import Problem, Tables
 
         h = hga.dense(30)
         for type_, name in (("bfloat16", lib.HGA_BF16), ("float16", lib.HGA_F16)):
             q, k, v = (torch.randn(2, 30, 4, 16).to(getattr(torch, type_)).transpose(1, 2) for _ in range(3))
-            p, io = Problem(h, q, k, v, "bhnd", {}, None), ffi.new("hga_io *")
-            h._describe(io, p, (1,), p.new_out(), 0, 0)
+            p, io = Problem(h, q, k, v, "bhnd", Tables(h, {}), None), ffi.new("hga_io *")
+            p.describe(io, (1,))
             for x, t in ((q, io.query), (k, io.key), (v, io.value)):
                 self.assertEqual(int(ffi.cast("uintptr_t", t.data)), x[1].data_ptr())
                 self.assertEqual((t.dtype, t.row_stride, t.head_stride), (name, 64, 16))

@@ -1,0 +1,152 @@
+/* calls.c: samples of a call described to the library, a crew's worth at a time. */
+#include "calls.h"
+
+#include <math.h>
+#include <string.h>
+
+uintptr_t hga_py_address(const char *buffer) { return (uintptr_t)buffer; }
+
+/* The address of a sample's part of something packed; 0 stays 0. */
+static void *packed(uintptr_t base, int64_t sample, int64_t bytes)
+{
+    return base ? (char *)base + sample * bytes : NULL;
+}
+
+/* Where a sample's query, key and value begin. */
+static void find_inputs(const hga_py_call *call, int64_t sample, const uintptr_t base[3], void *at[3])
+{
+    int64_t offset[3] = {0, 0, 0};
+    for (hga_id axis = call->n_axes - 1; axis >= 0; axis--) {
+        int64_t i = sample % call->shape[axis];
+        sample /= call->shape[axis];
+        for (int t = 0; t < 3; t++) offset[t] += i * call->strides[3 * axis + t];
+    }
+    for (int t = 0; t < 3; t++) at[t] = (char *)base[t] + offset[t];
+}
+
+static void set_tables(hga_io *io, const hga_py_tables *tables)
+{
+    if (!tables) return;
+    const float **at[HGA_PY_TABLES] = {&io->rel_key, &io->rel_bias, &io->edge_bias, &io->node_pos, &io->type_scale};
+    for (int t = 0; t < HGA_PY_TABLES; t++) *at[t] = (const float *)tables->given[t];
+}
+
+/* What a sample reads, and the output. */
+static void set_sample(const hga_py_call *call, int64_t sample, const uintptr_t inputs[3], uintptr_t out,
+                       uintptr_t tape, const hga_py_tables *tables, uint64_t seed, uint32_t layer, hga_io *io)
+{
+    *io = call->io;
+    void *at[3];
+    find_inputs(call, sample, inputs, at);
+    io->query.data = at[0];
+    io->key.data = at[1];
+    io->value.data = at[2];
+    io->out.data = packed(out, sample, call->out_bytes);
+    io->tape = packed(tape, sample, call->tape_bytes);
+    set_tables(io, tables);
+    io->seed = seed;
+    io->layer = layer;
+}
+
+static hga_id at_once(const hga_py_call *call, const hga_py_crew *crew, int64_t first)
+{
+    int64_t left = call->n_samples - first;
+    return left < crew->n ? (hga_id)left : crew->n;
+}
+
+/* What a sample's rows hold where no stage writes them. */
+static void set_out(const hga_py_call *call, int64_t sample, uintptr_t lse, hga_io *io)
+{
+    if (call->clear) memset(io->out.data, 0, (size_t)call->out_bytes);
+    if (lse) {
+        float *at = packed(lse, sample, call->lse_bytes);
+        for (int64_t i = 0; i < call->lse_bytes / (int64_t)sizeof *at; i++) at[i] = -INFINITY;
+        io->lse.data = at;
+    }
+    if (io->tape) {
+        memset(io->tape, 0, (size_t)call->tape_bytes);
+        memcpy((char *)io->tape + call->tape_bytes - sizeof call->number, &call->number, sizeof call->number);
+    }
+}
+
+hga_status hga_py_execute(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+                          uintptr_t value, uintptr_t out, uintptr_t lse, uintptr_t tape, const hga_py_tables *tables,
+                          uint64_t seed, uint32_t layer)
+{
+    const uintptr_t inputs[3] = {query, key, value};
+    hga_status st = HGA_OK;
+    for (int64_t first = 0; first < call->n_samples && !st; first += crew->n) {
+        hga_id n = at_once(call, crew, first);
+        for (hga_id i = 0; i < n; i++) {
+            set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &crew->ios[i]);
+            set_out(call, first + i, lse, &crew->ios[i]);
+        }
+        st = crew->n == 1 ? hga_plan_execute(call->plan, crew->workspaces[0], crew->ios)
+                          : hga_plan_execute_batch(call->plan, crew->workspaces, crew->ios, n);
+    }
+    return st;
+}
+
+/* The gradients that are wanted of a sample; those of tables go to spare memory. */
+static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, const uintptr_t wanted[3],
+                       const hga_py_tables *tables, hga_grad_io *g)
+{
+    hga_tensor *tensors[3] = {&g->d_query, &g->d_key, &g->d_value};
+    for (int t = 0; t < 3; t++) tensors[t]->data = packed(wanted[t], sample, call->grad_bytes[t]);
+    if (!tables || !tables->spare) return;
+    float *spare = (float *)tables->spare;
+    float **at[HGA_PY_TABLES] = {&g->d_rel_key, &g->d_rel_bias, &g->d_edge_bias, &g->d_node_pos, &g->d_type_scale};
+    int64_t floats = 0;
+    for (int t = 0; t < HGA_PY_TABLES; t++) floats += tables->wanted[t] ? call->table_floats[t] : 0;
+    spare += place * floats;
+    for (int t = 0; t < HGA_PY_TABLES; t++) {
+        if (!tables->wanted[t]) continue;
+        *at[t] = spare;
+        spare += call->table_floats[t];
+    }
+}
+
+/* Tables' gradients of n samples, which lie in spare memory, added in order. */
+static void add_tables(const hga_py_call *call, const hga_py_tables *tables, hga_id n)
+{
+    if (!tables || !tables->spare) return;
+    const float *from = (const float *)tables->spare;
+    for (hga_id i = 0; i < n; i++)
+        for (int t = 0; t < HGA_PY_TABLES; t++) {
+            if (!tables->wanted[t]) continue;
+            float *sum = (float *)tables->wanted[t];
+            for (int64_t e = 0; e < call->table_floats[t]; e++) sum[e] += from[e];
+            from += call->table_floats[t];
+        }
+}
+
+static void clear_tables(const hga_py_call *call, const hga_py_tables *tables)
+{
+    for (int t = 0; tables && t < HGA_PY_TABLES; t++)
+        if (tables->wanted[t]) memset((void *)tables->wanted[t], 0, sizeof(float) * (size_t)call->table_floats[t]);
+}
+
+hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+                           uintptr_t value, uintptr_t out, uintptr_t tape, uintptr_t d_out, uintptr_t d_lse,
+                           uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,
+                           uint64_t seed, uint32_t layer)
+{
+    const uintptr_t inputs[3] = {query, key, value}, wanted[3] = {d_query, d_key, d_value};
+    hga_status st = HGA_OK;
+    clear_tables(call, tables);
+    for (int64_t first = 0; first < call->n_samples && !st; first += crew->n) {
+        hga_id n = at_once(call, crew, first);
+        for (hga_id i = 0; i < n; i++) {
+            hga_grad_io *g = &crew->grads[i];
+            set_sample(call, first + i, inputs, out, tape, tables, seed, layer, &crew->ios[i]);
+            *g = call->grad;
+            g->d_out.data = packed(d_out, first + i, call->d_out_bytes);
+            g->d_lse.data = packed(d_lse, first + i, call->lse_bytes);
+            set_wanted(call, first + i, i, wanted, tables, g);
+        }
+        st = crew->n == 1 ? hga_plan_gradient(call->plan, crew->workspaces[0], crew->ios, crew->grads)
+                          : hga_plan_gradient_batch(call->plan, crew->workspaces, crew->ios, crew->grads, n);
+        if (!st) add_tables(call, tables, n);
+    }
+    return st;
+}

@@ -1,0 +1,59 @@
+/* calls.h: one call of attention from Python. What was checked once (shapes, strides, types, tables' sizes) is kept in
+   an hga_py_call; a call brings addresses. Samples of a batch are described here, as many at once as there are
+   workspaces. */
+#ifndef HGA_PY_CALLS_H
+#define HGA_PY_CALLS_H
+
+#include "hga.h"
+
+enum { HGA_PY_TABLES = 5 }; /* rel_key, rel_bias, edge_bias, node_pos, type_scale */
+
+/* The memory of one caller: made by Python, one caller at a time. */
+typedef struct hga_py_crew {
+    hga_id n;                         /* samples at once */
+    hga_workspace *const *workspaces; /* [n], of the call's plan */
+    hga_io *ios;                      /* [n], spare */
+    hga_grad_io *grads;               /* [n], spare */
+} hga_py_crew;
+
+/* What calls have in common. Queries, keys and values lie where the caller has them: a sample is found by the strides
+   of the batch's axes. All else is packed, one sample behind the other. */
+typedef struct hga_py_call {
+    const hga_plan *plan;
+    hga_io io;        /* a sample's rows, strides, types, scale and sizes of tables; no addresses */
+    hga_grad_io grad; /* the same of gradients, as if all were wanted */
+    int64_t n_samples;
+    hga_id n_axes;
+    const int64_t *shape;                                  /* [n_axes], of the batch */
+    const int64_t *strides;                                /* [n_axes][3], bytes, of query, key, value */
+    int64_t out_bytes, lse_bytes, tape_bytes, d_out_bytes; /* of a sample; a tape ends in the plan's number */
+    int64_t grad_bytes[3];                                 /* of a sample's gradient of query, key, value */
+    int64_t table_floats[HGA_PY_TABLES];
+    int64_t number; /* the plan's, of 8 bytes */
+    int clear; /* 1: the output is set to 0 first, since a program may leave rows alone; 0: the caller has done it */
+} hga_py_call;
+
+/* Addresses of a call; 0: not given, or not wanted. */
+typedef struct hga_py_tables {
+    uintptr_t given[HGA_PY_TABLES];
+    uintptr_t wanted[HGA_PY_TABLES]; /* gradients, summed over samples */
+    uintptr_t spare;                 /* floats: the wanted tables' sizes, crew->n times; 0 where no table's is wanted */
+} hga_py_tables;
+
+/* The address of what a buffer holds, as a number. */
+uintptr_t hga_py_address(const char *buffer);
+
+/* All samples forward: out, and lse and tape where they have an address. tables NULL: none. Errors as those of
+   hga_plan_execute. Any number of threads may share a call, each with a crew of its own. */
+hga_status hga_py_execute(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+                          uintptr_t value, uintptr_t out, uintptr_t lse, uintptr_t tape, const hga_py_tables *tables,
+                          uint64_t seed, uint32_t layer);
+
+/* All samples back, given what hga_py_execute left in out and tape. d_lse 0: none is given. Gradients are packed and
+   overwritten. Errors as those of hga_plan_gradient. */
+hga_status hga_py_gradient(const hga_py_call *call, const hga_py_crew *crew, uintptr_t query, uintptr_t key,
+                           uintptr_t value, uintptr_t out, uintptr_t tape, uintptr_t d_out, uintptr_t d_lse,
+                           uintptr_t d_query, uintptr_t d_key, uintptr_t d_value, const hga_py_tables *tables,
+                           uint64_t seed, uint32_t layer);
+
+#endif

@@ -1,0 +1,178 @@
+"""torch outside of torch.compile, of plain tensors: no operator, one autograd.Function, and C. What torch watches (modes,
+transforms, tracing), subclasses of tensors and trees by head go by the registered operators instead."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+import torch.autograd.forward_ad as forward_ad
+
+from ._call import Problem, Tables
+from ._core import as_numpy, number
+from ._hierarchy import Hierarchy, draws
+from ._prepared import Prepared
+
+Tensor = torch.Tensor
+Optional_ = Optional[torch.Tensor]
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def watched() -> bool:
+    """Is there anyone who wants to see an operator?"""
+    return bool(
+        torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or forward_ad._current_level >= 0
+        or torch._C._is_torch_function_mode_enabled()
+        or torch._C._get_tracing_state() is not None
+    )
+
+
+def is_plain(x: Any) -> bool:
+    """Memory of the processor's, and nothing else."""
+    return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not x.is_neg()
+
+
+def _has_memory(x: Tensor) -> bool:
+    """is_plain, and no stand-in of torch's older vmap, by which it maps gradients."""
+    try:
+        x.data_ptr()
+    except RuntimeError:
+        return False
+    return is_plain(x)
+
+
+def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
+    return q.shape, q.stride(), q.dtype, k.shape, k.stride(), k.dtype, v.shape, v.stride(), v.dtype
+
+
+def _tables(h: Hierarchy, given: Sequence[Optional_]) -> Optional[Tables]:
+    if h._type_scale is None and not any(x is not None for x in given):
+        return None
+    return Tables(h, dict(zip(Tables.NAMES, given)))
+
+
+class Call:
+    """What a call has besides tensors."""
+
+    __slots__ = ("h", "kind", "like", "lse", "seed", "layer", "rest")
+
+    h: Hierarchy
+    kind: Prepared
+    like: Tuple[Any, ...]
+    lse: bool
+    seed: int
+    layer: int
+    rest: Tuple[Any, ...]  # as the operators take it
+
+    def run(self, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]) -> Tuple[Tensor, Optional_, Optional_]:
+        """out, lse and tape."""
+        kind = self.kind
+        out = torch.from_numpy(kind.new_out()) if kind.clear_here and q.dtype is torch.float32 else q.new_empty(kind.shape)
+        if kind.clear_here and q.dtype is not torch.float32:
+            out.zero_()
+        lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if self.lse else None
+        tape = q.new_empty(kind.batch + (kind.tape_bytes,), dtype=torch.uint8) if kind.taped else None
+        kind.execute(
+            q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
+            0 if tape is None else tape.data_ptr(), tables, self.seed, self.layer,
+        )  # fmt: skip
+        return out, lse, tape
+
+
+class _Attend(torch.autograd.Function):
+    """out, or out and lse, of (call, q, k, v, tables ..)."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Any:
+        out, lse, tape = call.run(q, k, v, _tables(call.h, tables))
+        ctx.call = call
+        ctx.save_for_backward(q, k, v, out, tape, *tables)
+        ctx.set_materialize_grads(False)
+        return out if lse is None else (out, lse)
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Optional_, d_lse: Optional_ = None) -> Any:
+        call, needs = ctx.call, ctx.needs_input_grad[1:]
+        q, k, v, out, tape, *tables = ctx.saved_tensors
+        if d_out is None and d_lse is None:
+            return (None,) * (4 + len(tables))
+        given = torch.zeros_like(out) if d_out is None else d_out
+        seen = torch.is_grad_enabled() or watched() or given.dtype != out.dtype
+        if seen or not all(_has_memory(x) for x in (q, k, v, out, tape, given)) or _like(q, k, v) != call.like:
+            from . import torch as binding
+
+            return (None, *binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, tape, tables))
+        return (None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
+
+
+def _back(
+    call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor, tape: Tensor,
+    tables: Sequence[Optional_],
+) -> List[Optional_]:  # fmt: skip
+    kind, taken = call.kind, _tables(call.h, tables)
+    d_out, out, tape = d_out.contiguous(), out.contiguous(), tape.contiguous()
+    d_lse = None if d_lse is None else d_lse.contiguous()
+    grads: List[Optional_] = [x.new_empty(x.shape) if need else None for x, need in zip(inputs, needs)]
+    if kind.no_query and grads[0] is not None:
+        grads[0].zero_()
+    d_tables: Dict[str, np.ndarray] = {}
+    if taken is not None:
+        for name, x, need in zip(Tables.NAMES, tables, needs[3:]):
+            if x is not None and need:
+                d_tables[name] = np.empty_like(taken.arrays[name])
+    at = [0 if x is None else x.data_ptr() for x in grads]
+    q, k, v = inputs
+    kind.gradient(
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), tape.data_ptr(), d_out.data_ptr(),
+        0 if d_lse is None else d_lse.data_ptr(), at[0], at[1], at[2], taken, d_tables, call.seed, call.layer,
+    )  # fmt: skip
+    node_of = call.h._node_of
+    if node_of is not None and "node_pos" in d_tables:
+        d_tables["node_pos"] = d_tables["node_pos"][node_of]
+    if tables:
+        grads += [torch.from_numpy(d_tables[name]) if name in d_tables else None for name in Tables.NAMES]
+    return grads
+
+
+def _prepared(
+    h: Hierarchy, key: Tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, layout: str, tables: Optional[Tables],
+    scale: Optional[float], dropout: float, precision: str, threads: int, isa: Optional[str], taped: bool,
+) -> Prepared:  # fmt: skip
+    p = Problem(h, q, k, v, layout, tables or Tables(h, {}), scale)
+    return h._prepare(key, h._plan_for(p, threads, precision, isa, dropout, taped), p)
+
+
+def attention(
+    h: Hierarchy, q: Tensor, k: Tensor, v: Tensor, given: Sequence[Optional_], layout: str, lse: bool, scale: Optional[float],
+    dropout: float, seed: int, layer: int, precision: str, threads: int, isa: Optional[str],
+) -> Any:  # fmt: skip
+    """Hierarchy.attention of plain tensors that nobody watches."""
+    tables = _tables(h, given)
+    taped = torch.is_grad_enabled() and (
+        q.requires_grad or k.requires_grad or v.requires_grad or any(x is not None and x.requires_grad for x in given)
+    )
+    if type(dropout) is not float:
+        dropout = number(dropout, "dropout")
+    if scale is not None and type(scale) is not float:
+        scale = number(scale, "scale")
+    threads = h._threads_for(threads or h._threads or torch.get_num_threads())
+    call = Call()
+    call.seed, call.layer = draws(seed, layer)
+    call.like = like = _like(q, k, v)
+    key = (layout, scale, dropout, precision, threads, isa, taped, tables and tables.key, like)
+    try:
+        kind = h._calls[key]
+    except (KeyError, TypeError):
+        kind = _prepared(h, key, q, k, v, layout, tables, scale, dropout, precision, threads, isa, taped)
+    kind.plan.use()
+    if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
+        as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
+    call.h, call.kind, call.lse = h, kind, lse
+    if not taped:
+        out, lses, _ = call.run(q, k, v, tables)
+        return (out, lses) if lse else out
+    call.rest = (layout, scale, dropout, precision, threads, isa or "")
+    return _Attend.apply(call, q, k, v, *(given if tables is not None else ()))

@@ -1,0 +1,110 @@
+"""Plans, with the workspaces that are free at the moment, and the tapes that their executions leave."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+
+import numpy as np
+
+from ._core import check, ffi, lib
+
+if TYPE_CHECKING:
+    from ._hierarchy import Hierarchy
+
+# Plans by number, which a tape has at its end: what a plan's execution left goes back by that plan, whatever came since.
+PLANS: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
+_PLAN_NUMBERS = itertools.count(1)
+_USES = itertools.count(1)
+
+
+class Crew:
+    """Workspaces for as many samples as run at once, and the memory to describe these."""
+
+    def __init__(self, plan: "Plan") -> None:
+        self._plan, self.n = plan.plan, 0
+        self._workspaces: List[Any] = []
+        self._memory: Tuple[Any, ...] = ()
+        self.c = ffi.new("hga_py_crew *")
+
+    def fit(self, n: int) -> None:
+        """Serve n samples at once."""
+        if n > len(self._workspaces):
+            while len(self._workspaces) < n:
+                out = ffi.new("hga_workspace **")
+                check(lib.hga_workspace_create(self._plan, out))
+                self._workspaces.append(ffi.gc(out[0], lib.hga_workspace_destroy))
+            listed = ffi.new("hga_workspace *[]", self._workspaces)
+            self._memory = (listed, ffi.new("hga_io[]", n), ffi.new("hga_grad_io[]", n))
+            self.c.workspaces, self.c.ios, self.c.grads = self._memory
+        self.n = self.c.n = n
+
+
+class Plan:
+    """A plan and the crews that are free. Taking one and giving it back are each one step of the interpreter's, so that
+    threads need no lock."""
+
+    def __init__(self, h: "Hierarchy", key: Tuple[Any, ...]) -> None:
+        heads, kv_heads, dim, dim_v, pos_dim, threads, precision, isa, edge_bias, dropout, gradient = key
+        shape = ffi.new("hga_shape *")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
+        options = ffi.new("hga_options *")
+        options.threads = threads
+        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+        options.isa = name
+        options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32
+        options.edge_bias, options.dropout, options.gradient = edge_bias, dropout, gradient
+        out = ffi.new("hga_plan **")
+        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, out))
+        self.plan = ffi.gc(out[0], lib.hga_plan_destroy)
+        self.key = key
+        self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
+        self.calls_python = bool(h._functions)
+        self._free: List[Crew] = []
+        self.number = next(_PLAN_NUMBERS)
+        self.used = next(_USES)
+        PLANS[self.number] = self
+
+    def crew(self, samples: int) -> Crew:
+        """For as many samples at once as there are threads: each thread has one to itself as long as there is one."""
+        try:
+            crew = self._free.pop()
+        except IndexError:
+            crew = Crew(self)
+        n = max(1, min(samples, self.threads))
+        if crew.n != n:
+            crew.fit(n)
+        return crew
+
+    def use(self) -> None:
+        """The plan has been used now."""
+        self.used = next(_USES)
+
+    def give_back(self, crew: Crew) -> None:
+        self._free.append(crew)
+
+
+class Tape(np.ndarray):
+    """[batch..][bytes]: tapes of the samples of a call. They keep their hierarchy and their plan alive."""
+
+    keeps: Tuple["Hierarchy", "Plan"]
+
+
+def tape_bytes(plan: "Plan") -> int:
+    """Of a sample: what the library asks for, then the plan's number, to the end of a whole line."""
+    return (int(lib.hga_plan_tape_bytes(plan.plan)) + 8 + 63) // 64 * 64
+
+
+def new_tape(h: "Hierarchy", plan: "Plan", batch: Tuple[int, ...]) -> Tape:
+    """Memory for tapes, which the call fills."""
+    tape = np.empty(batch + (tape_bytes(plan),), np.uint8).view(Tape)
+    tape.keeps = (h, plan)
+    return tape
+
+
+def plan_of(tape: Optional[np.ndarray]) -> Optional["Plan"]:
+    """The plan whose tapes these are; none where it is gone, or where there are no tapes."""
+    if tape is None or tape.size == 0:
+        return None
+    return PLANS.get(int(np.ascontiguousarray(tape).view(np.int64).flat[-1]))

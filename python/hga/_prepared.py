@@ -1,0 +1,126 @@
+"""Calls whose arrays have been checked: what the next call of the same shapes, strides, types and options need not do again.
+It brings addresses, and the samples of a batch are described in C."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._call import Problem, Tables
+from ._core import RAISED, check, ffi, fill_rows, fill_tensor, lib
+from ._plans import Plan, tape_bytes
+
+CLEARED_IN_C = 4 << 20  # bytes of an output beyond which fresh pages, which are zeros, cost less than setting it to zero
+_ADDRESS, _BUFFER = lib.hga_py_address, ffi.from_buffer
+
+
+def address(x: Optional[np.ndarray]) -> int:
+    """Where an array begins; 0 of none."""
+    if x is None:
+        return 0
+    try:
+        return int(_ADDRESS(_BUFFER(x)))
+    except ValueError:  # strided
+        return int(x.ctypes.data)
+
+
+class Prepared:
+    """A kind of call, as C takes it."""
+
+    def __init__(self, plan: Plan, p: Problem, d_out: Optional[np.dtype] = None) -> None:
+        """d_out: the type of the output's gradient, where it is not the query's."""
+        self.plan = plan
+        self.dtype = p.q.dtype
+        self.shape = (p.q.shape[1:-1] if p.flat else p.q.shape[:-1]) + (p.dim_v,)  # of the output
+        self.batch = p.batch
+        self.samples = int(np.prod(p.batch, dtype=np.int64))
+        self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
+        self.zero_queries = p.zero_queries
+        self.no_query = 0 if p.zero_queries is None else address(p.zero_queries)
+        self.tape_bytes, self.taped = tape_bytes(plan), bool(plan.key[-1])
+        self.c = c = ffi.new("hga_py_call *")
+        c.plan, c.number, c.n_samples, c.n_axes = plan.plan, plan.number, self.samples, len(p.batch)
+        strides = np.zeros((len(p.batch), 3), np.int64)
+        for i, x in enumerate((p.q, p.k, p.v)):
+            strides[:, i] = 0 if i == 0 and p.zero_queries is not None else x.strides[: len(p.batch)]
+        self._memory = (ffi.new("int64_t[]", list(p.batch)), ffi.new("int64_t[]", strides.ravel().tolist()))
+        c.shape, c.strides = self._memory
+        rows = p.q.shape[-3:-1]
+        out_bytes = rows[0] * rows[1] * p.dim_v * p.q.itemsize
+        d_out = d_out or p.q.dtype
+        c.d_out_bytes = out_bytes // p.q.itemsize * d_out.itemsize
+        c.out_bytes, c.lse_bytes, c.tape_bytes = out_bytes, rows[0] * rows[1] * 4, self.tape_bytes
+        self.clear_here = self.samples * out_bytes > CLEARED_IN_C
+        c.clear = not self.clear_here
+        for i, x in enumerate((p.q, p.k, p.v)):
+            c.grad_bytes[i] = int(np.prod(x.shape[-3:], dtype=np.int64)) * x.itemsize
+        for i, name in enumerate(Tables.NAMES):
+            c.table_floats[i] = p.tables.arrays[name].size if name in p.tables.arrays else 0
+        if self.samples:
+            self._describe(p, d_out)
+
+    def _describe(self, p: Problem, d_out: np.dtype) -> None:
+        """A sample's strides and types, without addresses."""
+        io, g, axes = self.c.io, self.c.grad, (p.rows_axis, p.heads_axis)
+        p.describe(io, (0,) * len(p.batch))
+        for name in Tables.NAMES:
+            setattr(io, name, ffi.NULL)
+        out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
+        fill_tensor(io.out, out, *axes)
+        fill_tensor(g.d_out, np.empty(out.shape, d_out), *axes)
+        for t in (io.lse, g.d_lse):
+            fill_rows(t, lse, p.rows_axis + 1, p.heads_axis + 1)
+        fill_tensor(g.d_query, np.empty(p.q.shape[-3:], p.q.dtype), *axes)
+        fill_tensor(g.d_key, np.empty(p.k.shape[-3:], p.k.dtype), *axes)
+        fill_tensor(g.d_value, np.empty(p.v.shape[-3:], p.v.dtype), *axes)
+        for t in (io.query, io.key, io.value, io.out, io.lse, g.d_out, g.d_lse, g.d_query, g.d_key, g.d_value):
+            t.data = ffi.NULL
+
+    def execute(
+        self, q: int, k: int, v: int, out: int, lse: int, tape: int, tables: Optional[Tables], seed: int, layer: int
+    ) -> None:  # fmt: skip
+        """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not wanted."""
+        plan = self.plan
+        given = ffi.NULL if tables is None else _given(tables, {}, None)
+        crew = plan.crew(self.samples)
+        try:
+            status = lib.hga_py_execute(self.c, crew.c, self.no_query or q, k, v, out, lse, tape, given, seed, layer)
+        finally:
+            plan.give_back(crew)
+        if status or RAISED.error is not None:
+            check(status)
+
+    def gradient(
+        self, q: int, k: int, v: int, out: int, tape: int, d_out: int, d_lse: int, d_q: int, d_k: int, d_v: int,
+        tables: Optional[Tables], d_tables: Dict[str, np.ndarray], seed: int, layer: int,
+    ) -> None:  # fmt: skip
+        """Back: the gradients with an address, and those of ``d_tables``, are written. Of scale 0 the query's is not."""
+        plan = self.plan
+        crew = plan.crew(self.samples)
+        try:
+            floats = sum(x.size for x in d_tables.values())
+            spare = np.empty(crew.n * floats, np.float32) if d_tables else None
+            given = ffi.NULL if tables is None else _given(tables, d_tables, spare)
+            status = lib.hga_py_gradient(
+                self.c, crew.c, self.no_query or q, k, v, out, tape, d_out, d_lse, 0 if self.no_query else d_q, d_k, d_v, given,
+                seed, layer,
+            )  # fmt: skip
+        finally:
+            plan.give_back(crew)
+        if status or RAISED.error is not None:
+            check(status)
+
+    def new_out(self) -> np.ndarray:
+        """In the query's type. A program may leave rows alone, which are zeros."""
+        return (np.zeros if self.clear_here else np.empty)(self.shape, self.dtype)
+
+
+def _given(tables: Tables, wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
+    """Where the tables are, and where their gradients go."""
+    c, a = ffi.new("hga_py_tables *"), tables.arrays
+    for i, name in enumerate(Tables.NAMES):
+        c.given[i] = address(a.get(name))
+        c.wanted[i] = address(wanted.get(name))
+    c.spare = address(spare)
+    return c
