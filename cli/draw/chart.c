@@ -24,15 +24,15 @@ chart_axis chart_logs(const char *title, double least, double most, double lengt
     return (chart_axis){.title = title, .low = log(least), .high = log(most), .length = length, .grid = 1};
 }
 
-chart_axis chart_decades(const char *title, const double *x, int n, double length)
+chart_axis chart_fitted(const char *title, const double *x, int n, double length)
 {
+    const double margin = 1.25;
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < n; i++)
         if (x[i] > 0 && isfinite(x[i])) low = fmin(low, x[i]), high = fmax(high, x[i]);
     if (!(low <= high)) low = high = 1;
-    low = floor(log10(low)), high = ceil(log10(high));
-    if (high <= low) high = low + 1;
-    chart_axis a = chart_logs(title, pow(10, low), pow(10, high), length);
+    if (high < 4 * low) low /= 2, high *= 2; /* a tick at least, or two */
+    chart_axis a = chart_logs(title, low / margin, high * margin, length);
     chart_add_powers(&a);
     return a;
 }
@@ -63,7 +63,7 @@ static void add_powers_of(chart_axis *a, double factor)
 void chart_add_powers(chart_axis *a)
 {
     add_powers_of(a, 1);
-    if (a->n_ticks < 2) add_powers_of(a, 2), add_powers_of(a, 5);
+    if (a->n_ticks < 3) add_powers_of(a, 2), add_powers_of(a, 5);
 }
 
 int64_t chart_step(int64_t n, int most)

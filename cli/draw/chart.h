@@ -30,13 +30,13 @@ typedef struct chart_axis {
     chart_tick tick[MAX_TICKS];
 } chart_axis;
 
-/* A logarithmic axis without ticks, and one of whole decades around the positive values of x[n] with a tick at each. */
+/* A logarithmic axis without ticks, and one with ticks that fits the positive values of x[n]. */
 chart_axis chart_logs(const char *title, double least, double most, double length);
-chart_axis chart_decades(const char *title, const double *x, int n, double length);
+chart_axis chart_fitted(const char *title, const double *x, int n, double length);
 /* Pixels along a logarithmic axis. */
 double chart_along(const chart_axis *a, double value);
 void chart_add_tick(chart_axis *a, double at, const char *label);
-/* A tick at each power of ten within the axis; where that makes fewer than two, at 2 and 5 times one, too. */
+/* A tick at each power of ten within the axis; where that makes fewer than three, at 2 and 5 times one, too. */
 void chart_add_powers(chart_axis *a);
 /* 1, 2 or 5 times a power of ten: the step that makes about `most` ticks up to n. */
 int64_t chart_step(int64_t n, int most);

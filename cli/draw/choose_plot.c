@@ -124,8 +124,8 @@ static int panel_make(const plot_point *point, int n, int cost, panel *p)
     const char *title = cost == COST_TIME ? "milliseconds of an execution" : "GFLOP of an execution";
     *p = (panel){.cost = cost, .room.inside = {left, TOP, WIDTH, HEIGHT}};
     p->chart = (chart){.left = left, .top = TOP, .width = WIDTH, .height = HEIGHT, .foot = ZERO_ROOM};
-    p->chart.x = chart_decades(title, x, n, WIDTH);
-    p->chart.y = chart_decades("error: relative L2", y, n, HEIGHT - ZERO_ROOM);
+    p->chart.x = chart_fitted(title, x, n, WIDTH);
+    p->chart.y = chart_fitted("error: relative L2", y, n, HEIGHT - ZERO_ROOM);
     chart_add_tick(&p->chart.y, ZERO_ROOM / 4.0 - ZERO_ROOM, "0");
 done:
     free(x);

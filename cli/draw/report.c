@@ -10,11 +10,13 @@
 #include "html.h"
 #include "outfile.h"
 #include "palette.h"
+#include "report_findings.h"
 #include "report_page.h"
 #include "version.h"
 #include "view_data.h"
 
-enum { CELLS = 128, FIRST_WORDS = 64, MOST_WORDS = 200000 };
+/* The first words are enough to see windows of 64 to both sides, and a cell of the picture is two of them. */
+enum { CELLS = 128, FIRST_WORDS = 256, MOST_WORDS = 200000 };
 
 /* ---- collecting ---- */
 
@@ -38,7 +40,7 @@ static int draw_start(const scene *first_words, const contender *c, picture *out
     hga_program p;
     int status = CLI_GOOD;
     TRY(contender_build(first_words, c, &g, &p));
-    TRY(picture_pattern(&p, g, FIRST_WORDS, FIRST_WORDS, NULL, NULL, out));
+    TRY(picture_pattern(&p, g, CELLS, CELLS, NULL, NULL, out));
 done:
     hga_graph_destroy(g);
     return status;
@@ -127,7 +129,7 @@ static void put_date(FILE *file, const void *context)
 static void put_row(FILE *file, const report *r, const json_t *row, size_t i)
 {
     char text[TABLE_CELL];
-    fputs("<tr>", file);
+    fputs(json_is_true(json_object_get(row, "disturbed")) ? "<tr class=\"disturbed\">" : "<tr>", file);
     for (const column *c = r->columns; c->key; c++) {
         table_cell(row, c, text);
         int left = table_stands_left(r->rows, c);
@@ -155,25 +157,11 @@ static void put_table(FILE *file, const void *context)
     fputs("</tbody>\n</table>\n", file);
 }
 
+static void put_findings(FILE *file, const void *context) { findings_put(file, context); }
+
 static void put_kl_words(FILE *file, const void *context) { fprintf(file, "%d", ((const report *)context)->kl_words); }
 
 /* ---- time against length ---- */
-
-static void put_crossover(FILE *file, const growth *g, size_t i)
-{
-    int at_once;
-    double length = growth_crossover(g, i, &at_once);
-    fputs("<li><b>", file);
-    html_text(file, contenders[i].name);
-    fputs(*contenders[i].parameters ? "</b> " : "</b>", file);
-    html_text(file, contenders[i].parameters);
-    if (length <= 0)
-        fprintf(file, ": not faster than dense at %d words</li>\n", g->length[g->n_lengths - 1]);
-    else if (at_once)
-        fprintf(file, ": faster from the shortest prefix on, %d words</li>\n", g->length[0]);
-    else
-        fprintf(file, ": faster than dense from about %.0f words on</li>\n", length);
-}
 
 static void put_growth(FILE *file, const void *context)
 {
@@ -186,12 +174,8 @@ static void put_growth(FILE *file, const void *context)
     growth_chart_put(file, &r->growth, 0);
     fputs("<figcaption>Every word may see every other.</figcaption></figure>\n<figure>", file);
     growth_chart_put(file, &r->growth, 1);
-    fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n<ul "
-          "class=\"crossovers\">\n",
-          file);
-    for (size_t i = 0; i < r->n_cases; i++)
-        if (strcmp(contenders[i].name, "dense") != 0) put_crossover(file, &r->growth, i);
-    fputs("</ul>\n", file);
+    fputs("<figcaption>Causal: a word sees itself and earlier ones.</figcaption></figure></div>\n", file);
+    findings_put_crossovers(file, r);
 }
 
 /* ---- error against time ---- */
@@ -412,19 +396,13 @@ static void put_machine(FILE *file, const void *context)
 /* ---- the page ---- */
 
 static const html_mark marks[] = {
-    {"text", put_text_name},
-    {"summary", put_summary},
-    {"date", put_date},
-    {"table", put_table},
-    {"growth", put_growth},
-    {"kl_words", put_kl_words},
-    {"cases", put_cases},
-    {"machine", put_machine},
-    {"errors", put_errors},
-    {"words", put_words},
-    {"viewer", put_viewer},
-    {"views", put_views},
-    {0},
+    {"text", put_text_name},    {"summary", put_summary},
+    {"date", put_date},         {"findings", put_findings},
+    {"table", put_table},       {"growth", put_growth},
+    {"kl_words", put_kl_words}, {"cases", put_cases},
+    {"machine", put_machine},   {"errors", put_errors},
+    {"words", put_words},       {"viewer", put_viewer},
+    {"views", put_views},       {0},
 };
 
 int report_write(const report *r, const char *path)

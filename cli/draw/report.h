@@ -9,7 +9,7 @@
 
 /* What is told of one contender. */
 typedef struct report_case {
-    picture whole, start; /* the pattern on the whole text, counted into cells; and on its first words, a cell a word */
+    picture whole, start; /* the pattern on the whole text and on its first words, counted into cells */
     char *plan;           /* what hga_plan_explain says; hga_text_free */
     char *view;           /* the graph for the viewer, without the words' names; for free() */
 } report_case;

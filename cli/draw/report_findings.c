@@ -1,0 +1,122 @@
+/* report_findings.c: what a run of all variants came to, in a few sentences. */
+#include "report_findings.h"
+
+#include <string.h>
+
+#include "html.h"
+
+static double number_of(const json_t *row, const char *key) { return json_number_value(json_object_get(row, key)); }
+
+static int is_dense(const json_t *row)
+{
+    return strcmp(json_string_value(json_object_get(row, "variant")), "dense") == 0;
+}
+
+/* The row, not dense, with the least `key` that is a number, NULL without. */
+static const json_t *least_row(const json_t *rows, const char *key)
+{
+    const json_t *best = NULL;
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) if (!is_dense(row) && json_is_number(json_object_get(row, key)) &&
+                                         (!best || number_of(row, key) < number_of(best, key))) best = row;
+    return best;
+}
+
+static void put_name(FILE *file, const char *name, const char *parameters)
+{
+    fputs("<b>", file);
+    html_text(file, name);
+    fputs("</b>", file);
+    if (*parameters) fputs(" ", file);
+    html_text(file, parameters);
+}
+
+static void put_row_name(FILE *file, const json_t *row)
+{
+    put_name(file, json_string_value(json_object_get(row, "variant")),
+             json_string_value(json_object_get(row, "parameters")));
+}
+
+void findings_put(FILE *file, const report *r)
+{
+    const json_t *fastest = least_row(r->rows, "seconds"), *nearest = least_row(r->rows, "relative_l2");
+    size_t i, disturbed = 0;
+    json_t *row;
+    json_array_foreach(r->rows, i, row) disturbed += json_is_true(json_object_get(row, "disturbed"));
+    fputs("<p class=\"findings\">", file);
+    if (fastest) {
+        put_row_name(file, fastest);
+        fprintf(file, " is the fastest: %.3g times as fast as dense attention on these %d words. ",
+                number_of(fastest, "speedup"), r->source.words);
+    }
+    if (nearest) {
+        put_row_name(file, nearest);
+        fprintf(file, " comes nearest to dense attention's output (%.2g away), %.3g times as fast.",
+                number_of(nearest, "relative_l2"), number_of(nearest, "speedup"));
+    }
+    fputs("</p>\n", file);
+    if (disturbed)
+        fprintf(file,
+                "<p class=\"findings\">Other work on this machine disturbed %zu of %zu rows, which are grey: measure "
+                "them again.</p>\n",
+                disturbed, json_array_size(r->rows));
+}
+
+/* ---- crossovers ---- */
+
+typedef enum crossing { AT_ONCE, LATER, NEVER } crossing;
+
+static crossing crossing_of(const growth *g, size_t i, double *length)
+{
+    int at_once;
+    *length = growth_crossover(g, i, &at_once);
+    return *length <= 0 ? NEVER : at_once ? AT_ONCE : LATER;
+}
+
+static size_t count(const report *r, crossing which)
+{
+    double length;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_cases; i++)
+        n += strcmp(contenders[i].name, "dense") != 0 && crossing_of(&r->growth, i, &length) == which;
+    return n;
+}
+
+/* "A, B (from about 300 words on), C" */
+static void put_names(FILE *file, const report *r, crossing which)
+{
+    const char *between = "";
+    double length;
+    for (size_t i = 0; i < r->n_cases; i++) {
+        if (strcmp(contenders[i].name, "dense") == 0 || crossing_of(&r->growth, i, &length) != which) continue;
+        fputs(between, file);
+        put_name(file, contenders[i].name, contenders[i].parameters);
+        if (which == LATER) fprintf(file, " (from about %.0f words on)", length);
+        between = ", ";
+    }
+}
+
+void findings_put_crossovers(FILE *file, const report *r)
+{
+    const growth *g = &r->growth;
+    size_t at_once = count(r, AT_ONCE), later = count(r, LATER), never = count(r, NEVER), all = at_once + later + never;
+    if (all == 0) return;
+    fputs("<p class=\"crossovers\">", file);
+    if (at_once == all)
+        fprintf(file, "Every hierarchy is faster than dense attention already at %d words.", g->length[0]);
+    else if (at_once)
+        fprintf(file, "%zu of %zu hierarchies are faster than dense attention already at %d words.", at_once, all,
+                g->length[0]);
+    if (later) {
+        fputs(at_once ? " Later faster: " : "Faster than dense attention: ", file);
+        put_names(file, r, LATER);
+        fputs(".", file);
+    }
+    if (never) {
+        fprintf(file, " Not faster at %d words: ", g->length[g->n_lengths - 1]);
+        put_names(file, r, NEVER);
+        fputs(".", file);
+    }
+    fputs("</p>\n", file);
+}
