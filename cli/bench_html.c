@@ -101,10 +101,31 @@ static void put_plots(FILE *file, const void *document)
 
 /* ---- tables ---- */
 
+enum { MOST_OPEN_COLUMNS = 10 };
+
+static int n_columns(const bench_table *t)
+{
+    int n = 0;
+    while (t->columns[n].key) n++;
+    return n;
+}
+
+/* A wide table shows the columns that people look at first; the others are folded. */
+static int is_folded(const bench_table *t, const column *c)
+{
+    static const char *const first[] = {"variant", "parameters",    "tokens",        "edges", "seconds",
+                                        "gflops",  "share_of_peak", "cpu_over_wall", "mark"};
+    if (n_columns(t) <= MOST_OPEN_COLUMNS) return 0;
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        if (strcmp(c->key, first[i]) == 0) return 0;
+    return 1;
+}
+
 static void put_cell(FILE *file, const char *tag, const bench_table *t, const column *c, const char *text)
 {
-    const char *kind = strcmp(c->key, "mark") == 0 ? "mark" : table_stands_left(t->rows, c) ? "left" : NULL;
-    fprintf(file, kind ? "<%s class=\"%s\">" : "<%s>", tag, kind);
+    const char *kind = strcmp(c->key, "mark") == 0 ? "mark" : table_stands_left(t->rows, c) ? "left" : "";
+    const char *folded = is_folded(t, c) ? " folded" : "";
+    fprintf(file, *kind || *folded ? "<%s class=\"%s%s\">" : "<%s>", tag, kind, folded);
     html_text(file, text);
     fprintf(file, "</%s>", tag);
 }
@@ -116,7 +137,10 @@ static void put_table(FILE *file, const bench_table *t)
     json_t *row;
     fputs("<h2>", file);
     html_text(file, t->title);
-    fputs("</h2>\n<div class=\"wide\"><table>\n<thead><tr>", file);
+    fputs("</h2>\n<div class=\"wide\">", file);
+    if (n_columns(t) > MOST_OPEN_COLUMNS)
+        fputs("<label class=\"soft\"><input type=\"checkbox\"> all columns</label>", file);
+    fputs("<table>\n<thead><tr>", file);
     for (const column *c = t->columns; c->key; c++) put_cell(file, "th", t, c, c->heading);
     fputs("</tr></thead>\n<tbody>\n", file);
     json_array_foreach(t->rows, i, row)

@@ -142,6 +142,14 @@ static int64_t least_enough(const rank_map *m)
     return (int64_t)m->block << d;
 }
 
+/* Does a block size leave nothing far away? */
+static int sees_all(const rank_map *m, int64_t block)
+{
+    hga_id d = 0;
+    while ((int64_t)m->block << d < block) d++;
+    return block >= m->n || choice_at(m, d).needed < 0;
+}
+
 static const char *structure_name(const rank_map *m)
 {
     return m->structure == PARTITION_SIBLINGS ? "siblings" : "neighbours";
@@ -224,11 +232,10 @@ static void print_advice(const rank_map *m)
            "numbers.\n");
     printf("htransformer with structure=%s represents a far block by averages, a matrix of rank at most %s.\n",
            structure_name(m), m->structure == PARTITION_SIBLINGS ? "block" : "block / 2");
-    if (least >= m->n)
-        printf("On these scores no smaller block than all %d tokens has the rank that the far blocks need: a hierarchy "
-               "does not suit them at "
-               "tolerance %g.\n",
-               m->n, m->tolerance);
+    if (sees_all(m, least))
+        printf("No hierarchy keeps these scores at tolerance %g: no block size leaves blocks far away and has the rank "
+               "that they need. block=%lld\nsees every pair exactly, as dense attention does.\n",
+               m->tolerance, (long long)least);
     else
         printf("On these scores block=%lld is the smallest of those above with the rank that tolerance %g needs. That "
                "is necessary, not sufficient: the "

@@ -82,6 +82,8 @@ fact the_pixels_are_as_many_as_the_drawing_says equal "$(pngtopnm map.png | head
 
 # ---- wrong input ----
 
+"$hga" tensor --random 64x1x32 -o any_q.npy && "$hga" tensor --random 64x1x32 --seed 1 -o any_k.npy
+fact scores_without_structure_have_no_hierarchy shows <("$hga" rank-map --quiet --query any_q.npy --key any_k.npy --block 8) 'No hierarchy keeps these scores'
 fact query_is_needed refused 2 "--query FILE is missing" "$hga" rank-map
 fact key_is_needed refused 2 "--key FILE is missing" "$hga" rank-map --quiet --query q.npy
 fact example_takes_no_tensors refused 2 "--example has scores of its own" "$hga" rank-map --quiet --example --query q.npy
