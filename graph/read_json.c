@@ -63,7 +63,9 @@ static hga_status check_header(json_reader *r)
     HGA_TRY(json_want_member(&r->root, r->object, "schema", &value));
     json_place at = json_member_of(&r->root, "schema");
     HGA_TRY(json_read_integer(&at, value, &schema));
-    if (schema != JSON_SCHEMA) st = json_wrong(&at, "schema %d is unknown, this library reads %d", schema, JSON_SCHEMA);
+    if (schema < JSON_SCHEMA || schema > JSON_NEWEST_SCHEMA)
+        st = json_wrong(&at, "schema %d is unknown, this library reads %d to %d", schema, JSON_SCHEMA,
+                        JSON_NEWEST_SCHEMA);
 done:
     return st;
 }

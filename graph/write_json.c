@@ -4,6 +4,8 @@
 #include "json.h"
 #include "write.h"
 
+#include <string.h>
+
 /* A new member of the object; all but the first of an object come here. */
 static void put_member(output *o, const char *name)
 {
@@ -305,6 +307,12 @@ static hga_status check_names(const hga_graph *g)
     return st;
 }
 
+/* A member's name with its colon is nothing that a string can hold. */
+static int schema_of(const char *members)
+{
+    return members && strstr(members, "\"normaliser\":") ? JSON_NEWEST_SCHEMA : JSON_SCHEMA;
+}
+
 hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)
 {
     hga_status st = HGA_OK;
@@ -316,7 +324,7 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     HGA_TRY(check_names(g));
     HGA_TRY(output_open(&o, path));
     output_text(&o, "{\n  \"format\": \"hga-graph\"");
-    put_member(&o, "schema"), output_integer(&o, JSON_SCHEMA);
+    put_member(&o, "schema"), output_integer(&o, schema_of(members));
     put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
     put_sides(&o, &nodes), put_parents(&o, &nodes);
     HGA_TRY(put_masses(&o, g));

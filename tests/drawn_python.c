@@ -66,7 +66,7 @@ static void keep_what_python_has(drawn_call *c)
                                .gradient = drawn.gradient,
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
-    c->io.modifiers = NULL;
+    c->modifiers = (hga_modifiers){.size = sizeof c->modifiers};
     for (int s = 0; s < MOST_SAMPLES; s++) c->first_row[s] = c->n_rows[s] = 0;
     for (int i = 0; i < c->n_arrays; i++)
         if (strcmp(c->drawn[i].name, "d_log_mass") == 0 || strcmp(c->drawn[i].name, "d_scale") == 0)
@@ -161,6 +161,7 @@ static void draw_line(uint64_t seed)
     hga_id n = draw_words(&c, words, sizeof words);
     if (hga_build(words, n, &g, &p)) return;
     call_draw(&c, g, &p, &call);
+    if (call.program == &call.sigmoid) call.program = &p;
     keep_what_python_has(&call);
     call_forget_biases(&call);
     run(&call, &r);

@@ -17,6 +17,8 @@ typedef struct pair_row {
 static const pair_row pair_table[] = {
     {TRAIT_KEEP_FIELDS, TRAIT_RANGES, PAIR_REFUSED, "keep_fields keeps every row of every field"},
     {TRAIT_KEEP_FIELDS, TRAIT_LISTED_ROWS, PAIR_REFUSED, "keep_fields keeps every row of every field"},
+    {TRAIT_SIGMOID, TRAIT_LSE, PAIR_NEVER, "a sigmoid has no denominator"},
+    {TRAIT_SIGMOID, TRAIT_D_LSE, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SCALE, TRAIT_SCALE_ZERO, PAIR_NEVER, "a scale is 0 or another number"},
     {TRAIT_SIDES, TRAIT_CROSS, PAIR_NEVER, "in cross-attention a token's side is the one it is on"},
 };

@@ -112,6 +112,39 @@ static inline double assert_failures_are_told(slope *s, double least, double mos
     return said;
 }
 
+/* sum of d_out . out and d_lse . lse, which the gradients are of. */
+static inline double slow_loss(const slope *s, const slow_inputs *in)
+{
+    double *out, *lse = NULL, sum = 0;
+    slow_run(s->p->graph, &s->p->program, &s->p->shape, in, &out, &lse);
+    for (int64_t i = 0; i < out_count(s->p); i++) sum += (double)s->d_out[i] * out[i];
+    for (int64_t i = 0; s->d_lse && i < lse_count(s->p); i++)
+        if (lse[i] > -INFINITY) sum += (double)s->d_lse[i] * lse[i];
+    free(out), free(lse);
+    return sum;
+}
+
+/* Some entries of every input against a five point difference. */
+static inline void assert_is_the_slope(slope *s, double tolerance)
+{
+    slow_inputs in = slow_inputs_of(s->p->graph, &s->p->program, &s->p->shape, &s->p->io);
+    uint64_t rng = 77;
+    for (int i = 0; i < N_SLOW_INPUTS; i++) {
+        double size = 0;
+        for (int64_t j = 0; j < s->n[i]; j++) size = fmax(size, fabs((double)s->of[i][j]));
+        for (int tries = 0; tries < 12 && s->n[i]; tries++) {
+            int64_t j = random_below(&rng, (int)s->n[i]);
+            double x = in.of[i][j], h = 1e-3, f[5];
+            for (int k = 0; k < 5; k++) in.of[i][j] = x + (k - 2) * h, f[k] = slow_loss(s, &in);
+            in.of[i][j] = x;
+            double want = (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h), got = (double)s->of[i][j];
+            if (!(fabs(got - want) <= tolerance * fmax(1, size)))
+                fail_msg("%s: input %d entry %lld: %.9g, not %.9g", s->p->name, i, (long long)j, got, want);
+        }
+    }
+    slow_inputs_clear(&in);
+}
+
 /* The gradients of b are those of a; that of the scale, a sum over all pairs, to twice the tolerance. */
 static inline void assert_same_slopes(const slope *a, const slope *b, double tolerance)
 {

@@ -173,6 +173,33 @@ static double softmax_row(machine *m, const hga_stage *s, const in_edges *in, hg
     return sum > 0 ? greatest + log(sum) : -INFINITY;
 }
 
+/* Sums of m w / (1 + e^-(s + B)) x, where s has neither log m nor log w; added to what is there, or instead of it. */
+static void sigmoid_row(machine *m, const hga_stage *s, const in_edges *in, hga_id v, hga_id h)
+{
+    values *out = m->field + s->out;
+    const values *value = m->field + s->value;
+    double *o = at(out, v, h);
+    if (s->update != HGA_UPDATE_MERGE) memset(o, 0, (size_t)out->columns * sizeof *o);
+    for (int64_t i = in->ptr[v]; i < in->ptr[v + 1]; i++) {
+        const edge *e = in->e + i;
+        if (e->weight == 0 || (s->by_mass && m->nodes.mass[e->src] == 0)) continue;
+        double log_mass = m->in->of[SLOW_LOG_MASS] ? m->in->of[SLOW_LOG_MASS][e->src] : 0,
+               tokens = (double)e->weight * (s->by_mass ? (double)m->nodes.mass[e->src] : 1) * exp(log_mass),
+               x = score(m, s, e, i, h) - log(tokens) + m->in->bias;
+        const double *from = at(value, e->src, head_for(value, h, m->shape.n_heads));
+        for (hga_id c = 0; c < out->columns; c++) o[c] += tokens / (1 + exp(-x)) * from[c];
+    }
+}
+
+/* States of sigmoids are sums: what is handed on is added. */
+static void add_states(const hga_stage *s, machine *m, const values *from, const in_edges *in, hga_id v, hga_id h)
+{
+    values *out = m->field + s->out;
+    for (int64_t i = in->ptr[v]; i < in->ptr[v + 1]; i++)
+        for (hga_id c = 0; c < out->columns; c++)
+            at(out, v, h)[c] += (double)in->e[i].weight * at(from, in->e[i].src, h)[c];
+}
+
 static void attend_row(machine *m, const hga_stage *s, const in_edges *in, hga_id v, hga_id h)
 {
     values *out = m->field + s->out;
@@ -247,9 +274,11 @@ static void descend_row(machine *m, const hga_stage *s, const in_edges *in, hga_
 
 static void do_row(machine *m, const hga_stage *s, const values *from, const in_edges *in, hga_id v, hga_id h)
 {
+    const hga_stage *attends = find_stage(m->program, HGA_SCORE);
+    int sums = attends && attends->normaliser == HGA_NORMALISER_SIGMOID;
     switch (s->message) {
-    case HGA_SCORE: attend_row(m, s, in, v, h); return;
-    case HGA_STATE: spread_row(m, s, from, in, v, h); return;
+    case HGA_SCORE: sums ? sigmoid_row(m, s, in, v, h) : attend_row(m, s, in, v, h); return;
+    case HGA_STATE: sums ? add_states(s, m, from, in, v, h) : spread_row(m, s, from, in, v, h); return;
     case HGA_COPY:
     case HGA_SCALED: add_row(m, s, from, in, v, h); return;
     case HGA_ENERGY: energy_row(m, s, in, v, h); return;
@@ -322,6 +351,7 @@ static double *rows_of(const hga_graph *g, const hga_field *field, const hga_ten
 slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *given, const hga_io *io)
 {
     slow_inputs in = {.edge_bias_heads = io->edge_bias_heads};
+    if (io->modifiers) in.bias = (double)io->modifiers->normaliser_bias;
     hga_shape shape = slow_shape(given);
     hga_id user = SLOW_USER;
     const int64_t n_nodes = hga_graph_nodes(g).n;

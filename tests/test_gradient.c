@@ -1,18 +1,6 @@
 /* Gradients: the plain ones against finite differences of the oracle in double, the fast ones against the plain. */
 #include "slopes.h"
 
-/* sum of d_out . out and d_lse . lse, which the gradients are of. */
-static double loss(const slope *s, const slow_inputs *in)
-{
-    double *out, *lse = NULL, sum = 0;
-    slow_run(s->p->graph, &s->p->program, &s->p->shape, in, &out, &lse);
-    for (int64_t i = 0; i < out_count(s->p); i++) sum += (double)s->d_out[i] * out[i];
-    for (int64_t i = 0; s->d_lse && i < lse_count(s->p); i++)
-        if (lse[i] > -INFINITY) sum += (double)s->d_lse[i] * lse[i];
-    free(out), free(lse);
-    return sum;
-}
-
 /* The library's loss in double is the oracle's, at the tensors and beside them. */
 static void loss_is_the_oracles(problem *p, uint64_t seed)
 {
@@ -34,34 +22,13 @@ static void loss_is_the_oracles(problem *p, uint64_t seed)
         double got, x = in.of[i][j];
         assert_ok(hga_plan_loss(plan, &p->io, &s.grad, inputs[i], j, 0.25, &got));
         in.of[i][j] = x + 0.25;
-        double want = loss(&s, &in);
+        double want = slow_loss(&s, &in);
         in.of[i][j] = x;
         if (!(fabs(got - want) <= 1e-6 * fmax(1, fabs(want))))
             fail_msg("%s: input %d entry %lld moved: loss %.12g, not %.12g", p->name, i, (long long)j, got, want);
     }
     hga_plan_destroy(plan);
     slow_inputs_clear(&in), slope_clear(&s);
-}
-
-/* Some entries of every input against a five point difference. */
-static void assert_is_the_slope(slope *s, double tolerance)
-{
-    slow_inputs in = slow_inputs_of(s->p->graph, &s->p->program, &s->p->shape, &s->p->io);
-    uint64_t rng = 77;
-    for (int i = 0; i < N_SLOW_INPUTS; i++) {
-        double size = 0;
-        for (int64_t j = 0; j < s->n[i]; j++) size = fmax(size, fabs((double)s->of[i][j]));
-        for (int tries = 0; tries < 12 && s->n[i]; tries++) {
-            int64_t j = random_below(&rng, (int)s->n[i]);
-            double x = in.of[i][j], h = 1e-3, f[5];
-            for (int k = 0; k < 5; k++) in.of[i][j] = x + (k - 2) * h, f[k] = loss(s, &in);
-            in.of[i][j] = x;
-            double want = (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h), got = (double)s->of[i][j];
-            if (!(fabs(got - want) <= tolerance * fmax(1, size)))
-                fail_msg("%s: input %d entry %lld: %.9g, not %.9g", s->p->name, i, (long long)j, got, want);
-        }
-    }
-    slow_inputs_clear(&in);
 }
 
 static void plain_is_the_slope(problem *p, uint64_t seed)

@@ -109,11 +109,12 @@ static void twins_of_other_positions_have_one_order(void **state)
 /* ---- softening ---- */
 
 enum { EDGES = 9 };
+#define BIAS -0.6
 
 /* What the test takes a gradient of: a sum over the weights and, where there is one, the log-sum-exp. */
 static double loss_of(const softening *f, const double *score, const double *count, const double *d, double d_lse)
 {
-    double weight[EDGES], lse = f->weigh(EDGES, score, count, weight), loss = d_lse == 0 ? 0 : d_lse * lse;
+    double weight[EDGES], lse = f->weigh(EDGES, score, count, BIAS, weight), loss = d_lse == 0 ? 0 : d_lse * lse;
     for (int i = 0; i < EDGES; i++) loss += d[i] * weight[i];
     return loss;
 }
@@ -125,16 +126,21 @@ static void a_softenings_adjoint_is_its_slope(void **state)
         for (uint64_t seed = 0; seed < 20; seed++) {
             const softening *f = &softenings[way];
             float drawn[3 * EDGES];
-            double score[EDGES], count[EDGES], d[EDGES], weight[EDGES], slope[EDGES], h = 1e-5;
+            double score[EDGES], count[EDGES], d[EDGES], weight[EDGES], slope[EDGES], d_count[EDGES], h = 1e-5;
             fill_random(seed, 1, 3 * EDGES, drawn);
             for (int i = 0; i < EDGES; i++) {
                 count[i] = 1.5 + (double)drawn[i], d[i] = slope[i] = (double)drawn[EDGES + i];
                 score[i] = log(count[i]) + 2 * (double)drawn[2 * EDGES + i];
             }
-            double lse = f->weigh(EDGES, score, count, weight), d_lse = isnan(lse) ? 0 : 0.7;
-            f->adjoint(EDGES, weight, count, d_lse, slope);
+            double lse = f->weigh(EDGES, score, count, BIAS, weight), d_lse = f->has_lse ? 0.7 : 0;
+            assert_true(isfinite(lse) == f->has_lse);
+            f->adjoint(EDGES, weight, count, d_lse, slope, d_count);
             for (int i = 0; i < EDGES; i++) {
-                double was = score[i], more, less;
+                double was = score[i], tokens = count[i], more, less;
+                score[i] = was + h, count[i] = tokens * exp(h), more = loss_of(f, score, count, d, d_lse);
+                score[i] = was - h, count[i] = tokens / exp(h), less = loss_of(f, score, count, d, d_lse);
+                score[i] = was, count[i] = tokens;
+                assert_true(fabs((more - less) / (2 * h) - d_count[i]) < 1e-8);
                 score[i] = was + h, more = loss_of(f, score, count, d, d_lse);
                 score[i] = was - h, less = loss_of(f, score, count, d, d_lse);
                 score[i] = was;
@@ -150,10 +156,11 @@ static void rows_without_scores_weigh_nothing(void **state)
     for (int way = 0; way < N_SOFTENINGS; way++)
         for (int64_t n = 0; n < 3; n++) {
             const softening *f = &softenings[way];
-            double score[] = {-INFINITY, -INFINITY}, count[] = {1, 0}, weight[] = {7, 7}, slope[] = {1, 2};
-            assert_true(f->weigh(n, score, count, weight) == -INFINITY);
-            f->adjoint(n, weight, count, 3, slope);
-            for (int64_t i = 0; i < n; i++) assert_true(weight[i] == 0 && slope[i] == 0);
+            double score[] = {-INFINITY, -INFINITY}, count[] = {1, 0}, weight[] = {7, 7}, slope[] = {1, 2},
+                   d_count[] = {3, 3};
+            assert_true(f->weigh(n, score, count, BIAS, weight) == (f->has_lse ? -INFINITY : INFINITY));
+            f->adjoint(n, weight, count, 3, slope, d_count);
+            for (int64_t i = 0; i < n; i++) assert_true(weight[i] == 0 && slope[i] == 0 && d_count[i] == 0);
             assert_true(n == 2 || weight[n] == 7);
         }
 }

@@ -172,6 +172,7 @@ typedef struct slow_inputs {
     double *of[N_SLOW_INPUTS];
     int64_t n[N_SLOW_INPUTS];
     hga_id edge_bias_heads;
+    double bias; /* of sigmoids */
 } slow_inputs;
 slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io);
 void slow_inputs_clear(slow_inputs *in);

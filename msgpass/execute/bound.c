@@ -160,7 +160,7 @@ static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspa
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
-    if (!st) st = modifiers_check(io);
+    if (!st) st = modifiers_check(&plan->program, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = bind_range(plan, io, state);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);

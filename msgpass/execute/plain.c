@@ -1,6 +1,7 @@
 /* plain.c: the plain executor: a row and head at a time, in double, as meaning/ defines every stage; and functions of
    the caller's own. The fused functions must agree with it. */
 #include "execute.h"
+#include "modifiers.h"
 
 /* ---- a workspace's floats as values ---- */
 
@@ -60,7 +61,8 @@ static meaning meaning_of(const worker *w)
                      .nodes = plan->nodes,
                      .shape = plan->shape,
                      .io = w->io,
-                     .soften = &softenings[SOFTMAX],
+                     .soften = meaning_softening(&plan->program),
+                     .bias = (double)modifiers_of(w->io).normaliser_bias,
                      .scale = (double)w->state->scale,
                      .dropout = plan->options.dropout,
                      .biased = biased,

@@ -26,8 +26,17 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
+/* .. where each score has its weight by itself: there is nothing fused for it. */
+static const stage_kernel sigmoid_stages[N_KINDS] = {
+    [KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
+    [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
+    [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL},
+};
+
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
+    if (program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID && sigmoid_stages[kind].name)
+        return &sigmoid_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
 }

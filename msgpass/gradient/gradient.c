@@ -221,6 +221,7 @@ static hga_status run_in_float(gradient_call *c, hga_workspace *workspace)
 int gradient_is_plain(const hga_plan *plan, const char **why)
 {
     *why = plan->options.generic ? "asked for" : NULL;
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) *why = "another normaliser than softmax";
     uint32_t read = 0;
     for (hga_id s = 0; s < plan->program.n_stages && !*why; s++) {
         const hga_stage *stage = &plan->program.stage[s];

@@ -2,6 +2,7 @@
    what it is about to overwrite; then the stages are walked backwards, each by the adjoint that meaning/ has beside its
    formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
+#include "modifiers.h"
 
 #include "sixteen.h"
 #include "vectors.h"
@@ -253,7 +254,8 @@ static pass pass_of(const gradient_call *c, hga_id kv)
                     .nodes = plan->nodes,
                     .shape = plan->shape,
                     .io = c->io,
-                    .soften = &softenings[SOFTMAX],
+                    .soften = meaning_softening(&plan->program),
+                    .bias = (double)modifiers_of(c->io).normaliser_bias,
                     .scale = (double)c->scale,
                     .dropout = plan->options.dropout,
                     .biased = biased,
@@ -297,7 +299,7 @@ hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
             const double *d = double_row(&p.adjoint, out, i, h), *x = double_row(&p.value, out, i, h);
             double lse = p.value.of[out].lse ? *double_lse(&p.value, out, i, h) : -INFINITY;
             *loss += dot(d, x, p.value.of[out].columns);
-            if (lse != -INFINITY) *loss += *double_lse(&p.adjoint, out, i, h) * lse;
+            if (isfinite(lse)) *loss += *double_lse(&p.adjoint, out, i, h) * lse;
         }
 done:
     pass_clear(&p);

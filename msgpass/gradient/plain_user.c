@@ -200,7 +200,7 @@ void user_adjoint(pass *p, const stage_row *r)
         take(p, &u->d_own, ~0u, &p->adjoint, r->v, r->head, 1);
         if (!has_score(r->stage)) continue;
         scored_edge x = scored(p, r, i);
-        edge_score_adjoint(&p->m, &x, d_score, double_row(&p->adjoint, r->stage->query, r->v, r->head),
+        edge_score_adjoint(&p->m, &x, d_score, d_score, double_row(&p->adjoint, r->stage->query, r->v, r->head),
                            double_row(&p->adjoint, r->stage->key, from, r->head), p->sums);
     }
 }

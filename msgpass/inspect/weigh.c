@@ -293,13 +293,14 @@ hga_status weigh_begin(weighing *w)
         return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
     if (w->io->edge_bias && w->io->edge_bias_heads != 1 && w->io->edge_bias_heads != shape->n_heads)
         return hga_fail(HGA_EINVAL, "weights: edge_bias has %d heads of %d", w->io->edge_bias_heads, shape->n_heads);
-    hga_status st = modifiers_check(w->io);
+    hga_status st = modifiers_check(w->p, w->io);
     if (st) return st;
     w->m = (meaning){.program = w->p,
                      .nodes = hga_graph_nodes(w->g),
                      .shape = *shape,
                      .io = w->io,
-                     .soften = &softenings[SOFTMAX],
+                     .soften = meaning_softening(w->p),
+                     .bias = (double)modifiers_of(w->io).normaliser_bias,
                      .scale = (double)meaning_scale(w->p, shape, w->io),
                      .biased = -1};
     for (hga_id i = w->p->n_stages - 1; i >= 0 && w->io->edge_bias; i--)

@@ -1,6 +1,8 @@
 /* modifiers.c: reading hga_modifiers, whose size the caller tells. */
 #include "modifiers.h"
+#include "score.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The first version's: no caller has less. */
@@ -16,7 +18,7 @@ hga_modifiers modifiers_of(const hga_io *io)
     return m;
 }
 
-hga_status modifiers_check(const hga_io *io)
+hga_status modifiers_check(const hga_program *p, const hga_io *io)
 {
     const hga_modifiers *given = io->modifiers;
     if (!given) return HGA_OK;
@@ -29,8 +31,10 @@ hga_status modifiers_check(const hga_io *io)
             return hga_fail(HGA_EINVAL, "hga_modifiers: byte %zu is %d, which this library does not know", i, byte[i]);
     if ((unsigned)given->scale_is_given > 1)
         return hga_fail(HGA_EINVAL, "hga_modifiers.scale_is_given is %d, not 0 or 1", given->scale_is_given);
-    if (given->normaliser_bias != 0)
-        return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias is %g, but softmax has no bias",
-                        (double)given->normaliser_bias);
+    if (!isfinite(given->normaliser_bias))
+        return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias %g is not finite", (double)given->normaliser_bias);
+    if (given->normaliser_bias != 0 && !meaning_softening(p)->has_bias)
+        return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias is %g, but %s has no bias",
+                        (double)given->normaliser_bias, meaning_softening(p)->name);
     return HGA_OK;
 }

@@ -7,6 +7,6 @@
 /* The call's, zeros where there are none or the caller's struct is too short. */
 hga_modifiers modifiers_of(const hga_io *io);
 /* HGA_EINVAL names the member that is wrong, or the byte that this library does not know. */
-hga_status modifiers_check(const hga_io *io);
+hga_status modifiers_check(const hga_program *p, const hga_io *io);
 
 #endif

@@ -2,7 +2,7 @@
 #include "bindings.h"
 #include "stage_meanings.h"
 
-enum { BY_EDGE = 4, ROWS = 3 };
+enum { BY_EDGE = 5, ROWS = 3 };
 
 hga_id widest_columns(const hga_shape *s) { return s->dim > s->dim_v ? s->dim : s->dim_v; }
 
@@ -19,6 +19,7 @@ static row_room hand_out(double *at, int64_t n, int64_t columns)
                       .count = at + n,
                       .weight = at + 2 * n,
                       .slope = at + 3 * n,
+                      .d_count = at + 4 * n,
                       .own = rows,
                       .source = rows + columns,
                       .out = rows + 2 * columns};

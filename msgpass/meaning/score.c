@@ -4,6 +4,8 @@
 #include "philox.h"
 #include "vectors.h"
 
+const softening *meaning_softening(const hga_program *p) { return &softenings[program_normaliser(p)]; }
+
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 {
     float given = io->scale != 0 ? io->scale : p->default_scale;
@@ -16,6 +18,11 @@ float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 double edge_count(const meaning *m, const hga_stage *s, const row_edge *e)
 {
     return (double)e->weight * (s->by_mass ? (double)m->nodes.mass[e->src] : 1);
+}
+
+double edge_moved_count(const meaning *m, const hga_stage *s, const row_edge *e)
+{
+    return edge_count(m, s, e) * exp(entry_of(m, HGA_GRADIENT_LOG_MASS, 0, e->src));
 }
 
 double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e)
@@ -86,7 +93,7 @@ static void positions_adjoint(const meaning *m, const scored_edge *x, double ds,
     }
 }
 
-void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double *dq, double *dk,
+void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums)
 {
     hga_id dim = m->shape.dim;
@@ -97,7 +104,7 @@ void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, doubl
     if (sums->of[REL_KEY]) axpy(m->scale * ds, x->q, dim, sums->of[REL_KEY] + relative);
     if (sums->of[REL_BIAS]) sums->of[REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
     if (sums->of[EDGE_BIAS] && x->bias >= 0) sums->of[EDGE_BIAS][x->bias] += ds;
-    if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += ds;
+    if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += d_count;
     if (sums->of[SCALE]) *sums->of[SCALE] += ds * product(m, x);
     if (sums->of[NODE_POS]) positions_adjoint(m, x, ds, sums->of[NODE_POS]);
 }

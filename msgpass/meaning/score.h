@@ -26,7 +26,7 @@ typedef struct meaning {
     hga_shape shape;
     const hga_io *io;
     const softening *soften;
-    double scale;
+    double scale, bias; /* of products; of what the softening does */
     float dropout;
     hga_id biased;             /* the stage that edge biases belong to, -1: there are none */
     const hga_pos *first_edge; /* [nodes], of its relation: the canonical position of a row's first edge */
@@ -48,6 +48,8 @@ static inline double entry_of(const meaning *m, hga_gradient_input input, float 
     return (double)x + (m->moved.input == input && m->moved.entry == i ? m->moved.by : 0);
 }
 
+/* What a program's stages do with the scores of a row. */
+const softening *meaning_softening(const hga_program *p);
 /* What products of queries and keys are multiplied with. */
 float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io);
 
@@ -56,11 +58,12 @@ scored_edge edge_between(const meaning *m, hga_id stage, hga_id v, hga_id head, 
                          const double *q, const double *k);
 /* s(u, v, e) of hga_program.h. */
 double edge_score(const meaning *m, const scored_edge *x);
-/* The score's gradient is ds: to the query, the key, and the tables. */
-void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double *dq, double *dk,
+/* The score's gradient is ds, that of its count's logarithm d_count: to the query, the key, and the tables. */
+void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums);
-/* As how many equal tokens the edge counts. */
+/* As how many equal tokens the edge counts; and with the source's log mass moved, as scores have it. */
 double edge_count(const meaning *m, const hga_stage *s, const row_edge *e);
+double edge_moved_count(const meaning *m, const hga_stage *s, const row_edge *e);
 /* What the source of an edge of a mean or a sum is multiplied with, before a mean's division. */
 double sum_factor(const meaning *m, const hga_stage *s, const row_edge *e);
 /* What the weight of an attended edge into v is multiplied with: 1, or where weights are dropped 0 or 1 / (1 - p). */

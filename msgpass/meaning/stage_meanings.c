@@ -127,7 +127,7 @@ static void score_edges(stage_row *r)
     const double *q = r->values->read(r->values, r->stage->query, r->v, r->head, r->room.own);
     for (int64_t i = 0; i < r->n; i++) {
         scored_edge x = edge_between(r->m, r->s, r->v, r->head, &r->edge[i], i, q, source_row(r, r->stage->key, i));
-        r->room.score[i] = edge_score(r->m, &x), r->room.count[i] = edge_count(r->m, r->stage, &r->edge[i]);
+        r->room.score[i] = edge_score(r->m, &x), r->room.count[i] = edge_moved_count(r->m, r->stage, &r->edge[i]);
     }
 }
 
@@ -145,7 +145,7 @@ static void state_weigh(stage_row *r)
     r->room.weight[r->n] = 0;
     if (merges(r)) r->room.score[r->n] = r->was->read_lse(r->was, r->stage->out, r->v, r->head);
     r->room.count[r->n] = 1;
-    r->lse = r->m->soften->weigh(places(r), r->room.score, r->room.count, r->room.weight);
+    r->lse = r->m->soften->weigh(places(r), r->room.score, r->room.count, r->m->bias, r->room.weight);
 }
 
 static void state_row(stage_row *r)
@@ -165,7 +165,8 @@ static void score_adjoint(const stage_row *r, const row_gradients *g, int64_t i)
     }
     const double *q = r->values->read(r->values, s->query, r->v, r->head, r->room.own);
     scored_edge x = edge_between(r->m, r->s, r->v, r->head, &r->edge[i], i, q, source_row(r, s->key, i));
-    edge_score_adjoint(r->m, &x, r->room.slope[i], d_row(r, g, s->query, r->v), d_row(r, g, s->key, u), g->sums);
+    edge_score_adjoint(r->m, &x, r->room.slope[i], r->room.d_count[i], d_row(r, g, s->query, r->v),
+                       d_row(r, g, s->key, u), g->sums);
 }
 
 static void state_adjoint(stage_row *r, const row_gradients *g)
@@ -179,7 +180,7 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
         give_to_source(r, g, i);
     }
     slope[r->n] = r->room.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;
-    r->m->soften->adjoint(places(r), r->room.weight, r->room.count, *d_lse, slope);
+    r->m->soften->adjoint(places(r), r->room.weight, r->room.count, *d_lse, slope, r->room.d_count);
     for (int64_t i = 0; i < r->n; i++)
         if (r->room.weight[i] != 0) score_adjoint(r, g, i);
     scale_row(r, g, r->room.weight[r->n]);

@@ -8,7 +8,7 @@
 /* Room for a row: by edge, with one place more for what the row held before; and rows of numbers. */
 typedef struct row_room {
     int64_t n, columns; /* the widest row that fits, with its place more; of the widest field */
-    double *score, *count, *weight, *slope;
+    double *score, *count, *weight, *slope, *d_count;
     double *own, *source, *out;
 } row_room;
 

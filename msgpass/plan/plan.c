@@ -87,6 +87,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->serial = next_serial();
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) plan->options.generic = 1;
     find_stages(plan);
     strays_find(plan);
     plan->bf16_rows = storage_can_be_bf16(plan);

@@ -228,6 +228,24 @@ static hga_status check_inputs(const hga_program *p, const hga_stage *s, const h
     return HGA_OK;
 }
 
+/* All stages that attend do the same with scores; energies need the log-sum-exps that only softmax has. */
+static hga_status check_normaliser(const hga_program *p, const hga_stage *s, stage_kind kind)
+{
+    hga_normaliser all = program_normaliser(p);
+    if ((unsigned)s->normaliser > HGA_NORMALISER_SIGMOID)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %d", s->name, (int)s->normaliser);
+    if (!kind_attends(kind) && s->normaliser != HGA_NORMALISER_SOFTMAX)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s has no normaliser %s", s->name, program_rules[kind].name,
+                        program_normaliser_names[s->normaliser]);
+    if (kind_attends(kind) && s->normaliser != all)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %s, where a stage before it has %s", s->name,
+                        program_normaliser_names[s->normaliser], program_normaliser_names[all]);
+    if (all != HGA_NORMALISER_SOFTMAX && (kind == KIND_ENERGY || kind == KIND_DESCEND))
+        return hga_fail(HGA_EPROGRAM, "stage '%s': %s reads log-sum-exps, which normaliser %s has not", s->name,
+                        program_rules[kind].name, program_normaliser_names[all]);
+    return HGA_OK;
+}
+
 static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values,
                               given_rows *given)
 {
@@ -241,9 +259,8 @@ static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *n
     if (kind == KIND_NONE)
         return hga_fail(HGA_EPROGRAM, "stage '%s': message %d, reduce %d, update %d go together in no row of the table",
                         s->name, (int)s->message, (int)s->reduce, (int)s->update);
-    if (s->normaliser != HGA_NORMALISER_SOFTMAX)
-        return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %d", s->name, (int)s->normaliser);
     hga_status st = HGA_OK;
+    HGA_TRY(check_normaliser(p, s, kind));
     for (int r = 0; r < N_ROLES; r++) HGA_TRY(check_role(p, s, &program_rules[kind], (stage_role)r));
     HGA_TRY(check_pairs(p, s, kind));
     HGA_TRY(check_relation(s, &program_rules[kind], nodes));
@@ -276,6 +293,9 @@ static hga_status check_out(const hga_program *p, const program_values *values)
     if (p->has_lse && p->field[out].width != HGA_WIDTH_STATE)
         return hga_fail(HGA_EPROGRAM, "the program promises an LSE, but out field '%s' is of width %s",
                         p->field[out].name, width_name[p->field[out].width]);
+    if (p->has_lse && program_normaliser(p) != HGA_NORMALISER_SOFTMAX)
+        return hga_fail(HGA_EPROGRAM, "the program promises an LSE, which normaliser %s has not",
+                        program_normaliser_names[program_normaliser(p)]);
     if (!(p->default_scale > -1e30f && p->default_scale < 1e30f))
         return hga_fail(HGA_EPROGRAM, "default scale %g", (double)p->default_scale);
     return HGA_OK;

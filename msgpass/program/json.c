@@ -28,9 +28,9 @@ static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
 static const char *const program_members[] = {"fields", "stages", "default_scale", "lse", NULL};
 static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
-static const char *const stage_members[] = {"name",     "kind",  "message", "reduce", "update",
-                                            "relation", "order", "by_mass", "query",  "key",
-                                            "value",    "gate",  "keep",    "out",    NULL};
+static const char *const stage_members[] = {"name",  "kind",    "message",    "reduce", "update", "relation",
+                                            "order", "by_mass", "query",      "key",    "value",  "gate",
+                                            "keep",  "out",     "normaliser", NULL};
 
 /* ---- writing ---- */
 
@@ -89,6 +89,7 @@ static hga_status write_stage(const hga_program *p, const hga_stage *s, const hg
     HGA_TRY(put(object, "relation", json_string(relation)));
     HGA_TRY(put(object, "order", json_string(order_names[s->order])));
     if (s->by_mass) HGA_TRY(put(object, "by_mass", json_true()));
+    if (s->normaliser) HGA_TRY(put(object, "normaliser", json_string(program_normaliser_names[s->normaliser])));
     for (int r = 0; r < N_ROLES; r++)
         if (rule->width[r])
             HGA_TRY(put(object, role_names[r], json_string(p->field[program_role(s, (stage_role)r)].name)));
@@ -272,6 +273,16 @@ done:
     return st;
 }
 
+static hga_status read_normaliser(json_t *object, const char *where, hga_stage *s)
+{
+    int which = 0;
+    hga_status st = json_object_get(object, "normaliser")
+                        ? word_member(object, where, "normaliser", program_normaliser_names, &which)
+                        : HGA_OK;
+    s->normaliser = (hga_normaliser)which;
+    return st;
+}
+
 static hga_status read_stage(json_t *object, const char *where, const hga_graph *g, hga_program *p)
 {
     hga_status st = HGA_OK;
@@ -285,6 +296,7 @@ static hga_status read_stage(json_t *object, const char *where, const hga_graph 
     HGA_TRY(read_kind(object, where, &s));
     HGA_TRY(read_relation(object, where, g, &s));
     HGA_TRY(flag_member(object, where, "by_mass", 0, &s.by_mass));
+    HGA_TRY(read_normaliser(object, where, &s));
     HGA_TRY(read_roles(object, where, p, &s));
     HGA_TRY(hga_program_add_stage(p, &s));
 done:

@@ -71,6 +71,10 @@ hga_id program_role(const hga_stage *s, stage_role role);
 uint32_t program_fields(const hga_stage *s, unsigned roles);
 /* The fields that a stage both reads at the sources and writes there. With any it must go level by level. */
 uint32_t program_in_place(const hga_stage *s);
+/* What all stages of a program that attend do with scores; softmax where there are none. */
+hga_normaliser program_normaliser(const hga_program *p);
+/* "softmax", .. */
+extern const char *const program_normaliser_names[];
 /* Is `binding` something the caller fills? */
 int program_is_input(hga_binding binding);
 /* The field bound to `binding`, 0 without. */

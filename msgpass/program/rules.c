@@ -227,3 +227,12 @@ int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows
     if (a == b || b == HGA_ROWS_NODES) return 1;
     return !(program_row_set(a) & ~program_row_set(b) & program_present(nodes));
 }
+
+const char *const program_normaliser_names[] = {"softmax", "sigmoid", NULL};
+
+hga_normaliser program_normaliser(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE) return p->stage[i].normaliser;
+    return HGA_NORMALISER_SOFTMAX;
+}

@@ -322,16 +322,34 @@ static void draw_asked(choices *c, drawn_call *call)
 /* Options that came later hang on the numbers' seed, so that what was drawn before stays what it was. */
 static void draw_later(drawn_call *call)
 {
-    static const hga_modifiers given = {.size = sizeof given, .scale_is_given = 1};
     uint64_t at = call->seed * UINT64_C(0x9E3779B97F4A7C15) >> 32;
-    if (at % 8 < 2) call->io.modifiers = &given;
+    call->modifiers = (hga_modifiers){.size = sizeof call->modifiers, .scale_is_given = at % 8 < 2};
     if (at % 8 == 0) call->io.scale = 0;
+    if (call->program == &call->sigmoid) call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->by_list = at >> 3 & 1;
+}
+
+/* Sigmoids in softmax's place in some programs whose stages do not need log-sum-exps. */
+static void draw_sigmoids(drawn_call *call)
+{
+    hga_program *p = &call->sigmoid;
+    hga_nodes nodes = hga_graph_nodes(call->graph);
+    hga_id attends = 0;
+    *p = *call->program;
+    for (hga_id i = 0; i < p->n_stages; i++) {
+        hga_message message = p->stage[i].message;
+        if (message == HGA_ENERGY || message == HGA_GATE) return;
+        if (message == HGA_SCORE) p->stage[i].normaliser = HGA_NORMALISER_SIGMOID, attends = 1;
+    }
+    if (!attends || (nodes.n + 3 * p->n_stages + 5 * p->n_fields) % 6) return;
+    p->has_lse = 0;
+    call->program = p;
 }
 
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out)
 {
     *out = (drawn_call){.graph = g, .program = p, .few = choose(c, 2) == 0};
+    draw_sigmoids(out);
     out->shape = some_shape(c, out);
     draw_options(c, out);
     add_tensors(c, out);

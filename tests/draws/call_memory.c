@@ -201,6 +201,7 @@ void call_io(const drawn_call *c, const filled *f, const call_memory *m, int sam
     *io = c->io;
     *grad = (hga_grad_io){.accumulate = f->accumulate};
     io->layer += (uint32_t)sample;
+    if (c->modifiers.scale_is_given || c->modifiers.normaliser_bias != 0) io->modifiers = &c->modifiers;
     if (!f->whole && c->by_list && c->n_rows[sample])
         io->rows = &c->rows[sample];
     else if (!f->whole)

@@ -39,6 +39,8 @@ typedef void call_oracle(const drawn_call *c, const hga_io *io);
 struct drawn_call {
     const hga_graph *graph;
     const hga_program *program;
+    hga_program sigmoid; /* what `program` is, where it was given sigmoids */
+    hga_modifiers modifiers;
     hga_shape shape;
     hga_options options;
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */

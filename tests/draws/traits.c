@@ -24,6 +24,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_DIM_V] = {"dim_v", "hga_shape.dim_v"},
     [TRAIT_SCALE] = {"scale", "hga_io.scale"},
     [TRAIT_SCALE_ZERO] = {"scale 0", "hga_io.modifiers hga_modifiers.scale_is_given"},
+    [TRAIT_SIGMOID] = {"sigmoid", "hga_modifiers.normaliser_bias"},
     [TRAIT_STRIDES] = {"strides", "hga_tensor.row_stride hga_tensor.head_stride"},
     [TRAIT_F16_TENSORS] = {"f16 tensors", "hga_tensor.dtype"},
     [TRAIT_BF16_TENSORS] = {"bf16 tensors", "hga_tensor.dtype"},
@@ -60,23 +61,14 @@ const trait_row trait_table[N_TRAITS] = {
 };
 
 const char *const trait_others[] = {
-    "hga_shape.n_heads every call has heads",
-    "hga_shape.dim every call has columns",
-    "hga_shape.reserved no option yet",
-    "hga_options.allocator every run has one, which fills",
-    "hga_options.reserved no option yet",
-    "hga_tensor.data what a tensor is",
-    "hga_tensor.rows what a tensor is",
-    "hga_io.query what a call reads",
-    "hga_io.key what a call reads",
-    "hga_io.value what a call reads",
-    "hga_io.out what a call writes",
-    "hga_io.reserved no option yet",
-    "hga_grad_io.reserved no option yet",
-    "hga_modifiers.size of what the caller knows",
-    "hga_modifiers.normaliser_bias 0",
-    "hga_rows.reserved no option yet",
-    NULL,
+    "hga_shape.n_heads every call has heads", "hga_shape.dim every call has columns",
+    "hga_shape.reserved no option yet",       "hga_options.allocator every run has one, which fills",
+    "hga_options.reserved no option yet",     "hga_tensor.data what a tensor is",
+    "hga_tensor.rows what a tensor is",       "hga_io.query what a call reads",
+    "hga_io.key what a call reads",           "hga_io.value what a call reads",
+    "hga_io.out what a call writes",          "hga_io.reserved no option yet",
+    "hga_grad_io.reserved no option yet",     "hga_modifiers.size of what the caller knows",
+    "hga_rows.reserved no option yet",        NULL,
 };
 
 /* ---- of graph and program ---- */
@@ -158,9 +150,10 @@ uint64_t traits_of(const drawn_call *c)
     const hga_shape *s = &c->shape;
     uint64_t t = of_graph(c->graph) | of_options(&c->options);
     t |= bit_if(has_stage(c->program, HGA_MESSAGE_USER), TRAIT_USER_FUNCTIONS);
+    t |= bit_if(c->program == &c->sigmoid, TRAIT_SIGMOID);
     t |= bit_if(s->n_kv_heads != s->n_heads, TRAIT_GROUPED) | bit_if(s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);
     t |= bit_if(c->io.scale != 0, TRAIT_SCALE) | bit_if(c->in_batch, TRAIT_BATCH) | bit_if(c->updated, TRAIT_UPDATED);
-    t |= bit_if(c->io.modifiers && c->io.scale == 0, TRAIT_SCALE_ZERO);
+    t |= bit_if(c->modifiers.scale_is_given && c->io.scale == 0, TRAIT_SCALE_ZERO);
     for (int i = 0; i < c->n_samples; i++) t |= bit_if(c->by_list && c->n_rows[i], TRAIT_LISTED_ROWS);
     t |= bit_if(c->options.gradient && c->accumulate, TRAIT_ACCUMULATE);
     t |= bit_if(c->bias && c->io.edge_bias_heads > 1, TRAIT_EDGE_BIAS_HEADS);

@@ -80,7 +80,7 @@ typedef struct hga_tensor {
 typedef struct hga_modifiers {
     size_t size;           /* sizeof(hga_modifiers), by which the library knows the members that the caller knew */
     int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
-    float normaliser_bias; /* 0 */
+    float normaliser_bias; /* B of HGA_NORMALISER_SIGMOID; 0 with softmax */
 } hga_modifiers;
 
 /* Rows [first, first + n) of the output, n >= 1. */

@@ -50,7 +50,13 @@ typedef enum hga_message {
 } hga_message;
 typedef enum hga_reduce { HGA_MEAN, HGA_SUM, HGA_SOFTMAX, HGA_MERGE, HGA_REDUCE_USER } hga_reduce;
 /* From the scores of a row to the weights of its edges. */
-typedef enum hga_normaliser { HGA_NORMALISER_SOFTMAX = 0 } hga_normaliser;
+typedef enum hga_normaliser {
+    HGA_NORMALISER_SOFTMAX = 0,
+    /* weight m w / (1 + e^-(s' + B)), s' being the score without log w and log m, B the call's
+       hga_modifiers.normaliser_bias: weights of a row sum to nothing in particular, states are plain sums and merge by
+       adding. There is no log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf */
+    HGA_NORMALISER_SIGMOID = 1
+} hga_normaliser;
 typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER } hga_update;
 
 /* What a field holds for each (node, head). */
@@ -165,8 +171,9 @@ typedef struct hga_stage {
     /* sets of fields, bit f for field f; filled by the helpers below, by the caller for a user stage. query and key,
        which must be there for `score`, need not be among them */
     uint32_t reads, writes;
-    hga_normaliser normaliser; /* of attend and attend more; 0, softmax, of others */
-    uint64_t reserved[4];      /* 0 */
+    /* of attend and attend more, of all of a program alike; softmax in others */
+    hga_normaliser normaliser;
+    uint64_t reserved[4]; /* 0 */
     hga_udf udf;
 } hga_stage;
 

@@ -1,0 +1,222 @@
+/* Sigmoids in softmax's place: against plain loops, the oracle and finite differences, in weights, JSON and words; and
+   what is refused with them. */
+#include "slopes.h"
+
+static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
+                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3},
+                                   {.n_heads = 1, .dim = 8, .pos_dim = 2}};
+
+/* Has the program what a sigmoid can take the place of? */
+static int takes_sigmoids(const hga_program *p)
+{
+    return find_stage(p, HGA_SCORE) && !find_stage(p, HGA_ENERGY) && !find_stage(p, HGA_GATE);
+}
+
+static void put_sigmoids(problem *p, const hga_modifiers *m)
+{
+    for (hga_id i = 0; i < p->program.n_stages; i++)
+        if (p->program.stage[i].message == HGA_SCORE) p->program.stage[i].normaliser = HGA_NORMALISER_SIGMOID;
+    p->program.has_lse = 0;
+    p->io.lse.data = NULL, p->io.modifiers = m;
+}
+
+static void refused(const problem *p, hga_status status, const char *because)
+{
+    assert_status(status, hga_attention(p->graph, &p->program, &p->shape, &p->options, &p->io));
+    if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
+}
+
+/* Three loops, nothing of ours but the tensors. */
+static void a_dense_sigmoid_is_its_formula(void **state)
+{
+    enum { N = 9, M = 14, DIM = 5, DIM_V = 3 };
+    (void)state;
+    hga_dense d = hga_dense_defaults();
+    problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM, .dim_v = DIM_V}, .options = {.threads = 1}};
+    hga_modifiers m = {.size = sizeof m, .normaliser_bias = -1.25f};
+    d.n_tokens = N, d.n_keys = M;
+    assert_ok(hga_build_dense(&d, &p.graph, &p.program));
+    problem_fill(&p, 3), put_sigmoids(&p, &m);
+    float *got = problem_out(&p, &p.options, NULL);
+    const float *q = p.io.query.data, *k = p.io.key.data, *v = p.io.value.data;
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < DIM_V; c++) {
+            double sum = 0;
+            for (int j = 0; j < M; j++) {
+                double dot = 0;
+                for (int x = 0; x < DIM; x++) dot += (double)q[i * DIM + x] * (double)k[j * DIM + x];
+                sum += (double)v[j * DIM_V + c] / (1 + exp(-(dot / sqrt(DIM) - 1.25)));
+            }
+            assert_true(fabs(sum - (double)got[i * DIM_V + c]) < 1e-5);
+        }
+    free(got), problem_clear(&p);
+}
+
+/* Every variant that has no energies: hierarchies' states are added, coarse keys count by their mass. */
+static void variants_of_sigmoids_are_the_oracles(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (int i = 0; i < n_variants(); i++)
+        for (uint64_t seed = 0; seed < 6; seed++) {
+            problem p;
+            hga_modifiers m = {.size = sizeof m, .normaliser_bias = 0.5f * (float)seed - 1};
+            variant_build(i, 37, seed, &shapes[seed % 3], &p);
+            problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
+            if (takes_sigmoids(&p.program)) {
+                put_sigmoids(&p, &m);
+                p.options.edge_bias = p.io.edge_bias != NULL, p.options.threads = 1 + (hga_id)(seed % 3);
+                float *got = problem_out(&p, &p.options, NULL);
+                double *want;
+                slow_execute(p.graph, &p.program, &p.shape, &p.io, &want, NULL);
+                assert_near(p.name, got, want, out_count(&p), 2e-5);
+                free(got), free(want), n++;
+            }
+            problem_clear(&p);
+        }
+    assert_true(n > 40);
+}
+
+static void slopes_of_sigmoids(problem *p, uint64_t seed)
+{
+    hga_modifiers m = {.size = sizeof m, .normaliser_bias = 0.75f - 0.5f * (float)(seed % 4)};
+    if (!takes_sigmoids(&p->program)) return;
+    put_sigmoids(p, &m);
+    slope s = slope_create(p, seed);
+    slope_run(&s, (hga_options){.threads = 1 + (hga_id)(seed % 2)});
+    assert_is_the_slope(&s, 2e-6);
+    slope_clear(&s);
+}
+
+static void gradients_of_sigmoids_are_slopes(void **state)
+{
+    (void)state;
+    each_variant(slopes_of_sigmoids, 13, 6);
+}
+
+/* ---- weights ---- */
+
+/* What a token pays is what its output is made of: values of ones give the sum of its weights. */
+static void weights_are_what_outputs_are_made_of(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"neighbours", "bpt", "window"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        problem p;
+        hga_modifiers m = {.size = sizeof m, .normaliser_bias = -0.5f};
+        variant_build(variant_named(names[i]), 41, 7, &shapes[0], &p);
+        put_sigmoids(&p, &m);
+        float *v = p.io.value.data;
+        for (int64_t j = 0; j < p.n_value * 2 * 4; j++) v[j] = 1;
+        float *out = problem_out(&p, &p.options, NULL);
+        hga_id n_keys = hga_graph_nodes(p.graph).n_keys;
+        double *share = memory(n_keys, sizeof *share), sum = 0;
+        assert_ok(hga_program_weights(&p.program, p.graph, &p.shape, &p.io, 17, 1, NULL, NULL, share));
+        for (hga_id j = 0; j < n_keys; j++) sum += share[j];
+        assert_true(fabs(sum - (double)out[(17 * 2 + 1) * 4]) < 1e-4 * sum);
+        assert_true(fabs(sum - 1) > 0.1);
+        free(share), free(out), problem_clear(&p);
+    }
+}
+
+/* ---- words ---- */
+
+static void json_and_explanations_say_sigmoid(void **state)
+{
+    (void)state;
+    problem p;
+    hga_program back;
+    hga_plan *plan;
+    char *text;
+    variant_build(variant_named("neighbours"), 20, 1, &shapes[0], &p);
+    assert_ok(hga_program_to_json(&p.program, p.graph, &text));
+    assert_null(strstr(text, "normaliser"));
+    hga_text_free(text), put_sigmoids(&p, NULL);
+    assert_ok(hga_program_to_json(&p.program, p.graph, &text));
+    assert_non_null(strstr(text, "\"normaliser\": \"sigmoid\""));
+    assert_ok(hga_program_from_json(text, p.graph, &back));
+    for (hga_id i = 0; i < back.n_stages; i++)
+        assert_int_equal(back.stage[i].normaliser, p.program.stage[i].normaliser);
+    hga_graph *read;
+    assert_ok(hga_program_write_file(&p.program, p.graph, "sigmoid.json"));
+    assert_ok(hga_program_read_file(NULL, "sigmoid.json", &read, &back));
+    assert_int_equal(find_stage(&back, HGA_SCORE)->normaliser, HGA_NORMALISER_SIGMOID);
+    hga_graph_destroy(read);
+    FILE *file = fopen("sigmoid.json", "r");
+    char head[200] = "";
+    assert_true(file && fread(head, 1, sizeof head - 1, file) > 0);
+    assert_non_null(strstr(head, "\"schema\": 2"));
+    fclose(file), remove("sigmoid.json");
+    char *word = strstr(text, "sigmoid");
+    memcpy(word, "softmin", 7);
+    assert_status(HGA_EFORMAT, hga_program_from_json(text, p.graph, &back));
+    assert_non_null(strstr(hga_error_detail(), "'normaliser' cannot be 'softmin'"));
+    hga_text_free(text);
+    hga_options o = {.gradient = 1};
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+    assert_ok(hga_plan_explain(plan, &text));
+    assert_non_null(strstr(text, "plain sigmoid"));
+    assert_string_equal(hga_plan_gradient_plain(plan), "another normaliser than softmax");
+    hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
+}
+
+/* ---- what is refused ---- */
+
+static hga_stage *find_coarsening(problem *p)
+{
+    hga_stage *s = p->program.stage;
+    while (s->message != HGA_COPY) s++;
+    return s;
+}
+
+static void what_has_no_meaning_is_refused_by_name(void **state)
+{
+    (void)state;
+    problem p;
+    hga_modifiers m = {.size = sizeof m, .normaliser_bias = NAN};
+    variant_build(variant_named("hsa"), 20, 1, &shapes[0], &p);
+    put_sigmoids(&p, NULL);
+    refused(&p, HGA_EPROGRAM, "reads log-sum-exps, which normaliser sigmoid has not");
+    problem_clear(&p);
+    variant_build(variant_named("neighbours"), 100, 1, &shapes[0], &p);
+    put_sigmoids(&p, &m);
+    refused(&p, HGA_EINVAL, "normaliser_bias nan is not finite");
+    p.io.modifiers = NULL, p.program.has_lse = 1;
+    refused(&p, HGA_EPROGRAM, "the program promises an LSE, which normaliser sigmoid has not");
+    p.program.has_lse = 0;
+    find_coarsening(&p)->normaliser = HGA_NORMALISER_SIGMOID;
+    refused(&p, HGA_EPROGRAM, "has no normaliser sigmoid");
+    problem_clear(&p);
+    variant_build(variant_named("window"), 30, 1, &shapes[0], &p);
+    put_sigmoids(&p, NULL);
+    const hga_stage *s = find_stage(&p.program, HGA_SCORE);
+    assert_ok(hga_program_attend_more(&p.program, s->relation, s->query, s->key, s->value, s->out, 0));
+    refused(&p, HGA_EPROGRAM, "normaliser softmax, where a stage before it has sigmoid");
+    problem_clear(&p);
+}
+
+/* Each allocation that fails is told and leaves nothing behind. */
+static void failures_are_told(void **state)
+{
+    (void)state;
+    problem p;
+    variant_build(variant_named("neighbours"), 21, 1, &shapes[0], &p);
+    put_sigmoids(&p, NULL);
+    slope s = slope_create(&p, 1);
+    assert_failures_are_told(&s, 0, 4);
+    slope_clear(&s), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dense_sigmoid_is_its_formula),
+        cmocka_unit_test(variants_of_sigmoids_are_the_oracles),
+        cmocka_unit_test(gradients_of_sigmoids_are_slopes),
+        cmocka_unit_test(weights_are_what_outputs_are_made_of),
+        cmocka_unit_test(json_and_explanations_say_sigmoid),
+        cmocka_unit_test(what_has_no_meaning_is_refused_by_name),
+        cmocka_unit_test(failures_are_told),
+    };
+    return cmocka_run_group_tests_name("sigmoid", tests, NULL, NULL);
+}
