@@ -120,7 +120,7 @@ static const struct {
     {"{}", HGA_EFORMAT, "\"format\" is missing"},
     {"{\"format\": \"other\"}", HGA_EFORMAT, "format: \"other\" is unknown"},
     {"{\"format\": \"hga-graph\"}", HGA_EFORMAT, "\"schema\" is missing"},
-    {"{\"format\": \"hga-graph\", \"schema\": 3}", HGA_EFORMAT, "schema 2 is unknown"},
+    {"{\"format\": \"hga-graph\", \"schema\": 3}", HGA_EFORMAT, "schema 3 is unknown, this library reads 1 to 2"},
     {"{\"format\": \"hga-graph\", \"schema\": \"1\"}", HGA_EFORMAT, "schema: an integer is expected, not a string"},
     {"{" HEAD "}", HGA_EFORMAT, "\"levels\" is missing"},
     {"{" HEAD ", \"levels\": 4}", HGA_EFORMAT, "levels: an array is expected, not an integer"},
