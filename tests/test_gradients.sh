@@ -243,6 +243,33 @@ fact and_the_keys_of_every_level python3 tree.py coarse kc m1.npy n1.npy mk.npy 
 fact leaves_that_are_given_have_no_tree refused 2 "--grad-weights needs -p weights" "$hga" attend treeformer-fine --quiet -p query-leaf=0,1,0,1,1,0,0,1,1 --query q.one.npy --key k.one.npy --value v.one.npy --out new.npy --grad-out g.one.npy --grad-weights x.npy
 fact what_routes_nothing_neither refused 2 "--grad-bias: dense routes nothing" "$hga" attend dense --quiet --query tq.npy --key tk.npy --value tv.npy --out new.npy --grad-out tg.npy --grad-bias x.npy
 
+# ---- sigmoids in softmax's place, and scores of scale 0 ----
+
+cat >sigmoid.py <<'EOF'
+import numpy as np, sys
+q, k, v, g = (np.load("s" + name + ".npy").astype(float) for name in "qkvg")
+scores = np.einsum("ihd,jhd->hij", q, k) / 2 - 1.5
+if sys.argv[1] == "zero":
+    weights = np.full((2, 20, 20), 1 / 20)
+    slopes = np.einsum("ihd,jhd->hij", g, v)
+    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True))
+    assert not np.load("dq.npy").any()
+    assert abs(np.load("ds.npy")[0] - (slopes * np.einsum("ihd,jhd->hij", q, k)).sum()) < 1e-4
+else:
+    weights = 1 / (1 + np.exp(-scores))
+    slopes = np.einsum("ihd,jhd->hij", g, v) * weights * (1 - weights)
+    assert abs(np.load("dq.npy") - np.einsum("hij,jhd->ihd", slopes, k) / 2).max() < 1e-5
+assert abs(np.load("so.npy") - np.einsum("hij,jhd->ihd", weights, v)).max() < 1e-5
+assert abs(np.load("dv.npy") - np.einsum("hij,ihd->jhd", weights, g)).max() < 1e-5
+EOF
+python3 -c 'import numpy as np; r = np.random.default_rng(1); [np.save("s" + x + ".npy", r.standard_normal((20, 2, 4)).astype("f4")) for x in "qkvg"]'
+there=(--quiet --query sq.npy --key sk.npy --value sv.npy --out so.npy --grad-out sg.npy --grad-query dq.npy --grad-value dv.npy)
+fact sigmoids_go_there_and_back "$hga" attend dense "${there[@]}" --normaliser sigmoid:-1.5
+fact as_numpy_has_them python3 sigmoid.py sigmoid
+fact a_scale_of_0_goes_too "$hga" attend dense "${there[@]}" --scale 0 --grad-scale ds.npy
+fact and_has_the_slope_of_scores_without_products python3 sigmoid.py zero
+fact energies_have_no_sigmoids refused 2 "the energies of hsa" "$hga" attend hsa -p branching=2,2 "${there[@]}" --normaliser sigmoid
+
 # ---- explained ----
 
 "$hga" explain dense -n 64 --gradient --heads 2 >explained
@@ -269,7 +296,8 @@ fact the_lses_shape_is_its_own refused 3 "which is not the log-sum-exp's" dense 
 fact a_missing_file_is_named refused 3 "gone.npy" dense --grad-out gone.npy --grad-query x.npy
 fact a_folder_must_be_there refused 4 "no/x.npy" dense --grad-out g.bnhd.npy --grad-query no/x.npy
 fact alpha_is_of_some refused 2 "--grad-alpha" dense --grad-out g.bnhd.npy --grad-alpha x.npy
-fact a_scale_of_0_is_none refused 2 "--scale" dense --scale 0 --grad-out g.bnhd.npy --grad-query x.npy
+fact an_unknown_normaliser refused 2 "--normaliser: 'entmax:1.5' is not one of" dense --normaliser entmax:1.5
+fact a_sigmoid_has_no_lse refused 2 "has no softmax denominator" dense --normaliser sigmoid --lse lse.npy
 fact dropout_is_a_probability refused 2 "--dropout: 1 is not in [0, 1)" dense --dropout 1
 fact hsa_has_no_lse refused 2 "has no softmax denominator" "$hga" attend hsa -p branching=2,2 --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy --grad-out g.bnhd.npy --grad-lse gl.bnhd.npy --grad-query x.npy
 facts_end

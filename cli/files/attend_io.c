@@ -371,12 +371,12 @@ done:
     return status;
 }
 
-/* in hga_io a scale of 0 asks for the default; products with a query of zeros are what a scale of 0 means */
 static void bind_scale(const double *scale, attend_io *a)
 {
     if (!scale) return;
     a->io.scale = (float)*scale;
-    if (a->io.scale == 0) memset(a->query.array.real, 0, (size_t)a->query.array.count * sizeof(float));
+    a->modifiers = (hga_modifiers){.size = sizeof a->modifiers, .scale_is_given = 1};
+    a->io.modifiers = &a->modifiers;
 }
 
 int attend_io_bind(const attend_paths *paths, const model *m, const double *scale, attend_io *a)

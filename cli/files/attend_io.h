@@ -37,6 +37,7 @@ typedef struct attend_io {
     int rel_bias_shared; /* axes of a file whose one column is for all heads; 0: a column a head */
     hga_shape shape;
     hga_io io;
+    hga_modifiers modifiers;      /* io's */
     hga_id out_rows;              /* of the caller's output, heads unfolded */
     float *node_pos_of;           /* node_pos in the graph's order, where that differs */
     float *wide_key, *wide_value; /* a key and value for each query head, where heads are folded */
