@@ -1,4 +1,4 @@
-# Manual pages, made of what the tool's own help and the public headers say, and the `docs` target: a site of the pages, the headers and a gallery.
+# Manual pages, made of what the tool's own help and the public headers say, and the `docs` target: a site of the pages, the headers, the docstrings and a gallery.
 find_program(GZIP gzip REQUIRED)
 set(HGA_MAN ${PROJECT_BINARY_DIR}/installed/man)
 if(NOT CMAKE_CROSSCOMPILING)
@@ -15,26 +15,9 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(DIRECTORY ${HGA_MAN}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT tool FILES_MATCHING PATTERN "*.5.gz")
 endif()
 
-find_program(DOXYGEN doxygen)
-if(DOXYGEN)
-  set(HGA_DOXYGEN ${PROJECT_BINARY_DIR}/doxygen)
-  list(TRANSFORM HGA_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE HGA_HEADER_FOLDERS)
-  list(JOIN HGA_HEADER_FOLDERS " " HGA_HEADER_FOLDERS)
-  file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/docs/*.md)
-  list(JOIN pages " " HGA_PAGES)
-  set(HGA_PAGES " ${HGA_PAGES} CHANGELOG.md gallery.md ")
-  # Pictures of the pages, and what gallery.sh makes of the hierarchies it names.
-  file(GLOB HGA_SITE_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/pictures/*)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/docs/gallery.sh shown REGEX "^[a-z-]+\\|")
-  foreach(line IN LISTS shown)
-    string(REGEX REPLACE "\\|.*" "" name "${line}")
-    list(APPEND HGA_SITE_FILES ${HGA_DOXYGEN}/gallery/view-${name}.html ${HGA_DOXYGEN}/gallery/gallery-${name}.svg)
-  endforeach()
-  list(JOIN HGA_SITE_FILES " " HGA_SITE_FILES)
-  configure_file(${PROJECT_SOURCE_DIR}/docs/Doxyfile.in ${HGA_DOXYGEN}/Doxyfile @ONLY)
-  if(NOT CMAKE_CROSSCOMPILING)
-    add_custom_target(docs COMMAND sh ${PROJECT_SOURCE_DIR}/docs/gallery.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${HGA_DOXYGEN}/gallery
-      COMMAND ${DOXYGEN} -q ${HGA_DOXYGEN}/Doxyfile COMMENT "Doxygen: ${HGA_DOXYGEN}/html/index.html" VERBATIM)
-    add_dependencies(docs hga_tool)
-  endif()
+# The site takes the Python package's pages from its docstrings. docs/site/make.sh says what is missing.
+if(HGA_PYTHON AND NOT CMAKE_CROSSCOMPILING AND NOT HGA_SANITIZE)
+  add_custom_target(docs COMMAND sh ${PROJECT_SOURCE_DIR}/docs/site/make.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/python ${PROJECT_BINARY_DIR}/site
+    COMMENT "The site: ${PROJECT_BINARY_DIR}/site/html/index.html" VERBATIM)
+  add_dependencies(docs hga_tool hga_python)
 endif()

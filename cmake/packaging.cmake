@@ -68,8 +68,8 @@ install(FILES ${PROJECT_BINARY_DIR}/installed/hgaConfig.cmake ${PROJECT_BINARY_D
   DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/examples/custom_hierarchy.c ${PROJECT_SOURCE_DIR}/examples/quickstart.c ${PROJECT_SOURCE_DIR}/examples/two_levels.c
-  ${PROJECT_SOURCE_DIR}/examples/user_message.c ${PROJECT_SOURCE_DIR}/examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/examples/custom_hierarchy.c ${PROJECT_SOURCE_DIR}/examples/quickstart.c ${PROJECT_SOURCE_DIR}/examples/tutorial.c
+  ${PROJECT_SOURCE_DIR}/examples/two_levels.c ${PROJECT_SOURCE_DIR}/examples/user_message.c ${PROJECT_SOURCE_DIR}/examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT development)
 install(FILES ${PROJECT_SOURCE_DIR}/completions/hga.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME hga COMPONENT tool)
 
 # The tool's own rules name no component. Outside of /usr it looks for a shared library beside itself.

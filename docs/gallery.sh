@@ -21,13 +21,13 @@ sources|A folder of sources: folders, files, functions, lines.|builders
 END
 }
 {
-    printf '# Gallery of hierarchies {#gallery}\n\nEach picture leads to a live page: zoom, click a row, press Play. Queries down, keys across, coloured by level; the command under it made the page.\n\n'
+    printf '# Gallery of live hierarchies\n\nEach picture leads to a live page: zoom, click a row, press Play. Queries down, keys across, coloured by level; the command under it made the page.\n\n'
     list | while IFS='|' read -r name says words; do
         # shellcheck disable=SC2086 # words
         "$hga" view $words -o "$out/view-$name.html"
         # shellcheck disable=SC2086
         "$hga" export $words -o "$out/gallery-$name.svg" --width 620
-        printf '## %s\n\n%s\n@htmlonly <p class="gallery"><a href="view-%s.html"><img src="gallery-%s.svg" alt="%s: who sees whom" width="480"/></a></p> @endhtmlonly\n\n```sh\nhga view %s -o %s.html\n```\n\n' \
+        printf '## %s\n\n%s\n\n<p class="gallery"><a href="view-%s.html"><img src="gallery-%s.svg" alt="%s: who sees whom"/></a></p>\n\n```sh\nhga view %s -o %s.html\n```\n\n' \
             "$name" "$says" "$name" "$name" "$name" "$words" "$name"
     done
 } >"$out/gallery.md"

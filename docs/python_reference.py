@@ -45,4 +45,5 @@ def main():
             print(f"- `{shown}`" + (f": {said(f)}" if f.__doc__ else ""))
 
 
-main()
+if __name__ == "__main__":
+    main()

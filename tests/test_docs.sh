@@ -1,8 +1,9 @@
 #!/bin/bash
-# The documents are true: test_docs.sh HGA SOURCE MAN [DOXYFILE]
-# MAN is a folder of the made manual pages. Links resolve, commands run, parameters and options are those of the tool, public functions have comments.
+# The documents are true: test_docs.sh HGA SOURCE MAN
+# MAN is a folder of the made manual pages. Links resolve, commands run, programs compile and run, parameters and options are those of the tool. Blocks of Python are for
+# python/tests/test_blocks.py, the site for test_site.sh.
 set -u
-hga=$1 source=$2 man=$3 doxyfile=${4-}
+hga=$1 source=$2 man=$3
 . "$(dirname "$0")/facts.sh"
 export ARGP_HELP_FMT=rmargin=100000,no-dup-args-note
 
@@ -59,17 +60,26 @@ mkdir run bin
 ln -s "$hga" bin/hga
 # The C blocks of a page that makes a program are its file; pkg-config speaks of the library in the build folder.
 awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/adding-a-variant.md" >run/fenwick.c
-awk '/^```c$/ && !seen++ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/c.md" >first.c
 library=$(dirname "$hga")/../libhga.so
 cat >bin/pkg-config <<END
 #!/bin/sh
 echo $(for folder in "$source"/graph/base "$source"/*/public "$source"/msgpass/*/public; do echo "-I$folder"; done | tr '\n' ' ') "$library" -Wl,-rpath,$(dirname "$library") $(ldd "$library" | grep -q libasan && echo -fsanitize=address,undefined)
 END
 chmod +x bin/pkg-config
-the_first_program_runs() {
-    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror first.c $(bin/pkg-config --cflags --libs hga) -o first && ./first | grep -q '^token 10 sees [0-9.]*, token 990 [0-9.]*$'
+# A C block that has a main is a program: it compiles as pasted, without a warning, and runs. programs PAGE writes PAGE-1.c, ..
+programs() { awk -v name="$(basename "$1" .md)" '/^```c$/ { on = 1; text = ""; next } /^```/ { if (on && text ~ /int main\(/) printf "%s", text >(name "-" ++n ".c"); on = 0 } on { text = text $0 "\n" }' "$1"; }
+mkdir programs
+for page in "$source/README.md" "$source"/docs/*.md; do [ "$page" = "$source/docs/adding-a-variant.md" ] || (cd programs && programs "$page"); done
+compiles_and_runs() { # its status is the program's
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror "programs/$1.c" $(bin/pkg-config --cflags --libs hga) -lm -o "programs/$1" && "programs/$1"
 }
-fact the_first_program_in_C_compiles_as_pasted_and_runs the_first_program_runs
+there_are_programs() { [ "$(ls programs/howto-c-*.c | wc -l)" -gt 10 ] && [ -e programs/c-1.c ]; }
+fact there_are_programs there_are_programs
+for program in programs/*.c; do fact "the_program_${program//[^A-Za-z0-9]/_}_compiles_as_pasted_and_runs" compiles_and_runs "$(basename "$program" .c)"; done
+# What is code says which: something runs blocks of each of these, but for `text`, which is shown only.
+awk 'FNR == 1 { on = 0 } /^ *```/ { if (!on && $0 !~ /^ *```(sh|c|python|json|text)$/) print FILENAME ":" FNR ": " $0; on = !on; next }
+     !on && /^    / && last == "" { print FILENAME ":" FNR ": code by indentation" } { last = $0 }' "$source"/docs/*.md >unnamed
+fact every_block_of_code_names_its_language empty unnamed
 commands() { awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$1"; }
 runs() { (cd run && commands "$source/docs/$1" >"../$1.sh" && PATH=$scratch/bin:$PATH bash -eu "../$1.sh"); }
 # README's second block is of the tool; the first one builds.
@@ -127,43 +137,6 @@ rm -f $(grep -l '^\.so' pages.d/*.3)
 if command -v mandoc >/dev/null; then
     lint() { mandoc -T lint -W warning pages.d/*.[13]; }
     fact mandoc_has_nothing_against_them lint
-fi
-
-# ---- the headers ----
-
-if [ -n "$doxyfile" ]; then
-    sed "s,$(dirname "$doxyfile"),$scratch/doxygen,g; s,^WARN_LOGFILE .*,WARN_LOGFILE = $scratch/warnings," "$doxyfile" >Doxyfile
-    fact the_gallery_is_made silent sh "$source/docs/gallery.sh" "$hga" "$source" "$scratch/doxygen/gallery"
-    doxygen -q Doxyfile >/dev/null 2>&1
-    # Plain names may speak for themselves in structs, enumerations and opaque types; functions may not.
-    grep -vE 'warning: (Compound|Member) .*(\((variable|enumeration value|enumeration|typedef|macro definition)\) of .*)?is not documented' warnings >other
-    grep -E '\(function\).*is not documented' warnings >>other
-    ran() { [ -s doxygen/html/index.html ] && [ -e warnings ]; }
-    fact doxygen_runs ran
-    fact every_public_function_is_documented_without_warnings empty other
-    cat "$source"/graph/base/*.h "$source"/*/public/*.h "$source"/msgpass/*/public/*.h | sed -n 's/^HGA_API .*[ *]\(hga_[a-z0-9_]*\)(.*/\1/p' | sort -u >declared
-    cat doxygen/html/*_8h.html | grep -oE 'hga_[a-z0-9_]+' | sort -u >shown
-    # The site: every page of docs/, every picture and link of them, a live page for each hierarchy of the gallery.
-    fact the_readme_comes_first shows doxygen/html/index.html 'hierarchical graph attention'
-    (cd "$source/docs" && ls ./*.md) | grep -v README | sed 's,^\./,,; s/-/_/g; s/^/md_docs_/; s/md$/html/' >wants_html
-    ls doxygen/html >html
-    fact every_page_is_in_the_site missing wants_html html
-    cat doxygen/html/index.html doxygen/html/md_*.html doxygen/html/gallery.html | grep -oE '(src|href)="[^"#:]+["#]' | sed 's/.*="//; s/["#]$//' | sort -u >leads
-    leads_on() { while read -r path; do [ -e "doxygen/html/$path" ] || { echo "$path"; return 1; }; done <leads; }
-    there_are_leads() { [ "$(wc -l <leads)" -gt 40 ]; }
-    fact its_pages_link_and_show there_are_leads
-    fact every_link_and_picture_of_the_site_is_there leads_on
-    same_number() { equal "$(ls doxygen/html/view-*.html | wc -l)" "$(grep -c '^## ' doxygen/gallery/gallery.md)"; }
-    fact every_hierarchy_of_the_gallery_has_a_live_page same_number
-    fact its_pages_show_every_public_function missing declared shown
-    # the_site_is_drawn: the pages that show pictures, and every live page of the gallery
-    for file in doxygen/html/gallery.html doxygen/html/view-*.html $(grep -lE '<(img|object|iframe)[^>]* (src|data)="[^"]*\.(svg|png)"' doxygen/html/md_*.html doxygen/html/index.html); do
-        echo "site_$(basename "$file" .html | tr - _)|$file"
-    done >site
-    fact the_site_has_pages_with_pictures sh -c '[ "$(grep -c "view_" site)" -gt 5 ] && [ "$(grep -vc "view_" site)" -gt 3 ]'
-    in_browser site
-else
-    echo "skipped: the site, since doxygen is not installed"
 fi
 
 facts_end

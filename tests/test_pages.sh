@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every page and picture that anything writes is opened in a browser: nothing on the console, nothing asked of the network, something drawn.
-# test_pages.sh HGA NPY SOURCE. What is in the pages is for test_view.sh; the Python package's are opened by its own tests, the site's by test_docs.sh.
+# test_pages.sh HGA NPY SOURCE. What is in the pages is for test_view.sh; the Python package's are opened by its own tests, the site's by test_site.sh.
 set -u
 hga=$1 npy=$2 source=$3
 . "$(dirname "$0")/facts.sh"
@@ -21,12 +21,11 @@ bench/compare.py|python/tests/test_pages.py|test_comparisons_are_of_right_result
 examples/python/gallery.py|python/tests/test_pages.py|test_the_gallery_has_every_variant
 python/hga/_hierarchy.py|python/tests/test_pages.py|test_notebooks_draw
 python/hga/_picture.py|python/tests/test_pages.py|test_pictures_are_drawn
-docs/gallery.sh|tests/test_docs.sh|the_site_is_drawn
-docs/Doxyfile.in|tests/test_docs.sh|the_site_is_drawn
+docs/gallery.sh|tests/test_site.sh|the_site_is_drawn
 END
 }
 # What begins a page, a frame or a picture, or has somebody else begin one. Comments may speak of them.
-begins='<!doctype html|<html[ >]|<iframe |<svg[ >]|2000/svg|^GENERATE_HTML *= *YES|hga" view '
+begins='<!doctype html|<html[ >]|<iframe |<svg[ >]|2000/svg|hga" view '
 (cd "$source" && find . \( -name .git -o -name 'build*' -o -path ./tests -o -path ./fuzz -o -path ./python/tests \) -prune -o -type f ! -name '*.md' -print |
     sed 's,^\./,,' | sort | tr '\n' '\0' | xargs -0 grep -nIiE -- "$begins" | grep -vE '^[^:]*:[0-9]+: *(/\*|//|#)' | sed 's/:.*//' | sort -u) >writing
 writers | cut -d'|' -f1 >known

@@ -1,0 +1,31 @@
+#!/bin/sh
+# The site: make.sh HGA SOURCE PYTHONPATH FOLDER writes FOLDER/html, from the pages of docs/, the tool's help, the public headers and the docstrings.
+# It needs doxygen, and Debian's python3-sphinx, python3-myst-parser, python3-sphinx-copybutton and furo. What Sphinx warns of ends it.
+set -eu
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+hga=$1 source=$2 packages=$3 out=$4
+here=$source/docs/site
+for module in sphinx myst_parser sphinx_copybutton furo; do
+    python3 -c "import $module" 2>/dev/null ||
+        { echo "the site needs $module: apt-get install python3-sphinx python3-myst-parser python3-sphinx-copybutton furo" >&2; exit 4; }
+done
+HGA_VERSION=$("$hga" --version --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["version"])')
+HGA_COMMIT=$("$hga" --version --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["commit"])')
+export HGA_VERSION HGA_COMMIT PYTHONDONTWRITEBYTECODE=1 OMP_WAIT_POLICY=passive
+rm -rf "$out/pages" "$out/xml"
+mkdir -p "$out/pages/static" "$out/pages/live" "$out/xml"
+
+# The headers, as Doxygen reads them.
+HGA_SITE_XML=$out/xml HGA_SITE_SOURCE=$source HGA_SITE_HEADERS=$(cd "$source" && echo "$source"/graph/base/hga_base.h "$source"/*/public/hga*.h "$source"/msgpass/*/public/hga*.h) \
+    doxygen -q "$here/Doxyfile"
+python3 "$here/c_pages.py" "$source" "$out/xml/xml" "$out/pages/c"
+PYTHONPATH=$packages:$source/docs python3 "$here/python_pages.py" "$source" "$out/pages/python-reference"
+python3 "$here/tool_pages.py" "$hga" "$source" "$out/pages/tool"
+# Live pages are files of the site; the pictures beside them are of the page that shows them.
+sh "$source/docs/gallery.sh" "$hga" "$source" "$out/pages/live"
+mv "$out/pages/live/gallery.md" "$out/pages/gallery.md"
+python3 "$here/pages.py" "$source" "$out/pages"
+cp "$here/conf.py" "$out/pages/conf.py"
+cp "$here/site.css" "$out/pages/static/site.css"
+python3 -m sphinx -q -b html -W --keep-going -d "$out/doctrees" "$out/pages" "$out/html"
+python3 "$here/furo.py" "$out/html/_static"
