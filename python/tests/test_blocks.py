@@ -1,4 +1,4 @@
-"""Every block of Python on a page runs as it is pasted: by itself, in an empty folder."""
+"""Every block of Python on a page of docs/ runs as it is pasted: by itself, in an empty folder. README's are for test_readme.py."""
 
 import importlib.util
 import os
@@ -29,7 +29,7 @@ print("ran to the end")
 
 def blocks():
     """(page:line, code) of every page a reader may paste from."""
-    for page in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]):
+    for page in sorted((ROOT / "docs").glob("*.md")):
         said = page.read_text(encoding="utf-8")
         for match in re.finditer(r"^( *)```python\n(.*?)^ *```", said, re.S | re.M):
             yield f"{page.name}:{said[: match.start()].count(chr(10)) + 1}", textwrap.dedent(match.group(2))
