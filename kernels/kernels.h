@@ -178,6 +178,7 @@ typedef struct kernel_grad_group {
     const float *q, *g, *q_rows, *g_rows;
     const float *lse, *delta; /* [KERNEL_TILE]; +inf: a row without edges */
     float *dq;                /* row by row: sum of ds k */
+    const uint16_t *kept; /* NULL, or [n]: weights are kept where the bit of the row is set, times the tile's `keep` */
 } kernel_grad_group;
 
 /* The adjoint of attention in one head, one group of sixteen rows or two against columns anywhere, of which no two are
@@ -190,11 +191,11 @@ typedef struct kernel_grad_tile {
     const float *bias;                /* [n]: added to a column's scores; NULL: nothing */
     float *const *dk, *const *dv;     /* [n]: sums of ds q, p g */
     float *column_sum;                /* [n]: sum of ds */
+    float keep;                       /* see a group's `kept` */
     /* what pairs have of their own, where there is one group */
     const kernel_grad_places *places;       /* NULL: none */
     const kernel_grad_positions *positions; /* NULL: none */
     const float *pair_bias;                 /* NULL or [n][KERNEL_TILE], added to the scores */
-    const float *kept;                      /* NULL or [n][KERNEL_TILE], what the weights are multiplied with */
     float *slopes;                          /* NULL or [n][KERNEL_TILE], written: ds */
 } kernel_grad_tile;
 
@@ -241,8 +242,10 @@ typedef struct kernel_drop {
     kernel_draw draw;
     hga_id n;
     const hga_id *destination, *source; /* [KERNEL_TILE], [n] */
-    const int32_t *type;                /* [n], or where types vary [n][KERNEL_TILE] */
+    const int32_t *type;                /* [n], NULL: 0; or where types vary [n][KERNEL_TILE] */
     int types_vary;
+    unsigned heads;   /* bit h: head h of the eight is wanted */
+    ptrdiff_t stride; /* a head's bits lie so far behind those of the wanted one before it */
 } kernel_drop;
 
 /* Those of n pairs that have nothing in common, in heads first_head .. first_head + heads - 1. */
@@ -334,10 +337,9 @@ typedef struct kernel_table {
     void (*kin_gradients)(const kernel_kin *c);
     /* x . y, of n floats, summed in double */
     double (*dot)(hga_id n, const float *x, const float *y);
-    /* What dropout leaves, 0 or 1 / (1 - dropout): of a tile's pairs in one head, kept[n][KERNEL_TILE]; of single pairs
-       in some heads, kept[n][heads]. And as bits, of a tile's pairs in heads 8 * eight .. 8 * eight + 7, which share
-       draws: bit r of kept[head - 8 * eight][column], [8][KERNEL_CHUNK] */
-    void (*drop)(const kernel_drop *d, hga_id head, float *kept);
+    /* What dropout leaves, 0 or 1 / (1 - dropout), of single pairs in some heads, kept[n][heads]; and as bits of a
+       tile's pairs in those of heads 8 * eight .. 8 * eight + 7 that are wanted: bit r of
+       kept[rank among the wanted * stride + column] */
     void (*drop_pairs)(const kernel_drop_pairs *d, float *kept);
     void (*drop_bits)(const kernel_drop *d, hga_id eight, uint16_t *kept);
     /* its scores alone: out[e] = score[e] + q . (k[e] + r[e]) */

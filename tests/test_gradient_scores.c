@@ -78,36 +78,9 @@ static void positions_that_are_not_finite_stay_with_their_rows(void **state)
     free(position), problem_clear(&p);
 }
 
-/* Sixteen rows and columns at a time, the same weights are dropped as one by one. */
-static void weights_are_dropped_as_philox_says(void **state)
-{
-    (void)state;
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
-    hga_id destination[KERNEL_TILE], source[KERNEL_CHUNK];
-    int32_t type[KERNEL_CHUNK * KERNEL_TILE];
-    uint64_t rng = 5;
-    for (int i = 0; i < KERNEL_TILE; i++) destination[i] = i == 3 ? -1 : random_below(&rng, 1 << 30);
-    for (int i = 0; i < KERNEL_CHUNK; i++) source[i] = random_below(&rng, 1 << 30);
-    for (int i = 0; i < KERNEL_CHUNK * KERNEL_TILE; i++) type[i] = random_below(&rng, 1000);
-    for (int i = 0; i < 3; i++) {
-        const kernel_table *kernels;
-        if (isa_kernels(isas[i], &kernels)) continue;
-        for (hga_id head = 0; head < 20; head++) {
-            kernel_draw draw = {0x123456789abcdefu * (uint64_t)head, 7u * (uint32_t)head, 0.05f * (float)head};
-            kernel_drop d = {draw, KERNEL_CHUNK - head, destination, source, type, 1};
-            float kept[KERNEL_CHUNK * KERNEL_TILE];
-            kernels->drop(&d, head, kept);
-            for (int j = 0; j < d.n * KERNEL_TILE; j++)
-                assert_true(kept[j] == philox_dropout(draw.dropout, draw.seed, draw.layer, destination[j % KERNEL_TILE],
-                                                      source[j / KERNEL_TILE], type[j], head));
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scores_have_many_parts),
-                                       cmocka_unit_test(positions_that_are_not_finite_stay_with_their_rows),
-                                       cmocka_unit_test(weights_are_dropped_as_philox_says)};
+                                       cmocka_unit_test(positions_that_are_not_finite_stay_with_their_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

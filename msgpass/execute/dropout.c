@@ -42,7 +42,9 @@ static void drop_part(const worker *w, const tile_chunk *c, hga_id i, hga_id hea
                        .destination = destination,
                        .source = c->columns.src + part->first,
                        .type = c->types_vary ? type + part->first * KERNEL_TILE : c->columns.type + part->first,
-                       .types_vary = c->types_vary},
+                       .types_vary = c->types_vary,
+                       .heads = 0xff,
+                       .stride = KERNEL_CHUNK},
         head / 8, kept_bits(w, c, i, head / 8 * 8) + part->first);
 }
 

@@ -49,6 +49,11 @@ typedef struct lane {
     hga_status status;
 } lane;
 
+/* Turns first, first + step, .. before `end`. */
+typedef struct turn_walk {
+    hga_id first, step, end;
+} turn_walk;
+
 typedef struct fast_pass {
     const gradient_call *call;
     const hga_plan *plan;
@@ -57,6 +62,7 @@ typedef struct fast_pass {
     hga_id kv, head;  /* at hand */
     hga_id first, n;  /* the query heads of the turn: head `first` and those behind it */
     int adds;         /* other turns give the same keys and values theirs, too */
+    turn_walk turns;  /* that go with this pass's panels */
     hga_id field_dim; /* padded columns of queries and keys */
     hga_status status;
     fast_field field[HGA_FIELD_SLOTS];

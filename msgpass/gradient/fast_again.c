@@ -44,7 +44,7 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     kernels->exp(n, score);
     *sum *= (double)keep, *greatest = most;
     for (hga_id i = 0; i < n; i++) *sum += (double)score[i];
-    if (p->plan->options.dropout > 0) drop_row(p, v, e, sizeof *e, n, kept);
+    if (p->plan->options.dropout > 0) drop_row(p, v, e, sizeof *e, n, p->head, 1, kept);
     for (hga_id i = 0; i < n && p->plan->options.dropout > 0; i++) score[i] *= kept[i];
     if (first) {
         kernels->weigh(n, value, 0, score, 1, columns, o);

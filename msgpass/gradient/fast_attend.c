@@ -22,7 +22,7 @@ static int64_t panel_floats(const hga_plan *plan)
     hga_id dim = padded(plan->shape.dim), dim_v = padded(plan->shape.dim_v);
     hga_id pos_dim = padded(plan->shape.pos_dim);
     return GROUPS * group_floats(dim, dim_v) + 2 * (int64_t)dim * KERNEL_PLACES +
-           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 4 * PAIRS + most_columns(plan) + LINE_FLOATS;
+           (2 * WINDOW + 3 * KERNEL_TILE) * (int64_t)pos_dim + 3 * PAIRS + most_columns(plan) + LINE_FLOATS;
 }
 
 int64_t panel_bytes(const hga_plan *plan)
@@ -69,12 +69,13 @@ hga_status panel_create(const hga_plan *plan, panel **out)
     x->r = at, x->dr = x->r + dim * KERNEL_PLACES, at = x->dr + dim * KERNEL_PLACES;
     x->position = at, x->d_position = at + pos_dim * WINDOW, x->own = x->d_position + pos_dim * WINDOW;
     x->own_turned = x->own + pos_dim * KERNEL_TILE, x->d_own = x->own_turned + pos_dim * KERNEL_TILE;
-    x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->kept = x->pair_bias + PAIRS, x->slopes = x->kept + PAIRS;
+    x->pair_bias = x->d_own + pos_dim * KERNEL_TILE, x->slopes = x->pair_bias + PAIRS;
     x->pair_type = (int32_t *)(x->slopes + PAIRS), x->row = (float *)(x->pair_type + PAIRS);
     x->seen.n_types = most_types(plan);
     HGA_TRY(hga_new(&plan->given, x->seen.n_types, sizeof *x->seen.place, &x->seen.place));
     for (int64_t i = 0; i < x->seen.n_types; i++) x->seen.place[i] = -1;
-    x->room = room_to_remember(plan), x->n_found = plan->program.n_stages * groups_of(plan);
+    x->room = room_to_remember(plan), x->draws_most = most_draws(plan),
+    x->n_found = plan->program.n_stages * groups_of(plan);
     HGA_TRY(hga_new_zero(&plan->given, x->n_found, sizeof *x->found, &x->found));
 done:
     if (st) panel_destroy(&plan->given, x), x = NULL;
@@ -95,6 +96,7 @@ void panel_destroy(const hga_allocator *a, panel *x)
     hga_delete(a, x->left, x->left_room, sizeof *x->left);
     hga_delete(a, x->edge, x->edge_room, sizeof *x->edge);
     hga_delete(a, x->found, x->n_found, sizeof *x->found);
+    hga_delete(a, x->drawn, x->drawn_room, sizeof *x->drawn);
     hga_delete(a, x->memory, x->floats, sizeof *x->memory);
     hga_delete(a, x, 1, sizeof *x);
 }
@@ -104,14 +106,17 @@ void panel_destroy(const hga_allocator *a, panel *x)
 static score_parts parts_of(const gradient_call *c, hga_id s)
 {
     const hga_io *io = c->io;
-    return (score_parts){.types = io->rel_key || io->rel_bias || c->plan->options.dropout > 0,
+    int drawn = c->plan->options.dropout > 0 && c->plan->stage[s].relation.n_types > 1;
+    return (score_parts){.types = io->rel_key || io->rel_bias || drawn,
                          .positions = io->node_pos != NULL,
                          .ranks = io->edge_bias && s == c->plan->bias_stage};
 }
 
 void panel_open(const gradient_call *c, panel *x)
 {
-    score_parts parts = parts_of(c, c->plan->bias_stage), *known = &x->found_with;
+    const hga_io *io = c->io;
+    score_parts *known = &x->found_with,
+                parts = {io->rel_key || io->rel_bias, io->node_pos != NULL, io->edge_bias != NULL};
     if (parts.types == known->types && parts.positions == known->positions && parts.ranks == known->ranks) return;
     memset(x->found, 0, (size_t)x->n_found * sizeof *x->found);
     x->remembered = (lengths){0}, x->room = room_to_remember(c->plan), *known = parts;
@@ -153,7 +158,11 @@ static void note(const panel *x, const group *pair, found *f)
 {
     if (!f || f->known || !x->room) return;
     for (int i = 0; i < 2; i++) {
-        f[i] = (found){1, pair[i].there, pair[i].tiles, pair[i].n_tiles, pair[i].edges, {0}};
+        f[i] = (found){.known = 1,
+                       .there = pair[i].there,
+                       .tiles = pair[i].tiles,
+                       .n_tiles = pair[i].n_tiles,
+                       .edges = pair[i].edges};
         memcpy(f[i].row_end, pair[i].row_end, sizeof f[i].row_end);
     }
 }
@@ -199,7 +208,11 @@ static hga_status run_pair(fast_pass *p, hga_id s, group *pair, hga_id first, fo
         HGA_TRY(sort_pair(p, s, pair, first));
         note(p->panel, pair, f);
     }
-    for (hga_id i = 0; i < 2; i++) run_left(p, s, &pair[i]);
+    for (hga_id i = 0; i < 2; i++) {
+        const uint8_t *bits;
+        HGA_TRY(left_draws(p, &pair[i], f ? f + i : NULL, &bits));
+        run_left(p, s, &pair[i], bits);
+    }
 done:
     return st;
 }
@@ -225,10 +238,11 @@ static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
     found *f = x->found ? x->found + s * groups_of(p->plan) + first / KERNEL_TILE : NULL;
     hga_id left = (end - first + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2, n = left < GROUPS ? left : GROUPS;
     x->n = x->remembered;
+    draws_open(p);
     for (hga_id i = n; i < GROUPS; i++) x->group[i].n_tiles = 0;
     for (hga_id i = 0; i < n; i += 2) HGA_TRY(run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, f ? f + i : NULL));
-    run_panel_tiles(p, s);
     if (f) remember_panel(x, f, n);
+    HGA_TRY(run_panel_tiles(p, s));
     for (hga_id i = 0, row = first; i < n; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
     columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
 done:

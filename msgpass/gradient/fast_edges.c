@@ -67,7 +67,8 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
     }
 }
 
-void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, float *kept)
+void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
+              float *kept)
 {
     const hga_io *io = p->call->io;
     hga_id destination[KERNEL_CHUNK], source[KERNEL_CHUNK];
@@ -76,16 +77,25 @@ void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hg
         destination[i] = v, source[i] = e->src, type[i] = e->type;
     p->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = {io->seed, io->layer, p->plan->options.dropout},
                                                       .n = n,
-                                                      .first_head = p->head,
-                                                      .heads = 1,
+                                                      .first_head = first_head,
+                                                      .heads = heads,
                                                       .destination = destination,
                                                       .source = source,
                                                       .type = type},
                                  kept);
 }
 
+/* The same of a row's left edges in the head at hand, from `bits` where they are drawn. */
+static void drop_left(const fast_pass *p, hga_id v, const left_edge *x, hga_id n, const uint8_t *bits, float *kept)
+{
+    float keep = 1 / (1 - p->plan->options.dropout);
+    if (!bits) drop_row(p, v, &x->e, sizeof *x, n, p->head, 1, kept);
+    for (hga_id i = 0; bits && i < n; i++) kept[i] = (float)(bits[i] >> p->head % 8 & 1) * keep;
+}
+
 /* At most KERNEL_CHUNK edges of one row. */
-static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n)
+static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
+                    const uint8_t *bits)
 {
     const hga_stage *stage = &p->program->stage[s];
     const hga_io *io = p->call->io;
@@ -104,7 +114,7 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
         score[i] = base_score(p, s, v, &x[i]);
         if (io->rel_key) r[i] = p->rel_key + (ptrdiff_t)x[i].e.type * padded_dim;
     }
-    if (drops) drop_row(p, v, &x->e, sizeof *x, n, kept);
+    if (drops) drop_left(p, v, x, n, bits, kept);
     p->plan->kernels->grad_row(&(kernel_grad_row){.n = n,
                                                   .dim = p->plan->shape.dim,
                                                   .dim_v = p->plan->shape.dim_v,
@@ -144,13 +154,13 @@ hga_status sort_left(fast_pass *p, group *g)
     return HGA_OK;
 }
 
-void run_left(fast_pass *p, hga_id s, const group *g)
+void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits)
 {
     const left_edge *edge = p->panel->edge;
     for (hga_id r = 0; r < KERNEL_TILE; r++)
         for (hga_id i = g->row_end[r]; i < g->row_end[r + 1]; i += KERNEL_CHUNK) {
             hga_id n = g->row_end[r + 1] - i < KERNEL_CHUNK ? g->row_end[r + 1] - i : KERNEL_CHUNK;
-            run_row(p, s, g, r, edge + g->edges + i, n);
+            run_row(p, s, g, r, edge + g->edges + i, n, bits ? bits + i : NULL);
         }
 }
 

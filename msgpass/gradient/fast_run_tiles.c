@@ -129,27 +129,15 @@ static void take_places(fast_pass *p, const tile *t, const float *d_bias)
 
 /* ---- dropout ---- */
 
-/* The types of a tile's pairs, where they vary in a column. */
-static const int32_t *list_types(panel *x, const tile *t)
+/* Which pairs the tile's weights are kept of. */
+static hga_status drop_weights(fast_pass *p, tile *t, kernel_grad_tile *out)
 {
-    const uint8_t *place = x->place + t->places;
-    const hga_id *type = x->number + t->types;
-    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->pair_type[i] = type[place[i]];
-    return x->pair_type;
-}
-
-static void draw(fast_pass *p, const tile *t, const group *g)
-{
-    panel *x = p->panel;
-    const hga_io *io = p->call->io;
-    int vary = t->places >= 0;
-    p->plan->kernels->drop(&(kernel_drop){.draw = {io->seed, io->layer, p->plan->options.dropout},
-                                          .n = t->n,
-                                          .destination = g->node,
-                                          .source = x->near.node,
-                                          .type = vary ? list_types(x, t) : x->number + t->types,
-                                          .types_vary = vary},
-                           p->head, x->kept);
+    const uint16_t *kept[2];
+    if (p->plan->options.dropout == 0) return HGA_OK;
+    hga_status st = tile_draws(p, t, kept);
+    for (hga_id i = 0; !st && i < t->n_groups; i++) out->group[i].kept = kept[i];
+    out->keep = 1 / (1 - p->plan->options.dropout);
+    return st;
 }
 
 /* ---- positions ---- */
@@ -269,18 +257,21 @@ static void take_masses(fast_pass *p, const tile *t, const float *column_sum)
 }
 
 /* A tile whose pairs have nothing of their own. */
-static void run_alike(fast_pass *p, const hga_stage *stage, const tile *t)
+static hga_status run_alike(fast_pass *p, const hga_stage *stage, tile *t)
 {
     float bias[WINDOW], column_sum[WINDOW] = {0};
     kernel_grad_tile out = tile_of(p, stage, t);
+    hga_status st = drop_weights(p, t, &out);
+    if (st) return st;
     if (stage->by_mass) add_masses(p, t, bias), out.bias = bias;
     if (p->sums.of[LOG_MASS]) out.column_sum = column_sum;
     p->plan->kernels->grad_tile(&out);
     take_masses(p, t, column_sum);
+    return HGA_OK;
 }
 
 /* A tile of one group whose pairs may. */
-static void run_apart(fast_pass *p, hga_id s, const tile *t)
+static hga_status run_apart(fast_pass *p, hga_id s, tile *t)
 {
     const hga_stage *stage = &p->program->stage[s];
     panel *x = p->panel;
@@ -293,6 +284,8 @@ static void run_apart(fast_pass *p, hga_id s, const tile *t)
     kernel_grad_places places;
     kernel_grad_positions positions;
     int with_keys = out.dk != NULL;
+    hga_status st = drop_weights(p, t, &out);
+    if (st) return st;
     if (stage->by_mass) add_masses(p, t, bias);
     if (by_column) add_type_biases(p, t, bias);
     if (by_column && p->rel_key) bring_typed_keys(p, t, k, dk), out.k = k;
@@ -303,40 +296,39 @@ static void run_apart(fast_pass *p, hga_id s, const tile *t)
     if (x->parts.positions) positions = bring_positions(p, t, g), out.positions = &positions;
     if (x->parts.ranks) bring_biases(p, s, t, g, 0), out.pair_bias = x->pair_bias;
     if (p->sums.of[EDGE_BIAS] && x->parts.ranks) out.slopes = x->slopes;
-    if (p->plan->options.dropout > 0) draw(p, t, g), out.kept = x->kept;
     p->plan->kernels->grad_tile(&out);
     if (by_column) take_types(p, t, with_keys, column_sum);
     if (out.places) take_places(p, t, d_type_bias);
     if (out.positions) take_positions(p, t, g);
     if (out.slopes) bring_biases(p, s, t, g, 1);
     take_masses(p, t, column_sum);
+    return HGA_OK;
 }
 
 /* The next tile of all groups, by column and then by group; NULL: no more. */
-static const tile *next_tile(panel *x, int64_t *at)
+static tile *next_tile(panel *x, int64_t *at)
 {
-    const tile *best = NULL;
+    tile *best = NULL;
     hga_id from = 0;
     for (hga_id i = 0; i < GROUPS; i++) {
         const group *g = &x->group[i];
         if (at[i] == g->n_tiles) continue;
-        const tile *t = &x->tile[g->tiles + at[i]];
+        tile *t = &x->tile[g->tiles + at[i]];
         if (!best || t->first < best->first) best = t, from = i;
     }
     if (best) at[from]++;
     return best;
 }
 
-void run_panel_tiles(fast_pass *p, hga_id s)
+hga_status run_panel_tiles(fast_pass *p, hga_id s)
 {
+    hga_status st = HGA_OK;
     const hga_stage *stage = &p->program->stage[s];
     int64_t at[GROUPS] = {0};
     p->panel->near.tile = NULL;
-    for (const tile *t; (t = next_tile(p->panel, at));) {
+    for (tile *t; !st && (t = next_tile(p->panel, at));) {
         find_columns(p, s, t);
-        if (has_parts(p->panel))
-            run_apart(p, s, t);
-        else
-            run_alike(p, stage, t);
+        st = has_parts(p->panel) ? run_apart(p, s, t) : run_alike(p, stage, t);
     }
+    return st;
 }

@@ -137,8 +137,10 @@ static hga_status crew_create(const gradient_call *c, hga_workspace *workspace, 
     float *at = memory;
     for (hga_id t = 0; t < all->threads; t++, at += lane_floats(c))
         HGA_TRY(lane_create(c, at, panel[t], &all->lane[t]));
-    for (hga_id t = 0; t < all->passes; t++, at += fast_floats(c))
+    for (hga_id t = 0; t < all->passes; t++, at += fast_floats(c)) {
         fast_create(c, at, &all->lane[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
+        all->pass[t].turns = (turn_walk){t, all->passes, all->apart};
+    }
 done:
     return st;
 }
@@ -186,7 +188,7 @@ static hga_status run_fast(gradient_call *c, hga_workspace *workspace)
     (fast_turns(c) == c->plan->shape.n_kv_heads ? go_apart : go_in_order)(&all);
     for (hga_id t = 0; t < all.passes; t++) /* said by another thread */
         if (all.pass[t].status) HGA_TRY(hga_fail(all.pass[t].status, "the gradient's rows found no memory"));
-    all.pass[0].n_lanes = all.threads;
+    all.pass[0].n_lanes = all.threads, all.pass[0].turns = (turn_walk){all.apart, 1, fast_turns(c)};
     for (hga_id turn = all.apart; turn < fast_turns(c); turn++)
         if (fast_gradient(&all.pass[0], turn) || fast_end(&all.pass[0]))
             HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));

@@ -10,7 +10,7 @@ enum { WINDOW = KERNEL_CHUNK, TILE_SHARE = 6, GROUPS = STRIP_PANEL / KERNEL_TILE
 
 /* What scores of the stage at hand have besides the product with the key, a mass and a weight. */
 typedef struct score_parts {
-    int types;     /* relative keys or biases, or dropout, which looks at types */
+    int types;     /* relative keys or biases, or dropout, which looks at types where there are several */
     int positions; /* node_pos */
     int ranks;     /* edge_bias, which counts a row's edges */
 } score_parts;
@@ -32,6 +32,12 @@ typedef struct window {
     hga_id rank[KERNEL_TILE]; /* edges of the row before the window */
 } window;
 
+/* Bits that dropout drew for several heads, and where the panel has them; of the drawing with this number. */
+typedef struct draws {
+    uint64_t drawing; /* 0: of none */
+    int64_t at;
+} draws;
+
 /* Columns that are computed together, of one group, or of two neighbours where no pair has anything of its own. What is
    long is in the panel's lists; -1: not there. */
 typedef struct tile {
@@ -42,6 +48,7 @@ typedef struct tile {
     int64_t own, rank;     /* of the window, among the numbers */
     hga_id n_types;        /* types, among the numbers: one for each column, or, with `places`, those */
     int64_t types, places; /* that the pairs' places name */
+    draws kept;
 } tile;
 
 /* Sixteen rows and what belongs to them. */
@@ -63,12 +70,22 @@ typedef struct found {
     uint32_t there;
     int64_t tiles, n_tiles, edges;
     hga_id row_end[KERNEL_TILE + 1];
+    draws kept; /* of the edges, a byte each */
 } found;
 
 /* How long the panel's lists are. */
 typedef struct lengths {
     int64_t tiles, numbers, bits, places, edges;
 } lengths;
+
+/* What draws depend on besides pairs and their types: those of one drawing have it in common. */
+typedef struct drawing {
+    uint64_t number, seed; /* number 0: there was none yet */
+    uint32_t layer;
+    hga_id eight;
+    unsigned heads; /* bit h: head 8 * eight + h goes back with this panel */
+    int64_t n;      /* of the panel's list that are drawn */
+} drawing;
 
 /* Types of a window's pairs while it is being found. */
 typedef struct pair_types {
@@ -88,12 +105,12 @@ typedef struct tile_columns {
 
 typedef struct panel {
     group group[GROUPS];
-    score_parts parts, found_with; /* of the stage at hand; of the calls that found what is remembered */
+    score_parts parts, found_with; /* of the stage at hand; and what the calls brought that found what is remembered */
     hga_id begin, end;             /* rows that are attended now, of groups that may have others */
     tile_columns near;
     float *r, *dr; /* [KERNEL_PLACES][padded]: relative keys of a tile's types, or keys with theirs */
     float *position, *d_position, *own, *own_turned, *d_own; /* of a tile's columns, and of its rows */
-    float *pair_bias, *kept, *slopes;                        /* [WINDOW][KERNEL_TILE] */
+    float *pair_bias, *slopes;                               /* [WINDOW][KERNEL_TILE] */
     int32_t *pair_type;                                      /* the same */
     float *row;                                              /* a row of the caller's */
     pair_types seen;
@@ -115,6 +132,10 @@ typedef struct panel {
     int64_t panels;     /* since relative keys' gradients were poured */
     lengths remembered; /* what is remembered of the lists */
     int64_t room;       /* bytes that it may take in all; 0: no more is remembered */
+    drawing drawing;
+    uint16_t *drawn; /* bits, while there is room for draws_most; and a tile's of one head */
+    int64_t drawn_room, draws_most;
+    uint16_t single[2][WINDOW];
     float *memory;
     int64_t floats;
 } panel;
@@ -142,9 +163,11 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position);
 hga_status leave_explicit(fast_pass *p, const group *g);
 hga_status leave_rows(fast_pass *p, const group *g);
 hga_status sort_left(fast_pass *p, group *g);
-void run_left(fast_pass *p, hga_id s, const group *g);
-/* What dropout leaves of n <= KERNEL_CHUNK edges of row v, `stride` bytes apart, in the head at hand. */
-void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, float *kept);
+/* `bits`: what dropout drew for several heads, a byte for each left edge; NULL: it draws for the head at hand. */
+void run_left(fast_pass *p, hga_id s, const group *g, const uint8_t *bits);
+/* What dropout leaves of n <= KERNEL_CHUNK edges of row v, `stride` bytes apart, in some heads, kept[n][heads]. */
+void drop_row(const fast_pass *p, hga_id v, const row_edge *e, size_t stride, hga_id n, hga_id first_head, hga_id heads,
+              float *kept);
 /* What the score of an edge has besides the product with the key. */
 float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x);
 
@@ -157,6 +180,15 @@ hga_status lay_window(fast_pass *p, group *g, const window *w, tile *t);
 hga_status lay_windows(fast_pass *p, group *pair);
 
 /* fast_run_tiles.c: all tiles of the panel. */
-void run_panel_tiles(fast_pass *p, hga_id s);
+hga_status run_panel_tiles(fast_pass *p, hga_id s);
+
+/* fast_draws.c: what dropout draws, for all heads of an eight that go back with this panel: kept with what is
+   remembered of tiles and edges until the seed, the layer or the eight is another, while there is room.
+   How many numbers that may be; a head comes; bits of the tile's groups at hand; and of a group's left edges, *bits
+   NULL where they are not kept. */
+int64_t most_draws(const hga_plan *plan);
+void draws_open(const fast_pass *p);
+hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2]);
+hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits);
 
 #endif

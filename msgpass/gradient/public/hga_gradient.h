@@ -68,7 +68,8 @@ HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *
 
    Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
    little that depends on rows, a copy of what is given where a call is for some rows alone, and what heads leave each
-   other, which is at most an eighth of the tensors and their gradients. -1 when there is no memory to find out. */
+   other, which is at most an eighth of the tensors and their gradients, and a quarter more where weights are dropped.
+   -1 when there is no memory to find out. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan)
     HGA_DEPRECATED("says of a plan what hangs on the call, too");
 

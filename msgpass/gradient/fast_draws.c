@@ -1,0 +1,133 @@
+/* fast_draws.c: what dropout draws on the way back. Eight heads share a draw, but a head is a pass of its own: the first
+   that comes to a tile, or to edges that are in none, draws for all, and leaves the others bits. */
+#include "panel.h"
+
+/* For all threads a quarter of the tensors and their gradients, besides what heads leave each other of the graph. */
+int64_t most_draws(const hga_plan *plan)
+{
+    const hga_shape *s = &plan->shape;
+    int64_t tensors = 4 * (int64_t)plan->nodes.n * s->n_heads * (s->dim + s->dim_v) * (int64_t)sizeof(float);
+    return plan->options.dropout > 0 ? tensors / 4 / plan->threads / (int64_t)sizeof(uint16_t) : 0;
+}
+
+/* The heads of the eight of the head at hand that go with this pass's panels. */
+static unsigned heads_of_eight(const fast_pass *p)
+{
+    const turn_walk *w = &p->turns;
+    hga_id heads = p->plan->shape.n_heads, a_turn = p->n, first = p->head / 8 * 8;
+    unsigned all = 0;
+    for (hga_id h = first; h < first + 8 && h < heads; h++) {
+        hga_id turn = h / a_turn;
+        if (turn >= w->first && turn < w->end && (turn - w->first) % w->step == 0) all |= 1u << (h - first);
+    }
+    return all;
+}
+
+void draws_open(const fast_pass *p)
+{
+    const hga_io *io = p->call->io;
+    drawing *at = &p->panel->drawing;
+    if (p->plan->options.dropout == 0) return;
+    drawing now = {at->number + 1, io->seed, io->layer, p->head / 8, heads_of_eight(p), 0};
+    if (at->number && at->seed == now.seed && at->layer == now.layer && at->eight == now.eight &&
+        at->heads == now.heads)
+        return;
+    *at = now;
+}
+
+/* Numbers for bits of this drawing, where several heads look at them and there is room. */
+static hga_status place_draws(const fast_pass *p, int64_t n, draws *d)
+{
+    panel *x = p->panel;
+    drawing *now = &x->drawing;
+    if ((now->heads & (now->heads - 1)) == 0 || now->n + n > x->draws_most) return HGA_OK;
+    hga_status st = room_for(p, &x->drawn, &x->drawn_room, now->n, n, sizeof *x->drawn);
+    if (!st) *d = (draws){now->number, now->n}, now->n += n;
+    return st;
+}
+
+static kernel_draw draw_of(const fast_pass *p)
+{
+    return (kernel_draw){p->call->io->seed, p->call->io->layer, p->plan->options.dropout};
+}
+
+/* ---- tiles ---- */
+
+/* The types of a tile's pairs: NULL, of its columns, or where they vary in one of all pairs. */
+static const int32_t *list_types(panel *x, const tile *t)
+{
+    if (t->places < 0) return t->types < 0 ? NULL : x->number + t->types;
+    const uint8_t *place = x->place + t->places;
+    const hga_id *type = x->number + t->types;
+    for (hga_id i = 0; i < t->n * KERNEL_TILE; i++) x->pair_type[i] = type[place[i]];
+    return x->pair_type;
+}
+
+static void draw_groups(const fast_pass *p, const tile *t, unsigned heads, uint16_t *kept, ptrdiff_t a_group)
+{
+    panel *x = p->panel;
+    const int32_t *type = list_types(x, t);
+    for (hga_id i = 0; i < t->n_groups; i++)
+        p->plan->kernels->drop_bits(&(kernel_drop){.draw = draw_of(p),
+                                                   .n = t->n,
+                                                   .destination = x->group[t->group + i].node,
+                                                   .source = x->near.node,
+                                                   .type = type,
+                                                   .types_vary = t->places >= 0,
+                                                   .heads = heads,
+                                                   .stride = t->n},
+                                    p->head / 8, kept + i * a_group);
+}
+
+hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2])
+{
+    panel *x = p->panel;
+    unsigned heads = x->drawing.heads, own = 1u << p->head % 8;
+    ptrdiff_t a_group = (ptrdiff_t)t->n * __builtin_popcount(heads), rank = __builtin_popcount(heads & (own - 1));
+    int known = t->kept.drawing == x->drawing.number, remembered = t < x->tile + x->remembered.tiles;
+    hga_status st = known || !remembered ? HGA_OK : place_draws(p, a_group * t->n_groups, &t->kept);
+    if (st) return st;
+    if (t->kept.drawing == x->drawing.number) {
+        uint16_t *at = x->drawn + t->kept.at;
+        if (!known) draw_groups(p, t, heads, at, a_group);
+        for (hga_id i = 0; i < t->n_groups; i++) kept[i] = at + i * a_group + rank * t->n;
+    } else {
+        draw_groups(p, t, own, x->single[0], WINDOW);
+        kept[0] = x->single[0], kept[1] = x->single[1];
+    }
+    return HGA_OK;
+}
+
+/* ---- edges that are in no tile ---- */
+
+static void draw_left(const fast_pass *p, const group *g, uint8_t *bits)
+{
+    const left_edge *edge = p->panel->edge + g->edges;
+    for (hga_id r = 0; r < KERNEL_TILE; r++)
+        for (hga_id at = g->row_end[r]; at < g->row_end[r + 1]; at += KERNEL_CHUNK) {
+            hga_id n = g->row_end[r + 1] - at < KERNEL_CHUNK ? g->row_end[r + 1] - at : KERNEL_CHUNK;
+            float kept[KERNEL_CHUNK * 8];
+            drop_row(p, g->node[r], &edge[at].e, sizeof *edge, n, p->head / 8 * 8, 8, kept);
+            for (hga_id i = 0; i < n; i++) {
+                unsigned all = 0;
+                for (hga_id h = 0; h < 8; h++) all |= (unsigned)(kept[i * 8 + h] != 0) << h;
+                bits[at + i] = (uint8_t)all;
+            }
+        }
+}
+
+hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits)
+{
+    panel *x = p->panel;
+    int64_t n = g->row_end[KERNEL_TILE];
+    *bits = NULL;
+    if (p->plan->options.dropout == 0 || !n || !f || !f->known || f->there != g->there || f->edges != g->edges)
+        return HGA_OK;
+    int known = f->kept.drawing == x->drawing.number;
+    hga_status st = known ? HGA_OK : place_draws(p, (n + 1) / 2, &f->kept);
+    if (st || f->kept.drawing != x->drawing.number) return st;
+    uint8_t *at = (uint8_t *)(x->drawn + f->kept.at);
+    if (!known) draw_left(p, g, at);
+    *bits = at;
+    return HGA_OK;
+}
