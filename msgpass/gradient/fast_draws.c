@@ -1,5 +1,5 @@
-/* fast_draws.c: what dropout draws on the way back. Eight heads share a draw, but a head is a pass of its own: the first
-   that comes to a tile, or to edges that are in none, draws for all, and leaves the others bits. */
+/* fast_draws.c: what dropout draws on the way back. Eight heads share a draw, but a head is a pass of its own: the
+   first that comes to a tile, or to edges that are in none, draws for all, and leaves the others bits. */
 #include "panel.h"
 
 /* For all threads a quarter of the tensors and their gradients, besides what heads leave each other of the graph. */
