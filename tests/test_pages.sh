@@ -17,7 +17,9 @@ cli/draw/view/benchmarks.html|bench
 cli/draw/svg.c|export_bpt
 bench/results/*.html|results
 docs/pictures/*.svg|shown_bpt
+docs/benchmarks.py|shown_benchmarks
 bench/compare.py|python/tests/test_pages.py|test_comparisons_are_of_right_results
+examples/python/tutorial.ipynb|python/tests/test_pages.py|test_the_tutorial_runs_as_a_notebook
 examples/python/gallery.py|python/tests/test_pages.py|test_the_gallery_has_every_variant
 python/hga/_hierarchy.py|python/tests/test_pages.py|test_notebooks_draw
 python/hga/_picture.py|python/tests/test_pages.py|test_pictures_are_drawn

@@ -14,7 +14,7 @@ CONTENTS = (
     ("The tool", ("tool/index", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
     ("Hierarchies", ("dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "graph")),
-    ("Inside", ("glossary", "beside-others", "benchmarks", "engine", "gradients")),
+    ("Inside, and beside", ("glossary", "beside-others", "benchmarks", "measuring", "engine", "gradients", "contributing")),
 )
 LAST = "changelog"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -28,6 +28,8 @@ class Site:
         self.pages[docs / "README.md"] = self.pages[source / "README.md"] = "index"
         self.pages[docs / "python-reference.md"] = "python-reference/index"
         self.pages[source / "CHANGELOG.md"] = LAST
+        self.pages[source / "CONTRIBUTING.md"] = "contributing"
+        self.pages[source / "bench" / "README.md"] = "measuring"
         self.pages[source / "examples" / "python" / "tutorial.ipynb"] = "tutorial"
         self.pages[source / "examples" / "tutorial.c"] = "tutorial-c"
 
