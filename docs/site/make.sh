@@ -12,7 +12,7 @@ done
 HGA_VERSION=$("$hga" --version --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["version"])')
 HGA_COMMIT=$("$hga" --version --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["commit"])')
 export HGA_VERSION HGA_COMMIT PYTHONDONTWRITEBYTECODE=1 OMP_WAIT_POLICY=passive
-rm -rf "$out/pages" "$out/xml"
+rm -rf "$out/pages" "$out/xml" "$out/html"
 mkdir -p "$out/pages/static" "$out/pages/live" "$out/xml"
 
 # The headers, as Doxygen reads them.
@@ -27,5 +27,5 @@ mv "$out/pages/live/gallery.md" "$out/pages/gallery.md"
 python3 "$here/pages.py" "$source" "$out/pages"
 cp "$here/conf.py" "$out/pages/conf.py"
 cp "$here/site.css" "$out/pages/static/site.css"
-python3 -m sphinx -q -b html -W --keep-going -d "$out/doctrees" "$out/pages" "$out/html"
+python3 -m sphinx -q -E -b html -W --keep-going -d "$out/doctrees" "$out/pages" "$out/html"
 python3 "$here/furo.py" "$out/html/_static"

@@ -30,7 +30,7 @@ def shown(output, folder, name):
             return f'```{{image}} {name}.{suffix}\n:alt: what the cell shows\n```'
     words = output.get("text") or data.get("text/plain") or ""
     words = (words if isinstance(words, str) else "".join(words)).rstrip()
-    return f"::::{{container}} notebook-output\n```text\n{words}\n```\n::::" if words else ""
+    return f"````{{container}} notebook-output\n```text\n{words}\n```\n````" if words else ""
 
 
 def of_program(path, _):
