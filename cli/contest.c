@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hga_files.h"
 #include "nearest.h"
 #include "numbers.h"
 #include "parameter.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "hga_files.h"
 #include "whole_file.h"
 
 static int name_tokens(const char *text, const hga_tree *tree, words *names)

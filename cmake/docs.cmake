@@ -1,9 +1,10 @@
 # Manual pages, made of what the tool's own help and the public headers say, and the `docs` target: a site of the pages, the headers, the docstrings and a gallery.
 find_program(GZIP gzip REQUIRED)
+set(public_headers ${HGA_HEADERS} ${HGA_FILES_HEADERS})
 set(HGA_MAN ${PROJECT_BINARY_DIR}/installed/man)
 if(NOT CMAKE_CROSSCOMPILING)
   file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*)
-  list(TRANSFORM HGA_HEADERS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/\\1/hga*.h" OUTPUT_VARIABLE headers)
+  list(TRANSFORM public_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/\\1/hga*.h" OUTPUT_VARIABLE headers)
   file(GLOB headers CONFIGURE_DEPENDS ${headers})
   add_custom_command(OUTPUT ${HGA_MAN}/stamp
     COMMAND sh ${PROJECT_SOURCE_DIR}/docs/man/make.sh $<TARGET_FILE:hga_tool> ${HGA_MAN} ${PROJECT_VERSION} ${headers}

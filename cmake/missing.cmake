@@ -1,5 +1,5 @@
-# hga_missing(WHAT DEBIAN FEDORA ARCH [MORE]): stop, in one line with the command that installs what is missing; the names are those of the distributions' packages.
-function(hga_missing what debian fedora arch)
+# hga_lacks(TEXT WHAT DEBIAN FEDORA ARCH [MORE]): one line with the command that installs what is missing; the names are those of the distributions' packages.
+function(hga_lacks text what debian fedora arch)
   set(command "Debian's package is ${debian}, Fedora's ${fedora}, Arch's ${arch}")
   set(apt-get "sudo apt-get install ${debian}")
   set(dnf "sudo dnf install ${fedora}")
@@ -12,6 +12,12 @@ function(hga_missing what debian fedora arch)
       break()
     endif()
   endforeach()
+  set(${text} "${what} is missing: ${command}${ARGN}" PARENT_SCOPE)
+endfunction()
+
+# Stop with it.
+function(hga_missing)
+  hga_lacks(text ${ARGV})
   # A line that begins with a blank is not broken by CMake.
-  message(FATAL_ERROR " ${what} is missing: ${command}${ARGN}")
+  message(FATAL_ERROR " ${text}")
 endfunction()

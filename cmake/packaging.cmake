@@ -1,71 +1,102 @@
-# What an installed hga is made of: a shared library, a static one whose internal names are hidden, headers, CMake and pkg-config files, the tool with its man pages
-# and completion. cpack makes Debian packages of the same parts. The tests use the plain static target `hga`, whose internals they may see.
+# What an installed hga is made of: two shared libraries, static ones whose internal names are hidden, headers, CMake and pkg-config files, the tool with its man pages
+# and completion. cpack makes Debian packages of the same parts. The tests use the plain static targets, whose internals they may see.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(HGA_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/hga)
+set(libraries hga)
 target_include_directories(hga_shared INTERFACE $<INSTALL_INTERFACE:${HGA_INCLUDE}>)
-
-# ---- the static library: one object in which everything but HGA_API is local, so that no name of ours meets one of the user's.
-# After the shared library, of the same objects: make knows those only as that target's ----
-
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/installed)
-# Instrumented objects need their instrument: they are installed as the shared library alone.
-if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
-  set(HGA_ARCHIVE ${PROJECT_BINARY_DIR}/installed/libhga.a)
-  add_custom_command(OUTPUT ${HGA_ARCHIVE}
-    COMMAND ${CMAKE_LINKER} -r -o hga.o ${HGA_OBJECTS}
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --strip-debug --remove-section=.comment hga.o
-    COMMAND ${CMAKE_COMMAND} -E rm -f ${HGA_ARCHIVE}
-    COMMAND ${CMAKE_AR} qcs ${HGA_ARCHIVE} hga.o
-    DEPENDS hga_shared WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/installed COMMAND_EXPAND_LISTS VERBATIM)
-  add_custom_target(hga_archive ALL DEPENDS ${HGA_ARCHIVE})
-  install(FILES ${HGA_ARCHIVE} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+if(HGA_FILES)
+  list(APPEND libraries hga_files)
 endif()
 
-# ---- what a static hga needs, from the target itself. Plain -l of every package: Requires.private would bring what only a static hwloc needs (libudev) ----
+# ---- the static libraries: one object in which everything but HGA_API is local, so that no name of ours meets one of the user's.
+# After the shared library, of the same objects: make knows those only as that target's ----
 
-set(HGA_PC_MODULES "")
-set(HGA_PC_LIBRARIES "")
-foreach(need ${HGA_NEEDS})
-  if(need MATCHES "^PkgConfig::(.*)$")
-    list(APPEND HGA_PC_MODULES ${${CMAKE_MATCH_1}_MODULE_NAME})
-    list(TRANSFORM ${CMAKE_MATCH_1}_LIBRARIES PREPEND -l OUTPUT_VARIABLE names)
-    list(APPEND HGA_PC_LIBRARIES ${names})
-  elseif(need MATCHES "^OpenMP::")
-    list(APPEND HGA_PC_LIBRARIES -lgomp -lpthread)
-  else()
-    get_filename_component(name ${need} NAME_WE)
-    string(REGEX REPLACE "^lib" "" name ${name})
-    list(APPEND HGA_PC_LIBRARIES -l${name})
+# hga_archive(LIBRARY NAME COMPONENT): libNAME.a of the static target LIBRARY's objects.
+function(hga_archive library name component)
+  set(archive ${PROJECT_BINARY_DIR}/installed/lib${name}.a)
+  add_custom_command(OUTPUT ${archive}
+    COMMAND ${CMAKE_LINKER} -r -o ${name}.o ${HGA_OBJECTS_${library}}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --strip-debug --remove-section=.comment ${name}.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+    COMMAND ${CMAKE_AR} qcs ${archive} ${name}.o
+    DEPENDS ${library}_shared WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/installed COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(${library}_archive ALL DEPENDS ${archive})
+  install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
+endfunction()
+
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/installed)
+# Instrumented objects need their instrument: they are installed as shared libraries alone.
+if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
+  hga_archive(hga hga development)
+  if(HGA_FILES)
+    hga_archive(hga_files hga-files files_development)
   endif()
-endforeach()
-list(REMOVE_DUPLICATES HGA_PC_MODULES)
-list(REMOVE_DUPLICATES HGA_PC_LIBRARIES)
-list(JOIN HGA_PC_LIBRARIES " " HGA_PC_LIBS)
+endif()
 
-# Both files find their prefix from where they lie, so that a tree may be installed, or moved, anywhere.
+# ---- what a static library needs, from the target itself. Plain -l of every package: Requires.private would bring what only a static hwloc needs (libudev) ----
+
+# hga_needs(LIBRARY): HGA_PC_MODULES_LIBRARY, and HGA_PC_LIBRARIES_LIBRARY as words of a linker.
+function(hga_needs library)
+  set(modules "")
+  set(words "")
+  foreach(need ${HGA_NEEDS_${library}})
+    if(need MATCHES "^PkgConfig::(.*)$")
+      list(APPEND modules ${${CMAKE_MATCH_1}_MODULE_NAME})
+      list(TRANSFORM ${CMAKE_MATCH_1}_LIBRARIES PREPEND -l OUTPUT_VARIABLE names)
+      list(APPEND words ${names})
+    elseif(need MATCHES "^OpenMP::")
+      list(APPEND words -lgomp -lpthread)
+    else()
+      get_filename_component(name ${need} NAME_WE)
+      string(REGEX REPLACE "^lib" "" name ${name})
+      list(APPEND words -l${name})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES modules)
+  list(REMOVE_DUPLICATES words)
+  set(HGA_PC_MODULES_${library} ${modules} PARENT_SCOPE)
+  set(HGA_PC_LIBRARIES_${library} ${words} PARENT_SCOPE)
+  list(JOIN words " " words)
+  set(HGA_PC_LIBS_${library} ${words} PARENT_SCOPE)
+endfunction()
+
+foreach(library ${libraries})
+  hga_needs(${library})
+endforeach()
+
+# All files find their prefix from where they lie, so that a tree may be installed, or moved, anywhere.
 set(HGA_PC_FOLDER ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH HGA_PC_UP /prefix/${HGA_PC_FOLDER} /prefix)
 string(REGEX REPLACE "/$" "" HGA_PC_UP ${HGA_PC_UP})
-configure_file(${CMAKE_CURRENT_LIST_DIR}/hga.pc.in ${PROJECT_BINARY_DIR}/installed/hga.pc @ONLY)
 set(HGA_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/hga)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/hga.pc.in ${PROJECT_BINARY_DIR}/installed/hga.pc @ONLY)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hgaConfig.cmake.in ${PROJECT_BINARY_DIR}/installed/hgaConfig.cmake
   INSTALL_DESTINATION ${HGA_CMAKE_FOLDER} PATH_VARS HGA_INCLUDE CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/installed/hgaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
-# ---- install: `runtime` is the shared library, `development` what compiling against it takes, `tool` the command ----
+# ---- install: `runtime` is the shared library, `development` what compiling against it takes, `tool` the command; `files` and `files_development` are libhga-files' ----
 
-install(TARGETS hga_shared EXPORT hgaTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
-  INCLUDES DESTINATION ${HGA_INCLUDE})
-install(EXPORT hgaTargets NAMESPACE hga:: DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT development)
-foreach(folder ${HGA_HEADERS})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${HGA_INCLUDE} COMPONENT development
-    FILES_MATCHING PATTERN "hga*.h")
-endforeach()
+# hga_install(LIBRARY EXPORT RUNTIME DEVELOPMENT HEADER_FOLDERS..)
+function(hga_install library export runtime development)
+  install(TARGETS ${library}_shared EXPORT ${export}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${runtime} NAMELINK_COMPONENT ${development}
+    INCLUDES DESTINATION ${HGA_INCLUDE})
+  install(EXPORT ${export} NAMESPACE hga:: DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT ${development})
+  foreach(folder ${ARGN})
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${HGA_INCLUDE} COMPONENT ${development} FILES_MATCHING PATTERN "hga*.h")
+  endforeach()
+endfunction()
+
+hga_install(hga hgaTargets runtime development ${HGA_HEADERS})
 install(FILES ${PROJECT_BINARY_DIR}/installed/hga.pc DESTINATION ${HGA_PC_FOLDER} COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/installed/hgaConfig.cmake ${PROJECT_BINARY_DIR}/installed/hgaConfigVersion.cmake
   DESTINATION ${HGA_CMAKE_FOLDER} COMPONENT development)
+if(HGA_FILES)
+  hga_install(hga_files hgaFilesTargets files files_development ${HGA_FILES_HEADERS})
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/hga-files.pc.in ${PROJECT_BINARY_DIR}/installed/hga-files.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/installed/hga-files.pc DESTINATION ${HGA_PC_FOLDER} COMPONENT files_development)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/examples/custom_hierarchy.c ${PROJECT_SOURCE_DIR}/examples/quickstart.c ${PROJECT_SOURCE_DIR}/examples/tutorial.c

@@ -2,6 +2,7 @@
    file; "+p" after it gives parents. What is accepted keeps every rule, and is the same after it was written and read
    again. */
 #include "fuzz.h"
+#include "hga_files.h"
 
 #include <string.h>
 

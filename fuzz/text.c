@@ -1,6 +1,7 @@
 /* text.c: any bytes as a text. Its tree has the words in reading order, every parent above its children, and is a
    hierarchy that HSA can be built on. */
 #include "fuzz.h"
+#include "hga_files.h"
 
 /* The same bytes as a document: words in reading order, children behind their parents, and a name for each word. */
 static void check_document(const hga_tree *t)

@@ -420,12 +420,12 @@ hga_status hga_graph_compress(const hga_graph *g, hga_graph **out)
     hga_nodes nodes = hga_graph_nodes(g);
     hga_builder *b = NULL;
     *out = NULL;
-    HGA_TRY(hga_builder_create(graph_allocator(g), &b));
+    HGA_TRY(hga_builder_create(hga_graph_allocator(g), &b));
     HGA_TRY(nodes_copy(b, g));
     HGA_TRY(hga_builder_set_claims(b, nodes.claims));
     for (hga_id i = 0; i < nodes.n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
-        compression c = {.allocator = graph_allocator(g), .r = &r, .n_nodes = nodes.n, .b = b};
+        compression c = {.allocator = hga_graph_allocator(g), .r = &r, .n_nodes = nodes.n, .b = b};
         HGA_TRY(compress_relation(&c));
     }
     HGA_TRY(hga_builder_finish(b, out));

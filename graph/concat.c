@@ -391,7 +391,7 @@ hga_status hga_graph_concat(const hga_graph *const *graphs, hga_id n_graphs, hga
     *out = NULL;
     if (node_map) memset(node_map, 0, sizeof *node_map);
     if (n_graphs < 1 || !graphs || !graphs[0]) return hga_fail(HGA_EINVAL, "%d graphs to put side by side", n_graphs);
-    whole w = {.allocator = graph_allocator(graphs[0]), .n_samples = n_graphs};
+    whole w = {.allocator = hga_graph_allocator(graphs[0]), .n_samples = n_graphs};
     HGA_TRY(hga_builder_create(w.allocator, &w.b));
     HGA_TRY(take_samples(&w, graphs));
     HGA_TRY(tell_nodes(&w));

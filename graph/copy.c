@@ -2,21 +2,6 @@
 #include "copy.h"
 #include "graph.h"
 
-const hga_allocator *graph_allocator(const hga_graph *g) { return &g->allocator; }
-
-int is_cross(const hga_nodes *nodes)
-{
-    return nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys;
-}
-
-int side_by_default(const hga_nodes *nodes, hga_id v)
-{
-    if (!is_cross(nodes) || v >= nodes->level_ptr[1]) return HGA_SIDE_BOTH;
-    return v >= nodes->query_first && v < nodes->query_first + nodes->n_queries ? HGA_SIDE_QUERY : HGA_SIDE_KEY;
-}
-
-int node_side(const hga_nodes *nodes, hga_id v) { return nodes->side ? nodes->side[v] : side_by_default(nodes, v); }
-
 /* The sums run in the order of the builder's, so that they round alike. -1 marks a node that no child has reached yet;
    ids ascend with levels, so at its own turn none will. */
 hga_status masses_by_default(const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass, float **out)
@@ -125,7 +110,7 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
     HGA_TRY(hga_builder_set_tokens(b, nodes.query_first, nodes.n_queries, nodes.key_first, nodes.n_keys));
     HGA_TRY(sides_copy(b, &nodes));
     HGA_TRY(parents_copy(b, nodes.parent, nodes.n));
-    HGA_TRY(masses_copy(b, graph_allocator(g), nodes.n, nodes.parent, nodes.mass));
+    HGA_TRY(masses_copy(b, hga_graph_allocator(g), nodes.n, nodes.parent, nodes.mass));
     HGA_TRY(names_copy(b, g, NULL));
 done:
     return st;

@@ -3,16 +3,8 @@
 #define COPY_H
 
 #include "hga_graph.h"
+#include "sides.h"
 
-/* Where the graph's memory came from. */
-const hga_allocator *graph_allocator(const hga_graph *g);
-
-/* Queries and keys are different tokens. */
-int is_cross(const hga_nodes *nodes);
-/* A node's side, also where the view has none. */
-int node_side(const hga_nodes *nodes, hga_id v);
-/* The side that a builder gives a node nobody spoke of. */
-int side_by_default(const hga_nodes *nodes, hga_id v);
 /* The longest run of nodes from v that stand on one side, all by default or none; nodes->side must not be NULL. */
 typedef struct side_run {
     hga_id first, n;

@@ -96,6 +96,8 @@ static int64_t relation_bytes(const stored_relation *r, int64_t n)
     return bytes;
 }
 
+const hga_allocator *hga_graph_allocator(const hga_graph *g) { return &g->allocator; }
+
 int64_t hga_graph_bytes(const hga_graph *g)
 {
     int64_t n = g->n, each = (int64_t)(sizeof *g->mass + sizeof *g->span_first + sizeof *g->span_last);

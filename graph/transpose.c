@@ -61,7 +61,7 @@ hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out)
     hga_nodes nodes = hga_graph_nodes(g);
     hga_builder *b = NULL;
     *out = NULL;
-    HGA_TRY(hga_builder_create(graph_allocator(g), &b));
+    HGA_TRY(hga_builder_create(hga_graph_allocator(g), &b));
     HGA_TRY(nodes_copy(b, g));
     HGA_TRY(hga_builder_set_claims(b, claims_turned(nodes.claims)));
     for (hga_id i = 0; i < nodes.n_relations; i++) {

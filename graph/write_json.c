@@ -2,7 +2,7 @@
    screen. read_json.c describes the format. */
 #include "copy.h"
 #include "json.h"
-#include "write.h"
+#include "output.h"
 
 #include <string.h>
 
@@ -146,7 +146,7 @@ static hga_status put_masses(output *o, const hga_graph *g)
     hga_nodes nodes = hga_graph_nodes(g);
     float *usual = NULL;
     hga_pos i = 0;
-    hga_status st = masses_by_default(graph_allocator(g), nodes.n, nodes.parent, nodes.mass, &usual);
+    hga_status st = masses_by_default(hga_graph_allocator(g), nodes.n, nodes.parent, nodes.mass, &usual);
     for (hga_id v = 0, end; !st && v < nodes.n; v = end) {
         end = v + 1;
         if (nodes.mass[v] == usual[v]) continue;
@@ -158,7 +158,7 @@ static hga_status put_masses(output *o, const hga_graph *g)
         output_real(o, nodes.mass[v]), output_text(o, "]");
     }
     if (i > 0) output_text(o, "]");
-    hga_delete(graph_allocator(g), usual, nodes.n, sizeof *usual);
+    hga_delete(hga_graph_allocator(g), usual, nodes.n, sizeof *usual);
     return st;
 }
 

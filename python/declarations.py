@@ -2,7 +2,7 @@
 
     python3 declarations.py CC OUTPUT.c INCLUDE_FOLDER..
 
-The compiler's preprocessor reads <hga.h> and the package's own "calls.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
+The compiler's preprocessor reads <hga.h>, <hga_files.h> and the package's own "calls.h"; what cffi cannot parse (bodies of inline functions) is taken out. Nothing is
 typed by hand but the callbacks.
 """
 
@@ -25,7 +25,7 @@ void free(void *);
 
 
 def preprocessed(compiler, folders):
-    """<hga.h> without comments, attributes and the system's headers."""
+    """<hga.h>, <hga_files.h> and "calls.h" without comments, attributes and the system's headers."""
     with tempfile.TemporaryDirectory() as empty:
         for name in ("stddef.h", "stdint.h", "stdio.h"):
             open(os.path.join(empty, name), "w").close()
@@ -33,7 +33,7 @@ def preprocessed(compiler, folders):
         for folder in folders:
             command += ["-I", folder]
         return subprocess.run(
-            command + ["-x", "c", "-"], input='#include "calls.h"\n', capture_output=True, text=True, check=True
+            command + ["-x", "c", "-"], input='#include "calls.h"\n#include "hga_files.h"\n', capture_output=True, text=True, check=True
         ).stdout
 
 
@@ -56,7 +56,7 @@ def main():
     compiler, output, *folders = sys.argv[1:]
     ffi = cffi.FFI()
     ffi.cdef("typedef struct _IO_FILE FILE;\n" + without_bodies(preprocessed(compiler, folders)) + CALLBACKS)
-    ffi.set_source("_hga", "#define HGA_NO_DEPRECATION\n#include <stdlib.h>\n#include \"calls.h\"\n", py_limited_api=True)
+    ffi.set_source("_hga", "#define HGA_NO_DEPRECATION\n#include <stdlib.h>\n#include \"calls.h\"\n#include \"hga_files.h\"\n", py_limited_api=True)
     ffi.emit_c_code(output)
 
 

@@ -1,5 +1,6 @@
 /* test_allocation.c: what builders make, graphs and trees, where an allocation fails. */
 #include "fuses.h"
+#include "hga_files.h"
 
 static hga_status make_dense(const hga_allocator *a)
 {

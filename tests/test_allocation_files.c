@@ -1,5 +1,6 @@
 /* test_allocation_files.c: what is read and written where an allocation fails. */
 #include "fuses.h"
+#include "hga_files.h"
 
 static hga_graph *given; /* it lives by `fused`, so what is made from it does too */
 static hga_program program;

@@ -3,7 +3,6 @@
 #include "testing.h"
 
 #include "sixteen.h"
-#include "hga_import.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "write.h"
+#include "output.h"
 #include "written.h"
 
 #ifdef WRITTEN_IS_SEEN

@@ -1,7 +1,7 @@
 /* test_round_trips.c: what the writers of other programs' formats wrote, the readers of these formats read back. */
 #include "graphs.h"
+#include "hga_files.h"
 
-#include "hga_import.h"
 
 typedef hga_status (*writer)(const hga_graph *, hga_id relation, const char *path, hga_progress, void *);
 

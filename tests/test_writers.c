@@ -1,5 +1,6 @@
 /* test_writers.c: .npy, .mtx and .dot files parsed back and compared with the rows they came from. */
 #include "graphs.h"
+#include "hga_files.h"
 
 #include <sys/stat.h>
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "hga.h"
+#include "hga_files.h"
 
 /* ---- statuses ---- */
 

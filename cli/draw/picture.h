@@ -5,6 +5,7 @@
 #include "complain.h"
 #include "layout.h"
 
+#include "hga_export.h"
 #include "hga_inspect.h"
 
 /* Query tokens [query, query + n_queries) x key tokens [key, key + n_keys). `level`, of a pattern, is the higher one of

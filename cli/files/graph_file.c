@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "hga_files.h"
 #include "npy.h"
 #include "progress.h"
 #include "tree_file.h"

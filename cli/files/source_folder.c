@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "complain.h"
+#include "hga_files.h"
 #include "whole_file.h"
 
 enum { MOST_BYTES = 4 << 20, MOST_DEPTH = 100, MOST_OPEN = 64 };

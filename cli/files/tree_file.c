@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "complain.h"
+#include "hga_files.h"
 #include "npy.h"
 #include "source_folder.h"
 #include "whole_file.h"

@@ -176,6 +176,8 @@ HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
 HGA_API hga_status hga_graph_set_names(const hga_graph *g, const char *const *name, hga_id n, hga_graph **out);
 /* Bytes held by the graph. */
 HGA_API int64_t hga_graph_bytes(const hga_graph *g);
+/* Where its memory came from; never NULL, lives as long as the graph. */
+HGA_API const hga_allocator *hga_graph_allocator(const hga_graph *g);
 
 /* ---- rows ---- */
 
@@ -290,32 +292,6 @@ HGA_API hga_status hga_graph_write_json(const hga_graph *g, const char *members,
    `program` member, or NULL; free it with hga_text_free. Explicit edges and blocks may be mixed. */
 HGA_API hga_status hga_graph_read_json(const hga_allocator *a, const char *path, hga_graph **out, char **program);
 HGA_API void hga_text_free(char *text);
-
-/* Called now and then by writers with the share done in [0, 1]; NULL is accepted. */
-typedef void (*hga_progress)(double done, void *context);
-/* The edges of a relation in canonical order, streamed: memory does not grow with the edges. The relation may be
-   HGA_TREE_UP or HGA_TREE_DOWN; csv, graphml, gexf and dot, where an edge can say its relation, also take
-   HGA_ALL_RELATIONS, the others refuse it with HGA_EUNSUPPORTED. For a cross-attention graph ids count within their
-   side. npy: int32 [edges][3] = source, destination, type. mtx: pattern or real general,
-   rows = destinations. dot: graphviz, refused above `max_edges`. */
-HGA_API hga_status hga_graph_write_npy(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
-                                       void *context);
-HGA_API hga_status hga_graph_write_mtx(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
-                                       void *context);
-/* csv: a line with the names of the columns, then source,destination,type and, where some edge has one, weight;
-   of all relations also relation, in quotes; where some node has a name, source_name,destination_name in quotes.
-   graphml, gexf: nodes with level, mass, span, parent and side, edges with type and weight; ids are the graph's own.
-   metis: METIS's .graph, undirected: pairs joined in either direction, without self loops; weights count the edges
-   between two nodes, left out where all are 1. */
-HGA_API hga_status hga_graph_write_csv(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
-                                       void *context);
-HGA_API hga_status hga_graph_write_graphml(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
-                                           void *context);
-HGA_API hga_status hga_graph_write_gexf(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
-                                        void *context);
-HGA_API hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char *path, hga_progress progress,
-                                         void *context);
-HGA_API hga_status hga_graph_write_dot(const hga_graph *g, hga_id relation, const char *path, hga_pos max_edges);
 
 #ifdef __cplusplus
 }

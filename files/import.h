@@ -1,5 +1,5 @@
 /* import.h: what the readers of other programs' files share: a graph being collected in any order, and a text being
-   scanned. Only graph/ includes this. */
+   scanned. Only files/ includes this. */
 #ifndef IMPORT_H
 #define IMPORT_H
 

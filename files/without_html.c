@@ -1,5 +1,5 @@
 /* without_html.c: in place of document_html.c where libxml2 is left out. */
-#include "hga_builders.h"
+#include "hga_documents.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* numpy.h: a NumPy array in memory. Only graph/ includes this. */
+/* numpy.h: a NumPy array in memory. Only files/ includes this. */
 #ifndef NUMPY_H
 #define NUMPY_H
 

@@ -1,7 +1,6 @@
 /* write_metis.c: a relation as a METIS .graph file, which is undirected: an edge for every pair of nodes that are
    joined in either direction, without self loops. Its weight counts the edges between the two; a file where all weights
    are 1 has none. */
-#include "copy.h"
 #include "sort.h"
 #include "write.h"
 
@@ -28,7 +27,7 @@ SORT_DEFINE(sort_ids, hga_id, id_before)
 static hga_status find_neighbours(metis *w, const hga_csr *in, const hga_csr *from, hga_id i, hga_pos *n)
 {
     hga_pos both = in->ptr[i + 1] - in->ptr[i] + from->ptr[i + 1] - from->ptr[i];
-    hga_status st = hga_grow(graph_allocator(w->g), &w->neighbour, &w->room, 0, both, sizeof *w->neighbour);
+    hga_status st = hga_grow(hga_graph_allocator(w->g), &w->neighbour, &w->room, 0, both, sizeof *w->neighbour);
     if (st) return st;
     *n = 0;
     for (hga_pos e = in->ptr[i]; e < in->ptr[i + 1]; e++)
@@ -89,7 +88,7 @@ static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
 {
     hga_pos *degree = NULL;
     hga_status st = HGA_OK;
-    HGA_TRY(hga_new(graph_allocator(w->g), 2 * ROWS_AT_A_TIME, sizeof *degree, &degree));
+    HGA_TRY(hga_new(hga_graph_allocator(w->g), 2 * ROWS_AT_A_TIME, sizeof *degree, &degree));
     for (hga_id first = 0; first < w->n;) {
         hga_id n = w->n - first < ROWS_AT_A_TIME ? w->n - first : ROWS_AT_A_TIME;
         relation_degrees(w->g, w->relation, first, n, degree);
@@ -103,7 +102,7 @@ static hga_status pass(metis *w, void (*visit)(metis *, hga_pos))
     }
     w->done += w->share;
 done:
-    hga_delete(graph_allocator(w->g), degree, 2 * ROWS_AT_A_TIME, sizeof *degree);
+    hga_delete(hga_graph_allocator(w->g), degree, 2 * ROWS_AT_A_TIME, sizeof *degree);
     return st;
 }
 
@@ -127,7 +126,7 @@ hga_status hga_graph_write_metis(const hga_graph *g, hga_id relation, const char
     output_text(&w.out, w.weighted ? " 001\n" : "\n");
     HGA_TRY(pass(&w, put_row));
 done:
-    hga_delete(graph_allocator(g), w.neighbour, w.room, sizeof *w.neighbour);
+    hga_delete(hga_graph_allocator(g), w.neighbour, w.room, sizeof *w.neighbour);
     hga_graph_destroy(turned);
     return output_close(&w.out, st);
 }

@@ -1,4 +1,4 @@
-/* names.h: which of many records has a name. Only graph/ includes this. */
+/* names.h: which of many records has a name. For the sources of this project; not installed. */
 #ifndef NAMES_H
 #define NAMES_H
 

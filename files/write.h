@@ -1,34 +1,9 @@
-/* write.h: what the writers share: numbers as text, and the edges of a relation in pieces. Only
-   graph/ includes this. */
+/* write.h: what the writers share: the edges of a relation in pieces. Only files/ includes this. */
 #ifndef WRITE_H
 #define WRITE_H
 
-#include "hga_file.h"
-#include "hga_graph.h"
-
-/* A file being written. */
-typedef struct output {
-    hga_file file;
-    int error;   /* errno of the first write that failed; the later ones do nothing */
-    size_t used; /* bytes that wait in the buffer */
-    char buffer[1 << 14];
-} output;
-
-hga_status output_open(output *o, const char *path);
-/* HGA_EIO once a write has failed, so that long loops can stop. */
-hga_status output_check(const output *o);
-/* With st = HGA_OK: flush, check and keep the file. Otherwise, and on failure: remove what was written.
-   Returns the first failure. */
-hga_status output_close(output *o, hga_status st);
-
-void output_bytes(output *o, const void *bytes, size_t n);
-void output_text(output *o, const char *text);
-void output_integer(output *o, int64_t value);
-/* The shortest decimal that reads back as the same float, with a point in every locale. */
-void output_real(output *o, float value);
-/* The same as text; returns `text`. */
-enum { REAL_BYTES = 64 };
-char *real_text(float value, char text[static REAL_BYTES]);
+#include "hga_export.h"
+#include "output.h"
 
 /* HGA_EINVAL unless the graph has that relation, or it is its tree. */
 hga_status relation_check(const hga_graph *g, hga_id relation);

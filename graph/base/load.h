@@ -1,4 +1,4 @@
-/* load.h: a whole file in memory. Only graph/ includes this. */
+/* load.h: a whole file in memory. For the sources of this project; not installed. */
 #ifndef LOAD_H
 #define LOAD_H
 

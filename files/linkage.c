@@ -1,5 +1,5 @@
 /* linkage.c: the tree of a hierarchical clustering, as scipy.cluster.hierarchy.linkage gives it. */
-#include "hga_builders.h"
+#include "hga_documents.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 /* write_xml.c: a graph with the edges of one relation, or of all, as GraphML or GEXF, by libxml2's text writer. The two
    formats say the same with other words: nodes with level, mass, span, parent and side, edges with type and weight. */
-#include "copy.h"
-#include "json.h"
+#include "load.h"
+#include "sides.h"
 #include "write.h"
 #include "written.h"
 
 #include <libxml/xmlwriter.h>
+#include <string.h>
 
 enum { ATTRIBUTES = 10, NODES_AT_A_TIME = 65536 };
 typedef enum dialect { GRAPHML, GEXF } dialect;
@@ -219,7 +220,8 @@ static hga_status put_rows(const hga_csr *rows, void *context)
 /* A name that libxml2 would complain of on stderr, or write as what no reader takes. */
 static hga_status check_name(const char *name)
 {
-    hga_status st = json_check_text("a relation's name", name);
+    hga_status st = HGA_OK;
+    if (!is_utf8(name, (int64_t)strlen(name))) return hga_fail(HGA_EINVAL, "a relation's name, %s, is not UTF-8", name);
     for (const char *c = name; !st && *c; c++)
         if ((unsigned char)*c < ' ') st = hga_fail(HGA_EINVAL, "relation %s: XML has no character %d", name, *c);
     return st;

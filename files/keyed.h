@@ -1,4 +1,4 @@
-/* keyed.h: graphs whose nodes have texts for ids, and attributes by name: GraphML, GML. Only graph/ includes this. */
+/* keyed.h: graphs whose nodes have texts for ids, and attributes by name: GraphML, GML. Only files/ includes this. */
 #ifndef KEYED_H
 #define KEYED_H
 

@@ -1,6 +1,5 @@
 /* import.c: a graph collected in any order, from files that do not know of levels: numbered level by level, built. */
 #include "import.h"
-#include "copy.h"
 #include "load.h"
 #include "sort.h"
 
@@ -240,7 +239,10 @@ static hga_status give_parents(const import *x, hga_builder *b, const numbering 
     hga_id *parent = NULL;
     hga_status st = hga_new(x->allocator, x->n, sizeof *parent, &parent);
     for (hga_id v = 0; !st && v < x->n; v++) parent[to->id[v]] = to->parent[v] < 0 ? -1 : to->id[to->parent[v]];
-    if (!st) st = parents_copy(b, parent, x->n);
+    for (hga_id v = 0, end; !st && v < x->n; v = end) {
+        for (end = v + 1; end < x->n && parent[end] == parent[v]; end++) continue;
+        if (parent[v] >= 0) st = hga_builder_set_children(b, parent[v], v, end - v);
+    }
     hga_delete(x->allocator, parent, x->n, sizeof *parent);
     return st;
 }

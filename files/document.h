@@ -1,11 +1,11 @@
 /* document.h: a tree collected while a document is read from its start to its end: elements are opened and closed,
-   text is gathered between them and becomes sentences and words. Only builders/ includes this.
+   text is gathered between them and becomes sentences and words. Only files/ includes this.
 
    An element gets its node when it gets its first word, so that what holds no words leaves nothing. */
 #ifndef DOCUMENT_H
 #define DOCUMENT_H
 
-#include "hga_builders.h"
+#include "hga_documents.h"
 
 enum { DOCUMENT_DEPTH = 200 };
 

@@ -1,6 +1,6 @@
 /* write_mtx.c: a relation as a Matrix Market file; rows are destinations, columns sources, the value is the edge's
    weight. */
-#include "copy.h"
+#include "sides.h"
 #include "write.h"
 
 typedef struct mtx {
@@ -18,14 +18,14 @@ static hga_status find_extent(const hga_graph *g, hga_id relation, const local_i
     hga_pos *degree = NULL;
     *extent = ids->rank ? 0 : nodes.n;
     if (!ids->rank) return HGA_OK;
-    HGA_TRY(hga_new(graph_allocator(g), nodes.n, sizeof *degree, &degree));
+    HGA_TRY(hga_new(hga_graph_allocator(g), nodes.n, sizeof *degree, &degree));
     relation_degrees(g, relation, 0, nodes.n, degree);
     for (hga_id v = 0; v < nodes.n; v++) {
         hga_id n = ids->n_side[node_side(&nodes, v)];
         if (degree[v] > 0 && n > *extent) *extent = n;
     }
 done:
-    hga_delete(graph_allocator(g), degree, nodes.n, sizeof *degree);
+    hga_delete(hga_graph_allocator(g), degree, nodes.n, sizeof *degree);
     return st;
 }
 

@@ -1,5 +1,5 @@
 /* without_xml.c: in place of write_xml.c and read_graphml.c where libxml2 is left out. */
-#include "hga_graph.h"
+#include "hga_export.h"
 #include "hga_import.h"
 
 static hga_status refuse(const char *path, const char *format)

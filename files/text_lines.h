@@ -1,9 +1,9 @@
-/* text_lines.h: what the lines of a text tell: where books, chapters, paragraphs or verses begin. Only builders/ includes
+/* text_lines.h: what the lines of a text tell: where books, chapters, paragraphs or verses begin. Only files/ includes
    this. */
 #ifndef TEXT_LINES_H
 #define TEXT_LINES_H
 
-#include "hga_builders.h"
+#include "hga_documents.h"
 
 enum level { BOOK, CHAPTER, PARAGRAPH, SENTENCE, WORD, N_LEVELS };
 

@@ -1,5 +1,4 @@
 /* write_relations.c: what a writer may be asked for: a relation, the tree as one, or all of them. */
-#include "copy.h"
 #include "write.h"
 
 static int has_tree(const hga_nodes *nodes)
@@ -73,7 +72,7 @@ hga_status relation_rows(const hga_graph *g, hga_id relation, hga_id first, hga_
     if (relation >= 0) return hga_graph_rows(g, relation, first, n, out);
     hga_status st = HGA_OK;
     hga_nodes nodes = hga_graph_nodes(g);
-    const hga_allocator *a = graph_allocator(g);
+    const hga_allocator *a = hga_graph_allocator(g);
     *out = (hga_csr){.first = first, .n = n, .allocator = *a};
     HGA_TRY(hga_new(a, (int64_t)n + 1, sizeof *out->ptr, &out->ptr));
     out->ptr[0] = 0;

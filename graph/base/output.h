@@ -1,0 +1,31 @@
+/* output.h: numbers as text to a file that appears whole or not at all. For the sources of this project; not installed. */
+#ifndef HGA_OUTPUT_H
+#define HGA_OUTPUT_H
+
+#include "hga_file.h"
+
+/* A file being written. */
+typedef struct output {
+    hga_file file;
+    int error;   /* errno of the first write that failed; the later ones do nothing */
+    size_t used; /* bytes that wait in the buffer */
+    char buffer[1 << 14];
+} output;
+
+hga_status output_open(output *o, const char *path);
+/* HGA_EIO once a write has failed, so that long loops can stop. */
+hga_status output_check(const output *o);
+/* With st = HGA_OK: flush, check and keep the file. Otherwise, and on failure: remove what was written.
+   Returns the first failure. */
+hga_status output_close(output *o, hga_status st);
+
+void output_bytes(output *o, const void *bytes, size_t n);
+void output_text(output *o, const char *text);
+void output_integer(output *o, int64_t value);
+/* The shortest decimal that reads back as the same float, with a point in every locale. */
+void output_real(output *o, float value);
+/* The same as text; returns `text`. */
+enum { REAL_BYTES = 64 };
+char *real_text(float value, char text[static REAL_BYTES]);
+
+#endif
