@@ -50,7 +50,7 @@ set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONME
 
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
-  add_test(NAME symbols COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+  add_test(NAME symbols COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> $<TARGET_FILE:hga_files> $<TARGET_FILE:hga_shared> $<TARGET_FILE:hga_files_shared> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
   set_tests_properties(symbols PROPERTIES TIMEOUT 60 LABELS rules)
 endif()
 
@@ -80,6 +80,6 @@ if(HGA_PYTHON AND NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
 endif()
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   add_test(NAME package COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_package.sh
-    ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga> ${CMAKE_C_COMPILER})
+    ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR} $<TARGET_FILE:hga> $<TARGET_FILE:hga_files> ${CMAKE_C_COMPILER})
   set_tests_properties(package PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()

@@ -17,10 +17,11 @@ fi
 now=$(mktemp) || exit 1
 trap 'rm -f "$now"' EXIT
 describe "$now" || exit 1
-# A version that is over keeps its record beside: what it broke, it broke, but a function never goes.
-functions() { sed -n "s/.*<elf-symbol name='\([^']*\)'.*type='func-type'.*/\1/p" "$1" | sort; }
-for older in "$(dirname "$recorded")"/hga-*.abi; do
-  gone=$(functions "$older" >"$now.older" && functions "$now" | comm -23 "$now.older" -)
+# A version that is over keeps its record beside: what it broke, it broke, but a function never goes, though perhaps from one library to the other.
+functions() { cat "$@" | sed -n "s/.*<elf-symbol name='\([^']*\)'.*type='func-type'.*/\1/p" | sort -u; }
+records=$(dirname "$recorded")
+for older in "$records"/hga-*.abi; do
+  gone=$(functions "$older" >"$now.older" && functions "$now" "$records/hga.abi" "$records/hga_files.abi" | comm -23 "$now.older" -)
   rm -f "$now.older"
   [ -z "$gone" ] && continue
   echo "functions of $older that are gone:" $gone

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The installed package works: test_package.sh BUILD SOURCE PLAIN_LIBRARY [CC [CXX]]
+# The installed package works: test_package.sh BUILD SOURCE PLAIN_LIBRARY PLAIN_FILES [CC [CXX]]
 # Installs what is built into a folder of its own, moves it, and uses it as a stranger would: by pkg-config, by find_package, from the shell.
 set -u
-build=$1 source=$2 plain=$3 cc=${4:-cc} cxx=${5:-c++}
+build=$1 source=$2 plain=$3 plain_files=$4 cc=${5:-cc} cxx=${6:-c++}
 . "$(dirname "$0")/facts.sh"
 
 cmake --install "$build" --prefix "$scratch/first" >log 2>&1 || { cat log; exit 1; }
@@ -16,11 +16,13 @@ unset LD_LIBRARY_PATH
 
 version=$(sed -n 's/^#define HGA_VERSION_[A-Z]* //p' "$source/graph/base/hga_base.h" | paste -sd.)
 case $version in 0.*) abi=${version%.*} ;; *) abi=${version%%.*} ;; esac
-soname() { readelf -d "$lib/libhga.so" | grep -qF "soname: [libhga.so.$abi]"; }
-node() { ! nm -D --defined-only "$lib/libhga.so" | awk '$3 ~ /^hga_/' | grep -vF "@@HGA_$abi"; }
-headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public | grep "^hga.*\.h\$" | sort)" ]; }
-fact the_soname_is_of_the_version soname
-fact and_so_is_the_version_of_every_function node
+soname() { readelf -d "$lib/$1.so" | grep -qF "soname: [$1.so.$abi]"; }
+node() { ! nm -D --defined-only "$lib/$1.so" | awk '$3 ~ /^hga_/' | grep -vF "@@$2_$abi"; }
+headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public files/public | grep "^hga.*\.h\$" | sort)" ]; }
+fact the_soname_is_of_the_version soname libhga
+fact and_so_is_the_version_of_every_function node libhga HGA
+fact the_same_goes_for_the_files soname libhga-files
+fact and_for_their_functions node libhga-files HGA_FILES
 fact every_public_header_is_installed_and_no_other headers
 fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"
 
@@ -31,6 +33,15 @@ defined -g --defined-only "$lib/libhga.a" >static_names
 grep -v '^hga_' shared_names >foreign
 fact the_shared_library_exports_hga_names_only empty foreign
 fact both_libraries_export_the_same_names cmp shared_names static_names
+defined -D --defined-only "$lib/libhga-files.so" >files_shared_names
+defined -g --defined-only "$lib/libhga-files.a" >files_static_names
+the_files_names() { grep -qx hga_tree_html files_shared_names && ! grep -v '^hga_' files_shared_names && cmp files_shared_names files_static_names; }
+fact libhga_files_exports_its_own_in_both_forms the_files_names
+both() { comm -12 shared_names files_shared_names; }
+fact no_name_is_in_both_libraries equal "$(both)" ""
+needed() { objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' >needed && [ -s needed ]; }
+alone() { needed "$lib/libhga.so" && lacks needed '^lib(xml2|zip|icu|hga)'; }
+fact libhga_needs_neither_libxml2_nor_libzip_nor_icu alone
 
 # ---- by pkg-config ----
 
@@ -38,8 +49,13 @@ by_pkg_config() { read -ra flags <<<"$(pkg-config --cflags --libs hga)" && "$cc"
 fact pkg_config_compiles_with_the_shared_library by_pkg_config
 fact which_runs env LD_LIBRARY_PATH="$lib" ./by_pc
 
+files_by_pkg_config() { read -ra flags <<<"$(pkg-config --cflags --libs hga-files)" && "$cc" -Wall -Werror "$source/tests/package/use_files.c" -o files_by_pc "${flags[@]}"; }
+fact pkg_config_compiles_with_the_files files_by_pkg_config
+fact which_run env LD_LIBRARY_PATH="$lib" ./files_by_pc
+
 # A program with functions called as our internal ones.
-defined -g --defined-only "$plain" | comm -23 - static_names | grep -E '^[a-z_]+$' | sed 's/.*/int &(void);\nint &(void) { return -1; }/' >clash.c
+cat static_names files_static_names | sort >all_static_names
+{ defined -g --defined-only "$plain"; defined -g --defined-only "$plain_files"; } | sort -u | comm -23 - all_static_names | grep -E '^[a-z_]+$' | sed 's/.*/int &(void);\nint &(void) { return -1; }/' >clash.c
 static_by_pkg_config() {
     read -ra flags <<<"$(pkg-config --cflags --libs --static hga | sed 's/-lhga\b/-l:libhga.a/')"
     "$cc" "$source/tests/package/use.c" clash.c -fno-builtin -o by_static "${flags[@]}"
@@ -49,6 +65,12 @@ fact static_linking_meets_no_internal_name static_by_pkg_config
 fact which_runs_alone ./by_static
 no_libhga() { ! readelf -d by_static | grep -q 'NEEDED.*libhga'; }
 fact and_needs_no_libhga no_libhga
+static_files_by_pkg_config() {
+    read -ra flags <<<"$(pkg-config --cflags --libs --static hga-files | sed -E 's/-l(hga(-files)?)( |$)/-l:lib\1.a /g')"
+    "$cc" "$source/tests/package/use_files.c" clash.c -fno-builtin -o files_by_static "${flags[@]}"
+}
+fact static_files_meet_no_internal_name static_files_by_pkg_config
+fact which_run_alone ./files_by_static
 
 includes() { printf '#include <hga.h>\nint main() { return hga_version() == 0; }\n' >plus.cc && "$cxx" -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include/hga" plus.cc; }
 fact the_headers_are_cplusplus_too includes
@@ -65,11 +87,17 @@ fact find_package_configures cmake -S "$source/tests/package" -B user -DCMAKE_PR
 fact and_builds cmake --build user
 fact the_shared_program_runs user/use_shared
 fact the_static_program_runs user/use_static
+fact so_do_those_with_files sh -c 'user/use_files && user/use_files_static'
 wants() {
     printf 'cmake_minimum_required(VERSION 3.25)\nproject(wants LANGUAGES C)\nfind_package(hga %s)\nif(hga_FOUND)\nmessage(FATAL_ERROR found)\nendif()\n' "$1" >wants/CMakeLists.txt
     cmake -S wants -B wants/build -DCMAKE_PREFIX_PATH="$prefix"
 }
 mkdir wants
+without_files() { # as if the package of the files were not installed
+    cp -r "$prefix" bare && rm "$(find bare -name hgaFilesTargets.cmake)" && find bare -name 'libhga-files*' -delete || return 1
+    prefix=$scratch/bare wants "0.3 QUIET COMPONENTS files" && ! prefix=$scratch/bare wants "0.3 COMPONENTS static"
+}
+fact files_that_are_not_installed_are_not_found without_files
 fact another_version_is_not_taken wants 99.0
 
 # ---- the tool ----

@@ -2,7 +2,6 @@
 #include "graphs.h"
 #include "hga_files.h"
 
-
 typedef hga_status (*writer)(const hga_graph *, hga_id relation, const char *path, hga_progress, void *);
 
 /* A format: what of an edge it keeps. */

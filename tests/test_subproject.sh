@@ -98,6 +98,35 @@ libzip libzip-dev ZIP
 hwloc libhwloc-dev HWLOC
 cairo libcairo2-dev CAIRO
 END
+# Inside of another project the library goes without its files, and says so in one line.
+mkdir bare
+cp sub/main.c bare
+cat >bare/CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.22)
+project(parent LANGUAGES C)
+add_subdirectory("$source" hga)
+add_executable(user main.c)
+target_link_libraries(user PRIVATE hga::hga)
+if(TARGET hga::files)
+  message(STATUS "files are there")
+endif()
+END
+configure_bare() { rm -rf bare/build && configure bare -DHGA_INSTALLER_apt-get=/bin/true "$@" >bare_said 2>&1; }
+says_without() { # says_without MODULE PACKAGE
+    WITHOUT=$1 configure_bare -DPKG_CONFIG_EXECUTABLE="$scratch/pkg-config-without" && equal "$(grep -c '^-- without ' bare_said)" 1 &&
+        shows bare_said "-- without hga::files: $1 is missing: sudo apt-get install $2" && lacks bare_said 'files are there'
+}
+fact a_project_goes_without_libxml2 says_without libxml-2.0 libxml2-dev
+fact or_libzip says_without libzip libzip-dev
+fact or_icu says_without icu-uc libicu-dev
+fact and_its_program_is_built cmake --build bare/build --parallel "$jobs" --target user
+fact and_runs bare/build/user
+has_files() { configure_bare && shows bare_said 'files are there' && lacks bare_said 'without '; }
+fact where_all_are_there_it_has_the_files has_files
+told_not_to() { configure_bare -DHGA_FILES=OFF && lacks bare_said 'files are|icu|xml|zip'; }
+fact but_not_where_it_is_told_not_to told_not_to
+tool_wants() { ! cmake -S "$source" -B missing -DCMAKE_C_COMPILER="$cc" -DHGA_FILES=OFF >said_by_cmake 2>&1 && shows said_by_cmake 'need libhga-files: HGA_FILES is OFF'; }
+fact the_tool_needs_the_files tool_wants
 fact and_what_only_the_tool_needs without libpng "libpng is missing: sudo apt-get install libpng-dev"
 fact and_what_only_the_tests_need without cmocka "cmocka is missing: sudo apt-get install libcmocka-dev"
 fact and_pkg_config_itself lacks_package "pkg-config is missing: sudo apt-get install pkg-config" -DPKG_CONFIG_EXECUTABLE=/nowhere/pkg-config -DHGA_INSTALLER_apt-get=/bin/true

@@ -21,4 +21,7 @@ export PKG_CONFIG_PATH=$folder/pkgconfig
 read -ra flags <<<"$(pkg-config --cflags --libs hga)"
 "${CC:-cc}" "$source/tests/package/use.c" -o "$build/use" "${flags[@]}" -lm
 LD_LIBRARY_PATH=$folder "$build/use"
+read -ra flags <<<"$(pkg-config --cflags --libs hga-files)"
+"${CC:-cc}" "$source/tests/package/use_files.c" -o "$build/use_files" "${flags[@]}"
+(cd "$build" && LD_LIBRARY_PATH=$folder ./use_files)
 LD_LIBRARY_PATH=$folder "$root/usr/bin/hga" --version

@@ -1,4 +1,5 @@
-/* hga_documents.h: hierarchies found in texts, pages and clusterings: trees for hga_build_hsa and hga_graph_set_names. */
+/* hga_documents.h: hierarchies found in texts, pages and clusterings: trees for hga_build_hsa and
+   hga_graph_set_names. */
 #ifndef HGA_DOCUMENTS_H
 #define HGA_DOCUMENTS_H
 

@@ -80,7 +80,7 @@ static void use_full_stop(char *text)
     memmove(at + 1, at + length, strlen(at + length) + 1);
 }
 
-char *real_text(float value, char text[static REAL_BYTES])
+char *real_text(float value, char *text)
 {
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, REAL_BYTES, "%.*g", digits, (double)value);

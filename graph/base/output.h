@@ -1,4 +1,5 @@
-/* output.h: numbers as text to a file that appears whole or not at all. For the sources of this project; not installed. */
+/* output.h: numbers as text to a file that appears whole or not at all. For the sources of this
+   project; not installed. */
 #ifndef HGA_OUTPUT_H
 #define HGA_OUTPUT_H
 
@@ -24,8 +25,8 @@ void output_text(output *o, const char *text);
 void output_integer(output *o, int64_t value);
 /* The shortest decimal that reads back as the same float, with a point in every locale. */
 void output_real(output *o, float value);
-/* The same as text; returns `text`. */
+/* The same as text, in REAL_BYTES; returns `text`. */
 enum { REAL_BYTES = 64 };
-char *real_text(float value, char text[static REAL_BYTES]);
+char *real_text(float value, char *text);
 
 #endif
