@@ -2,19 +2,16 @@
 #ifndef NUMPY_H
 #define NUMPY_H
 
-#include "hga_base.h"
+#include "hga_npy.h"
 
 typedef struct numpy {
     const char *name; /* of the file, or of the file and its member */
     const uint8_t *data;
-    char kind; /* 'i', 'u', 'f', 'b' or, for texts, 'S', 'U' */
-    int size;  /* bytes of an element */
-    int is_big, is_fortran, n_dims;
-    int64_t dim[2], count;
+    hga_npy has;
 } numpy;
 
-/* Look at n bytes; the view points into them. HGA_EFORMAT for anything but at most two axes of a kind above. */
-hga_status numpy_open(const char *name, const void *bytes, int64_t n, numpy *out);
+/* Look at n bytes; the view points into them. HGA_EFORMAT for anything but at most two axes. */
+hga_status numpy_open(const char *name, void *bytes, int64_t n, numpy *out);
 /* Element i as it lies in memory. HGA_EFORMAT when it is no whole number that fits, or no number. */
 hga_status numpy_integer(const numpy *x, int64_t i, int64_t *out);
 hga_status numpy_real(const numpy *x, int64_t i, double *out);

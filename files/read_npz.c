@@ -110,9 +110,9 @@ static hga_status open_member(matrix *m, int which, int is_needed)
 
 static hga_status want_list(const member *x, int64_t least)
 {
-    if (x->array.n_dims == 1 && x->array.count >= least) return HGA_OK;
+    if (x->array.has.n_dims == 1 && x->array.has.count >= least) return HGA_OK;
     return hga_fail(HGA_EFORMAT, "%s: %lld numbers in %d axes, where %lld are expected", x->name,
-                    (long long)x->array.count, x->array.n_dims, (long long)least);
+                    (long long)x->array.has.count, x->array.has.n_dims, (long long)least);
 }
 
 static hga_status read_shape(matrix *m)
@@ -152,8 +152,9 @@ static hga_status read_compressed(matrix *m, int by_column)
     HGA_TRY(open_member(m, INDPTR, 1));
     HGA_TRY(open_member(m, INDICES, 1));
     HGA_TRY(want_list(&m->member[INDPTR], n + 1));
-    int64_t most = m->member[INDICES].array.count < m->member[DATA].array.count ? m->member[INDICES].array.count
-                                                                                : m->member[DATA].array.count;
+    int64_t most = m->member[INDICES].array.has.count < m->member[DATA].array.has.count
+                       ? m->member[INDICES].array.has.count
+                       : m->member[DATA].array.has.count;
     HGA_TRY(numpy_integer(&m->member[INDPTR].array, 0, &from));
     if (from != 0) return hga_fail(HGA_EFORMAT, "%s begins with %lld", m->member[INDPTR].name, (long long)from);
     for (int64_t i = 0; i < n; i++, from = to) {
@@ -173,7 +174,7 @@ done:
 static hga_status read_coordinates(matrix *m)
 {
     hga_status st = HGA_OK;
-    int64_t n = m->member[DATA].array.count, row, column;
+    int64_t n = m->member[DATA].array.has.count, row, column;
     HGA_TRY(open_member(m, ROW, 1));
     HGA_TRY(open_member(m, COLUMN, 1));
     HGA_TRY(want_list(&m->member[ROW], n));
@@ -190,10 +191,10 @@ done:
 /* "csr" as bytes, or with four bytes a letter */
 static int is_format(const numpy *a, const char *name)
 {
-    int step = a->kind == 'U' ? 4 : 1;
-    if ((a->kind != 'S' && a->kind != 'U') || a->count != 1 || a->size != 3 * step) return 0;
+    int step = a->has.kind == 'U' ? 4 : 1;
+    if ((a->has.kind != 'S' && a->has.kind != 'U') || a->has.count != 1 || a->has.size != 3 * step) return 0;
     for (int i = 0; i < 3; i++)
-        if (a->data[i * step + (a->is_big && step == 4 ? 3 : 0)] != (uint8_t)name[i]) return 0;
+        if (a->data[i * step + (a->has.swapped && step == 4 ? 3 : 0)] != (uint8_t)name[i]) return 0;
     return 1;
 }
 

@@ -1,25 +1,17 @@
 /* write_npy.c: the edges of a relation as a NumPy array, int32 [edges][3] = source, destination, type. */
+#include "hga_npy.h"
 #include "write.h"
-
-#include <string.h>
 
 typedef struct npy {
     output out;
     local_ids ids;
 } npy;
 
-/* Version 1.0: magic, version, length of the text, the text padded so that the data start at a multiple of 64. */
 static void put_header(output *o, hga_pos n_edges)
 {
-    char header[128];
-    memset(header, ' ', sizeof header);
-    memcpy(header, "\x93NUMPY\x01\x00", 8);
-    header[8] = (char)(sizeof header - 10), header[9] = 0;
-    int length = snprintf(header + 10, sizeof header - 10,
-                          "{'descr': '<i4', 'fortran_order': False, 'shape': (%lld, 3), }", (long long)n_edges);
-    header[10 + length] = ' ';
-    header[sizeof header - 1] = '\n';
-    output_bytes(o, header, sizeof header);
+    const hga_npy h = {.kind = 'i', .size = 4, .n_dims = 2, .dim = {n_edges, 3}};
+    char header[HGA_NPY_HEADER_BYTES];
+    output_bytes(o, header, (size_t)hga_npy_header(&h, header));
 }
 
 static void put_little_endian(uint8_t *out, int32_t value)

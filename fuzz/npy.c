@@ -23,6 +23,13 @@ int complain(int status, const char *format, ...)
     return status;
 }
 
+int complain_of(hga_status st, int blame, const char *about)
+{
+    (void)blame, (void)about;
+    if (!hga_error_detail()[0]) fuzz_fail("refused without a word");
+    return (int)st;
+}
+
 int take(int64_t n, size_t size, void *out)
 {
     void *memory = n <= (int64_t)1 << 28 ? calloc((size_t)(n > 0 ? n : 1), size) : NULL;

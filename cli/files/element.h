@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "hga_npy.h"
+
 typedef enum element {
     ELEMENT_F16,
     ELEMENT_BF16,
@@ -18,19 +20,13 @@ typedef enum element {
 const char *element_name(element e);
 int element_bytes(element e);
 int element_is_real(element e);
-/* The type of a .npy header, as "<f4", and whether its bytes are the other way round. numpy writes bfloat16 as two
-   bytes without a meaning, V2. 0 when it is none of ours. */
-int element_of_descr(const char *descr, element *e, int *swapped);
-const char *element_descr(element e);
+/* The type of a .npy header; 0 when it is none of ours. numpy writes bfloat16 as two bytes without a meaning, V2. */
+int element_of_npy(const hga_npy *h, element *e);
+/* A header of that type alone. */
+hga_npy element_npy(element e);
 /* The type of a .safetensors header, as "BF16"; 0 when it is none of ours. */
 int element_of_safetensors(const char *name, element *e);
 /* "f16 bf16 f32 f64", as --out-type has them; 0 when it is none. */
 int element_of_option(const char *text, element *e);
-
-/* One number from its bytes. */
-double element_real(element e, const unsigned char *bytes, int swapped);
-int64_t element_whole(element e, const unsigned char *bytes, int swapped);
-/* A floating-point number's bytes, little endian, rounded to the nearest, ties to even. */
-void element_put(element e, float value, unsigned char bytes[static 8]);
 
 #endif

@@ -7,7 +7,7 @@
 #include "element.h"
 #include "outfile.h"
 
-enum { NPY_MAX_DIMS = 8 };
+enum { NPY_MAX_DIMS = HGA_NPY_DIMS };
 
 /* An array in C order. Exactly one of `real` and `whole` is set, unless there are no elements. */
 typedef struct npy {

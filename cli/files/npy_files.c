@@ -27,8 +27,9 @@ static file_kind kind_of(FILE *file)
 
 static npy_header header_of(const safetensor *t)
 {
-    npy_header h = {.type = t->type, .n_dims = t->n_dims, .count = t->bytes / element_bytes(t->type)};
-    memcpy(h.dim, t->dim, (size_t)t->n_dims * sizeof *h.dim);
+    npy_header h = {.type = t->type, .has = element_npy(t->type)};
+    h.has.n_dims = t->n_dims, h.has.count = t->bytes / element_bytes(t->type);
+    memcpy(h.has.dim, t->dim, (size_t)t->n_dims * sizeof *h.has.dim);
     return h;
 }
 
@@ -107,7 +108,7 @@ static int list_member(const char *name, FILE *stream, void *context)
     const listing *l = context;
     npy_header h = {0};
     int status = npy_read_header(name, stream, &h);
-    return status ? status : l->visit(name, h.type, h.n_dims, h.dim, l->context);
+    return status ? status : l->visit(name, h.type, h.has.n_dims, h.has.dim, l->context);
 }
 
 static int list_safetensor(const char *name, const safetensor *t, void *context)
@@ -128,7 +129,7 @@ int npy_each(const char *path, npy_visitor visit, void *context)
     if (kind == KIND_SAFETENSORS) TRY(safetensors_each(path, file, list_safetensor, &l));
     if (kind == KIND_NPY) {
         TRY(npy_read_header(shown(path), file, &h));
-        TRY(visit("", h.type, h.n_dims, h.dim, context));
+        TRY(visit("", h.type, h.has.n_dims, h.has.dim, context));
     }
 done:
     if (file && file != stdin) fclose(file);

@@ -9,8 +9,7 @@
 
 typedef struct npy_header {
     element type;
-    int swapped, fortran, n_dims;
-    int64_t dim[NPY_MAX_DIMS], count;
+    hga_npy has; /* as the file says */
 } npy_header;
 
 /* The first bytes of a .npy file, up to its elements: not more than NPY_HEADER_BYTES. */

@@ -1,0 +1,43 @@
+/* hga_npy.h: NumPy's array files, .npy: what a header says, and elements as numbers. Any number of threads may call. */
+#ifndef HGA_NPY_H
+#define HGA_NPY_H
+
+#include "hga_base.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { HGA_NPY_DIMS = 8, HGA_NPY_HEADER_BYTES = 512 };
+
+/* What the elements are and how many; a zeroed one is filled in by whoever writes. */
+typedef struct hga_npy {
+    char
+        kind; /* 'f', 'i', 'u', 'b' (truth values), 'V' (bfloat16, for which NumPy has no name) or the texts 'S', 'U' */
+    int size; /* bytes of an element: f 2, 4, 8; i and u 1, 2, 4, 8; b 1; V 2; S and U any */
+    int swapped; /* the highest byte comes first */
+    int fortran; /* the first index runs fastest */
+    int n_dims;
+    int64_t dim[HGA_NPY_DIMS], count; /* the product of the sizes; at most INT64_MAX / 16 */
+    uint64_t reserved[4];
+} hga_npy;
+
+/* Read a header of version 1.0, 2.0 or 3.0; the stream then stands at the first element. `name` is what errors call the
+   stream. HGA_EFORMAT for anything else than a header of the kinds above, HGA_EIO, HGA_ENOMEM; *out is then zeroed. */
+HGA_API hga_status hga_npy_read_header(const char *name, FILE *stream, hga_npy *out);
+/* The header as bytes of a file, version 1.0; returns how many. `count` and `fortran` are not looked at: C order. */
+HGA_API int hga_npy_header(const hga_npy *h, char bytes[HGA_NPY_HEADER_BYTES]);
+
+/* One element from its h->size bytes, as a real or a whole number. HGA_EFORMAT for what is not one: of reals every kind
+   of number is, of whole ones i, u and b; what does not fit int64 is not. */
+HGA_API hga_status hga_npy_real(const hga_npy *h, const void *element, double *out);
+HGA_API hga_status hga_npy_whole(const hga_npy *h, const void *element, int64_t *out);
+/* A number as the bytes of an element of kind f or V, rounded to the nearest, ties to even. */
+HGA_API void hga_npy_put(const hga_npy *h, float value, void *element);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
