@@ -259,11 +259,11 @@ equal("leaves that are no first ids are told", Counter(said), Counter(["hga: up.
 
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _, page = read(os.path.join(here, "README.md"))
-equal("a real Markdown page: its sections are names", Counter(n in {text for _, text in page["names"]} for n in ("Five minutes in C", "Installing", "Limits")), Counter({True: 3}))
+equal("a real Markdown page: its sections are names", Counter(n in {text for _, text in page["names"]} for n in ("What you gain", "From the shell", "Limits")), Counter({True: 3}))
 subprocess.run([hga, "check", os.path.join(here, "README.md")], check=True, stdout=subprocess.DEVNULL)
-_, sources = read(os.path.join(here, "graph"))
+_, sources = read(os.path.join(here, "files"))
 named = {text for _, text in sources["names"]}
-equal("this repository's own sources: files and folders are names", Counter(n in named for n in ("graph", "public", "import.c")), Counter({True: 3}))
+equal("this repository's own sources: files and folders are names", Counter(n in named for n in ("files", "public", "import.c")), Counter({True: 3}))
 if not subprocess.run("ctags --version 2>/dev/null | grep -q Universal", shell=True).returncode:
     equal("  and functions, where ctags is", Counter(n in named for n in ("import_close", "hga_graph_write_csv")), Counter({True: 2}))
 equal("  lines are words", Counter(["hga_status import_close(import *x, hga_status st, hga_graph **out)" in sources["words"]]), Counter([True]))

@@ -224,30 +224,43 @@ static void text_is_utf8_without_zeros(void **state)
         if (is_utf8(texts[i].bytes, texts[i].n) != texts[i].is) fail_msg("text %d is taken for what it is not", (int)i);
 }
 
+#define SHAPED(shape) "{'descr': '<i4', 'fortran_order': False, 'shape': " shape "}"
+
 static void headers_of_arrays_are_read_to_the_end(void **state)
 {
     static const struct {
         const char *header, *says;
     } wrong[] = {
-        {"{'descr': '<i4', 'fortran_order': False}", "the shape is not told"},
-        {"{'descr': '<i4', 'shape': 3}", "the shape is not told"},
-        {"{'descr': '<i4', 'shape': (-1,)}", "not made of numbers"},
-        {"{'descr': '<i4', 'shape': (3, x)}", "not made of numbers"},
-        {"{'descr': '<i4', 'shape': (1, 1, 1)}", "more than two axes"},
-        {"{'descr': '<i4', 'shape': (1, 2, ", "the shape has no end"},
-        {"{'descr': '<i4', 'shape': (99999999999999999999,)}", "the shape is too large"},
-        {"{'descr': '<i4', 'shape': (4000000000, 4000000000)}", "the shape is too large"},
-        {"{'descr': '<i4', 'shape': (3, 2)}", "6 elements of 4 bytes in 0"},
-        {"{'descr': '<q4', 'shape': (3, 2)}", "elements of type"},
-        {"{'descr': 3, 'shape': (3, 2)}", "the type of the elements is not told"},
-        {"{'shape': (3, 2)}", "the type of the elements is not told"},
+        {SHAPED("3"), "not a tuple"},
+        {SHAPED("(-1,)"), "not a tuple"},
+        {SHAPED("(3, x)"), "not a tuple"},
+        {SHAPED("(1, 1, 1)"), "more than two axes"},
+        {SHAPED("(1, 1, 1, 1, 1, 1, 1, 1, 1)"), "not a tuple of at most 8"},
+        {SHAPED("(1, 2, "), "not a tuple"},
+        {SHAPED("(99999999999999999999,)"), "not a tuple"},
+        {SHAPED("(4000000000, 4000000000)"), "more elements than any memory"},
+        {SHAPED("(3, 2)"), "6 elements of 4 bytes in 0"},
+        {SHAPED("(3, 2)") " 1", "goes on after the dictionary"},
+        {SHAPED("(3, 2), 'shape': (3, 2)"), "unknown, repeated or broken key"},
+        {SHAPED("(3, 2), 'more': 1"), "unknown, repeated or broken key"},
+        {"{'descr': '<i4', 'fortran_order': False}", "lacks 'shape'"},
+        {"{'descr': '<i4', 'fortran_order': 1, 'shape': (3, 2)}", "is not True or False"},
+        {"{'descr': '<i4', 'shape': (3, 2)}", "lacks 'fortran_order'"},
+        {"{'descr': '<q4', 'shape': (3, 2)}", "its type is no number"},
+        {"{'descr': '<i3', 'shape': (3, 2)}", "its type is no number"},
+        {"{'descr': 3, 'shape': (3, 2)}", "its type is no number"},
+        {"{'fortran_order': False, 'shape': (3, 2)}", "lacks 'descr'"},
+        {"{'descr' '<i4'}", "no value for 'descr'"},
+        {"{'descr': '<i4' 'shape': (3, 2)}", "broken after 'descr'"},
+        {"[3]", "not a dictionary"},
+        {"{'descr", "unknown, repeated or broken key"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char file[10 + 64];
+        char file[10 + 128];
         hga_graph *g;
         memset(file, ' ', sizeof file);
-        memcpy(file, "\x93NUMPY\x01\x00\x40\x00", 10);
+        memcpy(file, "\x93NUMPY\x01\x00\x80\x00", 10);
         memcpy(file + 10, wrong[i].header, strlen(wrong[i].header));
         assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
         if (!strstr(hga_error_detail(), wrong[i].says))
