@@ -1,4 +1,4 @@
-/* rows.c: how many rows the tensors of a program have. */
+/* rows.c: what a program asks of its tensors. */
 #include "rows.h"
 
 const hga_field *bound_field(const hga_program *p, hga_binding binding)
@@ -14,4 +14,11 @@ hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding,
     hga_id f = hga_program_field(p, binding), first, n = 0;
     if (!f) return otherwise == HGA_ROWS_KEYS ? nodes.n_keys : nodes.n_queries;
     return hga_program_rows(p, g, f, &first, &n) == HGA_OK ? n : 0;
+}
+
+const hga_stage *score_stage(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE) return &p->stage[i];
+    return NULL;
 }

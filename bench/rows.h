@@ -1,4 +1,4 @@
-/* rows.h: how many rows the tensors of a program have. */
+/* rows.h: what a program asks of its tensors. */
 #ifndef BENCH_ROWS_H
 #define BENCH_ROWS_H
 
@@ -8,5 +8,7 @@
 const hga_field *bound_field(const hga_program *p, hga_binding binding);
 /* Rows of the tensor bound so; of `otherwise` where the program has no such field. */
 hga_id bound_rows(const hga_graph *g, const hga_program *p, hga_binding binding, hga_field_rows otherwise);
+/* The first stage that computes scores, NULL without. */
+const hga_stage *score_stage(const hga_program *p);
 
 #endif

@@ -151,13 +151,6 @@ done:
     return status;
 }
 
-const hga_stage *score_stage(const hga_program *p)
-{
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (p->stage[i].message == HGA_SCORE) return &p->stage[i];
-    return NULL;
-}
-
 hga_id main_relation(const hga_program *p)
 {
     const hga_stage *attended = score_stage(p);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "parameter.h"
+#include "rows.h"
 
 /* What was typed: the variant's name and the texts of -p, all borrowed from argv. */
 typedef struct typed_variant {
@@ -51,11 +52,8 @@ int variant_settings(const typed_variant *typed, settings *out, const hga_varian
 void variant_print(FILE *file, const hga_variant *v);
 
 /* The relation that `build` and `export` write when none is named: the first that is attended; without one, the last
-   stage's. -1 without stages on
- * relations. */
+   stage's. -1 without stages on relations. */
 hga_id main_relation(const hga_program *p);
-/* The first stage that computes scores, NULL without. */
-const hga_stage *score_stage(const hga_program *p);
 
 /* ---- for the variants' own files ---- */
 

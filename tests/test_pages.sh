@@ -12,7 +12,7 @@ cli/draw/view/view.html|bpt
 cli/draw/view/view_svg.js|saved
 cli/draw/view/beside.html|beside
 cli/draw/view/report.html|report
-cli/draw/report.c|report
+cli/report.c|report
 cli/draw/view/benchmarks.html|bench
 cli/draw/svg.c|export_bpt
 bench/results/*.html|results

@@ -6,38 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "utf8.h"
+
 /* ---- characters ---- */
-
-/* How many bytes the UTF-8 character at `c` has, by RFC 3629; 0 when it is none. */
-static size_t character_bytes(const unsigned char *c)
-{
-    static const struct form {
-        unsigned char first, last, low, high; /* of the first byte; of the second one */
-        size_t bytes;
-    } forms[] = {
-        {0x01, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
-        {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
-        {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        const struct form *f = &forms[i];
-        if (c[0] < f->first || c[0] > f->last) continue;
-        if (f->bytes > 1 && (c[1] < f->low || c[1] > f->high)) return 0;
-        for (size_t b = 2; b < f->bytes; b++)
-            if ((c[b] & 0xC0) != 0x80) return 0;
-        return f->bytes;
-    }
-    return 0;
-}
-
-size_t utf8_bytes(const char *text) { return character_bytes((const unsigned char *)text); }
 
 /* Hand over character after character: `escape` writes those it must, and says so. */
 static void put_characters(FILE *file, const char *text, int (*escape)(FILE *, unsigned char))
 {
     const unsigned char *c = (const unsigned char *)text;
     while (*c) {
-        size_t n = character_bytes(c);
+        size_t n = utf8_bytes((const char *)c);
         if (n == 0)
             fputs("\xEF\xBF\xBD", file), c++;
         else if (!escape(file, *c))
@@ -52,7 +30,7 @@ char *html_clean(const char *text)
     const unsigned char *c = (const unsigned char *)text;
     char *clean = malloc(3 * strlen(text) + 1), *to = clean;
     while (clean && *c) {
-        size_t n = character_bytes(c);
+        size_t n = utf8_bytes((const char *)c);
         if (n == 0) {
             memcpy(to, "\xEF\xBF\xBD", 3), to += 3, c++;
             continue;
@@ -69,7 +47,7 @@ const char *html_short(const char *text, int most, char shortened[static 80])
 {
     const unsigned char *c = (const unsigned char *)text;
     for (int i = 0; i < most && *c; i++) {
-        size_t n = character_bytes(c);
+        size_t n = utf8_bytes((const char *)c);
         c += n ? n : 1;
     }
     if (!*c) return text;

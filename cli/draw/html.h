@@ -5,9 +5,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* How many bytes the character at `text` has, by RFC 3629; 0 when it is none. */
-size_t utf8_bytes(const char *text);
-
 /* Text between tags or inside a quoted attribute. Bytes that are not UTF-8 become U+FFFD, control characters a space.
    */
 void html_text(FILE *file, const char *text);

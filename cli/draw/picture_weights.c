@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attend_io.h"
 #include "picture.h"
 #include "rows.h"
+#include "tensor_file.h"
 
 enum { CHUNK = 128, DECADES = 3, STEPS = 60 };
 

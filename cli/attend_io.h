@@ -2,29 +2,8 @@
 #ifndef CLI_ATTEND_IO_H
 #define CLI_ATTEND_IO_H
 
-#include "layout.h"
-#include "npy.h"
+#include "tensor_file.h"
 #include "variant.h"
-
-/* Samples of a tensor, each [rows][heads][columns] whatever the file's layout; array.dim is one sample's. */
-typedef struct tensor_file {
-    npy array;
-    hga_id samples, rows, heads, columns;
-    int axes; /* of the file */
-    tensor_layout layout;
-} tensor_file;
-
-int tensor_file_read(const char *path, tensor_layout layout, tensor_file *t);
-/* The same for a command that takes one sample. */
-int tensor_file_read_one(const char *path, tensor_layout layout, tensor_file *t);
-/* One line on stderr: what the query was understood to be. */
-void tensor_file_say(const tensor_file *query);
-/* [rows][kv heads][columns] -> [rows][heads][columns], each head its group's, in memory for free(). */
-int tensor_file_widen(const tensor_file *t, hga_id heads, float **out);
-
-/* Write [samples][rows][heads][columns] in the axes and layout of the tensor `like`; columns 0: without that axis. */
-int tensor_file_write(outfile *out, const tensor_file *like, hga_id rows, int64_t columns, element type,
-                      const float *data);
 
 /* Paths as typed, NULL where an option was not. */
 typedef struct attend_paths {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "html.h"
+#include "utf8.h"
 
 /* One character from *text, which moves on, as it may be printed; returns its bytes. */
 static size_t next_shown(const char **text, char shown[static 8])
