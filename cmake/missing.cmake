@@ -16,8 +16,8 @@ function(hga_lacks text what debian fedora arch)
 endfunction()
 
 # Stop with it.
-function(hga_missing)
-  hga_lacks(text ${ARGV})
+function(hga_missing what debian fedora arch)
+  hga_lacks(text "${what}" "${debian}" "${fedora}" "${arch}" "${ARGN}")
   # A line that begins with a blank is not broken by CMake.
   message(FATAL_ERROR " ${text}")
 endfunction()
