@@ -44,25 +44,38 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* The way back, in words. */
+/* The way back, in words, and why it is no other. */
 static void say_gradient(const hga_plan *plan)
 {
-    const char *why = hga_plan_gradient_plain(plan);
+    const char *why = hga_plan_gradient_plain(plan), *way = hga_plan_gradient_way(plan), *name, *refusal;
     if (why)
         printf("gradient: row by row in double: %s\n", why);
     else
-        printf("gradient: in float, %s\n", hga_plan_gradient_way(plan));
+        printf("gradient: in float, %s\n", way ? way : "by a way that there is no memory to find");
+    for (hga_id i = 0; (name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)); i++)
+        if (refusal) printf("  not %s: %s\n", name, refusal);
     printf("tape: %.1f kB an execution; gradient: %.1f kB while it runs\n", (double)hga_plan_tape_bytes(plan) / 1e3,
            (double)hga_plan_gradient_bytes(plan) / 1e3);
+}
+
+/* [{way, why}, ..]: the ways that do not take the plan. */
+static json_t *refused_json(const hga_plan *plan)
+{
+    const char *name, *refusal;
+    json_t *all = json_array();
+    for (hga_id i = 0; (name = hga_plan_gradient_tried(plan, NULL, NULL, i, &refusal)); i++)
+        if (refusal) json_array_append_new(all, json_pack("{s:s, s:s}", "way", name, "why", refusal));
+    return all;
 }
 
 /* The plan's JSON with a member `gradient`. */
 static int print_gradient_json(const hga_plan *plan, const char *text)
 {
     json_t *j = json_loads(text, 0, NULL);
-    json_t *gradient = json_pack("{s:s?, s:s, s:I, s:I}", "plain", hga_plan_gradient_plain(plan), "way",
-                                 hga_plan_gradient_way(plan), "tape_bytes", (json_int_t)hga_plan_tape_bytes(plan),
-                                 "bytes", (json_int_t)hga_plan_gradient_bytes(plan));
+    json_t *gradient =
+        json_pack("{s:s?, s:s?, s:o, s:I, s:I}", "plain", hga_plan_gradient_plain(plan), "way",
+                  hga_plan_gradient_way(plan), "refused", refused_json(plan), "tape_bytes",
+                  (json_int_t)hga_plan_tape_bytes(plan), "bytes", (json_int_t)hga_plan_gradient_bytes(plan));
     char *dump = NULL;
     if (j && json_object_set_new(j, "gradient", gradient) == 0)
         dump = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));

@@ -368,6 +368,7 @@ static void check_failures(const problem *p, hga_id threads)
     hga_allocator a = filling_allocator(&m);
     samples s;
     open_samples(&s, p, (hga_options){.threads = threads, .allocator = &a}, 4, HGA_F32);
+    assert_ok(hga_plan_prepare(s.plan, NULL, &s.io[0], &s.grad[0])); /* the plan's own stays */
     execute(&s), renew_workspaces(&s);
     int64_t fails = 0, blocks = m.live;
     for (hga_status st = HGA_ENOMEM; st;) {

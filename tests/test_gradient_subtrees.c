@@ -109,7 +109,9 @@ static void subtrees_take_turns(void **state)
         subtrees t;
         hga_options options = {.threads = 1, .gradient = 1, .gradient_subtree = 40};
         assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
-        assert_ok(subtrees_create(plan, &t));
+        const char *why;
+        assert_ok(subtrees_create(plan, &t, &why));
+        assert_null(why);
         turns += t.place != NULL, known += t.n > 1;
         if (t.place) assert_true(seed % N_TREES == REGULAR || seed % N_TREES == RAGGED);
         subtrees_clear(plan, &t);

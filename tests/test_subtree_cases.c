@@ -84,7 +84,8 @@ static hga_id count_subtrees(const problem *p)
     hga_plan *plan;
     subtrees t;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &(hga_options){.threads = 1, .gradient = 1}, &plan));
-    assert_ok(subtrees_create(plan, &t));
+    const char *why;
+    assert_ok(subtrees_create(plan, &t, &why));
     hga_id n = t.n;
     subtrees_clear(plan, &t);
     hga_plan_destroy(plan);

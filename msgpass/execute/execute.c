@@ -71,6 +71,8 @@ done:
     return st;
 }
 
+int workspace_is_of(const hga_workspace *state, const hga_plan *plan) { return state->identity == plan->identity; }
+
 int workspace_enlist(hga_workspace *state, int listed)
 {
     int before = state->listed;

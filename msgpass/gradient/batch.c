@@ -1,7 +1,7 @@
 /* batch.c: gradients of many executions. What each is given is looked at before anything is written. Then as many as
    threads go to threads whole, which never wait for each other, and all threads go together through what is left. Who
    computes what is no part of the bits. */
-#include "gradient.h"
+#include "ways.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static hga_status begin_sample(const batch *b, hga_id i, const hga_io *io, const
     hga_workspace *workspace = b->workspaces[i];
     if (!workspace) return hga_fail(HGA_EINVAL, "no workspace");
     if (workspace_enlist(workspace, 1)) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
-    return gradient_begin(b->plan, io, grad, &b->call[i]);
+    return gradient_begin(b->plan, workspace, io, grad, &b->call[i]);
 }
 
 static hga_status begin_all(batch *b, const hga_io *ios, const hga_grad_io *grads)
@@ -70,10 +70,13 @@ static void go(batch *b, hga_id i, hga_id threads)
 }
 
 /* So many samples go to threads whole. */
-static hga_id find_whole(const batch *b, hga_id threads)
+static hga_id find_whole(batch *b, hga_id threads)
 {
-    const char *why;
-    int alone = b->plan->waves.alone || gradient_is_plain(b->plan, &why);
+    const hga_plan *plan;
+    reason room;
+    hga_status st = way_plan(b->plan, &plan);
+    if (st) note_failure(b, 0, st);
+    int alone = b->plan->waves.alone || (!st && must_be_plain(plan, &room));
     return threads == 1 ? 0 : alone ? b->n : b->n / threads * threads;
 }
 
@@ -81,7 +84,8 @@ static hga_status run_all(batch *b)
 {
     hga_id threads = threads_allowed(b->plan->threads), whole = find_whole(b, threads);
     hga_id team = whole < threads ? (whole > 1 ? whole : 1) : threads;
-    hga_status st = team > 1 ? threads_prepare(team) : HGA_OK;
+    hga_status st = blame(b);
+    if (!st && team > 1) st = threads_prepare(team);
     if (st) return st;
 #pragma omp parallel for num_threads(team) schedule(dynamic, 1) if (team > 1)
     for (hga_id i = 0; i < whole; i++) go(b, i, 1);

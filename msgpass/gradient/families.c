@@ -22,96 +22,174 @@ static int is_of_tokens(const hga_plan *plan, hga_id field)
     return first == 0 && n == plan->nodes.level_ptr[1] && plan->program.field[field].rows == HGA_ROWS_NODES;
 }
 
-/* Where the stages are. */
-typedef struct family_stages {
-    hga_id coarsen[G], attend, energy, descend;
-} family_stages;
-
-/* Draws of dropout look at an edge's type, of which families know nothing. */
-static int has_types(const hga_plan *plan, hga_id stage) { return plan->stage[stage].relation.n_types > 1; }
-
-/* Three fields are coarsened, attended to, and the states handed down. */
-static int find_stages(const hga_plan *plan, family_stages *at)
+/* Three fields are coarsened, .. */
+static const char *find_coarsened(const hga_plan *plan, family_stages *at, reason *room)
 {
     static const hga_binding inputs[G] = {HGA_IO_QUERY, HGA_IO_KEY, HGA_IO_VALUE};
-    const hga_stage *s = plan->program.stage;
-    *at = (family_stages){.coarsen = {-1, -1, -1}, .attend = G, .energy = G + 1, .descend = G + 2};
-    if (plan->program.n_stages != G + 3 || plan->stage[G].kind != KIND_ATTEND ||
-        plan->stage[G + 1].kind != KIND_ENERGY || plan->stage[G + 2].kind != KIND_DESCEND)
-        return 0;
-    for (hga_id i = 0; i < G; i++)
+    const hga_program *p = &plan->program;
+    for (hga_id i = 0; i < G; i++) {
+        int found = 0;
         for (int f = 0; f < G; f++)
-            if (is_coarsened(plan, i, inputs[f])) at->coarsen[f] = i;
-    const hga_stage *attend = &s[at->attend], *energy = &s[at->energy], *descend = &s[at->descend];
-    int found = energy->relation == HGA_TREE_UP && descend->relation == HGA_TREE_DOWN;
-    found &= energy->value == attend->out && descend->value == attend->out && descend->gate == energy->out;
-    found &= plan->program.field[attend->out].rows == HGA_ROWS_NODES && is_of_tokens(plan, descend->out);
-    const hga_id read[G] = {attend->query, attend->key, attend->value};
-    for (int f = 0; f < G && found; f++)
-        found = at->coarsen[f] >= 0 && s[at->coarsen[f]].out == read[f] && is_of_tokens(plan, read[f]) &&
-                !storage_is_rounded(plan, read[f]);
-    return found && plan->program.field[descend->out].binding == HGA_IO_OUT &&
-           plan->program.field[energy->out].rows == HGA_ROWS_NODES && plan->shape.n_heads <= KERNEL_HEADS &&
-           !(plan->options.dropout > 0 && has_types(plan, at->attend)) && !plan->options.generic;
+            if (is_coarsened(plan, i, inputs[f])) at->coarsen[f] = i, found = 1;
+        if (!found)
+            return reason_of(room, "stage '%s' is not a mean or sum up the tree of queries, keys or values",
+                             p->stage[i].name);
+    }
+    for (int f = 0; f < G; f++)
+        if (at->coarsen[f] < 0) return "queries, keys and values are not each coarsened once";
+    return NULL;
 }
 
-/* Nothing but positions is known of any pair. */
-static int call_is_known(const gradient_call *c)
+/* .. attended to, and the states handed down. */
+static const char *look_at_states(const hga_plan *plan, const family_stages *at, reason *room)
 {
-    const hga_io *io = c->io;
-    return !io->rel_key && !io->rel_bias && !io->edge_bias && numbers_are_floats(c);
+    const hga_program *p = &plan->program;
+    const hga_stage *attend = &p->stage[at->attend], *energy = &p->stage[at->energy], *descend = &p->stage[at->descend];
+    const hga_id read[G] = {attend->query, attend->key, attend->value};
+    if (energy->value != attend->out || descend->value != attend->out || descend->gate != energy->out)
+        return reason_of(room, "stage '%s' does not hand down what '%s' attends to", descend->name, attend->name);
+    if (p->field[attend->out].rows != HGA_ROWS_NODES || p->field[energy->out].rows != HGA_ROWS_NODES)
+        return "states or energies are not of all nodes";
+    if (p->field[descend->out].binding != HGA_IO_OUT) return reason_of(room, "'%s' is not the output", descend->name);
+    if (!is_of_tokens(plan, descend->out)) return "the output is not of all tokens";
+    for (int f = 0; f < G; f++) {
+        if (p->stage[at->coarsen[f]].out != read[f])
+            return reason_of(room, "stage '%s' attends with other fields than those coarsened", attend->name);
+        if (!is_of_tokens(plan, read[f]))
+            return reason_of(room, "field '%s' is not given for all tokens alone", p->field[read[f]].name);
+        if (storage_is_rounded(plan, read[f])) return "operands are rounded to bfloat16";
+    }
+    return NULL;
+}
+
+static const char *find_stages(const hga_plan *plan, family_stages *at, reason *room)
+{
+    static const stage_kind kinds[] = {KIND_ATTEND, KIND_ENERGY, KIND_DESCEND};
+    const hga_program *p = &plan->program;
+    const char *why;
+    *at = (family_stages){.coarsen = {-1, -1, -1}, .attend = G, .energy = G + 1, .descend = G + 2};
+    if (p->n_stages != G + 3)
+        return reason_of(room, "the program has %d stages that count, not three means, attend, energy and descend",
+                         p->n_stages);
+    if ((why = find_coarsened(plan, at, room))) return why;
+    for (hga_id i = 0; i < 3; i++)
+        if (plan->stage[G + i].kind != kinds[i])
+            return reason_of(room, "stage '%s' is not %s", p->stage[G + i].name, program_rules[kinds[i]].name);
+    return look_at_states(plan, at, room);
+}
+
+/* Nothing but positions is known of any pair; draws of dropout look at an edge's type. */
+static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
+{
+    family_stages at;
+    const char *why;
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
+    if (plan->options.generic) return "asked for double";
+    if ((why = find_stages(plan, &at, room))) return why;
+    const hga_relation *r = &plan->stage[at.attend].relation;
+    if (plan->shape.n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
+    if (plan->options.dropout > 0 && r->n_types > 1) return "dropout, and edges have types";
+    if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
+    if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
+    if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
+    if (features & BRINGS_POSITIONS && r->positioned) return "edges use the positions of other nodes";
+    return NULL;
+}
+
+static void drop(const hga_plan *plan, void *what)
+{
+    made_families *made = what;
+    order_clear(&made->order);
+    hga_delete(&plan->allocator, made, 1, sizeof *made);
+}
+
+static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
+{
+    hga_status st = HGA_OK;
+    made_families *made = NULL;
+    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
+    find_stages(plan, &made->at, room);
+    HGA_TRY(order_create(plan, plan->program.stage[made->at.attend].relation, &made->order, why));
+    if (!*why) *out = made;
+done:
+    if (made && (st || *why)) drop(plan, made);
+    return st;
 }
 
 /* ---- memory ---- */
 
-/* Every array; floats in all. */
-static int64_t lay_out(families *f, family_lane *lane, hga_id threads, float *memory)
+/* Every array; bytes in all. */
+static int64_t lay_out(families *f, family_lane **out, const call_needs *needs, void *memory)
 {
     const family_order *o = &f->order;
     carver room = {.base = memory};
     int64_t places = o->nodes.child_ptr[o->n_above], above = (int64_t)o->n_above * f->heads;
+    family_lane *lane = carve(&room, needs->threads, sizeof *lane);
+    f->d_scale = carve(&room, o->n_shares, sizeof *f->d_scale);
     for (int i = 0; i < N_COARSE; i++) f->x[i].above = carve_floats(&room, o->n_above * f->x[i].row);
     for (int i = 0; i < G; i++)
-        if (f->d[i].io) f->d[i].above = carve_floats(&room, o->n_top_slots * f->d[i].row);
+        if (f->d[i].wanted) f->d[i].above = carve_floats(&room, o->n_top_slots * f->d[i].row);
     f->bias = carve_floats(&room, places);
     f->lse = carve_floats(&room, places * f->heads), f->mean = carve_floats(&room, places * f->heads);
     f->psi = carve_floats(&room, above), f->inside = carve_floats(&room, above), f->keep = carve_floats(&room, above),
     f->d_psi = carve_floats(&room, above);
-    for (hga_id t = 0; t < threads; t++) {
+    for (hga_id t = 0; t < needs->threads; t++) {
         family_lane l = {0};
         for (int i = 0; i < G; i++)
-            if (f->d[i].io) l.slots[i] = carve_floats(&room, o->n_slots * f->d[i].row);
+            if (f->d[i].wanted) l.slots[i] = carve_floats(&room, o->n_slots * f->d[i].row);
         float **scalars[] = {&l.psi, &l.mine, &l.rest, &l.given, &l.delta};
         for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) *scalars[i] = carve_floats(&room, FAMILY_SCALARS);
-        if (f->node_pos) l.pair = carve_floats(&room, FAMILY_PAIRS), l.d_pair = carve_floats(&room, FAMILY_PAIRS);
+        if (needs->features & BRINGS_POSITIONS)
+            l.pair = carve_floats(&room, FAMILY_PAIRS), l.d_pair = carve_floats(&room, FAMILY_PAIRS);
         if (lane) lane[t] = l;
     }
-    return carved_floats(&room);
+    if (out) *out = lane;
+    return room.used;
 }
 
-static family_rows rows_of(const gradient_call *c, hga_id field, const hga_tensor *t)
+static family_rows rows_of(const hga_plan *plan, hga_id field)
 {
-    hga_id heads = field_heads(c->plan, field), columns = field_columns(c->plan, field);
-    return (family_rows){.io = t->data,
-                         .io_row = t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns,
-                         .io_head = t->head_stride ? t->head_stride : columns,
-                         .heads = heads,
-                         .columns = columns,
-                         .head = padded(columns),
-                         .row = (ptrdiff_t)heads * padded(columns)};
+    hga_id heads = field_heads(plan, field), columns = field_columns(plan, field);
+    return (family_rows){
+        .heads = heads, .columns = columns, .head = padded(columns), .row = (ptrdiff_t)heads * padded(columns)};
 }
 
-static void find_fields(families *f, const family_stages *at)
+static families families_of(const hga_plan *plan, const made_families *made, const call_needs *needs)
+{
+    families f = {.plan = plan, .order = made->order, .heads = plan->shape.n_heads};
+    const hga_program *p = &plan->program;
+    for (int i = 0; i < G; i++) {
+        const hga_stage *s = &p->stage[made->at.coarsen[i]];
+        f.x[i] = rows_of(plan, s->out);
+        f.x[i].mean = s->reduce == HGA_MEAN, f.x[i].by_mass = f.x[i].mean && s->by_mass;
+        f.d[i] = rows_of(plan, s->out), f.d[i].wanted = (int)(needs->wanted >> s->out & 1u);
+    }
+    f.x[G] = rows_of(plan, p->stage[made->at.descend].out);
+    return f;
+}
+
+static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+{
+    families f = families_of(plan, made, needs);
+    return lay_out(&f, NULL, needs, NULL);
+}
+
+/* Where the caller's rows are. */
+static void bind(family_rows *x, const hga_tensor *t)
+{
+    x->io = t->data;
+    x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)x->heads * x->columns;
+    x->io_head = t->head_stride ? t->head_stride : x->columns;
+}
+
+static void bind_all(families *f, const made_families *made)
 {
     const hga_program *p = &f->plan->program;
     for (int i = 0; i < G; i++) {
-        const hga_stage *s = &p->stage[at->coarsen[i]];
-        const hga_tensor *wanted = field_gradient(f->call, s->out);
-        f->x[i] = rows_of(f->call, s->out, field_tensor(f->call, s->out));
-        f->x[i].mean = s->reduce == HGA_MEAN, f->x[i].by_mass = f->x[i].mean && s->by_mass;
-        f->d[i] = rows_of(f->call, s->out, wanted);
+        hga_id field = p->stage[made->at.coarsen[i]].out;
+        bind(&f->x[i], field_tensor(f->call, field)), bind(&f->d[i], field_gradient(f->call, field));
     }
-    f->x[G] = rows_of(f->call, p->stage[at->descend].out, &f->call->grad->d_out);
+    bind(&f->x[G], &f->call->grad->d_out);
 }
 
 /* ---- the pass ---- */
@@ -144,9 +222,10 @@ static void go_up(families *f, hga_id share, const family_lane *l)
 
 static void go_down(families *f, hga_id share, const family_lane *l)
 {
-    family_share *s = &f->order.share[share];
+    const family_share *s = &f->order.share[share];
     family_lane one = *l;
-    one.d_scale = f->call->sums[0].of[SCALE] ? &s->d_scale : NULL;
+    f->d_scale[share] = 0;
+    one.d_scale = f->call->sums[0].of[SCALE] ? &f->d_scale[share] : NULL;
     for (hga_id i = s->first; i < s->end; i++) family_down(f, f->order.down[i], &one);
 }
 
@@ -165,54 +244,29 @@ static void run(families *f, const family_lane *lane, hga_id threads)
         for (hga_id i = 0; i < last; i++) go_down(f, i, l);
     }
     double *d_scale = f->call->sums[0].of[SCALE];
-    for (hga_id i = 0; d_scale && i <= last; i++) *d_scale += f->order.share[i].d_scale;
+    for (hga_id i = 0; d_scale && i <= last; i++) *d_scale += f->d_scale[i];
 }
 
-hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *known)
+static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
-    hga_status st = HGA_OK;
-    family_stages at;
-    families f = {.call = c, .plan = c->plan, .heads = c->plan->shape.n_heads, .node_pos = c->io->node_pos};
-    family_lane *lane = NULL;
-    hga_id threads = c->threads;
-    void *memory;
-    *known = call_is_known(c) && find_stages(c->plan, &at);
-    if (!*known) return HGA_OK;
-    HGA_TRY(
-        order_create(c->plan, c->plan->program.stage[at.attend].relation, c->io->node_pos != NULL, &f.order, known));
-    if (!*known) goto done;
-    find_fields(&f, &at);
-    HGA_TRY(hga_new_zero(&c->plan->given, threads, sizeof *lane, &lane));
-    HGA_TRY(workspace_spare(workspace, lay_out(&f, NULL, threads, NULL) * (int64_t)sizeof(float), &memory));
-    lay_out(&f, lane, threads, memory);
+    const made_families *made = what;
+    families f = families_of(c->plan, made, &c->needs);
+    family_lane *lane;
+    (void)workspace;
+    f.call = c, f.node_pos = c->io->node_pos;
+    bind_all(&f, made);
+    lay_out(&f, &lane, &c->needs, memory);
     f.draw = (kernel_draw){c->io->seed, c->io->layer, c->plan->options.dropout};
     f.d_log_mass = c->sums[0].of[LOG_MASS], f.d_node_pos = c->sums[0].of[NODE_POS];
-    fill_biases(&f, c->plan->program.stage[at.attend].by_mass);
+    fill_biases(&f, c->plan->program.stage[made->at.attend].by_mass);
     start_at_roots(&f);
-    run(&f, lane, threads);
-done:
-    hga_delete(&c->plan->given, lane, threads, sizeof *lane);
-    order_clear(&f.order);
-    return st;
+    run(&f, lane, c->threads);
+    return HGA_OK;
 }
 
-int64_t families_bytes(const hga_plan *plan)
-{
-    family_stages at;
-    int known = find_stages(plan, &at);
-    float wanted;
-    hga_tensor t = {.data = &wanted};
-    hga_io io = {0};
-    hga_grad_io grad = {.d_query = t, .d_key = t, .d_value = t};
-    gradient_call c = {.plan = plan, .io = &io, .grad = &grad};
-    families f = {.call = &c, .plan = plan, .heads = plan->shape.n_heads};
-    int64_t bytes = -1;
-    if (!known) return -1;
-    if (!order_create(plan, plan->program.stage[at.attend].relation, 0, &f.order, &known) && known) {
-        find_fields(&f, &at);
-        bytes = lay_out(&f, NULL, plan->threads, NULL) * (int64_t)sizeof(float) +
-                plan->nodes.n * (int64_t)sizeof *f.order.columns + 3 * f.order.n_above * (int64_t)sizeof(hga_id);
-    }
-    order_clear(&f.order);
-    return bytes;
-}
+const way families_way = {.name = "a family of siblings at a time, all heads together",
+                          .refuses = refuses,
+                          .make = make,
+                          .drop = drop,
+                          .room = room_of,
+                          .go = go};

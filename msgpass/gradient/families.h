@@ -7,14 +7,15 @@
 #ifndef HGA_GRADIENT_FAMILIES_H
 #define HGA_GRADIENT_FAMILIES_H
 
-#include "gradient.h"
+#include "ways.h"
 
 /* What is coarsened: queries, keys, values; and the given gradients, which are summed. */
 enum { Q, K, V, G, N_COARSE };
 
 /* Rows of a field: tokens' are the caller's, those above them in the workspace, with heads side by side. */
 typedef struct family_rows {
-    float *io; /* NULL: a gradient that is not wanted */
+    int wanted; /* of gradients: else it has no rows at all */
+    float *io;  /* NULL: a gradient that is not wanted */
     ptrdiff_t io_row, io_head;
     hga_id heads, columns;
     ptrdiff_t head, row; /* floats of those above */
@@ -25,7 +26,6 @@ typedef struct family_rows {
 /* Families that no other share's depend on but by what is above: [first, end) of both orders. */
 typedef struct family_share {
     hga_id first, end;
-    double d_scale;
 } family_share;
 
 /* Which families there are. Positions are those of children, family after family: of node v's from place_of(v). */
@@ -41,12 +41,24 @@ typedef struct family_order {
     int64_t share_room;
 } family_order;
 
+/* Where the stages are. */
+typedef struct family_stages {
+    hga_id coarsen[G], attend, energy, descend;
+} family_stages;
+
+/* What the way makes once. */
+typedef struct made_families {
+    family_stages at;
+    family_order order;
+} made_families;
+
 typedef struct families {
     const gradient_call *call;
     const hga_plan *plan;
     family_order order;
     hga_id heads;
     family_rows x[N_COARSE], d[G];      /* values; gradients of those of Q, K, V */
+    double *d_scale;                    /* [shares] */
     float *bias;                        /* [positions], base 2 */
     float *lse, *mean;                  /* [positions][heads]: see kernel_kin */
     float *psi, *inside, *keep, *d_psi; /* [n_above][heads]: energies, what is lost of what passes inside, what does */
@@ -76,16 +88,9 @@ static inline hga_id member_at(const family_order *o, hga_id place)
     return o->nodes.child_list ? o->nodes.child_list[place] : place;
 }
 
-/* families.c: the gradients, all of them; *known = 0, and nothing else, where the program, the graph or the call has
-   what families have not. */
-hga_status families_gradient(gradient_call *c, hga_workspace *workspace, int *known);
-/* Bytes of it when every gradient is wanted; -1 where there is no such way, or no memory to find out. */
-int64_t families_bytes(const hga_plan *plan);
-
-/* family_order.c: the order of the families whose edges are the relation's; *known = 0 where it has others, a family
-   has too many members, or, with `positions`, edges use those of other nodes. Cleared by
-   order_clear, whatever the outcome. */
-hga_status order_create(const hga_plan *plan, hga_id relation, int positions, family_order *o, int *known);
+/* family_order.c: the order of the families whose edges are the relation's; or *why it has others, or families with too
+   many members. Cleared by order_clear, whatever the outcome. */
+hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, const char **why);
 void order_clear(family_order *o);
 
 /* family_steps.c: of node v's children: coarse rows, energies, and what is asked of what passes inside; then the

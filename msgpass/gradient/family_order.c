@@ -8,7 +8,7 @@ typedef struct edge_reader {
     family_order *o;
     hga_relation r;
     const hga_id *place; /* [n]: positions of nodes; NULL: the node's id */
-    int positions, known;
+    const char *why;     /* NULL: all are known so far */
 } edge_reader;
 
 /* Siblings, once, with the weight one. */
@@ -16,20 +16,18 @@ static void read_edge(edge_reader *x, hga_id v, hga_id u, float weight)
 {
     const family_order *o = x->o;
     hga_id above = o->nodes.parent[v];
-    if (above < 0 || o->nodes.parent[u] != above || weight != 1) {
-        x->known = 0;
-        return;
-    }
+    if (above < 0 || o->nodes.parent[u] != above) x->why = "an attended edge is not between siblings";
+    if (weight != 1) x->why = "an attended edge has a weight";
+    if (x->why) return;
     uint64_t *columns = &o->columns[x->place ? x->place[v] : v];
     uint64_t bit = (uint64_t)1 << ((x->place ? x->place[u] : u) - place_of(o, above));
-    if (*columns & bit) x->known = 0;
+    if (*columns & bit) x->why = "an attended edge is there twice";
     *columns |= bit;
 }
 
 static void read_segment(edge_reader *x, const hga_segment *s)
 {
-    if (x->positions && (s->pos_of != HGA_POS_OWN || s->src_pos_of != HGA_POS_OWN)) x->known = 0;
-    for (hga_id p = s->row; p < s->row + s->n_rows && x->known; p++) {
+    for (hga_id p = s->row; p < s->row + s->n_rows && !x->why; p++) {
         hga_id c0, c1, hole, v = x->r.dst_order ? x->r.dst_order[p] : p;
         hga_segment_columns(s, p, &c0, &c1, &hole);
         for (hga_id c = c0; c < c1; c++)
@@ -40,30 +38,29 @@ static void read_segment(edge_reader *x, const hga_segment *s)
 static void read_segments(const hga_segments *s, void *context)
 {
     edge_reader *x = context;
-    for (hga_id i = 0; i < s->count && x->known; i++) {
+    for (hga_id i = 0; i < s->count && !x->why; i++) {
         hga_segment one = hga_segments_at(s, i);
         read_segment(x, &one);
     }
 }
 
-static hga_status read_edges(family_order *o, hga_id relation, int positions, int *known)
+static hga_status read_edges(family_order *o, hga_id relation, const char **why)
 {
     hga_status st = HGA_OK;
     hga_id *place = NULL, n = o->nodes.n, places = o->nodes.child_ptr[o->n_above];
-    HGA_TRY(hga_new_zero(&o->plan->given, n, sizeof *o->columns, &o->columns));
+    HGA_TRY(hga_new_zero(&o->plan->allocator, n, sizeof *o->columns, &o->columns));
     if (o->nodes.child_list) {
-        HGA_TRY(hga_new(&o->plan->given, n, sizeof *place, &place));
+        HGA_TRY(hga_new(&o->plan->allocator, n, sizeof *place, &place));
         for (hga_id i = 0; i < places; i++) place[o->nodes.child_list[i]] = i;
     }
-    edge_reader x = {
-        .o = o, .r = hga_graph_relation(o->plan->graph, relation), .place = place, .positions = positions, .known = 1};
+    edge_reader x = {.o = o, .r = hga_graph_relation(o->plan->graph, relation), .place = place};
     if (x.r.n_blocks) hga_graph_visit_segments(o->plan->graph, relation, 0, n, read_segments, &x);
-    for (hga_id v = 0; x.r.ptr && v < n && x.known; v++)
+    for (hga_id v = 0; x.r.ptr && v < n && !x.why; v++)
         for (hga_pos e = x.r.ptr[v]; e < x.r.ptr[v + 1]; e++)
             read_edge(&x, v, x.r.src[e], x.r.weight ? x.r.weight[e] : 1);
-    *known = x.known;
+    *why = x.why;
 done:
-    hga_delete(&o->plan->given, place, n, sizeof *place);
+    hga_delete(&o->plan->allocator, place, n, sizeof *place);
     return st;
 }
 
@@ -119,8 +116,8 @@ static hga_status join_share(family_order *o, hga_id v, int64_t members, int64_t
     int joins = o->n_shares > 0 && *last >= 0 && *last == above && *in_last + members <= most;
     if (!joins) {
         if (o->n_shares == o->share_room) {
-            hga_status st =
-                hga_grow(&o->plan->given, &o->share, &o->share_room, o->n_shares, o->n_shares + 1, sizeof *o->share);
+            hga_status st = hga_grow(&o->plan->allocator, &o->share, &o->share_room, o->n_shares, o->n_shares + 1,
+                                     sizeof *o->share);
             if (st) return st;
         }
         o->share[o->n_shares++] = (family_share){0}, *in_last = 0;
@@ -148,7 +145,8 @@ static hga_status cut_shares(family_order *o, const int64_t *below, hga_id *of)
         of[v - o->base] = o->n_shares - 1;
     }
     if (o->n_shares == o->share_room)
-        HGA_TRY(hga_grow(&o->plan->given, &o->share, &o->share_room, o->n_shares, o->n_shares + 1, sizeof *o->share));
+        HGA_TRY(
+            hga_grow(&o->plan->allocator, &o->share, &o->share_room, o->n_shares, o->n_shares + 1, sizeof *o->share));
     o->share[o->n_shares++] = (family_share){0};
     for (hga_id i = 0; i < o->n_above; i++) o->share[of[i] < 0 ? o->n_shares - 1 : of[i]].end++;
     for (hga_id i = 0, at = 0; i < o->n_shares; i++)
@@ -199,7 +197,7 @@ static void find_slots(family_order *o, hga_id *free_slots)
 static hga_status find_order(family_order *o)
 {
     hga_status st = HGA_OK;
-    const hga_allocator *a = &o->plan->given;
+    const hga_allocator *a = &o->plan->allocator;
     hga_id *scratch = NULL, *of = NULL;
     int64_t *below = NULL;
     HGA_TRY(hga_new(a, o->n_above, sizeof *o->up, &o->up));
@@ -222,15 +220,16 @@ done:
     return st;
 }
 
-hga_status order_create(const hga_plan *plan, hga_id relation, int positions, family_order *o, int *known)
+hga_status order_create(const hga_plan *plan, hga_id relation, family_order *o, const char **why)
 {
     hga_status st = HGA_OK;
     *o = (family_order){.plan = plan, .nodes = plan->nodes, .base = plan->nodes.level_ptr[1]};
     o->n_above = plan->nodes.n - o->base;
-    *known = o->nodes.parent && o->nodes.child_ptr;
-    for (hga_id v = o->base; *known && v < o->nodes.n; v++) *known = members_of(o, v) <= KERNEL_KIN;
-    if (*known) HGA_TRY(read_edges(o, relation, positions, known));
-    if (*known) HGA_TRY(find_order(o));
+    *why = o->nodes.parent && o->nodes.child_ptr ? NULL : "there is no tree";
+    for (hga_id v = o->base; !*why && v < o->nodes.n; v++)
+        if (members_of(o, v) > KERNEL_KIN) *why = "a family has more than 64 members";
+    if (!*why) HGA_TRY(read_edges(o, relation, why));
+    if (!*why) HGA_TRY(find_order(o));
 done:
     return st;
 }
@@ -238,7 +237,7 @@ done:
 void order_clear(family_order *o)
 {
     if (!o->plan) return;
-    const hga_allocator *a = &o->plan->given;
+    const hga_allocator *a = &o->plan->allocator;
     hga_delete(a, o->columns, o->nodes.n, sizeof *o->columns);
     hga_delete(a, o->up, o->n_above, sizeof *o->up);
     hga_delete(a, o->down, o->n_above, sizeof *o->down);

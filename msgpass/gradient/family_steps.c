@@ -1,6 +1,6 @@
 /* family_steps.c: one family on the way up, where its members' softmaxes tell what the loss loses by them, and on the
    way down, where all gradients come together: those of energies from above, those of scores and values from the
-   siblings, and those of what was coarsened from the parent. The formulas are those of plain_stages.c. */
+   siblings, and those of what was coarsened from the parent. The formulas are those of stage_meanings.c. */
 #include "families.h"
 
 #include <math.h>

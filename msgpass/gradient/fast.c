@@ -20,10 +20,10 @@ static int is_made(const hga_program *p, hga_id f)
 
 /* Is a gradient wanted of the field, or of what it is made of? Fields of the program's own may be asked for always, and
    so may the caller's own tensors where a stage writes them. */
-static int is_wanted(const gradient_call *c, hga_id f)
+static int is_wanted(const fast_pass *p, hga_id f)
 {
-    if (!program_is_input(c->plan->program.field[f].binding)) return 1;
-    return field_gradient(c, f)->data != NULL || is_made(&c->plan->program, f);
+    if (!program_is_input(p->program->field[f].binding)) return 1;
+    return p->needs->wanted >> f & 1u || is_made(p->program, f);
 }
 
 /* Does a stage that scales by types read the field, or what is made of it? The gradients of scales need it. */
@@ -37,12 +37,11 @@ static int is_scaled(const hga_program *p, hga_id f)
 }
 
 /* Fields whose values no adjoint needs: what the program gives and its states. */
-static int has_values(const gradient_call *c, hga_id f)
+static int has_values(const fast_pass *p, hga_id f)
 {
-    const hga_program *p = &c->plan->program;
-    hga_width w = p->field[f].width;
+    hga_width w = p->program->field[f].width;
     return w == HGA_WIDTH_KEY || w == HGA_WIDTH_KV_KEY || w == HGA_WIDTH_VALUE || w == HGA_WIDTH_SCALAR ||
-           has_energies(p, f) || (c->grad->d_type_scale && is_scaled(p, f));
+           has_energies(p->program, f) || (p->needs->entries[TYPE_SCALE] && is_scaled(p->program, f));
 }
 
 static int attends_by_mass(const hga_program *p)
@@ -52,29 +51,41 @@ static int attends_by_mass(const hga_program *p)
     return by_mass;
 }
 
-/* Hand out the pass's arrays from `memory`; with NULL only measure. Floats in all. */
-static int64_t lay_out(fast_pass *p, float *memory)
+static void lay_out_field(fast_pass *p, hga_id f, carver *room)
 {
+    fast_field *x = &p->field[f];
     int64_t n = p->nodes.n;
-    carver room = {.base = memory};
-    for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        fast_field *x = &p->field[f];
-        int state = p->program->field[f].width == HGA_WIDTH_STATE;
-        int scalar = p->program->field[f].width == HGA_WIDTH_SCALAR;
-        x->columns = field_columns(p->plan, f), x->padded = scalar ? 1 : padded(x->columns);
-        x->by_row = goes_by_row(p->plan, f);
-        if (x->by_row) continue;
-        if (has_values(p->call, f)) x->value = carve_floats(&room, n * x->padded);
-        if (is_wanted(p->call, f)) x->adjoint = carve_floats(&room, n * x->padded);
-        if (state) x->lse = carve_floats(&room, n), x->delta = carve_floats(&room, n);
-        if (has_energies(p->program, f)) x->own_lse = carve_floats(&room, n);
-        if (is_wanted(p->call, f) && is_kv(p, f)) x->fresh = (uint8_t *)carve_floats(&room, n / CHUNK / 4 + 1);
-    }
-    if (p->call->io->rel_key)
-        p->rel_key = carve_floats(&room, (int64_t)p->call->io->n_rel_key * padded(p->plan->shape.dim));
-    p->chunks = columns_lay_out(p, &room);
-    if (attends_by_mass(p->program)) p->log_mass = carve_floats(&room, n);
-    return carved_floats(&room);
+    hga_width width = p->program->field[f].width;
+    x->columns = field_columns(p->plan, f), x->padded = width == HGA_WIDTH_SCALAR ? 1 : padded(x->columns);
+    x->by_row = goes_by_row(p->plan, f);
+    if (x->by_row || !field_is_used(p->program, f)) return;
+    if (has_values(p, f)) x->value = carve_floats(room, n * x->padded);
+    if (is_wanted(p, f)) x->adjoint = carve_floats(room, n * x->padded);
+    if (width == HGA_WIDTH_STATE) x->lse = carve_floats(room, n), x->delta = carve_floats(room, n);
+    if (has_energies(p->program, f)) x->own_lse = carve_floats(room, n);
+    if (is_wanted(p, f) && is_kv(p, f)) x->fresh = carve(room, n / CHUNK + 1, sizeof *x->fresh);
+}
+
+static fast_pass empty_pass(const hga_plan *plan, const call_needs *needs)
+{
+    return (fast_pass){.plan = plan,
+                       .needs = needs,
+                       .program = &plan->program,
+                       .nodes = plan->nodes,
+                       .field_dim = padded(plan->shape.dim)};
+}
+
+void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room)
+{
+    *p = empty_pass(plan, needs);
+    p->memory = carve(room, 0, 1);
+    int64_t from = room->used;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) lay_out_field(p, f, room);
+    if (needs->n_rel_key) p->rel_key = carve_floats(room, (int64_t)needs->n_rel_key * padded(plan->shape.dim));
+    p->bytes = room->used - from;
+    p->chunks = columns_lay_out(p, room);
+    if (attends_by_mass(p->program)) p->log_mass = carve_floats(room, p->nodes.n);
+    p->rows.room = widest_row(made, needs), p->rows.own = carve(room, p->rows.room, sizeof *p->rows.own);
 }
 
 static void pad_rel_key(fast_pass *p)
@@ -94,34 +105,14 @@ static int has_padding(const fast_pass *p)
     return padded;
 }
 
-static fast_pass empty_pass(const gradient_call *c)
+void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p)
 {
-    fast_pass p = {.call = c, .plan = c->plan, .program = &c->plan->program, .nodes = c->plan->nodes};
-    p.rows.lists = c->lists, p.field_dim = padded(c->plan->shape.dim);
-    return p;
-}
-
-int64_t fast_floats(const gradient_call *c)
-{
-    fast_pass p = empty_pass(c);
-    return lay_out(&p, NULL);
-}
-
-void fast_create(const gradient_call *c, float *memory, lane *first, hga_id n_lanes, fast_pass *p)
-{
-    *p = empty_pass(c);
+    p->call = c, p->rows.lists = c->lists;
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
-    int64_t n = lay_out(p, NULL);
-    if (has_padding(p)) memset(memory, 0, (size_t)n * sizeof *memory);
-    lay_out(p, memory);
+    if (has_padding(p)) memset(p->memory, 0, (size_t)p->bytes);
     pad_rel_key(p);
     plan_places(p), plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
-}
-
-void fast_destroy(fast_pass *p)
-{
-    if (p->plan) edges_close(&p->rows);
 }
 
 /* ---- means and sums ---- */
@@ -293,14 +284,14 @@ static void store_all(fast_pass *p, int kv)
 static int goes_by_panel(const fast_pass *p)
 {
     int by_row = 1;
-    for (hga_id f = 1; f <= p->program->n_fields; f++) by_row &= p->field[f].by_row;
+    for (hga_id f = 1; f <= p->program->n_fields; f++) by_row &= p->field[f].by_row || !field_is_used(p->program, f);
     return by_row;
 }
 
 static void take_turn(fast_pass *p, hga_id turn)
 {
     const hga_shape *s = &p->plan->shape;
-    hga_id turns = fast_turns(p->call);
+    hga_id turns = p->needs->turns;
     p->n = s->n_heads / turns, p->first = turn * p->n;
     p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
     p->heads = goes_by_panel(p) ? p->n : 1;

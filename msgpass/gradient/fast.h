@@ -4,6 +4,7 @@
 #define HGA_GRADIENT_FAST_H
 
 #include "subtrees.h"
+#include "ways.h"
 
 /* What a pass keeps of a field: rows of `columns` floats, padded with zeros, one a node. Softmax states have their
    adjoint in linear form, as if they were a sum of numerators and denominators: gradients `adjoint` = G, and for each
@@ -55,12 +56,14 @@ typedef struct turn_walk {
 } turn_walk;
 
 typedef struct fast_pass {
-    const gradient_call *call;
+    const gradient_call *call; /* NULL while memory is measured */
     const hga_plan *plan;
+    const call_needs *needs;
     const hga_program *program;
     hga_nodes nodes;
     hga_id kv, head;  /* at hand */
     hga_id first, n;  /* the query heads of the turn: head `first` and those behind it */
+    int finds;        /* nothing is computed: what columns rows see is found, for calls to come */
     int adds;         /* other turns give the same keys and values theirs, too */
     turn_walk turns;  /* that go with this pass's panels */
     hga_id field_dim; /* padded columns of queries and keys */
@@ -77,7 +80,9 @@ typedef struct fast_pass {
     lane *lanes;      /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
     hga_id n_lanes;
     hga_id *raised; /* subtrees that are coarsened and asked */
-    hga_id heads;   /* that attention goes back for at once, panel by panel: the last of them is the one at hand */
+    void *memory;   /* [bytes]: rows whose padding is zero */
+    int64_t bytes;
+    hga_id heads; /* that attention goes back for at once, panel by panel: the last of them is the one at hand */
     /* of the lane that is at work: sums of rel_key's gradient before they are poured into `sums`, NULL where it is not
        wanted; and rows of its own of keys' and values' gradients, for chunks whose slot is not -1 */
     float *d_rel_key, *own_dk, *own_dv;
@@ -153,7 +158,7 @@ int goes_by_row(const hga_plan *plan, hga_id f);
 /* fast_columns.c: the stage whose keys and values come chunk by chunk, -1; when they may go; their memory, NULL without
    such a stage. */
 hga_id columns_stage(const hga_plan *plan);
-hga_status departures_create(const gradient_call *c, departures *out);
+hga_status departures_create(const hga_plan *plan, const strips *cut, departures *out);
 void departures_clear(const hga_plan *plan, departures *x);
 column_chunks *columns_lay_out(const fast_pass *p, carver *room);
 /* None is here; a chunk comes; those that panels [first, end) of the stage were the last to need go; all go. */
@@ -221,8 +226,7 @@ hga_status fast_attend(fast_pass *p, hga_id s);
 hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end);
 void attend_ends(fast_pass *p);
 
-/* fast_energies.c: programs that go on with states. Which is plain enough to go back here: */
-int energies_are_simple(const hga_plan *plan);
+/* fast_energies.c: programs that go on with states. */
 /* Is the field a state whose energies are taken? */
 int has_energies(const hga_program *p, hga_id field);
 /* States, energies and what is left of each node, forward; the adjoints of the latter two; and what they ask of a
@@ -242,24 +246,40 @@ void merge_families(const fast_pass *p, hga_id f, row_range nodes);
 hga_status subtrees_gradient(fast_pass *p);
 void subtrees_end(fast_pass *p);
 
-/* kept.c: the panels of n threads, which stay in the workspace. */
-hga_status keep_panels(const gradient_call *c, hga_workspace *workspace, hga_id n, struct panel ***out);
+/* kept.c: the panels of all threads that a plan may have, which stay in a workspace: n of them are made where they are
+   not; for a call. */
+hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n);
+struct panel **kept_panels_of(hga_workspace *workspace);
 
-/* lanes.c: a lane's memory, and strips of a stage, one after the other or side by side. */
-int64_t lane_floats(const gradient_call *c);
-hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept, lane *l);
-void lane_destroy(const gradient_call *c, lane *l);
+/* fast_way.c: what is made once: where stages are cut, by key/value heads and, where turns may be of query heads, by
+   these; when columns go; rows of stages that go row by row. */
+typedef struct made_fast {
+    subtrees trees;    /* n = 0: stage by stage */
+    strips *strips[2]; /* [stages] */
+    departures departures;
+    row_list *lists;           /* NULL: rows are read for every head */
+    int64_t widest, of_biased; /* most edges of a row that is read; where calls bring biases of edges */
+} made_fast;
+
+/* The most edges of a row that such calls read: where biases of edges count them, of any. */
+static inline int64_t widest_row(const made_fast *made, const call_needs *needs)
+{
+    return needs->features & BRINGS_EDGE_BIASES ? made->of_biased : made->widest;
+}
+
+/* lanes.c: a lane's memory, measured or handed out and begun; and strips of a stage, one after the other or side by
+   side. */
+void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, lane *l, carver *room);
+void lane_begin(const gradient_call *c, struct panel *kept, lane *l);
 typedef hga_status (*strip_rows)(fast_pass *p, hga_id stage, hga_id first, hga_id end);
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows);
+/* fast_find.c: what a lane finds out on all strips of a call, or on every n_lanes-th of them from strip `first` on. */
+hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes);
 
-/* fast.c: a pass's memory, and the gradients of one turn. Floats of a pass, a whole number of lines; a pass in that
-   memory, which begins at a line and outlives it. */
-int64_t fast_floats(const gradient_call *c);
-void fast_create(const gradient_call *c, float *memory, lane *first, hga_id n_lanes, fast_pass *p);
-void fast_destroy(fast_pass *p);
-/* Turns of a call whose stages are cut. One of them, but for what keys and values are given; and that, behind the turns
-   before it where several give to the same. */
-hga_id fast_turns(const gradient_call *c);
+/* fast.c: a pass's memory, measured or handed out; begun; and the gradients of one turn, but for what keys and values
+   are given; and that, behind the turns before it where several give to the same. */
+void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room);
+void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id turn);
 hga_status fast_end(fast_pass *p);
 

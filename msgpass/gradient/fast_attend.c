@@ -129,12 +129,13 @@ static int counts_apart(const fast_pass *p)
     return !p->panel->parts.ranks || !r->n_blocks || (!r->ptr && !r->src_order);
 }
 
-/* The panel that was found is remembered while there is room; else it is the last that is not known. */
+/* The panel that was found is remembered while there is room; else it is the last that is not known. Rows that two
+   ranges share are found anew for one of them, and nothing of that stays. */
 static void remember_panel(panel *x, found *groups, hga_id n)
 {
     int64_t bytes = x->n.tiles * (int64_t)sizeof *x->tile + x->n.numbers * (int64_t)sizeof *x->number +
                     x->n.bits * (int64_t)sizeof *x->bits + x->n.places + x->n.edges * (int64_t)sizeof *x->edge;
-    if (!x->room) return;
+    if (!x->room || !x->noted) return;
     if (bytes <= x->room)
         x->remembered = x->n;
     else
@@ -154,9 +155,10 @@ static int recall(const found *f, group *pair)
     return 1;
 }
 
-static void note(const panel *x, const group *pair, found *f)
+static void note(panel *x, const group *pair, found *f)
 {
     if (!f || f->known || !x->room) return;
+    x->noted = 1;
     for (int i = 0; i < 2; i++) {
         f[i] = (found){.known = 1,
                        .there = pair[i].there,
@@ -165,6 +167,33 @@ static void note(const panel *x, const group *pair, found *f)
                        .edges = pair[i].edges};
         memcpy(f[i].row_end, pair[i].row_end, sizeof f[i].row_end);
     }
+}
+
+/* What the lists need besides what is remembered: as much as the longest panel so far. So a later call, which begins
+   with all that is remembered, finds room. */
+static void measure_panel(panel *x)
+{
+    lengths *most = &x->most;
+    const lengths *from = &x->remembered, *to = &x->n;
+    if (to->tiles - from->tiles > most->tiles) most->tiles = to->tiles - from->tiles;
+    if (to->numbers - from->numbers > most->numbers) most->numbers = to->numbers - from->numbers;
+    if (to->bits - from->bits > most->bits) most->bits = to->bits - from->bits;
+    if (to->places - from->places > most->places) most->places = to->places - from->places;
+    if (to->edges - from->edges > most->edges) most->edges = to->edges - from->edges;
+}
+
+static hga_status reserve_lists(const fast_pass *p)
+{
+    hga_status st = HGA_OK;
+    panel *x = p->panel;
+    const lengths *n = &x->remembered, *more = &x->most;
+    HGA_TRY(room_for(p, &x->tile, &x->tile_room, n->tiles, more->tiles, sizeof *x->tile));
+    HGA_TRY(room_for(p, &x->number, &x->number_room, n->numbers, more->numbers, sizeof *x->number));
+    HGA_TRY(room_for(p, &x->bits, &x->bits_room, n->bits, more->bits, sizeof *x->bits));
+    HGA_TRY(room_for(p, &x->place, &x->place_room, n->places, more->places, sizeof *x->place));
+    HGA_TRY(room_for(p, &x->edge, &x->edge_room, n->edges, more->edges, sizeof *x->edge));
+done:
+    return st;
 }
 
 /* The edges of a group into windows or left; when some turn out not to count in order, all are left. */
@@ -203,12 +232,12 @@ done:
 static hga_status run_pair(fast_pass *p, hga_id s, group *pair, hga_id first, found *f)
 {
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < 2; i++) load_sixteen(p, s, &pair[i], first + i * KERNEL_TILE);
+    for (hga_id i = 0; i < 2; i++) (p->finds ? expect_sixteen : load_sixteen)(p, s, &pair[i], first + i * KERNEL_TILE);
     if (!recall(f, pair)) {
         HGA_TRY(sort_pair(p, s, pair, first));
         note(p->panel, pair, f);
     }
-    for (hga_id i = 0; i < 2; i++) {
+    for (hga_id i = 0; i < 2 && !p->finds; i++) {
         const uint8_t *bits;
         HGA_TRY(left_draws(p, &pair[i], f ? f + i : NULL, &bits));
         run_left(p, s, &pair[i], bits);
@@ -237,11 +266,13 @@ static hga_status attend_panel(fast_pass *p, hga_id s, hga_id first, hga_id end)
     panel *x = p->panel;
     found *f = x->found ? x->found + s * groups_of(p->plan) + first / KERNEL_TILE : NULL;
     hga_id left = (end - first + 2 * KERNEL_TILE - 1) / (2 * KERNEL_TILE) * 2, n = left < GROUPS ? left : GROUPS;
-    x->n = x->remembered;
-    draws_open(p);
+    x->n = x->remembered, x->noted = 0;
+    if (!p->finds) draws_open(p);
     for (hga_id i = n; i < GROUPS; i++) x->group[i].n_tiles = 0;
     for (hga_id i = 0; i < n; i += 2) HGA_TRY(run_pair(p, s, &x->group[i], first + i * KERNEL_TILE, f ? f + i : NULL));
+    measure_panel(x);
     if (f) remember_panel(x, f, n);
+    if (p->finds) return HGA_OK;
     HGA_TRY(run_panel_tiles(p, s));
     for (hga_id i = 0, row = first; i < n; i++, row += KERNEL_TILE) store_sixteen(p, s, &x->group[i], row);
     columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
@@ -269,6 +300,7 @@ hga_status attend_range(fast_pass *p, hga_id s, hga_id begin, hga_id end)
         HGA_TRY(attend_heads(p, s, first, end));
         if (++x->panels * POUR_TYPES >= p->call->io->n_rel_key) attend_ends(p);
     }
+    HGA_TRY(reserve_lists(p));
 done:
     return st;
 }

@@ -35,19 +35,19 @@ static void touch(void *context, hga_id first, hga_id last)
     for (hga_id c = first / CHUNK; c <= last / CHUNK; c++) at->last[c] = at->panel;
 }
 
-hga_status departures_create(const gradient_call *c, departures *out)
+hga_status departures_create(const hga_plan *plan, const strips *cut, departures *out)
 {
     hga_status st = HGA_OK;
-    const hga_allocator *a = &c->plan->given;
-    hga_id chunks = chunks_of(c->plan), panels = panels_of(c->plan), stage = columns_stage(c->plan), *last = NULL;
+    const hga_allocator *a = &plan->allocator;
+    hga_id chunks = chunks_of(plan), panels = panels_of(plan), stage = columns_stage(plan), *last = NULL;
     if (stage < 0) return HGA_OK;
     HGA_TRY(hga_new(a, chunks, sizeof *last, &last));
     HGA_TRY(hga_new(a, chunks, sizeof *out->chunk, &out->chunk));
     HGA_TRY(hga_new_zero(a, panels + 1, sizeof *out->ptr, &out->ptr));
     for (hga_id i = 0; i < chunks; i++) last[i] = -1;
     for (visit at = {0, last}; at.panel < panels; at.panel++) {
-        hga_id first = at.panel * STRIP_PANEL, left = c->plan->nodes.n - first;
-        strips_visit(c->plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &c->strips[stage], touch, &at);
+        hga_id first = at.panel * STRIP_PANEL, left = plan->nodes.n - first;
+        strips_visit(plan, stage, first, left < STRIP_PANEL ? left : STRIP_PANEL, &cut[stage], touch, &at);
     }
     for (hga_id i = 0; i < chunks; i++)
         if (last[i] >= 0) out->ptr[last[i]]++;
@@ -61,8 +61,8 @@ done:
 
 void departures_clear(const hga_plan *plan, departures *x)
 {
-    hga_delete(&plan->given, x->chunk, chunks_of(plan), sizeof *x->chunk);
-    hga_delete(&plan->given, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
+    hga_delete(&plan->allocator, x->chunk, chunks_of(plan), sizeof *x->chunk);
+    hga_delete(&plan->allocator, x->ptr, panels_of(plan) + 1, sizeof *x->ptr);
     *x = (departures){0};
 }
 
@@ -75,8 +75,8 @@ column_chunks *columns_lay_out(const fast_pass *p, carver *room)
     const hga_stage *s = &p->program->stage[stage];
     int64_t dim = p->field[s->key].padded * CHUNK, dim_v = p->field[s->value].padded * CHUNK;
     column_chunks x = {.stage = stage, .value = dim, .d_key = -1, .d_value = -1, .floats = dim + dim_v};
-    if (field_gradient(p->call, s->key)->data) x.d_key = x.floats, x.floats += dim;
-    if (field_gradient(p->call, s->value)->data) x.d_value = x.floats, x.floats += dim_v;
+    if (p->needs->wanted >> s->key & 1u) x.d_key = x.floats, x.floats += dim;
+    if (p->needs->wanted >> s->value & 1u) x.d_value = x.floats, x.floats += dim_v;
     column_chunks *out = carve(room, 1, sizeof x);
     x.at = carve(room, chunks, sizeof *x.at);
     x.unused = carve(room, chunks, sizeof *x.unused);
@@ -176,7 +176,7 @@ static void give_chunk(const fast_pass *p, hga_id chunk)
 void columns_leave(const fast_pass *p, hga_id stage, hga_id first, hga_id end)
 {
     const column_chunks *x = p->chunks;
-    const departures *d = &p->call->departures;
+    const departures *d = p->call->departures;
     hga_id heads = p->plan->shape.n_heads / p->plan->shape.n_kv_heads, panels = panels_of(p->plan);
     if (!x || x->stage != stage || x->stay || p->head != (p->kv + 1) * heads - 1) return;
     for (hga_id i = d->ptr[first < panels ? first : panels]; i < d->ptr[end < panels ? end : panels]; i++) {

@@ -46,6 +46,20 @@ static hga_status place_draws(const fast_pass *p, int64_t n, draws *d)
     return st;
 }
 
+hga_status reserve_draws(fast_pass *p)
+{
+    panel *x = p->panel;
+    int most = 0;
+    for (p->head = 0; p->head < p->plan->shape.n_heads; p->head += 8) {
+        int heads = __builtin_popcount(heads_of_eight(p));
+        most = heads > most ? heads : most;
+    }
+    int64_t n = x->remembered.edges / 2 + x->n_found;
+    for (int64_t i = 0; i < x->remembered.tiles; i++) n += (int64_t)x->tile[i].n * x->tile[i].n_groups * most;
+    n = n < x->draws_most ? n : x->draws_most;
+    return most > 1 ? room_for(p, &x->drawn, &x->drawn_room, 0, n, sizeof *x->drawn) : HGA_OK;
+}
+
 static kernel_draw draw_of(const fast_pass *p)
 {
     return (kernel_draw){p->call->io->seed, p->call->io->layer, p->plan->options.dropout};

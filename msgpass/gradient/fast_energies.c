@@ -1,6 +1,6 @@
 /* fast_energies.c: states that a program goes on with. Such a state is no sum any more: what its energy and its
    share of what is left ask of it needs its value, so attention goes forward again, row by row, and the tape need
-   not keep it. The formulas are those of plain_stages.c. */
+   not keep it. The formulas are those of stage_meanings.c. */
 #include "exponents.h"
 #include "fast.h"
 

@@ -126,6 +126,27 @@ static void load_asked(const fast_pass *p, hga_id f, group *g, hga_id first)
     }
 }
 
+/* Will anything be asked of the row? Of tokens that have no edges in any stage nothing is. */
+static int is_expected(const fast_pass *p, hga_id f, hga_id v)
+{
+    if (v < 0 || !program_row(&p->nodes, p->program->field[f].rows, v)) return 0;
+    int has_edges = v >= p->nodes.level_ptr[1] && !p->field[f].by_row;
+    for (hga_id s = 0; s < p->program->n_stages && !has_edges; s++)
+        if (p->program->stage[s].writes >> f & 1u)
+            has_edges = edges_exist(p->plan->graph, p->program->stage[s].relation, v);
+    return has_edges;
+}
+
+void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first)
+{
+    g->there = 0;
+    for (hga_id i = 0; i < KERNEL_TILE; i++) {
+        hga_id v = position_node(p, first + i);
+        g->node[i] = is_expected(p, p->program->stage[s].out, v) ? v : -1;
+        g->there |= (uint32_t)(g->node[i] >= 0) << i;
+    }
+}
+
 /* Sixteen rows turned. */
 static void turn(const fast_pass *p, const float *rows, hga_id columns, float *out)
 {

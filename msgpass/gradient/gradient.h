@@ -1,15 +1,11 @@
 /* gradient.h: what the files of this room share.
 
-   gradient.c   the call: who computes is chosen; check.c: what it is given; apart.c: where that lies
+   gradient.c   the call; check.c: what it is given; apart.c: where that lies; needs.c: what its memory hangs on
+   ways.c       which way it goes, made once and left with the plan (ways.h); live.c: stages that count
    batch.c      many calls at once
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
-   tables.c     sums of what is shared by edges
-   plain.c      a program forward and backward in double, by what meaning/ says of its stages (plain.h)
-   fast.c       the same a head at a time, in float (fast.h, panel.h)
-   families.c   trees whose nodes attend to their siblings, all heads at once (families.h)
-   linear.c     sums and means alone, all heads at once (linear.h)
-   scattered.c  edges listed one by one, all heads at once (scattered.h) */
+   tables.c     sums of what is shared by edges */
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 
@@ -20,7 +16,7 @@
 /* The rows of a stage; zero the struct before the first time, but for the lists. */
 static inline void rows_open(edge_rows *rows, const hga_plan *plan, hga_id stage)
 {
-    edges_open(rows, plan->graph, &plan->given, plan->program.stage[stage].relation);
+    edges_open(rows, plan->graph, &plan->allocator, plan->program.stage[stage].relation);
     rows->list = rows->lists && rows->lists[stage].ptr ? &rows->lists[stage] : NULL;
 }
 
@@ -31,36 +27,61 @@ typedef struct departures {
     hga_id *ptr, *chunk;
 } departures;
 
+/* ---- calls ---- */
+
+/* What calls bring that not every way knows. */
+enum { BRINGS_TYPES = 1, BRINGS_POSITIONS = 2, BRINGS_EDGE_BIASES = 4, BRINGS_SIXTEEN = 8, FEATURE_SETS = 16 };
+
+/* All that the memory of a call hangs on, besides its plan. */
+typedef struct call_needs {
+    unsigned features;         /* relative keys or biases, positions, biases of edges, tensors of 16 bits */
+    uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
+    uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
+    int64_t entries[N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
+    int biases_apart;          /* every head has edge biases of its own */
+    hga_id n_rel_key;          /* 0: there are no relative keys */
+    hga_id threads;
+    /* gradients of keys, values and the caller's own tensors: sums lose nothing when they are put down */
+    int as_floats;
+    /* What goes back by itself, as the way says: a key/value head with all query heads that read it, or each query
+       head, which adds what keys and values are given to the caller's rows behind those before it. */
+    hga_id turns;
+    int64_t kept_bytes[2]; /* calls for some rows: what is given of them, of the output and of its log-sum-exps */
+} call_needs;
+
 /* One call. */
 typedef struct gradient_call {
-    const hga_plan *plan;
+    const hga_plan *plan; /* with the stages that count */
     const hga_io *io;
     const hga_grad_io *grad;
+    call_needs needs;
     float scale;
     hga_id threads;        /* as many as the plan has, or one where no others may start */
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
-    /* What goes back by itself: a key/value head with all query heads that read it, or each query head, which adds what
-       keys and values are given to the caller's rows behind those before it. */
-    hga_id turns;
-    table_sums *sums;          /* [turns]; those that heads write apart are one array for all */
-    struct strips *strips;     /* [stages], of those that attend; the fast way's */
-    departures departures;     /* of the stage whose keys and values come chunk by chunk */
-    struct subtrees *subtrees; /* of the fast way; then strips are of subtrees, at the stage that attends last */
-    row_list *lists; /* [stages], of those that go row by row; the fast way's, NULL: rows are read for every head */
-    nudge moved;     /* hga_plan_loss; zero: nothing is */
+    table_sums *sums;      /* [turns]; those that heads write apart are one array for all */
+    nudge moved;           /* hga_plan_loss; zero: nothing is */
+    /* what the fast way has made: */
+    const struct strips *strips;     /* [stages], of those that attend */
+    const departures *departures;    /* of the stage whose keys and values come chunk by chunk */
+    const struct subtrees *subtrees; /* then strips are of subtrees, at the stage that attends last */
+    const row_list *lists;           /* [stages], of those that go row by row; NULL: rows are read for every head */
 } gradient_call;
 
+/* needs.c: of a call whose tensors have been checked; and of one that wants every gradient, by all threads, of packed
+   floats and without tables. */
+call_needs needs_of(const gradient_call *c);
+call_needs needs_of_all(const hga_plan *plan);
+
 /* gradient.c: what a call is given, found fit before anything is written; and all its work, by c->threads. */
-hga_status gradient_begin(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, gradient_call *c);
+hga_status gradient_begin(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io,
+                          const hga_grad_io *grad, gradient_call *c);
 hga_status gradient_go(gradient_call *c, hga_workspace *workspace);
 
-/* tables.c: room for the sums of the wanted tables; heads added in their order, to the caller's arrays. */
-hga_status tables_create(gradient_call *c);
+/* tables.c: the sums of the wanted tables in memory of the room's; heads added in their order, to the caller's
+   arrays. */
+table_sums *tables_lay_out(const call_needs *needs, carver *room);
+void tables_clear(const gradient_call *c);
 void tables_store(const gradient_call *c);
-void tables_clear(gradient_call *c);
-
-/* Entries of a table. */
-int64_t table_entries(const gradient_call *c, call_table which);
 
 /* Heads and columns of a field. */
 static inline hga_id field_heads(const hga_plan *plan, hga_id field)
@@ -97,10 +118,10 @@ hga_status check_apart(const gradient_call *c);
 /* And of n calls at once what each wants from what the others want and read? Else *sample is the later of two. */
 hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample);
 
-/* range.c: where the call is for some rows, *own is what it is given with nothing of the others, and takes the place of
-   c->grad; range_close gives it back, whatever the outcome. */
-hga_status range_open(gradient_call *c, hga_grad_io *own);
-void range_close(const gradient_call *c, const hga_grad_io *own);
+/* range.c: where the call is for some rows, *own is what it is given with nothing of the others, in memory of the
+   room's, and takes the place of c->grad. */
+void range_needs(const gradient_call *c, int64_t bytes[2]);
+void range_open(gradient_call *c, hga_grad_io *own, carver *room);
 
 /* unread.c: of the gradients that are wanted those of tensors that no stage reads are no longer; and they, which are
    zeros, go to the caller, unless he wants them added. */
@@ -112,13 +133,7 @@ static inline double dropout_factor(const gradient_call *c, const row_edge *e, h
     return edge_kept(c->plan->options.dropout, c->io, e, v, head);
 }
 
-/* The gradients of key/value head `kv` and of the query heads that read it. */
-hga_status plain_gradient(const gradient_call *c, hga_id kv);
-int64_t plain_bytes(const hga_plan *plan);
-/* What the loss is made of on those heads, with c->moved. */
+/* plain.c: what the loss is made of on key/value head `kv`, with c->moved. */
 hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss);
-
-/* Does the plan go the plain way? Then *why says what for. */
-int gradient_is_plain(const hga_plan *plan, const char **why);
 
 #endif

@@ -31,19 +31,21 @@ done:
     return st;
 }
 
-hga_status keep_panels(const gradient_call *c, hga_workspace *workspace, hga_id n, struct panel ***out)
+hga_status keep_panels(const hga_plan *plan, hga_workspace *workspace, hga_id n)
 {
     hga_status st = HGA_OK;
-    const hga_plan *plan = c->plan;
     workspace_kept *keeper = workspace_keeper(workspace);
     if (keeper->what && keeper->serial != plan->serial) workspace_forget(workspace);
     if (!keeper->what) HGA_TRY(begin_keeping(plan, keeper));
     kept_panels *x = keeper->what;
-    for (hga_id i = 0; i < n; i++) {
+    for (hga_id i = 0; i < n; i++)
         if (!x->panel[i]) HGA_TRY(panel_create(plan, &x->panel[i]));
-        panel_open(c, x->panel[i]);
-    }
-    *out = x->panel;
 done:
     return st;
+}
+
+struct panel **kept_panels_of(hga_workspace *workspace)
+{
+    const kept_panels *x = workspace_keeper(workspace)->what;
+    return x->panel;
 }

@@ -6,70 +6,61 @@
 #include <omp.h>
 #include <string.h>
 
-static hga_id chunks_of(const gradient_call *c) { return (c->plan->nodes.n + CHUNK - 1) / CHUNK; }
+static hga_id chunks_of(const hga_plan *plan) { return (plan->nodes.n + CHUNK - 1) / CHUNK; }
 
-static int has_strips(const gradient_call *c)
+static const strips *strips_of(const made_fast *made, const hga_plan *plan, const call_needs *needs)
+{
+    return made->strips[needs->turns > plan->shape.n_kv_heads];
+}
+
+static int has_strips(const hga_plan *plan, const strips *cut)
 {
     int several = 0;
-    for (hga_id s = 0; s < c->plan->program.n_stages; s++) several |= c->strips[s].n > 1;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) several |= cut[s].n > 1;
     return several;
 }
 
 /* Do strips have entries of their own of a table? Edges are each in one strip. */
-static int is_shared(const gradient_call *c, call_table which)
+static int is_shared(const call_needs *needs, call_table which)
 {
-    return which != EDGE_BIAS && which != TYPE_SCALE && table_entries(c, which) > 0;
+    return which != EDGE_BIAS && which != TYPE_SCALE && needs->entries[which] > 0;
 }
 
 /* ---- memory ---- */
 
-static int64_t rel_key_floats(const gradient_call *c)
+static int64_t rel_key_floats(const hga_plan *plan, const call_needs *needs)
 {
-    return c->grad->d_rel_key ? (int64_t)c->io->n_rel_key * padded(c->plan->shape.dim) : 0;
+    return needs->entries[REL_KEY] ? (int64_t)needs->n_rel_key * padded(plan->shape.dim) : 0;
 }
 
-static int64_t lay_out(const gradient_call *c, float *memory, lane *l)
+void lane_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, lane *l, carver *room)
 {
+    const strips *cut = strips_of(made, plan, needs);
     int64_t most = 0;
-    carver room = {.base = memory};
-    hga_id dim = c->plan->shape.dim, dim_v = c->plan->shape.dim_v;
-    for (hga_id s = 0; s < c->plan->program.n_stages; s++) {
-        int64_t n = strips_most_chunks(&c->strips[s]);
+    hga_id dim = plan->shape.dim, dim_v = plan->shape.dim_v;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        int64_t n = strips_most_chunks(&cut[s]);
         most = n > most ? n : most;
     }
-    l->numbers = carve_floats(&room, 2 * padded(dim > dim_v ? dim : dim_v));
-    l->own_dk = carve_floats(&room, most * CHUNK * padded(dim));
-    l->own_dv = carve_floats(&room, most * CHUNK * padded(dim_v));
-    l->d_rel_key = carve_floats(&room, rel_key_floats(c));
-    if (!rel_key_floats(c)) l->d_rel_key = NULL;
-    return carved_floats(&room);
-}
-
-int64_t lane_floats(const gradient_call *c) { return lay_out(c, NULL, &(lane){0}); }
-
-hga_status lane_create(const gradient_call *c, float *memory, struct panel *kept, lane *l)
-{
-    hga_status st = HGA_OK;
-    const hga_allocator *a = &c->plan->given;
-    lay_out(c, memory, l);
-    l->panel = kept;
-    memset(l->d_rel_key ? l->d_rel_key : memory, 0, (size_t)rel_key_floats(c) * sizeof *memory);
-    if (!has_strips(c)) goto done;
-    HGA_TRY(hga_new(a, chunks_of(c), sizeof *l->slot, &l->slot));
-    for (hga_id i = 0; i < chunks_of(c); i++) l->slot[i] = -1;
+    *l = (lane){0};
+    l->numbers = carve_floats(room, 2 * padded(dim > dim_v ? dim : dim_v));
+    l->own_dk = carve_floats(room, most * CHUNK * padded(dim));
+    l->own_dv = carve_floats(room, most * CHUNK * padded(dim_v));
+    if (rel_key_floats(plan, needs)) l->d_rel_key = carve_floats(room, rel_key_floats(plan, needs));
+    l->rows.room = widest_row(made, needs), l->rows.own = carve(room, l->rows.room, sizeof *l->rows.own);
+    if (!has_strips(plan, cut)) return;
+    l->slot = carve(room, chunks_of(plan), sizeof *l->slot);
     for (call_table i = 0; i < N_TABLES; i++)
-        if (is_shared(c, i)) HGA_TRY(hga_new_zero(a, table_entries(c, i), sizeof(double), &l->own.of[i]));
-done:
-    return st;
+        if (is_shared(needs, i)) l->own.of[i] = carve(room, needs->entries[i], sizeof(double));
 }
 
-void lane_destroy(const gradient_call *c, lane *l)
+void lane_begin(const gradient_call *c, struct panel *kept, lane *l)
 {
-    const hga_allocator *a = &c->plan->given;
-    if (!l->panel) return;
-    edges_close(&l->rows);
-    hga_delete(a, l->slot, chunks_of(c), sizeof *l->slot);
-    for (call_table i = 0; i < N_TABLES; i++) hga_delete(a, l->own.of[i], table_entries(c, i), sizeof(double));
+    l->panel = kept;
+    if (l->d_rel_key) memset(l->d_rel_key, 0, (size_t)rel_key_floats(c->plan, &c->needs) * sizeof *l->d_rel_key);
+    for (hga_id i = 0; l->slot && i < chunks_of(c->plan); i++) l->slot[i] = -1;
+    for (call_table i = 0; i < N_TABLES; i++)
+        if (l->own.of[i]) memset(l->own.of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
 /* ---- a strip ---- */
@@ -88,7 +79,7 @@ static fast_pass seen_by(const fast_pass *p, lane *l, hga_id stage, hga_id i)
     memset(l->own_dk, 0, (size_t)(chunks * CHUNK * p->field[at->key].padded) * sizeof(float));
     memset(l->own_dv, 0, (size_t)(chunks * CHUNK * p->field[at->value].padded) * sizeof(float));
     for (call_table t = 0; t < N_TABLES; t++)
-        if (is_shared(p->call, t)) one.sums.of[t] = l->own.of[t];
+        if (is_shared(p->needs, t)) one.sums.of[t] = l->own.of[t];
     return one;
 }
 
@@ -140,7 +131,7 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         l->slot[chunk] = -1;
     }
     for (call_table t = 0; t < N_TABLES; t++)
-        if (is_shared(p->call, t)) add_sums(p->sums.of[t], l->own.of[t], table_entries(p->call, t));
+        if (is_shared(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
 }
 
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)

@@ -3,7 +3,6 @@
    these have them side by side. Of a stage's two ends the one with more rows is gone through once, in the relation's
    order, while rows of the other stay in the cache: those are collected into a row, or a row is spread over them.
    Threads share the columns, so that none waits for another and each adds in the same order. */
-#include "linear.h"
 #include "linear_edges.h"
 
 #include <omp.h>
@@ -14,79 +13,138 @@ typedef struct linear {
     const hga_plan *plan;
     hga_id columns;                     /* of all key/value heads */
     double *wide;                       /* [columns] */
-    uint32_t reach;                     /* fields from which something comes to the output; other stages do not count */
+    double *heavy[HGA_MAX_STAGES];      /* [heavy nodes][columns]: what they were given so far */
+    float *scaled[HGA_MAX_STAGES];      /* [edges]: weights times scales of types; where there are scales */
+    char *scratch[HGA_MAX_STAGES];      /* where edges are listed by the call */
     linear_rows value[HGA_FIELD_SLOTS]; /* where gradients of scales are wanted */
     linear_rows asked[HGA_FIELD_SLOTS];
-    linear_edges edges[HGA_MAX_STAGES];
+    const linear_edges *edges; /* [stages] */
+    linear_edges own[HGA_MAX_STAGES];
 } linear;
 
-/* Does the stage lead to the output? */
-static int counts(const linear *x, hga_id stage) { return (int)(x->reach >> x->plan->program.stage[stage].out & 1u); }
+/* What a plan has where the lists are few beside the tensors. */
+typedef struct made_linear {
+    linear_edges edges[HGA_MAX_STAGES];
+    char *block;
+    int64_t bytes;
+} made_linear;
+
 static float *row_at(const linear_rows *x, hga_id v) { return x->at + (v - x->first) * x->row; }
 
 /* ---- who goes this way ---- */
 
-/* Fields from which something comes to the output. */
-static uint32_t find_reach(const hga_program *p)
-{
-    uint32_t reach = 1u << program_bound(p, HGA_IO_OUT);
-    for (const hga_stage *s = p->stage + p->n_stages; s-- > p->stage;)
-        if (reach >> s->out & 1u) reach |= 1u << s->value;
-    return reach;
-}
-
-/* Sums of what is there into what is not yet, and of each input. */
-static int stages_are_sums(const hga_plan *plan)
+/* Sums of what is there into what is not yet. */
+static const char *stages_refuse(const hga_plan *plan, reason *room)
 {
     const hga_program *p = &plan->program;
     uint32_t there = 0;
     for (hga_id f = 1; f <= p->n_fields; f++)
         if (program_is_input(p->field[f].binding)) there |= 1u << f;
-    if (there & ~find_reach(p)) return 0;
     for (const hga_stage *s = p->stage; s < p->stage + p->n_stages; s++) {
-        int is_sum = kind_sums(plan->stage[s - p->stage].kind) && s->relation >= 0 && s->order == HGA_FLAT;
-        if (!is_sum || !(there >> s->value & 1u) || there >> s->out & 1u) return 0;
-        if (p->field[s->value].binding == HGA_IO_OUT) return 0; /* is asked for more than the caller's */
+        if (!kind_sums(plan->stage[s - p->stage].kind)) return reason_of(room, "stage '%s' is no sum", s->name);
+        if (s->relation < 0 || s->order != HGA_FLAT)
+            return reason_of(room, "stage '%s' goes along the tree or level by level", s->name);
+        if (there >> s->out & 1u) return reason_of(room, "stage '%s' writes a field a second time", s->name);
+        if (p->field[s->value].binding == HGA_IO_OUT) /* is asked for more than the caller's */
+            return reason_of(room, "stage '%s' reads the output", s->name);
         there |= 1u << s->out;
     }
-    return 1;
+    return NULL;
 }
 
 /* Edges of blocks are listed, which must take little beside a row for each node: few of them, or many columns. */
-static int edges_are_few(const hga_plan *plan)
+static const char *edges_refuse(const hga_plan *plan, reason *room)
 {
-    int64_t room = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
+    int64_t most = (int64_t)plan->nodes.n * plan->shape.n_kv_heads * plan->shape.dim_v * (int64_t)sizeof(float);
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_relation *r = &plan->stage[s].relation;
         hga_pos of_blocks = r->n_edges - (r->ptr ? r->ptr[plan->nodes.n] : 0);
-        if (of_blocks > room / (hga_pos)(sizeof(hga_id) + sizeof(float))) return 0;
+        if (of_blocks > most / (hga_pos)(sizeof(hga_id) + sizeof(float)))
+            return reason_of(room, "blocks of '%s' have too many edges to list", r->name);
     }
-    return 1;
+    return NULL;
 }
 
-static int is_known(const hga_plan *plan)
+static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
 {
     const hga_program *p = &plan->program;
+    const char *why;
+    (void)features;
+    if (plan->options.generic) return "asked for double";
+    if ((why = stages_refuse(plan, room))) return why;
     for (hga_id f = 1; f <= p->n_fields; f++) {
         hga_width w = p->field[f].width;
         hga_binding b = p->field[f].binding;
-        if ((w != HGA_WIDTH_VALUE && w != HGA_WIDTH_OUT) || storage_is_rounded(plan, f)) return 0;
-        if (b != HGA_INTERNAL && b != HGA_IO_VALUE && b != HGA_IO_OUT) return 0;
+        if (!field_is_used(p, f)) continue;
+        if (w != HGA_WIDTH_VALUE && w != HGA_WIDTH_OUT)
+            return reason_of(room, "field '%s' is not of values", p->field[f].name);
+        if (storage_is_rounded(plan, f)) return "operands are rounded to bfloat16";
+        if (b != HGA_INTERNAL && b != HGA_IO_VALUE && b != HGA_IO_OUT)
+            return reason_of(room, "field '%s' is a tensor of the user's", p->field[f].name);
     }
-    return stages_are_sums(plan) && edges_are_few(plan);
+    return edges_refuse(plan, room);
+}
+
+static int64_t lay_out_edges(const hga_plan *plan, linear_edges *edges, void *memory)
+{
+    carver room = {.base = memory};
+    for (hga_id s = 0; s < plan->program.n_stages; s++) linear_edges_lay_out(plan, s, &edges[s], &room);
+    return room.used;
+}
+
+static int64_t most_scratch(const hga_plan *plan)
+{
+    int64_t most = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        int64_t bytes = linear_scratch_bytes(plan, s);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void drop(const hga_plan *plan, void *what)
+{
+    made_linear *made = what;
+    hga_delete(&plan->allocator, made->block, made->bytes, 1);
+    hga_delete(&plan->allocator, made, 1, sizeof *made);
+}
+
+/* A plan has the edges where they are few beside the tensors; else each call lists them anew in its own memory. */
+static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
+{
+    hga_status st = HGA_OK;
+    made_linear *made = NULL;
+    char *scratch = NULL;
+    int64_t bytes = most_scratch(plan);
+    (void)why, (void)room;
+    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *made, &made));
+    made->bytes = lay_out_edges(plan, made->edges, NULL);
+    if (made->bytes > most_list_bytes(plan)) goto done;
+    HGA_TRY(hga_new(&plan->allocator, bytes, 1, &scratch));
+    HGA_TRY(hga_new(&plan->allocator, made->bytes, 1, &made->block));
+    lay_out_edges(plan, made->edges, made->block);
+    for (hga_id s = 0; s < plan->program.n_stages; s++) linear_edges_list(plan, s, &made->edges[s], scratch);
+    *out = made, made = NULL;
+done:
+    hga_delete(&plan->allocator, scratch, bytes, 1);
+    if (made) drop(plan, made);
+    return st;
 }
 
 /* ---- rows ---- */
 
-/* Are a tensor's rows, of key/value heads, as they are needed? */
-static int is_ready(const linear *x, const hga_tensor *t)
+/* Are the rows of what is asked of a field, or of its values, the caller's own? */
+static int asked_is_given(const linear *x, const call_needs *needs, hga_id f)
 {
-    return t->dtype == HGA_F32 && (t->head_stride == 0 || t->head_stride == x->plan->shape.dim_v);
+    hga_binding b = x->plan->program.field[f].binding;
+    int packed = (int)(needs->d_packed >> f & 1u);
+    if (b == HGA_IO_OUT) return x->plan->shape.n_heads == x->plan->shape.n_kv_heads && packed;
+    return b != HGA_INTERNAL && (packed || !(needs->wanted >> f & 1u));
 }
 
-static int out_is_ready(const linear *x)
+static int value_is_given(const linear *x, const call_needs *needs, hga_id f)
 {
-    return x->plan->shape.n_heads == x->plan->shape.n_kv_heads && is_ready(x, &x->call->grad->d_out);
+    return x->plan->program.field[f].binding == HGA_IO_VALUE && needs->packed >> f & 1u;
 }
 
 static linear_rows given_rows(const linear *x, hga_id f, const hga_tensor *t)
@@ -105,22 +163,40 @@ static linear_rows own_rows(const linear *x, hga_id f, carver *room)
     return rows;
 }
 
-/* Every array; floats in all. */
-static int64_t lay_out(linear *x, float *memory)
+/* Every array but the caller's rows; bytes in all. */
+static int64_t lay_out(linear *x, const void *made, const call_needs *needs, void *memory)
 {
     const hga_program *p = &x->plan->program;
-    const hga_grad_io *g = x->call->grad;
     carver room = {.base = memory};
+    x->wide = carve(&room, x->columns, sizeof *x->wide);
     for (hga_id f = 1; f <= p->n_fields; f++) {
-        hga_binding b = p->field[f].binding;
-        const hga_tensor *given = b == HGA_INTERNAL ? NULL : field_gradient(x->call, f);
-        int ready = given && (b == HGA_IO_OUT ? out_is_ready(x) : !given->data || is_ready(x, given));
-        x->asked[f] = ready ? given_rows(x, f, given) : own_rows(x, f, &room);
-        if (!g->d_type_scale || b == HGA_IO_OUT) continue;
-        ready = b == HGA_IO_VALUE && is_ready(x, &x->call->io->value);
-        x->value[f] = ready ? given_rows(x, f, &x->call->io->value) : own_rows(x, f, &room);
+        if (!field_is_used(p, f)) continue;
+        if (!asked_is_given(x, needs, f)) x->asked[f] = own_rows(x, f, &room);
+        if (!needs->entries[TYPE_SCALE] || p->field[f].binding == HGA_IO_OUT) continue;
+        if (!value_is_given(x, needs, f)) x->value[f] = own_rows(x, f, &room);
     }
-    return carved_floats(&room);
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        int64_t heavy = (int64_t)linear_most_heavy(x->plan, s) * x->columns, scratch = linear_scratch_bytes(x->plan, s);
+        x->heavy[s] = carve(&room, heavy, sizeof *x->heavy[s]);
+        if (p->stage[s].message == HGA_SCALED)
+            x->scaled[s] = carve(&room, x->plan->stage[s].relation.n_edges, sizeof *x->scaled[s]);
+        if (!made) linear_edges_lay_out(x->plan, s, &x->own[s], &room);
+        if (!made) x->scratch[s] = carve(&room, scratch, 1);
+    }
+    return room.used;
+}
+
+/* The caller's rows. */
+static void bind_all(linear *x, const gradient_call *c)
+{
+    const hga_program *p = &c->plan->program;
+    x->call = c;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        if (!field_is_used(p, f)) continue;
+        if (asked_is_given(x, &c->needs, f)) x->asked[f] = given_rows(x, f, field_gradient(c, f));
+        if (c->needs.entries[TYPE_SCALE] && value_is_given(x, &c->needs, f))
+            x->value[f] = given_rows(x, f, field_tensor(c, f));
+    }
 }
 
 /* Heads h, h + 1 .. of the caller's row i, `group` of them, are added up. */
@@ -183,24 +259,28 @@ static void store_all(const linear *x)
 
 /* ---- edges ---- */
 
-static hga_status list_edges(linear *x, hga_id stage)
+/* Weights with the scales of types. */
+static void scale_edges(const linear *x, hga_id stage)
 {
-    const hga_stage *s = &x->plan->program.stage[stage];
-    return counts(x, stage)
-               ? linear_edges_list(x->call, stage, &x->asked[s->out], &x->asked[s->value], &x->edges[stage])
-               : HGA_OK;
+    const linear_edges *e = &x->edges[stage];
+    const float *scale = x->call->io->type_scale;
+    for (hga_pos i = 0; e->type && i < e->ptr[e->n]; i++) x->scaled[stage][i] = e->weight[i] * scale[e->type[i]];
 }
 
 /* Each stage's by one thread. */
-static hga_status list_all(linear *x)
+static void list_all(linear *x, int anew)
 {
     hga_id n = x->plan->program.n_stages, threads = x->call->threads < n ? x->call->threads : n;
-    hga_status st = HGA_OK, each[HGA_MAX_STAGES];
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (hga_id s = 0; s < n; s++) each[s] = list_edges(x, s);
-    for (hga_id s = 0; s < n && !st; s++) /* said by another thread */
-        if (each[s]) st = hga_fail(each[s], "the gradient's edges found no memory");
-    return st;
+    for (hga_id s = 0; s < n; s++) {
+        if (anew) linear_edges_list(x->plan, s, &x->own[s], x->scratch[s]);
+        scale_edges(x, s);
+    }
+}
+
+static const float *weights_of(const linear *x, hga_id stage)
+{
+    return x->edges[stage].type ? x->scaled[stage] : x->edges[stage].weight;
 }
 
 /* ---- from end to end, on some columns ---- */
@@ -220,17 +300,18 @@ static hga_id stretch_at(const column_range *c, hga_id at)
 }
 
 /* `sum` = the weighted sum of n edges' rows; or more of it. */
-static void collect_row(const linear *x, const linear_edges *e, hga_pos at, hga_id n, const linear_rows *from, int anew,
+static void collect_row(const linear *x, hga_id stage, hga_pos at, hga_id n, const linear_rows *from, int anew,
                         const column_range *c, float *sum)
 {
     const kernel_table *k = x->plan->kernels;
-    const float *row[KERNEL_CHUNK];
+    const linear_edges *e = &x->edges[stage];
+    const float *row[KERNEL_CHUNK], *weight = weights_of(x, stage) + at;
     for (hga_id i = 0; i < n; i++) row[i] = row_at(from, e->other[at + i]);
     for (hga_id j = c->first; j < c->end; j += c->stretch)
         if (anew)
-            k->weigh(n, row, j, e->weight + at, 1, stretch_at(c, j), sum + j);
+            k->weigh(n, row, j, weight, 1, stretch_at(c, j), sum + j);
         else
-            k->sum(n, row, j, e->weight + at, stretch_at(c, j), sum + j);
+            k->sum(n, row, j, weight, stretch_at(c, j), sum + j);
 }
 
 /* A row's sum so far goes to `wide`, its first time or another; or comes back whole. */
@@ -242,16 +323,17 @@ static void pour(float *sum, double *wide, int first, int last, const column_ran
     }
 }
 
-static void collect(const linear *x, const linear_edges *e, const linear_rows *from, const linear_rows *to, int anew,
+static void collect(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
                     const column_range *c)
 {
+    const linear_edges *e = &x->edges[stage];
     for (hga_id i = 0; i < e->n; i++) {
         float *sum = row_at(to, e->order[i]);
         hga_pos begin = e->ptr[i], end = e->ptr[i + 1];
         if (anew && begin == end) memset(sum + c->first, 0, (size_t)(c->end - c->first) * sizeof *sum);
         for (hga_pos at = begin; at < end; at += KERNEL_CHUNK) {
             hga_id n = end - at < KERNEL_CHUNK ? (hga_id)(end - at) : KERNEL_CHUNK;
-            collect_row(x, e, at, n, from, anew && at == begin, c, sum);
+            collect_row(x, stage, at, n, from, anew && at == begin, c, sum);
             hga_pos done = at + n - begin;
             if (done % SUM_CUT == 0 || (done > SUM_CUT && at + n == end))
                 pour(sum, x->wide, done == SUM_CUT, at + n == end, c);
@@ -260,20 +342,22 @@ static void collect(const linear *x, const linear_edges *e, const linear_rows *f
 }
 
 /* Each row of the order, weighted, is added to its edges' rows of `to`, which begin at zero or as they are. */
-static void spread(const linear *x, const linear_edges *e, const linear_rows *from, const linear_rows *to, int anew,
+static void spread(const linear *x, hga_id stage, const linear_rows *from, const linear_rows *to, int anew,
                    const column_range *c)
 {
+    const linear_edges *e = &x->edges[stage];
+    const float *weight = weights_of(x, stage);
     for (hga_id i = 0; anew && i < to->n; i++)
         memset(to->at + i * to->row + c->first, 0, (size_t)(c->end - c->first) * sizeof(float));
     for (hga_id i = 0; i < e->n; i++) {
         const float *row = row_at(from, e->order[i]);
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++)
             for (hga_id j = c->first; j < c->end; j += c->stretch)
-                x->plan->kernels->sum(1, &row, j, e->weight + at, stretch_at(c, j), row_at(to, e->other[at]) + j);
+                x->plan->kernels->sum(1, &row, j, weight + at, stretch_at(c, j), row_at(to, e->other[at]) + j);
         int last = i == e->n - 1;
         if ((i + 1) % SUM_CUT && !last) continue;
         for (hga_id k = 0; k < e->n_heavy; k++)
-            pour(row_at(to, e->heavy[k]), e->wide + (ptrdiff_t)k * x->columns, i < SUM_CUT, last, c);
+            pour(row_at(to, e->heavy[k]), x->heavy[stage] + (ptrdiff_t)k * x->columns, i < SUM_CUT, last, c);
     }
 }
 
@@ -283,7 +367,7 @@ static int asks_first(const linear *x, hga_id stage)
     const hga_program *p = &x->plan->program;
     hga_id f = p->stage[stage].value;
     for (hga_id s = stage + 1; s < p->n_stages; s++)
-        if (p->stage[s].value == f && counts(x, s)) return 0;
+        if (p->stage[s].value == f) return 0;
     return !program_is_input(p->field[f].binding) || !x->call->grad->accumulate;
 }
 
@@ -293,12 +377,11 @@ static void run_columns(const linear *x, const column_range *c)
     const hga_program *p = &x->plan->program;
     for (hga_id s = 0; s < p->n_stages; s++) {
         const linear_rows *from = &x->value[p->stage[s].value], *to = &x->value[p->stage[s].out];
-        if (to->at && counts(x, s)) (x->edges[s].by_source ? spread : collect)(x, &x->edges[s], from, to, 1, c);
+        if (to->at) (x->edges[s].by_source ? spread : collect)(x, s, from, to, 1, c);
     }
     for (hga_id s = p->n_stages; s-- > 0;) {
         const linear_rows *from = &x->asked[p->stage[s].out], *to = &x->asked[p->stage[s].value];
-        if (to->at && counts(x, s))
-            (x->edges[s].by_source ? collect : spread)(x, &x->edges[s], from, to, asks_first(x, s), c);
+        if (to->at) (x->edges[s].by_source ? collect : spread)(x, s, from, to, asks_first(x, s), c);
     }
 }
 
@@ -327,8 +410,8 @@ static void give_scales(const linear *x, hga_id stage, hga_id kv)
         for (hga_pos at = e->ptr[i]; at < e->ptr[i + 1]; at++) {
             hga_id v = e->by_source ? e->other[at] : e->order[i], u = e->by_source ? e->order[i] : e->other[at];
             scale[e->type[at]] +=
-                (double)e->unscaled[at] * (double)x->plan->kernels->dot(columns, row_at(asked, v) + kv * columns,
-                                                                        row_at(value, u) + kv * columns);
+                (double)e->weight[at] * (double)x->plan->kernels->dot(columns, row_at(asked, v) + kv * columns,
+                                                                      row_at(value, u) + kv * columns);
         }
 }
 
@@ -344,47 +427,33 @@ static void give_all_scales(const linear *x)
 
 /* ---- the call ---- */
 
-static linear linear_of(const gradient_call *c)
+static linear linear_of(const hga_plan *plan) { return (linear){.plan = plan, .columns = linear_columns(plan)}; }
+
+static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
 {
-    return (linear){
-        .call = c, .plan = c->plan, .columns = linear_columns(c->plan), .reach = find_reach(&c->plan->program)};
+    linear x = linear_of(plan);
+    return lay_out(&x, made, needs, NULL);
 }
 
-hga_status linear_gradient(gradient_call *c, hga_workspace *workspace, int *known)
+static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
 {
-    hga_status st = HGA_OK;
-    linear x = linear_of(c);
-    void *memory;
-    *known = is_known(c->plan);
-    if (!*known) return HGA_OK;
-    HGA_TRY(workspace_spare(workspace, lay_out(&x, NULL) * (int64_t)sizeof(float), &memory));
-    lay_out(&x, memory);
-    HGA_TRY(hga_new(&c->plan->given, x.columns, sizeof *x.wide, &x.wide));
-    HGA_TRY(list_all(&x));
+    const made_linear *made = what;
+    linear x = linear_of(c->plan);
+    (void)workspace;
+    lay_out(&x, made, &c->needs, memory);
+    bind_all(&x, c);
+    x.edges = made ? made->edges : x.own;
+    list_all(&x, !made);
     load_all(&x);
     run_all(&x);
     give_all_scales(&x);
     store_all(&x);
-done:
-    for (hga_id s = 0; s < c->plan->program.n_stages; s++) linear_edges_clear(c->plan, &x.edges[s]);
-    hga_delete(&c->plan->given, x.wide, x.columns, sizeof *x.wide);
-    return st;
+    return HGA_OK;
 }
 
-int64_t linear_bytes(const hga_plan *plan)
-{
-    static const hga_io io;
-    float wanted;
-    hga_grad_io grad = {0};
-    gradient_call c = {.plan = plan, .io = &io, .grad = &grad};
-    if (!is_known(plan)) return -1;
-    for (hga_id s = 0; s < plan->program.n_stages; s++)
-        if (plan->program.stage[s].message == HGA_SCALED) grad.d_type_scale = &wanted;
-    linear x = linear_of(&c);
-    int64_t bytes = lay_out(&x, NULL) * (int64_t)sizeof(float);
-    for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        const linear_rows *out = &x.asked[plan->program.stage[s].out], *value = &x.asked[plan->program.stage[s].value];
-        bytes += linear_edges_bytes(plan, s, out->n > value->n ? out->n : value->n);
-    }
-    return bytes;
-}
+const way linear_way = {.name = "sums from end to end, all heads together",
+                        .refuses = refuses,
+                        .make = make,
+                        .drop = drop,
+                        .room = room_of,
+                        .go = go};

@@ -1,6 +1,8 @@
 /* linear_edges.c: edges of blocks and listed ones, counted and then listed, in the relation's order. */
 #include "linear_edges.h"
 
+#include <string.h>
+
 static int has_row(const linear_rows *x, hga_id v) { return v >= x->first && v - x->first < x->n; }
 
 /* Edges are counted, and then listed. */
@@ -12,7 +14,7 @@ typedef struct edge_walk {
     const linear_rows *rows, *out, *value; /* rows: those of the end that is gone through */
     hga_id *rank;                          /* of its nodes: where they are in the order */
     double *total;                         /* [out's rows]: what a mean is divided by; NULL for sums */
-    const float *scale, *mass;             /* NULL: are no part of a weight */
+    const float *mass;                     /* NULL: is no part of a weight */
     int listing;
 } edge_walk;
 
@@ -42,7 +44,6 @@ static inline void add_edge(const edge_walk *w, const edge_row *row, hga_id u, i
     if (!has_row(w->value, u)) return;
     hga_pos *ptr = &e->ptr[row->rank < 0 ? w->rank[u - w->rows->first] : row->rank];
     float factor = weight;
-    if (w->scale) factor *= w->scale[type];
     if (w->mass) factor *= w->mass[u];
     if (!w->listing) {
         ++*ptr;
@@ -52,7 +53,7 @@ static inline void add_edge(const edge_walk *w, const edge_row *row, hga_id u, i
     hga_pos at = --*ptr;
     e->other[at] = e->by_source ? row->v : u;
     e->weight[at] = (float)((double)factor * row->inverse);
-    if (e->type) e->type[at] = type, e->unscaled[at] = weight;
+    if (e->type) e->type[at] = type;
 }
 
 /* One segment's edges into row p. */
@@ -102,74 +103,98 @@ static void order_rows(const edge_walk *w)
         if (w->rank[i] < 0) w->rank[i] = n, e->order[n++] = w->rows->first + i;
 }
 
-/* Nodes at the other end that are given so much that floats would lose it. */
-static hga_status find_heavy(const hga_plan *plan, linear_edges *e, const linear_rows *others)
+/* ---- memory ---- */
+
+/* Rows of the caller's, or where he has none all that there are. */
+static linear_rows rows_of(const hga_plan *plan, hga_id f)
 {
-    hga_status st = HGA_OK;
-    const hga_allocator *a = &plan->given;
-    hga_pos *degree = NULL;
-    if (e->room <= SUM_CUT) return HGA_OK;
-    HGA_TRY(hga_new_zero(a, others->n, sizeof *degree, &degree));
-    for (hga_pos i = 0; i < e->room; i++) e->n_heavy += degree[e->other[i] - others->first]++ == SUM_CUT;
-    HGA_TRY(hga_new(a, e->n_heavy, sizeof *e->heavy, &e->heavy));
-    HGA_TRY(hga_new(a, (int64_t)e->n_heavy * linear_columns(plan), sizeof *e->wide, &e->wide));
-    for (hga_id i = 0, n = 0; i < others->n; i++)
-        if (degree[i] > SUM_CUT) e->heavy[n++] = others->first + i;
-done:
-    hga_delete(a, degree, others->n, sizeof *degree);
-    return st;
+    const hga_field *field = &plan->program.field[f];
+    linear_rows rows = {0};
+    rows.n = range_of_rows(plan, field->binding == HGA_INTERNAL ? field->rows : field->io, &rows.first);
+    return rows;
 }
 
-hga_status linear_edges_list(const gradient_call *c, hga_id stage, const linear_rows *out, const linear_rows *value,
-                             linear_edges *e)
+/* The two ends. */
+typedef struct edge_ends {
+    linear_rows out, value, most; /* most: of the end that has more rows */
+    int by_source;
+} edge_ends;
+
+static edge_ends ends_of(const hga_plan *plan, hga_id stage)
 {
-    hga_status st = HGA_OK;
-    const hga_allocator *a = &c->plan->given;
-    edge_walk w = {.plan = c->plan, .e = e, .out = out, .value = value};
-    w.stage = &c->plan->program.stage[stage], w.r = c->plan->stage[stage].relation;
-    w.scale = w.stage->message == HGA_SCALED ? c->io->type_scale : NULL;
-    w.mass = w.stage->reduce == HGA_MEAN && w.stage->by_mass ? c->plan->nodes.mass : NULL;
-    e->by_source = value->n > out->n;
-    w.rows = e->by_source ? value : out, e->n = w.rows->n;
-    HGA_TRY(hga_new(a, e->n, sizeof *w.rank, &w.rank));
-    if (w.stage->reduce == HGA_MEAN) HGA_TRY(hga_new_zero(a, out->n, sizeof *w.total, &w.total));
-    HGA_TRY(hga_new(a, e->n, sizeof *e->order, &e->order));
-    HGA_TRY(hga_new_zero(a, (int64_t)e->n + 1, sizeof *e->ptr, &e->ptr));
+    const hga_stage *s = &plan->program.stage[stage];
+    edge_ends x = {.out = rows_of(plan, s->out), .value = rows_of(plan, s->value)};
+    x.by_source = x.value.n > x.out.n, x.most = x.by_source ? x.value : x.out;
+    return x;
+}
+
+hga_id linear_most_heavy(const hga_plan *plan, hga_id stage)
+{
+    return (hga_id)(plan->stage[stage].relation.n_edges / SUM_CUT);
+}
+
+void linear_edges_lay_out(const hga_plan *plan, hga_id stage, linear_edges *e, carver *room)
+{
+    edge_ends x = ends_of(plan, stage);
+    hga_pos most = plan->stage[stage].relation.n_edges;
+    *e = (linear_edges){.by_source = x.by_source, .n = x.most.n};
+    e->order = carve(room, e->n, sizeof *e->order);
+    e->ptr = carve(room, (int64_t)e->n + 1, sizeof *e->ptr);
+    e->other = carve(room, most, sizeof *e->other);
+    e->weight = carve(room, most, sizeof *e->weight);
+    if (plan->program.stage[stage].message == HGA_SCALED) e->type = carve(room, most, sizeof *e->type);
+    e->heavy = carve(room, linear_most_heavy(plan, stage), sizeof *e->heavy);
+}
+
+/* What listing takes: places of nodes, sums of weights, degrees of the other end. */
+typedef struct list_scratch {
+    hga_id *rank;
+    double *total;
+    hga_pos *degree;
+} list_scratch;
+
+static list_scratch lay_out_scratch(const edge_ends *x, carver *room)
+{
+    hga_id others = x->by_source ? x->out.n : x->value.n;
+    return (list_scratch){carve(room, x->most.n, sizeof(hga_id)), carve(room, x->out.n, sizeof(double)),
+                          carve(room, others, sizeof(hga_pos))};
+}
+
+int64_t linear_scratch_bytes(const hga_plan *plan, hga_id stage)
+{
+    edge_ends x = ends_of(plan, stage);
+    carver room = {0};
+    lay_out_scratch(&x, &room);
+    return room.used;
+}
+
+/* ---- lists ---- */
+
+/* Nodes at the other end that are given so much that floats would lose it. */
+static void find_heavy(linear_edges *e, const linear_rows *others, hga_pos *degree)
+{
+    if (e->ptr[e->n] <= SUM_CUT) return;
+    memset(degree, 0, (size_t)others->n * sizeof *degree);
+    for (hga_pos i = 0; i < e->ptr[e->n]; i++) degree[e->other[i] - others->first]++;
+    for (hga_id i = 0; i < others->n; i++)
+        if (degree[i] > SUM_CUT) e->heavy[e->n_heavy++] = others->first + i;
+}
+
+void linear_edges_list(const hga_plan *plan, hga_id stage, linear_edges *e, void *memory)
+{
+    edge_ends x = ends_of(plan, stage);
+    list_scratch scratch = lay_out_scratch(&x, &(carver){.base = memory});
+    edge_walk w = {.plan = plan, .e = e, .rows = &x.most, .out = &x.out, .value = &x.value, .rank = scratch.rank};
+    w.stage = &plan->program.stage[stage], w.r = plan->stage[stage].relation;
+    w.mass = w.stage->reduce == HGA_MEAN && w.stage->by_mass ? plan->nodes.mass : NULL;
+    if (w.stage->reduce == HGA_MEAN) w.total = scratch.total;
+    if (w.total) memset(w.total, 0, (size_t)x.out.n * sizeof *w.total);
+    memset(e->ptr, 0, ((size_t)e->n + 1) * sizeof *e->ptr);
+    e->n_heavy = 0;
     order_rows(&w);
     add_all(&w);
     for (hga_id i = 0; i < e->n; i++) e->ptr[i + 1] += e->ptr[i];
-    e->room = e->ptr[e->n];
-    HGA_TRY(hga_new(a, e->room, sizeof *e->other, &e->other));
-    HGA_TRY(hga_new(a, e->room, sizeof *e->weight, &e->weight));
-    if (c->grad->d_type_scale && w.stage->message == HGA_SCALED) {
-        HGA_TRY(hga_new(a, e->room, sizeof *e->unscaled, &e->unscaled));
-        HGA_TRY(hga_new(a, e->room, sizeof *e->type, &e->type));
-    }
     w.listing = 1;
     add_all(&w);
-    HGA_TRY(find_heavy(c->plan, e, e->by_source ? out : value));
-done:
-    hga_delete(a, w.rank, e->n, sizeof *w.rank);
-    hga_delete(a, w.total, out->n, sizeof *w.total);
-    return st;
-}
-
-void linear_edges_clear(const hga_plan *plan, linear_edges *e)
-{
-    const hga_allocator *a = &plan->given;
-    hga_delete(a, e->order, e->n, sizeof *e->order);
-    hga_delete(a, e->ptr, (int64_t)e->n + 1, sizeof *e->ptr);
-    hga_delete(a, e->other, e->room, sizeof *e->other);
-    hga_delete(a, e->weight, e->room, sizeof *e->weight);
-    hga_delete(a, e->unscaled, e->room, sizeof *e->unscaled);
-    hga_delete(a, e->type, e->room, sizeof *e->type);
-    hga_delete(a, e->heavy, e->n_heavy, sizeof *e->heavy);
-    hga_delete(a, e->wide, (int64_t)e->n_heavy * linear_columns(plan), sizeof *e->wide);
-}
-
-int64_t linear_edges_bytes(const hga_plan *plan, hga_id stage, hga_id n)
-{
-    int64_t edge = sizeof(hga_id) + sizeof(float);
-    if (plan->program.stage[stage].message == HGA_SCALED) edge += (int64_t)(sizeof(float) + sizeof(int32_t));
-    return plan->stage[stage].relation.n_edges * edge + n * (int64_t)(sizeof(hga_id) + sizeof(hga_pos));
+    find_heavy(e, x.by_source ? &x.out : &x.value, scratch.degree);
 }

@@ -131,6 +131,8 @@ typedef struct panel {
     int64_t n_found;
     int64_t panels;     /* since relative keys' gradients were poured */
     lengths remembered; /* what is remembered of the lists */
+    lengths most;       /* what a panel had of them at most */
+    int noted;          /* something of the panel at hand is to be remembered */
     int64_t room;       /* bytes that it may take in all; 0: no more is remembered */
     drawing drawing;
     uint16_t *drawn; /* bits, while there is room for draws_most; and a tile's of one head */
@@ -153,6 +155,8 @@ static inline int has_parts(const panel *x) { return x->parts.types || x->parts.
    stored. */
 hga_id rows_from(const fast_pass *p, hga_id first);
 void load_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
+/* The rows that a call for all of them would fill it with, without their numbers. */
+void expect_sixteen(fast_pass *p, hga_id s, group *g, hga_id first);
 void store_sixteen(fast_pass *p, hga_id s, const group *g, hga_id first);
 /* Is anything asked of the field? */
 int is_asked(const fast_pass *p, hga_id f);
@@ -188,6 +192,8 @@ hga_status run_panel_tiles(fast_pass *p, hga_id s);
    NULL where they are not kept. */
 int64_t most_draws(const hga_plan *plan);
 void draws_open(const fast_pass *p);
+/* Room for all that a call will draw into tiles and lists that are found. */
+hga_status reserve_draws(fast_pass *p);
 hga_status tile_draws(const fast_pass *p, tile *t, const uint16_t *kept[2]);
 hga_status left_draws(const fast_pass *p, const group *g, found *f, const uint8_t **bits);
 

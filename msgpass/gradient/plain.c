@@ -11,25 +11,20 @@
 
 /* ---- storage ---- */
 
-static hga_status rows_create(const pass *p, hga_id field, double_rows *v)
+static void rows_lay_out(const pass *p, hga_id field, double_rows *v, carver *room)
 {
-    hga_status st = HGA_OK;
     v->heads = field_heads(p->plan, field) == p->plan->shape.n_heads ? p->end - p->first : 1;
     v->columns = field_columns(p->plan, field);
     int64_t rows = (int64_t)p->nodes.n * v->heads;
-    HGA_TRY(hga_new_zero(&p->plan->given, rows * v->columns, sizeof *v->x, &v->x));
-    if (p->program->field[field].width == HGA_WIDTH_STATE)
-        HGA_TRY(hga_new_zero(&p->plan->given, rows, sizeof *v->lse, &v->lse));
-done:
-    return st;
+    v->x = carve(room, rows * v->columns, sizeof *v->x);
+    if (p->program->field[field].width == HGA_WIDTH_STATE) v->lse = carve(room, rows, sizeof *v->lse);
 }
 
-static void rows_clear(const pass *p, double_rows *v)
+static void rows_zero(const pass *p, double_rows *v)
 {
-    int64_t rows = (int64_t)p->nodes.n * v->heads;
-    hga_delete(&p->plan->given, v->x, rows * v->columns, sizeof *v->x);
-    hga_delete(&p->plan->given, v->lse, rows, sizeof *v->lse);
-    *v = (double_rows){0};
+    size_t rows = (size_t)p->nodes.n * (size_t)v->heads;
+    memset(v->x, 0, rows * (size_t)v->columns * sizeof *v->x);
+    if (v->lse) memset(v->lse, 0, rows * sizeof *v->lse);
 }
 
 static void rows_copy(const pass *p, const double_rows *from, double_rows *to)
@@ -55,31 +50,42 @@ static void load(pass *p, hga_id field, const hga_tensor *t)
         }
 }
 
-static hga_status pass_create(pass *p)
+/* The most edges that a row of any stage has. */
+static int64_t widest_row(const hga_plan *plan)
 {
-    hga_status st = HGA_OK;
-    HGA_TRY(hga_new(&p->plan->given, widest_columns(&p->plan->shape), sizeof *p->numbers, &p->numbers));
-    for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        HGA_TRY(rows_create(p, f, &p->value.of[f]));
-        HGA_TRY(rows_create(p, f, &p->adjoint.of[f]));
-        if (program_is_input(p->program->field[f].binding)) load(p, f, field_tensor(p->call, f));
+    int64_t most = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        int64_t n = edges_most(plan->graph, plan->program.stage[s].relation);
+        most = n > most ? n : most;
     }
-    HGA_TRY(user_rows_create(p));
-done:
-    return st;
+    return most;
 }
 
-static void pass_clear(pass *p)
+/* Values, adjoints, what stages overwrite, and a row: all that a pass has, one key/value head after the other. */
+static int64_t pass_lay_out(pass *p, void *memory)
 {
+    carver room = {.base = memory};
+    hga_id widest = widest_columns(&p->plan->shape);
     for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        rows_clear(p, &p->value.of[f]), rows_clear(p, &p->adjoint.of[f]);
+        rows_lay_out(p, f, &p->value.of[f], &room), rows_lay_out(p, f, &p->adjoint.of[f], &room);
         for (hga_id s = 0; s < p->program->n_stages; s++)
-            if (p->before[s].of[f].x) rows_clear(p, &p->before[s].of[f]);
+            if (p->program->stage[s].writes >> f & 1u) rows_lay_out(p, f, &p->before[s].of[f], &room);
     }
-    hga_delete(&p->plan->given, p->numbers, widest_columns(&p->plan->shape), sizeof *p->numbers);
-    row_room_clear(&p->room, &p->plan->given);
-    edges_close(&p->rows);
-    user_rows_clear(p);
+    p->numbers = carve_floats(&room, widest);
+    p->rows.own = carve(&room, p->widest, sizeof *p->rows.own), p->rows.room = p->widest;
+    void *row = carve(&room, row_room_bytes(p->widest, widest), 1);
+    if (row) p->room = row_room_at(row, p->widest, widest);
+    user_rows_lay_out(p, &room);
+    return room.used;
+}
+
+static void pass_begin(pass *p, void *memory)
+{
+    pass_lay_out(p, memory);
+    for (hga_id f = 1; f <= p->program->n_fields; f++) {
+        rows_zero(p, &p->value.of[f]), rows_zero(p, &p->adjoint.of[f]);
+        if (program_is_input(p->program->field[f].binding)) load(p, f, field_tensor(p->call, f));
+    }
 }
 
 static double to_bf16(double x) { return isfinite((float)x) ? (double)widen_bf16(narrow_bf16((float)x)) : x; }
@@ -110,7 +116,6 @@ static hga_status run_rows(pass *p, hga_id s, hga_id v, int backwards)
     const hga_stage *stage = &p->program->stage[s];
     hga_status st = HGA_OK;
     HGA_TRY(edges_read(&p->rows, v));
-    HGA_TRY(row_room_fit(&p->room, &p->plan->given, p->rows.n, widest_columns(&p->plan->shape)));
     stage_row r = {.m = &p->m,
                    .stage = stage,
                    .kind = p->plan->stage[s].kind,
@@ -155,16 +160,10 @@ static void round_operands(pass *p, const hga_stage *stage)
 }
 
 /* Keep what the stage is about to overwrite. */
-static hga_status keep(pass *p, hga_id s)
+static void keep(pass *p, hga_id s)
 {
-    hga_status st = HGA_OK;
-    for (hga_id f = 1; f <= p->program->n_fields; f++) {
-        if (!(p->program->stage[s].writes >> f & 1u)) continue;
-        HGA_TRY(rows_create(p, f, &p->before[s].of[f]));
-        rows_copy(p, &p->value.of[f], &p->before[s].of[f]);
-    }
-done:
-    return st;
+    for (hga_id f = 1; f <= p->program->n_fields; f++)
+        if (p->program->stage[s].writes >> f & 1u) rows_copy(p, &p->value.of[f], &p->before[s].of[f]);
 }
 
 static hga_status forward(pass *p)
@@ -172,7 +171,7 @@ static hga_status forward(pass *p)
     hga_status st = HGA_OK;
     for (hga_id s = 0; s < p->program->n_stages; s++) {
         round_operands(p, &p->program->stage[s]);
-        HGA_TRY(keep(p, s));
+        keep(p, s);
         HGA_TRY(walk(p, s, 0));
     }
 done:
@@ -185,11 +184,8 @@ static hga_status backward(pass *p)
     hga_status st = HGA_OK;
     for (hga_id s = p->program->n_stages; s-- > 0;) {
         HGA_TRY(walk(p, s, 1));
-        for (hga_id f = 1; f <= p->program->n_fields; f++) {
-            if (!p->before[s].of[f].x) continue;
-            rows_copy(p, &p->before[s].of[f], &p->value.of[f]);
-            rows_clear(p, &p->before[s].of[f]);
-        }
+        for (hga_id f = 1; f <= p->program->n_fields; f++)
+            if (p->program->stage[s].writes >> f & 1u) rows_copy(p, &p->before[s].of[f], &p->value.of[f]);
     }
 done:
     return st;
@@ -230,27 +226,28 @@ static void store(pass *p, hga_id field)
         }
 }
 
-/* Values, adjoints and what stages overwrite, of one key/value head. */
-int64_t plain_bytes(const hga_plan *plan)
+static pass empty_pass(const hga_plan *plan, hga_id kv)
 {
-    int64_t numbers = 0, group = plan->shape.n_heads / plan->shape.n_kv_heads;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        int64_t heads = field_heads(plan, f) == plan->shape.n_heads ? group : 1, copies = 2;
-        for (hga_id s = 0; s < plan->program.n_stages; s++) copies += plan->program.stage[s].writes >> f & 1u;
-        numbers += copies * plan->nodes.n * heads * (field_columns(plan, f) + 1);
-    }
-    return numbers * (int64_t)sizeof(double) + user_rows_bytes(plan);
+    hga_id group = plan->shape.n_heads / plan->shape.n_kv_heads;
+    pass p = {.plan = plan,
+              .program = &plan->program,
+              .nodes = plan->nodes,
+              .widest = widest_row(plan),
+              .first = kv * group,
+              .end = (kv + 1) * group,
+              .value = doubles_from(kv * group),
+              .adjoint = doubles_from(kv * group)};
+    for (hga_id s = 0; s < plan->program.n_stages; s++) p.before[s] = p.value;
+    return p;
 }
 
 static pass pass_of(const gradient_call *c, hga_id kv)
 {
     const hga_plan *plan = c->plan;
-    hga_id group = plan->shape.n_heads / plan->shape.n_kv_heads, biased = c->io->edge_bias ? plan->bias_stage : -1;
-    pass p = {.call = c,
-              .plan = plan,
-              .program = &plan->program,
-              .nodes = plan->nodes,
-              .m = {.program = &plan->program,
+    hga_id biased = c->io->edge_bias ? plan->bias_stage : -1;
+    pass p = empty_pass(plan, kv);
+    p.call = c, p.sums = c->sums ? &c->sums[kv] : NULL;
+    p.m = (meaning){.program = &plan->program,
                     .nodes = plan->nodes,
                     .shape = plan->shape,
                     .io = c->io,
@@ -260,48 +257,95 @@ static pass pass_of(const gradient_call *c, hga_id kv)
                     .dropout = plan->options.dropout,
                     .biased = biased,
                     .first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL,
-                    .moved = c->moved},
-              .sums = c->sums ? &c->sums[kv] : NULL,
-              .first = kv * group,
-              .end = (kv + 1) * group,
-              .value = doubles_from(kv * group),
-              .adjoint = doubles_from(kv * group)};
-    for (hga_id s = 0; s < plan->program.n_stages; s++) p.before[s] = p.value;
+                    .moved = c->moved};
     return p;
 }
 
-hga_status plain_gradient(const gradient_call *c, hga_id kv)
+static int64_t pass_bytes(const hga_plan *plan)
+{
+    pass p = empty_pass(plan, 0);
+    return pass_lay_out(&p, NULL);
+}
+
+/* ---- the way ---- */
+
+const char *must_be_plain(const hga_plan *plan, reason *room)
+{
+    uint32_t read = 0;
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
+    if (plan->options.generic) return "asked for";
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        const hga_stage *stage = &plan->program.stage[s];
+        stage_kind kind = plan->stage[s].kind;
+        if (kind == KIND_USER) return "functions of the caller's own";
+        if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && !energies_are_simple(plan)) return "energies";
+        if (plan->stage[s].strays) return "blocks with columns of nodes that have no rows";
+        if (kind_sums(kind) && read >> stage->out & 1u)
+            return reason_of(room, "stage '%s' writes field '%s' again after it was attended to", stage->name,
+                             plan->program.field[stage->out].name);
+        if (!kind_sums(kind) || kind == KIND_WEIGHTED_SUM) read |= stage->reads;
+    }
+    return NULL;
+}
+
+static hga_status plain_gradient(const gradient_call *c, hga_id kv, void *memory)
 {
     hga_status st = HGA_OK;
     pass p = pass_of(c, kv);
-    HGA_TRY(pass_create(&p));
+    pass_begin(&p, memory);
     HGA_TRY(forward(&p));
     seed(&p);
     HGA_TRY(backward(&p));
     for (hga_id f = 1; f <= p.program->n_fields; f++)
         if (program_is_input(p.program->field[f].binding)) store(&p, f);
 done:
-    pass_clear(&p);
     return st;
+}
+
+static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
+{
+    hga_status st = HGA_OK;
+    (void)made, (void)workspace;
+    for (hga_id kv = 0; !st && kv < c->plan->shape.n_kv_heads; kv++) st = plain_gradient(c, kv, memory);
+    return st;
+}
+
+static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+{
+    (void)made, (void)needs;
+    return pass_bytes(plan);
+}
+
+const way plain_way = {.name = "row by row in double", .room = room_of, .go = go};
+
+/* ---- the loss ---- */
+
+static double sum_loss(const pass *p)
+{
+    hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
+    double loss = 0;
+    for (hga_id i = first; i < first + n; i++)
+        for (hga_id h = p->first; h < heads_end(p, out); h++) {
+            const double *d = double_row(&p->adjoint, out, i, h), *x = double_row(&p->value, out, i, h);
+            double lse = p->value.of[out].lse ? *double_lse(&p->value, out, i, h) : -INFINITY;
+            loss += dot(d, x, p->value.of[out].columns);
+            if (isfinite(lse)) loss += *double_lse(&p->adjoint, out, i, h) * lse;
+        }
+    return loss;
 }
 
 hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
 {
     hga_status st = HGA_OK;
+    int64_t bytes = pass_bytes(c->plan) + LINE_FLOATS * (int64_t)sizeof(float);
+    void *memory = NULL;
     pass p = pass_of(c, kv);
-    HGA_TRY(pass_create(&p));
+    HGA_TRY(hga_new(&c->plan->given, bytes, 1, &memory));
+    pass_begin(&p, first_line(memory));
     HGA_TRY(forward(&p));
     seed(&p);
-    hga_id out = program_bound(p.program, HGA_IO_OUT), first, n = field_io(p.plan, out, &first);
-    *loss = 0;
-    for (hga_id i = first; i < first + n; i++)
-        for (hga_id h = p.first; h < heads_end(&p, out); h++) {
-            const double *d = double_row(&p.adjoint, out, i, h), *x = double_row(&p.value, out, i, h);
-            double lse = p.value.of[out].lse ? *double_lse(&p.value, out, i, h) : -INFINITY;
-            *loss += dot(d, x, p.value.of[out].columns);
-            if (isfinite(lse)) *loss += *double_lse(&p.adjoint, out, i, h) * lse;
-        }
+    *loss = sum_loss(&p);
 done:
-    pass_clear(&p);
+    hga_delete(&c->plan->given, memory, bytes, 1);
     return st;
 }

@@ -6,7 +6,7 @@
 #ifndef HGA_GRADIENT_PLAIN_H
 #define HGA_GRADIENT_PLAIN_H
 
-#include "gradient.h"
+#include "ways.h"
 
 #include <math.h>
 
@@ -20,6 +20,7 @@ typedef struct pass {
     hga_id first, end; /* the query heads at hand, which read one key/value head */
     doubles value, adjoint;
     doubles before[HGA_MAX_STAGES]; /* the fields that a stage writes, as it found them */
+    int64_t widest;                 /* the most edges of a row */
     float *numbers;                 /* a row of the caller's tensors */
     uint32_t rounded;               /* fields whose values are bfloat16 by now */
     edge_rows rows;
@@ -37,10 +38,8 @@ static inline hga_id heads_end(const pass *p, hga_id field) { return p->first + 
 
 /* ---- plain_user.c ---- */
 
-/* Room for the aggregates of user stages; nothing where the program has none. */
-hga_status user_rows_create(pass *p);
-void user_rows_clear(pass *p);
-int64_t user_rows_bytes(const hga_plan *plan);
+/* What the aggregates of user stages take; nothing where the program has none. */
+void user_rows_lay_out(pass *p, carver *room);
 void user_row(pass *p, const stage_row *r);
 void user_adjoint(pass *p, const stage_row *r);
 

@@ -16,10 +16,7 @@ typedef struct side {
 typedef struct user_rows {
     side source, own, d_source, d_own;
     hga_id columns[HGA_FIELD_SLOTS];
-    float *memory;
-    char *states; /* the aggregate and its gradient */
-    void *state, *d_state;
-    int64_t floats, bytes;
+    void *state, *d_state; /* the aggregate and its gradient */
 } user_rows;
 
 static int64_t row_floats(const hga_plan *plan)
@@ -46,42 +43,21 @@ static int has_user_stage(const hga_plan *plan)
     return has;
 }
 
-int64_t user_rows_bytes(const hga_plan *plan)
+void user_rows_lay_out(pass *p, carver *room)
 {
-    if (!has_user_stage(plan)) return 0;
-    return (int64_t)sizeof(user_rows) + 4 * row_floats(plan) * (int64_t)sizeof(float) + 2 * state_bytes(plan) + LINE;
-}
-
-hga_status user_rows_create(pass *p)
-{
-    hga_status st = HGA_OK;
-    if (!has_user_stage(p->plan)) return HGA_OK;
-    HGA_TRY(hga_new_zero(&p->plan->given, 1, sizeof *p->user, &p->user));
-    user_rows *u = p->user;
-    u->floats = 4 * row_floats(p->plan), u->bytes = 2 * state_bytes(p->plan) + LINE;
-    HGA_TRY(hga_new_zero(&p->plan->given, u->floats, sizeof *u->memory, &u->memory));
-    HGA_TRY(hga_new_zero(&p->plan->given, u->bytes, 1, &u->states));
-    u->state = u->states + (LINE - (uintptr_t)u->states % LINE) % LINE;
-    u->d_state = (char *)u->state + state_bytes(p->plan);
+    if (!has_user_stage(p->plan)) return;
+    user_rows *u = carve(room, 1, sizeof *u);
+    float *at_row = carve_floats(room, 4 * row_floats(p->plan));
+    void *state = carve(room, state_bytes(p->plan), 1), *d_state = carve(room, state_bytes(p->plan), 1);
+    p->user = u;
+    if (!u) return;
+    *u = (user_rows){.state = state, .d_state = d_state};
     side *sides[] = {&u->source, &u->own, &u->d_source, &u->d_own};
-    float *at_row = u->memory;
     for (int i = 0; i < 4; i++)
         for (hga_id f = 1; f <= p->program->n_fields; f++) {
             u->columns[f] = field_columns(p->plan, f);
             sides[i]->row[f] = at_row, at_row += u->columns[f];
         }
-done:
-    return st;
-}
-
-void user_rows_clear(pass *p)
-{
-    user_rows *u = p->user;
-    if (!u) return;
-    hga_delete(&p->plan->given, u->memory, u->floats, sizeof *u->memory);
-    hga_delete(&p->plan->given, u->states, u->bytes, 1);
-    hga_delete(&p->plan->given, u, 1, sizeof *u);
-    p->user = NULL;
 }
 
 /* Show node v: the fields of `shown`, as `from` has them; NULL: zeros. */

@@ -5,41 +5,49 @@
 
 static hga_id out_of(const gradient_call *c) { return program_bound(&c->plan->program, HGA_IO_OUT); }
 
+/* The numbers of all rows of the output, or of its log-sum-exps. */
+static int64_t bytes_of(const gradient_call *c, hga_id columns, const hga_tensor *t)
+{
+    hga_id first, rows = field_io(c->plan, out_of(c), &first);
+    return t->data ? (int64_t)rows * c->plan->shape.n_heads * columns * (int64_t)dtype_bytes(t->dtype) : 0;
+}
+
+/* Rows of the output that are asked for; are they not all? */
+static int is_part(const gradient_call *c, hga_id *first, hga_id *n)
+{
+    hga_id io_first;
+    return ranges_asked(c->plan, c->io, first, n) == HGA_OK && *n != field_io(c->plan, out_of(c), &io_first);
+}
+
+void range_needs(const gradient_call *c, int64_t bytes[2])
+{
+    hga_id first, n;
+    int part = is_part(c, &first, &n);
+    bytes[0] = part ? bytes_of(c, field_columns(c->plan, out_of(c)), &c->grad->d_out) : 0;
+    bytes[1] = part ? bytes_of(c, 1, &c->grad->d_lse) : 0;
+}
+
 /* The caller's numbers on rows [first, first + n), zeros elsewhere. */
-static hga_status keep_rows(const gradient_call *c, hga_id columns, hga_id first, hga_id n, hga_tensor *t)
+static hga_tensor keep_rows(const gradient_call *c, hga_id columns, hga_id first, hga_id n, const hga_tensor *t,
+                            void *memory)
 {
     hga_id io_first, rows = field_io(c->plan, out_of(c), &io_first), heads = c->plan->shape.n_heads;
-    hga_tensor kept = {.dtype = t->dtype, .rows = rows};
+    hga_tensor kept = {.data = t->data ? memory : NULL, .dtype = t->dtype, .rows = rows};
     size_t bytes = (size_t)columns * dtype_bytes(t->dtype);
-    hga_status st = t->data ? hga_new_zero(&c->plan->given, (int64_t)rows * heads, bytes, &kept.data) : HGA_OK;
+    if (kept.data) memset(kept.data, 0, (size_t)bytes_of(c, columns, t));
     for (hga_id i = first; i < first + n && kept.data; i++)
         for (hga_id h = 0; h < heads; h++)
             memcpy(tensor_at(&kept, heads, columns, i, h), tensor_at(t, heads, columns, i, h), bytes);
-    *t = kept;
-    return st;
+    return kept;
 }
 
-hga_status range_open(gradient_call *c, hga_grad_io *own)
+void range_open(gradient_call *c, hga_grad_io *own, carver *room)
 {
-    hga_status st = HGA_OK;
-    hga_id first, n, io_first;
-    HGA_TRY(ranges_asked(c->plan, c->io, &first, &n));
-    if (n == field_io(c->plan, out_of(c), &io_first)) return HGA_OK;
-    hga_tensor d_out = c->grad->d_out, d_lse = c->grad->d_lse;
-    *own = *c->grad, own->d_out = own->d_lse = (hga_tensor){0}, c->grad = own;
-    st = keep_rows(c, field_columns(c->plan, out_of(c)), first, n, &d_out), own->d_out = d_out;
-    if (!st) st = keep_rows(c, 1, first, n, &d_lse), own->d_lse = d_lse;
-done:
-    return st;
-}
-
-static void clear_rows(const gradient_call *c, hga_id columns, const hga_tensor *t)
-{
-    hga_delete(&c->plan->given, t->data, t->rows * c->plan->shape.n_heads, (size_t)columns * dtype_bytes(t->dtype));
-}
-
-void range_close(const gradient_call *c, const hga_grad_io *own)
-{
-    if (c->grad != own) return;
-    clear_rows(c, field_columns(c->plan, out_of(c)), &own->d_out), clear_rows(c, 1, &own->d_lse);
+    hga_id first, n;
+    void *out = carve(room, c->needs.kept_bytes[0], 1), *lse = carve(room, c->needs.kept_bytes[1], 1);
+    if (!room->base || !is_part(c, &first, &n)) return;
+    *own = *c->grad;
+    own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), first, n, &c->grad->d_out, out);
+    own->d_lse = keep_rows(c, 1, first, n, &c->grad->d_lse, lse);
+    c->grad = own;
 }

@@ -3,7 +3,7 @@
    values make of them, and the second over the keys, with the edges turned round, which are given what queries and
    their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
    those of the next edges are asked for before: nobody else foresees them. */
-#include "scattered.h"
+#include "ways.h"
 
 #include <math.h>
 #include <omp.h>
@@ -27,9 +27,11 @@ typedef struct edge_list {
 
 /* The relation's edges by their sources, those that attention looks at. */
 typedef struct turned_edges {
-    hga_pos *ptr, n;
+    hga_pos *ptr;
     hga_id *dst;
     float *weight;
+    char *block; /* [bytes]: where they are, when the plan has them */
+    int64_t bytes;
 } turned_edges;
 
 typedef struct scattered {
@@ -60,29 +62,45 @@ static int same_rows(const hga_plan *plan, hga_id a, hga_id b)
     return n == field_io(plan, b, &other) && first == other;
 }
 
-static int is_known(const hga_plan *plan)
+static const char *program_refuses(const hga_plan *plan, reason *room)
 {
     const hga_program *p = &plan->program;
     const hga_stage *s = &p->stage[0];
-    const hga_relation *r = &plan->stage[0].relation;
-    if (p->n_stages != 1 || plan->stage[0].kind != KIND_ATTEND || !r->ptr || r->n_blocks) return 0;
-    int bound = p->field[s->query].binding == HGA_IO_QUERY && p->field[s->key].binding == HGA_IO_KEY &&
-                p->field[s->value].binding == HGA_IO_VALUE && p->field[s->out].binding == HGA_IO_OUT;
-    return bound && same_rows(plan, s->query, s->out) && same_rows(plan, s->key, s->value) &&
-           plan->shape.n_heads <= KERNEL_HEADS && plan->shape.dim % KERNEL_PAD == 0 &&
-           plan->shape.dim_v % KERNEL_PAD == 0 && plan->options.dropout == 0 && !plan->options.generic &&
-           !storage_is_rounded(plan, s->query) && !storage_is_rounded(plan, s->key) &&
-           !storage_is_rounded(plan, s->value);
+    if (p->n_stages != 1) return reason_of(room, "the program has %d stages that count, not one", p->n_stages);
+    if (plan->stage[0].kind != KIND_ATTEND) return reason_of(room, "stage '%s' does not attend", s->name);
+    if (p->field[s->query].binding != HGA_IO_QUERY || p->field[s->key].binding != HGA_IO_KEY ||
+        p->field[s->value].binding != HGA_IO_VALUE || p->field[s->out].binding != HGA_IO_OUT)
+        return reason_of(room, "stage '%s' attends to other fields than the caller's", s->name);
+    if (!same_rows(plan, s->query, s->out) || !same_rows(plan, s->key, s->value))
+        return "queries and output, or keys and values, have different rows";
+    if (storage_is_rounded(plan, s->query)) return "operands are rounded to bfloat16";
+    return NULL;
 }
 
 /* Nothing is known of any pair. */
-static int call_is_known(const gradient_call *c)
+static const char *refuses(const hga_plan *plan, unsigned features, reason *room)
 {
-    const hga_io *io = c->io;
-    return !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos && numbers_are_floats(c);
+    const hga_shape *s = &plan->shape;
+    const char *why;
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
+    if (plan->options.generic) return "asked for double";
+    if ((why = program_refuses(plan, room))) return why;
+    const hga_relation *r = &plan->stage[0].relation;
+    if (!r->ptr || r->n_blocks) return reason_of(room, "edges of '%s' are not all listed one by one", r->name);
+    if (s->n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
+    if (s->dim % KERNEL_PAD || s->dim_v % KERNEL_PAD)
+        return reason_of(room, "columns of a head are no multiple of %d", KERNEL_PAD);
+    if (plan->options.dropout > 0) return "dropout";
+    if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
+    if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
+    if (features & BRINGS_POSITIONS) return "the call brings positions";
+    if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
+    return NULL;
 }
 
 /* ---- edges by their sources ---- */
+
+static scattered scattered_of(const hga_plan *plan);
 
 /* The sources of a query's edges. */
 static edge_list sources_of(const scattered *x)
@@ -90,23 +108,26 @@ static edge_list sources_of(const scattered *x)
     return (edge_list){x->r->ptr + x->row_first, x->r->src, x->r->weight};
 }
 
+static void lay_out_turned(const scattered *x, turned_edges *t, carver *room)
+{
+    edge_list in = sources_of(x);
+    hga_pos n = in.ptr[x->rows] - in.ptr[0];
+    t->ptr = carve(room, (int64_t)x->keys + 1, sizeof *t->ptr);
+    t->dst = carve(room, n, sizeof *t->dst);
+    t->weight = in.weight ? carve(room, n, sizeof *t->weight) : NULL;
+}
+
 static void count_edges(const scattered *x, hga_pos *ptr)
 {
     edge_list in = sources_of(x);
+    memset(ptr, 0, ((size_t)x->keys + 1) * sizeof *ptr);
     for (hga_pos e = in.ptr[0]; e < in.ptr[x->rows]; e++) ptr[in.other[e] - x->key_first]++;
     for (hga_id u = 0; u < x->keys; u++) ptr[u + 1] += ptr[u];
 }
 
-static hga_status turn_edges(scattered *x)
+static void turn_edges(const scattered *x, turned_edges *t)
 {
-    hga_status st = HGA_OK;
-    const hga_allocator *a = &x->plan->given;
     edge_list in = sources_of(x);
-    turned_edges *t = &x->turned;
-    t->n = in.ptr[x->rows] - in.ptr[0];
-    HGA_TRY(hga_new_zero(a, (int64_t)x->keys + 1, sizeof *t->ptr, &t->ptr));
-    HGA_TRY(hga_new(a, t->n, sizeof *t->dst, &t->dst));
-    if (in.weight) HGA_TRY(hga_new(a, t->n, sizeof *t->weight, &t->weight));
     count_edges(x, t->ptr);
     for (hga_id i = x->rows; i-- > 0;)
         for (hga_pos e = in.ptr[i + 1]; e-- > in.ptr[i];) {
@@ -114,16 +135,34 @@ static hga_status turn_edges(scattered *x)
             t->dst[at] = x->row_first + i;
             if (in.weight) t->weight[at] = in.weight[e];
         }
-done:
-    return st;
 }
 
-static void clear_edges(scattered *x)
+static void drop(const hga_plan *plan, void *what)
 {
-    const hga_allocator *a = &x->plan->given;
-    hga_delete(a, x->turned.ptr, (int64_t)x->keys + 1, sizeof *x->turned.ptr);
-    hga_delete(a, x->turned.dst, x->turned.n, sizeof *x->turned.dst);
-    hga_delete(a, x->turned.weight, x->turned.n, sizeof *x->turned.weight);
+    turned_edges *t = what;
+    hga_delete(&plan->allocator, t->block, t->bytes, 1);
+    hga_delete(&plan->allocator, t, 1, sizeof *t);
+}
+
+/* A plan has them where they are few beside the tensors; else each call makes them anew in its own memory. */
+static hga_status make(const hga_plan *plan, void **out, const char **why, reason *room)
+{
+    hga_status st = HGA_OK;
+    scattered x = scattered_of(plan);
+    turned_edges *t = NULL;
+    carver size = {0};
+    (void)why, (void)room;
+    lay_out_turned(&x, &(turned_edges){0}, &size);
+    if (size.used > most_list_bytes(plan)) return HGA_OK;
+    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *t, &t));
+    t->bytes = size.used;
+    HGA_TRY(hga_new(&plan->allocator, t->bytes, 1, &t->block));
+    lay_out_turned(&x, t, &(carver){.base = t->block});
+    turn_edges(&x, t);
+    *out = t;
+done:
+    if (st && t) drop(plan, t);
+    return st;
 }
 
 /* ---- a pass: rows that are given something ---- */
@@ -337,87 +376,94 @@ static void find_all_asked(const scattered *x)
 
 /* ---- the call ---- */
 
-static wide_rows rows_of(const gradient_call *c, hga_id field, const hga_tensor *t)
+static wide_rows rows_of(const hga_plan *plan, hga_id field)
 {
-    hga_id heads = field_heads(c->plan, field), columns = field_columns(c->plan, field);
-    return (wide_rows){t->data, t->row_stride ? t->row_stride : (ptrdiff_t)heads * columns,
-                       t->head_stride ? t->head_stride : columns, heads, columns};
+    return (wide_rows){.heads = field_heads(plan, field), .columns = field_columns(plan, field)};
 }
 
-static scattered scattered_of(const gradient_call *c)
+/* Rows and edges, without a call. */
+static scattered scattered_of(const hga_plan *plan)
 {
-    const hga_stage *s = &c->plan->program.stage[0];
-    const hga_grad_io *g = c->grad;
-    scattered x = {.call = c,
-                   .plan = c->plan,
-                   .r = &c->plan->stage[0].relation,
+    const hga_stage *s = &plan->program.stage[0];
+    scattered x = {.plan = plan,
+                   .r = &plan->stage[0].relation,
                    .stage = s,
-                   .heads = c->plan->shape.n_heads,
-                   .share = c->plan->shape.n_heads / c->plan->shape.n_kv_heads,
-                   .q = rows_of(c, s->query, &c->io->query),
-                   .k = rows_of(c, s->key, &c->io->key),
-                   .v = rows_of(c, s->value, &c->io->value),
-                   .o = rows_of(c, s->out, &c->io->out),
-                   .g = rows_of(c, s->out, &g->d_out),
-                   .dq = rows_of(c, s->query, &g->d_query),
-                   .dk = rows_of(c, s->key, &g->d_key),
-                   .dv = rows_of(c, s->value, &g->d_value)};
-    x.rows = field_io(c->plan, s->query, &x.row_first), x.keys = field_io(c->plan, s->key, &x.key_first);
+                   .heads = plan->shape.n_heads,
+                   .share = plan->shape.n_heads / plan->shape.n_kv_heads};
+    x.q = x.dq = rows_of(plan, s->query), x.k = x.dk = rows_of(plan, s->key);
+    x.v = x.dv = rows_of(plan, s->value), x.o = x.g = rows_of(plan, s->out);
+    x.rows = field_io(plan, s->query, &x.row_first), x.keys = field_io(plan, s->key, &x.key_first);
     return x;
 }
 
-/* Every array; floats in all. */
-static int64_t lay_out(scattered *x, scattered_lane *lane, hga_id threads, float *memory)
+static void bind(wide_rows *x, const hga_tensor *t)
+{
+    x->at = t->data;
+    x->row = t->row_stride ? t->row_stride : (ptrdiff_t)x->heads * x->columns;
+    x->head = t->head_stride ? t->head_stride : x->columns;
+}
+
+static void bind_all(scattered *x, const gradient_call *c)
+{
+    x->call = c;
+    bind(&x->q, &c->io->query), bind(&x->k, &c->io->key), bind(&x->v, &c->io->value), bind(&x->o, &c->io->out);
+    bind(&x->g, &c->grad->d_out);
+    bind(&x->dq, &c->grad->d_query), bind(&x->dk, &c->grad->d_key), bind(&x->dv, &c->grad->d_value);
+    x->d_log_mass = c->sums[0].of[LOG_MASS];
+}
+
+static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
+
+/* Every array; bytes in all. */
+static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, scattered_lane **out, void *memory)
 {
     int64_t heads = x->heads;
     carver room = {.base = memory};
+    scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
+    if (needs->entries[SCALE]) x->d_scale = carve(&room, blocks_of(x), sizeof *x->d_scale);
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
-    for (hga_id t = 0; t < threads; t++) {
+    for (hga_id t = 0; t < needs->threads; t++) {
         scattered_lane l = {carve_floats(&room, heads * x->q.columns), carve_floats(&room, heads * x->v.columns),
                             carve_floats(&room, heads * x->q.columns), carve_floats(&room, heads * x->v.columns)};
         if (lane) lane[t] = l;
     }
-    return carved_floats(&room);
+    if (made)
+        x->turned = *(const turned_edges *)made;
+    else
+        lay_out_turned(x, &x->turned, &room);
+    if (out) *out = lane;
+    return room.used;
 }
 
-hga_status scattered_gradient(gradient_call *c, hga_workspace *workspace, int *known)
+static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
 {
-    hga_status st = HGA_OK;
-    *known = is_known(c->plan) && call_is_known(c);
-    if (!*known) return HGA_OK;
-    scattered x = scattered_of(c);
-    scattered_lane *lane = NULL;
-    hga_id blocks = x.rows / BLOCK + 1;
-    void *memory;
-    HGA_TRY(hga_new(&c->plan->given, c->threads, sizeof *lane, &lane));
-    HGA_TRY(workspace_spare(workspace, lay_out(&x, NULL, c->threads, NULL) * (int64_t)sizeof(float), &memory));
-    lay_out(&x, lane, c->threads, memory);
+    scattered x = scattered_of(plan);
+    return lay_out(&x, made, needs, NULL, NULL);
+}
+
+static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
+{
+    scattered x = scattered_of(c->plan);
+    scattered_lane *lane;
+    (void)workspace;
+    bind_all(&x, c);
+    lay_out(&x, made, &c->needs, &lane, memory);
     for (hga_id u = 0; x.log_mass && u < x.keys; u++) x.log_mass[u] = logf(c->plan->nodes.mass[x.key_first + u]);
-    if (c->sums[0].of[SCALE]) HGA_TRY(hga_new_zero(&c->plan->given, blocks, sizeof *x.d_scale, &x.d_scale));
-    x.d_log_mass = c->sums[0].of[LOG_MASS];
+    if (x.d_scale) memset(x.d_scale, 0, (size_t)blocks_of(&x) * sizeof *x.d_scale);
     find_all_asked(&x);
     if (x.dq.at || x.d_scale) run_pass(&x, pass_of_queries(&x), lane);
-    for (hga_id i = 0; x.d_scale && i < blocks; i++) *c->sums[0].of[SCALE] += x.d_scale[i];
+    for (hga_id i = 0; x.d_scale && i < blocks_of(&x); i++) *c->sums[0].of[SCALE] += x.d_scale[i];
     if (x.dk.at || x.dv.at || x.d_log_mass) {
-        HGA_TRY(turn_edges(&x));
+        if (!made) turn_edges(&x, &x.turned);
         run_pass(&x, pass_of_keys(&x), lane);
     }
-done:
-    clear_edges(&x);
-    hga_delete(&c->plan->given, x.d_scale, blocks, sizeof *x.d_scale);
-    hga_delete(&c->plan->given, lane, c->threads, sizeof *lane);
-    return st;
+    return HGA_OK;
 }
 
-int64_t scattered_bytes(const hga_plan *plan)
-{
-    static const hga_io io;
-    static const hga_grad_io grad;
-    gradient_call c = {.plan = plan, .io = &io, .grad = &grad};
-    if (!is_known(plan)) return -1;
-    scattered x = scattered_of(&c);
-    int64_t edge = (int64_t)sizeof *x.turned.dst + (x.r->weight ? (int64_t)sizeof *x.turned.weight : 0);
-    return lay_out(&x, NULL, plan->threads, NULL) * (int64_t)sizeof(float) + x.r->n_edges * edge +
-           ((int64_t)x.keys + 1) * (int64_t)sizeof *x.turned.ptr;
-}
+const way scattered_way = {.name = "row by row and source by source, all heads together",
+                           .refuses = refuses,
+                           .make = make,
+                           .drop = drop,
+                           .room = room_of,
+                           .go = go};

@@ -23,15 +23,17 @@ static int share_out(const hga_plan *plan, const hga_stage *s, const edge_rows *
     return related;
 }
 
-static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, int *known)
+static hga_status list_shares(const hga_plan *plan, hga_id stage, float *share, const char **why)
 {
+    int known = 1;
     edge_rows rows = {0};
     hga_status st = HGA_OK;
     rows_open(&rows, plan, stage);
-    for (hga_id v = plan->nodes.level_ptr[1]; v < plan->nodes.n && *known; v++) {
+    for (hga_id v = plan->nodes.level_ptr[1]; v < plan->nodes.n && known; v++) {
         HGA_TRY(edges_read(&rows, v));
-        *known = share_out(plan, &plan->program.stage[stage], &rows, v, share);
+        known = share_out(plan, &plan->program.stage[stage], &rows, v, share);
     }
+    if (!known) *why = "a sum is of others than children";
 done:
     edges_close(&rows);
     return st;
@@ -50,18 +52,19 @@ static float *same_before(const hga_plan *plan, const subtrees *s, hga_id f)
     return NULL;
 }
 
-hga_status shares_create(const hga_plan *plan, subtrees *s, int *known)
+hga_status shares_create(const hga_plan *plan, subtrees *s, const char **why)
 {
     hga_status st = HGA_OK;
-    for (hga_id f = 1; f <= plan->program.n_fields && *known; f++) {
+    for (hga_id f = 1; f <= plan->program.n_fields && !*why; f++) {
         const hga_stage *stage = s->sum[f] >= 0 ? &plan->program.stage[s->sum[f]] : NULL;
         int all_the_same = stage && stage->relation == HGA_TREE_UP && stage->reduce != HGA_MEAN;
         if (!stage || all_the_same) continue;
-        *known = stage->relation == HGA_TREE_UP || families_lie_together(&plan->program, &plan->nodes, f);
+        if (stage->relation != HGA_TREE_UP && !families_lie_together(&plan->program, &plan->nodes, f))
+            *why = "children do not lie side by side";
         s->share[f] = same_before(plan, s, f);
-        if (s->share[f]) continue;
-        HGA_TRY(hga_new_zero(&plan->given, plan->nodes.n, sizeof **s->share, &s->share[f]));
-        if (*known) HGA_TRY(list_shares(plan, s->sum[f], s->share[f], known));
+        if (s->share[f] || *why) continue;
+        HGA_TRY(hga_new_zero(&plan->allocator, plan->nodes.n, sizeof **s->share, &s->share[f]));
+        HGA_TRY(list_shares(plan, s->sum[f], s->share[f], why));
     }
 done:
     return st;

@@ -13,8 +13,8 @@ static hga_status order_sources(const hga_plan *plan, const hga_relation *r, str
     hga_status st = HGA_OK;
     hga_id n = plan->nodes.n, at = r->n_src_order;
     if (!r->src_order) return HGA_OK;
-    HGA_TRY(hga_new(&plan->given, n, sizeof *s->order, &s->order));
-    HGA_TRY(hga_new(&plan->given, n, sizeof *s->rank, &s->rank));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->order, &s->order));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->rank, &s->rank));
     for (hga_id v = 0; v < n; v++) s->rank[v] = -1;
     for (hga_id i = 0; i < at; i++) s->order[i] = r->src_order[i], s->rank[s->order[i]] = i;
     for (hga_id v = 0; v < n; v++)
@@ -65,10 +65,13 @@ typedef struct touching {
 static hga_status touching_open(const hga_plan *plan, hga_id width, touching *t)
 {
     *t = (touching){.n = plan->nodes.n / width + 1, .width = width};
-    return hga_new_zero(&plan->given, t->n, sizeof *t->by, &t->by);
+    return hga_new_zero(&plan->allocator, t->n, sizeof *t->by, &t->by);
 }
 
-static void touching_close(const hga_plan *plan, touching *t) { hga_delete(&plan->given, t->by, t->n, sizeof *t->by); }
+static void touching_close(const hga_plan *plan, touching *t)
+{
+    hga_delete(&plan->allocator, t->by, t->n, sizeof *t->by);
+}
 
 static void touch_columns(void *context, hga_id first, hga_id last)
 {
@@ -95,7 +98,7 @@ static hga_status list_shared(const hga_plan *plan, hga_id strip, const touching
     for (hga_id c = 0; !st && c < chunks_of(plan); c++) {
         if (touched->by[c] != touched->me) continue;
         if (seen[c]) {
-            if (n == s->room) st = hga_grow(&plan->given, &s->chunk, &s->room, n, n + 1, sizeof *s->chunk);
+            if (n == s->room) st = hga_grow(&plan->allocator, &s->chunk, &s->room, n, n + 1, sizeof *s->chunk);
             if (!st) s->chunk[n++] = c;
         }
         seen[c] = 1;
@@ -117,7 +120,7 @@ static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s
     hga_pos *degree = NULL;
     touching touched = {0};
     HGA_TRY(touching_open(plan, COLUMNS, &touched));
-    HGA_TRY(hga_new(&plan->given, n, sizeof *degree, &degree));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *degree, &degree));
     hga_graph_degrees(plan->graph, plan->program.stage[stage].relation, 0, n, degree);
     for (hga_id first = 0; first < n; first += STRIP_PANEL, panel++) {
         hga_id rows = n - first < STRIP_PANEL ? n - first : STRIP_PANEL;
@@ -127,7 +130,7 @@ static hga_status find_costs(const hga_plan *plan, hga_id stage, const strips *s
         for (hga_id i = first; i < first + rows; i++) sum[panel + 1] += degree[order ? order[i] : i];
     }
 done:
-    hga_delete(&plan->given, degree, n, sizeof *degree);
+    hga_delete(&plan->allocator, degree, n, sizeof *degree);
     touching_close(plan, &touched);
     return st;
 }
@@ -194,8 +197,8 @@ hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *tre
     *out = (strips){.n = strips_wanted(plan, trees, heads)};
     HGA_TRY(order_sources(plan, &plan->stage[stage].relation, out));
     HGA_TRY(touching_open(plan, CHUNK, &touched));
-    HGA_TRY(hga_new_zero(&plan->given, chunks, 1, &seen));
-    HGA_TRY(hga_new_zero(&plan->given, (int64_t)units + 1, sizeof *cost, &cost));
+    HGA_TRY(hga_new_zero(&plan->allocator, chunks, 1, &seen));
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)units + 1, sizeof *cost, &cost));
     for (hga_id i = 0; trees && i < units; i++) cost[i + 1] = i + 1;
     if (!trees && out->n > 1) HGA_TRY(find_costs(plan, stage, out, cost));
     for (;; out->n /= 2) {
@@ -206,18 +209,18 @@ hga_status strips_create(const hga_plan *plan, hga_id stage, const subtrees *tre
     }
     if (out->n == 1) out->ptr[1] = 0;
 done:
-    hga_delete(&plan->given, cost, (int64_t)units + 1, sizeof *cost);
+    hga_delete(&plan->allocator, cost, (int64_t)units + 1, sizeof *cost);
     touching_close(plan, &touched);
-    hga_delete(&plan->given, seen, chunks, 1);
+    hga_delete(&plan->allocator, seen, chunks, 1);
     if (st) strips_clear(plan, out);
     return st;
 }
 
 void strips_clear(const hga_plan *plan, strips *s)
 {
-    hga_delete(&plan->given, s->chunk, s->room, sizeof *s->chunk);
-    hga_delete(&plan->given, s->order, plan->nodes.n, sizeof *s->order);
-    hga_delete(&plan->given, s->rank, plan->nodes.n, sizeof *s->rank);
+    hga_delete(&plan->allocator, s->chunk, s->room, sizeof *s->chunk);
+    hga_delete(&plan->allocator, s->order, plan->nodes.n, sizeof *s->order);
+    hga_delete(&plan->allocator, s->rank, plan->nodes.n, sizeof *s->rank);
     *s = (strips){0};
 }
 

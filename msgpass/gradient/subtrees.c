@@ -16,64 +16,83 @@ static int is_sum_in_place(const stage_plan *plan, const hga_stage *s)
 
 /* Is it a sum, up the tree or perhaps along a relation that is part of it (shares_create), of what the caller gave for
    tokens alone, and which nobody has read before? */
-static int note_sum(const hga_plan *plan, hga_id s, subtrees *t)
+static const char *note_sum(const hga_plan *plan, hga_id s, subtrees *t, reason *room)
 {
     const hga_stage *stage = &plan->program.stage[s];
     hga_id first, n = range_of_rows(plan, plan->program.field[stage->out].io, &first);
-    if (!is_sum_in_place(&plan->stage[s], stage) || t->sum[stage->out] >= 0 || t->query) return 0;
+    if (!is_sum_in_place(&plan->stage[s], stage))
+        return reason_of(room, "stage '%s' neither attends nor sums up children in place", stage->name);
+    if (t->sum[stage->out] >= 0) return reason_of(room, "stage '%s' sums a field up again", stage->name);
+    if (t->query) return reason_of(room, "stage '%s' sums up behind one that attends", stage->name);
     if (!program_is_input(plan->program.field[stage->out].binding) || (n > 0 && first + n > plan->nodes.level_ptr[1]))
-        return 0;
+        return reason_of(room, "field '%s' is not given for tokens alone", plan->program.field[stage->out].name);
     t->sum[stage->out] = s;
-    return 1;
+    return NULL;
 }
 
 /* Does it attend by nodes' own order, and go on with what stages before it attended to? */
-static int note_attended(const hga_plan *plan, hga_id s, subtrees *t)
+static const char *note_attended(const hga_plan *plan, hga_id s, subtrees *t, reason *room)
 {
     const hga_stage *stage = &plan->program.stage[s];
     const hga_relation *r = &plan->stage[s].relation;
     int is_first = !t->query;
     if (is_first) t->query = stage->query, t->key = stage->key, t->value = stage->value, t->out = stage->out;
     t->last_attended = s;
-    return !r->dst_order && !r->src_order && (is_first || plan->stage[s].kind == KIND_ATTEND_MORE);
+    if (r->dst_order || r->src_order) return reason_of(room, "'%s' has an order of its own", r->name);
+    if (t->spreads) return reason_of(room, "stage '%s' attends behind states that spread", stage->name);
+    if (!is_first && plan->stage[s].kind != KIND_ATTEND_MORE)
+        return reason_of(room, "stage '%s' attends anew", stage->name);
+    return NULL;
+}
+
+static const char *note_spread(const hga_plan *plan, hga_id s, subtrees *t, reason *room)
+{
+    const hga_stage *stage = &plan->program.stage[s];
+    int known = t->query && stage->out == t->out && stage->relation == HGA_TREE_DOWN && !t->spreads++;
+    return known ? NULL : reason_of(room, "stage '%s' spreads other states", stage->name);
 }
 
 /* Are the fields what the caller gives, and is nothing else there? Each is then of another width, so that all stages
    attend with the same. */
-static int fields_are_known(const hga_plan *plan, const subtrees *t)
+static const char *fields_refuse(const hga_plan *plan, const subtrees *t, reason *room)
 {
-    int others = 0;
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        if (f != t->query && f != t->key && f != t->value && f != t->out) return 0;
-        others |= storage_is_rounded(plan, f);
-        others |= f != t->out && !program_is_input(plan->program.field[f].binding);
+    const hga_program *p = &plan->program;
+    for (hga_id f = 1; f <= p->n_fields; f++) {
+        if (!field_is_used(p, f)) continue;
+        if (f != t->query && f != t->key && f != t->value && f != t->out)
+            return reason_of(room, "field '%s' is not one that is attended with", p->field[f].name);
+        if (storage_is_rounded(plan, f)) return "operands are rounded to bfloat16";
+        if (f != t->out && !program_is_input(p->field[f].binding))
+            return reason_of(room, "field '%s' is not the caller's", p->field[f].name);
     }
-    return t->query && !others && plan->program.field[t->out].binding == HGA_IO_OUT;
+    return p->field[t->out].binding == HGA_IO_OUT ? NULL : "what is attended to is not the output";
 }
 
 /* Sums of children, then stages that attend, then perhaps states merged down the tree. */
-static int is_known(const hga_plan *plan, subtrees *t)
+static const char *find_stages(const hga_plan *plan, subtrees *t, reason *room)
 {
-    int known = 1, trees;
+    const char *why = NULL;
+    int trees;
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) t->sum[f] = -1;
-    for (hga_id s = 0; known && s < plan->program.n_stages; s++) {
-        const hga_stage *stage = &plan->program.stage[s];
-        if (kind_attends(plan->stage[s].kind))
-            known = !t->spreads && note_attended(plan, s, t);
-        else if (plan->stage[s].kind == KIND_SPREAD)
-            known = t->query && stage->out == t->out && stage->relation == HGA_TREE_DOWN && !t->spreads++;
-        else
-            known = note_sum(plan, s, t);
+    for (hga_id s = 0; !why && s < plan->program.n_stages; s++) {
+        stage_kind kind = plan->stage[s].kind;
+        why = kind_attends(kind)    ? note_attended(plan, s, t, room)
+              : kind == KIND_SPREAD ? note_spread(plan, s, t, room)
+                                    : note_sum(plan, s, t, room);
     }
+    if (why) return why;
+    if (!t->query) return "no stage attends";
     trees = t->spreads;
     for (hga_id f = 1; f <= plan->program.n_fields; f++) trees |= t->sum[f] >= 0;
-    return known && trees && columns_stage(plan) < 0 && fields_are_known(plan, t);
+    if (!trees) return "no stage goes up or down a tree";
+    if (columns_stage(plan) >= 0) return "keys and values are only attended to";
+    return fields_refuse(plan, t, room);
 }
 
-int subtrees_may_be(const hga_plan *plan)
+const char *subtrees_refuse(const hga_plan *plan, reason *room)
 {
     subtrees none = {0};
-    return is_known(plan, &none);
+    return find_stages(plan, &none, room);
 }
 
 /* ---- cuts ---- */
@@ -130,7 +149,7 @@ static hga_status list_begins(const hga_plan *plan, const uint8_t *inside, subtr
     const hga_nodes *nodes = &plan->nodes;
     hga_id tokens = nodes->level_ptr[1], i = 0;
     for (hga_id at = 0; at < tokens; at = next_cut(plan, inside, at)) s->n++;
-    HGA_TRY(hga_new(&plan->given, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin, &s->begin));
+    HGA_TRY(hga_new(&plan->allocator, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin, &s->begin));
     for (hga_id at = 0; at < tokens; at = next_cut(plan, inside, at), i++) s->begin[(ptrdiff_t)i * s->n_levels] = at;
     for (hga_id l = 1; l < s->n_levels; l++) {
         hga_id v = nodes->level_ptr[l];
@@ -150,11 +169,11 @@ static hga_status cut_tree(const hga_plan *plan, subtrees *s)
     uint8_t *inside = NULL;
     hga_id n = plan->nodes.level_ptr[1];
     s->n_levels = count_levels(&plan->nodes);
-    HGA_TRY(hga_new_zero(&plan->given, (int64_t)n + 1, 1, &inside));
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)n + 1, 1, &inside));
     mark_insides(&plan->nodes, s->n_levels, inside);
     HGA_TRY(list_begins(plan, inside, s));
 done:
-    hga_delete(&plan->given, inside, (int64_t)n + 1, 1);
+    hga_delete(&plan->allocator, inside, (int64_t)n + 1, 1);
     return st;
 }
 
@@ -206,18 +225,18 @@ static hga_status list_rows(const hga_plan *plan, subtrees *s)
     hga_status st = HGA_OK;
     cell *cells = NULL;
     hga_id *at = NULL, most = plan->nodes.n / PAIR + 1 + plan->nodes.n_levels, parts = s->n + 1;
-    HGA_TRY(hga_new(&plan->given, most, sizeof *cells, &cells));
-    HGA_TRY(hga_new(&plan->given, parts, sizeof *at, &at));
-    HGA_TRY(hga_new_zero(&plan->given, (int64_t)parts + 1, sizeof *s->ptr, &s->ptr));
+    HGA_TRY(hga_new(&plan->allocator, most, sizeof *cells, &cells));
+    HGA_TRY(hga_new(&plan->allocator, parts, sizeof *at, &at));
+    HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)parts + 1, sizeof *s->ptr, &s->ptr));
     hga_id n = find_cells(plan, s, cells);
     list_ranges(cells, n, s, at);
     for (hga_id i = 0; i < parts; i++) s->ptr[i + 1] += s->ptr[i], at[i] = s->ptr[i];
     s->n_rows = s->ptr[parts];
-    HGA_TRY(hga_new(&plan->given, s->n_rows, sizeof *s->rows, &s->rows));
+    HGA_TRY(hga_new(&plan->allocator, s->n_rows, sizeof *s->rows, &s->rows));
     list_ranges(cells, n, s, at);
 done:
-    hga_delete(&plan->given, cells, most, sizeof *cells);
-    hga_delete(&plan->given, at, parts, sizeof *at);
+    hga_delete(&plan->allocator, cells, most, sizeof *cells);
+    hga_delete(&plan->allocator, at, parts, sizeof *at);
     return st;
 }
 
@@ -304,7 +323,7 @@ static hga_status place_rows(const hga_plan *plan, hga_id places, hga_id roots, 
     hga_id most = 0, n = plan->nodes.n;
     for (hga_id i = 0; i < s->n; i++) most = rows_below(s, i) > most ? rows_below(s, i) : most;
     if ((int64_t)places * most >= roots || !is_closed(plan, roots, plan->nodes.level_ptr[s->n_levels])) return HGA_OK;
-    HGA_TRY(hga_new(&plan->given, n, sizeof *s->place, &s->place));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *s->place, &s->place));
     for (hga_id i = 0; i < s->n; i++)
         for (hga_id l = 0, at = i % places * most; l + 1 < s->n_levels; l++)
             for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) s->place[v] = at++;
@@ -318,44 +337,46 @@ static hga_status list_needs(const hga_plan *plan, subtrees *s)
     hga_status st = HGA_OK;
     hga_id n = plan->nodes.n, roots = plan->nodes.level_ptr[s->n_levels - 1];
     needed x = {.roots = roots};
-    HGA_TRY(hga_new(&plan->given, n, sizeof *x.part, &x.part));
-    HGA_TRY(hga_new(&plan->given, s->n, sizeof *s->needs, &s->needs));
+    HGA_TRY(hga_new(&plan->allocator, n, sizeof *x.part, &x.part));
+    HGA_TRY(hga_new(&plan->allocator, s->n, sizeof *s->needs, &s->needs));
     for (hga_id v = 0; v < n; v++) x.part[v] = s->n;
     for (hga_id i = 0; i < s->n; i++)
         for (hga_id l = 0; l < s->n_levels; l++)
             for (hga_id v = subtree_level(s, i, l).first; v < subtree_level(s, i, l).end; v++) x.part[v] = i;
     HGA_TRY(place_rows(plan, find_needs(plan, s, &x), roots, s));
 done:
-    hga_delete(&plan->given, x.part, n, sizeof *x.part);
+    hga_delete(&plan->allocator, x.part, n, sizeof *x.part);
     return st;
 }
 
-hga_status subtrees_create(const hga_plan *plan, subtrees *out)
+hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why)
 {
     hga_status st = HGA_OK;
+    reason room;
     *out = (subtrees){0};
-    int known = is_known(plan, out);
-    if (known) HGA_TRY(shares_create(plan, out, &known));
-    if (known) HGA_TRY(cut_tree(plan, out));
-    if (known) HGA_TRY(list_rows(plan, out));
-    if (known) HGA_TRY(list_needs(plan, out));
+    *why = find_stages(plan, out, &room) ? "its stages are others" : NULL;
+    if (!*why) HGA_TRY(shares_create(plan, out, why));
+    if (*why) goto done;
+    HGA_TRY(cut_tree(plan, out));
+    HGA_TRY(list_rows(plan, out));
+    HGA_TRY(list_needs(plan, out));
 done:
-    if (st || !known) subtrees_clear(plan, out);
+    if (st || *why) subtrees_clear(plan, out);
     return st;
 }
 
 void subtrees_clear(const hga_plan *plan, subtrees *s)
 {
-    hga_delete(&plan->given, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);
-    hga_delete(&plan->given, s->rows, s->n_rows, sizeof *s->rows);
-    hga_delete(&plan->given, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
-    hga_delete(&plan->given, s->needs, s->n, sizeof *s->needs);
-    hga_delete(&plan->given, s->place, plan->nodes.n, sizeof *s->place);
+    hga_delete(&plan->allocator, s->begin, ((int64_t)s->n + 1) * s->n_levels, sizeof *s->begin);
+    hga_delete(&plan->allocator, s->rows, s->n_rows, sizeof *s->rows);
+    hga_delete(&plan->allocator, s->ptr, (int64_t)s->n + 2, sizeof *s->ptr);
+    hga_delete(&plan->allocator, s->needs, s->n, sizeof *s->needs);
+    hga_delete(&plan->allocator, s->place, plan->nodes.n, sizeof *s->place);
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) {
         float *share = s->share[f];
         for (hga_id same = f; share && same < HGA_FIELD_SLOTS; same++)
             if (s->share[same] == share) s->share[same] = NULL;
-        hga_delete(&plan->given, share, plan->nodes.n, sizeof *share);
+        hga_delete(&plan->allocator, share, plan->nodes.n, sizeof *share);
     }
     *s = (subtrees){0};
 }

@@ -4,6 +4,7 @@
 #define HGA_GRADIENT_SUBTREES_H
 
 #include "strips.h"
+#include "ways.h"
 
 typedef struct row_range {
     hga_id first, end;
@@ -29,15 +30,15 @@ typedef struct subtrees {
     float *share[HGA_FIELD_SLOTS];
 } subtrees;
 
-/* The subtrees of a plan's program; none where some stage is neither a sum of children, all of them or some, nor
-   attends, nor merges states down the tree. `out` comes zeroed, and is cleared whenever that fails. */
-hga_status subtrees_create(const hga_plan *plan, subtrees *out);
-/* Has the plan's program, whatever its graph, the stages of those that go by subtrees? */
-int subtrees_may_be(const hga_plan *plan);
+/* The subtrees of a plan's program, which subtrees_refuse has taken; or *why its graph is not for them. `out` comes
+   zeroed, and is cleared whenever that fails. */
+hga_status subtrees_create(const hga_plan *plan, subtrees *out, const char **why);
+/* Why has the plan's program, whatever its graph, not the stages of those that go by subtrees? NULL: it has. */
+const char *subtrees_refuse(const hga_plan *plan, reason *room);
 void subtrees_clear(const hga_plan *plan, subtrees *s);
 
-/* shares.c: the shares of all fields; *known becomes 0 where a stage sums up others than the children of its rows. */
-hga_status shares_create(const hga_plan *plan, subtrees *s, int *known);
+/* shares.c: the shares of all fields; or *why a stage sums up others than the children of its rows. */
+hga_status shares_create(const hga_plan *plan, subtrees *s, const char **why);
 
 /* Nodes of level l that belong to subtree i, and the first node of the top. */
 static inline row_range subtree_level(const subtrees *s, hga_id i, hga_id l)

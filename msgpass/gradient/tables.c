@@ -2,75 +2,53 @@
    every head apart that goes back by itself where heads meet in an entry, and added in the order of the heads. */
 #include "gradient.h"
 
-/* Where a table's gradient goes, and whether every head has entries of its own. */
-typedef struct wanted_table {
-    float *to;
-    int64_t n;
-    int apart;
-} wanted_table;
+#include <string.h>
 
-static wanted_table wanted(const gradient_call *c, call_table which)
+/* Where a table's gradient goes. */
+static float *wanted(const gradient_call *c, call_table which)
 {
-    const hga_io *io = c->io;
     const hga_grad_io *g = c->grad;
-    const hga_shape *s = &c->plan->shape;
-    switch (which) {
-    case REL_KEY: return (wanted_table){g->d_rel_key, (int64_t)io->n_rel_key * s->dim, 0};
-    case REL_BIAS: return (wanted_table){g->d_rel_bias, (int64_t)io->n_rel_bias * s->n_heads, 1};
-    case EDGE_BIAS:
-        return (wanted_table){g->d_edge_bias, io->n_edge_bias * io->edge_bias_heads, io->edge_bias_heads > 1};
-    case NODE_POS: return (wanted_table){g->d_node_pos, (int64_t)c->plan->nodes.n * s->pos_dim, 0};
-    case TYPE_SCALE: return (wanted_table){g->d_type_scale, io->n_type_scale, 0};
-    case LOG_MASS: return (wanted_table){g->d_log_mass, c->plan->nodes.n, 0};
-    default: return (wanted_table){g->d_scale, 1, 0};
-    }
+    float *const to[N_TABLES] = {
+        [REL_KEY] = g->d_rel_key,   [REL_BIAS] = g->d_rel_bias,     [EDGE_BIAS] = g->d_edge_bias,
+        [NODE_POS] = g->d_node_pos, [TYPE_SCALE] = g->d_type_scale, [LOG_MASS] = g->d_log_mass,
+        [SCALE] = g->d_scale};
+    return to[which];
 }
 
-int64_t table_entries(const gradient_call *c, call_table which)
+/* Has the turn the array, or another before it? Every head has entries of its own of some tables. */
+static int owns(const call_needs *needs, call_table which, hga_id turn)
 {
-    wanted_table t = wanted(c, which);
-    return t.to ? t.n : 0;
+    int apart = which == REL_BIAS || (which == EDGE_BIAS && needs->biases_apart);
+    return needs->entries[which] > 0 && (turn == 0 || !apart);
 }
 
-/* Does this one have the array, or another before it? */
-static int owns(const wanted_table *t, hga_id turn) { return t->to && (turn == 0 || !t->apart); }
-
-hga_status tables_create(gradient_call *c)
+table_sums *tables_lay_out(const call_needs *needs, carver *room)
 {
-    hga_status st = HGA_OK;
-    HGA_TRY(hga_new_zero(&c->plan->given, c->turns, sizeof *c->sums, &c->sums));
-    for (hga_id turn = 0; turn < c->turns; turn++)
+    table_sums *sums = carve(room, needs->turns, sizeof *sums);
+    for (hga_id turn = 0; turn < needs->turns; turn++)
         for (call_table i = 0; i < N_TABLES; i++) {
-            wanted_table t = wanted(c, i);
-            if (owns(&t, turn))
-                HGA_TRY(hga_new_zero(&c->plan->given, t.n, sizeof(double), &c->sums[turn].of[i]));
-            else
-                c->sums[turn].of[i] = c->sums[0].of[i];
+            double *own = owns(needs, i, turn) ? carve(room, needs->entries[i], sizeof *own) : NULL;
+            if (sums) sums[turn].of[i] = own || turn == 0 ? own : sums[0].of[i];
         }
-done:
-    return st;
+    return sums;
+}
+
+void tables_clear(const gradient_call *c)
+{
+    for (hga_id turn = 0; turn < c->needs.turns; turn++)
+        for (call_table i = 0; i < N_TABLES; i++)
+            if (owns(&c->needs, i, turn)) memset(c->sums[turn].of[i], 0, (size_t)c->needs.entries[i] * sizeof(double));
 }
 
 void tables_store(const gradient_call *c)
 {
     for (call_table i = 0; i < N_TABLES; i++) {
-        wanted_table t = wanted(c, i);
-        for (int64_t j = 0; t.to && j < t.n; j++) {
-            double sum = c->grad->accumulate ? (double)t.to[j] : 0;
-            for (hga_id turn = 0; turn < c->turns; turn++)
-                if (owns(&t, turn)) sum += c->sums[turn].of[i][j];
-            t.to[j] = (float)sum;
+        float *to = wanted(c, i);
+        for (int64_t j = 0; j < c->needs.entries[i]; j++) {
+            double sum = c->grad->accumulate ? (double)to[j] : 0;
+            for (hga_id turn = 0; turn < c->needs.turns; turn++)
+                if (owns(&c->needs, i, turn)) sum += c->sums[turn].of[i][j];
+            to[j] = (float)sum;
         }
     }
-}
-
-void tables_clear(gradient_call *c)
-{
-    for (hga_id turn = 0; c->sums && turn < c->turns; turn++)
-        for (call_table i = 0; i < N_TABLES; i++) {
-            wanted_table t = wanted(c, i);
-            if (owns(&t, turn)) hga_delete(&c->plan->given, c->sums[turn].of[i], t.n, sizeof(double));
-        }
-    hga_delete(&c->plan->given, c->sums, c->turns, sizeof *c->sums);
-    c->sums = NULL;
 }

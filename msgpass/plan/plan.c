@@ -2,7 +2,6 @@
    cannot fail on it. */
 #include "plan.h"
 
-#include <pthread.h>
 #include <string.h>
 
 static hga_status check_shape(hga_shape *s)
@@ -80,6 +79,31 @@ static uint64_t next_serial(void)
     return serial;
 }
 
+/* ---- what others leave with a plan ---- */
+
+static hga_status keeper_create(hga_plan *plan)
+{
+    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *plan->back, &plan->back);
+    if (!st) pthread_mutex_init(&plan->back->lock, NULL);
+    return st;
+}
+
+static void keeper_drop(const hga_plan *plan)
+{
+    if (plan->back && plan->back->what) plan->back->drop(plan, plan->back->what);
+    if (plan->back) plan->back->what = NULL;
+}
+
+static void keeper_destroy(hga_plan *plan)
+{
+    if (!plan->back) return;
+    keeper_drop(plan);
+    pthread_mutex_destroy(&plan->back->lock);
+    hga_delete(&plan->allocator, plan->back, 1, sizeof *plan->back);
+}
+
+/* ---- plans ---- */
+
 static hga_status lower(hga_plan *plan, const hga_graph *g)
 {
     plan->graph = hga_graph_retain(g);
@@ -139,6 +163,7 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
         HGA_TRY(hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)plan->options.gradient_subtree));
     if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
+    HGA_TRY(keeper_create(plan));
     HGA_TRY(choose_machine(plan));
     HGA_TRY(lower(plan, g));
 done:
@@ -180,6 +205,7 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     memset(fresh->storage, 0, sizeof fresh->storage);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
+    if (!st) keeper_drop(plan);
     ranges_clear(loser);
     slots_clear(loser);
     waves_clear(loser);
@@ -194,6 +220,7 @@ void hga_plan_destroy(hga_plan *plan)
 {
     if (!plan) return;
     hga_allocator given = plan->given;
+    keeper_destroy(plan);
     ranges_clear(plan);
     slots_clear(plan);
     waves_clear(plan);
@@ -206,7 +233,13 @@ void hga_plan_destroy(hga_plan *plan)
     hga_delete(&given, plan, 1, sizeof *plan);
 }
 
-int64_t hga_plan_bytes(const hga_plan *plan) { return (int64_t)sizeof *plan + retained_bytes(plan->memory); }
+int64_t hga_plan_bytes(const hga_plan *plan)
+{
+    pthread_mutex_lock(&plan->back->lock);
+    int64_t bytes = (int64_t)sizeof *plan + retained_bytes(plan->memory);
+    pthread_mutex_unlock(&plan->back->lock);
+    return bytes;
+}
 
 hga_id hga_plan_threads(const hga_plan *plan) { return plan->threads; }
 

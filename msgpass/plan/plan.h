@@ -18,6 +18,8 @@
 #include "machine.h"
 #include "retain.h"
 
+#include <pthread.h>
+
 /* Rows that are looked up together, in groups of a tile's height; a phase with few rows has smaller panels. */
 enum { PANEL_GROUPS = 16, PANEL_ROWS = PANEL_GROUPS * KERNEL_TILE };
 
@@ -166,6 +168,14 @@ static inline hga_id node_above(const hga_nodes *nodes, tree_part part, hga_id c
     return u;
 }
 
+/* What somebody makes of a plan once and leaves with it, in its bytes: with memory of the plan's allocator, which
+   whoever has the lock may use. An update drops it. */
+typedef struct plan_keeper {
+    pthread_mutex_t lock;
+    void *what; /* NULL: nothing */
+    void (*drop)(const hga_plan *plan, void *what);
+} plan_keeper;
+
 enum { MOST_STRIPS = 16 }; /* of an attended stage's rows, for gradients: hga_options.gradient_strips */
 
 struct hga_plan {
@@ -202,6 +212,7 @@ struct hga_plan {
     uint64_t serial;
     hga_id bias_stage;  /* the attend stage that edge_bias belongs to, -1 */
     hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
+    plan_keeper *back;  /* what gradients need to go back */
 };
 
 /* The same as hga_plan_create with panels of so many rows, a multiple of KERNEL_TILE and at most PANEL_ROWS; 0: as it
@@ -225,6 +236,8 @@ static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tap
 /* Memory of a workspace for whoever needs more than an execution, grown when it must, kept until the workspace goes
    and begun at a whole line; its bytes are as the last user left them. */
 hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
+/* Was the workspace made for the plan? */
+int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan);
 /* Is the workspace one of the batch at hand? Says what it was before. */
 int workspace_enlist(hga_workspace *workspace, int listed);
 

@@ -43,16 +43,26 @@ typedef struct hga_grad_io {
 } hga_grad_io;
 
 /* The gradients of the execution that left io->tape: the same plan and the same tensors, io->out among them, and the
-   same rows where it was asked for some (io->first_row, n_rows): d_out and d_lse of others are not looked at. Takes
-   its memory, hga_plan_gradient_bytes, from the plan's allocator; in float most of it is the workspace's from the first
-   call on, with what that found out about the graph, which the next calls of the same plan need not find again (but
-   for the edges of programs of sums alone, which each call lists).
-   HGA_EINVAL: no tape, the tape of another plan, of its graph before hga_plan_update or of other rows, a tensor that is
-   missing or too short, a gradient that overlaps itself, another, or what the call reads.
-   HGA_EUNSUPPORTED names a user stage without adjoints. What is not finite in an operand shows in the gradients of what
-   attends to it or is attended by it, and may in those of other rows and columns of the same tiles. */
+   same rows where it was asked for some (io->first_row, n_rows): d_out and d_lse of others are not looked at. The
+   first call of a plan makes what going back needs to know of the graph, in the plan's memory (hga_plan_bytes); the
+   first of a workspace takes hga_plan_gradient_bytes, which it keeps. Later calls that bring the same tables, dtypes
+   and rows and want the same gradients allocate nothing and cannot fail for want of memory; hga_plan_prepare makes
+   the first one of that kind, too. HGA_EINVAL: no tape, the tape of another plan, of its graph before
+   hga_plan_update or of other rows, another plan's workspace, a tensor that is missing or too short, a gradient that
+   overlaps itself, another, or what the call reads. HGA_EUNSUPPORTED names a user stage without adjoints. What is
+   not finite in an operand shows in the gradients of what attends to it or is attended by it, and may in those of
+   other rows and columns of the same tiles. Stages whose results nobody reads on the way to the output are left out. */
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
+
+/* Make what gradients of the plan need, now: what the plan keeps of its graph, and, with a workspace (NULL: none),
+   the memory of a call and what it would find out. Of `io` and `grad` it is looked at which tables, dtypes and rows
+   they bring and what they want, not at any numbers; both NULL: packed float32, no tables, every gradient wanted.
+   Any number of threads may prepare one plan, each with a workspace of its own. HGA_ENOMEM leaves things as they
+   were, or half made for the next try. HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of
+   io and grad alone. */
+HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
+                                    const hga_grad_io *grad);
 
 /* The gradients of n executions at once, each with a workspace of its own: what is written, its bits and errors are
    those of n calls of hga_plan_gradient. Samples go to threads whole as long as there is one for each thread, and all
@@ -66,24 +76,32 @@ HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *
 
 /* The next three are deprecated, and stay: they tell of a plan what hangs on the call as well (HGA_DEPRECATED).
 
-   Bytes that hga_plan_gradient takes while it runs, when every gradient is wanted and no tables are given; without a
-   little that depends on rows, a copy of what is given where a call is for some rows alone, and what heads leave each
-   other, which is at most an eighth of the tensors and their gradients, and a quarter more where weights are dropped.
-   -1 when there is no memory to find out. */
+   Bytes that a workspace takes with its first gradient and keeps, when every gradient is wanted and no tables are
+   given; without a little that depends on rows, a copy of what is given where a call is for some rows alone, and
+   what heads leave each other, which is at most an eighth of the tensors and their gradients, and a quarter more where
+   weights are dropped. What the plan keeps, lists of at most a tenth of them, is made by this call if it was not yet,
+   and is part of hga_plan_bytes. -1 when there is no memory to find out; 0 for plans without options.gradient. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan)
     HGA_DEPRECATED("says of a plan what hangs on the call, too");
 
-/* NULL: the gradient goes back in float, a head at a time in tiles. Else why it goes the plain way, row by row in
-   double, which is slower; a text that lasts. */
+/* NULL: the gradient goes back in float. Else why it goes the plain way, row by row in double, which is slower; a text
+   that lasts until the plan is updated or destroyed. */
 HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan)
     HGA_DEPRECATED("says of a plan what hangs on the call, too");
 
-/* Which way the gradient goes back, in words that last: "a head at a time"; "a family of siblings at a time, all heads
-   together", or, of edges listed one by one, "row by row and source by source, all heads together", which calls with
-   relative keys, biases or numbers of 16 bits leave for the former; "sums from end to end, all heads together", of
-   programs of sums alone whose blocks have few edges beside their rows; or "row by row in double". */
+/* Which way the gradient of calls without tables goes back, in words that last, the first of these that takes the
+   plan: "a family of siblings at a time, all heads together"; of edges listed one by one, "row by row and source by
+   source, all heads together"; "sums from end to end, all heads together"; "a subtree at a time, a head at a time";
+   "a head at a time"; "row by row in double". NULL when there is no memory to find out. */
 HGA_API const char *hga_plan_gradient_way(const hga_plan *plan)
     HGA_DEPRECATED("says of a plan what hangs on the call, too");
+
+/* The ways in the order in which they are tried: the name of way i from 0 on, NULL behind the last or when there is no
+   memory to find out; and why it does not take calls that bring and want such tensors (both NULL: packed float32, no
+   tables), in words that last until the plan is updated or destroyed; NULL for the way that does and for those behind
+   it, which were not asked. Numbers are not looked at. */
+HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
+                                            const char **refusal);
 
 /* What a gradient is with respect to; the caller's own tensor i is HGA_GRADIENT_USER + i. */
 typedef enum hga_gradient_input {

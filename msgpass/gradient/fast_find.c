@@ -1,0 +1,43 @@
+/* fast_find.c: what columns rows see, found before any call, so that the first one allocates nothing either: the
+   walk of attention without its numbers. */
+#include "panel.h"
+
+/* The rows that go with part i of the trees, in all stages that attend. */
+static hga_status find_part(fast_pass *p, hga_id i)
+{
+    const subtrees *t = p->call->subtrees;
+    hga_status st = HGA_OK;
+    for (hga_id s = p->program->n_stages; s-- > 0;)
+        for (hga_id at = t->ptr[i]; at < t->ptr[i + 1] && kind_attends(p->plan->stage[s].kind); at++)
+            HGA_TRY(attend_range(p, s, t->rows[at].first, t->rows[at].end));
+done:
+    return st;
+}
+
+static hga_status find_strip(fast_pass *p, hga_id stage, hga_id i)
+{
+    const strips *cut = &p->call->strips[stage];
+    hga_status st = HGA_OK;
+    if (!p->call->subtrees->n) return attend_range(p, stage, cut->first[i], cut->first[i + 1]);
+    for (hga_id at = cut->first[i]; at < cut->first[i + 1]; at++) HGA_TRY(find_part(p, at + 1));
+done:
+    return st;
+}
+
+hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes)
+{
+    hga_status st = HGA_OK;
+    const subtrees *t = p->call->subtrees;
+    fast_pass one = *p;
+    one.finds = 1, one.heads = 1, one.d_rel_key = NULL;
+    one.panel = l->panel, one.rows = l->rows, one.rows.lists = p->rows.lists;
+    for (hga_id s = p->program->n_stages; s-- > 0;) {
+        if (t->n ? s != t->last_attended : !kind_attends(p->plan->stage[s].kind)) continue;
+        hga_id n = p->call->strips[s].n, step = n_lanes < n ? n_lanes : n;
+        for (hga_id i = first; i < n && first < step; i += step) HGA_TRY(find_strip(&one, s, i));
+    }
+    if (t->n && first == 0) HGA_TRY(find_part(&one, 0));
+    HGA_TRY(reserve_draws(&one));
+done:
+    return st;
+}

@@ -1,0 +1,297 @@
+/* fast_way.c: a head at a time, as two ways: subtree by subtree, or stage by stage. What is made once, threads, memory;
+   then every turn is a pass. */
+#include "fast.h"
+
+/* ---- what is made once ---- */
+
+static hga_status list_stage(const hga_plan *plan, hga_id stage, int64_t bytes, row_list *out)
+{
+    edge_rows rows = {0};
+    rows_open(&rows, plan, stage);
+    hga_status st = edges_list(&rows, plan->program.field[plan->program.stage[stage].out].rows, bytes, out);
+    edges_close(&rows);
+    return st;
+}
+
+/* Rows of stages that go row by row, while a sixteenth of the tensors' bytes is enough for each. */
+static hga_status list_stages(const hga_plan *plan, made_fast *made)
+{
+    hga_status st = HGA_OK;
+    const hga_shape *shape = &plan->shape;
+    int64_t bytes = (int64_t)plan->nodes.n * shape->n_heads * (shape->dim + shape->dim_v) * (int64_t)sizeof(float) / 4;
+    HGA_TRY(hga_new_zero(&plan->allocator, HGA_MAX_STAGES, sizeof *made->lists, &made->lists));
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (kind_attends(plan->stage[s].kind) ? has_energies(&plan->program, plan->program.stage[s].out)
+                                              : !is_of_children(&plan->program.stage[s]))
+            HGA_TRY(list_stage(plan, s, bytes, &made->lists[s]));
+done:
+    return st;
+}
+
+/* Where rows are cut, when so many heads go back one by one: subtrees, or the rows of each stage that attends. */
+static hga_status cut_stages(const hga_plan *plan, const subtrees *trees, hga_id turns, strips **out)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new_zero(&plan->allocator, HGA_MAX_STAGES, sizeof **out, out));
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (trees ? s == trees->last_attended : kind_attends(plan->stage[s].kind))
+            HGA_TRY(strips_create(plan, s, trees, turns, &(*out)[s]));
+done:
+    return st;
+}
+
+/* Does a row of the stage ever have its edges read: all but sums of children, and what is attended to in tiles. */
+static int reads_rows(const hga_plan *plan, hga_id stage)
+{
+    const hga_stage *s = &plan->program.stage[stage];
+    return kind_attends(plan->stage[stage].kind) ? has_energies(&plan->program, s->out) : !is_of_children(s);
+}
+
+static void find_widest(const hga_plan *plan, made_fast *made)
+{
+    for (hga_id s = 0; s < plan->program.n_stages; s++) {
+        int64_t n = edges_most(plan->graph, plan->program.stage[s].relation);
+        if (reads_rows(plan, s) && n > made->widest) made->widest = n;
+        if (n > made->of_biased) made->of_biased = n;
+    }
+}
+
+static void drop(const hga_plan *plan, void *what)
+{
+    made_fast *x = what;
+    const hga_allocator *a = &plan->allocator;
+    for (int i = 0; i < 2; i++) {
+        for (hga_id s = 0; x->strips[i] && s < plan->program.n_stages; s++) strips_clear(plan, &x->strips[i][s]);
+        hga_delete(a, x->strips[i], HGA_MAX_STAGES, sizeof *x->strips[i]);
+    }
+    for (hga_id s = 0; x->lists && s < plan->program.n_stages; s++) edges_unlist(plan->graph, a, &x->lists[s]);
+    hga_delete(a, x->lists, HGA_MAX_STAGES, sizeof *x->lists);
+    departures_clear(plan, &x->departures);
+    subtrees_clear(plan, &x->trees);
+    hga_delete(a, x, 1, sizeof *x);
+}
+
+static hga_status make_trees(const hga_plan *plan, void **out, const char **why, reason *room)
+{
+    hga_status st = HGA_OK;
+    made_fast *x = NULL;
+    const hga_shape *s = &plan->shape;
+    (void)room;
+    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *x, &x));
+    HGA_TRY(subtrees_create(plan, &x->trees, why));
+    if (*why) goto done;
+    HGA_TRY(cut_stages(plan, &x->trees, s->n_kv_heads, &x->strips[0]));
+    if (s->n_heads > s->n_kv_heads) HGA_TRY(cut_stages(plan, &x->trees, s->n_heads, &x->strips[1]));
+    find_widest(plan, x);
+    *out = x;
+done:
+    if (x && (st || *why)) drop(plan, x);
+    return st;
+}
+
+static hga_status make_stages(const hga_plan *plan, void **out, const char **why, reason *room)
+{
+    hga_status st = HGA_OK;
+    made_fast *x = NULL;
+    (void)why, (void)room;
+    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *x, &x));
+    HGA_TRY(cut_stages(plan, NULL, plan->shape.n_kv_heads, &x->strips[0]));
+    HGA_TRY(departures_create(plan, x->strips[0], &x->departures));
+    if (plan->shape.n_heads > 1) HGA_TRY(list_stages(plan, x));
+    find_widest(plan, x);
+    *out = x;
+done:
+    if (x && st) drop(plan, x);
+    return st;
+}
+
+/* ---- threads ---- */
+
+static const strips *strips_of(const made_fast *made, const hga_plan *plan, const call_needs *needs)
+{
+    return made->strips[needs->turns > plan->shape.n_kv_heads];
+}
+
+/* How many turns go side by side, each one thread's from beginning to end; on the rest all threads go together, strip
+   by strip, where there are strips. */
+static hga_id turns_apart(const hga_plan *plan, const made_fast *made, const call_needs *needs)
+{
+    const strips *x = strips_of(made, plan, needs);
+    int cut = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) cut |= x[s].n > 1;
+    return cut ? needs->turns / needs->threads * needs->threads : needs->turns;
+}
+
+/* The threads of a call: what each has for itself, and passes, one for each turn that goes side by side. */
+typedef struct crew {
+    hga_id threads, passes, apart;
+    lane *lane;
+    fast_pass *pass;
+} crew;
+
+/* Turns side by side take about twice the memory of the tensors and their gradients at most: where several query heads
+   read one key/value head there is less of these. */
+static crew crew_of(const hga_plan *plan, const made_fast *made, const call_needs *needs)
+{
+    hga_id threads = needs->threads, apart = turns_apart(plan, made, needs),
+           most = (plan->shape.n_heads + plan->shape.n_kv_heads + 1) / 2, passes = threads;
+    if (passes > apart) passes = apart > 1 ? apart : 1;
+    if (passes > most) passes = most;
+    return (crew){.threads = apart == needs->turns ? passes : threads, .passes = passes, .apart = apart};
+}
+
+static void lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, crew *all, carver *room)
+{
+    lane l;
+    fast_pass p;
+    all->lane = carve(room, all->threads, sizeof *all->lane);
+    all->pass = carve(room, all->passes, sizeof *all->pass);
+    for (hga_id t = 0; t < all->threads; t++) lane_lay_out(plan, made, needs, all->lane ? &all->lane[t] : &l, room);
+    for (hga_id t = 0; t < all->passes; t++) fast_lay_out(plan, made, needs, all->pass ? &all->pass[t] : &p, room);
+}
+
+static int64_t room_of(const hga_plan *plan, const void *made, const call_needs *needs)
+{
+    crew all = crew_of(plan, made, needs);
+    carver room = {0};
+    lay_out(plan, made, needs, &all, &room);
+    return room.used;
+}
+
+static hga_status keep(const hga_plan *plan, const void *made, const call_needs *needs, hga_workspace *workspace)
+{
+    return keep_panels(plan, workspace, crew_of(plan, made, needs).threads);
+}
+
+static int64_t kept_bytes(const hga_plan *plan, const void *made, const call_needs *needs)
+{
+    return crew_of(plan, made, needs).threads * panel_bytes(plan);
+}
+
+static void crew_begin(const gradient_call *c, hga_workspace *workspace, crew *all)
+{
+    struct panel **panel = kept_panels_of(workspace);
+    for (hga_id t = 0; t < all->threads; t++) panel_open(c, panel[t]), lane_begin(c, panel[t], &all->lane[t]);
+    for (hga_id t = 0; t < all->passes; t++) {
+        fast_begin(c, &all->lane[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
+        all->pass[t].turns = (turn_walk){t, all->passes, all->apart};
+    }
+}
+
+/* ---- turns ---- */
+
+/* A key/value head is one turn: turns share nothing but tables. */
+static void go_apart(const crew *all)
+{
+#pragma omp parallel for num_threads(all->passes) schedule(static, 1) if (all->passes > 1)
+    for (hga_id t = 0; t < all->passes; t++)
+        for (hga_id turn = t; turn < all->apart && !all->pass[t].status; turn += all->passes) {
+            all->pass[t].status = fast_gradient(&all->pass[t], turn);
+            if (!all->pass[t].status) all->pass[t].status = fast_end(&all->pass[t]);
+        }
+}
+
+/* It is several: what they give it is added in their order. */
+static void go_in_order(const crew *all)
+{
+#pragma omp parallel for ordered num_threads(all->passes) schedule(static, 1) if (all->passes > 1)
+    for (hga_id turn = 0; turn < all->apart; turn++) {
+        fast_pass *p = &all->pass[turn % all->passes];
+        if (!p->status) p->status = fast_gradient(p, turn);
+#pragma omp ordered
+        if (!p->status) p->status = fast_end(p);
+    }
+}
+
+/* Which thread takes which turn or strip changes nothing: sums of tables are kept apart and added in the order of the
+   turns, and strips are added in their own. */
+static hga_status run_turns(const gradient_call *c, crew *all)
+{
+    hga_status st = HGA_OK;
+    (c->needs.turns == c->plan->shape.n_kv_heads ? go_apart : go_in_order)(all);
+    for (hga_id t = 0; t < all->passes; t++) /* said by another thread */
+        if (all->pass[t].status) HGA_TRY(hga_fail(all->pass[t].status, "the gradient's rows found no memory"));
+    all->pass[0].n_lanes = all->threads, all->pass[0].turns = (turn_walk){all->apart, 1, c->needs.turns};
+    for (hga_id turn = all->apart; turn < c->needs.turns; turn++)
+        if (fast_gradient(&all->pass[0], turn) || fast_end(&all->pass[0]))
+            HGA_TRY(hga_fail(HGA_ENOMEM, "the gradient's rows found no memory"));
+done:
+    return st;
+}
+
+static void bind(gradient_call *c, const made_fast *made)
+{
+    c->strips = strips_of(made, c->plan, &c->needs), c->lists = made->lists;
+    c->departures = &made->departures, c->subtrees = &made->trees;
+}
+
+static hga_status go(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
+{
+    const made_fast *made = what;
+    carver room = {.base = memory};
+    crew all = crew_of(c->plan, made, &c->needs);
+    lay_out(c->plan, made, &c->needs, &all, &room);
+    bind(c, made);
+    crew_begin(c, workspace, &all);
+    hga_status st = run_turns(c, &all);
+    if (st) workspace_forget(workspace); /* what was being found is not whole */
+    return st;
+}
+
+/* Lanes that take whole turns see every strip, the others their share. */
+static hga_status find(gradient_call *c, const void *what, hga_workspace *workspace, void *memory)
+{
+    const made_fast *made = what;
+    hga_status st = HGA_OK;
+    carver room = {.base = memory};
+    crew all = crew_of(c->plan, made, &c->needs);
+    lay_out(c->plan, made, &c->needs, &all, &room);
+    bind(c, made);
+    struct panel **panel = kept_panels_of(workspace);
+    for (hga_id t = 0; t < all.threads; t++) {
+        int whole = t < all.passes && all.apart > 0;
+        panel_open(c, panel[t]), lane_begin(c, panel[t], &all.lane[t]);
+        all.pass[0].call = c, all.pass[0].rows.lists = c->lists,
+        all.pass[0].n = c->plan->shape.n_heads / c->needs.turns;
+        all.pass[0].turns = whole ? (turn_walk){t, all.passes, all.apart} : (turn_walk){0, 1, c->needs.turns};
+        HGA_TRY(fast_find(&all.pass[0], &all.lane[t], whole ? 0 : t, whole ? 1 : all.threads));
+    }
+done:
+    if (st) workspace_forget(workspace);
+    return st;
+}
+
+/* ---- the two ways ---- */
+
+static const char *refuses_trees(const hga_plan *plan, unsigned features, reason *room)
+{
+    const char *why = must_be_plain(plan, room);
+    (void)features;
+    return why ? why : subtrees_refuse(plan, room);
+}
+
+static const char *refuses_stages(const hga_plan *plan, unsigned features, reason *room)
+{
+    (void)features;
+    return must_be_plain(plan, room);
+}
+
+const way subtrees_way = {.name = "a subtree at a time, a head at a time",
+                          .by_heads = 1,
+                          .refuses = refuses_trees,
+                          .make = make_trees,
+                          .drop = drop,
+                          .room = room_of,
+                          .keep = keep,
+                          .kept = kept_bytes,
+                          .find = find,
+                          .go = go};
+const way stages_way = {.name = "a head at a time",
+                        .refuses = refuses_stages,
+                        .make = make_stages,
+                        .drop = drop,
+                        .room = room_of,
+                        .keep = keep,
+                        .kept = kept_bytes,
+                        .find = find,
+                        .go = go};
