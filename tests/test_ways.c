@@ -373,6 +373,31 @@ static void another_plans_workspace_is_refused(const row *r, const hga_shape *sh
     hga_workspace_destroy(its), hga_plan_destroy(other), call_end(&c);
 }
 
+/* Another output of the caller's, of which no gradient is given, sends no plan another way. */
+static void side_outputs_change_nothing(const row *r, const hga_shape *shape)
+{
+    problem p = problem_of(r, shape), more = problem_of(r, shape);
+    hga_program *q = &more.program;
+    hga_id side, value = hga_program_field(q, HGA_IO_VALUE);
+    const hga_stage *last = &q->stage[q->n_stages - 1];
+    hga_id relation = last->relation >= 0 ? last->relation : find_stage(q, HGA_SCORE)->relation;
+    hga_field_rows io = q->field[hga_program_field(q, HGA_IO_OUT)].io;
+    assert_ok(hga_program_add_field(q, "side", HGA_WIDTH_VALUE, HGA_IO_USER, io, io, &side));
+    assert_ok(hga_program_mean(q, relation, last->relation >= 0 ? last->value : value, side, 0));
+    more.io.user[0] = (hga_tensor){.data = memory(out_count(&more), sizeof(float)), .rows = more.n_out};
+    more.owned[more.n_owned++] = more.io.user[0].data;
+    call c = {.p = more};
+    hga_options options = with_threads(r, 2);
+    options.gradient = 1;
+    assert_ok(hga_plan_create(more.graph, q, shape, &options, &c.plan));
+    assert_string_equal(hga_plan_gradient_way(c.plan), r->way);
+    hga_plan_destroy(c.plan);
+    slope without = slope_create(&p, 1), with = slope_create(&more, 1);
+    slope_run(&without, with_threads(r, 2)), slope_run(&with, with_threads(r, 2));
+    assert_same_slopes(&without, &with, 0);
+    slope_clear(&without), slope_clear(&with), problem_clear(&p), problem_clear(&more);
+}
+
 static const struct {
     const char *name;
     void (*holds)(const row *r, const hga_shape *shape);
@@ -388,6 +413,7 @@ static const struct {
     {"failing allocations are told", failing_allocations_are_told},
     {"bytes are told before", bytes_are_told_before},
     {"another plan's workspace is refused", another_plans_workspace_is_refused},
+    {"side outputs change nothing", side_outputs_change_nothing},
 };
 
 static void every_fact_holds_of_every_way(void **state)
@@ -401,8 +427,52 @@ static void every_fact_holds_of_every_way(void **state)
         }
 }
 
+/* ---- stages that do not count ---- */
+
+/* HSA whose values are coarsened a second time before they are attended to, or whose states attend once more when
+   nobody reads them any more, or where a mean of the queries is not read at all. */
+static void spare_stages_cost_nothing(void **state)
+{
+    (void)state;
+    static const hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 16};
+    for (int spare = 0; spare < 4; spare++) {
+        problem p = {.shape = shape}, with = {.shape = shape};
+        snprintf(p.name, sizeof p.name, "spare stage %d", spare);
+        assert_ok(hga_build("hsa branching=2,4,8", 600, &p.graph, &p.program));
+        assert_ok(hga_build("hsa branching=2,4,8", 600, &with.graph, &with.program));
+        problem_fill(&p, 1), problem_fill(&with, 1);
+        hga_program *q = &with.program;
+        hga_stage *stage = q->stage;
+        hga_id attend = (hga_id)(find_stage(q, HGA_SCORE) - stage);
+        if (spare < 2) { /* the stage that coarsens values, or queries, again */
+            memmove(stage + attend + 1, stage + attend, (size_t)(q->n_stages - attend) * sizeof *stage);
+            for (hga_id i = 0; i < attend; i++)
+                if (q->field[stage[i].out].binding == (spare ? HGA_IO_QUERY : HGA_IO_VALUE)) stage[attend] = stage[i];
+            snprintf(stage[attend].name, sizeof stage[attend].name, "again");
+            q->n_stages++;
+        } else {
+            hga_stage s = stage[attend];
+            hga_id unread;
+            assert_ok(hga_program_add_field(q, "unread", HGA_WIDTH_VALUE, HGA_INTERNAL, HGA_ROWS_NODES, HGA_ROWS_NODES,
+                                            &unread));
+            assert_ok(spare == 2 ? hga_program_attend_more(q, s.relation, s.query, s.key, s.value, s.out, s.by_mass)
+                                 : hga_program_mean(q, s.relation, s.value, unread, 0));
+        }
+        hga_plan *plan;
+        assert_ok(hga_plan_create(with.graph, q, &shape, &(hga_options){.gradient = 1}, &plan));
+        assert_string_equal(hga_plan_gradient_way(plan), rows[0].way);
+        hga_plan_destroy(plan);
+        slope without = slope_create(&p, 1), all = slope_create(&with, 1), plain = plainly(&with, (hga_options){0});
+        slope_run(&without, (hga_options){.threads = 2}), slope_run(&all, (hga_options){.threads = 2});
+        assert_same_slopes(&without, &all, 0);
+        assert_same_slopes(&plain, &all, 4e-5); /* which goes through all stages */
+        slope_clear(&without), slope_clear(&all), slope_clear(&plain), problem_clear(&p), problem_clear(&with);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_fact_holds_of_every_way)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_fact_holds_of_every_way),
+                                       cmocka_unit_test(spare_stages_cost_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
