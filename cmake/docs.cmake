@@ -21,4 +21,6 @@ if(HGA_PYTHON AND NOT CMAKE_CROSSCOMPILING AND NOT HGA_SANITIZE)
   add_custom_target(docs COMMAND sh ${PROJECT_SOURCE_DIR}/docs/site/make.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/python ${PROJECT_BINARY_DIR}/site
     COMMENT "The site: ${PROJECT_BINARY_DIR}/site/html/index.html" VERBATIM)
   add_dependencies(docs hga_tool hga_python)
+else()
+  add_custom_target(docs COMMAND ${CMAKE_COMMAND} -E echo "The site has pages of the Python package: configure a build of this machine with -DHGA_PYTHON=ON" COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
 endif()

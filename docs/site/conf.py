@@ -29,4 +29,3 @@ html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_theme_options = {"navigation_with_keys": True}
-copybutton_selector = "div:not(.notebook-output) > div.highlight > pre"

@@ -27,5 +27,7 @@ mv "$out/pages/live/gallery.md" "$out/pages/gallery.md"
 python3 "$here/pages.py" "$source" "$out/pages"
 cp "$here/conf.py" "$out/pages/conf.py"
 cp "$here/site.css" "$out/pages/static/site.css"
-python3 -m sphinx -q -E -b html -W --keep-going -d "$out/doctrees" "$out/pages" "$out/html"
+status=0
+python3 -m sphinx -q -E -b html -W --keep-going -d "$out/doctrees" "$out/pages" "$out/html" || status=$?
 python3 "$here/furo.py" "$out/html/_static"
+exit $status
