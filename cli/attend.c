@@ -137,7 +137,7 @@ static const struct argp_option options[] = {
      3},
     {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
     {"node-map", KEY_NODE_MAP, "FILE", 0, "write [nodes] int32: the caller's id of each node, for hsa with parent", 3},
-    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 3},
+    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 3},
     {0},
 };
 

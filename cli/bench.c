@@ -92,26 +92,26 @@ static const struct argp_option options[] = {
      "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
     {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", KEY_THREADS, "LIST", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "LIST", 0,
-     "instruction sets, words of `hga --version --json` (default: HGA_ISA, or the best here)", 8},
+    {"isa", KEY_ISA, "LIST", 0, "instruction sets: ref, avx2, avx512, avx512bf16 (default: HGA_ISA, or the best here)",
+     8},
     {"precision", KEY_PRECISION, "LIST", 0, "f32 and bf16 (default: f32)", 8},
     {"from", KEY_FROM, "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run, the memory it would take, and about how long", 9},
     {"peers", KEY_PEERS, "LIST", 0,
-     "also run other people's ways beside each case that they can do: openblas (dense), passes (scores, softmax, sums, "
-     "as graph libraries do), "
-     "graphblas, all; programs of several stages lend them their attended edges alone (default: none)",
+     "also time other implementations on the same case: openblas (dense), passes (scores, softmax, sums, as graph "
+     "libraries do), graphblas, all; of a program with several stages they run the attended edges alone (default: "
+     "none)",
      1},
     {"rel-key", KEY_REL_KEY, NULL, 0, "with random relative keys, a row for each type of the first attended relation",
      1},
     {"gradient", KEY_GRADIENT, NULL, 0,
-     "with the way back: a row gradient:VARIANT below each case, the two measured in turns on two inputs in turns, and "
-     "backward's time over forward's (programs with user stages have none)",
+     "also time the backward pass: a row gradient:VARIANT below each case, in turns with the forward pass, and its "
+     "time "
+     "over forward's (programs with user stages have none)",
      1},
     {"table", KEY_TABLE, "NAME", 0,
-     "goals: the project's performance goals with what is reached and the best peer; cases have their own lengths (at "
-     "most --tokens N), heads and "
-     "threads",
+     "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
+     "--tokens N), heads and threads",
      2},
     {"case", KEY_CASE, "TEXT", 0, "of that table, only cases whose name has TEXT", 2},
     {0},

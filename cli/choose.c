@@ -379,7 +379,7 @@ static const struct argp_option options[] = {
     {"seconds", KEY_SECONDS, "S", 0, "of repeats for each candidate (default: 0.25)", 3},
     {"seed", KEY_SEED, "N", 0, "of the directions of Treeformer's hyperplanes (default: 1)", 3},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
-    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 9},
+    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
     {NULL, 'o', "FILE", 0, "draw error against time and against FLOP, as .svg or .png", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},

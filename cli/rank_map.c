@@ -155,7 +155,7 @@ static const struct argp_option options[] = {
     {"structure", KEY_STRUCTURE, "NAME", 0, "siblings, as in (9), or neighbours, as in (16)-(19) (default: siblings)",
      3},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 1},
-    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 9},
+    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 9},
     {NULL, 'o', "FILE", 0, "draw the map, as .svg or .png", 9},
     {"json", KEY_JSON, NULL, 0, "as JSON", 9},
     {0},

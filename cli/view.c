@@ -57,7 +57,7 @@ static const struct argp_option options[] = {
     {"beside", KEY_BESIDE, "FILE", 0, "a second hierarchy, side by side with the first in one page", 0},
     {"head", KEY_HEAD, "H", 0, "with --query: the weights of this head only (default: all heads, chosen in the page)",
      2},
-    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 2},
+    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 2},
     {0},
 };
 

@@ -174,7 +174,7 @@ static error_t parse_machine(int key, char *value, struct argp_state *state)
 
 static const struct argp_option machine_options[] = {
     {"threads", 't', "T", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
-    {"isa", KEY_ISA, "ISA", 0, "instruction set, a word of `hga --version --json` (default: HGA_ISA, or the best here)",
+    {"isa", KEY_ISA, "ISA", 0, "instruction set: ref, avx2, avx512 or avx512bf16 (default: HGA_ISA, or the best here)",
      8},
     {"precision", KEY_PRECISION, "P", 0, "f32, or bf16: keys and values of 16 bits (default: f32)", 8},
     {0},

@@ -121,7 +121,7 @@ static const struct argp_option picture_argp_options[] = {
      3},
     {"key", KEY_KEY, "FILE", 0, "the key tensor that goes with --query", 3},
     {"layout", KEY_LAYOUT, "L", 0, "of the tensors: nhd, or hnd, heads first, as torch has it (default: nhd)", 3},
-    {"quiet", KEY_QUIET, NULL, 0, "do not say on stderr what the query was understood to be", 3},
+    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 3},
     {"head", KEY_HEAD, "H", 0, "the head whose weights are drawn (default: the mean over heads)", 3},
     {0},
 };
