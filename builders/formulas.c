@@ -202,7 +202,7 @@ double formula_coarse(const void *parameters)
 double formula_segments(const void *parameters)
 {
     const hga_segmented *p = parameters;
-    labels x = {p->query_segment, p->query_segment, p->n_tokens, p->n_tokens, 1, 0};
+    labels x = {p->query_segment, p->query_segment, p->n_tokens, p->n_tokens, 1, p->causal};
     if (p->n_keys > 0) x.key = p->key_segment, x.n_keys = p->n_keys;
     return x.query && x.key ? matches(&x) : NAN;
 }

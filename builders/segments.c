@@ -1,6 +1,7 @@
 /* segments.c: dense attention inside aligned segments, as between the leaves of a sentence and those of its translation
    (BP-Transformer, Ye et al. 2019, machine translation). Segments are numbered in order on both sides, so each is one
-   block: its queries against its keys. Tokens in no segment are left out of the orders. */
+   block: its queries against its keys. Tokens in no segment are left out of the orders. Causal, with one text on both
+   sides, it is the mask of packed documents. */
 #include "hga_builders.h"
 
 /* One side: the tokens that are in a segment, and the segment of each, both in order. */
@@ -23,15 +24,25 @@ static hga_status check_side(const char *what, const int32_t *segment, hga_id n)
     return HGA_OK;
 }
 
+/* Earlier means something only where both sides are one text. */
+static hga_status check_equal(const hga_segmented *p)
+{
+    for (hga_id i = 0; i < p->n_keys; i++)
+        if (p->key_segment[i] != p->query_segment[i])
+            return hga_fail(HGA_EINVAL, "key-segment: token %d is in %d, but as a query in %d; causal needs equal ones",
+                            i, p->key_segment[i], p->query_segment[i]);
+    return HGA_OK;
+}
+
 static hga_status check(const hga_segmented *p)
 {
     if (!p->query_segment) return hga_fail(HGA_EINVAL, "query-segment: NULL, but each token needs its segment");
     if (p->n_keys > 0 && !p->key_segment)
         return hga_fail(HGA_EINVAL, "key-segment: NULL, but there are %d keys", p->n_keys);
-    hga_status st = hga_sides_check(p->n_tokens, p->n_keys, 0);
+    hga_status st = hga_sides_check(p->n_tokens, p->n_keys, p->causal);
     if (!st) st = check_side("query-segment", p->query_segment, p->n_tokens);
     if (!st && p->n_keys > 0) st = check_side("key-segment", p->key_segment, p->n_keys);
-    return st;
+    return st || !p->causal ? st : check_equal(p);
 }
 
 /* the nodes first + i of the tokens i that are in a segment; no list where all are */
@@ -62,14 +73,16 @@ static hga_id segment_end(const text *t, hga_id first, hga_id position)
 }
 
 /* The two sides side by side: a segment that both have is a block. */
-static hga_status add_segments(hga_builder *b, hga_id relation, const text *query, const text *key, hga_id key_first)
+static hga_status add_segments(hga_builder *b, hga_id relation, const text *query, const text *key, hga_id key_first,
+                               hga_shape_kind shape)
 {
     hga_status st = HGA_OK;
     hga_id base = key->order ? 0 : key_first;
     for (hga_id q = 0, k = 0; q < query->n_inside && k < key->n_inside;) {
         int32_t a = segment_at(query, 0, q), c = segment_at(key, key_first, k);
         hga_id q_end = segment_end(query, 0, q), k_end = segment_end(key, key_first, k);
-        if (a == c) HGA_TRY(hga_builder_add_block(b, relation, q, q_end - q, base + k, k_end - k, 0));
+        hga_block block = {.dst = q, .n_dst = q_end - q, .src = base + k, .n_src = k_end - k, .shape = shape};
+        if (a == c) HGA_TRY(hga_builder_add_blocks(b, relation, &block));
         if (a <= c) q = q_end;
         if (c <= a) k = k_end;
     }
@@ -101,10 +114,10 @@ hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga_program
     HGA_TRY(list_inside(p->allocator, key_first, &key));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
-    HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE));
+    HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
     HGA_TRY(set_orders(b, near, &query, &key));
-    HGA_TRY(add_segments(b, near, &query, &key, key_first));
+    HGA_TRY(add_segments(b, near, &query, &key, key_first, p->causal ? HGA_LOWER : HGA_ALL));
     HGA_TRY(hga_program_attention(program, near));
     HGA_TRY(hga_builder_finish(b, g));
 done:

@@ -114,6 +114,7 @@ static const hga_parameter segments_parameters[] = {
         "the segment of each query token, without decreasing; -1: in none"),
     IDS(hga_segmented, key_segment, n_keys, "key-segment", NULL, -1,
         "of each key token; without it keys are the queries' tokens"),
+    CAUSAL(hga_segmented),
     {0},
 };
 
@@ -127,6 +128,7 @@ SHOWS(htransformer, "block=16", "block=16 structure=siblings", "block=16 causal=
 SHOWS(hsa, "", "branching=2,4,8,16", "causal=1");
 SHOWS(plain, "");
 SHOWS(dilated, "", "causal=1");
+SHOWS(segments, "", "causal=1");
 
 static const hga_sweep dense_sweeps[] = {{"", 0, {0}}, {0}};
 static const hga_sweep window_sweeps[] = {{"left=# right=#", 1, {4, 16, 64, 256, 1024}}, {0}};
@@ -201,7 +203,7 @@ static const hga_variant table[] = {
      start_dilated, build_dilated, formula_dilated},
     {"segments", "aligned segments of two texts, dense inside", "BP-Transformer's translation (Ye et al. 2019)",
      SIZES(hga_segmented, n_tokens, offsetof(hga_segmented, n_keys)), segments_parameters,
-     HGA_CAN_CROSS | HGA_NEEDS_SEGMENTS, plain_shows, NULL, NULL, start_segments, build_segments, formula_segments},
+     HGA_CAN_CAUSAL | HGA_CAN_CROSS | HGA_NEEDS_SEGMENTS, segments_shows, NULL, NULL, start_segments, build_segments, formula_segments},
     {0},
 };
 

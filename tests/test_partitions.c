@@ -206,7 +206,7 @@ static void assert_is_segmented(const hga_segmented *p)
     edge *got = all_rows(g, 0, &n_got), *want = memory((int64_t)p->n_tokens * n_keys, sizeof *want);
     for (hga_id i = 0; i < p->n_tokens; i++)
         for (hga_id j = 0; j < n_keys; j++)
-            if (p->query_segment[i] >= 0 && p->query_segment[i] == key[j])
+            if (p->query_segment[i] >= 0 && p->query_segment[i] == key[j] && (!p->causal || j <= i))
                 want[n_want++] = (edge){.dst = i, .src = key_first + j};
     assert_same_edges("segments", got, n_got, want, n_want);
     assert_int_equal(hga_graph_relation(g, 0).n_explicit, 0);
@@ -233,7 +233,27 @@ static void segments_are_their_definition(void **state)
         draw(&seed, query, p.n_tokens, t % 2 ? 3 : 0);
         draw(&seed, key, p.n_keys, t % 5 ? 0 : 3);
         assert_is_segmented(&p);
+        p.causal = 1, p.key_segment = query;
+        if (p.n_keys) p.n_keys = p.n_tokens;
+        assert_is_segmented(&p);
     }
+}
+
+static void causal_segments_are_of_one_text(void **state)
+{
+    (void)state;
+    static const int32_t query[] = {0, 0, 1, 2}, key[] = {0, 0, 2, 2};
+    hga_segmented s = {.n_tokens = 4, .n_keys = 4, .query_segment = query, .key_segment = key, .causal = 1};
+    hga_graph *g = NULL;
+    hga_program program;
+    assert_status(HGA_EINVAL, hga_build_segments(&s, &g, &program));
+    assert_non_null(strstr(hga_error_detail(), "token 2 is in 2, but as a query in 1"));
+    s.n_keys = 3;
+    assert_status(HGA_EUNSUPPORTED, hga_build_segments(&s, &g, &program));
+    s.key_segment = query, s.n_keys = 4;
+    assert_ok(hga_build_segments(&s, &g, &program));
+    assert_true(hga_graph_nodes(g).claims & HGA_CLAIM_CAUSAL);
+    hga_graph_destroy(g);
 }
 
 static void three_sentences_and_their_translation(void **state)
@@ -380,6 +400,7 @@ int main(void)
         cmocka_unit_test(no_list_is_the_papers_geometric_sequence),
         cmocka_unit_test(a_pair_of_several_branches_counts_as_often),
         cmocka_unit_test(segments_are_their_definition),
+        cmocka_unit_test(causal_segments_are_of_one_text),
         cmocka_unit_test(three_sentences_and_their_translation),
         cmocka_unit_test(what_has_no_meaning_is_refused_with_its_number),
         cmocka_unit_test(a_staircase_is_its_instances),

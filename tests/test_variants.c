@@ -199,6 +199,8 @@ static void segments_and_leaves_have_a_formula_too(void **state)
     hga_segmented s = hga_segmented_defaults();
     s.n_tokens = 5, s.n_keys = 6, s.query_segment = query, s.key_segment = key;
     assert_true(named("segments")->edges(&s) == 2 + 3 + 1);
+    s.n_keys = 0, s.causal = 1;
+    assert_true(named("segments")->edges(&s) == 3 + 1 + 1);
     hga_treeformer t = hga_treeformer_defaults();
     t.n_queries = 5, t.query_leaf = query;
     assert_true(named("treeformer-fine")->edges(&t) == 4 + 1 + 1);

@@ -316,6 +316,14 @@ static hga_status segments(hga_id n, uint64_t *rng, hga_graph **g, hga_program *
     return st;
 }
 
+static hga_status segments_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    int32_t *query = cut(n, rng);
+    hga_status st = hga_build_segments(&(hga_segmented){.n_tokens = n, .query_segment = query, .causal = 1}, g, p);
+    free(query);
+    return st;
+}
+
 static hga_status segments_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
 {
     hga_segmented s = {.n_tokens = n, .n_keys = 1 + random_below(rng, 2 * n)};
@@ -369,6 +377,7 @@ static const struct variant {
     {"dilated_causal", dilated_causal, 0, 0},
     {"dilated_standard", dilated_standard, 0, 0},
     {"segments", segments, 0, 0},
+    {"segments_causal", segments_causal, 0, 0},
     {"segments_cross", segments_cross, 0, 0},
 };
 
