@@ -203,7 +203,8 @@ static const hga_variant table[] = {
      start_dilated, build_dilated, formula_dilated},
     {"segments", "aligned segments of two texts, dense inside", "BP-Transformer's translation (Ye et al. 2019)",
      SIZES(hga_segmented, n_tokens, offsetof(hga_segmented, n_keys)), segments_parameters,
-     HGA_CAN_CAUSAL | HGA_CAN_CROSS | HGA_NEEDS_SEGMENTS, segments_shows, NULL, NULL, start_segments, build_segments, formula_segments},
+     HGA_CAN_CAUSAL | HGA_CAN_CROSS | HGA_NEEDS_SEGMENTS, segments_shows, NULL, NULL, start_segments, build_segments,
+     formula_segments},
     {0},
 };
 
