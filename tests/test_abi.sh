@@ -11,7 +11,9 @@ fi
 folders=$(for folder in "$@"; do printf ' --headers-dir %s' "$folder"; done)
 describe() { abidw --no-corpus-path --no-comp-dir-path --no-show-locs --drop-private-types $folders --out-file "$1" "$library"; }
 if [ "$what" = record ]; then
-  describe "$recorded"
+  # Where the sources lie is nobody's business.
+  root=$(cd "$(dirname "$0")/.." && pwd)
+  describe "$recorded" && sed -i "s,'$root/,'../../,g" "$recorded"
   exit
 fi
 now=$(mktemp) || exit 1
