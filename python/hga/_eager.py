@@ -12,22 +12,22 @@ import torch.autograd.forward_ad as forward_ad
 from ._call import Problem, Tables
 from ._core import as_numpy, number
 from ._hierarchy import Hierarchy, draws
-from ._prepared import Prepared
+from ._plans import USES
+from ._prepared import Prepared, address
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
+NO_TABLES: Tuple[None, ...] = (None,) * len(Tables.NAMES)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+_TRANSFORMS, _DISPATCH = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
+_FUNCTIONS, _TRACING = torch._C._is_torch_function_mode_enabled, torch._C._get_tracing_state
 
 
 def watched() -> bool:
     """Is there anyone who wants to see an operator?"""
-    return bool(
-        torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or forward_ad._current_level >= 0
-        or torch._C._is_torch_function_mode_enabled()
-        or torch._C._get_tracing_state() is not None
-    )
+    return bool(_TRANSFORMS() or _DISPATCH() or forward_ad._current_level >= 0 or _FUNCTIONS() or _TRACING() is not None)
 
 
 def is_plain(x: Any) -> bool:
@@ -35,13 +35,16 @@ def is_plain(x: Any) -> bool:
     return type(x) in PLAIN and x.is_cpu and x.layout is torch.strided and not x.is_neg()
 
 
-def _has_memory(x: Tensor) -> bool:
-    """is_plain, and no stand-in of torch's older vmap, by which it maps gradients."""
+def _address(x: Tensor) -> int:
+    """Where a tensor's memory begins; 0 of what has none: a stand-in of torch's older vmap, by which it maps gradients."""
     try:
-        x.data_ptr()
+        return x.data_ptr()
     except RuntimeError:
-        return False
-    return is_plain(x)
+        return 0
+
+
+def _packed(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
 
 
 def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
@@ -49,7 +52,7 @@ def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
 
 
 def _tables(h: Hierarchy, given: Sequence[Optional_]) -> Optional[Tables]:
-    if h._type_scale is None and not any(x is not None for x in given):
+    if given is NO_TABLES and h._type_scale is None:
         return None
     return Tables(h, dict(zip(Tables.NAMES, given)))
 
@@ -67,17 +70,19 @@ class Call:
     layer: int
     rest: Tuple[Any, ...]  # as the operators take it
 
-    def run(self, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]) -> Tuple[Tensor, Optional_, Optional_]:
+    def run(
+        self, q: Tensor, k: Tensor, v: Tensor, tables: Optional[Tables]
+    ) -> Tuple[Tensor, Optional_, Optional[np.ndarray]]:  # fmt: skip
         """out, lse and tape."""
         kind = self.kind
         out = torch.from_numpy(kind.new_out()) if kind.clear_here and q.dtype is torch.float32 else q.new_empty(kind.shape)
         if kind.clear_here and q.dtype is not torch.float32:
             out.zero_()
         lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if self.lse else None
-        tape = q.new_empty(kind.batch + (kind.tape_bytes,), dtype=torch.uint8) if kind.taped else None
+        tape = np.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
         kind.execute(
             q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
-            0 if tape is None else tape.data_ptr(), tables, self.seed, self.layer,
+            address(tape), tables, self.seed, self.layer,
         )  # fmt: skip
         return out, lse, tape
 
@@ -87,35 +92,40 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, q: Tensor, k: Tensor, v: Tensor, *tables: Optional_) -> Any:
-        out, lse, tape = call.run(q, k, v, _tables(call.h, tables))
+        out, lse, ctx.tape = call.run(q, k, v, _tables(call.h, tables or NO_TABLES))
         ctx.call = call
-        ctx.save_for_backward(q, k, v, out, tape, *tables)
+        ctx.save_for_backward(q, k, v, out, *tables)
         ctx.set_materialize_grads(False)
         return out if lse is None else (out, lse)
 
     @staticmethod
     def backward(ctx: Any, d_out: Optional_, d_lse: Optional_ = None) -> Any:
-        call, needs = ctx.call, ctx.needs_input_grad[1:]
-        q, k, v, out, tape, *tables = ctx.saved_tensors
+        call, tape, needs = ctx.call, ctx.tape, ctx.needs_input_grad[1:]
+        q, k, v, out, *tables = ctx.saved_tensors
         if d_out is None and d_lse is None:
             return (None,) * (4 + len(tables))
         given = torch.zeros_like(out) if d_out is None else d_out
-        seen = torch.is_grad_enabled() or watched() or given.dtype != out.dtype
-        if seen or not all(_has_memory(x) for x in (q, k, v, out, tape, given)) or _like(q, k, v) != call.like:
+        seen = torch.is_grad_enabled() or watched() or not is_plain(given) or not _address(given) or given.dtype != out.dtype
+        # hooks on saved tensors may give back others
+        if seen or _like(q, k, v) != call.like or not all(is_plain(x) for x in (q, k, v, out)):
             from . import torch as binding
 
-            return (None, *binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, tape, tables))
+            found = binding.back_by_operators(call, needs, given, d_lse, (q, k, v), out, torch.from_numpy(tape), tables)
+            return (None, *found)
         return (None, *_back(call, needs, given, d_lse, (q, k, v), out, tape, tables))
 
 
 def _back(
-    call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor, tape: Tensor,
-    tables: Sequence[Optional_],
+    call: Call, needs: Sequence[bool], d_out: Tensor, d_lse: Optional_, inputs: Tuple[Tensor, ...], out: Tensor,
+    tape: np.ndarray, tables: Sequence[Optional_],
 ) -> List[Optional_]:  # fmt: skip
-    kind, taken = call.kind, _tables(call.h, tables)
-    d_out, out, tape = d_out.contiguous(), out.contiguous(), tape.contiguous()
+    kind, taken = call.kind, _tables(call.h, tables or NO_TABLES)
+    d_out, out = d_out.contiguous(), out.contiguous()
     d_lse = None if d_lse is None else d_lse.contiguous()
-    grads: List[Optional_] = [x.new_empty(x.shape) if need else None for x, need in zip(inputs, needs)]
+    grads: List[Optional_] = []
+    for tensor, need in zip(inputs, needs):
+        new = torch.empty_like if tensor.is_contiguous() else _packed
+        grads.append(new(tensor) if need else None)
     if kind.no_query and grads[0] is not None:
         grads[0].zero_()
     d_tables: Dict[str, np.ndarray] = {}
@@ -126,7 +136,7 @@ def _back(
     at = [0 if x is None else x.data_ptr() for x in grads]
     q, k, v = inputs
     kind.gradient(
-        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), tape.data_ptr(), d_out.data_ptr(),
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), address(tape), d_out.data_ptr(),
         0 if d_lse is None else d_lse.data_ptr(), at[0], at[1], at[2], taken, d_tables, call.seed, call.layer,
     )  # fmt: skip
     node_of = call.h._node_of
@@ -152,8 +162,9 @@ def attention(
     """Hierarchy.attention of plain tensors that nobody watches."""
     tables = _tables(h, given)
     taped = torch.is_grad_enabled() and (
-        q.requires_grad or k.requires_grad or v.requires_grad or any(x is not None and x.requires_grad for x in given)
-    )
+        q.requires_grad or k.requires_grad or v.requires_grad
+        or (given is not NO_TABLES and any(x is not None and x.requires_grad for x in given))
+    )  # fmt: skip
     if type(dropout) is not float:
         dropout = number(dropout, "dropout")
     if scale is not None and type(scale) is not float:
@@ -167,7 +178,7 @@ def attention(
         kind = h._calls[key]
     except (KeyError, TypeError):
         kind = _prepared(h, key, q, k, v, layout, tables, scale, dropout, precision, threads, isa, taped)
-    kind.plan.use()
+    kind.plan.used = next(USES)
     if (q.data_ptr() | k.data_ptr() | v.data_ptr()) & kind.odd:
         as_numpy(q, "query"), as_numpy(k, "key"), as_numpy(v, "value")
     call.h, call.kind, call.lse = h, kind, lse
@@ -175,4 +186,4 @@ def attention(
         out, lses, _ = call.run(q, k, v, tables)
         return (out, lses) if lse else out
     call.rest = (layout, scale, dropout, precision, threads, isa or "")
-    return _Attend.apply(call, q, k, v, *(given if tables is not None else ()))
+    return _Attend.apply(call, q, k, v) if given is NO_TABLES else _Attend.apply(call, q, k, v, *given)

@@ -15,7 +15,7 @@ from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced
 from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._graph import Graph
-from ._plans import Plan, new_tape, plan_of, tape_bytes
+from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
 
@@ -116,7 +116,7 @@ class Hierarchy:
 
     def _threads_for(self, threads: int) -> int:
         """One where functions written in Python run, which take turns anyway."""
-        n = whole_threads(threads)
+        n = threads if type(threads) is int and threads >= 0 else whole_threads(threads)
         return 1 if self._functions else n or self._threads
 
     # ---- attention ----
@@ -141,7 +141,7 @@ class Hierarchy:
     def _plan(self, key: Tuple[Any, ...]) -> Plan:
         with self._lock:
             if key in self._plans:
-                self._plans[key].use()
+                self._plans[key].used = next(USES)
                 return self._plans[key]
         plan = Plan(self, key)
         with self._lock:
@@ -191,7 +191,7 @@ class Hierarchy:
         except (KeyError, TypeError):
             p = Problem(self, q, k, v, layout, tables or Tables(self, {}), scale)
             return self._prepare(key, self._plan_for(p, threads, precision, isa, dropout, grad), p)
-        call.plan.use()
+        call.plan.used = next(USES)
         return call
 
     def _call_back(
@@ -208,13 +208,17 @@ class Hierarchy:
         call = self._calls.get(key)
         if call is None:
             return self._prepare(key, plan, Problem(self, q, k, v, layout, tables or Tables(self, {}), scale), d_out)
-        plan.use()
+        plan.used = next(USES)
         return call
 
     def _tables(self, given: Dict[str, Any]) -> Optional[Tables]:
         """The tables that are given, or are the hierarchy's own; None: none are."""
-        if self._type_scale is None and all(x is None for x in given.values()):
-            return None
+        if self._type_scale is None:
+            for x in given.values():
+                if x is not None:
+                    break
+            else:
+                return None
         return Tables(self, given)
 
     @answered

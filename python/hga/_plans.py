@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # Plans by number, which a tape has at its end: what a plan's execution left goes back by that plan, whatever came since.
 PLANS: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
 _PLAN_NUMBERS = itertools.count(1)
-_USES = itertools.count(1)
+# Ticks of a clock that says which plan was used last.
+USES = itertools.count(1)
 
 
 class Crew:
@@ -63,23 +64,22 @@ class Plan:
         self.calls_python = bool(h._functions)
         self._free: List[Crew] = []
         self.number = next(_PLAN_NUMBERS)
-        self.used = next(_USES)
+        self.used = next(USES)
         PLANS[self.number] = self
 
+    def at_once(self, samples: int) -> int:
+        """As many samples as there are threads: each thread has one to itself as long as there is one."""
+        return max(1, min(samples, self.threads))
+
     def crew(self, samples: int) -> Crew:
-        """For as many samples at once as there are threads: each thread has one to itself as long as there is one."""
+        """For `samples` at once."""
         try:
             crew = self._free.pop()
         except IndexError:
             crew = Crew(self)
-        n = max(1, min(samples, self.threads))
-        if crew.n != n:
-            crew.fit(n)
+        if crew.n != samples:
+            crew.fit(samples)
         return crew
-
-    def use(self) -> None:
-        """The plan has been used now."""
-        self.used = next(_USES)
 
     def give_back(self, crew: Crew) -> None:
         self._free.append(crew)

@@ -34,7 +34,8 @@ class Prepared:
         self.dtype = p.q.dtype
         self.shape = (p.q.shape[1:-1] if p.flat else p.q.shape[:-1]) + (p.dim_v,)  # of the output
         self.batch = p.batch
-        self.samples = int(np.prod(p.batch, dtype=np.int64))
+        self.samples = samples = int(np.prod(p.batch, dtype=np.int64))
+        self.at_once = plan.at_once(samples)
         self.odd = max(p.q.itemsize, p.k.itemsize, p.v.itemsize) - 1  # bits of an address that are 0, with the last axis packed
         self.zero_queries = p.zero_queries
         self.no_query = 0 if p.zero_queries is None else address(p.zero_queries)
@@ -83,7 +84,7 @@ class Prepared:
         """Forward: addresses in, out, lse and tape written; of lse and tape, 0: not wanted."""
         plan = self.plan
         given = ffi.NULL if tables is None else _given(tables, {}, None)
-        crew = plan.crew(self.samples)
+        crew = plan.crew(self.at_once)
         try:
             status = lib.hga_py_execute(self.c, crew.c, self.no_query or q, k, v, out, lse, tape, given, seed, layer)
         finally:
@@ -97,7 +98,7 @@ class Prepared:
     ) -> None:  # fmt: skip
         """Back: the gradients with an address, and those of ``d_tables``, are written. Of scale 0 the query's is not."""
         plan = self.plan
-        crew = plan.crew(self.samples)
+        crew = plan.crew(self.at_once)
         try:
             floats = sum(x.size for x in d_tables.values())
             spare = np.empty(crew.n * floats, np.float32) if d_tables else None

@@ -308,11 +308,11 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         if torch.is_autocast_enabled("cpu"):
             q, k, v = _query(q, "query"), _query(k, "key"), _query(v, "value")
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
-            given = [
-                x if x is None else _table(x, n)
-                for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)
-            ]
-            if all(x is None or eager.is_plain(x) for x in given):
+            given: Sequence[Optional_] = eager.NO_TABLES
+            if not (rel_key is rel_bias is edge_bias is node_pos is type_scale is None):
+                named = zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)
+                given = [x if x is None else _table(x, n) for x, n in named]
+            if given is eager.NO_TABLES or all(x is None or eager.is_plain(x) for x in given):
                 return eager.attention(h, q, k, v, given, layout, lse, scale, dropout, seed, layer, precision, threads, isa)
     tables = [_table(x, n) for x, n in zip((rel_key, rel_bias, edge_bias, node_pos, type_scale), Tables.NAMES)]
     tensors: List[Optional_] = [_query(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
