@@ -4,8 +4,8 @@ import inspect
 
 import hga
 
-CLASSES = ("Hierarchy", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "Variant", "Error")
-FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list")
+CLASSES = ("Hierarchy", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
+FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list", "plans_info", "plans_clear")
 
 
 def said(thing, indent=""):

@@ -19,6 +19,7 @@ from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
 from ._program import TREE_DOWN, TREE_UP, Edge, End, Program
 from ._registry import Variant, variants
+from ._spec import PlansInfo, plans_clear, plans_info
 from ._variants import built as _built, concatenated
 
 __version__ = _version()
@@ -44,8 +45,8 @@ def isa_list() -> str:
 
 
 __all__ = [
-    "Builder", "Coverage", "Edge", "End", "Error", "Graph", "Hierarchy", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
-    "build", "concatenated", "isa_list", "read", "variants",
+    "Builder", "Coverage", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
+    "build", "concatenated", "isa_list", "plans_clear", "plans_info", "read", "variants",
 ]  # fmt: skip
 
 __all__ += _functions.__all__

@@ -24,13 +24,14 @@ class Crew:
     """Workspaces for as many samples as run at once, and the memory to describe these."""
 
     def __init__(self, plan: "Plan") -> None:
-        self._plan, self.n = plan.plan, 0
+        self._plan, self.n = plan.plan, 0  # not the plan itself, which holds crews: a circle would wait for the collector
         self._workspaces: List[Any] = []
         self._memory: Tuple[Any, ...] = ()
         self.c = ffi.new("hga_py_crew *")
 
-    def fit(self, n: int) -> None:
-        """Serve n samples at once."""
+    def fit(self, n: int) -> int:
+        """Serve n samples at once; how many workspaces that made."""
+        before = len(self._workspaces)
         if n > len(self._workspaces):
             while len(self._workspaces) < n:
                 out = ffi.new("hga_workspace **")
@@ -40,6 +41,7 @@ class Crew:
             self._memory = (listed, ffi.new("hga_io[]", n), ffi.new("hga_grad_io[]", n))
             self.c.workspaces, self.c.ios, self.c.grads = self._memory
         self.n = self.c.n = n
+        return len(self._workspaces) - before
 
 
 class Plan:
@@ -63,6 +65,7 @@ class Plan:
         self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
         self.calls_python = bool(h._functions)
         self._free: List[Crew] = []
+        self.n_workspaces = 0
         self.number = next(_PLAN_NUMBERS)
         self.used = next(USES)
         PLANS[self.number] = self
@@ -78,11 +81,20 @@ class Plan:
         except IndexError:
             crew = Crew(self)
         if crew.n != samples:
-            crew.fit(samples)
+            self.n_workspaces += crew.fit(samples)
         return crew
 
     def give_back(self, crew: Crew) -> None:
         self._free.append(crew)
+
+    @property
+    def bytes(self) -> int:
+        return int(lib.hga_plan_bytes(self.plan))
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Of all its workspaces, as they were made."""
+        return self.n_workspaces * int(lib.hga_plan_workspace_bytes(self.plan))
 
 
 class Tape(np.ndarray):

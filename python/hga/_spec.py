@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from ._arguments import meant
-from ._core import refuse
-from ._hierarchy import Hierarchy
+from ._core import lib, refuse
+from ._hierarchy import KNOWN, Hierarchy
+from ._plans import PLANS
 from ._registry import Parameter, Variant, variants
 from ._variants import make
 
-KEPT = 128  # hierarchies of all names and lengths together
+KEPT = 128  # hierarchies of all names and lengths together,
+BYTES_KEPT = 1 << 30  # and their bytes, with their plans and workspaces; one is kept however large it is
 
 
 def _value(spec: str, p: Parameter, text: str) -> Any:
@@ -100,6 +102,46 @@ def hierarchy_of(words: str, n: int, causal: bool) -> Hierarchy:
     with _LOCK:
         h = _BUILT.setdefault(key, h)
         _BUILT.move_to_end(key)
-        while len(_BUILT) > KEPT:
-            _BUILT.popitem(last=False)
+        total = sum(_bytes(kept) for kept in _BUILT.values())
+        while len(_BUILT) > KEPT or (total > BYTES_KEPT and len(_BUILT) > 1):
+            total -= _bytes(_BUILT.popitem(last=False)[1])
     return h
+
+
+def _bytes(h: Hierarchy) -> int:
+    plans = sum(plan.bytes + plan.workspace_bytes for plan in list(h._plans.values()))
+    return int(lib.hga_graph_bytes(h.graph._g)) + plans
+
+
+class PlansInfo(NamedTuple):
+    """What is kept for the next call: hierarchies that names and lengths have asked for (``Attention``, transformers), and
+    the plans of all hierarchies with their workspaces."""
+
+    hierarchies: int
+    hierarchy_bytes: int
+    plans: int
+    plan_bytes: int
+    workspaces: int
+    workspace_bytes: int
+
+
+def plans_info() -> PlansInfo:
+    """How much is kept for the next call, in numbers and bytes. Workspaces count as they were made: what gradients and
+    tensors of 16 bits add at their first call is not in it."""
+    with _LOCK:
+        built = list(_BUILT.values())
+    plans = list(PLANS.values())
+    return PlansInfo(
+        len(built), sum(int(lib.hga_graph_bytes(h.graph._g)) for h in built), len(plans), sum(p.bytes for p in plans),
+        sum(p.n_workspaces for p in plans), sum(p.workspace_bytes for p in plans),
+    )  # fmt: skip
+
+
+def plans_clear() -> None:
+    """Let go of what is kept for the next call. What a backward pass still needs stays until it has gone back."""
+    with _LOCK:
+        _BUILT.clear()
+    for h in list(KNOWN.values()):
+        with h._lock:
+            h._plans.clear()
+            h._calls.clear()

@@ -8,7 +8,7 @@ from unittest import mock
 
 import hga
 import numpy as np
-from hga import _call, _hierarchy
+from hga import _call, _hierarchy, _spec
 
 try:
     import torch
@@ -107,6 +107,43 @@ class Again(unittest.TestCase):
             self.h.attention(*arrays(dim=dim))
             self.h.attention(*self.x)
         self.assertIn(plan, self.h._plans.values())
+
+    def test_what_is_kept_is_told_and_let_go(self):
+        hga.plans_clear()
+        before = hga.plans_info()
+        self.assertEqual(before.hierarchies, 0)
+        self.h.attention(*self.x, threads=2)
+        info = hga.plans_info()
+        self.assertEqual((info.plans - before.plans, info.workspaces - before.workspaces), (1, 2))
+        (plan,) = self.h._plans.values()
+        self.assertEqual(info.plan_bytes - before.plan_bytes, plan.bytes)
+        self.assertGreater(plan.bytes, 0)
+        self.assertEqual(info.workspace_bytes - before.workspace_bytes, 2 * plan.workspace_bytes // plan.n_workspaces)
+        del plan
+        hga.plans_clear()
+        self.assertEqual(hga.plans_info(), before)
+        self.h.attention(*self.x)
+
+    def test_hierarchies_by_name_are_kept_by_number_and_bytes(self):
+        def lengths():
+            return [n for _, n, _ in _spec._BUILT]
+
+        hga.plans_clear()
+        for n in range(1, _spec.KEPT + 10):
+            _spec.hierarchy_of("window:left=2", n, False)
+        _spec.hierarchy_of("window:left=2", 12, False)
+        _spec.hierarchy_of("window:left=2", 1000, False)
+        self.assertEqual(lengths(), [*range(11, 12), *range(13, _spec.KEPT + 10), 12, 1000][-_spec.KEPT :])
+        self.assertEqual(hga.plans_info().hierarchies, _spec.KEPT)
+        one = _spec._bytes(_spec.hierarchy_of("window:left=2", 1000, False))
+        with mock.patch.object(_spec, "BYTES_KEPT", 3 * one):
+            for n in (1001, 1002, 1003, 1004):
+                _spec.hierarchy_of("window:left=2", n, False).attention(*arrays((), n))
+            self.assertLess(len(lengths()), 4)
+            self.assertEqual(lengths()[-1], 1004)
+            _spec.hierarchy_of("window:left=2", 50000, False)
+            self.assertEqual(lengths()[-1], 50000)
+        hga.plans_clear()
 
     def test_two_thousand_calls_of_changing_lengths_keep_no_memory(self):
         def call(i):
