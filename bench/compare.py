@@ -3,6 +3,7 @@ result is right.
 
     python3 bench/compare.py [--tokens 1024] [--heads 8] [--dim 64] [--threads 2] [--repetitions 15] [--backward]
                              [--cases dense,window,bpt,random] [--json RUN.json] [--page PAGE.html]
+    python3 bench/compare.py --calls [--seconds 0.05]
 
 Peers: torch's scaled_dot_product_attention (with a mask where the graph is sparse) and FlexAttention (compiled),
 onnxruntime's MultiHeadAttention, DGL's message passing, scipy's sparse matrices. Each result is compared with the three
@@ -352,7 +353,16 @@ def main():
     a.add_argument("--peers", default=",".join(PEERS))
     a.add_argument("--json", help="Google Benchmark's format")
     a.add_argument("--page", help="a page with plots")
+    a.add_argument("--calls", action="store_true", help="what small calls cost beside torch's, and nothing else (calls.py)")
+    a.add_argument("--seconds", type=float, default=0.05, help="with --calls: how long a round of a row takes")
     a = a.parse_args()
+    if a.calls:
+        try:
+            import calls
+        except ImportError as e:
+            sys.exit(f"--calls needs torch: {e}")
+        calls.table(a.seconds)
+        return
     for name in a.cases.split(","):
         if name not in CASES:
             sys.exit(f"no case {name!r}; there are {', '.join(CASES)}")

@@ -1,0 +1,171 @@
+"""Small calls: what a call of hga costs from Python beside torch's scaled_dot_product_attention in the same run. Processor
+time of one thread, the least of several rounds, in turns. Printed by ``compare.py --calls``."""
+
+import os
+import subprocess
+import sys
+import time
+
+import hga
+import numpy as np
+import torch
+import torch.nn.functional as F
+from hga._core import check, ffi, fill_tensor, lib
+
+HEADS, DIM = 8, 64
+
+
+SECONDS = 0.05  # a round of a row takes about as long
+
+
+def in_turns(functions, rounds=9):
+    """The least processor seconds of a call of each."""
+    times = []
+    for f in functions:
+        f(), f()
+        start = time.process_time()
+        f()
+        times.append(max(time.process_time() - start, 1e-6))
+    counts = [max(1, int(SECONDS / t)) for t in times]
+    best = [float("inf")] * len(functions)
+    for turn in range(rounds):
+        for i in [(turn + j) % len(functions) for j in range(len(functions))]:
+            start = time.process_time()
+            for _ in range(counts[i]):
+                functions[i]()
+            best[i] = min(best[i], (time.process_time() - start) / counts[i])
+    return best
+
+
+def tensors(n, batch=1, heads=HEADS, grad=False):
+    return [torch.randn(batch, heads, n, DIM, requires_grad=grad) for _ in range(3)]
+
+
+def line(name, seconds, ratio="", goal=""):
+    print(f"{name:52s} {1e6 * seconds:12.1f} us  {ratio:24s} {goal}".rstrip(), flush=True)
+
+
+def both(attend, x, g):
+    return lambda: torch.autograd.grad(attend(*x), x, g)
+
+
+def one_token():
+    h, x, leaves = hga.dense(1), tensors(1), tensors(1, grad=True)
+    arrays, g = [t.numpy() for t in x], torch.randn(1, HEADS, 1, DIM)
+    sdpa = F.scaled_dot_product_attention
+    s, a, b = in_turns([lambda: sdpa(*x), lambda: h.attention(*arrays, threads=1), lambda: h.attention(*x)])
+    line("one token: SDPA", s)
+    line("one token: hga from numpy", a, f"{a / s:.2f} x SDPA", "goal 2")
+    line("one token: hga from torch", b, f"{b / s:.2f} x SDPA", "goal 3")
+    s, a = in_turns([both(sdpa, leaves, g), both(h.attention, leaves, g)])
+    line("one token, forward and backward: SDPA", s)
+    line("one token, forward and backward: hga", a, f"{a / s:.2f} x SDPA", "goal 2")
+
+
+def lengths():
+    for n, goal in ((64, 1.0), (128, 1.1), (256, 1.15)):
+        h, x = hga.dense(n), tensors(n)
+        s, a = in_turns([lambda: F.scaled_dot_product_attention(*x), lambda: h.attention(*x)])
+        line(f"{n} tokens, dense: SDPA", s)
+        line(f"{n} tokens, dense: hga from torch", a, f"{s / a:.2f} of SDPA's speed", f"goal {goal}")
+
+
+def first_call():
+    """Beyond importing torch, numpy and the package's modules."""
+    says = """if True:
+        import time, torch, hga
+        import hga.torch
+        start = time.process_time()
+        x = [torch.randn(1, 8, 64, 64) for _ in range(3)]
+        made = time.process_time()
+        hga.dense(64).attention(*x)
+        print(time.process_time() - made)
+    """
+    imports = "import time, torch; start = time.process_time(); import hga, hga.torch; print(time.process_time() - start)"
+    for name, text, goal in (("import hga, hga.torch", imports, ""), ("first call of a process from torch", says, "goal 50000 us")):
+        found = [float(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout) for _ in range(3)]
+        line(name, min(found), "", goal)
+
+
+def batch():
+    h, x = hga.dense(64), tensors(64, 32, grad=True)
+    g, sdpa = torch.randn_like(x[0]), F.scaled_dot_product_attention
+    plain = [t.detach() for t in x]
+    s, a = in_turns([lambda: sdpa(*plain), lambda: h.attention(*plain)], 5)
+    line("32 x 64 tokens, forward: hga", a, f"{a / s:.2f} x SDPA")
+    s, a = in_turns([both(sdpa, x, g), both(h.attention, x, g)], 5)
+    line("32 x 64 tokens, forward and backward: hga", a, f"{a / s:.2f} x SDPA", "goal 1")
+
+
+def one_row():
+    """By options.ranges of C, which Python does not offer: the last row of all."""
+    for name, h in (("window 256 at 65536", hga.window(65536, left=256, right=0)), ("dense at 16384", hga.dense(16384))):
+        n = h.rows
+        x, out = tensors(n), torch.empty(1, HEADS, n, DIM)
+        shape, options, io = ffi.new("hga_shape *"), ffi.new("hga_options *"), ffi.new("hga_io *")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = HEADS, HEADS, DIM, DIM
+        options.ranges, options.threads = 1, 1
+        plan, workspace = ffi.new("hga_plan **"), ffi.new("hga_workspace **")
+        check(lib.hga_plan_create(h.graph._g, h._program, shape, options, plan))
+        check(lib.hga_workspace_create(plan[0], workspace))
+        for t, a in zip((io.query, io.key, io.value, io.out), (*x, out)):
+            fill_tensor(t, a.numpy()[0], -2, -3)
+        io.first_row, io.n_rows = n - 1, 1
+        (a,) = in_turns([lambda: check(lib.hga_plan_execute(plan[0], workspace[0], io))], 5)
+        line(f"one row by ranges, {name}", a)
+        lib.hga_workspace_destroy(workspace[0])
+        lib.hga_plan_destroy(plan[0])
+
+
+def dropout():
+    n = 1024
+    variants = {
+        "dense": hga.dense(n), "window 64": hga.window(n, left=64, right=64), "H-Transformer 16": hga.htransformer(n, block=16),
+        "HSA": hga.hsa(n, branching=[4, 4, 4]), "BPT 4": hga.bpt(n, k=4),
+    }  # fmt: skip
+    for name, h in variants.items():
+        x, leaves = tensors(h.rows), tensors(h.rows, grad=True)
+        g = torch.randn(1, HEADS, h.rows, DIM)
+        without, drop = h.attention, lambda *t, h=h: h.attention(*t, dropout=0.1, seed=3)
+        s, a = in_turns([lambda: without(*x), lambda: drop(*x)], 5)
+        t, b = in_turns([both(without, leaves, g), both(drop, leaves, g)], 5)
+        line(f"dropout 0.1, {name}, {n} tokens", a, f"{a / s:.2f} x without", f"with backward {b / t:.2f}")
+
+
+def bert():
+    """A training step of stock BERT, four layers, dropout 0.1, beside its own sdpa attention."""
+    try:
+        import hga.transformers
+        from transformers import BertConfig, BertModel
+    except ImportError as e:
+        print(f"not compared: BERT: {e}")
+        return
+    hga.transformers.register()
+    ids = torch.randint(0, 1000, (4, 128))
+
+    def step(kind):
+        torch.manual_seed(1)
+        config = BertConfig(vocab_size=1000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
+                            attn_implementation=kind)  # fmt: skip
+        model = BertModel(config).train()
+
+        def run():
+            model.zero_grad()
+            model(ids).last_hidden_state.sum().backward()
+
+        return run
+
+    s, a = in_turns([step("sdpa"), step("hga:dense")], 5)
+    line("BERT, a training step of 4 x 128 tokens: sdpa", s)
+    line("BERT, a training step of 4 x 128 tokens: hga", a, f"{a / s:.2f} x sdpa")
+
+
+def table(seconds=SECONDS):
+    global SECONDS
+    SECONDS = seconds
+    torch.set_num_threads(1)
+    torch.manual_seed(7)
+    np.random.seed(7)
+    print(f"hga {hga.__version__}, torch {torch.__version__}, {hga.isa_list()}, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
+    for part in (one_token, lengths, first_call, batch, one_row, dropout, bert):
+        part()
