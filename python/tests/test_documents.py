@@ -345,7 +345,7 @@ class Module(unittest.TestCase):
             (lambda: A("treeformer-coarse:alpha=1", 16, 2), "alpha is an array"),
             (lambda: A("htransformer:block", 16, 2), "'block' is not name=value"),
             (lambda: A("bpt:k=2", 16, 2), "nodes"),
-            (lambda: A("segments", 16, 2, causal=True), "cannot be"),
+            (lambda: A("treeformer-coarse", 16, 2, causal=True), "cannot be"),
             (lambda: A(hga.dense(8), 16, 2, causal=True), "is not causal"),
             (lambda: A("dense", 16, 3), "3 heads"),
             (lambda: A("dense", 16, 4, kv_heads=3), "3 kv_heads"),
