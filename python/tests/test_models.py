@@ -423,7 +423,7 @@ class Models(unittest.TestCase):
 
     def test_what_a_name_cannot_ask_for_is_refused(self):
         model = made(*TEXTS["Llama"][:3])
-        for name, words in (("hga:bptt", "bptt"), ("hga:bpt:k=2", "nodes"), ("hga:segments", "causal"), ("hga:dense:k=3", "k")):
+        for name, words in (("hga:bptt", "bptt"), ("hga:bpt:k=2", "nodes"), ("hga:treeformer-coarse", "causal"), ("hga:dense:k=3", "k")):
             with self.assertRaisesRegex(hga.Error, words):
                 model.set_attn_implementation(name)
                 model(self.ids)
