@@ -14,7 +14,7 @@ typedef struct routed {
     float *memory;
     int32_t *leaf; /* [tokens][heads] */
     hga_plan *plan;
-    hga_workspace *state;
+    hga_workspace *workspace;
     routed_times *times;
 } routed;
 
@@ -111,7 +111,7 @@ static hga_status call(void *context)
     r->times->build += lap(&clock);
     if (!st) st = hga_plan_update(r->plan, g);
     r->times->update += lap(&clock);
-    if (!st) st = hga_plan_execute(r->plan, r->state, &io);
+    if (!st) st = hga_plan_execute(r->plan, r->workspace, &io);
     r->times->execute += lap(&clock);
     r->times->calls++;
     hga_graph_destroy(g);
@@ -144,7 +144,7 @@ static hga_status make_plan(routed *r, const hga_options *options)
     hga_status st = route(r);
     if (!st) st = build(r, &g, &p);
     if (!st) st = hga_plan_create(g, &p, &shape, options, &r->plan);
-    if (!st) st = hga_workspace_create(r->plan, &r->state);
+    if (!st) st = hga_workspace_create(r->plan, &r->workspace);
     hga_graph_destroy(g);
     return st;
 }
@@ -165,7 +165,7 @@ hga_status measure_routed(hga_id tokens, hga_id heads, hga_id dim, hga_id height
     out->cost = hga_plan_cost(r.plan);
     out->threads = hga_plan_threads(r.plan);
 done:
-    hga_workspace_destroy(r.state);
+    hga_workspace_destroy(r.workspace);
     hga_plan_destroy(r.plan);
     free(r.memory);
     free(r.weights);

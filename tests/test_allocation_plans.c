@@ -151,10 +151,10 @@ static hga_status make_update(const hga_allocator *a)
 static hga_status make_state(const hga_allocator *a)
 {
     (void)a;
-    hga_workspace *state = NOWHERE;
-    hga_status st = hga_workspace_create(plan, &state);
-    if (st && state) fail_msg("%s, and yet a state", hga_status_name(st));
-    hga_workspace_destroy(state);
+    hga_workspace *workspace = NOWHERE;
+    hga_status st = hga_workspace_create(plan, &workspace);
+    if (st && workspace) fail_msg("%s, and yet a workspace", hga_status_name(st));
+    hga_workspace_destroy(workspace);
     return st;
 }
 

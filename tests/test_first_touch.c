@@ -181,7 +181,7 @@ static void check_variant(const char *name)
     guarded = 1;
     float *out = take_guarded(out_bytes, NULL);
     assert_ok(hga_workspace_create(plan, &s));
-    assert_int_equal(touched(mapping_of(s->workspace)), 0); /* creating a state touches nothing of it .. */
+    assert_int_equal(touched(mapping_of(s->rows)), 0); /* creating a state touches nothing of it .. */
     for (hga_id t = 0; t < THREADS; t++) assert_int_equal(touched(mapping_of(s->workers[t].memory)), 0);
     p.io.out.data = out;
     assert_ok(hga_plan_execute(plan, s, &p.io));

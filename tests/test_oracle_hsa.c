@@ -119,21 +119,21 @@ static void compare_leaves(const tree_case *t, hga_id dropped, const char *want)
 static void read_energies(tree_case *t, float *psi, float *lse)
 {
     hga_plan *plan;
-    hga_workspace *state;
+    hga_workspace *workspace;
     const hga_stage *energy = find_stage(&t->p.program, HGA_ENERGY);
     hga_id columns = t->p.shape.dim + 1;
     float *row = memory(columns, sizeof *row);
     assert_non_null(energy);
     t->p.options.keep_fields = 1;
     assert_ok(hga_plan_create(t->p.graph, &t->p.program, &t->p.shape, &t->p.options, &plan));
-    assert_ok(hga_workspace_create(plan, &state));
-    assert_ok(hga_plan_execute(plan, state, &t->p.io));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    assert_ok(hga_plan_execute(plan, workspace, &t->p.io));
     for (hga_id v = 0; v < t->n; v++) {
-        assert_ok(hga_workspace_field(plan, state, energy->out, t->node_of[v], 1, psi + v));
-        assert_ok(hga_workspace_field(plan, state, energy->value, t->node_of[v], 1, row));
+        assert_ok(hga_workspace_field(plan, workspace, energy->out, t->node_of[v], 1, psi + v));
+        assert_ok(hga_workspace_field(plan, workspace, energy->value, t->node_of[v], 1, row));
         lse[v] = row[columns - 1];
     }
-    hga_workspace_destroy(state);
+    hga_workspace_destroy(workspace);
     hga_plan_destroy(plan);
     free(row);
 }

@@ -214,7 +214,7 @@ static int leaves_before(const log_of_visits *l, const turn *turns, const tenant
 }
 
 /* Rows are apart, or all that happens to one comes before all that happens to the other. */
-static void assert_apart(const char *name, const log_of_visits *l, const turn *turns, const hga_workspace *state)
+static void assert_apart(const char *name, const log_of_visits *l, const turn *turns, const hga_workspace *workspace)
 {
     tenant *t = memory(HGA_MAX_FIELDS * l->n + 1, sizeof *t);
     int64_t n = 0;
@@ -224,7 +224,7 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
         int halves = f >= STORAGE_BF16;
         if (halves) f -= STORAGE_BF16;
         if (f >= HGA_FIELD_SLOTS || !program_row(&l->plan->nodes, l->plan->program.field[f].rows, v)) continue;
-        const bound_field *x = &state->field[f];
+        const bound_field *x = &workspace->field[f];
         if (halves) {
             const float *row = (const float *)(const void *)bound_bf16(x, v);
             t[n++] = (tenant){row, row + (x->heads * x->columns + 1) / 2, i, end};
@@ -232,14 +232,14 @@ static void assert_apart(const char *name, const log_of_visits *l, const turn *t
         }
         if (!bound_is_io(x, v)) t[n++] = (tenant){bound_row(x, v), bound_row(x, v) + x->heads * x->columns, i, end};
         for (hga_id g = 1; g <= l->plan->program.n_fields; g++) {
-            const bound_field *y = &state->field[g];
+            const bound_field *y = &workspace->field[g];
             int here = (g == f || l->plan->storage[g].host == f) && l->plan->program.field[g].width == HGA_WIDTH_STATE;
             if (here) t[n++] = (tenant){bound_lse(y, v), bound_lse(y, v) + y->heads, i, end};
         }
     }
     if (n) qsort(t, (size_t)n, sizeof *t, by_address);
     for (int64_t i = 0; i < n; i++) {
-        assert_true(t[i].from >= state->workspace && t[i].to <= state->workspace + state->workspace_floats);
+        assert_true(t[i].from >= workspace->rows && t[i].to <= workspace->rows + workspace->workspace_floats);
         for (int64_t j = i + 1; j < n && t[j].from < t[i].to; j++)
             if (!leaves_before(l, turns, &t[i], &t[j]) && !leaves_before(l, turns, &t[j], &t[i]))
                 fail_msg("%s: row %d of field %d and row %d of field %d share memory", name,
@@ -253,10 +253,10 @@ static void check_order(const problem *p, hga_options options)
 {
     const hga_graph *g = p->graph;
     hga_plan *plan;
-    hga_workspace *state;
+    hga_workspace *workspace;
     assert_ok(hga_plan_create(g, &p->program, &p->shape, &options, &plan));
-    assert_ok(hga_workspace_create(plan, &state));
-    assert_ok(hga_plan_execute(plan, state, &p->io));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    assert_ok(hga_plan_execute(plan, workspace, &p->io));
     int64_t *item_ptr = memory(plan->n_phases + 1, sizeof *item_ptr), n_edges[HGA_MAX_STAGES];
     edge *edges[HGA_MAX_STAGES];
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
@@ -275,10 +275,10 @@ static void check_order(const problem *p, hga_options options)
     turn *turns = find_turns(plan, item_ptr);
     sort_visits(&l);
     assert_ordered(p->name, &l, turns);
-    assert_apart(p->name, &l, turns, state);
+    assert_apart(p->name, &l, turns, workspace);
     for (hga_id s = 0; s < plan->program.n_stages; s++) free(edges[s]);
     free(turns), free(item_ptr), free(l.visit);
-    hga_workspace_destroy(state), hga_plan_destroy(plan);
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan);
 }
 
 /* Bits do not depend on who has which rows. */

@@ -89,7 +89,7 @@ typedef struct module {
     hga_graph *graph;
     hga_program program;
     hga_plan *plan;
-    hga_workspace *state;
+    hga_workspace *workspace;
 } module;
 
 static hga_status build(module *m)
@@ -131,7 +131,7 @@ static hga_status forward(module *m)
         HGA_TRY(build(m));
         HGA_TRY(hga_plan_update(m->plan, m->graph));
     }
-    HGA_TRY(hga_plan_execute(m->plan, m->state, &io));
+    HGA_TRY(hga_plan_execute(m->plan, m->workspace, &io));
     project(m->n, HIDDEN, HIDDEN, m->mixed, m->w + 3 * HIDDEN * HIDDEN, m->out);
 done:
     return st;

@@ -107,7 +107,7 @@ static void add_rows(weighing *w, hga_id first, hga_id n)
     }
 }
 
-static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *state, hga_id first)
+static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *workspace, hga_id first)
 {
     hga_id left = w->picture->columns - first, n = left < CHUNK ? left : CHUNK;
     hga_io io = {.query = {.data = w->q, .rows = w->query.rows},
@@ -116,7 +116,7 @@ static int run_columns(weighing *w, const hga_plan *plan, hga_workspace *state, 
                  .out = {.data = w->out, .rows = w->n_out}};
     int status = CLI_GOOD;
     TRY(fill_values(w, first, n));
-    TRY(complain_of(hga_plan_execute(plan, state, &io), CLI_DATA, "attention weights"));
+    TRY(complain_of(hga_plan_execute(plan, workspace, &io), CLI_DATA, "attention weights"));
     add_rows(w, first, n);
 done:
     return status;
@@ -126,22 +126,22 @@ static int run_heads(weighing *w, hga_id head, hga_progress progress, void *cont
 {
     hga_shape shape = {.n_heads = 1, .n_kv_heads = 1, .dim = w->query.columns, .dim_v = CHUNK};
     hga_plan *plan = NULL;
-    hga_workspace *state = NULL;
+    hga_workspace *workspace = NULL;
     hga_id from = head < 0 ? 0 : head, to = head < 0 ? w->query.heads : head + 1, group = w->query.heads / w->key.heads;
     int status = CLI_GOOD;
     TRY(complain_of(hga_plan_create(w->graph, w->program, &shape, NULL, &plan), CLI_DATA, "attention weights"));
-    TRY(complain_of(hga_workspace_create(plan, &state), CLI_DATA, "attention weights"));
+    TRY(complain_of(hga_workspace_create(plan, &workspace), CLI_DATA, "attention weights"));
     for (hga_id h = from; h < to; h++) {
         copy_head(&w->query, h, w->q);
         copy_head(&w->key, h / group, w->k);
         for (hga_id first = 0; first < w->picture->columns; first += CHUNK) {
-            TRY(run_columns(w, plan, state, first));
+            TRY(run_columns(w, plan, workspace, first));
             if (progress)
                 progress(((h - from) + ((double)first + CHUNK) / w->picture->columns) / (to - from + 1), context);
         }
     }
 done:
-    hga_workspace_destroy(state);
+    hga_workspace_destroy(workspace);
     hga_plan_destroy(plan);
     return status;
 }

@@ -17,22 +17,22 @@ static void add_block(call_arrays *c, const char *what, const void *data, int64_
 }
 
 /* Of the output the rows that are asked for, with their log-sum-exps. */
-static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
     given_array a;
-    hga_id f = program_bound(&plan->program, HGA_IO_OUT), first = state->row_first - plan->storage[f].io_first;
-    hga_id n = state->row_end - state->row_first, heads = plan->storage[f].heads;
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT), first = workspace->row_first - plan->storage[f].io_first;
+    hga_id n = workspace->row_end - workspace->row_first, heads = plan->storage[f].heads;
     HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->storage[f].columns, &a));
-    add_array(&state->arrays, &a, 1);
+    add_array(&workspace->arrays, &a, 1);
     HGA_TRY(array_of_tensor("the log-sum-exp", "", &io->lse, first, n, heads, 1, &a));
-    add_array(&state->arrays, &a, 1);
-    add_block(&state->arrays, "the tape", io->tape, hga_plan_tape_bytes(plan), 1, 1);
+    add_array(&workspace->arrays, &a, 1);
+    add_block(&workspace->arrays, "the tape", io->tape, hga_plan_tape_bytes(plan), 1, 1);
 done:
     return st;
 }
 
-static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
+static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const char *name = plan->program.field[f].name;
     const field_storage *h = &plan->storage[f];
@@ -40,7 +40,7 @@ static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspac
     given_array a;
     if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;
     hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->io_n, h->heads, h->columns, &a);
-    if (!st) add_array(&state->arrays, &a, program_writes_given(&plan->program, f) != 0);
+    if (!st) add_array(&workspace->arrays, &a, program_writes_given(&plan->program, f) != 0);
     return st;
 }
 
@@ -54,13 +54,13 @@ static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
     add_block(c, "type_scale", io->type_scale, io->n_type_scale, sizeof(float), 0);
 }
 
-hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
-    call_arrays *c = &state->arrays;
+    call_arrays *c = &workspace->arrays;
     hga_status st = HGA_OK;
     c->n = 0;
-    HGA_TRY(add_output(plan, io, state));
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) HGA_TRY(add_field(plan, io, state, f));
+    HGA_TRY(add_output(plan, io, workspace));
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) HGA_TRY(add_field(plan, io, workspace, f));
     add_tables(plan, io, c);
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k <= i; k++)
@@ -72,10 +72,10 @@ done:
 
 /* ---- of the samples of a batch ---- */
 
-hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample)
+hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id *sample)
 {
     call_array *all = NULL;
     for (hga_id i = 0; i < n; i++)
-        for (int k = 0; k < states[i]->arrays.n; k++) all = array_listed(&states[i]->arrays.array[k], i, all);
+        for (int k = 0; k < workspaces[i]->arrays.n; k++) all = array_listed(&workspaces[i]->arrays.array[k], i, all);
     return arrays_listed_apart(all, sample);
 }

@@ -61,7 +61,7 @@ static void drop_idle_groups(row_panel *p)
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
     open_chooser(w, stage, run_tiles, run_family);
-    if (w->state->ranged) drop_idle_groups(p);
+    if (w->workspace->ranged) drop_idle_groups(p);
     if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }

@@ -12,7 +12,7 @@ static void load_queries(worker *w, const row_job *job)
     const float *row = bound_row(q, job->v);
     ptrdiff_t stride = bound_head(q, job->v);
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
-        for (hga_id j = 0; j < dim; j++) w->row.query[h * room + j] = row[h * stride + j] * w->state->scale_2;
+        for (hga_id j = 0; j < dim; j++) w->row.query[h * room + j] = row[h * stride + j] * w->workspace->scale_2;
 }
 
 /* .. rounded */
@@ -26,7 +26,7 @@ static void load_bf16_queries(worker *w, const row_job *job)
     for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
         k->narrow(dim, row + h * stride, w->row.query16 + h * dim);
         k->widen(1, &(const uint16_t *){w->row.query16 + h * dim}, dim, w->row.query + h * room, 0);
-        k->scale(dim, w->state->scale_2, w->row.query + h * room, w->row.query + h * room);
+        k->scale(dim, w->workspace->scale_2, w->row.query + h * room, w->row.query + h * room);
     }
 }
 
@@ -72,7 +72,7 @@ static void attend_bf16(worker *w)
         .dim_v = shape->dim_v,
         .share = shape->n_heads / shape->n_kv_heads,
         .q16 = w->row.query16,
-        .scale = w->state->scale_2,
+        .scale = w->workspace->scale_2,
         .q_head = shape->dim,
         .k16 = w->at.k16,
         .v16 = w->at.v16,

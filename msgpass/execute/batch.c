@@ -13,65 +13,65 @@ static hga_status blame(hga_status st, hga_id sample)
     return hga_fail(st, "sample %d: %s", sample, what);
 }
 
-static hga_status begin_sample(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+static hga_status begin_sample(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    if (!state) return hga_fail(HGA_EINVAL, "no workspace");
-    if (state->listed) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
-    hga_status st = execution_begin(plan, state, io);
-    state->listed = !st;
+    if (!workspace) return hga_fail(HGA_EINVAL, "no workspace");
+    if (workspace->listed) return hga_fail(HGA_EINVAL, "its workspace is an earlier sample's, too");
+    hga_status st = execution_begin(plan, workspace, io);
+    workspace->listed = !st;
     return st;
 }
 
 /* All of them, or none; *begun says how many are listed. */
-static hga_status begin_all(const hga_plan *plan, hga_workspace *const *states, const hga_io *ios, hga_id n,
+static hga_status begin_all(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n,
                             hga_id *begun)
 {
     for (*begun = 0; *begun < n; ++*begun) {
-        hga_status st = begin_sample(plan, states[*begun], &ios[*begun]);
+        hga_status st = begin_sample(plan, workspaces[*begun], &ios[*begun]);
         if (st) return blame(st, *begun);
     }
     hga_id sample;
-    hga_status st = arrays_of_samples(states, n, &sample);
+    hga_status st = arrays_of_samples(workspaces, n, &sample);
     return st ? blame(st, sample) : HGA_OK;
 }
 
 /* A thread's part in all samples: some whole, then its share of each of the others. */
-static void run_samples(const hga_plan *plan, hga_workspace *const *states, hga_id n)
+static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
 {
     hga_id me = (hga_id)omp_get_thread_num(), team = (hga_id)omp_get_num_threads();
     hga_id whole = plan->waves.alone ? n : n / team * team;
     binding old = {0};
     if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
 #pragma omp for schedule(dynamic, 1) nowait
-    for (hga_id i = 0; i < whole; i++) execution_run_alone(plan, states[i]);
-    for (hga_id i = whole; i < n; i++) execution_run_together(plan, states[i], me, team);
+    for (hga_id i = 0; i < whole; i++) execution_run_alone(plan, workspaces[i]);
+    for (hga_id i = whole; i < n; i++) execution_run_together(plan, workspaces[i], me, team);
     if (plan->options.bind) topology_unbind(&old);
 }
 
-static hga_status run_all(const hga_plan *plan, hga_workspace *const *states, hga_id n)
+static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
 {
     if (execution_is_alone(plan) || (n == 1 && plan->waves.alone)) {
-        for (hga_id i = 0; i < n; i++) execution_run_alone(plan, states[i]);
+        for (hga_id i = 0; i < n; i++) execution_run_alone(plan, workspaces[i]);
         return HGA_OK;
     }
     hga_status st = threads_prepare(plan->threads);
     if (st) return st;
 #pragma omp parallel num_threads(plan->threads)
-    run_samples(plan, states, n);
+    run_samples(plan, workspaces, n);
     return HGA_OK;
 }
 
-hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *states, const hga_io *ios, hga_id n)
+hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios, hga_id n)
 {
     if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);
-    if (!plan || (n > 0 && (!states || !ios)))
-        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !states ? "workspaces" : "tensors");
+    if (!plan || (n > 0 && (!workspaces || !ios)))
+        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspaces ? "workspaces" : "tensors");
     hga_id begun = 0;
-    hga_status st = begin_all(plan, states, ios, n, &begun);
-    if (!st && n > 0) st = run_all(plan, states, n);
+    hga_status st = begin_all(plan, workspaces, ios, n, &begun);
+    if (!st && n > 0) st = run_all(plan, workspaces, n);
     for (hga_id i = 0; i < begun; i++) {
-        states[i]->listed = 0;
-        st ? execution_forget(states[i]) : execution_end(plan, states[i], &ios[i]);
+        workspaces[i]->listed = 0;
+        st ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
     }
     return st;
 }

@@ -59,26 +59,26 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     return st ? st : check_numbers(t, what);
 }
 
-static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *state, hga_id f)
+static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspace *workspace, hga_id f)
 {
     const field_storage *h = &plan->storage[f];
-    bound_field *x = &state->field[f];
+    bound_field *x = &workspace->field[f];
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     *x = (bound_field){.io_first = h->io_first, .io_n = h->io_n, .columns = h->columns, .heads = h->heads};
-    x->ws = state->workspace ? state->workspace + h->rows.at : NULL;
+    x->ws = workspace->rows ? workspace->rows + h->rows.at : NULL;
     x->ws_first = h->rows.first, x->ws_slot = h->rows.slot, x->ws_head = h->columns, x->ws_row = h->rows.floats;
-    x->lse = state->workspace ? state->workspace + h->lse.at : NULL;
+    x->lse = workspace->rows ? workspace->rows + h->lse.at : NULL;
     x->lse_first = h->lse.first, x->lse_slot = h->lse.slot;
-    x->bf16 = state->workspace ? (uint16_t *)(void *)(state->workspace + h->bf16.at) : NULL;
+    x->bf16 = workspace->rows ? (uint16_t *)(void *)(workspace->rows + h->bf16.at) : NULL;
     x->bf16_first = h->bf16.first, x->bf16_slot = h->bf16.slot, x->bf16_row = 2 * h->bf16.floats;
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     x->io = t->data;
     x->io_head = t->head_stride ? t->head_stride : h->columns;
     x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
     if (t->dtype != HGA_F32) {
-        hga_status st = sixteen_widen(state, f, t);
+        hga_status st = sixteen_widen(workspace, f, t);
         if (st) return st;
-        x->io = state->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
+        x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }
     x->streams = plan->program.field[f].binding == HGA_IO_OUT && t->dtype == HGA_F32 && is_streamed(plan, f, x);
     if (h->rounded) x->io_n = 0; /* stages see the copy */
@@ -86,11 +86,11 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
 }
 
 /* A guest's rows are its host's; its log-sum-exps are its own. */
-static void bind_guest(const hga_plan *plan, hga_workspace *state, hga_id f)
+static void bind_guest(const hga_plan *plan, hga_workspace *workspace, hga_id f)
 {
-    bound_field *x = &state->field[f];
+    bound_field *x = &workspace->field[f];
     if (!plan->storage[f].host) return;
-    bound_field rows = state->field[plan->storage[f].host];
+    bound_field rows = workspace->field[plan->storage[f].host];
     rows.streams = 0;
     rows.lse = x->lse, rows.lse_first = x->lse_first, rows.lse_slot = x->lse_slot;
     *x = rows;
@@ -145,29 +145,29 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 }
 
 /* Which rows of the output does the caller ask for? */
-static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     const field_storage *out = &plan->storage[program_bound(&plan->program, HGA_IO_OUT)];
     hga_id first, n;
     hga_status st = ranges_asked(plan, io, &first, &n);
     if (st) return st;
-    state->row_first = out->io_first + first, state->row_end = state->row_first + n;
-    state->ranged = n < out->io_n;
-    if (state->ranged) ranges_find(plan, first, n, state->needed);
+    workspace->row_first = out->io_first + first, workspace->row_end = workspace->row_first + n;
+    workspace->ranged = n < out->io_n;
+    if (workspace->ranged) ranges_find(plan, first, n, workspace->needed);
     return HGA_OK;
 }
 
-hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state)
+hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = modifiers_check(&plan->program, io);
     if (!st) st = check_tables(plan, io);
-    if (!st) st = bind_range(plan, io, state);
+    if (!st) st = bind_range(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
-    if (!st) st = arrays_find(plan, io, state);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, state, f);
-    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, state, f);
-    state->scale = meaning_scale(&plan->program, &plan->shape, io);
-    state->scale_2 = state->scale * KERNEL_LOG2E;
+    if (!st) st = arrays_find(plan, io, workspace);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
+    for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
+    workspace->scale = meaning_scale(&plan->program, &plan->shape, io);
+    workspace->scale_2 = workspace->scale * KERNEL_LOG2E;
     return st;
 }

@@ -1,4 +1,4 @@
-/* execute.c: states, and running a plan. One parallel region a call; every thread walks its lists of panels, with a
+/* execute.c: workspaces, and running a plan. One parallel region a call; every thread walks its lists of panels, with a
    barrier between waves. */
 #include "execute.h"
 
@@ -24,68 +24,71 @@ int64_t hga_plan_tape_bytes(const hga_plan *plan)
 hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
-    hga_workspace *state = NULL;
-    hga_status st = hga_new_zero(&plan->given, 1, sizeof *state, &state);
+    hga_workspace *workspace = NULL;
+    hga_status st = hga_new_zero(&plan->given, 1, sizeof *workspace, &workspace);
     if (st) return st;
-    state->allocator = plan->given;
-    state->identity = plan->identity, state->serial = plan->serial;
-    state->workspace_floats = plan->workspace_floats;
+    workspace->allocator = plan->given;
+    workspace->identity = plan->identity, workspace->serial = plan->serial;
+    workspace->workspace_floats = plan->workspace_floats;
     /* not cleared: pages belong to the thread that writes them first */
-    HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *state->memory, &state->memory));
-    state->workspace = first_line(state->memory);
-    state->needed_bytes = ranges_bytes(plan);
-    HGA_TRY(hga_new(&plan->given, state->needed_bytes, 1, &state->needed));
-    HGA_TRY(workers_create(plan, plan->threads, state));
+    HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
+    workspace->rows = first_line(workspace->memory);
+    workspace->needed_bytes = ranges_bytes(plan);
+    HGA_TRY(hga_new(&plan->given, workspace->needed_bytes, 1, &workspace->needed));
+    HGA_TRY(workers_create(plan, plan->threads, workspace));
 done:
-    if (st) hga_workspace_destroy(state), state = NULL;
-    *out = state;
+    if (st) hga_workspace_destroy(workspace), workspace = NULL;
+    *out = workspace;
     return st;
 }
 
-void hga_workspace_destroy(hga_workspace *state)
+void hga_workspace_destroy(hga_workspace *workspace)
 {
-    if (!state) return;
-    hga_allocator a = state->allocator;
-    workers_destroy(state);
-    sixteen_clear(state);
-    workspace_forget(state);
-    hga_delete(&a, state->spare, state->spare_bytes, 1);
-    hga_delete(&a, state->memory, state->workspace_floats, sizeof *state->memory);
-    hga_delete(&a, state->needed, state->needed_bytes, 1);
-    hga_delete(&a, state, 1, sizeof *state);
+    if (!workspace) return;
+    hga_allocator a = workspace->allocator;
+    workers_destroy(workspace);
+    sixteen_clear(workspace);
+    workspace_forget(workspace);
+    hga_delete(&a, workspace->spare, workspace->spare_bytes, 1);
+    hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
+    hga_delete(&a, workspace->needed, workspace->needed_bytes, 1);
+    hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 
-hga_status workspace_spare(hga_workspace *state, int64_t bytes, void **out)
+hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out)
 {
     enum { LINE = LINE_FLOATS * sizeof(float) };
     hga_status st = HGA_OK;
     *out = NULL;
-    if (bytes + LINE > state->spare_bytes) {
-        hga_delete(&state->allocator, state->spare, state->spare_bytes, 1);
-        state->spare = NULL, state->spare_bytes = 0;
-        HGA_TRY(hga_new(&state->allocator, bytes + LINE, 1, &state->spare));
-        state->spare_bytes = bytes + LINE;
+    if (bytes + LINE > workspace->spare_bytes) {
+        hga_delete(&workspace->allocator, workspace->spare, workspace->spare_bytes, 1);
+        workspace->spare = NULL, workspace->spare_bytes = 0;
+        HGA_TRY(hga_new(&workspace->allocator, bytes + LINE, 1, &workspace->spare));
+        workspace->spare_bytes = bytes + LINE;
     }
-    *out = state->spare + (LINE - (uintptr_t)state->spare % LINE) % LINE;
+    *out = workspace->spare + (LINE - (uintptr_t)workspace->spare % LINE) % LINE;
 done:
     return st;
 }
 
-int workspace_is_of(const hga_workspace *state, const hga_plan *plan) { return state->identity == plan->identity; }
-
-int workspace_enlist(hga_workspace *state, int listed)
+int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan)
 {
-    int before = state->listed;
-    state->listed = listed;
+    return workspace->identity == plan->identity;
+}
+
+int workspace_enlist(hga_workspace *workspace, int listed)
+{
+    int before = workspace->listed;
+    workspace->listed = listed;
     return before;
 }
 
-workspace_kept *workspace_keeper(hga_workspace *state) { return &state->kept; }
+workspace_kept *workspace_keeper(hga_workspace *workspace) { return &workspace->kept; }
 
-void workspace_forget(hga_workspace *state)
+void workspace_forget(hga_workspace *workspace)
 {
-    if (state->kept.what) state->kept.drop(state->kept.what);
-    state->kept = (workspace_kept){0};
+    if (workspace->kept.what) workspace->kept.drop(workspace->kept.what);
+    workspace->kept = (workspace_kept){0};
 }
 
 /* ---- rows ---- */
@@ -111,18 +114,18 @@ static void open_stage(worker *w, hga_id stage)
 }
 
 /* Is v one of the output's rows, but none of those that this execution, of some rows, is asked for? */
-static int is_left_out(const hga_workspace *state, const field_storage *out, hga_id v)
+static int is_left_out(const hga_workspace *workspace, const field_storage *out, hga_id v)
 {
-    return v >= out->io_first && v - out->io_first < out->io_n && (v < state->row_first || v >= state->row_end);
+    return v >= out->io_first && v - out->io_first < out->io_n && (v < workspace->row_first || v >= workspace->row_end);
 }
 
 /* Is row v of the stage one that this execution is not asked for? Whatever a stage writes beside the output is left
    alone with it. */
 static int leaves_out(const worker *w, hga_id stage, hga_id v)
 {
-    if (!w->state->ranged) return 0;
+    if (!w->workspace->ranged) return 0;
     hga_id out = program_bound(&w->plan->program, HGA_IO_OUT);
-    return w->plan->program.stage[stage].writes >> out & 1u && is_left_out(w->state, &w->plan->storage[out], v);
+    return w->plan->program.stage[stage].writes >> out & 1u && is_left_out(w->workspace, &w->plan->storage[out], v);
 }
 
 static int has_row(const worker *w, hga_id stage, hga_id v)
@@ -232,7 +235,7 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;
-    const bound_field *x = &w->state->field[f];
+    const bound_field *x = &w->workspace->field[f];
     hga_id row_of_io = v - w->plan->storage[f].io_first;
     if (w->io->tape)
         memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),
@@ -253,13 +256,13 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
-        if (ph->job != JOB_LSE || !w->state->ranged || !is_left_out(w->state, &w->plan->storage[ph->stage], v))
+        if (ph->job != JOB_LSE || !w->workspace->ranged || !is_left_out(w->workspace, &w->plan->storage[ph->stage], v))
             each(w, ph->stage, v);
 }
 
 int item_is_needed(const worker *w, wave_item item)
 {
-    return !w->state->ranged || w->state->needed[w->plan->phase[item.phase].panels_at + item.panel];
+    return !w->workspace->ranged || w->workspace->needed[w->plan->phase[item.phase].panels_at + item.panel];
 }
 
 /* The heads of an item. */
@@ -299,18 +302,18 @@ static void run_share(worker *w, hga_id wave, hga_id t)
 
 /* ---- threads ---- */
 
-void execution_run_alone(const hga_plan *plan, hga_workspace *state)
+void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
 {
-    worker_begin(&state->workers[0]);
+    worker_begin(&workspace->workers[0]);
     for (hga_id wave = 0; wave < plan->waves.n; wave++)
-        for (hga_id t = 0; t < plan->threads; t++) run_share(&state->workers[0], wave, t);
+        for (hga_id t = 0; t < plan->threads; t++) run_share(&workspace->workers[0], wave, t);
 }
 
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
    what. */
-void execution_run_together(const hga_plan *plan, hga_workspace *state, hga_id me, hga_id n)
+void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n)
 {
-    worker *w = &state->workers[me];
+    worker *w = &workspace->workers[me];
     worker_begin(w);
     for (hga_id wave = 0; wave < plan->waves.n; wave++) {
         if (wave > 0) {
@@ -322,37 +325,37 @@ void execution_run_together(const hga_plan *plan, hga_workspace *state, hga_id m
 
 int execution_is_alone(const hga_plan *plan) { return threads_allowed(plan->threads) == 1; }
 
-static void run_in_parallel(const hga_plan *plan, hga_workspace *state)
+static void run_in_parallel(const hga_plan *plan, hga_workspace *workspace)
 {
 #pragma omp parallel num_threads(plan->threads)
     {
         hga_id me = (hga_id)omp_get_thread_num();
         binding old = {0};
         if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
-        execution_run_together(plan, state, me, (hga_id)omp_get_num_threads());
+        execution_run_together(plan, workspace, me, (hga_id)omp_get_num_threads());
         if (plan->options.bind) topology_unbind(&old);
     }
 }
 
-/* A state made before an update still serves when everything in it is large enough. */
-static hga_status fit_state(const hga_plan *plan, hga_workspace *state)
+/* A workspace made before an update still serves when everything in it is large enough. */
+static hga_status fit_workspace(const hga_plan *plan, hga_workspace *workspace)
 {
-    if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
-    if (state->serial == plan->serial) return HGA_OK;
-    if (state->workspace_floats < plan->workspace_floats || state->needed_bytes < ranges_bytes(plan) ||
-        !workers_fit(plan, state))
-        return hga_fail(HGA_EINVAL, "the plan has outgrown the state: it now takes %lld bytes",
+    if (workspace->identity != plan->identity) return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
+    if (workspace->serial == plan->serial) return HGA_OK;
+    if (workspace->workspace_floats < plan->workspace_floats || workspace->needed_bytes < ranges_bytes(plan) ||
+        !workers_fit(plan, workspace))
+        return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
-    state->serial = plan->serial;
+    workspace->serial = plan->serial;
     return HGA_OK;
 }
 
 /* What the caller's tensors hold now, for hga_workspace_field: later they are none of ours. */
-static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
+static void keep_io_rows(const hga_plan *plan, hga_workspace *workspace)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const bound_field *x = &state->field[f];
-        float *to = state->workspace + plan->storage[f].kept_at;
+        const bound_field *x = &workspace->field[f];
+        float *to = workspace->rows + plan->storage[f].kept_at;
         for (hga_id i = 0; i < plan->storage[f].kept_n; i++)
             for (hga_id h = 0; h < x->heads; h++, to += x->columns)
                 memcpy(to, x->io + i * x->io_row + h * x->io_head, (size_t)x->columns * sizeof *to);
@@ -360,81 +363,82 @@ static void keep_io_rows(const hga_plan *plan, hga_workspace *state)
 }
 
 /* What was there is gone, whatever happens; and of rows that are not asked for nothing will be. */
-static void begin_tape(const hga_plan *plan, const hga_workspace *state, const hga_io *io)
+static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     int64_t n = (hga_plan_tape_bytes(plan) - (int64_t)sizeof(tape_header)) / (int64_t)sizeof(float);
     *(tape_header *)io->tape = (tape_header){.magic = 0};
-    for (int64_t i = 0; state->ranged && i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
+    for (int64_t i = 0; workspace->ranged && i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
 }
 
-static void end_tape(const hga_plan *plan, const hga_workspace *state, const hga_io *io)
+static void end_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
     hga_id out_first = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].io_first;
     *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
                                              .identity = plan->identity,
                                              .serial = plan->serial,
-                                             .first = state->row_first - out_first,
-                                             .n = state->row_end - state->row_first};
+                                             .first = workspace->row_first - out_first,
+                                             .n = workspace->row_end - workspace->row_first};
 }
 
-hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    hga_status st = fit_state(plan, state);
+    hga_status st = fit_workspace(plan, workspace);
     if (st) return st;
-    st = fields_bind(plan, io, state);
-    if (st) execution_forget(state);
-    if (!st && io->tape) begin_tape(plan, state, io);
-    for (hga_id t = 0; !st && t < state->n_workers; t++) {
-        worker *w = &state->workers[t];
-        w->plan = plan, w->state = state, w->io = io;
+    st = fields_bind(plan, io, workspace);
+    if (st) execution_forget(workspace);
+    if (!st && io->tape) begin_tape(plan, workspace, io);
+    for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
+        worker *w = &workspace->workers[t];
+        w->plan = plan, w->workspace = workspace, w->io = io;
         w->reading = -1;
     }
     return st;
 }
 
-void execution_forget(hga_workspace *state)
+void execution_forget(hga_workspace *workspace)
 {
-    memset(state->field, 0, sizeof state->field);
-    sixteen_forget(state);
+    memset(workspace->field, 0, sizeof workspace->field);
+    sixteen_forget(workspace);
 }
 
-void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    keep_io_rows(plan, state);
-    sixteen_narrow(plan, state);
-    if (io->tape) end_tape(plan, state, io);
+    keep_io_rows(plan, workspace);
+    sixteen_narrow(plan, workspace);
+    if (io->tape) end_tape(plan, workspace, io);
 }
 
-hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io)
+hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    if (!plan || !state || !io) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !state ? "state" : "tensors");
-    hga_status st = execution_begin(plan, state, io);
+    if (!plan || !workspace || !io)
+        return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : "tensors");
+    hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
     if (plan->waves.alone || execution_is_alone(plan)) {
-        execution_run_alone(plan, state);
+        execution_run_alone(plan, workspace);
     } else {
         HGA_TRY(threads_prepare(plan->threads));
-        run_in_parallel(plan, state);
+        run_in_parallel(plan, workspace);
     }
-    execution_end(plan, state, io);
+    execution_end(plan, workspace, io);
 done:
-    if (st) execution_forget(state);
+    if (st) execution_forget(workspace);
     return st;
 }
 
 /* Node v's values after an execution: the copy where they were the caller's. */
 static int is_kept(const field_storage *h, hga_id v) { return v >= h->io_first && v - h->io_first < h->kept_n; }
-static const float *kept_row(const field_storage *h, const hga_workspace *state, const bound_field *x, hga_id v)
+static const float *kept_row(const field_storage *h, const hga_workspace *workspace, const bound_field *x, hga_id v)
 {
     if (!is_kept(h, v)) return bound_row(x, v);
-    return state->workspace + h->kept_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
+    return workspace->rows + h->kept_at + (ptrdiff_t)(v - h->io_first) * x->heads * x->columns;
 }
 static ptrdiff_t kept_head(const field_storage *h, const bound_field *x, hga_id v)
 {
     return is_kept(h, v) ? x->columns : bound_head(x, v);
 }
 
-hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id f, hga_id first, hga_id n,
+hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
                                float *out)
 {
     if (f < 1 || f > plan->program.n_fields)
@@ -446,15 +450,17 @@ hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state,
     if (!plan->options.keep_fields)
         return hga_fail(HGA_EUNSUPPORTED, "field %s was not kept; option keep_fields = 1 keeps every field",
                         field->name);
-    const bound_field *x = &state->field[f];
-    if (state->identity != plan->identity) return hga_fail(HGA_EINVAL, "the state belongs to another plan");
-    if (!x->heads || state->serial != plan->serial) return hga_fail(HGA_EINVAL, "the state has not been executed");
+    const bound_field *x = &workspace->field[f];
+    if (workspace->identity != plan->identity) return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
+    if (!x->heads || workspace->serial != plan->serial)
+        return hga_fail(HGA_EINVAL, "nothing has been executed in the workspace");
     int is_state = field->width == HGA_WIDTH_STATE;
     for (hga_id v = first; v < first + n; v++) {
         if (!program_row(&plan->nodes, field->rows, v))
             return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", field->name, v);
         for (hga_id h = 0; h < x->heads; h++) {
-            memcpy(out, kept_row(stored, state, x, v) + h * kept_head(stored, x, v), (size_t)x->columns * sizeof *out);
+            memcpy(out, kept_row(stored, workspace, x, v) + h * kept_head(stored, x, v),
+                   (size_t)x->columns * sizeof *out);
             if (storage_is_rounded(plan, f)) plan->kernels->round_bf16(x->columns, out, out); /* its rows may not be */
             out += x->columns;
             if (is_state) *out++ = bound_lse(x, v)[h];
@@ -468,15 +474,15 @@ hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_sha
 {
     hga_status st = HGA_OK;
     hga_plan *plan = NULL;
-    hga_workspace *state = NULL;
+    hga_workspace *workspace = NULL;
     if (!io) return hga_fail(HGA_EINVAL, "no tensors");
     hga_options mine = options ? *options : (hga_options){0};
     mine.edge_bias |= io->edge_bias != NULL;
     HGA_TRY(hga_plan_create(g, p, shape, &mine, &plan));
-    HGA_TRY(hga_workspace_create(plan, &state));
-    HGA_TRY(hga_plan_execute(plan, state, io));
+    HGA_TRY(hga_workspace_create(plan, &workspace));
+    HGA_TRY(hga_plan_execute(plan, workspace, io));
 done:
-    hga_workspace_destroy(state);
+    hga_workspace_destroy(workspace);
     hga_plan_destroy(plan);
     return st;
 }

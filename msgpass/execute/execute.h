@@ -117,7 +117,7 @@ _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have ro
 
 typedef struct worker {
     const hga_plan *plan;
-    hga_workspace *state;
+    hga_workspace *workspace;
     const hga_io *io;
     row_reader reader;
     hga_id reading;         /* the stage the reader is open on, -1 */
@@ -170,7 +170,7 @@ typedef struct call_arrays {
 struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
-    float *memory, *workspace; /* the workspace begins at the memory's first whole cache line */
+    float *memory, *rows; /* the rows begin at the memory's first whole cache line */
     int64_t workspace_floats;
     worker *workers;
     hga_id n_workers;
@@ -312,32 +312,32 @@ void plain_row(worker *w, const row_job *job);
 /* execute.c: an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
    run. Then its rows: all on the calling thread, or by each thread of a team of n, which all have to call; and what
    comes after the rows. */
-hga_status execution_begin(const hga_plan *plan, hga_workspace *state, const hga_io *io);
-void execution_run_alone(const hga_plan *plan, hga_workspace *state);
-void execution_run_together(const hga_plan *plan, hga_workspace *state, hga_id me, hga_id n);
-void execution_end(const hga_plan *plan, hga_workspace *state, const hga_io *io);
-void execution_forget(hga_workspace *state);
+hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
+void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);
+void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+void execution_forget(hga_workspace *workspace);
 /* Is there no team for the calling thread? */
 int execution_is_alone(const hga_plan *plan);
 
 /* arrays.c: what the call writes lies apart from what it reads; and what samples write from what the others do, whose
-   number `sample` becomes where they do not. state->arrays are the call's then. */
-hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *state);
-hga_status arrays_of_samples(hga_workspace *const *states, hga_id n, hga_id *sample);
+   number `sample` becomes where they do not. workspace->arrays are the call's then. */
+hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
+hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id *sample);
 
 /* bound.c: fields_bind, this call's addresses, after what the caller brings has been checked. */
 /* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written, as far as it
    was asked for; forget whose they are; free copies. */
-hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t);
-void sixteen_narrow(const hga_plan *plan, hga_workspace *state);
-void sixteen_forget(hga_workspace *state);
-void sixteen_clear(hga_workspace *state);
-hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *state);
+hga_status sixteen_widen(hga_workspace *workspace, hga_id field, const hga_tensor *t);
+void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace);
+void sixteen_forget(hga_workspace *workspace);
+void sixteen_clear(hga_workspace *workspace);
+hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
 /* The scratch of n threads: its bytes, and handing them out. */
-hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state);
-void workers_destroy(hga_workspace *state);
+hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace);
+void workers_destroy(hga_workspace *workspace);
 /* After an update: are they large enough for what the plan needs now? */
-int workers_fit(const hga_plan *plan, const hga_workspace *state);
+int workers_fit(const hga_plan *plan, const hga_workspace *workspace);
 /* To be called by the worker's own thread before its first row. */
 void worker_begin(worker *w);
 int64_t workers_bytes(const hga_plan *plan);

@@ -110,17 +110,17 @@ static void count_stage(worker *w, hga_id stage, pair_ways *ways)
 hga_status ways_find(const hga_plan *plan, pair_ways ways[HGA_MAX_STAGES])
 {
     static const hga_io none = {0};
-    hga_workspace state = {.allocator = plan->given};
+    hga_workspace workspace = {.allocator = plan->given};
     hga_status st = HGA_OK;
-    HGA_TRY(workers_create(plan, 1, &state));
-    worker *w = &state.workers[0];
-    w->state = &state, w->io = &none;
+    HGA_TRY(workers_create(plan, 1, &workspace));
+    worker *w = &workspace.workers[0];
+    w->workspace = &workspace, w->io = &none;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         ways[s] = (pair_ways){0};
         if (has_ways(plan, s)) count_stage(w, s, &ways[s]);
     }
 done:
-    workers_destroy(&state);
+    workers_destroy(&workspace);
     return st;
 }
 

@@ -17,13 +17,13 @@ static hga_id head_of_field(const worker *w, hga_id f, hga_id head)
 
 static float *row_at(const worker *w, hga_id f, hga_id v, hga_id head)
 {
-    const bound_field *x = &w->state->field[f];
+    const bound_field *x = &w->workspace->field[f];
     return bound_row(x, v) + head_of_field(w, f, head) * bound_head(x, v);
 }
 
 static float *lse_at(const worker *w, hga_id f, hga_id v, hga_id head)
 {
-    return bound_lse(&w->state->field[f], v) + head_of_field(w, f, head);
+    return bound_lse(&w->workspace->field[f], v) + head_of_field(w, f, head);
 }
 
 static const worker *worker_of(const field_values *of) { return ((const floats *)(const void *)of)->w; }
@@ -63,7 +63,7 @@ static meaning meaning_of(const worker *w)
                      .io = w->io,
                      .soften = meaning_softening(&plan->program),
                      .bias = (double)modifiers_of(w->io).normaliser_bias,
-                     .scale = (double)w->state->scale,
+                     .scale = (double)w->workspace->scale,
                      .dropout = plan->options.dropout,
                      .biased = biased,
                      .first_edge = biased >= 0 ? plan->stage[biased].row_ptr : NULL};

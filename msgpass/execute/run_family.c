@@ -97,7 +97,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
                          .v = w->at.v,
                          .k_head = find_columns(w, field(w, s->key), w->at.k, w->mixed_key),
                          .v_head = find_columns(w, field(w, s->value), w->at.v, w->mixed_value),
-                         .scale = w->state->scale_2,
+                         .scale = w->workspace->scale_2,
                          .bias = w->row.base,
                          .rows = rows_of,
                          .kept = drops_weights(w) ? kept : NULL};

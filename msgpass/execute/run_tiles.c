@@ -42,7 +42,7 @@ int has_pairs(const worker *w) { return w->plan->bf16_rows && w->plan->kernels->
 static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *q = &w->state->field[stage_of(w)->query];
+    const bound_field *q = &w->workspace->field[stage_of(w)->query];
     const float *row[KERNEL_TILE];
     for (hga_id r = 0; r < g->n_rows; r++)
         row[r] = g->node[r] < 0 ? NULL : bound_row(q, g->node[r]) + head * bound_head(q, g->node[r]);
@@ -53,16 +53,16 @@ static void load_queries(worker *w, const row_group *g, hga_id head, ptrdiff_t p
     } else if (w->plan->bf16_rows) {
         k->turn_rows(g->n_rows, row, 1, shape->dim, out);
         k->round_bf16(shape->dim * KERNEL_TILE, out, out);
-        k->scale(shape->dim * KERNEL_TILE, w->state->scale_2, out, out);
+        k->scale(shape->dim * KERNEL_TILE, w->workspace->scale_2, out, out);
     } else {
-        k->turn_rows(g->n_rows, row, w->state->scale_2, shape->dim, out);
+        k->turn_rows(g->n_rows, row, w->workspace->scale_2, shape->dim, out);
     }
 }
 
 /* What the rows' states are already. */
 static void load_states(worker *w, const row_group *g, hga_id head, ptrdiff_t place)
 {
-    const bound_field *out = &w->state->field[stage_of(w)->out];
+    const bound_field *out = &w->workspace->field[stage_of(w)->out];
     kernel_tile_state s = state_at(w, place);
     for (hga_id r = 0; r < KERNEL_TILE; r++) {
         float *acc = s.acc + r * s.stride,
@@ -89,7 +89,7 @@ void take_states(worker *w, const row_group *g, hga_id r)
 void store_group(worker *w, const row_group *g)
 {
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *out = &w->state->field[w->plan->program.stage[g->stage].out];
+    const bound_field *out = &w->workspace->field[w->plan->program.stage[g->stage].out];
     for (hga_id h = w->head_first; h < w->head_end; h++) {
         kernel_tile_state s = state_at(w, place_of(w, g->number, h));
         w->plan->kernels->finish(KERNEL_TILE, s.greatest, s.sum, s.sum, s.greatest);
@@ -113,7 +113,7 @@ static tile_operands *operands_of(const worker *w, const tile_chunk *c)
 /* What all heads need of a chunk. */
 static void load_operands(worker *w, const tile_chunk *c)
 {
-    const bound_field *key = &w->state->field[stage_of(w)->key], *value = &w->state->field[stage_of(w)->value];
+    const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
     for (hga_id e = 0; e < c->columns.n && w->plan->bf16_rows; e++)
@@ -188,7 +188,7 @@ static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
-    const bound_field *key = &w->state->field[stage_of(w)->key], *value = &w->state->field[stage_of(w)->value];
+    const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
     int pack = c->n_parts * heads_per_key(w) >= PACK_READERS, relative = w->io->rel_key && !c->types_vary;
     for (hga_id e = 0; e < c->columns.n; e++) {
         w->at.k_head[e] = o->k[e] + kv * bound_head(key, c->columns.src[e]);
@@ -261,7 +261,7 @@ kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff
 
 void end_group(const worker *w, const row_group *g, hga_id head, float **row, kernel_tile_group *to)
 {
-    const bound_field *out = &w->state->field[stage_of(w)->out];
+    const bound_field *out = &w->workspace->field[stage_of(w)->out];
     const kernel_tile_state *s = &to->state;
     to->out = row, to->streams = out->streams;
     for (hga_id r = 0; r < g->n_rows; r++) {
@@ -273,7 +273,7 @@ void end_group(const worker *w, const row_group *g, hga_id head, float **row, ke
 
 void store_lse(worker *w, const row_group *g, hga_id head, const float *lse)
 {
-    const bound_field *out = &w->state->field[stage_of(w)->out];
+    const bound_field *out = &w->workspace->field[stage_of(w)->out];
     for (hga_id r = 0; r < g->n_rows; r++)
         if (g->node[r] >= 0) bound_lse(out, g->node[r])[head] = lse[r];
 }
@@ -305,7 +305,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .v = w->at.v_head + first,
                      .v_row = w->at.v_row,
                      .bias = column_bias + first,
-                     .scale = w->state->scale_2,
+                     .scale = w->workspace->scale_2,
                      .keep = weight_of_kept(w)};
     if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {

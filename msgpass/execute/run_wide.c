@@ -243,7 +243,7 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
                      .v = w->wide.value_at + at + first,
                      .v_row = padded(shape->dim_v),
                      .bias = w->wide.base + at + first,
-                     .scale = w->state->scale_2};
+                     .scale = w->workspace->scale_2};
     if (has_pairs(w)) {
         t.k16 = w->wide.key16_at + at + first;
         point_at_pairs(value_pairs(w), t.v_row, odd_first(s) + at + first, &t);
@@ -339,7 +339,7 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n)
     const hga_shape *shape = &w->plan->shape;
     wide_span s = {0};
     wide_panel p;
-    if (!w->wide.room || w->state->ranged || !scores_are_plain(w) || !may_be_wide(w, ph)) return 0;
+    if (!w->wide.room || w->workspace->ranged || !scores_are_plain(w) || !may_be_wide(w, ph)) return 0;
     n = count_panels(w, item, n, &s);
     if (n < (s.shared ? 1 : 2)) return 0;
     w->chooser.batch->stage = ph->stage;

@@ -7,22 +7,22 @@
 
 /* ---- a tensor ---- */
 
-static hga_status grow(hga_workspace *state, widened *w, int64_t floats)
+static hga_status grow(hga_workspace *workspace, widened *w, int64_t floats)
 {
     if (w->room >= floats) return HGA_OK;
     float *more = NULL;
-    hga_status st = hga_new(&state->allocator, floats, sizeof *more, &more);
+    hga_status st = hga_new(&workspace->allocator, floats, sizeof *more, &more);
     if (st) return st;
-    hga_delete(&state->allocator, w->values, w->room, sizeof *w->values);
+    hga_delete(&workspace->allocator, w->values, w->room, sizeof *w->values);
     w->values = more, w->room = floats;
     return HGA_OK;
 }
 
-hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t)
+hga_status sixteen_widen(hga_workspace *workspace, hga_id field, const hga_tensor *t)
 {
-    bound_field *x = &state->field[field];
-    widened *w = &state->widened[field];
-    hga_status st = grow(state, w, (int64_t)x->io_n * x->heads * x->columns);
+    bound_field *x = &workspace->field[field];
+    widened *w = &workspace->widened[field];
+    hga_status st = grow(workspace, w, (int64_t)x->io_n * x->heads * x->columns);
     if (st) return st;
     ptrdiff_t head = t->head_stride ? t->head_stride : x->columns;
     ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)x->columns * x->heads;
@@ -35,35 +35,36 @@ hga_status sixteen_widen(hga_workspace *state, hga_id field, const hga_tensor *t
 }
 
 /* Rows [first, end) of the field go back. */
-static void narrow_rows(const hga_workspace *state, hga_id f, hga_id first, hga_id end)
+static void narrow_rows(const hga_workspace *workspace, hga_id f, hga_id first, hga_id end)
 {
-    const widened *w = &state->widened[f];
-    const bound_field *x = &state->field[f];
+    const widened *w = &workspace->widened[f];
+    const bound_field *x = &workspace->field[f];
     const float *from = w->values + (int64_t)first * x->heads * x->columns;
     for (hga_id i = first; i < end; i++)
         for (hga_id h = 0; h < x->heads; h++, from += x->columns)
             narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + h * w->head_stride, x->columns);
 }
 
-void sixteen_narrow(const hga_plan *plan, hga_workspace *state)
+void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const bound_field *x = &state->field[f];
+        const bound_field *x = &workspace->field[f];
         int is_out = plan->program.field[f].binding == HGA_IO_OUT;
-        hga_id first = is_out ? state->row_first - x->io_first : 0,
-               end = is_out ? state->row_end - x->io_first : state->widened[f].rows;
-        if (state->widened[f].given && program_writes_given(&plan->program, f)) narrow_rows(state, f, first, end);
+        hga_id first = is_out ? workspace->row_first - x->io_first : 0,
+               end = is_out ? workspace->row_end - x->io_first : workspace->widened[f].rows;
+        if (workspace->widened[f].given && program_writes_given(&plan->program, f))
+            narrow_rows(workspace, f, first, end);
     }
-    sixteen_forget(state);
+    sixteen_forget(workspace);
 }
 
-void sixteen_forget(hga_workspace *state)
+void sixteen_forget(hga_workspace *workspace)
 {
-    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) state->widened[f].given = NULL;
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) workspace->widened[f].given = NULL;
 }
 
-void sixteen_clear(hga_workspace *state)
+void sixteen_clear(hga_workspace *workspace)
 {
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++)
-        hga_delete(&state->allocator, state->widened[f].values, state->widened[f].room, sizeof(float));
+        hga_delete(&workspace->allocator, workspace->widened[f].values, workspace->widened[f].room, sizeof(float));
 }

@@ -5,13 +5,13 @@
 #include "execute.h"
 
 static inline const hga_stage *stage_of(const worker *w, hga_id stage) { return &w->plan->program.stage[stage]; }
-static inline const bound_field *field(const worker *w, hga_id f) { return &w->state->field[f]; }
+static inline const bound_field *field(const worker *w, hga_id f) { return &w->workspace->field[f]; }
 
 /* A piece of a long row: a state of each head, [heads][dim_v padded, log-sum-exp, unused], or a sum: [columns of all
    heads], and its factors' sum. */
 static inline float *piece_of(const worker *w, hga_id stage, hga_id piece)
 {
-    return w->state->workspace + w->plan->stage[stage].piece_at + piece * piece_floats(w->plan, stage);
+    return w->workspace->rows + w->plan->stage[stage].piece_at + piece * piece_floats(w->plan, stage);
 }
 
 static inline float *state_of_piece(const worker *w, hga_id stage, hga_id piece, hga_id head)

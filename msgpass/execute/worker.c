@@ -161,26 +161,27 @@ void worker_begin(worker *w)
     w->begun = 1;
 }
 
-int workers_fit(const hga_plan *plan, const hga_workspace *state)
+int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 {
-    const worker *w = &state->workers[0]; /* they are alike */
+    const worker *w = &workspace->workers[0]; /* they are alike */
     return w->wide.room >= plan->wide_columns && w->reader.segment_room >= plan->segment_room &&
            w->reader.list_room >= plan->list_room && w->reader.degree_room >= plan->degree_room &&
            w->types >= count_types(plan) && w->mixes >= chunks_mix(plan) && w->plain_edges.room >= plan->plain_room;
 }
 
-hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *state)
+hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)
 {
-    hga_status st = hga_new_zero(&plan->given, n, sizeof *state->workers, &state->workers);
+    hga_status st = hga_new_zero(&plan->given, n, sizeof *workspace->workers, &workspace->workers);
     if (st) return st;
-    state->n_workers = n;
-    for (hga_id t = 0; !st && t < n; t++) st = create(plan, &state->workers[t]);
+    workspace->n_workers = n;
+    for (hga_id t = 0; !st && t < n; t++) st = create(plan, &workspace->workers[t]);
     return st;
 }
 
-void workers_destroy(hga_workspace *state)
+void workers_destroy(hga_workspace *workspace)
 {
-    const hga_allocator *a = &state->allocator;
-    for (hga_id t = 0; t < state->n_workers; t++) hga_delete(a, state->workers[t].memory, state->workers[t].bytes, 1);
-    hga_delete(a, state->workers, state->n_workers, sizeof *state->workers);
+    const hga_allocator *a = &workspace->allocator;
+    for (hga_id t = 0; t < workspace->n_workers; t++)
+        hga_delete(a, workspace->workers[t].memory, workspace->workers[t].bytes, 1);
+    hga_delete(a, workspace->workers, workspace->n_workers, sizeof *workspace->workers);
 }

@@ -174,7 +174,7 @@ HGA_API hga_status hga_plan_explain_json(const hga_plan *plan, char **text);
 
 /* The workspace of one caller; NULL is accepted by destroy. */
 HGA_API hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out);
-HGA_API void hga_workspace_destroy(hga_workspace *state);
+HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
 /* Run. What is not finite in an operand shows in the rows that see it, and in no others. Inside a caller's parallel
    region it runs on the calling thread alone. Equal inputs give equal bits at any thread count.
@@ -185,7 +185,7 @@ HGA_API void hga_workspace_destroy(hga_workspace *state);
    are cut into panels. So appending tokens to a causal graph leaves the bits of those before but for the last group of
    sixteen, if that was not whole, and for what reads such a group's rows. Rows of more than cut_edges edges alone hang
    on the rest of the graph: whether they are a 64th of it, and so cut. */
-HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *state, const hga_io *io);
+HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
 /* n executions at once, each with a workspace of its own: outputs, errors and bits are those of n calls of
    hga_plan_execute. One parallel region; samples go to threads whole as long as there is one for each thread. An error
@@ -197,10 +197,10 @@ HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *c
 /* The values of a field after an execution of a plan that was made with keep_fields (without: HGA_EUNSUPPORTED), for
    study: rows [first, first + n) of the field as [n][heads][columns], a state with its log-sum-exp as one column more.
    The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. */
-HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *state, hga_id field, hga_id first,
+HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id field, hga_id first,
                                        hga_id n, float *out);
 
-/* Plan, state, execute and clean up in one call. */
+/* Plan, workspace, execute and clean up in one call. */
 HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                  const hga_options *options, const hga_io *io);
 
