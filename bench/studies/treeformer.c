@@ -148,11 +148,11 @@ static hga_status time_module(module *m, const forest *trees, int runs, double *
     m->trees = trees;
     HGA_TRY(build(m));
     HGA_TRY(hga_plan_create(m->graph, &m->program, &shape, &(hga_options){.threads = 1}, &m->plan));
-    HGA_TRY(hga_workspace_create(m->plan, &m->state));
+    HGA_TRY(hga_workspace_create(m->plan, &m->workspace));
     HGA_TRY(bench_repeat(forward_again, m, &(bench_rules){.repetitions = runs, .warmup = -1}, 1, &t));
     *seconds = t.processor_least;
 done:
-    hga_workspace_destroy(m->state), m->state = NULL;
+    hga_workspace_destroy(m->workspace), m->workspace = NULL;
     hga_plan_destroy(m->plan), m->plan = NULL;
     hga_graph_destroy(m->graph), m->graph = NULL;
     return st;
