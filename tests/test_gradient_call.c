@@ -335,6 +335,26 @@ static void what_is_not_finite_shows_in_gradients(void **state)
     }
 }
 
+/* Slopes of a bias that all edges of a row have add up to nothing, but for what rounding the output leaves: the same
+   by the plain way and in tiles. */
+static void outputs_of_16_bits_stand_as_they_were_rounded(void **state)
+{
+    (void)state;
+    problem p = {.shape = {.n_heads = 2, .dim = 8}, .name = "dense, an output of bfloat16"};
+    assert_ok(hga_build("dense", 64, &p.graph, &p.program));
+    problem_fill(&p, 3), problem_fill_tables(&p, 3, 0, 1, 0);
+    p.io.out.dtype = HGA_BF16;
+    slope plain = slope_create(&p, 5), fast = slope_create(&p, 5);
+    if (plain.d_lse) memset(plain.d_lse, 0, (size_t)lse_count(&p) * sizeof(float));
+    if (fast.d_lse) memset(fast.d_lse, 0, (size_t)lse_count(&p) * sizeof(float));
+    slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
+    slope_run(&fast, (hga_options){.threads = 1});
+    assert_true(fabs((double)fast.of[SLOW_REL_BIAS][0]) > 5e-3);
+    for (int h = 0; h < 2; h++)
+        assert_true(fabs((double)(plain.of[SLOW_REL_BIAS][h] - fast.of[SLOW_REL_BIAS][h])) < 5e-4);
+    slope_clear(&plain), slope_clear(&fast), problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +362,7 @@ int main(void)
         cmocka_unit_test(strips_change_rounding_alone),
         cmocka_unit_test(causal_gradients_are_exactly_zero),
         cmocka_unit_test(long_rows_drop_weights),
+        cmocka_unit_test(outputs_of_16_bits_stand_as_they_were_rounded),
         cmocka_unit_test(accumulating_adds),
         cmocka_unit_test(gradients_are_wanted_one_by_one),
         cmocka_unit_test(gradients_have_strides),

@@ -191,6 +191,24 @@ done:
     return st;
 }
 
+/* An output of 16 bits stands in the formulas as it was rounded: what attention asks of it is d_out . out - d_lse, so
+   that what rounding changed of the product is taken from d_lse. */
+static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
+{
+    const hga_tensor *t = &p->call->io->out;
+    hga_id columns = p->adjoint.of[out].columns;
+    if (t->dtype == HGA_F32 || !p->call->tape_lse || !p->adjoint.of[out].lse) return; /* a loss alone has no tape */
+    if (*double_lse(&p->value, out, v, h) == -INFINITY) return;
+    const double *d = double_row(&p->adjoint, out, v, h), *exact = double_row(&p->value, out, v, h);
+    double moved = 0;
+    int asks = 0; /* else the row is perhaps none that the call is for, and not there */
+    for (hga_id c = 0; c < columns; c++) asks |= d[c] != 0;
+    if (!asks) return;
+    numbers_read(t->dtype, tensor_at(t, p->plan->shape.n_heads, columns, i, h), columns, p->numbers);
+    for (hga_id c = 0; c < columns; c++) moved += d[c] * ((double)p->numbers[c] - exact[c]);
+    *double_lse(&p->adjoint, out, v, h) -= moved;
+}
+
 /* The caller's gradients of the output into its adjoint. */
 static void seed(pass *p)
 {
@@ -204,6 +222,7 @@ static void seed(pass *p)
             for (hga_id c = 0; c < columns; c++) d[c] = (double)p->numbers[c];
             if (lse->data)
                 *double_lse(&p->adjoint, out, first + i, h) = (double)*(const float *)tensor_at(lse, heads, 1, i, h);
+            seed_rounded(p, out, i, first + i, h);
         }
 }
 

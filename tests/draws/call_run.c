@@ -267,7 +267,6 @@ static void compare(const drawn_call *c, const char *what, const outcome *x, con
     asked rows = wanted ? (asked){0, a->rows} : a->use == ARRAY_READ ? rows_written(a) : asked_of(c, s, whole);
     if (!p || !q) return;
     double size = wanted && tolerance > 0 ? size_of(a, p, rows) : 1;
-    if (!a->is_tensor) tolerance *= 4; /* what all rows are summed in, rounded outputs among them */
     float *start = added(c, x, y, s, i);
     for (int64_t j = 0; j < elements(a, rows) && isfinite(size); j++) {
         float u = rounded(type, element(a, p, rows, j)), v = element(b, q, rows, j);
