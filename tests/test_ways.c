@@ -8,25 +8,12 @@
 
 typedef struct row {
     const char *way, *words; /* its name; a program of the builders', or .. */
-    const char *variant;     /* .. a variant of the tests' table, or NULL: edges listed one by one */
+    const char *variant;     /* .. a variant of the tests' table, or .. */
+    problem (*by_hand)(hga_id n, const hga_shape *shape);
     hga_id n;
     hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
     hga_options options;
 } row;
-
-#define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
-
-static const row rows[] = {
-    {"a family of siblings at a time, all heads together", "hsa branching=2,4,8", NULL, 600, SHAPES, {0}},
-    {"row by row and source by source, all heads together", NULL, NULL, 300, SHAPES, {0}},
-    {"sums from end to end, all heads together", NULL, "coarse", 300, SHAPES, {0}},
-    {"a subtree at a time, a head at a time", "htransformer block=4", NULL, 700, SHAPES, {.gradient_subtree = 64}},
-    {"a head at a time", "window left=20 right=10", NULL, 500, SHAPES, {.gradient_strips = 3}},
-    {"a head at a time", "bpt k=4", NULL, 200, SHAPES, {0}},
-    {"a head at a time", "bpt k=4", NULL, 200, SHAPES, {.dropout = 0.2f}},
-    {"row by row in double", "window left=5 right=4", NULL, 60, SHAPES, {.generic = 1}},
-};
-enum { N_ROWS = sizeof rows / sizeof *rows };
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
 static problem listed(hga_id n, const hga_shape *shape)
@@ -47,10 +34,57 @@ static problem listed(hga_id n, const hga_shape *shape)
     return p;
 }
 
+/* Families of five whose edges have types: to forget relative keys is to be wrong, which with one type it is not. */
+static problem typed_families(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "families of five, with types", .shape = *shape};
+    const hga_id each = 5;
+    hga_id above, root, near, n_above = n / each;
+    hga_graph *plain;
+    hga_builder *b = tokens_alone(n_above * each);
+    assert_ok(hga_builder_add_level(b, n_above, &above));
+    assert_ok(hga_builder_add_level(b, 1, &root));
+    assert_ok(hga_builder_set_families(b, above, 0, n_above * each, each));
+    assert_ok(hga_builder_set_families(b, root, above, n_above, n_above));
+    assert_ok(hga_builder_add_relation(b, "sibling", &near));
+    hga_block families = {.n_dst = each, .n_src = each, .count = n_above, .dst_step = each, .src_step = each};
+    families.shape = HGA_OFF_DIAGONAL, families.type_src = 1;
+    assert_ok(hga_builder_add_blocks(b, near, &families));
+    hga_block top = {.dst = above, .n_dst = n_above, .src = above, .n_src = n_above, .shape = HGA_OFF_DIAGONAL};
+    top.type = each;
+    assert_ok(hga_builder_add_blocks(b, near, &top));
+    p.graph = finished(b);
+    assert_ok(hga_build("hsa branching=5", n, &plain, &p.program)); /* for its program */
+    hga_graph_destroy(plain);
+    problem_fill(&p, 1);
+    return p;
+}
+
+#define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
+
+static const row rows[] = {
+    {"a family of siblings at a time, all heads together", "hsa branching=2,4,8", NULL, NULL, 600, SHAPES, {0}},
+    {"a family of siblings at a time, all heads together", NULL, NULL, typed_families, 150, SHAPES, {0}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}},
+    {"sums from end to end, all heads together", NULL, "coarse", NULL, 300, SHAPES, {0}},
+    {"a subtree at a time, a head at a time",
+     "htransformer block=4",
+     NULL,
+     NULL,
+     700,
+     SHAPES,
+     {.gradient_subtree = 64}},
+    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.gradient_strips = 3}},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
+    {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
 static problem problem_of(const row *r, const hga_shape *shape)
 {
     problem p = {.shape = *shape};
-    if (!r->words && !r->variant) return listed(r->n, shape);
+    if (r->by_hand) return r->by_hand(r->n, shape);
     if (!r->words) {
         variant_build(variant_named(r->variant), r->n, 1, shape, &p);
         return p;
