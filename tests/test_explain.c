@@ -188,7 +188,7 @@ static void the_way_of_each_pair_is_told(void **state)
     assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 4, .dim = 4}, &(hga_options){.threads = 1}, &plan));
     assert_ok(hga_plan_explain(plan, &text));
     assert_lines(
-        text, "      pairs:", "  pairs go",
+        text, "      pairs:", "  tiles ",
         "      pairs: 88.7 % in tiles that are 100 % full, 11.1 % in families, 0.2 % row by row, all heads at once\n");
     hga_text_free(text);
     hga_plan_destroy(plan);

@@ -146,10 +146,10 @@ void ways_say_why(FILE *f)
 {
     fprintf(
         f,
-        "  pairs go in tiles where %.0f %% of a column's sixteen rows have it; in families of up to %d columns where "
-        "a tile would be\n  less than %.0f %% full; row by row otherwise, and by explicit edges. In calls with "
-        "positions no families, with relative\n  keys or biases neither families nor, row by row, heads together, "
-        "with biases of edges no tiles either\n",
+        "  tiles      columns that at least %.0f %% of sixteen rows share; not where a call has biases of edges\n"
+        "  families   up to %d columns that a few rows have alone, where a tile would be under %.0f %% full; not with "
+        "positions, relative\n             keys or biases\n"
+        "  row by row the rest, and edges listed one by one; with relative keys or biases each head by itself\n",
         100 * TILE_SHARE, KERNEL_FAMILY, 100 * FAMILY_SHARE);
 }
 
