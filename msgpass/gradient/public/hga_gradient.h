@@ -7,10 +7,10 @@
        hga_plan_execute(plan, workspace, &io);                     // leaves the tape
        hga_plan_gradient(plan, workspace, &io, &grad);             // reads it
 
-   Scores and weights are computed again, never stored: the tape is the log-sum-exp of the output's rows where the
-   program ends in a softmax state, and nothing where it goes on with states (energy, descend); memory is linear in
-   nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the rounding. Equal
-   inputs give equal bits at any thread count. Every formula has its derivation in gradient/README.md. */
+   The backward pass computes scores and weights again; nothing stores them. The tape holds the log-sum-exp of the
+   output's rows where the program ends in a softmax state, and nothing where it goes on with states (energy, descend).
+   Memory is linear in nodes. Where a stage rounds its operands to bfloat16, gradients pass straight through the
+   rounding. Equal inputs give equal bits at any thread count. gradient/README.md derives the formulas. */
 #ifndef HGA_GRADIENT_H
 #define HGA_GRADIENT_H
 
@@ -20,12 +20,12 @@
 extern "C" {
 #endif
 
-/* Gradients given and wanted. A tensor without data, or a NULL pointer, is not wanted, and work that only it needs is
-   not done. Whatever is wanted is written: zeros where nothing comes to it, as to a tensor that no stage reads, or
-   that the program has no field for (then all its rows, of n_heads dim, n_kv_heads dim or n_kv_heads dim_v numbers).
-   Strides, rows and dtypes of tensors are as in hga_io, each of its own; shapes those of the tensor that the gradient
-   belongs to. Of tensors of 16 bits the gradients are those of the same numbers in float32; what goes to one is
-   rounded to nearest. An output of 16 bits stands in the formulas as it was rounded. */
+/* The gradients that you give and the ones that you want. A tensor without data, or a NULL pointer, is not wanted; the
+   call skips work that only unwanted gradients need. It writes every row of what you want, with zeros where no gradient
+   arrives: for a tensor that no stage reads, or that the program has no field for (then all its rows, of n_heads dim,
+   n_kv_heads dim or n_kv_heads dim_v numbers). A gradient has the shape of its tensor; strides, rows and dtype are its
+   own, as in hga_io. Gradients of 16-bit tensors are those of the same numbers in float32. A 16-bit gradient is rounded
+   to nearest. The formulas take a 16-bit output as it was rounded. */
 typedef struct hga_grad_io {
     hga_tensor d_out;                        /* given: of out, [rows][n_heads][dim_v] */
     hga_tensor d_lse;                        /* given, NULL data: zero; of lse, [rows][n_heads] */
@@ -42,64 +42,68 @@ typedef struct hga_grad_io {
     uint64_t reserved[8]; /* 0 */
 } hga_grad_io;
 
-/* The gradients of the execution that left io->tape: the same plan and the same tensors, io->out among them, and the
-   same rows where it was asked for some (io->first_row, n_rows): d_out and d_lse of others are not looked at. The
-   first call of a plan makes what going back needs to know of the graph, in the plan's memory (hga_plan_bytes); the
-   first of a workspace takes hga_plan_gradient_bytes, which it keeps. Later calls that bring the same tables, dtypes
-   and rows and want the same gradients allocate nothing and cannot fail for want of memory; hga_plan_prepare makes
-   the first one of that kind, too. HGA_EINVAL: no tape, the tape of another plan, of its graph before
-   hga_plan_update or of other rows, another plan's workspace, a tensor that is missing or too short, a gradient that
-   overlaps itself, another, or what the call reads. HGA_EUNSUPPORTED names a user stage without adjoints. What is
-   not finite in an operand shows in the gradients of what attends to it or is attended by it, and may in those of
-   other rows and columns of the same tiles. Stages whose results nobody reads on the way to the output are left out. */
+/* The gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among them, and
+   the same rows if you executed some rows alone (io->first_row, n_rows); the call does not read d_out and d_lse of
+   other rows. It leaves out stages whose results do not reach the output.
+
+   Memory: the first call of a plan makes lists of the graph, in the plan's memory (hga_plan_bytes). The first call of a
+   workspace takes hga_plan_gradient_bytes, which the workspace keeps. Later calls that bring the same tables, dtypes
+   and rows, and want the same gradients, allocate nothing and cannot fail for want of memory. hga_plan_prepare does all
+   of that ahead of time.
+
+   Errors: HGA_EINVAL for no tape; for the tape of another plan, of the graph before hga_plan_update, or of other rows;
+   for another plan's workspace; for a tensor that is missing or too short; for a gradient that overlaps itself, another
+   gradient, or what the call reads. HGA_EUNSUPPORTED names a user stage without adjoints. A number that is not finite
+   shows in the gradients of what attends to it or is attended by it, and may show in other rows and columns of the same
+   tiles. */
 HGA_API hga_status hga_plan_gradient(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                      const hga_grad_io *grad);
 
-/* Make what gradients of the plan need, now: what the plan keeps of its graph, and, with a workspace (NULL: none),
-   the memory of a call and what it would find out. Of `io` and `grad` it is looked at which tables, dtypes and rows
-   they bring and what they want, not at any numbers; both NULL: packed float32, no tables, every gradient wanted.
-   Any number of threads may prepare one plan, each with a workspace of its own. HGA_ENOMEM leaves things as they
-   were, or half made for the next try. HGA_EINVAL: a plan without options.gradient, another plan's workspace, one of
-   io and grad alone. */
+/* Make now what gradients of the plan need: the plan's lists of its graph and, with a workspace (NULL: none), the
+   memory of a call and what it would find out. The call looks at which tables, dtypes and rows `io` and `grad` bring
+   and what they want, never at numbers; both NULL: packed float32, no tables, every gradient wanted. Any number of
+   threads may prepare one plan, each with its own workspace. After HGA_ENOMEM you may try again. HGA_EINVAL: a plan
+   without options.gradient, another plan's workspace, one of io and grad without the other. */
 HGA_API hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, const hga_io *io,
                                     const hga_grad_io *grad);
 
-/* The gradients of n executions at once, each with a workspace of its own: what is written, its bits and errors are
-   those of n calls of hga_plan_gradient. Samples go to threads whole as long as there is one for each thread, and all
-   of them where the plan is too small to share out or goes the plain way; all threads then go together through what is
-   left. So a user stage's adjoints may run on several threads at once. What samples are given may be shared; what one
-   wants, tables' gradients too, which are not summed, must overlap nothing that another wants or reads (HGA_EINVAL).
-   An error names the sample. Where it is told by what samples are given nothing has been written; HGA_ENOMEM may come
-   later, of the first sample that found no memory: what gradients of any sample hold is then undefined. */
+/* The gradients of n executions in one call, each with its own workspace. Results, bits and errors are those of n calls
+   of hga_plan_gradient. A thread takes whole samples as long as there is one for each thread, and all of them where the
+   plan is small or takes the plain way; then all threads share the samples that are left. So a user stage's adjoints
+   may run on several threads at once. Samples may share what they read. What one sample wants must not overlap what
+   another wants or reads (HGA_EINVAL); that includes gradients of tables, which the call does not sum. An error names
+   the sample. An error in what you bring is found before anything is written. HGA_ENOMEM may come later; the gradients
+   of all samples are then undefined. */
 HGA_API hga_status hga_plan_gradient_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                            const hga_grad_io *grads, hga_id n);
 
-/* The next three are deprecated, and stay: they tell of a plan what hangs on the call as well (HGA_DEPRECATED).
+/* The next three are deprecated, and stay: their answers depend on the call, too, which they do not see. Use
+   hga_plan_prepare and hga_plan_gradient_tried (HGA_DEPRECATED).
 
    Bytes that a workspace takes with its first gradient and keeps, when every gradient is wanted and no tables are
-   given; without a little that depends on rows, a copy of what is given where a call is for some rows alone, and
-   what heads leave each other, which is at most an eighth of the tensors and their gradients, and a quarter more where
-   weights are dropped. What the plan keeps, lists of at most a tenth of them, is made by this call if it was not yet,
-   and is part of hga_plan_bytes. -1 when there is no memory to find out; 0 for plans without options.gradient. */
+   given. Not counted: a little that depends on rows; a copy of d_out where a call is for some rows alone; what heads
+   leave each other, at most an eighth of the tensors and their gradients, and a quarter more under dropout. This call
+   makes the plan's lists, at most a tenth of the tensors, which hga_plan_bytes counts. -1 when there is no memory to
+   find out; 0 for plans without options.gradient. */
 HGA_API int64_t hga_plan_gradient_bytes(const hga_plan *plan)
-    HGA_DEPRECATED("says of a plan what hangs on the call, too");
+    HGA_DEPRECATED("its answer depends on the call, too; see hga_plan_prepare and hga_plan_gradient_tried");
 
-/* NULL: the gradient goes back in float. Else why it goes the plain way, row by row in double, which is slower; a text
-   that lasts until the plan is updated or destroyed. */
+/* NULL: the backward pass runs in float. Else why it takes the plain way, row by row in double, which is slower. The
+   text lasts until the plan is updated or destroyed. */
 HGA_API const char *hga_plan_gradient_plain(const hga_plan *plan)
-    HGA_DEPRECATED("says of a plan what hangs on the call, too");
+    HGA_DEPRECATED("its answer depends on the call, too; see hga_plan_prepare and hga_plan_gradient_tried");
 
-/* Which way the gradient of calls without tables goes back, in words that last, the first of these that takes the
-   plan: "a family of siblings at a time, all heads together"; of edges listed one by one, "row by row and source by
+/* Which way a call without tables runs backward, in words that last: the first of these that takes the plan.
+   "a family of siblings at a time, all heads together"; of edges listed one by one, "row by row and source by
    source, all heads together"; "sums from end to end, all heads together"; "a subtree at a time, a head at a time";
    "a head at a time"; "row by row in double". NULL when there is no memory to find out. */
 HGA_API const char *hga_plan_gradient_way(const hga_plan *plan)
-    HGA_DEPRECATED("says of a plan what hangs on the call, too");
+    HGA_DEPRECATED("its answer depends on the call, too; see hga_plan_prepare and hga_plan_gradient_tried");
 
-/* The ways in the order in which they are tried: the name of way i from 0 on, NULL behind the last or when there is no
-   memory to find out; and why it does not take calls that bring and want such tensors (both NULL: packed float32, no
-   tables), in words that last until the plan is updated or destroyed; NULL for the way that does and for those behind
-   it, which were not asked. Numbers are not looked at. */
+/* The ways to run backward, in the order in which the library tries them. Returns the name of way i, from 0 on; NULL
+   behind the last, or when there is no memory to find out. *refusal says why the way does not take calls that bring and
+   want such tensors (both NULL: packed float32, no tables), in words that last until the plan is updated or destroyed.
+   It is NULL for the way that takes them and for those behind it, which were not asked. Numbers are not read. */
 HGA_API const char *hga_plan_gradient_tried(const hga_plan *plan, const hga_io *io, const hga_grad_io *grad, hga_id i,
                                             const char **refusal);
 

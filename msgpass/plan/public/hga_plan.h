@@ -48,25 +48,24 @@ typedef struct hga_options {
        where they are attended, whatever this says, and after 512 at most where they are summed.) */
     hga_pos cut_edges;
     const hga_allocator *allocator;
-    int gradient;   /* 1: executions may leave a tape, from which hga_plan_gradient (hga_gradient.h) goes back */
+    int gradient;   /* 1: executions may leave a tape for hga_plan_gradient (hga_gradient.h) */
     float dropout;  /* probability in [0, 1) that an attended edge's weight is dropped, see hga_io.seed */
-    int64_t ranges; /* 1: executions may ask for some rows of the output alone, see hga_io.first_row */
-    /* how many strips the rows of an attended stage are cut into when gradients go back, at most 16; 0: as many as the
-       graph and the shape make worth while. Results differ in rounding, never with threads */
+    int64_t ranges; /* 1: an execution may compute some rows of the output alone, see hga_io.first_row */
+    /* backward: how many strips the rows of an attended stage are cut into, at most 16; 0: as many as pay on the graph
+       and the shape. Results differ in rounding, never with threads */
     int64_t gradient_strips;
-    /* gradients of trees go back a subtree at a time: of so many tokens or a few more; 0: as the caches hold. Results
-       differ in rounding */
+    /* backward, on trees: tokens of a subtree that is computed at a time, or a few more; 0: as many as the caches hold.
+       Results differ in rounding */
     int64_t gradient_subtree;
     uint64_t reserved[4]; /* 0 */
 } hga_options;
 
-/* A borrowed tensor [rows][heads][columns]. Strides in elements; 0 0 means packed. `rows` is how many the array
-   has: with fewer than the program needs on the graph an execution is HGA_EINVAL. Tensors of fields may be float16 or
-   bfloat16, each by itself: an execution reads what the same numbers would be in float32, and rounds what it writes to
-   nearest, ties to even. Their float32 copies belong to the workspace, which takes the memory at the first such
-   execution, also where the plan's precision is BF16 and its own 16-bit rows are made of them; an output of 16 bits is
-   read, too, since rows that nobody writes keep what is there. Log-sum-exps, and gradients of what is not a tensor, are
-   float32. */
+/* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
+   how many rows the array has; fewer than the program needs on the graph are HGA_EINVAL. A field's tensor may be
+   float16 or bfloat16, each by itself: an execution computes with the same numbers in float32, and rounds what it
+   writes to nearest, ties to even. The workspace takes memory for the float32 copies at the first such execution, also
+   where the plan's precision is BF16. An output of 16 bits is read, too: rows that no stage writes keep what is there.
+   Log-sum-exps, and gradients of what is not a tensor, are float32. */
 typedef struct hga_tensor {
     void *data;
     int64_t rows;
@@ -74,9 +73,9 @@ typedef struct hga_tensor {
     hga_dtype dtype;
 } hga_tensor;
 
-/* What changes how scores become weights. Members come at the end as the library grows: what a caller's struct is too
-   short for is 0, as if it were not asked for, and what a library does not know it refuses unless it is 0
-   (HGA_EINVAL). */
+/* What changes how scores become weights. New members come at the end. Where your struct is shorter than the library's,
+   the library takes the missing members as 0, which changes nothing. Where it is longer, the library refuses what it
+   does not know unless it is 0 (HGA_EINVAL). */
 typedef struct hga_modifiers {
     size_t size;           /* sizeof(hga_modifiers), by which the library knows the members that the caller knew */
     int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
@@ -96,10 +95,10 @@ typedef struct hga_rows {
     uint64_t reserved[2];         /* 0 */
 } hga_rows;
 
-/* Everything a call reads and writes; NULL data where a thing is not used. What is written (the output's rows that are
-   asked for, their log-sum-exps, the tape, tensors of the user's that stages write) must not overlap what is read, nor
-   itself, nor what else is written: HGA_EINVAL tells what meets what. (Of two tensors neither of which is in one piece,
-   and whose strides differ, it is only looked at whether they begin at one place.) */
+/* Everything a call reads and writes; NULL data where you do not use a thing. What the call writes (the rows of the
+   output, their log-sum-exps, the tape, tensors of yours that stages write) must not overlap what it reads, nor itself,
+   nor anything else it writes: HGA_EINVAL names the two. (Of two tensors that are both not contiguous and have
+   different strides, the check compares the first address alone.) */
 typedef struct hga_io {
     /* rows as the program's fields say: [query tokens | nodes][n_heads][dim], [..][n_kv_heads][dim],
        [..][n_kv_heads][dim_v] */
@@ -142,11 +141,11 @@ typedef struct hga_io {
 /* Check the program against the graph and lower it. The plan keeps a reference to the graph. */
 HGA_API hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,
                                    const hga_options *options, hga_plan **out);
-/* The same program on new edges: the graph must have the same relations by name. Not while another thread executes the
-   plan; states stay valid unless the plan's needs grew (hga_plan_execute then says HGA_EINVAL), tapes do not: they are
-   of the graph that was executed, and hga_plan_gradient refuses them. A failure leaves the plan as it was. From the
-   first update on the plan keeps what updates need, about twice a plan and what cutting it takes, so that one with a
-   graph of the same sizes allocates nothing (but what METIS takes for itself). */
+/* The same program on new edges: the graph must have the same relations by name. Do not call it while another thread
+   executes the plan. Workspaces stay valid unless the plan needs more than they have (hga_plan_execute then says
+   HGA_EINVAL). Tapes do not: they are of the graph that was executed, and hga_plan_gradient refuses them. A failure
+   leaves the plan as it was. From the first update on the plan keeps the memory that updates need, about twice a plan,
+   so that an update to a graph of the same sizes allocates nothing (but what METIS takes for itself). */
 HGA_API hga_status hga_plan_update(hga_plan *plan, const hga_graph *g);
 HGA_API void hga_plan_destroy(hga_plan *plan);
 
@@ -187,10 +186,11 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    on the rest of the graph: whether they are a 64th of it, and so cut. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
-/* n executions at once, each with a workspace of its own: outputs, errors and bits are those of n calls of
-   hga_plan_execute. One parallel region; samples go to threads whole as long as there is one for each thread. An error
-   names the sample, and then no sample has run. What a sample writes must not overlap what another reads or writes
-   (HGA_EINVAL): one output, or one tape, does not serve two, but for different rows of it (hga_io.first_row). */
+/* n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
+   hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
+   An error names the sample, and then no sample has run. What a sample writes must not overlap what another reads or
+   writes (HGA_EINVAL): two samples cannot share an output or a tape, but they may write different rows of one output
+   (hga_io.first_row). */
 HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *workspaces, const hga_io *ios,
                                           hga_id n);
 
