@@ -119,6 +119,7 @@ typedef struct kernel_tile_state {
 /* One group of a tile: up to KERNEL_TILE rows. Bit r of rows[c] tells whether row r and column c have an edge. */
 typedef struct kernel_tile_group {
     hga_id n_rows;
+    hga_id first_row;        /* no outputs are computed for the rows before it: nobody asks for them */
     const float *q;          /* [dim][KERNEL_TILE], scaled; lanes from n_rows on are zero */
     const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
     const lanes *rows;       /* [n]; NULL: every pair has an edge */

@@ -304,13 +304,14 @@ static void what_rows_do_not_need_is_not_computed(void **state)
     }
 }
 
-/* Columns that kernels attend to for a group of sixteen rows, or for fewer. */
-static int64_t n_attended;
+/* Columns that kernels attend to for a group of sixteen rows, or for fewer; for how many rows tiles add values. */
+static int64_t n_attended, n_added;
 static const kernel_table *counted;
 
 static void count_tile(const kernel_tile *t)
 {
     n_attended += (int64_t)t->n_groups * t->n;
+    for (hga_id i = 0; i < t->n_groups; i++) n_added += (t->group[i].n_rows - t->group[i].first_row) * (int64_t)t->n;
     counted->attend_tile(t);
 }
 
@@ -334,12 +335,13 @@ static void count_family(const kernel_family *c)
 
 static int64_t count_columns(const hga_plan *plan, hga_workspace *own, const hga_io *io)
 {
-    n_attended = 0;
+    n_attended = n_added = 0;
     assert_ok(hga_plan_execute(plan, own, io));
     return n_attended;
 }
 
-/* One row costs its group of sixteen, not a panel of 128, nor those of the rows that lie with it in some list. */
+/* One row costs the scores of its group of sixteen and values of its own, not a panel of 128, nor those of the rows that
+   lie with it in some list. */
 static void one_row_attends_as_its_group_does(void **state)
 {
     static const char *const words[] = {"window left=128 right=128", "window left=300", "dense"};
@@ -361,6 +363,7 @@ static void one_row_attends_as_its_group_does(void **state)
         int64_t one = count_columns(plan, own, &p.io);
         if (one < 1 || one * (n / 16) > 2 * all)
             fail_msg("%s: %lld columns for one row, %lld for all %d", words[i], (long long)one, (long long)all, n);
+        if (n_added < 1 || n_added > one) fail_msg("%s: values are added %lld times", words[i], (long long)n_added);
         plan->kernels = counted;
         double panels = (double)plan->stage[0].panels, needed = panels * share_needed(plan, n / 2 + 3, 1);
         if (needed < 0.5 || needed > 1.5) fail_msg("%s: %.0f of %.0f panels are needed", words[i], needed, panels);

@@ -250,9 +250,20 @@ static int load_group(worker *w, const row_group *g, hga_id head, ptrdiff_t plac
     return 0;
 }
 
+/* The rows from the first that is asked for to the last: of the others nothing but scores is computed. */
+static void find_asked(const row_group *g, hga_id *first, hga_id *end)
+{
+    *first = 0, *end = g->n_rows;
+    while (*first < *end && g->node[*first] < 0) ++*first;
+    while (*end > *first && g->node[*end - 1] < 0) --*end;
+}
+
 kernel_tile_group open_group(worker *w, const row_group *g, hga_id head, ptrdiff_t place, int opens)
 {
-    return (kernel_tile_group){.n_rows = g->n_rows,
+    hga_id first, end;
+    find_asked(g, &first, &end);
+    return (kernel_tile_group){.n_rows = end,
+                               .first_row = first,
                                .q = queries_at(w, place),
                                .q_pairs = pairs_at(w, place),
                                .fresh = opens && load_group(w, g, head, place),
