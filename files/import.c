@@ -326,7 +326,7 @@ static hga_status tell_map(const import *x, const numbering *to, hga_node_map *o
     HGA_TRY(hga_new(x->allocator, 1, sizeof *out->n, &out->n));
     out->n[0] = x->n;
     HGA_TRY(hga_new(x->allocator, x->n, sizeof **out->id, &out->id[0]));
-    memcpy(out->id[0], to->id, (size_t)x->n * sizeof *to->id);
+    for (hga_id v = 0; v < x->n; v++) out->id[0][v] = x->made ? v : to->id[v];
 done:
     if (st) hga_node_map_clear(out);
     return st;
@@ -342,18 +342,25 @@ static hga_status refused(const import *x, hga_status st)
     return hga_fail(st == HGA_EINVAL ? HGA_EGRAPH : st, "%s: %s", x->name, what);
 }
 
+static hga_status build(import *x, numbering *to)
+{
+    hga_builder *b = NULL;
+    hga_status st = hga_builder_create(x->allocator, &b);
+    if (!st) st = refused(x, give_all(x, b, to));
+    if (!st) st = refused(x, hga_builder_finish(b, &x->made));
+    hga_builder_destroy(b);
+    return st;
+}
+
 hga_status import_close(import *x, hga_status st, hga_graph **out)
 {
     const hga_allocator *a = x->allocator;
     numbering to = {0};
-    hga_builder *b = NULL;
     hga_id n = x->wish->n_parents > x->n ? x->wish->n_parents : x->n;
-    if (!st) st = hga_builder_create(a, &b);
-    if (!st) st = refused(x, give_all(x, b, &to));
-    if (!st) st = refused(x, hga_builder_finish(b, out));
+    if (!st && !x->made) st = build(x, &to);
     if (!st) st = tell_map(x, &to, x->wish->node_map);
-    if (st) hga_graph_destroy(*out), *out = NULL;
-    hga_builder_destroy(b);
+    if (st) hga_graph_destroy(x->made), x->made = NULL;
+    *out = x->made;
     hga_delete(a, to.parent, n, sizeof *to.parent);
     hga_delete(a, to.level, n, sizeof *to.level);
     hga_delete(a, to.id, n, sizeof *to.id);

@@ -38,7 +38,8 @@ typedef struct import {
     /* text being read: `at` moves on to `end`, line counts from 1 */
     const char *at, *end;
     int64_t line;
-    char *bytes; /* the file */
+    hga_graph *made; /* by the reader, of tokens as the file numbers them, instead of what is collected; NULL */
+    char *bytes;     /* the file */
     int64_t n_bytes, byte_room;
 } import;
 

@@ -1,6 +1,54 @@
-/* read_numpy.c: edges as a NumPy array. */
+/* read_numpy.c: edges as a NumPy array of whole numbers, or a mask as one of truth values. */
 #include "import.h"
 #include "numpy.h"
+
+/* Row q of a mask that lies column by column. */
+static hga_status tell_rows(void *context, hga_id first, hga_id n, uint8_t *sees)
+{
+    const numpy *a = context;
+    int64_t rows = a->has.dim[0], columns = a->has.dim[1];
+    for (int64_t k = 0; k < columns; k++)
+        for (hga_id i = 0; i < n; i++) sees[i * columns + k] = a->data[k * rows + first + i];
+    return HGA_OK;
+}
+
+/* Blocks are found where tokens are all there is. */
+static hga_status find_blocks(import *x, numpy *a)
+{
+    hga_mask mask = {
+        .n_queries = (hga_id)a->has.dim[0], .n_keys = (hga_id)a->has.dim[1], .relation = x->wish->relation};
+    if (a->has.fortran)
+        mask.sees = tell_rows, mask.context = a;
+    else
+        mask.bytes = a->data;
+    return hga_graph_from_predicate(x->allocator, &mask, &x->made);
+}
+
+/* Under a tree they are edges like those of other files. */
+static hga_status list_edges(import *x, const numpy *a, hga_id relation)
+{
+    hga_status st = HGA_OK;
+    int64_t rows = a->has.dim[0], columns = a->has.dim[1], key_first = rows == columns ? 0 : rows;
+    if (key_first) x->n_queries = (hga_id)rows;
+    for (int64_t q = 0; q < rows; q++)
+        for (int64_t k = 0; k < columns; k++)
+            if (a->data[a->has.fortran ? k * rows + q : q * columns + k])
+                HGA_TRY(import_edge_add(x, relation, key_first + k, q, 0, 1));
+done:
+    return st;
+}
+
+static hga_status read_mask(import *x, numpy *a, hga_id relation)
+{
+    hga_status st = HGA_OK;
+    int64_t rows = a->has.dim[0], columns = a->has.dim[1], n;
+    if (__builtin_add_overflow(rows, rows == columns ? 0 : columns, &n)) n = INT64_MAX;
+    if (n > 0) HGA_TRY(import_reach(x, n - 1));
+    if (x->wish->parents || x->wish->depth_first || relation < 0) return list_edges(x, a, relation);
+    return find_blocks(x, a);
+done:
+    return st;
+}
 
 static hga_status read_array(import *x)
 {
@@ -9,9 +57,12 @@ static hga_status read_array(import *x)
     hga_id relation;
     HGA_TRY(import_relation(x, NULL, &relation));
     HGA_TRY(numpy_open(x->name, x->bytes, x->n_bytes, &a));
+    if (a.has.kind == 'b' && a.has.n_dims == 2) return read_mask(x, &a, relation);
     if (a.has.n_dims != 2 || a.has.dim[1] < 2 || a.has.dim[1] > 3)
-        return hga_fail(HGA_EFORMAT, "%s: edges are an array of [edges][2 or 3], not of %d axes, [%lld][%lld]", x->name,
-                        a.has.n_dims, (long long)a.has.dim[0], (long long)a.has.dim[1]);
+        return hga_fail(HGA_EFORMAT,
+                        "%s: edges are whole numbers, [edges][2 or 3], a mask truth values, [rows][columns]; this has "
+                        "%d axes, [%lld][%lld]",
+                        x->name, a.has.n_dims, (long long)a.has.dim[0], (long long)a.has.dim[1]);
     int64_t along = a.has.fortran ? 1 : a.has.dim[1], across = a.has.fortran ? a.has.dim[0] : 1;
     for (int64_t e = 0; e < a.has.dim[0]; e++) {
         int64_t end[3] = {0, 0, 0};

@@ -295,6 +295,75 @@ static void arrays_of_edges_have_two_or_three_columns(void **state)
     remove("a.npy");
 }
 
+/* A file of truth values. */
+static const char *written_mask(const char *order, int rows, int columns, const char *bytes)
+{
+    char file[128 + 16], header[128];
+    memset(file, ' ', sizeof file);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
+    int n = snprintf(header, sizeof header, "{'descr': '|b1', 'fortran_order': %s, 'shape': (%d, %d), }", order, rows,
+                     columns);
+    memcpy(file + 10, header, (size_t)n);
+    file[127] = '\n';
+    memcpy(file + 128, bytes, (size_t)(rows * columns));
+    return written("a.npy", file, (size_t)(128 + rows * columns));
+}
+
+static void truth_values_are_a_mask(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    hga_node_map map = {0};
+    const hga_import wish = {.relation = "mask", .node_map = &map};
+    const char *earlier = "\1\0\0\1\1\0\1\1\1";
+    assert_ok(hga_graph_read(NULL, written_mask("False", 3, 3, earlier), &wish, &g, NULL));
+    assert_edges(g, 0, "0>0 0>1 1>1 0>2 1>2 2>2");
+    assert_int_equal(hga_graph_relation(g, 0).n_blocks, 1);
+    assert_string_equal(hga_graph_relation(g, 0).name, "mask");
+    assert_true(hga_graph_nodes(g).claims & HGA_CLAIM_CAUSAL);
+    for (hga_id v = 0; v < 3; v++) assert_int_equal(map.id[0][v], v);
+    hga_node_map_clear(&map);
+    hga_graph_destroy(g);
+    assert_ok(hga_graph_read(NULL, written_mask("True", 3, 3, earlier), NULL, &g, NULL));
+    assert_edges(g, 0, "0>0 1>0 2>0 1>1 2>1 2>2");
+    hga_graph_destroy(g);
+    assert_ok(hga_graph_read(NULL, written_mask("False", 2, 3, "\0\1\1\1\0\0"), NULL, &g, NULL));
+    assert_edges(g, 0, "3>0 4>0 2>1"); /* cross-attention: the keys are 2, 3, 4 */
+    assert_int_equal(hga_graph_nodes(g).n_queries, 2);
+    hga_graph_destroy(g);
+    remove("a.npy");
+}
+
+static void a_mask_under_a_tree_is_a_list_of_edges(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    const hga_id parents[] = {4, 4, 4, -1, 3}; /* three tokens, node 4 above them, node 3 above that */
+    const hga_import wish = {.parents = parents, .n_parents = 5};
+    for (int fortran = 0; fortran < 2; fortran++) {
+        const char *bytes = fortran ? "\1\1\1\0\1\1\0\0\1" : "\1\0\0\1\1\0\1\1\1";
+        assert_ok(hga_graph_read(NULL, written_mask(fortran ? "True" : "False", 3, 3, bytes), &wish, &g, NULL));
+        assert_edges(g, 0, "0>0 0>1 1>1 0>2 1>2 2>2");
+        assert_int_equal(hga_graph_nodes(g).n_levels, 3);
+        hga_graph_destroy(g);
+    }
+    remove("a.npy");
+}
+
+/* A header of a few bytes must not claim thousands of millions of nodes. */
+static void a_mask_of_no_bytes_claims_no_memory(void **state)
+{
+    (void)state;
+    hga_graph *g;
+    char file[128];
+    memset(file, ' ', sizeof file);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memcpy(file + 10, "{'descr': '|b1', 'fortran_order': False, 'shape': (2000000000, 0), }", 68);
+    assert_status(HGA_EFORMAT, hga_graph_read_npy(NULL, written("a.npy", file, sizeof file), NULL, &g));
+    if (!strstr(hga_error_detail(), "1999999999")) fail_msg("'%s'", hga_error_detail());
+    remove("a.npy");
+}
+
 /* strchr finds the zero byte at the end of every list of characters: a reader that forgets it stands still. */
 static void zero_bytes_end_no_word(void **state)
 {
@@ -351,6 +420,9 @@ int main(void)
         cmocka_unit_test(arrays_of_edges_have_two_or_three_columns),
         cmocka_unit_test(headers_of_arrays_are_read_to_the_end),
         cmocka_unit_test(text_is_utf8_without_zeros),
+        cmocka_unit_test(truth_values_are_a_mask),
+        cmocka_unit_test(a_mask_under_a_tree_is_a_list_of_edges),
+        cmocka_unit_test(a_mask_of_no_bytes_claims_no_memory),
         cmocka_unit_test(zero_bytes_end_no_word),
         cmocka_unit_test(names_stay_with_their_nodes),
     };

@@ -46,7 +46,9 @@ HGA_API hga_status hga_graph_read_gml(const hga_allocator *a, const char *path, 
 /* METIS's .graph: undirected, weights of edges are weights, those of vertices masses. */
 HGA_API hga_status hga_graph_read_metis(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
-/* A NumPy array of integers, [edges][2 or 3] = source, destination, type. */
+/* A NumPy array of integers, [edges][2 or 3] = source, destination, type; or of truth values, a mask: [rows][columns],
+   row i attends to the columns that are true. A square one is of tokens that see each other, else rows are queries and
+   columns keys. Without parents a mask is not listed edge by edge: its blocks are found, hga_graph_from_predicate. */
 HGA_API hga_status hga_graph_read_npy(const hga_allocator *a, const char *path, const hga_import *o, hga_graph **out);
 
 /* A scipy.sparse matrix from save_npz: csr, csc or coo; rows are destinations, columns sources, values weights. */

@@ -273,6 +273,32 @@ HGA_API void hga_node_map_clear(hga_node_map *map);
 /* The same graph with explicit edges turned into blocks wherever they are regular; edges, order and meaning stay. */
 HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
 
+/* ---- graphs of masks ---- */
+
+/* Which keys queries [first, first + n) see: sets sees[i * n_keys + k], which comes as 0, to anything else where query
+   first + i sees key k. A status other than HGA_OK ends the call that asked, which returns it. */
+typedef hga_status (*hga_predicate)(void *context, hga_id first, hga_id n, uint8_t *sees);
+
+/* A mask over tokens; start from a zeroed one. It has either `sees` or `bytes`. */
+typedef struct hga_mask {
+    hga_id n_queries, n_keys; /* as many: tokens that see each other, unless `cross` says otherwise */
+    int cross;                /* queries and keys are different tokens, which they are where they are not as many */
+    int relative;             /* an edge's type is query - key + n_keys - 1, for tables by distance; 0: types are 0 */
+    hga_predicate sees;       /* called with ascending rows, each once, on the calling thread */
+    void *context;
+    const uint8_t *bytes; /* [n_queries][n_keys], not 0 where the query sees the key; only read during the call */
+    int64_t row_bytes;    /* from a row to the next; 0: n_keys */
+    hga_id rows_at_once;  /* that `sees` is asked for; 0: about four million bytes' */
+    const char *relation; /* its name; NULL: "edges" */
+    uint64_t reserved[4]; /* 0 */
+} hga_mask;
+
+/* A graph of one relation in which a query has an edge from every key that it sees. Its blocks (rectangles, triangles,
+   bands, repeated with a step) are found while the rows go by: edges are not listed, but for what is irregular. It
+   claims what is true of HGA_CLAIM_CAUSAL, HGA_CLAIM_SINGLE and HGA_CLAIM_COMPLETE. HGA_EINVAL for a wrong mask,
+   HGA_ENOMEM, what `sees` returned. */
+HGA_API hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask, hga_graph **out);
+
 /* ---- rules ---- */
 
 typedef struct hga_rule {

@@ -9,6 +9,7 @@ import numpy as np
 from ._arguments import meant, whole
 from ._copies import digest, graph_data, graph_of
 from ._core import check, ffi, ids, lib, refuse, refuse_type
+from ._masks import graph_of_mask
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -117,9 +118,17 @@ class Graph:
         return b.finish()
 
     @staticmethod
+    def from_mask(mask: Any, n: Any = None, *, relative: bool = False, cross: bool = False) -> "Graph":
+        """Who sees whom: [queries][keys] of truth values (numpy or torch), or ``mask(query, key)`` of arrays of indices, which
+        comes with ``n``, tokens or (queries, keys), and is asked some rows at a time. Rectangles, triangles and bands,
+        repeated with a step, become blocks; edges are stored one by one where nothing is regular. As many queries as keys
+        are tokens that see each other, unless ``cross``. ``relative``: an edge's type is query - key + keys - 1."""
+        return graph_of_mask(mask, n, relative, cross)
+
+    @staticmethod
     def read(path: Any, parents: Any = None, relation: Optional[str] = None) -> "Graph":
         """Other programs' files by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS), .npy
-        (edges), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the file's nodes;
+        (edges, or a mask of truth values), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the file's nodes;
         ``relation``: its name where the file has none."""
         name = str(path)
         options = ffi.new("hga_import *")

@@ -1,0 +1,354 @@
+/* pieces.c: runs of columns, row after row, as blocks. Runs of consecutive rows that keep their ends, or move them by one,
+   grow into pieces; equal pieces at equal distances become one block with a count. What stays small is told as explicit
+   edges. All in positions, that is in the relation's orders. */
+#include "pieces.h"
+#include "sort.h"
+
+#include <string.h>
+
+/* A block of fewer edges is not worth its record. */
+enum { FEWEST_EDGES = 4 };
+
+/* Rows [dst, dst + n_dst); row r has columns [src + r * left, src + n + r * right), both 0 or 1: rectangles, triangles,
+   bands. `count` times with the steps; 0: another piece tells it. */
+struct piece {
+    hga_id n_dst, n;
+    int32_t type, type_dst, type_src;
+    float weight;
+    uint8_t left, right;
+    hga_id dst, src, count, dst_step, src_step;
+};
+
+/* ---- runs into pieces ---- */
+
+static int64_t size_of(int64_t x) { return x < 0 ? -x : x; }
+
+/* The first column, and the number of columns, of row r of a piece. */
+static hga_id row_src(const piece *p, hga_id r) { return p->src + r * p->left; }
+
+static hga_id row_n(const piece *p, hga_id r) { return p->n + r * p->right - r * p->left; }
+
+/* The piece with the run as its next row, if it has that form. *rank says how well they fit: going on as before,
+   staying, or starting to move. */
+static int extend(const piece *p, const run *x, piece *longer, int *rank)
+{
+    hga_id last = p->n_dst - 1, left = x->src - row_src(p, last), right = left + x->n - row_n(p, last);
+    if (left < 0 || left > 1 || right < 0 || right > 1 || x->weight != p->weight) return 0;
+    if (p->n_dst > 1 && (left != p->left || right != p->right)) return 0;
+    int sloped = p->n > 1 || (p->n_dst > 1 && row_n(p, last) > 1);
+    if (sloped && x->n > 1 && x->slope != p->type_src) return 0;
+    *longer = *p;
+    longer->left = (uint8_t)left, longer->right = (uint8_t)right;
+    longer->n_dst++;
+    if (!sloped) longer->type_src = x->slope;
+    int64_t down = p->n_dst > 1 ? p->type_dst : (int64_t)x->type - p->type - (int64_t)left * longer->type_src;
+    if (x->type != p->type + p->n_dst * (down + (int64_t)left * longer->type_src)) return 0;
+    /* every cell of the rectangle around the piece has a type that fits, so that nothing overflows on the way to those
+       that count */
+    int64_t width = (int64_t)p->n + longer->n_dst;
+    if (size_of(down) > INT32_MAX ||
+        size_of(p->type) + size_of(down) * longer->n_dst + size_of(longer->type_src) * width > INT32_MAX)
+        return 0;
+    longer->type_dst = (int32_t)down;
+    *rank = p->n_dst > 1 ? 3 : left == 0 && right == 0 ? 2 : left == right ? 1 : 0;
+    return 1;
+}
+
+static hga_status push(const pieces *c, int64_t **list, int64_t *n, int64_t *room, int64_t value)
+{
+    hga_status st = hga_grow(c->allocator, list, room, *n, *n + 1, sizeof **list);
+    if (!st) (*list)[(*n)++] = value;
+    return st;
+}
+
+static hga_status start_piece(pieces *c, const run *x)
+{
+    hga_status st = hga_grow(c->allocator, &c->list, &c->list_room, c->n_list, c->n_list + 1, sizeof *c->list);
+    if (st) return st;
+    piece *p = &c->list[c->n_list];
+    memset(p, 0, sizeof *p);
+    p->dst = x->row, p->n_dst = 1, p->src = x->src, p->n = x->n, p->type = x->type, p->type_src = x->slope,
+    p->weight = x->weight, p->count = 1;
+    return push(c, &c->next, &c->n_next, &c->next_room, c->n_list++);
+}
+
+/* Where an open piece's last row begins. */
+static hga_id open_src(const pieces *c, int64_t i)
+{
+    const piece *p = &c->list[c->open[i]];
+    return row_src(p, p->n_dst - 1);
+}
+
+/* `from` is the first open piece that this run and later ones of its row can reach. */
+hga_status pieces_add_run(pieces *c, const run *x)
+{
+    int64_t best = -1;
+    int best_rank = -1, rank;
+    piece longer, candidate;
+    while (c->from < c->n_open && open_src(c, c->from) < x->src - 1) ++c->from;
+    for (int64_t i = c->from; i < c->n_open && open_src(c, i) <= x->src; i++) {
+        const piece *p = &c->list[c->open[i]];
+        if (p->dst + p->n_dst > x->row || !extend(p, x, &candidate, &rank) || rank <= best_rank) continue;
+        best = c->open[i], best_rank = rank, longer = candidate;
+    }
+    if (best < 0) return start_piece(c, x);
+    c->list[best] = longer;
+    return push(c, &c->next, &c->n_next, &c->next_room, best);
+}
+
+void pieces_end_row(pieces *c)
+{
+    int64_t *list = c->open, room = c->open_room;
+    c->open = c->next, c->open_room = c->next_room, c->n_open = c->n_next, c->from = 0;
+    c->next = list, c->next_room = room, c->n_next = 0;
+}
+
+/* ---- pieces into repeats ---- */
+
+/* Equal but for their place. */
+static int by_form(const piece *a, const piece *b)
+{
+    if (a->n_dst != b->n_dst) return a->n_dst < b->n_dst ? -1 : 1;
+    if (a->n != b->n) return a->n < b->n ? -1 : 1;
+    if (a->type != b->type) return a->type < b->type ? -1 : 1;
+    if (a->type_dst != b->type_dst) return a->type_dst < b->type_dst ? -1 : 1;
+    if (a->type_src != b->type_src) return a->type_src < b->type_src ? -1 : 1;
+    if (a->weight != b->weight) return a->weight < b->weight ? -1 : 1;
+    if (a->left != b->left) return a->left < b->left ? -1 : 1;
+    return (a->right > b->right) - (a->right < b->right);
+}
+
+/* Total: two pieces of one form that begin at one edge would share it. */
+static int piece_before(const piece *a, const piece *b)
+{
+    int form = by_form(a, b);
+    if (form) return form < 0;
+    return a->dst != b->dst ? a->dst < b->dst : a->src < b->src;
+}
+
+SORT_DEFINE(sort_pieces, piece, piece_before)
+
+static int64_t next_dst(const piece *p) { return p->dst + (int64_t)p->count * p->dst_step; }
+
+static int64_t next_src(const piece *p) { return p->src + (int64_t)p->count * p->src_step; }
+
+/* Pieces by a place: where they begin, or where the next of a repeat is expected. The form takes no part, since few forms
+   share a place. */
+static int64_t *slot_of(const pieces *c, int64_t *slots, int64_t dst, int64_t src)
+{
+    uint64_t x = (uint64_t)dst * 0x9E3779B97F4A7C15u ^ (uint64_t)src * 0xC2B2AE3D27D4EB4Fu;
+    return slots + (int64_t)((x ^ x >> 29) & (uint64_t)(c->n_slots - 1));
+}
+
+static int64_t *slot_after(const pieces *c, int64_t *slots, int64_t *slot)
+{
+    return slot + 1 == slots + c->n_slots ? slots : slot + 1;
+}
+
+static void put(const pieces *c, int64_t *slots, int64_t dst, int64_t src, int64_t i)
+{
+    int64_t *slot = slot_of(c, slots, dst, src);
+    while (*slot >= 0) slot = slot_after(c, slots, slot);
+    *slot = i;
+}
+
+static void expect_next(pieces *c, int64_t i) { put(c, c->slots, next_dst(&c->list[i]), next_src(&c->list[i]), i); }
+
+/* The repeated piece that expects an equal one just here; -1 without. Entries that have moved on since no longer match.
+   */
+static int64_t find_expecting(const pieces *c, const piece *here)
+{
+    int64_t *slot = slot_of(c, c->slots, here->dst, here->src);
+    for (; *slot >= 0; slot = slot_after(c, c->slots, slot)) {
+        const piece *p = &c->list[*slot];
+        if (next_dst(p) == here->dst && next_src(p) == here->src && by_form(p, here) == 0) return *slot;
+    }
+    return -1;
+}
+
+/* Does a piece of this form begin there? */
+static int is_piece_at(const pieces *c, const piece *form, int64_t dst, int64_t src)
+{
+    int64_t *slot = slot_of(c, c->places, dst, src);
+    for (; *slot >= 0; slot = slot_after(c, c->places, slot)) {
+        const piece *p = &c->list[*slot];
+        if (p->dst == dst && p->src == src && by_form(p, form) == 0) return 1;
+    }
+    return 0;
+}
+
+/* How often the step from `first` to `here` leads on to another piece of the form; FAR is far enough. */
+enum { FAR = 8 };
+
+static int steps_on(const pieces *c, const piece *first, const piece *here)
+{
+    int64_t down = (int64_t)here->dst - first->dst, right = (int64_t)here->src - first->src;
+    int n = 0;
+    while (n < FAR && is_piece_at(c, here, here->dst + (n + 1) * down, here->src + (n + 1) * right)) n++;
+    return n;
+}
+
+typedef struct place {
+    const piece *pieces;
+    hga_id src;
+} place;
+
+static int is_right_of(const void *context, int64_t i)
+{
+    const place *p = context;
+    return p->pieces[i].src > p->src;
+}
+
+/* Equal pieces that begin in one row: [before, row) in the row before, [row, end) in this. */
+typedef struct neighbours {
+    int64_t before, row, end;
+} neighbours;
+
+/* What a piece may be the second of a repeat with, and how far that repeat would go. */
+typedef struct partner {
+    int64_t first; /* -1: none */
+    int far;
+} partner;
+
+static void consider(const pieces *c, const piece *here, int64_t i, partner *best)
+{
+    const piece *p = &c->list[i];
+    if (p->count != 1 || p->src > here->src) return;
+    int far = steps_on(c, p, here);
+    if (best->first < 0 || far > best->far) *best = (partner){i, far};
+}
+
+/* Of the row before the counterpart where both rows have as many, and the nearest ones not to the right: a few, so that
+   the cost stays linear. Of two that lead as far the earlier named. */
+static partner find_partner(const pieces *c, const neighbours *at, int64_t i)
+{
+    partner best = {-1, 0};
+    const piece *here = &c->list[i];
+    if (at->end - at->row == at->row - at->before) consider(c, here, at->before + (i - at->row), &best);
+    int64_t beyond = search_first(at->before, at->row, is_right_of, &(place){c->list, here->src});
+    for (int64_t k = beyond - 1, n = 0; k >= at->before && k >= beyond - 16 && n < 3; k--)
+        if (c->list[k].count == 1) consider(c, here, k, &best), n++;
+    return best;
+}
+
+/* Join a piece that stands alone to a repeat; to start one it must lead `least` steps on. */
+static void join_piece(pieces *c, const neighbours *at, int64_t i, int least)
+{
+    piece *here = &c->list[i];
+    if (here->count != 1) return;
+    int64_t first = find_expecting(c, here);
+    if (first < 0) {
+        partner found = find_partner(c, at, i);
+        if (found.first < 0 || found.far < least) return;
+        first = found.first;
+        c->list[first].dst_step = here->dst - c->list[first].dst;
+        c->list[first].src_step = here->src - c->list[first].src;
+    }
+    here->count = 0;
+    c->list[first].count++;
+    expect_next(c, first);
+}
+
+/* The next row of equal pieces; a new form starts without a row before. */
+static neighbours next_row(const pieces *c, const neighbours *last)
+{
+    int64_t row = last->end, end = row + 1;
+    int same = row > 0 && by_form(&c->list[row - 1], &c->list[row]) == 0;
+    while (end < c->n_list && c->list[end].dst == c->list[row].dst && by_form(&c->list[end], &c->list[row]) == 0) end++;
+    return (neighbours){same ? last->row : row, row, end};
+}
+
+static void join_rows(pieces *c, int least)
+{
+    for (neighbours at = {0, 0, 0}; at.end < c->n_list;) {
+        at = next_row(c, &at);
+        for (int64_t i = at.row; i < at.end; i++) join_piece(c, &at, i, least);
+    }
+}
+
+/* First those that stand three times and more at equal distances, so that no pair breaks them up; then pairs. */
+static hga_status find_repeats(pieces *c)
+{
+    hga_status st = HGA_OK;
+    if (c->n_list < 2) return HGA_OK;
+    sort_pieces(c->list, c->n_list);
+    for (c->n_slots = 2; c->n_slots < 2 * c->n_list;) c->n_slots *= 2;
+    HGA_TRY(hga_new(c->allocator, c->n_slots, sizeof *c->slots, &c->slots));
+    HGA_TRY(hga_new(c->allocator, c->n_slots, sizeof *c->places, &c->places));
+    for (int64_t i = 0; i < c->n_slots; i++) c->slots[i] = c->places[i] = -1;
+    for (int64_t i = 0; i < c->n_list; i++) put(c, c->places, c->list[i].dst, c->list[i].src, i);
+    join_rows(c, 1);
+    join_rows(c, 0);
+done:
+    return st;
+}
+
+/* ---- out ---- */
+
+static int64_t piece_edges(const piece *p)
+{
+    int64_t first = p->n, last = row_n(p, p->n_dst - 1);
+    return (first + last) * p->n_dst / 2 * p->count;
+}
+
+static hga_block block_of(const piece *p)
+{
+    hga_block b = {.dst = p->dst,
+                   .n_dst = p->n_dst,
+                   .src = p->src,
+                   .type = p->type,
+                   .type_dst = p->type_dst,
+                   .type_src = p->type_src};
+    b.n_src = p->n + p->right * (p->n_dst - 1);
+    b.weight = p->weight == 1 ? 0 : p->weight;
+    if (p->count > 1) b.count = p->count, b.dst_step = p->dst_step, b.src_step = p->src_step;
+    if (p->left && !p->right)
+        b.shape = HGA_UPPER;
+    else if (p->right && !p->left && p->n == 1)
+        b.shape = HGA_LOWER;
+    else if (p->right)
+        b.shape = HGA_BAND, b.band_first = p->left ? 0 : 1 - p->n_dst, b.band_last = p->n - 1;
+    return b;
+}
+
+static hga_id node_at(const hga_id *order, hga_id position) { return order ? order[position] : position; }
+
+static hga_status tell_row(const pieces *c, const piece *p, hga_id instance, hga_id r)
+{
+    hga_status st = HGA_OK;
+    hga_id v = node_at(c->dst_order, p->dst + instance * p->dst_step + r), first = row_src(p, r);
+    for (hga_id k = 0; !st && k < row_n(p, r); k++) {
+        int64_t type = p->type + (int64_t)r * p->type_dst + (int64_t)(first - p->src + k) * p->type_src;
+        st = hga_builder_add_edge(c->b, c->index, node_at(c->src_order, first + k + instance * p->src_step), v,
+                                  (int32_t)type, p->weight);
+    }
+    return st;
+}
+
+static hga_status tell_piece(const pieces *c, const piece *p)
+{
+    if (piece_edges(p) >= FEWEST_EDGES) {
+        hga_block b = block_of(p);
+        return hga_builder_add_blocks(c->b, c->index, &b);
+    }
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; i < p->count; i++)
+        for (hga_id r = 0; !st && r < p->n_dst; r++) st = tell_row(c, p, i, r);
+    return st;
+}
+
+hga_status pieces_tell(pieces *c)
+{
+    hga_status st = find_repeats(c);
+    for (int64_t i = 0; !st && i < c->n_list; i++) st = tell_piece(c, &c->list[i]);
+    return st;
+}
+
+void pieces_clear(pieces *c)
+{
+    hga_delete(c->allocator, c->list, c->list_room, sizeof *c->list);
+    hga_delete(c->allocator, c->open, c->open_room, sizeof *c->open);
+    hga_delete(c->allocator, c->next, c->next_room, sizeof *c->next);
+    hga_delete(c->allocator, c->slots, c->n_slots, sizeof *c->slots);
+    hga_delete(c->allocator, c->places, c->n_slots, sizeof *c->places);
+}

@@ -1,0 +1,35 @@
+/* pieces.h: rows that come as runs of columns, and the blocks that are found in them. Only graph/ includes this. */
+#ifndef PIECES_H
+#define PIECES_H
+
+#include "hga_graph.h"
+
+typedef struct run { /* columns [src, src + n) of one row; column c has type + (c - src) * slope */
+    hga_id row, src, n;
+    int32_t type, slope;
+    float weight;
+} run;
+
+typedef struct piece piece;
+
+/* Zeroed but for the first five members, which are whose memory it takes and where it tells what it found. */
+typedef struct pieces {
+    const hga_allocator *allocator;
+    hga_builder *b;
+    hga_id index;                        /* of the relation */
+    const hga_id *dst_order, *src_order; /* position -> node, for explicit edges; NULL: the identity */
+    int64_t n_list, list_room, n_open, open_room, n_next, next_room, n_slots, from;
+    piece *list;
+    int64_t *open, *next; /* pieces that end in the row before, by their columns there; those that end in this row */
+    int64_t *slots;       /* hash table: where a repeated piece is expected next; -1 empty */
+    int64_t *places;      /* hash table: where pieces begin */
+} pieces;
+
+/* The next run of a row, to the right of the one before; and that the row has no more. Rows ascend. */
+hga_status pieces_add_run(pieces *c, const run *x);
+void pieces_end_row(pieces *c);
+/* Blocks and explicit edges into the builder. */
+hga_status pieces_tell(pieces *c);
+void pieces_clear(pieces *c);
+
+#endif
