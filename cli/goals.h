@@ -1,8 +1,10 @@
-/* goals.h: the project's performance goals, measured in one run. */
+/* goals.h: the project's performance goals, of bench/goals.json, measured in one run. */
 #ifndef CLI_GOALS_H
 #define CLI_GOALS_H
 
 #include "bench_run.h"
+
+#include <math.h>
 
 /* One run of the table. */
 typedef struct goals_run {
@@ -12,6 +14,7 @@ typedef struct goals_run {
     const char *only;   /* cases whose name has it; NULL: all */
     json_t *rows;       /* every measurement, peers included, in the schema of bench_report.h */
     json_t *goals;      /* a row each: case, goal, at_least, unit, reached, met, peer, peer_value, note, benchmark */
+    json_t *hidden;     /* measurements that no table shows, while it runs */
     int failed;         /* peers whose results were wrong */
 } goals_run;
 
@@ -21,5 +24,21 @@ int goals_measure(goals_run *r);
    --dry-run. */
 json_t *goals_as_text(const json_t *measured);
 extern const column goals_columns[], goals_dry_columns[];
+
+/* The machine that nanoseconds were set on: GFLOP/s of one thread (EPYC, Zen 5). */
+enum { GOAL_MACHINE_GFLOPS = 270 };
+
+/* ---- members of a row: NULL, NaN where there is none ---- */
+
+static inline const char *text_of(const json_t *row, const char *key)
+{
+    return json_string_value(json_object_get(row, key));
+}
+
+static inline double number_of(const json_t *row, const char *key)
+{
+    const json_t *value = json_object_get(row, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
 
 #endif

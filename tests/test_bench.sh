@@ -22,6 +22,16 @@ fact bf16_is_a_case_of_its_own holds goals.json 'random:degree=32/.*precision:bf
 fact a_shorter_case_is_not_judged sh -c '! grep -E "\"met\": (true|false)" goals.json'
 fact goals_in_json "$json" goals.json goals 0 reached
 fact goals_json_has_googles_rows "$json" goals.json benchmarks 0 run_name
+table=$tests_folder/../bench/goals.json code=$tests_folder/../cli/goals.c
+members_are_read() { # a misspelt member would say nothing
+    local member
+    for member in $(grep -o '"[a-z_0-9]*": ' "$table" | tr -d '": ' | sort -u); do
+        case $member in bytes_tensors) continue ;; esac # a figure of the row
+        grep -q "\"$member\"" "$code" || { echo "$member is in goals.json, not in goals.c"; return 1; }
+        grep -q "\`$member\`" "$tests_folder/../bench/README.md" || { echo "$member is not in bench/README.md"; return 1; }
+    done
+}
+fact members_of_goals_are_read_and_told members_are_read
 fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'dense n=8192' "${tiny[@]}"
 fact a_case_with_a_peer exits 0 sh -c '"$@" >beside' sh "$hga" bench --table goals --case 'dense bf16 n=8192' --peers openblas "${tiny[@]}"
 fact a_peer_without_the_figure_is_left_out sh -c '! grep -w nan beside'

@@ -1,11 +1,11 @@
 # One page of its parts: cmake -DNAME=view -DOUTPUT=FILE "-DINPUTS=view.html|view.css|view_graph.js|view_page.js" -P page.cmake.
-# Styles go where the template says {{style}}, scripts where it says {{script}}, in their order. A FILE that ends in .h is C: `static const char view_page[]`.
+# A page of one .json is that file. Styles go where the template says {{style}}, scripts where it says {{script}}, in their order. A FILE that ends in .h is C: `static const char view_page[]`.
 string(REPLACE "|" ";" inputs "${INPUTS}")
 set(style "")
 set(script "")
 foreach(input IN LISTS inputs)
   file(READ "${input}" text)
-  if(input MATCHES "\\.html$")
+  if(input MATCHES "\\.(html|json)$")
     set(page "${text}")
   elseif(input MATCHES "\\.css$")
     string(APPEND style "${text}")
