@@ -60,6 +60,22 @@ static problem typed_families(hga_id n, const hga_shape *shape)
     return p;
 }
 
+/* HSA whose states attend a second time, otherwise, before energies are made of them. */
+static problem attends_twice(hga_id n, const hga_shape *shape)
+{
+    problem p = {.name = "hsa that attends twice", .shape = *shape};
+    assert_ok(hga_build("hsa branching=2,4,8", n, &p.graph, &p.program));
+    hga_stage *stage = p.program.stage, more;
+    hga_id attend = (hga_id)(find_stage(&p.program, HGA_SCORE) - stage), last = p.program.n_stages;
+    const hga_stage *s = &stage[attend];
+    assert_ok(hga_program_attend_more(&p.program, s->relation, s->query, s->key, s->value, s->out, !s->by_mass));
+    more = stage[last];
+    memmove(stage + attend + 2, stage + attend + 1, (size_t)(last - attend - 1) * sizeof *stage);
+    stage[attend + 1] = more;
+    problem_fill(&p, 1);
+    return p;
+}
+
 #define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
 
 static const row rows[] = {
@@ -77,6 +93,7 @@ static const row rows[] = {
     {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.gradient_strips = 3}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
+    {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
     {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };

@@ -246,12 +246,27 @@ static hga_status forward(fast_pass *p, int kv)
         stage_kind kind = p->plan->stage[s].kind;
         if (is_kv(p, stage->out) != kv) continue;
         if (kind_sums(kind)) HGA_TRY(walk_sum(p, s, 0));
-        if (kind == KIND_ATTEND && p->field[stage->out].own_lse) HGA_TRY(fast_attend_forward(p, s));
+        if (kind_attends(kind) && p->field[stage->out].own_lse) HGA_TRY(fast_attend_forward(p, s));
         if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 0));
         if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 0));
     }
 done:
     return st;
+}
+
+static int is_written_later(const hga_program *p, hga_id field, hga_id s)
+{
+    int later = 0;
+    while (++s < p->n_stages) later |= (int)(p->stage[s].writes >> field & 1u);
+    return later;
+}
+
+/* Stages that attend into one state ask the same of their edges, once its value was asked. */
+static hga_status attend_back(fast_pass *p, hga_id s)
+{
+    hga_id out = p->program->stage[s].out;
+    if (p->field[out].own_lse && !is_written_later(p->program, out, s)) ask_of_states(p, out);
+    return fast_attend(p, s);
 }
 
 static hga_status backward(fast_pass *p, int kv)
@@ -265,8 +280,7 @@ static hga_status backward(fast_pass *p, int kv)
         if (kind == KIND_SPREAD) HGA_TRY(fast_spread(p, s));
         if (kind == KIND_ENERGY) HGA_TRY(fast_energy(p, s, 1));
         if (kind == KIND_DESCEND) HGA_TRY(fast_descend(p, s, 1));
-        if (kind == KIND_ATTEND && p->field[stage->out].own_lse) ask_of_states(p, stage->out);
-        if (kind_attends(kind)) HGA_TRY(fast_attend(p, s));
+        if (kind_attends(kind)) HGA_TRY(attend_back(p, s));
         if (kind == KIND_ATTEND) clear_field(p, stage->out); /* what was there before is lost */
     }
 done:

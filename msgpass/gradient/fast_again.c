@@ -54,13 +54,13 @@ static void attend_chunk(fast_pass *p, hga_id s, hga_id v, const float *q, int64
     kernels->sum(n, value, 0, score, columns, o);
 }
 
-/* A row's state; weights that are dropped do not count in its log-sum-exp. */
+/* A row's state, what it has had so far included; weights that are dropped do not count in its log-sum-exp. */
 static hga_status attend_row(fast_pass *p, hga_id s, hga_id v, float *q)
 {
     const hga_stage *stage = &p->program->stage[s];
     fast_field *out = &p->field[stage->out];
-    float greatest = -INFINITY, *o = value_row(p, stage->out, v);
-    double sum = 0;
+    float greatest = out->own_lse[v], *o = value_row(p, stage->out, v);
+    double sum = greatest != -INFINITY ? 1 : 0;
     hga_status st = edges_read(&p->rows, v);
     if (st) return st;
     p->plan->kernels->scale(p->field[stage->query].padded, p->call->scale, value_row(p, stage->query, v), q);
@@ -82,7 +82,7 @@ hga_status fast_attend_forward(fast_pass *p, hga_id s)
     hga_id field = p->program->stage[s].out;
     rows_open(&p->rows, p->plan, s);
     for (hga_id v = 0; v < p->nodes.n; v++) {
-        p->field[field].own_lse[v] = -INFINITY;
+        if (p->plan->stage[s].kind == KIND_ATTEND) p->field[field].own_lse[v] = -INFINITY;
         if (program_row(&p->nodes, p->program->field[field].rows, v))
             HGA_TRY(attend_row(p, s, v, p->panel->group[0].q_rows));
     }

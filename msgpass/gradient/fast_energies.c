@@ -28,6 +28,19 @@ static int is_of_one_stage(const hga_plan *plan, hga_id field, stage_kind kind)
     return writers == 1 && (p->field[field].binding == HGA_INTERNAL || kind == KIND_DESCEND);
 }
 
+/* Is the field internal, and a state that attending stages alone write, before anybody else looks at it? */
+static int is_attended(const hga_plan *plan, hga_id field)
+{
+    const hga_program *p = &plan->program;
+    int begun = 0, read = 0, simple = p->field[field].binding == HGA_INTERNAL;
+    for (hga_id s = 0; s < p->n_stages; s++)
+        if (p->stage[s].writes >> field & 1u)
+            simple &= !read && plan->stage[s].kind == (begun ? KIND_ATTEND_MORE : KIND_ATTEND), begun = 1;
+        else
+            read |= (int)(p->stage[s].reads >> field & 1u);
+    return simple && begun;
+}
+
 /* Does no other stage read the field? */
 static int is_read_by_none(const hga_program *p, hga_id field, hga_id but)
 {
@@ -43,7 +56,7 @@ int energies_are_simple(const hga_plan *plan)
     for (hga_id s = 0; s < p->n_stages; s++) {
         const hga_stage *stage = &p->stage[s];
         stage_kind kind = plan->stage[s].kind;
-        if (kind == KIND_ENERGY || kind == KIND_DESCEND) simple &= is_of_one_stage(plan, stage->value, KIND_ATTEND);
+        if (kind == KIND_ENERGY || kind == KIND_DESCEND) simple &= is_attended(plan, stage->value);
         if (kind == KIND_ENERGY) simple &= is_of_one_stage(plan, stage->out, KIND_ENERGY);
         if (kind != KIND_DESCEND) continue;
         simple &= is_of_one_stage(plan, stage->gate, KIND_ENERGY) && is_of_one_stage(plan, stage->keep, KIND_DESCEND);

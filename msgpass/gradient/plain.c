@@ -297,7 +297,8 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
         const hga_stage *stage = &plan->program.stage[s];
         stage_kind kind = plan->stage[s].kind;
         if (kind == KIND_USER) return "functions of the caller's own";
-        if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && !energies_are_simple(plan)) return "energies";
+        if ((kind == KIND_ENERGY || kind == KIND_DESCEND) && !energies_are_simple(plan))
+            return reason_of(room, "stage '%s' goes on with a state that not attention alone has made", stage->name);
         if (plan->stage[s].strays) return "blocks with columns of nodes that have no rows";
         if (kind_sums(kind) && read >> stage->out & 1u)
             return reason_of(room, "stage '%s' writes field '%s' again after it was attended to", stage->name,
