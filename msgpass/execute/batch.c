@@ -40,18 +40,21 @@ static void run_samples(const hga_plan *plan, hga_workspace *const *workspaces, 
 {
     hga_id me = (hga_id)omp_get_thread_num(), team = (hga_id)omp_get_num_threads();
     hga_id whole = plan->waves.alone ? n : n / team * team;
-    binding old = {0};
-    if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
+    binding old;
+    binding_take(plan, &old);
 #pragma omp for schedule(dynamic, 1) nowait
     for (hga_id i = 0; i < whole; i++) execution_run_alone(plan, workspaces[i]);
     for (hga_id i = whole; i < n; i++) execution_run_together(plan, workspaces[i], me, team);
-    if (plan->options.bind) topology_unbind(&old);
+    topology_unbind(&old);
 }
 
 static hga_status run_all(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n)
 {
     if (execution_is_alone(plan) || (n == 1 && plan->waves.alone)) {
+        binding old;
+        binding_take_alone(plan, &old);
         for (hga_id i = 0; i < n; i++) execution_run_alone(plan, workspaces[i]);
+        topology_unbind(&old);
         return HGA_OK;
     }
     hga_status st = threads_prepare(plan->threads);
@@ -73,5 +76,6 @@ hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *wo
         workspaces[i]->listed = 0;
         st ? execution_forget(workspaces[i]) : execution_end(plan, workspaces[i], &ios[i]);
     }
+    if (!st) binding_say(plan);
     return st;
 }

@@ -330,11 +330,19 @@ static void run_in_parallel(const hga_plan *plan, hga_workspace *workspace)
 #pragma omp parallel num_threads(plan->threads)
     {
         hga_id me = (hga_id)omp_get_thread_num();
-        binding old = {0};
-        if (plan->options.bind) topology_bind(plan->machine, plan->pu[me], &old);
+        binding old;
+        binding_take(plan, &old);
         execution_run_together(plan, workspace, me, (hga_id)omp_get_num_threads());
-        if (plan->options.bind) topology_unbind(&old);
+        topology_unbind(&old);
     }
+}
+
+static void run_here(const hga_plan *plan, hga_workspace *workspace)
+{
+    binding old;
+    binding_take_alone(plan, &old);
+    execution_run_alone(plan, workspace);
+    topology_unbind(&old);
 }
 
 /* A workspace made before an update still serves when everything in it is large enough. */
@@ -415,12 +423,13 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, cons
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
     if (plan->waves.alone || execution_is_alone(plan)) {
-        execution_run_alone(plan, workspace);
+        run_here(plan, workspace);
     } else {
         HGA_TRY(threads_prepare(plan->threads));
         run_in_parallel(plan, workspace);
     }
     execution_end(plan, workspace, io);
+    binding_say(plan);
 done:
     if (st) execution_forget(workspace);
     return st;

@@ -72,6 +72,12 @@ static json_t *waves_json(const hga_plan *plan)
                      waves_longest_shares(plan), "one_thread", plan->threads == 1 || o->alone);
 }
 
+static const char *binding_name(const hga_plan *plan)
+{
+    static const char *const names[] = {"not bound", "bound for the call", "bound by OpenMP"};
+    return names[plan->binding];
+}
+
 static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
 {
     json_t *stages = json_array();
@@ -79,18 +85,18 @@ static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
         json_array_append_new(stages, stage_json(plan, s, &ways[s]));
     hga_cost cost = hga_plan_cost(plan);
     return json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:f, s:f, "
-        "s:o, s:o, s:o, s:o}",
+        "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:f, "
+        "s:f, s:o, s:o, s:o, s:o}",
         "schema", 1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads",
         (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v",
         (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
         plan->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "key_bits", plan->bf16_rows ? 16 : 32,
         "threads", (int)plan->threads, "domains", (int)topology_domains(plan->machine), "partition",
         plan->options.partition_metis ? "metis" : "contiguous", "cut_edges", (json_int_t)plan->options.cut_edges,
-        "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan),
-        "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min,
-        "stages", stages, "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows",
-        pools_json(plan));
+        "binding", binding_name(plan), "binding_failures", (json_int_t)binding_failed(plan, NULL), "graph_bytes",
+        (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes", (json_int_t)hga_plan_bytes(plan), "workspace_bytes",
+        (json_int_t)hga_plan_workspace_bytes(plan), "flops", cost.flops, "bytes_min", cost.bytes_min, "stages", stages,
+        "schedule", waves_json(plan), "placement", threads_json(plan), "shared_rows", pools_json(plan));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -147,8 +153,10 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
     fprintf(f, "shape: %d heads (%d key/value), dim %d, dim_v %d, %s\n", s->n_heads, s->n_kv_heads, s->dim, s->dim_v,
             precision_name(plan));
     fprintf(f, "threads: %d on %d domains, %s, %s\n", plan->threads, topology_domains(plan->machine),
-            plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost",
-            plan->options.bind ? "bound for the call" : "not bound");
+            plan->options.partition_metis ? "parts by METIS" : "contiguous parts by cost", binding_name(plan));
+    char what[200];
+    if (plan->binding == BIND_CALLS && binding_failed(plan, what))
+        fprintf(f, "threads could not be bound %lld times; first %s\n", (long long)binding_failed(plan, NULL), what);
     fprintf(f, "workspace: %.1f kB, plan %.1f kB; rows cut after %lld edges\n",
             (double)hga_plan_workspace_bytes(plan) / 1e3, (double)hga_plan_bytes(plan) / 1e3,
             (long long)plan->options.cut_edges);

@@ -87,9 +87,16 @@ static hga_status run_all(batch *b)
     hga_status st = blame(b);
     if (!st && team > 1) st = threads_prepare(team);
     if (st) return st;
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1) if (team > 1)
-    for (hga_id i = 0; i < whole; i++) go(b, i, 1);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        binding old;
+        binding_take(b->plan, &old);
+#pragma omp for schedule(dynamic, 1) nowait
+        for (hga_id i = 0; i < whole; i++) go(b, i, 1);
+        topology_unbind(&old);
+    }
     for (hga_id i = whole; i < b->n; i++) go(b, i, threads);
+    if (b->failed == b->n) binding_say(b->plan);
     return blame(b);
 }
 

@@ -235,6 +235,8 @@ static void run(families *f, const family_lane *lane, hga_id threads)
     hga_id last = f->order.n_shares - 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
+        binding old;
+        binding_take(f->plan, &old);
         const family_lane *l = &lane[threads > 1 ? omp_get_thread_num() : 0];
 #pragma omp for schedule(dynamic, 1)
         for (hga_id i = 0; i < last; i++) go_up(f, i, l);
@@ -242,6 +244,7 @@ static void run(families *f, const family_lane *lane, hga_id threads)
         go_up(f, last, l), go_down(f, last, l);
 #pragma omp for schedule(dynamic, 1)
         for (hga_id i = 0; i < last; i++) go_down(f, i, l);
+        topology_unbind(&old);
     }
     double *d_scale = f->call->sums[0].of[SCALE];
     for (hga_id i = 0; d_scale && i <= last; i++) *d_scale += f->d_scale[i];

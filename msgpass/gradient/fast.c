@@ -98,18 +98,23 @@ static void pad_rel_key(fast_pass *p)
 }
 
 /* Are rows padded at all? Their padding must be zero; what else is read was written before. */
-static int has_padding(const fast_pass *p)
+int fast_has_padding(const fast_pass *p)
 {
     int padded = 0;
     for (hga_id f = 1; f <= p->program->n_fields; f++) padded |= p->field[f].padded != p->field[f].columns;
     return padded;
 }
 
+void fast_clear(const fast_pass *p, hga_id part, hga_id parts)
+{
+    int64_t first = p->bytes / parts * part, end = part + 1 == parts ? p->bytes : p->bytes / parts * (part + 1);
+    memset((char *)p->memory + first, 0, (size_t)(end - first));
+}
+
 void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p)
 {
     p->call = c, p->rows.lists = c->lists;
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
-    if (has_padding(p)) memset(p->memory, 0, (size_t)p->bytes);
     pad_rel_key(p);
     plan_places(p), plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);

@@ -279,6 +279,8 @@ hga_status fast_find(fast_pass *p, lane *l, hga_id first, hga_id n_lanes);
 /* fast.c: a pass's memory, measured or handed out; begun; and the gradients of one turn, but for what keys and values
    are given; and that, behind the turns before it where several give to the same. */
 void fast_lay_out(const hga_plan *plan, const made_fast *made, const call_needs *needs, fast_pass *p, carver *room);
+int fast_has_padding(const fast_pass *p);
+void fast_clear(const fast_pass *p, hga_id part, hga_id parts); /* that part of the pass's memory, which is padded */
 void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id turn);
 hga_status fast_end(fast_pass *p);

@@ -57,11 +57,17 @@ static void raise_top(fast_pass *p, int kv)
 static void each_subtree(fast_pass *p, void (*act)(fast_pass *p, int kv, hga_id i), int kv)
 {
     hga_id n = trees_of(p)->n, threads = p->n_lanes < n ? p->n_lanes : n;
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (hga_id i = 0; i < n; i++) {
-        fast_pass one = *p;
-        if (threads > 1) one.numbers = p->lanes[omp_get_thread_num()].numbers;
-        act(&one, kv, i);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(p->plan, &old);
+#pragma omp for schedule(static) nowait
+        for (hga_id i = 0; i < n; i++) {
+            fast_pass one = *p;
+            if (threads > 1) one.numbers = p->lanes[omp_get_thread_num()].numbers;
+            act(&one, kv, i);
+        }
+        topology_unbind(&old);
     }
 }
 

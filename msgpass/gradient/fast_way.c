@@ -168,10 +168,29 @@ static int64_t kept_bytes(const hga_plan *plan, const void *made, const call_nee
     return crew_of(plan, made, needs).threads * panel_bytes(plan);
 }
 
+/* Whoever has the rows of a pass clears them: its thread, or all of them where they go through it together. */
+static void clear_padding(const crew *all)
+{
+    if (!fast_has_padding(all->pass)) return;
+#pragma omp parallel num_threads(all->threads) if (all->threads > 1)
+    {
+        binding old;
+        binding_take(all->pass->plan, &old);
+#pragma omp for schedule(static, 1) nowait
+        for (hga_id t = 0; t < all->threads; t++)
+            if (all->passes == 1)
+                fast_clear(all->pass, t, all->threads);
+            else if (t < all->passes)
+                fast_clear(&all->pass[t], 0, 1);
+        topology_unbind(&old);
+    }
+}
+
 static void crew_begin(const gradient_call *c, hga_workspace *workspace, crew *all)
 {
     struct panel **panel = kept_panels_of(workspace);
     for (hga_id t = 0; t < all->threads; t++) panel_open(c, panel[t]), lane_begin(c, panel[t], &all->lane[t]);
+    clear_padding(all);
     for (hga_id t = 0; t < all->passes; t++) {
         fast_begin(c, &all->lane[t], all->passes == 1 ? all->threads : 1, &all->pass[t]);
         all->pass[t].turns = (turn_walk){t, all->passes, all->apart};
@@ -183,23 +202,35 @@ static void crew_begin(const gradient_call *c, hga_workspace *workspace, crew *a
 /* A key/value head is one turn: turns share nothing but tables. */
 static void go_apart(const crew *all)
 {
-#pragma omp parallel for num_threads(all->passes) schedule(static, 1) if (all->passes > 1)
-    for (hga_id t = 0; t < all->passes; t++)
-        for (hga_id turn = t; turn < all->apart && !all->pass[t].status; turn += all->passes) {
-            all->pass[t].status = fast_gradient(&all->pass[t], turn);
-            if (!all->pass[t].status) all->pass[t].status = fast_end(&all->pass[t]);
-        }
+#pragma omp parallel num_threads(all->passes) if (all->passes > 1)
+    {
+        binding old;
+        binding_take(all->pass->plan, &old);
+#pragma omp for schedule(static, 1) nowait
+        for (hga_id t = 0; t < all->passes; t++)
+            for (hga_id turn = t; turn < all->apart && !all->pass[t].status; turn += all->passes) {
+                all->pass[t].status = fast_gradient(&all->pass[t], turn);
+                if (!all->pass[t].status) all->pass[t].status = fast_end(&all->pass[t]);
+            }
+        topology_unbind(&old);
+    }
 }
 
 /* It is several: what they give it is added in their order. */
 static void go_in_order(const crew *all)
 {
-#pragma omp parallel for ordered num_threads(all->passes) schedule(static, 1) if (all->passes > 1)
-    for (hga_id turn = 0; turn < all->apart; turn++) {
-        fast_pass *p = &all->pass[turn % all->passes];
-        if (!p->status) p->status = fast_gradient(p, turn);
+#pragma omp parallel num_threads(all->passes) if (all->passes > 1)
+    {
+        binding old;
+        binding_take(all->pass->plan, &old);
+#pragma omp for ordered schedule(static, 1) nowait
+        for (hga_id turn = 0; turn < all->apart; turn++) {
+            fast_pass *p = &all->pass[turn % all->passes];
+            if (!p->status) p->status = fast_gradient(p, turn);
 #pragma omp ordered
-        if (!p->status) p->status = fast_end(p);
+            if (!p->status) p->status = fast_end(p);
+        }
+        topology_unbind(&old);
     }
 }
 

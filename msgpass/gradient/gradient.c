@@ -70,9 +70,14 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     if (c->threads > 1) HGA_TRY(threads_prepare(c->threads));
     lay_out(c, &own, d.memory);
     tables_clear(c);
-    HGA_TRY(d.to->way->go(c, d.to->made, workspace, d.memory + d.bytes));
+    binding old = {0};
+    if (c->threads == 1) binding_take_alone(plan, &old);
+    st = d.to->way->go(c, d.to->made, workspace, d.memory + d.bytes);
+    topology_unbind(&old);
+    if (st) goto done;
     tables_store(c);
     unread_store(c->plan, wanted);
+    binding_say(plan);
 done:
     c->grad = wanted, c->plan = plan;
     return st;

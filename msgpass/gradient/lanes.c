@@ -139,16 +139,22 @@ hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
     const strips *s = &p->call->strips[stage];
     hga_id threads = p->n_lanes < s->n ? p->n_lanes : s->n;
     hga_status st = HGA_OK;
-#pragma omp parallel for ordered schedule(static, 1) num_threads(threads) if (threads > 1)
-    for (hga_id i = 0; i < s->n; i++) {
-        lane *l = &p->lanes[threads > 1 ? omp_get_thread_num() : 0];
-        fast_pass one = seen_by(p, l, stage, i);
-        hga_id first = s->first[i], end = s->first[i + 1];
-        if (!l->status) l->status = rows(&one, stage, first, end);
-        l->rows = one.rows;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(p->plan, &old);
+#pragma omp for ordered schedule(static, 1)
+        for (hga_id i = 0; i < s->n; i++) {
+            lane *l = &p->lanes[threads > 1 ? omp_get_thread_num() : 0];
+            fast_pass one = seen_by(p, l, stage, i);
+            hga_id first = s->first[i], end = s->first[i + 1];
+            if (!l->status) l->status = rows(&one, stage, first, end);
+            l->rows = one.rows;
 #pragma omp ordered
-        add_own(p, l, stage, i);
-        columns_leave(p, stage, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
+            add_own(p, l, stage, i);
+            columns_leave(p, stage, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
+        }
+        topology_unbind(&old);
     }
     for (hga_id i = 0; !st && i < threads; i++) st = p->lanes[i].status;
     return st;

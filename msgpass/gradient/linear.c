@@ -221,10 +221,16 @@ static void load(const linear *x, const hga_tensor *given, hga_id heads, const l
     const hga_shape *s = &x->plan->shape;
     hga_id group = heads / s->n_kv_heads, threads = x->call->threads;
     if (!to->at || to->at == given->data) return;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (hga_id i = 0; i < to->n; i++)
-        for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
-            fold_heads(x, given, heads, i, kv * group, group, to->at + i * to->row + (ptrdiff_t)kv * s->dim_v);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for nowait
+        for (hga_id i = 0; i < to->n; i++)
+            for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
+                fold_heads(x, given, heads, i, kv * group, group, to->at + i * to->row + (ptrdiff_t)kv * s->dim_v);
+        topology_unbind(&old);
+    }
 }
 
 static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
@@ -232,11 +238,17 @@ static void store(const linear *x, const linear_rows *from, const hga_tensor *t)
     const hga_shape *s = &x->plan->shape;
     hga_id threads = x->call->threads;
     if (!from->at || from->at == t->data) return;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (hga_id i = 0; i < from->n; i++)
-        for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
-            numbers_write(t->dtype, from->at + i * from->row + (ptrdiff_t)kv * s->dim_v, s->dim_v,
-                          tensor_at(t, s->n_kv_heads, s->dim_v, i, kv));
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for nowait
+        for (hga_id i = 0; i < from->n; i++)
+            for (hga_id kv = 0; kv < s->n_kv_heads; kv++)
+                numbers_write(t->dtype, from->at + i * from->row + (ptrdiff_t)kv * s->dim_v, s->dim_v,
+                              tensor_at(t, s->n_kv_heads, s->dim_v, i, kv));
+        topology_unbind(&old);
+    }
 }
 
 static void load_all(const linear *x)
@@ -271,10 +283,16 @@ static void scale_edges(const linear *x, hga_id stage)
 static void list_all(linear *x, int anew)
 {
     hga_id n = x->plan->program.n_stages, threads = x->call->threads < n ? x->call->threads : n;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (hga_id s = 0; s < n; s++) {
-        if (anew) linear_edges_list(x->plan, s, &x->own[s], x->scratch[s]);
-        scale_edges(x, s);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for schedule(dynamic, 1) nowait
+        for (hga_id s = 0; s < n; s++) {
+            if (anew) linear_edges_list(x->plan, s, &x->own[s], x->scratch[s]);
+            scale_edges(x, s);
+        }
+        topology_unbind(&old);
     }
 }
 
@@ -390,10 +408,16 @@ static void run_all(const linear *x)
 {
     hga_id stretch = stretch_of(x), n = (x->columns - 1) / stretch + 1,
            threads = x->call->threads < n ? x->call->threads : n;
-#pragma omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1)
-    for (hga_id t = 0; t < threads; t++) {
-        hga_id first = n * t / threads * stretch, end = n * (t + 1) / threads * stretch;
-        run_columns(x, &(column_range){first, end < x->columns ? end : x->columns, stretch});
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for schedule(static, 1) nowait
+        for (hga_id t = 0; t < threads; t++) {
+            hga_id first = n * t / threads * stretch, end = n * (t + 1) / threads * stretch;
+            run_columns(x, &(column_range){first, end < x->columns ? end : x->columns, stretch});
+        }
+        topology_unbind(&old);
     }
 }
 
@@ -420,9 +444,15 @@ static void give_all_scales(const linear *x)
 {
     hga_id heads = x->plan->shape.n_kv_heads, threads = x->call->threads < heads ? x->call->threads : heads;
     if (!x->call->grad->d_type_scale) return;
-#pragma omp parallel for schedule(static, 1) num_threads(threads) if (threads > 1)
-    for (hga_id kv = 0; kv < heads; kv++)
-        for (hga_id s = 0; s < x->plan->program.n_stages; s++) give_scales(x, s, kv);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for schedule(static, 1) nowait
+        for (hga_id kv = 0; kv < heads; kv++)
+            for (hga_id s = 0; s < x->plan->program.n_stages; s++) give_scales(x, s, kv);
+        topology_unbind(&old);
+    }
 }
 
 /* ---- the call ---- */

@@ -348,10 +348,16 @@ static void run_block(const scattered *x, const pass *p, const scattered_lane *l
 static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
 {
     hga_id threads = x->call->threads;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (hga_id first = 0; first < p.n; first += BLOCK)
-        run_block(x, &p, &lane[threads > 1 ? omp_get_thread_num() : 0],
-                  (cursor){first, p.n - first < BLOCK ? p.n : first + BLOCK, -1});
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for schedule(dynamic, 1) nowait
+        for (hga_id first = 0; first < p.n; first += BLOCK)
+            run_block(x, &p, &lane[threads > 1 ? omp_get_thread_num() : 0],
+                      (cursor){first, p.n - first < BLOCK ? p.n : first + BLOCK, -1});
+        topology_unbind(&old);
+    }
 }
 
 /* What is asked of a query: its log-sum-exp, and what its scores' gradients are relative to. */
@@ -370,8 +376,14 @@ static void find_asked(const scattered *x, hga_id row)
 static void find_all_asked(const scattered *x)
 {
     hga_id threads = x->call->threads;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (hga_id row = 0; row < x->rows; row++) find_asked(x, row);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        binding old;
+        binding_take(x->plan, &old);
+#pragma omp for nowait
+        for (hga_id row = 0; row < x->rows; row++) find_asked(x, row);
+        topology_unbind(&old);
+    }
 }
 
 /* ---- the call ---- */

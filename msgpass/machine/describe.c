@@ -52,6 +52,15 @@ static void say_ranges(text *t, const hga_id *x, hga_id n)
     }
 }
 
+/* Whose memory is all in one place has threads of other domains read across. */
+static void say_memory(text *t, const topology *m)
+{
+    hga_id node = topology_memory_node(m);
+    if (node >= 0 && topology_domains(m) > 1)
+        say(t, "memory: on node %d alone, by this process's policy; threads of other domains read it from there\n",
+            node);
+}
+
 static void say_domains(text *t, const topology *m, const placement *p)
 {
     hga_id pus = 0, cores = 0, n = topology_domains(m);
@@ -74,6 +83,7 @@ static void say_domains(text *t, const topology *m, const placement *p)
             say(t, "\n");
         }
     }
+    say_memory(t, m);
 }
 
 static json_t *list_json(const hga_id *x, hga_id n)
@@ -106,9 +116,11 @@ static json_t *machine_json(const topology *m, const char *synthetic, const plac
     json_t *domains = json_array();
     for (hga_id d = 0, at = 0; domains && d < topology_domains(m); d++)
         json_array_append_new(domains, domain_json(m, d, p, &at));
-    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:i}", "schema", 1, "synthetic", synthetic, "this_machine",
+    hga_id memory = topology_memory_node(m);
+    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:o, s:i}", "schema", 1, "synthetic", synthetic, "this_machine",
                      topology_is_this_machine(m), "cpu_quota", quota_json(m), "usable", (int)topology_cores(m),
-                     "domains", domains, "threads", (int)p->threads);
+                     "memory_node", memory < 0 ? json_null() : json_integer(memory), "domains", domains, "threads",
+                     (int)p->threads);
 }
 
 static void say_json(text *t, const topology *m, const char *synthetic, const placement *p)

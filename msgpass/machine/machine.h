@@ -2,6 +2,7 @@
 #ifndef HGA_MACHINE_ROOM_H
 #define HGA_MACHINE_ROOM_H
 
+#include "allowed.h"
 #include "kernels.h"
 #include "topology.h"
 
@@ -17,5 +18,8 @@ hga_status threads_prepare(hga_id n);
 /* As many as are wanted, or one where no region may begin: inside a caller's, and in a process forked by one that had
    been through threads_prepare, where OpenMP would wait for threads that are not there. */
 hga_id threads_allowed(hga_id wanted);
+/* The first CPU of the place that OpenMP has for each thread of a team of n; false where it does not tell, or no team
+   may begin. */
+int threads_find_places(hga_id n, hga_id *cpu);
 
 #endif

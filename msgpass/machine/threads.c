@@ -80,3 +80,16 @@ hga_status threads_prepare(hga_id n)
     note_team();
     return HGA_OK;
 }
+
+/* ---- places ---- */
+
+int threads_find_places(hga_id n, hga_id *cpu)
+{
+    int known = 1;
+    for (hga_id i = 0; i < n; i++) cpu[i] = -1;
+    if (threads_allowed(n) != n || threads_prepare(n)) return 0;
+#pragma omp parallel num_threads(n)
+    cpu[omp_get_thread_num()] = cpu_of_place();
+    for (hga_id i = 0; i < n; i++) known &= cpu[i] >= 0;
+    return known;
+}

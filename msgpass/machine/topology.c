@@ -1,6 +1,7 @@
-/* topology.c: the one file that knows hwloc. A machine is read once into plain arrays; hwloc itself is needed again
-   only to bind threads. */
+/* topology.c: the one file that knows hwloc. A machine is read once; what of it may be used is looked up at each call,
+   since masks change, and kept in plain arrays. hwloc itself is needed again only to bind threads. */
 #include "topology.h"
+#include "allowed.h"
 
 #include <errno.h>
 #include <hwloc.h>
@@ -8,20 +9,29 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct topology {
+/* What hwloc knows of a machine. */
+typedef struct hardware {
     hwloc_topology_t hw;
+    int owners;
+} hardware;
+
+struct topology {
+    hardware *from;
+    hwloc_topology_t hw; /* from's */
     int owners;
     hga_id n_domains, n_pus;
     topology_domain *domain; /* [n_domains] */
     hga_id *pu;              /* [n_pus], domain after domain */
+    hwloc_bitmap_t set;      /* the PUs */
     double quota;
 };
 
-/* This machine, for the whole process; freed when the library is unloaded. */
+/* This machine, and what of it was used last, for the whole process; freed when the library is unloaded. */
 static struct {
     pthread_mutex_t lock;
+    hardware *hardware;
     topology *machine;
-} shared_under_lock = {PTHREAD_MUTEX_INITIALIZER, NULL};
+} shared_under_lock = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL};
 
 /* ---- reading ---- */
 
@@ -34,7 +44,7 @@ static int has_cpu_folder(void)
 
 /* Quiet and quick: no caches, devices, distances; the thread that discovers is not moved about. Where /sys is not
    mounted the processor is asked itself. */
-static hga_status load(topology *t, const char *synthetic)
+static hga_status load(hardware *t, const char *synthetic)
 {
     unsigned long flags =
         HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
@@ -59,23 +69,63 @@ static hga_status load(topology *t, const char *synthetic)
     return hga_fail(HGA_EEXTERNAL, "hwloc: discovery failed, errno %d", errno);
 }
 
-/* What the administrator and the process's own affinity leave: never empty. */
-static hga_status usable(topology *t, hwloc_bitmap_t *out)
+/* A machine that is read, with one owner. */
+static hga_status read_hardware(const char *synthetic, hardware **out)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hw)), own = hwloc_bitmap_alloc();
-    int failed = !set || !own;
-    if (!failed && hwloc_topology_is_thissystem(t->hw) && hwloc_get_cpubind(t->hw, own, HWLOC_CPUBIND_PROCESS) == 0 &&
-        hwloc_bitmap_intersects(set, own))
-        failed = hwloc_bitmap_and(set, set, own) != 0;
+    hga_status st = HGA_OK;
+    hardware *from = NULL;
+    HGA_TRY(hga_new_zero(NULL, 1, sizeof *from, &from));
+    from->owners = 1;
+    HGA_TRY(load(from, synthetic));
+done:
+    if (st && from) {
+        if (from->hw) hwloc_topology_destroy(from->hw);
+        hga_delete(NULL, from, 1, sizeof *from), from = NULL;
+    }
+    *out = from;
+    return st;
+}
+
+/* Under the lock, where it is shared. */
+static void let_hardware_go(hardware *from)
+{
+    if (!from || --from->owners > 0) return;
+    hwloc_topology_destroy(from->hw);
+    hga_delete(NULL, from, 1, sizeof *from);
+}
+
+static hga_status add_allowed(hwloc_bitmap_t own)
+{
+    hga_status st = HGA_OK;
+    hga_id *cpu = NULL, n = 0;
+    HGA_TRY(cpus_allowed(&cpu, &n));
+    for (hga_id i = 0; i < n; i++)
+        if (hwloc_bitmap_set(own, (unsigned)cpu[i]) != 0)
+            HGA_TRY(hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset"));
+done:
+    hga_delete(NULL, cpu, n, sizeof *cpu);
+    return st;
+}
+
+/* What the administrator and the calling thread's own mask leave: never empty. */
+static hga_status usable(hwloc_topology_t hw, hwloc_bitmap_t *out)
+{
+    hga_status st = HGA_OK;
+    hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(hw)), own = hwloc_bitmap_alloc();
+    HGA_TRY(set && own ? HGA_OK : hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset"));
+    if (hwloc_topology_is_thissystem(hw)) HGA_TRY(add_allowed(own));
+    if (hwloc_bitmap_intersects(set, own) && hwloc_bitmap_and(set, set, own) != 0)
+        HGA_TRY(hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset"));
+done:
     hwloc_bitmap_free(own);
-    if (failed) hwloc_bitmap_free(set), set = NULL;
+    if (st) hwloc_bitmap_free(set), set = NULL;
     *out = set;
-    return failed ? hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset") : HGA_OK;
+    return st;
 }
 
 /* A PU with the place where it will stand. */
 typedef struct seat {
-    hga_id domain, rank, logical, os; /* rank: how many usable PUs of its core come before it */
+    hga_id domain, node, rank, logical, os; /* rank: how many usable PUs of its core come before it */
 } seat;
 
 static int by_seat(const void *x, const void *y)
@@ -86,13 +136,17 @@ static int by_seat(const void *x, const void *y)
     return (a->logical > b->logical) - (a->logical < b->logical);
 }
 
-/* The first NUMA node with that PU; memory of several kinds at the same cores counts once. */
-static hga_id domain_of(hwloc_topology_t hw, unsigned pu)
+/* The first NUMA node with that PU, by hwloc's number and by the operating system's; memory of several kinds at the
+   same cores counts once. */
+static void find_node(hwloc_topology_t hw, unsigned pu, hga_id *domain, hga_id *number)
 {
     hwloc_obj_t node = NULL;
+    *domain = *number = 0;
     while ((node = hwloc_get_next_obj_by_type(hw, HWLOC_OBJ_NUMANODE, node)) != NULL)
-        if (hwloc_bitmap_isset(node->cpuset, pu)) return (hga_id)node->logical_index;
-    return 0;
+        if (hwloc_bitmap_isset(node->cpuset, pu)) {
+            *domain = (hga_id)node->logical_index, *number = (hga_id)node->os_index;
+            return;
+        }
 }
 
 /* The usable PUs in hwloc's order, in which the PUs of a core follow each other. */
@@ -105,8 +159,10 @@ static hga_id list_seats(hwloc_topology_t hw, hwloc_const_bitmap_t set, seat *se
         hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(hw, HWLOC_OBJ_CORE, pu);
         rank = core && core == last_core ? rank + 1 : 0;
         last_core = core;
-        if (seats)
-            seats[n] = (seat){domain_of(hw, pu->os_index), rank, (hga_id)pu->logical_index, (hga_id)pu->os_index};
+        if (seats) {
+            seats[n] = (seat){.rank = rank, .logical = (hga_id)pu->logical_index, .os = (hga_id)pu->os_index};
+            find_node(hw, pu->os_index, &seats[n].domain, &seats[n].node);
+        }
         n++;
     }
     return n;
@@ -118,7 +174,7 @@ static void fill_domains(topology *t, const seat *seats)
     hga_id d = -1;
     for (hga_id i = 0; i < t->n_pus; i++) {
         if (i == 0 || seats[i].domain != seats[i - 1].domain)
-            t->domain[++d] = (topology_domain){.number = seats[i].domain, .pu = t->pu + i};
+            t->domain[++d] = (topology_domain){.number = seats[i].node, .pu = t->pu + i};
         t->domain[d].n_pus++;
         t->domain[d].n_cores += seats[i].rank == 0;
         t->pu[i] = seats[i].os;
@@ -126,16 +182,16 @@ static void fill_domains(topology *t, const seat *seats)
     t->n_domains = d + 1;
 }
 
-static hga_status arrange(topology *t, hwloc_const_bitmap_t set)
+static hga_status arrange(topology *t)
 {
     hga_status st = HGA_OK;
     seat *seats = NULL;
-    t->n_pus = list_seats(t->hw, set, NULL);
+    t->n_pus = list_seats(t->hw, t->set, NULL);
     if (t->n_pus == 0) return hga_fail(HGA_EEXTERNAL, "hwloc: the topology has no PU that may be used");
     HGA_TRY(hga_new(NULL, t->n_pus, sizeof *seats, &seats));
     HGA_TRY(hga_new(NULL, t->n_pus, sizeof *t->pu, &t->pu));
     HGA_TRY(hga_new(NULL, t->n_pus, sizeof *t->domain, &t->domain));
-    list_seats(t->hw, set, seats);
+    list_seats(t->hw, t->set, seats);
     qsort(seats, (size_t)t->n_pus, sizeof *seats, by_seat);
     fill_domains(t, seats);
 done:
@@ -143,30 +199,65 @@ done:
     return st;
 }
 
+/* Under the lock. */
 static void destroy(topology *t)
 {
     if (!t) return;
-    if (t->hw) hwloc_topology_destroy(t->hw);
+    let_hardware_go(t->from);
+    hwloc_bitmap_free(t->set);
     hga_delete(NULL, t->pu, t->n_pus, sizeof *t->pu);
     hga_delete(NULL, t->domain, t->n_pus, sizeof *t->domain);
     hga_delete(NULL, t, 1, sizeof *t);
 }
 
-static hga_status discover(const char *synthetic, const char *root, const char *self, topology **out)
+/* What may be used of a machine: those PUs, which are taken over. */
+static hga_status view(hardware *from, hwloc_bitmap_t set, const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
     topology *t = NULL;
-    hwloc_bitmap_t set = NULL;
     HGA_TRY(hga_new_zero(NULL, 1, sizeof *t, &t));
     t->owners = 1;
-    HGA_TRY(load(t, synthetic));
-    HGA_TRY(usable(t, &set));
-    HGA_TRY(arrange(t, set));
+    t->from = from, t->hw = from->hw, from->owners++;
+    t->set = set, set = NULL;
+    HGA_TRY(arrange(t));
     if (topology_is_this_machine(t)) t->quota = topology_read_quota(root, self);
 done:
     hwloc_bitmap_free(set);
     if (st) destroy(t), t = NULL;
     *out = t;
+    return st;
+}
+
+static hga_status discover(const char *synthetic, const char *root, const char *self, topology **out)
+{
+    hga_status st = HGA_OK;
+    hardware *from = NULL;
+    hwloc_bitmap_t set = NULL;
+    *out = NULL;
+    HGA_TRY(read_hardware(synthetic, &from));
+    HGA_TRY(usable(from->hw, &set));
+    HGA_TRY(view(from, set, root, self, out));
+done:
+    let_hardware_go(from);
+    return st;
+}
+
+/* Under the lock: the shared machine as the calling thread may use it now. Plans that were made before keep theirs. */
+static hga_status look_again(void)
+{
+    hga_status st = HGA_OK;
+    hwloc_bitmap_t set = NULL;
+    topology *fresh = NULL, *old = shared_under_lock.machine;
+    if (!shared_under_lock.hardware) HGA_TRY(read_hardware(NULL, &shared_under_lock.hardware));
+    HGA_TRY(usable(shared_under_lock.hardware->hw, &set));
+    if (old && hwloc_bitmap_isequal(old->set, set)) {
+        hwloc_bitmap_free(set);
+        return HGA_OK;
+    }
+    HGA_TRY(view(shared_under_lock.hardware, set, "/sys/fs/cgroup", "/proc/self/cgroup", &fresh));
+    shared_under_lock.machine = fresh;
+    if (old && --old->owners == 0) destroy(old);
+done:
     return st;
 }
 
@@ -181,10 +272,8 @@ hga_status topology_open(const char *synthetic, topology **out)
     *out = NULL;
     if (synthetic) return discover(synthetic, NULL, NULL, out);
     pthread_mutex_lock(&shared_under_lock.lock);
-    if (!shared_under_lock.machine)
-        st = topology_open_in("/sys/fs/cgroup", "/proc/self/cgroup", &shared_under_lock.machine);
-    if (!st) shared_under_lock.machine->owners++;
-    *out = shared_under_lock.machine;
+    st = look_again();
+    if (!st) shared_under_lock.machine->owners++, *out = shared_under_lock.machine;
     pthread_mutex_unlock(&shared_under_lock.lock);
     return st;
 }
@@ -193,16 +282,16 @@ void topology_close(topology *t)
 {
     if (!t) return;
     pthread_mutex_lock(&shared_under_lock.lock);
-    int last = --t->owners == 0;
+    if (--t->owners == 0) destroy(t);
     pthread_mutex_unlock(&shared_under_lock.lock);
-    if (last) destroy(t);
 }
 
 /* The library's own share in this machine ends when it is unloaded. */
 __attribute__((destructor)) static void forget_machine(void)
 {
     topology_close(shared_under_lock.machine);
-    shared_under_lock.machine = NULL;
+    let_hardware_go(shared_under_lock.hardware);
+    shared_under_lock.machine = NULL, shared_under_lock.hardware = NULL;
 }
 
 /* ---- asking ---- */
@@ -216,6 +305,27 @@ hga_id topology_cores(const topology *t) { return topology_paid_for(t->quota, t-
 double topology_cpu_quota(const topology *t) { return t->quota; }
 
 int topology_is_this_machine(const topology *t) { return hwloc_topology_is_thissystem(t->hw); }
+
+hga_id topology_domain_of(const topology *t, hga_id pu)
+{
+    for (hga_id d = 0; d < t->n_domains; d++)
+        for (hga_id i = 0; i < t->domain[d].n_pus; i++)
+            if (t->domain[d].pu[i] == pu) return d;
+    return -1;
+}
+
+/* A policy of the calling thread that takes memory from one node alone. */
+hga_id topology_memory_node(const topology *t)
+{
+    hwloc_membind_policy_t policy = HWLOC_MEMBIND_DEFAULT;
+    hwloc_nodeset_t nodes = topology_is_this_machine(t) ? hwloc_bitmap_alloc() : NULL;
+    hga_id node = -1;
+    if (nodes && hwloc_get_membind(t->hw, nodes, &policy, HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET) == 0 &&
+        policy == HWLOC_MEMBIND_BIND && hwloc_bitmap_weight(nodes) == 1)
+        node = (hga_id)hwloc_bitmap_first(nodes);
+    hwloc_bitmap_free(nodes);
+    return node;
+}
 
 /* Thread i stands at PU i * n_pus / threads of all, which tells its domain; inside the domain threads take the PUs in
    order. */
@@ -241,8 +351,11 @@ hga_status topology_bind(topology *t, hga_id pu, binding *old)
     hga_status st = HGA_OK;
     if (!before || !set || hwloc_bitmap_only(set, (unsigned)pu) != 0)
         st = hga_fail(HGA_ENOMEM, "hwloc: no memory for a cpuset");
-    else if (hwloc_get_cpubind(t->hw, before, HWLOC_CPUBIND_THREAD) != 0 ||
-             hwloc_set_cpubind(t->hw, set, HWLOC_CPUBIND_THREAD) != 0)
+    else if (hwloc_get_cpubind(t->hw, before, HWLOC_CPUBIND_THREAD) != 0)
+        st = hga_fail(HGA_EEXTERNAL, "hwloc: a thread's mask cannot be read, errno %d", errno);
+    else if (!hwloc_bitmap_isset(before, (unsigned)pu))
+        st = hga_fail(HGA_EEXTERNAL, "a thread cannot be bound to PU %d, which its mask leaves out", pu);
+    else if (hwloc_set_cpubind(t->hw, set, HWLOC_CPUBIND_THREAD) != 0)
         st = hga_fail(HGA_EEXTERNAL, "hwloc: cannot bind a thread to PU %d, errno %d", pu, errno);
     hwloc_bitmap_free(set);
     if (st)

@@ -12,15 +12,15 @@ typedef struct binding {
     void *cpuset;
 } binding;
 
-/* One NUMA domain: its PUs as the operating system numbers them, the first of every core before the second of any. */
+/* One NUMA domain: `number` is the operating system's of its node; its PUs as the operating system numbers them, the first of every core before the second of any. */
 typedef struct topology_domain {
     hga_id number, n_cores, n_pus;
     const hga_id *pu;
 } topology_domain;
 
 /* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which is
-   discovered at the first call and shared by the whole process. Any thread may call; what is open may be read by any
-   number of threads. */
+   discovered at the first call and shared by the whole process: the PUs that the calling thread may use now (allowed.h).
+   Any thread may call; what is open may be read by any number of threads. */
 hga_status topology_open(const char *synthetic, topology **out);
 /* This machine by itself, shared with nobody, under the quota that topology_read_quota finds there. */
 hga_status topology_open_in(const char *root, const char *self, topology **out);
@@ -30,20 +30,25 @@ void topology_close(topology *t);
 /* Domains that have a PU this process may use; at least 1. */
 hga_id topology_domains(const topology *t);
 topology_domain topology_domain_at(const topology *t, hga_id domain);
-/* How many threads make sense: the PUs this process may use (its cpuset and affinity), at most what the cgroups' CPU
+/* How many threads make sense: the PUs that may be used, at most what the cgroups' CPU
    quota pays for, rounded up. */
 hga_id topology_cores(const topology *t);
 /* The quota in CPUs, 0 without. */
 double topology_cpu_quota(const topology *t);
 /* False for synthetic topologies, also for those that hwloc's own environment variables put in this machine's place. */
 int topology_is_this_machine(const topology *t);
+/* The domain of a PU; -1: it is none of them. */
+hga_id topology_domain_of(const topology *t, hga_id pu);
+/* The one node, as the operating system numbers it, that the calling thread takes all memory from by a policy of its
+   own (numactl --membind); -1: there is no such policy. */
+hga_id topology_memory_node(const topology *t);
 
 /* Thread i of `threads` goes to domain[i] and PU pu[i] (NULL accepted): domains ascend, each gets threads by its share
    of PUs, inside a domain cores come first. More threads than PUs share them. */
 void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu);
 
-/* Bind the calling thread to a PU of this machine and keep the old binding in *old. Does nothing, successfully, on
-   other topologies. */
+/* Bind the calling thread to a PU of this machine and keep the old binding in *old; HGA_EEXTERNAL, and no change, where
+   the thread's mask has no such PU or the system refuses. Does nothing, successfully, on other topologies. */
 hga_status topology_bind(topology *t, hga_id pu, binding *old);
 /* On the same thread: put the old binding back. */
 void topology_unbind(binding *old);

@@ -1,21 +1,24 @@
 /* without_hwloc.c: in place of topology.c where hwloc is left out: one domain of the CPUs that the process may use. */
 #define _GNU_SOURCE /* sched_setaffinity and sets of CPUs */
 #include "topology.h"
+#include "allowed.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 
 enum { MOST_CPUS = 8192 };
 
 struct topology {
+    int owners;
     hga_id n_pus;
     topology_domain domain;
     hga_id *pu; /* [n_pus] */
     double quota;
 };
 
-/* This machine, for the whole process; freed when the library is unloaded. */
+/* This machine as it was used last, for the whole process; freed when the library is unloaded. */
 static struct {
     pthread_mutex_t lock;
     topology *machine;
@@ -28,27 +31,35 @@ static void destroy(topology *t)
     hga_delete(NULL, t, 1, sizeof *t);
 }
 
-/* The CPUs of the process's affinity, by number; cores and their hardware threads are not told apart. */
+/* The CPUs that may be used, by number; cores and their hardware threads are not told apart. */
 hga_status topology_open_in(const char *root, const char *self, topology **out)
 {
     hga_status st = HGA_OK;
     topology *t = NULL;
-    cpu_set_t *set = CPU_ALLOC(MOST_CPUS);
-    size_t bytes = CPU_ALLOC_SIZE(MOST_CPUS);
-    HGA_TRY(set ? HGA_OK : hga_fail(HGA_ENOMEM, "no memory for a set of %d CPUs", MOST_CPUS));
-    if (sched_getaffinity(0, bytes, set) != 0)
-        HGA_TRY(hga_fail(HGA_EEXTERNAL, "the process's CPUs cannot be read, errno %d", errno));
     HGA_TRY(hga_new_zero(NULL, 1, sizeof *t, &t));
-    t->n_pus = CPU_COUNT_S(bytes, set);
-    HGA_TRY(hga_new(NULL, t->n_pus, sizeof *t->pu, &t->pu));
-    for (hga_id cpu = 0, n = 0; cpu < MOST_CPUS; cpu++)
-        if (CPU_ISSET_S((size_t)cpu, bytes, set)) t->pu[n++] = cpu;
+    t->owners = 1;
+    HGA_TRY(cpus_allowed(&t->pu, &t->n_pus));
     t->domain = (topology_domain){.n_cores = t->n_pus, .n_pus = t->n_pus, .pu = t->pu};
     t->quota = topology_read_quota(root, self);
 done:
-    if (set) CPU_FREE(set);
     if (st) destroy(t), t = NULL;
     *out = t;
+    return st;
+}
+
+/* Under the lock: the shared machine as the calling thread may use it now. Plans that were made before keep theirs. */
+static hga_status look_again(void)
+{
+    hga_status st = HGA_OK;
+    topology *old = shared_under_lock.machine, *fresh = NULL;
+    hga_id *pu = NULL, n = 0;
+    HGA_TRY(cpus_allowed(&pu, &n));
+    if (old && old->n_pus == n && memcmp(old->pu, pu, (size_t)n * sizeof *pu) == 0) goto done;
+    HGA_TRY(topology_open_in("/sys/fs/cgroup", "/proc/self/cgroup", &fresh));
+    shared_under_lock.machine = fresh;
+    if (old && --old->owners == 0) destroy(old);
+done:
+    hga_delete(NULL, pu, n, sizeof *pu);
     return st;
 }
 
@@ -61,25 +72,25 @@ hga_status topology_open(const char *synthetic, topology **out)
                         "the topology '%.200s' needs hwloc, which this library was built without (HGA_WITH_HWLOC=OFF)",
                         synthetic);
     pthread_mutex_lock(&shared_under_lock.lock);
-    if (!shared_under_lock.machine)
-        st = topology_open_in("/sys/fs/cgroup", "/proc/self/cgroup", &shared_under_lock.machine);
-    *out = shared_under_lock.machine;
+    st = look_again();
+    if (!st) shared_under_lock.machine->owners++, *out = shared_under_lock.machine;
     pthread_mutex_unlock(&shared_under_lock.lock);
     return st;
 }
 
-/* The shared one stays. */
 void topology_close(topology *t)
 {
+    if (!t) return;
     pthread_mutex_lock(&shared_under_lock.lock);
-    int is_shared = t == shared_under_lock.machine;
+    int last = --t->owners == 0;
     pthread_mutex_unlock(&shared_under_lock.lock);
-    if (!is_shared) destroy(t);
+    if (last) destroy(t);
 }
 
+/* The library's own share in this machine ends when it is unloaded. */
 __attribute__((destructor)) static void forget_machine(void)
 {
-    destroy(shared_under_lock.machine);
+    topology_close(shared_under_lock.machine);
     shared_under_lock.machine = NULL;
 }
 
@@ -105,6 +116,20 @@ int topology_is_this_machine(const topology *t)
     return 1;
 }
 
+hga_id topology_domain_of(const topology *t, hga_id pu)
+{
+    for (hga_id i = 0; i < t->n_pus; i++)
+        if (t->pu[i] == pu) return 0;
+    return -1;
+}
+
+/* Nodes are not known here. */
+hga_id topology_memory_node(const topology *t)
+{
+    (void)t;
+    return -1;
+}
+
 void topology_place(const topology *t, hga_id threads, hga_id *domain, hga_id *pu)
 {
     for (hga_id i = 0; i < threads; i++) {
@@ -125,7 +150,11 @@ hga_status topology_bind(topology *t, hga_id pu, binding *old)
     }
     if (!before || !set)
         st = hga_fail(HGA_ENOMEM, "no memory for a set of %d CPUs", MOST_CPUS);
-    else if (sched_getaffinity(0, bytes, before) != 0 || sched_setaffinity(0, bytes, set) != 0)
+    else if (sched_getaffinity(0, bytes, before) != 0)
+        st = hga_fail(HGA_EEXTERNAL, "a thread's mask cannot be read, errno %d", errno);
+    else if (!CPU_ISSET_S((size_t)pu, bytes, before))
+        st = hga_fail(HGA_EEXTERNAL, "a thread cannot be bound to CPU %d, which its mask leaves out", pu);
+    else if (sched_setaffinity(0, bytes, set) != 0)
         st = hga_fail(HGA_EEXTERNAL, "cannot bind a thread to CPU %d, errno %d", pu, errno);
     if (set) CPU_FREE(set);
     if (st && before) CPU_FREE(before);

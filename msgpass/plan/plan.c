@@ -28,9 +28,7 @@ static hga_status choose_machine(hga_plan *plan)
     HGA_TRY(isa_kernels(o->isa, &plan->kernels));
     HGA_TRY(topology_open(o->topology, &plan->machine));
     plan->threads = isa_threads(o->threads, plan->machine);
-    HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->domain, &plan->domain));
-    HGA_TRY(hga_new(&plan->allocator, plan->threads, sizeof *plan->pu, &plan->pu));
-    topology_place(plan->machine, plan->threads, plan->domain, plan->pu);
+    HGA_TRY(binding_choose(plan));
 done:
     return st;
 }
@@ -225,8 +223,7 @@ void hga_plan_destroy(hga_plan *plan)
     slots_clear(plan);
     waves_clear(plan);
     phases_clear(plan);
-    hga_delete(&plan->allocator, plan->domain, plan->threads, sizeof *plan->domain);
-    hga_delete(&plan->allocator, plan->pu, plan->threads, sizeof *plan->pu);
+    binding_clear(plan);
     retained_destroy(plan->memory);
     topology_close(plan->machine);
     hga_graph_destroy(plan->graph);

@@ -3,6 +3,7 @@
    plan.c     graph + program -> plan              storage.c   where the values of each field live
    panels.c   stages -> phases, cut into panels (levels.c: level by level, long_rows.c: rows cut into pieces)
    parts.c    which thread gets which part
+   binding.c  where threads go, and binding them for the length of a call
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
    strays.c   blocks whose columns are not all rows
@@ -176,6 +177,10 @@ typedef struct plan_keeper {
     void (*drop)(const hga_plan *plan, void *what);
 } plan_keeper;
 
+/* What keeps threads where the plan has them. */
+typedef enum plan_binding { BIND_NOTHING, BIND_CALLS, BIND_BY_OPENMP } plan_binding;
+typedef struct binding_failures binding_failures;
+
 enum { MOST_STRIPS = 16 }; /* of an attended stage's rows, for gradients: hga_options.gradient_strips */
 
 struct hga_plan {
@@ -191,7 +196,9 @@ struct hga_plan {
     topology *machine;
     hga_id threads;
     hga_id *domain, *pu; /* [threads] */
-    int bf16_rows;       /* bfloat16, and keys and values go to attending stages in 16 bits */
+    plan_binding binding;
+    binding_failures *unbound; /* of calls so far */
+    int bf16_rows;             /* bfloat16, and keys and values go to attending stages in 16 bits */
     field_storage storage[HGA_FIELD_SLOTS];
     hga_id columns[HGA_FIELD_SLOTS];    /* of the storage, for user functions */
     row_pool pool[3 * HGA_FIELD_SLOTS]; /* [n_pools], of different lengths */
@@ -311,6 +318,17 @@ void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part);
    explicit edges. */
 hga_status part_by_cost(const hga_plan *plan, phase *ph);
 hga_status part_by_metis(hga_plan *plan, phase *ph);
+/* binding.c: where threads go. */
+hga_status binding_choose(hga_plan *plan);
+void binding_clear(hga_plan *plan);
+/* For topology_unbind: a thread of a call's own region, and no other; the calling thread of a call that has no region,
+   when the caller asked for it by name. A thread that cannot be bound is noted, and computes where it is. */
+void binding_take(const hga_plan *plan, binding *old);
+void binding_take_alone(const hga_plan *plan, binding *old);
+/* How often that was, and the first time of all in words (NULL accepted); as hga_error_detail() of the calling
+   thread. */
+int64_t binding_failed(const hga_plan *plan, char what[200]);
+void binding_say(const hga_plan *plan);
 /* The order of all panels, once their storage is known; the plan's waves must be clear. */
 hga_status waves_make(hga_plan *plan);
 /* The longest share of each wave, all in all, as a part of all work: 1 when threads wait for each other all along. */

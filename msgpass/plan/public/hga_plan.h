@@ -29,15 +29,23 @@ typedef struct hga_shape {
     hga_id reserved[3]; /* 0; see hga_check_reserved */
 } hga_shape;
 
+/* Are threads bound, each to a processor, for the length of each call? Their masks are put back at its end. AUTO: where
+   there are several NUMA domains and the plan has a thread for every core, a call that runs on several threads binds
+   them. Where OpenMP binds its threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) the library leaves it to that, and
+   plans for OpenMP's places. ON binds a call of one thread, too; inside a caller's parallel region nothing is bound. A
+   thread is never bound to a processor that its mask leaves out. One that cannot be bound computes where it is:
+   hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
+enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
+
 typedef struct hga_options {
-    hga_id threads; /* 0: OMP_NUM_THREADS, or the cores this process may use */
+    hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
     /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has */
     const char *isa;
     hga_precision precision;
     int generic; /* 1: every stage by the plain executor that defines its meaning */
     /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
     const char *topology;
-    int bind;            /* 1: bind threads for the length of each call */
+    int bind;            /* HGA_BIND_OFF, HGA_BIND_ON or HGA_BIND_AUTO */
     int partition_metis; /* 1: parts of irregular relations by METIS instead of by contiguous cost */
     int edge_bias;       /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
