@@ -2,11 +2,11 @@
 same tensors in one process, in turns.
 
     python3 bench/lengths.py [--lengths 512,1024,..,16384] [--heads 8] [--dim 64] [--threads 1] [--seconds 2]
-                             [--json RUN.json] [--plot PLOT.svg]
+                             [--json RUN.json]
 
 A time is the median of the turns, of processor time; a case that is too long for one turn in --most seconds is left out from there
-on. Each case's output at the first length is compared with the definition (dense with SDPA, every hierarchy with its own bits of
-another thread count). --plot needs matplotlib."""
+on. At the first length dense attention is compared with SDPA's, and every hierarchy's output with that of two threads, bit by bit.
+docs/benchmarks.py draws RUN.json."""
 
 import argparse
 import json
@@ -60,12 +60,15 @@ def seconds_of(steps, a):
     return {name: statistics.median(t) for name, t in times.items()}
 
 
-def check(steps):
-    """hga's dense attention is SDPA's."""
-    a, b = (steps[name]().detach() for name in ("SDPA (torch)", "hga dense"))
-    worst = (a - b).abs().max().item()
+def check(n, steps, q, k, v):
+    """hga's dense attention is SDPA's; a hierarchy has equal bits with another number of threads."""
+    outs = {name: step().detach() for name, step in steps.items()}
+    worst = (outs["SDPA (torch)"] - outs["hga dense"]).abs().max().item()
     if worst > 2e-5:
         raise SystemExit(f"hga dense differs from SDPA by {worst}")
+    for name, make in CASES.items():
+        if make and not torch.equal(outs[name], make(n).attention(q, k, v, threads=2)):
+            raise SystemExit(f"{name} has other bits with two threads")
 
 
 def measure(a):
@@ -77,34 +80,12 @@ def measure(a):
             x.requires_grad_()
         steps = {name: step_of(name, n, (q, k, v, g), a.threads) for name in CASES if name not in gone}
         if n == a.lengths[0]:
-            check(steps)
+            check(n, steps, q, k, v)
         seconds = seconds_of(steps, a)
         runs.append({"tokens": n, "ms": {name: 1000 * s for name, s in seconds.items()}})
         gone |= {name for name, s in seconds.items() if s > a.most}
         print(f"{n:7}", "  ".join(f"{name}: {1000 * s:.2f}" for name, s in seconds.items()), flush=True)
     return runs
-
-
-def plot(runs, path, a):
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.fonttype"] = "none"
-    matplotlib.rcParams["svg.hashsalt"] = "hga"
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.2, 4.2))
-    for i, name in enumerate(CASES):
-        points = [(r["tokens"], r["ms"][name]) for r in runs if name in r["ms"]]
-        axes.plot(*zip(*points), marker="o", markersize=4, label=name, color=f"C{i}", linestyle="--" if i == 0 else "-")
-    axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel=f"ms a step, {a.threads} thread{'s' * (a.threads > 1)}")
-    axes.set_xticks(a.lengths, [str(n) for n in a.lengths])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    axes.set_title(f"forward and backward, causal, {a.heads} heads of {a.dim}")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
 
 
 def main():
@@ -116,21 +97,13 @@ def main():
     p.add_argument("--seconds", type=float, default=2, help="of each case at each length")
     p.add_argument("--most", type=float, default=20, help="a case that takes longer is left out of greater lengths")
     p.add_argument("--json")
-    p.add_argument("--plot")
-    p.add_argument("--from", dest="run", help="draw a run of before again")
     a = p.parse_args()
     torch.set_num_threads(a.threads)
-    if a.run:
-        with open(a.run) as file:
-            runs = json.load(file)["runs"]
-    else:
-        runs = measure(a)
+    runs = measure(a)
     if a.json:
         with open(a.json, "w") as file:
             json.dump({"heads": a.heads, "dim": a.dim, "threads": a.threads, "torch": torch.__version__, "numpy": np.__version__,
-                       "date": time.strftime("%Y-%m-%d"), "runs": runs}, file, indent=1)  # fmt: skip
-    if a.plot:
-        plot(runs, a.plot, a)
+                       "hga": hga.__version__, "isa": hga.isa_list(), "date": time.strftime("%Y-%m-%d"), "runs": runs}, file, indent=1)  # fmt: skip
 
 
 if __name__ == "__main__":

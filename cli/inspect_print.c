@@ -51,7 +51,7 @@ static void print_bytes(const json_t *bytes)
 {
     print_amount("bytes      graph", json_object_get(bytes, "graph"));
     print_amount(", plan", json_object_get(bytes, "plan"));
-    print_amount(", state", json_object_get(bytes, "state"));
+    print_amount(", workspace", json_object_get(bytes, "state"));
     printf(" (%lld heads of %lld, %lld threads)\n", number_of(bytes, "heads"), number_of(bytes, "dim"),
            number_of(bytes, "threads"));
 }

@@ -1,10 +1,12 @@
-"""The plots and the table of docs/benchmarks.md, from a dated run: python3 docs/benchmarks.py bench/results/DATE.json PLOT.svg writes the plot and prints the table."""
+"""The plots and tables of docs/benchmarks.md, from dated runs: python3 docs/benchmarks.py RUN.json PLOT.svg writes the plot and prints the table. RUN.json is of `hga bench --json`, or
+of bench/lengths.py. Pictures have no paper of their own, and colours that are read on white and on black."""
 
 import json
 import math
 import sys
 
 WIDTH, HEIGHT, LEFT, TOP, ROOM = 420, 300, 56, 34, 84
+STYLE = "<style>text{font:12px sans-serif;fill:#747c86}.title{font-weight:bold}.end{text-anchor:end}.middle{text-anchor:middle}.grid{stroke:#8885}</style>"
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#8a8a8a")
 
 
@@ -41,8 +43,7 @@ def picture(run):
     found = cases(run, 1)
     whole = 2 * WIDTH + 30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{HEIGHT + ROOM}" viewBox="0 0 {whole} {HEIGHT + ROOM}">',
-           "<style>text{font:12px sans-serif;fill:#333}.title{font-weight:bold}.end{text-anchor:end}.middle{text-anchor:middle}.grid{stroke:#ddd}</style>",
-           f'<rect width="{whole}" height="{HEIGHT + ROOM}" fill="#fff"/>']  # fmt: skip
+           STYLE]  # fmt: skip
     out += panel(0, "Time of one forward pass", found, lambda r: r["seconds"], [1e-3, 1e-2, 1e-1, 1, 10], lambda v: f"{v:g} s" if v >= 1 else f"{v * 1e3:g} ms", True)
     out += panel(WIDTH + 20, "Share of the processor's peak", found, lambda r: 100 * r["share_of_peak"], [0, 20, 40, 60, 80], lambda v: f"{v} %", False)
     for i, (colour, name) in enumerate(zip(COLOURS, found)):
@@ -66,12 +67,65 @@ def table(run):
     return "\n".join(lines) + "\n"
 
 
+# ---- bench/lengths.py: a training step beside torch ----
+
+WIDE, TALL, NAMES = 560, 340, 230  # a plot, and room for names at the ends of its lines
+
+
+def apart(places, least):
+    """Names from top to bottom, `least` apart, near their places."""
+    out, before = {}, -math.inf
+    for name, y in sorted(places.items(), key=lambda p: p[1]):
+        before = max(y, before + least)
+        out[name] = before
+    return out
+
+
+def decades(low, high):
+    return [10**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1) if low <= 10**e <= high]
+
+
+def picture_of_lengths(run):
+    runs = run["runs"]
+    names = list(runs[0]["ms"])
+    tokens = [r["tokens"] for r in runs]
+    times = [t for r in runs for t in r["ms"].values()]
+    low, high = min(times) / 1.3, max(times) * 1.3
+    left, top, right, bottom = 64, 34, WIDE, TALL - 44
+    across = {n: left + 16 + i * (right - left - 32) / max(1, len(tokens) - 1) for i, n in enumerate(tokens)}
+    up = lambda t: top + (bottom - top) * math.log(high / t) / math.log(high / low)  # noqa: E731
+    title = f"A training step of attention: causal, {run['heads']} heads of {run['dim']}, {run['threads']} thread{'s' * (run['threads'] > 1)}"
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDE + NAMES}" height="{TALL}" viewBox="0 0 {WIDE + NAMES} {TALL}">', STYLE, f'<text x="{left}" y="18" class="title">{title}</text>']
+    for tick in decades(low, high):
+        said = f"{tick / 1000:g} s" if tick >= 1000 else f"{tick:g} ms"
+        out.append(f'<line x1="{left}" x2="{right}" y1="{up(tick):.1f}" y2="{up(tick):.1f}" class="grid"/><text x="{left - 6}" y="{up(tick) + 4:.1f}" class="end">{said}</text>')
+    out += [f'<text x="{x:.1f}" y="{bottom + 20}" class="middle">{n}</text>' for n, x in across.items()]
+    out.append(f'<text x="{(left + right) / 2:.1f}" y="{TALL - 6}" class="middle">tokens</text>')
+    ends = {}
+    for colour, name in zip(COLOURS, names):
+        points = [(across[r["tokens"]], up(r["ms"][name])) for r in runs if name in r["ms"]]
+        dashes = ' stroke-dasharray="5 4"' if name.startswith("SDPA") else ""
+        out.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        out += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        ends[name] = points[-1][1]
+    for name, y in apart(ends, 16).items():
+        out.append(f'<text x="{right + 4}" y="{y + 4:.1f}" style="fill:{COLOURS[names.index(name)]}">{name}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def table_of_lengths(run):
+    lines = ["| ms a step | " + " | ".join(f"{r['tokens']} tokens" for r in run["runs"]) + " |", "|---" * (len(run["runs"]) + 1) + "|"]
+    lines += [f"| {name} | " + " | ".join(rounded(r["ms"][name]) if name in r["ms"] else "" for r in run["runs"]) + " |" for name in run["runs"][0]["ms"]]
+    return "\n".join(lines) + "\n"
+
+
 def main(source, target):
     with open(source, encoding="utf-8") as file:
         run = json.load(file)
+    draw, tell = (picture_of_lengths, table_of_lengths) if "runs" in run else (picture, table)
     with open(target, "w", encoding="utf-8") as file:
-        file.write(picture(run))
-    print(table(run), end="")
+        file.write(draw(run))
+    print(tell(run), end="")
 
 
 if __name__ == "__main__":

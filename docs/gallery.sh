@@ -15,7 +15,7 @@ htransformer-causal|The same, looking back only.|htransformer -n 64 -p block=4 -
 hsa|HSA on hopping windows of four.|hsa -n 64 -p branching=4
 fenwick|Log-linear attention's partition of the past.|fenwick -n 64
 dilated|LongNet: longer segments, sparser tokens.|dilated -n 64 -p segments=8,32 -p dilations=1,4
-two-levels|A hierarchy of one's own, as JSON.|docs/gallery/two-levels.json
+two-levels|A hierarchy of your own, as JSON.|docs/gallery/two-levels.json
 page|This project's index page as a tree of its headings, lists, sentences and words.|docs/README.md
 sources|A folder of sources: folders, files, functions, lines.|builders
 END

@@ -1,4 +1,4 @@
-/* A hierarchy of one's own: a website of pages, sections and sentences. A sentence attends to its section's sentences,
+/* A hierarchy of your own: a website of pages, sections and sentences. A sentence attends to its section's sentences,
    and from afar to the other sections of its page, to the other pages, and to what its page links to, each standing for
    all of its sentences. Written to JSON, read back, run again. */
 #include <hga.h>

@@ -1,5 +1,5 @@
-/* A message function of one's own: attention whose weights fade with distance, p(i, j) ~ exp(s(i, j) - |i - j| /
-   REACH), written as an aggregate over a row's in-edges, and the way back through it. The engine hands over each edge
+/* A message function of your own: attention whose weights fade with distance, p(i, j) ~ exp(s(i, j) - |i - j| /
+   REACH), written as an aggregate over a row's in-edges, and its backward pass. The engine hands over each edge
    with its score s; nothing is stored per edge. */
 #include <hga.h>
 #include <math.h>
@@ -71,7 +71,7 @@ static void finish(const void *state, const hga_end *row, hga_id head, void *ctx
     for (int c = 0; c < DIM; c++) o[c] = r->total > 0 ? (float)(r->sum[c] / r->total) : 0;
 }
 
-/* What the way back needs of a row: the log of its total, d_out, and d_out . out. */
+/* What backward needs of a row: the log of its total, d_out, and d_out . out. */
 typedef struct asked {
     double log_total, delta, d_out[DIM];
 } asked;

@@ -17,7 +17,7 @@ fact every_pair_is_covered_once holds h.txt '^coverage   of 2500 pairs 2500 once
 fact pairs_are_counted_by_level holds h.txt '^ +564 by level 0$'
 fact later_tokens_are_seen holds h.txt '1225 pairs where a token attends to a later one; the output of token 0 depends on token 49, by way of node 94 of level 3$'
 fact one_layer_reaches_everything holds h.txt '^layers     1 until every token is reached by every other$'
-fact bytes_are_told holds h.txt '^bytes      graph [0-9.]+ k?B, plan [0-9.]+ k?B, state [0-9.]+ k?B \(8 heads of 64, [0-9]+ threads\)$'
+fact bytes_are_told holds h.txt '^bytes      graph [0-9.]+ k?B, plan [0-9.]+ k?B, workspace [0-9.]+ k?B \(8 heads of 64, [0-9]+ threads\)$'
 "$hga" inspect h.json --heads 2 --dim 16 --threads 1 >few.txt
 fact bytes_are_of_the_given_shape holds few.txt '\(2 heads of 16, 1 threads\)$'
 

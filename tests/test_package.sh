@@ -26,6 +26,11 @@ fact and_for_their_functions node libhga-files HGA_FILES
 fact every_public_header_is_installed_and_no_other headers
 fact the_text_of_run_is_installed cmp "$prefix/share/hga/gospels.txt" "$source/examples/gospels.txt"
 
+
+# A release is installed without what only a debugger reads.
+stripped() { for file in "$lib/libhga.so" "$lib/libhga-files.so" "$prefix/bin/hga"; do ! readelf -S "$file" | grep -F .debug_info || return 1; done; }
+if grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$build/CMakeCache.txt"; then fact libraries_and_tool_are_stripped stripped; fi
+
 # The names a library defines for others to link.
 defined() { nm "$@" 2>/dev/null | awk 'NF == 3 && $2 ~ /[B-Z]/ { sub(/@.*/, "", $3); print $3 }' | sort -u; } # A: the name of a version
 defined -D --defined-only "$lib/libhga.so" >shared_names
@@ -42,6 +47,14 @@ fact no_name_is_in_both_libraries equal "$(both)" ""
 needed() { objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' >needed && [ -s needed ]; }
 alone() { needed "$lib/libhga.so" && lacks needed '^lib(xml2|zip|icu|hga)'; }
 fact libhga_needs_neither_libxml2_nor_libzip_nor_icu alone
+
+# ---- as docs/c.md says, word by word: its first block after "Compile it", where ~ is a folder of ours and build/ the build ----
+
+awk '/Compile it/ { found = 1 } found && /^```text$/ { on = 1; next } /^```/ { if (on) exit } on' "$source/docs/c.md" >by_the_page.sh
+says_how() { [ "$(wc -l <by_the_page.sh)" -ge 3 ] && shows by_the_page.sh 'cmake --install build --prefix ~/.local'; }
+fact the_page_says_how_to_compile says_how
+as_it_says() { mkdir -p home clone && cp -r "$source/examples" clone/ && ln -sfn "$build" clone/build && (cd clone && HOME=$scratch/home PATH=$PATH bash -eu ../by_the_page.sh) | grep 'token 0 gets 19.500'; }
+fact an_example_compiles_as_it_says_and_runs as_it_says
 
 # ---- by pkg-config ----
 

@@ -8,6 +8,10 @@ for program in doxygen sphinx-build; do
 done
 python3 -c 'import furo, myst_parser, sphinx_copybutton, numpy' 2>/dev/null || { echo "skipped: the site, since furo, myst_parser, sphinx_copybutton or numpy is not installed"; exit 77; }
 
+# As where an older version's site stands beside this one.
+version=$("$hga" --version --json | sed -n 's/.*"version": "\(.*\)".*/\1/p')
+mkdir -p site/0.0.1 && echo older >site/0.0.1/index.html
+export HGA_SITE_VERSIONS="$version 0.0.1"
 fact the_site_is_made_without_a_warning silent sh "$source/docs/site/make.sh" "$hga" "$source" "$packages" "$scratch/site"
 html=$scratch/site/html
 
@@ -19,8 +23,9 @@ fact every_public_function_is_documented_without_warnings empty other
 # ---- what is there ----
 
 fact the_readme_comes_first shows "$html/index.html" 'hierarchical graph attention'
-version=$("$hga" --version --json | sed -n 's/.*"version": "\(.*\)".*/\1/p')
 fact pages_show_the_version shows "$html/python.html" "hga $version"
+fact and_lead_to_the_versions_beside_them shows "$html/c/hga_plan_create.html" 'href="../../0.0.1/index.html"'
+fact which_are_there test -e "$html/../0.0.1/index.html"
 (cd "$source/docs" && ls ./*.md) | sed 's,^\./,,; s/md$/html/' | grep -vE '^(README|python-reference)\.' >wants_html
 (cd "$html" && find . -name '*.html') | sed 's,^\./,,' | sort >pages
 fact every_page_is_in_the_site missing wants_html pages

@@ -1,4 +1,4 @@
-"""Sphinx's settings for the pages that make.sh gathers. HGA_VERSION and HGA_COMMIT say what they are of."""
+"""Sphinx's settings for the pages that make.sh gathers. HGA_VERSION and HGA_COMMIT say what they are of, HGA_SITE_VERSIONS which sites stand beside this one."""
 
 import gc
 import os
@@ -24,6 +24,10 @@ html_title = f"hga {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["live"]
+templates_path = ["templates"]
+# Below the table of contents: the versions, each a folder beside this site's.
+html_sidebars = {"**": ["sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/navigation.html", "versions.html", "sidebar/scroll-end.html"]}
+html_context = {"versions": os.environ.get("HGA_SITE_VERSIONS", "").split() or [release]}
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The site: make.sh HGA SOURCE PYTHONPATH FOLDER writes FOLDER/html, from the pages of docs/, the tool's help, the public headers and the docstrings.
+# HGA_SITE_VERSIONS="0.4.0 0.3.0" names the versions whose sites stand in folders beside FOLDER/html, this one among them: every page leads to them.
 # It needs doxygen, and Debian's python3-sphinx, python3-myst-parser, python3-sphinx-copybutton and furo. What Sphinx warns of ends it.
 set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
@@ -13,7 +14,7 @@ HGA_VERSION=$("$hga" --version --json | python3 -c 'import json, sys; print(json
 HGA_COMMIT=$("$hga" --version --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["commit"])')
 export HGA_VERSION HGA_COMMIT PYTHONDONTWRITEBYTECODE=1 OMP_WAIT_POLICY=passive
 rm -rf "$out/pages" "$out/xml" "$out/html"
-mkdir -p "$out/pages/static" "$out/pages/live" "$out/xml"
+mkdir -p "$out/pages/static" "$out/pages/live" "$out/pages/templates" "$out/xml"
 
 # The headers, as Doxygen reads them.
 HGA_SITE_XML=$out/xml HGA_SITE_SOURCE=$source HGA_SITE_HEADERS=$(cd "$source" && echo "$source"/graph/base/hga_base.h "$source"/*/public/hga*.h "$source"/msgpass/*/public/hga*.h) \
@@ -26,6 +27,7 @@ sh "$source/docs/gallery.sh" "$hga" "$source" "$out/pages/live"
 mv "$out/pages/live/gallery.md" "$out/pages/gallery.md"
 python3 "$here/pages.py" "$source" "$out/pages"
 cp "$here/conf.py" "$out/pages/conf.py"
+cp "$here/versions.html" "$out/pages/templates/versions.html"
 cp "$here/site.css" "$out/pages/static/site.css"
 status=0
 python3 -m sphinx -q -E -b html -W --keep-going -d "$out/doctrees" "$out/pages" "$out/html" || status=$?

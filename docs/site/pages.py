@@ -14,7 +14,7 @@ CONTENTS = (
     ("The tool", ("tool/index", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
     ("Hierarchies", ("dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "graph")),
-    ("Inside, and beside", ("glossary", "beside-others", "benchmarks", "measuring", "engine", "gradients", "contributing")),
+    ("Inside, and beside", ("glossary", "beside-others", "benchmarks", "promises", "measuring", "engine", "gradients", "contributing")),
 )
 LAST = "changelog"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")

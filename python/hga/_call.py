@@ -106,7 +106,7 @@ class Problem:
             if x.ndim < 2:
                 raise refuse(f"{name} has shape {x.shape}: at least [tokens][dim] is needed")
             if x.shape[-1] > 1 and x.size and x.strides[-1] != x.itemsize:
-                raise refuse(f"the last axis of {name} does not lie side by side (strides {x.strides})")
+                raise refuse(f"{name} is not contiguous in the last dimension (strides {x.strides})")
         if axes == 2:
             self.q, self.k, self.v = self.q[None], self.k[None], self.v[None]
             layout = "bhnd"

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, Type, TypeVar, cast
 
 import numpy as np
 
-from ._hga import ffi as ffi, lib as lib
+from ._library import ffi as ffi, lib as lib
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,7 +138,7 @@ def as_numpy(x: Any, what: str) -> np.ndarray:
             raise refuse(f"{what} has dtype {x.dtype}, not float32, float16 or bfloat16: convert it with .astype(np.float32)")
         x = x.view(BF16)  # ml_dtypes'
     if not x.flags.aligned:
-        raise refuse(f"{what} does not lie at a multiple of {x.itemsize} bytes")
+        raise refuse(f"the address of {what} is no multiple of {x.itemsize} bytes")
     return cast(np.ndarray, x)
 
 
@@ -177,7 +177,7 @@ def table(x: Any, what: str, axes: int) -> np.ndarray:
     if a.ndim != axes:
         raise refuse(f"{what} has shape {a.shape}, not {axes} axes")
     if not a.flags.c_contiguous:
-        raise refuse(f"{what} does not lie packed in memory: use np.ascontiguousarray")
+        raise refuse(f"{what} is not contiguous: use np.ascontiguousarray")
     return a
 
 

@@ -1,4 +1,4 @@
-"""Which tokens attend together: a mask read as documents side by side, or refused with what was seen in it.
+"""Which tokens attend together: a mask read as consecutive documents, or refused with what was seen in it.
 
 A model gives its attention a mask; hga wants documents: runs of tokens of which each run attends within itself, causally or
 both ways, with one hierarchy of the run's length. A mask is compared with that entry by entry. What differs is refused: a
@@ -28,7 +28,7 @@ class Document(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """A mask of one sample that is documents side by side: the document of each token (0: padding), and the window."""
+    """A mask of one sample that is consecutive documents: the document of each token (0: padding), and the window."""
 
     number: Tensor
     causal: bool
@@ -213,7 +213,7 @@ def _is_padding(seen: Tensor, number: Tensor, causal: bool, left: int, right: in
 
 
 def _difference(seen: Tensor, causal: bool) -> str:
-    """In words: the first pair in which a mask is none of documents side by side."""
+    """In words: the first pair in which a mask is none of consecutive documents."""
     n = seen.shape[0]
     number = _numbers_of(seen)
     own = number > 0

@@ -198,7 +198,7 @@ class Hierarchy:
         self, q: np.ndarray, k: np.ndarray, v: np.ndarray, layout: str, tables: Optional[Tables], scale: Optional[float], plan: Plan,
         d_out: np.dtype,
     ) -> Prepared:  # fmt: skip
-        """The call that goes back by the plan that went forward."""
+        """The backward call of the plan that ran forward."""
         if scale is not None and type(scale) is not float:
             scale = number(scale, "scale")
         key = (
@@ -376,7 +376,7 @@ class Hierarchy:
 
     @property
     def rows(self) -> int:
-        """Rows that query has, or the output where the program asks for no query."""
+        """Rows of the query, or of the output where the program reads no query."""
         n = self._rows("query")
         return n if n >= 0 else self._rows("out")
 

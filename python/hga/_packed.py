@@ -24,7 +24,7 @@ def _made_by(function: Any, maker: Any) -> bool:
 
 
 def packed_documents(mask_function: Any, tokens: int) -> Optional[Tensor]:
-    """[samples][tokens]: numbers from 1 on of causal texts side by side, if the function is the one by which transformers
+    """[samples][tokens]: numbers from 1 on of consecutive causal texts, if the function is the one by which transformers
     keeps such texts apart and nothing else; or None, and then all pairs must be asked for."""
     from transformers import masking_utils as m
 

@@ -83,7 +83,7 @@ class Program:
         check(lib.hga_program_attention(self._p, self._relation(relation)))
 
     def has_lse(self) -> None:
-        """The output's log-sum-exp may be asked for."""
+        """Whether the output has a log-sum-exp."""
         self._p.has_lse = 1
 
     def user(

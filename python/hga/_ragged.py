@@ -75,7 +75,7 @@ def _check_window(words: str, d: Document) -> None:
 
 
 def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_Part]:
-    """One part for each document; without dropout, samples side by side whose only documents are equal share one."""
+    """One part for each document; without dropout, neighbouring samples whose only documents are equal share one."""
     counts = Counter(d.sample for d in found)
 
     def joins(a: Document, b: Document) -> bool:
@@ -93,7 +93,7 @@ def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_
 
 
 def _floats(x: Tensor) -> Tensor:
-    """float32 whose last axis lies side by side, and in which nothing lies twice."""
+    """float32, contiguous in the last dimension, no element twice."""
     x = x.detach().float()
     if x.stride(-1) != 1 or any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape)):
         x = x.contiguous()

@@ -114,7 +114,7 @@ def _bytes(h: Hierarchy) -> int:
 
 
 class PlansInfo(NamedTuple):
-    """What is kept for the next call: hierarchies that names and lengths have asked for (``Attention``, transformers), and
+    """What is kept for the next call: hierarchies made from names and lengths (``Attention``, transformers), and
     the plans of all hierarchies with their workspaces."""
 
     hierarchies: int

@@ -241,7 +241,7 @@ def _stack_of(q: Any) -> Callable[[Sequence[Any]], Any]:
 
 
 def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
-    """One hierarchy over several texts side by side (a ragged batch): rows are all samples' tokens, one after the other,
+    """One hierarchy over several texts (a ragged batch): rows are all samples' tokens, one after the other,
     then all nodes of level 1, and so on. None sees another's. All parts run the same program."""
     parts = list(parts)
     if not parts:

@@ -302,7 +302,7 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
               scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
               node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
               precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
-    """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that asks for one."""
+    """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     compiling = torch.compiler.is_compiling()
     if not compiling and type(h) is Hierarchy and not eager.watched():
         if torch.is_autocast_enabled("cpu"):

@@ -363,7 +363,7 @@ class Refusals(unittest.TestCase):
             (lambda: h.attention(q, k[:, :3], v[:, :3]), "3"),
             (lambda: h.attention(q, k[..., :8], v), "8 columns"),
             (lambda: h.attention(q[0], k, v), "axes"),
-            (lambda: h.attention(q[..., ::2], k[..., ::2], v), "side by side"),
+            (lambda: h.attention(q[..., ::2], k[..., ::2], v), "contiguous in the last dimension"),
             (lambda: h.attention(q, k, v, layout="nhd"), "layout"),
             (lambda: h.attention(q, k, v, precision="f16"), "precision"),
             (lambda: h.attention(q, k, v, isa="sse9"), "sse9"),

@@ -115,7 +115,7 @@ class Arrays(unittest.TestCase):
                 self.h.attention(self.x[0], self.x[1], np.broadcast_to(self.x[2].take([0], axis), self.x[2].shape))
 
     def test_09_fortran_order_is_refused_or_right(self):
-        with self.assertRaisesRegex(hga.Error, "side by side"):
+        with self.assertRaisesRegex(hga.Error, "contiguous in the last dimension"):
             self.h.attention(*(np.asfortranarray(x) for x in self.x))
         self.equal([np.asfortranarray(x.transpose(3, 0, 1, 2)).transpose(1, 2, 3, 0).copy() for x in self.x])
 

@@ -1,4 +1,4 @@
-"""The plot and the table of docs/benchmarks.md are those of the dated run."""
+"""The plots, tables and losses of README and docs/benchmarks.md are those of the dated runs."""
 
 import pathlib
 import re
@@ -8,18 +8,46 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "bench" / "results"
+
+
+def read(*path):
+    return ROOT.joinpath(*path).read_text(encoding="utf-8")
 
 
 class Plots(unittest.TestCase):
-    def test_the_page_shows_the_run(self):
-        page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-        date = re.search(r"^## (\d{4}-\d\d-\d\d)$", page, re.M).group(1)
+    def made(self, run, picture):
+        """What docs/benchmarks.py prints of a run, whose plot is the one that is kept."""
         with tempfile.TemporaryDirectory() as folder:
             plot = pathlib.Path(folder) / "plot.svg"
-            done = subprocess.run([sys.executable, ROOT / "docs" / "benchmarks.py", ROOT / "bench" / "results" / f"{date}.json", plot], capture_output=True, text=True, check=True)
-            self.assertEqual(plot.read_text(encoding="utf-8"), (ROOT / "docs" / "pictures" / "benchmarks.svg").read_text(encoding="utf-8"))
-        self.assertGreater(len(done.stdout.splitlines()), 8)
-        self.assertIn(done.stdout, page)
+            done = subprocess.run([sys.executable, ROOT / "docs" / "benchmarks.py", run, plot], capture_output=True, text=True, check=True)
+            self.assertEqual(plot.read_text(encoding="utf-8"), read("docs", "pictures", picture))
+        return done.stdout
+
+    def test_the_page_shows_the_run(self):
+        page = read("docs", "benchmarks.md")
+        date = re.search(r"^## (\d{4}-\d\d-\d\d)$", page, re.M).group(1)
+        table = self.made(RESULTS / f"{date}.json", "benchmarks.svg")
+        self.assertGreater(len(table.splitlines()), 8)
+        self.assertIn(table, page)
+
+    def test_a_step_against_the_length(self):
+        page = read("docs", "benchmarks.md")
+        date = re.search(r"^## A training step beside torch, (.*)$", page, re.M).group(1)
+        table = self.made(RESULTS / f"{date}-lengths.json", "lengths.svg")
+        self.assertEqual(len(table.splitlines()), 7)
+        self.assertIn(table, page)
+
+    def test_the_losses_of_the_front_page(self):
+        """Three decimals, by the attention's name, of the run that the page of losses holds; its command is README's."""
+        run = read("bench", "results", "2026-11-24-characters.md")
+        readme = read("README.md")
+        command = re.search(r"^python3 examples/python/characters\.py .*$", run, re.M).group(0)
+        self.assertIn(f"`{command}`", readme)
+        losses = dict(re.findall(r"^(\w[\w:=]*) +(\d\.\d\d\d) +\d\.\d\d\d +\d\.\d\d\d +\d+$", run, re.M))
+        self.assertEqual(len(losses), 5)
+        line = re.search(r"^.*nats.*$", readme, re.M).group(0)
+        self.assertEqual(sorted(re.findall(r"\d\.\d\d\d", line)), sorted(set(losses.values())))
 
 
 if __name__ == "__main__":
