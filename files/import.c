@@ -326,7 +326,8 @@ static hga_status tell_map(const import *x, const numbering *to, hga_node_map *o
     HGA_TRY(hga_new(x->allocator, 1, sizeof *out->n, &out->n));
     out->n[0] = x->n;
     HGA_TRY(hga_new(x->allocator, x->n, sizeof **out->id, &out->id[0]));
-    for (hga_id v = 0; v < x->n; v++) out->id[0][v] = x->made ? v : to->id[v];
+    /* a reader that made the graph numbered nothing anew */
+    for (hga_id v = 0; v < x->n; v++) out->id[0][v] = to->id ? to->id[v] : v;
 done:
     if (st) hga_node_map_clear(out);
     return st;
