@@ -14,9 +14,29 @@ typedef struct pair_row {
     const char *why;
 } pair_row;
 
+#define no_slices "a gradient needs all that the output is made of"
+
 static const pair_row pair_table[] = {
     {TRAIT_KEEP_FIELDS, TRAIT_RANGES, PAIR_REFUSED, "keep_fields keeps every row of every field"},
     {TRAIT_KEEP_FIELDS, TRAIT_LISTED_ROWS, PAIR_REFUSED, "keep_fields keeps every row of every field"},
+    {TRAIT_KEEP_FIELDS, TRAIT_SLICES, PAIR_REFUSED, "keep_fields keeps every row of every field"},
+    {TRAIT_SLICES, TRAIT_GRADIENT, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_STRIPS, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_SUBTREE, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_ACCUMULATE, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_LSE, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_SOME_GRADIENTS, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_QUERY, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_KEY, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_VALUE, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_USER, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_REL_KEY, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_REL_BIAS, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_EDGE_BIAS, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_NODE_POS, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_TYPE_SCALE, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_LOG_MASS, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_SCALE, PAIR_REFUSED, no_slices},
     {TRAIT_SIGMOID, TRAIT_LSE, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SIGMOID, TRAIT_D_LSE, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SCALE, TRAIT_SCALE_ZERO, PAIR_NEVER, "a scale is 0 or another number"},

@@ -198,6 +198,25 @@ static hga_status make_ranges(const hga_allocator *a)
     return st;
 }
 
+/* Rows from one execution to the next. */
+static hga_status make_slices(const hga_allocator *a)
+{
+    static float out[100][2][8], row[16];
+    hga_options options = options_of(a);
+    options.slices = 1;
+    hga_id key = hga_program_field(&program, HGA_IO_KEY), above = hga_graph_nodes(given).level_ptr[1];
+    hga_plan *made;
+    hga_workspace *own = NULL;
+    hga_io io = io_to(out);
+    io.first_row = 3, io.n_rows = 5;
+    hga_status st = plan_or_none(given, &program, &options, &made);
+    if (!st) st = hga_workspace_create(made, &own);
+    if (!st) st = hga_plan_execute(made, own, &io);
+    if (!st) st = hga_workspace_rows(made, own, key, above, 1, HGA_ROWS_PUT, row);
+    hga_workspace_destroy(own), hga_plan_destroy(made);
+    return st;
+}
+
 static hga_status make_sixteen(const hga_allocator *a)
 {
     static float out[100][2][8];
@@ -260,7 +279,7 @@ static int clear(void **state)
 
 #define ALLOCATOR_FACTS(fact)                                                                                  \
     fact(transpose) fact(compress) fact(concat) fact(rows) fact(plan) fact(wide_plan) fact(update) fact(state) \
-        fact(attention) fact(sixteen) fact(batch) fact(ranges)
+        fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(transpose) fact(compress) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) fact(levels) \
         fact(pattern) fact(weights) fact(explain)

@@ -76,6 +76,20 @@ static int is_refused_together(const drawn_call *c, const call_fate *fate)
     return fate->forward == HGA_EUNSUPPORTED && strstr(fate->refused, "keep_fields") != NULL;
 }
 
+/* Slices with gradients or keep_fields: refused, and for that reason. */
+static int refuses_slices(const drawn_call *c)
+{
+    hga_plan *plan = NULL;
+    hga_options o = c->options;
+    if (!o.gradient && !o.keep_fields) return 0;
+    o.slices = 1;
+    hga_status st = hga_plan_create(c->graph, c->program, &c->shape, &o, &plan);
+    hga_plan_destroy(plan);
+    if (!st) draw_fail("slices are accepted with gradients or keep_fields");
+    const char *says = hga_error_detail();
+    return st == HGA_EUNSUPPORTED && (strstr(says, "slices: keep_fields") || strstr(says, "slices: a gradient"));
+}
+
 static int64_t n_forward, n_backward, n_fast;
 
 static void hold_drawn(uint64_t seed)
@@ -93,6 +107,7 @@ static void hold_drawn(uint64_t seed)
         int forward = fate.forward == HGA_OK, backward = forward && call.options.gradient && fate.backward == HGA_OK;
         if (forward) count(met, backward ? traits : without_gradients(traits));
         if (is_refused_together(&call, &fate)) count(refused, traits);
+        if (forward && refuses_slices(&call)) count(refused, traits | UINT64_C(1) << TRAIT_SLICES);
         n_forward += forward, n_backward += backward, n_fast += backward && fate.fast;
         in_hand = NULL;
         call_clear(&call);

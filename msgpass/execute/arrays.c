@@ -16,13 +16,14 @@ static void add_block(call_arrays *c, const char *what, const void *data, int64_
     add_array(c, &a, written);
 }
 
-/* Of the output the rows that are asked for, with their log-sum-exps. */
+/* Of the output the rows from the first that is asked for to the last, with their log-sum-exps. */
 static hga_status add_output(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = HGA_OK;
     given_array a;
-    hga_id f = program_bound(&plan->program, HGA_IO_OUT), first = workspace->row_first - plan->storage[f].io_first;
-    hga_id n = workspace->row_end - workspace->row_first, heads = plan->storage[f].heads;
+    hga_id f = program_bound(&plan->program, HGA_IO_OUT), heads = plan->storage[f].heads;
+    const hga_interval *begin = workspace->asked.interval, *end = begin + workspace->asked.n - 1;
+    hga_id first = (hga_id)begin->first, n = (hga_id)(end->first + end->n) - first;
     HGA_TRY(array_of_tensor("the output", "", &io->out, first, n, heads, plan->storage[f].columns, &a));
     add_array(&workspace->arrays, &a, 1);
     HGA_TRY(array_of_tensor("the log-sum-exp", "", &io->lse, first, n, heads, 1, &a));

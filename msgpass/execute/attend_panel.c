@@ -41,6 +41,7 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
     tile_chooser *t = &w->chooser;
     t->run_family = families_are_fit(w, stage) ? families : NULL;
     t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
+    t->leaves_out = w->workspace->sliced;
     t->types = w->io->rel_key || w->io->rel_bias || drops_weights(w), t->positions = w->io->node_pos != NULL;
 }
 
@@ -61,7 +62,7 @@ static void drop_idle_groups(row_panel *p)
 static void attend_groups(worker *w, hga_id stage, row_panel *p)
 {
     open_chooser(w, stage, run_tiles, run_family);
-    if (w->workspace->ranged) drop_idle_groups(p);
+    if (w->workspace->sliced) drop_idle_groups(p);
     if (goes_in_tiles(w, stage)) choose_tiles(&w->chooser, p);
     for (hga_id g = 0; g < p->n_groups; g++) finish_group(w, &p->group[g]);
 }

@@ -144,25 +144,12 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
     return HGA_OK;
 }
 
-/* Which rows of the output does the caller ask for? */
-static hga_status bind_range(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
-{
-    const field_storage *out = &plan->storage[program_bound(&plan->program, HGA_IO_OUT)];
-    hga_id first, n;
-    hga_status st = ranges_asked(plan, io, &first, &n);
-    if (st) return st;
-    workspace->row_first = out->io_first + first, workspace->row_end = workspace->row_first + n;
-    workspace->ranged = n < out->io_n;
-    if (workspace->ranged) ranges_find(plan, first, n, workspace->needed);
-    return HGA_OK;
-}
-
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
     if (!st) st = modifiers_check(&plan->program, io);
     if (!st) st = check_tables(plan, io);
-    if (!st) st = bind_range(plan, io, workspace);
+    if (!st) st = slice_bind(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
     if (!st) st = arrays_find(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);

@@ -6,8 +6,28 @@
 
 void forget_twins(tile_batch *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
 
+/* Columns that no row wants which is computed are not read, perhaps not there: in their place is one that is. Of a
+   chunk that has none every score is masked. */
+static void leave_columns_out(tile_chunk *c)
+{
+    unsigned wanted[PANEL_GROUPS];
+    uint64_t read = 0;
+    for (hga_id i = 0; i < c->n_parts; i++) wanted[i] = wanted_rows(c->part[i].group);
+    for (hga_id e = 0; e < c->columns.n; e++)
+        for (hga_id i = 0; i < c->n_parts; i++)
+            if (e >= c->part[i].first && e < c->part[i].last && c->rows[i][e] & wanted[i]) read |= UINT64_C(1) << e;
+    hga_id some = read ? (hga_id)__builtin_ctzll(read) : 0;
+    for (hga_id e = 0; read && e < c->columns.n; e++) {
+        if (read >> e & 1)
+            some = e;
+        else
+            c->columns.src[e] = c->columns.src[some];
+    }
+}
+
 void hand_over(tile_chooser *t)
 {
+    for (hga_id i = 0; t->leaves_out && i < t->batch->n; i++) leave_columns_out(&t->batch->chunk[i]);
     if (t->batch->n) t->run(t->context, t->batch);
     t->batch->n = 0;
     forget_twins(t->batch);

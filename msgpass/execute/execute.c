@@ -9,7 +9,7 @@
 
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
-    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + ranges_bytes(plan) +
+    return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
            (int64_t)sizeof(hga_workspace);
 }
 
@@ -33,8 +33,7 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
     /* not cleared: pages belong to the thread that writes them first */
     HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
     workspace->rows = first_line(workspace->memory);
-    workspace->needed_bytes = ranges_bytes(plan);
-    HGA_TRY(hga_new(&plan->given, workspace->needed_bytes, 1, &workspace->needed));
+    HGA_TRY(slice_create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
 done:
     if (st) hga_workspace_destroy(workspace), workspace = NULL;
@@ -51,7 +50,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     workspace_forget(workspace);
     hga_delete(&a, workspace->spare, workspace->spare_bytes, 1);
     hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
-    hga_delete(&a, workspace->needed, workspace->needed_bytes, 1);
+    slice_destroy(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 
@@ -93,39 +92,10 @@ void workspace_forget(hga_workspace *workspace)
 
 /* ---- rows ---- */
 
-static const long_row *find_long(const stage_plan *s, hga_id position)
-{
-    hga_id lo = 0, hi = s->n_long;
-    if (position < s->long_row[0].position || position > s->long_row[hi - 1].position) return NULL;
-    while (lo < hi) {
-        hga_id mid = lo + (hi - lo) / 2;
-        if (s->long_row[mid].position < position)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < s->n_long && s->long_row[lo].position == position ? &s->long_row[lo] : NULL;
-}
-
 static void open_stage(worker *w, hga_id stage)
 {
     if (w->reading != stage) reader_open(&w->reader, w->plan, stage);
     w->reading = stage;
-}
-
-/* Is v one of the output's rows, but none of those that this execution, of some rows, is asked for? */
-static int is_left_out(const hga_workspace *workspace, const field_storage *out, hga_id v)
-{
-    return v >= out->io_first && v - out->io_first < out->io_n && (v < workspace->row_first || v >= workspace->row_end);
-}
-
-/* Is row v of the stage one that this execution is not asked for? Whatever a stage writes beside the output is left
-   alone with it. */
-static int leaves_out(const worker *w, hga_id stage, hga_id v)
-{
-    if (!w->workspace->ranged) return 0;
-    hga_id out = program_bound(&w->plan->program, HGA_IO_OUT);
-    return w->plan->program.stage[stage].writes >> out & 1u && is_left_out(w->workspace, &w->plan->storage[out], v);
 }
 
 static int has_row(const worker *w, hga_id stage, hga_id v)
@@ -134,20 +104,16 @@ static int has_row(const worker *w, hga_id stage, hga_id v)
     return !out || program_row(&w->plan->nodes, w->plan->program.field[out].rows, v);
 }
 
-static int writes_row(const worker *w, hga_id stage, hga_id v)
-{
-    return !leaves_out(w, stage, v) && has_row(w, stage, v);
-}
-
-/* The node at each row of a panel; NO_ROW where the phase has none of the stage's rows, left_out(v) where it has, but
-   nobody asks for it. */
+/* Rows [begin, begin + n) of the relation, or of nodes: NO_ROW where the phase has none of the stage's rows,
+   left_out(v) where it has, but this execution does not run it. */
 static void list_nodes(const worker *w, const phase *ph, hga_id stage, hga_id begin, hga_id n, hga_id *node)
 {
     const stage_plan *s = &w->plan->stage[stage];
+    const row_bits *run = rows_to_run(w->workspace, ph, stage);
     for (hga_id i = 0; i < n; i++) {
         hga_id v = ph->by_position ? node_at(s, begin + i) : begin + i;
-        int mine = has_row(w, stage, v) && !(s->n_long && find_long(s, begin + i));
-        node[i] = !mine ? NO_ROW : leaves_out(w, stage, v) ? left_out(v) : v;
+        int mine = has_row(w, stage, v) && !(s->n_long && long_row_at(s, begin + i));
+        node[i] = !mine ? NO_ROW : run && !bits_have(run, begin + i - ph->first) ? left_out(v) : v;
     }
 }
 
@@ -179,6 +145,22 @@ void load_panel(worker *w, wave_item item)
     reader_load(&w->reader, first, n);
 }
 
+/* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: there are none.
+   */
+static int narrow_panel(const worker *w, const phase *ph, hga_id stage, hga_id *begin, hga_id *n)
+{
+    const row_bits *run = rows_to_run(w->workspace, ph, stage);
+    if (!run) return 1;
+    int64_t first = *begin - ph->first, end = first + *n, at = bits_next(run, first, end), last = end;
+    if (at == end) return 0;
+    for (int64_t next = at; next < end; next = bits_next(run, last, end)) last = bits_next_out(run, next, end);
+    hga_id skipped = (hga_id)(at - first) / KERNEL_TILE * KERNEL_TILE;
+    hga_id groups = (hga_id)(last - first - skipped + KERNEL_TILE - 1) / KERNEL_TILE * KERNEL_TILE;
+    *begin += skipped, *n -= skipped;
+    if (groups < *n) *n = groups;
+    return 1;
+}
+
 static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
 {
     const stage_plan *s = &w->plan->stage[stage];
@@ -188,6 +170,7 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     open_stage(w, stage);
     w->part_of_tree = ph->part_of_tree;
     panel_bounds(ph, panel, &begin, &n);
+    if (!narrow_panel(w, ph, stage, &begin, &n)) return;
     list_nodes(w, ph, stage, begin, n, node);
     int one_by_one = !goes_by_position(w, ph);
     int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
@@ -209,12 +192,19 @@ static void run_panels(worker *w, const phase *ph, hga_id panel)
     for (hga_id s = ph->stage; s < stages_end(ph); s++) run_panel(w, ph, s, panel);
 }
 
+/* Row i of a phase of pieces, of their merging or of a field's nodes. */
+static int runs_row(const worker *w, const phase *ph, hga_id i)
+{
+    const row_bits *run = rows_to_run(w->workspace, ph, ph->stage);
+    return !run || bits_have(run, i);
+}
+
 static void run_piece(worker *w, const phase *ph, hga_id piece)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const long_row *row = long_row_of(s, piece);
     hga_id v = node_at(s, row->position);
-    if (!writes_row(w, ph->stage, v)) return;
+    if (!runs_row(w, ph, piece) || !has_row(w, ph->stage, v)) return;
     reader_load(&w->reader, row->position, 1);
     plan_kernel(w->plan, ph->stage)
         ->row(w, &(row_job){.stage = ph->stage,
@@ -229,7 +219,8 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
 {
     const stage_plan *s = &w->plan->stage[ph->stage];
     const long_row *row = &s->long_row[i];
-    if (writes_row(w, ph->stage, node_at(s, row->position))) plan_kernel(w->plan, ph->stage)->merge(w, ph->stage, row);
+    if (runs_row(w, ph, i) && has_row(w, ph->stage, node_at(s, row->position)))
+        plan_kernel(w->plan, ph->stage)->merge(w, ph->stage, row);
 }
 
 static void copy_lse(worker *w, hga_id f, hga_id v)
@@ -256,13 +247,7 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
-        if (ph->job != JOB_LSE || !w->workspace->ranged || !is_left_out(w->workspace, &w->plan->storage[ph->stage], v))
-            each(w, ph->stage, v);
-}
-
-int item_is_needed(const worker *w, wave_item item)
-{
-    return !w->workspace->ranged || w->workspace->needed[w->plan->phase[item.phase].panels_at + item.panel];
+        if (runs_row(w, ph, v - ph->first)) each(w, ph->stage, v);
 }
 
 /* The heads of an item. */
@@ -284,20 +269,33 @@ static void run_item(worker *w, wave_item item)
     }
 }
 
+/* Items [first, end) of the plan's order, in so far as the execution runs them. */
+static void run_items(worker *w, int64_t first, int64_t end)
+{
+    const wave_item *item = w->plan->waves.item;
+    for (int64_t i = first, done; i < end; i += done) {
+        open_heads(w, item[i]);
+        done = run_wide(w, &item[i], end - i);
+        for (int64_t j = i + 1; j < i + done; j++)
+            if (item[j].phase != item[i].phase) run_item(w, item[j]);
+        if (!done) run_item(w, item[i]), done = 1;
+    }
+}
+
+static void run_some_items(worker *w, int64_t first, int64_t end)
+{
+    const row_bits *items = &w->workspace->slice.items;
+    for (int64_t i = bits_next(items, first, end); i < end; i = bits_next(items, i + 1, end)) {
+        open_heads(w, w->plan->waves.item[i]);
+        run_item(w, w->plan->waves.item[i]);
+    }
+}
+
 /* What thread t was given of a wave. */
 static void run_share(worker *w, hga_id wave, hga_id t)
 {
-    const wave_order *o = &w->plan->waves;
-    int64_t list = (int64_t)wave * w->plan->threads + t;
-    for (int64_t i = o->ptr[list], done; i < o->ptr[list + 1]; i += done) {
-        done = 1;
-        if (!item_is_needed(w, o->item[i])) continue;
-        open_heads(w, o->item[i]);
-        done = run_wide(w, &o->item[i], o->ptr[list + 1] - i);
-        for (int64_t j = i + 1; j < i + done; j++)
-            if (o->item[j].phase != o->item[i].phase) run_item(w, o->item[j]);
-        if (!done) run_item(w, o->item[i]), done = 1;
-    }
+    const int64_t *ptr = w->plan->waves.ptr + (int64_t)wave * w->plan->threads + t;
+    w->workspace->sliced ? run_some_items(w, ptr[0], ptr[1]) : run_items(w, ptr[0], ptr[1]);
 }
 
 /* ---- threads ---- */
@@ -305,6 +303,10 @@ static void run_share(worker *w, hga_id wave, hga_id t)
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
 {
     worker_begin(&workspace->workers[0]);
+    if (workspace->sliced) {
+        run_some_items(&workspace->workers[0], 0, plan->waves.n_items);
+        return;
+    }
     for (hga_id wave = 0; wave < plan->waves.n; wave++)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&workspace->workers[0], wave, t);
 }
@@ -346,15 +348,16 @@ static void run_here(const hga_plan *plan, hga_workspace *workspace)
 }
 
 /* A workspace made before an update still serves when everything in it is large enough. */
-static hga_status fit_workspace(const hga_plan *plan, hga_workspace *workspace)
+hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
 {
     if (workspace->identity != plan->identity) return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
     if (workspace->serial == plan->serial) return HGA_OK;
-    if (workspace->workspace_floats < plan->workspace_floats || workspace->needed_bytes < ranges_bytes(plan) ||
+    if (workspace->workspace_floats < plan->workspace_floats || !slice_fits(plan, workspace) ||
         !workers_fit(plan, workspace))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
     workspace->serial = plan->serial;
+    slice_renew(plan, workspace);
     return HGA_OK;
 }
 
@@ -375,22 +378,20 @@ static void begin_tape(const hga_plan *plan, const hga_workspace *workspace, con
 {
     int64_t n = (hga_plan_tape_bytes(plan) - (int64_t)sizeof(tape_header)) / (int64_t)sizeof(float);
     *(tape_header *)io->tape = (tape_header){.magic = 0};
-    for (int64_t i = 0; workspace->ranged && i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
+    for (int64_t i = 0; !workspace->asked.all && i < n; i++) tape_lse(io->tape)[i] = -INFINITY;
 }
 
 static void end_tape(const hga_plan *plan, const hga_workspace *workspace, const hga_io *io)
 {
-    hga_id out_first = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].io_first;
     *(tape_header *)io->tape = (tape_header){.magic = TAPE_MAGIC,
                                              .identity = plan->identity,
                                              .serial = plan->serial,
-                                             .first = workspace->row_first - out_first,
-                                             .n = workspace->row_end - workspace->row_first};
+                                             .asked = ranges_stamp(&workspace->asked)};
 }
 
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
-    hga_status st = fit_workspace(plan, workspace);
+    hga_status st = workspace_fit(plan, workspace);
     if (st) return st;
     st = fields_bind(plan, io, workspace);
     if (st) execution_forget(workspace);
@@ -411,6 +412,7 @@ void execution_forget(hga_workspace *workspace)
 
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
+    if (plan->slices && workspace->sliced) slice_end(plan, &workspace->slice);
     keep_io_rows(plan, workspace);
     sixteen_narrow(plan, workspace);
     if (io->tape) end_tape(plan, workspace, io);
@@ -422,7 +424,7 @@ hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, cons
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : "tensors");
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
-    if (plan->waves.alone || execution_is_alone(plan)) {
+    if (plan->waves.alone || execution_is_alone(plan) || slice_is_small(plan, workspace)) {
         run_here(plan, workspace);
     } else {
         HGA_TRY(threads_prepare(plan->threads));

@@ -17,6 +17,7 @@
 
 #include "edges.h"
 #include "overlap.h"
+#include "slices.h"
 #include "stage_meanings.h"
 #include "tiles.h"
 
@@ -179,13 +180,14 @@ struct hga_workspace {
     float scale, scale_2; /* of scores; times log2 e, for kernels */
     int listed;           /* in the batch at hand */
     call_arrays arrays;   /* the call's */
-    /* plans with options.ranges: room for ranges_find, and whether this execution asks for rows [row_first, row_end)
-       of the output's nodes alone */
-    uint8_t *needed;
-    int64_t needed_bytes;
-    int ranged;
-    hga_id row_first, row_end;
-    char *spare; /* see workspace_spare */
+    /* plans with options.ranges or options.slices: the rows of stages that this execution runs, where it is not all of
+       them (sliced); its memory */
+    slice slice;
+    void *slice_memory;
+    int64_t slice_bytes;
+    int sliced;
+    asked_rows asked; /* rows of the output; by intervals of their numbers */
+    char *spare;      /* see workspace_spare */
     int64_t spare_bytes;
     workspace_kept kept;
 };
@@ -219,9 +221,6 @@ static inline void worker_take_heads(worker *w, hga_id kv_first, hga_id kv_end)
     w->kv_first = kv_first, w->kv_end = kv_end;
     w->head_first = kv_first * share, w->head_end = kv_end * share;
 }
-
-/* Is the item asked for, in an execution of some rows? */
-int item_is_needed(const worker *w, wave_item item);
 
 void attend_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);
 void find_groups(hga_id stage, hga_id first, hga_id n, const hga_id *node, row_panel *p);
@@ -309,9 +308,27 @@ void round_row(worker *w, hga_id field, hga_id v);
 /* plain.c */
 void plain_row(worker *w, const row_job *job);
 
-/* execute.c: an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
+/* slice_run.c: which rows of the output the call asks for, and of a slice the rows of all stages that these need. */
+hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);
+/* Memory for slices, where the plan has any. */
+hga_status slice_create(const hga_plan *plan, hga_workspace *workspace);
+void slice_destroy(hga_workspace *workspace);
+/* After an update: is there enough? Then nothing is there any more. */
+int slice_fits(const hga_plan *plan, const hga_workspace *workspace);
+void slice_renew(const hga_plan *plan, hga_workspace *workspace);
+/* So little that one thread does it. */
+int slice_is_small(const hga_plan *plan, const hga_workspace *workspace);
+/* The rows of a job that the execution runs; NULL: all of them. */
+static inline const row_bits *rows_to_run(const hga_workspace *workspace, const phase *ph, hga_id stage)
+{
+    return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
+}
+
+/* execute.c: a workspace serves a plan, also one that was updated since, where all in it is large enough. */
+/* .. and an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
    run. Then its rows: all on the calling thread, or by each thread of a team of n, which all have to call; and what
    comes after the rows. */
+hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace);
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);

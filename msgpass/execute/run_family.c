@@ -83,6 +83,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
     family_rows rows = find_rows(w, g, x, ANYWHERE);
     lanes rows_of[KERNEL_FAMILY];
     const float *kept[KERNEL_TILE];
+    if (!rows.n) return;
     read_columns(w, x);
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
     if (drops_weights(w)) drop_family(w, g, x, kept);

@@ -45,16 +45,22 @@ static void narrow_rows(const hga_workspace *workspace, hga_id f, hga_id first, 
             narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + h * w->head_stride, x->columns);
 }
 
+/* Of the output those that were asked for, of other fields all. */
+static void narrow_field(const hga_workspace *workspace, hga_id f, int is_out)
+{
+    const asked_rows *asked = &workspace->asked;
+    if (!is_out) narrow_rows(workspace, f, 0, workspace->widened[f].rows);
+    for (int64_t i = 0; is_out && i < asked->n; i++) {
+        hga_interval x = asked->interval[i];
+        narrow_rows(workspace, f, (hga_id)x.first, (hga_id)(x.first + x.n));
+    }
+}
+
 void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace)
 {
-    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
-        const bound_field *x = &workspace->field[f];
-        int is_out = plan->program.field[f].binding == HGA_IO_OUT;
-        hga_id first = is_out ? workspace->row_first - x->io_first : 0,
-               end = is_out ? workspace->row_end - x->io_first : workspace->widened[f].rows;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
         if (workspace->widened[f].given && program_writes_given(&plan->program, f))
-            narrow_rows(workspace, f, first, end);
-    }
+            narrow_field(workspace, f, plan->program.field[f].binding == HGA_IO_OUT);
     sixteen_forget(workspace);
 }
 

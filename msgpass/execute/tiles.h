@@ -27,6 +27,14 @@ typedef struct row_group {
     unsigned in_families;
 } row_group;
 
+/* Its rows that are computed, as bits. */
+static inline unsigned wanted_rows(const row_group *g)
+{
+    unsigned rows = 0;
+    for (hga_id r = 0; r < g->n_rows; r++) rows |= (unsigned)(g->node[r] >= 0) << r;
+    return rows;
+}
+
 typedef struct row_panel {
     row_group group[PANEL_GROUPS];
     hga_id n_groups;
@@ -102,6 +110,7 @@ typedef struct shared_chunks {
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
+    int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
     tile_runner run;
     family_runner run_family; /* NULL: there are no families */
     void *context;

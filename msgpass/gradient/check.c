@@ -92,6 +92,22 @@ static hga_status check_tables(const gradient_call *c)
     return HGA_OK;
 }
 
+static hga_status check_rows_of_tape(const gradient_call *c, const tape_header *header)
+{
+    asked_rows asked;
+    hga_status st = ranges_asked(c->plan, c->io, &asked);
+    if (st) return st;
+    asked_stamp is = ranges_stamp(&asked), was = header->asked;
+    if (was.first != is.first || was.n != is.n || was.intervals != is.intervals)
+        return hga_fail(HGA_EINVAL, "the tape is of rows %lld + %lld of the output%s, not of %lld + %lld%s",
+                        (long long)was.first, (long long)was.n, was.intervals > 1 ? " with gaps" : "",
+                        (long long)is.first, (long long)is.n, is.intervals > 1 ? " with gaps" : "");
+    if (was.places != is.places)
+        return hga_fail(HGA_EINVAL, "the tape is of other intervals of rows %lld + %lld of the output",
+                        (long long)is.first, (long long)is.n);
+    return HGA_OK;
+}
+
 /* The tape is this plan's: what it holds begins behind its header. */
 static hga_status check_tape(gradient_call *c)
 {
@@ -102,14 +118,8 @@ static hga_status check_tape(gradient_call *c)
     if (header->identity != c->plan->identity) return hga_fail(HGA_EINVAL, "the tape is of another plan");
     if (header->serial != c->plan->serial)
         return hga_fail(HGA_EINVAL, "the tape is of the plan's graph before it was updated");
-    hga_id first, n;
-    hga_status st = ranges_asked(c->plan, c->io, &first, &n);
-    if (st) return st;
-    if (header->first != first || header->n != n)
-        return hga_fail(HGA_EINVAL, "the tape is of rows %lld + %lld of the output, not of %d + %d",
-                        (long long)header->first, (long long)header->n, first, n);
     c->tape_lse = tape_lse(c->io->tape);
-    return HGA_OK;
+    return check_rows_of_tape(c, header);
 }
 
 /* A user's stage brings both adjoints, and no two heads write the same row. */

@@ -109,8 +109,8 @@ hga_status hga_plan_prepare(const hga_plan *plan, hga_workspace *workspace, cons
     if (!plan->options.gradient) return hga_fail(HGA_EINVAL, "the plan was made without options.gradient");
     if (workspace && !workspace_is_of(workspace, plan))
         return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
-    hga_id first, n;
-    hga_status st = io ? ranges_asked(plan, io, &first, &n) : HGA_OK;
+    asked_rows asked;
+    hga_status st = io ? ranges_asked(plan, io, &asked) : HGA_OK;
     if (st) return st;
     gradient_call c = {.plan = plan, .io = io, .grad = grad, .threads = threads_allowed(plan->threads)};
     hga_grad_io read = grad ? *grad : (hga_grad_io){0};

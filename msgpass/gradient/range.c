@@ -13,41 +13,42 @@ static int64_t bytes_of(const gradient_call *c, hga_id columns, const hga_tensor
 }
 
 /* Rows of the output that are asked for; are they not all? */
-static int is_part(const gradient_call *c, hga_id *first, hga_id *n)
+static int is_part(const gradient_call *c, asked_rows *asked)
 {
-    hga_id io_first;
-    return ranges_asked(c->plan, c->io, first, n) == HGA_OK && *n != field_io(c->plan, out_of(c), &io_first);
+    return ranges_asked(c->plan, c->io, asked) == HGA_OK && !asked->all;
 }
 
 void range_needs(const gradient_call *c, int64_t bytes[2])
 {
-    hga_id first, n;
-    int part = is_part(c, &first, &n);
+    asked_rows asked;
+    int part = is_part(c, &asked);
     bytes[0] = part ? bytes_of(c, field_columns(c->plan, out_of(c)), &c->grad->d_out) : 0;
     bytes[1] = part ? bytes_of(c, 1, &c->grad->d_lse) : 0;
 }
 
-/* The caller's numbers on rows [first, first + n), zeros elsewhere. */
-static hga_tensor keep_rows(const gradient_call *c, hga_id columns, hga_id first, hga_id n, const hga_tensor *t,
+/* The caller's numbers on the rows that are asked for, zeros elsewhere. */
+static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const asked_rows *asked, const hga_tensor *t,
                             void *memory)
 {
     hga_id io_first, rows = field_io(c->plan, out_of(c), &io_first), heads = c->plan->shape.n_heads;
     hga_tensor kept = {.data = t->data ? memory : NULL, .dtype = t->dtype, .rows = rows};
     size_t bytes = (size_t)columns * dtype_bytes(t->dtype);
-    if (kept.data) memset(kept.data, 0, (size_t)bytes_of(c, columns, t));
-    for (hga_id i = first; i < first + n && kept.data; i++)
-        for (hga_id h = 0; h < heads; h++)
-            memcpy(tensor_at(&kept, heads, columns, i, h), tensor_at(t, heads, columns, i, h), bytes);
+    if (!kept.data) return kept;
+    memset(kept.data, 0, (size_t)bytes_of(c, columns, t));
+    for (const hga_interval *x = asked->interval; x < asked->interval + asked->n; x++)
+        for (hga_id i = (hga_id)x->first; i < x->first + x->n; i++)
+            for (hga_id h = 0; h < heads; h++)
+                memcpy(tensor_at(&kept, heads, columns, i, h), tensor_at(t, heads, columns, i, h), bytes);
     return kept;
 }
 
 void range_open(gradient_call *c, hga_grad_io *own, carver *room)
 {
-    hga_id first, n;
+    asked_rows asked;
     void *out = carve(room, c->needs.kept_bytes[0], 1), *lse = carve(room, c->needs.kept_bytes[1], 1);
-    if (!room->base || !is_part(c, &first, &n)) return;
+    if (!room->base || !is_part(c, &asked)) return;
     *own = *c->grad;
-    own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), first, n, &c->grad->d_out, out);
-    own->d_lse = keep_rows(c, 1, first, n, &c->grad->d_lse, lse);
+    own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), &asked, &c->grad->d_out, out);
+    own->d_lse = keep_rows(c, 1, &asked, &c->grad->d_lse, lse);
     c->grad = own;
 }

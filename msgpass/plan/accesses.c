@@ -41,17 +41,17 @@ static hga_id bucket_of(accesses *a, hga_id v)
     return a->bucket[l].first + ((v - a->plan->nodes.level_ptr[l]) >> a->bucket[l].shift);
 }
 
-int64_t accesses_bucket(accesses *a, hga_id set, hga_id v) { return a->at[set] + bucket_of(a, v); }
-
 /* ---- runs of nodes ---- */
 
 /* A panel's visit to rows of some sets. Nodes come in any order; those that follow each other go together. */
 typedef struct visit {
+    const hga_plan *plan;
     accesses *to;
     const row_sets *of;
     int writes;
     hga_id first, last;
     access_function each;
+    node_function nodes; /* or nodes are told as they are */
     void *context;
     run_list *kept; /* runs are kept here instead */
 } visit;
@@ -77,9 +77,13 @@ static void keep_run(run_list *l, bucket_run x)
 static void visit_flush(visit *r)
 {
     if (r->first > r->last) return;
-    bucket_run x = {bucket_of(r->to, r->first), 0};
-    x.last = r->first == r->last ? x.first : bucket_of(r->to, r->last);
-    r->kept ? keep_run(r->kept, x) : tell_run(r, x);
+    if (r->nodes) {
+        r->nodes(r->context, r->first, r->last);
+    } else {
+        bucket_run x = {bucket_of(r->to, r->first), 0};
+        x.last = r->first == r->last ? x.first : bucket_of(r->to, r->last);
+        r->kept ? keep_run(r->kept, x) : tell_run(r, x);
+    }
     r->first = 0, r->last = -1;
 }
 
@@ -99,8 +103,8 @@ static void visit_add(visit *r, hga_id first, hga_id last)
    parents of neighbours do, too, but for nodes without children; and siblings have one ancestor across the cut. */
 static void visit_above(visit *r, const phase *ph, hga_id first, hga_id n)
 {
-    const hga_nodes *nodes = &r->to->plan->nodes;
-    hga_id cut = r->to->plan->stage[ph->stage].cut, last = first + n - 1, before = -1, u;
+    const hga_nodes *nodes = &r->plan->nodes;
+    hga_id cut = r->plan->stage[ph->stage].cut, last = first + n - 1, before = -1, u;
     if (!nodes->parent || n <= 0) return;
     if (!nodes->child_list && nodes->parent[last] >= 0 && ph->part_of_tree == TREE_WHOLE) {
         visit_add(r, nodes->parent[first], nodes->parent[last]);
@@ -116,8 +120,8 @@ static void visit_above(visit *r, const phase *ph, hga_id first, hga_id n)
 /* Parents, or who stands for them, or children of nodes [first, first + n). */
 static void visit_tree(visit *r, const phase *ph, hga_id first, hga_id n)
 {
-    const hga_nodes *nodes = &r->to->plan->nodes;
-    hga_id relation = r->to->plan->program.stage[ph->stage].relation;
+    const hga_nodes *nodes = &r->plan->nodes;
+    hga_id relation = r->plan->program.stage[ph->stage].relation;
     hga_id base = nodes->level_ptr[1], lowest = first > base ? first : base;
     if (relation == HGA_TREE_DOWN) {
         visit_above(r, ph, first, n);
@@ -153,7 +157,7 @@ static void visit_segments(const hga_segments *s, void *context)
 /* Sources of row positions [first, first + n). */
 static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
 {
-    const hga_plan *plan = r->to->plan;
+    const hga_plan *plan = r->plan;
     const hga_relation *rel = &plan->stage[stage].relation;
     block_sources blocks = {r, rel->src_order};
     if (rel->n_blocks)
@@ -164,21 +168,35 @@ static void visit_positions(visit *r, hga_id stage, hga_id first, hga_id n)
     }
 }
 
-static void visit_sources(visit *r, const phase *ph, hga_id panel)
+/* Of the phase's rows [begin, begin + n). */
+static void visit_sources_of(visit *r, const phase *ph, hga_id begin, hga_id n)
 {
-    const hga_plan *plan = r->to->plan;
+    const hga_plan *plan = r->plan;
     const stage_plan *s = &plan->stage[ph->stage];
-    hga_id relation = plan->program.stage[ph->stage].relation, begin = panel * ph->panel, n = phase_rows(ph, panel);
+    hga_id relation = plan->program.stage[ph->stage].relation;
     int together = ph->job == JOB_ROWS && (ph->by_position || !s->relation.dst_order);
     if (relation < 0)
         visit_tree(r, ph, ph->first + begin, n);
     else if (together)
         visit_positions(r, ph->stage, ph->first + begin, n);
-    for (hga_id i = begin; !together && i < begin + n; i++) {
+    for (hga_id i = begin, before = -1; !together && i < begin + n; i++) {
         hga_id v = phase_node(plan, ph, i);
+        if (v == before) continue; /* another piece of the row */
+        before = v;
         visit_positions(r, ph->stage, s->relation.dst_rank ? s->relation.dst_rank[v] : v, 1);
     }
     visit_flush(r);
+}
+
+static void visit_sources(visit *r, const phase *ph, hga_id panel)
+{
+    visit_sources_of(r, ph, panel * ph->panel, phase_rows(ph, panel));
+}
+
+void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_id n, node_function each, void *context)
+{
+    visit r = {.plan = plan, .last = -1, .nodes = each, .context = context};
+    visit_sources_of(&r, ph, first, n);
 }
 
 /* ---- the panel's own rows, and splits ---- */
@@ -189,7 +207,7 @@ static void visit_rows(visit *r, const phase *ph, hga_id panel)
     hga_id begin = panel * ph->panel, n = phase_rows(ph, panel);
     int scattered = ph->job <= JOB_MERGE && (ph->by_position || ph->job == JOB_PIECES || ph->job == JOB_MERGE);
     for (hga_id i = begin; scattered && i < begin + n; i++) {
-        hga_id v = phase_node(r->to->plan, ph, i);
+        hga_id v = phase_node(r->plan, ph, i);
         visit_add(r, v, v);
     }
     if (!scattered) visit_add(r, ph->first + begin, ph->first + begin + n - 1);
@@ -225,7 +243,7 @@ static void open_panel(accesses *a, const phase *ph, hga_id panel)
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context)
 {
     const phase *ph = of->of;
-    visit r = {.to = a, .last = -1, .each = each, .context = context};
+    visit r = {.plan = a->plan, .to = a, .last = -1, .each = each, .context = context};
     int64_t splits = ph->job <= JOB_MERGE ? a->at[SPLITS + ph->stage] : 0;
     open_panel(a, ph, panel);
     if (of->sources.n) visit_found(&r, &of->sources, ph, panel, &a->sources, visit_sources);
@@ -244,20 +262,20 @@ void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_
 static uint64_t bf16_of(uint64_t fields) { return fields << STORAGE_BF16; }
 
 /* The job on a field: rounding turns rows into bf16 rows, or changes them where they are. */
-static touched find_field(const hga_plan *plan, const phase *ph)
+static storages_touched find_field(const hga_plan *plan, const phase *ph)
 {
     uint64_t rows = UINT64_C(1) << ph->stage;
     if (ph->job == JOB_ROUND)
-        return (touched){.own = rows, .writes = plan->storage[ph->stage].bf16.n ? bf16_of(rows) : rows};
-    return ph->job == JOB_COPY ? (touched){.writes = rows} : (touched){.own = rows};
+        return (storages_touched){.own = rows, .writes = plan->storage[ph->stage].bf16.n ? bf16_of(rows) : rows};
+    return ph->job == JOB_COPY ? (storages_touched){.writes = rows} : (storages_touched){.own = rows};
 }
 
-static touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
+static storages_touched find_stage(const hga_plan *plan, const phase *ph, hga_id stage)
 {
     const hga_stage *s = &plan->program.stage[stage];
     stage_kind kind = plan->stage[stage].kind;
     const stage_rule *rule = &program_rules[kind];
-    touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
+    storages_touched t = {.writes = ph->job == JOB_PIECES ? 0 : s->writes};
     if (ph->job == JOB_MERGE) return t;
     t.sources = kind == KIND_USER ? s->reads : program_fields(s, rule->source_reads);
     t.own = kind == KIND_USER ? s->reads : program_fields(s, rule->own_reads | rule->lone_reads);
@@ -277,14 +295,19 @@ static uint64_t with_hosts(const hga_plan *plan, uint64_t set)
     return set;
 }
 
-static touched find_touched(const hga_plan *plan, const phase *ph)
+storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage)
 {
     if (ph->job > JOB_MERGE) return find_field(plan, ph);
-    touched all = {0};
+    storages_touched t = find_stage(plan, ph, stage);
+    return (storages_touched){with_hosts(plan, t.sources), with_hosts(plan, t.own), with_hosts(plan, t.writes)};
+}
+
+static storages_touched find_touched(const hga_plan *plan, const phase *ph)
+{
+    storages_touched all = {0};
     for (hga_id s = ph->stage; s < stages_end(ph); s++) {
-        touched t = find_stage(plan, ph, s);
-        all.sources |= with_hosts(plan, t.sources), all.own |= with_hosts(plan, t.own);
-        all.writes |= with_hosts(plan, t.writes);
+        storages_touched t = accesses_touched(plan, ph, s);
+        all.sources |= t.sources, all.own |= t.own, all.writes |= t.writes;
     }
     return all;
 }
@@ -308,7 +331,7 @@ static row_sets find_sets(const accesses *a, uint64_t set, const users *by, hga_
 phase_accesses accesses_of(const accesses *a, hga_id number, int after)
 {
     const phase *ph = &a->plan->phase[number];
-    touched t = a->touched[number];
+    storages_touched t = a->touched[number];
     return (phase_accesses){ph, find_sets(a, t.sources, a->writers, number, after),
                             find_sets(a, t.own, a->writers, number, after),
                             find_sets(a, t.writes, a->all, number, after)};
@@ -332,7 +355,7 @@ static void find_users(accesses *a)
     for (int s = 0; s < N_ROW_SETS; s++) a->writers[s] = a->all[s] = (users){-1, -1};
     for (int64_t i = 0; i < a->plan->n_phases; i++) {
         const phase *ph = &a->plan->phase[i];
-        touched t = a->touched[i] = find_touched(a->plan, ph);
+        storages_touched t = a->touched[i] = find_touched(a->plan, ph);
         note_users(a->writers, t.writes, i);
         note_users(a->all, t.sources | t.own | t.writes, i);
         if (ph->job == JOB_PIECES) note_user(&a->writers[SPLITS + ph->stage], i);

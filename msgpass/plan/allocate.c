@@ -42,7 +42,7 @@ static int written_in_an_order(const hga_plan *plan, hga_id field)
 
 int slots_recycle(const hga_plan *plan, hga_id storage)
 {
-    if (plan->options.keep_fields) return 0;
+    if (plan->options.keep_fields || plan->options.slices) return 0;
     if (is_bf16(storage)) return plan->storage[storage - STORAGE_BF16].bf16.n > 0;
     const field_storage *x = &plan->storage[storage];
     return x->host || x->rows.n || (x->lse.n && !written_in_an_order(plan, storage));

@@ -117,7 +117,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     st = phases_make(plan);
     if (!st) st = waves_make(plan);
     if (!st) st = storage_lay_out(plan);
-    if (!st) st = ranges_make(plan);
+    if (!st) st = slices_make(plan);
     phases_forget_costs(plan);
     return st;
 }
@@ -198,13 +198,13 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
-    fresh->ranged = NULL;
+    fresh->slices = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
     memset(fresh->storage, 0, sizeof fresh->storage);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
     if (!st) keeper_drop(plan);
-    ranges_clear(loser);
+    slices_clear(loser);
     slots_clear(loser);
     waves_clear(loser);
     phases_clear(loser);
@@ -219,7 +219,7 @@ void hga_plan_destroy(hga_plan *plan)
     if (!plan) return;
     hga_allocator given = plan->given;
     keeper_destroy(plan);
-    ranges_clear(plan);
+    slices_clear(plan);
     slots_clear(plan);
     waves_clear(plan);
     phases_clear(plan);

@@ -8,7 +8,8 @@
    allocate.c rows of the workspace that serve one node after another
    strays.c   blocks whose columns are not all rows
    overlap.c  which of the caller's arrays share memory (overlap.h)
-   ranges.c   which panels some rows of the output need
+   ranges.c   which rows of the output a call asks for
+   slices.c   which rows of all stages those need (slices.h, slice_plan.c)
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
 #define HGA_PLAN_ROOM_H
@@ -85,7 +86,7 @@ typedef struct phase {
     int64_t *cost;     /* [n_panels]: edges, roughly, and a little for each row; NULL: rows alone */
     /* [n_panels][head_parts]: whose item it is; NULL: whose tokens its rows stand for */
     hga_id *part;
-    int64_t panels_at; /* panels of the phases before */
+    int64_t jobs_at, items_at; /* for slices: jobs and items of the phases before */
 } phase;
 
 static inline hga_id head_parts(const phase *ph) { return ph->head_parts > 1 ? ph->head_parts : 1; }
@@ -147,6 +148,21 @@ static inline hga_id node_at(const stage_plan *s, hga_id position)
     return s->relation.dst_order ? s->relation.dst_order[position] : position;
 }
 
+/* The long row at a position; NULL. */
+static inline const long_row *long_row_at(const stage_plan *s, hga_id position)
+{
+    hga_id lo = 0, hi = s->n_long;
+    if (hi == 0 || position < s->long_row[0].position || position > s->long_row[hi - 1].position) return NULL;
+    while (lo < hi) {
+        hga_id mid = lo + (hi - lo) / 2;
+        if (s->long_row[mid].position < position)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < s->n_long && s->long_row[lo].position == position ? &s->long_row[lo] : NULL;
+}
+
 static inline const long_row *long_row_of(const stage_plan *s, hga_id piece)
 {
     hga_id lo = 0, hi = s->n_long;
@@ -205,8 +221,8 @@ struct hga_plan {
     hga_id n_pools;
     stage_plan stage[HGA_MAX_STAGES];
     phase *phase;
-    int64_t n_phases, phase_room, n_panels; /* of all phases */
-    struct accesses *ranged;                /* options.ranges: what panels read and write */
+    int64_t n_phases, phase_room;
+    struct slice_plan *slices; /* options.ranges, options.slices: what slices.h says; NULL */
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
@@ -231,11 +247,19 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
 
 enum { TAPE_MAGIC = 0x31546748 };
 
+/* Which rows of the output were asked for: from the first to the last, in so many intervals, of which a number stands
+   for where they lie. */
+typedef struct asked_stamp {
+    int64_t first, n, intervals;
+    uint64_t places;
+} asked_stamp;
+
 typedef struct tape_header {
     uint64_t magic, identity, serial; /* the plan's: an update makes it one of another graph */
-    int64_t first, n;                 /* rows of the output that were asked for; the others' log-sum-exps are -inf */
-    uint64_t unused[3];
+    asked_stamp asked;                /* the log-sum-exps of the other rows are -inf */
+    uint64_t unused;
 } tape_header;
+_Static_assert(sizeof(tape_header) == 64, "rows begin at a whole line");
 
 /* The log-sum-exps of the output's rows, [rows][n_heads], behind the header. */
 static inline float *tape_lse(void *tape) { return (float *)(void *)((char *)tape + sizeof(tape_header)); }
@@ -339,14 +363,21 @@ int slots_recycle(const hga_plan *plan, hga_id storage);
 /* Slots for all ranges, in the order of the items. */
 hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n);
 void slots_clear(hga_plan *plan);
-/* Executions of some rows of the output: may there be any? Which panels they need: of phase i and panel p
-   memory[phase[i].panels_at + p] tells, for rows [first, first + n) of the output; memory has ranges_bytes. */
-hga_status ranges_make(hga_plan *plan);
-int64_t ranges_bytes(const hga_plan *plan);
-void ranges_find(const hga_plan *plan, hga_id first, hga_id n, uint8_t *memory);
-void ranges_clear(hga_plan *plan);
-/* Rows [*first, *first + *n) of the output are what a call asks for; all of them where it names none. */
-hga_status ranges_asked(const hga_plan *plan, const hga_io *io, hga_id *first, hga_id *n);
+/* Executions of some rows of the output, or of rows that others are there for: may there be any? What a slice needs of
+   the plan (slices.h), and the bytes of its memory. */
+hga_status slices_make(hga_plan *plan);
+void slices_clear(hga_plan *plan);
+int64_t slices_bytes(const hga_plan *plan);
+/* Rows of the output that a call asks for: [n] intervals, one for all of them where it names none, for which `room`
+   serves; they do not meet each other, and ascend. */
+typedef struct asked_rows {
+    const hga_interval *interval;
+    int64_t n;
+    hga_interval room;
+    int all;
+} asked_rows;
+hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out);
+asked_stamp ranges_stamp(const asked_rows *rows);
 hga_id range_of_rows(const hga_plan *plan, hga_field_rows rows, hga_id *first);
 
 #endif

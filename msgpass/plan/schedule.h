@@ -54,16 +54,16 @@ typedef struct run_list {
 } run_list;
 
 /* Storages that a phase reads at the sources and at the row, and writes there. */
-typedef struct touched {
+typedef struct storages_touched {
     uint64_t sources, own, writes;
-} touched;
+} storages_touched;
 
 typedef struct accesses accesses;
 /* Rows are remembered by buckets of neighbours. Bucket b of row set s has number at[s] + b. */
 struct accesses {
     const hga_plan *plan;
-    level_buckets *bucket; /* [n_levels + 1] */
-    touched *touched;      /* [n_phases] */
+    level_buckets *bucket;     /* [n_levels + 1] */
+    storages_touched *touched; /* [n_phases] */
     int64_t n_phases;
     users writers[N_ROW_SETS], all[N_ROW_SETS];
     uint64_t recycled; /* storages with rows that serve one node after another */
@@ -97,8 +97,12 @@ void accesses_close(accesses *a);
 phase_accesses accesses_of(const accesses *a, hga_id number, int after);
 /* All that a panel does. */
 void accesses_visit(accesses *a, const phase_accesses *of, hga_id panel, access_function each, void *context);
-/* The bucket of a node in a row set. */
-int64_t accesses_bucket(accesses *a, hga_id set, hga_id v);
+/* What a phase touches for one of its stages (jobs on a field: for that). */
+storages_touched accesses_touched(const hga_plan *plan, const phase *ph, hga_id stage);
+/* The sources of rows [first, first + n) of a phase, nodes first .. last at a time, which may come several times and in
+   any order. */
+typedef void (*node_function)(void *context, hga_id first, hga_id last);
+void accesses_sources(const hga_plan *plan, const phase *ph, hga_id first, hga_id n, node_function each, void *context);
 /* The node of row i of a phase. */
 hga_id phase_node(const hga_plan *plan, const phase *ph, hga_id i);
 static inline hga_id phase_rows(const phase *ph, hga_id panel)

@@ -138,7 +138,7 @@ static int may_be_guest(const hga_plan *plan, hga_id guest, hga_id host)
    */
 static void find_guests(hga_plan *plan)
 {
-    if (plan->options.keep_fields || plan->options.ranges) return;
+    if (plan->options.keep_fields || plan->options.ranges || plan->options.slices) return;
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
         for (hga_id g = 1; g <= plan->program.n_fields && !plan->storage[f].host; g++)
             if (f != g && may_be_guest(plan, f, g)) plan->storage[f].host = g, plan->storage[f].rows.n = 0;

@@ -327,6 +327,7 @@ static void draw_later(drawn_call *call)
     if (at % 8 == 0) call->io.scale = 0;
     if (call->program == &call->sigmoid) call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->by_list = at >> 3 & 1;
+    call->options.slices = !call->options.gradient && !call->options.keep_fields && (at >> 7) % 3 == 0;
 }
 
 /* Sigmoids in softmax's place in some programs whose stages do not need log-sum-exps. */

@@ -98,7 +98,7 @@ static void hold_rows(const drawn_call *c, const outcome *first)
 {
     way w = way_of(c, "among all rows", NOBODYS);
     if (!c->options.ranges) return;
-    w.options.ranges = 0, w.filled.whole = 1;
+    w.options.ranges = w.options.slices = 0, w.filled.whole = 1;
     outcome whole = call_run(c, &w);
     outcomes_compare(c, w.name, first, &whole, 0, near_backward(c));
     whole.backward = HGA_OK;

@@ -18,6 +18,7 @@ typedef enum trait {
     TRAIT_DROPOUT,
     TRAIT_RANGES,
     TRAIT_LISTED_ROWS,
+    TRAIT_SLICES,
     TRAIT_BATCH,
     TRAIT_UPDATED,
     TRAIT_GROUPED,

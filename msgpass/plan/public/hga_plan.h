@@ -65,7 +65,10 @@ typedef struct hga_options {
     /* backward, on trees: tokens of a subtree that is computed at a time, or a few more; 0: as many as the caches hold.
        Results differ in rounding */
     int64_t gradient_subtree;
-    uint64_t reserved[4]; /* 0 */
+    /* 1: as `ranges`; and rows of the program's own fields have a place each in the workspace, stay there from one
+       execution to the next, and are not computed again: see hga_workspace_rows. Not with gradient or keep_fields */
+    int64_t slices;
+    uint64_t reserved[3]; /* 0 */
 } hga_options;
 
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
@@ -95,8 +98,9 @@ typedef struct hga_interval {
     int64_t first, n;
 } hga_interval;
 
-/* Some rows of the output, of plans with options.ranges. One interval is what hga_io.first_row and n_rows are; several
-   are HGA_EUNSUPPORTED. */
+/* Some rows of the output, of plans with options.ranges or options.slices: intervals that ascend and share no row. One
+   is what hga_io.first_row and n_rows are. What must not overlap anything else (hga_io) is then all from the first row
+   to the last. */
 typedef struct hga_rows {
     int64_t n_intervals;          /* 1 at least */
     const hga_interval *interval; /* [n_intervals] */
@@ -137,9 +141,9 @@ typedef struct hga_io {
        the same seed and layer drop the same edges in every call, whatever the threads. */
     uint64_t seed;
     uint32_t layer; /* < 2^24 */
-    /* plans with options.ranges: rows [first_row, first_row + n_rows) of out (and lse) alone, with the bits that they
-       have among all; the others stay as they are. What they do not need is not computed, and a tape is of these
-       rows. 0 0: all */
+    /* plans with options.ranges or options.slices: rows [first_row, first_row + n_rows) of out (and lse) alone, with
+       the bits that they have among all; the others stay as they are. What they do not need is not computed, and a tape
+       is of these rows. 0 0: all */
     int64_t first_row, n_rows;
     const hga_modifiers *modifiers; /* NULL: none */
     const hga_rows *rows;           /* NULL: as first_row and n_rows say, which are 0 where it is given */
@@ -207,6 +211,25 @@ HGA_API hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *c
    The caller's tensors are borrowed for the execution alone: their rows are copies made at its end. */
 HGA_API hga_status hga_workspace_field(const hga_plan *plan, const hga_workspace *workspace, hga_id field, hga_id first,
                                        hga_id n, float *out);
+
+/* What hga_workspace_rows does with rows: write them to `data`; take them from there, from when on they are there; or
+   drop them (data NULL), from when on they are not. */
+typedef enum hga_rows_way { HGA_ROWS_GET = 0, HGA_ROWS_PUT = 1, HGA_ROWS_DROP = 2 } hga_rows_way;
+
+/* Rows [first, first + n) of a field, which the workspace of a plan with options.slices keeps: all that are not rows of
+   your tensors. As [n][heads][columns], a state with its log-sum-exp (natural) as one column more. An execution reads a
+   row that is there and neither computes it nor what it alone is made of; it computes the others that it needs, and
+   then they are there, too. So tensors need hold what is read now and nothing else: of a causal program the rows of a
+   token need not be computed, nor be given, again.
+
+   The workspace believes you: rows stay there whatever your tensors come to hold. Who has changed a token drops what
+   was made of it; field 0 drops all rows of all fields (first and n are then 0). Rows that plans of bfloat16 hold in 16
+   bits besides are made again from these. hga_plan_update drops all.
+
+   HGA_EINVAL: a row that is yours, or, to be got, is not there. A program in which somebody reads a row before another
+   stage writes it a second time has no slices (hga_plan_create: HGA_EUNSUPPORTED). */
+HGA_API hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first,
+                                      hga_id n, hga_rows_way way, float *data);
 
 /* Plan, workspace, execute and clean up in one call. */
 HGA_API hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_shape *shape,

@@ -1,0 +1,127 @@
+/* slice_run.c: a workspace's slice: which rows an execution runs, which are there, and rows in and out. */
+#include "execute.h"
+
+#include <string.h>
+
+hga_status slice_create(const hga_plan *plan, hga_workspace *workspace)
+{
+    workspace->slice_bytes = slices_bytes(plan);
+    hga_status st = hga_new_zero(&plan->given, workspace->slice_bytes, 1, &workspace->slice_memory);
+    if (!st && plan->slices) slice_open(plan, &workspace->slice, workspace->slice_memory);
+    return st;
+}
+
+void slice_destroy(hga_workspace *workspace)
+{
+    hga_delete(&workspace->allocator, workspace->slice_memory, workspace->slice_bytes, 1);
+}
+
+int slice_fits(const hga_plan *plan, const hga_workspace *workspace)
+{
+    return workspace->slice_bytes >= slices_bytes(plan);
+}
+
+void slice_renew(const hga_plan *plan, hga_workspace *workspace)
+{
+    if (!plan->slices) return;
+    memset(workspace->slice_memory, 0, (size_t)workspace->slice_bytes);
+    slice_open(plan, &workspace->slice, workspace->slice_memory);
+}
+
+hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
+{
+    slice *s = &workspace->slice;
+    asked_rows *asked = &workspace->asked;
+    hga_status st = ranges_asked(plan, io, asked);
+    workspace->sliced = plan->options.slices || !asked->all;
+    if (st || !workspace->sliced) return st;
+    slice_begin(plan, s);
+    for (int64_t i = 0; i < asked->n; i++) slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);
+    if (asked->all) slice_want_others(plan, s);
+    slice_find(plan, s);
+    slice_list(plan, s);
+    return HGA_OK;
+}
+
+/* Multiplications that take about as long as waking the other threads. */
+static const double SMALL = 1e6;
+
+int slice_is_small(const hga_plan *plan, const hga_workspace *workspace)
+{
+    const hga_shape *s = &plan->shape;
+    return workspace->sliced && workspace->slice.cost * s->n_heads * (s->dim + s->dim_v) < SMALL;
+}
+
+/* ---- rows in and out ---- */
+
+static hga_status check_rows(const hga_plan *plan, hga_workspace *workspace, hga_id f, hga_id first, hga_id n,
+                             hga_rows_way way, const float *data)
+{
+    if (!plan || !workspace) return hga_fail(HGA_EINVAL, "no %s", plan ? "workspace" : "plan");
+    if (!plan->options.slices)
+        return hga_fail(HGA_EUNSUPPORTED, "the plan was made without options.slices: rows do not outlive an execution");
+    if ((unsigned)way > HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "%d is nothing to do with rows", (int)way);
+    if (f == 0 && way == HGA_ROWS_DROP && first == 0 && n == 0) return HGA_OK;
+    if (f < 1 || f > plan->program.n_fields)
+        return hga_fail(HGA_EINVAL, "field %d of %d does not exist", f, plan->program.n_fields);
+    if (first < 0 || n < 0 || first > plan->nodes.n - n)
+        return hga_fail(HGA_EINVAL, "rows %d + %d leave the %d nodes", first, n, plan->nodes.n);
+    if (!data && n > 0 && way != HGA_ROWS_DROP) return hga_fail(HGA_EINVAL, "rows %d + %d have no data", first, n);
+    return HGA_OK;
+}
+
+/* Rows that the field has in the workspace, of which those that are to be got are there. */
+static hga_status check_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, hga_rows_way way)
+{
+    const char *name = plan->program.field[f].name;
+    const row_bits *there = &workspace->slice.there[f];
+    if (!program_row(&plan->nodes, plan->program.field[f].rows, v))
+        return hga_fail(HGA_EINVAL, "field %s does not exist on node %d", name, v);
+    if (slice_is_given(plan, f, v) || !there->n)
+        return hga_fail(HGA_EINVAL, "node %d's row of field %s is your tensor's", v, name);
+    if (way == HGA_ROWS_GET && !bits_have(there, v))
+        return hga_fail(HGA_EINVAL, "node %d's row of field %s is not there", v, name);
+    return HGA_OK;
+}
+
+/* Node v's row and its log-sum-exps are copied, a head at a time. */
+static float *move_row(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id v, int in, float *data)
+{
+    const field_storage *h = &plan->storage[f];
+    float *row = workspace->rows + h->rows.at + (int64_t)(v - h->rows.first) * h->rows.floats;
+    float *lse = workspace->rows + h->lse.at + (int64_t)(v - h->lse.first) * h->lse.floats;
+    int is_state = plan->program.field[f].width == HGA_WIDTH_STATE;
+    size_t bytes = (size_t)h->columns * sizeof *row;
+    for (hga_id head = 0; head < h->heads; head++, row += h->columns) {
+        in ? memcpy(row, data, bytes) : memcpy(data, row, bytes);
+        data += h->columns;
+        if (is_state && in) lse[head] = *data;
+        if (is_state && !in) *data = lse[head];
+        data += is_state;
+    }
+    return data;
+}
+
+/* What is made of rows that are new: they are to be rounded again. */
+static void drop_rows(hga_workspace *workspace, hga_id f, hga_id first, hga_id n)
+{
+    row_bits *of[] = {&workspace->slice.there[f], &workspace->slice.there[STORAGE_BF16 + f]};
+    for (int i = 0; i < 2; i++)
+        if (of[i]->n) bits_take_run(of[i], first, (int64_t)first + n);
+}
+
+hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first, hga_id n,
+                              hga_rows_way way, float *data)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(check_rows(plan, workspace, field, first, n, way, data));
+    HGA_TRY(workspace_fit(plan, workspace));
+    for (hga_id f = 1; field == 0 && f <= plan->program.n_fields; f++) drop_rows(workspace, f, 0, plan->nodes.n);
+    for (hga_id v = first; field && v < first + n; v++) HGA_TRY(check_row(plan, workspace, field, v, way));
+    if (field && way != HGA_ROWS_GET) drop_rows(workspace, field, first, n);
+    for (hga_id v = first; way != HGA_ROWS_DROP && v < first + n; v++)
+        data = move_row(plan, workspace, field, v, way == HGA_ROWS_PUT, data);
+    if (way == HGA_ROWS_PUT) bits_put_run(&workspace->slice.there[field], first, (int64_t)first + n, &no_bits);
+done:
+    return st;
+}

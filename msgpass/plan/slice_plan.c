@@ -1,0 +1,204 @@
+/* slice_plan.c: what a plan knows for its slices: its jobs, what each touches, and where in the order an item comes;
+   and which programs have none. */
+#include "slices.h"
+
+static hga_id out_field(const hga_plan *plan) { return program_bound(&plan->program, HGA_IO_OUT); }
+
+/* ---- may rows be left out? ---- */
+
+static hga_status check_plan(const hga_plan *plan)
+{
+    const char *what = plan->options.slices ? "slices" : "ranges";
+    if (!out_field(plan)) return hga_fail(HGA_EUNSUPPORTED, "%s: the program has no output", what);
+    if (plan->options.keep_fields)
+        return hga_fail(HGA_EUNSUPPORTED, "%s: keep_fields keeps every row of every field", what);
+    if (plan->options.slices && plan->options.gradient)
+        return hga_fail(HGA_EUNSUPPORTED, "slices: a gradient needs all that the output is made of, in one call");
+    return HGA_OK;
+}
+
+/* Fields whose rows are written, or left alone, together with the output's. */
+static uint32_t fields_with_out(const hga_plan *plan)
+{
+    uint32_t fields = 0;
+    for (hga_id s = 0; s < plan->program.n_stages; s++)
+        if (plan->program.stage[s].writes >> out_field(plan) & 1u) fields |= plan->program.stage[s].writes;
+    return fields;
+}
+
+/* Nodes of which no source may be one. */
+typedef struct forbidden {
+    const hga_plan *plan;
+    const row_bits *later; /* NULL: the output's own */
+    hga_id node;           /* that was found, -1 */
+} forbidden;
+
+static void look_for(void *context, hga_id first, hga_id last)
+{
+    forbidden *x = context;
+    const field_storage *out = &x->plan->storage[out_field(x->plan)];
+    if (x->later) {
+        int64_t v = bits_next(x->later, first, (int64_t)last + 1);
+        if (v <= last) x->node = (hga_id)v;
+    } else if (out->io_n && first < out->io_first + out->io_n && last >= out->io_first) {
+        x->node = first > out->io_first ? first : out->io_first;
+    }
+}
+
+/* Does a phase read, behind another one, rows that are written with the output's at sources that are rows of it? */
+static hga_status check_sources(const hga_plan *plan)
+{
+    const struct slice_plan *p = plan->slices;
+    uint64_t fields = fields_with_out(plan), written = 0; /* by phases before */
+    for (int64_t j = 0; j < p->n_jobs; j++) {
+        const slice_job *job = &p->job[j];
+        const phase *ph = &plan->phase[job->phase];
+        uint64_t reads = job->of.sources & fields & written;
+        written |= job->of.writes;
+        forbidden x = {.plan = plan, .node = -1};
+        if (!reads || ph->job > JOB_PIECES) continue;
+        accesses_sources(plan, ph, 0, ph->n, look_for, &x);
+        if (x.node >= 0)
+            return hga_fail(HGA_EUNSUPPORTED,
+                            "ranges: stage %d reads field %s at other rows of the output, which cannot be left out",
+                            job->stage, plan->program.field[__builtin_ctzll(reads)].name);
+    }
+    return HGA_OK;
+}
+
+/* ---- may rows be there? ---- */
+
+/* The nodes of the rows that a job writes, or of those that it merges. */
+static void put_nodes(const hga_plan *plan, const phase *ph, row_bits *to)
+{
+    int in_order = ph->job != JOB_MERGE && ph->job != JOB_PIECES && !ph->by_position;
+    if (in_order) bits_put_run(to, ph->first, ph->first + ph->n, &no_bits);
+    for (hga_id i = 0; !in_order && i < ph->n; i++) bits_put(to, phase_node(plan, ph, i));
+}
+
+/* Rows of a storage that are there are as the last phase left them; so nobody may want them as they were before, but
+   who writes them. From the last phase back, `later` are the nodes that phases after it write. */
+static hga_status check_storage(const hga_plan *plan, hga_id storage, row_bits *later)
+{
+    const struct slice_plan *p = plan->slices;
+    for (int64_t j = p->n_jobs - 1; j >= 0; j--) {
+        const slice_job *job = &p->job[j];
+        const phase *ph = &plan->phase[job->phase];
+        forbidden x = {.plan = plan, .later = later, .node = -1};
+        int own = job->of.own >> storage & 1 && !(job->of.writes >> storage & 1);
+        if (job->of.sources >> storage & 1) accesses_sources(plan, ph, 0, ph->n, look_for, &x);
+        for (hga_id i = 0; own && x.node < 0 && i < ph->n; i++) {
+            hga_id v = phase_node(plan, ph, i);
+            if (bits_have(later, v)) x.node = v;
+        }
+        if (x.node >= 0 && !slice_is_given(plan, storage, x.node))
+            return hga_fail(HGA_EUNSUPPORTED, "slices: stage %d reads field %s at node %d before a later one writes it",
+                            ph->job > JOB_MERGE ? -1 : job->stage, plan->program.field[storage % HGA_FIELD_SLOTS].name,
+                            x.node);
+        if (job->of.writes >> storage & 1) put_nodes(plan, ph, later);
+    }
+    return HGA_OK;
+}
+
+static hga_status check_kept(const hga_plan *plan)
+{
+    void *memory = NULL;
+    carver measure = {0};
+    row_bits later;
+    bits_carve(&measure, plan->nodes.n);
+    hga_status st = hga_new_zero(&plan->allocator, measure.used, 1, &memory);
+    later = bits_carve(&(carver){.base = memory}, plan->nodes.n);
+    for (hga_id s = 0; !st && s < N_STORAGES; s++) {
+        if (!(plan->slices->kept >> s & 1)) continue;
+        bits_clear(&later);
+        st = check_storage(plan, s, &later);
+    }
+    hga_delete(&plan->allocator, memory, measure.used, 1);
+    return st;
+}
+
+/* ---- making ---- */
+
+static hga_status list_jobs(hga_plan *plan, struct slice_plan *p)
+{
+    for (int64_t i = 0; i < plan->n_phases; i++) {
+        phase *ph = &plan->phase[i];
+        ph->jobs_at = p->n_jobs, ph->items_at = p->n_items;
+        p->n_jobs += stages_end(ph) - ph->stage, p->n_items += count_items(ph);
+    }
+    hga_status st = hga_new(&plan->allocator, p->n_jobs, sizeof *p->job, &p->job);
+    for (int64_t i = 0; !st && i < plan->n_phases; i++) {
+        const phase *ph = &plan->phase[i];
+        for (hga_id s = ph->stage; s < stages_end(ph); s++) {
+            storages_touched t = accesses_touched(plan, ph, s);
+            p->job[slice_job_of(ph, s)] = (slice_job){(hga_id)i, s, t, ph->n};
+            p->touched |= t.sources | t.own | t.writes, p->kept |= t.writes;
+        }
+    }
+    if (!plan->options.slices) p->kept = 0;
+    return st;
+}
+
+static hga_status list_items(hga_plan *plan, struct slice_plan *p)
+{
+    hga_status st = hga_new(&plan->allocator, p->n_items, sizeof *p->when, &p->when);
+    for (int64_t i = 0; !st && i < plan->waves.n_items; i++) {
+        wave_item x = plan->waves.item[i];
+        const phase *ph = &plan->phase[x.phase];
+        p->when[ph->items_at + (int64_t)x.panel * head_parts(ph) + x.head_part] = i;
+    }
+    return st;
+}
+
+static void carve_slice(const hga_plan *plan, carver *room, slice *s)
+{
+    const struct slice_plan *p = plan->slices;
+    for (hga_id i = 0; i < N_STORAGES; i++) {
+        s->needed[i] = p->touched >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
+        s->there[i] = p->kept >> i & 1 ? bits_carve(room, plan->nodes.n) : no_bits;
+    }
+    s->run = carve(room, p->n_jobs, sizeof *s->run);
+    for (int64_t j = 0; j < p->n_jobs; j++) {
+        row_bits rows = bits_carve(room, p->job[j].rows);
+        if (s->run) s->run[j] = rows;
+    }
+    s->items = bits_carve(room, p->n_items);
+}
+
+void slice_open(const hga_plan *plan, slice *s, void *memory) { carve_slice(plan, &(carver){.base = memory}, s); }
+
+hga_status slices_make(hga_plan *plan)
+{
+    if (!plan->options.ranges && !plan->options.slices) return HGA_OK;
+    slice measured;
+    carver room = {0};
+    hga_status st = check_plan(plan);
+    if (st) return st;
+    HGA_TRY(hga_new_zero(&plan->allocator, 1, sizeof *plan->slices, &plan->slices));
+    HGA_TRY(list_jobs(plan, plan->slices));
+    HGA_TRY(list_items(plan, plan->slices));
+    carve_slice(plan, &room, &measured);
+    plan->slices->bytes = room.used;
+    HGA_TRY(check_sources(plan));
+    HGA_TRY(check_kept(plan));
+done:
+    return st;
+}
+
+void slices_clear(hga_plan *plan)
+{
+    struct slice_plan *p = plan->slices;
+    if (!p) return;
+    hga_delete(&plan->allocator, p->job, p->n_jobs, sizeof *p->job);
+    hga_delete(&plan->allocator, p->when, p->n_items, sizeof *p->when);
+    hga_delete(&plan->allocator, p, 1, sizeof *p);
+    plan->slices = NULL;
+}
+
+int64_t slices_bytes(const hga_plan *plan) { return plan->slices ? plan->slices->bytes : 0; }
+
+int slice_is_given(const hga_plan *plan, hga_id storage, hga_id v)
+{
+    const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
+    return v >= h->io_first && v - h->io_first < h->io_n;
+}

@@ -1,0 +1,196 @@
+/* slices.c: which rows an execution runs that is asked for some rows of the output alone. From the last phase back: a
+   phase runs the rows that somebody behind it needs and that are not there, and needs what these read. What that takes
+   hangs on the rows that are found, not on how many there are: which rows of a phase a node is follows from the phase's
+   first one, or from the order of its relation. */
+#include "slices.h"
+
+void slice_begin(const hga_plan *plan, slice *s)
+{
+    for (int i = 0; i < N_STORAGES; i++)
+        if (s->needed[i].n) bits_clear(&s->needed[i]);
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) bits_clear(&s->run[j]);
+    bits_clear(&s->items);
+    s->cost = 0;
+}
+
+/* Nobody writes a storage that no phase touches. */
+static void want_nodes(slice *s, hga_id storage, int64_t first, int64_t n)
+{
+    if (s->needed[storage].n) bits_put_run(&s->needed[storage], first, first + n, &no_bits);
+}
+
+void slice_want(const hga_plan *plan, slice *s, int64_t first, int64_t n)
+{
+    hga_id out = program_bound(&plan->program, HGA_IO_OUT);
+    want_nodes(s, out, plan->storage[out].io_first + first, n);
+}
+
+void slice_want_others(const hga_plan *plan, slice *s)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        const field_storage *h = &plan->storage[f];
+        if (plan->program.field[f].binding == HGA_IO_USER && program_writes_given(&plan->program, f))
+            want_nodes(s, f, h->io_first, h->io_n);
+    }
+}
+
+/* ---- what a phase's rows need ---- */
+
+typedef struct needing {
+    slice *s;
+    uint64_t storages;
+} needing;
+
+static void need_nodes(void *context, hga_id first, hga_id last)
+{
+    const needing *x = context;
+    for (uint64_t set = x->storages; set; set &= set - 1) {
+        int storage = __builtin_ctzll(set);
+        bits_put_run(&x->s->needed[storage], first, (int64_t)last + 1, &x->s->there[storage]);
+    }
+}
+
+/* Rows [first, end) of a phase, as nodes. */
+static void need_own(const hga_plan *plan, const phase *ph, hga_id first, hga_id end, needing *x)
+{
+    int in_order = ph->job != JOB_MERGE && ph->job != JOB_PIECES && !ph->by_position;
+    if (!x->storages) return;
+    if (in_order) need_nodes(x, ph->first + first, ph->first + end - 1);
+    for (hga_id i = first; !in_order && i < end; i++) {
+        hga_id v = phase_node(plan, ph, i);
+        need_nodes(x, v, v);
+    }
+}
+
+static void need_all(const hga_plan *plan, slice *s, const slice_job *job)
+{
+    const phase *ph = &plan->phase[job->phase];
+    needing sources = {s, job->of.sources}, own = {s, job->of.own};
+    FOR_RUNS(&s->run[slice_job_of(ph, job->stage)], i, end, 0, job->rows)
+    {
+        if (sources.storages) accesses_sources(plan, ph, (hga_id)i, (hga_id)(end - i), need_nodes, &sources);
+        need_own(plan, ph, (hga_id)i, (hga_id)end, &own);
+    }
+}
+
+/* ---- which rows a phase runs ---- */
+
+/* Of a stage, at a position of its relation; long rows are pieces, and what merges them. */
+static void run_position(const stage_plan *s, const phase *ph, hga_id position, row_bits *run)
+{
+    const long_row *row = s->n_long ? long_row_at(s, position) : NULL;
+    if (ph->job == JOB_ROWS) {
+        if (!row && position >= ph->first && position - ph->first < ph->n) bits_put(run, position - ph->first);
+    } else if (row && ph->job == JOB_MERGE) {
+        bits_put(run, row - s->long_row);
+    } else if (row) {
+        bits_put_run(run, row->first_piece, row->first_piece + row->n_pieces, &no_bits);
+    }
+}
+
+static hga_id position_of(const stage_plan *s, hga_id v) { return s->relation.dst_rank ? s->relation.dst_rank[v] : v; }
+
+/* The nodes of a storage that are needed become rows of the phase. */
+static void run_needed(const hga_plan *plan, const phase *ph, const row_bits *needed, row_bits *run)
+{
+    const stage_plan *s = &plan->stage[ph->stage];
+    int pieces = ph->job == JOB_PIECES || ph->job == JOB_MERGE;
+    int by_node = !pieces && !ph->by_position && (ph->job > JOB_MERGE || !s->n_long);
+    int64_t first = pieces || ph->by_position ? 0 : ph->first,
+            end = pieces || ph->by_position ? needed->n : first + ph->n;
+    FOR_RUNS(needed, i, last, first, end)
+    {
+        if (by_node) bits_put_run(run, i - first, last - first, &no_bits);
+        for (int64_t v = i; !by_node && v < last; v++)
+            run_position(s, ph, ph->by_position || pieces ? position_of(s, (hga_id)v) : (hga_id)v, run);
+    }
+}
+
+/* Pieces write no storage of their own: they are for those that write their rows. */
+static uint64_t written_for(const hga_plan *plan, const phase *ph, const slice_job *job)
+{
+    return ph->job == JOB_PIECES ? plan->program.stage[job->stage].writes : job->of.writes;
+}
+
+static void find_rows(const hga_plan *plan, slice *s, const slice_job *job)
+{
+    const phase *ph = &plan->phase[job->phase];
+    row_bits *run = &s->run[slice_job_of(ph, job->stage)];
+    uint64_t by = ph->job == JOB_LSE ? UINT64_C(1) << job->stage : written_for(plan, ph, job);
+    for (; by; by &= by - 1) run_needed(plan, ph, &s->needed[__builtin_ctzll(by)], run);
+}
+
+void slice_find(const hga_plan *plan, slice *s)
+{
+    for (int64_t j = plan->slices->n_jobs - 1; j >= 0; j--) {
+        const slice_job *job = &plan->slices->job[j];
+        find_rows(plan, s, job);
+        if (plan->phase[job->phase].job != JOB_LSE) need_all(plan, s, job);
+    }
+}
+
+void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, hga_id n)
+{
+    (void)plan;
+    bits_put_run(&s->run[job], first, first + n, &no_bits);
+}
+
+/* ---- which items ---- */
+
+static void list_panel(const hga_plan *plan, slice *s, const phase *ph, int64_t panel)
+{
+    hga_id parts = head_parts(ph);
+    for (hga_id k = 0; k < parts; k++) bits_put(&s->items, plan->slices->when[ph->items_at + panel * parts + k]);
+}
+
+/* A row's edges are taken to be as many as its stage's rows have, all in all. */
+static double row_cost(const hga_plan *plan, const phase *ph)
+{
+    double edges = ph->job <= JOB_MERGE ? plan->stage[ph->stage].edges / plan->nodes.n : 1;
+    return edges < 1 ? 1 : edges;
+}
+
+void slice_list(const hga_plan *plan, slice *s)
+{
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+        const phase *ph = &plan->phase[plan->slices->job[j].phase];
+        int64_t listed = -1;
+        FOR_RUNS(&s->run[j], i, end, 0, s->run[j].n)
+        {
+            s->cost += (double)(end - i) * row_cost(plan, ph);
+            for (int64_t p = i / ph->panel > listed ? i / ph->panel : listed + 1; p <= (end - 1) / ph->panel; p++)
+                list_panel(plan, s, ph, listed = p);
+        }
+    }
+}
+
+/* ---- afterwards ---- */
+
+/* Rows of the caller's are never there: he brings them anew. */
+static void note_there(const hga_plan *plan, slice *s, hga_id storage, int64_t first, int64_t end)
+{
+    const field_storage *h = &plan->storage[storage % HGA_FIELD_SLOTS];
+    int64_t io = h->io_first, io_end = io + h->io_n;
+    bits_put_run(&s->there[storage], first, h->io_n && io < end ? io : end, &no_bits);
+    if (h->io_n && io_end < end) bits_put_run(&s->there[storage], first > io_end ? first : io_end, end, &no_bits);
+}
+
+void slice_end(const hga_plan *plan, slice *s)
+{
+    for (int64_t j = 0; plan->slices->kept && j < plan->slices->n_jobs; j++) {
+        const slice_job *job = &plan->slices->job[j];
+        const phase *ph = &plan->phase[job->phase];
+        int in_order = ph->job != JOB_MERGE && !ph->by_position;
+        for (uint64_t by = job->of.writes; by; by &= by - 1) {
+            hga_id storage = __builtin_ctzll(by);
+            FOR_RUNS(&s->run[j], i, end, 0, job->rows)
+            {
+                if (in_order) note_there(plan, s, storage, ph->first + i, ph->first + end);
+                for (int64_t k = i; !in_order && k < end; k++) {
+                    hga_id v = phase_node(plan, ph, (hga_id)k);
+                    note_there(plan, s, storage, v, (int64_t)v + 1);
+                }
+            }
+        }
+    }
+}

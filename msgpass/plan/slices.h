@@ -1,0 +1,68 @@
+/* slices.h: a slice of a plan: which rows of which stages an execution runs, and which rows of the program's own fields
+   are there already, computed by an earlier slice or put there. An execution of some rows of the output is one; whoever
+   knows better which rows it wants (a token's, a rank's) puts them in himself.
+
+   slices.c        from rows of the output back to all that they need
+   slice_plan.c    what a plan knows for its slices, and which programs have none
+   row_bits.h      sets of rows
+
+   A phase computes one stage, or several that go through the same rows: a job is one of them. Its rows are counted from
+   the phase's first one. */
+#ifndef SLICES_H
+#define SLICES_H
+
+#include "row_bits.h"
+#include "schedule.h"
+
+typedef struct slice_job {
+    hga_id phase, stage; /* of a job on a field: the field */
+    storages_touched of; /* storages, as accesses.c tells */
+    hga_id rows;
+} slice_job;
+
+/* Made with the plan, for options.ranges or options.slices. */
+struct slice_plan {
+    slice_job *job; /* [n_jobs], by phase, and by stage within it: phase[i]'s begin at phase[i].jobs_at */
+    int64_t n_jobs;
+    int64_t *when; /* [items of all phases]: where an item, phase[i].items_at + panel * head_parts + part, comes */
+    int64_t n_items;
+    uint64_t touched, kept; /* storages that somebody reads or writes; whose rows stay from one call to the next */
+    int64_t bytes;          /* of a slice's memory */
+};
+
+/* The sets live in a workspace's memory. */
+typedef struct slice {
+    row_bits needed[N_STORAGES]; /* nodes whose row the call reads or wants, and has not */
+    row_bits there[N_STORAGES];  /* nodes whose row is there: of the storages that are kept */
+    row_bits *run;               /* [n_jobs]: rows that the call runs */
+    row_bits items;              /* items, in the order of the plan, that have some of them */
+    double cost;                 /* of all of them, in edges, roughly */
+} slice;
+
+/* Every array of a slice in the plan's slice_plan->bytes of memory, which the caller has cleared. */
+void slice_open(const hga_plan *plan, slice *s, void *memory);
+/* Nothing is wanted, and nothing is run; what is there stays. To be called before each slice. */
+void slice_begin(const hga_plan *plan, slice *s);
+/* Rows [first, first + n) of the output are wanted; or what the program writes to the caller's other tensors is. */
+void slice_want(const hga_plan *plan, slice *s, int64_t first, int64_t n);
+void slice_want_others(const hga_plan *plan, slice *s);
+/* What they need and is not there, from the last phase back. */
+void slice_find(const hga_plan *plan, slice *s);
+/* Or rows [first, first + n) of a job are to run, whoever needs them. */
+void slice_run_rows(const hga_plan *plan, slice *s, int64_t job, hga_id first, hga_id n);
+/* Which items these rows are in. After the last row, before the execution. */
+void slice_list(const hga_plan *plan, slice *s);
+/* What was run is there from now on. After the execution. */
+void slice_end(const hga_plan *plan, slice *s);
+
+/* The job of a stage (of a field) in a phase. */
+static inline int64_t slice_job_of(const phase *ph, hga_id stage) { return ph->jobs_at + stage - ph->stage; }
+static inline const row_bits *slice_rows(const slice *s, const phase *ph, hga_id stage)
+{
+    return &s->run[slice_job_of(ph, stage)];
+}
+
+/* Is node v's row of a storage the caller's in every call? It never is there. */
+int slice_is_given(const hga_plan *plan, hga_id storage, hga_id v);
+
+#endif
