@@ -413,6 +413,27 @@ static void two_threads_share_what_is_in_no_order(void **state)
     hga_graph_destroy(g);
 }
 
+/* Few tokens make few panels, whose heads are shared out: each thread has two items to take, where there are heads. */
+static void threads_share_the_heads_of_short_texts(void **state)
+{
+    (void)state;
+    for (hga_id n = 16; n <= 512; n *= 2) {
+        hga_graph *g;
+        hga_program p;
+        hga_plan *plan;
+        assert_ok(hga_build("dense", n, &g, &p));
+        for (hga_id threads = 2; threads <= 4; threads++) {
+            assert_ok(hga_plan_create(g, &p, &(hga_shape){.n_heads = 8, .dim = 16}, &(hga_options){.threads = threads},
+                                      &plan));
+            hga_id attending = 0;
+            while (plan->phase[attending].job != JOB_ROWS) attending++;
+            assert_true(count_items(&plan->phase[attending]) >= 2 * threads);
+            hga_plan_destroy(plan);
+        }
+        hga_graph_destroy(g);
+    }
+}
+
 /* Whatever the hierarchy, waiting leaves two threads at least 1.9 times as fast as one, by what panels cost. */
 static void two_threads_are_nearly_twice_as_fast(void **state)
 {
@@ -450,6 +471,7 @@ int main(void)
         cmocka_unit_test(threads_wait_together),
         cmocka_unit_test(two_threads_go_down_side_by_side),
         cmocka_unit_test(two_threads_share_what_is_in_no_order),
+        cmocka_unit_test(threads_share_the_heads_of_short_texts),
         cmocka_unit_test(two_threads_are_nearly_twice_as_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
