@@ -97,16 +97,29 @@ static hga_id column_at(const fast_pass *p, hga_id at)
     return at >= p->nodes.n ? -1 : order ? order[at] : at;
 }
 
+/* How many columns a chunk has: the last one may have few, and nobody looks at the rest of its memory. */
+static hga_id columns_of(const fast_pass *p, hga_id chunk)
+{
+    hga_id left = p->nodes.n - chunk * CHUNK;
+    return left < CHUNK ? left : CHUNK;
+}
+
 static void read_chunk(const fast_pass *p, hga_id f, hga_id chunk, float *to)
 {
-    hga_id padded = p->field[f].padded, first = chunk * CHUNK;
+    hga_id padded = p->field[f].padded, first = chunk * CHUNK, n = columns_of(p, chunk);
     const caller_rows r = rows_at(p, f, field_tensor(p->call, f));
-    for (hga_id i = first; i < first + CHUNK; i++) {
+    for (hga_id i = first; i < first + n; i++) {
         fetch_row(&r, column_at(p, i + AHEAD));
         read_padded(&r, row_of(&r, column_at(p, i)), padded, to + (ptrdiff_t)(i - first) * padded);
     }
     if (storage_is_rounded(p->plan, f) && p->program->stage[p->chunks->stage].order == HGA_FLAT)
-        p->plan->kernels->round_bf16(CHUNK * padded, to, to);
+        p->plan->kernels->round_bf16(n * padded, to, to);
+}
+
+/* The chunk's rows of a field's gradient, which the pass may keep or not (-1), begin at nothing. */
+static void clear_gradient(const fast_pass *p, hga_id f, hga_id chunk, float *memory, int64_t at)
+{
+    if (at >= 0) memset(memory + at, 0, (size_t)(columns_of(p, chunk) * p->field[f].padded) * sizeof *memory);
 }
 
 float *bring_chunk(const fast_pass *p, hga_id chunk)
@@ -114,9 +127,8 @@ float *bring_chunk(const fast_pass *p, hga_id chunk)
     column_chunks *x = p->chunks;
     const hga_stage *s = &p->program->stage[x->stage];
     float *to = x->at[chunk] = x->memory + x->unused[--x->n_unused] * x->floats;
-    int64_t given = x->value + CHUNK * p->field[s->value].padded;
     read_chunk(p, s->key, chunk, to), read_chunk(p, s->value, chunk, to + x->value);
-    memset(to + given, 0, (size_t)(x->floats - given) * sizeof *to);
+    clear_gradient(p, s->key, chunk, to, x->d_key), clear_gradient(p, s->value, chunk, to, x->d_value);
     return to;
 }
 
@@ -147,7 +159,7 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
         p->plan->kernels->stream(CHUNK, r.columns, from, padded, to);
         return;
     }
-    for (hga_id i = first; i < first + CHUNK; i++) {
+    for (hga_id i = first; i < first + columns_of(p, chunk); i++) {
         char *to = row_of(&r, column_at(p, i));
         const float *row = from ? from + (ptrdiff_t)(i - first) * padded : NULL;
         fetch_row(&r, column_at(p, i + AHEAD));

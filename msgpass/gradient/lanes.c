@@ -134,25 +134,43 @@ static void add_own(const fast_pass *p, lane *l, hga_id stage, hga_id i)
         if (is_shared(p->needs, t)) add_sums(p->sums.of[t], l->own.of[t], p->needs->entries[t]);
 }
 
+static void run_strip(fast_pass *p, lane *l, hga_id stage, hga_id i, strip_rows rows)
+{
+    const strips *s = &p->call->strips[stage];
+    fast_pass one = seen_by(p, l, stage, i);
+    if (!l->status) l->status = rows(&one, stage, s->first[i], s->first[i + 1]);
+    l->rows = one.rows;
+}
+
+/* Behind the strips before it. */
+static void end_strip(fast_pass *p, lane *l, hga_id stage, hga_id i)
+{
+    const strips *s = &p->call->strips[stage];
+    add_own(p, l, stage, i);
+    columns_leave(p, stage, s->first[i] / STRIP_PANEL, (s->first[i + 1] + STRIP_PANEL - 1) / STRIP_PANEL);
+}
+
 hga_status each_strip(fast_pass *p, hga_id stage, strip_rows rows)
 {
     const strips *s = &p->call->strips[stage];
     hga_id threads = p->n_lanes < s->n ? p->n_lanes : s->n;
     hga_status st = HGA_OK;
-#pragma omp parallel num_threads(threads) if (threads > 1)
+    /* a parallel region of one thread would still be made, and allocate */
+    for (hga_id i = 0; threads <= 1 && i < s->n; i++) {
+        run_strip(p, p->lanes, stage, i, rows);
+        end_strip(p, p->lanes, stage, i);
+    }
+    if (threads <= 1) return p->lanes->status;
+#pragma omp parallel num_threads(threads)
     {
         binding old;
         binding_take(p->plan, &old);
 #pragma omp for ordered schedule(static, 1)
         for (hga_id i = 0; i < s->n; i++) {
-            lane *l = &p->lanes[threads > 1 ? omp_get_thread_num() : 0];
-            fast_pass one = seen_by(p, l, stage, i);
-            hga_id first = s->first[i], end = s->first[i + 1];
-            if (!l->status) l->status = rows(&one, stage, first, end);
-            l->rows = one.rows;
+            lane *l = &p->lanes[omp_get_thread_num()];
+            run_strip(p, l, stage, i, rows);
 #pragma omp ordered
-            add_own(p, l, stage, i);
-            columns_leave(p, stage, first / STRIP_PANEL, (end + STRIP_PANEL - 1) / STRIP_PANEL);
+            end_strip(p, l, stage, i);
         }
         topology_unbind(&old);
     }
