@@ -231,6 +231,29 @@ static void sums_of_pieces_are_sums(void **state)
     problem_clear(&p);
 }
 
+/* A row of several times SUM_CUT edges that is not cut: what its parts add to begins at nothing. */
+static void many_ones_add_up_to_their_number(void **state)
+{
+    (void)state;
+    enum { N = 2 * SUM_CUT + 100 };
+    hga_builder *b = tokens_alone(N);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_block(b, near, 0, 2, 0, N, 0));
+    problem p = {.name = "ones", .graph = finished(b), .shape = {.n_heads = 2, .dim = 3}};
+    hga_program_init(&p.program);
+    hga_id v = field_on_nodes(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE),
+           out = field_on_nodes(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT);
+    assert_ok(hga_program_weighted_sum(&p.program, near, v, out));
+    problem_fill(&p, 1);
+    p.io.type_scale = (const float[]){1}, p.io.n_type_scale = 1;
+    for (int64_t i = 0; i < N * 6; i++) ((float *)p.io.value.data)[i] = 1;
+    float *sums = problem_out(&p, &(hga_options){.threads = 1, .cut_edges = 2 * N}, NULL);
+    for (int i = 0; i < 2 * 6; i++) assert_true(sums[i] == N);
+    free(sums);
+    problem_clear(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +266,7 @@ int main(void)
         cmocka_unit_test(means_that_read_the_same_rows_come_together),
         cmocka_unit_test(trees_are_shared_out_evenly),
         cmocka_unit_test(sums_of_pieces_are_sums),
+        cmocka_unit_test(many_ones_add_up_to_their_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -478,6 +478,32 @@ static void every_fact_holds_of_every_way(void **state)
         }
 }
 
+/* ---- lists ---- */
+
+/* What preparing a plan that goes a head at a time adds to it. */
+static int64_t prepared_bytes(const problem *p, hga_id heads)
+{
+    hga_plan *plan;
+    hga_shape shape = {.n_heads = heads, .dim = 64};
+    assert_ok(hga_plan_create(p->graph, &p->program, &shape, &(hga_options){.gradient = 1, .threads = 1}, &plan));
+    int64_t before = hga_plan_bytes(plan);
+    assert_ok(hga_plan_prepare(plan, NULL, NULL, NULL));
+    assert_string_equal(hga_plan_gradient_way(plan), "a head at a time");
+    int64_t more = hga_plan_bytes(plan) - before;
+    hga_plan_destroy(plan);
+    return more;
+}
+
+/* Lists of edges whose rows are read again serve several heads, and are kept for them; one head needs none. */
+static void lists_are_kept_for_several_heads(void **state)
+{
+    (void)state;
+    problem p = attends_twice(600, &(hga_shape){.n_heads = 1, .dim = 4});
+    int64_t one = prepared_bytes(&p, 1), several = prepared_bytes(&p, 4);
+    if (several < 2 * one) fail_msg("%lld bytes for one head, %lld for four", (long long)one, (long long)several);
+    problem_clear(&p);
+}
+
 /* ---- stages that do not count ---- */
 
 /* HSA whose values are coarsened a second time before they are attended to, or whose states attend once more when
@@ -524,6 +550,7 @@ static void spare_stages_cost_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_fact_holds_of_every_way),
+                                       cmocka_unit_test(lists_are_kept_for_several_heads),
                                        cmocka_unit_test(spare_stages_cost_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
