@@ -45,25 +45,27 @@ static const struct argp_option gradient_options[] = {
     {"dropout", KEY_DROPOUT, "P", 0, "drop weights of attention with this probability (default: 0)", 5},
     {"seed", KEY_SEED, "N", 0, "which weights are dropped: a seed and a layer drop the same ones in every run", 5},
     {"layer", KEY_LAYER, "N", 0, "see --seed (default: 0)", 5},
-    {"grad-out", KEY_OUT, "FILE", 0, "given: the gradient of a loss with respect to the output, of its shape", 6},
-    {"grad-lse", KEY_LSE, "FILE", 0, "given: the same of --lse (default: 0)", 6},
-    {"grad-query", KEY_WANTED + GRADIENT_QUERY, "FILE", 0, "where the gradient of the query goes, of its shape", 6},
-    {"grad-key", KEY_WANTED + GRADIENT_KEY, "FILE", 0, "the same of the key", 6},
-    {"grad-value", KEY_WANTED + GRADIENT_VALUE, "FILE", 0, "the same of the value", 6},
-    {"grad-rel-key", KEY_WANTED + GRADIENT_REL_KEY, "FILE", 0, "the same of --rel-key, summed over a batch", 6},
-    {"grad-rel-bias", KEY_WANTED + GRADIENT_REL_BIAS, "FILE", 0, "the same of --rel-bias", 6},
-    {"grad-node-pos", KEY_WANTED + GRADIENT_NODE_POS, "FILE", 0, "the same of --node-pos", 6},
-    {"grad-alpha", KEY_WANTED + GRADIENT_ALPHA, "FILE", 0, "the same of -p alpha", 6},
-    {"grad-edge-bias", KEY_WANTED + GRADIENT_EDGE_BIAS, "FILE", 0, "the same of --edge-bias", 6},
-    {"grad-scale", KEY_WANTED + GRADIENT_SCALE, "FILE", 0, "[1]: of the scale of scores, given or not", 6},
-    {"grad-log-mass", KEY_WANTED + GRADIENT_LOG_MASS, "FILE", 0,
-     "[nodes]: of what a node's log mass adds to the scores of its edges, whether it does or not", 6},
-    {"grad-weights", KEY_WANTED + GRADIENT_WEIGHTS, "FILE", 0,
-     "of the hyperplanes that route queries, and keys without their own: the straight-through gradient of -p weights",
+    {"grad-out", KEY_OUT, "FILE", 0, "read: the gradient of the loss with respect to the output, in its shape", 6},
+    {"grad-lse", KEY_LSE, "FILE", 0, "read: the gradient of the loss with respect to --lse (default: 0)", 6},
+    {"grad-query", KEY_WANTED + GRADIENT_QUERY, "FILE", 0, "write the gradient of the query, in its shape", 6},
+    {"grad-key", KEY_WANTED + GRADIENT_KEY, "FILE", 0, "write the gradient of the key", 6},
+    {"grad-value", KEY_WANTED + GRADIENT_VALUE, "FILE", 0, "write the gradient of the value", 6},
+    {"grad-rel-key", KEY_WANTED + GRADIENT_REL_KEY, "FILE", 0, "write the gradient of --rel-key, summed over a batch",
      6},
-    {"grad-bias", KEY_WANTED + GRADIENT_BIAS, "FILE", 0, "the same of -p bias", 6},
-    {"grad-key-weights", KEY_WANTED + GRADIENT_KEY_WEIGHTS, "FILE", 0, "the same of -p key-weights", 6},
-    {"grad-key-bias", KEY_WANTED + GRADIENT_KEY_BIAS, "FILE", 0, "the same of -p key-bias", 6},
+    {"grad-rel-bias", KEY_WANTED + GRADIENT_REL_BIAS, "FILE", 0, "write the gradient of --rel-bias", 6},
+    {"grad-node-pos", KEY_WANTED + GRADIENT_NODE_POS, "FILE", 0, "write the gradient of --node-pos", 6},
+    {"grad-alpha", KEY_WANTED + GRADIENT_ALPHA, "FILE", 0, "write the gradient of -p alpha", 6},
+    {"grad-edge-bias", KEY_WANTED + GRADIENT_EDGE_BIAS, "FILE", 0, "write the gradient of --edge-bias", 6},
+    {"grad-scale", KEY_WANTED + GRADIENT_SCALE, "FILE", 0,
+     "write the gradient of the scale of scores, [1], given or not", 6},
+    {"grad-log-mass", KEY_WANTED + GRADIENT_LOG_MASS, "FILE", 0,
+     "write the gradient of every node's log mass in the scores of its edges, [nodes], added there or not", 6},
+    {"grad-weights", KEY_WANTED + GRADIENT_WEIGHTS, "FILE", 0,
+     "write the straight-through gradient of -p weights: hyperplanes that route queries, and keys without their own",
+     6},
+    {"grad-bias", KEY_WANTED + GRADIENT_BIAS, "FILE", 0, "write the gradient of -p bias", 6},
+    {"grad-key-weights", KEY_WANTED + GRADIENT_KEY_WEIGHTS, "FILE", 0, "write the gradient of -p key-weights", 6},
+    {"grad-key-bias", KEY_WANTED + GRADIENT_KEY_BIAS, "FILE", 0, "write the gradient of -p key-bias", 6},
     {0},
 };
 const struct argp gradient_argp = {.options = gradient_options, .parser = parse};
@@ -105,7 +107,7 @@ int gradients_check(const gradient_arguments *typed, const attend_paths *paths)
         if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", option_names[i]);
     if (typed->lse && !typed->out) return complain(CLI_USAGE, "--grad-lse needs --grad-out FILE");
     if (typed->out && !gradients_wanted(typed))
-        return complain(CLI_USAGE, "--grad-out: no gradient is asked for; --grad-query FILE is one");
+        return complain(CLI_USAGE, "--grad-out: no gradient is to be written; --grad-query FILE writes one");
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
         if (typed->wanted[needs[i].of] && !needs[i].given)
             return complain(CLI_USAGE, "%s needs %s FILE", option_names[needs[i].of], needs[i].input);

@@ -1,6 +1,8 @@
 /* report_findings.c: what a run of all variants came to, in a few sentences. */
 #include "report_findings.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "html.h"
@@ -97,6 +99,26 @@ static void put_names(FILE *file, const report *r, crossing which)
     }
 }
 
+/* Few by name; many are folded behind the range of their lengths. */
+enum { FEW = 3 };
+static void put_later(FILE *file, const report *r, size_t later, const char *before)
+{
+    double length, least = DBL_MAX, most = 0;
+    if (later <= FEW) {
+        fprintf(file, " %s: ", before);
+        put_names(file, r, LATER);
+        fputs(".</p>\n", file);
+        return;
+    }
+    for (size_t i = 0; i < r->n_cases; i++)
+        if (strcmp(contenders[i].name, "dense") != 0 && crossing_of(&r->growth, i, &length) == LATER)
+            least = fmin(least, length), most = fmax(most, length);
+    fprintf(file, "</p>\n<details><summary>%s: %zu, from about %.0f to %.0f words on</summary><p>", before, later,
+            least, most);
+    put_names(file, r, LATER);
+    fputs(".</p></details>\n", file);
+}
+
 void findings_put_crossovers(FILE *file, const report *r)
 {
     const growth *g = &r->growth;
@@ -106,17 +128,15 @@ void findings_put_crossovers(FILE *file, const report *r)
     if (at_once == all)
         fprintf(file, "Every hierarchy is faster than dense attention already at %d words.", g->length[0]);
     else if (at_once)
-        fprintf(file, "%zu of %zu hierarchies are faster than dense attention already at %d words.", at_once, all,
-                g->length[0]);
-    if (later) {
-        fputs(at_once ? " Later faster: " : "Faster than dense attention: ", file);
-        put_names(file, r, LATER);
-        fputs(".", file);
-    }
+        fprintf(file, "%zu of %zu hierarchies %s faster than dense attention already at %d words.", at_once, all,
+                at_once == 1 ? "is" : "are", g->length[0]);
     if (never) {
         fprintf(file, " Not faster at %d words: ", g->length[g->n_lengths - 1]);
         put_names(file, r, NEVER);
         fputs(".", file);
     }
-    fputs("</p>\n", file);
+    if (later)
+        put_later(file, r, later, at_once ? "Later faster" : "Faster than dense attention");
+    else
+        fputs("</p>\n", file);
 }

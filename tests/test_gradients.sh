@@ -287,7 +287,7 @@ fact in_json_too holds explained '"plain": null'
 dense() { "$hga" attend dense --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy "$@"; }
 fact a_gradient_needs_one refused 2 "--grad-query needs --grad-out" dense --grad-query x.npy
 fact a_gradient_of_lse_too refused 2 "--grad-lse needs --grad-out" dense --grad-lse gl.bnhd.npy
-fact a_given_gradient_is_for_one refused 2 "no gradient is asked for" dense --grad-out g.bnhd.npy
+fact a_given_gradient_is_for_one refused 2 "no gradient is to be written" dense --grad-out g.bnhd.npy
 fact of_a_table_that_is_there refused 2 "--grad-rel-key needs --rel-key" dense --grad-out g.bnhd.npy --grad-rel-key x.npy
 fact files_are_of_their_own refused 2 "--grad-key: 'x.npy' is --grad-query's" dense --grad-out g.bnhd.npy --grad-query x.npy --grad-key x.npy
 fact and_not_the_outputs refused 2 "is --out's file" dense --grad-out g.bnhd.npy --grad-query new.npy

@@ -115,7 +115,7 @@ HGA_API int64_t hga_route_nodes(hga_id height, const hga_id *branching);
      fine    of a query d_out . out, of a key d_log_mass (hga_gradient.h), in d_path;
      coarse  of every level's part of the path, in d_level, or of every node of the tree, in d_node: what
              hga_coarse_gradient gives.
-   Rows and heads are those of hga_route, leaf what it gave; a row in no leaf (-1) asks for nothing. */
+   Rows and heads are those of hga_route, leaf what it gave; a row in no leaf (-1) contributes nothing. */
 typedef struct hga_route_grad {
     const float *x;
     hga_id n;
@@ -136,7 +136,7 @@ typedef struct hga_route_grad {
    HGA_ENOMEM. Threads may call at once with gradients of their own. */
 HGA_API hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *grad);
 
-/* What coarse attention asks of the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a query's
+/* The gradient that coarse attention gives the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a query's
    term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: the probabilities
    to come to every node, as if all nodes' terms were there with the weights that they have, 1 on the path and 0
    elsewhere. Heads that share a tree are columns of one: dim_v is that of all of them. */

@@ -12,7 +12,7 @@ extern "C" {
 
 enum { HGA_NPY_DIMS = 8, HGA_NPY_HEADER_BYTES = 512 };
 
-/* What the elements are and how many; a zeroed one is filled in by whoever writes. */
+/* What the elements are and how many; set it to zeros, then fill in what you write. */
 typedef struct hga_npy {
     char
         kind; /* 'f', 'i', 'u', 'b' (truth values), 'V' (bfloat16, for which NumPy has no name) or the texts 'S', 'U' */

@@ -191,7 +191,7 @@ typedef struct hga_segment {
     hga_id pos_of; /* node id + 1, or HGA_POS_OWN */
     float weight;  /* 1 where the block left it 0 */
     int has_hole;
-    /* rows and columns of the instance that lie before the part's: whoever asks for other rows finds the instance's
+    /* rows and columns of the instance before the part's: a caller that takes other rows finds the instance's
        first column at the same src - src_inside */
     hga_id row_inside, src_inside;
     hga_id src_pos_of; /* of the columns; node id + 1, or HGA_POS_OWN */
@@ -257,7 +257,7 @@ HGA_API void hga_graph_degrees(const hga_graph *g, hga_id relation, hga_id first
 /* The same nodes, every relation with its edges turned round. */
 HGA_API hga_status hga_graph_transpose(const hga_graph *g, hga_graph **out);
 
-/* The graphs side by side, numbered level by level (all samples' level 0, then all level 1, ..; within a level query
+/* The graphs concatenated, numbered level by level (all samples' level 0, then all level 1, ..; within a level query
    side before key side, then by sample). All must have the same relations by name, or lack some. *node_map (NULL
    accepted), released with hga_node_map_clear, tells the new id of every old node. */
 typedef struct hga_node_map {

@@ -143,7 +143,7 @@ typedef struct hga_udf {
     void (*merge)(void *state, const void *later, void *ctx);
     void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx);
     void *ctx;
-    /* The way back (hga_gradient.h), both or none; without them such a program has no gradients. A row's aggregate is
+    /* The backward pass (hga_gradient.h), both or none; without them such a program has no gradients. A row's aggregate is
        fed again. Then finish_adjoint is told the gradients of what finish wrote, d_v's fields in `writes`, and sets
        those of the aggregate, d_state: state_bytes of zeros, the same as `state` or anything else. Then edge_adjoint,
        for every edge, adds to d_source and d_destination, whose fields are as in edge, and to *d_score the gradients of
@@ -182,7 +182,7 @@ typedef struct hga_program {
     hga_field field[HGA_FIELD_SLOTS]; /* 1 .. n_fields */
     hga_stage stage[HGA_MAX_STAGES];
     float default_scale;  /* 0: 1 / sqrt(dim) */
-    int has_lse;          /* the LSE of the out field is a log softmax denominator and may be asked for */
+    int has_lse;          /* the LSE of the out field is a log softmax denominator: io.lse may be given */
     uint64_t reserved[4]; /* 0 */
 } hga_program;
 
@@ -216,7 +216,7 @@ HGA_API hga_status hga_program_descend(hga_program *p, hga_id state, hga_id psi,
    it needs no hga_program_init, and what p held before is gone. */
 HGA_API hga_status hga_program_attention(hga_program *p, hga_id relation);
 
-/* The program of a graph of one's own: attend the edges of all these relations jointly, in one softmax, over the
+/* The program of a graph of your own: attend the edges of all these relations jointly, in one softmax, over the
    graph's tree. Fields query, key, value (the caller's on tokens) and out. Where an edge goes into a node above the
    tokens, queries of nodes are means of their children's by mass, level by level, and in the end each node's state is
    merged into its children's; where one comes out of such a node, keys and values are such means. Scores have the
