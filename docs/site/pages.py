@@ -10,7 +10,7 @@ import tutorials
 
 # The table of contents, for the reader in whose language it is; pages that stand nowhere here come last.
 CONTENTS = (
-    ("Python", ("python", "howto-python", "tutorial", "python-reference/index")),
+    ("Python", ("python", "howto-python", "flex-attention", "tutorial", "python-reference/index")),
     ("The tool", ("tool/index", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
     ("Hierarchies", ("dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "graph")),

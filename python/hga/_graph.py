@@ -212,6 +212,14 @@ class Graph:
         nodes = lib.hga_graph_nodes(self._g)
         return np.frombuffer(ffi.buffer(nodes.mass, 4 * nodes.n), np.float32).copy()
 
+    def _sides(self) -> Tuple[int, int, int, int]:
+        """The first query and how many, the first key and how many."""
+        nodes = lib.hga_graph_nodes(self._g)
+        return int(nodes.query_first), int(nodes.n_queries), int(nodes.key_first), int(nodes.n_keys)
+
+    def _is_weighted(self, relation: Optional[str] = None) -> bool:
+        return bool(lib.hga_graph_relation(self._g, self._relation(relation)).weighted)
+
     def _relation(self, name: Optional[str]) -> int:
         if name is None:
             return 0

@@ -392,6 +392,13 @@ class Hierarchy:
     def to_igraph(self, relation: Optional[str] = None) -> Any:
         return self.graph.to_igraph(relation)
 
+    def to_block_mask(self, BLOCK_SIZE: Any = 128) -> Any:
+        """torch's BlockMask of a graph of one relation, for FlexAttention elsewhere: rows and columns are tokens, or nodes where
+        there are more than tokens. It is the mask alone: masses and the stages of a program are not in it."""
+        from ._flex_masks import block_mask_of
+
+        return block_mask_of(self, BLOCK_SIZE)
+
     def coverage(self, causal: bool = False) -> Coverage:
         """Exact counts of token pairs, for any graph."""
         c = ffi.new("hga_coverage *")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, cast
 
 import numpy as np
 import torch
@@ -374,3 +374,17 @@ class Attention(torch.nn.Module):
             seed = int(torch.randint(2**62, ())) if drop else 0
             y = attention(cast(Hierarchy, self.hierarchy), q, k, v, layout="bnhd", dropout=drop, seed=seed)
         return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
+
+
+# FlexAttention's half of torch takes a while to import, so it waits until somebody asks.
+if TYPE_CHECKING:
+    from ._flex import flex_attention as flex_attention, flex_hierarchy as flex_hierarchy
+    from ._flex_masks import create_block_mask as create_block_mask
+else:
+
+    def __getattr__(name):
+        if name in ("flex_attention", "flex_hierarchy", "create_block_mask"):
+            from . import _flex, _flex_masks
+
+            return getattr(_flex_masks if name == "create_block_mask" else _flex, name)
+        raise AttributeError(f"module 'hga.torch' has no attribute {name!r}")

@@ -1,0 +1,201 @@
+"""torch's FlexAttention on CPUs, forward and backward: the mask a graph, the score_mod options of a plan."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
+
+import torch
+
+from ._arguments import flag, whole
+from ._core import number, refuse, refuse_type
+from ._flex_masks import Mask, mask_of, seen_by
+from ._flex_trace import NAMES, Matcher, Score, Traced
+from ._hierarchy import Hierarchy
+
+Tensor = torch.Tensor
+Pairs = Tuple[Tensor, Tensor]  # (out, lse)
+
+
+class Plan(NamedTuple):
+    """What a call was found to be."""
+
+    mask: Mask
+    traced: Optional[Traced]
+    score: Score
+    relative: bool  # terms hang on query - key
+    by_edge: bool  # terms hang on query and key otherwise
+    by_sample: bool  # terms hang on the sample
+
+
+def _terms_read(plan_traced: Optional[Traced], score: Score) -> "frozenset[str]":
+    reads: "frozenset[str]" = frozenset()
+    for _, values in score.terms:
+        for x in values:
+            reads |= cast(Traced, plan_traced).reads(x)
+    return reads
+
+
+def understood(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any) -> Plan:
+    """The mask and the score_mod of a call, or a refusal that names what was not understood."""
+    if score_mod is not None and not callable(score_mod):
+        raise refuse_type(f"score_mod is {score_mod!r}, not a function")
+    traced = Traced(score_mod, "score_mod", True) if score_mod is not None else None
+    score = Matcher(traced).match() if traced is not None else Score()
+    mask = mask_of(block_mask, query.shape[2], key.shape[2])
+    mask.check("batch", query.shape[0])
+    mask.check("head", query.shape[1])
+    reads = _terms_read(traced, score)
+    by_edge = bool(reads & frozenset("qk"))
+    return Plan(mask, traced, score, "d" in reads and not by_edge, by_edge, "b" in reads)
+
+
+def _sum(score: Score, dtype: torch.dtype) -> Any:
+    """The terms of a score, of their values one after the other."""
+    counts = [len(values) for _, values in score.terms]
+
+    def total(*values: Any) -> Tensor:
+        found: Any = torch.zeros((), dtype=dtype)
+        at = 0
+        for (by, _), n in zip(score.terms, counts):
+            product: Any = by
+            for x in values[at : at + n]:
+                product = x * product
+            found, at = found + product, at + n
+        return cast(Tensor, found)
+
+    return total
+
+
+def _bias(plan: Plan, h: Hierarchy, b: int, heads: Tensor, n_queries: int, n_keys: int) -> Dict[str, Any]:
+    """What is added to scores: nothing, a table by type, or a number an edge, [..][heads]; differentiable."""
+    if not plan.score.terms:
+        return {}
+    if plan.by_edge:
+        edges = torch.from_numpy(h.graph.edges()).long()
+        first_query, _, first_key, _ = h.graph._sides()
+        q, k = edges[:, 1] - first_query, edges[:, 0] - first_key
+    elif plan.relative:  # one pair of each distance
+        d = torch.arange(1 - n_keys, n_queries)
+        q, k = d.clamp(min=0), -d.clamp(max=0)
+    else:
+        q = k = torch.zeros(1, dtype=torch.long)
+    values = [x for _, factors in plan.score.terms for x in factors]
+    places = dict(zip(NAMES, (torch.tensor(b), heads, q, k)))
+    total = _sum(plan.score, torch.float32)
+    found = (plan.traced.over(values, total, places, "qk", "h") if values else total().expand(len(q), len(heads))).float()  # type: ignore[union-attr]
+    return {"edge_bias" if plan.by_edge else "rel_bias": found.contiguous()}
+
+
+def _scaled(plan: Plan, q: Tensor) -> Tensor:
+    """Queries times the factors of their rows."""
+    if not plan.score.factors:
+        return q
+    powers = [p for _, p in plan.score.factors]
+
+    def product(*values: Any) -> Tensor:
+        found: Any = torch.ones(())
+        for x, p in zip(values, powers):
+            found = found * x if p > 0 else found / x
+        return cast(Tensor, found)
+
+    batch, heads, rows = q.shape[:3]
+    places = dict(zip(NAMES, (torch.arange(batch), torch.arange(heads), torch.arange(rows), torch.tensor(0))))
+    by = cast(Traced, plan.traced).over([x for x, _ in plan.score.factors], product, places, "b", "h", "q")
+    return q * by.unsqueeze(-1).to(q.dtype)
+
+
+def _call(plan: Plan, h: Hierarchy, b: int, heads: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
+    from .torch import attention
+
+    if plan.score.cap is not None:
+        raise refuse("score_mod: softcap is not offered yet")
+    more = _bias(plan, h, b, heads, q.shape[2], k.shape[2])
+    found = attention(h, q, k, v, scale=scale, lse=lse, **more)
+    return found if lse else (found, found)
+
+
+def _joined(parts: Sequence[Pairs], at: Sequence[List[int]], axis: int, lse: bool) -> Pairs:
+    """Parts, and which places of an axis each has, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    order = torch.argsort(torch.tensor([i for places in at for i in places]))
+    out = torch.cat([out for out, _ in parts], axis).index_select(axis, order)
+    return out, torch.cat([x for _, x in parts], axis).index_select(axis, order) if lse else out
+
+
+def _grouped(found: Sequence[Hierarchy]) -> List[Tuple[Hierarchy, List[int]]]:
+    groups: Dict[int, Tuple[Hierarchy, List[int]]] = {}
+    for i, h in enumerate(found):
+        groups.setdefault(id(h), (h, []))[1].append(i)
+    return list(groups.values())
+
+
+def _by_head(plan: Plan, b: int, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool, found: Sequence[Hierarchy]) -> Pairs:
+    """Samples whose head i attends over found[i]."""
+    groups = _grouped(found)
+    if len(groups) == 1:
+        return _call(plan, groups[0][0], b, torch.arange(len(found)), q, k, v, scale, lse)
+    each = len(found) // k.shape[1]
+    parts = []
+    for h, heads in groups:
+        own = torch.tensor(heads)
+        parts.append(_call(plan, h, b, own, q[:, own], k[:, own // each], v[:, own // each], scale, lse))
+    return _joined(parts, [heads for _, heads in groups], 1, lse)
+
+
+def _run(plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
+    batch, heads = q.shape[:2]
+    condition = seen_by(plan.traced, plan.score) if plan.traced is not None else None
+    reads = condition.reads if condition is not None else frozenset()
+    all_heads = range(heads) if plan.mask.heads > 1 or "h" in reads else [0] * heads
+    of = [[plan.mask.hierarchy(b, h, condition, plan.relative) for h in all_heads] for b in range(batch)] \
+        if plan.mask.samples > 1 or "b" in reads else [[plan.mask.hierarchy(0, h, condition, plan.relative) for h in all_heads]] * batch  # fmt: skip
+    if not plan.by_sample and all(found == of[0] for found in of):
+        return _by_head(plan, 0, q, k, v, scale, lse, of[0])
+    parts = [_by_head(plan, b, q[b : b + 1], k[b : b + 1], v[b : b + 1], scale, lse, of[b]) for b in range(batch)]
+    return _joined(parts, [[b] for b in range(batch)], 0, lse)
+
+
+def _check(query: Any, key: Any, value: Any, enable_gqa: Any) -> None:
+    for x, name in ((query, "query"), (key, "key"), (value, "value")):
+        if not isinstance(x, torch.Tensor):
+            raise refuse_type(f"{name} is a {type(x).__name__}, not a tensor")
+        if x.dim() != 4:
+            raise refuse(f"{name} has shape {tuple(x.shape)}, not [batch][heads][tokens][dim]")
+    if flag(enable_gqa, "enable_gqa"):
+        if query.shape[1] % max(key.shape[1], 1):
+            raise refuse(f"{key.shape[1]} key heads do not divide {query.shape[1]} query heads")
+    elif query.shape[1] != key.shape[1]:
+        raise refuse(f"query has {query.shape[1]} heads, key {key.shape[1]}: enable_gqa=True lets query heads share one")
+    if key.shape[0] not in (1, query.shape[0]):
+        raise refuse(f"query has {query.shape[0]} samples, key {key.shape[0]}")
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: Any = None,
+                   scale: Optional[float] = None, enable_gqa: bool = False, return_lse: bool = False) -> Any:  # fmt: skip
+    """torch's FlexAttention on CPUs, with a backward pass. query [batch][heads][queries][dim], key and value [batch][kv heads]
+    [keys][..], in float32, float16 or bfloat16.
+
+    block_mask: torch's BlockMask; its full blocks are blocks of a graph, its partial ones are asked of mask_mod once, and what
+    comes of it is kept as long as the BlockMask. score_mod(score, b, h, q, k) is traced: the score may be scaled (also by what
+    hangs on batch, head and query), masked by -inf, and have anything added that is computed from the indices and captured
+    tensors, which get gradients. Whatever else it does is refused, naming the operation. return_lse: (out, log-sum-exp)."""
+    _check(query, key, value, enable_gqa)
+    lse = flag(return_lse, "return_lse")
+    if key.shape[0] != query.shape[0]:
+        key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
+    plan = understood(query, key, score_mod, block_mask)
+    scale = query.shape[-1] ** -0.5 if scale is None else number(scale, "scale")
+    out, lses = _run(plan, _scaled(plan, query), key, value, scale * plan.score.scale, lse)
+    return (out, lses) if lse else out
+
+
+def flex_hierarchy(query: Tensor, key: Tensor, score_mod: Any = None, block_mask: Any = None, batch: int = 0, head: int = 0) -> Hierarchy:
+    """The hierarchy over which flex_attention of these arguments attends, of one sample and query head: to look at, explain or
+    write. Of query and key only the shapes count."""
+    plan = understood(query, key, score_mod, block_mask)
+    batch = whole(batch, "batch", beyond=query.shape[0])
+    head = whole(head, "head", beyond=query.shape[1])
+    condition = seen_by(plan.traced, plan.score) if plan.traced is not None else None
+    return plan.mask.hierarchy(batch, head, condition, plan.relative)
