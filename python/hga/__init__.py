@@ -53,12 +53,12 @@ __all__ += _functions.__all__
 
 
 if TYPE_CHECKING:
-    from . import torch as torch, transformers as transformers
+    from . import onnx as onnx, torch as torch, transformers as transformers
 else:
     # Hidden from type checkers, which would take every name for known.
 
     def __getattr__(name):
-        if name in ("torch", "transformers"):
+        if name in ("onnx", "torch", "transformers"):
             import importlib
 
             return importlib.import_module(f".{name}", __name__)
