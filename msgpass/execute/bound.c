@@ -76,7 +76,7 @@ static hga_status bind_field(const hga_plan *plan, const hga_io *io, hga_workspa
     x->io_head = t->head_stride ? t->head_stride : h->columns;
     x->io_row = t->row_stride ? t->row_stride : (ptrdiff_t)h->columns * h->heads;
     if (t->dtype != HGA_F32) {
-        hga_status st = sixteen_widen(workspace, f, t);
+        hga_status st = sixteen_open(workspace, f, t);
         if (st) return st;
         x->io = workspace->widened[f].values, x->io_head = h->columns, x->io_row = (ptrdiff_t)h->columns * h->heads;
     }

@@ -25,13 +25,15 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
     hga_workspace *workspace = NULL;
-    hga_status st = hga_new_zero(&plan->given, 1, sizeof *workspace, &workspace);
+    hga_allocator a = plan->given;
+    if (!a.allocate && topology_domains(plan->machine) > 1) a = pages_fresh();
+    hga_status st = hga_new_zero(&a, 1, sizeof *workspace, &workspace);
     if (st) return st;
-    workspace->allocator = plan->given;
+    workspace->allocator = a, workspace->dealt.first = -1;
     workspace->identity = plan->identity, workspace->serial = plan->serial;
     workspace->workspace_floats = plan->workspace_floats;
-    /* not cleared: pages belong to the thread that writes them first */
-    HGA_TRY(hga_new(&plan->given, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
+    /* not cleared: pages belong to the thread that writes them first, where they have not been somebody's before */
+    HGA_TRY(hga_new(&a, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
     workspace->rows = first_line(workspace->memory);
     HGA_TRY(slice_create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
@@ -81,6 +83,8 @@ int workspace_enlist(hga_workspace *workspace, int listed)
     workspace->listed = listed;
     return before;
 }
+
+workspace_dealt *workspace_deal(hga_workspace *workspace) { return &workspace->dealt; }
 
 workspace_kept *workspace_keeper(hga_workspace *workspace) { return &workspace->kept; }
 
@@ -302,13 +306,13 @@ static void run_share(worker *w, hga_id wave, hga_id t)
 
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
 {
+    int sixteen = sixteen_has(workspace);
     worker_begin(&workspace->workers[0]);
-    if (workspace->sliced) {
-        run_some_items(&workspace->workers[0], 0, plan->waves.n_items);
-        return;
-    }
-    for (hga_id wave = 0; wave < plan->waves.n; wave++)
+    for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_widen(plan, workspace, t);
+    if (workspace->sliced) run_some_items(&workspace->workers[0], 0, plan->waves.n_items);
+    for (hga_id wave = 0; wave < plan->waves.n && !workspace->sliced; wave++)
         for (hga_id t = 0; t < plan->threads; t++) run_share(&workspace->workers[0], wave, t);
+    for (hga_id t = 0; sixteen && t < plan->threads; t++) sixteen_narrow(plan, workspace, t);
 }
 
 /* OpenMP may grant fewer threads than asked for: then each takes several shares. Shares decide who computes, never
@@ -316,12 +320,18 @@ void execution_run_alone(const hga_plan *plan, hga_workspace *workspace)
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n)
 {
     worker *w = &workspace->workers[me];
+    int sixteen = sixteen_has(workspace);
     worker_begin(w);
+    for (hga_id t = me; sixteen && t < plan->threads; t += n) sixteen_widen(plan, workspace, t);
     for (hga_id wave = 0; wave < plan->waves.n; wave++) {
-        if (wave > 0) {
+        if (wave > 0 || sixteen) {
 #pragma omp barrier
         }
         for (hga_id t = me; t < plan->threads; t += n) run_share(w, wave, t);
+    }
+    if (sixteen) {
+#pragma omp barrier
+        for (hga_id t = me; t < plan->threads; t += n) sixteen_narrow(plan, workspace, t);
     }
 }
 
@@ -414,7 +424,7 @@ void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io 
 {
     if (plan->slices && workspace->sliced) slice_end(plan, &workspace->slice);
     keep_io_rows(plan, workspace);
-    sixteen_narrow(plan, workspace);
+    sixteen_forget(workspace);
     if (io->tape) end_tape(plan, workspace, io);
 }
 

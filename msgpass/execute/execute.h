@@ -179,7 +179,8 @@ struct hga_workspace {
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
     int listed;           /* in the batch at hand */
-    call_arrays arrays;   /* the call's */
+    workspace_dealt dealt;
+    call_arrays arrays; /* the call's */
     /* plans with options.ranges or options.slices: the rows of stages that this execution runs, where it is not all of
        them (sliced); its memory */
     slice slice;
@@ -343,10 +344,13 @@ hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *wo
 hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id *sample);
 
 /* bound.c: fields_bind, this call's addresses, after what the caller brings has been checked. */
-/* sixteen.c: copy a field's tensor of 16 bits, whose binding tells its rows; round back what was written, as far as it
-   was asked for; forget whose they are; free copies. */
-hga_status sixteen_widen(hga_workspace *workspace, hga_id field, const hga_tensor *t);
-void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace);
+/* sixteen.c: room for a field's tensor of 16 bits, whose binding tells its rows; does the call have any? A thread's part
+   of all of them, first copied and then, as far as they were written and asked for, rounded back; forget whose they
+   are; free copies. */
+hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor *t);
+int sixteen_has(const hga_workspace *workspace);
+void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread);
+void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread);
 void sixteen_forget(hga_workspace *workspace);
 void sixteen_clear(hga_workspace *workspace);
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace);

@@ -1,5 +1,5 @@
-/* sixteen.c: tensors of 16 bits. What the caller brings is widened into the state once a call, what a program wrote is
-   rounded back behind it, to nearest, ties to even; widening is exact, so results are those of the same values in
+/* sixteen.c: tensors of 16 bits. What the caller brings is widened into the workspace once a call, each row by the
+   thread that goes along its tokens; what a program wrote is rounded back behind it, to nearest, ties to even; widening is exact, so results are those of the same values in
    float32, and rows that nobody wrote keep their bits. */
 #include "execute.h"
 
@@ -18,50 +18,81 @@ static hga_status grow(hga_workspace *workspace, widened *w, int64_t floats)
     return HGA_OK;
 }
 
-hga_status sixteen_widen(hga_workspace *workspace, hga_id field, const hga_tensor *t)
+hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor *t)
 {
-    bound_field *x = &workspace->field[field];
+    const bound_field *x = &workspace->field[field];
     widened *w = &workspace->widened[field];
     hga_status st = grow(workspace, w, (int64_t)x->io_n * x->heads * x->columns);
     if (st) return st;
-    ptrdiff_t head = t->head_stride ? t->head_stride : x->columns;
-    ptrdiff_t row = t->row_stride ? t->row_stride : (ptrdiff_t)x->columns * x->heads;
-    w->given = t->data, w->type = t->dtype, w->row_stride = row, w->head_stride = head, w->rows = x->io_n;
-    float *to = w->values;
-    for (hga_id i = 0; i < x->io_n; i++)
-        for (hga_id h = 0; h < x->heads; h++, to += x->columns)
-            widen_row(t->dtype == HGA_F16, w->given + i * row + h * head, to, x->columns);
+    w->head_stride = t->head_stride ? t->head_stride : x->columns;
+    w->row_stride = t->row_stride ? t->row_stride : (ptrdiff_t)x->columns * x->heads;
+    w->given = t->data, w->type = t->dtype, w->rows = x->io_n;
     return HGA_OK;
 }
 
-/* Rows [first, end) of the field go back. */
-static void narrow_rows(const hga_workspace *workspace, hga_id f, hga_id first, hga_id end)
+int sixteen_has(const hga_workspace *workspace)
 {
-    const widened *w = &workspace->widened[f];
-    const bound_field *x = &workspace->field[f];
-    const float *from = w->values + (int64_t)first * x->heads * x->columns;
-    for (hga_id i = first; i < end; i++)
-        for (hga_id h = 0; h < x->heads; h++, from += x->columns)
-            narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + h * w->head_stride, x->columns);
+    int has = 0;
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) has |= workspace->widened[f].given != NULL;
+    return has;
 }
 
-/* Of the output those that were asked for, of other fields all. */
-static void narrow_field(const hga_workspace *workspace, hga_id f, int is_out)
+/* ---- a thread's rows ---- */
+
+/* Rows [first, end) of the field, there or back. */
+typedef void (*some_rows)(const field_storage *h, const widened *w, hga_id first, hga_id end);
+
+static void widen_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
 {
-    const asked_rows *asked = &workspace->asked;
-    if (!is_out) narrow_rows(workspace, f, 0, workspace->widened[f].rows);
-    for (int64_t i = 0; is_out && i < asked->n; i++) {
-        hga_interval x = asked->interval[i];
-        narrow_rows(workspace, f, (hga_id)x.first, (hga_id)(x.first + x.n));
+    float *to = w->values + (int64_t)first * h->heads * h->columns;
+    for (hga_id i = first; i < end; i++)
+        for (hga_id head = 0; head < h->heads; head++, to += h->columns)
+            widen_row(w->type == HGA_F16, w->given + i * w->row_stride + head * w->head_stride, to, h->columns);
+}
+
+static void narrow_rows(const field_storage *h, const widened *w, hga_id first, hga_id end)
+{
+    const float *from = w->values + (int64_t)first * h->heads * h->columns;
+    for (hga_id i = first; i < end; i++)
+        for (hga_id head = 0; head < h->heads; head++, from += h->columns)
+            narrow_row(w->type == HGA_F16, from, w->given + i * w->row_stride + head * w->head_stride, h->columns);
+}
+
+/* Those of the field's rows [first, end) that are the thread's, level by level, as it goes along the tokens. */
+static void each_owned(const hga_plan *plan, const hga_workspace *workspace, hga_id f, hga_id thread, hga_id first,
+                       hga_id end, some_rows act)
+{
+    const field_storage *h = &plan->storage[f];
+    const widened *w = &workspace->widened[f];
+    for (hga_id l = 0; l < plan->nodes.n_levels; l++) {
+        hga_id from, to;
+        if (!owned_of_level(plan, thread, l, h->io_first, w->rows, &from, &to)) continue;
+        if (from < first) from = first;
+        if (to > end) to = end;
+        if (from < to) act(h, w, from, to);
     }
 }
 
-void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace)
+void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread)
 {
     for (hga_id f = 1; f <= plan->program.n_fields; f++)
-        if (workspace->widened[f].given && program_writes_given(&plan->program, f))
-            narrow_field(workspace, f, plan->program.field[f].binding == HGA_IO_OUT);
-    sixteen_forget(workspace);
+        if (workspace->widened[f].given)
+            each_owned(plan, workspace, f, thread, 0, workspace->widened[f].rows, widen_rows);
+}
+
+/* Of the output those that were asked for, of other fields all. */
+void sixteen_narrow(const hga_plan *plan, hga_workspace *workspace, hga_id thread)
+{
+    const asked_rows *asked = &workspace->asked;
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        int is_out = plan->program.field[f].binding == HGA_IO_OUT;
+        if (!workspace->widened[f].given || !program_writes_given(&plan->program, f)) continue;
+        if (!is_out) each_owned(plan, workspace, f, thread, 0, workspace->widened[f].rows, narrow_rows);
+        for (int64_t i = 0; is_out && i < asked->n; i++) {
+            hga_interval x = asked->interval[i];
+            each_owned(plan, workspace, f, thread, (hga_id)x.first, (hga_id)(x.first + x.n), narrow_rows);
+        }
+    }
 }
 
 void sixteen_forget(hga_workspace *workspace)

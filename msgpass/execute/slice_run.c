@@ -6,7 +6,7 @@
 hga_status slice_create(const hga_plan *plan, hga_workspace *workspace)
 {
     workspace->slice_bytes = slices_bytes(plan);
-    hga_status st = hga_new_zero(&plan->given, workspace->slice_bytes, 1, &workspace->slice_memory);
+    hga_status st = hga_new_zero(&workspace->allocator, workspace->slice_bytes, 1, &workspace->slice_memory);
     if (!st && plan->slices) slice_open(plan, &workspace->slice, workspace->slice_memory);
     return st;
 }

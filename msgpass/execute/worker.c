@@ -143,11 +143,11 @@ static int64_t worker_bytes(const hga_plan *plan)
 int64_t workers_bytes(const hga_plan *plan) { return plan->threads * ((int64_t)sizeof(worker) + worker_bytes(plan)); }
 
 /* Pages belong to the thread that writes them first: none is touched here. */
-static hga_status create(const hga_plan *plan, worker *w)
+static hga_status create(const hga_plan *plan, const hga_allocator *a, worker *w)
 {
     w->plan = plan, w->reading = -1;
     w->bytes = worker_bytes(plan);
-    hga_status st = hga_new(&plan->given, w->bytes, 1, &w->memory);
+    hga_status st = hga_new(a, w->bytes, 1, &w->memory);
     if (st) return st;
     lay_out(w, plan, w->memory + (LINE - (uintptr_t)w->memory % LINE) % LINE);
     return HGA_OK;
@@ -171,10 +171,11 @@ int workers_fit(const hga_plan *plan, const hga_workspace *workspace)
 
 hga_status workers_create(const hga_plan *plan, hga_id n, hga_workspace *workspace)
 {
-    hga_status st = hga_new_zero(&plan->given, n, sizeof *workspace->workers, &workspace->workers);
+    const hga_allocator *a = &workspace->allocator;
+    hga_status st = hga_new_zero(a, n, sizeof *workspace->workers, &workspace->workers);
     if (st) return st;
     workspace->n_workers = n;
-    for (hga_id t = 0; !st && t < n; t++) st = create(plan, &workspace->workers[t]);
+    for (hga_id t = 0; !st && t < n; t++) st = create(plan, a, &workspace->workers[t]);
     return st;
 }
 

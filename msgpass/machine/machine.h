@@ -4,6 +4,7 @@
 
 #include "allowed.h"
 #include "kernels.h"
+#include "pages.h"
 #include "topology.h"
 
 /* The kernels of an instruction set by name; NULL: HGA_ISA from the environment, or the best this machine has.

@@ -177,14 +177,30 @@ done:
     return st;
 }
 
-static void join_threads(assignment *a)
+/* The first row behind so many that has no page with them in common. */
+static int64_t row_on_new_page(const row_pool *pool, int64_t rows, int64_t grain)
 {
-    for (hga_id i = 0; i < a->plan->n_pools; i++)
-        for (hga_id t = 0; t < a->plan->threads; t++) {
-            stack *s = &a->stack[(int64_t)i * a->plan->threads + t];
-            s->before = (hga_id)a->plan->pool[i].rows;
-            a->plan->pool[i].rows += s->rows;
+    int64_t bytes = pool->floats * (int64_t)sizeof(float), end = (rows * bytes + grain - 1) / grain * grain;
+    return (end + bytes - 1) / bytes;
+}
+
+/* Threads lie one after another; where the domain changes a page begins. */
+static void join_threads(const assignment *a, hga_id i)
+{
+    const hga_plan *plan = a->plan;
+    row_pool *pool = &a->plan->pool[i];
+    stack *s = a->stack + (int64_t)i * plan->threads;
+    int64_t all = 0;
+    for (hga_id t = 0; t < plan->threads; t++) all += s[t].rows;
+    int64_t grain = pages_grain(all * pool->floats * (int64_t)sizeof(float));
+    for (hga_id t = 0; t < plan->threads; t++) {
+        if (t > 0 && plan->domain[t] != plan->domain[t - 1]) {
+            int64_t next = row_on_new_page(pool, pool->rows, grain);
+            if (next + all < INT32_MAX) pool->rows = next;
         }
+        s[t].before = (hga_id)pool->rows;
+        pool->rows += s[t].rows;
+    }
 }
 
 static void clear(assignment *a, int64_t n)
@@ -209,7 +225,7 @@ hga_status slots_assign(hga_plan *plan, const live_range *ranges, int64_t n)
     HGA_TRY(list_ranges(&a, ranges, n));
     HGA_TRY(hga_new_zero(&plan->allocator, (int64_t)plan->n_pools * plan->threads, sizeof *a.stack, &a.stack));
     HGA_TRY(walk(&a, ranges));
-    join_threads(&a);
+    for (hga_id i = 0; i < plan->n_pools; i++) join_threads(&a, i);
     for (int64_t i = 0; i < n && plan->threads > 1; i++) HGA_TRY(change_range(&a, &ranges[i], move_rows));
 done:
     clear(&a, n);

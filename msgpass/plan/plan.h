@@ -3,6 +3,8 @@
    plan.c     graph + program -> plan              storage.c   where the values of each field live
    panels.c   stages -> phases, cut into panels (levels.c: level by level, long_rows.c: rows cut into pieces)
    parts.c    which thread gets which part
+   deal.c     the samples of a batch, among threads
+   owners.c   which rows of the caller's tensors are whose
    binding.c  where threads go, and binding them for the length of a call
    schedule.c which panel runs when (accesses.c, dependences.c, live_ranges.c: schedule.h)
    allocate.c rows of the workspace that serve one node after another
@@ -112,6 +114,9 @@ typedef struct wave_order {
     int64_t *ptr, n_items, *cost;
     hga_id n;  /* waves */
     int alone; /* so little work that one thread does it all */
+    /* [threads + 1]: thread t goes along tokens token[t] .. token[t + 1] - 1, where rows follow the tokens; as the rows
+       of the output are cut into panels */
+    hga_id *token;
 } wave_order;
 
 /* What may serve one node after another: the rows of field f, and its bf16 rows. */
@@ -271,6 +276,37 @@ hga_status workspace_spare(hga_workspace *workspace, int64_t bytes, void **out);
 int workspace_is_of(const hga_workspace *workspace, const hga_plan *plan);
 /* Is the workspace one of the batch at hand? Says what it was before. */
 int workspace_enlist(hga_workspace *workspace, int listed);
+
+/* Which thread had the workspace first in a batch, -1, to which it goes in the batch at hand, and whether it went. */
+typedef struct workspace_dealt {
+    hga_id first, home;
+    int taken;
+} workspace_dealt;
+workspace_dealt *workspace_deal(hga_workspace *workspace);
+
+/* deal.c: n samples for a team, of which any thread takes the next until there is none, -1; zeroed at first. */
+typedef struct deal {
+    const hga_plan *plan;
+    hga_workspace *const *workspaces;
+    hga_id n;
+} deal;
+typedef struct dealing {
+    int round;
+    hga_id sample;
+} dealing;
+deal deal_open(const hga_plan *plan, hga_workspace *const *workspaces, hga_id n, hga_id team);
+hga_id deal_next(const deal *d, hga_id me, dealing *at);
+
+/* owners.c: of n rows side by side, which stand for all tokens, those of thread t. */
+/* The field that the caller's tensor is of; HGA_EINVAL: the program has none. */
+hga_status owned_field(const hga_plan *plan, hga_binding of, hga_id *field);
+/* .. and, once panels are shared out, token counts are moved to where panels meet. */
+void owners_meet_panels(hga_plan *plan);
+void owned_rows(const hga_plan *plan, hga_id thread, int64_t n, int64_t *first, int64_t *end);
+/* Of a tensor's rows that are nodes [io_first, io_first + io_n) those of a level that are the thread's; are there any?
+   Every row is one thread's. */
+int owned_of_level(const hga_plan *plan, hga_id thread, hga_id level, hga_id io_first, hga_id io_n, hga_id *first,
+                   hga_id *end);
 
 /* What somebody found out about the plan of that serial and keeps in a workspace, until that goes or is told to
    forget. */

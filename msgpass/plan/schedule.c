@@ -269,6 +269,23 @@ done:
     return st;
 }
 
+/* Where each thread's tokens begin: cells are shared out in order. */
+static hga_status store_tokens(const scheduling *x)
+{
+    hga_plan *plan = x->plan;
+    hga_id n = plan->nodes.level_ptr[1], cell = 0;
+    hga_status st =
+        hga_new(&plan->allocator, (int64_t)plan->threads + 1, sizeof *plan->waves.token, &plan->waves.token);
+    for (hga_id t = 0; !st && t <= plan->threads; t++) {
+        while (cell < cells_of(plan) && x->thread[cell] < t) cell++;
+        int64_t token = (int64_t)cell * CELL;
+        int all = t == plan->threads || (t > 0 && plan->waves.alone) || token > n;
+        plan->waves.token[t] = all ? n : (hga_id)token;
+    }
+    if (!st) owners_meet_panels(plan);
+    return st;
+}
+
 static void clear(scheduling *x)
 {
     const hga_allocator *a = &x->plan->allocator;
@@ -291,6 +308,7 @@ hga_status waves_make(hga_plan *plan)
     stamp_entries(&x);
     HGA_TRY(even_out(&x));
     HGA_TRY(store_order(&x));
+    HGA_TRY(store_tokens(&x));
     if (x.accesses.recycled) {
         HGA_TRY(live_ranges_find(&x.live, &x.accesses, x.entry, x.n_entries));
         HGA_TRY(slots_assign(plan, x.live.range, x.live.n));
@@ -320,5 +338,6 @@ void waves_clear(hga_plan *plan)
     hga_delete(&plan->allocator, o->item, o->n_items, sizeof *o->item);
     hga_delete(&plan->allocator, o->ptr, shares + 1, sizeof *o->ptr);
     hga_delete(&plan->allocator, o->cost, shares, sizeof *o->cost);
+    hga_delete(&plan->allocator, o->token, (int64_t)plan->threads + 1, sizeof *o->token);
     *o = (wave_order){0};
 }

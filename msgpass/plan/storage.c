@@ -164,12 +164,21 @@ int64_t piece_floats(const hga_plan *plan, hga_id stage)
     return (int64_t)plan->shape.n_heads * (padded(plan->shape.dim_v) + 2);
 }
 
+/* A pool of threads of several domains begins at a page. */
+static void begin_page(const hga_plan *plan, const row_pool *pool, int64_t *total)
+{
+    int64_t grain = pages_grain(pool->rows * pool->floats * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
+    if (plan->domain[0] != plan->domain[plan->threads - 1]) *total = (*total + grain - 1) / grain * grain;
+}
+
 hga_status storage_lay_out(hga_plan *plan)
 {
     int64_t total = 0;
     hga_status st = HGA_OK;
-    for (hga_id i = 0; i < plan->n_pools; i++)
+    for (hga_id i = 0; i < plan->n_pools; i++) {
+        begin_page(plan, &plan->pool[i], &total);
         HGA_TRY(take(&total, plan->pool[i].rows, plan->pool[i].floats, &plan->pool[i].at));
+    }
     for (hga_id f = 1; f <= plan->program.n_fields; f++) {
         HGA_TRY(take_area(plan, &total, &plan->storage[f].rows));
         HGA_TRY(take_area(plan, &total, &plan->storage[f].lse));

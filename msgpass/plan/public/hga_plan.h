@@ -198,6 +198,18 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    on the rest of the graph: whether they are a 64th of it, and so cut. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
+/* Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first, *first + *n) are those
+   that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes these rows of the output, and
+   reads most of these keys and values. A thread that fills them has them in memory that is near. A thread's part may be
+   empty; together the threads have every row once. Rows of all nodes, level by level, are HGA_EUNSUPPORTED. */
+HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, int64_t *first, int64_t *n);
+/* Bring the tensor's pages to the memory of the threads that have its rows: each thread writes a byte of each of its
+   pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or by
+   OpenMP. Numbers stay as they are; the memory must be writable, and nobody else may use it meanwhile. Good for
+   gradients of the tensor, too. Rows, strides and type as for an execution. HGA_EEXTERNAL: the system does not let pages
+   be moved (containers often do not), which changes nothing. */
+HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor);
+
 /* n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
    hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.
    An error names the sample, and then no sample has run. What a sample writes must not overlap what another reads or

@@ -1,0 +1,157 @@
+/* touch.c: pages of the caller's tensors brought to the threads that have their rows. */
+#define _GNU_SOURCE /* syscall */
+#include "execute.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, MOST_PAGES = 512, MPOL_MOVE = 2 /* pages that this process has alone */ };
+
+/* One call, and what became of the pages that lay elsewhere. */
+typedef struct touching {
+    const hga_plan *plan;
+    const field_storage *of;
+    char *data;
+    ptrdiff_t row, head; /* bytes */
+    size_t piece;        /* bytes of a head's row */
+    int moves;
+    int64_t left; /* pages that could not be moved */
+    int why;      /* errno of one */
+} touching;
+
+/* ---- pages ---- */
+
+static void note_left(touching *t, int64_t pages, int why)
+{
+#pragma omp critical(hga_touch)
+    t->left += pages, t->why = why;
+}
+
+/* Those of at most MOST_PAGES pages that lie elsewhere go to the node. */
+static void move_some(touching *t, int node, void **page, int64_t n)
+{
+#ifdef SYS_move_pages
+    int where[MOST_PAGES], to[MOST_PAGES];
+    int64_t strange = 0, left = 0;
+    if (syscall(SYS_move_pages, 0, (unsigned long)n, page, NULL, where, 0) != 0) {
+        note_left(t, n, errno);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (where[i] >= 0 && where[i] != node) page[strange] = page[i], to[strange++] = node;
+    if (strange == 0) return;
+    if (syscall(SYS_move_pages, 0, (unsigned long)strange, page, to, where, MPOL_MOVE) < 0) {
+        note_left(t, strange, errno);
+        return;
+    }
+    for (int64_t i = 0; i < strange; i++)
+        if (where[i] != node) left++, errno = where[i] < 0 ? -where[i] : EBUSY;
+    if (left) note_left(t, left, errno);
+#else
+    (void)node, (void)page;
+    note_left(t, n, ENOSYS);
+#endif
+}
+
+static void move(touching *t, int node, char *begin, const char *end)
+{
+    void *page[MOST_PAGES];
+    int64_t n = 0;
+    for (char *p = begin; p < end; p += PAGE - (uintptr_t)p % PAGE) {
+        page[n++] = p - (uintptr_t)p % PAGE;
+        if (n == MOST_PAGES) move_some(t, node, page, n), n = 0;
+    }
+    if (n) move_some(t, node, page, n);
+}
+
+/* What is there stays: a byte of each page is written as it was read. */
+static void touch(char *begin, const char *end)
+{
+    for (volatile char *p = begin; p < end; p += PAGE - (uintptr_t)p % PAGE) *p = *p;
+}
+
+/* ---- rows ---- */
+
+/* Rows [first, end) of one head, or of all where heads lie inside rows. */
+static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id head, size_t bytes)
+{
+    char *a = t->data + first * t->row + head * t->head, *b = t->data + (end - 1) * t->row + head * t->head;
+    if (a > b) {
+        char *swapped = a;
+        a = b, b = swapped;
+    }
+    touch(a, b + bytes);
+    if (t->moves) move(t, node, a, b + bytes);
+}
+
+static void touch_owned(touching *t, hga_id thread)
+{
+    const hga_plan *plan = t->plan;
+    int node = (int)topology_domain_at(plan->machine, plan->domain[thread]).number,
+        inside = t->head >= 0 && t->row >= t->of->heads * t->head;
+    for (hga_id l = 0; l < plan->nodes.n_levels; l++) {
+        hga_id first, end;
+        if (!owned_of_level(plan, thread, l, t->of->io_first, t->of->io_n, &first, &end)) continue;
+        if (inside) touch_rows(t, node, first, end, 0, (size_t)((t->of->heads - 1) * t->head) + t->piece);
+        for (hga_id h = 0; !inside && h < t->of->heads; h++) touch_rows(t, node, first, end, h, t->piece);
+    }
+}
+
+static void touch_together(touching *t)
+{
+    const hga_plan *plan = t->plan;
+#pragma omp parallel num_threads(plan->threads)
+    {
+        binding old;
+        binding_take(plan, &old);
+        for (hga_id i = (hga_id)omp_get_thread_num(); i < plan->threads; i += (hga_id)omp_get_num_threads())
+            touch_owned(t, i);
+        topology_unbind(&old);
+    }
+}
+
+/* ---- the call ---- */
+
+static touching touching_of(const hga_plan *plan, hga_id f, const hga_tensor *tensor)
+{
+    const field_storage *h = &plan->storage[f];
+    ptrdiff_t size = tensor->dtype == HGA_F32 ? 4 : 2;
+    ptrdiff_t head = tensor->head_stride ? tensor->head_stride : h->columns,
+              row = tensor->row_stride ? tensor->row_stride : (ptrdiff_t)h->columns * h->heads;
+    return (touching){.plan = plan,
+                      .of = h,
+                      .data = tensor->data,
+                      .row = row * size,
+                      .head = head * size,
+                      .piece = (size_t)(h->columns * size),
+                      .moves = plan->binding != BIND_NOTHING && topology_domains(plan->machine) > 1};
+}
+
+hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor)
+{
+    hga_id f;
+    hga_status st = owned_field(plan, of, &f);
+    if (st) return st;
+    if (!tensor || !tensor->data) return hga_fail(HGA_EINVAL, "no tensor");
+    if ((unsigned)tensor->dtype > HGA_BF16)
+        return hga_fail(HGA_EUNSUPPORTED, "the tensor has dtype %d, not float32, float16 or bfloat16",
+                        (int)tensor->dtype);
+    touching t = touching_of(plan, f, tensor);
+    if (tensor->rows < t.of->io_n)
+        return hga_fail(HGA_EINVAL, "the tensor of field %s has %lld rows, the program needs %d",
+                        plan->program.field[f].name, (long long)tensor->rows, t.of->io_n);
+    if (plan->waves.alone || execution_is_alone(plan)) {
+        for (hga_id i = 0; i < plan->threads; i++) touch_owned(&t, i);
+    } else {
+        HGA_TRY(threads_prepare(plan->threads));
+        touch_together(&t);
+    }
+    if (t.left)
+        HGA_TRY(hga_fail(HGA_EEXTERNAL,
+                         "%lld pages of field %s's tensor lie on other nodes and cannot be moved, errno %d",
+                         (long long)t.left, plan->program.field[f].name, t.why));
+done:
+    return st;
+}

@@ -1,0 +1,59 @@
+/* pages.c: malloc hands out again what the program had and gave back, on pages that some thread touched long ago; and
+   its own header, or a huge page, takes the pages beside along. So where it matters who touches a page first, memory
+   comes from the system, straight. */
+#define _DEFAULT_SOURCE /* madvise */
+#include "pages.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+/* Huge pages spare walks through the page tables, and go to one domain whole: worth it where there are many. */
+enum { SMALL_PAGE = 1 << 12, HUGE_PAGE = 1 << 21, HUGE_WORTH = 1 << 28 };
+
+int64_t pages_grain(int64_t bytes) { return bytes < HUGE_WORTH ? SMALL_PAGE : HUGE_PAGE; }
+
+static size_t rounded(size_t bytes)
+{
+    size_t grain = bytes < HUGE_WORTH ? SMALL_PAGE : HUGE_PAGE;
+    return (bytes + grain - 1) / grain * grain;
+}
+
+static void *map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* From one huge page to another: what lies before and behind goes back. */
+static void *map_huge(size_t bytes)
+{
+    char *p = map(bytes + HUGE_PAGE);
+    if (!p) return NULL;
+    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before) munmap(p, before);
+    munmap(p + before + bytes, HUGE_PAGE - before);
+#ifdef MADV_HUGEPAGE
+    madvise(p + before, bytes, MADV_HUGEPAGE); /* a wish */
+#endif
+    return p + before;
+}
+
+static void *take(size_t bytes, void *context)
+{
+    (void)context;
+    if (bytes > SIZE_MAX - 2 * HUGE_PAGE) return NULL;
+    if (bytes >= HUGE_WORTH) return map_huge(rounded(bytes));
+    void *p = map(rounded(bytes));
+#ifdef MADV_NOHUGEPAGE
+    if (p) madvise(p, rounded(bytes), MADV_NOHUGEPAGE);
+#endif
+    return p;
+}
+
+static void give_back(void *memory, size_t bytes, void *context)
+{
+    (void)context;
+    munmap(memory, rounded(bytes));
+}
+
+hga_allocator pages_fresh(void) { return (hga_allocator){.allocate = take, .release = give_back}; }
