@@ -2,13 +2,6 @@
    pieces.c makes blocks. All in positions, that is in the relation's orders. */
 #include "copy.h"
 #include "pieces.h"
-#include "sort.h"
-
-typedef struct cell { /* an explicit edge of the row at hand */
-    hga_id column;
-    int32_t type;
-    float weight;
-} cell;
 
 typedef struct compression {
     const hga_relation *r;
@@ -18,14 +11,6 @@ typedef struct compression {
     cell *cells;
     pieces found;
 } compression;
-
-/* Total: a row has one edge of a source and type. */
-static int cell_before(const cell *a, const cell *b)
-{
-    return a->column != b->column ? a->column < b->column : a->type < b->type;
-}
-
-SORT_DEFINE(sort_cells, cell, cell_before)
 
 static hga_id row_node(const compression *c, hga_id row) { return c->r->dst_order ? c->r->dst_order[row] : row; }
 
@@ -46,24 +31,8 @@ static hga_status find_cells(compression *c, hga_id row)
         else
             HGA_TRY(hga_builder_add_edge(c->found.b, c->found.index, u, v, x.type, x.weight));
     }
-    sort_cells(c->cells, c->n_cells);
 done:
     return st;
-}
-
-/* The longest run from cell i on. Types lie in [0, 2^31), so their differences fit. */
-static run run_at(const compression *c, hga_id row, int64_t i)
-{
-    const cell *at = &c->cells[i];
-    run x = {row, at->column, 1, at->type, 0, at->weight};
-    for (int64_t k = i + 1; k < c->n_cells; k++, x.n++) {
-        const cell *here = &c->cells[k];
-        if (here->column != here[-1].column + 1 || here->weight != x.weight) break;
-        if (x.n == 1) x.slope = here->type - at->type;
-        if (here->type - here[-1].type != x.slope) break;
-    }
-    if (x.n == 1) x.slope = 0;
-    return x;
 }
 
 static hga_status find_pieces(compression *c)
@@ -71,12 +40,7 @@ static hga_status find_pieces(compression *c)
     hga_status st = HGA_OK;
     for (hga_id row = 0; row < c->n_nodes; row++) {
         HGA_TRY(find_cells(c, row));
-        for (int64_t i = 0; i < c->n_cells;) {
-            run x = run_at(c, row, i);
-            HGA_TRY(pieces_add_run(&c->found, &x));
-            i += x.n;
-        }
-        pieces_end_row(&c->found);
+        HGA_TRY(pieces_add_row(&c->found, row, c->cells, c->n_cells));
     }
 done:
     return st;

@@ -103,6 +103,45 @@ void pieces_end_row(pieces *c)
     c->next = list, c->next_room = room, c->n_next = 0;
 }
 
+/* ---- edges into runs ---- */
+
+/* Total: a row has one edge of a source and type. */
+static int cell_before(const cell *a, const cell *b)
+{
+    return a->column != b->column ? a->column < b->column : a->type < b->type;
+}
+
+SORT_DEFINE(sort_cells, cell, cell_before)
+
+/* The longest run from cell i on. Types lie in [0, 2^31), so their differences fit. */
+static run run_at(const cell *cells, int64_t n, hga_id row, int64_t i)
+{
+    const cell *at = &cells[i];
+    run x = {row, at->column, 1, at->type, 0, at->weight};
+    for (int64_t k = i + 1; k < n; k++, x.n++) {
+        const cell *here = &cells[k];
+        if (here->column != here[-1].column + 1 || here->weight != x.weight) break;
+        if (x.n == 1) x.slope = here->type - at->type;
+        if (here->type - here[-1].type != x.slope) break;
+    }
+    if (x.n == 1) x.slope = 0;
+    return x;
+}
+
+hga_status pieces_add_row(pieces *c, hga_id row, cell *cells, int64_t n)
+{
+    hga_status st = HGA_OK;
+    sort_cells(cells, n);
+    for (int64_t i = 0; i < n;) {
+        run x = run_at(cells, n, row, i);
+        HGA_TRY(pieces_add_run(c, &x));
+        i += x.n;
+    }
+    pieces_end_row(c);
+done:
+    return st;
+}
+
 /* ---- pieces into repeats ---- */
 
 /* Equal but for their place. */

@@ -4,6 +4,12 @@
 
 #include "hga_graph.h"
 
+typedef struct cell { /* an edge of a row */
+    hga_id column;
+    int32_t type;
+    float weight;
+} cell;
+
 typedef struct run { /* columns [src, src + n) of one row; column c has type + (c - src) * slope */
     hga_id row, src, n;
     int32_t type, slope;
@@ -28,6 +34,8 @@ typedef struct pieces {
 /* The next run of a row, to the right of the one before; and that the row has no more. Rows ascend. */
 hga_status pieces_add_run(pieces *c, const run *x);
 void pieces_end_row(pieces *c);
+/* A whole row by its edges, no two of one column and type, which are sorted. */
+hga_status pieces_add_row(pieces *c, hga_id row, cell *cells, int64_t n);
 /* Blocks and explicit edges into the builder. */
 hga_status pieces_tell(pieces *c);
 void pieces_clear(pieces *c);

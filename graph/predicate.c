@@ -1,6 +1,7 @@
 /* predicate.c: a mask, told row by row, as a graph of blocks. The keys that a row sees fall into runs, of which pieces.c
    makes blocks; nobody lists the edges. */
 #include "pieces.h"
+#include "residues.h"
 
 #include <string.h>
 
@@ -127,7 +128,9 @@ hga_status hga_graph_from_predicate(const hga_allocator *a, const hga_mask *mask
     HGA_TRY(pieces_tell(&s.found));
     HGA_TRY(hga_builder_set_claims(b, claims_of(&s, cross)));
     HGA_TRY(hga_builder_finish(b, out));
+    HGA_TRY(residues_order(out));
 done:
+    if (st) hga_graph_destroy(*out), *out = NULL;
     pieces_clear(&s.found);
     hga_builder_destroy(b);
     return st;

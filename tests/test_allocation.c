@@ -164,6 +164,21 @@ static hga_status make_predicate(const hga_allocator *a)
     return settle(hga_graph_from_predicate(a, &mask, &g), &g);
 }
 
+static hga_status tell_dilated(void *context, hga_id first, hga_id n, uint8_t *sees)
+{
+    (void)context;
+    for (hga_id i = 0; i < n; i++)
+        for (hga_id k = 0; k <= first + i; k++) sees[i * 40 + k] = (first + i - k) % 5 == 0;
+    return HGA_OK;
+}
+
+static hga_status make_predicate_dilated(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    return settle(hga_graph_from_predicate(a, &(hga_mask){.n_queries = 40, .n_keys = 40, .sees = tell_dilated}, &g),
+                  &g);
+}
+
 static hga_status make_names(const hga_allocator *a)
 {
     hga_builder *b = NULL;
@@ -271,12 +286,12 @@ static int clear(void **state)
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
-#define ALLOCATOR_FACTS(fact)                                                                                          \
-    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)                   \
-        fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)              \
-            fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(predicate) fact(names) fact(route_gradient)          \
-                fact(coarse_gradient) fact(tree_text) fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html) \
-                    fact(tree_markdown) fact(tree_linkage)
+#define ALLOCATOR_FACTS(fact)                                                                                    \
+    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)             \
+        fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)        \
+            fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(predicate) fact(predicate_dilated) fact(names) \
+                fact(route_gradient) fact(coarse_gradient) fact(tree_text) fact(tree_grid) fact(tree_set)        \
+                    fact(tree_record) fact(tree_html) fact(tree_markdown) fact(tree_linkage)
 #define MALLOC_FACTS(fact) \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)
 
