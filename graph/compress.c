@@ -1,5 +1,5 @@
-/* compress.c: explicit edges as blocks, wherever they are regular: the edges of a row fall into runs of columns, of which
-   pieces.c makes blocks. All in positions, that is in the relation's orders. */
+/* compress.c: explicit edges as blocks, wherever they are regular: the edges of a row fall into runs of columns, of
+   which pieces.c makes blocks. All in positions, that is in the relation's orders. */
 #include "copy.h"
 #include "pieces.h"
 

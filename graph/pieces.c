@@ -1,6 +1,6 @@
-/* pieces.c: runs of columns, row after row, as blocks. Runs of consecutive rows that keep their ends, or move them by one,
-   grow into pieces; equal pieces at equal distances become one block with a count. What stays small is told as explicit
-   edges. All in positions, that is in the relation's orders. */
+/* pieces.c: runs of columns, row after row, as blocks. Runs of consecutive rows that keep their ends, or move them by
+   one, grow into pieces; equal pieces at equal distances become one block with a count. What stays small is told as
+   explicit edges. All in positions, that is in the relation's orders. */
 #include "pieces.h"
 #include "sort.h"
 
@@ -171,8 +171,8 @@ static int64_t next_dst(const piece *p) { return p->dst + (int64_t)p->count * p-
 
 static int64_t next_src(const piece *p) { return p->src + (int64_t)p->count * p->src_step; }
 
-/* Pieces by a place: where they begin, or where the next of a repeat is expected. The form takes no part, since few forms
-   share a place. */
+/* Pieces by a place: where they begin, or where the next of a repeat is expected. The form takes no part, since few
+   forms share a place. */
 static int64_t *slot_of(const pieces *c, int64_t *slots, int64_t dst, int64_t src)
 {
     uint64_t x = (uint64_t)dst * 0x9E3779B97F4A7C15u ^ (uint64_t)src * 0xC2B2AE3D27D4EB4Fu;

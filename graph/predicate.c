@@ -1,5 +1,5 @@
-/* predicate.c: a mask, told row by row, as a graph of blocks. The keys that a row sees fall into runs, of which pieces.c
-   makes blocks; nobody lists the edges. */
+/* predicate.c: a mask, told row by row, as a graph of blocks. The keys that a row sees fall into runs, of which
+   pieces.c makes blocks; nobody lists the edges. */
 #include "pieces.h"
 #include "residues.h"
 

@@ -1,5 +1,6 @@
-/* residues.c: edges on diagonals that lie d apart (dilated masks). By their residues modulo d the tokens stand in an order
-   in which these diagonals are neighbours, and so bands; a graph is said again in that order where it then takes less. */
+/* residues.c: edges on diagonals that lie d apart (dilated masks). By their residues modulo d the tokens stand in an
+   order in which these diagonals are neighbours, and so bands; a graph is said again in that order where it then
+   takes less. */
 #include "copy.h"
 #include "pieces.h"
 #include "residues.h"

@@ -401,8 +401,8 @@ static int64_t count_columns(const hga_plan *plan, hga_workspace *own, const hga
     return n_attended;
 }
 
-/* One row costs the scores of its group of sixteen and values of its own, not a panel of 128, nor those of the rows that
-   lie with it in some list. */
+/* One row costs the scores of its group of sixteen and values of its own, not a panel of 128, nor those of the rows
+   that lie with it in some list. */
 static void one_row_attends_as_its_group_does(void **state)
 {
     static const char *const words[] = {"window left=128 right=128", "window left=300", "dense"};

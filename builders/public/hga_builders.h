@@ -136,10 +136,10 @@ typedef struct hga_route_grad {
    HGA_ENOMEM. Threads may call at once with gradients of their own. */
 HGA_API hga_status hga_route_gradient(const hga_router *r, const hga_route_grad *grad);
 
-/* The gradient that coarse attention gives the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where a query's
-   term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: the probabilities
-   to come to every node, as if all nodes' terms were there with the weights that they have, 1 on the path and 0
-   elsewhere. Heads that share a tree are columns of one: dim_v is that of all of them. */
+/* The gradient that coarse attention gives the paths, for hga_route_gradient: out_i = sum_l alpha_l mean_l(i), where
+   a query's term of level l has factor P_l / stop(P_l) and a key's share of its node's mean likewise. `dense`: the
+   probabilities to come to every node, as if all nodes' terms were there with the weights that they have, 1 on the
+   path and 0 elsewhere. Heads that share a tree are columns of one: dim_v is that of all of them. */
 typedef struct hga_coarse_grad {
     hga_id dim_v;
     const float *value, *d_out; /* [n_keys][n_tree_heads][dim_v], [n_queries][n_tree_heads][dim_v] */

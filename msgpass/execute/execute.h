@@ -344,9 +344,9 @@ hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *wo
 hga_status arrays_of_samples(hga_workspace *const *workspaces, hga_id n, hga_id *sample);
 
 /* bound.c: fields_bind, this call's addresses, after what the caller brings has been checked. */
-/* sixteen.c: room for a field's tensor of 16 bits, whose binding tells its rows; does the call have any? A thread's part
-   of all of them, first copied and then, as far as they were written and asked for, rounded back; forget whose they
-   are; free copies. */
+/* sixteen.c: room for a field's tensor of 16 bits, whose binding tells its rows; does the call have any? A thread's
+   part of all of them, first copied and then, as far as they were written and asked for, rounded back; forget whose
+   they are; free copies. */
 hga_status sixteen_open(hga_workspace *workspace, hga_id field, const hga_tensor *t);
 int sixteen_has(const hga_workspace *workspace);
 void sixteen_widen(const hga_plan *plan, hga_workspace *workspace, hga_id thread);

@@ -25,7 +25,7 @@ typedef struct touching {
 
 static void note_left(touching *t, int64_t pages, int why)
 {
-#pragma omp critical(hga_touch)
+#pragma omp critical
     t->left += pages, t->why = why;
 }
 

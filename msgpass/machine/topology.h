@@ -12,15 +12,16 @@ typedef struct binding {
     void *cpuset;
 } binding;
 
-/* One NUMA domain: `number` is the operating system's of its node; its PUs as the operating system numbers them, the first of every core before the second of any. */
+/* One NUMA domain: `number` is the operating system's of its node; its PUs as the operating system numbers them, the
+   first of every core before the second of any. */
 typedef struct topology_domain {
     hga_id number, n_cores, n_pus;
     const hga_id *pu;
 } topology_domain;
 
-/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which is
-   discovered at the first call and shared by the whole process: the PUs that the calling thread may use now (allowed.h).
-   Any thread may call; what is open may be read by any number of threads. */
+/* `synthetic` as hwloc's ("pack:2 numa:1 core:4 pu:1"; HGA_EINVAL if it is not one), or NULL for this machine, which
+   is discovered at the first call and shared by the whole process: the PUs that the calling thread may use now
+   (allowed.h). Any thread may call; what is open may be read by any number of threads. */
 hga_status topology_open(const char *synthetic, topology **out);
 /* This machine by itself, shared with nobody, under the quota that topology_read_quota finds there. */
 hga_status topology_open_in(const char *root, const char *self, topology **out);

@@ -29,12 +29,12 @@ typedef struct hga_shape {
     hga_id reserved[3]; /* 0; see hga_check_reserved */
 } hga_shape;
 
-/* Are threads bound, each to a processor, for the length of each call? Their masks are put back at its end. AUTO: where
-   there are several NUMA domains and the plan has a thread for every core, a call that runs on several threads binds
-   them. Where OpenMP binds its threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) the library leaves it to that, and
-   plans for OpenMP's places. ON binds a call of one thread, too; inside a caller's parallel region nothing is bound. A
-   thread is never bound to a processor that its mask leaves out. One that cannot be bound computes where it is:
-   hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
+/* Are threads bound, each to a processor, for the length of each call? Their masks are put back at its end. AUTO:
+   where there are several NUMA domains and the plan has a thread for every core, a call that runs on several threads
+   binds them. Where OpenMP binds its threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) the library leaves it to
+   that, and plans for OpenMP's places. ON binds a call of one thread, too; inside a caller's parallel region nothing
+   is bound. A thread is never bound to a processor that its mask leaves out. One that cannot be bound computes where
+   it is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
 typedef struct hga_options {
@@ -198,16 +198,17 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    on the rest of the graph: whether they are a 64th of it, and so cut. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
-/* Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first, *first + *n) are those
-   that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes these rows of the output, and
-   reads most of these keys and values. A thread that fills them has them in memory that is near. A thread's part may be
-   empty; together the threads have every row once. Rows of all nodes, level by level, are HGA_EUNSUPPORTED. */
+/* Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first, *first + *n) are
+   those that thread `thread` of hga_plan_threads(plan) goes along: it reads these queries, writes these rows of the
+   output, and reads most of these keys and values. A thread that fills them has them in memory that is near. A
+   thread's part may be empty; together the threads have every row once. Rows of all nodes, level by level, are
+   HGA_EUNSUPPORTED. */
 HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, int64_t *first, int64_t *n);
 /* Bring the tensor's pages to the memory of the threads that have its rows: each thread writes a byte of each of its
-   pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or by
-   OpenMP. Numbers stay as they are; the memory must be writable, and nobody else may use it meanwhile. Good for
-   gradients of the tensor, too. Rows, strides and type as for an execution. HGA_EEXTERNAL: the system does not let pages
-   be moved (containers often do not), which changes nothing. */
+   pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or
+   by OpenMP. Numbers stay as they are; the memory must be writable, and nobody else may use it meanwhile. Good for
+   gradients of the tensor, too. Rows, strides and type as for an execution. HGA_EEXTERNAL: the system does not let
+   pages be moved (containers often do not), which changes nothing. */
 HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor);
 
 /* n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of

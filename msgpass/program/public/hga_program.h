@@ -143,12 +143,12 @@ typedef struct hga_udf {
     void (*merge)(void *state, const void *later, void *ctx);
     void (*finish)(const void *state, const hga_end *v, hga_id head, void *ctx);
     void *ctx;
-    /* The backward pass (hga_gradient.h), both or none; without them such a program has no gradients. A row's aggregate is
-       fed again. Then finish_adjoint is told the gradients of what finish wrote, d_v's fields in `writes`, and sets
-       those of the aggregate, d_state: state_bytes of zeros, the same as `state` or anything else. Then edge_adjoint,
-       for every edge, adds to d_source and d_destination, whose fields are as in edge, and to *d_score the gradients of
-       what edge read. What is shown is as in finish and edge, of gradients zeros: to be added to (in finish_adjoint
-       d_v's fields that are not in `writes`). */
+    /* The backward pass (hga_gradient.h), both or none; without them such a program has no gradients. A row's
+       aggregate is fed again. Then finish_adjoint is told the gradients of what finish wrote, d_v's fields in
+       `writes`, and sets those of the aggregate, d_state: state_bytes of zeros, the same as `state` or anything else.
+       Then edge_adjoint, for every edge, adds to d_source and d_destination, whose fields are as in edge, and to
+       *d_score the gradients of what edge read. What is shown is as in finish and edge, of gradients zeros: to be
+       added to (in finish_adjoint d_v's fields that are not in `writes`). */
     void (*finish_adjoint)(const void *state, void *d_state, const hga_end *v, const hga_end *d_v, hga_id head,
                            void *ctx);
     void (*edge_adjoint)(const void *state, const void *d_state, const hga_edge *e, double *d_score,
