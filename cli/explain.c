@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "explain_ranks.h"
 #include "terminal.h"
 #include "variant.h"
 
@@ -12,6 +13,7 @@ typedef struct arguments {
     typed_variant variant;
     hga_shape shape;
     hga_options options;
+    rank_question ranks;
     int json;
 } arguments;
 
@@ -25,6 +27,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->shape;
         state->child_inputs[2] = &a->options;
+        state->child_inputs[3] = &a->ranks;
         return 0;
     case KEY_TOPOLOGY: a->options.topology = value; return 0;
     case KEY_METIS: a->options.partition_metis = 1; return 0;
@@ -88,8 +91,11 @@ static int print_gradient_json(const hga_plan *plan, const char *text)
 
 int run_explain(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&variant_argp, 0, NULL, 0}, {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
+                                    {&shape_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},
+                                    {&ranks_argp, 0, NULL, 0},
+                                    {0}};
     struct argp argp = {
         options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
         children, NULL,  NULL};
@@ -99,6 +105,9 @@ int run_explain(int argc, char **argv)
     char *text = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
+    if (a.ranks.latency_us > 0 || a.ranks.gbits > 0)
+        TRY(complain(CLI_USAGE, "explain: --latency and --gbits go with --ranks"));
     TRY(model_build(&a.variant, NULL, &m));
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan),

@@ -5,6 +5,7 @@
 #include "hga_file.h"
 #include "hga_gradient.h"
 #include "hga_graph.h"
+#include "hga_halo.h"
 #include "hga_inspect.h"
 #include "hga_machine.h"
 #include "hga_plan.h"

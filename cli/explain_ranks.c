@@ -1,0 +1,375 @@
+/* explain_ranks.c: rows, messages and bytes a rank, from hga_halo, and what they cost beside the computing, whose rate
+   is measured here and now. Beyond what one machine can build, the same ranks are counted on fewer tokens, and rows
+   grow on as they did between two lengths. */
+#include "explain_ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "cases.h"
+#include "table.h"
+
+enum { MOST_EXACT = 1 << 24, MEASURED_TOKENS = 8192 };
+
+/* What the busiest rank does in one execution. */
+typedef struct rank_work {
+    double edges, rows, messages, bytes;
+} rank_work;
+
+/* One row of the table before times are put to it. */
+typedef struct rank_count {
+    rank_work now, half; /* with all tokens, and with half of them; half.edges 0: there is no such graph */
+    int exact;
+} rank_count;
+
+/* What goes through all of it. */
+typedef struct estimate {
+    const typed_variant *typed;
+    const hga_shape *shape;
+    const hga_options *options;
+    const rank_question *question;
+    double tokens, edge_seconds; /* of one edge and all heads, on one thread */
+    double dense_edge_seconds;
+    int whole; /* the graph is a file's, with the tokens that it has */
+} estimate;
+
+/* ---- the counts ---- */
+
+static int build_at(const estimate *e, int64_t tokens, model *m)
+{
+    char text[32];
+    typed_variant typed = *e->typed;
+    snprintf(text, sizeof text, "%lld", (long long)tokens);
+    if (!e->whole) typed.tokens = text;
+    return model_build(&typed, NULL, m);
+}
+
+/* A gather of P ranks takes the time of log2 P messages. */
+static void busiest(const hga_halo_list *list, rank_work *out)
+{
+    *out = (rank_work){0};
+    for (hga_id r = 0; r < list->n_ranks; r++) {
+        const hga_rank_load *x = &list->load[r];
+        int64_t rows = x->rows_in > x->rows_out ? x->rows_in : x->rows_out;
+        int64_t bytes = x->bytes_in > x->bytes_out ? x->bytes_in : x->bytes_out;
+        int64_t messages = x->messages_in > x->messages_out ? x->messages_in : x->messages_out;
+        out->edges = fmax(out->edges, (double)x->n_edges), out->rows = fmax(out->rows, (double)rows);
+        out->bytes = fmax(out->bytes, (double)bytes), out->messages = fmax(out->messages, (double)messages);
+    }
+    out->messages += list->n_gathers * ceil(log2(list->n_ranks));
+}
+
+static int count_graph(const estimate *e, const model *m, hga_id ranks, rank_work *out)
+{
+    hga_halo_list list = {0};
+    hga_id *cuts = NULL;
+    int status = CLI_GOOD;
+    hga_id tokens = hga_graph_nodes(m->graph).level_ptr[1];
+    TRY(take(ranks + 1, sizeof *cuts, &cuts));
+    for (hga_id r = 0; r <= ranks; r++) cuts[r] = (hga_id)((int64_t)tokens * r / ranks);
+    TRY(complain_of(hga_halo(m->graph, &m->program, e->shape, cuts, ranks, &list), CLI_USAGE, m->title));
+    busiest(&list, out);
+done:
+    hga_halo_clear(&list);
+    free(cuts);
+    return status;
+}
+
+static int count_at(const estimate *e, int64_t tokens, hga_id ranks, rank_work *out)
+{
+    model m = {0};
+    int status = CLI_GOOD;
+    TRY(build_at(e, tokens, &m));
+    TRY(count_graph(e, &m, ranks, out));
+done:
+    model_clear(&m);
+    return status;
+}
+
+/* From `small` on to `large` tokens as from half of `small` on to it: what has nearly doubled grows by as much for
+   every token more, what has grown by an amount grows by it with every doubling. */
+static double grown(double now, double half, double small, double large)
+{
+    if (now > 1.5 * half) return now + (now - half) * (large - small) / (small / 2);
+    return now + (now - half) * log2(large / small);
+}
+
+/* The ranks with as many tokens as can be built, and what that becomes with all of them. */
+static int count_ranks(const estimate *e, hga_id ranks, rank_count *out)
+{
+    double tokens = e->tokens, built = tokens;
+    int status = CLI_GOOD;
+    out->exact = tokens <= MOST_EXACT;
+    while (built > MOST_EXACT) built /= 2;
+    TRY(count_at(e, (int64_t)built, ranks, &out->now));
+    if (!e->whole && built >= 4 * (double)ranks) TRY(count_at(e, (int64_t)(built / 2), ranks, &out->half));
+    if (!out->exact) {
+        rank_work now = out->now, half = out->half;
+        out->now =
+            (rank_work){grown(now.edges, half.edges, built, tokens), grown(now.rows, half.rows, built, tokens),
+                        grown(now.messages, half.messages, built, tokens), grown(now.bytes, half.bytes, built, tokens)};
+        out->half = (rank_work){
+            grown(now.edges, half.edges, built, tokens / 2), grown(now.rows, half.rows, built, tokens / 2),
+            grown(now.messages, half.messages, built, tokens / 2), grown(now.bytes, half.bytes, built, tokens / 2)};
+    }
+done:
+    return status;
+}
+
+/* ---- the rate ---- */
+
+/* Seconds of an edge of all heads on one thread, all stages taken together. */
+static int measure_rate(const estimate *e, const model *m, double *edge_seconds)
+{
+    bench_case c = {.graph = hga_graph_retain(m->graph), .program = m->program};
+    bench_rules rules = {.budget = 1};
+    bench_timing time;
+    hga_options options = *e->options;
+    rank_work one;
+    int status = CLI_GOOD;
+    options.threads = 1;
+    TRY(count_graph(e, m, 1, &one));
+    TRY(complain_of(bench_case_ready(&c, e->shape, &options), CLI_USAGE, m->title));
+    TRY(complain_of(bench_case_time(&c, &rules, &time), CLI_OUTSIDE, m->title));
+    *edge_seconds = time.processor_least / one.edges;
+done:
+    bench_case_clear(&c);
+    return status;
+}
+
+static int measure(estimate *e)
+{
+    typed_variant dense = {.name = "dense", .tokens = "2048"};
+    model m = {0}, d = {0};
+    int status = CLI_GOOD;
+    TRY(build_at(e, (int64_t)fmin(e->tokens, MEASURED_TOKENS), &m));
+    TRY(measure_rate(e, &m, &e->edge_seconds));
+    TRY(model_build(&dense, NULL, &d));
+    TRY(measure_rate(e, &d, &e->dense_edge_seconds));
+done:
+    model_clear(&m);
+    model_clear(&d);
+    return status;
+}
+
+/* ---- the table ---- */
+
+static double computing(const estimate *e, double edges, double edge_seconds)
+{
+    return edges * edge_seconds / e->question->threads;
+}
+
+static double sending(const estimate *e, const rank_work *w)
+{
+    return w->messages * e->question->latency_us * 1e-6 + w->bytes * 8 / (e->question->gbits * 1e9);
+}
+
+/* The tokens, of all ranks, from which on sending takes at most a ninth of computing: what one rank's share takes grows
+   with it, what it sends grows as from half of it. 0: not within 2^60. */
+static double weak_tokens(const estimate *e, const rank_count *c)
+{
+    if (c->half.edges == 0 || c->now.edges > 3 * c->half.edges) return 0;
+    for (double scale = pow(2, -30); scale * e->tokens < pow(2, 60); scale *= pow(2, 0.125)) {
+        rank_work w = {.edges = c->now.edges * scale};
+        w.bytes = fmax(0, grown(c->now.bytes, c->half.bytes, e->tokens, e->tokens * scale));
+        w.messages = c->now.messages;
+        if (computing(e, w.edges, e->edge_seconds) >= 9 * sending(e, &w)) return e->tokens * scale;
+    }
+    return 0;
+}
+
+/* A row of the table; `total`: seconds of one rank that does it all. */
+static json_t *row_of(const estimate *e, const char *way, hga_id ranks, const rank_work *w, double compute,
+                      double total)
+{
+    double send = sending(e, w), apart = compute + send, together = fmax(compute, send);
+    return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:o, s:f, s:o, s:o}", "way", way, "ranks", ranks, "rows", w->rows,
+                     "messages", w->messages, "bytes", w->bytes, "edges", w->edges, "compute_seconds",
+                     json_number(compute), "exchange_seconds", send, "efficiency", json_number(total / (ranks * apart)),
+                     "efficiency_overlapped", json_number(total / (ranks * together)));
+}
+
+static int add_row(json_t *rows, json_t *row)
+{
+    return json_array_append_new(rows, row) ? complain(CLI_OUTSIDE, "out of memory") : CLI_GOOD;
+}
+
+static int add_counted(const estimate *e, json_t *rows, hga_id ranks, double one_rank)
+{
+    rank_count c = {0};
+    int status = CLI_GOOD;
+    TRY(count_ranks(e, ranks, &c));
+    double compute = computing(e, c.now.edges, e->edge_seconds), weak = weak_tokens(e, &c);
+    json_t *row = row_of(e, "halo", ranks, &c.now, compute, computing(e, one_rank, e->edge_seconds));
+    if (row) {
+        json_object_set_new(row, "weak_tokens", weak > 0 ? json_number(weak) : json_null());
+        json_object_set_new(row, "exact", json_boolean(c.exact));
+    }
+    TRY(add_row(rows, row));
+done:
+    return status;
+}
+
+static double row_bytes(const hga_shape *s) { return 4.0 * s->dim * (s->n_kv_heads ? s->n_kv_heads : s->n_heads); }
+
+/* What dense attention would cost in the same place: keys and values of all others come by, each rank in turn; or
+   everybody's queries, keys, values and outputs change hands, so that a rank has some heads of all tokens. And what
+   routing costs that may send any token anywhere. */
+static int add_others(const estimate *e, json_t *rows, hga_id ranks)
+{
+    int status = CLI_GOOD;
+    double n = e->tokens, share = n / ranks, away = (ranks - 1.0) / ranks, row = row_bytes(e->shape);
+    double total = computing(e, n * n, e->dense_edge_seconds);
+    rank_work ring = {n * share, 2 * n * away, ranks - 1.0, 2 * n * away * row};
+    rank_work heads = {n * share, 4 * share * away, 4 * (ranks - 1.0), 4 * share * away * row};
+    hga_id kv_heads = e->shape->n_kv_heads ? e->shape->n_kv_heads : e->shape->n_heads;
+    TRY(add_row(rows, row_of(e, "dense, ring", ranks, &ring, total / ranks, total)));
+    if (ranks <= kv_heads) TRY(add_row(rows, row_of(e, "dense, heads", ranks, &heads, total / ranks, total)));
+    heads.edges = 0;
+    TRY(add_row(rows, row_of(e, "routed, all-to-all", ranks, &heads, NAN, NAN)));
+done:
+    return status;
+}
+
+static int fill(const estimate *e, json_t *rows)
+{
+    int status = CLI_GOOD;
+    rank_count one = {0};
+    TRY(count_ranks(e, 1, &one));
+    for (int i = 0; i < e->question->n; i++) {
+        TRY(add_counted(e, rows, e->question->ranks[i], one.now.edges));
+        if (e->question->ranks[i] > 1) TRY(add_others(e, rows, e->question->ranks[i]));
+    }
+done:
+    return status;
+}
+
+static const column columns[] = {
+    {"ranks", "ranks", NULL, 0},
+    {"way", "way", NULL, 0},
+    {"rows", "rows", "%.0f", 0},
+    {"messages", "messages", "%.0f", 0},
+    {"bytes", "MB", "%.3f", 1e-6},
+    {"compute_seconds", "compute ms", "%.3f", 1e3},
+    {"exchange_seconds", "exchange ms", "%.3f", 1e3},
+    {"efficiency", "efficiency", "%.3f", 0},
+    {"efficiency_overlapped", "overlapped", "%.3f", 0},
+    {"weak_tokens", "tokens for 90 %", "%.0f", 0},
+    {NULL, NULL, NULL, 0},
+};
+
+static int print_text(const estimate *e, const char *title, const json_t *rows)
+{
+    const rank_question *q = e->question;
+    int status = CLI_GOOD;
+    printf("%s, %.0f tokens: what the busiest rank receives or sends in one forward pass, whichever is more\n", title,
+           e->tokens);
+    TRY(table_print(stdout, rows, columns));
+    printf("measured here: %.3g ns an edge of all heads on one thread; a rank has %d thread%s, a message takes %g us, "
+           "a link has %g Gbit/s\n",
+           1e9 * e->edge_seconds, q->threads, q->threads > 1 ? "s" : "", q->latency_us, q->gbits);
+    puts("overlapped: the exchange while the rows that need nothing of it are computed; tokens for 90 %: from so many "
+         "tokens on, on as many ranks, the exchange takes at most a tenth of the time");
+    if (e->tokens > MOST_EXACT)
+        printf("beyond %d tokens, rows and bytes grow on as they did up to there: they are estimates\n", MOST_EXACT);
+done:
+    return status;
+}
+
+static int print_json(const estimate *e, const char *title, json_t *rows)
+{
+    const rank_question *q = e->question;
+    return json_print(stdout,
+                      json_pack("{s:s, s:f, s:f, s:f, s:i, s:f, s:f, s:O}", "variant", title, "tokens", e->tokens,
+                                "edge_seconds", e->edge_seconds, "dense_edge_seconds", e->dense_edge_seconds, "threads",
+                                q->threads, "latency_us", q->latency_us, "gbits", q->gbits, "rows", rows));
+}
+
+/* ---- the command ---- */
+
+/* The tokens: of --tokens or -p tokens=, which may be more than a graph can have here; a file's are its own. */
+static int read_tokens(estimate *e)
+{
+    const char *text = e->typed->tokens;
+    model m = {0};
+    int64_t tokens = 0;
+    int status = CLI_GOOD;
+    for (int i = 0; i < e->typed->n; i++)
+        if (strncmp(e->typed->setting[i], "tokens=", 7) == 0)
+            return complain(CLI_USAGE, "explain: with --ranks, tokens are given by --tokens");
+    if (text) {
+        TRY(read_whole("--tokens", text, 1, (int64_t)1 << 40, &tokens));
+    } else {
+        TRY(model_build(e->typed, NULL, &m));
+        tokens = hga_graph_nodes(m.graph).level_ptr[1];
+        e->whole = 1;
+    }
+    e->tokens = (double)tokens;
+done:
+    model_clear(&m);
+    return status;
+}
+
+/* "htransformer block=16" */
+static void name_it(const typed_variant *typed, size_t room, char *title)
+{
+    int used = snprintf(title, room, "%s", typed->name);
+    for (int i = 0; i < typed->n && used > 0 && (size_t)used < room; i++)
+        used += snprintf(title + used, room - (size_t)used, " %s", typed->setting[i]);
+}
+
+int explain_ranks(const typed_variant *typed, const hga_shape *shape, const hga_options *options,
+                  const rank_question *question, int json)
+{
+    rank_question q = *question;
+    char title[256];
+    estimate e = {.typed = typed, .shape = shape, .options = options, .question = &q};
+    json_t *rows = json_array();
+    int status = CLI_GOOD;
+    if (q.latency_us == 0) q.latency_us = 5;
+    if (q.gbits == 0) q.gbits = 10;
+    q.threads = options->threads > 0 ? options->threads : 1;
+    TRY(read_tokens(&e));
+    for (int i = 0; i < q.n; i++)
+        if (q.ranks[i] > e.tokens) TRY(complain(CLI_USAGE, "--ranks: %d ranks for %.0f tokens", q.ranks[i], e.tokens));
+    TRY(measure(&e));
+    TRY(fill(&e, rows));
+    name_it(typed, sizeof title, title);
+    TRY(json ? print_json(&e, title, rows) : print_text(&e, title, rows));
+done:
+    json_decref(rows);
+    return status;
+}
+
+/* ---- arguments ---- */
+
+enum { KEY_RANKS = 0x2d00, KEY_LATENCY, KEY_GBITS };
+
+static int read_positive(const char *what, const char *text, double *out)
+{
+    int status = read_number(what, text, out);
+    return status == CLI_GOOD && *out <= 0 ? complain(CLI_USAGE, "%s: %s is not above 0", what, text) : status;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    rank_question *q = state->input;
+    switch (key) {
+    case KEY_RANKS: return arguments_said(read_list("--ranks", value, 1, MAX_RANKS, MAX_RANK_COUNTS, &q->n, q->ranks));
+    case KEY_LATENCY: return arguments_said(read_positive("--latency", value, &q->latency_us));
+    case KEY_GBITS: return arguments_said(read_positive("--gbits", value, &q->gbits));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"ranks", KEY_RANKS, "P[,P..]", 0,
+     "instead: what a run on P machines would exchange and cost, from this machine's measured rate", 10},
+    {"latency", KEY_LATENCY, "US", 0, "with --ranks: microseconds a message takes (default: 5)", 10},
+    {"gbits", KEY_GBITS, "G", 0, "with --ranks: gigabits a second that a rank's link has (default: 10)", 10},
+    {0},
+};
+
+const struct argp ranks_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};

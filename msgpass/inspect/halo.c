@@ -1,0 +1,454 @@
+/* halo.c: who lacks which rows. Every stage's rows are walked once, each by the rank that owns it; sources that it does
+   not own are wanted of their owners. Wants are intervals of nodes, melted as they come. */
+#include "hga_halo.h"
+
+#include "bindings.h"
+#include "program.h"
+#include "sort.h"
+#include "sources.h"
+
+#include <string.h>
+
+enum { SHARED = -1, LONG_ROW = 1024 /* what gathers more rows than pieces are */, MOST_WANTS = 1 << 16 };
+
+/* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
+typedef struct want {
+    hga_id field, wrote, to, first, last, reads;
+} want;
+
+/* One message of a stage, or one gather, from everybody to everybody. */
+typedef struct message {
+    hga_id from, to, stage;
+} message;
+
+typedef struct finding {
+    const hga_graph *g;
+    const hga_program *p;
+    hga_shape shape;
+    hga_nodes nodes;
+    hga_id *owner, *next; /* [n]: of a node, SHARED; the first node after it that is not of the same owner and level */
+    hga_id wrote[HGA_FIELD_SLOTS];
+    want *want;
+    int64_t n_wants, room, melt_at;
+    int64_t recent[HGA_FIELD_SLOTS]; /* the last want of each field, -1 */
+    hga_pos shared_edges;
+    hga_halo_list *out;
+    /* of the stage at hand */
+    const hga_stage *stage;
+    hga_id number, rank; /* whose rows are walked */
+    uint32_t reads;      /* fields read at sources */
+    int cuts;            /* may a row be made in pieces? */
+} finding;
+
+/* ---- owners ---- */
+
+static hga_status check_cuts(const hga_nodes *nodes, const hga_id *cuts, hga_id n_ranks)
+{
+    hga_id tokens = nodes->level_ptr[1];
+    if (n_ranks < 1) return hga_fail(HGA_EINVAL, "halo: %d ranks", n_ranks);
+    if (cuts[0] != 0) return hga_fail(HGA_EINVAL, "halo: cut 0 is %d, not 0", cuts[0]);
+    for (hga_id r = 1; r <= n_ranks; r++)
+        if (cuts[r] < cuts[r - 1]) return hga_fail(HGA_EINVAL, "halo: cut %d is %d, below %d", r, cuts[r], cuts[r - 1]);
+    if (cuts[n_ranks] != tokens)
+        return hga_fail(HGA_EINVAL, "halo: cut %d is %d, of %d tokens", n_ranks, cuts[n_ranks], tokens);
+    if (nodes->query_first != nodes->key_first || nodes->n_queries != nodes->n_keys)
+        return hga_fail(HGA_EUNSUPPORTED, "halo: queries %d + %d and keys %d + %d are different tokens",
+                        nodes->query_first, nodes->n_queries, nodes->key_first, nodes->n_keys);
+    return HGA_OK;
+}
+
+/* The rank that has both ends of the span, if one has. */
+static hga_id owner_of(const hga_id *rank, hga_id first, hga_id last)
+{
+    return first <= last && rank[first] == rank[last] ? rank[first] : SHARED;
+}
+
+/* `next` is first the rank of each token, and then what it is called. */
+static void find_owners(finding *f, const hga_id *cuts, hga_id n_ranks)
+{
+    const hga_nodes *nodes = &f->nodes;
+    for (hga_id r = 0; r < n_ranks; r++) {
+        for (hga_id t = cuts[r]; t < cuts[r + 1]; t++) f->next[t] = r;
+        f->out->load[r].n_tokens = cuts[r + 1] - cuts[r];
+    }
+    for (hga_id v = 0; v < nodes->n; v++) f->owner[v] = owner_of(f->next, nodes->span_first[v], nodes->span_last[v]);
+    for (hga_id v = 0; v < nodes->n; v++)
+        if (f->owner[v] == SHARED)
+            f->out->n_shared++;
+        else
+            f->out->load[f->owner[v]].n_nodes++;
+    for (hga_id l = nodes->n_levels - 1; l >= 0; l--)
+        for (hga_id v = nodes->level_ptr[l + 1] - 1, end = v + 1; v >= nodes->level_ptr[l]; v--) {
+            if (v + 1 < nodes->level_ptr[l + 1] && f->owner[v] != f->owner[v + 1]) end = v + 1;
+            f->next[v] = end;
+        }
+}
+
+/* ---- wants ---- */
+
+#define ORDER(member) \
+    if (a->member != b->member) return a->member < b->member
+
+static int want_before(const want *a, const want *b)
+{
+    ORDER(field);
+    ORDER(wrote);
+    ORDER(to);
+    ORDER(first);
+    ORDER(last);
+    return a->reads < b->reads;
+}
+SORT_DEFINE(sort_wants, want, want_before)
+
+static int alike(const want *a, const want *b)
+{
+    return a->field == b->field && a->wrote == b->wrote && a->to == b->to;
+}
+
+static int touch(const want *a, const want *b) { return a->first <= b->last + 1 && b->first <= a->last + 1; }
+
+static void unite(want *a, const want *b)
+{
+    if (b->first < a->first) a->first = b->first;
+    if (b->last > a->last) a->last = b->last;
+    if (b->reads < a->reads) a->reads = b->reads;
+}
+
+/* Sorted, and of those that touch one is made. */
+static void melt(finding *f)
+{
+    int64_t n = 0;
+    sort_wants(f->want, f->n_wants);
+    for (int64_t i = 0; i < f->n_wants; i++)
+        if (n && alike(&f->want[n - 1], &f->want[i]) && touch(&f->want[n - 1], &f->want[i]))
+            unite(&f->want[n - 1], &f->want[i]);
+        else
+            f->want[n++] = f->want[i];
+    f->n_wants = n;
+    f->melt_at = n < MOST_WANTS / 2 ? MOST_WANTS : 2 * n;
+    for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) f->recent[i] = -1;
+}
+
+static hga_status want_field(finding *f, const want *w)
+{
+    hga_status st = HGA_OK;
+    int64_t last = f->recent[w->field];
+    if (last >= 0 && alike(&f->want[last], w) && touch(&f->want[last], w)) {
+        unite(&f->want[last], w);
+        return HGA_OK;
+    }
+    if (f->n_wants >= f->melt_at) melt(f);
+    HGA_TRY(hga_grow(NULL, &f->want, &f->room, f->n_wants, f->n_wants + 1, sizeof *f->want));
+    f->recent[w->field] = f->n_wants;
+    f->want[f->n_wants++] = *w;
+done:
+    return st;
+}
+
+/* Every field that the stage reads at its sources, of nodes [first, last]. */
+static hga_status want_nodes(finding *f, hga_id to, hga_id first, hga_id last)
+{
+    hga_status st = HGA_OK;
+    hga_id mine = to == HGA_EVERY_RANK ? SHARED : to;
+    if (f->owner[first] == mine && f->next[first] > last) return HGA_OK;
+    for (hga_id i = 1; i <= f->p->n_fields; i++)
+        if (f->reads >> i & 1u) {
+            want w = {i, f->wrote[i], to, first, last, f->number};
+            HGA_TRY(want_field(f, &w));
+        }
+done:
+    return st;
+}
+
+/* ---- the sources of a row ---- */
+
+typedef hga_status (*interval_visit)(finding *f, hga_id first, hga_id last, void *context);
+
+/* The nodes of a reach as intervals. */
+static hga_status each_interval(finding *f, const reach *r, interval_visit visit, void *context)
+{
+    hga_status st = HGA_OK;
+    for (int64_t i = 0; i < r->n_spans; i++) {
+        reach_span s = r->spans[i];
+        if (!r->source_order) {
+            HGA_TRY(visit(f, s.first, s.last, context));
+            continue;
+        }
+        for (hga_id k = s.first; k <= s.last; k++) HGA_TRY(visit(f, r->source_order[k], r->source_order[k], context));
+    }
+    for (int64_t i = 0; i < r->n_nodes; i++) HGA_TRY(visit(f, r->nodes[i], r->nodes[i], context));
+done:
+    return st;
+}
+
+static hga_status want_interval(finding *f, hga_id first, hga_id last, void *context)
+{
+    return want_nodes(f, *(const hga_id *)context, first, last);
+}
+
+/* Edges from each rank's sources; those from shared ones are rank 0's. */
+static hga_status count_interval(finding *f, hga_id first, hga_id last, void *context)
+{
+    hga_pos *edges = context;
+    for (hga_id u = first, end; u <= last; u = end) {
+        end = f->next[u] <= last ? f->next[u] : last + 1;
+        edges[f->owner[u] == SHARED ? 0 : f->owner[u]] += end - u;
+    }
+    return HGA_OK;
+}
+
+static hga_pos count_sources(const reach *r)
+{
+    hga_pos n = r->n_nodes;
+    for (int64_t i = 0; i < r->n_spans; i++) n += r->spans[i].last - r->spans[i].first + 1;
+    return n;
+}
+
+/* ---- rows ---- */
+
+static hga_id node_of(const reach *r, hga_id i) { return r->row_order ? r->row_order[r->row + i] : r->row + i; }
+
+/* Does the stage compute node v's row? */
+static int computes(const finding *f, hga_id v)
+{
+    return program_row(&f->nodes, f->p->field[f->stage->out].rows, v) &&
+           !(program_keeps_tokens(f->stage) && v < f->nodes.level_ptr[1]);
+}
+
+static int64_t row_bytes(const finding *f, hga_id field)
+{
+    int64_t columns = program_columns(f->p, &f->shape, field) + (f->p->field[field].width == HGA_WIDTH_STATE);
+    return columns * program_heads(f->p, &f->shape, field) * (int64_t)sizeof(float);
+}
+
+/* A shared row in as many pieces as ranks have sources of it. */
+static hga_status add_pieces(finding *f, hga_id v, const hga_pos *edges)
+{
+    hga_status st = HGA_OK;
+    hga_halo_list *out = f->out;
+    for (hga_id r = 0; r < out->n_ranks; r++) {
+        if (edges[r] == 0) continue;
+        HGA_TRY(hga_grow(&out->allocator, &out->piece, &out->room[1], out->n_pieces, out->n_pieces + 1,
+                         sizeof *out->piece));
+        out->piece[out->n_pieces++] = (hga_piece){r, f->number, v, edges[r], row_bytes(f, f->stage->out)};
+        out->load[r].n_edges += edges[r];
+    }
+done:
+    return st;
+}
+
+static hga_status cut_rows(finding *f, const reach *r)
+{
+    hga_status st = HGA_OK;
+    hga_pos *edges = NULL;
+    HGA_TRY(hga_new_zero(NULL, f->out->n_ranks, sizeof *edges, &edges));
+    HGA_TRY(each_interval(f, r, count_interval, edges));
+    for (hga_id i = 0; i < r->n_rows; i++)
+        if (computes(f, node_of(r, i))) HGA_TRY(add_pieces(f, node_of(r, i), edges));
+done:
+    hga_delete(NULL, edges, f->out->n_ranks, sizeof *edges);
+    return st;
+}
+
+/* Rows that all have one owner. */
+static hga_status visit_rows(const reach *r, void *context)
+{
+    finding *f = context;
+    hga_pos sources = count_sources(r);
+    hga_id rows = 0;
+    for (hga_id i = 0; i < r->n_rows; i++) rows += computes(f, node_of(r, i));
+    if (rows == 0 || sources == 0) return HGA_OK;
+    if (f->rank == SHARED && f->cuts && sources > LONG_ROW) return cut_rows(f, r);
+    *(f->rank == SHARED ? &f->shared_edges : &f->out->load[f->rank].n_edges) += rows * sources;
+    hga_id to = f->rank == SHARED ? HGA_EVERY_RANK : f->rank;
+    return each_interval(f, r, want_interval, &to);
+}
+
+static uint32_t source_reads(const hga_stage *s)
+{
+    if (program_kind(s) == KIND_USER) return s->reads | program_fields(s, 1u << ROLE_QUERY | 1u << ROLE_KEY);
+    return program_fields(s, program_rules[program_kind(s)].source_reads);
+}
+
+static hga_status walk_stage(finding *f, hga_id number)
+{
+    hga_status st = HGA_OK;
+    reach_walk *walk = NULL;
+    const hga_stage *s = &f->p->stage[number];
+    f->stage = s, f->number = number;
+    f->reads = source_reads(s);
+    f->cuts = program_kind(s) != KIND_USER || s->udf.merge;
+    uint32_t in_place = f->reads & s->writes;
+    for (hga_id i = 1; i <= f->p->n_fields; i++)
+        if (in_place >> i & 1u) f->wrote[i] = number;
+    HGA_TRY(reach_walk_create(f->g, s->relation, &walk));
+    for (hga_id v = 0; v < f->nodes.n; v = f->next[v]) {
+        f->rank = f->owner[v];
+        HGA_TRY(reach_nodes(walk, v, f->next[v] - v, visit_rows, f));
+    }
+    for (hga_id i = 1; i <= f->p->n_fields; i++)
+        if (s->writes >> i & 1u) f->wrote[i] = number;
+done:
+    reach_walk_destroy(walk);
+    return st;
+}
+
+/* ---- transfers ---- */
+
+static hga_status add_transfers(finding *f, const want *w, hga_id first, hga_id last)
+{
+    hga_status st = HGA_OK;
+    hga_halo_list *out = f->out;
+    for (hga_id u = first, end; u <= last; u = end) {
+        end = f->next[u] <= last ? f->next[u] : last + 1;
+        if (f->owner[u] == SHARED || f->owner[u] == w->to) continue;
+        HGA_TRY(hga_grow(&out->allocator, &out->transfer, &out->room[0], out->n_transfers, out->n_transfers + 1,
+                         sizeof *out->transfer));
+        out->transfer[out->n_transfers++] = (hga_transfer){
+            f->owner[u], w->to, w->field, u, end - u, w->wrote, w->reads, (end - u) * row_bytes(f, w->field)};
+    }
+done:
+    return st;
+}
+
+/* Of want i what not everybody is sent: the wants of everybody, sorted, are `every` and those after it. */
+static hga_status add_rest(finding *f, const want *w, const want *every, const want *end)
+{
+    hga_status st = HGA_OK;
+    hga_id first = w->first;
+    for (; every < end && every->first <= w->last; every++) {
+        if (every->last < first) continue;
+        if (every->first > first) HGA_TRY(add_transfers(f, w, first, every->first - 1));
+        first = every->last + 1;
+    }
+    if (first <= w->last) HGA_TRY(add_transfers(f, w, first, w->last));
+done:
+    return st;
+}
+
+static hga_status list_transfers(finding *f)
+{
+    hga_status st = HGA_OK;
+    melt(f);
+    for (int64_t i = 0, begin = 0, every = 0; i < f->n_wants; i++) {
+        const want *w = &f->want[i], *head = &f->want[begin];
+        if (i == 0 || w->field != head->field || w->wrote != head->wrote) begin = every = i;
+        if (w->to == HGA_EVERY_RANK) every = i + 1;
+        HGA_TRY(add_rest(f, w, &f->want[begin], w->to == HGA_EVERY_RANK ? &f->want[begin] : &f->want[every]));
+    }
+done:
+    return st;
+}
+
+/* ---- what each rank does ---- */
+
+static int message_before(const message *a, const message *b)
+{
+    ORDER(from);
+    ORDER(to);
+    return a->stage < b->stage;
+}
+SORT_DEFINE(sort_messages, message, message_before)
+
+/* n rows from a rank to another, or to every other one. */
+static void add_rows(hga_halo_list *out, hga_id from, hga_id to, int64_t rows, int64_t bytes)
+{
+    hga_id first = to == HGA_EVERY_RANK ? 0 : to, last = to == HGA_EVERY_RANK ? out->n_ranks - 1 : to;
+    for (hga_id r = first; r <= last; r++) {
+        if (r == from) continue;
+        out->load[r].rows_in += rows, out->load[r].bytes_in += bytes;
+        out->load[from].rows_out += rows, out->load[from].bytes_out += bytes;
+    }
+}
+
+/* Messages are sorted; those to everybody come first. */
+static void add_messages(hga_halo_list *out, const message *m, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0 && !message_before(&m[i - 1], &m[i])) continue;
+        if (m[i].to == HGA_EVERY_RANK)
+            out->n_gathers++;
+        else
+            out->load[m[i].to].messages_in++, out->load[m[i].from].messages_out++;
+    }
+}
+
+static hga_status add_up(hga_halo_list *out, hga_pos shared_edges)
+{
+    hga_status st = HGA_OK;
+    message *m = NULL;
+    int64_t n = 0, most = out->n_transfers + out->n_pieces;
+    HGA_TRY(hga_new(NULL, most, sizeof *m, &m));
+    for (int64_t i = 0; i < out->n_transfers; i++) {
+        const hga_transfer *t = &out->transfer[i];
+        add_rows(out, t->from, t->to, t->n, t->bytes);
+        m[n++] = (message){t->to == HGA_EVERY_RANK ? 0 : t->from, t->to, t->read_by};
+    }
+    for (int64_t i = 0; i < out->n_pieces; i++) {
+        const hga_piece *x = &out->piece[i];
+        add_rows(out, x->rank, HGA_EVERY_RANK, 1, x->bytes);
+        m[n++] = (message){0, HGA_EVERY_RANK, x->stage};
+    }
+    sort_messages(m, n);
+    add_messages(out, m, n);
+    for (hga_id r = 0; r < out->n_ranks; r++) out->load[r].n_edges += shared_edges;
+done:
+    hga_delete(NULL, m, most, sizeof *m);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static hga_status start(finding *f, const hga_shape *shape, const hga_id *cuts, hga_id n_ranks)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(program_check(f->p, f->g));
+    f->shape = *shape;
+    if (!f->shape.n_kv_heads) f->shape.n_kv_heads = f->shape.n_heads;
+    if (!f->shape.dim_v) f->shape.dim_v = f->shape.dim;
+    if (f->shape.n_heads < 1 || f->shape.dim < 1)
+        return hga_fail(HGA_EINVAL, "halo: %d heads of %d", f->shape.n_heads, f->shape.dim);
+    f->nodes = hga_graph_nodes(f->g);
+    HGA_TRY(check_cuts(&f->nodes, cuts, n_ranks));
+    f->out->n_ranks = n_ranks;
+    HGA_TRY(hga_new_zero(&f->out->allocator, n_ranks, sizeof *f->out->load, &f->out->load));
+    HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->owner, &f->owner));
+    HGA_TRY(hga_new(NULL, f->nodes.n, sizeof *f->next, &f->next));
+    find_owners(f, cuts, n_ranks);
+    f->melt_at = MOST_WANTS;
+    for (hga_id i = 0; i < HGA_FIELD_SLOTS; i++) f->recent[i] = f->wrote[i] = -1;
+done:
+    return st;
+}
+
+hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
+                    hga_id n_ranks, hga_halo_list *out)
+{
+    hga_status st = HGA_OK;
+    finding f = {.g = g, .p = p, .out = out};
+    if (!out) return hga_fail(HGA_EINVAL, "halo: no result");
+    memset(out, 0, sizeof *out);
+    if (!g || !p || !shape || !cuts)
+        return hga_fail(HGA_EINVAL, "halo: no %s", !g ? "graph" : !p ? "program" : !shape ? "shape" : "cuts");
+    out->allocator = *hga_graph_allocator(g);
+    HGA_TRY(start(&f, shape, cuts, n_ranks));
+    for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(walk_stage(&f, s));
+    HGA_TRY(list_transfers(&f));
+    HGA_TRY(add_up(out, f.shared_edges));
+done:
+    hga_delete(NULL, f.owner, f.nodes.n, sizeof *f.owner);
+    hga_delete(NULL, f.next, f.nodes.n, sizeof *f.next);
+    hga_delete(NULL, f.want, f.room, sizeof *f.want);
+    if (st != HGA_OK) hga_halo_clear(out);
+    return st;
+}
+
+void hga_halo_clear(hga_halo_list *list)
+{
+    if (!list) return;
+    const hga_allocator *a = &list->allocator;
+    hga_delete(a, list->transfer, list->room[0], sizeof *list->transfer);
+    hga_delete(a, list->piece, list->room[1], sizeof *list->piece);
+    hga_delete(a, list->load, list->n_ranks, sizeof *list->load);
+    memset(list, 0, sizeof *list);
+}

@@ -1,0 +1,70 @@
+/* hga_halo.h: what ranks of a distributed run send each other. Each rank has a range of the tokens and computes the
+   rows of the nodes above them; this says which rows of which fields it then lacks, who has them, and how many bytes
+   that is. Exact for any graph and program. Nothing is sent: you bring the transport. */
+#ifndef HGA_HALO_H
+#define HGA_HALO_H
+
+#include "hga_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* `to` of a transfer that every other rank receives. */
+enum { HGA_EVERY_RANK = -1 };
+
+/* Rows of one field, of nodes [first, first + n), which rank `from` owns and rank `to` reads. */
+typedef struct hga_transfer {
+    hga_id from, to;
+    hga_id field, first, n;
+    hga_id written_by; /* the last stage that has written to the field by then; -1: the rows are the caller's */
+    hga_id read_by;    /* the first stage that reads them */
+    int64_t bytes;     /* n rows of float32; of a state with its log-sum-exp */
+} hga_transfer;
+
+/* A shared row of very many edges: each rank computes the part of it that its own sources give, and all ranks merge
+   these parts in the order of the ranks. */
+typedef struct hga_piece {
+    hga_id rank, stage, node;
+    hga_pos n_edges; /* whose sources the rank owns; of rank 0 those, too, whose sources are shared */
+    int64_t bytes;   /* of the part, which every other rank receives */
+} hga_piece;
+
+/* What one rank does in one execution. */
+typedef struct hga_rank_load {
+    hga_id n_tokens, n_nodes; /* owned */
+    hga_pos n_edges;          /* of all stages: of owned rows, of shared rows, of its pieces */
+    int64_t rows_in, bytes_in, messages_in;
+    int64_t rows_out, bytes_out, messages_out; /* rows and bytes to every rank: counted once for each */
+} hga_rank_load;
+
+typedef struct hga_halo_list {
+    hga_id n_ranks;
+    hga_id n_shared;  /* nodes whose tokens are several ranks', computed by all ranks alike */
+    hga_id n_gathers; /* stages for which every rank sends rows, or pieces, to every other one */
+    int64_t n_transfers, n_pieces;
+    hga_transfer *transfer; /* by field, written_by, to, first; no row twice for one receiver */
+    hga_piece *piece;       /* by stage, node, rank */
+    hga_rank_load *load;    /* [n_ranks] */
+    int64_t room[2];        /* of the arrays */
+    hga_allocator allocator;
+} hga_halo_list;
+
+/* Rank r owns tokens [cuts[r], cuts[r + 1]) (node ids of level 0; cuts[0] = 0, cuts[n_ranks] = the number of tokens,
+   ascending; a rank may own none) and every node whose span lies within. A node whose span crosses a cut, or that has
+   none, is shared: every rank computes its row, from rows that all ranks are sent; or, where the row has more than 1024
+   edges, each rank a piece of it, and all merge the pieces: equal to one process' row but for the last bits.
+
+   Messages: what one rank sends another for one stage is one message. What ranks send to everybody for one stage is one
+   gather, whose messages depend on your transport and are not counted. HGA_EINVAL names a cut that is wrong,
+   HGA_EUNSUPPORTED: queries and keys are different tokens. What a call reads beside tensors of rows (tables of types,
+   biases of edges, embeddings of nodes) every rank has already. Clear *out with hga_halo_clear; after an error it is
+   empty. Any number of threads may call. */
+HGA_API hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
+                            hga_id n_ranks, hga_halo_list *out);
+HGA_API void hga_halo_clear(hga_halo_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
