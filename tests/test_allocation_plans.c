@@ -50,6 +50,17 @@ static hga_status make_influence(const hga_allocator *a)
     return hga_program_influence(&program, given, &token, &sees);
 }
 
+static hga_status make_halo(const hga_allocator *a)
+{
+    (void)a;
+    hga_halo_list halo;
+    hga_id tokens = hga_graph_nodes(given).level_ptr[1];
+    hga_status st = hga_halo(given, &program, &(hga_shape){.n_heads = 1, .dim = 4},
+                             (hga_id[]){0, tokens / 3, tokens / 2, tokens}, 3, &halo);
+    hga_halo_clear(&halo);
+    return st;
+}
+
 static hga_status make_coverage(const hga_allocator *a)
 {
     (void)a;
@@ -279,10 +290,10 @@ static int clear(void **state)
 
 #define ALLOCATOR_FACTS(fact)                                                                                  \
     fact(transpose) fact(compress) fact(concat) fact(rows) fact(plan) fact(wide_plan) fact(update) fact(state) \
-        fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices)
+        fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices) fact(halo)
 #define MALLOC_FACTS(fact)                                                                                         \
     fact(transpose) fact(compress) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) fact(levels) \
-        fact(pattern) fact(weights) fact(explain)
+        fact(pattern) fact(weights) fact(explain) fact(halo)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)
