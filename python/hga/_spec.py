@@ -58,13 +58,19 @@ class Spec:
         if not self.variant.can_causal:
             raise refuse(f"{self.spec}: the model is causal, {self.variant.name} cannot be")
 
-    def build(self, n: int, causal: bool) -> Hierarchy:
+    def require_cross(self) -> None:
+        if not self.variant.can_cross:
+            raise refuse(f"{self.spec}: {self.variant.name} cannot attend from one text to another")
+
+    def build(self, n: int, causal: bool, n_keys: Optional[int] = None) -> Hierarchy:
         given = dict(self.given)
         if causal:
             self.require_causal()
             if any(p.name == "causal" for p in self.variant.parameters):
                 given["causal"] = True
-        h: Hierarchy = make(self.variant, n, given)
+        if n_keys is not None:
+            self.require_cross()
+        h: Hierarchy = make(self.variant, n, given, n_keys)
         return h
 
     def _standard(self, name: str) -> str:
@@ -79,7 +85,7 @@ class Spec:
 
 
 _SPECS: Dict[str, Spec] = {}
-_BUILT: "OrderedDict[Tuple[str, int, bool], Hierarchy]" = OrderedDict()
+_BUILT: "OrderedDict[Tuple[str, int, bool, Optional[int]], Hierarchy]" = OrderedDict()
 _LOCK = threading.Lock()
 
 
@@ -91,14 +97,15 @@ def spec_of(words: str) -> Spec:
     return found
 
 
-def hierarchy_of(words: str, n: int, causal: bool) -> Hierarchy:
-    """The hierarchy of n tokens that a name asks for. The least recently used are let go."""
-    key = (words, n, causal)
+def hierarchy_of(words: str, n: int, causal: bool, n_keys: Optional[int] = None) -> Hierarchy:
+    """The hierarchy of n tokens (and, of cross-attention, n_keys other ones) that a name asks for. The least recently used
+    are let go."""
+    key = (words, n, causal, n_keys)
     with _LOCK:
         if key in _BUILT:
             _BUILT.move_to_end(key)
             return _BUILT[key]
-    h = spec_of(words).build(n, causal)
+    h = spec_of(words).build(n, causal, n_keys)
     with _LOCK:
         h = _BUILT.setdefault(key, h)
         _BUILT.move_to_end(key)

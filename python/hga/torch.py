@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -14,8 +14,6 @@ from ._call import Tables
 from ._core import BF16, as_numpy, is_torch, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
 from ._operators import keep_nothing, operator, refuse_forward, refuse_second
-from ._ragged import attend
-from ._spec import spec_of
 
 Tensor = torch.Tensor
 Optional_ = Optional[torch.Tensor]
@@ -335,46 +333,15 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
     return (out, lses) if lse else out
 
 
-class Attention(torch.nn.Module):
-    """Multi-head self-attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
-    tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
-    several query heads share one. Dropout draws a new seed a call while training."""
-
-    def __init__(self, spec: Union[str, Hierarchy], width: int, heads: int, bias: bool = True, dropout: float = 0.0, *,
-                 causal: bool = False, kv_heads: Optional[int] = None) -> None:  # fmt: skip
-        super().__init__()
-        kv_heads = heads if kv_heads is None else kv_heads
-        if heads < 1 or width % heads:
-            raise refuse(f"{heads} heads do not divide width {width}")
-        if kv_heads < 1 or heads % kv_heads:
-            raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
-        self.spec: Optional[str] = None
-        self.hierarchy: Optional[Hierarchy] = None
-        if isinstance(spec, str):
-            self.spec = spec
-            if causal:
-                spec_of(spec).require_causal()
-            spec_of(spec)
-        else:
-            self.hierarchy = spec
-            if causal and not spec.is_causal():
-                raise refuse(f"{spec!r} is not causal: build it with causal=True")
-        self.heads, self.kv_heads, self.causal, self.dropout = heads, kv_heads, causal, dropout
-        self.project = torch.nn.Linear(width, (heads + 2 * kv_heads) * (width // heads), bias=bias)
-        self.out = torch.nn.Linear(width, width, bias=bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, tokens, width = x.shape
-        heads = self.project(x).view(batch, tokens, self.heads + 2 * self.kv_heads, width // self.heads)
-        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
-        drop = self.dropout if self.training else 0.0
-        if self.spec is not None:
-            y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
-        else:
-            seed = int(torch.randint(2**62, ())) if drop else 0
-            y = attention(cast(Hierarchy, self.hierarchy), q, k, v, layout="bnhd", dropout=drop, seed=seed)
-        return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
-
+# Modules, which call what is above by the hierarchies' method.
+from ._modules import (  # noqa: E402
+    BPT as BPT,
+    Attention as Attention,
+    MultiheadAttention as MultiheadAttention,
+    NodeRows as NodeRows,
+    Treeformer as Treeformer,
+    bootstrap as bootstrap,
+)
 
 # FlexAttention's half of torch takes a while to import, so it waits until somebody asks.
 if TYPE_CHECKING:

@@ -1,0 +1,435 @@
+"""Modules of torch: layers of attention with their projections and what else of them is learned."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union, cast
+
+import numpy as np
+import torch
+
+from ._arguments import whole
+from ._core import check, ffi, lib, refuse
+from ._documents import numbered
+from ._graph import Graph
+from ._hierarchy import Hierarchy
+from ._ragged import attend
+from ._registry import variants
+from ._spec import hierarchy_of, spec_of
+from ._variants import make
+
+Tensor = torch.Tensor
+Optional_ = Optional[torch.Tensor]
+
+
+def _heads(width: int, heads: int, kv_heads: Optional[int]) -> int:
+    """Key and value heads; refused where numbers do not divide."""
+    kv_heads = heads if kv_heads is None else kv_heads
+    if heads < 1 or width % heads:
+        raise refuse(f"{heads} heads do not divide width {width}")
+    if kv_heads < 1 or heads % kv_heads:
+        raise refuse(f"{kv_heads} kv_heads do not divide {heads} heads")
+    return kv_heads
+
+
+def _drawn(dropout: float) -> int:
+    return int(torch.randint(2**62, ())) if dropout else 0
+
+
+# ---- what a hierarchy has to be learned ----
+
+
+def _types(h: Hierarchy) -> int:
+    """How many types edges have."""
+    g = h.graph._g
+    return max(int(lib.hga_graph_relation(g, r).n_types) for r in range(len(h.graph.relations)))
+
+
+def _places(h: Hierarchy) -> Tensor:
+    """[nodes]: which child of its family each node is, in the order that node_pos has; roots are 0."""
+    parent = h.graph.parents()
+    order = np.argsort(parent, kind="stable")
+    grouped = parent[order]
+    begins = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]])
+    place = np.empty(len(parent), np.int64)
+    place[order] = np.arange(len(parent)) - np.repeat(begins, np.diff(np.r_[begins, len(parent)]))
+    place[parent < 0] = 0
+    return torch.from_numpy(place if h._node_of is None else place[h._node_of])
+
+
+class Attention(torch.nn.Module):
+    """Multi-head attention: [batch, tokens, width] in and out. ``spec`` is a Hierarchy, or names one for any number of
+    tokens, "htransformer:block=16"; those of the last lengths are kept. kv_heads: key and value heads, fewer than heads where
+    several query heads share one. Dropout draws a new seed a call while training.
+
+    cross: queries are the first argument's rows, keys and values those of the second, of width ``cross``.
+    relative_keys, relative_bias: a key [types][dim], and a bias [types][heads], for every type of edge are learned (rel_key,
+    rel_bias); positions: so many columns of position embeddings, one for every place in a family (node_pos). With a name
+    these need ``tokens``, the longest length, which tells how many there are."""
+
+    def __init__(self, spec: Union[str, Hierarchy], width: int, heads: int, bias: bool = True, dropout: float = 0.0, *,
+                 causal: bool = False, kv_heads: Optional[int] = None, cross: Optional[int] = None, relative_keys: bool = False,
+                 relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None) -> None:  # fmt: skip
+        super().__init__()
+        kv_heads = _heads(width, heads, kv_heads)
+        self.spec: Optional[str] = None
+        self.hierarchy: Optional[Hierarchy] = None
+        if isinstance(spec, str):
+            self.spec = spec
+            if causal:
+                spec_of(spec).require_causal()
+            if cross is not None:
+                spec_of(spec).require_cross()
+            spec_of(spec)
+        else:
+            self.hierarchy = spec
+            if causal and not spec.is_causal():
+                raise refuse(f"{spec!r} is not causal: build it with causal=True")
+        if causal and cross is not None:
+            raise refuse("cross-attention has no later tokens: causal=True goes with self-attention")
+        self.heads, self.kv_heads, self.causal, self.dropout = heads, kv_heads, causal, dropout
+        self.tokens, self.cross = tokens, cross
+        dim = width // heads
+        own = heads if cross is not None else heads + 2 * kv_heads
+        self.project = torch.nn.Linear(width, own * dim, bias=bias)
+        self.memory = torch.nn.Linear(cross, 2 * kv_heads * dim, bias=bias) if cross is not None else None
+        self.out = torch.nn.Linear(width, width, bias=bias)
+        self._add_tables(dim, relative_keys, relative_bias, positions)
+
+    def _add_tables(self, dim: int, relative_keys: bool, relative_bias: bool, positions: int) -> None:
+        self.rel_key: Optional_ = None
+        self.rel_bias: Optional_ = None
+        self.position: Optional_ = None
+        if not (relative_keys or relative_bias or positions):
+            return
+        longest = self.hierarchy
+        if longest is None:
+            if self.tokens is None:
+                raise refuse(f"{self.spec}: relative keys, biases and positions need tokens=, the longest length")
+            longest = self._named(whole(self.tokens, "tokens", least=1), self.tokens)
+        if relative_keys:
+            self.rel_key = torch.nn.Parameter(torch.empty(_types(longest), dim).normal_(std=0.02))
+        if relative_bias:
+            self.rel_bias = torch.nn.Parameter(torch.zeros(_types(longest), self.heads))
+        if positions:
+            places = int(_places(longest).max()) + 1
+            self.position = torch.nn.Parameter(torch.empty(places, positions).normal_(std=0.1))
+
+    def _named(self, tokens: int, keys: int) -> Hierarchy:
+        return hierarchy_of(cast(str, self.spec), tokens, self.causal, keys if self.cross is not None else None)
+
+    def _node_pos(self, h: Hierarchy) -> Optional_:
+        if self.position is None:
+            return None
+        place = _places(h)
+        if int(place.max()) >= len(self.position):
+            raise refuse(f"{self.spec}: a family has {int(place.max()) + 1} children, positions were made for {len(self.position)}")
+        return self.position[place]
+
+    def _project(self, x: Tensor, memory: Optional_) -> Tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, [batch, tokens, heads, dim]."""
+        batch, tokens, width = x.shape
+        dim = width // self.heads
+        if self.memory is None:
+            if memory is not None:
+                raise refuse("a second text goes with cross=, its width")
+            heads = self.project(x).view(batch, tokens, self.heads + 2 * self.kv_heads, dim)
+            q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
+            return q, k, v
+        if memory is None:
+            raise refuse("cross-attention needs the second text, which keys and values are of")
+        k, v = self.memory(memory).view(batch, memory.shape[1], 2, self.kv_heads, dim).unbind(2)
+        return self.project(x).view(batch, tokens, self.heads, dim), k, v
+
+    def forward(self, x: Tensor, memory: Optional_ = None) -> Tensor:
+        batch, tokens, width = x.shape
+        q, k, v = self._project(x, memory)
+        drop = self.dropout if self.training else 0.0
+        tables = self.rel_key is not None or self.rel_bias is not None or self.position is not None
+        if self.spec is not None and self.memory is None and not tables:
+            y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
+        else:
+            h = self.hierarchy if self.hierarchy is not None else self._named(tokens, k.shape[1])
+            y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=_drawn(drop), rel_key=self.rel_key,
+                            rel_bias=self.rel_bias, node_pos=self._node_pos(h))  # fmt: skip
+        return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
+
+
+# ---- BP-Transformer: rows are nodes ----
+
+
+@lru_cache(maxsize=64)
+def _bpt(n: int, k: int, clip: int, rule: str, causal: bool) -> Hierarchy:
+    return cast(Hierarchy, make(variants()["bpt"], n, {"k": k, "clip": clip, "rule": rule, "causal": causal}))
+
+
+def _tokens_of(nodes: int) -> int:
+    tokens = int(lib.hga_bpt_tokens(nodes)) if nodes > 0 else -1
+    if tokens < 0:
+        raise refuse(f"{nodes} rows: no number of tokens has a tree of so many nodes; NodeRows makes them of tokens' rows")
+    return tokens
+
+
+class NodeRows(torch.nn.Module):
+    """BP-Transformer's rows: [batch, tokens, width] in, [batch, nodes, width] out, tokens first, then the spans of two, of
+    four and so on, the root last. A span begins as ``spans`` says: "mean" of its tokens, or "zero" as in the paper.
+    ``tokens`` and ``root`` read the rows of a layer's output."""
+
+    def __init__(self, spans: str = "mean") -> None:
+        super().__init__()
+        if spans not in ("mean", "zero"):
+            raise refuse(f"spans is {spans!r}, neither 'mean' nor 'zero'")
+        self.spans = spans
+
+    def forward(self, x: Tensor) -> Tensor:
+        nodes = int(lib.hga_bpt_nodes(x.shape[-2]))
+        if nodes < 0:
+            raise refuse(f"x has shape {tuple(x.shape)}: [.., tokens, width] with at least one token is needed")
+        if self.spans == "zero":
+            return torch.cat([x, x.new_zeros(*x.shape[:-2], nodes - x.shape[-2], x.shape[-1])], -2)
+        levels, mass = [x], x.new_ones(x.shape[-2], 1)
+        while len(mass) > 1:
+            sums, mass = self._halved(levels[-1] * mass), self._halved(mass)
+            levels.append(sums / mass)
+        return torch.cat(levels, -2)
+
+    @staticmethod
+    def _halved(x: Tensor) -> Tensor:
+        """Sums of pairs of rows; the last may be alone."""
+        n = x.shape[-2] // 2 * 2
+        pairs = x[..., 0:n:2, :] + x[..., 1:n:2, :]
+        return torch.cat([pairs, x[..., n:, :]], -2) if n < x.shape[-2] else pairs
+
+    @staticmethod
+    def tokens(x: Tensor) -> Tensor:
+        """The tokens' rows of rows that are nodes: a view."""
+        return x[..., : _tokens_of(x.shape[-2]), :]
+
+    @staticmethod
+    def root(x: Tensor) -> Tensor:
+        """The root's row, [batch, width]: what BP-Transformer classifies a text by."""
+        return x[..., -1, :]
+
+
+class BPT(torch.nn.Module):
+    """BP-Transformer's self-attention: [batch, nodes, width] in and out, rows as ``NodeRows`` makes them. k, clip, rule and
+    causal are ``hga.bpt``'s. relative_keys: a key for every type of edge, shared by the heads, is learned (equation 13)."""
+
+    def __init__(self, width: int, heads: int, k: int = 4, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
+                 clip: int = 10, rule: str = "shifted", kv_heads: Optional[int] = None, relative_keys: bool = True) -> None:  # fmt: skip
+        super().__init__()
+        self.heads, self.kv_heads = heads, _heads(width, heads, kv_heads)
+        self.dropout, self.like = dropout, (k, clip, rule, causal)
+        _bpt(2, *self.like)  # what is wrong with the parameters is said here
+        self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * (width // heads), bias=bias)
+        self.out = torch.nn.Linear(width, width, bias=bias)
+        self.rel_key: Optional_ = None
+        if relative_keys:
+            types = (2 * k + 1) * (min(clip, 31) + 1)
+            self.rel_key = torch.nn.Parameter(torch.empty(types, width // heads).normal_(std=0.02))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, nodes, width = x.shape
+        h = _bpt(_tokens_of(nodes), *self.like)
+        heads = self.project(x).view(batch, nodes, self.heads + 2 * self.kv_heads, width // self.heads)
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
+        drop = self.dropout if self.training else 0.0
+        y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=_drawn(drop), rel_key=self.rel_key)
+        return cast(Tensor, self.out(y.reshape(batch, nodes, width)))
+
+
+# ---- Treeformer: trees that are learned ----
+
+
+class Treeformer(torch.nn.Module):
+    """Treeformer's TF-attention with learned trees: [batch, tokens, width] in and out. Every head has a tree of hyperplanes
+    of its own, queries and keys go down it, and a query attends to the keys of its leaf. ``height`` levels are learned,
+    ``levels`` of them are used (0: dense attention), which ``bootstrap`` changes from stage to stage; it is kept in the
+    state. Routing is hard; hyperplanes learn straight through it (docs/treeformer-fine.md): a query's path has the gradient
+    of its output, a key's that of its mass."""
+
+    levels: Tensor
+
+    def __init__(self, width: int, heads: int, height: int, bias: bool = True, dropout: float = 0.0, *, causal: bool = False,
+                 kv_heads: Optional[int] = None) -> None:  # fmt: skip
+        super().__init__()
+        self.heads, self.kv_heads = heads, _heads(width, heads, kv_heads)
+        self.height, self.causal, self.dropout = whole(height, "height", least=1, beyond=21), causal, dropout
+        dim = width // heads
+        self.project = torch.nn.Linear(width, (heads + 2 * self.kv_heads) * dim, bias=bias)
+        self.out = torch.nn.Linear(width, width, bias=bias)
+        planes = 2**self.height - 1
+        self.planes = torch.nn.Parameter(torch.empty(heads, planes, dim).normal_(std=dim**-0.5))
+        self.offsets = torch.nn.Parameter(torch.zeros(heads, planes))
+        self.register_buffer("levels", torch.tensor(self.height))
+
+    def leaves(self, x: Tensor) -> Tensor:
+        """[rows][heads]: the leaf of each of x's rows, [rows, heads, dim], by the first ``levels`` levels."""
+        levels, rows, x = int(self.levels), x.shape[0], x.detach().float().contiguous()
+        leaf = np.zeros((rows, self.heads), np.int32)
+        if levels and rows:
+            # a head's hyperplanes one after the other: those of the levels in use come first
+            weights = self.planes.detach()[:, : 2**levels - 1].contiguous()
+            bias = self.offsets.detach()[:, : 2**levels - 1].contiguous()
+            router = ffi.new("hga_router *")
+            router.height, router.dim, router.n_heads = levels, x.shape[-1], self.heads
+            router.weights, router.bias = (ffi.cast("float *", t.data_ptr()) for t in (weights, bias))
+            at, dim = ffi.cast("float *", x.data_ptr()), x.shape[-1]
+            check(lib.hga_route(router, at, rows, self.heads * dim, dim, ffi.cast("int32_t *", leaf.ctypes.data)))
+        return torch.from_numpy(leaf)
+
+    def _path(self, x: Tensor, leaf: Tensor) -> Tensor:
+        """[rows][heads]: the log probability of each row's path, were it drawn by sigmoids."""
+        levels = int(self.levels)
+        level = torch.arange(levels)
+        leaf = leaf.long()[..., None]
+        plane = 2**level - 1 + (leaf >> (levels - level))
+        right = (leaf >> (levels - level - 1)) & 1
+        planes, offsets = self.planes[:, : 2**levels - 1], self.offsets[:, : 2**levels - 1]
+        f = torch.einsum("rhd,hpd->rhp", x, planes) + offsets
+        return torch.nn.functional.logsigmoid(f.gather(-1, plane) * (2 * right - 1)).sum(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, tokens, width = x.shape
+        dim, drop = width // self.heads, self.dropout if self.training else 0.0
+        heads = self.project(x).view(batch * tokens, self.heads + 2 * self.kv_heads, dim)
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 1)
+        if self.kv_heads != self.heads:
+            k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (k, v))
+        q_leaf, k_leaf = self.leaves(q), self.leaves(k)
+        h = self._hierarchy(batch, tokens, q_leaf, k_leaf)
+        scale, learns = dim**-0.5, bool(int(self.levels)) and torch.is_grad_enabled() and self.planes.requires_grad
+        gate: Optional_ = None
+        if learns:  # a column that adds 0 to every score brings back what a key's mass would get
+            path_q, path_k = self._path(q, q_leaf), self._path(k, k_leaf)
+            none = q.new_zeros(*q.shape[:2], 7)
+            q = torch.cat([q, q.new_ones(*q.shape[:2], 1), none], -1)
+            k = torch.cat([k, ((path_k - path_k.detach()) / scale)[..., None], none], -1)
+            gate = (path_q - path_q.detach()).exp()[..., None]
+        rows = (t.reshape(1, -1, t.shape[-1]) for t in (q, k, v))
+        y = h.attention(*rows, scale=scale, dropout=drop, seed=_drawn(drop)).view(batch * tokens, self.heads, dim)
+        y = y if gate is None else y * gate
+        return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
+
+    def _hierarchy(self, batch: int, tokens: int, *leaves: Tensor) -> Hierarchy:
+        """All samples and heads as one graph: every head of every sample has leaves of its own, rows lie as they are."""
+        sample = torch.arange(batch).repeat_interleave(tokens)[:, None]
+        first = (sample * self.heads + torch.arange(self.heads)) << int(self.levels)
+        if batch * self.heads << int(self.levels) >= 2**31:
+            raise refuse(f"{batch} samples of {self.heads} trees with {2 ** int(self.levels)} leaves are more than 2^31 leaves")
+        numbers = [(first + leaf).flatten().to(torch.int32).numpy() for leaf in leaves]
+        p, graph, program = ffi.new("hga_treeformer *"), ffi.new("hga_graph **"), ffi.new("hga_program *")
+        p[0] = lib.hga_treeformer_defaults()
+        p.query_leaf, p.key_leaf = (ffi.cast("int32_t *", x.ctypes.data) for x in numbers)
+        p.n_queries, p.n_tree_heads, p.causal = len(numbers[0]), 1, int(self.causal)
+        p.n_leaves = batch * self.heads << int(self.levels)
+        check(lib.hga_build_treeformer_fine(p, graph, program))
+        return Hierarchy(Graph(graph[0]), program, f"treeformer-fine levels={int(self.levels)}")
+
+
+def bootstrap(layers: Sequence[Treeformer], width: Optional[int] = None, start: int = 0) -> Iterator[Tuple[int, int]]:
+    """Treeformer's Algorithm 1 over the layers of a model, first to last: all begin with ``start`` levels (0: dense
+    attention); trees then grow a level a stage, first in the last ``width`` layers (None: all at once), then in the last 2 *
+    width, and so on. Train a share of the steps at each stage it yields: (the first layer whose trees grow, their levels).
+    Layers whose trees are full keep them."""
+    layers, n = list(layers), len(layers)
+    width = n if width is None else whole(width, "width", least=1)
+    tallest = max((layer.height for layer in layers), default=0)
+    for layer in layers:
+        layer.levels.fill_(min(start, layer.height))
+    for i in range(1, math.ceil(n / width) + 1):
+        first = max(0, n - width * i)
+        for levels in range(start + 1, tallest + 1):
+            for layer in layers[first:]:
+                layer.levels.fill_(max(int(layer.levels), min(levels, layer.height)))
+            yield first, levels
+
+
+# ---- torch's own signature ----
+
+
+class MultiheadAttention(torch.nn.Module):
+    """torch.nn.MultiheadAttention over a hierarchy, with its arguments, its parameters and their names; ``spec`` names the
+    hierarchy, "htransformer:block=16". It may stand in torch.nn.TransformerEncoderLayer for self_attn. Masks that are padding,
+    documents or causal attention run; others are refused, as are weights (need_weights=True), add_bias_kv and
+    add_zero_attn. Cross-attention needs a variant that can cross, and takes no mask."""
+
+    # torch's layers leave their way in C, which would not ask this module, where projections differ
+    _qkv_same_embed_dim = False
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+                 add_zero_attn: bool = False, kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
+                 device: Any = None, dtype: Any = None, *, spec: str = "dense") -> None:  # fmt: skip
+        super().__init__()
+        for asked, what in ((add_bias_kv, "add_bias_kv"), (add_zero_attn, "add_zero_attn")):
+            if asked:
+                raise refuse(f"{what} adds a key that no hierarchy has")
+        _heads(embed_dim, num_heads, None)
+        spec_of(spec)
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        self.dropout, self.batch_first, self.spec = dropout, batch_first, spec
+        like = torch.nn.MultiheadAttention(embed_dim, num_heads, dropout, bias, kdim=kdim, vdim=vdim, batch_first=batch_first,
+                                           device=device, dtype=dtype)  # fmt: skip
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"):
+            self.register_parameter(name, getattr(like, name))
+        self.out_proj = like.out_proj
+
+    def _project(self, *given: Tensor) -> Iterator[Tensor]:
+        """Query, key and value, [batch, heads, tokens, dim]."""
+        packed, bias = cast(Optional_, self.in_proj_weight), cast(Optional_, self.in_proj_bias)
+        apart = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = cast(Sequence[Tensor], apart if packed is None else packed.chunk(3))
+        biases: Sequence[Optional_] = (None,) * 3 if bias is None else bias.chunk(3)
+        for x, weight, one in zip(given, weights, biases):
+            y = torch.nn.functional.linear(x, weight, one)
+            yield y.view(*y.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional_ = None, need_weights: bool = False,
+        attn_mask: Optional_ = None, average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> Tuple[Tensor, None]:  # fmt: skip
+        if need_weights:
+            raise refuse("need_weights=True asks for a matrix of weights that hga never has: h.weights(q, k, token) gives a row")
+        flat = query.dim() == 2
+        own = query is key or (query.shape == key.shape and query.data_ptr() == key.data_ptr())
+        given = [query, key, value]
+        if flat:
+            given = [x[None] for x in given]
+        elif not self.batch_first:
+            given = [x.transpose(0, 1) for x in given]
+        q, k, v = self._project(*given)
+        drop = self.dropout if self.training else 0.0
+        if own:
+            causal, mask = self._mask(q, key_padding_mask, attn_mask, is_causal)
+            y = attend(self.spec, q, k, v, mask=mask, causal=causal, dropout=drop)
+        else:
+            if key_padding_mask is not None or attn_mask is not None or is_causal:
+                raise refuse(f"{self.spec}: a mask of cross-attention is not understood")
+            h = hierarchy_of(self.spec, q.shape[2], False, k.shape[2])
+            y = h.attention(q, k, v, dropout=drop, seed=_drawn(drop)).transpose(1, 2)
+        y = self.out_proj(y.reshape(y.shape[0], y.shape[1], self.embed_dim))
+        return (y[0] if flat else y if self.batch_first else y.transpose(0, 1)), None
+
+    def _mask(self, q: Tensor, padding: Optional_, pairs: Optional_, is_causal: bool) -> Tuple[bool, Optional_]:
+        """torch's two masks, in which True hides, as one that hga reads: whether it is causal, and what else it says."""
+        batch, heads, tokens, _ = q.shape
+        if padding is not None:
+            padding = padding.reshape(batch, tokens)
+            padding = ~padding if padding.dtype == torch.bool else padding == 0
+        if pairs is None:
+            return is_causal, None if padding is None else numbered(padding, is_causal)
+        if pairs.dim() not in (2, 3) or pairs.shape[-2:] != (tokens, tokens):
+            raise refuse(f"attn_mask has shape {tuple(pairs.shape)}, the text {tokens} tokens")
+        seen = ~pairs if pairs.dtype == torch.bool else pairs
+        seen = seen[None, None] if seen.dim() == 2 else seen.view(batch, heads, tokens, tokens)
+        if padding is not None:
+            hidden = ~padding[:, None, None, :]
+            seen = seen & ~hidden if seen.dtype == torch.bool else seen.masked_fill(hidden, float("-inf"))
+        later = seen[..., 0, -1] if tokens > 1 else None  # causal attention hides the last token from the first
+        causal = is_causal or bool(later is not None and (later != 0 if seen.dtype != torch.bool else ~later).any())
+        return causal, seen
+
+
+__all__ = ["Attention", "BPT", "MultiheadAttention", "NodeRows", "Treeformer", "bootstrap"]
