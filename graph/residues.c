@@ -142,8 +142,8 @@ hga_status residues_order(hga_graph **g)
     hga_id step;
     hga_graph *again = NULL;
     hga_relation r = hga_graph_relation(*g, 0);
-    reordering o = {.g = *g, .nodes = hga_graph_nodes(*g)};
-    o.found.allocator = hga_graph_allocator(*g);
+    const hga_allocator a = *hga_graph_allocator(*g); /* which outlives the graph */
+    reordering o = {.g = *g, .nodes = hga_graph_nodes(*g), .found = {.allocator = &a}};
     HGA_TRY(find_step(o.found.allocator, &r, &step));
     if (step == 0) return HGA_OK;
     HGA_TRY(say_again(&o, step, &again));
