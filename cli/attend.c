@@ -7,7 +7,7 @@
 #include "arguments.h"
 #include "attend_gradients.h"
 #include "command.h"
-#include "normaliser.h"
+#include "modifiers.h"
 #include "outfile.h"
 
 typedef struct arguments {
@@ -16,7 +16,7 @@ typedef struct arguments {
     attend_paths paths;
     gradient_arguments gradients;
     tensor_layout layout;
-    typed_normaliser normaliser;
+    typed_modifiers modifiers;
     const char *out_type;
     double scale;
     int has_scale, quiet;
@@ -36,7 +36,6 @@ enum {
     KEY_NODE_POS,
     KEY_EDGE_BIAS,
     KEY_SCALE,
-    KEY_NORMALISER,
     KEY_LAYOUT,
     KEY_OUT_TYPE,
     KEY_QUIET,
@@ -78,7 +77,7 @@ static int check_paths(const arguments *a)
     if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
     if (p->lse && outfile_same(p->lse, p->out))
         return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
-    return gradients_check(&a->gradients, p);
+    return gradients_check(&a->gradients, p, &a->modifiers);
 }
 
 static int check_type(const char *text)
@@ -96,9 +95,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->variant;
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->gradients;
+        state->child_inputs[3] = &a->modifiers;
         return 0;
     case KEY_SCALE: return arguments_said(read_scale(value, a));
-    case KEY_NORMALISER: return arguments_said(normaliser_read(value, &a->normaliser));
     case KEY_LAYOUT: return arguments_said(read_layout(value, &a->layout));
     case KEY_OUT_TYPE: a->out_type = value; return arguments_said(check_type(value));
     case KEY_NODE_MAP: a->node_map = value; return 0;
@@ -125,11 +124,6 @@ static const struct argp_option options[] = {
     {"edge-bias", KEY_EDGE_BIAS, "FILE", 0,
      "added to scores, [edges][heads] or [edges], by destination, source, type (default: none)", 4},
     {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 4},
-    {"normaliser", KEY_NORMALISER, "N", 0,
-     "of scores: softmax; or sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)) (default: the "
-     "program's, softmax)",
-     4},
-    {"normalizer", 0, NULL, OPTION_ALIAS, NULL, 4},
     {"layout", KEY_LAYOUT, "L", 0,
      "of query, key, value and what comes out: nhd, or hnd as torch has it; a fourth axis in front is a batch, on "
      "which "
@@ -181,9 +175,9 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, m
     attend_io one = attend_io_sample(all, sample);
     int status = CLI_GOOD;
     TRY(build_for(a, &one, m));
-    TRY(normaliser_put(&a->normaliser, m));
+    TRY(modifiers_put(&a->modifiers, m));
     TRY(attend_io_bind(&a->paths, m, a->has_scale ? &a->scale : NULL, &one));
-    normaliser_bind(&a->normaliser, &one.modifiers, &one.io);
+    TRY(modifiers_bind(&a->modifiers, &one));
     if (sample == 0 && !a->quiet) tensor_file_say(&all->query);
     TRY(bind_dropout(&a->gradients, m, &one));
     TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
@@ -232,8 +226,11 @@ done:
 
 int run_attend(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&variant_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {&gradient_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},
+                                    {&gradient_argp, 0, NULL, 0},
+                                    {&modifiers_argp, 0, NULL, 0},
+                                    {0}};
     struct argp argp = {options, parse, "VARIANT", "Attention on tensors from .npy files.\v", children, NULL, NULL};
     arguments a = {0};
     attend_io all = {0};

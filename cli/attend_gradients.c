@@ -13,9 +13,9 @@
 enum { KEY_OUT = 0x2600, KEY_LSE, KEY_DROPOUT, KEY_SEED, KEY_LAYER, KEY_WANTED };
 
 static const char *const option_names[N_GRADIENTS] = {
-    "--grad-query",    "--grad-key",   "--grad-value",       "--grad-rel-key", "--grad-rel-bias",
-    "--grad-node-pos", "--grad-alpha", "--grad-edge-bias",   "--grad-scale",   "--grad-log-mass",
-    "--grad-weights",  "--grad-bias",  "--grad-key-weights", "--grad-key-bias"};
+    "--grad-query",   "--grad-key",       "--grad-value",       "--grad-rel-key",  "--grad-rel-bias", "--grad-node-pos",
+    "--grad-alpha",   "--grad-edge-bias", "--grad-scale",       "--grad-log-mass", "--grad-sink",     "--grad-slopes",
+    "--grad-weights", "--grad-bias",      "--grad-key-weights", "--grad-key-bias"};
 
 static int read_dropout(const char *text, gradient_arguments *a)
 {
@@ -60,6 +60,8 @@ static const struct argp_option gradient_options[] = {
      "write the gradient of the scale of scores, [1], given or not", 6},
     {"grad-log-mass", KEY_WANTED + GRADIENT_LOG_MASS, "FILE", 0,
      "write the gradient of every node's log mass in the scores of its edges, [nodes], added there or not", 6},
+    {"grad-sink", KEY_WANTED + GRADIENT_SINK, "FILE", 0, "write the gradient of --sink, [heads]", 6},
+    {"grad-slopes", KEY_WANTED + GRADIENT_SLOPES, "FILE", 0, "write the gradient of --slopes, [heads]", 6},
     {"grad-weights", KEY_WANTED + GRADIENT_WEIGHTS, "FILE", 0,
      "write the straight-through gradient of -p weights: hyperplanes that route queries, and keys without their own",
      6},
@@ -94,15 +96,15 @@ static int check_files(const gradient_arguments *typed, const attend_paths *path
     return CLI_GOOD;
 }
 
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths)
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers)
 {
     const struct {
         gradient_of of;
         const char *input, *given;
-    } needs[] = {{GRADIENT_REL_KEY, "--rel-key", paths->rel_key},
-                 {GRADIENT_REL_BIAS, "--rel-bias", paths->rel_bias},
-                 {GRADIENT_NODE_POS, "--node-pos", paths->node_pos},
-                 {GRADIENT_EDGE_BIAS, "--edge-bias", paths->edge_bias}};
+    } needs[] = {
+        {GRADIENT_REL_KEY, "--rel-key", paths->rel_key},    {GRADIENT_REL_BIAS, "--rel-bias", paths->rel_bias},
+        {GRADIENT_NODE_POS, "--node-pos", paths->node_pos}, {GRADIENT_EDGE_BIAS, "--edge-bias", paths->edge_bias},
+        {GRADIENT_SINK, "--sink", modifiers->sink},         {GRADIENT_SLOPES, "--slopes", modifiers->slopes}};
     for (int i = 0; i < N_GRADIENTS; i++)
         if (typed->wanted[i] && !typed->out) return complain(CLI_USAGE, "%s needs --grad-out FILE", option_names[i]);
     if (typed->lse && !typed->out) return complain(CLI_USAGE, "--grad-lse needs --grad-out FILE");
@@ -199,6 +201,8 @@ static void find_shape(const model *m, const attend_io *one, gradient_of of, int
     case GRADIENT_EDGE_BIAS: shape_like(&one->edge_bias, n_dims, dim); return;
     case GRADIENT_ALPHA: dim[0] = one->io.n_type_scale; return;
     case GRADIENT_LOG_MASS: dim[0] = hga_graph_nodes(m->graph).n; return;
+    case GRADIENT_SINK:
+    case GRADIENT_SLOPES: dim[0] = one->shape.n_heads; return;
     default: dim[0] = 1; return;
     }
 }
@@ -259,6 +263,8 @@ static int64_t engine_count(const model *m, const attend_io *one, gradient_of of
     case GRADIENT_NODE_POS: return one->node_pos.count;
     case GRADIENT_LOG_MASS: return hga_graph_nodes(m->graph).n;
     case GRADIENT_SCALE: return 1;
+    case GRADIENT_SINK:
+    case GRADIENT_SLOPES: return one->shape.n_heads;
     default: return (int64_t)t->rows * (wide ? heads : t->heads) * t->columns;
     }
 }
@@ -313,7 +319,9 @@ static hga_grad_io bind_gradients(const attend_io *one, hga_id sample, const att
                          .d_node_pos = s->of[GRADIENT_NODE_POS],
                          .d_type_scale = s->of[GRADIENT_ALPHA],
                          .d_log_mass = s->of[GRADIENT_LOG_MASS],
-                         .d_scale = s->of[GRADIENT_SCALE]};
+                         .d_scale = s->of[GRADIENT_SCALE],
+                         .d_sink = s->of[GRADIENT_SINK],
+                         .d_slopes = s->of[GRADIENT_SLOPES]};
 }
 
 /* Forward with a tape, and back. */
@@ -325,6 +333,7 @@ static int there_and_back(const model *m, const hga_options *options, attend_io 
     int status = CLI_GOOD, blame = m->from_file ? CLI_DATA : CLI_USAGE;
     hga_options mine = *options;
     mine.gradient = 1, mine.edge_bias |= one->io.edge_bias != NULL;
+    if (one->modifiers.slopes) mine.modifiers |= HGA_MODIFIES_SLOPES;
     TRY(complain_of(hga_plan_create(m->graph, &m->program, &one->shape, &mine, &plan), blame, m->title));
     TRY(complain_of(hga_workspace_create(plan, &workspace), blame, m->title));
     TRY(take(hga_plan_tape_bytes(plan), 1, &tape));

@@ -2,7 +2,7 @@
 #ifndef CLI_ATTEND_GRADIENTS_H
 #define CLI_ATTEND_GRADIENTS_H
 
-#include "attend_io.h"
+#include "modifiers.h"
 #include "outfile.h"
 
 typedef enum gradient_of {
@@ -16,6 +16,8 @@ typedef enum gradient_of {
     GRADIENT_EDGE_BIAS,
     GRADIENT_SCALE,
     GRADIENT_LOG_MASS,
+    GRADIENT_SINK,
+    GRADIENT_SLOPES,
     GRADIENT_WEIGHTS, /* of the tree that routes, as tree_table has them */
     GRADIENT_BIAS,
     GRADIENT_KEY_WEIGHTS,
@@ -38,7 +40,7 @@ extern const struct argp gradient_argp;
 /* Are any wanted? */
 int gradients_wanted(const gradient_arguments *typed);
 /* What was typed fits together and with what attend reads and writes. */
-int gradients_check(const gradient_arguments *typed, const attend_paths *paths);
+int gradients_check(const gradient_arguments *typed, const attend_paths *paths, const typed_modifiers *modifiers);
 
 /* What all samples give: of query, key and value a slice a sample, of what samples share the sum. */
 typedef struct attend_gradients {

@@ -317,6 +317,8 @@ void attend_io_clear(attend_io *a)
     npy_clear(&a->rel_bias);
     npy_clear(&a->node_pos);
     npy_clear(&a->edge_bias);
+    npy_clear(&a->sink);
+    npy_clear(&a->slopes);
     free(a->node_pos_of);
     free(a->wide_key);
     free(a->wide_value);

@@ -13,6 +13,7 @@ typedef struct attend_paths {
 typedef struct attend_io {
     tensor_file query, key, value;
     npy rel_key, rel_bias, node_pos, edge_bias;
+    npy sink, slopes;    /* modifiers.h */
     int rel_bias_shared; /* axes of a file whose one column is for all heads; 0: a column a head */
     hga_shape shape;
     hga_io io;

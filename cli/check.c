@@ -13,6 +13,7 @@ typedef struct arguments {
     const char *path; /* what messages call it */
     int json, causal, coverage, gradient;
     gradient_check back;
+    typed_modifiers modifiers; /* of --gradient */
 } arguments;
 
 /* What was found; a property that does not apply (no program; order in cross-attention) is not `known`. */
@@ -226,7 +227,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     arguments *a = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->source, state->child_inputs[1] = &a->modifiers; return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_CAUSAL: a->causal = 1; return 0;
     case KEY_COVERAGE: a->coverage = 1; return 0;
@@ -260,7 +261,7 @@ static const struct argp_option options[] = {
 
 int run_check(int argc, char **argv)
 {
-    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&graph_argp, 0, NULL, 0}, {&modifiers_argp, 0, NULL, 0}, {0}};
     struct argp argp = {options,
                         parse,
                         "GRAPH|VARIANT",
@@ -274,7 +275,7 @@ int run_check(int argc, char **argv)
     findings f = {0};
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
-    a.back.typed = &a.source.typed, a.back.json = a.json;
+    a.back.typed = &a.source.typed, a.back.modifiers = &a.modifiers, a.back.json = a.json;
     if (a.gradient) return check_gradient(&a.back);
     TRY(graph_argument_read(&a.source, &g));
     a.path = a.source.title;

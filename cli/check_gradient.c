@@ -14,12 +14,25 @@
 static const double least_size = 0.01;
 static const double most_plain = 1e-5, most_engine = 1e-4;
 
-enum { N_INPUTS = HGA_GRADIENT_USER, RANDOM_TOKENS = 24, RANDOM_HEADS = 2, RANDOM_DIM = 4, POS_DIM = 2 };
-static const char *const input_names[N_INPUTS] = {
-    [HGA_GRADIENT_QUERY] = "query",       [HGA_GRADIENT_KEY] = "key",           [HGA_GRADIENT_VALUE] = "value",
-    [HGA_GRADIENT_REL_KEY] = "rel-key",   [HGA_GRADIENT_REL_BIAS] = "rel-bias", [HGA_GRADIENT_EDGE_BIAS] = "edge-bias",
-    [HGA_GRADIENT_NODE_POS] = "node-pos", [HGA_GRADIENT_TYPE_SCALE] = "alpha",  [HGA_GRADIENT_SCALE] = "scale",
-    [HGA_GRADIENT_LOG_MASS] = "log-mass"};
+/* Inputs by number; those of modifiers come behind. */
+enum { SINK = HGA_GRADIENT_USER, SLOPES, N_INPUTS, RANDOM_TOKENS = 24, RANDOM_HEADS = 2, RANDOM_DIM = 4, POS_DIM = 2 };
+static const char *const input_names[N_INPUTS] = {[HGA_GRADIENT_QUERY] = "query",
+                                                  [HGA_GRADIENT_KEY] = "key",
+                                                  [HGA_GRADIENT_VALUE] = "value",
+                                                  [HGA_GRADIENT_REL_KEY] = "rel-key",
+                                                  [HGA_GRADIENT_REL_BIAS] = "rel-bias",
+                                                  [HGA_GRADIENT_EDGE_BIAS] = "edge-bias",
+                                                  [HGA_GRADIENT_NODE_POS] = "node-pos",
+                                                  [HGA_GRADIENT_TYPE_SCALE] = "alpha",
+                                                  [HGA_GRADIENT_SCALE] = "scale",
+                                                  [HGA_GRADIENT_LOG_MASS] = "log-mass",
+                                                  [SINK] = "sink",
+                                                  [SLOPES] = "slopes"};
+
+static hga_gradient_input input_of(int i)
+{
+    return i == SINK ? HGA_GRADIENT_SINK : i == SLOPES ? HGA_GRADIENT_SLOPES : (hga_gradient_input)i;
+}
 
 /* A problem, and its gradients in two ways. */
 typedef struct trial {
@@ -102,6 +115,15 @@ static int tells_tokens(const typed_variant *typed)
     return told;
 }
 
+/* After shape and tensors are there. */
+static int bind_modifiers(const gradient_check *c, trial *t)
+{
+    t->files.shape = t->shape;
+    int status = modifiers_bind(c->modifiers, &t->files);
+    t->io.modifiers = t->files.io.modifiers;
+    return status;
+}
+
 static int open_random(const gradient_check *c, trial *t)
 {
     typed_variant typed = *c->typed;
@@ -110,6 +132,7 @@ static int open_random(const gradient_check *c, trial *t)
     snprintf(tokens, sizeof tokens, "%d", (int)RANDOM_TOKENS);
     if (!tells_tokens(&typed)) typed.tokens = tokens;
     TRY(model_build(&typed, NULL, &t->m));
+    TRY(modifiers_put(c->modifiers, &t->m));
     hga_id heads = t->m.tree_heads > 1 ? 1 : RANDOM_HEADS;
     t->shape = (hga_shape){.n_heads = heads, .n_kv_heads = heads, .dim = RANDOM_DIM, .dim_v = RANDOM_DIM};
     TRY(random_tensor(t, c->seed, HGA_IO_QUERY, heads * RANDOM_DIM, &t->io.query));
@@ -118,6 +141,7 @@ static int open_random(const gradient_check *c, trial *t)
     TRY(random_tensor(t, c->seed, HGA_IO_OUT, heads * RANDOM_DIM, &t->io.out));
     if (t->m.alpha) t->io.type_scale = t->m.alpha, t->io.n_type_scale = t->m.n_alpha;
     TRY(random_tables(t, c->seed));
+    TRY(bind_modifiers(c, t));
 done:
     return status;
 }
@@ -131,8 +155,10 @@ static int open_files(const gradient_check *c, trial *t)
                      t->files.query.samples));
     model_tensors tensors = attend_io_tensors(&t->files);
     TRY(model_build(c->typed, &tensors, &t->m));
+    TRY(modifiers_put(c->modifiers, &t->m));
     TRY(attend_io_bind(&c->paths, &t->m, NULL, &t->files));
     t->shape = t->files.shape, t->io = t->files.io;
+    TRY(bind_modifiers(c, t));
 done:
     return status;
 }
@@ -149,7 +175,7 @@ static void clear(trial *t)
 
 /* ---- gradients ---- */
 
-static int64_t input_count(const trial *t, hga_gradient_input i)
+static int64_t input_count(const trial *t, int i)
 {
     const hga_io *io = &t->io;
     int64_t heads = t->shape.n_heads, kv = t->shape.n_kv_heads, nodes = hga_graph_nodes(t->m.graph).n;
@@ -164,6 +190,8 @@ static int64_t input_count(const trial *t, hga_gradient_input i)
     case HGA_GRADIENT_TYPE_SCALE: return io->n_type_scale;
     case HGA_GRADIENT_SCALE: return scores;
     case HGA_GRADIENT_LOG_MASS: return scores ? nodes : 0;
+    case SINK: return t->files.modifiers.sink ? heads : 0;
+    case SLOPES: return t->files.modifiers.slopes ? heads : 0;
     default: return 0;
     }
 }
@@ -180,13 +208,16 @@ static hga_grad_io bind(const trial *t, float *const of[N_INPUTS])
                          .d_node_pos = of[HGA_GRADIENT_NODE_POS],
                          .d_type_scale = of[HGA_GRADIENT_TYPE_SCALE],
                          .d_scale = of[HGA_GRADIENT_SCALE],
-                         .d_log_mass = of[HGA_GRADIENT_LOG_MASS]};
+                         .d_log_mass = of[HGA_GRADIENT_LOG_MASS],
+                         .d_sink = of[SINK],
+                         .d_slopes = of[SLOPES]};
 }
 
 /* Forward and back by a plan that is made here and kept. */
 static int go_back(trial *t, int generic, hga_plan **plan, float *of[N_INPUTS])
 {
     hga_options options = {.generic = generic, .gradient = 1};
+    if (t->files.modifiers.slopes) options.modifiers = HGA_MODIFIES_SLOPES;
     hga_workspace *workspace = NULL;
     char *tape = NULL;
     int status = CLI_GOOD, blame = t->m.from_file ? CLI_DATA : CLI_USAGE;
@@ -208,7 +239,7 @@ done:
 /* ---- differences ---- */
 
 /* The slope of the loss along an entry, by five points. */
-static int slope(const trial *t, hga_gradient_input input, int64_t entry, double *out)
+static int slope(const trial *t, int input, int64_t entry, double *out)
 {
     static const double weight[] = {1, -8, 0, 8, -1}, h = 1e-3;
     hga_grad_io grad = bind(t, (float *const[N_INPUTS]){NULL});
@@ -217,7 +248,7 @@ static int slope(const trial *t, hga_gradient_input input, int64_t entry, double
     for (int k = 0; k < 5; k++) {
         double loss;
         if (weight[k] == 0) continue;
-        TRY(complain_of(hga_plan_loss(t->plain, &t->io, &grad, input, entry, (k - 2) * h, &loss), CLI_USAGE,
+        TRY(complain_of(hga_plan_loss(t->plain, &t->io, &grad, input_of(input), entry, (k - 2) * h, &loss), CLI_USAGE,
                         t->m.title));
         *out += weight[k] * loss / (12 * h);
     }
@@ -244,7 +275,7 @@ static int64_t entries_to_try(const trial *t, int64_t n)
 }
 
 /* One input: differences of some entries, the engine on all. A row of the table, and whether it is good. */
-static int try_input(const trial *t, hga_gradient_input input, double least, int64_t seed, json_t *rows, int *pass)
+static int try_input(const trial *t, int input, double least, int64_t seed, json_t *rows, int *pass)
 {
     const float *plain = t->by_plain[input], *engine = t->by_engine[input];
     int64_t n = t->n[input], tries = entries_to_try(t, n), worst = 0;
@@ -274,7 +305,7 @@ static int try_all(const trial *t, int64_t seed, json_t *rows, int *pass)
     int status = CLI_GOOD;
     for (int i = 0; i < N_INPUTS; i++) all = fmax(all, largest(t->by_plain[i], t->n[i]));
     for (int i = 1; i < N_INPUTS; i++)
-        if (t->n[i]) TRY(try_input(t, (hga_gradient_input)i, fmax(all * least_size, 1e-30), seed, rows, pass));
+        if (t->n[i]) TRY(try_input(t, i, fmax(all * least_size, 1e-30), seed, rows, pass));
 done:
     return status;
 }
@@ -315,7 +346,7 @@ int check_gradient(const gradient_check *c)
     int64_t out = t.io.out.rows * t.shape.n_heads;
     TRY(random_floats(&t, c->seed, out * t.shape.dim_v, &t.d_out));
     if (t.m.program.has_lse) TRY(random_floats(&t, c->seed, out, &t.d_lse));
-    for (int i = 1; i < N_INPUTS; i++) t.n[i] = input_count(&t, (hga_gradient_input)i);
+    for (int i = 1; i < N_INPUTS; i++) t.n[i] = input_count(&t, i);
     TRY(go_back(&t, 1, &t.plain, t.by_plain));
     TRY(go_back(&t, 0, &t.engine, t.by_engine));
     TRY(try_all(&t, c->seed, rows, &pass));

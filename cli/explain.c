@@ -6,6 +6,7 @@
 #include "arguments.h"
 #include "command.h"
 #include "explain_ranks.h"
+#include "modifiers.h"
 #include "terminal.h"
 #include "variant.h"
 
@@ -14,6 +15,7 @@ typedef struct arguments {
     hga_shape shape;
     hga_options options;
     rank_question ranks;
+    typed_modifiers modifiers;
     int json;
 } arguments;
 
@@ -28,6 +30,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->shape;
         state->child_inputs[2] = &a->options;
         state->child_inputs[3] = &a->ranks;
+        state->child_inputs[4] = &a->modifiers;
         return 0;
     case KEY_TOPOLOGY: a->options.topology = value; return 0;
     case KEY_METIS: a->options.partition_metis = 1; return 0;
@@ -91,11 +94,9 @@ static int print_gradient_json(const hga_plan *plan, const char *text)
 
 int run_explain(int argc, char **argv)
 {
-    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},
-                                    {&shape_argp, 0, NULL, 0},
-                                    {&machine_argp, 0, NULL, 0},
-                                    {&ranks_argp, 0, NULL, 0},
-                                    {0}};
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},   {&shape_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},   {&ranks_argp, 0, NULL, 0},
+                                    {&modifiers_argp, 0, NULL, 0}, {0}};
     struct argp argp = {
         options,  parse, "VARIANT", "The plan of a variant: stages, kernels, tiles, threads, domains, workspace.\v",
         children, NULL,  NULL};
@@ -109,6 +110,8 @@ int run_explain(int argc, char **argv)
     if (a.ranks.latency_us > 0 || a.ranks.gbits > 0)
         TRY(complain(CLI_USAGE, "explain: --latency and --gbits go with --ranks"));
     TRY(model_build(&a.variant, NULL, &m));
+    TRY(modifiers_put(&a.modifiers, &m));
+    a.options.modifiers |= modifiers_planned(&a.modifiers);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
     TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));

@@ -82,7 +82,7 @@ int row_weights(const graph_file *f, const row_tensors *t, hga_id token, row_edg
     for (l.head = 0; l.head < out->heads && !status; l.head++) {
         l.at = 0;
         status = complain_of(
-            hga_program_weights(&f->program, f->graph, &t->io.shape, &t->io.io, token, l.head, add_edge, &l, NULL),
+            hga_program_weights(&t->m.program, f->graph, &t->io.shape, &t->io.io, token, l.head, add_edge, &l, NULL),
             CLI_DATA, t->path);
     }
     return status;
@@ -99,7 +99,9 @@ int row_tensors_read(const weighing *w, const graph_file *f, const char *path, r
     out->m = (model){.graph = f->graph, .program = f->program, .tree_heads = 1, .from_file = 1, .title = strdup(path)};
     if (!out->m.title) return complain(CLI_OUTSIDE, "out of memory");
     TRY(read_tensors(f, w, &out->io));
+    TRY(modifiers_put(&w->modifiers, &out->m));
     TRY(attend_io_bind(&w->tensors, &out->m, scale, &out->io));
+    TRY(modifiers_bind(&w->modifiers, &out->io));
 done:
     return status;
 }
@@ -125,6 +127,10 @@ static int check(const weighing *w)
 {
     const attend_paths *t = &w->tensors;
     if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
+    const typed_modifiers *m = &w->modifiers;
+    if (!t->query && (m->has_normaliser || m->softcap != 0 || m->sink || m->slopes))
+        return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: without --query and --key there are no "
+                                   "scores");
     if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))
         return complain(CLI_USAGE, "--rel-key, --rel-bias, --node-pos, --edge-bias: without --query and --key there "
                                    "are no scores");
@@ -137,6 +143,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     weighing *w = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &w->modifiers; return 0;
     case KEY_QUERY: w->tensors.query = value; return 0;
     case KEY_KEY: w->tensors.key = value; return 0;
     case KEY_LAYOUT: return arguments_said(read_layout(value, &w->layout));
@@ -163,4 +170,5 @@ static const struct argp_option options[] = {
     {"scale", KEY_SCALE, "S", 0, "with --query: of scores (default: the program's, 1/sqrt(dim) if it has none)", 2},
     {0},
 };
-const struct argp weighing_argp = {.options = options, .parser = parse};
+static const struct argp_child children[] = {{&modifiers_argp, 0, NULL, 0}, {0}};
+const struct argp weighing_argp = {.options = options, .parser = parse, .children = children};

@@ -4,16 +4,17 @@
 
 #include <argp.h>
 
-#include "attend_io.h"
 #include "graph_file.h"
+#include "modifiers.h"
 
 /* What weights are made of, as typed. */
 typedef struct weighing {
     attend_paths tensors; /* query and key, or neither; the others only with them */
     double scale;         /* 0: the program's */
     tensor_layout layout;
+    typed_modifiers modifiers;
 } weighing;
-/* --query, --key, --layout, --scale and the tables of scores: input is a weighing. */
+/* --query, --key, --layout, --scale, the tables of scores and modifiers: input is a weighing. */
 extern const struct argp weighing_argp;
 
 /* The tensors, checked against the graph. */

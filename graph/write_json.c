@@ -310,7 +310,8 @@ static hga_status check_names(const hga_graph *g)
 /* A member's name with its colon is nothing that a string can hold. */
 static int schema_of(const char *members)
 {
-    return members && strstr(members, "\"normaliser\":") ? JSON_NEWEST_SCHEMA : JSON_SCHEMA;
+    int newest = members && (strstr(members, "\"normaliser\":") || strstr(members, "\"softcap\":"));
+    return newest ? JSON_NEWEST_SCHEMA : JSON_SCHEMA;
 }
 
 hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)

@@ -67,6 +67,8 @@ static void keep_what_python_has(drawn_call *c)
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
     c->modifiers = (hga_modifiers){.size = sizeof c->modifiers};
+    while (c->n_arrays && strstr("d_sink d_slopes", c->drawn[c->n_arrays - 1].name))
+        c->wanted &= ~(UINT64_C(1) << --c->n_arrays);
     for (int s = 0; s < MOST_SAMPLES; s++) c->first_row[s] = c->n_rows[s] = 0;
     for (int i = 0; i < c->n_arrays; i++)
         if (strcmp(c->drawn[i].name, "d_log_mass") == 0 || strcmp(c->drawn[i].name, "d_scale") == 0)

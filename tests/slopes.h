@@ -41,7 +41,9 @@ static inline slope slope_create(problem *p, uint64_t seed)
                            .d_node_pos = s.of[SLOW_NODE_POS],
                            .d_type_scale = s.of[SLOW_TYPE_SCALE],
                            .d_scale = s.of[SLOW_SCALE],
-                           .d_log_mass = s.of[SLOW_LOG_MASS]};
+                           .d_log_mass = s.of[SLOW_LOG_MASS],
+                           .d_sink = s.of[SLOW_SINK],
+                           .d_slopes = s.of[SLOW_SLOPES]};
     slow_inputs_clear(&in);
     return s;
 }
@@ -61,7 +63,7 @@ static inline void slope_run(slope *s, hga_options options)
     if (!options.allocator) options.allocator = &allocator;
     hga_plan *plan;
     hga_workspace *workspace;
-    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL;
+    options.gradient = 1, options.edge_bias = p->io.edge_bias != NULL, options.modifiers = p->options.modifiers;
     assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
     assert_ok(hga_workspace_create(plan, &workspace));
     hga_io io = p->io;

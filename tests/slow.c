@@ -18,6 +18,7 @@ typedef struct machine {
     const slow_inputs *in;
     hga_nodes nodes;
     hga_shape shape;
+    double *where; /* [nodes]: a token's index, a mean of tokens' above; where slopes are given */
     values field[HGA_FIELD_SLOTS];
 } machine;
 
@@ -130,10 +131,11 @@ static double score(const machine *m, const hga_stage *s, const edge *e, int64_t
     const values *q = m->field + s->query, *k = m->field + s->key;
     const double *a = at(q, e->dst, head_for(q, h, m->shape.n_heads)),
                  *b = at(k, e->src, head_for(k, h, m->shape.n_heads));
-    double dot = 0, sum = log((double)e->weight);
+    double dot = 0, sum = log((double)e->weight), cap = m->in->softcap;
     for (hga_id c = 0; c < m->shape.dim; c++)
         dot += a[c] * (b[c] + (in[SLOW_REL_KEY] ? in[SLOW_REL_KEY][(int64_t)e->type * m->shape.dim + c] : 0));
-    sum += in[SLOW_SCALE][0] * dot;
+    sum += cap > 0 ? cap * tanh(in[SLOW_SCALE][0] * dot / cap) : in[SLOW_SCALE][0] * dot;
+    if (in[SLOW_SLOPES]) sum -= in[SLOW_SLOPES][h] * fabs(m->where[e->dst] - m->where[e->src]);
     if (in[SLOW_REL_BIAS]) sum += in[SLOW_REL_BIAS][(int64_t)e->type * m->shape.n_heads + h];
     int64_t column = m->in->edge_bias_heads == 1 ? 0 : h;
     if (in[SLOW_EDGE_BIAS] && s == find_stage(m->program, HGA_SCORE))
@@ -270,6 +272,50 @@ static void descend_row(machine *m, const hga_stage *s, const in_edges *in, hga_
     *at(keep, v, h) = left * (1 - open);
 }
 
+/* ---- where nodes are ---- */
+
+/* Is token t below node v? */
+static int is_below(const hga_nodes *nodes, hga_id t, hga_id v)
+{
+    while (t >= 0 && t != v) t = nodes->parent ? nodes->parent[t] : -1;
+    return t == v;
+}
+
+static double token_place(const hga_nodes *nodes, hga_id t)
+{
+    int is_query = t >= nodes->query_first && t < nodes->query_first + nodes->n_queries;
+    return is_query ? t - nodes->query_first : t - nodes->key_first;
+}
+
+/* All tokens are asked, for every node. */
+static void find_places(machine *m)
+{
+    if (!m->in->of[SLOW_SLOPES]) return;
+    m->where = memory(m->nodes.n, sizeof *m->where);
+    for (hga_id v = 0; v < m->nodes.n; v++) {
+        double sum = 0, n = 0;
+        for (hga_id t = 0; t < m->nodes.level_ptr[1]; t++)
+            if (is_below(&m->nodes, t, v)) sum += token_place(&m->nodes, t), n++;
+        for (hga_id t = m->nodes.span_first[v]; n == 0 && t <= m->nodes.span_last[v]; t++)
+            sum += token_place(&m->nodes, t) / (m->nodes.span_last[v] - m->nodes.span_first[v] + 1.0);
+        m->where[v] = n > 0 ? sum / n : sum;
+    }
+}
+
+/* Each row of the output has one score more, of a value of zeros. */
+static void pay_sinks(machine *m, hga_id f)
+{
+    values *out = m->field + f;
+    hga_id n, *rows = row_nodes(m->graph, m->program->field[f].io, &n);
+    for (hga_id i = 0; m->in->of[SLOW_SINK] && i < n; i++)
+        for (hga_id h = 0; h < out->heads; h++) {
+            double b = m->in->of[SLOW_SINK][h], *lse = lse_at(out, rows[i], h), all = log_add(*lse, b);
+            for (hga_id c = 0; c < out->columns; c++) at(out, rows[i], h)[c] *= *lse == -INFINITY ? 0 : exp(*lse - all);
+            *lse = all;
+        }
+    free(rows);
+}
+
 /* ---- stages ---- */
 
 static void do_row(machine *m, const hga_stage *s, const values *from, const in_edges *in, hga_id v, hga_id h)
@@ -351,8 +397,15 @@ static double *rows_of(const hga_graph *g, const hga_field *field, const hga_ten
 slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_shape *given, const hga_io *io)
 {
     slow_inputs in = {.edge_bias_heads = io->edge_bias_heads};
-    if (io->modifiers) in.bias = (double)io->modifiers->normaliser_bias;
     hga_shape shape = slow_shape(given);
+    in.softcap = (double)p->softcap;
+    if (io->modifiers) {
+        in.bias = (double)io->modifiers->normaliser_bias;
+        if (io->modifiers->softcap != 0) in.softcap = (double)io->modifiers->softcap;
+        in.n[SLOW_SINK] = in.n[SLOW_SLOPES] = shape.n_heads;
+        in.of[SLOW_SINK] = doubles(io->modifiers->sink, shape.n_heads);
+        in.of[SLOW_SLOPES] = doubles(io->modifiers->slopes, shape.n_heads);
+    }
     hga_id user = SLOW_USER;
     const int64_t n_nodes = hga_graph_nodes(g).n;
     for (hga_id f = 1; f <= p->n_fields; f++) {
@@ -398,14 +451,17 @@ void slow_run(const hga_graph *g, const hga_program *p, const hga_shape *shape, 
               double **lse)
 {
     machine m = {.graph = g, .program = p, .in = in, .nodes = hga_graph_nodes(g), .shape = slow_shape(shape)};
+    find_places(&m);
     for (hga_id f = 1; f <= p->n_fields; f++) create_field(&m, f);
     for (hga_id s = 0; s < p->n_stages; s++) do_stage(&m, p->stage + s);
     for (hga_id f = 1; f <= p->n_fields; f++) {
         if (p->field[f].binding != HGA_IO_OUT) continue;
+        pay_sinks(&m, f);
         *out = gather(&m, f, 0);
         if (lse) *lse = m.field[f].lse ? gather(&m, f, 1) : NULL;
     }
     for (hga_id f = 1; f <= p->n_fields; f++) free(m.field[f].x), free(m.field[f].lse);
+    free(m.where);
 }
 
 void slow_execute(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_io *io, double **out,

@@ -166,10 +166,13 @@ enum {
     SLOW_TYPE_SCALE,
     SLOW_SCALE,
     SLOW_LOG_MASS,
+    SLOW_SINK,
+    SLOW_SLOPES,
     SLOW_USER,
     N_SLOW_INPUTS = SLOW_USER + HGA_MAX_USER_TENSORS
 };
 typedef struct slow_inputs {
+    double softcap;
     double *of[N_SLOW_INPUTS];
     int64_t n[N_SLOW_INPUTS];
     hga_id edge_bias_heads;

@@ -169,6 +169,10 @@ HGA_API hga_relation hga_graph_relation(const hga_graph *g, hga_id relation);
 HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
 /* The level of a node. */
 HGA_API hga_id hga_graph_level(const hga_graph *g, hga_id node);
+/* out[n]: where each node is, for distances between nodes (hga_modifiers.slopes): a query or key at its index among the
+   queries or keys, a node above at the mean of the tokens below it. HGA_EGRAPH names a node with no tokens below;
+   HGA_ENOMEM. */
+HGA_API hga_status hga_graph_positions(const hga_graph *g, double *out);
 /* A node's name, as long as the graph lives; NULL for a node without one. Of a text's tokens these are its words. */
 HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
 /* The same graph, sharing its structure, in which node v < n has the name name[v]; NULL, and every later node, keeps

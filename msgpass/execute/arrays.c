@@ -2,6 +2,7 @@
    and threads go through both at once. */
 #include "bindings.h"
 #include "execute.h"
+#include "modifiers.h"
 
 /* ---- of one call ---- */
 
@@ -53,6 +54,8 @@ static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
     add_block(c, "edge_bias", io->edge_bias, io->n_edge_bias * io->edge_bias_heads, sizeof(float), 0);
     add_block(c, "node_pos", io->node_pos, (int64_t)plan->nodes.n * s->pos_dim, sizeof(float), 0);
     add_block(c, "type_scale", io->type_scale, io->n_type_scale, sizeof(float), 0);
+    add_block(c, "sink", modifiers_of(io).sink, s->n_heads, sizeof(float), 0);
+    add_block(c, "slopes", modifiers_of(io).slopes, s->n_heads, sizeof(float), 0);
 }
 
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)

@@ -147,13 +147,16 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
-    if (!st) st = modifiers_check(&plan->program, io);
+    if (!st) st = modifiers_check(&plan->program, plan->shape.n_heads, io);
+    if (!st) st = modifiers_check_planned(&plan->program, plan->options.modifiers, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = slice_bind(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
     if (!st) st = arrays_find(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
+    workspace->sink = st ? NULL : modifiers_of(io).sink;
+    for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;
     workspace->scale = meaning_scale(&plan->program, &plan->shape, io);
     workspace->scale_2 = workspace->scale * KERNEL_LOG2E;
     return st;

@@ -1,6 +1,7 @@
 /* execute.c: workspaces, and running a plan. One parallel region a call; every thread walks its lists of panels, with a
    barrier between waves. */
 #include "execute.h"
+#include "modifiers.h"
 
 #include <math.h>
 #include <omp.h>
@@ -227,11 +228,23 @@ static void run_merge(worker *w, const phase *ph, hga_id i)
         plan_kernel(w->plan, ph->stage)->merge(w, ph->stage, row);
 }
 
+/* The sinks take their part of a row that is whole, see hga_modifiers. */
+static void pay_sinks(worker *w, const bound_field *x, hga_id v, const float *sink)
+{
+    float *lse = bound_lse(x, v), *row = bound_row(x, v), *kept = w->scalars[0], *paid = w->scalars[1];
+    w->plan->kernels->shares(x->heads, lse, sink, kept, paid, lse);
+    for (hga_id h = 0; h < x->heads; h++) {
+        float *of_head = row + h * bound_head(x, v);
+        if (kept[h] != 1) w->plan->kernels->scale(x->columns, kept[h], of_head, of_head);
+    }
+}
+
 static void copy_lse(worker *w, hga_id f, hga_id v)
 {
     const hga_tensor *t = &w->io->lse;
     const bound_field *x = &w->workspace->field[f];
     hga_id row_of_io = v - w->plan->storage[f].io_first;
+    if (w->workspace->sink) pay_sinks(w, x, v, w->workspace->sink);
     if (w->io->tape)
         memcpy(tape_lse(w->io->tape) + (ptrdiff_t)row_of_io * x->heads, bound_lse(x, v),
                (size_t)x->heads * sizeof(float));
@@ -247,7 +260,7 @@ static void run_nodes(worker *w, const phase *ph, hga_id panel)
     void (*each)(worker *, hga_id, hga_id) = ph->job == JOB_COPY    ? copy_input
                                              : ph->job == JOB_ROUND ? round_row
                                                                     : copy_lse;
-    if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape) return;
+    if (ph->job == JOB_LSE && !w->io->lse.data && !w->io->tape && !w->workspace->sink) return;
     hga_id begin = ph->first + panel * ph->panel,
            end = begin + ph->panel < ph->first + ph->n ? begin + ph->panel : ph->first + ph->n;
     for (hga_id v = begin; v < end; v++)
@@ -499,6 +512,7 @@ hga_status hga_attention(const hga_graph *g, const hga_program *p, const hga_sha
     if (!io) return hga_fail(HGA_EINVAL, "no tensors");
     hga_options mine = options ? *options : (hga_options){0};
     mine.edge_bias |= io->edge_bias != NULL;
+    if (io->modifiers && p && shape) mine.modifiers |= modifiers_brought(p, io);
     HGA_TRY(hga_plan_create(g, p, shape, &mine, &plan));
     HGA_TRY(hga_workspace_create(plan, &workspace));
     HGA_TRY(hga_plan_execute(plan, workspace, io));

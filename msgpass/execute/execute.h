@@ -162,7 +162,7 @@ typedef struct widened {
 } widened;
 
 /* What a call writes and what it reads, of the caller's. */
-enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 6 };
+enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 8 };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];
     int n;
@@ -178,6 +178,7 @@ struct hga_workspace {
     bound_field field[HGA_FIELD_SLOTS];
     widened widened[HGA_FIELD_SLOTS];
     float scale, scale_2; /* of scores; times log2 e, for kernels */
+    const float *sink;    /* [heads], the call's; NULL: none */
     int listed;           /* in the batch at hand */
     workspace_dealt dealt;
     call_arrays arrays; /* the call's */

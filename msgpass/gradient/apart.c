@@ -1,8 +1,9 @@
 /* apart.c: gradients are written where nothing is read that they come from, nor another written. */
 #include "gradient.h"
+#include "modifiers.h"
 #include "overlap.h"
 
-enum { MOST_READ = 5 + HGA_MAX_USER_TENSORS + 8, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + 7 };
+enum { MOST_READ = 5 + HGA_MAX_USER_TENSORS + 10, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + 9 };
 
 /* What a call reads and what it writes. */
 typedef struct call_arrays {
@@ -66,7 +67,9 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
         {"node_pos", "the gradient of node_pos", io->node_pos, g->d_node_pos, (int64_t)c->plan->nodes.n * s->pos_dim},
         {"type_scale", "the gradient of type_scale", io->type_scale, g->d_type_scale, io->n_type_scale},
         {"", "the gradient of log masses", NULL, g->d_log_mass, c->plan->nodes.n},
-        {"", "the gradient of the scale", NULL, g->d_scale, 1}};
+        {"", "the gradient of the scale", NULL, g->d_scale, 1},
+        {"sink", "the gradient of sink", modifiers_of(io).sink, g->d_sink, s->n_heads},
+        {"slopes", "the gradient of slopes", modifiers_of(io).slopes, g->d_slopes, s->n_heads}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         int64_t bytes = tables[i].n * (int64_t)sizeof(float);
         all->wanted[all->n_wanted++] = array_of_block(tables[i].wanted, tables[i].to, bytes);

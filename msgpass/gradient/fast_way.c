@@ -294,17 +294,27 @@ done:
 
 /* ---- the two ways ---- */
 
-static const char *refuses_trees(const hga_plan *plan, unsigned features, reason *room)
+/* Scores take part by the log-sum-exp of the output, which has the sink in it, where the output is one stage's: what is
+   merged would need its own. */
+static const char *refuses_sinks(const hga_plan *plan, unsigned features)
 {
-    const char *why = must_be_plain(plan, room);
-    (void)features;
-    return why ? why : subtrees_refuse(plan, room);
+    const hga_program *p = &plan->program;
+    hga_id out = program_bound(p, HGA_IO_OUT), writers = 0;
+    for (hga_id s = 0; s < p->n_stages; s++) writers += p->stage[s].out == out;
+    if (!(features & BRINGS_SINKS) || writers == 1) return NULL;
+    return "the call brings sinks, and states are merged into the output";
 }
 
 static const char *refuses_stages(const hga_plan *plan, unsigned features, reason *room)
 {
-    (void)features;
-    return must_be_plain(plan, room);
+    const char *why = must_be_plain(plan, room);
+    return why ? why : refuses_sinks(plan, features);
+}
+
+static const char *refuses_trees(const hga_plan *plan, unsigned features, reason *room)
+{
+    const char *why = refuses_stages(plan, features, room);
+    return why ? why : subtrees_refuse(plan, room);
 }
 
 const way subtrees_way = {.name = "a subtree at a time, a head at a time",

@@ -75,6 +75,7 @@ hga_status gradient_go(gradient_call *c, hga_workspace *workspace)
     st = d.to->way->go(c, d.to->made, workspace, d.memory + d.bytes);
     topology_unbind(&old);
     if (st) goto done;
+    sinks_sum(c);
     tables_store(c);
     unread_store(c->plan, wanted);
     binding_say(plan);

@@ -5,7 +5,8 @@
    batch.c      many calls at once
    range.c      calls for some rows of the output
    unread.c     gradients of what no stage reads
-   tables.c     sums of what is shared by edges */
+   tables.c     sums of what is shared by edges
+   sinks.c      gradients of sinks */
 #ifndef HGA_GRADIENT_ROOM_H
 #define HGA_GRADIENT_ROOM_H
 
@@ -30,11 +31,18 @@ typedef struct departures {
 /* ---- calls ---- */
 
 /* What calls bring that not every way knows. */
-enum { BRINGS_TYPES = 1, BRINGS_POSITIONS = 2, BRINGS_EDGE_BIASES = 4, BRINGS_SIXTEEN = 8, FEATURE_SETS = 16 };
+enum {
+    BRINGS_TYPES = 1,
+    BRINGS_POSITIONS = 2,
+    BRINGS_EDGE_BIASES = 4,
+    BRINGS_SIXTEEN = 8,
+    BRINGS_SINKS = 16,
+    FEATURE_SETS = 32
+};
 
 /* All that the memory of a call hangs on, besides its plan. */
 typedef struct call_needs {
-    unsigned features;         /* relative keys or biases, positions, biases of edges, tensors of 16 bits */
+    unsigned features;         /* BRINGS_* */
     uint32_t wanted;           /* bit f: the gradient of field f goes to the caller */
     uint32_t packed, d_packed; /* bit f: the caller's rows of it, or of its gradient, are floats, heads side by side */
     int64_t entries[N_TABLES]; /* of the tables whose gradients are wanted, 0: not wanted */
@@ -117,6 +125,9 @@ hga_status call_check_loss(const gradient_call *c);
 hga_status check_apart(const gradient_call *c);
 /* And of n calls at once what each wants from what the others want and read? Else *sample is the later of two. */
 hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample);
+
+/* sinks.c: the sinks' gradients, whatever way the rest went. */
+void sinks_sum(const gradient_call *c);
 
 /* range.c: where the call is for some rows, *own is what it is given with nothing of the others, in memory of the
    room's, and takes the place of c->grad. */

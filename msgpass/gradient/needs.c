@@ -1,5 +1,6 @@
 /* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
 #include "gradient.h"
+#include "modifiers.h"
 
 static int is_packed(const hga_tensor *t, hga_id columns)
 {
@@ -34,6 +35,8 @@ static void find_tables(const gradient_call *c, int64_t entries[N_TABLES])
     if (g->d_type_scale) entries[TYPE_SCALE] = io->n_type_scale;
     if (g->d_log_mass) entries[LOG_MASS] = c->plan->nodes.n;
     if (g->d_scale) entries[SCALE] = 1;
+    if (g->d_sink) entries[SINK] = s->n_heads;
+    if (g->d_slopes) entries[SLOPES] = s->n_heads;
 }
 
 call_needs needs_of(const gradient_call *c)
@@ -46,6 +49,7 @@ call_needs needs_of(const gradient_call *c)
     if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
     if (io->node_pos) needs.features |= BRINGS_POSITIONS;
     if (io->edge_bias) needs.features |= BRINGS_EDGE_BIASES;
+    if (modifiers_of(io).sink) needs.features |= BRINGS_SINKS;
     find_tensors(c, &needs), find_tables(c, needs.entries);
     range_needs(c, needs.kept_bytes);
     return needs;

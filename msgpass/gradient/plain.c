@@ -3,6 +3,7 @@
    formula, row by row. Slow and obvious; the fast way beside it must agree. */
 #include "plain.h"
 #include "modifiers.h"
+#include "sink.h"
 
 #include "sixteen.h"
 #include "vectors.h"
@@ -191,6 +192,15 @@ done:
     return st;
 }
 
+/* What the sink of a head leaves of an output's row, and takes. */
+static sink_shares shares_of(const pass *p, hga_id out, hga_id v, hga_id h)
+{
+    const float *sink = modifiers_of(p->call->io).sink;
+    if (!sink) return (sink_shares){1, 0};
+    double b = entry_of(&p->m, HGA_GRADIENT_SINK, sink[h], h);
+    return sink_shares_of(b, *double_lse(&p->value, out, v, h));
+}
+
 /* An output of 16 bits stands in the formulas as it was rounded: what attention asks of it is d_out . out - d_lse, so
    that what rounding changed of the product is taken from d_lse. */
 static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
@@ -205,7 +215,8 @@ static void seed_rounded(pass *p, hga_id out, hga_id i, hga_id v, hga_id h)
     for (hga_id c = 0; c < columns; c++) asks |= d[c] != 0;
     if (!asks) return;
     numbers_read(t->dtype, tensor_at(t, p->plan->shape.n_heads, columns, i, h), columns, p->numbers);
-    for (hga_id c = 0; c < columns; c++) moved += d[c] * ((double)p->numbers[c] - exact[c]);
+    double left = shares_of(p, out, v, h).row;
+    for (hga_id c = 0; c < columns; c++) moved += d[c] * ((double)p->numbers[c] - left * exact[c]);
     *double_lse(&p->adjoint, out, v, h) -= moved;
 }
 
@@ -225,6 +236,38 @@ static void seed(pass *p)
             seed_rounded(p, out, i, first + i, h);
         }
 }
+
+/* ---- sinks ---- */
+
+/* The gradient of a row of the output, and of its log-sum-exp, to what they were before the sink. */
+static void seed_before_sink(pass *p, hga_id out, hga_id v, hga_id h)
+{
+    sink_shares share = shares_of(p, out, v, h);
+    hga_id columns = p->adjoint.of[out].columns;
+    double *d = double_row(&p->adjoint, out, v, h), *d_lse = double_lse(&p->adjoint, out, v, h),
+           along = dot(d, double_row(&p->value, out, v, h), columns);
+    *d_lse = share.row * (*d_lse + share.sink * along);
+    for (hga_id c = 0; c < columns; c++) d[c] *= share.row;
+}
+
+/* A row of the output, and its log-sum-exp, with the sink. */
+static void pay_sink(pass *p, hga_id out, hga_id v, hga_id h)
+{
+    double left = shares_of(p, out, v, h).row, *x = double_row(&p->value, out, v, h),
+           *lse = double_lse(&p->value, out, v, h);
+    *lse = sink_lse(entry_of(&p->m, HGA_GRADIENT_SINK, modifiers_of(p->call->io).sink[h], h), *lse);
+    for (hga_id c = 0; c < p->value.of[out].columns; c++) x[c] *= left;
+}
+
+static void each_sink(pass *p, void (*each)(pass *p, hga_id out, hga_id v, hga_id h))
+{
+    hga_id out = program_bound(p->program, HGA_IO_OUT), first, n = field_io(p->plan, out, &first);
+    if (!modifiers_of(p->call->io).sink) return;
+    for (hga_id v = first; v < first + n; v++)
+        for (hga_id h = p->first; h < heads_end(p, out); h++) each(p, out, v, h);
+}
+
+/* ---- what is wanted ---- */
 
 /* The gradients of the caller's rows of an input to where they are wanted. */
 static void store(pass *p, hga_id field)
@@ -272,6 +315,9 @@ static pass pass_of(const gradient_call *c, hga_id kv)
                     .io = c->io,
                     .soften = meaning_softening(&plan->program),
                     .bias = (double)modifiers_of(c->io).normaliser_bias,
+                    .softcap = (double)modifiers_softcap(&plan->program, c->io),
+                    .slopes = modifiers_of(c->io).slopes,
+                    .position = plan->position,
                     .scale = (double)c->scale,
                     .dropout = plan->options.dropout,
                     .biased = biased,
@@ -292,6 +338,7 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
 {
     uint32_t read = 0;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
+    if (plan->options.modifiers) return "softcap or slopes";
     if (plan->options.generic) return "asked for";
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
@@ -315,6 +362,7 @@ static hga_status plain_gradient(const gradient_call *c, hga_id kv, void *memory
     pass_begin(&p, memory);
     HGA_TRY(forward(&p));
     seed(&p);
+    each_sink(&p, seed_before_sink);
     HGA_TRY(backward(&p));
     for (hga_id f = 1; f <= p.program->n_fields; f++)
         if (program_is_input(p.program->field[f].binding)) store(&p, f);
@@ -363,6 +411,7 @@ hga_status plain_loss(const gradient_call *c, hga_id kv, double *loss)
     HGA_TRY(hga_new(&c->plan->given, bytes, 1, &memory));
     pass_begin(&p, first_line(memory));
     HGA_TRY(forward(&p));
+    each_sink(&p, pay_sink);
     seed(&p);
     *loss = sum_loss(&p);
 done:

@@ -8,17 +8,18 @@
 static float *wanted(const gradient_call *c, call_table which)
 {
     const hga_grad_io *g = c->grad;
-    float *const to[N_TABLES] = {
-        [REL_KEY] = g->d_rel_key,   [REL_BIAS] = g->d_rel_bias,     [EDGE_BIAS] = g->d_edge_bias,
-        [NODE_POS] = g->d_node_pos, [TYPE_SCALE] = g->d_type_scale, [LOG_MASS] = g->d_log_mass,
-        [SCALE] = g->d_scale};
+    float *const to[N_TABLES] = {[REL_KEY] = g->d_rel_key,       [REL_BIAS] = g->d_rel_bias,
+                                 [EDGE_BIAS] = g->d_edge_bias,   [NODE_POS] = g->d_node_pos,
+                                 [TYPE_SCALE] = g->d_type_scale, [LOG_MASS] = g->d_log_mass,
+                                 [SCALE] = g->d_scale,           [SINK] = g->d_sink,
+                                 [SLOPES] = g->d_slopes};
     return to[which];
 }
 
 /* Has the turn the array, or another before it? Every head has entries of its own of some tables. */
 static int owns(const call_needs *needs, call_table which, hga_id turn)
 {
-    int apart = which == REL_BIAS || (which == EDGE_BIAS && needs->biases_apart);
+    int apart = which == REL_BIAS || which == SINK || which == SLOPES || (which == EDGE_BIAS && needs->biases_apart);
     return needs->entries[which] > 0 && (turn == 0 || !apart);
 }
 

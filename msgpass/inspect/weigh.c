@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "modifiers.h"
+#include "sink.h"
 
 #include <math.h>
 
@@ -263,6 +264,26 @@ done:
     return st;
 }
 
+/* Is the output's row v whole behind stage i? */
+static int ends_output(const weighing *w, hga_id i, hga_id v)
+{
+    hga_id out = program_bound(w->p, HGA_IO_OUT);
+    const hga_field *field = &w->p->field[out];
+    if (w->p->stage[i].out != out || !program_row(&w->m.nodes, field->io, v)) return 0;
+    for (hga_id j = i + 1; j < w->p->n_stages; j++) {
+        const hga_stage *s = &w->p->stage[j];
+        if (s->writes >> out & 1u && !flow_keeps(&w->m.nodes, s, field, v)) return 0;
+    }
+    return 1;
+}
+
+/* What the sink leaves of a row of the output. */
+static double left_by_sink(const weighing *w, hga_id i, hga_id v, double lse)
+{
+    const float *sink = modifiers_of(w->io).sink;
+    return sink && ends_output(w, i, v) ? sink_shares_of((double)sink[w->head], lse).row : 1;
+}
+
 hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, double *factor, double *score, double *own)
 {
     const hga_stage *s = &w->p->stage[i];
@@ -270,11 +291,12 @@ hga_status weigh_row(weighing *w, hga_id i, hga_id v, const edge_rows *row, doub
     hga_status st = HGA_OK;
     HGA_TRY(take_weighed(w, &x));
     HGA_TRY(weigh(w, i, v, row, x));
+    double left = left_by_sink(w, i, v, x->row.lse);
     for (int64_t e = 0; e < row->n; e++) {
-        factor[e] = x->room.weight[e];
+        factor[e] = left * x->room.weight[e];
         score[e] = s->message == HGA_SCORE ? x->room.score[e] : 0;
     }
-    *own = x->room.weight[row->n];
+    *own = left * x->room.weight[row->n];
 done:
     put_back(w, x);
     return st;
@@ -293,14 +315,22 @@ hga_status weigh_begin(weighing *w)
         return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
     if (w->io->edge_bias && w->io->edge_bias_heads != 1 && w->io->edge_bias_heads != shape->n_heads)
         return hga_fail(HGA_EINVAL, "weights: edge_bias has %d heads of %d", w->io->edge_bias_heads, shape->n_heads);
-    hga_status st = modifiers_check(w->p, w->io);
+    hga_status st = modifiers_check(w->p, shape->n_heads, w->io);
     if (st) return st;
+    if (modifiers_of(w->io).slopes) {
+        st = hga_new(NULL, hga_graph_nodes(w->g).n, sizeof *w->position, &w->position);
+        if (!st) st = hga_graph_positions(w->g, w->position);
+        if (st) return st;
+    }
     w->m = (meaning){.program = w->p,
                      .nodes = hga_graph_nodes(w->g),
                      .shape = *shape,
                      .io = w->io,
                      .soften = meaning_softening(w->p),
                      .bias = (double)modifiers_of(w->io).normaliser_bias,
+                     .softcap = (double)modifiers_softcap(w->p, w->io),
+                     .slopes = modifiers_of(w->io).slopes,
+                     .position = w->position,
                      .scale = (double)meaning_scale(w->p, shape, w->io),
                      .biased = -1};
     for (hga_id i = w->p->n_stages - 1; i >= 0 && w->io->edge_bias; i--)
@@ -311,6 +341,7 @@ hga_status weigh_begin(weighing *w)
 void weigh_end(weighing *w)
 {
     hga_id n = w->m.nodes.n;
+    hga_delete(NULL, w->position, hga_graph_nodes(w->g).n, sizeof *w->position);
     for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) {
         hga_delete(NULL, w->io_row[f], n, sizeof **w->io_row);
         hga_delete(NULL, w->given[f], n, sizeof **w->given);

@@ -18,10 +18,22 @@ hga_modifiers modifiers_of(const hga_io *io)
     return m;
 }
 
-hga_status modifiers_check(const hga_program *p, const hga_io *io)
+float modifiers_softcap(const hga_program *p, const hga_io *io)
 {
-    const hga_modifiers *given = io->modifiers;
-    if (!given) return HGA_OK;
+    float given = modifiers_of(io).softcap;
+    return given != 0 ? given : p->softcap;
+}
+
+uint64_t modifiers_brought(const hga_program *p, const hga_io *io)
+{
+    return (modifiers_softcap(p, io) != 0 ? HGA_MODIFIES_SOFTCAP : 0u) |
+           (modifiers_of(io).slopes ? HGA_MODIFIES_SLOPES : 0u);
+}
+
+/* ---- checks ---- */
+
+static hga_status check_size(const hga_modifiers *given)
+{
     if (given->size < LEAST)
         return hga_fail(HGA_EINVAL, "hga_modifiers.size is %zu, less than %d: set it to sizeof(hga_modifiers)",
                         given->size, (int)LEAST);
@@ -29,12 +41,75 @@ hga_status modifiers_check(const hga_program *p, const hga_io *io)
     for (size_t i = sizeof *given; i < given->size; i++)
         if (byte[i])
             return hga_fail(HGA_EINVAL, "hga_modifiers: byte %zu is %d, which this library does not know", i, byte[i]);
-    if ((unsigned)given->scale_is_given > 1)
-        return hga_fail(HGA_EINVAL, "hga_modifiers.scale_is_given is %d, not 0 or 1", given->scale_is_given);
-    if (!isfinite(given->normaliser_bias))
-        return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias %g is not finite", (double)given->normaliser_bias);
-    if (given->normaliser_bias != 0 && !meaning_softening(p)->has_bias)
-        return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias is %g, but %s has no bias",
-                        (double)given->normaliser_bias, meaning_softening(p)->name);
     return HGA_OK;
+}
+
+static hga_status check_bias(const hga_program *p, float bias)
+{
+    if (!isfinite(bias)) return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias %g is not finite", (double)bias);
+    if (bias != 0 && !meaning_softening(p)->has_bias)
+        return hga_fail(HGA_EINVAL, "hga_modifiers.normaliser_bias is %g, but %s has no bias", (double)bias,
+                        meaning_softening(p)->name);
+    return HGA_OK;
+}
+
+/* Has the program a stage of the message? */
+static int sends(const hga_program *p, hga_message message)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == message) return 1;
+    return 0;
+}
+
+static hga_status check_softcap(const hga_program *p, float softcap)
+{
+    if (!(softcap >= 0 && isfinite(softcap)))
+        return hga_fail(HGA_EINVAL, "softcap %g is not finite and greater than 0", (double)softcap);
+    if (softcap == 0) return HGA_OK;
+    if (!sends(p, HGA_SCORE)) return hga_fail(HGA_EUNSUPPORTED, "softcap: the program computes no scores");
+    if (sends(p, HGA_ENERGY))
+        return hga_fail(HGA_EUNSUPPORTED, "softcap: the program's scores are those of an energy, which has no cap");
+    return HGA_OK;
+}
+
+static hga_status check_sink(const hga_program *p, hga_id heads, const float *sink)
+{
+    if (!sink) return HGA_OK;
+    if (!p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "sink: the program's output has no log-sum-exp");
+    for (hga_id h = 0; h < heads; h++)
+        if (isnan(sink[h]) || sink[h] == INFINITY)
+            return hga_fail(HGA_EINVAL, "sink of head %d is %g: finite numbers, or -inf for none", h, (double)sink[h]);
+    return HGA_OK;
+}
+
+static hga_status check_slopes(const hga_program *p, hga_id heads, const float *slopes)
+{
+    if (!slopes) return HGA_OK;
+    if (!sends(p, HGA_SCORE)) return hga_fail(HGA_EUNSUPPORTED, "slopes: the program computes no scores");
+    for (hga_id h = 0; h < heads; h++)
+        if (!(slopes[h] >= 0 && isfinite(slopes[h])))
+            return hga_fail(HGA_EINVAL, "slope of head %d is %g, not finite and at least 0", h, (double)slopes[h]);
+    return HGA_OK;
+}
+
+hga_status modifiers_check(const hga_program *p, hga_id heads, const hga_io *io)
+{
+    const hga_modifiers *given = io->modifiers;
+    hga_status st = given ? check_size(given) : HGA_OK;
+    const hga_modifiers m = st ? (hga_modifiers){0} : modifiers_of(io);
+    if (!st && (unsigned)m.scale_is_given > 1)
+        return hga_fail(HGA_EINVAL, "hga_modifiers.scale_is_given is %d, not 0 or 1", m.scale_is_given);
+    if (!st) st = check_bias(p, m.normaliser_bias);
+    if (!st) st = check_softcap(p, modifiers_softcap(p, io));
+    if (!st) st = check_sink(p, heads, m.sink);
+    return st ? st : check_slopes(p, heads, m.slopes);
+}
+
+hga_status modifiers_check_planned(const hga_program *p, uint64_t planned, const hga_io *io)
+{
+    uint64_t more = modifiers_brought(p, io) & ~planned;
+    if (!more) return HGA_OK;
+    int softcap = more & HGA_MODIFIES_SOFTCAP ? 1 : 0;
+    return hga_fail(HGA_EINVAL, "hga_modifiers.%s is given, but the plan was made without %s in options.modifiers",
+                    softcap ? "softcap" : "slopes", softcap ? "HGA_MODIFIES_SOFTCAP" : "HGA_MODIFIES_SLOPES");
 }

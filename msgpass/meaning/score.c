@@ -57,6 +57,12 @@ static double position(const meaning *m, hga_id node, hga_id c)
 static hga_id own_node(const scored_edge *x) { return x->e->pos_of ? x->e->pos_of - 1 : x->v; }
 static hga_id other_node(const scored_edge *x) { return x->e->src_pos_of ? x->e->src_pos_of - 1 : x->e->src; }
 
+/* |x_q - x_k|, of which slopes take so much. */
+static double distance(const meaning *m, const scored_edge *x)
+{
+    return fabs(m->position[x->v] - m->position[x->e->src]);
+}
+
 /* q . (k + rel_key[type]) */
 static double product(const meaning *m, const scored_edge *x)
 {
@@ -69,17 +75,35 @@ static double product(const meaning *m, const scored_edge *x)
     return sum;
 }
 
+static double content(const meaning *m, const scored_edge *x)
+{
+    return (m->scale + entry_of(m, HGA_GRADIENT_SCALE, 0, 0)) * product(m, x);
+}
+
+static double capped(const meaning *m, double content)
+{
+    return m->softcap > 0 ? m->softcap * tanh(content / m->softcap) : content;
+}
+
+/* What a change of the content is of the score. */
+static double cap_slope(const meaning *m, const scored_edge *x)
+{
+    double t = m->softcap > 0 ? tanh(content(m, x) / m->softcap) : 0;
+    return 1 - t * t;
+}
+
 double edge_score(const meaning *m, const scored_edge *x)
 {
     const hga_io *io = m->io;
     int64_t bias = (int64_t)x->e->type * m->shape.n_heads + x->head;
-    double sum = (m->scale + entry_of(m, HGA_GRADIENT_SCALE, 0, 0)) * product(m, x) + log((double)x->e->weight);
+    double sum = capped(m, content(m, x)) + log((double)x->e->weight);
     if (io->rel_bias) sum += entry_of(m, HGA_GRADIENT_REL_BIAS, io->rel_bias[bias], bias);
     if (x->bias >= 0) sum += entry_of(m, HGA_GRADIENT_EDGE_BIAS, io->edge_bias[x->bias], x->bias);
     if (x->stage->by_mass) sum += log((double)m->nodes.mass[x->e->src]);
     sum += entry_of(m, HGA_GRADIENT_LOG_MASS, 0, x->e->src);
     for (hga_id c = 0; io->node_pos && c < m->shape.pos_dim; c++)
         sum += position(m, own_node(x), c) * position(m, other_node(x), c);
+    if (m->slopes) sum -= entry_of(m, HGA_GRADIENT_SLOPES, m->slopes[x->head], x->head) * distance(m, x);
     return sum;
 }
 
@@ -98,13 +122,15 @@ void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, doubl
 {
     hga_id dim = m->shape.dim;
     int64_t relative = (int64_t)x->e->type * dim;
-    axpy(m->scale * ds, x->k, dim, dq);
-    axpy(m->scale * ds, x->q, dim, dk);
-    for (hga_id c = 0; m->io->rel_key && c < dim; c++) dq[c] += m->scale * ds * (double)m->io->rel_key[relative + c];
-    if (sums->of[REL_KEY]) axpy(m->scale * ds, x->q, dim, sums->of[REL_KEY] + relative);
+    double d_content = ds * cap_slope(m, x), d_product = m->scale * d_content;
+    axpy(d_product, x->k, dim, dq);
+    axpy(d_product, x->q, dim, dk);
+    for (hga_id c = 0; m->io->rel_key && c < dim; c++) dq[c] += d_product * (double)m->io->rel_key[relative + c];
+    if (sums->of[REL_KEY]) axpy(d_product, x->q, dim, sums->of[REL_KEY] + relative);
     if (sums->of[REL_BIAS]) sums->of[REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
     if (sums->of[EDGE_BIAS] && x->bias >= 0) sums->of[EDGE_BIAS][x->bias] += ds;
     if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += d_count;
-    if (sums->of[SCALE]) *sums->of[SCALE] += ds * product(m, x);
+    if (sums->of[SCALE]) *sums->of[SCALE] += d_content * product(m, x);
+    if (sums->of[SLOPES]) sums->of[SLOPES][x->head] -= ds * distance(m, x);
     if (sums->of[NODE_POS]) positions_adjoint(m, x, ds, sums->of[NODE_POS]);
 }

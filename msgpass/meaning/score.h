@@ -7,7 +7,18 @@
 #include "soften.h"
 
 /* The tables of a call, whose gradients are summed in double; NULL: not wanted. */
-typedef enum call_table { REL_KEY, REL_BIAS, EDGE_BIAS, NODE_POS, TYPE_SCALE, LOG_MASS, SCALE, N_TABLES } call_table;
+typedef enum call_table {
+    REL_KEY,
+    REL_BIAS,
+    EDGE_BIAS,
+    NODE_POS,
+    TYPE_SCALE,
+    LOG_MASS,
+    SCALE,
+    SINK,
+    SLOPES,
+    N_TABLES
+} call_table;
 typedef struct table_sums {
     double *of[N_TABLES];
 } table_sums;
@@ -26,7 +37,10 @@ typedef struct meaning {
     hga_shape shape;
     const hga_io *io;
     const softening *soften;
-    double scale, bias; /* of products; of what the softening does */
+    double scale, bias;     /* of products; of what the softening does */
+    double softcap;         /* of contents, 0: none */
+    const float *slopes;    /* [heads], NULL: none .. */
+    const double *position; /* .. [nodes], hga_graph_positions */
     float dropout;
     hga_id biased;             /* the stage that edge biases belong to, -1: there are none */
     const hga_pos *first_edge; /* [nodes], of its relation: the canonical position of a row's first edge */

@@ -100,6 +100,25 @@ static void keeper_destroy(hga_plan *plan)
     hga_delete(&plan->allocator, plan->back, 1, sizeof *plan->back);
 }
 
+/* ---- positions ---- */
+
+/* Where slopes are to be taken of distances, and some stage has scores. */
+static hga_status positions_find(hga_plan *plan)
+{
+    int scores = 0;
+    plan->position = NULL;
+    for (hga_id s = 0; s < plan->program.n_stages; s++) scores |= plan->program.stage[s].message == HGA_SCORE;
+    if (!scores || !(plan->options.modifiers & HGA_MODIFIES_SLOPES)) return HGA_OK;
+    hga_status st = hga_new(&plan->allocator, plan->nodes.n, sizeof *plan->position, &plan->position);
+    return st ? st : hga_graph_positions(plan->graph, plan->position);
+}
+
+static void positions_clear(hga_plan *plan)
+{
+    hga_delete(&plan->allocator, plan->position, plan->nodes.n, sizeof *plan->position);
+    plan->position = NULL;
+}
+
 /* ---- plans ---- */
 
 static hga_status lower(hga_plan *plan, const hga_graph *g)
@@ -109,7 +128,11 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->serial = next_serial();
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
-    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) plan->options.generic = 1;
+    if (plan->program.softcap != 0) plan->options.modifiers |= HGA_MODIFIES_SOFTCAP;
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX || plan->options.modifiers)
+        plan->options.generic = 1;
+    st = positions_find(plan);
+    if (st) return st;
     find_stages(plan);
     strays_find(plan);
     plan->bf16_rows = storage_can_be_bf16(plan);
@@ -159,6 +182,9 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
                          MOST_STRIPS));
     if (plan->options.gradient_subtree < 0 || plan->options.gradient_subtree > INT32_MAX)
         HGA_TRY(hga_fail(HGA_EINVAL, "gradient_subtree %lld", (long long)plan->options.gradient_subtree));
+    if (plan->options.modifiers > (HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES))
+        HGA_TRY(hga_fail(HGA_EINVAL, "options.modifiers %llu is not made of HGA_MODIFIES_*",
+                         (unsigned long long)plan->options.modifiers));
     if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(keeper_create(plan));
@@ -198,12 +224,13 @@ hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
-    fresh->slices = NULL;
+    fresh->slices = NULL, fresh->position = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
     memset(fresh->storage, 0, sizeof fresh->storage);
     st = lower(fresh, g);
     hga_plan *loser = st ? fresh : plan;
     if (!st) keeper_drop(plan);
+    positions_clear(loser);
     slices_clear(loser);
     slots_clear(loser);
     waves_clear(loser);
@@ -219,6 +246,7 @@ void hga_plan_destroy(hga_plan *plan)
     if (!plan) return;
     hga_allocator given = plan->given;
     keeper_destroy(plan);
+    positions_clear(plan);
     slices_clear(plan);
     slots_clear(plan);
     waves_clear(plan);

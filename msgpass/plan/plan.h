@@ -238,6 +238,7 @@ struct hga_plan {
     uint64_t identity;
     /* changes with every update, so that a state knows when it is stale */
     uint64_t serial;
+    double *position;   /* [nodes], of plans for slopes; NULL */
     hga_id bias_stage;  /* the attend stage that edge_bias belongs to, -1 */
     hga_id panel_asked; /* rows of every panel, 0: as the plan thinks best */
     plan_keeper *back;  /* what gradients need to go back */

@@ -26,7 +26,7 @@ static const char *const update_names[] = {"replace", "merge", "descend", "user"
 static const char *const role_names[] = {"query", "key", "value", "gate", "keep", "out", NULL};
 static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
-static const char *const program_members[] = {"fields", "stages", "default_scale", "lse", NULL};
+static const char *const program_members[] = {"fields", "stages", "default_scale", "softcap", "lse", NULL};
 static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
 static const char *const stage_members[] = {"name",  "kind",    "message",    "reduce", "update", "relation",
                                             "order", "by_mass", "query",      "key",    "value",  "gate",
@@ -111,6 +111,7 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     for (hga_id f = 1; f <= p->n_fields; f++) HGA_TRY(write_field(&p->field[f], fields));
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(write_stage(p, &p->stage[s], g, stages));
     if (p->default_scale != 0) HGA_TRY(put(root, "default_scale", json_real((double)p->default_scale)));
+    if (p->softcap != 0) HGA_TRY(put(root, "softcap", json_real((double)p->softcap)));
     HGA_TRY(put(root, "lse", json_boolean(p->has_lse)));
     errno = 0;
     *text = json_dumps(root, JSON_INDENT(1));
@@ -375,6 +376,7 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
     }
     HGA_TRY(only_members(root, "program", program_members));
     HGA_TRY(number_member(root, "program", "default_scale", &p.default_scale));
+    HGA_TRY(number_member(root, "program", "softcap", &p.softcap));
     HGA_TRY(flag_member(root, "program", "lse", 0, &p.has_lse));
     HGA_TRY(read_arrays(root, g, &p));
     HGA_TRY(program_check(&p, g));

@@ -97,6 +97,7 @@ def program_data(p: Any) -> Tuple[Any, ...]:
         tuple((ffi.string(s.name),) + tuple(int(getattr(s, member)) for member in STAGE) for s in stages),
         float(p.default_scale),
         int(p.has_lse),
+        float(p.softcap),
     )
 
 
@@ -107,12 +108,12 @@ def _fill(row: Any, members: Tuple[str, ...], name: bytes, values: Tuple[int, ..
 
 
 def program_of(data: Tuple[Any, ...]) -> Any:
-    fields, stages, scale, has_lse = data
+    fields, stages, scale, has_lse, softcap = data
     p = ffi.new("hga_program *")
     lib.hga_program_init(p)
     if len(fields) > lib.HGA_MAX_FIELDS or len(stages) > lib.HGA_MAX_STAGES:
         raise refuse(f"a program of {len(fields)} fields and {len(stages)} stages")
-    p.n_fields, p.n_stages, p.default_scale, p.has_lse = len(fields), len(stages), scale, has_lse
+    p.n_fields, p.n_stages, p.default_scale, p.has_lse, p.softcap = len(fields), len(stages), scale, has_lse, softcap
     for f, (name, *values) in enumerate(fields):
         _fill(p.field[f + 1], FIELD, name, values)
     for s, (name, *values) in enumerate(stages):

@@ -319,6 +319,49 @@ static void draw_asked(choices *c, drawn_call *call)
         if (call->drawn[a].use == ARRAY_WANTED && (all || choose(c, 3) == 0)) call->wanted |= UINT64_C(1) << a;
 }
 
+static int has_message(const hga_program *p, hga_message message)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == message) return 1;
+    return 0;
+}
+
+static int has_places(const hga_graph *g)
+{
+    double *where = malloc((size_t)(hga_graph_nodes(g).n + 1) * sizeof *where);
+    if (!where) draw_fail("no memory for positions");
+    hga_status st = hga_graph_positions(g, where);
+    free(where);
+    return !st;
+}
+
+/* A gradient that comes later; wanted for three seeds in four. */
+static void want_later(drawn_call *call, const char *name, size_t at)
+{
+    if (!call->options.gradient) return;
+    add_table(call, name, ARRAY_WANTED, at, call->shape.n_heads);
+    if (call->seed & 3) call->wanted |= UINT64_C(1) << (call->n_arrays - 1);
+}
+
+/* Softcap, sinks and slopes where the program can have them. */
+static void draw_modifiers(drawn_call *call, uint64_t at)
+{
+    hga_modifiers *m = &call->modifiers;
+    int scores = has_message(call->program, HGA_SCORE);
+    for (hga_id h = 0; h < call->shape.n_heads; h++) {
+        call->sink[h] = h % 3 == 2 ? -INFINITY : 0.5f * (float)((at + (uint64_t)h) & 7) - 2;
+        call->slopes[h] = h % 4 == 3 ? 0 : 1.0f / (float)(2 << h % 6);
+    }
+    if (at % 5 == 0 && scores && !has_message(call->program, HGA_ENERGY))
+        m->softcap = 1 + (float)(at >> 3 & 3), call->options.modifiers |= HGA_MODIFIES_SOFTCAP;
+    if ((at >> 5) % 3 == 0 && call->program->has_lse)
+        m->sink = call->sink, want_later(call, "d_sink", offsetof(hga_grad_io, d_sink));
+    if ((at >> 8) % 5 == 0 && scores && has_places(call->graph)) {
+        m->slopes = call->slopes, call->options.modifiers |= HGA_MODIFIES_SLOPES;
+        want_later(call, "d_slopes", offsetof(hga_grad_io, d_slopes));
+    }
+}
+
 /* Options that came later hang on the numbers' seed, so that what was drawn before stays what it was. */
 static void draw_later(drawn_call *call)
 {
@@ -327,6 +370,7 @@ static void draw_later(drawn_call *call)
     if (at % 8 == 0) call->io.scale = 0;
     if (call->program == &call->sigmoid) call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->by_list = at >> 3 & 1;
+    draw_modifiers(call, at >> 10);
     call->options.slices = !call->options.gradient && !call->options.keep_fields && (at >> 7) % 3 == 0;
 }
 

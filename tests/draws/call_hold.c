@@ -136,6 +136,7 @@ static void hold_definition(const drawn_call *c, const outcome *first)
                               .generic = 1,
                               .precision = c->options.precision,
                               .edge_bias = c->options.edge_bias,
+                              .modifiers = c->options.modifiers,
                               .gradient = c->options.gradient,
                               .dropout = c->options.dropout,
                               .cut_edges = c->options.cut_edges};

@@ -6,7 +6,7 @@
 
 #include "draws.h"
 
-enum { MOST_SAMPLES = 3, MOST_ARRAYS = 32 + 2 * HGA_MAX_USER_TENSORS };
+enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_ARRAYS = 34 + 2 * HGA_MAX_USER_TENSORS };
 
 typedef enum array_use {
     ARRAY_READ,    /* forward and backward */
@@ -41,6 +41,7 @@ struct drawn_call {
     const hga_program *program;
     hga_program sigmoid; /* what `program` is, where it was given sigmoids */
     hga_modifiers modifiers;
+    float sink[MOST_HEADS], slopes[MOST_HEADS]; /* what modifiers points at */
     hga_shape shape;
     hga_options options;
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */

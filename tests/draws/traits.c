@@ -26,6 +26,9 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_SCALE] = {"scale", "hga_io.scale"},
     [TRAIT_SCALE_ZERO] = {"scale 0", "hga_io.modifiers hga_modifiers.scale_is_given"},
     [TRAIT_SIGMOID] = {"sigmoid", "hga_modifiers.normaliser_bias"},
+    [TRAIT_SOFTCAP] = {"softcap", "hga_modifiers.softcap hga_options.modifiers"},
+    [TRAIT_SINK] = {"sink", "hga_modifiers.sink"},
+    [TRAIT_SLOPES] = {"slopes", "hga_modifiers.slopes"},
     [TRAIT_STRIDES] = {"strides", "hga_tensor.row_stride hga_tensor.head_stride"},
     [TRAIT_F16_TENSORS] = {"f16 tensors", "hga_tensor.dtype"},
     [TRAIT_BF16_TENSORS] = {"bf16 tensors", "hga_tensor.dtype"},
@@ -59,6 +62,8 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_D_TYPE_SCALE] = {"d_type_scale", "hga_grad_io.d_type_scale"},
     [TRAIT_D_LOG_MASS] = {"d_log_mass", "hga_grad_io.d_log_mass"},
     [TRAIT_D_SCALE] = {"d_scale", "hga_grad_io.d_scale"},
+    [TRAIT_D_SINK] = {"d_sink", "hga_grad_io.d_sink"},
+    [TRAIT_D_SLOPES] = {"d_slopes", "hga_grad_io.d_slopes"},
 };
 
 const char *const trait_others[] = {
@@ -123,7 +128,9 @@ static uint64_t of_array(const drawn_call *c, int number)
                  {"d_node_pos", TRAIT_D_NODE_POS},
                  {"d_type_scale", TRAIT_D_TYPE_SCALE},
                  {"d_log_mass", TRAIT_D_LOG_MASS},
-                 {"d_scale", TRAIT_D_SCALE}};
+                 {"d_scale", TRAIT_D_SCALE},
+                 {"d_sink", TRAIT_D_SINK},
+                 {"d_slopes", TRAIT_D_SLOPES}};
     const array *a = &c->drawn[number];
     int given = a->use != ARRAY_WANTED || c->wanted >> number & 1;
     uint64_t t = bit_if(!given, TRAIT_SOME_GRADIENTS);
@@ -152,6 +159,8 @@ uint64_t traits_of(const drawn_call *c)
     uint64_t t = of_graph(c->graph) | of_options(&c->options);
     t |= bit_if(has_stage(c->program, HGA_MESSAGE_USER), TRAIT_USER_FUNCTIONS);
     t |= bit_if(c->program == &c->sigmoid, TRAIT_SIGMOID);
+    t |= bit_if(c->modifiers.softcap != 0, TRAIT_SOFTCAP) | bit_if(c->modifiers.sink != NULL, TRAIT_SINK);
+    t |= bit_if(c->modifiers.slopes != NULL, TRAIT_SLOPES);
     t |= bit_if(s->n_kv_heads != s->n_heads, TRAIT_GROUPED) | bit_if(s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);
     t |= bit_if(c->io.scale != 0, TRAIT_SCALE) | bit_if(c->in_batch, TRAIT_BATCH) | bit_if(c->updated, TRAIT_UPDATED);
     t |= bit_if(c->modifiers.scale_is_given && c->io.scale == 0, TRAIT_SCALE_ZERO);

@@ -26,6 +26,9 @@ typedef enum trait {
     TRAIT_SCALE,
     TRAIT_SCALE_ZERO,
     TRAIT_SIGMOID,
+    TRAIT_SOFTCAP,
+    TRAIT_SINK,
+    TRAIT_SLOPES,
     TRAIT_STRIDES,
     TRAIT_F16_TENSORS,
     TRAIT_BF16_TENSORS,
@@ -59,6 +62,8 @@ typedef enum trait {
     TRAIT_D_TYPE_SCALE,
     TRAIT_D_LOG_MASS,
     TRAIT_D_SCALE,
+    TRAIT_D_SINK,
+    TRAIT_D_SLOPES,
     N_TRAITS
 } trait;
 

@@ -39,7 +39,9 @@ typedef struct hga_grad_io {
     float *d_log_mass;    /* [n_nodes]: of the log mass that attended scores may add, whether they do or not */
     float *d_scale;       /* [1]: of the scale of scores */
     int accumulate;       /* 1: add to what the wanted arrays hold; 0: overwrite */
-    uint64_t reserved[8]; /* 0 */
+    float *d_sink;        /* [n_heads]: of hga_modifiers.sink, 0 where that is -inf */
+    float *d_slopes;      /* [n_heads]: of hga_modifiers.slopes */
+    uint64_t reserved[6]; /* 0 */
 } hga_grad_io;
 
 /* The gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among them, and
@@ -120,7 +122,9 @@ typedef enum hga_gradient_input {
     HGA_GRADIENT_TYPE_SCALE = 8,
     HGA_GRADIENT_SCALE = 9,
     HGA_GRADIENT_LOG_MASS = 10,
-    HGA_GRADIENT_USER = 11
+    HGA_GRADIENT_USER = 11,
+    HGA_GRADIENT_SINK = 101,
+    HGA_GRADIENT_SLOPES = 102
 } hga_gradient_input;
 
 /* The loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows without

@@ -37,6 +37,9 @@ typedef struct hga_shape {
    it is: hga_plan_explain says so, and hga_error_detail after a call that returned HGA_OK. */
 enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
+/* What hga_options.modifiers is made of. */
+enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
+
 typedef struct hga_options {
     hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
     /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has */
@@ -68,7 +71,9 @@ typedef struct hga_options {
     /* 1: as `ranges`; and rows of the program's own fields have a place each in the workspace, stay there from one
        execution to the next, and are not computed again: see hga_workspace_rows. Not with gradient or keep_fields */
     int64_t slices;
-    uint64_t reserved[3]; /* 0 */
+    /* HGA_MODIFIES_SOFTCAP, HGA_MODIFIES_SLOPES or both: executions may bring that of hga_modifiers */
+    uint64_t modifiers;
+    uint64_t reserved[2]; /* 0 */
 } hga_options;
 
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
@@ -91,6 +96,16 @@ typedef struct hga_modifiers {
     size_t size;           /* sizeof(hga_modifiers), by which the library knows the members that the caller knew */
     int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
     float normaliser_bias; /* B of HGA_NORMALISER_SIGMOID; 0 with softmax */
+    /* C > 0: a score's content scale * q . (k + rel_key) becomes C tanh(content / C), before biases are added (Gemma 2;
+       ONNX's Attention since 1.22). 0: the program's softcap. Plans with HGA_MODIFIES_SOFTCAP; not with energies */
+    float softcap;
+    /* [n_heads] or NULL: each row's denominator gains e^sink of its head, once, its numerator nothing (GPT-OSS): the
+       output is multiplied with 1 / (1 + e^(sink - LSE)), and the LSE becomes log(e^LSE + e^sink). A row without edges
+       has output 0 and LSE sink. -inf: no sink for that head; NaN and +inf are HGA_EINVAL. Programs that have an LSE */
+    const float *sink;
+    /* [n_heads] or NULL: a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being hga_graph_positions.
+       Finite and not negative. Plans with HGA_MODIFIES_SLOPES */
+    const float *slopes;
 } hga_modifiers;
 
 /* Rows [first, first + n) of the output, n >= 1. */

@@ -183,7 +183,8 @@ typedef struct hga_program {
     hga_stage stage[HGA_MAX_STAGES];
     float default_scale;  /* 0: 1 / sqrt(dim) */
     int has_lse;          /* the LSE of the out field is a log softmax denominator: io.lse may be given */
-    uint64_t reserved[4]; /* 0 */
+    float softcap;        /* of calls that bring none, see hga_modifiers; 0: none */
+    uint64_t reserved[3]; /* 0 */
 } hga_program;
 
 /* Everything returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing allocates. */

@@ -1,0 +1,164 @@
+/* modifiers.c: words, numbers and files into a program and a call. */
+#include "modifiers.h"
+#include "arguments.h"
+#include "command.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the command line ---- */
+
+static int read_normaliser(const char *text, typed_modifiers *out)
+{
+    static const char sigmoid[] = "sigmoid";
+    size_t n = sizeof sigmoid - 1;
+    double bias = 0;
+    out->has_normaliser = 1, out->normaliser = HGA_NORMALISER_SOFTMAX, out->bias = 0;
+    if (strcmp(text, "softmax") == 0) return CLI_GOOD;
+    if (strncmp(text, sigmoid, n) != 0 || (text[n] && text[n] != ':'))
+        return complain(CLI_USAGE, "--normaliser: '%s' is not one of: softmax sigmoid sigmoid:B", text);
+    int status = text[n] ? read_number("--normaliser", text + n + 1, &bias) : CLI_GOOD;
+    if (!status && !isfinite((float)bias))
+        return complain(CLI_USAGE, "--normaliser: %s does not fit float32", text + n + 1);
+    out->normaliser = HGA_NORMALISER_SIGMOID, out->bias = (float)bias;
+    return status;
+}
+
+static int read_softcap(const char *text, typed_modifiers *out)
+{
+    double x = 0;
+    int status = read_number("--softcap", text, &x);
+    out->softcap = (float)x;
+    if (!status && !(isfinite(out->softcap) && out->softcap > 0))
+        return complain(CLI_USAGE, "--softcap: %s is not a finite number greater than 0", text);
+    return status;
+}
+
+enum { KEY_NORMALISER = 0x2a80, KEY_SOFTCAP, KEY_SINK, KEY_SLOPES };
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    typed_modifiers *typed = state->input;
+    switch (key) {
+    case KEY_NORMALISER: return arguments_said(read_normaliser(value, typed));
+    case KEY_SOFTCAP: return arguments_said(read_softcap(value, typed));
+    case KEY_SINK: typed->sink = value; return 0;
+    case KEY_SLOPES: typed->slopes = value; return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"normaliser", KEY_NORMALISER, "N", 0,
+     "of scores: softmax; or sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)) (default: the "
+     "program's, softmax)",
+     4},
+    {"normalizer", 0, NULL, OPTION_ALIAS, NULL, 4},
+    {"softcap", KEY_SOFTCAP, "C", 0,
+     "cap scores before biases are added: C tanh(scale q . k / C) (default: the program's, none)", 4},
+    {"sink", KEY_SINK, "FILE", 0,
+     "a number a head, [heads]: each row's softmax denominator gains e^sink; -inf: no sink (default: none)", 4},
+    {"slopes", KEY_SLOPES, "FILE", 0,
+     "a number a head, [heads], at least 0: scores lose slope |query's position - key's| (default: none)", 4},
+    {0},
+};
+const struct argp modifiers_argp = {.options = options, .parser = parse};
+
+/* ---- the program ---- */
+
+static int sends(const hga_program *p, hga_message message)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == message) return 1;
+    return 0;
+}
+
+static int check_program(const typed_modifiers *typed, const model *m)
+{
+    const struct {
+        const char *option;
+        int given, needs_softmax;
+    } all[] = {{"--normaliser", typed->has_normaliser, typed->normaliser != HGA_NORMALISER_SOFTMAX},
+               {"--softcap", typed->softcap != 0, 1},
+               {"--slopes", typed->slopes != NULL, 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].given && !score_stage(&m->program))
+            return complain(CLI_USAGE, "%s: %s computes no scores", all[i].option, m->title);
+        if (all[i].given && all[i].needs_softmax && sends(&m->program, HGA_ENERGY))
+            return complain(CLI_USAGE, "%s: the energies of %s are softmax's", all[i].option, m->title);
+    }
+    return CLI_GOOD;
+}
+
+static void put_normaliser(const typed_modifiers *typed, hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE) p->stage[i].normaliser = typed->normaliser;
+    if (typed->normaliser != HGA_NORMALISER_SOFTMAX) p->has_lse = 0;
+}
+
+int modifiers_put(const typed_modifiers *typed, model *m)
+{
+    int status = check_program(typed, m);
+    if (status) return status;
+    if (typed->has_normaliser) put_normaliser(typed, &m->program);
+    if (typed->softcap != 0) m->program.softcap = typed->softcap;
+    if (typed->sink && !m->program.has_lse)
+        return complain(CLI_USAGE, "--sink: %s has no softmax denominator", m->title);
+    if (m->tree_heads > 1 && (typed->sink || typed->slopes))
+        return complain(CLI_USAGE, "%s: %s has a tree for each head", typed->sink ? "--sink" : "--slopes", m->title);
+    return CLI_GOOD;
+}
+
+/* ---- the call ---- */
+
+static int read_heads(const char *path, hga_id heads, npy *x)
+{
+    char shape[200];
+    int status = npy_read_real(path, x);
+    if (status) return status;
+    if (x->n_dims != 1 || x->dim[0] != heads)
+        return complain(CLI_DATA, "%s: has the shape %s, not [%d]", x->path, npy_shape(x->n_dims, x->dim, shape),
+                        heads);
+    return CLI_GOOD;
+}
+
+static int bind_sink(const char *path, attend_io *a)
+{
+    int status = read_heads(path, a->shape.n_heads, &a->sink);
+    if (status) return status;
+    for (hga_id h = 0; h < a->shape.n_heads; h++)
+        if (isnan(a->sink.real[h]) || a->sink.real[h] == INFINITY)
+            return complain(CLI_DATA, "%s: number %d is %g, neither finite nor -inf", path, h, (double)a->sink.real[h]);
+    a->modifiers.sink = a->sink.real;
+    return CLI_GOOD;
+}
+
+static int bind_slopes(const char *path, attend_io *a)
+{
+    int status = read_heads(path, a->shape.n_heads, &a->slopes);
+    if (status) return status;
+    for (hga_id h = 0; h < a->shape.n_heads; h++)
+        if (!(a->slopes.real[h] >= 0 && isfinite(a->slopes.real[h])))
+            return complain(CLI_DATA, "%s: number %d is %g, not finite and at least 0", path, h,
+                            (double)a->slopes.real[h]);
+    a->modifiers.slopes = a->slopes.real;
+    return CLI_GOOD;
+}
+
+int modifiers_bind(const typed_modifiers *typed, attend_io *a)
+{
+    int status = CLI_GOOD;
+    if (typed->bias == 0 && !typed->sink && !typed->slopes) return CLI_GOOD;
+    a->modifiers.size = sizeof a->modifiers, a->modifiers.normaliser_bias = typed->bias;
+    a->io.modifiers = &a->modifiers;
+    if (typed->sink) TRY(bind_sink(typed->sink, a));
+    if (typed->slopes) TRY(bind_slopes(typed->slopes, a));
+done:
+    return status;
+}
+
+uint64_t modifiers_planned(const typed_modifiers *typed)
+{
+    return (typed->softcap != 0 ? HGA_MODIFIES_SOFTCAP : 0u) | (typed->slopes ? HGA_MODIFIES_SLOPES : 0u);
+}

@@ -1,0 +1,26 @@
+/* modifiers.h: what is done with scores, as typed: --normaliser, --softcap, --sink, --slopes. */
+#ifndef CLI_MODIFIERS_H
+#define CLI_MODIFIERS_H
+
+#include <argp.h>
+
+#include "attend_io.h"
+
+typedef struct typed_modifiers {
+    int has_normaliser;
+    hga_normaliser normaliser;
+    float bias, softcap;       /* of sigmoids; 0: none typed */
+    const char *sink, *slopes; /* files */
+} typed_modifiers;
+
+/* Input is a typed_modifiers. */
+extern const struct argp modifiers_argp;
+
+/* The program gets what stands with programs, and what the model cannot have is refused. */
+int modifiers_put(const typed_modifiers *typed, model *m);
+/* The call gets the rest, after attend_io_bind: files are read for so many heads. */
+int modifiers_bind(const typed_modifiers *typed, attend_io *a);
+/* HGA_MODIFIES_* that a plan must be made for. */
+uint64_t modifiers_planned(const typed_modifiers *typed);
+
+#endif

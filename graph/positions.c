@@ -1,0 +1,56 @@
+/* positions.c: where nodes are, for whatever depends on distances: tokens at their index, what is above them at the
+   mean of its tokens. */
+#include "graph.h"
+
+/* Tokens below nodes: how many, and the sum of their positions. */
+typedef struct below {
+    double n, sum;
+} below;
+
+static double token_position(const hga_graph *g, hga_id v)
+{
+    return v >= g->query_first && v - g->query_first < g->n_queries ? v - g->query_first : v - g->key_first;
+}
+
+/* Without children, what its span says. */
+static below of_span(const hga_graph *g, hga_id v)
+{
+    hga_id first = g->span_first[v], last = g->span_last[v];
+    if (first > last) return (below){0, 0};
+    double n = (double)last - first + 1;
+    return (below){n, n * (token_position(g, first) + token_position(g, last)) / 2};
+}
+
+static below of_children(const hga_graph *g, hga_id v, const below *of)
+{
+    below sum = {0, 0};
+    hga_id above = v - g->level_ptr[1];
+    for (hga_id i = g->child_ptr[above]; i < g->child_ptr[above + 1]; i++) {
+        const below *child = &of[g->child_list ? g->child_list[i] : i];
+        sum.n += child->n, sum.sum += child->sum;
+    }
+    return sum;
+}
+
+static below of_node(const hga_graph *g, hga_id v, const below *of)
+{
+    if (v < g->level_ptr[1]) return (below){1, token_position(g, v)};
+    below sum = g->child_ptr ? of_children(g, v, of) : (below){0, 0};
+    return sum.n > 0 ? sum : of_span(g, v);
+}
+
+/* Children are on lower levels, and so have lower ids. */
+hga_status hga_graph_positions(const hga_graph *g, double *out)
+{
+    below *of = NULL;
+    hga_status st = hga_new(&g->allocator, g->n, sizeof *of, &of);
+    for (hga_id v = 0; !st && v < g->n; v++) {
+        of[v] = of_node(g, v, of);
+        if (of[v].n == 0)
+            st = hga_fail(HGA_EGRAPH, "node %d stands for no tokens, so it has no position", v);
+        else
+            out[v] = of[v].sum / of[v].n;
+    }
+    hga_delete(&g->allocator, of, g->n, sizeof *of);
+    return st;
+}

@@ -1,0 +1,266 @@
+/* Softcap, sinks and slopes: the library against the oracle, in every variant that takes them, and by hand; backward
+   against differences; where rows are cut or ask for some rows; and what is refused. */
+#include "slopes.h"
+
+typedef struct modified {
+    hga_modifiers m;
+    float sink[8], slopes[8];
+} modified;
+
+/* What of the three a seed brings, where the program takes it. */
+static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
+{
+    x->m = (hga_modifiers){.size = sizeof x->m};
+    for (int h = 0; h < 8; h++) {
+        x->sink[h] = h == 1 ? -INFINITY : 0.7f - 0.4f * (float)h;
+        x->slopes[h] = 0.5f / (float)(1 + h);
+    }
+    int scores = find_stage(&p->program, HGA_SCORE) != NULL, energies = find_stage(&p->program, HGA_ENERGY) != NULL;
+    if (softcap && scores && !energies) x->m.softcap = 0.8f, p->options.modifiers |= HGA_MODIFIES_SOFTCAP;
+    if (sink && p->program.has_lse) x->m.sink = x->sink;
+    if (slopes && scores) x->m.slopes = x->slopes, p->options.modifiers |= HGA_MODIFIES_SLOPES;
+    p->io.modifiers = &x->m;
+}
+
+static void refused(const problem *p, hga_status status, const char *because)
+{
+    assert_status(status, hga_attention(p->graph, &p->program, &p->shape, &p->options, &p->io));
+    if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
+}
+
+static problem dense_problem(int n, int m, const hga_shape *shape)
+{
+    hga_dense d = hga_dense_defaults();
+    problem p = {.name = "dense", .shape = *shape, .options = {.threads = 1}};
+    d.n_tokens = n, d.n_keys = m;
+    assert_ok(hga_build_dense(&d, &p.graph, &p.program));
+    problem_fill(&p, 3);
+    return p;
+}
+
+/* Three loops, nothing of ours but the tensors. */
+static void a_dense_row_is_its_formula(void **state)
+{
+    enum { N = 9, M = 14, DIM = 5 };
+    (void)state;
+    problem p = dense_problem(N, M, &(hga_shape){.n_heads = 1, .dim = DIM});
+    modified x;
+    modify(&p, &x, 1, 1, 1);
+    float *lse, *got = problem_out(&p, &p.options, &lse);
+    const float *q = p.io.query.data, *k = p.io.key.data, *v = p.io.value.data;
+    for (int i = 0; i < N; i++) {
+        double all = exp((double)x.sink[0]), weight[M];
+        for (int j = 0; j < M; j++) {
+            double product = 0, cap = (double)x.m.softcap;
+            for (int c = 0; c < DIM; c++) product += (double)q[i * DIM + c] * (double)k[j * DIM + c];
+            all += weight[j] = exp(cap * tanh(product / sqrt(DIM) / cap) - (double)x.slopes[0] * abs(i - j));
+        }
+        assert_true(fabs(log(all) - (double)lse[i]) < 1e-5);
+        for (int c = 0; c < DIM; c++) {
+            double sum = 0;
+            for (int j = 0; j < M; j++) sum += weight[j] / all * (double)v[j * DIM + c];
+            assert_true(fabs(sum - (double)got[i * DIM + c]) < 1e-5);
+        }
+    }
+    free(got), free(lse), problem_clear(&p);
+}
+
+static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
+                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3},
+                                   {.n_heads = 1, .dim = 8, .pos_dim = 2}};
+
+static void each_modified(int n, uint64_t seeds, void (*check)(problem *p, uint64_t seed))
+{
+    for (int i = 0; i < n_variants(); i++)
+        for (uint64_t seed = 0; seed < seeds; seed++) {
+            problem p;
+            modified x;
+            variant_build(i, n, seed, &shapes[seed % 3], &p);
+            problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
+            modify(&p, &x, seed % 3 != 1, seed % 3 != 0, seed % 2);
+            p.options.edge_bias = p.io.edge_bias != NULL, p.options.threads = 1 + (hga_id)(seed % 3);
+            check(&p, seed);
+            problem_clear(&p);
+        }
+}
+
+static void is_the_oracles(problem *p, uint64_t seed)
+{
+    (void)seed;
+    float *lse, *got = problem_out(p, &p->options, &lse);
+    double *want, *want_lse;
+    slow_execute(p->graph, &p->program, &p->shape, &p->io, &want, &want_lse);
+    assert_near(p->name, got, want, out_count(p), 2e-5);
+    if (p->program.has_lse && lse) assert_near(p->name, lse, want_lse, lse_count(p), 2e-5);
+    free(got), free(lse), free(want), free(want_lse);
+}
+
+static void variants_are_the_oracles(void **state)
+{
+    (void)state;
+    each_modified(37, 6, is_the_oracles);
+}
+
+/* Large enough for tiles, families and rows that are cut; a sink counted in every piece would show. */
+static void long_rows_are_the_oracles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++) {
+        problem p;
+        modified x;
+        variant_build(i, 150, (uint64_t)i, &shapes[0], &p);
+        modify(&p, &x, 0, 1, 0);
+        p.options.cut_edges = 3, p.options.threads = 2;
+        is_the_oracles(&p, 0);
+        problem_clear(&p);
+    }
+}
+
+static void gradient_is_the_slope(problem *p, uint64_t seed)
+{
+    slope s = slope_create(p, seed);
+    slope_run(&s, (hga_options){.threads = 1 + (hga_id)(seed % 2)});
+    assert_is_the_slope(&s, 1e-5);
+    slope_clear(&s);
+}
+
+static void gradients_are_slopes(void **state)
+{
+    (void)state;
+    each_modified(19, 6, gradient_is_the_slope);
+}
+
+/* Whatever way runs, gradients are those of the plain way. */
+static void fast_gradient_is_plain(problem *p, uint64_t seed)
+{
+    slope plain = slope_create(p, seed), fast = slope_create(p, seed);
+    slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
+    slope_run(&fast, (hga_options){.threads = 1 + (hga_id)(seed % 3)});
+    assert_same_slopes(&plain, &fast, 2e-5);
+    slope_clear(&plain), slope_clear(&fast);
+}
+
+static void fast_gradients_are_plain(void **state)
+{
+    (void)state;
+    each_modified(70, 3, fast_gradient_is_plain);
+}
+
+static void loss_is_the_oracles(problem *p, uint64_t seed)
+{
+    static const struct {
+        int slow;
+        hga_gradient_input input;
+    } inputs[] = {{SLOW_QUERY, HGA_GRADIENT_QUERY}, {SLOW_SINK, HGA_GRADIENT_SINK}, {SLOW_SLOPES, HGA_GRADIENT_SLOPES}};
+    slope s = slope_create(p, seed);
+    slow_inputs in = slow_inputs_of(p->graph, &p->program, &p->shape, &p->io);
+    hga_options options = {.gradient = 1, .edge_bias = p->io.edge_bias != NULL, .modifiers = p->options.modifiers};
+    hga_plan *plan;
+    assert_ok(hga_plan_create(p->graph, &p->program, &p->shape, &options, &plan));
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        if (!s.n[inputs[i].slow]) continue;
+        double got, x = in.of[inputs[i].slow][0];
+        assert_ok(hga_plan_loss(plan, &p->io, &s.grad, inputs[i].input, 0, 0.25, &got));
+        in.of[inputs[i].slow][0] = x + 0.25;
+        double want = slow_loss(&s, &in);
+        in.of[inputs[i].slow][0] = x;
+        assert_true(fabs(got - want) <= 1e-6 * fmax(1, fabs(want)));
+    }
+    hga_plan_destroy(plan);
+    slow_inputs_clear(&in), slope_clear(&s);
+}
+
+static void losses_are_the_oracles(void **state)
+{
+    (void)state;
+    each_modified(19, 6, loss_is_the_oracles);
+}
+
+/* Rows without edges are the sink's alone. */
+static void an_empty_row_is_the_sinks(void **state)
+{
+    (void)state;
+    hga_builder *b;
+    hga_id edges;
+    problem p = {.name = "empty", .shape = {.n_heads = 2, .dim = 4}, .options = {.threads = 1}};
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, 3, NULL));
+    assert_ok(hga_builder_add_relation(b, "edges", &edges));
+    assert_ok(hga_builder_add_edge(b, edges, 0, 1, 0, 1));
+    assert_ok(hga_builder_finish(b, &p.graph));
+    hga_builder_destroy(b);
+    assert_ok(hga_program_attention(&p.program, 0));
+    problem_fill(&p, 5);
+    modified x;
+    modify(&p, &x, 0, 1, 0);
+    float *lse, *out = problem_out(&p, &p.options, &lse);
+    assert_true(lse[0] == x.sink[0] && lse[1] == -INFINITY);
+    for (int i = 0; i < 8; i++) assert_true(out[i] == 0);
+    gradient_is_the_slope(&p, 1);
+    free(out), free(lse), problem_clear(&p);
+}
+
+static void what_means_nothing_is_refused(void **state)
+{
+    (void)state;
+    problem p = dense_problem(6, 6, &shapes[0]);
+    modified x;
+    modify(&p, &x, 0, 0, 0);
+    x.m.softcap = -1, refused(&p, HGA_EINVAL, "softcap -1 is not finite and greater than 0");
+    x.m.softcap = NAN, refused(&p, HGA_EINVAL, "softcap");
+    x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = NAN, refused(&p, HGA_EINVAL, "sink of head 1 is nan");
+    x.sink[1] = INFINITY, refused(&p, HGA_EINVAL, "sink of head 1 is inf");
+    x.m.sink = NULL, x.m.slopes = x.slopes, x.slopes[1] = -0.5f, refused(&p, HGA_EINVAL, "slope of head 1 is -0.5");
+    x.slopes[1] = INFINITY, refused(&p, HGA_EINVAL, "slope of head 1 is inf");
+    x.slopes[1] = 0.5f;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &p.options, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, workspace, &p.io));
+    assert_non_null(strstr(hga_error_detail(), "made without HGA_MODIFIES_SLOPES"));
+    x.m.slopes = NULL, x.m.softcap = 2;
+    assert_status(HGA_EINVAL, hga_plan_execute(plan, workspace, &p.io));
+    assert_non_null(strstr(hga_error_detail(), "made without HGA_MODIFIES_SOFTCAP"));
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan);
+    p.options.modifiers = 8, x.m.softcap = 0, refused(&p, HGA_EINVAL, "options.modifiers 8");
+    problem_clear(&p);
+    variant_build(variant_named("hsa"), 20, 1, &shapes[0], &p);
+    modify(&p, &x, 0, 0, 0);
+    x.m.softcap = 2, refused(&p, HGA_EUNSUPPORTED, "an energy, which has no cap");
+    x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = 0, refused(&p, HGA_EUNSUPPORTED, "no log-sum-exp");
+    problem_clear(&p);
+    variant_build(variant_named("coarse"), 20, 1, &shapes[0], &p);
+    modify(&p, &x, 0, 0, 0);
+    x.m.softcap = 2, refused(&p, HGA_EUNSUPPORTED, "softcap: the program computes no scores");
+    x.m.softcap = 0, x.m.slopes = x.slopes, refused(&p, HGA_EUNSUPPORTED, "slopes: the program computes no scores");
+    x.m.slopes = NULL, x.m.sink = x.sink, refused(&p, HGA_EUNSUPPORTED, "no log-sum-exp");
+    problem_clear(&p);
+}
+
+/* What the program says holds where the call says nothing. */
+static void a_programs_softcap_is_a_calls(void **state)
+{
+    (void)state;
+    problem p = dense_problem(20, 20, &shapes[0]);
+    modified x;
+    modify(&p, &x, 1, 0, 0);
+    float *call = problem_out(&p, &p.options, NULL);
+    p.io.modifiers = NULL, p.options.modifiers = 0, p.program.softcap = x.m.softcap;
+    float *program = problem_out(&p, &p.options, NULL);
+    assert_same_bits("softcap", call, program, out_count(&p));
+    p.program.softcap = -2;
+    refused(&p, HGA_EPROGRAM, "softcap -2");
+    free(call), free(program), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dense_row_is_its_formula),   cmocka_unit_test(variants_are_the_oracles),
+        cmocka_unit_test(long_rows_are_the_oracles),    cmocka_unit_test(gradients_are_slopes),
+        cmocka_unit_test(fast_gradients_are_plain),     cmocka_unit_test(losses_are_the_oracles),
+        cmocka_unit_test(an_empty_row_is_the_sinks),    cmocka_unit_test(what_means_nothing_is_refused),
+        cmocka_unit_test(a_programs_softcap_is_a_calls)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
