@@ -4,7 +4,8 @@
 
 #include "hga_graph.h"
 
-/* The second is written where a program has what a reader of the first would not know: a normaliser, a softcap. */
+/* The second is written where a program has what a reader of the first would not know: a normaliser, a softcap,
+   additive scores. */
 enum { JSON_SCHEMA = 1, JSON_NEWEST_SCHEMA = 2 };
 
 /* Shape i is written as json_shapes[i]; json_sides and json_claims likewise (claim i is bit i). */

@@ -310,7 +310,8 @@ static hga_status check_names(const hga_graph *g)
 /* A member's name with its colon is nothing that a string can hold. */
 static int schema_of(const char *members)
 {
-    int newest = members && (strstr(members, "\"normaliser\":") || strstr(members, "\"softcap\":"));
+    int newest = members && (strstr(members, "\"normaliser\":") || strstr(members, "\"softcap\":") ||
+                             strstr(members, "\"scores\":"));
     return newest ? JSON_NEWEST_SCHEMA : JSON_SCHEMA;
 }
 

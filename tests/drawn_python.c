@@ -67,7 +67,7 @@ static void keep_what_python_has(drawn_call *c)
                                .dropout = drawn.dropout};
     c->accumulate = c->in_batch = c->updated = 0;
     c->modifiers = (hga_modifiers){.size = sizeof c->modifiers};
-    while (c->n_arrays && strstr("d_sink d_slopes", c->drawn[c->n_arrays - 1].name))
+    while (c->n_arrays && strstr("d_sink d_slopes d_additive", c->drawn[c->n_arrays - 1].name))
         c->wanted &= ~(UINT64_C(1) << --c->n_arrays);
     for (int s = 0; s < MOST_SAMPLES; s++) c->first_row[s] = c->n_rows[s] = 0;
     for (int i = 0; i < c->n_arrays; i++)
@@ -163,7 +163,7 @@ static void draw_line(uint64_t seed)
     hga_id n = draw_words(&c, words, sizeof words);
     if (hga_build(words, n, &g, &p)) return;
     call_draw(&c, g, &p, &call);
-    if (call.program == &call.sigmoid) call.program = &p;
+    if (call.program == &call.own) call.program = &p;
     keep_what_python_has(&call);
     call_forget_biases(&call);
     run(&call, &r);

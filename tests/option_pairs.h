@@ -39,6 +39,7 @@ static const pair_row pair_table[] = {
     {TRAIT_SLICES, TRAIT_D_SCALE, PAIR_REFUSED, no_slices},
     {TRAIT_SLICES, TRAIT_D_SINK, PAIR_REFUSED, no_slices},
     {TRAIT_SLICES, TRAIT_D_SLOPES, PAIR_REFUSED, no_slices},
+    {TRAIT_SLICES, TRAIT_D_ADDITIVE, PAIR_REFUSED, no_slices},
     {TRAIT_SIGMOID, TRAIT_SINK, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SIGMOID, TRAIT_D_SINK, PAIR_NEVER, "a sigmoid has no denominator"},
     {TRAIT_SIGMOID, TRAIT_LSE, PAIR_NEVER, "a sigmoid has no denominator"},

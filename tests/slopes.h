@@ -43,7 +43,8 @@ static inline slope slope_create(problem *p, uint64_t seed)
                            .d_scale = s.of[SLOW_SCALE],
                            .d_log_mass = s.of[SLOW_LOG_MASS],
                            .d_sink = s.of[SLOW_SINK],
-                           .d_slopes = s.of[SLOW_SLOPES]};
+                           .d_slopes = s.of[SLOW_SLOPES],
+                           .d_additive = s.of[SLOW_ADDITIVE]};
     slow_inputs_clear(&in);
     return s;
 }

@@ -124,6 +124,20 @@ static double log_add(double a, double b)
     return lo == -INFINITY ? hi : hi + log1p(exp(lo - hi));
 }
 
+/* a . LeakyReLU(q + k + r). */
+static double additive(const machine *m, const double *q, const double *k, const edge *e, hga_id h)
+{
+    const double *a = m->in->of[SLOW_ADDITIVE], *r = m->in->of[SLOW_REL_KEY];
+    hga_id dim = m->shape.dim;
+    double sum = 0;
+    for (hga_id c = 0; c < dim; c++) {
+        double x = q[c] + k[c] + (r ? r[(int64_t)e->type * dim + c] : 0);
+        if (x < 0) x *= (double)m->program->negative_slope;
+        sum += a ? a[h * dim + c] * x : x;
+    }
+    return sum;
+}
+
 /* s(u, v, e); `position` counts in canonical order. Edge biases belong to the first stage that attends. */
 static double score(const machine *m, const hga_stage *s, const edge *e, int64_t position, hga_id h)
 {
@@ -131,8 +145,8 @@ static double score(const machine *m, const hga_stage *s, const edge *e, int64_t
     const values *q = m->field + s->query, *k = m->field + s->key;
     const double *a = at(q, e->dst, head_for(q, h, m->shape.n_heads)),
                  *b = at(k, e->src, head_for(k, h, m->shape.n_heads));
-    double dot = 0, sum = log((double)e->weight), cap = m->in->softcap;
-    for (hga_id c = 0; c < m->shape.dim; c++)
+    double dot = m->program->scores ? additive(m, a, b, e, h) : 0, sum = log((double)e->weight), cap = m->in->softcap;
+    for (hga_id c = 0; c < m->shape.dim && !m->program->scores; c++)
         dot += a[c] * (b[c] + (in[SLOW_REL_KEY] ? in[SLOW_REL_KEY][(int64_t)e->type * m->shape.dim + c] : 0));
     sum += cap > 0 ? cap * tanh(in[SLOW_SCALE][0] * dot / cap) : in[SLOW_SCALE][0] * dot;
     if (in[SLOW_SLOPES]) sum -= in[SLOW_SLOPES][h] * fabs(m->where[e->dst] - m->where[e->src]);
@@ -405,6 +419,8 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
         in.n[SLOW_SINK] = in.n[SLOW_SLOPES] = shape.n_heads;
         in.of[SLOW_SINK] = doubles(io->modifiers->sink, shape.n_heads);
         in.of[SLOW_SLOPES] = doubles(io->modifiers->slopes, shape.n_heads);
+        in.n[SLOW_ADDITIVE] = (int64_t)shape.n_heads * shape.dim;
+        in.of[SLOW_ADDITIVE] = doubles(io->modifiers->additive, in.n[SLOW_ADDITIVE]);
     }
     hga_id user = SLOW_USER;
     const int64_t n_nodes = hga_graph_nodes(g).n;
@@ -437,6 +453,7 @@ slow_inputs slow_inputs_of(const hga_graph *g, const hga_program *p, const hga_s
     int is_given = io->modifiers && io->modifiers->scale_is_given;
     in.of[SLOW_SCALE][0] = io->scale != 0 || is_given ? (double)io->scale
                            : p->default_scale != 0    ? (double)p->default_scale
+                           : p->scores                ? 1
                                                       : 1 / sqrt(shape.dim);
     return in;
 }

@@ -62,9 +62,9 @@ static void reserved_words_are_zero(void **state)
     refused(&p, &p.io, "hga_options: byte 0 of its reserved words is 1");
     p.options.reserved[0] = 0, p.shape.reserved[2] = 1;
     refused(&p, &p.io, "hga_shape");
-    p.shape.reserved[2] = 0, p.program.reserved[2] = 1;
-    refused(&p, &p.io, "hga_program: byte 16 of its reserved words is 1");
-    p.program.reserved[2] = 0, p.program.stage[0].reserved[3] = 1;
+    p.shape.reserved[2] = 0, p.program.reserved[1] = 1;
+    refused(&p, &p.io, "hga_program: byte 8 of its reserved words is 1");
+    p.program.reserved[1] = 0, p.program.stage[0].reserved[3] = 1;
     refused(&p, &p.io, "hga_stage 'attend out': byte 24 of its reserved words is 1");
     p.program.stage[0].reserved[3] = 0, p.program.stage[0].normaliser = (hga_normaliser)99;
     assert_status(HGA_EPROGRAM, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
@@ -86,7 +86,7 @@ static void modifiers_are_checked(void **state)
     io.modifiers = &x.m;
     assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
     x.of_tomorrow[5] = 7;
-    refused(&p, &io, "hga_modifiers: byte 45 is 7, which this library does not know");
+    refused(&p, &io, "hga_modifiers: byte 53 is 7, which this library does not know");
     x.m.size = sizeof x.m;
     assert_ok(hga_attention(p.graph, &p.program, &p.shape, &p.options, &io));
     x.m.size = 0;

@@ -56,6 +56,7 @@ static void add_tables(const hga_plan *plan, const hga_io *io, call_arrays *c)
     add_block(c, "type_scale", io->type_scale, io->n_type_scale, sizeof(float), 0);
     add_block(c, "sink", modifiers_of(io).sink, s->n_heads, sizeof(float), 0);
     add_block(c, "slopes", modifiers_of(io).slopes, s->n_heads, sizeof(float), 0);
+    add_block(c, "additive", modifiers_of(io).additive, (int64_t)s->n_heads * s->dim, sizeof(float), 0);
 }
 
 hga_status arrays_find(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)

@@ -147,7 +147,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
 hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     hga_status st = hga_check_reserved("hga_io", io->reserved, sizeof io->reserved);
-    if (!st) st = modifiers_check(&plan->program, plan->shape.n_heads, io);
+    if (!st) st = modifiers_check(&plan->program, &plan->shape, io);
     if (!st) st = modifiers_check_planned(&plan->program, plan->options.modifiers, io);
     if (!st) st = check_tables(plan, io);
     if (!st) st = slice_bind(plan, io, workspace);

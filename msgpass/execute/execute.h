@@ -162,7 +162,7 @@ typedef struct widened {
 } widened;
 
 /* What a call writes and what it reads, of the caller's. */
-enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 8 };
+enum { MOST_ARRAYS = 5 + HGA_MAX_USER_TENSORS + 9 };
 typedef struct call_arrays {
     call_array array[MOST_ARRAYS];
     int n;

@@ -64,6 +64,7 @@ static meaning meaning_of(const worker *w)
                      .soften = meaning_softening(&plan->program),
                      .bias = (double)modifiers_of(w->io).normaliser_bias,
                      .softcap = (double)modifiers_softcap(&plan->program, w->io),
+                     .additive = modifiers_of(w->io).additive,
                      .slopes = modifiers_of(w->io).slopes,
                      .position = plan->position,
                      .scale = (double)w->workspace->scale,

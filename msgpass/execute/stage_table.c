@@ -33,10 +33,17 @@ static const stage_kernel sigmoid_stages[N_KINDS] = {
     [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL},
 };
 
+/* .. and of scores that are no products, in softmax. */
+static const stage_kernel additive_stages[N_KINDS] = {
+    [KIND_ATTEND] = {"plain additive scores, for which nothing is fused", plain_row, NULL, NULL},
+    [KIND_ATTEND_MORE] = {"plain additive scores, merged", plain_row, NULL, NULL},
+};
+
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
     if (program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID && sigmoid_stages[kind].name)
         return &sigmoid_stages[kind];
+    if (plan->program.scores == HGA_SCORES_ADDITIVE && additive_stages[kind].name) return &additive_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
 }

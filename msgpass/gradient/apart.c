@@ -3,7 +3,7 @@
 #include "modifiers.h"
 #include "overlap.h"
 
-enum { MOST_READ = 5 + HGA_MAX_USER_TENSORS + 10, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + 9 };
+enum { MOST_READ = 5 + HGA_MAX_USER_TENSORS + 11, MOST_WANTED = 3 + HGA_MAX_USER_TENSORS + 10 };
 
 /* What a call reads and what it writes. */
 typedef struct call_arrays {
@@ -69,7 +69,9 @@ static hga_status add_others(const gradient_call *c, call_arrays *all)
         {"", "the gradient of log masses", NULL, g->d_log_mass, c->plan->nodes.n},
         {"", "the gradient of the scale", NULL, g->d_scale, 1},
         {"sink", "the gradient of sink", modifiers_of(io).sink, g->d_sink, s->n_heads},
-        {"slopes", "the gradient of slopes", modifiers_of(io).slopes, g->d_slopes, s->n_heads}};
+        {"slopes", "the gradient of slopes", modifiers_of(io).slopes, g->d_slopes, s->n_heads},
+        {"additive", "the gradient of additive", modifiers_of(io).additive, g->d_additive,
+         (int64_t)s->n_heads * s->dim}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         int64_t bytes = tables[i].n * (int64_t)sizeof(float);
         all->wanted[all->n_wanted++] = array_of_block(tables[i].wanted, tables[i].to, bytes);

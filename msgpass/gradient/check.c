@@ -80,10 +80,11 @@ static hga_status check_tables(const gradient_call *c)
     const struct {
         const char *name;
         const void *wanted, *given;
-    } tables[] = {{"rel_key", g->d_rel_key, io->rel_key},          {"rel_bias", g->d_rel_bias, io->rel_bias},
-                  {"edge_bias", g->d_edge_bias, io->edge_bias},    {"node_pos", g->d_node_pos, io->node_pos},
-                  {"type_scale", g->d_type_scale, io->type_scale}, {"sink", g->d_sink, modifiers_of(io).sink},
-                  {"slopes", g->d_slopes, modifiers_of(io).slopes}};
+    } tables[] = {
+        {"rel_key", g->d_rel_key, io->rel_key},           {"rel_bias", g->d_rel_bias, io->rel_bias},
+        {"edge_bias", g->d_edge_bias, io->edge_bias},     {"node_pos", g->d_node_pos, io->node_pos},
+        {"type_scale", g->d_type_scale, io->type_scale},  {"sink", g->d_sink, modifiers_of(io).sink},
+        {"slopes", g->d_slopes, modifiers_of(io).slopes}, {"additive", g->d_additive, modifiers_of(io).additive}};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (tables[i].wanted && !tables[i].given)
             return hga_fail(HGA_EINVAL, "the gradient of %s is wanted, but there is no %s", tables[i].name,
@@ -147,7 +148,7 @@ static hga_status check_reserved(const gradient_call *c)
 {
     hga_status st = hga_check_reserved("hga_grad_io", c->grad->reserved, sizeof c->grad->reserved);
     if (!st) st = hga_check_reserved("hga_io", c->io->reserved, sizeof c->io->reserved);
-    if (!st) st = modifiers_check(&c->plan->program, c->plan->shape.n_heads, c->io);
+    if (!st) st = modifiers_check(&c->plan->program, &c->plan->shape, c->io);
     return st ? st : modifiers_check_planned(&c->plan->program, c->plan->options.modifiers, c->io);
 }
 

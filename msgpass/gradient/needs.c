@@ -37,6 +37,7 @@ static void find_tables(const gradient_call *c, int64_t entries[N_TABLES])
     if (g->d_scale) entries[SCALE] = 1;
     if (g->d_sink) entries[SINK] = s->n_heads;
     if (g->d_slopes) entries[SLOPES] = s->n_heads;
+    if (g->d_additive) entries[ADDITIVE] = (int64_t)s->n_heads * s->dim;
 }
 
 call_needs needs_of(const gradient_call *c)

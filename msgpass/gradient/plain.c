@@ -316,6 +316,7 @@ static pass pass_of(const gradient_call *c, hga_id kv)
                     .soften = meaning_softening(&plan->program),
                     .bias = (double)modifiers_of(c->io).normaliser_bias,
                     .softcap = (double)modifiers_softcap(&plan->program, c->io),
+                    .additive = modifiers_of(c->io).additive,
                     .slopes = modifiers_of(c->io).slopes,
                     .position = plan->position,
                     .scale = (double)c->scale,
@@ -338,6 +339,7 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
 {
     uint32_t read = 0;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
+    if (plan->program.scores != HGA_SCORES_PRODUCT) return "additive scores";
     if (plan->options.modifiers) return "softcap or slopes";
     if (plan->options.generic) return "asked for";
     for (hga_id s = 0; s < plan->program.n_stages; s++) {

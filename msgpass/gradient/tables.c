@@ -12,14 +12,15 @@ static float *wanted(const gradient_call *c, call_table which)
                                  [EDGE_BIAS] = g->d_edge_bias,   [NODE_POS] = g->d_node_pos,
                                  [TYPE_SCALE] = g->d_type_scale, [LOG_MASS] = g->d_log_mass,
                                  [SCALE] = g->d_scale,           [SINK] = g->d_sink,
-                                 [SLOPES] = g->d_slopes};
+                                 [SLOPES] = g->d_slopes,         [ADDITIVE] = g->d_additive};
     return to[which];
 }
 
 /* Has the turn the array, or another before it? Every head has entries of its own of some tables. */
 static int owns(const call_needs *needs, call_table which, hga_id turn)
 {
-    int apart = which == REL_BIAS || which == SINK || which == SLOPES || (which == EDGE_BIAS && needs->biases_apart);
+    int apart = which == REL_BIAS || which == SINK || which == SLOPES || which == ADDITIVE ||
+                (which == EDGE_BIAS && needs->biases_apart);
     return needs->entries[which] > 0 && (turn == 0 || !apart);
 }
 

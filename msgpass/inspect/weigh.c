@@ -315,7 +315,7 @@ hga_status weigh_begin(weighing *w)
         return hga_fail(HGA_EINVAL, "weights: head %d of %d", w->head, shape->n_heads);
     if (w->io->edge_bias && w->io->edge_bias_heads != 1 && w->io->edge_bias_heads != shape->n_heads)
         return hga_fail(HGA_EINVAL, "weights: edge_bias has %d heads of %d", w->io->edge_bias_heads, shape->n_heads);
-    hga_status st = modifiers_check(w->p, shape->n_heads, w->io);
+    hga_status st = modifiers_check(w->p, shape, w->io);
     if (st) return st;
     if (modifiers_of(w->io).slopes) {
         st = hga_new(NULL, hga_graph_nodes(w->g).n, sizeof *w->position, &w->position);
@@ -329,6 +329,7 @@ hga_status weigh_begin(weighing *w)
                      .soften = meaning_softening(w->p),
                      .bias = (double)modifiers_of(w->io).normaliser_bias,
                      .softcap = (double)modifiers_softcap(w->p, w->io),
+                     .additive = modifiers_of(w->io).additive,
                      .slopes = modifiers_of(w->io).slopes,
                      .position = w->position,
                      .scale = (double)meaning_scale(w->p, shape, w->io),

@@ -92,7 +92,19 @@ static hga_status check_slopes(const hga_program *p, hga_id heads, const float *
     return HGA_OK;
 }
 
-hga_status modifiers_check(const hga_program *p, hga_id heads, const hga_io *io)
+static hga_status check_additive(const hga_program *p, const hga_shape *s, const float *additive)
+{
+    if (!additive) return HGA_OK;
+    if (p->scores != HGA_SCORES_ADDITIVE)
+        return hga_fail(HGA_EUNSUPPORTED, "additive: the program's scores are products");
+    for (int64_t i = 0; i < (int64_t)s->n_heads * s->dim; i++)
+        if (!isfinite(additive[i]))
+            return hga_fail(HGA_EINVAL, "additive of head %d, column %d is %g, not finite", (int)(i / s->dim),
+                            (int)(i % s->dim), (double)additive[i]);
+    return HGA_OK;
+}
+
+hga_status modifiers_check(const hga_program *p, const hga_shape *shape, const hga_io *io)
 {
     const hga_modifiers *given = io->modifiers;
     hga_status st = given ? check_size(given) : HGA_OK;
@@ -101,8 +113,9 @@ hga_status modifiers_check(const hga_program *p, hga_id heads, const hga_io *io)
         return hga_fail(HGA_EINVAL, "hga_modifiers.scale_is_given is %d, not 0 or 1", m.scale_is_given);
     if (!st) st = check_bias(p, m.normaliser_bias);
     if (!st) st = check_softcap(p, modifiers_softcap(p, io));
-    if (!st) st = check_sink(p, heads, m.sink);
-    return st ? st : check_slopes(p, heads, m.slopes);
+    if (!st) st = check_sink(p, shape->n_heads, m.sink);
+    if (!st) st = check_slopes(p, shape->n_heads, m.slopes);
+    return st ? st : check_additive(p, shape, m.additive);
 }
 
 hga_status modifiers_check_planned(const hga_program *p, uint64_t planned, const hga_io *io)

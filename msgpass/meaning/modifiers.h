@@ -12,7 +12,7 @@ float modifiers_softcap(const hga_program *p, const hga_io *io);
 uint64_t modifiers_brought(const hga_program *p, const hga_io *io);
 /* HGA_EINVAL names the member that is wrong, or the byte that this library does not know; HGA_EUNSUPPORTED the one that
    means nothing for the program. */
-hga_status modifiers_check(const hga_program *p, hga_id heads, const hga_io *io);
+hga_status modifiers_check(const hga_program *p, const hga_shape *shape, const hga_io *io);
 /* Does a plan made for HGA_MODIFIES_* take the call? */
 hga_status modifiers_check_planned(const hga_program *p, uint64_t planned, const hga_io *io);
 

@@ -10,6 +10,7 @@ float meaning_scale(const hga_program *p, const hga_shape *s, const hga_io *io)
 {
     float given = io->scale != 0 ? io->scale : p->default_scale;
     if (modifiers_of(io).scale_is_given) return io->scale;
+    if (given == 0 && p->scores == HGA_SCORES_ADDITIVE) return 1;
     return given != 0 ? given : 1 / sqrtf((float)s->dim);
 }
 
@@ -63,8 +64,10 @@ static double distance(const meaning *m, const scored_edge *x)
     return fabs(m->position[x->v] - m->position[x->e->src]);
 }
 
+/* ---- what a query and a key have together ---- */
+
 /* q . (k + rel_key[type]) */
-static double product(const meaning *m, const scored_edge *x)
+static double dot_product(const meaning *m, const scored_edge *x)
 {
     hga_id dim = m->shape.dim;
     double sum = dot(x->q, x->k, dim);
@@ -74,6 +77,65 @@ static double product(const meaning *m, const scored_edge *x)
     }
     return sum;
 }
+
+static void dot_product_adjoint(const meaning *m, const scored_edge *x, double d, double *dq, double *dk,
+                                const table_sums *sums)
+{
+    hga_id dim = m->shape.dim;
+    int64_t relative = (int64_t)x->e->type * dim;
+    axpy(d, x->k, dim, dq);
+    axpy(d, x->q, dim, dk);
+    for (hga_id c = 0; m->io->rel_key && c < dim; c++) dq[c] += d * (double)m->io->rel_key[relative + c];
+    if (sums->of[REL_KEY]) axpy(d, x->q, dim, sums->of[REL_KEY] + relative);
+}
+
+/* Column c of q + k + rel_key[type], and what it counts. */
+static double added(const meaning *m, const scored_edge *x, hga_id c)
+{
+    int64_t i = (int64_t)x->e->type * m->shape.dim + c;
+    double relative = m->io->rel_key ? entry_of(m, HGA_GRADIENT_REL_KEY, m->io->rel_key[i], i) : 0;
+    return x->q[c] + x->k[c] + relative;
+}
+static double counted(const meaning *m, const scored_edge *x, hga_id c)
+{
+    int64_t i = (int64_t)x->head * m->shape.dim + c;
+    return m->additive ? entry_of(m, HGA_GRADIENT_ADDITIVE, m->additive[i], i) : 1;
+}
+/* LeakyReLU is this times its argument. */
+static double leak(const meaning *m, double z) { return z > 0 ? 1 : (double)m->program->negative_slope; }
+
+static double additive(const meaning *m, const scored_edge *x)
+{
+    double sum = 0;
+    for (hga_id c = 0; c < m->shape.dim; c++) {
+        double z = added(m, x, c);
+        sum += counted(m, x, c) * leak(m, z) * z;
+    }
+    return sum;
+}
+
+static void additive_adjoint(const meaning *m, const scored_edge *x, double d, double *dq, double *dk,
+                             const table_sums *sums)
+{
+    hga_id dim = m->shape.dim;
+    for (hga_id c = 0; c < dim; c++) {
+        double z = added(m, x, c), dz = d * counted(m, x, c) * leak(m, z);
+        dq[c] += dz, dk[c] += dz;
+        if (sums->of[REL_KEY]) sums->of[REL_KEY][(int64_t)x->e->type * dim + c] += dz;
+        if (sums->of[ADDITIVE]) sums->of[ADDITIVE][(int64_t)x->head * dim + c] += d * leak(m, z) * z;
+    }
+}
+
+/* By hga_scores. */
+static const struct {
+    double (*value)(const meaning *m, const scored_edge *x);
+    void (*adjoint)(const meaning *m, const scored_edge *x, double d, double *dq, double *dk, const table_sums *sums);
+} products[] = {
+    [HGA_SCORES_PRODUCT] = {dot_product, dot_product_adjoint}, [HGA_SCORES_ADDITIVE] = {additive, additive_adjoint}};
+
+static double product(const meaning *m, const scored_edge *x) { return products[m->program->scores].value(m, x); }
+
+/* ---- the whole score ---- */
 
 static double content(const meaning *m, const scored_edge *x)
 {
@@ -120,13 +182,8 @@ static void positions_adjoint(const meaning *m, const scored_edge *x, double ds,
 void edge_score_adjoint(const meaning *m, const scored_edge *x, double ds, double d_count, double *dq, double *dk,
                         const table_sums *sums)
 {
-    hga_id dim = m->shape.dim;
-    int64_t relative = (int64_t)x->e->type * dim;
-    double d_content = ds * cap_slope(m, x), d_product = m->scale * d_content;
-    axpy(d_product, x->k, dim, dq);
-    axpy(d_product, x->q, dim, dk);
-    for (hga_id c = 0; m->io->rel_key && c < dim; c++) dq[c] += d_product * (double)m->io->rel_key[relative + c];
-    if (sums->of[REL_KEY]) axpy(d_product, x->q, dim, sums->of[REL_KEY] + relative);
+    double d_content = ds * cap_slope(m, x);
+    products[m->program->scores].adjoint(m, x, m->scale * d_content, dq, dk, sums);
     if (sums->of[REL_BIAS]) sums->of[REL_BIAS][(int64_t)x->e->type * m->shape.n_heads + x->head] += ds;
     if (sums->of[EDGE_BIAS] && x->bias >= 0) sums->of[EDGE_BIAS][x->bias] += ds;
     if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x->e->src] += d_count;

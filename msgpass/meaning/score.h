@@ -17,6 +17,7 @@ typedef enum call_table {
     SCALE,
     SINK,
     SLOPES,
+    ADDITIVE,
     N_TABLES
 } call_table;
 typedef struct table_sums {
@@ -39,6 +40,7 @@ typedef struct meaning {
     const softening *soften;
     double scale, bias;     /* of products; of what the softening does */
     double softcap;         /* of contents, 0: none */
+    const float *additive;  /* [heads][dim], NULL: ones, or scores are products */
     const float *slopes;    /* [heads], NULL: none .. */
     const double *position; /* .. [nodes], hga_graph_positions */
     float dropout;

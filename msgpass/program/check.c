@@ -285,6 +285,19 @@ static hga_status check_reserved(const hga_program *p)
     return st;
 }
 
+/* Additive scores are of something, and a slope is theirs. */
+static hga_status check_scores(const hga_program *p)
+{
+    if ((unsigned)p->scores > HGA_SCORES_ADDITIVE) return hga_fail(HGA_EPROGRAM, "scores %d", (int)p->scores);
+    if (p->scores != HGA_SCORES_PRODUCT && !program_has_scores(p))
+        return hga_fail(HGA_EPROGRAM, "scores are additive, but no stage has scores");
+    if (!(p->negative_slope > -1e30f && p->negative_slope < 1e30f))
+        return hga_fail(HGA_EPROGRAM, "negative_slope %g is not finite", (double)p->negative_slope);
+    if (p->negative_slope != 0 && p->scores == HGA_SCORES_PRODUCT)
+        return hga_fail(HGA_EPROGRAM, "negative_slope %g, but scores are products", (double)p->negative_slope);
+    return HGA_OK;
+}
+
 /* The out field is written, and a log-sum-exp is only promised where it is one. */
 static hga_status check_out(const hga_program *p, const program_values *values)
 {
@@ -320,6 +333,7 @@ hga_status program_check(const hga_program *p, const hga_graph *g)
     program_values_start(p, &values), given_start(p, &given);
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(check_stage(p, s, &nodes, &values, &given));
     HGA_TRY(check_out(p, &values));
+    HGA_TRY(check_scores(p));
     HGA_TRY(program_check_rows(p, g));
 done:
     return st;

@@ -26,7 +26,8 @@ static const char *const update_names[] = {"replace", "merge", "descend", "user"
 static const char *const role_names[] = {"query", "key", "value", "gate", "keep", "out", NULL};
 static const char *const tree_names[] = {"tree up", "tree down", NULL};
 
-static const char *const program_members[] = {"fields", "stages", "default_scale", "softcap", "lse", NULL};
+static const char *const program_members[] = {"fields", "stages",         "default_scale", "softcap",
+                                              "scores", "negative_slope", "lse",           NULL};
 static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
 static const char *const stage_members[] = {"name",  "kind",    "message",    "reduce", "update", "relation",
                                             "order", "by_mass", "query",      "key",    "value",  "gate",
@@ -112,6 +113,8 @@ hga_status hga_program_to_json(const hga_program *p, const hga_graph *g, char **
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(write_stage(p, &p->stage[s], g, stages));
     if (p->default_scale != 0) HGA_TRY(put(root, "default_scale", json_real((double)p->default_scale)));
     if (p->softcap != 0) HGA_TRY(put(root, "softcap", json_real((double)p->softcap)));
+    if (p->scores) HGA_TRY(put(root, "scores", json_string(program_scores_names[p->scores])));
+    if (p->negative_slope != 0) HGA_TRY(put(root, "negative_slope", json_real((double)p->negative_slope)));
     HGA_TRY(put(root, "lse", json_boolean(p->has_lse)));
     errno = 0;
     *text = json_dumps(root, JSON_INDENT(1));
@@ -359,6 +362,15 @@ static hga_status read_word(const char *word, const hga_graph *g, hga_program *p
     return hga_program_hierarchy(p, g, relation, n);
 }
 
+static hga_status read_scores(json_t *root, hga_program *p)
+{
+    int which = 0;
+    hga_status st =
+        json_object_get(root, "scores") ? word_member(root, "program", "scores", program_scores_names, &which) : HGA_OK;
+    p->scores = (hga_scores)which;
+    return st ? st : number_member(root, "program", "negative_slope", &p->negative_slope);
+}
+
 hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out)
 {
     hga_status st = HGA_OK;
@@ -377,6 +389,7 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
     HGA_TRY(only_members(root, "program", program_members));
     HGA_TRY(number_member(root, "program", "default_scale", &p.default_scale));
     HGA_TRY(number_member(root, "program", "softcap", &p.softcap));
+    HGA_TRY(read_scores(root, &p));
     HGA_TRY(flag_member(root, "program", "lse", 0, &p.has_lse));
     HGA_TRY(read_arrays(root, g, &p));
     HGA_TRY(program_check(&p, g));

@@ -73,8 +73,12 @@ uint32_t program_fields(const hga_stage *s, unsigned roles);
 uint32_t program_in_place(const hga_stage *s);
 /* What all stages of a program that attend do with scores; softmax where there are none. */
 hga_normaliser program_normaliser(const hga_program *p);
+/* Is there a stage that has scores, the caller's own functions included? */
+int program_has_scores(const hga_program *p);
 /* "softmax", .. */
 extern const char *const program_normaliser_names[];
+/* "product", .. */
+extern const char *const program_scores_names[];
 /* Is `binding` something the caller fills? */
 int program_is_input(hga_binding binding);
 /* The field bound to `binding`, 0 without. */

@@ -229,10 +229,18 @@ int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows
 }
 
 const char *const program_normaliser_names[] = {"softmax", "sigmoid", NULL};
+const char *const program_scores_names[] = {"product", "additive", NULL};
 
 hga_normaliser program_normaliser(const hga_program *p)
 {
     for (hga_id i = 0; i < p->n_stages; i++)
         if (p->stage[i].message == HGA_SCORE) return p->stage[i].normaliser;
     return HGA_NORMALISER_SOFTMAX;
+}
+
+int program_has_scores(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].query && p->stage[i].key) return 1;
+    return 0;
 }

@@ -98,6 +98,8 @@ def program_data(p: Any) -> Tuple[Any, ...]:
         float(p.default_scale),
         int(p.has_lse),
         float(p.softcap),
+        int(p.scores),
+        float(p.negative_slope),
     )
 
 
@@ -108,12 +110,13 @@ def _fill(row: Any, members: Tuple[str, ...], name: bytes, values: Tuple[int, ..
 
 
 def program_of(data: Tuple[Any, ...]) -> Any:
-    fields, stages, scale, has_lse, softcap = data
+    fields, stages, scale, has_lse, softcap, scores, negative_slope = data
     p = ffi.new("hga_program *")
     lib.hga_program_init(p)
     if len(fields) > lib.HGA_MAX_FIELDS or len(stages) > lib.HGA_MAX_STAGES:
         raise refuse(f"a program of {len(fields)} fields and {len(stages)} stages")
     p.n_fields, p.n_stages, p.default_scale, p.has_lse, p.softcap = len(fields), len(stages), scale, has_lse, softcap
+    p.scores, p.negative_slope = scores, negative_slope
     for f, (name, *values) in enumerate(fields):
         _fill(p.field[f + 1], FIELD, name, values)
     for s, (name, *values) in enumerate(stages):

@@ -326,6 +326,14 @@ static int has_message(const hga_program *p, hga_message message)
     return 0;
 }
 
+static hga_normaliser normaliser_of(const hga_program *p)
+{
+    hga_normaliser found = HGA_NORMALISER_SOFTMAX;
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE) found = p->stage[i].normaliser;
+    return found;
+}
+
 static int has_places(const hga_graph *g)
 {
     double *where = malloc((size_t)(hga_graph_nodes(g).n + 1) * sizeof *where);
@@ -336,11 +344,19 @@ static int has_places(const hga_graph *g)
 }
 
 /* A gradient that comes later; wanted for three seeds in four. */
-static void want_later(drawn_call *call, const char *name, size_t at)
+static void want_later(drawn_call *call, const char *name, size_t at, int64_t n)
 {
     if (!call->options.gradient) return;
-    add_table(call, name, ARRAY_WANTED, at, call->shape.n_heads);
+    add_table(call, name, ARRAY_WANTED, at, n);
     if (call->seed & 3) call->wanted |= UINT64_C(1) << (call->n_arrays - 1);
+}
+
+static void draw_additive(drawn_call *call)
+{
+    int64_t n = (int64_t)call->shape.n_heads * call->shape.dim;
+    for (int64_t i = 0; i < n; i++) call->additive[i] = 0.25f * (float)((i * 5 + 3) % 9 - 4);
+    call->modifiers.additive = call->additive;
+    want_later(call, "d_additive", offsetof(hga_grad_io, d_additive), n);
 }
 
 /* Softcap, sinks and slopes where the program can have them. */
@@ -348,18 +364,20 @@ static void draw_modifiers(drawn_call *call, uint64_t at)
 {
     hga_modifiers *m = &call->modifiers;
     int scores = has_message(call->program, HGA_SCORE);
-    for (hga_id h = 0; h < call->shape.n_heads; h++) {
+    hga_id heads = call->shape.n_heads;
+    for (hga_id h = 0; h < heads; h++) {
         call->sink[h] = h % 3 == 2 ? -INFINITY : 0.5f * (float)((at + (uint64_t)h) & 7) - 2;
         call->slopes[h] = h % 4 == 3 ? 0 : 1.0f / (float)(2 << h % 6);
     }
     if (at % 5 == 0 && scores && !has_message(call->program, HGA_ENERGY))
         m->softcap = 1 + (float)(at >> 3 & 3), call->options.modifiers |= HGA_MODIFIES_SOFTCAP;
     if ((at >> 5) % 3 == 0 && call->program->has_lse)
-        m->sink = call->sink, want_later(call, "d_sink", offsetof(hga_grad_io, d_sink));
+        m->sink = call->sink, want_later(call, "d_sink", offsetof(hga_grad_io, d_sink), heads);
     if ((at >> 8) % 5 == 0 && scores && has_places(call->graph)) {
         m->slopes = call->slopes, call->options.modifiers |= HGA_MODIFIES_SLOPES;
-        want_later(call, "d_slopes", offsetof(hga_grad_io, d_slopes));
+        want_later(call, "d_slopes", offsetof(hga_grad_io, d_slopes), heads);
     }
+    if (call->program->scores == HGA_SCORES_ADDITIVE && (at >> 11) % 8) draw_additive(call);
 }
 
 /* Options that came later hang on the numbers' seed, so that what was drawn before stays what it was. */
@@ -368,7 +386,8 @@ static void draw_later(drawn_call *call)
     uint64_t at = call->seed * UINT64_C(0x9E3779B97F4A7C15) >> 32;
     call->modifiers = (hga_modifiers){.size = sizeof call->modifiers, .scale_is_given = at % 8 < 2};
     if (at % 8 == 0) call->io.scale = 0;
-    if (call->program == &call->sigmoid) call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
+    if (normaliser_of(call->program) == HGA_NORMALISER_SIGMOID)
+        call->modifiers.normaliser_bias = 0.5f * (float)(at >> 4 & 7) - 2;
     call->by_list = at >> 3 & 1;
     draw_modifiers(call, at >> 10);
     call->options.slices = !call->options.gradient && !call->options.keep_fields && (at >> 7) % 3 == 0;
@@ -377,7 +396,7 @@ static void draw_later(drawn_call *call)
 /* Sigmoids in softmax's place in some programs whose stages do not need log-sum-exps. */
 static void draw_sigmoids(drawn_call *call)
 {
-    hga_program *p = &call->sigmoid;
+    hga_program *p = &call->own;
     hga_nodes nodes = hga_graph_nodes(call->graph);
     hga_id attends = 0;
     *p = *call->program;
@@ -391,10 +410,22 @@ static void draw_sigmoids(drawn_call *call)
     call->program = p;
 }
 
+/* Additive scores in products' place in some programs. */
+static void draw_additive_scores(drawn_call *call)
+{
+    const hga_program *p = call->program;
+    hga_nodes nodes = hga_graph_nodes(call->graph);
+    if (!has_message(p, HGA_SCORE) || (nodes.n + p->n_stages + 2 * p->n_fields) % 6 != 3) return;
+    if (p != &call->own) call->own = *p;
+    call->own.scores = HGA_SCORES_ADDITIVE, call->own.negative_slope = 0.25f * (float)(nodes.n % 5);
+    call->program = &call->own;
+}
+
 void call_draw(choices *c, const hga_graph *g, const hga_program *p, drawn_call *out)
 {
     *out = (drawn_call){.graph = g, .program = p, .few = choose(c, 2) == 0};
     draw_sigmoids(out);
+    draw_additive_scores(out);
     out->shape = some_shape(c, out);
     draw_options(c, out);
     add_tensors(c, out);

@@ -202,7 +202,8 @@ void call_io(const drawn_call *c, const filled *f, const call_memory *m, int sam
     *grad = (hga_grad_io){.accumulate = f->accumulate};
     io->layer += (uint32_t)sample;
     const hga_modifiers *with = &c->modifiers;
-    if (with->scale_is_given || with->normaliser_bias != 0 || with->softcap != 0 || with->sink || with->slopes)
+    if (with->scale_is_given || with->normaliser_bias != 0 || with->softcap != 0 || with->sink || with->slopes ||
+        with->additive)
         io->modifiers = with;
     if (!f->whole && c->by_list && c->n_rows[sample])
         io->rows = &c->rows[sample];

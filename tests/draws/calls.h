@@ -6,7 +6,7 @@
 
 #include "draws.h"
 
-enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_ARRAYS = 34 + 2 * HGA_MAX_USER_TENSORS };
+enum { MOST_SAMPLES = 3, MOST_HEADS = 64, MOST_COLUMNS = 32, MOST_ARRAYS = 34 + 2 * HGA_MAX_USER_TENSORS };
 
 typedef enum array_use {
     ARRAY_READ,    /* forward and backward */
@@ -39,9 +39,9 @@ typedef void call_oracle(const drawn_call *c, const hga_io *io);
 struct drawn_call {
     const hga_graph *graph;
     const hga_program *program;
-    hga_program sigmoid; /* what `program` is, where it was given sigmoids */
+    hga_program own; /* what `program` is, where its scores were changed */
     hga_modifiers modifiers;
-    float sink[MOST_HEADS], slopes[MOST_HEADS]; /* what modifiers points at */
+    float sink[MOST_HEADS], slopes[MOST_HEADS], additive[MOST_HEADS * MOST_COLUMNS]; /* what modifiers points at */
     hga_shape shape;
     hga_options options;
     hga_io io; /* what is not an array: scale, seed, layer, numbers of rows of tables */

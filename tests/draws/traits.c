@@ -29,6 +29,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_SOFTCAP] = {"softcap", "hga_modifiers.softcap hga_options.modifiers"},
     [TRAIT_SINK] = {"sink", "hga_modifiers.sink"},
     [TRAIT_SLOPES] = {"slopes", "hga_modifiers.slopes"},
+    [TRAIT_ADDITIVE] = {"additive scores", "hga_modifiers.additive"},
     [TRAIT_STRIDES] = {"strides", "hga_tensor.row_stride hga_tensor.head_stride"},
     [TRAIT_F16_TENSORS] = {"f16 tensors", "hga_tensor.dtype"},
     [TRAIT_BF16_TENSORS] = {"bf16 tensors", "hga_tensor.dtype"},
@@ -64,6 +65,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_D_SCALE] = {"d_scale", "hga_grad_io.d_scale"},
     [TRAIT_D_SINK] = {"d_sink", "hga_grad_io.d_sink"},
     [TRAIT_D_SLOPES] = {"d_slopes", "hga_grad_io.d_slopes"},
+    [TRAIT_D_ADDITIVE] = {"d_additive", "hga_grad_io.d_additive"},
 };
 
 const char *const trait_others[] = {
@@ -130,7 +132,8 @@ static uint64_t of_array(const drawn_call *c, int number)
                  {"d_log_mass", TRAIT_D_LOG_MASS},
                  {"d_scale", TRAIT_D_SCALE},
                  {"d_sink", TRAIT_D_SINK},
-                 {"d_slopes", TRAIT_D_SLOPES}};
+                 {"d_slopes", TRAIT_D_SLOPES},
+                 {"d_additive", TRAIT_D_ADDITIVE}};
     const array *a = &c->drawn[number];
     int given = a->use != ARRAY_WANTED || c->wanted >> number & 1;
     uint64_t t = bit_if(!given, TRAIT_SOME_GRADIENTS);
@@ -158,7 +161,9 @@ uint64_t traits_of(const drawn_call *c)
     const hga_shape *s = &c->shape;
     uint64_t t = of_graph(c->graph) | of_options(&c->options);
     t |= bit_if(has_stage(c->program, HGA_MESSAGE_USER), TRAIT_USER_FUNCTIONS);
-    t |= bit_if(c->program == &c->sigmoid, TRAIT_SIGMOID);
+    for (hga_id i = 0; i < c->program->n_stages; i++)
+        t |= bit_if(c->program->stage[i].normaliser == HGA_NORMALISER_SIGMOID, TRAIT_SIGMOID);
+    t |= bit_if(c->program->scores == HGA_SCORES_ADDITIVE, TRAIT_ADDITIVE);
     t |= bit_if(c->modifiers.softcap != 0, TRAIT_SOFTCAP) | bit_if(c->modifiers.sink != NULL, TRAIT_SINK);
     t |= bit_if(c->modifiers.slopes != NULL, TRAIT_SLOPES);
     t |= bit_if(s->n_kv_heads != s->n_heads, TRAIT_GROUPED) | bit_if(s->dim_v && s->dim_v != s->dim, TRAIT_DIM_V);

@@ -29,6 +29,7 @@ typedef enum trait {
     TRAIT_SOFTCAP,
     TRAIT_SINK,
     TRAIT_SLOPES,
+    TRAIT_ADDITIVE,
     TRAIT_STRIDES,
     TRAIT_F16_TENSORS,
     TRAIT_BF16_TENSORS,
@@ -64,6 +65,7 @@ typedef enum trait {
     TRAIT_D_SCALE,
     TRAIT_D_SINK,
     TRAIT_D_SLOPES,
+    TRAIT_D_ADDITIVE,
     N_TRAITS
 } trait;
 

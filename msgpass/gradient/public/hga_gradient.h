@@ -41,7 +41,8 @@ typedef struct hga_grad_io {
     int accumulate;       /* 1: add to what the wanted arrays hold; 0: overwrite */
     float *d_sink;        /* [n_heads]: of hga_modifiers.sink, 0 where that is -inf */
     float *d_slopes;      /* [n_heads]: of hga_modifiers.slopes */
-    uint64_t reserved[6]; /* 0 */
+    float *d_additive;    /* [n_heads][dim]: of hga_modifiers.additive */
+    uint64_t reserved[5]; /* 0 */
 } hga_grad_io;
 
 /* The gradients of the execution that left io->tape. Bring the same plan and the same tensors, io->out among them, and
@@ -124,7 +125,8 @@ typedef enum hga_gradient_input {
     HGA_GRADIENT_LOG_MASS = 10,
     HGA_GRADIENT_USER = 11,
     HGA_GRADIENT_SINK = 101,
-    HGA_GRADIENT_SLOPES = 102
+    HGA_GRADIENT_SLOPES = 102,
+    HGA_GRADIENT_ADDITIVE = 103
 } hga_gradient_input;
 
 /* The loss whose gradients hga_plan_gradient gives, the sum of grad->d_out . out and grad->d_lse . lse (rows without

@@ -106,6 +106,9 @@ typedef struct hga_modifiers {
     /* [n_heads] or NULL: a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being hga_graph_positions.
        Finite and not negative. Plans with HGA_MODIFIES_SLOPES */
     const float *slopes;
+    /* [n_heads][dim] or NULL, ones: the vector a of additive scores (hga_program.scores). Finite. HGA_EUNSUPPORTED with
+       programs whose scores are products */
+    const float *additive;
 } hga_modifiers;
 
 /* Rows [first, first + n) of the output, n >= 1. */
@@ -143,8 +146,8 @@ typedef struct hga_io {
     hga_id n_node_pos;
     const float *type_scale; /* [n_type_scale], of weighted sums */
     hga_id n_type_scale;
-    /* of scores. 0 is not the number but the default: the program's default_scale, or, that being 0, 1 / sqrt(dim);
-       unless modifiers->scale_is_given */
+    /* of scores. 0 is not the number but the default: the program's default_scale, or, that being 0, 1 / sqrt(dim), or
+       1 with additive scores; unless modifiers->scale_is_given */
     float scale;
     /* of the HGA_IO_USER fields, in the order they were added; those that a stage writes are outputs: what their rows
        hold before is not read, and replaced */

@@ -18,7 +18,10 @@
    user          USER      USER      USER     the stage's own aggregate
 
    s(u, v, e) = scale * q[v] . (k[u] + rel_key[type]) + rel_bias[type][head] + edge_bias[e][head]
-                + pos[p(v, e)] . pos[u] + (by_mass ? log mass[u] : 0) + log w.
+                + pos[p(v, e)] . pos[u] + (by_mass ? log mass[u] : 0) + log w;
+   of additive scores sum over c of a[head][c] L(q[v] + k[u] + rel_key[type]) stands for q[v] . (k[u] + rel_key[type]),
+   L(x) = x for x > 0 and negative_slope x else (GATv2, Brody et al. 2022; with dim 1 and a = 1 GAT,
+   Velickovic et al. 2018).
    psi is -phi of Amizadeh et al. 2025, eq. 9, less a constant. */
 #ifndef HGA_PROGRAM_H
 #define HGA_PROGRAM_H
@@ -57,6 +60,12 @@ typedef enum hga_normaliser {
        adding. There is no log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf */
     HGA_NORMALISER_SIGMOID = 1
 } hga_normaliser;
+/* What a query and a key have together. */
+typedef enum hga_scores {
+    HGA_SCORES_PRODUCT = 0,
+    /* a . LeakyReLU(q + k), a being hga_modifiers.additive; such programs' default scale is 1 */
+    HGA_SCORES_ADDITIVE = 1
+} hga_scores;
 typedef enum hga_update { HGA_REPLACE, HGA_UPDATE_MERGE, HGA_DESCEND, HGA_UPDATE_USER } hga_update;
 
 /* What a field holds for each (node, head). */
@@ -181,10 +190,12 @@ typedef struct hga_program {
     hga_id n_fields, n_stages;
     hga_field field[HGA_FIELD_SLOTS]; /* 1 .. n_fields */
     hga_stage stage[HGA_MAX_STAGES];
-    float default_scale;  /* 0: 1 / sqrt(dim) */
+    float default_scale;  /* 0: 1 / sqrt(dim), or 1 with additive scores */
     int has_lse;          /* the LSE of the out field is a log softmax denominator: io.lse may be given */
     float softcap;        /* of calls that bring none, see hga_modifiers; 0: none */
-    uint64_t reserved[3]; /* 0 */
+    hga_scores scores;    /* of all stages that have them */
+    float negative_slope; /* of additive scores, finite: 0 is a ReLU, 1 no function at all; 0 with products */
+    uint64_t reserved[2]; /* 0 */
 } hga_program;
 
 /* Everything returns HGA_EPROGRAM when the tables are full or an argument is wrong; nothing allocates. */

@@ -1,0 +1,292 @@
+/* Additive scores, those of GAT and GATv2: the library against the oracle in every variant that has scores, and by
+   hand; backward against differences; what tokens pay; the words for them; and what is refused. */
+#include "slopes.h"
+
+enum { MOST_HEADS = 4, MOST_COLUMNS = 8 };
+
+typedef struct vectors {
+    hga_modifiers m;
+    float a[MOST_HEADS * MOST_COLUMNS];
+} vectors;
+
+static const hga_shape shapes[] = {{.n_heads = 2, .dim = 4},
+                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 5, .dim_v = 3},
+                                   {.n_heads = 1, .dim = 8, .pos_dim = 2}};
+
+/* Without `with` the vector is ones. */
+static void put_additive(problem *p, vectors *x, float negative_slope, int with)
+{
+    x->m = (hga_modifiers){.size = sizeof x->m};
+    for (int i = 0; i < MOST_HEADS * MOST_COLUMNS; i++) x->a[i] = 0.25f * (float)(i * 5 % 9 - 4) + 0.125f;
+    if (with) x->m.additive = x->a;
+    p->program.scores = HGA_SCORES_ADDITIVE, p->program.negative_slope = negative_slope;
+    p->io.modifiers = &x->m;
+}
+
+static void refused(const problem *p, hga_status status, const char *because)
+{
+    assert_status(status, hga_attention(p->graph, &p->program, &p->shape, &p->options, &p->io));
+    if (!strstr(hga_error_detail(), because)) fail_msg("'%s' does not say '%s'", hga_error_detail(), because);
+}
+
+/* Does somebody read the caller's own queries with a score? */
+static int has_scores(const problem *p) { return find_stage(&p->program, HGA_SCORE) != NULL; }
+
+/* ---- forward ---- */
+
+/* Loops, nothing of ours but the tensors: GATv2's e(i, j) = a . LeakyReLU(q_i + k_j). */
+static void a_dense_row_is_its_formula(void **state)
+{
+    enum { N = 9, M = 14, DIM = 5 };
+    (void)state;
+    hga_dense d = hga_dense_defaults();
+    problem p = {.name = "dense", .shape = {.n_heads = 1, .dim = DIM}, .options = {.threads = 1}};
+    vectors x;
+    d.n_tokens = N, d.n_keys = M;
+    assert_ok(hga_build_dense(&d, &p.graph, &p.program));
+    problem_fill(&p, 3), put_additive(&p, &x, 0.2f, 1);
+    float *lse, *got = problem_out(&p, &p.options, &lse);
+    const float *q = p.io.query.data, *k = p.io.key.data, *v = p.io.value.data;
+    for (int i = 0; i < N; i++) {
+        double all = 0, weight[M];
+        for (int j = 0; j < M; j++) {
+            double e = 0;
+            for (int c = 0; c < DIM; c++) {
+                double z = (double)q[i * DIM + c] + (double)k[j * DIM + c];
+                e += (double)x.a[c] * (z > 0 ? z : (double)0.2f * z);
+            }
+            all += weight[j] = exp(e);
+        }
+        assert_true(fabs(log(all) - (double)lse[i]) < 1e-5);
+        for (int c = 0; c < DIM; c++) {
+            double sum = 0;
+            for (int j = 0; j < M; j++) sum += weight[j] / all * (double)v[j * DIM + c];
+            assert_true(fabs(sum - (double)got[i * DIM + c]) < 1e-5);
+        }
+    }
+    free(got), free(lse), problem_clear(&p);
+}
+
+static void variants_are_the_oracles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < n_variants(); i++)
+        for (uint64_t seed = 0; seed < 6; seed++) {
+            problem p;
+            vectors x;
+            variant_build(i, 37, seed, &shapes[seed % 3], &p);
+            problem_fill_tables(&p, seed, seed % 2 == 0, seed % 3 == 0, seed % 4 == 1);
+            p.options.edge_bias = p.io.edge_bias != NULL, p.options.threads = 1 + (hga_id)(seed % 3);
+            if (has_scores(&p)) {
+                put_additive(&p, &x, 0.25f * (float)(seed % 3), seed % 4 != 3);
+                float *lse, *got = problem_out(&p, &p.options, &lse);
+                double *want, *want_lse;
+                slow_execute(p.graph, &p.program, &p.shape, &p.io, &want, &want_lse);
+                assert_near(p.name, got, want, out_count(&p), 2e-5);
+                if (p.program.has_lse && lse) assert_near(p.name, lse, want_lse, lse_count(&p), 2e-5);
+                free(got), free(lse), free(want), free(want_lse);
+            }
+            problem_clear(&p);
+        }
+}
+
+/* ---- backward ---- */
+
+/* Sums q + k are not where LeakyReLU has a corner, so that differences are slopes: queries of even heads are far above
+   all keys, those of odd ones far below. Where queries are no tensor called so LeakyReLU is the identity. */
+static void put_smooth(problem *p, vectors *x)
+{
+    float *q = p->io.query.data;
+    const hga_stage *s = find_stage(&p->program, HGA_SCORE);
+    put_additive(p, x, p->program.field[s->query].binding == HGA_IO_QUERY ? 0.25f : 1, 1);
+    for (int64_t i = 0; i < p->n_query; i++)
+        for (hga_id h = 0; h < p->shape.n_heads; h++)
+            for (hga_id c = 0; c < p->shape.dim; c++)
+                q[(i * p->shape.n_heads + h) * p->shape.dim + c] += h % 2 ? -9.0f : 9.0f;
+}
+
+static void slopes_of_additive(problem *p, uint64_t seed)
+{
+    vectors x;
+    if (!has_scores(p)) return;
+    put_smooth(p, &x);
+    slope s = slope_create(p, seed);
+    slope_run(&s, (hga_options){.threads = 1 + (hga_id)(seed % 2)});
+    assert_is_the_slope(&s, 1e-5);
+    slope_clear(&s);
+}
+
+static void gradients_are_slopes(void **state)
+{
+    (void)state;
+    each_variant(slopes_of_additive, 13, 6);
+}
+
+/* Both sides of the corner in one score: queries stand between the marks where keys are. */
+static void gradients_of_mixed_signs_are_slopes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"window", "dense_cross", "neighbours_cross"};
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            problem p;
+            vectors x;
+            variant_build(variant_named(names[i]), 24, seed, &shapes[seed % 2], &p);
+            if (p.io.query.data && hga_graph_nodes(p.graph).n_levels == 1) {
+                float *q = p.io.query.data, *k = p.io.key.data;
+                hga_id kv = p.shape.n_kv_heads ? p.shape.n_kv_heads : p.shape.n_heads;
+                for (int64_t j = 0; j < p.n_query * p.shape.n_heads * p.shape.dim; j++)
+                    q[j] = roundf(q[j] * 8) / 8 + 0.0625f;
+                for (int64_t j = 0; j < p.n_key * kv * p.shape.dim; j++) k[j] = roundf(k[j] * 8) / 8;
+                put_additive(&p, &x, 0.2f, 1);
+                slope s = slope_create(&p, seed);
+                slope_run(&s, (hga_options){.threads = 1});
+                assert_is_the_slope(&s, 1e-5);
+                slope_clear(&s), n++;
+            }
+            problem_clear(&p);
+        }
+    assert_true(n >= 6);
+}
+
+/* The loss that gradients are checked by moves the vector, too. */
+static void a_loss_moves_the_vector(void **state)
+{
+    (void)state;
+    problem p;
+    vectors x;
+    variant_build(variant_named("window"), 19, 2, &shapes[0], &p);
+    put_additive(&p, &x, 0.2f, 1);
+    slope s = slope_create(&p, 2);
+    slow_inputs in = slow_inputs_of(p.graph, &p.program, &p.shape, &p.io);
+    hga_options options = {.gradient = 1};
+    hga_plan *plan;
+    double got, before, want;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &options, &plan));
+    before = slow_loss(&s, &in);
+    in.of[SLOW_ADDITIVE][5] += 0.25;
+    want = slow_loss(&s, &in);
+    assert_ok(hga_plan_loss(plan, &p.io, &s.grad, HGA_GRADIENT_ADDITIVE, 5, 0.25, &got));
+    assert_true(fabs(got - want) <= 1e-6 * fmax(1, fabs(want)));
+    assert_true(fabs(want - before) > 1e-3);
+    hga_plan_destroy(plan), slow_inputs_clear(&in), slope_clear(&s), problem_clear(&p);
+}
+
+/* ---- weights and words ---- */
+
+/* What a token pays is what its output is made of. */
+static void weights_are_what_outputs_are_made_of(void **state)
+{
+    (void)state;
+    problem p;
+    vectors x;
+    variant_build(variant_named("window"), 31, 7, &shapes[0], &p);
+    put_additive(&p, &x, 0.2f, 1);
+    hga_id n_keys = hga_graph_nodes(p.graph).n_keys;
+    double *share = memory(n_keys, sizeof *share), sum = 0;
+    float *out = problem_out(&p, &p.options, NULL);
+    const float *v = p.io.value.data;
+    assert_ok(hga_program_weights(&p.program, p.graph, &p.shape, &p.io, 17, 1, NULL, NULL, share));
+    for (hga_id j = 0; j < n_keys; j++) sum += share[j] * (double)v[(j * 2 + 1) * 4];
+    assert_true(fabs(sum - (double)out[(17 * 2 + 1) * 4]) < 1e-5);
+    free(share), free(out), problem_clear(&p);
+}
+
+static void json_and_explanations_say_additive(void **state)
+{
+    (void)state;
+    problem p;
+    vectors x;
+    hga_program back;
+    hga_plan *plan;
+    char *text;
+    variant_build(variant_named("window"), 20, 1, &shapes[0], &p);
+    assert_ok(hga_program_to_json(&p.program, p.graph, &text));
+    assert_null(strstr(text, "\"scores\""));
+    hga_text_free(text), put_additive(&p, &x, 0.25f, 0);
+    assert_ok(hga_program_to_json(&p.program, p.graph, &text));
+    assert_non_null(strstr(text, "\"scores\": \"additive\""));
+    assert_non_null(strstr(text, "\"negative_slope\": 0.25"));
+    assert_ok(hga_program_from_json(text, p.graph, &back));
+    assert_true(back.scores == HGA_SCORES_ADDITIVE && back.negative_slope == 0.25f);
+    hga_graph *read;
+    assert_ok(hga_program_write_file(&p.program, p.graph, "additive.json"));
+    assert_ok(hga_program_read_file(NULL, "additive.json", &read, &back));
+    assert_true(back.scores == HGA_SCORES_ADDITIVE);
+    hga_graph_destroy(read);
+    FILE *file = fopen("additive.json", "r");
+    char head[200] = "";
+    assert_true(file && fread(head, 1, sizeof head - 1, file) > 0);
+    assert_non_null(strstr(head, "\"schema\": 2"));
+    fclose(file), remove("additive.json");
+    memcpy(strstr(text, "\"additive\""), "\"addition\"", 10);
+    assert_status(HGA_EFORMAT, hga_program_from_json(text, p.graph, &back));
+    assert_non_null(strstr(hga_error_detail(), "'scores' cannot be 'addition'"));
+    hga_text_free(text);
+    hga_options o = {.gradient = 1};
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+    assert_ok(hga_plan_explain(plan, &text));
+    assert_non_null(strstr(text, "plain additive"));
+    int said = 0;
+    const char *why = "";
+    for (hga_id i = 0; why && hga_plan_gradient_tried(plan, NULL, NULL, i, &why); i++)
+        said |= why && strcmp(why, "additive scores") == 0;
+    assert_true(said);
+    hga_text_free(text), hga_plan_destroy(plan), problem_clear(&p);
+}
+
+/* ---- what is refused ---- */
+
+static void what_means_nothing_is_refused(void **state)
+{
+    (void)state;
+    problem p;
+    vectors x;
+    variant_build(variant_named("window"), 20, 1, &shapes[0], &p);
+    put_additive(&p, &x, NAN, 1);
+    refused(&p, HGA_EPROGRAM, "negative_slope nan is not finite");
+    p.program.negative_slope = 0.2f, x.a[6] = INFINITY;
+    refused(&p, HGA_EINVAL, "additive of head 1, column 2 is inf, not finite");
+    x.a[6] = 0, p.program.scores = HGA_SCORES_PRODUCT;
+    refused(&p, HGA_EPROGRAM, "negative_slope 0.2, but scores are products");
+    p.program.negative_slope = 0;
+    refused(&p, HGA_EUNSUPPORTED, "additive: the program's scores are products");
+    p.program.scores = (hga_scores)7, x.m.additive = NULL;
+    refused(&p, HGA_EPROGRAM, "scores 7");
+    problem_clear(&p);
+    variant_build(variant_named("coarse"), 20, 1, &shapes[0], &p);
+    put_additive(&p, &x, 0.2f, 0);
+    refused(&p, HGA_EPROGRAM, "scores are additive, but no stage has scores");
+    problem_clear(&p);
+    variant_build(variant_named("window"), 20, 1, &shapes[0], &p);
+    put_additive(&p, &x, 0.2f, 1);
+    slope s = slope_create(&p, 1);
+    hga_options o = {.gradient = 1};
+    hga_plan *plan;
+    hga_workspace *workspace;
+    assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    hga_io io = p.io;
+    x.m.additive = NULL, io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_ok(hga_plan_execute(plan, workspace, &io));
+    assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
+    assert_non_null(strstr(hga_error_detail(), "the gradient of additive is wanted, but there is no additive"));
+    x.m.additive = x.a, s.grad.d_additive = x.a;
+    assert_status(HGA_EINVAL, hga_plan_gradient(plan, workspace, &io, &s.grad));
+    assert_non_null(strstr(hga_error_detail(), "additive"));
+    free(io.tape), hga_workspace_destroy(workspace), hga_plan_destroy(plan), slope_clear(&s), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_dense_row_is_its_formula),
+                                       cmocka_unit_test(variants_are_the_oracles),
+                                       cmocka_unit_test(gradients_are_slopes),
+                                       cmocka_unit_test(gradients_of_mixed_signs_are_slopes),
+                                       cmocka_unit_test(a_loss_moves_the_vector),
+                                       cmocka_unit_test(weights_are_what_outputs_are_made_of),
+                                       cmocka_unit_test(json_and_explanations_say_additive),
+                                       cmocka_unit_test(what_means_nothing_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
