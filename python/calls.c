@@ -27,8 +27,9 @@ static void find_inputs(const hga_py_call *call, int64_t sample, const uintptr_t
 static void set_tables(hga_io *io, const hga_py_tables *tables)
 {
     if (!tables) return;
-    const float **at[HGA_PY_TABLES] = {&io->rel_key, &io->rel_bias, &io->edge_bias, &io->node_pos, &io->type_scale};
-    for (int t = 0; t < HGA_PY_TABLES; t++) *at[t] = (const float *)tables->given[t];
+    const float **at[] = {&io->rel_key, &io->rel_bias, &io->edge_bias, &io->node_pos, &io->type_scale};
+    for (size_t t = 0; t < sizeof at / sizeof *at; t++) *at[t] = (const float *)tables->given[t];
+    if (tables->modifiers.size) io->modifiers = &tables->modifiers;
 }
 
 /* What a sample reads, and the output. */
@@ -95,7 +96,8 @@ static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, co
     for (int t = 0; t < 3; t++) tensors[t]->data = packed(wanted[t], sample, call->grad_bytes[t]);
     if (!tables || !tables->spare) return;
     float *spare = (float *)tables->spare;
-    float **at[HGA_PY_TABLES] = {&g->d_rel_key, &g->d_rel_bias, &g->d_edge_bias, &g->d_node_pos, &g->d_type_scale};
+    float **at[HGA_PY_TABLES] = {&g->d_rel_key,    &g->d_rel_bias, &g->d_edge_bias, &g->d_node_pos,
+                                 &g->d_type_scale, &g->d_sink,     &g->d_slopes};
     int64_t floats = 0;
     for (int t = 0; t < HGA_PY_TABLES; t++) floats += tables->wanted[t] ? call->table_floats[t] : 0;
     spare += place * floats;

@@ -19,18 +19,21 @@ LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 class Tables:
     """What a call may bring besides query, key and value, as the library takes it; keeps the arrays alive."""
 
-    NAMES = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale")
+    ARRAYS = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale", "sink", "slopes")
+    NAMES = ARRAYS + ("softcap",)
 
     def __init__(self, h: "Hierarchy", given: Dict[str, Any]) -> None:
         self.arrays: Dict[str, np.ndarray] = {}
-        for name in self.NAMES:
+        self.softcap = self._softcap(given.get("softcap"))
+        for name in self.ARRAYS:
             value = given.get(name)
             if value is None and name == "type_scale":
                 value = h._type_scale
             if value is None:
                 continue
             x = as_floats(value, name)
-            self.arrays[name] = table(x, name, 1 if name == "type_scale" or (name == "edge_bias" and x.ndim == 1) else 2)
+            is_row = name in ("type_scale", "sink", "slopes") or (name == "edge_bias" and x.ndim == 1)
+            self.arrays[name] = table(x, name, 1 if is_row else 2)
             if name == "node_pos" and h._node_of is not None:
                 if len(x) != len(h._node_of):
                     raise refuse(f"node_pos has {len(x)} rows, the tree {len(h._node_of)} nodes")
@@ -38,7 +41,20 @@ class Tables:
                 own[h._node_of] = self.arrays[name]
                 self.arrays[name] = own
 
+    @staticmethod
+    def _softcap(given: Any) -> float:
+        """0: none."""
+        if given is None:
+            return 0.0
+        cap = number(given.item() if hasattr(given, "item") else given, "softcap")
+        if not (0 < cap < float("inf")):
+            raise refuse(f"softcap {cap} is not finite and greater than 0")
+        return cap
+
     def check(self, heads: int, dim: int) -> None:
+        for name in ("sink", "slopes"):
+            if name in self.arrays and len(self.arrays[name]) != heads:
+                raise refuse(f"{name} has {len(self.arrays[name])} numbers, the query {heads} heads")
         for name, columns in {"rel_key": dim, "rel_bias": heads}.items():
             if name in self.arrays and self.arrays[name].shape[1] != columns:
                 raise refuse(f"{name} has shape {self.arrays[name].shape}: its rows need {columns} columns")
@@ -50,13 +66,32 @@ class Tables:
     @property
     def key(self) -> Tuple[Any, ...]:
         """What a call's description knows of tables."""
-        return tuple((name, x.shape) for name, x in self.arrays.items())
+        return tuple((name, x.shape) for name, x in self.arrays.items()) + self.flags
+
+    @property
+    def flags(self) -> Tuple[int, int]:
+        """What a plan must know will come: biases of edges, modifiers."""
+        cap = lib.HGA_MODIFIES_SOFTCAP if self.softcap else 0
+        return int("edge_bias" in self.arrays), cap | (lib.HGA_MODIFIES_SLOPES if "slopes" in self.arrays else 0)
+
+    def modify(self, m: Any) -> None:
+        """Softcap, sinks and slopes, to an hga_modifiers of size 0."""
+        sink, slopes = self.arrays.get("sink"), self.arrays.get("slopes")
+        if sink is None and slopes is None and not self.softcap:
+            return
+        m.size, m.softcap = ffi.sizeof("hga_modifiers"), self.softcap
+        m.sink = ffi.NULL if sink is None else floats_at(sink)
+        m.slopes = ffi.NULL if slopes is None else floats_at(slopes)
 
     def describe(self, io: Any) -> None:
         """Their sizes, and where they are."""
         a = self.arrays
         for name in a:
-            setattr(io, name, floats_at(a[name]))
+            if name not in ("sink", "slopes"):
+                setattr(io, name, floats_at(a[name]))
+        self._modifiers = ffi.new("hga_modifiers *")
+        self.modify(self._modifiers[0])
+        io.modifiers = self._modifiers if self._modifiers.size else ffi.NULL
         io.n_rel_key = len(a.get("rel_key", ()))
         io.n_rel_bias = len(a.get("rel_bias", ()))
         io.n_type_scale = len(a.get("type_scale", ()))

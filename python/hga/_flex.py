@@ -107,10 +107,8 @@ def _scaled(plan: Plan, q: Tensor) -> Tensor:
 def _call(plan: Plan, h: Hierarchy, b: int, heads: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, lse: bool) -> Pairs:
     from .torch import attention
 
-    if plan.score.cap is not None:
-        raise refuse("score_mod: softcap is not offered yet")
     more = _bias(plan, h, b, heads, q.shape[2], k.shape[2])
-    found = attention(h, q, k, v, scale=scale, lse=lse, **more)
+    found = attention(h, q, k, v, scale=scale, softcap=plan.score.cap, lse=lse, **more)
     return found if lse else (found, found)
 
 

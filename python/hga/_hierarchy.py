@@ -154,7 +154,7 @@ class Hierarchy:
         if precision not in ("f32", "bf16"):
             raise refuse(f"precision {precision!r} is neither 'f32' nor 'bf16'")
         key = (p.heads, p.kv_heads, p.dim, p.dim_v, p.tables.pos_dim, threads, precision, isa)
-        return self._plan(key + (int("edge_bias" in p.tables.arrays), dropout, int(grad)))
+        return self._plan(key + p.tables.flags + (dropout, int(grad)))
 
     def _forget(self, plan: Plan) -> None:
         """Let a plan go, and the calls that it serves."""
@@ -236,6 +236,9 @@ class Hierarchy:
         edge_bias: Any = None,
         node_pos: Any = None,
         type_scale: Any = None,
+        sink: Any = None,
+        slopes: Any = None,
+        softcap: Optional[float] = None,
         dropout: float = 0.0,
         seed: int = 0,
         layer: int = 0,
@@ -249,6 +252,8 @@ class Hierarchy:
         float32, float16 or bfloat16, each its own; the output has the query's type.
 
         rel_key [types][dim], rel_bias [types][heads], edge_bias [edges] or [edges][heads], node_pos [nodes][c], type_scale [types];
+        sink [heads]: each row's softmax denominator gains e^sink; slopes [heads]: scores lose slope times the distance; softcap: the
+        scaled q . k becomes softcap tanh(q . k / softcap) before anything is added.
         scale None: the hierarchy's own, usually 1 / sqrt(dim); 0: scores without q . k, uniform where no table adds to them.
         lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
@@ -256,8 +261,10 @@ class Hierarchy:
 
             return binding.attention(self, q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key,
                                      rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
+                                     sink=sink, slopes=slopes, softcap=softcap,
                                      dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
-        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
+        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
+                      sink=sink, slopes=slopes, softcap=softcap)  # fmt: skip
         out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
@@ -267,14 +274,15 @@ class Hierarchy:
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
         layout: str = "bhnd", scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
-        node_pos: Any = None, type_scale: Any = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
-        precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None, softcap: Optional[float] = None,
+        dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
         given, or those in ``wanted``; of query, key and value in their type, of tables in float32. For numpy; torch tensors
         have their autograd. Runs forward, then backward."""
-        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale)
-        names = [n for n in ("query", "key", "value") + Tables.NAMES if tables.get(n, q) is not None]
+        tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
+                      sink=sink, slopes=slopes, softcap=softcap)  # fmt: skip
+        names = [n for n in ("query", "key", "value") + Tables.ARRAYS if tables.get(n, q) is not None]
         if type_scale is None and self._type_scale is not None:
             names.append("type_scale")
         for name in wanted or ():
@@ -348,14 +356,14 @@ class Hierarchy:
 
     def _tape_bytes(
         self, q: Any, k: Any, v: Any, layout: str, precision: str, threads: int, isa: Optional[str], dropout: float,
-        edge_bias: bool, node_pos: Any,
+        flags: Tuple[int, int], node_pos: Any,
     ) -> int:  # fmt: skip
         """Bytes of the tape of one sample, from shapes alone."""
         heads_axis = LAYOUTS[layout][0] if len(q.shape) > 2 else None
         heads, kv_heads = (int(x.shape[heads_axis]) if heads_axis is not None else 1 for x in (q, k))
         pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
         key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, self._threads_for(threads), precision, isa)
-        return tape_bytes(self._plan(key + (int(edge_bias), float(dropout), 1)))
+        return tape_bytes(self._plan(key + flags + (float(dropout), 1)))
 
     # ---- rows that are nodes ----
 
@@ -472,14 +480,14 @@ class Hierarchy:
 
     def explain(self, heads: int = 8, dim: int = 64, threads: int = 0) -> str:
         """The plan for a shape in words: which kernel each stage gets, threads, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0, 0.0, 0))
         text = ffi.new("char **")
         check(lib.hga_plan_explain(plan.plan, text))
         return take_text(text[0])
 
     def plan(self, heads: int = 8, dim: int = 64, threads: int = 0) -> Dict[str, float]:
         """What an execution costs: useful FLOPs, attended edges, bytes that must move, workspace."""
-        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0.0, 0))
+        plan = self._plan((heads, heads, dim, dim, 0, self._threads_for(threads), "f32", None, 0, 0, 0.0, 0))
         cost = lib.hga_plan_cost(plan.plan)
         return {
             "flops": cost.flops,

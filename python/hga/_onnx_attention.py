@@ -76,7 +76,7 @@ def attend(
     each = heads // k.shape[1]
     options: Dict[str, Any] = {"scale": float(scale)}
     if softcap:
-        raise not_offered(f"softcap {softcap:g} is not offered yet")
+        options["softcap"] = float(softcap)
     out = np.empty((batch, heads, n, v.shape[3]), q.dtype)
     for b in range(batch if alone else 1):
         samples = slice(b, b + 1) if alone else slice(0, batch)

@@ -56,7 +56,7 @@ class Prepared:
         c.clear = not self.clear_here
         for i, x in enumerate((p.q, p.k, p.v)):
             c.grad_bytes[i] = int(np.prod(x.shape[-3:], dtype=np.int64)) * x.itemsize
-        for i, name in enumerate(Tables.NAMES):
+        for i, name in enumerate(Tables.ARRAYS):
             c.table_floats[i] = p.tables.arrays[name].size if name in p.tables.arrays else 0
         if self.samples:
             self._describe(p, d_out)
@@ -65,7 +65,7 @@ class Prepared:
         """A sample's strides and types, without addresses."""
         io, g, axes = self.c.io, self.c.grad, (p.rows_axis, p.heads_axis)
         p.describe(io, (0,) * len(p.batch))
-        for name in Tables.NAMES:
+        for name in Tables.ARRAYS[:5] + ("modifiers",):
             setattr(io, name, ffi.NULL)
         out, lse = np.empty(p.q.shape[-3:-1] + (p.dim_v,), p.q.dtype), np.empty(p.q.shape[-3:-1], np.float32)
         fill_tensor(io.out, out, *axes)
@@ -120,7 +120,8 @@ class Prepared:
 def _given(tables: Tables, wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:
     """Where the tables are, and where their gradients go."""
     c, a = ffi.new("hga_py_tables *"), tables.arrays
-    for i, name in enumerate(Tables.NAMES):
+    tables.modify(c.modifiers)
+    for i, name in enumerate(Tables.ARRAYS):
         c.given[i] = address(a.get(name))
         c.wanted[i] = address(wanted.get(name))
     c.spare = address(spare)

@@ -192,13 +192,13 @@ class HierarchicalAttention(OpRun):
     op_domain = DOMAIN
 
     def _run(self, Q: Array, K: Array, V: Array, spec: str = "", is_causal: int = 0, scale: Optional[float] = None,
-             q_num_heads: Optional[int] = None, kv_num_heads: Optional[int] = None) -> Tuple[Array]:  # fmt: skip
+             softcap: Optional[float] = None, q_num_heads: Optional[int] = None, kv_num_heads: Optional[int] = None) -> Tuple[Array]:  # fmt: skip
         _check_types(Q, K, V)
         q, k, v = _split(Q, q_num_heads, "Q"), _split(K, kv_num_heads, "K"), _split(V, kv_num_heads, "V")
         if q.shape[2] != k.shape[2]:
             raise refuse(f"{q.shape[2]} queries and {k.shape[2]} keys: {spec} is of tokens that see each other")
         h = hierarchy_of(spec, q.shape[2], bool(is_causal))
-        out = h.attention(q, k, v, scale=None if scale is None else float(scale))
+        out = h.attention(q, k, v, scale=None if scale is None else float(scale), softcap=float(softcap) if softcap else None)
         return (_merged(out) if Q.ndim == 3 else out,)
 
 
@@ -209,8 +209,8 @@ ops: List[Type[OpRun]] = [Attention, FlexAttention, HierarchicalAttention]
 
 _INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 _OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
-_KEPT = ("scale", "is_causal", "q_num_heads", "kv_num_heads")
-_WITHOUT = {"softcap": 0, "left_window_size": -1, "right_window_size": -1, "qk_matmul_output_mode": None, "softmax_precision": None}
+_KEPT = ("scale", "softcap", "is_causal", "q_num_heads", "kv_num_heads")
+_WITHOUT = {"left_window_size": -1, "right_window_size": -1, "qk_matmul_output_mode": None, "softmax_precision": None}
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
@@ -247,7 +247,7 @@ def _rewritten(node: Any, spec: str) -> Any:
 
 def rewrite(model: Any, spec: str) -> Any:
     """A copy of a model in which every Attention node of the standard attends over the hierarchy that ``spec`` names, such as
-    "htransformer:block=16". A node with a mask, a cache, a softcap or a local window is refused by its name."""
+    "htransformer:block=16". A node with a mask, a cache or a local window is refused by its name."""
     if not isinstance(model, onnx.ModelProto):
         raise refuse_type(f"model is a {type(model).__name__}, not an onnx.ModelProto")
     spec_of(spec)

@@ -34,8 +34,6 @@ PREFIX = "hga:"
 # What a model may ask of its attention besides, and hga's does not do: what it is, in words.
 REFUSED = {
     "position_bias": "adds a bias by relative position to the scores",
-    "softcap": "caps the scores",
-    "s_aux": "gives the softmax a sink",
     "sinks": "gives the softmax a sink",
     "indices": "picks keys for every query",
     "block_indices": "picks blocks of keys for every query",
@@ -117,7 +115,9 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
         if offsets.shape != others.shape:
             raise refuse(f"{name} cannot serve {type(module).__name__}: queries and keys are cut differently (cu_seq_lens)")
         offsets = torch.stack((offsets, others))
-    y = attend(_words(name), query, key, value, mask=attention_mask, offsets=offsets, causal=causal, scale=scaling,
+    sink = more.get("s_aux")  # GPT-OSS; Gemma 2 has a softcap
+    y = attend(_words(name), query, key, value, mask=attention_mask, offsets=offsets, sink=None if sink is None else sink.float(),
+               causal=causal, scale=scaling, softcap=more.get("softcap"),
                dropout=dropout if module.training else 0.0, layer=int(getattr(module, "layer_idx", 0) or 0))  # fmt: skip
     return y, None
 

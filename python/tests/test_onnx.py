@@ -47,8 +47,6 @@ if ONNX:
 
 
 REFUSED = {  # of the standard's tests, and why
-    "softcap": "softcap",
-    "soft_cap": "softcap",
     "rank4_mask": "DOUBLE",
     "prob_mod": "prob_mod",
     "flexattention_double": "float64",
@@ -80,7 +78,7 @@ class Standard(unittest.TestCase):
                         self.assertGreater(plans[1], before, "the engine did not run")
                         found["right"] += 1
         self.assertEqual(sum(found.values()), 104)
-        self.assertGreaterEqual(found["right"], 90)
+        self.assertGreaterEqual(found["right"], 96)
 
 
 @unittest.skipUnless(ONNX, "onnx is not installed")
@@ -114,8 +112,10 @@ class Drawn(unittest.TestCase):
             attributes["scale"] = float(rng.uniform(0.05, 1.5))
         if flat:
             attributes.update(q_num_heads=heads, kv_num_heads=kv)
-        if flip(0.5):
-            attributes["qk_matmul_output_mode"] = int(rng.integers(0, 4))
+        if flip(0.3):
+            attributes["softcap"] = float(rng.uniform(0.3, 3))
+        if flip(0.5) or "softcap" in attributes:  # onnx 1.23.2 caps the scores of mode 0 as well
+            attributes["qk_matmul_output_mode"] = int(rng.integers("softcap" in attributes, 4))
         return inputs, attributes
 
     def test_drawn_calls_are_the_references(self):
@@ -256,7 +256,6 @@ class Models(unittest.TestCase):
         for kind, words, call in (
             (NotImplementedError, "node Y: input attn_mask", lambda: hga.onnx.rewrite(mask, "dense")),
             (NotImplementedError, "output present_key", lambda: hga.onnx.rewrite(cache, "dense")),
-            (NotImplementedError, "attention 0: softcap", lambda: hga.onnx.rewrite(self.model(softcap=3.0), "dense")),
             (NotImplementedError, "left_window_size", lambda: hga.onnx.rewrite(self.model(25, left_window_size=3), "dense")),
             (ValueError, "no node Attention", lambda: hga.onnx.rewrite(none, "dense")),
             (ValueError, "no variant 'dens'", lambda: hga.onnx.rewrite(self.model(), "dens")),
