@@ -126,8 +126,8 @@ static inline double slow_loss(const slope *s, const slow_inputs *in)
     return sum;
 }
 
-/* Some entries of every input against a five point difference. */
-static inline void assert_is_the_slope(slope *s, double tolerance)
+/* Some entries of every input against a five point difference of steps h. */
+static inline void assert_is_the_slope_by(slope *s, double tolerance, double h)
 {
     slow_inputs in = slow_inputs_of(s->p->graph, &s->p->program, &s->p->shape, &s->p->io);
     uint64_t rng = 77;
@@ -136,7 +136,7 @@ static inline void assert_is_the_slope(slope *s, double tolerance)
         for (int64_t j = 0; j < s->n[i]; j++) size = fmax(size, fabs((double)s->of[i][j]));
         for (int tries = 0; tries < 12 && s->n[i]; tries++) {
             int64_t j = random_below(&rng, (int)s->n[i]);
-            double x = in.of[i][j], h = 1e-3, f[5];
+            double x = in.of[i][j], f[5];
             for (int k = 0; k < 5; k++) in.of[i][j] = x + (k - 2) * h, f[k] = slow_loss(s, &in);
             in.of[i][j] = x;
             double want = (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h), got = (double)s->of[i][j];
@@ -146,6 +146,8 @@ static inline void assert_is_the_slope(slope *s, double tolerance)
     }
     slow_inputs_clear(&in);
 }
+
+static inline void assert_is_the_slope(slope *s, double tolerance) { assert_is_the_slope_by(s, tolerance, 1e-3); }
 
 /* The gradients of b are those of a; that of the scale, a sum over all pairs, to twice the tolerance. */
 static inline void assert_same_slopes(const slope *a, const slope *b, double tolerance)

@@ -207,6 +207,61 @@ static void sigmoid_row(machine *m, const hga_stage *s, const in_edges *in, hga_
     }
 }
 
+/* How much of a row is above tau, of which m w [(alpha - 1) s - tau]^(1 / (alpha - 1)) are the weights; s has neither
+   log m nor log w. */
+static double above_threshold(int64_t n, const double *s, const double *tokens, double alpha, double tau,
+                              double *weight)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double above = (alpha - 1) * s[i] - tau;
+        sum += weight[i] = above > 0 ? tokens[i] * pow(above, 1 / (alpha - 1)) : 0;
+    }
+    return sum;
+}
+
+/* tau by bisection. */
+static void entmax_weights(int64_t n, const double *s, const double *tokens, double alpha, double *weight)
+{
+    double most = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        weight[i] = 0;
+        most = fmax(most, (alpha - 1) * s[i]);
+    }
+    if (most == -INFINITY) return;
+    double high = most, low = most - 1;
+    while (above_threshold(n, s, tokens, alpha, low, weight) < 1) low = most - 2 * (most - low);
+    for (int step = 0; step < 48; step++) {
+        double middle = (low + high) / 2;
+        if (above_threshold(n, s, tokens, alpha, middle, weight) < 1)
+            high = middle;
+        else
+            low = middle;
+    }
+    double sum = above_threshold(n, s, tokens, alpha, low, weight);
+    for (int64_t i = 0; i < n; i++) weight[i] /= sum;
+}
+
+static void entmax_row(machine *m, const hga_stage *s, const in_edges *in, hga_id v, hga_id h)
+{
+    values *out = m->field + s->out;
+    const values *value = m->field + s->value;
+    const edge *e = in->e + in->ptr[v];
+    int64_t n = in->ptr[v + 1] - in->ptr[v];
+    double *scores = memory(3 * n, sizeof *scores), *tokens = scores + n, *weight = tokens + n, *o = at(out, v, h);
+    memset(o, 0, (size_t)out->columns * sizeof *o);
+    for (int64_t i = 0; i < n; i++) {
+        double log_mass = m->in->of[SLOW_LOG_MASS] ? m->in->of[SLOW_LOG_MASS][e[i].src] : 0;
+        tokens[i] = (double)e[i].weight * (s->by_mass ? (double)m->nodes.mass[e[i].src] : 1) * exp(log_mass);
+        scores[i] = tokens[i] > 0 ? score(m, s, e + i, in->ptr[v] + i, h) - log(tokens[i]) : -INFINITY;
+    }
+    entmax_weights(n, scores, tokens, s->alpha, weight);
+    for (int64_t i = 0; i < n; i++)
+        for (hga_id c = 0; c < out->columns && weight[i] > 0; c++)
+            o[c] += weight[i] * at(value, e[i].src, head_for(value, h, m->shape.n_heads))[c];
+    free(scores);
+}
+
 /* States of sigmoids are sums: what is handed on is added. */
 static void add_states(const hga_stage *s, machine *m, const values *from, const in_edges *in, hga_id v, hga_id h)
 {
@@ -335,9 +390,10 @@ static void pay_sinks(machine *m, hga_id f)
 static void do_row(machine *m, const hga_stage *s, const values *from, const in_edges *in, hga_id v, hga_id h)
 {
     const hga_stage *attends = find_stage(m->program, HGA_SCORE);
-    int sums = attends && attends->normaliser == HGA_NORMALISER_SIGMOID;
+    int sums = attends && attends->normaliser == HGA_NORMALISER_SIGMOID,
+        entmax = attends && attends->normaliser == HGA_NORMALISER_ENTMAX && attends->alpha != 1;
     switch (s->message) {
-    case HGA_SCORE: sums ? sigmoid_row(m, s, in, v, h) : attend_row(m, s, in, v, h); return;
+    case HGA_SCORE: (entmax ? entmax_row : sums ? sigmoid_row : attend_row)(m, s, in, v, h); return;
     case HGA_STATE: sums ? add_states(s, m, from, in, v, h) : spread_row(m, s, from, in, v, h); return;
     case HGA_COPY:
     case HGA_SCALED: add_row(m, s, from, in, v, h); return;

@@ -64,9 +64,9 @@ static void reserved_words_are_zero(void **state)
     refused(&p, &p.io, "hga_shape");
     p.shape.reserved[2] = 0, p.program.reserved[1] = 1;
     refused(&p, &p.io, "hga_program: byte 8 of its reserved words is 1");
-    p.program.reserved[1] = 0, p.program.stage[0].reserved[3] = 1;
-    refused(&p, &p.io, "hga_stage 'attend out': byte 24 of its reserved words is 1");
-    p.program.stage[0].reserved[3] = 0, p.program.stage[0].normaliser = (hga_normaliser)99;
+    p.program.reserved[1] = 0, p.program.stage[0].reserved[2] = 1;
+    refused(&p, &p.io, "hga_stage 'attend out': byte 16 of its reserved words is 1");
+    p.program.stage[0].reserved[2] = 0, p.program.stage[0].normaliser = (hga_normaliser)99;
     assert_status(HGA_EPROGRAM, hga_attention(p.graph, &p.program, &p.shape, &p.options, &p.io));
     assert_non_null(strstr(hga_error_detail(), "stage 'attend out': normaliser 99"));
     problem_clear(&p);

@@ -26,11 +26,12 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
-/* .. where each score has its weight by itself: there is nothing fused for it. */
-static const stage_kernel sigmoid_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
-    [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
-    [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL},
+/* .. of normalisers for which nothing is fused. */
+static const stage_kernel other_stages[][N_KINDS] = {
+    [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
+                                [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
+                                [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL}},
+    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax, for which nothing is fused", plain_row, NULL, NULL}},
 };
 
 /* .. and of scores that are no products, in softmax. */
@@ -42,8 +43,8 @@ static const stage_kernel additive_stages[N_KINDS] = {
 const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
-    if (program_normaliser(&plan->program) == HGA_NORMALISER_SIGMOID && sigmoid_stages[kind].name)
-        return &sigmoid_stages[kind];
+    const stage_kernel *other = &other_stages[program_normaliser(&plan->program)][kind];
+    if (other->name) return other;
     if (plan->program.scores == HGA_SCORES_ADDITIVE && additive_stages[kind].name) return &additive_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
 }

@@ -1,50 +1,46 @@
-/* soften.c: softmax, and a sigmoid of each score by itself. Whoever wants another normaliser adds a row: executor,
-   weights, gradients and their check run it. */
+/* soften.c: softmax, a sigmoid of each score by itself, and entmax. Whoever wants another normaliser adds a row:
+   executor, weights, gradients and their check run it. */
 #include "soften.h"
 #include "exponents.h"
 
-static double softmax_weigh(int64_t n, const double *score, const double *count, double bias, double *weight)
+static double softmax_weigh(const soften_row *r)
 {
     double greatest = -INFINITY, sum = 0;
-    (void)count, (void)bias;
-    for (int64_t i = 0; i < n; i++) greatest = greater_of(greatest, score[i]);
-    for (int64_t i = 0; i < n; i++) sum += weight[i] = greatest == -INFINITY ? 0 : exp(score[i] - greatest);
-    for (int64_t i = 0; i < n && sum != 0; i++) weight[i] /= sum;
+    for (int64_t i = 0; i < r->n; i++) greatest = greater_of(greatest, r->score[i]);
+    for (int64_t i = 0; i < r->n; i++) sum += r->weight[i] = greatest == -INFINITY ? 0 : exp(r->score[i] - greatest);
+    for (int64_t i = 0; i < r->n && sum != 0; i++) r->weight[i] /= sum;
     return sum != 0 ? greatest + log(sum) : -INFINITY;
 }
 
-static void softmax_adjoint(int64_t n, const double *weight, const double *count, double d_lse, double *slope,
-                            double *d_count)
+static void softmax_adjoint(const soften_row *r, double d_lse)
 {
     double mean = 0;
-    (void)count;
-    for (int64_t i = 0; i < n; i++)
-        if (weight[i] != 0) mean += weight[i] * slope[i];
-    for (int64_t i = 0; i < n; i++) {
-        slope[i] = weight[i] == 0 ? 0 : weight[i] * (slope[i] - mean + d_lse);
-        d_count[i] = slope[i];
-    }
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->weight[i] != 0) mean += r->weight[i] * r->slope[i];
+    for (int64_t i = 0; i < r->n; i++)
+        r->d_count[i] = r->slope[i] = r->weight[i] == 0 ? 0 : r->weight[i] * (r->slope[i] - mean + d_lse);
 }
 
 /* count / (1 + e^-(s' + bias)), s' being the score without the logarithm of the count. */
-static double sigmoid_weigh(int64_t n, const double *score, const double *count, double bias, double *weight)
+static double sigmoid_weigh(const soften_row *r)
 {
-    for (int64_t i = 0; i < n; i++)
-        weight[i] = score[i] == -INFINITY ? 0 : count[i] / (1 + exp(-(score[i] - log(count[i]) + bias)));
+    for (int64_t i = 0; i < r->n; i++)
+        r->weight[i] =
+            r->score[i] == -INFINITY ? 0 : r->count[i] / (1 + exp(-(r->score[i] - log(r->count[i]) + r->number)));
     return INFINITY;
 }
 
-static void sigmoid_adjoint(int64_t n, const double *weight, const double *count, double d_lse, double *slope,
-                            double *d_count)
+static void sigmoid_adjoint(const soften_row *r, double d_lse)
 {
     (void)d_lse;
-    for (int64_t i = 0; i < n; i++) {
-        d_count[i] = weight[i] == 0 ? 0 : weight[i] * slope[i];
-        slope[i] = weight[i] == 0 ? 0 : d_count[i] * (1 - weight[i] / count[i]);
+    for (int64_t i = 0; i < r->n; i++) {
+        r->d_count[i] = r->weight[i] == 0 ? 0 : r->weight[i] * r->slope[i];
+        r->slope[i] = r->weight[i] == 0 ? 0 : r->d_count[i] * (1 - r->weight[i] / r->count[i]);
     }
 }
 
 const softening softenings[N_SOFTENINGS] = {
     [HGA_NORMALISER_SOFTMAX] = {"softmax", softmax_weigh, softmax_adjoint, 1, 0},
     [HGA_NORMALISER_SIGMOID] = {"sigmoid", sigmoid_weigh, sigmoid_adjoint, 0, 1},
+    [HGA_NORMALISER_ENTMAX] = {"entmax", entmax_weigh, entmax_adjoint, 0, 0},
 };

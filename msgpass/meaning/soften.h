@@ -4,22 +4,35 @@
 
 #include "hga_program.h"
 
+/* A row, by edge. Scores have the logarithm of counts in them: as so many equal tokens an edge counts. */
+typedef struct soften_row {
+    int64_t n;
+    double number; /* bias of a sigmoid, alpha of entmax */
+    double *score; /* -inf once the edge is no part of the row */
+    double *weight;
+    const double *count;
+    double *slope, *d_count; /* of the adjoint; `weigh` writes what it likes there */
+} soften_row;
+
 /* One of the ways; a program's stages have all the same. */
 typedef struct softening {
     const char *name;
-    /* weight[n] of score[n], which have the logarithm of count[n]: as so many equal tokens an edge counts. `bias` is
-       the call's. What comes back is the row's score where its state is merged with others: of softmax the
+    /* Weights of scores. What comes back is the row's score where its state is merged with others: of softmax the
        log-sum-exp, -inf where there is nothing (then all weights are 0); +inf of what is a plain sum, which so weighs
-       its count. */
-    double (*weigh)(int64_t n, const double *score, const double *count, double bias, double *weight);
-    /* slope[n] has the gradients of weights and gets those of scores, d_count[n] those of the counts' logarithms;
+       its count, and of what cannot be merged. */
+    double (*weigh)(const soften_row *r);
+    /* The slopes are the gradients of weights and become those of scores, d_count those of the counts' logarithms;
        d_lse is that of the log-sum-exp. */
-    void (*adjoint)(int64_t n, const double *weight, const double *count, double d_lse, double *slope, double *d_count);
+    void (*adjoint)(const soften_row *r, double d_lse);
     int has_lse, has_bias;
 } softening;
 
 /* By hga_normaliser. */
-enum { N_SOFTENINGS = HGA_NORMALISER_SIGMOID + 1 };
+enum { N_SOFTENINGS = HGA_NORMALISER_ENTMAX + 1 };
 extern const softening softenings[N_SOFTENINGS];
+
+/* entmax.c: of alpha greater than 1. */
+double entmax_weigh(const soften_row *r);
+void entmax_adjoint(const soften_row *r, double d_lse);
 
 #endif

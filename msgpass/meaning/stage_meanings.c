@@ -139,13 +139,27 @@ static void score_states(stage_row *r)
     }
 }
 
+/* All places as a softening sees them. */
+static soften_row softened(const stage_row *r)
+{
+    const meaning *m = r->m;
+    return (soften_row){.n = places(r),
+                        .number = m->soften->has_bias ? m->bias : program_alpha(m->program),
+                        .score = r->room.score,
+                        .weight = r->room.weight,
+                        .count = r->room.count,
+                        .slope = r->room.slope,
+                        .d_count = r->room.d_count};
+}
+
 static void state_weigh(stage_row *r)
 {
     (r->stage->message == HGA_SCORE ? score_edges : score_states)(r);
     r->room.weight[r->n] = 0;
     if (merges(r)) r->room.score[r->n] = r->was->read_lse(r->was, r->stage->out, r->v, r->head);
     r->room.count[r->n] = 1;
-    r->lse = r->m->soften->weigh(places(r), r->room.score, r->room.count, r->m->bias, r->room.weight);
+    soften_row all = softened(r);
+    r->lse = r->m->soften->weigh(&all);
 }
 
 static void state_row(stage_row *r)
@@ -180,7 +194,8 @@ static void state_adjoint(stage_row *r, const row_gradients *g)
         give_to_source(r, g, i);
     }
     slope[r->n] = r->room.weight[r->n] != 0 ? weight_slope(r, g, own_row(r)) : 0;
-    r->m->soften->adjoint(places(r), r->room.weight, r->room.count, *d_lse, slope, r->room.d_count);
+    soften_row all = softened(r);
+    r->m->soften->adjoint(&all, *d_lse);
     for (int64_t i = 0; i < r->n; i++)
         if (r->room.weight[i] != 0) score_adjoint(r, g, i);
     scale_row(r, g, r->room.weight[r->n]);

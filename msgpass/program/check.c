@@ -228,22 +228,48 @@ static hga_status check_inputs(const hga_program *p, const hga_stage *s, const h
     return HGA_OK;
 }
 
+static hga_status check_alpha(const hga_stage *s)
+{
+    int entmax = s->normaliser == HGA_NORMALISER_ENTMAX;
+    if (!entmax && s->alpha != 0)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, which %s has not", s->name, s->alpha,
+                        program_normaliser_names[s->normaliser]);
+    if (entmax && s->alpha != 1 && !(s->alpha >= 1.05 && s->alpha <= 2))
+        return hga_fail(HGA_EPROGRAM, "stage '%s': entmax's alpha is %g, not 1 and not from 1.05 to 2", s->name,
+                        s->alpha);
+    return HGA_OK;
+}
+
+/* A common threshold of several states would no longer let rows share weights. */
+static hga_status check_merges(const hga_program *p, const hga_stage *s, stage_kind kind)
+{
+    if (program_normaliser(p) != HGA_NORMALISER_ENTMAX || !kind_starts_from_out(kind)) return HGA_OK;
+    return hga_fail(HGA_EPROGRAM, "stage '%s': %s merges states, which entmax's rows cannot be: each has one threshold",
+                    s->name, program_rules[kind].name);
+}
+
 /* All stages that attend do the same with scores; energies need the log-sum-exps that only softmax has. */
 static hga_status check_normaliser(const hga_program *p, const hga_stage *s, stage_kind kind)
 {
     hga_normaliser all = program_normaliser(p);
-    if ((unsigned)s->normaliser > HGA_NORMALISER_SIGMOID)
+    const hga_stage *first = program_first_attended(p);
+    if ((unsigned)s->normaliser > HGA_NORMALISER_ENTMAX)
         return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %d", s->name, (int)s->normaliser);
     if (!kind_attends(kind) && s->normaliser != HGA_NORMALISER_SOFTMAX)
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s has no normaliser %s", s->name, program_rules[kind].name,
                         program_normaliser_names[s->normaliser]);
-    if (kind_attends(kind) && s->normaliser != all)
+    hga_status st = check_alpha(s);
+    if (st) return st;
+    if (kind_attends(kind) && s->normaliser != first->normaliser)
         return hga_fail(HGA_EPROGRAM, "stage '%s': normaliser %s, where a stage before it has %s", s->name,
-                        program_normaliser_names[s->normaliser], program_normaliser_names[all]);
+                        program_normaliser_names[s->normaliser], program_normaliser_names[first->normaliser]);
+    if (kind_attends(kind) && s->alpha != first->alpha)
+        return hga_fail(HGA_EPROGRAM, "stage '%s': alpha %g, where a stage before it has %g", s->name, s->alpha,
+                        first->alpha);
     if (all != HGA_NORMALISER_SOFTMAX && (kind == KIND_ENERGY || kind == KIND_DESCEND))
         return hga_fail(HGA_EPROGRAM, "stage '%s': %s reads log-sum-exps, which normaliser %s has not", s->name,
                         program_rules[kind].name, program_normaliser_names[all]);
-    return HGA_OK;
+    return check_merges(p, s, kind);
 }
 
 static hga_status check_stage(const hga_program *p, hga_id i, const hga_nodes *nodes, program_values *values,

@@ -31,7 +31,7 @@ static const char *const program_members[] = {"fields", "stages",         "defau
 static const char *const field_members[] = {"name", "width", "binding", "io", "rows", NULL};
 static const char *const stage_members[] = {"name",  "kind",    "message",    "reduce", "update", "relation",
                                             "order", "by_mass", "query",      "key",    "value",  "gate",
-                                            "keep",  "out",     "normaliser", NULL};
+                                            "keep",  "out",     "normaliser", "alpha",  NULL};
 
 /* ---- writing ---- */
 
@@ -91,6 +91,7 @@ static hga_status write_stage(const hga_program *p, const hga_stage *s, const hg
     HGA_TRY(put(object, "order", json_string(order_names[s->order])));
     if (s->by_mass) HGA_TRY(put(object, "by_mass", json_true()));
     if (s->normaliser) HGA_TRY(put(object, "normaliser", json_string(program_normaliser_names[s->normaliser])));
+    if (s->alpha != 0) HGA_TRY(put(object, "alpha", json_real(s->alpha)));
     for (int r = 0; r < N_ROLES; r++)
         if (rule->width[r])
             HGA_TRY(put(object, role_names[r], json_string(p->field[program_role(s, (stage_role)r)].name)));
@@ -174,11 +175,19 @@ static hga_status flag_member(json_t *object, const char *where, const char *nam
                                             : hga_fail(HGA_EFORMAT, "%s: '%s' is neither true nor false", where, name);
 }
 
-static hga_status number_member(json_t *object, const char *where, const char *name, float *number)
+static hga_status number_member(json_t *object, const char *where, const char *name, double *number)
 {
     json_t *value = json_object_get(object, name);
-    *number = (float)json_number_value(value);
+    *number = json_number_value(value);
     return !value || json_is_number(value) ? HGA_OK : hga_fail(HGA_EFORMAT, "%s: '%s' is not a number", where, name);
+}
+
+static hga_status float_member(json_t *object, const char *where, const char *name, float *number)
+{
+    double x;
+    hga_status st = number_member(object, where, name, &x);
+    *number = (float)x;
+    return st;
 }
 
 static hga_status read_field(json_t *object, const char *where, hga_program *p)
@@ -284,7 +293,7 @@ static hga_status read_normaliser(json_t *object, const char *where, hga_stage *
                         ? word_member(object, where, "normaliser", program_normaliser_names, &which)
                         : HGA_OK;
     s->normaliser = (hga_normaliser)which;
-    return st;
+    return st ? st : number_member(object, where, "alpha", &s->alpha);
 }
 
 static hga_status read_stage(json_t *object, const char *where, const hga_graph *g, hga_program *p)
@@ -387,8 +396,8 @@ hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_progr
         goto done;
     }
     HGA_TRY(only_members(root, "program", program_members));
-    HGA_TRY(number_member(root, "program", "default_scale", &p.default_scale));
-    HGA_TRY(number_member(root, "program", "softcap", &p.softcap));
+    HGA_TRY(float_member(root, "program", "default_scale", &p.default_scale));
+    HGA_TRY(float_member(root, "program", "softcap", &p.softcap));
     HGA_TRY(read_scores(root, &p));
     HGA_TRY(flag_member(root, "program", "lse", 0, &p.has_lse));
     HGA_TRY(read_arrays(root, g, &p));

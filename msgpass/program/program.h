@@ -75,6 +75,10 @@ uint32_t program_in_place(const hga_stage *s);
 hga_normaliser program_normaliser(const hga_program *p);
 /* Is there a stage that has scores, the caller's own functions included? */
 int program_has_scores(const hga_program *p);
+/* The first stage that attends; NULL. */
+const hga_stage *program_first_attended(const hga_program *p);
+/* Of entmax, else 0. */
+double program_alpha(const hga_program *p);
 /* "softmax", .. */
 extern const char *const program_normaliser_names[];
 /* "product", .. */

@@ -228,14 +228,29 @@ int program_rows_within(const hga_nodes *nodes, hga_field_rows a, hga_field_rows
     return !(program_row_set(a) & ~program_row_set(b) & program_present(nodes));
 }
 
-const char *const program_normaliser_names[] = {"softmax", "sigmoid", NULL};
+const char *const program_normaliser_names[] = {"softmax", "sigmoid", "entmax", NULL};
 const char *const program_scores_names[] = {"product", "additive", NULL};
+
+const hga_stage *program_first_attended(const hga_program *p)
+{
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE) return &p->stage[i];
+    return NULL;
+}
+
+static int is_entmax(const hga_stage *s) { return s->normaliser == HGA_NORMALISER_ENTMAX && s->alpha != 1; }
 
 hga_normaliser program_normaliser(const hga_program *p)
 {
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (p->stage[i].message == HGA_SCORE) return p->stage[i].normaliser;
-    return HGA_NORMALISER_SOFTMAX;
+    const hga_stage *s = program_first_attended(p);
+    if (!s || (s->normaliser == HGA_NORMALISER_ENTMAX && !is_entmax(s))) return HGA_NORMALISER_SOFTMAX;
+    return s->normaliser;
+}
+
+double program_alpha(const hga_program *p)
+{
+    const hga_stage *s = program_first_attended(p);
+    return s && is_entmax(s) ? s->alpha : 0;
 }
 
 int program_has_scores(const hga_program *p)

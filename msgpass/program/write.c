@@ -172,6 +172,17 @@ hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query
     return add_attending(p, KIND_ATTEND_MORE, s);
 }
 
+hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha)
+{
+    int attends = 0;
+    for (hga_id i = 0; i < p->n_stages; i++)
+        if (p->stage[i].message == HGA_SCORE)
+            p->stage[i].normaliser = normaliser, p->stage[i].alpha = alpha, attends = 1;
+    if (!attends) return hga_fail(HGA_EPROGRAM, "no stage attends, so there is nothing to normalise");
+    if (program_normaliser(p) != HGA_NORMALISER_SOFTMAX) p->has_lse = 0;
+    return HGA_OK;
+}
+
 hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state)
 {
     hga_stage s = stage_of_kind(KIND_SPREAD, relation, state, state);

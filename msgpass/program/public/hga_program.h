@@ -58,7 +58,12 @@ typedef enum hga_normaliser {
     /* weight m w / (1 + e^-(s' + B)), s' being the score without log w and log m, B the call's
        hga_modifiers.normaliser_bias: weights of a row sum to nothing in particular, states are plain sums and merge by
        adding. There is no log-sum-exp: has_lse is 0, energy and descend are refused, user functions see +inf */
-    HGA_NORMALISER_SIGMOID = 1
+    HGA_NORMALISER_SIGMOID = 1,
+    /* entmax (Peters et al. 2019): weight m w [(alpha - 1) s' - tau]_+^(1 / (alpha - 1)), alpha the stage's and tau
+       such that a row's weights sum to 1: most are exact zeros, and values of those are not read. alpha = 2 is
+       sparsemax, 1 softmax. tau needs all scores of a row, so what is merged into another state (attend more, spread)
+       is refused; there is no log-sum-exp, as with sigmoids */
+    HGA_NORMALISER_ENTMAX = 2
 } hga_normaliser;
 /* What a query and a key have together. */
 typedef enum hga_scores {
@@ -182,7 +187,8 @@ typedef struct hga_stage {
     uint32_t reads, writes;
     /* of attend and attend more, of all of a program alike; softmax in others */
     hga_normaliser normaliser;
-    uint64_t reserved[4]; /* 0 */
+    double alpha;         /* of entmax: 1, or 1.05 to 2; 0 with others */
+    uint64_t reserved[3]; /* 0 */
     hga_udf udf;
 } hga_stage;
 
@@ -216,6 +222,9 @@ HGA_API hga_status hga_program_attend(hga_program *p, hga_id relation, hga_id qu
    the first one's. */
 HGA_API hga_status hga_program_attend_more(hga_program *p, hga_id relation, hga_id query, hga_id key, hga_id value,
                                            hga_id out, int by_mass);
+/* All stages that attend normalise in this way from now on; alpha is entmax's, else 0. What is no softmax has no LSE:
+   has_lse becomes 0, and stays as it is with softmax. HGA_EPROGRAM where no stage attends. */
+HGA_API hga_status hga_program_normalise(hga_program *p, hga_normaliser normaliser, double alpha);
 /* Merge each node's state into its children's (relation HGA_TREE_DOWN), or along a relation of coarse-to-fine edges. */
 HGA_API hga_status hga_program_spread(hga_program *p, hga_id relation, hga_id state);
 /* One stage of the kind, as the table above says; energy goes up the tree, descend down. */
