@@ -8,6 +8,7 @@
 
 const hga_variant *hga_variant_named(const char *name)
 {
+    if (strcmp(name, "neighborhood") == 0) name = "neighbourhood";
     for (const hga_variant *v = hga_variants(); v->name; v++)
         if (strcmp(v->name, name) == 0) return v;
     return NULL;

@@ -240,3 +240,41 @@ double formula_dilated(const void *parameters)
                  class_pairs(p->n_tokens % w[b], r[b], p->causal);
     return edges;
 }
+
+/* ---- grids and drafts ---- */
+
+/* m tokens of a class see the kernel's number of each other, or as many as there are; causal: the first ones fewer */
+static double class_neighbours(int64_t m, int64_t kernel, int causal)
+{
+    int64_t seen = kernel < m ? kernel : m;
+    return (double)m * (double)seen - (causal ? (double)seen * (double)(seen - 1) / 2 : 0);
+}
+
+static hga_id of_axis(const hga_id *list, hga_id n, hga_id axis, hga_id standard)
+{
+    return list ? list[n == 1 ? 0 : axis] : standard;
+}
+
+double formula_neighbourhood(const void *parameters)
+{
+    const hga_neighbourhood *p = parameters;
+    double edges = 1;
+    for (hga_id a = 0; a < (p->shape ? p->n_axes : 1); a++) {
+        int64_t n = p->shape ? p->shape[a] : p->n_tokens, step = of_axis(p->dilation, p->n_dilation, a, 1);
+        int64_t kernel = of_axis(p->kernel, p->n_kernel, a, HGA_NEIGHBOURHOOD_KERNEL), more = n % step;
+        int causal = of_axis(p->causal, p->n_causal, a, 0) != 0;
+        edges *= (double)more * class_neighbours(n / step + 1, kernel, causal) +
+                 (double)(step - more) * class_neighbours(n / step, kernel, causal);
+    }
+    return edges;
+}
+
+double formula_draft(const void *parameters)
+{
+    const hga_draft *p = parameters;
+    double m = p->n_tokens, lines = 0;
+    if (!p->parent) return NAN;
+    for (hga_id i = 0; i < p->n_tokens; i++)
+        for (hga_id at = i; at >= 0; at = p->parent[at]) lines++;
+    return m * (p->prefix >= 0 ? p->prefix : p->n_keys - m) + lines;
+}

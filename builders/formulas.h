@@ -13,5 +13,7 @@ double formula_coarse(const void *parameters);
 double formula_fenwick(const void *parameters);
 double formula_dilated(const void *parameters);
 double formula_segments(const void *parameters);
+double formula_neighbourhood(const void *parameters);
+double formula_draft(const void *parameters);
 
 #endif

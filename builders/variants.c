@@ -118,6 +118,21 @@ static const hga_parameter segments_parameters[] = {
     {0},
 };
 
+static const hga_parameter neighbourhood_parameters[] = {
+    IDS(hga_neighbourhood, shape, n_axes, "shape", NULL, 1,
+        "the grid, such as 64,64, the last axis fastest; without it one axis of all tokens"),
+    IDS(hga_neighbourhood, kernel, n_kernel, "kernel", "7", 1, "tokens seen along each axis; one number is for all"),
+    IDS(hga_neighbourhood, dilation, n_dilation, "dilation", "1", 1, "how far apart they are along each axis"),
+    IDS(hga_neighbourhood, causal, n_causal, "causal", "0", 0, "1: nothing sees what comes later along this axis"),
+    {0},
+};
+
+static const hga_parameter draft_parameters[] = {
+    WHOLE(hga_draft, prefix, "prefix", NULL, 0, "tokens before the drafts (attend: key rows without the drafts)"),
+    IDS(hga_draft, parent, n_tokens, "parent", NULL, -1, "the draft that each draft follows; -1: the prefix"),
+    {0},
+};
+
 /* ---- what shows a variant, and what is worth comparing ---- */
 
 #define SHOWS(name, ...) static const char *const name##_shows[] = {__VA_ARGS__, NULL}
@@ -129,6 +144,8 @@ SHOWS(hsa, "", "branching=2,4,8,16", "causal=1");
 SHOWS(plain, "");
 SHOWS(dilated, "", "causal=1");
 SHOWS(segments, "", "causal=1");
+SHOWS(neighbourhood, "kernel=65", "kernel=65 causal=1");
+static const char *const draft_shows[] = {NULL};
 
 static const hga_sweep dense_sweeps[] = {{"", 0, {0}}, {0}};
 static const hga_sweep window_sweeps[] = {{"left=# right=#", 1, {4, 16, 64, 256, 1024}}, {0}};
@@ -146,6 +163,7 @@ static const hga_sweep dilated_sweeps[] = {
     {"segments=64,#,1024 dilations=1,4,16", 1, {256}},
     {0},
 };
+static const hga_sweep neighbourhood_sweeps[] = {{"kernel=#", 1, {7, 33, 129, 513}}, {0}};
 
 /* ---- the table ---- */
 
@@ -167,6 +185,8 @@ FUNCTIONS(coarse, hga_treeformer, hga_build_treeformer_coarse)
 FUNCTIONS(fenwick, hga_fenwick, hga_build_fenwick)
 FUNCTIONS(dilated, hga_dilated, hga_build_dilated)
 FUNCTIONS(segments, hga_segmented, hga_build_segments)
+FUNCTIONS(neighbourhood, hga_neighbourhood, hga_build_neighbourhood)
+FUNCTIONS(draft, hga_draft, hga_build_draft)
 
 #define SIZES(type, tokens, keys) sizeof(type), offsetof(type, tokens), keys
 
@@ -205,6 +225,13 @@ static const hga_variant table[] = {
      SIZES(hga_segmented, n_tokens, offsetof(hga_segmented, n_keys)), segments_parameters,
      HGA_CAN_CAUSAL | HGA_CAN_CROSS | HGA_NEEDS_SEGMENTS, segments_shows, NULL, NULL, start_segments, build_segments,
      formula_segments},
+    {"neighbourhood", "the nearest tokens of a grid of one to three axes", "NATTEN (Hassani et al. 2023)",
+     SIZES(hga_neighbourhood, n_tokens, HGA_NOWHERE), neighbourhood_parameters, HGA_CAN_CAUSAL | HGA_TAKES_SHAPE,
+     neighbourhood_shows, neighbourhood_sweeps, NULL, start_neighbourhood, build_neighbourhood, formula_neighbourhood},
+    {"draft", "drafts of speculative decoding, each after the prefix and its own line",
+     "SpecInfer (Miao et al. 2024), Medusa (Cai et al. 2024)", SIZES(hga_draft, n_tokens, offsetof(hga_draft, n_keys)),
+     draft_parameters, HGA_CAN_CROSS | HGA_NEEDS_DRAFTS, draft_shows, NULL, NULL, start_draft, build_draft,
+     formula_draft},
     {0},
 };
 

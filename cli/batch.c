@@ -78,7 +78,11 @@ static int single_length(const variant_job *job, hga_id *tokens)
         *tokens = setting_id(job->settings, "tokens");
         return *tokens >= 1 ? CLI_GOOD : complain(CLI_USAGE, "tokens: %d is not 1 or more", *tokens);
     }
-    if (!job->tensors) return complain(CLI_USAGE, "%s needs --tokens N", job->name);
+    int shaped = job->variant->can & HGA_TAKES_SHAPE && setting_given(job->settings, "shape");
+    if (!job->tensors && shaped) return CLI_GOOD; /* 0: the shape says it */
+    if (!job->tensors)
+        return complain(CLI_USAGE, "%s needs --tokens N%s", job->name,
+                        job->variant->can & HGA_TAKES_SHAPE ? ", or its shape" : "");
     const npy *q = job->tensors->query;
     if (q->dim[0] > INT32_MAX) return complain(CLI_DATA, "%s: %lld rows are too many", q->path, (long long)q->dim[0]);
     *tokens = job->variant->tokens_of ? job->variant->tokens_of((hga_id)q->dim[0]) : (hga_id)q->dim[0];
@@ -126,12 +130,13 @@ int samples_join(const samples *s, model *out)
     return status ? status : renumber(s->graph[longest], out->graph, &out->program);
 }
 
-/* keys of the one sample: 0 says that they are the queries */
+/* keys of the one sample: 0 says that they are the queries, which drafts' never are */
 static hga_id keys_of(const variant_job *job)
 {
     if (!job->tensors || !(job->variant->can & HGA_CAN_CROSS)) return 0;
     int64_t m = job->tensors->key->dim[0];
-    return m == job->tensors->query->dim[0] || m > INT32_MAX ? 0 : (hga_id)m;
+    if (m == job->tensors->query->dim[0] && !(job->variant->can & HGA_NEEDS_DRAFTS)) return 0;
+    return m > INT32_MAX ? 0 : (hga_id)m;
 }
 
 /* One graph. Where an array has said how many keys there are, it is so. */

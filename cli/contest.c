@@ -193,6 +193,8 @@ static int check_list(const char *list)
         snprintf(name, sizeof name, "%.*s", (int)strcspn(c, ","), c);
         if (!hga_variant_named(name))
             return complain(CLI_USAGE, "--variants: no variant '%s'%s", name, nearest_hint(name, known, n, hint));
+        if (!hga_variant_named(name)->shows[0])
+            return complain(CLI_USAGE, "--variants: %s needs what no text has; hga attend takes it", name);
         if (!c[strcspn(c, ",")]) return CLI_GOOD;
     }
 }

@@ -34,6 +34,8 @@ static const struct {
     {HGA_NEEDS_LEAVES, "needs_leaves", "needs leaves or hyperplanes"},
     {HGA_NEEDS_SEGMENTS, "needs_segments", "needs segments"},
     {HGA_NEEDS_TYPE_SCALE, "needs_alpha", "needs alpha"},
+    {HGA_TAKES_SHAPE, "takes_shape", "takes a shape"},
+    {HGA_NEEDS_DRAFTS, "needs_drafts", "needs drafts"},
 };
 enum { N_ABILITIES = sizeof abilities / sizeof abilities[0] };
 

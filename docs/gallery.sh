@@ -15,6 +15,8 @@ htransformer-causal|The same, looking back only.|htransformer -n 64 -p block=4 -
 hsa|HSA on hopping windows of four.|hsa -n 64 -p branching=4
 fenwick|Log-linear attention's partition of the past.|fenwick -n 64
 dilated|LongNet: longer segments, sparser tokens.|dilated -n 64 -p segments=8,32 -p dilations=1,4
+neighbourhood|NATTEN: the nearest tokens of an image of 8 x 8.|neighbourhood -p shape=8,8 -p kernel=3
+draft|Drafts of speculative decoding after a prefix of 24 tokens.|draft -p prefix=24 -p parent=-1,0,0,1,1,2,3,-1,7,7,8
 two-levels|A hierarchy of your own, as JSON.|docs/gallery/two-levels.json
 page|This project's index page as a tree of its headings, lists, sentences and words.|docs/README.md
 sources|A folder of sources: folders, files, functions, lines.|builders

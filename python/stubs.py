@@ -55,10 +55,13 @@ class Parameter:
 
 def function(lib, v, name, says, parameters):
     """The lines of a variant; of one that routes by hyperplanes, two: with leaves, and with these."""
-    by_data = v.can & (lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS)
+    by_data = v.can & (
+        lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS
+    )
     first = "n_tokens: Optional[_Tokens] = None" if by_data else "n_tokens: _Tokens"
     last = ["n_keys: Optional[SupportsIndex] = None"] if v.can & lib.HGA_CAN_CROSS else []
     needed = {"query_segment"} if v.can & lib.HGA_NEEDS_SEGMENTS else set()
+    needed |= {"parent"} if v.can & lib.HGA_NEEDS_DRAFTS else set()
     needed |= {"alpha"} if v.can & lib.HGA_NEEDS_TYPE_SCALE else set()
 
     def line(named, needed, returns):
@@ -91,7 +94,7 @@ def main():
         pieces.append("\n" + function(lib, v, name, says, parameters))
         i += 1
     with open(output + ".new", "w", encoding="utf-8") as file:
-        file.write(HEAD + f"\n__all__ = {names}\n" + "".join(pieces))
+        file.write(HEAD + f"\n__all__ = {names + ['neighborhood']}\n" + "".join(pieces) + "\nneighborhood = neighbourhood\n")
     os.replace(output + ".new", output)
 
 

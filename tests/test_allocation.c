@@ -118,6 +118,25 @@ static hga_status make_segments(const hga_allocator *a)
     return settle(hga_build_segments(&s, &g, &p), &g);
 }
 
+static hga_status make_neighbourhood(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_program p;
+    const hga_id shape[] = {4, 3, 5}, two = 2;
+    hga_neighbourhood x = {.shape = shape, .n_axes = 3, .kernel = &two, .n_kernel = 1, .allocator = a};
+    x.dilation = &two, x.n_dilation = 1;
+    return settle(hga_build_neighbourhood(&x, &g, &p), &g);
+}
+
+static hga_status make_draft(const hga_allocator *a)
+{
+    hga_graph *g = NOWHERE;
+    hga_program p;
+    const int32_t parent[] = {-1, 0, 0, 2};
+    return settle(hga_build_draft(&(hga_draft){.n_tokens = 4, .prefix = 5, .parent = parent, .allocator = a}, &g, &p),
+                  &g);
+}
+
 /* By hand: three levels, orders, blocks, and explicit edges with types, weights and a duplicate. */
 static hga_status make_by_hand(const hga_allocator *a)
 {
@@ -286,12 +305,13 @@ static int clear(void **state)
     return lent.blocks || lent.bytes ? -1 : 0;
 }
 
-#define ALLOCATOR_FACTS(fact)                                                                                    \
-    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(window) fact(bpt) fact(htransformer)             \
-        fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine) fact(treeformer_coarse)        \
-            fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(predicate) fact(predicate_dilated) fact(names) \
-                fact(route_gradient) fact(coarse_gradient) fact(tree_text) fact(tree_grid) fact(tree_set)        \
-                    fact(tree_record) fact(tree_html) fact(tree_markdown) fact(tree_linkage)
+#define ALLOCATOR_FACTS(fact)                                                                                     \
+    fact(dense) fact(fenwick) fact(dilated) fact(segments) fact(neighbourhood) fact(draft) fact(window) fact(bpt) \
+        fact(htransformer) fact(htransformer_causal) fact(htransformer_linear) fact(treeformer_fine)              \
+            fact(treeformer_coarse) fact(hsa_windows) fact(hsa_parent) fact(by_hand) fact(predicate)              \
+                fact(predicate_dilated) fact(names) fact(route_gradient) fact(coarse_gradient) fact(tree_text)    \
+                    fact(tree_grid) fact(tree_set) fact(tree_record) fact(tree_html) fact(tree_markdown)          \
+                        fact(tree_linkage)
 #define MALLOC_FACTS(fact) \
     fact(dense) fact(window) fact(bpt) fact(htransformer) fact(hsa_parent) fact(treeformer_coarse) fact(by_hand)
 

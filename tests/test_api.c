@@ -123,6 +123,8 @@ static void builders_refuse_words_they_do_not_know(void **state)
     REFUSES_RESERVED(fenwick, hga_build_fenwick);
     REFUSES_RESERVED(dilated, hga_build_dilated);
     REFUSES_RESERVED(segmented, hga_build_segments);
+    REFUSES_RESERVED(neighbourhood, hga_build_neighbourhood);
+    REFUSES_RESERVED(draft, hga_build_draft);
     float x = 0;
     int32_t leaf;
     hga_router r = {.height = 1, .dim = 1, .n_heads = 1, .weights = &x, .bias = &x, .reserved = {1}};

@@ -80,6 +80,8 @@ hsa|hsa -n 64 -p branching=4
 fenwick|fenwick -n 40
 dilated|dilated -n 64 -p segments=8,32 -p dilations=1,4
 segments|segments -n 40 -p query-segment=@segment.npy
+neighbourhood|neighbourhood -p shape=6,7 -p kernel=3 -p dilation=2,1
+draft|draft -p parent=-1,0,0,1,1,2 -p prefix=20
 fine|treeformer-fine -n 40 -p query-leaf=@leaf.npy -p height=3
 coarse|treeformer-coarse -n 40 -p query-leaf=@leaf.npy -p height=3 -p alpha=@alpha.npy
 million|bpt -n 1000000 -p k=4

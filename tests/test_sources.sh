@@ -6,7 +6,7 @@ source=$1
 . "$(dirname "$0")/facts.sh"
 
 # What is written by hand: no build folders, no recorded data.
-find "$source" \( -name '.git' -o -name 'build*' -o -path "$source/tests/golden" -o -path "$source/fuzz/corpus" \) -prune -o -type f -print | sort >files
+find "$source" -mindepth 1 \( -name '.git' -o -name build -o -name 'build[-_]*' -o -path "$source/tests/golden" -o -path "$source/fuzz/corpus" \) -prune -o -type f -print | sort >files
 grep -E '\.(c|h|inc|cc|hpp)$' files >c_files
 there_are_sources() { [ "$(wc -l <c_files)" -gt 100 ] && grep -q '\.inc$' c_files; }
 fact there_are_sources there_are_sources

@@ -334,6 +334,48 @@ static hga_status segments_cross(hga_id n, uint64_t *rng, hga_graph **g, hga_pro
     return st;
 }
 
+/* ---- grids and drafts ---- */
+
+/* A grid of n tokens of one to three axes, kernels and dilations of any size. */
+static hga_status grid(hga_id n, uint64_t *rng, int causal, hga_graph **g, hga_program *p)
+{
+    hga_id shape[3] = {1, 1, n}, kernel[3], dilation[3], axes[3], each = 1 + random_below(rng, 3);
+    for (int a = 0; a < 2; a++)
+        for (hga_id d = 1 + random_below(rng, 12); d > 0; d--)
+            if (shape[2] % d == 0) {
+                shape[a] = d, shape[2] /= d;
+                break;
+            }
+    for (int a = 0; a < 3; a++)
+        kernel[a] = 1 + random_below(rng, 9), dilation[a] = random_below(rng, 2) ? 1 : 1 + random_below(rng, 4),
+        axes[a] = causal || random_below(rng, 3) == 0;
+    hga_neighbourhood x = {.n_tokens = n, .kernel = kernel, .n_kernel = 1, .dilation = dilation, .n_dilation = 1};
+    x.causal = axes, x.n_causal = 1;
+    if (each == 3) x.shape = shape, x.n_axes = x.n_kernel = x.n_dilation = x.n_causal = 3;
+    if (each == 2) shape[1] *= shape[2], x.shape = shape, x.n_axes = x.n_kernel = 2;
+    return hga_build_neighbourhood(&x, g, p);
+}
+
+static hga_status neighbourhood(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return grid(n, rng, 0, g, p);
+}
+
+static hga_status neighbourhood_causal(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    return grid(n, rng, 1, g, p);
+}
+
+static hga_status draft(hga_id n, uint64_t *rng, hga_graph **g, hga_program *p)
+{
+    int32_t *parent = memory(n, sizeof *parent);
+    for (hga_id i = 0; i < n; i++) parent[i] = random_below(rng, i + 1) - 1;
+    hga_draft d = {.n_tokens = n, .prefix = random_below(rng, 4) ? random_below(rng, 3 * n) : 0, .parent = parent};
+    hga_status st = hga_build_draft(&d, g, p);
+    free(parent);
+    return st;
+}
+
 static const struct variant {
     const char *name;
     build *build;
@@ -379,6 +421,9 @@ static const struct variant {
     {"segments", segments, 0, 0},
     {"segments_causal", segments_causal, 0, 0},
     {"segments_cross", segments_cross, 0, 0},
+    {"neighbourhood", neighbourhood, 0, 0},
+    {"neighbourhood_causal", neighbourhood_causal, 0, 0},
+    {"draft", draft, 0, 0},
 };
 
 int n_variants(void) { return (int)(sizeof table / sizeof *table); }

@@ -50,14 +50,16 @@ typedef struct hga_parameter {
 
 /* What a variant can. */
 enum {
-    HGA_CAN_CAUSAL = 1,        /* has the parameter `causal` */
-    HGA_ALWAYS_CAUSAL = 2,     /* knows nothing else */
-    HGA_CAN_CROSS = 4,         /* queries and keys may differ in number */
-    HGA_ROWS_ARE_NODES = 8,    /* rows of tensors are nodes, not tokens; see tokens_of */
-    HGA_TAKES_TREE = 16,       /* `parent` may give the hierarchy of the data */
-    HGA_NEEDS_LEAVES = 32,     /* query_leaf (and key_leaf) or hyperplanes must be given */
-    HGA_NEEDS_SEGMENTS = 64,   /* query_segment (and key_segment) must be given */
-    HGA_NEEDS_TYPE_SCALE = 128 /* hga_io.type_scale must be given */
+    HGA_CAN_CAUSAL = 1,         /* has the parameter `causal` */
+    HGA_ALWAYS_CAUSAL = 2,      /* knows nothing else */
+    HGA_CAN_CROSS = 4,          /* queries and keys may differ in number */
+    HGA_ROWS_ARE_NODES = 8,     /* rows of tensors are nodes, not tokens; see tokens_of */
+    HGA_TAKES_TREE = 16,        /* `parent` may give the hierarchy of the data */
+    HGA_NEEDS_LEAVES = 32,      /* query_leaf (and key_leaf) or hyperplanes must be given */
+    HGA_NEEDS_SEGMENTS = 64,    /* query_segment (and key_segment) must be given */
+    HGA_NEEDS_TYPE_SCALE = 128, /* hga_io.type_scale must be given */
+    HGA_TAKES_SHAPE = 256,      /* `shape` may be given: then tokens, its product, may be left out */
+    HGA_NEEDS_DRAFTS = 512      /* `parent` must be given, one a query token; keys are always other tokens */
 };
 
 /* Settings that are worth comparing: `words` with x in each place of a #, for each x while covers * x < tokens. */
@@ -85,7 +87,7 @@ typedef struct hga_variant {
 
 /* The table, as hga_graph_rules() is one. */
 HGA_API const hga_variant *hga_variants(void);
-/* The row of that name, NULL without. */
+/* The row of that name, NULL without; neighborhood is neighbourhood. */
 HGA_API const hga_variant *hga_variant_named(const char *name);
 /* The parameter whose name is the first `length` bytes of `name`, NULL without. */
 HGA_API const hga_parameter *hga_variant_parameter(const hga_variant *v, const char *name, size_t length);

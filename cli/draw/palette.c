@@ -47,6 +47,8 @@ uint32_t variant_colour(const char *variant)
         {"fenwick", 0x2aa5b5},
         {"dilated", 0x94a11f},
         {"segments", 0xc9497b},
+        {"neighbourhood", 0x5b6ee1},
+        {"draft", 0xb5651d},
     };
     for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
         if (strcmp(colours[i].variant, variant) == 0) return colours[i].colour;

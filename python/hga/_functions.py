@@ -11,3 +11,6 @@ for _name, _variant in variants().items():
     _function = function_of(_variant)
     globals()[_function.__name__] = _function
     __all__.append(_function.__name__)
+
+neighborhood = globals()["neighbourhood"]
+__all__.append("neighborhood")

@@ -50,7 +50,7 @@ class _Settings:
                 raise refuse(f"{p.python_name} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
             self.set(p.name, value)
         else:
-            self.set_array(p.name, [value] if isinstance(value, (int, np.integer)) else value)
+            self.set_array(p.name, [int(value)] if isinstance(value, (int, np.integer, np.bool_)) else value)
 
     def build(self) -> Tuple[Graph, Any]:
         graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")
@@ -334,15 +334,24 @@ def _require(v: Variant, n_tokens: Optional[int], given: Dict[str, Any]) -> None
     can = int(v._row.can)
     if can & lib.HGA_NEEDS_LEAVES and "query_leaf" not in given:
         raise refuse(f"{v.name} needs query_leaf=, or height=, weights= and bias=")
-    if can & lib.HGA_NEEDS_SEGMENTS and "query_segment" not in given:
-        raise refuse(f"{v.name} needs query_segment=, the segment of each query token")
+    for need, name, says in (
+        (lib.HGA_NEEDS_SEGMENTS, "query_segment", "the segment of each query token"),
+        (lib.HGA_NEEDS_DRAFTS, "parent", "the draft that each draft follows, -1 for the prefix"),
+    ):
+        if can & need and name not in given:
+            raise refuse(f"{v.name} needs {name}=, {says}")
     if can & lib.HGA_NEEDS_TYPE_SCALE and "alpha" not in given:
         raise refuse(f"{v.name} needs alpha=, a weight for each level")
     if can & lib.HGA_TAKES_TREE and "parent" not in given and "branching" not in given:
         raise refuse(f"{v.name} needs branching=, or parent=")
-    by_data = can & (lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS)
-    if n_tokens is None and not (by_data and any(name in given for name in ("parent", "query_leaf", "query_segment"))):
+    if n_tokens is None and not (_by_data(v) and any(name in given for name in ("parent", "query_leaf", "query_segment", "shape"))):
         raise refuse_type(f"{v.name} needs n_tokens, how many tokens there are")
+
+
+def _by_data(v: Variant) -> bool:
+    """May data say how many tokens there are?"""
+    can = lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS | lib.HGA_TAKES_SHAPE | lib.HGA_NEEDS_DRAFTS
+    return bool(int(v._row.can) & can)
 
 
 def _typed(x: Any) -> str:
@@ -395,8 +404,7 @@ def function_of(v: Variant) -> Callable[..., Any]:
     lines = [f"{v.says} ({v.paper}).", "", "n_tokens: tokens, or a list of lengths for a ragged batch."]
     if v.can_cross:
         lines.append("n_keys: key tokens, for cross-attention.")
-    by_data = int(v._row.can) & (lib.HGA_TAKES_TREE | lib.HGA_NEEDS_LEAVES | lib.HGA_NEEDS_SEGMENTS)
-    first = None if by_data else inspect.Parameter.empty
+    first = None if _by_data(v) else inspect.Parameter.empty
     arguments = [inspect.Parameter("n_tokens", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=first)]
     for p in v.parameters:
         standard = f", default {p.standard}" if p.standard else ""

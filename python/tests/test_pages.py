@@ -191,6 +191,7 @@ def hierarchies():
         "dense": hga.dense(12), "one": hga.dense(1), "window": hga.window(40, left=3, right=2, global_=2), "bpt": hga.bpt(48, k=2, causal=True),
         "htransformer": hga.htransformer(45, block=4), "hsa": hga.hsa(64, branching=[4]), "fenwick": hga.fenwick(40),
         "dilated": hga.dilated(64, segments=[8, 32], dilations=[1, 4]), "segments": hga.segments(40, query_segment=segment),
+        "neighbourhood": hga.neighbourhood(shape=(6, 7), kernel=3), "draft": hga.draft(prefix=20, parent=[-1, 0, 0, 1, 1, 2]),
         "fine": hga.treeformer_fine(40, query_leaf=leaf, height=3),
         "coarse": hga.treeformer_coarse(40, query_leaf=leaf, height=3, alpha=np.full(4, 0.25, np.float32)),
         "edges": edges.hierarchy(), "file": hga.read(ROOT / "docs" / "gallery" / "two-levels.json"),

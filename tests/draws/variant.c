@@ -15,7 +15,7 @@ hga_id draw_words(choices *c, char *words, size_t bytes)
     const char *causal = cross ? "" : yes(c, " causal=1");
     char keys[24] = "";
     if (cross) snprintf(keys, sizeof keys, " keys=%d", 1 + choose(c, 90));
-    switch (choose(c, 12)) {
+    switch (choose(c, 14)) {
     case 0: snprintf(words, bytes, "dense%s%s", causal, keys); break;
     case 1: snprintf(words, bytes, "window left=%d right=%d global=%d%s", a, b, choose(c, n < 3 ? n : 3), keys); break;
     case 2: snprintf(words, bytes, "window left=%d right=0 causal=1 stride=%d", 4 * a, 1 + choose(c, 4)); break;
@@ -30,6 +30,15 @@ hga_id draw_words(choices *c, char *words, size_t bytes)
                  choose(c, 2) ? "self" : "frontier");
         break;
     case 10: snprintf(words, bytes, "fenwick"); break;
+    case 11:
+        n = a * b;
+        snprintf(words, bytes, "neighbourhood shape=%d,%d kernel=%d dilation=1,%d causal=%d,%d", a, b, 1 + choose(c, 6),
+                 1 + choose(c, 3), (int)choose(c, 2), (int)choose(c, 2));
+        break;
+    case 12:
+        n = 6;
+        snprintf(words, bytes, "draft parent=-1,0,0,4,1,-1 prefix=%d", choose(c, 90));
+        break;
     default: snprintf(words, bytes, "dilated segments=%d,%d dilations=1,%d%s", 4 * a, 9 * a, b, causal);
     }
     return n;
