@@ -260,11 +260,11 @@ HGA_API hga_status hga_build_segments(const hga_segmented *p, hga_graph **g, hga
 /* ---- grids and drafts ---- */
 
 /* Neighbourhood attention (NATTEN, Hassani et al. 2023): tokens are a grid of `shape`, row-major, the last axis
-   fastest; without it one axis of n_tokens. Along an axis of length L a token at i belongs to the class of i mod dilation, of m
-   tokens, as its member i' = i / dilation, rounded down. It sees min(kernel, m) of them from the member clamp(i' -
-   kernel / 2, 0, max(m - kernel, 0)) on; along a causal axis those from i' - kernel + 1 to i'. Neighbours are the
-   product over axes. One number in a list stands for all axes; NULL: kernel 7, dilation 1, causal 0. No token sees a
-   later one where every axis is causal. Relation `near`. */
+   fastest; without it one axis of n_tokens. Along an axis of length L a token at i belongs to the class of i mod
+   dilation, of m tokens, as its member i' = i / dilation, rounded down. It sees min(kernel, m) of them from the member
+   clamp(i' - kernel / 2, 0, max(m - kernel, 0)) on; along a causal axis those from i' - kernel + 1 to i'. Neighbours
+   are the product over axes. One number in a list stands for all axes; NULL: kernel 7, dilation 1, causal 0. No token
+   sees a later one where every axis is causal. Relation `near`. */
 enum { HGA_NEIGHBOURHOOD_KERNEL = 7 };
 typedef struct hga_neighbourhood {
     hga_id n_tokens;     /* 0, or the product of shape */
@@ -283,8 +283,8 @@ HGA_API hga_neighbourhood hga_neighbourhood_defaults(void);
 HGA_API hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hga_program *program);
 
 /* Tree attention of speculative decoding (SpecInfer, Miao et al. 2024): n_tokens drafts as queries; as keys a prefix
-   and behind it the drafts. A draft sees the whole prefix, itself, parent[itself], its parent, and so on until -1, in any
-   order of drafts. HGA_EINVAL for a draft that follows itself. Relation `near`. */
+   and behind it the drafts. A draft sees the whole prefix, itself, parent[itself], its parent, and so on until -1, in
+   any order of drafts. HGA_EINVAL for a draft that follows itself. Relation `near`. */
 typedef struct hga_draft {
     hga_id n_tokens, n_keys; /* drafts; 0, or prefix + n_tokens */
     hga_id prefix;           /* tokens; -1: n_keys - n_tokens */
