@@ -377,7 +377,7 @@ static hga_status read_scores(json_t *root, hga_program *p)
     hga_status st =
         json_object_get(root, "scores") ? word_member(root, "program", "scores", program_scores_names, &which) : HGA_OK;
     p->scores = (hga_scores)which;
-    return st ? st : number_member(root, "program", "negative_slope", &p->negative_slope);
+    return st ? st : float_member(root, "program", "negative_slope", &p->negative_slope);
 }
 
 hga_status hga_program_from_json(const char *text, const hga_graph *g, hga_program *out)
