@@ -38,6 +38,8 @@ typedef struct kernel_state {
 typedef struct kernel_chunk {
     hga_id n, dim, dim_v;
     const float *q; /* [dim padded with zeros], already scaled */
+    const float *a; /* NULL; or [dim]: scores are a . L(q + k + r), L(x) = x above 0 and leak x else, a scaled, not q */
+    float leak;
     const float *const *k;
     const float *const *v;
     ptrdiff_t k_offset, v_offset;
@@ -59,6 +61,8 @@ typedef struct kernel_heads {
     hga_id share;   /* heads to a key's head */
     const float *q; /* head h at q + h * q_head, padded with zeros, already scaled */
     ptrdiff_t q_head;
+    const float *a; /* as in kernel_chunk, heads as those of q; where dim is 1 q_head is, too */
+    float leak;
     const float *const *k;
     const float *const *v;
     /* bfloat16, in place of q, k and v; q16 neither padded nor scaled: products are multiplied by scale */

@@ -90,6 +90,46 @@ static void variants_are_the_oracles(void **state)
         }
 }
 
+static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+
+/* The fused rows are the plain ones, in every instruction set of this machine: long rows in pieces, heads together and
+   alone, one column and many, dropped weights, bfloat16. */
+static void rows_are_plain_ones(void **state)
+{
+    static const hga_shape of[] = {{.n_heads = 8, .dim = 1, .dim_v = 20},
+                                   {.n_heads = 6, .n_kv_heads = 2, .dim = 1, .dim_v = 3},
+                                   {.n_heads = 2, .dim = 37},
+                                   {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 5}};
+    static float a[8 * 37];
+    (void)state;
+    for (size_t j = 0; j < sizeof a / sizeof *a; j++) a[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
+    for (int i = 0; i < n_variants(); i++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            problem p;
+            hga_modifiers m = {.size = sizeof m, .additive = seed % 3 ? a : NULL};
+            variant_build(i, 90, seed, &of[(seed + (uint64_t)i) % 4], &p);
+            problem_fill_tables(&p, seed, seed % 2 == 0, seed == 3, seed == 1);
+            p.options.edge_bias = p.io.edge_bias != NULL, p.io.modifiers = &m;
+            p.options.dropout = seed == 2 ? 0.25f : 0, p.options.cut_edges = seed == 1 ? 20 : 0;
+            p.options.precision = seed == 3 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32;
+            p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
+            for (size_t isa = 0; isa < 4 && has_scores(&p); isa++) {
+                hga_options plain = p.options, fast = p.options;
+                plain.generic = 1, fast.isa = isas[isa], fast.threads = 1 + (hga_id)isa % 3;
+                hga_plan *plan;
+                if (hga_plan_create(p.graph, &p.program, &p.shape, &fast, &plan)) continue; /* not this machine's */
+                hga_plan_destroy(plan);
+                float *want = problem_out(&p, &plain, NULL), *got = problem_out(&p, &fast, NULL);
+                for (int64_t j = 0; j < out_count(&p); j++)
+                    if (!(fabsf(got[j] - want[j]) < 2e-5f * fmaxf(1, fabsf(want[j]))))
+                        fail_msg("%s, %s, seed %d: %g, not %g", p.name, isas[isa], (int)seed, (double)got[j],
+                                 (double)want[j]);
+                free(want), free(got);
+            }
+            problem_clear(&p);
+        }
+}
+
 /* ---- backward ---- */
 
 /* Sums q + k are not where LeakyReLU has a corner, so that differences are slopes: queries of even heads are far above
@@ -227,7 +267,7 @@ static void json_and_explanations_say_additive(void **state)
     hga_options o = {.gradient = 1};
     assert_ok(hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan));
     assert_ok(hga_plan_explain(plan, &text));
-    assert_non_null(strstr(text, "plain additive"));
+    assert_non_null(strstr(text, "rows, additive scores"));
     int said = 0;
     const char *why = "";
     for (hga_id i = 0; why && hga_plan_gradient_tried(plan, NULL, NULL, i, &why); i++)
@@ -282,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_dense_row_is_its_formula),
                                        cmocka_unit_test(variants_are_the_oracles),
+                                       cmocka_unit_test(rows_are_plain_ones),
                                        cmocka_unit_test(gradients_are_slopes),
                                        cmocka_unit_test(gradients_of_mixed_signs_are_slopes),
                                        cmocka_unit_test(a_loss_moves_the_vector),

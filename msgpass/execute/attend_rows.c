@@ -1,5 +1,6 @@
 /* attend_rows.c: attention row by row, one pass over a row's edges, nothing stored per edge. It equals its plain
    version in plain.c. */
+#include "modifiers.h"
 #include "stages.h"
 
 #include <math.h>
@@ -28,6 +29,32 @@ static void load_bf16_queries(worker *w, const row_job *job)
         k->widen(1, &(const uint16_t *){w->row.query16 + h * dim}, dim, w->row.query + h * room, 0);
         k->scale(dim, w->workspace->scale_2, w->row.query + h * room, w->row.query + h * room);
     }
+}
+
+/* Of one column the heads lie side by side. */
+static hga_id query_room(const worker *w)
+{
+    hga_id dim = w->plan->shape.dim;
+    return scores_are_sums(w->plan) && dim == 1 ? 1 : padded(dim);
+}
+
+/* Of additive scores it is the vector that is scaled. */
+static void load_additive(worker *w, const row_job *job)
+{
+    const bound_field *q = field(w, stage_of(w, job->stage)->query);
+    const float *row = bound_row(q, job->v), *given = modifiers_of(w->io).additive;
+    hga_id dim = w->plan->shape.dim, room = query_room(w);
+    ptrdiff_t stride = bound_head(q, job->v);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++)
+        for (hga_id j = 0; j < dim; j++) {
+            w->row.query[h * room + j] = row[h * stride + j];
+            w->row.additive[h * room + j] = (given ? given[h * dim + j] : 1) * w->workspace->scale_2;
+        }
+}
+
+static void load_row(worker *w, const row_job *job)
+{
+    (scores_are_sums(w->plan) ? load_additive : w->plan->bf16_rows ? load_bf16_queries : load_queries)(w, job);
 }
 
 static void attend_nothing(worker *w)
@@ -117,7 +144,9 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_head
         .dim_v = shape->dim_v,
         .share = shape->n_heads / shape->n_kv_heads,
         .q = w->row.query,
-        .q_head = padded(shape->dim),
+        .q_head = query_room(w),
+        .a = scores_are_sums(w->plan) ? w->row.additive : NULL,
+        .leak = w->plan->program.negative_slope,
         .k = w->at.k + first,
         .v = w->at.v + first,
         .k_head = at->k_stride,
@@ -175,7 +204,9 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
         .n = c->n,
         .dim = shape->dim,
         .dim_v = shape->dim_v,
-        .q = w->row.query + h * padded(shape->dim),
+        .q = w->row.query + h * query_room(w),
+        .a = scores_are_sums(w->plan) ? w->row.additive + h * query_room(w) : NULL,
+        .leak = w->plan->program.negative_slope,
         .k = at->same_k ? w->at.k : w->at.k_head,
         .v = at->same_v ? w->at.v : w->at.v_head,
         .k_offset = at->same_k ? kv * at->k_stride : 0,
@@ -207,7 +238,7 @@ static void attend_chunk(worker *w, const row_job *job)
         attend_bf16(w);
         return;
     }
-    if (together && shape->n_heads >= FEW_HEADS) {
+    if (together && (shape->n_heads >= FEW_HEADS || scores_are_sums(w->plan))) {
         if (at.same_k && at.same_v)
             attend_all_heads(w, 0, c->n, &at);
         else
@@ -252,7 +283,7 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
         hga_pos most = left < cut - in_piece ? left : cut - in_piece;
         cursor_next(&c, most, &w->chunk);
         if (!w->chunk.n) break;
-        if (!loaded++) w->plan->bf16_rows ? load_bf16_queries(w, job) : load_queries(w, job);
+        if (!loaded++) load_row(w, job);
         if (pieces && !in_piece) pieces++;
         attend_chunk(w, job);
         in_piece += w->chunk.n, left -= w->chunk.n;

@@ -103,6 +103,7 @@ typedef struct wide_scratch {
 /* Scratch of the stages that go row by row. */
 typedef struct row_scratch {
     float *query;          /* [heads][dim padded]: the row's queries, scaled, in base 2 */
+    float *additive;       /* alike, see kernel_heads: what additive scores are weighed with, scaled, in base 2 */
     uint16_t *query16;     /* [heads][dim]: the same in bfloat16, not scaled; plans of bf16 rows */
     float *acc;            /* [heads][columns padded] */
     float *bias;           /* [KERNEL_CHUNK] + padding */

@@ -34,9 +34,13 @@ static const stage_kernel other_stages[][N_KINDS] = {
     [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax, for which nothing is fused", plain_row, NULL, NULL}},
 };
 
-/* .. and of scores that are no products, in softmax. */
+/* .. and of scores that are no products, in softmax: fused, and plain. */
 static const stage_kernel additive_stages[N_KINDS] = {
-    [KIND_ATTEND] = {"plain additive scores, for which nothing is fused", plain_row, NULL, NULL},
+    [KIND_ATTEND] = {"rows, additive scores, online softmax", attend_row, NULL, merge_splits},
+    [KIND_ATTEND_MORE] = {"rows, additive scores, online softmax, merged", attend_row, NULL, NULL},
+};
+static const stage_kernel plain_additive_stages[N_KINDS] = {
+    [KIND_ATTEND] = {"plain additive scores", plain_row, NULL, NULL},
     [KIND_ATTEND_MORE] = {"plain additive scores, merged", plain_row, NULL, NULL},
 };
 
@@ -45,6 +49,7 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
     stage_kind kind = plan->stage[stage].kind;
     const stage_kernel *other = &other_stages[program_normaliser(&plan->program)][kind];
     if (other->name) return other;
-    if (plan->program.scores == HGA_SCORES_ADDITIVE && additive_stages[kind].name) return &additive_stages[kind];
+    if (scores_are_sums(plan) && additive_stages[kind].name)
+        return stage_is_fused(plan, stage) ? &additive_stages[kind] : &plain_additive_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];
 }

@@ -48,11 +48,12 @@ static int chunks_mix(const hga_plan *plan)
 }
 
 /* Numbers, among them padding that is read before anything is written there. */
-static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, int drops, carver *c)
+static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, int drops, int is_additive, carver *c)
 {
     int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
     w->row.query = carve(c, heads * room, sizeof(float));
+    w->row.additive = carve(c, is_additive ? heads * room : 0, sizeof(float));
     w->row.query16 = carve(c, bf16_rows ? heads * room : 0, sizeof(uint16_t));
     w->row.acc = carve(c, heads * width, sizeof(float));
     w->row.bias = carve(c, KERNEL_CHUNK + KERNEL_PAD, sizeof(float));
@@ -124,7 +125,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
-    lay_out_numbers(w, &plan->shape, plan->bf16_rows, plan->options.dropout > 0, &c);
+    lay_out_numbers(w, &plan->shape, plan->bf16_rows, plan->options.dropout > 0, scores_are_sums(plan), &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
     lay_out_plain(w, plan, &c);

@@ -381,7 +381,7 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
 static hga_id find_head_parts(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || plan->threads == 1) return 1;
+    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || scores_are_sums(plan) || plan->threads == 1) return 1;
     int64_t want = 2 * (int64_t)plan->threads;
     if (!s->panels || s->panels >= want) return 1;
     int64_t parts = (want - 1) / s->panels + 1;

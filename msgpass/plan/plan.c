@@ -129,8 +129,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     hga_status st = program_check(&plan->program, g);
     if (st) return st;
     if (plan->program.softcap != 0) plan->options.modifiers |= HGA_MODIFIES_SOFTCAP;
-    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX || plan->options.modifiers ||
-        plan->program.scores != HGA_SCORES_PRODUCT)
+    if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX || plan->options.modifiers)
         plan->options.generic = 1;
     st = positions_find(plan);
     if (st) return st;
