@@ -8,19 +8,37 @@
 
 /* ---- the command line ---- */
 
+/* By hga_normaliser: its word, and whether a number follows. */
+static const struct {
+    const char *word;
+    int may_have_number, needs_number;
+} normalisers[] = {{"softmax", 0, 0}, {"sigmoid", 1, 0}, {"entmax", 1, 1}};
+enum { N_NORMALISERS = sizeof normalisers / sizeof *normalisers };
+
+/* The normaliser that the text names, N_NORMALISERS without; `number` is what stands behind the colon, NULL: none. */
+static size_t find_normaliser(const char *text, const char **number)
+{
+    const char *colon = strchr(text, ':');
+    size_t n = colon ? (size_t)(colon - text) : strlen(text), i = 0;
+    *number = colon ? colon + 1 : NULL;
+    while (i < N_NORMALISERS && (strlen(normalisers[i].word) != n || memcmp(normalisers[i].word, text, n) != 0)) i++;
+    if (i < N_NORMALISERS && (colon ? !normalisers[i].may_have_number : normalisers[i].needs_number)) i = N_NORMALISERS;
+    return i;
+}
+
 static int read_normaliser(const char *text, typed_modifiers *out)
 {
-    static const char sigmoid[] = "sigmoid";
-    size_t n = sizeof sigmoid - 1;
-    double bias = 0;
-    out->has_normaliser = 1, out->normaliser = HGA_NORMALISER_SOFTMAX, out->bias = 0;
-    if (strcmp(text, "softmax") == 0) return CLI_GOOD;
-    if (strncmp(text, sigmoid, n) != 0 || (text[n] && text[n] != ':'))
-        return complain(CLI_USAGE, "--normaliser: '%s' is not one of: softmax sigmoid sigmoid:B", text);
-    int status = text[n] ? read_number("--normaliser", text + n + 1, &bias) : CLI_GOOD;
-    if (!status && !isfinite((float)bias))
-        return complain(CLI_USAGE, "--normaliser: %s does not fit float32", text + n + 1);
-    out->normaliser = HGA_NORMALISER_SIGMOID, out->bias = (float)bias;
+    const char *number;
+    double x = 0;
+    size_t which = find_normaliser(text, &number);
+    if (which == N_NORMALISERS)
+        return complain(CLI_USAGE, "--normaliser: '%s' is not one of: softmax sigmoid sigmoid:B entmax:ALPHA", text);
+    int status = number ? read_number("--normaliser", number, &x) : CLI_GOOD;
+    if (!status && !isfinite((float)x)) return complain(CLI_USAGE, "--normaliser: %s does not fit float32", number);
+    out->has_normaliser = 1, out->normaliser = (hga_normaliser)which;
+    out->bias = which == HGA_NORMALISER_SIGMOID ? (float)x : 0, out->alpha = which == HGA_NORMALISER_ENTMAX ? x : 0;
+    if (!status && out->alpha != 0 && out->alpha != 1 && !(out->alpha >= 1.05 && out->alpha <= 2))
+        return complain(CLI_USAGE, "--normaliser: entmax's alpha %s is not 1 and not from 1.05 to 2", number);
     return status;
 }
 
@@ -50,8 +68,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 static const struct argp_option options[] = {
     {"normaliser", KEY_NORMALISER, "N", 0,
-     "of scores: softmax; or sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)) (default: the "
-     "program's, softmax)",
+     "of scores: softmax; sigmoid, sigmoid:B, each weight by itself, 1 / (1 + e^-(score + B)); or entmax:ALPHA, "
+     "ALPHA from 1.05 to 2, most weights exactly 0, 2 is sparsemax (default: the program's, softmax)",
      4},
     {"normalizer", 0, NULL, OPTION_ALIAS, NULL, 4},
     {"softcap", KEY_SOFTCAP, "C", 0,
@@ -78,9 +96,10 @@ static int check_program(const typed_modifiers *typed, const model *m)
     const struct {
         const char *option;
         int given, needs_softmax;
-    } all[] = {{"--normaliser", typed->has_normaliser, typed->normaliser != HGA_NORMALISER_SOFTMAX},
-               {"--softcap", typed->softcap != 0, 1},
-               {"--slopes", typed->slopes != NULL, 0}};
+    } all[] = {
+        {"--normaliser", typed->has_normaliser, typed->normaliser != HGA_NORMALISER_SOFTMAX && typed->alpha != 1},
+        {"--softcap", typed->softcap != 0, 1},
+        {"--slopes", typed->slopes != NULL, 0}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i].given && !score_stage(&m->program))
             return complain(CLI_USAGE, "%s: %s computes no scores", all[i].option, m->title);
@@ -90,18 +109,22 @@ static int check_program(const typed_modifiers *typed, const model *m)
     return CLI_GOOD;
 }
 
-static void put_normaliser(const typed_modifiers *typed, hga_program *p)
+/* Entmax of alpha 1 is softmax, and merges. */
+static int put_normaliser(const typed_modifiers *typed, model *m)
 {
-    for (hga_id i = 0; i < p->n_stages; i++)
-        if (p->stage[i].message == HGA_SCORE) p->stage[i].normaliser = typed->normaliser;
-    if (typed->normaliser != HGA_NORMALISER_SOFTMAX) p->has_lse = 0;
+    hga_program *p = &m->program;
+    int entmax = typed->normaliser == HGA_NORMALISER_ENTMAX && typed->alpha != 1;
+    for (hga_id i = 0; entmax && i < p->n_stages; i++)
+        if (p->stage[i].update == HGA_UPDATE_MERGE)
+            return complain(CLI_USAGE, "--normaliser: %s merges states, which rows of entmax cannot be", m->title);
+    return complain_of(hga_program_normalise(p, typed->normaliser, typed->alpha), CLI_USAGE, m->title);
 }
 
 int modifiers_put(const typed_modifiers *typed, model *m)
 {
     int status = check_program(typed, m);
+    if (!status && typed->has_normaliser) status = put_normaliser(typed, m);
     if (status) return status;
-    if (typed->has_normaliser) put_normaliser(typed, &m->program);
     if (typed->softcap != 0) m->program.softcap = typed->softcap;
     if (typed->sink && !m->program.has_lse)
         return complain(CLI_USAGE, "--sink: %s has no softmax denominator", m->title);

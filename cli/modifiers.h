@@ -9,6 +9,7 @@
 typedef struct typed_modifiers {
     int has_normaliser;
     hga_normaliser normaliser;
+    double alpha;              /* of entmax */
     float bias, softcap;       /* of sigmoids; 0: none typed */
     const char *sink, *slopes; /* files */
 } typed_modifiers;

@@ -249,12 +249,25 @@ cat >sigmoid.py <<'EOF'
 import numpy as np, sys
 q, k, v, g = (np.load("s" + name + ".npy").astype(float) for name in "qkvg")
 scores = np.einsum("ihd,jhd->hij", q, k) / 2 - 1.5
+k_ = k
 if sys.argv[1] == "zero":
     weights = np.full((2, 20, 20), 1 / 20)
     slopes = np.einsum("ihd,jhd->hij", g, v)
     slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True))
     assert not np.load("dq.npy").any()
     assert abs(np.load("ds.npy")[0] - (slopes * np.einsum("ihd,jhd->hij", q, k)).sum()) < 1e-4
+elif sys.argv[1] == "entmax":
+    x = (scores + 1.5) / 2
+    sorted_x = -np.sort(-x, -1)
+    k = np.arange(1, 21)
+    mean, square = sorted_x.cumsum(-1) / k, (sorted_x**2).cumsum(-1) / k
+    tau = mean - np.sqrt(np.maximum((1 - k * (square - mean**2)) / k, 0))
+    support = (tau <= sorted_x).sum(-1, keepdims=True)
+    weights = np.maximum(x - np.take_along_axis(tau, support - 1, -1), 0) ** 2
+    assert abs(weights.sum(-1) - 1).max() < 1e-9 and (weights == 0).any()
+    u, slopes = np.sqrt(weights), np.einsum("ihd,jhd->hij", g, v)
+    slopes = u * (slopes - (u * slopes).sum(-1, keepdims=True) / u.sum(-1, keepdims=True))
+    assert abs(np.load("dq.npy") - np.einsum("hij,jhd->ihd", slopes, k_) / 2).max() < 1e-5
 else:
     weights = 1 / (1 + np.exp(-scores))
     slopes = np.einsum("ihd,jhd->hij", g, v) * weights * (1 - weights)
@@ -266,6 +279,12 @@ python3 -c 'import numpy as np; r = np.random.default_rng(1); [np.save("s" + x +
 there=(--quiet --query sq.npy --key sk.npy --value sv.npy --out so.npy --grad-out sg.npy --grad-query dq.npy --grad-value dv.npy)
 fact sigmoids_go_there_and_back "$hga" attend dense "${there[@]}" --normaliser sigmoid:-1.5
 fact as_numpy_has_them python3 sigmoid.py sigmoid
+fact entmax_goes_there_and_back "$hga" attend dense "${there[@]}" --normaliser entmax:1.5
+fact as_numpy_has_it python3 sigmoid.py entmax
+fact and_programs_that_merge_states_have_none refused 2 "merges states, which rows of entmax cannot be" "$hga" attend htransformer -p block=4 "${there[@]}" --normaliser entmax:2
+fact unless_it_is_softmax "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1
+fact energies_have_no_entmax refused 2 "the energies of hsa" "$hga" attend hsa -p branching=4,5 "${there[@]}" --normaliser entmax:1.5
+fact its_weights_are_checked_by_differences "$hga" check --gradient window -p left=3 -p right=3 --tokens 20 --normaliser entmax:1.5
 fact a_scale_of_0_goes_too "$hga" attend dense "${there[@]}" --scale 0 --grad-scale ds.npy
 fact and_has_the_slope_of_scores_without_products python3 sigmoid.py zero
 fact energies_have_no_sigmoids refused 2 "the energies of hsa" "$hga" attend hsa -p branching=2,2 "${there[@]}" --normaliser sigmoid
@@ -296,7 +315,11 @@ fact the_lses_shape_is_its_own refused 3 "which is not the log-sum-exp's" dense 
 fact a_missing_file_is_named refused 3 "gone.npy" dense --grad-out gone.npy --grad-query x.npy
 fact a_folder_must_be_there refused 4 "no/x.npy" dense --grad-out g.bnhd.npy --grad-query no/x.npy
 fact alpha_is_of_some refused 2 "--grad-alpha" dense --grad-out g.bnhd.npy --grad-alpha x.npy
-fact an_unknown_normaliser refused 2 "--normaliser: 'entmax:1.5' is not one of" dense --normaliser entmax:1.5
+fact an_unknown_normaliser refused 2 "--normaliser: 'softmin' is not one of" dense --normaliser softmin
+fact softmax_has_no_number refused 2 "--normaliser: 'softmax:1' is not one of" dense --normaliser softmax:1
+fact entmax_has_one refused 2 "--normaliser: 'entmax' is not one of" dense --normaliser entmax
+fact of_some_size refused 2 "entmax's alpha 1.01 is not 1 and not from 1.05 to 2" dense --normaliser entmax:1.01
+fact entmax_has_no_lse refused 2 "has no softmax denominator" dense --normaliser entmax:2 --lse lse.npy
 fact a_sigmoid_has_no_lse refused 2 "has no softmax denominator" dense --normaliser sigmoid --lse lse.npy
 fact dropout_is_a_probability refused 2 "--dropout: 1 is not in [0, 1)" dense --dropout 1
 fact hsa_has_no_lse refused 2 "has no softmax denominator" "$hga" attend hsa -p branching=2,2 --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy --grad-out g.bnhd.npy --grad-lse gl.bnhd.npy --grad-query x.npy

@@ -94,7 +94,7 @@ def program_data(p: Any) -> Tuple[Any, ...]:
     stages = [p.stage[s] for s in range(p.n_stages)]
     return (
         tuple((ffi.string(f.name),) + tuple(int(getattr(f, member)) for member in FIELD) for f in fields),
-        tuple((ffi.string(s.name),) + tuple(int(getattr(s, member)) for member in STAGE) for s in stages),
+        tuple((ffi.string(s.name),) + tuple(int(getattr(s, member)) for member in STAGE) + (float(s.alpha),) for s in stages),
         float(p.default_scale),
         int(p.has_lse),
         float(p.softcap),
@@ -120,7 +120,7 @@ def program_of(data: Tuple[Any, ...]) -> Any:
     for f, (name, *values) in enumerate(fields):
         _fill(p.field[f + 1], FIELD, name, values)
     for s, (name, *values) in enumerate(stages):
-        _fill(p.stage[s], STAGE, name, values)
+        _fill(p.stage[s], STAGE + ("alpha",), name, values)
     return p
 
 
