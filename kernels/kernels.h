@@ -4,6 +4,8 @@
    Softmax is in base 2: whoever calls has multiplied what scores are made of, queries or their scale and biases, by
    KERNEL_LOG2E. Log-sum-exps are natural.
 
+   A cap C of scores, in base 2, makes C tanh(s / C) of a score s before its bias is added; 0: none.
+
    NaN and infinity stay with the rows that see them: a pair without an edge adds nothing, whatever its value holds.
 
    Keys and values may be of 16 bits: bfloat16, the upper half of a float. Kernels of such operands end in _bf16. A pair
@@ -45,6 +47,7 @@ typedef struct kernel_chunk {
     ptrdiff_t k_offset, v_offset;
     /* NULL, or the row to add to each key (relative keys): q k + q r, which an infinite query may make NaN */
     const float *const *r;
+    float cap;
     const float *bias; /* [n], added to each score */
     const float *kept; /* NULL or [n], kept_step apart: what weights are multiplied with before they multiply values */
     ptrdiff_t kept_step;
@@ -69,7 +72,7 @@ typedef struct kernel_heads {
     const uint16_t *q16;
     const uint16_t *const *k16;
     const uint16_t *const *v16;
-    float scale;
+    float scale, cap;
     ptrdiff_t k_head, v_head;
     const float *bias; /* [n], added to each score of an edge */
     const float *kept; /* NULL or [n][heads], padded: what weights are multiplied with before they multiply values */
@@ -93,7 +96,7 @@ typedef struct kernel_family {
     hga_id share; /* heads to a key's head */
     const float *const *q, *const *k, *const *v;
     ptrdiff_t q_head, k_head, v_head;
-    float scale;       /* of products */
+    float scale, cap;  /* of products */
     const float *bias; /* [n], added to each score of a column */
     const lanes *rows; /* [n]: bit r when row r and the column have an edge */
     float *const *out; /* [n_rows]: head h's output goes to out[r] + h * out_head; NULL: leave the row alone */
@@ -128,6 +131,7 @@ typedef struct kernel_tile_group {
     const uint32_t *q_pairs; /* bfloat16: [pairs of dim][KERNEL_TILE], not scaled, in place of q; see turn_pairs */
     const lanes *rows;       /* [n]; NULL: every pair has an edge */
     const float *pair_bias;  /* NULL or [n][KERNEL_TILE], added to the pairs' scores */
+    const float *row_at;     /* [KERNEL_TILE], see column_at */
     /* NULL, or [n]: weights multiply values where the bit of the row is set, times the tile's `keep` */
     const uint16_t *kept;
     int fresh; /* the states are empty, whatever their memory holds */
@@ -155,6 +159,12 @@ typedef struct kernel_tile {
     hga_id odd;
     float scale; /* of products */
     float keep;  /* see `kept` */
+    /* A cap of scores, which have no bias then, and what is added to a column's behind it. */
+    float cap;
+    const float *after; /* [n]; read where there is a cap */
+    /* NULL, or [n]: scores lose slope |row_at - column_at| */
+    const float *column_at;
+    float slope;
 } kernel_tile;
 
 /* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may

@@ -427,6 +427,25 @@ static inline vec vec_exp2(vec x)
 
 /* log x for x = 0, x normal, infinite or NaN; below 2 ulp away from 1. x = 2^n m with m from sqrt(1/2) to sqrt 2, and
    a polynomial for log m (Cephes, logf). */
+/* tanh x as a quotient of polynomials, as Eigen has it, to some units in the last place; beyond MOST it is 1. NaN stays
+   NaN. */
+static inline vec vec_tanh(vec x)
+{
+    const vec most = vec_all(7.90531111f);
+    x = vec_choose(x > most, most, vec_choose(x < -most, -most, x));
+    vec y = x * x, p = vec_all(-2.76076847742355e-16f), q = vec_all(1.19825839466702e-06f);
+    p = p * y + vec_all(2.00018790482477e-13f);
+    p = p * y + vec_all(-8.60467152213735e-11f);
+    p = p * y + vec_all(5.12229709037114e-08f);
+    p = p * y + vec_all(1.48572235717979e-05f);
+    p = p * y + vec_all(6.37261928875436e-04f);
+    p = p * y + vec_all(4.89352455891786e-03f);
+    q = q * y + vec_all(1.18534705686654e-04f);
+    q = q * y + vec_all(2.26843463243900e-03f);
+    q = q * y + vec_all(4.89352518554385e-03f);
+    return x * p / q;
+}
+
 static inline vec vec_log(vec x)
 {
     const vec_int half_root = (vec_int)vec_all(0.70710677f);

@@ -116,6 +116,45 @@ static void long_rows_are_the_oracles(void **state)
     }
 }
 
+/* What is fused is what is defined, in every instruction set and precision, and so are its bits at any number of
+   threads: tiles, families, rows; rows that are cut; relative keys, which are capped with their product. */
+static void fused_is_plain(void **state)
+{
+    static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    static const hga_shape wide = {.n_heads = 4, .n_kv_heads = 2, .dim = 24, .dim_v = 20};
+    (void)state;
+    for (int i = 0; i < n_variants(); i++)
+        for (int j = 0; j < 4; j++) {
+            problem p;
+            modified x;
+            hga_plan *plan;
+            hga_options o = {.isa = isas[j], .threads = 1, .dropout = i % 3 == 0 ? 0.2f : 0};
+            variant_build(i, 300, (uint64_t)i, i % 2 ? &wide : &shapes[0], &p);
+            problem_fill_tables(&p, (uint64_t)i, i % 4 == 1, i % 4 == 2, i % 8 == 3);
+            modify(&p, &x, (i + j) % 4 != 0, 1, (i + j) % 4 != 1);
+            o.modifiers = p.options.modifiers, o.edge_bias = p.io.edge_bias != NULL;
+            if (hga_plan_create(p.graph, &p.program, &p.shape, &o, &plan)) {
+                problem_clear(&p); /* not on this machine */
+                continue;
+            }
+            hga_plan_destroy(plan);
+            hga_options generic = o, two = o, half = o, generic_half;
+            generic.generic = 1, two.threads = 2, half.precision = HGA_PRECISION_BF16;
+            generic_half = half, generic_half.generic = 1;
+            float *fused = problem_out(&p, &o, NULL), *again = problem_out(&p, &two, NULL),
+                  *plain = problem_out(&p, &generic, NULL), *rounded = problem_out(&p, &half, NULL),
+                  *plain_rounded = problem_out(&p, &generic_half, NULL);
+            for (int64_t e = 0; e < out_count(&p); e++) {
+                if (fabs((double)fused[e] - (double)plain[e]) > 3e-5 ||
+                    fabs((double)rounded[e] - (double)plain_rounded[e]) > 0.02)
+                    fail_msg("%s, %s: number %lld is %g, in bfloat16 %g, not %g", p.name, isas[j], (long long)e,
+                             (double)fused[e], (double)rounded[e], (double)plain[e]);
+            }
+            assert_same_bits(p.name, fused, again, out_count(&p));
+            free(fused), free(again), free(plain), free(rounded), free(plain_rounded), problem_clear(&p);
+        }
+}
+
 static void gradient_is_the_slope(problem *p, uint64_t seed)
 {
     slope s = slope_create(p, seed);
@@ -257,10 +296,10 @@ static void a_programs_softcap_is_a_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dense_row_is_its_formula),   cmocka_unit_test(variants_are_the_oracles),
-        cmocka_unit_test(long_rows_are_the_oracles),    cmocka_unit_test(gradients_are_slopes),
-        cmocka_unit_test(fast_gradients_are_plain),     cmocka_unit_test(losses_are_the_oracles),
-        cmocka_unit_test(an_empty_row_is_the_sinks),    cmocka_unit_test(what_means_nothing_is_refused),
-        cmocka_unit_test(a_programs_softcap_is_a_calls)};
+        cmocka_unit_test(a_dense_row_is_its_formula),    cmocka_unit_test(variants_are_the_oracles),
+        cmocka_unit_test(long_rows_are_the_oracles),     cmocka_unit_test(fused_is_plain),
+        cmocka_unit_test(gradients_are_slopes),          cmocka_unit_test(fast_gradients_are_plain),
+        cmocka_unit_test(losses_are_the_oracles),        cmocka_unit_test(an_empty_row_is_the_sinks),
+        cmocka_unit_test(what_means_nothing_is_refused), cmocka_unit_test(a_programs_softcap_is_a_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

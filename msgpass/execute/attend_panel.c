@@ -45,8 +45,13 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
     t->types = w->io->rel_key || w->io->rel_bias || drops_weights(w), t->positions = w->io->node_pos != NULL;
 }
 
-/* Edge biases belong to single edges, which only rows know. */
-static int goes_in_tiles(const worker *w, hga_id stage) { return !w->io->edge_bias && !w->plan->stage[stage].strays; }
+/* Edge biases belong to single edges, which only rows know. Relative keys are capped with the product they are part of,
+   to which tiles add them later where they differ from pair to pair. */
+static int goes_in_tiles(const worker *w, hga_id stage)
+{
+    int apart = w->workspace->cap_2 > 0 && w->io->rel_key;
+    return !w->io->edge_bias && !apart && !w->plan->stage[stage].strays;
+}
 
 /* A group's tiles hang on its own rows alone: where none of these is computed, nothing is chosen for it. */
 static void drop_idle_groups(row_panel *p)

@@ -100,6 +100,7 @@ static void attend_bf16(worker *w)
         .share = shape->n_heads / shape->n_kv_heads,
         .q16 = w->row.query16,
         .scale = w->workspace->scale_2,
+        .cap = w->workspace->cap_2,
         .q_head = shape->dim,
         .k16 = w->at.k16,
         .v16 = w->at.v16,
@@ -151,6 +152,7 @@ static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_head
         .v = w->at.v + first,
         .k_head = at->k_stride,
         .v_head = at->v_stride,
+        .cap = w->workspace->cap_2,
         .bias = w->row.base + first,
         .kept = drops_weights(w) ? w->row.kept + (ptrdiff_t)first * shape->n_heads : NULL,
         .greatest = w->row.greatest,
@@ -212,6 +214,7 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
         .k_offset = at->same_k ? kv * at->k_stride : 0,
         .v_offset = at->same_v ? kv * at->v_stride : 0,
         .r = w->io->rel_key ? w->at.r : NULL,
+        .cap = w->workspace->cap_2,
         .bias = w->row.bias,
         .kept = drops_weights(w) ? w->row.kept + h : NULL,
         .kept_step = shape->n_heads,
@@ -232,7 +235,7 @@ static void attend_chunk(worker *w, const row_job *job)
     if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
     score_bases(w, job->stage, job->v, c, w->row.base);
     drop_chunk(w, job->v);
-    int plain = !w->io->rel_bias && !w->io->edge_bias;
+    int plain = !w->io->rel_bias && !w->io->edge_bias && !w->workspace->slopes;
     int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
     if (together && w->plan->bf16_rows) {
         attend_bf16(w);

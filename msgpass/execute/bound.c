@@ -155,7 +155,8 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = arrays_find(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
-    workspace->sink = st ? NULL : modifiers_of(io).sink;
+    workspace->sink = st ? NULL : modifiers_of(io).sink, workspace->slopes = st ? NULL : modifiers_of(io).slopes;
+    workspace->cap_2 = st ? 0 : modifiers_softcap(&plan->program, io) * KERNEL_LOG2E;
     for (hga_id f = 1; workspace->sink && f <= plan->program.n_fields; f++) workspace->field[f].streams = 0;
     workspace->scale = meaning_scale(&plan->program, &plan->shape, io);
     workspace->scale_2 = workspace->scale * KERNEL_LOG2E;

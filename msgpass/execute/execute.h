@@ -62,7 +62,7 @@ static inline ptrdiff_t bound_head(const bound_field *f, hga_id v)
 
 /* A chunk's keys and values, of all heads, and what every head adds to the scores of its columns. */
 typedef struct tile_operands {
-    float base[KERNEL_CHUNK];
+    float base[KERNEL_CHUNK], at[KERNEL_CHUNK]; /* at: positions, where slopes are given */
     const float *k[KERNEL_CHUNK], *v[KERNEL_CHUNK];
     const uint16_t *k16[KERNEL_CHUNK], *v16[KERNEL_CHUNK]; /* plans of bf16 rows: in place of k and v */
 } tile_operands;
@@ -95,7 +95,7 @@ typedef struct row_addresses {
    [room] are of; of all heads [room]. Where it has_pairs keys are of 16 bits, and values are pairs of columns. */
 typedef struct wide_scratch {
     hga_id room;
-    float *key, *value, *base;
+    float *key, *value, *base, *at; /* at: positions, where slopes are given */
     const float **key_at, **value_at;
     const uint16_t **key16_at; /* plans of bf16 rows */
 } wide_scratch;
@@ -178,9 +178,10 @@ struct hga_workspace {
     hga_id n_workers;
     bound_field field[HGA_FIELD_SLOTS];
     widened widened[HGA_FIELD_SLOTS];
-    float scale, scale_2; /* of scores; times log2 e, for kernels */
-    const float *sink;    /* [heads], the call's; NULL: none */
-    int listed;           /* in the batch at hand */
+    float scale, scale_2;       /* of scores; times log2 e, for kernels */
+    float cap_2;                /* of contents, times log2 e, for kernels; 0: none */
+    const float *sink, *slopes; /* [heads], the call's; NULL: none */
+    int listed;                 /* in the batch at hand */
     workspace_dealt dealt;
     call_arrays arrays; /* the call's */
     /* plans with options.ranges or options.slices: the rows of stages that this execution runs, where it is not all of
@@ -267,6 +268,9 @@ void store_lse(worker *w, const row_group *g, hga_id head, const float *lse);
 int has_pairs(const worker *w);
 void point_at_pairs(const uint32_t *values, ptrdiff_t row, hga_id column, kernel_tile *t);
 void run_tile(const worker *w, const kernel_tile *t);
+/* A tile's cap and slope, for columns at these positions; and the positions of a group's rows, [KERNEL_TILE]. */
+void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_tile *t);
+void find_rows_at(const worker *w, const row_group *g, float *at);
 
 /* pair_scores.c: what differs from pair to pair of part i of the batch's last chunk. Its positions and its types are
    taken once; the biases of one head, NULL where there are none. */
@@ -290,6 +294,7 @@ void load_panel(worker *w, wave_item item);
    what one head of the job's row adds, into row.bias. All in base 2, as kernels take scores; what a caller means by the
    least number stays finite. */
 float in_base_2(float x);
+float slope_in_base_2(const worker *w, hga_id head);
 void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, float *base);
 void score_biases(worker *w, const row_job *job, hga_id head);
 /* Rows of field x at the chunk's sources, for head 0. *same tells that one head stride serves all. */

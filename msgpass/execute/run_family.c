@@ -6,7 +6,8 @@
 int families_are_fit(const worker *w, hga_id stage)
 {
     const hga_io *io = w->io;
-    int plain = !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos && !w->plan->bf16_rows;
+    int plain = !io->rel_key && !io->rel_bias && !io->edge_bias && !io->node_pos && !w->workspace->slopes;
+    plain &= !w->plan->bf16_rows;
     return plain && w->plan->shape.n_heads <= KERNEL_HEADS && !kind_starts_from_out(w->plan->stage[stage].kind);
 }
 
@@ -99,6 +100,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
                          .k_head = find_columns(w, field(w, s->key), w->at.k, w->mixed_key),
                          .v_head = find_columns(w, field(w, s->value), w->at.v, w->mixed_value),
                          .scale = w->workspace->scale_2,
+                         .cap = w->workspace->cap_2,
                          .bias = w->row.base,
                          .rows = rows_of,
                          .kept = drops_weights(w) ? kept : NULL};

@@ -116,6 +116,8 @@ static void load_operands(worker *w, const tile_chunk *c)
     const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
     tile_operands *o = operands_of(w, c);
     score_bases(w, w->chooser.batch->stage, -1, &c->columns, o->base);
+    for (hga_id e = 0; e < c->columns.n && w->workspace->slopes; e++)
+        o->at[e] = (float)w->plan->position[c->columns.src[e]];
     for (hga_id e = 0; e < c->columns.n && w->plan->bf16_rows; e++)
         o->k16[e] = bound_bf16(key, c->columns.src[e]), o->v16[e] = bound_bf16(value, c->columns.src[e]);
     for (hga_id e = 0; e < c->columns.n && !w->plan->bf16_rows; e++)
@@ -299,6 +301,20 @@ void point_at_pairs(const uint32_t *values, ptrdiff_t row, hga_id column, kernel
     t->v_pairs = values + column / 2 * row, t->v_row = row, t->odd = column % 2;
 }
 
+void modify_tile(const worker *w, hga_id head, const float *column_at, kernel_tile *t)
+{
+    static const float nothing[KERNEL_CHUNK];
+    t->cap = w->workspace->cap_2;
+    if (t->cap > 0) t->after = t->bias, t->bias = nothing;
+    if (w->workspace->slopes) t->column_at = column_at, t->slope = slope_in_base_2(w, head);
+}
+
+void find_rows_at(const worker *w, const row_group *g, float *at)
+{
+    for (hga_id r = 0; r < KERNEL_TILE && w->workspace->slopes; r++)
+        at[r] = r < g->n_rows && g->node[r] >= 0 ? (float)w->plan->position[g->node[r]] : 0;
+}
+
 /* Parts i .. i + many - 1 at once. */
 static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga_id head, const float *column_bias)
 {
@@ -306,7 +322,7 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
     const tile_part *part = &c->part[i], *other = part + many - 1;
     hga_id first = part->first < other->first ? part->first : other->first,
            last = part->last > other->last ? part->last : other->last;
-    float *end[2][KERNEL_TILE];
+    float *end[2][KERNEL_TILE], row_at[2][KERNEL_TILE];
     kernel_tile t = {.n_groups = many,
                      .n = last - first,
                      .dim = shape->dim,
@@ -318,12 +334,14 @@ static void run_parts(worker *w, const tile_chunk *c, hga_id i, hga_id many, hga
                      .bias = column_bias + first,
                      .scale = w->workspace->scale_2,
                      .keep = weight_of_kept(w)};
+    modify_tile(w, head, operands_of(w, c)->at + first, &t);
     if (has_pairs(w)) point_at_pairs(w->at.v_pairs, w->at.v_row, c->odd + first, &t);
     for (hga_id x = 0; x < many; x++) {
         const row_group *g = part[x].group;
         ptrdiff_t place = place_of(w, part[x].slot, head);
         kernel_tile_group *to = &t.group[x];
         *to = open_group(w, g, head, place, part[x].opens);
+        find_rows_at(w, g, row_at[x]), to->row_at = row_at[x];
         const float *bias = pair_biases(w, c, i + x, head, to->q);
         to->pair_bias = bias ? bias + first * KERNEL_TILE : NULL;
         to->kept = drops_weights(w) ? kept_bits(w, c, i + x, head) + first : NULL;

@@ -127,6 +127,8 @@ static void load_columns(worker *w, const wide_span *s)
     for (hga_id at = 0; at < s->end - s->first; at += w->chunk.n) {
         list_columns(w, s, at, &w->chunk);
         score_bases(w, w->chooser.batch->stage, -1, &w->chunk, w->wide.base + at);
+        for (hga_id e = 0; e < w->chunk.n && w->workspace->slopes; e++)
+            w->wide.at[at + e] = (float)w->plan->position[w->chunk.src[e]];
     }
 }
 
@@ -209,7 +211,7 @@ typedef struct wide_group {
     hga_id first, last;
     int full, ends;
     lanes rows[KERNEL_CHUNK];
-    float *end[KERNEL_TILE];
+    float *end[KERNEL_TILE], row_at[KERNEL_TILE];
 } wide_group;
 
 /* Have all rows of the group all columns of the strip's part? */
@@ -249,8 +251,9 @@ static void run_parts(worker *w, const wide_span *s, wide_group *g, hga_id many,
         t.k16 = w->wide.key16_at + at + first;
         point_at_pairs(value_pairs(w), t.v_row, odd_first(s) + at + first, &t);
     }
+    modify_tile(w, head, w->wide.at + at + first, &t);
     for (hga_id x = 0; x < many; x++) {
-        t.group[x] = g[x].tile;
+        t.group[x] = g[x].tile, t.group[x].row_at = g[x].row_at;
         if (!g[x].full) t.group[x].rows = g[x].rows + first;
         if (g[x].ends) end_group(w, g[x].group, head, g[x].end, &t.group[x]);
     }
@@ -287,6 +290,7 @@ static void run_columns(worker *w, const wide_span *s, const wide_panel *p, hga_
         int begins = mine->src >= at && mine->src < end;
         g[x].group = &p->p.group[i + x], g[x].strip = mine;
         g[x].tile = open_group(w, g[x].group, head, i + x, begins);
+        find_rows_at(w, g[x].group, g[x].row_at);
     }
     for (hga_id n; at < end; at += n) {
         n = chunk_columns(s, at, end);

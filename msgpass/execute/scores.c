@@ -43,6 +43,13 @@ void score_bases(const worker *w, hga_id stage, hga_id v, const edge_chunk *c, f
     }
 }
 
+static float distance(const worker *w, hga_id v, hga_id u)
+{
+    return fabsf((float)w->plan->position[v] - (float)w->plan->position[u]);
+}
+
+float slope_in_base_2(const worker *w, hga_id head) { return w->workspace->slopes[head] * KERNEL_LOG2E; }
+
 void score_biases(worker *w, const row_job *job, hga_id head)
 {
     const edge_chunk *c = &w->chunk;
@@ -52,6 +59,8 @@ void score_biases(worker *w, const row_job *job, hga_id head)
     if (io->rel_bias)
         for (hga_id e = 0; e < c->n; e++)
             w->row.bias[e] += in_base_2(io->rel_bias[(ptrdiff_t)c->type[e] * heads + head]);
+    if (w->workspace->slopes)
+        for (hga_id e = 0; e < c->n; e++) w->row.bias[e] -= slope_in_base_2(w, head) * distance(w, job->v, c->src[e]);
     if (io->edge_bias && job->stage == w->plan->bias_stage) {
         hga_pos first = w->plan->stage[job->stage].row_ptr[job->v];
         hga_id columns = io->edge_bias_heads, column = columns == 1 ? 0 : head;

@@ -48,8 +48,10 @@ static int chunks_mix(const hga_plan *plan)
 }
 
 /* Numbers, among them padding that is read before anything is written there. */
-static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, int drops, int is_additive, carver *c)
+static void lay_out_numbers(worker *w, const hga_plan *plan, carver *c)
 {
+    const hga_shape *s = &plan->shape;
+    int bf16_rows = plan->bf16_rows, drops = plan->options.dropout > 0, is_additive = scores_are_sums(plan);
     int64_t heads = s->n_heads, room = padded(s->dim), room_v = padded(s->dim_v), width = most(room, room_v);
     int64_t places = heads + heads / s->n_kv_heads; /* of each of the panel's rows */
     w->row.query = carve(c, heads * room, sizeof(float));
@@ -77,6 +79,7 @@ static void lay_out_numbers(worker *w, const hga_shape *s, int bf16_rows, int dr
     w->wide.key = carve(c, w->wide.room * (int64_t)room, sizeof(float));
     w->wide.value = carve(c, w->wide.room * (int64_t)room_v, sizeof(float));
     w->wide.base = carve(c, w->wide.room, sizeof(float));
+    w->wide.at = carve(c, plan->position ? w->wide.room : 0, sizeof(float));
     w->tile.type_score = carve(c, KERNEL_CHUNK * KERNEL_TILE * KERNEL_TILE, sizeof(float));
     w->plain = carve(c, most(2 * w->plain_bytes, (2 * heads * width + heads) * (int64_t)sizeof(float)), 1);
 }
@@ -125,7 +128,7 @@ static int64_t lay_out(worker *w, const hga_plan *plan, char *memory)
     w->types = count_types(plan), w->mixes = chunks_mix(plan);
     w->reader.segment_room = plan->segment_room, w->reader.list_room = plan->list_room;
     w->reader.degree_room = plan->degree_room, w->wide.room = plan->wide_columns;
-    lay_out_numbers(w, &plan->shape, plan->bf16_rows, plan->options.dropout > 0, scores_are_sums(plan), &c);
+    lay_out_numbers(w, plan, &c);
     w->numbers = c.used;
     lay_out_lists(w, plan->bf16_rows, &c);
     lay_out_plain(w, plan, &c);
