@@ -97,7 +97,7 @@ static void set_wanted(const hga_py_call *call, int64_t sample, hga_id place, co
     if (!tables || !tables->spare) return;
     float *spare = (float *)tables->spare;
     float **at[HGA_PY_TABLES] = {&g->d_rel_key,    &g->d_rel_bias, &g->d_edge_bias, &g->d_node_pos,
-                                 &g->d_type_scale, &g->d_sink,     &g->d_slopes};
+                                 &g->d_type_scale, &g->d_sink,     &g->d_slopes,    &g->d_additive};
     int64_t floats = 0;
     for (int t = 0; t < HGA_PY_TABLES; t++) floats += tables->wanted[t] ? call->table_floats[t] : 0;
     spare += place * floats;

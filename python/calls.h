@@ -6,7 +6,7 @@
 
 #include "hga.h"
 
-enum { HGA_PY_TABLES = 7 }; /* rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes */
+enum { HGA_PY_TABLES = 8 }; /* rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, additive */
 
 /* The memory of one caller: made by Python, one caller at a time. */
 typedef struct hga_py_crew {
@@ -37,7 +37,7 @@ typedef struct hga_py_call {
 typedef struct hga_py_tables {
     uintptr_t given[HGA_PY_TABLES];
     uintptr_t wanted[HGA_PY_TABLES]; /* gradients, summed over samples */
-    hga_modifiers modifiers;         /* with the addresses of sink and slopes; of size 0: none */
+    hga_modifiers modifiers;         /* with the addresses of the last three; of size 0: none */
     uintptr_t spare;                 /* floats: the wanted tables' sizes, crew->n times; 0 where no table's is wanted */
 } hga_py_tables;
 

@@ -19,7 +19,7 @@ LAYOUTS = {"bhnd": (-3, -2), "bnhd": (-2, -3)}
 class Tables:
     """What a call may bring besides query, key and value, as the library takes it; keeps the arrays alive."""
 
-    ARRAYS = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale", "sink", "slopes")
+    ARRAYS = ("rel_key", "rel_bias", "edge_bias", "node_pos", "type_scale", "sink", "slopes", "additive")
     NAMES = ARRAYS + ("softcap",)
 
     def __init__(self, h: "Hierarchy", given: Dict[str, Any]) -> None:
@@ -52,6 +52,8 @@ class Tables:
         return cap
 
     def check(self, heads: int, dim: int) -> None:
+        if "additive" in self.arrays and self.arrays["additive"].shape != (heads, dim):
+            raise refuse(f"additive has shape {self.arrays['additive'].shape}: [heads][dim] is ({heads}, {dim})")
         for name in ("sink", "slopes"):
             if name in self.arrays and len(self.arrays[name]) != heads:
                 raise refuse(f"{name} has {len(self.arrays[name])} numbers, the query {heads} heads")
@@ -75,19 +77,20 @@ class Tables:
         return int("edge_bias" in self.arrays), cap | (lib.HGA_MODIFIES_SLOPES if "slopes" in self.arrays else 0)
 
     def modify(self, m: Any) -> None:
-        """Softcap, sinks and slopes, to an hga_modifiers of size 0."""
-        sink, slopes = self.arrays.get("sink"), self.arrays.get("slopes")
-        if sink is None and slopes is None and not self.softcap:
+        """Softcap, sinks, slopes and the vectors of additive scores, to an hga_modifiers of size 0."""
+        sink, slopes, additive = (self.arrays.get(name) for name in ("sink", "slopes", "additive"))
+        if sink is None and slopes is None and additive is None and not self.softcap:
             return
         m.size, m.softcap = ffi.sizeof("hga_modifiers"), self.softcap
         m.sink = ffi.NULL if sink is None else floats_at(sink)
         m.slopes = ffi.NULL if slopes is None else floats_at(slopes)
+        m.additive = ffi.NULL if additive is None else floats_at(additive)
 
     def describe(self, io: Any) -> None:
         """Their sizes, and where they are."""
         a = self.arrays
         for name in a:
-            if name not in ("sink", "slopes"):
+            if name not in ("sink", "slopes", "additive"):
                 setattr(io, name, floats_at(a[name]))
         self._modifiers = ffi.new("hga_modifiers *")
         self.modify(self._modifiers[0])

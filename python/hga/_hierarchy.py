@@ -119,6 +119,15 @@ class Hierarchy:
         n = threads if type(threads) is int and threads >= 0 else whole_threads(threads)
         return 1 if self._functions else n or self._threads
 
+    def additive_scores(self, negative_slope: float = 0.2) -> "Hierarchy":
+        """The same with scores that are sums, those of GAT and GATv2: additive . LeakyReLU(q + k) in place of q . k, where
+        ``attention`` takes additive [heads][dim] (none: ones). Their scale is 1 unless one is given."""
+        program = ffi.new("hga_program *", self._program[0])
+        program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
+        h = Hierarchy(self.graph, program, self.words)
+        h._type_scale, h._node_of, h._threads, h._functions = self._type_scale, self._node_of, self._threads, self._functions
+        return h
+
     # ---- attention ----
 
     def _rows(self, which: str) -> int:
@@ -238,6 +247,7 @@ class Hierarchy:
         type_scale: Any = None,
         sink: Any = None,
         slopes: Any = None,
+        additive: Any = None,
         softcap: Optional[float] = None,
         dropout: float = 0.0,
         seed: int = 0,
@@ -253,7 +263,8 @@ class Hierarchy:
 
         rel_key [types][dim], rel_bias [types][heads], edge_bias [edges] or [edges][heads], node_pos [nodes][c], type_scale [types];
         sink [heads]: each row's softmax denominator gains e^sink; slopes [heads]: scores lose slope times the distance; softcap: the
-        scaled q . k becomes softcap tanh(q . k / softcap) before anything is added.
+        scaled q . k becomes softcap tanh(q . k / softcap) before anything is added; additive [heads][dim]: vectors of
+        ``additive_scores``.
         scale None: the hierarchy's own, usually 1 / sqrt(dim); 0: scores without q . k, uniform where no table adds to them.
         lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
@@ -261,10 +272,10 @@ class Hierarchy:
 
             return binding.attention(self, q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key,
                                      rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
-                                     sink=sink, slopes=slopes, softcap=softcap,
+                                     sink=sink, slopes=slopes, additive=additive, softcap=softcap,
                                      dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
-                      sink=sink, slopes=slopes, softcap=softcap)  # fmt: skip
+                      sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
         out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
@@ -274,14 +285,15 @@ class Hierarchy:
     def gradient(
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
         layout: str = "bhnd", scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
-        node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None, softcap: Optional[float] = None,
-        dropout: float = 0.0, seed: int = 0, layer: int = 0, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+        node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None, additive: Any = None,
+        softcap: Optional[float] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
+        precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
         given, or those in ``wanted``; of query, key and value in their type, of tables in float32. For numpy; torch tensors
         have their autograd. Runs forward, then backward."""
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
-                      sink=sink, slopes=slopes, softcap=softcap)  # fmt: skip
+                      sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
         names = [n for n in ("query", "key", "value") + Tables.ARRAYS if tables.get(n, q) is not None]
         if type_scale is None and self._type_scale is not None:
             names.append("type_scale")

@@ -41,14 +41,14 @@ def _tables(*given: Optional_) -> Dict[str, Any]:
 
 def _attention(
     name: str, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
-    node_pos: Optional_, type_scale: Optional_, sink: Optional_, slopes: Optional_, softcap: Optional_, layout: str,
-    scale: Optional[float], dropout: float, seed: int, layer: int,
+    node_pos: Optional_, type_scale: Optional_, sink: Optional_, slopes: Optional_, additive: Optional_,
+    softcap: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int,
     precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     h = _hierarchy(name)
     out, lse, tape = h._forward(
-        q, k, v, layout, _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, softcap), scale, dropout,
-        _unsigned(seed), layer,
+        q, k, v, layout, _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, additive, softcap),
+        scale, dropout, _unsigned(seed), layer,
         precision, threads or h.threads or torch.get_num_threads(), isa or None, want_lse, taped,
     )  # fmt: skip
     return (
@@ -60,8 +60,8 @@ def _attention(
 
 def _attention_shapes(
     name: str, q: Tensor, k: Tensor, v: Tensor, rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_,
-    node_pos: Optional_, type_scale: Optional_, sink: Optional_, slopes: Optional_, softcap: Optional_, layout: str,
-    scale: Optional[float], dropout: float, seed: int, layer: int,
+    node_pos: Optional_, type_scale: Optional_, sink: Optional_, slopes: Optional_, additive: Optional_,
+    softcap: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int,
     precision: str, threads: int, isa: str, want_lse: bool, taped: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     out = q.new_empty(q.shape[:-1] + (v.shape[-1],))
@@ -77,15 +77,16 @@ def _attention_shapes(
 def _attention_backward(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
     rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_, node_pos: Optional_, type_scale: Optional_,
-    sink: Optional_, slopes: Optional_, softcap: Optional_, layout: str,
-    scale: Optional[float], dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
+    sink: Optional_, slopes: Optional_, additive: Optional_,
+    softcap: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int, precision: str,
+    threads: int, isa: str, wanted: str,
 ) -> List[Tensor]:  # fmt: skip
     h = _hierarchy(name)
     grads = h._backward(
         q, k, v, as_numpy(out, "out"), tape.numpy(), as_numpy(d_out.contiguous(), "d_out"),
         None if d_lse is None else as_numpy(d_lse.contiguous(), "d_lse"), layout,
-        _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, softcap), scale, dropout, _unsigned(seed),
-        layer, precision,
+        _tables(rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, additive, softcap),
+        scale, dropout, _unsigned(seed), layer, precision,
         threads or h.threads or torch.get_num_threads(), isa or None, wanted.split(),
     )  # fmt: skip
     return [_tensor(grads[name]) for name in wanted.split()]
@@ -94,11 +95,12 @@ def _attention_backward(
 def _attention_backward_shapes(
     name: str, d_out: Tensor, d_lse: Optional_, q: Tensor, k: Tensor, v: Tensor, out: Tensor, tape: Tensor,
     rel_key: Optional_, rel_bias: Optional_, edge_bias: Optional_, node_pos: Optional_, type_scale: Optional_,
-    sink: Optional_, slopes: Optional_, softcap: Optional_, layout: str,
-    scale: Optional[float], dropout: float, seed: int, layer: int, precision: str, threads: int, isa: str, wanted: str,
+    sink: Optional_, slopes: Optional_, additive: Optional_,
+    softcap: Optional_, layout: str, scale: Optional[float], dropout: float, seed: int, layer: int, precision: str,
+    threads: int, isa: str, wanted: str,
 ) -> List[Tensor]:  # fmt: skip
     given = dict(query=q, key=k, value=v, rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos,
-                 type_scale=type_scale, sink=sink, slopes=slopes)  # fmt: skip
+                 type_scale=type_scale, sink=sink, slopes=slopes, additive=additive)  # fmt: skip
     return [given[name].new_empty(given[name].shape) for name in wanted.split()]  # type: ignore[union-attr]
 
 
@@ -115,7 +117,7 @@ _DIFFERENTIABLE = ("query", "key", "value") + Tables.NAMES
 
 
 def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor, Tensor]) -> None:
-    name, tensors, ctx.rest, ctx.want_lse = inputs[0], inputs[1:12], inputs[12:20], inputs[20]
+    name, tensors, ctx.rest, ctx.want_lse = inputs[0], inputs[1:13], inputs[13:21], inputs[21]
     out, _, tape = output
     ctx.h = _hierarchy(name)  # keeps it alive
     ctx.save_for_backward(*tensors, out, tape)
@@ -123,7 +125,7 @@ def _setup(ctx: Any, inputs: Tuple[Any, ...], output: Tuple[Tensor, Tensor, Tens
 
 
 def _backward(ctx: Any, d_out: Optional_, d_lse: Optional_, d_tape: Any) -> Tuple[Any, ...]:
-    found = _go_back(ctx, ctx.needs_input_grad[1:12], d_out, d_lse if ctx.want_lse else None, _operator_back)
+    found = _go_back(ctx, ctx.needs_input_grad[1:13], d_out, d_lse if ctx.want_lse else None, _operator_back)
     return (None,) + found + (None,) * 10
 
 
@@ -314,7 +316,7 @@ def _has_tangent(x: Optional_) -> bool:
 def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False,
               scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
               node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None,
-              softcap: Optional[float] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
+              additive: Any = None, softcap: Optional[float] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
               precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
     compiling = torch.compiler.is_compiling()
@@ -323,12 +325,13 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
             q, k, v = _query(q, "query"), _query(k, "key"), _query(v, "value")
         if eager.is_plain(q) and eager.is_plain(k) and eager.is_plain(v):
             given: Sequence[Optional_] = eager.NO_TABLES
-            if not (rel_key is rel_bias is edge_bias is node_pos is type_scale is sink is slopes is softcap is None):
-                named = zip((rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, _cap(softcap)), Tables.NAMES)
+            if not (rel_key is rel_bias is edge_bias is node_pos is type_scale is sink is slopes is additive is softcap is None):
+                all_ = (rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, additive, _cap(softcap))
+                named = zip(all_, Tables.NAMES)
                 given = [x if x is None else _table(x, n) for x, n in named]
             if given is eager.NO_TABLES or all(x is None or eager.is_plain(x) for x in given):
                 return eager.attention(h, q, k, v, given, layout, lse, scale, dropout, seed, layer, precision, threads, isa)
-    named = zip((rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, _cap(softcap)), Tables.NAMES)
+    named = zip((rel_key, rel_bias, edge_bias, node_pos, type_scale, sink, slopes, additive, _cap(softcap)), Tables.NAMES)
     tables = [_table(x, n) for x, n in named]
     tensors: List[Optional_] = [_query(x, n) for x, n in ((q, "query"), (k, "key"), (v, "value"))]
     tensors += tables
@@ -359,6 +362,7 @@ from ._modules import (  # noqa: E402
     Treeformer as Treeformer,
     bootstrap as bootstrap,
 )
+from ._convolutions import GATConv as GATConv, GATv2Conv as GATv2Conv, TransformerConv as TransformerConv  # noqa: E402
 
 # FlexAttention's half of torch takes a while to import, so it waits until somebody asks.
 if TYPE_CHECKING:
