@@ -7,6 +7,7 @@
    where it is due; `text` appends it to its own level, for every second group; `algorithm1` forgets it and covers
    tokens twice. */
 #include "hga_builders.h"
+#include "longer.h"
 
 enum { MAX_LEVELS = 32 };
 
@@ -20,6 +21,7 @@ typedef struct draft {
     hga_builder *builder;
     hga_id near;
     const hga_bpt *p;
+    hga_id n_tokens, there; /* those that are there, if there are fewer: the others' spans are whole */
     int64_t k, lead;
     tree tree;
 } draft;
@@ -63,7 +65,7 @@ static int64_t type_base(const draft *d, hga_id j) { return (2 * d->k + 1) * (j 
 /* A staircase of leaf groups over the nodes of level j, its columns counted within the level. */
 static hga_status add_slots(const draft *d, hga_id j, hga_staircase s)
 {
-    s.row_end = d->p->n_tokens;
+    s.row_end = d->n_tokens;
     s.col += d->tree.first[j], s.col_begin = d->tree.first[j], s.col_end = d->tree.first[j + 1];
     return hga_builder_add_staircase(d->builder, d->near, &s);
 }
@@ -134,21 +136,29 @@ done:
     return st;
 }
 
-/* A span sees its tokens. */
-static hga_status add_affiliated(const draft *d, hga_id j)
+/* Spans [first, end) of level j see their tokens before n. */
+static hga_status add_spans(const draft *d, hga_id j, int64_t first, int64_t end, int64_t n)
 {
     const tree *t = &d->tree;
     int64_t group = (int64_t)1 << j;
     hga_staircase s = {.row = t->first[j],
                        .n_rows = 1,
                        .row_step = 1,
-                       .row_begin = t->first[j],
-                       .row_end = t->first[j + 1],
+                       .row_begin = t->first[j] + first,
+                       .row_end = t->first[j] + end,
                        .n_cols = group,
                        .col_step = group,
-                       .col_end = t->size[0],
+                       .col_end = n,
                        .type = type_base(d, j)};
     return hga_builder_add_staircase(d->builder, d->near, &s);
+}
+
+/* A span sees its tokens, the last one those that are there. */
+static hga_status add_affiliated(const draft *d, hga_id j)
+{
+    int64_t group = (int64_t)1 << j, there = (d->there + group - 1) / group;
+    hga_status st = add_spans(d, j, 0, there, d->there);
+    return st || there == d->tree.size[j] ? st : add_spans(d, j, there, d->tree.size[j], d->n_tokens);
 }
 
 static hga_status add_level(const draft *d, hga_id j)
@@ -166,7 +176,7 @@ done:
 
 static hga_status add_band(const draft *d, int64_t first, int64_t last, int32_t type, int32_t slope)
 {
-    hga_id n = d->p->n_tokens;
+    hga_id n = d->n_tokens;
     hga_block band = {.n_dst = n,
                       .n_src = n,
                       .type = type,
@@ -191,10 +201,17 @@ done:
     return st;
 }
 
-static hga_status add_tree(hga_builder *b, const tree *t)
+static hga_status add_levels(hga_builder *b, const tree *t)
 {
     hga_status st = HGA_OK;
     for (hga_id j = 0; j < t->n_levels; j++) HGA_TRY(hga_builder_add_level(b, (hga_id)t->size[j], NULL));
+done:
+    return st;
+}
+
+static hga_status add_families(hga_builder *b, const tree *t)
+{
+    hga_status st = HGA_OK;
     for (hga_id j = 0; j + 1 < t->n_levels; j++)
         HGA_TRY(hga_builder_set_families(b, (hga_id)t->first[j + 1], (hga_id)t->first[j], (hga_id)t->size[j], 2));
 done:
@@ -233,6 +250,32 @@ done:
     return st;
 }
 
+/* Over n_tokens tokens, of which the first `there` are there. */
+static hga_status draw(hga_builder *b, const hga_bpt *p, hga_id n_tokens, hga_id there, hga_id *near)
+{
+    hga_status st = HGA_OK;
+    draft d = {.builder = b,
+               .p = p,
+               .n_tokens = n_tokens,
+               .there = there,
+               .k = p->k,
+               .lead = p->rule == HGA_BPT_TEXT ? p->k : p->k - 1,
+               .tree = halve(n_tokens)};
+    HGA_TRY(add_levels(b, &d.tree));
+    HGA_TRY(hga_builder_add_relation(b, "near", near));
+    d.near = *near;
+    HGA_TRY(add_leaves(&d));
+    for (hga_id j = 1; j < d.tree.n_levels; j++) HGA_TRY(add_level(&d, j));
+done:
+    return st;
+}
+
+static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+{
+    hga_id near;
+    return draw(b, parameters, n_tokens, there, &near);
+}
+
 hga_bpt hga_bpt_defaults(void) { return (hga_bpt){.k = 4, .clip = 10}; }
 
 hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
@@ -245,13 +288,10 @@ hga_status hga_build_bpt(const hga_bpt *p, hga_graph **g, hga_program *program)
     HGA_TRY(check(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     tree t = halve(p->n_tokens);
-    HGA_TRY(add_tree(b, &t));
+    HGA_TRY(draw(b, p, p->n_tokens, p->n_tokens, &near));
+    HGA_TRY(add_families(b, &t));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
-    HGA_TRY(hga_builder_add_relation(b, "near", &near));
-    draft d = {
-        .builder = b, .near = near, .p = p, .k = p->k, .lead = p->rule == HGA_BPT_TEXT ? p->k : p->k - 1, .tree = t};
-    HGA_TRY(add_leaves(&d));
-    for (hga_id j = 1; j < t.n_levels; j++) HGA_TRY(add_level(&d, j));
+    if (p->causal) HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, (int64_t)1 << (t.n_levels - 1), draw_more, p));
     HGA_TRY(describe(near, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:

@@ -4,6 +4,7 @@
    so every earlier token is seen through exactly one node. A span is complete before anybody sees it: causal, and the
    same for every longer text that starts alike. */
 #include "hga_builders.h"
+#include "longer.h"
 
 enum { MAX_LEVELS = 31 };
 
@@ -22,13 +23,13 @@ static hga_status check(const hga_fenwick *p)
 }
 
 /* n >> l nodes on level l, while the last token has a bit that high; a span's children are its two halves */
-static hga_status add_levels(hga_builder *b, spans *s)
+static hga_status add_levels(hga_builder *b, spans *s, int families)
 {
     hga_status st = HGA_OK;
     for (hga_id l = 0; l == 0 || (s->n_tokens - 1) >> l > 0; l++, s->n_levels++) {
         hga_id n = s->n_tokens >> l;
         HGA_TRY(hga_builder_add_level(b, n, &s->first[l]));
-        if (l > 0) HGA_TRY(hga_builder_set_families(b, s->first[l], s->first[l - 1], 2 * n, 2));
+        if (l > 0 && families) HGA_TRY(hga_builder_set_families(b, s->first[l], s->first[l - 1], 2 * n, 2));
     }
 done:
     return st;
@@ -50,6 +51,19 @@ static hga_status add_past(hga_builder *b, hga_id past, const spans *s)
         span.col_end = s->first[l] + (n >> l);
         HGA_TRY(hga_builder_add_staircase(b, past, &span));
     }
+done:
+    return st;
+}
+
+static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+{
+    hga_status st = HGA_OK;
+    hga_id past;
+    spans s = {.n_tokens = n_tokens};
+    (void)parameters, (void)there;
+    HGA_TRY(add_levels(b, &s, 0));
+    HGA_TRY(hga_builder_add_relation(b, "past", &past));
+    HGA_TRY(add_past(b, past, &s));
 done:
     return st;
 }
@@ -87,10 +101,11 @@ hga_status hga_build_fenwick(const hga_fenwick *p, hga_graph **g, hga_program *p
     HGA_TRY(hga_check_reserved("hga_fenwick", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    HGA_TRY(add_levels(b, &s));
+    HGA_TRY(add_levels(b, &s, 1));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_CAUSAL | HGA_CLAIM_SINGLE | HGA_CLAIM_COMPLETE));
     HGA_TRY(hga_builder_add_relation(b, "past", &past));
     HGA_TRY(add_past(b, past, &s));
+    HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, s.n_levels ? (int64_t)1 << (s.n_levels - 1) : 1, draw_more, p));
     HGA_TRY(describe(past, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:

@@ -6,6 +6,7 @@
    query side: a leaf i attends, with its own query, to itself and to the left siblings of itself and of each of its
    ancestors; the position embedding on its side is that of the ancestor (pos_of). */
 #include "forest.h"
+#include "longer.h"
 
 /* ---- blocks ---- */
 
@@ -255,6 +256,27 @@ done:
     return st;
 }
 
+/* The frontiers of more tokens under the same branching. */
+static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+{
+    hga_hsa p = *(const hga_hsa *)parameters;
+    forest f = {.a = p.allocator};
+    (void)there;
+    p.n_tokens = n_tokens;
+    hga_status st = forest_plant(&p, &f);
+    for (hga_id l = 0; !st && l < f.n_levels; l++) st = hga_builder_add_level(b, f.level_size[l], NULL);
+    if (!st) st = add_frontier(b, &f);
+    forest_clear(&f);
+    return st;
+}
+
+/* Frontiers are the tokens' alone: there is nothing to tell of whole groups of sixteen. */
+static hga_status look_ahead(hga_builder *b, const hga_hsa *p, const forest *f)
+{
+    if (!p->causal || p->mode != HGA_HSA_FRONTIER || !p->branching || f->order || p->n_tokens % 16 == 0) return HGA_OK;
+    return draw_longer(b, p->allocator, p->n_tokens, 1, draw_more, p);
+}
+
 hga_hsa hga_hsa_defaults(void) { return (hga_hsa){.mode = HGA_HSA_FRONTIER}; }
 
 hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program)
@@ -268,6 +290,7 @@ hga_status hga_build_hsa(const hga_hsa *p, hga_graph **g, hga_program *program)
     HGA_TRY(forest_plant(p, &f));
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(build(p, &f, b));
+    HGA_TRY(look_ahead(b, p, &f));
     HGA_TRY(p->causal && p->mode == HGA_HSA_FRONTIER ? write_frontier_program(program) : write_program(program));
     HGA_TRY(hga_builder_finish(b, g));
 done:

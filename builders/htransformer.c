@@ -8,6 +8,7 @@
 
    siblings: nodes pair plainly; a query sees the block that shares its parent. */
 #include "hga_builders.h"
+#include "longer.h"
 
 enum { MAX_LEVELS = 33, MAX_TILES = 4 };
 
@@ -268,6 +269,29 @@ done:
 
 /* ---- all of it ---- */
 
+/* The relations, over levels that are there. */
+static hga_status add_relations(hga_builder *b, const hierarchy *h, hga_id *near, hga_id *between)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_builder_add_relation(b, "near", near));
+    HGA_TRY(add_near(b, *near, h));
+    HGA_TRY(add_between(b, h, between));
+done:
+    return st;
+}
+
+static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+{
+    hga_htransformer p = *(const hga_htransformer *)parameters;
+    hierarchy h;
+    hga_id near, between = -1;
+    (void)there;
+    p.n_tokens = n_tokens;
+    find_levels(&p, &h);
+    hga_status st = add_levels(b, &h);
+    return st ? st : add_relations(b, &h, &near, &between);
+}
+
 static hga_status check(const hga_htransformer *p)
 {
     if (p->block < 1) return hga_fail(HGA_EINVAL, "block: %d, at least 1 is needed", p->block);
@@ -328,9 +352,9 @@ hga_status hga_build_htransformer(const hga_htransformer *p, hga_graph **g, hga_
     HGA_TRY(add_levels(b, &h));
     HGA_TRY(add_tree(b, &h));
     HGA_TRY(hga_builder_set_claims(b, claims(p)));
-    HGA_TRY(hga_builder_add_relation(b, "near", &near));
-    HGA_TRY(add_near(b, near, &h));
-    HGA_TRY(add_between(b, &h, &between));
+    HGA_TRY(add_relations(b, &h, &near, &between));
+    if (p->causal && !p->n_keys)
+        HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, (int64_t)1 << (h.n_levels - 1), draw_more, p));
     HGA_TRY(describe(p, near, between, program));
     HGA_TRY(hga_builder_finish(b, g));
 done:

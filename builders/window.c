@@ -2,6 +2,7 @@
    divides j - i, or i < global or j < global. The three parts share no pair: global rows see everything, the other rows
    see the global columns, and what is left is a band. */
 #include "hga_builders.h"
+#include "longer.h"
 
 /* The rectangle of query rows and key columns behind the global ones. */
 typedef struct frame {
@@ -104,6 +105,23 @@ done:
     return st;
 }
 
+static hga_status draw(hga_builder *b, const hga_window *p, hga_id *near)
+{
+    frame f = find_frame(p);
+    hga_status st = hga_sides_add_tokens(b, p->n_tokens, p->n_keys);
+    if (!st) st = hga_builder_add_relation(b, "near", near);
+    return st ? st : add_pairs(b, *near, p, &f);
+}
+
+static hga_status draw_more(hga_builder *b, const void *parameters, hga_id n_tokens, hga_id there)
+{
+    hga_window p = *(const hga_window *)parameters;
+    hga_id near;
+    (void)there;
+    p.n_tokens = n_tokens;
+    return draw(b, &p, &near);
+}
+
 static hga_status check(const hga_window *p)
 {
     if (p->stride < 1) return hga_fail(HGA_EINVAL, "stride: %d, at least 1 is needed", p->stride);
@@ -121,12 +139,10 @@ hga_status hga_build_window(const hga_window *p, hga_graph **g, hga_program *pro
     *g = NULL;
     HGA_TRY(hga_check_reserved("hga_window", p->reserved, sizeof p->reserved));
     HGA_TRY(check(p));
-    frame f = find_frame(p);
     HGA_TRY(hga_builder_create(p->allocator, &b));
-    HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, p->n_keys));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE | (p->causal ? HGA_CLAIM_CAUSAL : 0u)));
-    HGA_TRY(hga_builder_add_relation(b, "near", &near));
-    HGA_TRY(add_pairs(b, near, p, &f));
+    HGA_TRY(draw(b, p, &near));
+    if (p->causal && !p->n_keys && p->stride == 1) HGA_TRY(draw_longer(b, p->allocator, p->n_tokens, 1, draw_more, p));
     HGA_TRY(hga_program_attention(program, near));
     HGA_TRY(hga_builder_finish(b, g));
 done:

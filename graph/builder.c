@@ -31,6 +31,7 @@ void builder_clear(hga_builder *b)
     hga_delete(&a, b->families, b->family_room, sizeof *b->families);
     hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);
     hga_delete(&a, b->masses, b->mass_room, sizeof *b->masses);
+    hga_graph_destroy(b->longer);
     memset(b, 0, sizeof *b);
     b->allocator = a;
 }

@@ -49,6 +49,7 @@ struct hga_builder {
     int has_tokens;
     hga_id query_first, n_queries, key_first, n_keys;
     uint32_t claims;
+    hga_graph *longer; /* NULL: nobody told */
 };
 
 /* The mass of nodes [first, first + n). */
@@ -56,6 +57,12 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
 
 /* labels.c: give the names to the graph. */
 hga_status labels_finish(hga_builder *b, hga_graph *g);
+
+/* finish.c: a relation's blocks, checked and sorted. */
+hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r);
+
+/* longer.c: is the longer graph one of which g is a part? */
+hga_status longer_check(const hga_graph *g);
 
 /* Free what was collected; the builder is as new. */
 void builder_clear(hga_builder *b);

@@ -244,7 +244,7 @@ static hga_status count_blocks(const hga_graph *g, const draft *d, stored_relati
     return HGA_OK;
 }
 
-static hga_status finish_blocks(const hga_graph *g, const draft *d, stored_relation *r)
+hga_status relation_blocks(const hga_graph *g, const draft *d, stored_relation *r)
 {
     hga_status st = HGA_OK;
     hga_pos kept;
@@ -286,7 +286,7 @@ static hga_status find_relations(hga_builder *b, hga_graph *g)
         stored_relation *r = &g->relation[i];
         memcpy(r->name, d->name, sizeof r->name);
         st = finish_orders(g, d, r);
-        if (!st) st = finish_blocks(g, d, r);
+        if (!st) st = relation_blocks(g, d, r);
         if (!st) st = finish_edges(g, d, r);
     }
     return st;
@@ -305,6 +305,8 @@ static hga_status make(hga_builder *b, hga_graph *g)
     HGA_TRY(find_spans(g));
     HGA_TRY(find_relations(b, g));
     HGA_TRY(labels_finish(b, g));
+    g->longer = b->longer, b->longer = NULL;
+    HGA_TRY(longer_check(g));
     for (const hga_rule *rule = hga_graph_rules(); rule->name; rule++) HGA_TRY(rule->check(g));
 done:
     return st;
@@ -351,6 +353,7 @@ void graph_free(hga_graph *g)
         hga_delete(&a, g, 1, sizeof *g);
         return;
     }
+    hga_graph_destroy(g->longer);
     for (hga_id i = 0; i < g->n_relations; i++) relation_clear(&a, g->n, &g->relation[i]);
     hga_delete(&a, g->relation, g->n_relations, sizeof *g->relation);
     names_clear(&a, &g->names);

@@ -100,7 +100,7 @@ const hga_allocator *hga_graph_allocator(const hga_graph *g) { return &g->alloca
 
 int64_t hga_graph_bytes(const hga_graph *g)
 {
-    int64_t n = g->n, each = (int64_t)(sizeof *g->mass + sizeof *g->span_first + sizeof *g->span_last);
+    int64_t n = g->n, each = g->mass ? (int64_t)(sizeof *g->mass + sizeof *g->span_first + sizeof *g->span_last) : 0;
     if (g->parent) each += (int64_t)sizeof *g->parent;
     if (g->side) each += (int64_t)sizeof *g->side;
     int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) +
@@ -108,6 +108,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
     if (g->child_ptr) bytes += (n - g->level_ptr[1] + 1 + g->n_children) * (int64_t)sizeof(hga_id);
     if (g->name_at) bytes += n * (int64_t)sizeof *g->name_at + g->name_room;
     bytes += g->names.n_slots * (int64_t)sizeof *g->names.slot;
+    if (g->longer) bytes += hga_graph_bytes(g->longer);
     for (hga_id i = 0; i < g->n_relations; i++) bytes += relation_bytes(&g->relation[i], n);
     return bytes;
 }

@@ -4,9 +4,9 @@
 
 #include "hga_graph.h"
 
-/* The second is written where a program has what a reader of the first would not know: a normaliser, a softcap,
-   additive scores. */
-enum { JSON_SCHEMA = 1, JSON_NEWEST_SCHEMA = 2 };
+/* The second is written where a program has what a reader of the first would not know, a normaliser, a softcap, additive
+   scores; the third where a graph tells what a longer one has next. */
+enum { JSON_SCHEMA = 1, JSON_PROGRAM_SCHEMA = 2, JSON_NEWEST_SCHEMA = 3 };
 
 /* Shape i is written as json_shapes[i]; json_sides and json_claims likewise (claim i is bit i). */
 extern const char *const json_shapes[HGA_BAND + 1], *const json_sides[HGA_SIDE_KEY + 1], *const json_claims[3];

@@ -21,6 +21,7 @@
                     "band": [first, last] (with "shape": "band")}, ..],
         "edges": [[source, destination, type, weight], ..]     type 0 and weight 1 may be left out
      }, ..]
+     "longer": {"levels": [..], "relations": [..]}   of schema 3: hga_builder_set_longer, relations of blocks alone
      "program": {..}                     kept for others
 
    A member `comment` may stand in every object. Any other member is an error. */
@@ -31,7 +32,8 @@
 #include <string.h>
 
 static const char *const graph_members[] = {"format",   "schema",  "levels", "queries", "keys",      "claims", "side",
-                                            "families", "parents", "mass",   "names",   "relations", NULL};
+                                            "families", "parents", "mass",   "names",   "relations", "longer", NULL};
+static const char *const longer_members[] = {"levels", "relations", "comment", NULL};
 
 /* ---- nodes ---- */
 
@@ -224,6 +226,24 @@ static hga_status read_parents(json_reader *r)
 
 /* ---- the graph ---- */
 
+/* A reader of its own, of another builder. */
+static hga_status read_longer(json_reader *r)
+{
+    hga_status st = HGA_OK;
+    json_t *relations, *object = json_object_get(r->object, "longer");
+    json_reader more = {.allocator = r->allocator, .object = object, .root = json_member_of(&r->root, "longer")};
+    if (!object) return st;
+    HGA_TRY(json_want_object(&more.root, object, longer_members, NULL));
+    HGA_TRY(hga_builder_create(r->allocator, &more.b));
+    HGA_TRY(read_levels(&more));
+    HGA_TRY(json_want_member(&more.root, object, "relations", &relations));
+    HGA_TRY(json_each_item(&more, &more.root, object, "relations", json_read_relation));
+    HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
+done:
+    hga_builder_destroy(more.b);
+    return st;
+}
+
 static hga_status read_graph(json_reader *r, hga_graph **out)
 {
     hga_status st = HGA_OK;
@@ -241,6 +261,7 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
     HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));
     HGA_TRY(json_each_item(r, &r->root, r->object, "relations", json_read_relation));
+    HGA_TRY(read_longer(r));
     HGA_TRY(json_refused(&r->root, hga_builder_finish(r->b, out)));
 done:
     return st;

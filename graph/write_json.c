@@ -2,6 +2,7 @@
    screen. read_json.c describes the format. */
 #include "copy.h"
 #include "json.h"
+#include "longer.h"
 #include "output.h"
 
 #include <string.h>
@@ -299,6 +300,19 @@ static hga_status put_relations(output *o, const hga_graph *g)
     return st;
 }
 
+/* What the last rows would see in a longer graph: hga_builder_set_longer. */
+static hga_status put_longer(output *o, const hga_graph *g)
+{
+    const hga_graph *longer = graph_longer(g);
+    if (!longer) return HGA_OK;
+    hga_nodes nodes = hga_graph_nodes(longer);
+    put_member(o, "longer"), output_text(o, "{\"comment\": \"what the last rows would see of more\"");
+    put_levels(o, &nodes);
+    hga_status st = put_relations(o, longer);
+    output_text(o, "}");
+    return st;
+}
+
 static hga_status check_names(const hga_graph *g)
 {
     hga_status st = HGA_OK;
@@ -308,11 +322,12 @@ static hga_status check_names(const hga_graph *g)
 }
 
 /* A member's name with its colon is nothing that a string can hold. */
-static int schema_of(const char *members)
+static int schema_of(const hga_graph *g, const char *members)
 {
+    if (graph_longer(g)) return JSON_NEWEST_SCHEMA;
     int newest = members && (strstr(members, "\"normaliser\":") || strstr(members, "\"softcap\":") ||
                              strstr(members, "\"scores\":"));
-    return newest ? JSON_NEWEST_SCHEMA : JSON_SCHEMA;
+    return newest ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 
 hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)
@@ -326,13 +341,14 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     HGA_TRY(check_names(g));
     HGA_TRY(output_open(&o, path));
     output_text(&o, "{\n  \"format\": \"hga-graph\"");
-    put_member(&o, "schema"), output_integer(&o, schema_of(members));
+    put_member(&o, "schema"), output_integer(&o, schema_of(g, members));
     put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
     put_sides(&o, &nodes), put_parents(&o, &nodes);
     HGA_TRY(put_masses(&o, g));
     if (named && !has_words) HGA_TRY(put_words(&o, g));
     HGA_TRY(put_names(&o, g, named ? nodes.level_ptr[1] : 0));
     HGA_TRY(put_relations(&o, g));
+    HGA_TRY(put_longer(&o, g));
     if (n_members > 0) output_text(&o, ",\n  "), output_text(&o, members);
     output_text(&o, "\n}\n");
 done:

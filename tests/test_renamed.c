@@ -35,6 +35,7 @@ static void rename_file(const char *path)
     if (!root) fail_msg("%s: %s", path, error.text);
     assert_non_null(program);
     rename_members(json_object_get(root, "relations"), name);
+    rename_members(json_object_get(json_object_get(root, "longer"), "relations"), name);
     rename_members(json_object_get(program, "fields"), name);
     rename_members(json_object_get(program, "stages"), stage);
     assert_int_equal(json_dump_file(root, path, JSON_INDENT(1)), 0);

@@ -5,6 +5,9 @@
        hga_bpt p = hga_bpt_defaults();
        p.n_tokens = 4096;
        hga_build_bpt(&p, &g, &program).
+   Causal self-attention (dense, windows without stride, bpt, htransformer, hsa's frontiers under a branching, fenwick)
+   tells what a longer graph has next (hga_builder_set_longer): tokens, and nodes whose tokens are all there, have the
+   bits that they have in the builder's graph of any more tokens.
    Reserved words stay zero (hga_check_reserved).
    Every function returns HGA_EINVAL (or HGA_EUNSUPPORTED for a combination without meaning) with the parameter named in
    hga_error_detail(). The graph belongs to the caller (hga_graph_destroy); the program is plain data. Arrays in

@@ -151,6 +151,17 @@ HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id
                                          hga_id n_src, int32_t type);
 HGA_API hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block);
 
+/* What the last rows of each level would see if there were more of them. Rows are computed sixteen at a time, and what
+   is decided for sixteen hangs on all of them: with `longer`, rows of the graph have the bits that they have in any
+   longer graph, else the rows behind a level's last whole sixteen may differ from those in the last place.
+   `longer` was told the levels and blocks of a graph of the same relations and of more nodes, on levels with edges up
+   to a whole sixteen, in which each row of b's graph has the edges that it has here, nodes counted within levels.
+   It is taken: `longer` is empty afterwards, as after hga_builder_finish, whatever the outcome. For relations of
+   blocks, without orders or single edges: HGA_EUNSUPPORTED names another. hga_builder_finish gives HGA_EGRAPH with a
+   node behind a level's last whole sixteen that has other edges there. Files hold it (`longer`). Graphs that were
+   concatenated, turned round or compressed look no further than they are. */
+HGA_API hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer);
+
 /* Check everything, compress explicit edges to CSR, derive masses, spans and children. The builder is empty
    afterwards, whatever the outcome. */
 HGA_API hga_status hga_builder_finish(hga_builder *b, hga_graph **out);

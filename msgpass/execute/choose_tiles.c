@@ -175,7 +175,7 @@ static int has_families(const tile_chooser *t, const row_group *g)
     unsigned seen = 0;
     int64_t edges = 0, columns = 0, end = 0;
     strip x;
-    if (!t->run_family || g->tiled || g->rest) return 0;
+    if (!t->run_family || g->laid || g->rest) return 0;
     for (hga_pos i = 0; i < t->n_own; i++) {
         if (!strip_trim(own_segment(t, i), g, &x)) continue;
         if (x.n > KERNEL_FAMILY || seen & strip_lanes(&x)) return 0;

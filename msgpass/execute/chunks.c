@@ -6,6 +6,13 @@
 
 void forget_twins(tile_batch *b) { b->twin = b->twin_end = 0, b->own_first = -1; }
 
+/* Column e gives way to column `some`. */
+static void leave_column_out(edge_chunk *c, hga_id e, hga_id some)
+{
+    c->src[e] = c->src[some], c->type[e] = c->type[some];
+    c->pos_of[e] = c->pos_of[some], c->src_pos_of[e] = c->src_pos_of[some];
+}
+
 /* Columns that no row wants which is computed are not read, perhaps not there: in their place is one that is. Of a
    chunk that has none every score is masked. */
 static void leave_columns_out(tile_chunk *c)
@@ -21,13 +28,29 @@ static void leave_columns_out(tile_chunk *c)
         if (read >> e & 1)
             some = e;
         else
-            c->columns.src[e] = c->columns.src[some];
+            leave_column_out(&c->columns, e, some);
+    }
+}
+
+/* Nor are types of pairs that no row wants: there may be none such. */
+static void leave_types_out(tile_batch *b, const tile_chunk *c)
+{
+    for (hga_id i = 0; i < c->n_parts; i++) {
+        unsigned wanted = wanted_rows(c->part[i].group);
+        for (hga_id e = c->part[i].first; e < c->part[i].last; e++)
+            for (hga_id r = 0; r < KERNEL_TILE; r++)
+                if (!(c->rows[i][e] & wanted & 1u << r))
+                    b->pair_type[((ptrdiff_t)i * KERNEL_CHUNK + e) * KERNEL_TILE + r] = -1;
     }
 }
 
 void hand_over(tile_chooser *t)
 {
-    for (hga_id i = 0; t->leaves_out && i < t->batch->n; i++) leave_columns_out(&t->batch->chunk[i]);
+    for (hga_id i = 0; t->leaves_out && i < t->batch->n; i++) {
+        tile_chunk *c = &t->batch->chunk[i];
+        leave_columns_out(c);
+        if (c->types_vary) leave_types_out(t->batch, c);
+    }
     if (t->batch->n) t->run(t->context, t->batch);
     t->batch->n = 0;
     forget_twins(t->batch);
@@ -75,11 +98,24 @@ static int join_twin(const tile_chooser *t, const tile_chunk *c)
     return 1;
 }
 
+/* Has a row that is here some column? Not where only those do that come next in a longer graph. */
+static int is_of_rows_here(const tile_chunk *c)
+{
+    unsigned seen = 0;
+    for (hga_id i = 0; i < c->n_parts; i++) {
+        unsigned wanted = wanted_rows(c->part[i].group);
+        for (hga_id e = c->part[i].first; e < c->part[i].last; e++) seen |= c->rows[i][e] & wanted;
+    }
+    return seen != 0;
+}
+
 void close_chunk(tile_chooser *t)
 {
     tile_batch *b = t->batch;
     tile_chunk *c = &b->chunk[b->n];
     t->open = 0;
+    for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->laid = 1;
+    if (t->reader->ahead && !is_of_rows_here(c)) return;
     c->pairs = t->positions || c->types_vary;
     for (hga_id i = 0; i < c->n_parts; i++) c->part[i].group->tiled = 1;
     if (join_twin(t, c)) return;
@@ -98,8 +134,12 @@ void put_columns(const tile_chooser *t, edge_chunk *c, const hga_segment *s, hga
                  int64_t type, int32_t type_step)
 {
     const hga_id *order = t->reader->r.src_order;
-    for (hga_id i = 0; i < n; i++) c->src[e + i] = order ? order[position + i] : (hga_id)(position + i);
+    const hga_id pos_of = reader_pos(t->reader, s->pos_of), src_pos_of = reader_pos(t->reader, s->src_pos_of);
+    if (t->reader->ahead)
+        for (hga_id i = 0; i < n; i++) c->src[e + i] = reader_source(t->reader, position + i);
+    else
+        for (hga_id i = 0; i < n; i++) c->src[e + i] = order ? order[position + i] : (hga_id)(position + i);
     for (hga_id i = 0; i < n; i++) c->weight[e + i] = s->weight;
-    for (hga_id i = 0; i < n; i++) c->pos_of[e + i] = s->pos_of, c->src_pos_of[e + i] = s->src_pos_of;
+    for (hga_id i = 0; i < n; i++) c->pos_of[e + i] = pos_of, c->src_pos_of[e + i] = src_pos_of;
     for (hga_id i = 0; i < n; i++) c->type[e + i] = (int32_t)(type + (int64_t)i * type_step); /* unless types vary */
 }

@@ -12,6 +12,8 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->relation = plan->program.stage[stage].relation;
     r->r = plan->stage[stage].relation;
     r->nodes = plan->nodes;
+    r->longer = kind_attends(plan->stage[stage].kind) && r->relation >= 0 ? graph_longer(plan->graph) : NULL;
+    r->ahead = 0;
     r->first = r->n = 0;
     r->n_segments = 0;
     r->ranked = -1;
@@ -48,21 +50,16 @@ static void collect(const hga_segments *s, void *context)
 }
 
 /* Segments are large: their keys are sorted, and each is moved once. */
-static void load_segments(row_reader *r, hga_id first, hga_id n)
+static void load_segments(row_reader *r, const hga_graph *g, hga_id first, hga_id n)
 {
     r->n_segments = 0;
-    hga_graph_visit_segments(r->graph, r->relation, first, n, collect, r);
+    hga_graph_visit_segments(g, r->relation, first, n, collect, r);
     sort_keys(r->key, r->n_segments);
     for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i] = *r->key[i].segment;
 }
 
-void reader_load(row_reader *r, hga_id first, hga_id n)
+static void list_segments(row_reader *r, hga_id first, hga_id n)
 {
-    if (n && r->first == first && r->n == n) return; /* that is what is loaded */
-    r->first = first, r->n = n;
-    memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
-    if (r->relation < 0 || !r->r.n_blocks) return;
-    load_segments(r, first, n);
     for (hga_pos i = 0; i < r->n_segments; i++)
         for (hga_id p = 0; p < r->segment[i].n_rows; p++) r->list_ptr[r->segment[i].row - first + p]++;
     for (hga_id p = 0, sum = 0; p <= n; p++) {
@@ -74,6 +71,44 @@ void reader_load(row_reader *r, hga_id first, hga_id n)
             r->list[r->list_ptr[r->segment[i].row - first + p]++] = (hga_id)i;
     for (hga_id p = n; p > 0; p--) r->list_ptr[p] = r->list_ptr[p - 1];
     r->list_ptr[0] = 0;
+}
+
+void reader_load(row_reader *r, hga_id first, hga_id n)
+{
+    if (n && r->first == first && r->n == n) return; /* that is what is loaded */
+    r->first = first, r->n = n, r->ahead = 0;
+    memset(r->list_ptr, 0, ((size_t)n + 1) * sizeof *r->list_ptr);
+    if (r->relation < 0 || !r->r.n_blocks) return;
+    load_segments(r, r->graph, first, n);
+    list_segments(r, first, n);
+}
+
+hga_id reader_load_panel(row_reader *r, hga_id first, hga_id n)
+{
+    rows_ahead next = look_ahead(r->longer, &r->nodes, first, n);
+    if (!next.n) {
+        reader_load(r, first, n);
+        return n;
+    }
+    if (r->ahead && r->first == first && r->n == next.n) return next.n;
+    r->first = first, r->n = next.n, r->ahead = 1;
+    memset(r->list_ptr, 0, ((size_t)r->n + 1) * sizeof *r->list_ptr);
+    load_segments(r, r->longer, next.first, next.n);
+    for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i].row -= next.first - first;
+    list_segments(r, first, r->n);
+    return r->n;
+}
+
+hga_id reader_pos(const row_reader *r, hga_id pos_of)
+{
+    if (!r->ahead || pos_of == HGA_POS_OWN) return pos_of;
+    return node_here(r->longer, &r->nodes, pos_of - 1) + 1;
+}
+
+hga_id reader_source(const row_reader *r, int64_t position)
+{
+    if (r->ahead) return node_here(r->longer, &r->nodes, (hga_id)position);
+    return r->r.src_order ? r->r.src_order[position] : (hga_id)position;
 }
 
 /* Step to the row's next segment with columns left; 0 when there is none. */
@@ -134,16 +169,18 @@ static void read_run(edge_cursor *c, hga_id limit, edge_chunk *chunk)
 {
     const hga_segment *s = &c->reader->segment[c->reader->list[c->list_at - 1]];
     const hga_id *order = c->reader->r.src_order;
+    const int ahead = c->reader->ahead;
+    const hga_id pos_of = reader_pos(c->reader, s->pos_of), src_pos_of = reader_pos(c->reader, s->src_pos_of);
     hga_id stop = c->hole > c->column ? c->hole : c->column_end, n = stop - c->column;
     if (n > limit - chunk->n) n = limit - chunk->n;
     hga_id u = s->src + c->column;
     int32_t type =
         (int32_t)(s->type + (int64_t)(c->position - s->row) * s->type_dst + (int64_t)c->column * s->type_src);
     for (hga_id i = 0, e = chunk->n; i < n; i++, e++) {
-        chunk->src[e] = order ? order[u + i] : u + i;
+        chunk->src[e] = ahead ? reader_source(c->reader, u + i) : order ? order[u + i] : u + i;
         chunk->type[e] = (int32_t)(type + (int64_t)i * s->type_src);
         chunk->weight[e] = s->weight;
-        chunk->pos_of[e] = s->pos_of, chunk->src_pos_of[e] = s->src_pos_of;
+        chunk->pos_of[e] = pos_of, chunk->src_pos_of[e] = src_pos_of;
     }
     chunk->n += n;
     c->column += n;

@@ -2,6 +2,7 @@
 #ifndef EDGES_H
 #define EDGES_H
 
+#include "look_ahead.h"
 #include "plan.h"
 
 /* Columns that narrow segments side by side may span. */
@@ -36,6 +37,8 @@ typedef struct segment_key {
 /* Reads the rows of one stage's relation, a panel at a time. */
 typedef struct row_reader {
     const hga_graph *graph;
+    const hga_graph *longer; /* of relations that look ahead; NULL */
+    int ahead; /* some of the rows loaded are not here, but in the longer graph: nodes are its, see reader_source */
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;
@@ -69,6 +72,13 @@ typedef struct edge_cursor {
 void reader_open(row_reader *r, const hga_plan *plan, hga_id stage);
 /* Load the segments of positions [first, first + n), n <= PANEL_ROWS. */
 void reader_load(row_reader *r, hga_id first, hga_id n);
+/* The same of a panel, n > 0, that begins at a multiple of sixteen of its level: where it ends the level amid a
+   sixteen, the rows that a longer graph has next are loaded as well. How many rows are. */
+hga_id reader_load_panel(row_reader *r, hga_id first, hga_id n);
+/* The node at a source position; of a node that is not here, some node. */
+hga_id reader_source(const row_reader *r, int64_t position);
+/* The same of a segment's pos_of or src_pos_of. */
+hga_id reader_pos(const row_reader *r, hga_id pos_of);
 /* Start on node v, whose position must be loaded (not needed along the tree). */
 edge_cursor cursor_start(const row_reader *r, hga_id v);
 /* The same without the edges of segments that are done: done[segment] has one of done_bits. */

@@ -134,11 +134,19 @@ static void panel_bounds(const phase *ph, hga_id panel, hga_id *first, hga_id *n
     *n = *first + ph->panel < ph->first + ph->n ? ph->panel : ph->first + ph->n - *first;
 }
 
+/* Behind a panel's n rows those of the longer graph, which are not run. */
+static hga_id list_ahead(hga_id n, hga_id all, hga_id *node)
+{
+    for (; n < all; n++) node[n] = NO_ROW;
+    return all;
+}
+
 void list_panel(const worker *w, wave_item item, panel_rows *out)
 {
     const phase *ph = &w->plan->phase[item.phase];
     panel_bounds(ph, item.panel, &out->first, &out->n);
     list_nodes(w, ph, ph->stage, out->first, out->n, out->node);
+    out->n = list_ahead(out->n, w->reader.n, out->node);
 }
 
 void load_panel(worker *w, wave_item item)
@@ -147,7 +155,7 @@ void load_panel(worker *w, wave_item item)
     hga_id first, n;
     open_stage(w, ph->stage);
     panel_bounds(ph, item.panel, &first, &n);
-    reader_load(&w->reader, first, n);
+    reader_load_panel(&w->reader, first, n);
 }
 
 /* Of a panel's rows the groups of sixteen from the first row to the last that this execution runs; 0: there are none.
@@ -179,11 +187,12 @@ static void run_panel(worker *w, const phase *ph, hga_id stage, hga_id panel)
     list_nodes(w, ph, stage, begin, n, node);
     int one_by_one = !goes_by_position(w, ph);
     int loads = stage_is_fused(w->plan, stage); /* plain rows are read one by one */
-    if (!one_by_one && loads) reader_load(&w->reader, begin, n);
     if (kernel->panel && !one_by_one) {
-        kernel->panel(w, stage, begin, n, node);
+        hga_id all = loads ? reader_load_panel(&w->reader, begin, n) : n;
+        kernel->panel(w, stage, begin, list_ahead(n, all, node), node);
         return;
     }
+    if (!one_by_one && loads) reader_load(&w->reader, begin, n);
     for (hga_id i = 0; i < n; i++) {
         if (node[i] < 0) continue;
         hga_id position = one_by_one ? s->relation.dst_rank[node[i]] : begin + i;

@@ -11,13 +11,16 @@ int families_are_fit(const worker *w, hga_id stage)
     return plain && w->plan->shape.n_heads <= KERNEL_HEADS && !kind_starts_from_out(w->plan->stage[stage].kind);
 }
 
-/* A strip's columns become the chunk. */
-static void read_columns(worker *w, const strip *x)
+/* A strip's columns become the chunk; of those that no row here has one that some row has, for they may be none. */
+static void read_columns(worker *w, const row_group *g, const strip *x)
 {
-    const hga_id *order = w->reader.r.src_order;
+    unsigned wanted = w->reader.ahead ? wanted_rows(g) : ~0u;
+    hga_id some = 0;
+    while (some < x->n - 1 && !(rows_of_column(x, some) & wanted)) some++;
     w->chunk.n = x->n;
     for (hga_id e = 0; e < x->n; e++) {
-        w->chunk.src[e] = order ? order[x->src + e] : x->src + e;
+        if (rows_of_column(x, e) & wanted) some = e;
+        w->chunk.src[e] = reader_source(&w->reader, x->src + some);
         w->chunk.weight[e] = x->segment->weight;
         w->chunk.type[e] = 0, w->chunk.pos_of[e] = 0;
     }
@@ -85,7 +88,7 @@ void run_family(void *worker_of, const row_group *g, const strip *x)
     lanes rows_of[KERNEL_FAMILY];
     const float *kept[KERNEL_TILE];
     if (!rows.n) return;
-    read_columns(w, x);
+    read_columns(w, g, x);
     score_bases(w, g->stage, -1, &w->chunk, w->row.base);
     if (drops_weights(w)) drop_family(w, g, x, kept);
     for (hga_id e = 0; e < x->n; e++) rows_of[e] = (lanes)rows_of_column(x, e);

@@ -48,7 +48,7 @@ static int find_strips(const worker *w, row_panel *p, strip *x)
 static int open_wide(worker *w, wave_item item, wide_panel *out)
 {
     load_panel(w, item);
-    if (w->reader.n_segments != 1 || w->reader.r.ptr) return 0;
+    if (w->reader.n_segments != 1 || w->reader.r.ptr || w->reader.ahead) return 0;
     list_panel(w, item, &out->rows);
     find_groups(w->plan->phase[item.phase].stage, out->rows.first, out->rows.n, out->rows.node, &out->p);
     if (!find_strips(w, &out->p, out->strip)) return 0;

@@ -19,17 +19,18 @@ static int moves_slowly(const row_group *g, const run *r)
     return columns >= LONG_RUN && (double)r->edges >= SLOW_SHARE * g->n_rows * columns;
 }
 
-static int64_t level_begin(const hga_nodes *nodes, int64_t v)
+static int64_t level_begin(const row_reader *r, int64_t v)
 {
-    hga_id level = nodes->n_levels - 1;
-    while (nodes->level_ptr[level] > v) level--;
-    return nodes->level_ptr[level];
+    const hga_nodes nodes = r->ahead ? hga_graph_nodes(r->longer) : r->nodes;
+    hga_id level = nodes.n_levels - 1;
+    while (nodes.level_ptr[level] > v) level--;
+    return nodes.level_ptr[level];
 }
 
 /* Where the run's first column is in its chunk. */
 static hga_id place_inside(const tile_chooser *t, const run *r)
 {
-    return (hga_id)((r->src - level_begin(&t->reader->nodes, r->src)) % KERNEL_CHUNK);
+    return (hga_id)((r->src - level_begin(t->reader, r->src)) % KERNEL_CHUNK);
 }
 
 /* Types and positions differ from pair to pair, for which a batch has room in one chunk alone. */
@@ -114,7 +115,7 @@ static void lay_columns(const tile_chooser *t, const shared_chunk *s, hga_id fro
     put_columns(t, out, s->segment, 0, end - from, s->begin + from, 0, 0);
     for (hga_id e = from; e < end; e++) {
         if (s->columns >> e & 1) some = e;
-        out->src[e - from] = (hga_id)(s->begin + some);
+        out->src[e - from] = reader_source(t->reader, s->begin + some);
     }
     out->n = end - from;
 }

@@ -16,6 +16,7 @@ static inline hga_id row_node(hga_id node) { return node < NO_ROW ? -2 - node : 
 typedef struct row_group {
     hga_id stage, number, first, n_rows;
     const hga_id *node; /* < 0: leave the row alone, see NO_ROW */
+    int laid;           /* has columns in tiles, if only those of rows that a longer graph has next */
     int tiled;          /* has columns in tiles .. */
     int begun;          /* .. some of which have been computed: the states are in the group's own place */
     int rest;           /* has edges that stay with the rows */

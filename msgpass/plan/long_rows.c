@@ -22,7 +22,9 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     hga_pos cut = plan->options.cut_edges, share = s->relation.n_edges / MOST_LONG;
     /* plain rows are not cut */
     if (!stage_is_fused(plan, stage) || plan->program.stage[stage].order != HGA_FLAT) return no_long_rows;
-    long_search all = {.limit = share > cut ? share : cut, .piece = cut};
+    /* among more rows the share would be another */
+    int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
+    long_search all = {.limit = limit, .piece = cut};
     if (s->kind == KIND_ATTEND)
         all.alone = LONG_ALONE, all.piece_alone = PIECE_ALONE;
     else if (kind_sums(s->kind))

@@ -59,13 +59,30 @@ static void note_width(hga_plan *plan, hga_id stage, hga_id columns)
     if (columns > plan->wide_columns) plan->wide_columns = columns;
 }
 
+static void make_room(hga_plan *plan, const measures *m)
+{
+    if (m->segments > plan->segment_room) plan->segment_room = m->segments;
+    if (m->list > plan->list_room) plan->list_room = m->list;
+}
+
+/* Readers load as much of a level's last rows as a longer graph has. */
+static void make_room_ahead(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
+{
+    const hga_graph *longer = kind_attends(plan->stage[stage].kind) ? graph_longer(plan->graph) : NULL;
+    rows_ahead next = look_ahead(longer, &plan->nodes, first, n);
+    measures m = {0};
+    if (!next.n) return;
+    hga_graph_visit_segments(longer, plan->program.stage[stage].relation, next.first, next.n, measure_segments, &m);
+    make_room(plan, &m);
+}
+
 /* Positions [first, first + n) of a stage; the plan's room grows with them. */
 static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id n)
 {
     measures m = {0};
     hga_graph_visit_segments(plan->graph, plan->program.stage[stage].relation, first, n, measure_segments, &m);
-    if (m.segments > plan->segment_room) plan->segment_room = m.segments;
-    if (m.list > plan->list_room) plan->list_room = m.list;
+    make_room(plan, &m);
+    make_room_ahead(plan, stage, first, n);
     if (m.segments == 1) note_width(plan, stage, m.width);
     int64_t given = explicit_edges(&plan->stage[stage], first, n);
     m.edges += given, m.degree += given;

@@ -2,6 +2,7 @@
 #ifndef PANELS_H
 #define PANELS_H
 
+#include "look_ahead.h"
 #include "plan.h"
 
 /* ---- long_rows.c ---- */

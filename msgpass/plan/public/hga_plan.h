@@ -213,7 +213,11 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
    with a row order: sixteen positions of it). They do not depend on how long the rest of the graph is, nor on how rows
    are cut into panels. So appending tokens to a causal graph leaves the bits of those before but for the last group of
    sixteen, if that was not whole, and for what reads such a group's rows. Rows of more than cut_edges edges alone hang
-   on the rest of the graph: whether they are a 64th of it, and so cut. */
+   on the rest of the graph: whether they are a 64th of it, and so cut.
+
+   Graphs whose builder told what a longer one has next (hga_builder_set_longer), as those of causal self-attention do,
+   except neither: their rows have the bits that they have in the builder's graph of any more tokens, and no row is cut
+   for its share of all edges. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
 /* Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first, *first + *n) are

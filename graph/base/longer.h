@@ -1,0 +1,16 @@
+/* longer.h: what the last rows of each level would see in a longer graph: hga_builder_set_longer. For the sources of
+   this project; not installed. */
+#ifndef HGA_LONGER_H
+#define HGA_LONGER_H
+
+#include "hga_graph.h"
+
+/* Rows that are computed together. */
+enum { LONGER_ROWS = 16 };
+
+/* A graph of levels and blocks alone: level_ptr of its nodes, and the segments of its relations, may be asked for. It
+   has at least the levels and, on each, the nodes of g up to a whole sixteen; relations have g's indices. NULL: nobody
+   told. */
+const hga_graph *graph_longer(const hga_graph *g);
+
+#endif

@@ -1,0 +1,163 @@
+/* longer.c: what a graph's last rows would see in a longer graph. It is a graph itself, of levels and blocks alone. */
+#include "longer.h"
+#include "builder.h"
+
+#include <string.h>
+
+static hga_status take_levels(hga_builder *from, hga_graph *g)
+{
+    hga_status st = hga_new(&g->allocator, from->n_levels + 1, sizeof *g->level_ptr, &g->level_ptr);
+    if (st) return st;
+    g->n = from->n, g->n_levels = (hga_id)from->n_levels, g->level_ptr[0] = 0;
+    for (hga_id l = 0; l < g->n_levels; l++) g->level_ptr[l + 1] = g->level_ptr[l] + from->level_size[l];
+    return HGA_OK;
+}
+
+static hga_status take_blocks(hga_builder *from, hga_graph *g)
+{
+    hga_status st = hga_new_zero(&g->allocator, from->n_drafts, sizeof *g->relation, &g->relation);
+    if (st) return st;
+    g->n_relations = (hga_id)from->n_drafts;
+    for (hga_id i = 0; i < g->n_relations; i++) {
+        const draft *d = &from->drafts[i];
+        memcpy(g->relation[i].name, d->name, sizeof d->name);
+        if (d->n_edges || d->dst_order || d->src_order)
+            HGA_TRY(hga_fail(HGA_EUNSUPPORTED, "relation %s of the longer graph: %s; only blocks are told", d->name,
+                             d->n_edges ? "it has single edges" : "it has an order"));
+        HGA_TRY(relation_blocks(g, d, &g->relation[i]));
+    }
+done:
+    return st;
+}
+
+hga_status hga_builder_set_longer(hga_builder *b, hga_builder *longer)
+{
+    hga_graph *g = NULL;
+    hga_status st = HGA_OK;
+    if (b == longer) return hga_fail(HGA_EINVAL, "longer: a graph is not longer than itself");
+    HGA_TRY(hga_new_zero(&b->allocator, 1, sizeof *g, &g));
+    g->owners = 1;
+    g->allocator = b->allocator;
+    HGA_TRY(take_levels(longer, g));
+    HGA_TRY(take_blocks(longer, g));
+    hga_graph_destroy(b->longer);
+    b->longer = g, g = NULL;
+done:
+    if (g) graph_free(g);
+    builder_clear(longer);
+    return st;
+}
+
+/* ---- is it one of which the graph is a part? ---- */
+
+/* The segments of one row in both graphs. */
+typedef struct row_pair {
+    hga_segment *here, *there;
+    hga_pos n, room;
+} row_pair;
+
+static hga_id level_at(const hga_graph *g, hga_id v)
+{
+    hga_id l = g->n_levels - 1;
+    while (l > 0 && g->level_ptr[l] > v) l--;
+    return l;
+}
+
+/* The node of the longer graph that node v is there. */
+static hga_id node_there(const hga_graph *g, hga_id v)
+{
+    hga_id l = level_at(g, v);
+    return v - g->level_ptr[l] + g->longer->level_ptr[l];
+}
+static hga_id pos_there(const hga_graph *g, hga_id pos_of)
+{
+    return pos_of == HGA_POS_OWN ? HGA_POS_OWN : node_there(g, pos_of - 1) + 1;
+}
+
+static int same_segment(const hga_graph *g, const hga_segment *here, const hga_segment *there)
+{
+    return node_there(g, here->src) == there->src && here->n_src == there->n_src &&
+           node_there(g, here->src + here->n_src - 1) == there->src + there->n_src - 1 &&
+           here->has_hole == there->has_hole && here->hole == there->hole && here->type == there->type &&
+           here->type_src == there->type_src && !(here->weight < there->weight || here->weight > there->weight) &&
+           pos_there(g, here->pos_of) == there->pos_of && pos_there(g, here->src_pos_of) == there->src_pos_of;
+}
+
+static hga_status find_segments(const hga_graph *g, hga_id relation, hga_id row, hga_pos *n, row_pair *p)
+{
+    const hga_allocator *a = &g->allocator;
+    *n = hga_graph_segments(g, relation, row, 1, p->here, p->room);
+    p->n = hga_graph_segments(g->longer, relation, node_there(g, row), 1, p->there, p->room);
+    hga_pos need = *n > p->n ? *n : p->n;
+    if (need <= p->room) return HGA_OK;
+    hga_delete(a, p->here, p->room, sizeof *p->here), hga_delete(a, p->there, p->room, sizeof *p->there);
+    *p = (row_pair){.room = 0};
+    hga_status st = hga_new(a, 2 * need, sizeof *p->here, &p->here);
+    if (!st) st = hga_new(a, 2 * need, sizeof *p->there, &p->there);
+    if (!st) p->room = 2 * need;
+    return st ? st : find_segments(g, relation, row, n, p);
+}
+
+static hga_status check_row(const hga_graph *g, hga_id relation, hga_id row, row_pair *p)
+{
+    hga_pos n;
+    hga_status st = find_segments(g, relation, row, &n, p);
+    int same = n == p->n;
+    for (hga_pos i = 0; !st && same && i < n; i++) same = same_segment(g, &p->here[i], &p->there[i]);
+    return st || same ? st
+                      : hga_fail(HGA_EGRAPH, "relation %s: node %d has other edges in the longer graph",
+                                 g->relation[relation].name, row);
+}
+
+/* Rows behind a level's last whole sixteen take their edges from there. */
+static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level, row_pair *p)
+{
+    const hga_graph *longer = g->longer;
+    hga_id size = g->level_ptr[level + 1] - g->level_ptr[level], n = size % LONGER_ROWS;
+    hga_id first = g->level_ptr[level + 1] - n, more = longer->level_ptr[level + 1] - longer->level_ptr[level];
+    hga_pos degree[LONGER_ROWS];
+    int some = 0;
+    hga_graph_degrees(g, relation, first, n, degree);
+    for (hga_id i = 0; i < n; i++) some |= degree[i] != 0;
+    if (!some) return HGA_OK;
+    if (more < size - n + LONGER_ROWS)
+        return hga_fail(HGA_EGRAPH, "level %d: the longer graph has %d nodes, and no sixteen behind node %d", level,
+                        more, first);
+    hga_status st = HGA_OK;
+    for (hga_id v = first; !st && v < first + n; v++) st = check_row(g, relation, v, p);
+    return st;
+}
+
+static hga_status check_relation(const hga_graph *g, hga_id i, row_pair *p)
+{
+    const stored_relation *r = &g->relation[i], *more = &g->longer->relation[i];
+    hga_status st = HGA_OK;
+    if (strcmp(r->name, more->name) != 0)
+        return hga_fail(HGA_EGRAPH, "relation %d is %s, but %s in the longer graph", i, r->name, more->name);
+    if (r->n_explicit || r->dst_order || r->src_order)
+        return hga_fail(HGA_EUNSUPPORTED, "relation %s has %s, and so no longer graph", r->name,
+                        r->n_explicit ? "single edges" : "an order");
+    for (hga_id l = 0; !st && l < g->n_levels; l++) st = check_level(g, i, l, p);
+    return st;
+}
+
+hga_status longer_check(const hga_graph *g)
+{
+    const hga_graph *longer = g->longer;
+    row_pair p = {.room = 0};
+    hga_status st = HGA_OK;
+    if (!longer) return st;
+    if (longer->n_levels < g->n_levels)
+        return hga_fail(HGA_EGRAPH, "the longer graph has %d levels, this one %d", longer->n_levels, g->n_levels);
+    if (longer->n_relations != g->n_relations)
+        return hga_fail(HGA_EGRAPH, "the longer graph has %d relations, this one %d", longer->n_relations,
+                        g->n_relations);
+    HGA_TRY(instances_can_be_visited(longer));
+    for (hga_id i = 0; i < g->n_relations; i++) HGA_TRY(check_relation(g, i, &p));
+done:
+    hga_delete(&g->allocator, p.here, p.room, sizeof *p.here);
+    hga_delete(&g->allocator, p.there, p.room, sizeof *p.there);
+    return st;
+}
+
+const hga_graph *graph_longer(const hga_graph *g) { return g->base ? g->base->longer : g->longer; }
