@@ -4,8 +4,8 @@
 
 #include "hga_graph.h"
 
-/* The second is written where a program has what a reader of the first would not know, a normaliser, a softcap, additive
-   scores; the third where a graph tells what a longer one has next. */
+/* The second is written where a program has what a reader of the first would not know, a normaliser, a softcap,
+   additive scores; the third where a graph tells what a longer one has next. */
 enum { JSON_SCHEMA = 1, JSON_PROGRAM_SCHEMA = 2, JSON_NEWEST_SCHEMA = 3 };
 
 /* Shape i is written as json_shapes[i]; json_sides and json_claims likewise (claim i is bit i). */

@@ -94,8 +94,13 @@ static hga_status find_segments(const hga_graph *g, hga_id relation, hga_id row,
     *p = (row_pair){.room = 0};
     hga_status st = hga_new(a, 2 * need, sizeof *p->here, &p->here);
     if (!st) st = hga_new(a, 2 * need, sizeof *p->there, &p->there);
-    if (!st) p->room = 2 * need;
-    return st ? st : find_segments(g, relation, row, n, p);
+    if (st) {
+        hga_delete(a, p->here, 2 * need, sizeof *p->here);
+        *p = (row_pair){.room = 0};
+        return st;
+    }
+    p->room = 2 * need;
+    return find_segments(g, relation, row, n, p);
 }
 
 static hga_status check_row(const hga_graph *g, hga_id relation, hga_id row, row_pair *p)
