@@ -181,24 +181,47 @@ hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const hga_id *
     return st;
 }
 
+static hga_status refuse_edge(const hga_builder *b, const draft *d, const explicit_edge *x)
+{
+    long long e = (long long)d->n_edges;
+    if (x->src < 0 || x->src >= b->n)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, x->src);
+    if (x->dst < 0 || x->dst >= b->n)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, x->dst);
+    if (x->type < 0 || x->type == INT32_MAX)
+        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, x->type);
+    return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e,
+                    (double)x->weight);
+}
+
+static int is_edge(const hga_builder *b, const explicit_edge *x)
+{
+    return x->src >= 0 && x->src < b->n && x->dst >= 0 && x->dst < b->n && x->type >= 0 && x->type < INT32_MAX &&
+           x->weight > 0 && x->weight < 3e38f;
+}
+
+hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
+                                 const hga_id *destination, const int32_t *type, const float *weight)
+{
+    hga_status st = HGA_OK;
+    draft *d = find_draft(b, relation);
+    if (!d) return HGA_EGRAPH;
+    if (n < 0 || (n > 0 && (!source || !destination)))
+        return hga_fail(HGA_EINVAL, "%lld edges%s", (long long)n, n < 0 ? "" : " without their ends");
+    HGA_TRY(hga_grow(&b->allocator, &d->edges, &d->edge_room, d->n_edges, d->n_edges + n, sizeof *d->edges));
+    for (int64_t i = 0; i < n; i++) {
+        explicit_edge x = {source[i], destination[i], type ? type[i] : 0, weight ? weight[i] : 1};
+        if (!is_edge(b, &x)) return refuse_edge(b, d, &x);
+        d->edges[d->n_edges++] = x;
+    }
+done:
+    return st;
+}
+
 hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination, int32_t type,
                                 float weight)
 {
-    draft *d = find_draft(b, relation);
-    if (!d) return HGA_EGRAPH;
-    long long e = (long long)d->n_edges;
-    if (source < 0 || source >= b->n)
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: source %d is not a node", d->name, e, source);
-    if (destination < 0 || destination >= b->n)
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: destination %d is not a node", d->name, e, destination);
-    if (type < 0 || type == INT32_MAX)
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: type %d is out of range", d->name, e, type);
-    if (!(weight > 0 && weight < 3e38f))
-        return hga_fail(HGA_EGRAPH, "relation %s, edge %lld: weight %g is not positive and finite", d->name, e,
-                        (double)weight);
-    hga_status st = hga_grow(&b->allocator, &d->edges, &d->edge_room, d->n_edges, d->n_edges + 1, sizeof *d->edges);
-    if (!st) d->edges[d->n_edges++] = (explicit_edge){source, destination, type, weight};
-    return st;
+    return hga_builder_add_edges(b, relation, 1, &source, &destination, &type, &weight);
 }
 
 hga_status hga_builder_add_blocks(hga_builder *b, hga_id relation, const hga_block *block)

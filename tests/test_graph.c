@@ -161,6 +161,39 @@ static void relations_are_found_without_walking_all(void **state)
     hga_graph_destroy(g);
 }
 
+/* ---- edges in arrays ---- */
+
+static void edges_in_arrays_are_those_one_by_one(void **state)
+{
+    (void)state;
+    static const hga_id source[] = {0, 3, 3, 1}, destination[] = {2, 1, 1, 2};
+    static const int32_t type[] = {1, 0, 0, 4};
+    static const float weight[] = {1, 2, 2, 0.5f};
+    hga_builder *b = started(4, 0), *one = started(4, 0);
+    hga_id near;
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    assert_ok(hga_builder_add_relation(one, "near", &near));
+    assert_ok(hga_builder_add_edges(b, near, 4, source, destination, type, weight));
+    assert_ok(hga_builder_add_edges(b, near, 1, source + 1, source, NULL, NULL)); /* 3 -> 0, type 0, weight 1 */
+    for (int i = 0; i < 4; i++)
+        assert_ok(hga_builder_add_edge(one, near, source[i], destination[i], type[i], weight[i]));
+    assert_ok(hga_builder_add_edge(one, near, 3, 0, 0, 1));
+    assert_ok(hga_builder_add_edges(b, near, 0, NULL, NULL, NULL, NULL));
+    assert_status(HGA_EINVAL, hga_builder_add_edges(b, near, 1, NULL, source, NULL, NULL));
+    assert_status(HGA_EINVAL, hga_builder_add_edges(b, near, -1, source, source, NULL, NULL));
+    static const hga_id far[] = {0, 4};
+    assert_status(HGA_EGRAPH, hga_builder_add_edges(b, near, 2, source, far, NULL, NULL));
+    assert_non_null(strstr(hga_error_detail(), "destination 4 is not a node"));
+    assert_ok(hga_builder_add_edge(one, near, 0, 0, 0, 1)); /* the edge before the wrong one is there */
+    hga_graph *got = finished(b), *want = finished(one);
+    int64_t n_got, n_want;
+    edge *x = all_rows(got, near, &n_got), *y = all_rows(want, near, &n_want);
+    assert_int_equal(n_got, 5);
+    assert_same_edges("in arrays", x, n_got, y, n_want);
+    free(x), free(y);
+    hga_graph_destroy(got), hga_graph_destroy(want);
+}
+
 /* ---- equal edges ---- */
 
 /* One token attends to another 60,000 times, by instances of one block, each edge with a bias of its own. */
@@ -201,6 +234,7 @@ int main(void)
         cmocka_unit_test(the_order_of_blocks_does_not_hang_on_the_order_of_calls),
         cmocka_unit_test(instances_in_one_place_cost_as_one),
         cmocka_unit_test(relations_are_found_without_walking_all),
+        cmocka_unit_test(edges_in_arrays_are_those_one_by_one),
         cmocka_unit_test(canonical_positions_of_equal_edges_cost_no_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,6 +242,11 @@ static hga_id window_layers(hga_id n, hga_id left, hga_id right, hga_id stride, 
     w.n_tokens = n, w.left = left, w.right = right, w.stride = stride, w.causal = causal;
     assert_ok(hga_build_window(&w, &g, &p));
     assert_ok(hga_program_layers(&p, g, causal, most, &layers));
+    if (layers > 1) { /* which one interval joined does not tell */
+        hga_id none;
+        assert_status(HGA_EUNSUPPORTED, hga_program_layers_within(&p, g, causal, most, 1, &none));
+        assert_non_null(strstr(hga_error_detail(), "in the time given"));
+    }
     hga_graph_destroy(g);
     return layers;
 }

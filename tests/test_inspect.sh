@@ -40,6 +40,13 @@ fact queries_that_later_tokens_share_are_named holds self.txt '^order      0 pai
 build window --tokens 10 -p left=1 -p right=1 -o w.json
 "$hga" inspect w.json >w.txt
 fact a_narrow_window_takes_many_layers holds w.txt '^layers     9 until'
+"$hga" inspect w.json --layers >wl.txt
+fact so_it_does_without_a_bound same w.txt wl.txt
+
+# ten neighbours by chance of each of 2000 tokens: without a bound this takes a minute
+awk 'BEGIN { x = 1; print "source,destination"; for (i = 0; i < 20000; i++) { x = (x * 16807) % 2147483647; print x % 2000 "," int(i / 10) } }' >chance.csv
+"$hga" inspect chance.csv >chance.txt
+fact irregular_graphs_are_followed_for_a_second holds chance.txt '^layers     unknown: layers: what tokens reach is too irregular to be joined in the time given$'
 fact pairs_never_covered_are_counted holds w.txt '^coverage   of 100 pairs 28 once, 72 never \(0 of them a token and itself\), 0 more than once; first: query 0 and key 2$'
 build window --tokens 10 -p left=2 -p right=0 -o left.json
 "$hga" inspect left.json >left.txt

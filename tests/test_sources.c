@@ -128,8 +128,11 @@ static void two_steps_reach_twice_as_far(void **state)
 {
     (void)state;
     hop one, two, want;
+    int64_t work = 20, none = 19;
     reach_right(20, 3, &one), reach_right(20, 6, &want);
-    assert_ok(hop_compose(&one, &one, &two));
+    assert_status(HGA_EUNSUPPORTED, hop_compose(&one, &one, &none, &two)); /* an interval for each node */
+    assert_ok(hop_compose(&one, &one, &work, &two));
+    assert_int_equal(work, 0);
     assert_true(hop_equal(&two, &want) && !hop_equal(&one, &two));
     hop_clear(&one), hop_clear(&two), hop_clear(&want);
 }
@@ -152,11 +155,12 @@ static void a_step_over_a_gap_goes_on_from_there(void **state)
     (void)state;
     reach_span from_0[] = {{0, 0}, {9, 9}}, from_9[] = {{9, 9}, {4, 4}};
     hop one, two;
+    int64_t work = 100;
     assert_ok(hop_create(10, &one));
     assert_ok(hop_set(&one, 0, from_0, 2));
     assert_ok(hop_set(&one, 9, from_9, 2));
     assert_ok(hop_finish(&one));
-    assert_ok(hop_compose(&one, &one, &two));
+    assert_ok(hop_compose(&one, &one, &work, &two));
     assert_true(two.size[0] == 2 && two.extra[two.start[0]].first == 4 && two.extra[two.start[0] + 1].first == 9);
     hop_clear(&one), hop_clear(&two);
 }

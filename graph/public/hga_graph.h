@@ -146,6 +146,10 @@ HGA_API hga_status hga_builder_set_order(hga_builder *b, hga_id relation, const 
 HGA_API hga_status hga_builder_add_edge(hga_builder *b, hga_id relation, hga_id source, hga_id destination,
                                         int32_t type, float weight);
 
+/* n of them, in arrays; type NULL: 0 each, weight NULL: 1 each. Those before one that is refused are there. */
+HGA_API hga_status hga_builder_add_edges(hga_builder *b, hga_id relation, int64_t n, const hga_id *source,
+                                         const hga_id *destination, const int32_t *type, const float *weight);
+
 /* One full block of edges of one type; or any block. */
 HGA_API hga_status hga_builder_add_block(hga_builder *b, hga_id relation, hga_id dst, hga_id n_dst, hga_id src,
                                          hga_id n_src, int32_t type);

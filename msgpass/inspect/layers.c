@@ -7,6 +7,9 @@
 
 enum { MOST_DOUBLINGS = 32 };
 
+/* Intervals that are joined where nobody says how many: some minutes' worth. */
+#define MOST_WORK ((int64_t)1 << 32)
+
 typedef struct stack {
     const hga_program *p;
     const hga_graph *g;
@@ -16,7 +19,7 @@ typedef struct stack {
     hga_id *run;               /* [n]: above the tokens, the last node up to which the nodes' spans follow each other */
     hop power[MOST_DOUBLINGS]; /* of 2^i layers */
     reach_span *span;          /* a list at hand */
-    int64_t n_span, room;
+    int64_t n_span, room, work; /* work: intervals that may still be joined */
 } stack;
 
 static hga_status add_span(stack *s, hga_id first, hga_id last)
@@ -142,7 +145,7 @@ static hga_status double_up(stack *s, int *top)
     *top = -1;
     HGA_TRY(reaches_all(s, &s->power[0], &all));
     while (!all && i + 1 < MOST_DOUBLINGS) {
-        HGA_TRY(hop_compose(&s->power[i], &s->power[i], &s->power[i + 1]));
+        HGA_TRY(hop_compose(&s->power[i], &s->power[i], &s->work, &s->power[i + 1]));
         i++;
         if (hop_equal(&s->power[i - 1], &s->power[i])) return HGA_OK;
         HGA_TRY(reaches_all(s, &s->power[i], &all));
@@ -161,7 +164,7 @@ static hga_status halve_down(stack *s, int top, int64_t *layers)
     int all;
     *layers = (int64_t)1 << (top - 1);
     for (int i = top - 2; i >= 0; i--) {
-        HGA_TRY(hop_compose(best, &s->power[i], &more));
+        HGA_TRY(hop_compose(best, &s->power[i], &s->work, &more));
         HGA_TRY(reaches_all(s, &more, &all));
         if (!all) {
             hop_clear(&sum);
@@ -193,7 +196,13 @@ done:
 
 hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most, hga_id *layers)
 {
-    stack s = {.p = p, .g = g, .causal = causal};
+    return hga_program_layers_within(p, g, causal, most, MOST_WORK, layers);
+}
+
+hga_status hga_program_layers_within(const hga_program *p, const hga_graph *g, int causal, hga_id most, int64_t work,
+                                     hga_id *layers)
+{
+    stack s = {.p = p, .g = g, .causal = causal, .work = work};
     hga_coverage c;
     hga_status st = HGA_OK;
     if (!layers) return hga_fail(HGA_EINVAL, "layers: nowhere to put the result");

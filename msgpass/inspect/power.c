@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one relation may take: 1 GB of spans, and as many looked at as take some ten seconds. */
+/* What one relation may take: 1 GB of spans. */
 #define MOST_SPANS ((int64_t)1 << 27)
-#define MOST_WORK  ((int64_t)1 << 31)
 
 hga_status hop_create(hga_id n, hop *h)
 {
@@ -151,17 +150,15 @@ static reach_span widen(const hop *h, reach_span u)
 
 typedef struct gathering {
     reach_span *span;
-    int64_t n, room, work;
+    int64_t n, room, *work;
 } gathering;
 
 static hga_status gather(gathering *s, const reach_span *spans, int64_t n)
 {
     hga_status st = HGA_OK;
-    s->work += n;
-    if (s->work > MOST_WORK)
-        return hga_fail(HGA_EUNSUPPORTED,
-                        "layers: what tokens reach is too irregular, more than %lld intervals to be joined",
-                        (long long)MOST_WORK);
+    *s->work -= n;
+    if (*s->work < 0)
+        return hga_fail(HGA_EUNSUPPORTED, "layers: what tokens reach is too irregular to be joined in the time given");
     HGA_TRY(hga_grow(NULL, &s->span, &s->room, s->n, s->n + n, sizeof *s->span));
     memcpy(s->span + s->n, spans, (size_t)n * sizeof *spans);
     s->n += n;
@@ -183,9 +180,9 @@ done:
     return st;
 }
 
-hga_status hop_compose(const hop *a, const hop *b, hop *out)
+hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out)
 {
-    gathering s = {0};
+    gathering s = {.work = work};
     hga_status st = HGA_OK;
     HGA_TRY(hop_create(a->n, out));
     for (hga_id v = 0; v < a->n; v++) {

@@ -29,9 +29,9 @@ void hop_clear(hop *h);
 hga_status hop_set(hop *h, hga_id v, reach_span *spans, int64_t n);
 /* After the last hop_set, before a relation is composed. */
 hga_status hop_finish(hop *h);
-/* From v to what b reaches from what a reaches from v. HGA_EUNSUPPORTED when that is too irregular to be told in
-   intervals. */
-hga_status hop_compose(const hop *a, const hop *b, hop *out);
+/* From v to what b reaches from what a reaches from v. *work is how many intervals may still be joined, and is taken
+   from; HGA_EUNSUPPORTED when that is too irregular to be told in intervals, or takes more. */
+hga_status hop_compose(const hop *a, const hop *b, int64_t *work, hop *out);
 int hop_equal(const hop *a, const hop *b);
 
 #endif

@@ -65,14 +65,35 @@ class Graph:
         weights = np.ones(len(src), np.float32) if weight is None else np.asarray(weight, np.float32)
         if types.shape != src.shape or weights.shape != src.shape:
             raise refuse(f"{len(src)} edges, but types {types.shape} and weights {weights.shape}")
+        out = (src < 0) | (src >= n_nodes) | (dst < 0) | (dst >= n_nodes)
+        if out.any():
+            raise refuse(f"edge {src[out][0]} -> {dst[out][0]}: nodes are 0 .. {n_nodes - 1}")
         b = Builder()
-        place = b._add_tree(n_nodes, parents)
+        place = np.asarray(b._add_tree(n_nodes, parents), np.int32)
         near = b.relation("near")
-        for s, d, t, w in zip(src.tolist(), dst.tolist(), types.tolist(), weights.tolist()):
-            if not (0 <= s < n_nodes and 0 <= d < n_nodes):
-                raise refuse(f"edge {s} -> {d}: nodes are 0 .. {n_nodes - 1}")
-            b.edge(near, int(place[s]), int(place[d]), t, w)
+        b._add_edges(near, place[src], place[dst], types, weights)
         return b.finish()
+
+    @staticmethod
+    def from_edge_index(edge_index: Any, n_nodes: Optional[int] = None, type: Any = None, weight: Any = None, parents: Any = None) -> "Graph":
+        """PyTorch Geometric's [2][edges]: sources, and the destinations that attend to them. n_nodes: one more than the largest."""
+        e = ids(edge_index, "edge_index")
+        if e.ndim != 2 or e.shape[0] != 2:
+            raise refuse(f"edge_index has shape {e.shape}: [2][edges] is needed")
+        n = int(e.max()) + 1 if n_nodes is None and e.size else n_nodes or 0
+        return Graph.from_edges(e[0], e[1], n, type=type, weight=weight, parents=parents)
+
+    @staticmethod
+    def from_igraph(graph: Any, parents: Any = None) -> "Graph":
+        """An igraph Graph: an edge u -> v lets v attend to u; undirected edges go both ways."""
+        e = np.asarray(graph.get_edgelist(), np.int32).reshape(-1, 2)
+        return _both_ways(e, graph.vcount(), graph.is_directed(), parents)
+
+    @staticmethod
+    def from_dgl(graph: Any, parents: Any = None) -> "Graph":
+        """A DGL graph of one kind of nodes and edges: an edge u -> v lets v attend to u."""
+        source, destination = graph.edges()
+        return Graph.from_edges(source, destination, graph.num_nodes(), parents=parents)
 
     @staticmethod
     def from_scipy(matrix: Any, parents: Any = None) -> "Graph":
@@ -89,11 +110,8 @@ class Graph:
         n = graph.number_of_nodes()
         if set(graph.nodes) != set(range(n)):
             raise refuse("the nodes must be the numbers 0 .. n - 1 (networkx.convert_node_labels_to_integers)")
-        edges = [(u, v) for u, v in graph.edges()]
-        if not graph.is_directed():
-            edges += [(v, u) for u, v in edges if u != v]
-        pairs = np.asarray(edges, np.int64).reshape(-1, 2)
-        return Graph.from_edges(pairs[:, 0], pairs[:, 1], n, parents=parents)
+        pairs = np.fromiter((i for e in graph.edges() for i in e[:2]), np.int64).reshape(-1, 2)
+        return _both_ways(pairs, n, graph.is_directed(), parents)
 
     @staticmethod
     def from_parents(parents: Any) -> "Graph":
@@ -276,6 +294,13 @@ class Graph:
         return f"<hga.Graph of {self.n_nodes} nodes in {len(self.level_sizes)} levels; {edges}>"
 
 
+def _both_ways(edges: np.ndarray, n: int, directed: bool, parents: Any) -> Graph:
+    """Of [edges][2]; undirected edges are two, a self loop one."""
+    if not directed:
+        edges = np.concatenate([edges, edges[edges[:, 0] != edges[:, 1], ::-1]])
+    return Graph.from_edges(edges[:, 0], edges[:, 1], n, parents=parents)
+
+
 SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")
 
 
@@ -332,8 +357,16 @@ class Builder:
         check(lib.hga_builder_add_edge(self._b, relation, source, destination, type, weight))
 
     def edges(self, relation: int, source: Iterable[int], destination: Iterable[int]) -> None:
-        for s, d in zip(ids(source, "source").tolist(), ids(destination, "destination").tolist()):
-            self.edge(relation, s, d)
+        src, dst = ids(source, "source"), ids(destination, "destination")
+        if src.shape != dst.shape or src.ndim != 1:
+            raise refuse(f"source has shape {src.shape}, destination {dst.shape}: two lists of one length are needed")
+        self._add_edges(relation, src, dst, np.zeros(len(src), np.int32), np.ones(len(src), np.float32))
+
+    def _add_edges(self, relation: int, *arrays: np.ndarray) -> None:
+        """Sources, destinations, types and weights in one call."""
+        kept = [np.ascontiguousarray(a) for a in arrays]
+        s, d, t = (ffi.cast("int32_t *", a.ctypes.data) for a in kept[:3])
+        check(lib.hga_builder_add_edges(self._b, relation, len(kept[0]), s, d, t, ffi.cast("float *", kept[3].ctypes.data)))
 
     def block(self, relation: int, dst: Sequence[int], src: Sequence[int], type: int = 0, **more: Any) -> None:
         """Every row of dst = (first, n) to every column of src = (first, n); ``more``: members of hga_block (count,
@@ -357,6 +390,9 @@ class Builder:
 
     def _add_tree(self, n: int, parents: Any) -> np.ndarray:
         """Nodes of a tree in levels by height, each level by id; [n]: where each node went."""
+        if parents is None and n:
+            self.level(n)
+            return np.arange(n)
         parent = np.full(n, -1, np.int32) if parents is None else ids(parents, "parents")
         if len(parent) != n:
             raise refuse(f"{len(parent)} parents for {n} nodes")

@@ -50,7 +50,8 @@ class _Settings:
                 raise refuse(f"{p.python_name} is {value!r}, none of {', '.join(words)}{meant(value, words)}")
             self.set(p.name, value)
         else:
-            self.set_array(p.name, [int(value)] if isinstance(value, (int, np.integer, np.bool_)) else value)
+            numbers = np.asarray(_listed([value] if isinstance(value, (int, np.integer, np.bool_)) else value))
+            self.set_array(p.name, numbers.astype(np.int32) if numbers.dtype == bool else numbers)
 
     def build(self) -> Tuple[Graph, Any]:
         graph, program = ffi.new("hga_graph **"), ffi.new("hga_program *")

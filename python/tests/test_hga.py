@@ -283,6 +283,39 @@ class Graphs(unittest.TestCase):
         g = networkx.gnp_random_graph(20, 0.2, seed=1, directed=True)
         self.assertEqual(set(hga.Graph.from_networkx(g).to_networkx().edges()), set(g.edges()))
 
+    def test_edges_come_as_arrays_from_whoever_has_them(self):
+        """edge_index, igraph and DGL give the graph of their edges; of undirected ones both, of self loops one."""
+        source, destination = RNG.integers(0, 30, (2, 200))
+        want = hga.Graph.from_edges(source, destination, 30)
+        self.assertEqual(hga.Graph.from_edge_index(np.stack([source, destination]), 30), want)
+        self.assertEqual(hga.Graph.from_edge_index([[0, 1], [1, 2]]).n_nodes, 3)
+        self.assertEqual(hga.Graph.from_edge_index(np.empty((2, 0), np.int32), 4).n_edges(), 0)
+
+        class Dgl:
+            edges = staticmethod(lambda: (source, destination))
+            num_nodes = staticmethod(lambda: 30)
+
+        self.assertEqual(hga.Graph.from_dgl(Dgl), want)
+
+        class Igraph:
+            get_edgelist = staticmethod(lambda: list(zip(source.tolist(), destination.tolist())))
+            vcount = staticmethod(lambda: 30)
+            is_directed = staticmethod(lambda: Igraph.directed)
+
+        Igraph.directed = True
+        self.assertEqual(hga.Graph.from_igraph(Igraph), want)
+        Igraph.directed = False
+        both = {(s, d) for s, d in zip(source, destination)} | {(d, s) for s, d in zip(source, destination)}
+        self.assertEqual({(s, d) for s, d, _ in hga.Graph.from_igraph(Igraph).edges().tolist()}, both)
+        for wrong, says in ((np.zeros((3, 2), int), "edge_index has shape"), ([[0], [-1]], "edge 0 -> -1"), ([[0], [0.5]], "not whole")):
+            with self.assertRaisesRegex(hga.Error, says):
+                hga.Graph.from_edge_index(wrong, 5)
+
+    def test_truth_values_are_lists_of_0_and_1(self):
+        a = hga.neighbourhood(shape=(6, 5), kernel=3, causal=(True, False))
+        self.assertEqual(a.graph, hga.neighborhood(30, shape=(6, 5), kernel=3, causal=[1, 0]).graph)
+        self.assertEqual(hga.neighbourhood(9, causal=True).graph, hga.neighbourhood(9, causal=1).graph)
+
     def test_a_builder_and_a_program_of_ones_own(self):
         b = hga.Builder()
         tokens, spans = b.level(32), b.level(8)

@@ -90,6 +90,10 @@ HGA_API void hga_levels_count_clear(hga_levels_count *c);
    one layer does it; -1 if it never happens; 0 if more than `most` were needed. Self-attention only. */
 HGA_API hga_status hga_program_layers(const hga_program *p, const hga_graph *g, int causal, hga_id most,
                                       hga_id *layers);
+/* The same, but HGA_EUNSUPPORTED where more than `work` intervals of nodes have to be joined to know it: what irregular
+   graphs reach is many of them. Some ten million take a second. */
+HGA_API hga_status hga_program_layers_within(const hga_program *p, const hga_graph *g, int causal, hga_id most,
+                                             int64_t work, hga_id *layers);
 
 #ifdef __cplusplus
 }
