@@ -41,7 +41,7 @@ build window --tokens 10 -p left=1 -p right=1 -o w.json
 "$hga" inspect w.json >w.txt
 fact a_narrow_window_takes_many_layers holds w.txt '^layers     9 until'
 "$hga" inspect w.json --layers >wl.txt
-fact so_it_does_without_a_bound same w.txt wl.txt
+fact so_it_does_without_a_bound same_bytes w.txt wl.txt
 
 # ten neighbours by chance of each of 2000 tokens: without a bound this takes a minute
 awk 'BEGIN { x = 1; print "source,destination"; for (i = 0; i < 20000; i++) { x = (x * 16807) % 2147483647; print x % 2000 "," int(i / 10) } }' >chance.csv
