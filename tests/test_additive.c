@@ -93,13 +93,14 @@ static void variants_are_the_oracles(void **state)
 static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16"};
 
 /* The fused rows are the plain ones, in every instruction set of this machine: long rows in pieces, heads together and
-   alone, one column and many, dropped weights, bfloat16. */
+   alone, one column and many, dropped weights, bfloat16; with softcaps, slopes and sinks. */
 static void rows_are_plain_ones(void **state)
 {
     static const hga_shape of[] = {{.n_heads = 8, .dim = 1, .dim_v = 20},
                                    {.n_heads = 6, .n_kv_heads = 2, .dim = 1, .dim_v = 3},
                                    {.n_heads = 2, .dim = 37},
                                    {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 5}};
+    static const float slopes[8] = {0.5f, 0.25f, 0.125f, 0, 0.5f, 0.25f, 0.125f, 0};
     static float a[8 * 37];
     (void)state;
     for (size_t j = 0; j < sizeof a / sizeof *a; j++) a[j] = 0.0625f * (float)(j * 7 % 17) - 0.5f;
@@ -112,6 +113,10 @@ static void rows_are_plain_ones(void **state)
             p.options.edge_bias = p.io.edge_bias != NULL, p.io.modifiers = &m;
             p.options.dropout = seed == 2 ? 0.25f : 0, p.options.cut_edges = seed == 1 ? 20 : 0;
             p.options.precision = seed == 3 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32;
+            if (seed != 2 && !find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.7f;
+            if (seed) m.slopes = slopes;
+            if (seed != 3 && p.program.has_lse) m.sink = slopes;
+            p.options.modifiers = HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES;
             p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
             for (size_t isa = 0; isa < 4 && has_scores(&p); isa++) {
                 hga_options plain = p.options, fast = p.options;
@@ -203,6 +208,8 @@ static void gradients_are_plain_ones(void **state)
         variant_build(i, 70, (uint64_t)i, &of[i % 3], &p);
         if (has_scores(&p)) {
             p.io.modifiers = &m, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
+            if (i % 2 && !find_stage(&p.program, HGA_ENERGY))
+                m.softcap = 0.7f, p.options.modifiers = HGA_MODIFIES_SOFTCAP;
             slope plain = slope_create(&p, 1), fast = slope_create(&p, 1);
             slope_run(&plain, (hga_options){.generic = 1, .threads = 1});
             slope_run(&fast, (hga_options){.threads = 2});
