@@ -2,6 +2,7 @@
 #ifndef HGA_H
 #define HGA_H
 #include "hga_builders.h"
+#include "hga_decode.h"
 #include "hga_file.h"
 #include "hga_gradient.h"
 #include "hga_graph.h"

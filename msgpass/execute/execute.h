@@ -20,6 +20,7 @@
 #include "slices.h"
 #include "stage_meanings.h"
 #include "tiles.h"
+#include "wants.h"
 
 /* A field's storage with this call's addresses. */
 typedef struct bound_field {
@@ -190,6 +191,8 @@ struct hga_workspace {
     void *slice_memory;
     int64_t slice_bytes;
     int sliced;
+    const wanted_row *wanted; /* [n_wanted]: see wants.h */
+    int64_t n_wanted;
     asked_rows asked; /* rows of the output; by intervals of their numbers */
     char *spare;      /* see workspace_spare */
     int64_t spare_bytes;

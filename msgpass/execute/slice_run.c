@@ -28,6 +28,11 @@ void slice_renew(const hga_plan *plan, hga_workspace *workspace)
     slice_open(plan, &workspace->slice, workspace->slice_memory);
 }
 
+void workspace_want(hga_workspace *workspace, const wanted_row *list, int64_t n)
+{
+    workspace->wanted = list, workspace->n_wanted = n;
+}
+
 hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *workspace)
 {
     slice *s = &workspace->slice;
@@ -38,6 +43,8 @@ hga_status slice_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wor
     slice_begin(plan, s);
     for (int64_t i = 0; i < asked->n; i++) slice_want(plan, s, asked->interval[i].first, asked->interval[i].n);
     if (asked->all) slice_want_others(plan, s);
+    for (int64_t i = 0; i < workspace->n_wanted; i++)
+        slice_want_row(s, workspace->wanted[i].field, workspace->wanted[i].node);
     slice_find(plan, s);
     slice_list(plan, s);
     return HGA_OK;
@@ -108,6 +115,18 @@ static void drop_rows(hga_workspace *workspace, hga_id f, hga_id first, hga_id n
     row_bits *of[] = {&workspace->slice.there[f], &workspace->slice.there[STORAGE_BF16 + f]};
     for (int i = 0; i < 2; i++)
         if (of[i]->n) bits_take_run(of[i], first, (int64_t)first + n);
+}
+
+void workspace_forget_later(const hga_plan *plan, hga_workspace *workspace, int32_t *const *latest, hga_id end)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        if (!workspace->slice.there[f].n) continue;
+        FOR_RUNS(&workspace->slice.needed[f], i, last, 0, plan->nodes.n)
+        {
+            for (int64_t v = i; v < last; v++)
+                if (latest[f][v] >= end) drop_rows(workspace, f, (hga_id)v, 1);
+        }
+    }
 }
 
 hga_status hga_workspace_rows(const hga_plan *plan, hga_workspace *workspace, hga_id field, hga_id first, hga_id n,

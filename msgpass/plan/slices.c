@@ -34,6 +34,11 @@ void slice_want_others(const hga_plan *plan, slice *s)
     }
 }
 
+void slice_want_row(slice *s, hga_id storage, hga_id v)
+{
+    bits_put_run(&s->needed[storage], v, (int64_t)v + 1, &s->there[storage]);
+}
+
 /* ---- what a phase's rows need ---- */
 
 typedef struct needing {

@@ -1,0 +1,106 @@
+/* append.c: tokens for any number of caches, all or nothing: everything that may fail comes before anything that a
+   cache shows. */
+#include "decode.h"
+#include "program.h"
+
+static hga_status check_tensor(const hga_decoder *d, const hga_append *a, hga_binding of, const hga_tensor *t,
+                               const char *name)
+{
+    hga_id rows = hga_decoder_rows(d, a->cache->tokens, a->n_tokens, NULL, 0);
+    int must_be = of != HGA_IO_OUT;
+    if (!t->data && (!must_be || !program_bound(&d->plan->program, of))) return HGA_OK;
+    if (!t->data) return hga_fail(HGA_EINVAL, "%s is missing", name);
+    if (t->rows < rows)
+        return hga_fail(HGA_EINVAL, "%s has %lld rows, tokens %d + %d have %d", name, (long long)t->rows,
+                        a->cache->tokens, a->n_tokens, rows);
+    if (t->dtype != HGA_F32) return hga_fail(HGA_EUNSUPPORTED, "decoding: %s is not of float32", name);
+    return HGA_OK;
+}
+
+static hga_status check_io(const hga_decoder *d, const hga_append *a)
+{
+    const hga_io *io = &a->io;
+    hga_status st = HGA_OK;
+    const char *refused = io->tape ? "a tape" : io->edge_bias ? "edge_bias" : io->rows ? "rows" : NULL;
+    if (io->first_row || io->n_rows) refused = "rows";
+    if (refused) return hga_fail(HGA_EUNSUPPORTED, "decoding: an append has no meaning for %s", refused);
+    HGA_TRY(check_tensor(d, a, HGA_IO_QUERY, &io->query, "query"));
+    HGA_TRY(check_tensor(d, a, HGA_IO_KEY, &io->key, "key"));
+    HGA_TRY(check_tensor(d, a, HGA_IO_VALUE, &io->value, "value"));
+    HGA_TRY(check_tensor(d, a, HGA_IO_OUT, &io->out, "out"));
+    HGA_TRY(check_tensor(d, a, HGA_IO_OUT, &io->lse, "lse"));
+done:
+    return st;
+}
+
+static hga_status check_cache(const hga_decoder *d, const hga_append *a)
+{
+    const hga_cache *c = a->cache;
+    if (!c) return hga_fail(HGA_EINVAL, "there is no cache");
+    if (c->pages->decoder != d) return hga_fail(HGA_EINVAL, "the cache is another decoder's");
+    if (c->listed) return hga_fail(HGA_EINVAL, "the cache is there twice");
+    if (a->n_tokens < 1) return hga_fail(HGA_EINVAL, "n_tokens is %d", a->n_tokens);
+    if (a->n_tokens > d->n_tokens - c->tokens)
+        return hga_fail(HGA_EINVAL, "%d tokens and %d more are beyond the decoder's %d", c->tokens, a->n_tokens,
+                        d->n_tokens);
+    return check_io(d, a);
+}
+
+static hga_status name_cache(hga_status st, hga_id i, hga_id n)
+{
+    char why[400];
+    if (n < 2) return st;
+    size_t k = 0;
+    for (const char *s = hga_error_detail(); *s && k + 1 < sizeof why; s++) why[k++] = *s;
+    why[k] = 0;
+    return hga_fail(st, "append %d: %s", i, why);
+}
+
+static hga_status check_all(const hga_decoder *d, const hga_append *list, hga_id n)
+{
+    hga_status st = HGA_OK;
+    hga_id i = 0;
+    for (; !st && i < n; i++) {
+        st = check_cache(d, &list[i]);
+        if (!st) list[i].cache->listed = 1;
+        if (st) st = name_cache(st, i, n);
+    }
+    for (hga_id j = 0; j < n; j++)
+        if (list[j].cache) list[j].cache->listed = 0;
+    return st;
+}
+
+/* Pages for all that is kept. */
+static hga_status reserve(const hga_decoder *d, const hga_append *a)
+{
+    hga_status st = HGA_OK;
+    hga_id from = a->cache->tokens, end = from + a->n_tokens;
+    page_entry *e;
+    for (int64_t i = d->born.ptr[from]; !st && i < d->born.ptr[end]; i++) {
+        const kept_row *r = &d->born.row[i];
+        if (is_kept(d, r, end)) st = cache_own_page(a->cache, r->kind, r->node, &e);
+    }
+    return st;
+}
+
+hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, const hga_append *list, hga_id n)
+{
+    hga_status st = HGA_OK;
+    if (!d || !w || (n > 0 && !list))
+        return hga_fail(HGA_EINVAL, "no %s", !d ? "decoder" : !w ? "workspace" : "list of appends");
+    if (w->decoder != d) return hga_fail(HGA_EINVAL, "the workspace is another decoder's");
+    if (n < 0) return hga_fail(HGA_EINVAL, "%d appends", n);
+    st = check_all(d, list, n);
+    if (st || n == 0) return st;
+    for (hga_id i = 0; i < n; i++) {
+        HGA_TRY(stage_reserve(w, &list[i]));
+        HGA_TRY(reserve(d, &list[i]));
+    }
+    for (hga_id i = 0; i < n; i++) HGA_TRY(stage_append(w, &list[i]));
+    for (hga_id i = 0; i < n; i++) cache_advance(list[i].cache, list[i].cache->tokens + list[i].n_tokens);
+    w->resident = list[n - 1].cache->state;
+done:
+    if (st)
+        for (hga_id i = 0; i < n; i++) cache_sweep(list[i].cache);
+    return st;
+}

@@ -1,0 +1,170 @@
+/* decode.h: what a decoder knows of its graph, and what caches hold. Only decode/ includes this.
+
+   decoder.c  making one: which programs can be decoded
+   ready.c    when each row is whole, and when it is read for the last time
+   pages.c    a pool: pages that come and go
+   table.c    which pages a cache holds
+   cache.c    making, forking and cutting caches
+   file.c     caches as files; identity.c: of which graph, program and shape
+   append.c   reserve, compute, keep: all or nothing
+   stage.c    a cache's rows where the plan reads them: computing with the bits of the full pass */
+#ifndef DECODE_H
+#define DECODE_H
+
+#include "hga_decode.h"
+#include "kernels.h"
+#include "latest.h"
+#include "plan.h"
+#include "wants.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A row that is kept: of a node's field, from one token on up to the last that reads it. */
+typedef struct kept_row {
+    hga_id node;
+    int32_t other; /* by birth: the last reader; by death: the field's kind */
+    int32_t kind;
+} kept_row;
+
+/* Rows of a field are of two kinds, the caller's and those that the program makes: 2 * field + 1 and 2 * field. */
+enum { N_PAGE_KINDS = 2 * HGA_FIELD_SLOTS };
+static inline hga_id field_of_kind(hga_id kind) { return kind / 2; }
+static inline int kind_is_given(hga_id kind) { return kind % 2; }
+
+typedef struct row_events {
+    kept_row *row; /* [ptr[n_tokens]] */
+    int64_t *ptr;  /* [n_tokens + 2], of which the last is room to count */
+    int64_t n;
+} row_events;
+
+struct hga_decoder {
+    atomic_uint_least64_t *states; /* how many its caches have been in */
+    hga_allocator allocator;
+    hga_decode_options options;
+    hga_plan *plan;
+    hga_id n_tokens, n_nodes, io_first, io_n, page_shift;
+    hga_id *io_node;       /* rows of tensors, by token; NULL: they are the tokens */
+    int64_t *io_ptr;       /* [n_tokens + 2], as events' */
+    latest_tokens ready;   /* with which token each row is whole */
+    row_events born, dies; /* by the token with which a row is whole; by the last that reads it */
+    int64_t row_floats[N_PAGE_KINDS], row_bytes[N_PAGE_KINDS], page_bytes[N_PAGE_KINDS];
+};
+
+hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p);
+void ready_clear(hga_decoder *d);
+
+/* ---- pages.c ---- */
+
+/* Rows of consecutive nodes of one kind. Its rows are behind it. */
+typedef struct page {
+    struct page *next; /* of the free ones */
+    atomic_int users;
+    hga_id kind;
+} page;
+enum { PAGE_HEAD = 64 };
+
+struct hga_pages {
+    const hga_decoder *decoder;
+    pthread_mutex_t lock;
+    page *free[N_PAGE_KINDS];
+    int64_t most, bytes, used;
+    int n_caches;
+    int poison; /* tests: pages that are given back are overwritten */
+};
+
+static inline char *page_row(const hga_decoder *d, page *p, hga_id node)
+{
+    hga_id in_page = node & ((1 << d->page_shift) - 1);
+    return (char *)p + PAGE_HEAD + in_page * d->row_bytes[p->kind];
+}
+/* The row's bit among those of its page. */
+static inline uint64_t page_bit(const hga_decoder *d, hga_id node)
+{
+    return UINT64_C(1) << (node & ((1 << d->page_shift) - 1));
+}
+hga_status page_take(hga_pages *pool, hga_id kind, page **out);
+void page_share(page *p);
+void page_drop(hga_pages *pool, page *p);
+
+/* ---- table.c ---- */
+
+typedef struct page_entry {
+    uint64_t key; /* kind and number of the page, plus one; 0: free */
+    page *page;
+    uint64_t live; /* rows that the cache has in it */
+} page_entry;
+
+typedef struct page_table {
+    page_entry *entry; /* [n_slots], a power of two */
+    int64_t n_slots, n;
+} page_table;
+
+static inline uint64_t page_key(const hga_decoder *d, hga_id kind, hga_id node)
+{
+    return ((uint64_t)kind << 32 | (uint32_t)(node >> d->page_shift)) + 1;
+}
+page_entry *table_find(const page_table *t, uint64_t key);
+/* Room for n entries more. */
+hga_status table_reserve(const hga_allocator *a, page_table *t, int64_t n);
+/* There is room. */
+page_entry *table_add(page_table *t, uint64_t key);
+void table_remove(page_table *t, page_entry *e);
+void table_clear(const hga_allocator *a, page_table *t);
+
+/* ---- cache.c ---- */
+
+struct hga_cache {
+    hga_pages *pages;
+    uint64_t state;       /* a number for what it holds: caches with equal ones are equal */
+    hga_id tokens, least; /* .. and the fewest to which it may be cut; rows last read before `least` are gone */
+    page_table table;
+    int listed; /* in the append at hand */
+};
+
+uint64_t new_state(const hga_decoder *d);
+/* A page of the cache's own for node's row of a kind, with nothing live in it where it is new. */
+hga_status cache_own_page(hga_cache *c, hga_id kind, hga_id node, page_entry **out);
+/* Pages without live rows are given back. */
+void cache_sweep(hga_cache *c);
+void cache_drop_row(hga_cache *c, hga_id kind, hga_id node);
+/* The cache holds `tokens` from now on: rows that nobody reads any more go. */
+void cache_advance(hga_cache *c, hga_id tokens);
+
+/* ---- identity.c: for files ---- */
+
+uint64_t identity_of_graph(const hga_graph *g);
+uint64_t identity_of_program(const hga_program *p);
+uint64_t identity_of_numbers(const hga_decoder *d);
+
+/* ---- stage.c ---- */
+
+struct hga_decode_workspace {
+    const hga_decoder *decoder;
+    hga_allocator allocator;
+    hga_workspace *workspace;
+    uint64_t resident;      /* the state of the cache whose rows are there, 0: none */
+    float *tensor[4], *lse; /* query, key, value, out: rows of all nodes that tensors have */
+    int64_t floats[4];
+    float *row; /* the longest one */
+    int64_t row_floats;
+    /* of an append, [room]: its rows of tensors, in order and by number; rows to be made and kept */
+    hga_id *node, *sorted;
+    hga_interval *asked;
+    wanted_row *wanted;
+    int64_t room, sorted_room, asked_room, wanted_room;
+};
+
+/* Room for an append. */
+hga_status stage_reserve(hga_decode_workspace *w, const hga_append *a);
+/* The cache's rows, and the new ones of the caller's, are where the plan finds them; compute; and the new rows that
+   are kept go to pages, where they are not live yet. */
+hga_status stage_append(hga_decode_workspace *w, const hga_append *a);
+
+/* Is a row that is born in an append up to token `end` kept after it? */
+static inline int is_kept(const hga_decoder *d, const kept_row *r, hga_id end)
+{
+    return r->other >= end - d->options.rollback;
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* pages.c: a pool of pages, shared by caches and threads. */
+#include "decode.h"
+
+#include <string.h>
+
+hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out)
+{
+    hga_pages *p = NULL;
+    if (!d || !out) return hga_fail(HGA_EINVAL, "no %s", d ? "place for the pool" : "decoder");
+    *out = NULL;
+    if (most_bytes < 0) return hga_fail(HGA_EINVAL, "most_bytes %lld is negative", (long long)most_bytes);
+    hga_status st = hga_new_zero(&d->allocator, 1, sizeof *p, &p);
+    if (st) return st;
+    p->decoder = d, p->most = most_bytes;
+    pthread_mutex_init(&p->lock, NULL);
+    *out = p;
+    return HGA_OK;
+}
+
+/* One page of a kind that is free goes back to the allocator. */
+static int give_back(hga_pages *pool, hga_id kind)
+{
+    page *p = pool->free[kind];
+    if (!p) return 0;
+    pool->free[kind] = p->next;
+    pool->bytes -= pool->decoder->page_bytes[kind];
+    hga_delete(&pool->decoder->allocator, p, 1, (size_t)pool->decoder->page_bytes[kind]);
+    return 1;
+}
+
+void hga_pages_destroy(hga_pages *p)
+{
+    if (!p) return;
+    for (hga_id k = 0; k < N_PAGE_KINDS; k++)
+        while (give_back(p, k)) continue;
+    pthread_mutex_destroy(&p->lock);
+    hga_delete(&p->decoder->allocator, p, 1, sizeof *p);
+}
+
+/* Under the limit, if free pages of other kinds make room. */
+static hga_status make_room(hga_pages *pool, int64_t bytes)
+{
+    for (hga_id k = 0; k < N_PAGE_KINDS; k++)
+        while (pool->most && pool->bytes + bytes > pool->most && give_back(pool, k)) continue;
+    if (!pool->most || pool->bytes + bytes <= pool->most) return HGA_OK;
+    return hga_fail(HGA_ENOMEM, "pages: %lld bytes of %lld are in use, and %lld more are needed",
+                    (long long)pool->bytes, (long long)pool->most, (long long)bytes);
+}
+
+static hga_status take_new(hga_pages *pool, hga_id kind, page **out)
+{
+    int64_t bytes = pool->decoder->page_bytes[kind];
+    hga_status st = make_room(pool, bytes);
+    if (!st) st = hga_new(&pool->decoder->allocator, 1, (size_t)bytes, out);
+    if (!st) pool->bytes += bytes;
+    return st;
+}
+
+hga_status page_take(hga_pages *pool, hga_id kind, page **out)
+{
+    hga_status st = HGA_OK;
+    pthread_mutex_lock(&pool->lock);
+    page *p = pool->free[kind];
+    if (p)
+        pool->free[kind] = p->next;
+    else
+        st = take_new(pool, kind, &p);
+    if (!st) pool->used += pool->decoder->page_bytes[kind];
+    pthread_mutex_unlock(&pool->lock);
+    if (st) return st;
+    p->kind = kind;
+    atomic_init(&p->users, 1);
+    *out = p;
+    return HGA_OK;
+}
+
+void page_share(page *p) { atomic_fetch_add(&p->users, 1); }
+
+void page_drop(hga_pages *pool, page *p)
+{
+    if (atomic_fetch_sub(&p->users, 1) > 1) return;
+    int64_t bytes = pool->decoder->page_bytes[p->kind];
+    if (pool->poison) memset((char *)p + PAGE_HEAD, 0xff, (size_t)bytes - PAGE_HEAD);
+    pthread_mutex_lock(&pool->lock);
+    p->next = pool->free[p->kind], pool->free[p->kind] = p;
+    pool->used -= bytes;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static int64_t read_locked(const hga_pages *p, const int64_t *number)
+{
+    pthread_mutex_t *lock = &((hga_pages *)(uintptr_t)p)->lock;
+    pthread_mutex_lock(lock);
+    int64_t n = *number;
+    pthread_mutex_unlock(lock);
+    return n;
+}
+
+int64_t hga_pages_used(const hga_pages *p) { return p ? read_locked(p, &p->used) : 0; }
+int64_t hga_pages_bytes(const hga_pages *p) { return p ? read_locked(p, &p->bytes) : 0; }

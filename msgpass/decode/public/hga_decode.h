@@ -1,0 +1,99 @@
+/* hga_decode.h: token by token. A program on a causal graph runs as its tokens come: a cache holds the rows that later
+   tokens read, of any hierarchy, and nothing else; who appends tokens brings theirs, and gets their rows of the output.
+   The graph is that of the longest sequence, made once; a decoder on it is const and may be shared by any number of
+   caches, layers and threads. */
+#ifndef HGA_DECODE_H
+#define HGA_DECODE_H
+
+#include "hga_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hga_decoder hga_decoder;
+typedef struct hga_decode_workspace hga_decode_workspace;
+typedef struct hga_pages hga_pages;
+typedef struct hga_cache hga_cache;
+
+typedef struct hga_decode_options {
+    hga_options plan; /* threads, isa, precision, generic, cut_edges, allocator, ..; no edge_bias, gradient, dropout */
+    hga_id rollback;  /* hga_cache_cut takes back so many tokens at least; what they need is kept so long */
+    hga_id page_rows; /* rows of a page: a power of two, at most 64; 0: 16 */
+    /* 1: rows of the output have the bits that hga_plan_execute gives them on the decoder's graph with the same
+       options, however the tokens were cut into appends, and whatever stands beside them. 0: within 2e-6 of these */
+    int same_bits;
+    /* HGA_BF16: pages hold the keys, values and queries of your tensors in 16 bits, rounded to nearest even once, when
+       they are appended; the output is then that of tensors that were rounded. Rows that the program makes of them are
+       kept as they are. HGA_F32 */
+    hga_dtype page_type;
+    uint64_t reserved[4]; /* 0 */
+} hga_decode_options;
+
+/* A decoder of at most as many tokens as the graph has, which is kept by reference; `o` may be NULL. HGA_EUNSUPPORTED,
+   with the token and the later one that it sees, where a row of the output hangs on a later token; and for what has no
+   meaning token by token: queries that are other tokens than keys, tensors of HGA_IO_USER, programs without slices. */
+HGA_API hga_status hga_decoder_create(const hga_graph *capacity, const hga_program *p, const hga_shape *shape,
+                                      const hga_decode_options *o, hga_decoder **out);
+HGA_API void hga_decoder_destroy(hga_decoder *d);
+
+/* The most tokens of a cache. */
+HGA_API hga_id hga_decoder_tokens(const hga_decoder *d);
+/* The rows that tensors have of tokens [first_token, first_token + n): the nodes, ordered by the token with which they
+   are whole, then by number. They are the tokens themselves where the program's tensors have rows of tokens; where they
+   have rows of nodes, spans come with their last token. Writes at most `capacity` of them; returns how many there
+   are; -1 where the tokens are not the graph's. */
+HGA_API hga_id hga_decoder_rows(const hga_decoder *d, hga_id first_token, hga_id n, hga_id *node, hga_id capacity);
+/* Bytes of the pages that a cache of so many tokens holds, none of which are shared; -1 where the graph has fewer. */
+HGA_API int64_t hga_decoder_cache_bytes(const hga_decoder *d, hga_id tokens);
+/* .. rows that it holds: keys, values and whatever else later tokens read. */
+HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
+
+/* What appends compute in: one for each thread that calls hga_decoder_append at a time. Its bytes, before it is made.
+   It serves the caches of all pools of the decoder; a cache that it served last is served faster. */
+HGA_API int64_t hga_decoder_workspace_bytes(const hga_decoder *d);
+HGA_API hga_status hga_decode_workspace_create(const hga_decoder *d, hga_decode_workspace **out);
+HGA_API void hga_decode_workspace_destroy(hga_decode_workspace *w);
+
+/* Where caches have their pages: at most most_bytes (0: no limit) of the decoder's allocator. Pages that are given back
+   serve again. A pool may be used by any number of threads, and must outlive its caches; the decoder outlives both. */
+HGA_API hga_status hga_pages_create(const hga_decoder *d, int64_t most_bytes, hga_pages **out);
+HGA_API void hga_pages_destroy(hga_pages *p);
+/* Bytes of the pages that caches hold, each counted once; and of all that the pool has taken. */
+HGA_API int64_t hga_pages_used(const hga_pages *p);
+HGA_API int64_t hga_pages_bytes(const hga_pages *p);
+
+/* An empty cache. A cache serves one call at a time. */
+HGA_API hga_status hga_cache_create(hga_pages *p, hga_cache **out);
+HGA_API void hga_cache_destroy(hga_cache *c);
+HGA_API hga_id hga_cache_tokens(const hga_cache *c);
+/* A cache of the same tokens, which shares its pages: who writes to a shared page first gets a copy of his own. */
+HGA_API hga_status hga_cache_fork(const hga_cache *c, hga_cache **out);
+/* Take back all tokens from number `tokens` on. HGA_EINVAL where they are more than the rollback since the cache was
+   longest, unless none is left; nothing has changed then. */
+HGA_API hga_status hga_cache_cut(hga_cache *c, hga_id tokens);
+
+/* A cache as a file, and back: rows as they are, with what they are rows of, and a checksum. HGA_EFORMAT, naming what
+   differs, for a file that is truncated, changed, or of another graph, program, shape, precision or type of pages; for
+   a decoder with same_bits also of another version of hga or instruction set. Files are loaded whole. */
+HGA_API hga_status hga_cache_write(const hga_cache *c, const char *path);
+HGA_API hga_status hga_cache_read(hga_pages *p, const char *path, hga_cache **out);
+
+/* What one cache gets: the next n_tokens >= 1 tokens. The tensors of `io` have the rows that hga_decoder_rows names, in
+   this order, of float32; query, key and value as the program reads them, out and lse (NULL where they are not wanted)
+   as it writes them. Tables and modifiers are those of a full pass. No tape, edge_bias or rows. */
+typedef struct hga_append {
+    hga_cache *cache;
+    hga_id n_tokens;
+    hga_io io;
+} hga_append;
+
+/* Append to n caches, of one pool or several of the decoder, each with as many tokens as it likes. All or nothing: on
+   failure (HGA_ENOMEM: a pool's limit, too) every cache is as it was, and outputs are undefined. A prompt is an append
+   like any other. */
+HGA_API hga_status hga_decoder_append(const hga_decoder *d, hga_decode_workspace *w, const hga_append *list, hga_id n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,253 @@
+/* ready.c: when each row of each field is whole, which is with the latest token that reaches it, and when it is read
+   for the last time, which is with the latest row that reads it: rows are computed when they are whole. */
+#include "decode.h"
+#include "program.h"
+#include "sources.h"
+
+enum { MOST_SPANS = 32 };
+
+/* Of a program's fields: for each node the last token with which somebody reads its row, -1: nobody does. */
+typedef struct readers {
+    const hga_program *p;
+    const hga_graph *g;
+    hga_nodes nodes;
+    const latest_tokens *ready;
+    int32_t *last[HGA_FIELD_SLOTS];
+    /* of the stage at hand */
+    const hga_stage *stage;
+    uint32_t sources;
+    const hga_id *order; /* of its sources; NULL: node ids */
+    hga_id n_sources;
+    int32_t *over[MOST_SPANS]; /* [n_sources]: of positions i .. i + 2^k - 1, to be handed down */
+} readers;
+
+static void grow_to(int32_t *x, int32_t to)
+{
+    if (*x < to) *x = to;
+}
+
+static hga_status span_read(readers *r, reach_span s, int32_t token)
+{
+    hga_status st = HGA_OK;
+    int k = 31 - __builtin_clz((unsigned)(s.last - s.first + 1));
+    if (!r->over[k]) {
+        HGA_TRY(hga_new(NULL, r->n_sources, sizeof(int32_t), &r->over[k]));
+        for (hga_id i = 0; i < r->n_sources; i++) r->over[k][i] = -1;
+    }
+    grow_to(&r->over[k][s.first], token);
+    grow_to(&r->over[k][s.last - ((hga_id)1 << k) + 1], token);
+done:
+    return st;
+}
+
+static void fields_read(readers *r, uint32_t fields, hga_id v, int32_t token)
+{
+    for (uint32_t set = fields; set; set &= set - 1) grow_to(&r->last[__builtin_ctz(set)][v], token);
+}
+
+/* With which token is what the stage writes at node v whole? */
+static int32_t whole(const readers *r, hga_id v)
+{
+    int32_t token = -1;
+    for (hga_id f = 1; f <= r->p->n_fields; f++)
+        if (r->stage->writes >> f & 1u && program_row(&r->nodes, r->p->field[f].rows, v))
+            grow_to(&token, r->ready->of[f][v]);
+    return token < 0 ? 0 : token;
+}
+
+static hga_status visit(const reach *x, void *context)
+{
+    readers *r = context;
+    hga_status st = HGA_OK;
+    int32_t token = -1;
+    int lone = x->n_spans == 0 && x->n_nodes == 0;
+    r->order = x->source_order;
+    for (hga_id i = 0; i < x->n_rows; i++) {
+        hga_id v = x->row_order ? x->row_order[x->row + i] : x->row + i;
+        if (!program_row(&r->nodes, r->p->field[r->stage->out].rows, v)) continue;
+        if (program_keeps_tokens(r->stage) && v < r->nodes.level_ptr[1]) continue;
+        int32_t own = whole(r, v);
+        grow_to(&token, own);
+        fields_read(r, latest_own_fields(r->stage, lone), v, own);
+    }
+    if (token < 0) return st;
+    for (int64_t i = 0; i < x->n_spans; i++) HGA_TRY(span_read(r, x->spans[i], token));
+    for (int64_t i = 0; i < x->n_nodes; i++) fields_read(r, r->sources, x->nodes[i], token);
+done:
+    return st;
+}
+
+/* What holds for 2^k positions holds for each of their halves. */
+static hga_status hand_down(readers *r)
+{
+    hga_status st = HGA_OK;
+    for (int k = MOST_SPANS - 1; k > 0; k--) {
+        hga_id half = (hga_id)1 << (k - 1);
+        if (!r->over[k]) continue;
+        for (hga_id i = 0; i + half < r->n_sources; i++)
+            if (r->over[k][i] >= 0) {
+                reach_span s = {i, i + half - 1}, t = {i + half, i + 2 * half - 1};
+                HGA_TRY(span_read(r, s, r->over[k][i]));
+                HGA_TRY(span_read(r, t, r->over[k][i]));
+            }
+    }
+    for (hga_id i = 0; r->over[0] && i < r->n_sources; i++)
+        if (r->over[0][i] >= 0) fields_read(r, r->sources, r->order ? r->order[i] : i, r->over[0][i]);
+done:
+    return st;
+}
+
+static void forget_spans(readers *r)
+{
+    for (int k = 0; k < MOST_SPANS; k++) {
+        hga_delete(NULL, r->over[k], r->n_sources, sizeof(int32_t));
+        r->over[k] = NULL;
+    }
+}
+
+static hga_status follow_stage(readers *r, const hga_stage *s)
+{
+    hga_status st = HGA_OK;
+    r->stage = s, r->sources = latest_source_fields(s), r->order = NULL, r->n_sources = r->nodes.n;
+    if (s->relation >= 0) {
+        hga_relation rel = hga_graph_relation(r->g, s->relation);
+        if (rel.src_order) r->n_sources = rel.n_src_order;
+    }
+    HGA_TRY(reach_rows(r->g, s->relation, s->order, visit, r));
+    HGA_TRY(hand_down(r));
+done:
+    forget_spans(r);
+    return st;
+}
+
+static hga_status find_readers(readers *r)
+{
+    hga_status st = HGA_OK;
+    for (hga_id f = 1; f <= r->p->n_fields; f++) {
+        HGA_TRY(hga_new(NULL, r->nodes.n, sizeof(int32_t), &r->last[f]));
+        for (hga_id v = 0; v < r->nodes.n; v++) r->last[f][v] = -1;
+    }
+    for (hga_id s = 0; s < r->p->n_stages; s++) HGA_TRY(follow_stage(r, &r->p->stage[s]));
+done:
+    return st;
+}
+
+/* ---- what may be decoded ---- */
+
+static hga_status check_output(const hga_decoder *d, const readers *r)
+{
+    hga_id out = program_bound(r->p, HGA_IO_OUT);
+    for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) {
+        int32_t own = r->ready->token[v], sees = r->ready->of[out][v];
+        if (sees > own && sees > 0)
+            return hga_fail(HGA_EUNSUPPORTED, "decoding: the output of token %d sees token %d, which comes later",
+                            own < 0 ? 0 : own, sees);
+        if (r->last[out][v] > own && r->last[out][v] > 0)
+            return hga_fail(HGA_EUNSUPPORTED, "decoding: token %d reads the output of token %d, which is yours by then",
+                            r->last[out][v], own);
+    }
+    return HGA_OK;
+}
+
+/* ---- events ---- */
+
+typedef struct row_at {
+    hga_id f, v;
+    int given;
+    int32_t born, last;
+} row_at;
+
+/* The next row that outlives its token, from *at on. */
+static int next_kept(const hga_decoder *d, const readers *r, row_at *at)
+{
+    for (; at->f <= r->p->n_fields; at->f++, at->v = 0) {
+        const field_storage *h = &d->plan->storage[at->f];
+        for (; at->v < r->nodes.n; at->v++) {
+            hga_id v = at->v;
+            if (!program_row(&r->nodes, r->p->field[at->f].rows, v)) continue;
+            at->given = v >= h->io_first && v - h->io_first < h->io_n;
+            at->born = r->ready->of[at->f][v], at->last = r->last[at->f][v];
+            if (at->born < 0) at->born = 0;
+            if (at->last > at->born) return 1;
+        }
+    }
+    return 0;
+}
+
+static hga_status open_events(const hga_decoder *d, row_events *e, int64_t n)
+{
+    hga_status st = HGA_OK;
+    e->n = n;
+    HGA_TRY(hga_new(&d->allocator, n, sizeof *e->row, &e->row));
+    HGA_TRY(hga_new_zero(&d->allocator, (int64_t)d->n_tokens + 2, sizeof *e->ptr, &e->ptr));
+done:
+    return st;
+}
+
+/* Counts at token + 2 become begins at token + 1, which end as the ends of the tokens' rows. */
+static void add_up(int64_t *ptr, hga_id n)
+{
+    for (hga_id t = 0; t < n; t++) ptr[t + 2] += ptr[t + 1];
+}
+
+static hga_status list_events(hga_decoder *d, const readers *r)
+{
+    hga_status st = HGA_OK;
+    int64_t n = 0;
+    for (row_at at = {.f = 1}; next_kept(d, r, &at); at.v++) n++;
+    HGA_TRY(open_events(d, &d->born, n));
+    HGA_TRY(open_events(d, &d->dies, n));
+    for (row_at at = {.f = 1}; next_kept(d, r, &at); at.v++) d->born.ptr[at.born + 2]++, d->dies.ptr[at.last + 2]++;
+    add_up(d->born.ptr, d->n_tokens), add_up(d->dies.ptr, d->n_tokens);
+    for (row_at at = {.f = 1}; next_kept(d, r, &at); at.v++) {
+        hga_id kind = 2 * at.f + at.given;
+        d->born.row[d->born.ptr[at.born + 1]++] = (kept_row){at.v, at.last, kind};
+        d->dies.row[d->dies.ptr[at.last + 1]++] = (kept_row){at.v, at.born, kind};
+    }
+done:
+    return st;
+}
+
+/* Rows of tensors, by the token with which they come. */
+static hga_status list_io(hga_decoder *d, const readers *r)
+{
+    hga_status st = HGA_OK;
+    if (d->io_first == r->nodes.query_first && d->io_n == d->n_tokens) return HGA_OK;
+    HGA_TRY(hga_new(&d->allocator, d->io_n, sizeof *d->io_node, &d->io_node));
+    HGA_TRY(hga_new_zero(&d->allocator, (int64_t)d->n_tokens + 2, sizeof *d->io_ptr, &d->io_ptr));
+    for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++)
+        d->io_ptr[(r->ready->token[v] < 0 ? 0 : r->ready->token[v]) + 2]++;
+    add_up(d->io_ptr, d->n_tokens);
+    for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++)
+        d->io_node[d->io_ptr[(r->ready->token[v] < 0 ? 0 : r->ready->token[v]) + 1]++] = v;
+done:
+    return st;
+}
+
+hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
+{
+    hga_status st = HGA_OK;
+    readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready};
+    HGA_TRY(latest_find(p, g, &d->ready));
+    HGA_TRY(find_readers(&r));
+    HGA_TRY(check_output(d, &r));
+    HGA_TRY(list_events(d, &r));
+    HGA_TRY(list_io(d, &r));
+done:
+    for (hga_id f = 0; f < HGA_FIELD_SLOTS; f++) hga_delete(NULL, r.last[f], r.nodes.n, sizeof(int32_t));
+    return st;
+}
+
+static void clear_events(const hga_decoder *d, row_events *e)
+{
+    hga_delete(&d->allocator, e->row, e->n, sizeof *e->row);
+    hga_delete(&d->allocator, e->ptr, (int64_t)d->n_tokens + 2, sizeof *e->ptr);
+}
+
+void ready_clear(hga_decoder *d)
+{
+    latest_clear(&d->ready);
+    clear_events(d, &d->born), clear_events(d, &d->dies);
+    hga_delete(&d->allocator, d->io_node, d->io_n, sizeof *d->io_node);
+    hga_delete(&d->allocator, d->io_ptr, (int64_t)d->n_tokens + 2, sizeof *d->io_ptr);
+}

@@ -1,0 +1,125 @@
+/* decoding.h: a problem decoded token by token beside its full pass: what tests of decoding share. Memory that nobody
+   has written is NaN, and pages that are given back are overwritten. */
+#ifndef DECODING_H
+#define DECODING_H
+
+#include "decode.h"
+#include "filling.h"
+#include "testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Causal hierarchies. */
+static const char *const causal[] = {"dense_causal",    "window_causal",  "bpt_causal",        "neighbours_causal",
+                                     "siblings_causal", "fine_causal",    "hsa_frontier",      "neighbours_causal_wide",
+                                     "fenwick",         "dilated_causal", "hsa_frontier_wide", "segments_causal"};
+enum { N_CAUSAL = sizeof causal / sizeof *causal };
+
+typedef struct session {
+    problem *p;
+    filling memory;
+    hga_allocator allocator;
+    hga_decoder *decoder;
+    hga_decode_workspace *workspace;
+    hga_pages *pages;
+    float *want, *want_lse; /* the full pass */
+} session;
+
+static inline void session_open(session *s, problem *p, const hga_decode_options *o, int64_t most_bytes)
+{
+    *s = (session){.p = p, .memory = {.byte = 0xff}};
+    s->allocator = filling_allocator(&s->memory);
+    hga_decode_options own = *o;
+    own.plan.allocator = &s->allocator;
+    assert_ok(hga_decoder_create(p->graph, &p->program, &p->shape, &own, &s->decoder));
+    assert_ok(hga_decode_workspace_create(s->decoder, &s->workspace));
+    assert_ok(hga_pages_create(s->decoder, most_bytes, &s->pages));
+    s->pages->poison = 1;
+    s->want = problem_out(p, &o->plan, p->program.has_lse ? &s->want_lse : NULL);
+}
+
+static inline void session_close(session *s)
+{
+    hga_pages_destroy(s->pages);
+    hga_decode_workspace_destroy(s->workspace);
+    hga_decoder_destroy(s->decoder);
+    assert_int_equal(s->memory.live, 0);
+    free(s->want), free(s->want_lse);
+}
+
+/* An append of the problem's next n tokens, its rows gathered in the order that the decoder tells. */
+typedef struct fed {
+    hga_append append;
+    hga_id n, *node;
+    float *rows[3], *out, *lse;
+} fed;
+
+static inline hga_tensor *input(hga_io *io, int i) { return i == 0 ? &io->query : i == 1 ? &io->key : &io->value; }
+
+static inline void feed(const session *s, hga_cache *c, hga_id n_tokens, fed *f)
+{
+    const problem *p = s->p;
+    hga_id from = hga_cache_tokens(c), kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
+    hga_id dim_v = p->shape.dim_v ? p->shape.dim_v : p->shape.dim;
+    const int64_t floats[] = {(int64_t)p->shape.n_heads * p->shape.dim, (int64_t)kv * p->shape.dim,
+                              (int64_t)kv * dim_v};
+    *f = (fed){.append = {.cache = c, .n_tokens = n_tokens, .io = p->io}};
+    f->n = hga_decoder_rows(s->decoder, from, n_tokens, NULL, 0);
+    f->node = memory(f->n + 1, sizeof *f->node);
+    assert_int_equal(hga_decoder_rows(s->decoder, from, n_tokens, f->node, f->n), f->n);
+    for (int i = 0; i < 3; i++) {
+        const float *all = input(&f->append.io, i)->data;
+        f->rows[i] = memory(f->n * floats[i] + 1, sizeof(float));
+        if (!all) continue;
+        for (hga_id k = 0; k < f->n; k++)
+            memcpy(f->rows[i] + k * floats[i], all + (f->node[k] - s->decoder->io_first) * floats[i],
+                   (size_t)floats[i] * sizeof(float));
+        *input(&f->append.io, i) = (hga_tensor){.data = f->rows[i], .rows = f->n};
+    }
+    f->out = memory((int64_t)f->n * p->shape.n_heads * dim_v + 1, sizeof(float));
+    f->lse = memory((int64_t)f->n * p->shape.n_heads + 1, sizeof(float));
+    f->append.io.out = (hga_tensor){.data = f->out, .rows = f->n};
+    f->append.io.lse = (hga_tensor){.data = s->want_lse ? f->lse : NULL, .rows = f->n};
+}
+
+static inline void check_row(const session *s, const char *how, hga_id node, const float *got, const float *all,
+                             hga_id columns, double tolerance)
+{
+    const float *want = all + (int64_t)(node - s->decoder->io_first) * columns;
+    if (tolerance == 0 && memcmp(got, want, (size_t)columns * sizeof *got))
+        fail_msg("%s, %s: row %d has other bits (%.9g, not %.9g)", s->p->name, how, node, (double)*got, (double)*want);
+    for (hga_id c = 0; c < columns; c++)
+        if (!(fabs((double)got[c] - (double)want[c]) <= tolerance) && got[c] != want[c])
+            fail_msg("%s, %s: row %d column %d is %.9g, not %.9g", s->p->name, how, node, c, (double)got[c],
+                     (double)want[c]);
+}
+
+/* What came out is the full pass's: its bits, or within a tolerance. */
+static inline void check_fed(const session *s, const char *how, const fed *f, double tolerance)
+{
+    hga_id heads = s->p->shape.n_heads, dim_v = s->p->shape.dim_v ? s->p->shape.dim_v : s->p->shape.dim;
+    for (hga_id k = 0; k < f->n; k++) {
+        check_row(s, how, f->node[k], f->out + (int64_t)k * heads * dim_v, s->want, heads * dim_v, tolerance);
+        if (s->want_lse) check_row(s, how, f->node[k], f->lse + (int64_t)k * heads, s->want_lse, heads, tolerance);
+    }
+}
+
+static inline void starve(fed *f)
+{
+    for (int i = 0; i < 3; i++) free(f->rows[i]);
+    free(f->node), free(f->out), free(f->lse);
+}
+
+static inline void append_tokens(const session *s, const char *how, hga_cache *c, hga_id n, double tolerance)
+{
+    fed f;
+    feed(s, c, n, &f);
+    assert_ok(hga_decoder_append(s->decoder, s->workspace, &f.append, 1));
+    check_fed(s, how, &f, tolerance);
+    starve(&f);
+}
+
+#endif

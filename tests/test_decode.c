@@ -1,0 +1,577 @@
+/* Decoding: tokens appended one by one, or a few at a time, give the rows of the full pass; caches hold what later
+   tokens read, and no more. */
+#include "decoding.h"
+
+static const hga_shape narrow = {.n_heads = 4, .n_kv_heads = 2, .dim = 12, .dim_v = 9};
+
+static const hga_options settings[] = {{.threads = 1},
+                                       {.threads = 3},
+                                       {.threads = 2, .precision = HGA_PRECISION_BF16},
+                                       {.threads = 1, .isa = "ref"},
+                                       {.threads = 2, .cut_edges = 24},
+                                       {.threads = 2, .generic = 1}};
+enum { N_SETTINGS = sizeof settings / sizeof *settings };
+
+static hga_id chunk(const session *s, const hga_cache *c, uint64_t *seed, hga_id most)
+{
+    hga_id left = hga_decoder_tokens(s->decoder) - hga_cache_tokens(c);
+    return 1 + random_below(seed, most < left ? most : left);
+}
+
+static void check_bytes(const session *s, const hga_cache *c)
+{
+    assert_int_equal(hga_pages_used(s->pages), hga_decoder_cache_bytes(s->decoder, hga_cache_tokens(c)));
+}
+
+static void check_chunks(problem *p, const hga_decode_options *o, uint64_t seed, hga_id most)
+{
+    session s;
+    hga_cache *c;
+    session_open(&s, p, o, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    while (hga_cache_tokens(c) < hga_decoder_tokens(s.decoder)) {
+        append_tokens(&s, "in chunks", c, chunk(&s, c, &seed, most), 0);
+        check_bytes(&s, c);
+    }
+    hga_cache_destroy(c);
+    assert_int_equal(hga_pages_used(s.pages), 0);
+    session_close(&s);
+}
+
+static void causal_programs_in_chunks_have_the_bits_of_the_full_pass(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (int k = 0; k < N_SETTINGS; k++) {
+            problem p;
+            if (passed_over(i + k)) continue;
+            variant_build(variant_named(causal[i]), 130 + 37 * k, 3 + (uint64_t)i, &narrow, &p);
+            hga_decode_options o = {.plan = settings[k], .same_bits = 1, .rollback = k, .page_rows = k % 2 ? 4 : 0};
+            check_chunks(&p, &o, (uint64_t)(i + k), k % 2 ? 40 : 3);
+            problem_clear(&p);
+        }
+}
+
+/* ---- many caches ---- */
+
+enum { N_CACHES = 7 };
+
+static void ragged_appends_have_the_bits_of_single_ones(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++) {
+        problem p;
+        session s;
+        hga_cache *c[N_CACHES];
+        uint64_t seed = (uint64_t)i + 1;
+        if (passed_over(i)) continue;
+        variant_build(variant_named(causal[i]), 150, 7 + (uint64_t)i, &narrow, &p);
+        session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 2}, .same_bits = 1}, 0);
+        for (int k = 0; k < N_CACHES; k++) {
+            assert_ok(hga_cache_create(s.pages, &c[k]));
+            append_tokens(&s, "a prompt", c[k], chunk(&s, c[k], &seed, 60), 0);
+        }
+        for (int round = 0; round < 12; round++) {
+            hga_append list[N_CACHES];
+            fed f[N_CACHES];
+            int n = 0;
+            for (int k = 0; k < N_CACHES; k++) {
+                if (hga_cache_tokens(c[k]) == hga_decoder_tokens(s.decoder) || random_below(&seed, 4) == 0) continue;
+                feed(&s, c[k], chunk(&s, c[k], &seed, 5), &f[n]);
+                list[n] = f[n].append, n++;
+            }
+            assert_ok(hga_decoder_append(s.decoder, s.workspace, list, n));
+            for (int k = 0; k < n; k++) check_fed(&s, "in a batch", &f[k], 0), starve(&f[k]);
+        }
+        for (int k = 0; k < N_CACHES; k++) hga_cache_destroy(c[k]);
+        assert_int_equal(hga_pages_used(s.pages), 0);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
+/* ---- forks and cuts ---- */
+
+/* A few caches, any of which are appended to, forked, cut and given up, at random. */
+static void check_life(problem *p, const hga_decode_options *o, uint64_t seed, int steps)
+{
+    session s;
+    hga_cache *c[5] = {0};
+    session_open(&s, p, o, 0);
+    for (int step = 0; step < steps; step++) {
+        hga_cache **at = &c[random_below(&seed, 5)], **other = &c[random_below(&seed, 5)];
+        hga_id what = random_below(&seed, 8);
+        if (!*at) {
+            assert_ok(hga_cache_create(s.pages, at));
+        } else if (what == 0 && at != other) {
+            hga_cache_destroy(*other);
+            assert_ok(hga_cache_fork(*at, other));
+        } else if (what == 1) {
+            hga_id back = random_below(&seed, o->rollback + 1);
+            if (back > hga_cache_tokens(*at)) back = hga_cache_tokens(*at);
+            hga_status st = hga_cache_cut(*at, hga_cache_tokens(*at) - back);
+            assert_true(st == HGA_OK || st == HGA_EINVAL); /* a second cut may be too far back */
+        } else if (what == 2 && step % 5 == 0) {
+            hga_cache_destroy(*at), *at = NULL;
+        } else if (hga_cache_tokens(*at) < hga_decoder_tokens(s.decoder)) {
+            append_tokens(&s, "in a life", *at, chunk(&s, *at, &seed, step % 3 ? 4 : 30), 0);
+        } else {
+            assert_ok(hga_cache_cut(*at, 0));
+        }
+    }
+    for (int k = 0; k < 5; k++) hga_cache_destroy(c[k]);
+    assert_int_equal(hga_pages_used(s.pages), 0);
+    session_close(&s);
+}
+
+static void forks_and_cuts_have_the_bits_of_the_full_pass(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (int k = 0; k < 3; k++) {
+            problem p;
+            if (passed_over(i + k)) continue;
+            variant_build(variant_named(causal[i]), 90 + 31 * k, 17 + (uint64_t)i, &narrow, &p);
+            hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1, .rollback = 1 + 6 * k, .page_rows = k == 1};
+            check_life(&p, &o, (uint64_t)(3 * i + k), thinned(200));
+            problem_clear(&p);
+        }
+}
+
+/* Bytes of all pages of a cache's rows that are live. */
+static uint64_t stamp(const hga_cache *c)
+{
+    uint64_t sum = (uint64_t)c->tokens;
+    const hga_decoder *d = c->pages->decoder;
+    for (int64_t k = 0; k < c->table.n_slots; k++) {
+        const page_entry *e = &c->table.entry[k];
+        hga_id kind = (hga_id)((e->key - 1) >> 32);
+        for (uint64_t live = e->key ? e->live : 0; live; live &= live - 1) {
+            const char *row = page_row(d, e->page, __builtin_ctzll(live));
+            uint64_t x = e->key * 64 + (uint64_t)__builtin_ctzll(live);
+            for (int64_t b = 0; b < d->row_bytes[kind]; b++) x = (x ^ (uint8_t)row[b]) * UINT64_C(0x100000001b3);
+            sum += x;
+        }
+    }
+    return sum;
+}
+
+static void a_fork_and_its_origin_share_until_one_writes(void **state)
+{
+    (void)state;
+    problem p;
+    session s;
+    hga_cache *a, *b;
+    variant_build(variant_named("dense_causal"), 64, 5, &narrow, &p);
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1, .rollback = 8}, 0);
+    assert_ok(hga_cache_create(s.pages, &a));
+    append_tokens(&s, "before", a, 37, 0);
+    int64_t bytes = hga_pages_used(s.pages);
+    uint64_t held = stamp(a);
+    assert_ok(hga_cache_fork(a, &b));
+    assert_int_equal(hga_pages_used(s.pages), bytes);
+    assert_ok(hga_cache_cut(b, 33));
+    append_tokens(&s, "in the fork", b, 3, 0);
+    assert_true(hga_pages_used(s.pages) > bytes && hga_pages_used(s.pages) < 2 * bytes);
+    assert_true(stamp(a) == held);
+    hga_cache_destroy(a);
+    append_tokens(&s, "alone", b, 9, 0);
+    hga_cache_destroy(b);
+    session_close(&s), problem_clear(&p);
+}
+
+/* ---- all or nothing ---- */
+
+static void failing_allocations_leave_every_cache_as_it_was(void **state)
+{
+    (void)state;
+    const char *const some[] = {"neighbours_causal", "window_causal", "bpt_causal"};
+    for (int i = 0; i < 3; i++) {
+        problem p;
+        session s;
+        hga_cache *c[3];
+        fed f[3];
+        hga_append list[3];
+        uint64_t held[3];
+        int failed = 0;
+        variant_build(variant_named(some[i]), 120, 5, &narrow, &p);
+        session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
+        for (int k = 0; k < 3; k++) assert_ok(hga_cache_create(s.pages, &c[k]));
+        append_tokens(&s, "before", c[0], 21, 0), append_tokens(&s, "before", c[1], 40, 0);
+        hga_cache_destroy(c[2]);
+        assert_ok(hga_cache_fork(c[0], &c[2]));
+        for (int k = 0; k < 3; k++) feed(&s, c[k], 11 + 9 * k, &f[k]), list[k] = f[k].append, held[k] = stamp(c[k]);
+        int64_t used = hga_pages_used(s.pages);
+        for (int64_t n = 1;; n++, failed++) {
+            s.memory.fails_from = s.memory.asked + n;
+            hga_status st = hga_decoder_append(s.decoder, s.workspace, list, 3);
+            s.memory.fails_from = 0;
+            if (!st) break;
+            assert_int_equal(st, HGA_ENOMEM);
+            for (int k = 0; k < 3; k++) assert_true(stamp(c[k]) == held[k]);
+            assert_true(hga_pages_used(s.pages) <= used + 2 * hga_decoder_cache_bytes(s.decoder, 21));
+        }
+        assert_true(failed > 2);
+        for (int k = 0; k < 3; k++) check_fed(&s, "at last", &f[k], 0), starve(&f[k]), hga_cache_destroy(c[k]);
+        assert_int_equal(hga_pages_used(s.pages), 0);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
+static void a_pool_that_is_full_refuses_and_says_so(void **state)
+{
+    (void)state;
+    problem p;
+    session s;
+    hga_cache *a, *b;
+    fed f;
+    variant_build(variant_named("dense_causal"), 200, 5, &narrow, &p);
+    hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1};
+    hga_decoder *measure;
+    assert_ok(hga_decoder_create(p.graph, &p.program, &p.shape, &o, &measure));
+    int64_t most = hga_decoder_cache_bytes(measure, 100);
+    hga_decoder_destroy(measure);
+    session_open(&s, &p, &o, most);
+    assert_ok(hga_cache_create(s.pages, &a)), assert_ok(hga_cache_create(s.pages, &b));
+    append_tokens(&s, "up to the limit", a, 100, 0);
+    assert_int_equal(hga_pages_bytes(s.pages), most);
+    uint64_t held = stamp(a);
+    feed(&s, b, 1, &f);
+    assert_status(HGA_ENOMEM, hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
+    assert_true(strstr(hga_error_detail(), "pages: ") != NULL);
+    assert_int_equal(hga_cache_tokens(b), 0);
+    assert_true(stamp(a) == held);
+    starve(&f);
+    hga_cache_destroy(a);
+    append_tokens(&s, "where there was none", b, 80, 0);
+    hga_cache_destroy(b);
+    session_close(&s), problem_clear(&p);
+}
+
+/* The second append of a list is refused: the first cache is as it was, too. */
+static void one_bad_append_spoils_none(void **state)
+{
+    (void)state;
+    problem p;
+    session s;
+    hga_cache *a, *b;
+    fed f, g;
+    variant_build(variant_named("window_causal"), 60, 5, &narrow, &p);
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
+    assert_ok(hga_cache_create(s.pages, &a)), assert_ok(hga_cache_create(s.pages, &b));
+    append_tokens(&s, "before", a, 9, 0), append_tokens(&s, "before", b, 60, 0);
+    feed(&s, a, 2, &f);
+    hga_append list[2] = {f.append, f.append};
+    assert_status(HGA_EINVAL, hga_decoder_append(s.decoder, s.workspace, list, 2));
+    assert_true(strstr(hga_error_detail(), "append 1: the cache is there twice") != NULL);
+    list[1].cache = b;
+    assert_status(HGA_EINVAL, hga_decoder_append(s.decoder, s.workspace, list, 2));
+    assert_true(strstr(hga_error_detail(), "60 tokens and 2 more are beyond the decoder's 60") != NULL);
+    list[0].io.key.rows = 1;
+    assert_status(HGA_EINVAL, hga_decoder_append(s.decoder, s.workspace, list, 1));
+    list[0] = f.append, list[0].io.value.data = NULL;
+    assert_status(HGA_EINVAL, hga_decoder_append(s.decoder, s.workspace, list, 1));
+    list[0] = f.append, list[0].io.query.dtype = HGA_F16;
+    assert_status(HGA_EUNSUPPORTED, hga_decoder_append(s.decoder, s.workspace, list, 1));
+    /* what only the execution refuses, in the second place */
+    assert_ok(hga_cache_cut(b, 0));
+    feed(&s, b, 3, &g);
+    uint64_t held = stamp(a);
+    list[0] = f.append, list[1] = g.append;
+    list[1].io.modifiers = &(hga_modifiers){.size = sizeof(hga_modifiers), .softcap = 1};
+    assert_int_not_equal(hga_decoder_append(s.decoder, s.workspace, list, 2), HGA_OK);
+    assert_int_equal(hga_cache_tokens(a), 9);
+    assert_true(stamp(a) == held);
+    assert_ok(hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
+    check_fed(&s, "after refusals", &f, 0);
+    starve(&f), starve(&g);
+    hga_cache_destroy(a), hga_cache_destroy(b);
+    session_close(&s), problem_clear(&p);
+}
+
+/* ---- what is stored ---- */
+
+/* Rows that are there never change: a token appended later leaves every byte of those before. */
+static void later_tokens_change_no_stored_byte(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++) {
+        problem p;
+        session s;
+        hga_cache *a, *b;
+        fed f;
+        if (passed_over(i)) continue;
+        variant_build(variant_named(causal[i]), 100, 5, &narrow, &p);
+        session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1, .rollback = 100}, 0);
+        assert_ok(hga_cache_create(s.pages, &a));
+        append_tokens(&s, "before", a, 50, 0);
+        uint64_t held = stamp(a);
+        assert_ok(hga_cache_fork(a, &b));
+        feed(&s, a, 30, &f);
+        for (int k = 0; k < 3; k++)
+            if (f.append.io.key.data) f.rows[k][1] += 5;
+        assert_ok(hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
+        assert_ok(hga_cache_cut(a, 50));
+        assert_true(stamp(a) == held);
+        append_tokens(&s, "after a cut", a, 20, 0), append_tokens(&s, "in the fork", b, 20, 0);
+        starve(&f);
+        hga_cache_destroy(a), hga_cache_destroy(b);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
+static void pages_of_16_bits_are_a_full_pass_of_rounded_tensors(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++) {
+        problem p;
+        if (passed_over(i)) continue;
+        variant_build(variant_named(causal[i]), 140, 5, &narrow, &p);
+        const int64_t rows[] = {p.n_query, p.n_key, p.n_value}, columns[] = {4 * 12, 2 * 12, 2 * 9};
+        for (int k = 0; k < 3; k++) {
+            float *x = input(&p.io, k)->data;
+            for (int64_t j = 0; x && j < rows[k] * columns[k]; j++) {
+                uint32_t u;
+                memcpy(&u, &x[j], sizeof u);
+                u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+                memcpy(&x[j], &u, sizeof u);
+            }
+        }
+        hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1, .rollback = 3, .page_type = HGA_BF16};
+        check_chunks(&p, &o, (uint64_t)i, 9);
+        check_life(&p, &o, (uint64_t)i, 60);
+        problem_clear(&p);
+    }
+    /* .. and unrounded ones are rounded */
+    problem p;
+    session s;
+    hga_cache *c;
+    fed f;
+    variant_build(variant_named("window_causal"), 40, 5, &narrow, &p);
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .page_type = HGA_BF16}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    feed(&s, c, 40, &f);
+    assert_ok(hga_decoder_append(s.decoder, s.workspace, &f.append, 1));
+    check_fed(&s, "rounded", &f, 0.05);
+    double difference = 0;
+    for (int64_t j = 0; j < 40 * 4 * 9; j++) difference = fmax(difference, fabs((double)f.out[j] - (double)s.want[j]));
+    assert_true(difference > 1e-4);
+    starve(&f), hga_cache_destroy(c), session_close(&s), problem_clear(&p);
+}
+
+/* ---- files ---- */
+
+static const char path[] = "test_decode.cache";
+
+static void caches_go_through_files(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (int k = 0; k < 2; k++) {
+            problem p;
+            session s;
+            hga_cache *a, *b;
+            if (passed_over(i + k)) continue;
+            variant_build(variant_named(causal[i]), 100, 5, &narrow, &p);
+            hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1, .rollback = 9 * k};
+            session_open(&s, &p, &o, 0);
+            assert_ok(hga_cache_create(s.pages, &a));
+            append_tokens(&s, "before", a, 53, 0);
+            if (k) assert_ok(hga_cache_cut(a, 47));
+            assert_ok(hga_cache_write(a, path));
+            assert_ok(hga_cache_read(s.pages, path, &b));
+            assert_int_equal(hga_cache_tokens(b), hga_cache_tokens(a));
+            assert_true(stamp(a) == stamp(b));
+            hga_cache_destroy(a);
+            append_tokens(&s, "from a file", b, 20, 0);
+            append_tokens(&s, "from a file", b, 10, 0);
+            hga_cache_destroy(b);
+            assert_int_equal(hga_pages_used(s.pages), 0);
+            session_close(&s), problem_clear(&p);
+        }
+    remove(path);
+}
+
+static char *load(int64_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    char *text = memory(1 << 20, 1);
+    *n = (int64_t)fread(text, 1, 1 << 20, f);
+    fclose(f);
+    return text;
+}
+
+static void save(const char *text, int64_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, (size_t)n, f), n);
+    fclose(f);
+}
+
+static void refused(const session *s, const char *say)
+{
+    hga_cache *c;
+    int64_t used = hga_pages_used(s->pages);
+    assert_status(HGA_EFORMAT, hga_cache_read(s->pages, path, &c));
+    assert_null(c);
+    if (!strstr(hga_error_detail(), say)) fail_msg("'%s' does not say '%s'", hga_error_detail(), say);
+    assert_int_equal(hga_pages_used(s->pages), used);
+}
+
+static void truncated_and_changed_files_are_refused(void **state)
+{
+    (void)state;
+    problem p;
+    session s;
+    hga_cache *c;
+    int64_t n;
+    uint64_t seed = 3;
+    variant_build(variant_named("neighbours_causal"), 60, 5, &(hga_shape){.n_heads = 1, .dim = 4}, &p);
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    append_tokens(&s, "before", c, 40, 0);
+    assert_ok(hga_cache_write(c, path));
+    char *text = load(&n);
+    for (int64_t k = 0; k < n; k++) save(text, k), refused(&s, path);
+    memcpy(text + n, text, 8), save(text, n + 8), refused(&s, " bytes, a cache of 40 tokens has ");
+    for (int64_t k = 0; k < n; k++) {
+        char bit = (char)(1 << random_below(&seed, 8));
+        text[k] ^= bit, save(text, n), refused(&s, path), text[k] ^= bit;
+    }
+    text[n - 20] ^= 1, save(text, n), refused(&s, "its checksum is wrong"), text[n - 20] ^= 1;
+    text[0] = 'H', save(text, n), refused(&s, "no cache of hga"), text[0] = 'h';
+    text[8]++, save(text, n), refused(&s, "version 2 of cache files"), text[8]--;
+    text[16]++, save(text, n), refused(&s, "another version of hga"), text[16]--;
+    text[32]++, save(text, n), refused(&s, "another instruction set"), text[32]--;
+    text[72]++, save(text, n), refused(&s, "a cache of 41 tokens has"), text[72]--;
+    text[74]++, save(text, n), refused(&s, "tokens from 40 on, of 60"), text[74]--;
+    save(text, n);
+    hga_cache *again;
+    assert_ok(hga_cache_read(s.pages, path, &again));
+    hga_cache_destroy(again), hga_cache_destroy(c), free(text), remove(path);
+    assert_status(HGA_EIO, hga_cache_read(s.pages, path, &again));
+    session_close(&s), problem_clear(&p);
+}
+
+static void files_of_another_kind_are_refused_by_what_differs(void **state)
+{
+    (void)state;
+    problem p, q;
+    session s, t;
+    hga_cache *c;
+    const hga_decode_options o = {.plan = {.threads = 1}, .same_bits = 1};
+    variant_build(variant_named("window_causal"), 60, 5, &narrow, &p);
+    session_open(&s, &p, &o, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    append_tokens(&s, "before", c, 40, 0);
+    assert_ok(hga_cache_write(c, path));
+    variant_build(variant_named("window_causal"), 61, 5, &narrow, &q);
+    session_open(&t, &q, &o, 0), refused(&t, "another graph"), session_close(&t), problem_clear(&q);
+    variant_build(variant_named("window_causal"), 60, 5, &narrow, &q);
+    q.program.softcap = 3;
+    hga_decode_options capped = o;
+    capped.plan.modifiers = HGA_MODIFIES_SOFTCAP;
+    session_open(&t, &q, &capped, 0), refused(&t, "another program"), session_close(&t), problem_clear(&q);
+    variant_build(variant_named("window_causal"), 60, 5, &(hga_shape){.n_heads = 4, .dim = 12}, &q);
+    session_open(&t, &q, &o, 0), refused(&t, "another shape"), session_close(&t), problem_clear(&q);
+    hga_decode_options sixteen = o;
+    sixteen.page_type = HGA_BF16;
+    session_open(&t, &p, &sixteen, 0), refused(&t, "type of pages"), session_close(&t);
+    hga_cache_destroy(c), session_close(&s), problem_clear(&p);
+    remove(path);
+}
+
+/* ---- refusals ---- */
+
+static void what_sees_a_later_token_is_refused_and_named(void **state)
+{
+    (void)state;
+    const char *const some[] = {"dense", "window", "neighbours", "hsa_self"};
+    for (int i = 0; i < 4; i++) {
+        problem p;
+        hga_decoder *d;
+        hga_id token, sees;
+        variant_build(variant_named(some[i]), 60, 5, &narrow, &p);
+        assert_ok(hga_program_influence(&p.program, p.graph, &token, &sees));
+        assert_true(token >= 0);
+        assert_status(HGA_EUNSUPPORTED, hga_decoder_create(p.graph, &p.program, &p.shape, NULL, &d));
+        char say[80];
+        snprintf(say, sizeof say, "the output of token %d sees token %d", token, sees);
+        if (!strstr(hga_error_detail(), say)) fail_msg("%s: '%s' does not say '%s'", some[i], hga_error_detail(), say);
+        assert_null(d);
+        problem_clear(&p);
+    }
+}
+
+static void options_without_meaning_are_refused_by_name(void **state)
+{
+    (void)state;
+    const struct {
+        hga_decode_options o;
+        const char *say;
+    } bad[] = {
+        {{.plan = {.edge_bias = 1}}, "edge_bias"},
+        {{.plan = {.gradient = 1}}, "gradient"},
+        {{.plan = {.dropout = 0.1f}}, "dropout"},
+        {{.plan = {.keep_fields = 1}}, "keep_fields"},
+        {{.rollback = -1}, "rollback"},
+        {{.page_rows = 12}, "page_rows"},
+        {{.page_type = HGA_F16}, "page_type"},
+        {{.reserved = {1}}, "hga_decode_options"},
+    };
+    problem p;
+    hga_decoder *d;
+    variant_build(variant_named("window_causal"), 60, 5, &narrow, &p);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_not_equal(hga_decoder_create(p.graph, &p.program, &p.shape, &bad[i].o, &d), HGA_OK);
+        if (!strstr(hga_error_detail(), bad[i].say)) fail_msg("'%s' does not name %s", hga_error_detail(), bad[i].say);
+    }
+    problem_clear(&p);
+}
+
+static void cuts_beyond_the_rollback_are_refused(void **state)
+{
+    (void)state;
+    problem p;
+    session s;
+    hga_cache *c;
+    variant_build(variant_named("neighbours_causal"), 100, 5, &narrow, &p);
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1, .rollback = 6}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    append_tokens(&s, "before", c, 50, 0);
+    uint64_t held = stamp(c);
+    assert_status(HGA_EINVAL, hga_cache_cut(c, 43));
+    assert_status(HGA_EINVAL, hga_cache_cut(c, 51));
+    assert_true(stamp(c) == held);
+    assert_ok(hga_cache_cut(c, 46));
+    assert_status(HGA_EINVAL, hga_cache_cut(c, 43));
+    assert_ok(hga_cache_cut(c, 44));
+    append_tokens(&s, "after cuts", c, 9, 0);
+    assert_ok(hga_cache_cut(c, 0));
+    append_tokens(&s, "from the start", c, 60, 0);
+    hga_cache_destroy(c);
+    session_close(&s), problem_clear(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_full_pass),
+        cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),
+        cmocka_unit_test(forks_and_cuts_have_the_bits_of_the_full_pass),
+        cmocka_unit_test(a_fork_and_its_origin_share_until_one_writes),
+        cmocka_unit_test(failing_allocations_leave_every_cache_as_it_was),
+        cmocka_unit_test(a_pool_that_is_full_refuses_and_says_so),
+        cmocka_unit_test(one_bad_append_spoils_none),
+        cmocka_unit_test(later_tokens_change_no_stored_byte),
+        cmocka_unit_test(pages_of_16_bits_are_a_full_pass_of_rounded_tensors),
+        cmocka_unit_test(caches_go_through_files),
+        cmocka_unit_test(truncated_and_changed_files_are_refused),
+        cmocka_unit_test(files_of_another_kind_are_refused_by_what_differs),
+        cmocka_unit_test(what_sees_a_later_token_is_refused_and_named),
+        cmocka_unit_test(options_without_meaning_are_refused_by_name),
+        cmocka_unit_test(cuts_beyond_the_rollback_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
