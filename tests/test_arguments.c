@@ -79,6 +79,7 @@ static void options_that_cannot_be_are_refused(void **state)
         {{.gradient_strips = -1}, "gradient_strips -1"},
         {{.gradient_strips = 17}, "gradient_strips 17"},
         {{.gradient_subtree = -1}, "gradient_subtree -1"},
+        {{.strict_rows = 2}, "strict_rows 2"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         hga_plan *plan;

@@ -40,6 +40,7 @@ static void open_chooser(worker *w, hga_id stage, tile_runner run, family_runner
 {
     tile_chooser *t = &w->chooser;
     t->run_family = families_are_fit(w, stage) ? families : NULL;
+    t->strict = w->plan->options.strict_rows != 0;
     t->reader = &w->reader, t->run = run, t->context = w, t->batch->stage = stage;
     t->leaves_out = w->workspace->sliced || w->reader.ahead;
     t->types = w->io->rel_key || w->io->rel_bias || drops_weights(w), t->positions = w->io->node_pos != NULL;

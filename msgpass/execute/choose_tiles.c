@@ -102,7 +102,7 @@ static void lay_segment(tile_chooser *t, row_panel *p, hga_pos i)
     t->open = 0;
 }
 
-static int has_explicit(const tile_chooser *t, const row_group *g)
+int has_explicit(const tile_chooser *t, const row_group *g)
 {
     const hga_relation *r = &t->reader->r;
     for (hga_id i = 0; i < g->n_rows && r->ptr; i++) {
@@ -228,6 +228,10 @@ static void lay_narrow(tile_chooser *t, row_group *g)
 void choose_tiles(tile_chooser *t, row_panel *p)
 {
     t->batch->n = 0, t->batch->pair_type = t->pair_type, t->open = 0;
+    if (t->strict && t->reader->relation >= 0) {
+        choose_strictly(t, p);
+        return;
+    }
     forget_twins(t->batch);
     t->shared->n_chunks = t->shared->n_parts = 0;
     lay_wide(t, p);

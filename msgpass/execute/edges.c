@@ -13,7 +13,7 @@ void reader_open(row_reader *r, const hga_plan *plan, hga_id stage)
     r->r = plan->stage[stage].relation;
     r->nodes = plan->nodes;
     r->longer = kind_attends(plan->stage[stage].kind) && r->relation >= 0 ? graph_longer(plan->graph) : NULL;
-    r->ahead = 0;
+    r->ahead = 0, r->strict = plan->options.strict_rows != 0;
     r->first = r->n = 0;
     r->n_segments = 0;
     r->ranked = -1;
@@ -58,6 +58,31 @@ static void load_segments(row_reader *r, const hga_graph *g, hga_id first, hga_i
     for (hga_pos i = 0; i < r->n_segments; i++) r->segment[i] = *r->key[i].segment;
 }
 
+/* Of two segments of position p, is x's first column before y's? */
+static int comes_before(const hga_segment *x, const hga_segment *y, hga_id p)
+{
+    hga_id a, b, end, hole;
+    hga_segment_columns(x, p, &a, &end, &hole);
+    hga_segment_columns(y, p, &b, &end, &hole);
+    if (x->src + a != y->src + b) return x->src + a < y->src + b;
+    int64_t t = x->type + (int64_t)(p - x->row) * x->type_dst + (int64_t)a * x->type_src,
+            u = y->type + (int64_t)(p - y->row) * y->type_dst + (int64_t)b * y->type_src;
+    return t < u;
+}
+
+/* Rows have few segments. */
+static void sort_lists(row_reader *r)
+{
+    for (hga_id p = 0; p < r->n; p++)
+        for (hga_id i = r->list_ptr[p] + 1; i < r->list_ptr[p + 1]; i++) {
+            hga_id moved = r->list[i], at = i;
+            for (; at > r->list_ptr[p] && comes_before(&r->segment[moved], &r->segment[r->list[at - 1]], r->first + p);
+                 at--)
+                r->list[at] = r->list[at - 1];
+            r->list[at] = moved;
+        }
+}
+
 static void list_segments(row_reader *r, hga_id first, hga_id n)
 {
     for (hga_pos i = 0; i < r->n_segments; i++)
@@ -71,6 +96,7 @@ static void list_segments(row_reader *r, hga_id first, hga_id n)
             r->list[r->list_ptr[r->segment[i].row - first + p]++] = (hga_id)i;
     for (hga_id p = n; p > 0; p--) r->list_ptr[p] = r->list_ptr[p - 1];
     r->list_ptr[0] = 0;
+    if (r->strict) sort_lists(r);
 }
 
 void reader_load(row_reader *r, hga_id first, hga_id n)

@@ -38,7 +38,8 @@ typedef struct segment_key {
 typedef struct row_reader {
     const hga_graph *graph;
     const hga_graph *longer; /* of relations that look ahead; NULL */
-    int ahead; /* some of the rows loaded are not here, but in the longer graph: nodes are its, see reader_source */
+    int ahead;  /* some of the rows loaded are not here, but in the longer graph: nodes are its, see reader_source */
+    int strict; /* a row's segments come in the order of its own columns: hga_options.strict_rows */
     hga_id relation;
     hga_relation r;
     hga_nodes nodes;

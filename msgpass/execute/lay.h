@@ -65,4 +65,11 @@ int is_shared_run(const tile_chooser *t, const row_group *g, const run *r);
 void share_run(tile_chooser *t, row_group *g, const run *r, hga_id *place);
 void lay_shared(tile_chooser *t);
 
+/* ---- choose_tiles.c, strict_tiles.c ---- */
+
+/* Has the group edges that were given one by one? Those stay with the rows. */
+int has_explicit(const tile_chooser *t, const row_group *g);
+/* Each column at its own place, see hga_options.strict_rows. */
+void choose_strictly(tile_chooser *t, row_panel *p);
+
 #endif

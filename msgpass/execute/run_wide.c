@@ -344,7 +344,9 @@ int64_t run_wide(worker *w, const wave_item *item, int64_t n)
     const hga_shape *shape = &w->plan->shape;
     wide_span s = {0};
     wide_panel p;
-    if (!w->wide.room || w->workspace->sliced || !scores_are_plain(w) || !may_be_wide(w, ph)) return 0;
+    if (!w->wide.room || w->plan->options.strict_rows || w->workspace->sliced || !scores_are_plain(w) ||
+        !may_be_wide(w, ph))
+        return 0;
     n = count_panels(w, item, n, &s);
     if (n < (s.shared ? 1 : 2)) return 0;
     w->chooser.batch->stage = ph->stage;

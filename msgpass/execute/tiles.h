@@ -111,6 +111,7 @@ typedef struct shared_chunks {
 typedef struct tile_chooser {
     const row_reader *reader; /* of the panel's segments */
     int types, positions;     /* do scores depend on types, on positions? */
+    int strict;               /* hga_options.strict_rows */
     int leaves_out;           /* are there rows that are not computed, whose columns nobody may have written? */
     tile_runner run;
     family_runner run_family; /* NULL: there are no families */

@@ -184,6 +184,8 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
     if (plan->options.modifiers > (HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES))
         HGA_TRY(hga_fail(HGA_EINVAL, "options.modifiers %llu is not made of HGA_MODIFIES_*",
                          (unsigned long long)plan->options.modifiers));
+    if (plan->options.strict_rows < 0 || plan->options.strict_rows > 1)
+        HGA_TRY(hga_fail(HGA_EINVAL, "strict_rows %lld is neither 0 nor 1", (long long)plan->options.strict_rows));
     if (!(plan->options.dropout >= 0 && plan->options.dropout < 1))
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(keeper_create(plan));

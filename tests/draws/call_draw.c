@@ -391,6 +391,7 @@ static void draw_later(drawn_call *call)
     call->by_list = at >> 3 & 1;
     draw_modifiers(call, at >> 10);
     call->options.slices = !call->options.gradient && !call->options.keep_fields && (at >> 7) % 3 == 0;
+    call->options.strict_rows = (at >> 15) % 4 == 0;
 }
 
 /* Sigmoids in softmax's place in some programs whose stages do not need log-sum-exps. */

@@ -19,6 +19,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_LISTED_ROWS] = {"rows by a list",
                            "hga_io.rows hga_rows.n_intervals hga_rows.interval hga_interval.first hga_interval.n"},
     [TRAIT_SLICES] = {"slices", "hga_options.slices"},
+    [TRAIT_STRICT] = {"strict_rows", "hga_options.strict_rows"},
     [TRAIT_BATCH] = {"batch", ""},
     [TRAIT_UPDATED] = {"updates", ""},
     [TRAIT_GROUPED] = {"grouped heads", "hga_shape.n_kv_heads"},
@@ -152,7 +153,8 @@ static uint64_t of_options(const hga_options *o)
            bit_if(o->partition_metis, TRAIT_METIS) | bit_if(o->keep_fields, TRAIT_KEEP_FIELDS) |
            bit_if(o->cut_edges != 0, TRAIT_CUT_EDGES) | bit_if(o->dropout > 0, TRAIT_DROPOUT) |
            bit_if(o->ranges != 0, TRAIT_RANGES) | bit_if(o->slices != 0, TRAIT_SLICES) |
-           bit_if(o->gradient, TRAIT_GRADIENT) | bit_if(o->gradient && o->gradient_strips, TRAIT_STRIPS) |
+           bit_if(o->strict_rows != 0, TRAIT_STRICT) | bit_if(o->gradient, TRAIT_GRADIENT) |
+           bit_if(o->gradient && o->gradient_strips, TRAIT_STRIPS) |
            bit_if(o->gradient && o->gradient_subtree, TRAIT_SUBTREE);
 }
 

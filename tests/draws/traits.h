@@ -19,6 +19,7 @@ typedef enum trait {
     TRAIT_RANGES,
     TRAIT_LISTED_ROWS,
     TRAIT_SLICES,
+    TRAIT_STRICT,
     TRAIT_BATCH,
     TRAIT_UPDATED,
     TRAIT_GROUPED,

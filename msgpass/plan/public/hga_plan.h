@@ -73,7 +73,10 @@ typedef struct hga_options {
     int64_t slices;
     /* HGA_MODIFIES_SOFTCAP, HGA_MODIFIES_SLOPES or both: executions may bring that of hga_modifiers */
     uint64_t modifiers;
-    uint64_t reserved[2]; /* 0 */
+    /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
+       edges that change: see hga_plan_execute. Slower where few rows share columns */
+    int64_t strict_rows;
+    uint64_t reserved[1]; /* 0 */
 } hga_options;
 
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
@@ -217,7 +220,13 @@ HGA_API void hga_workspace_destroy(hga_workspace *workspace);
 
    Graphs whose builder told what a longer one has next (hga_builder_set_longer), as those of causal self-attention do,
    except neither: their rows have the bits that they have in the builder's graph of any more tokens, and no row is cut
-   for its share of all edges. */
+   for its share of all edges.
+
+   With options.strict_rows a row's bits depend on its own edges and on what it reads, whatever the fifteen rows beside
+   it see, in any graph: columns of blocks have places of their own, 64 to a chunk from the first node of their level
+   on (positions, with an order of sources), edges given one by one follow, and no row is cut. A block's edges and
+   single edges are two things: what hga_graph_compress and hga_graph_from_predicate make of a mask hangs on all rows.
+   Gradients are not promised. */
 HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
 
 /* Of the tensor that is query, key, value or out (`of`, HGA_IO_QUERY to HGA_IO_OUT) rows [*first, *first + *n) are

@@ -1,0 +1,265 @@
+/* strict_tiles.c: hga_options.strict_rows: what a row is computed with hangs on its own edges, whatever the rows beside
+   it see. All columns of blocks go into tiles, at places of their own: chunks are the KERNEL_CHUNK columns from a
+   multiple of that on, counted from the first node of the columns' level (positions, where the relation has an order of
+   sources), and come in their order. Columns that a row does not see change nothing of it. Edges of other weights or
+   positions have chunks of their own, and so has the second edge of a pair. */
+#include "lay.h"
+#include "sort.h"
+
+#include <string.h>
+
+/* Chunks of one place differ in what all of their edges share. */
+typedef struct edge_class {
+    float weight;
+    hga_id pos_of, src_pos_of;
+} edge_class;
+
+/* Columns [begin, begin + n), and the first n_active of the chooser's `own`: segments that have some of them. */
+typedef struct column_block {
+    int64_t begin;
+    hga_id n;
+    hga_pos n_active;
+} column_block;
+
+/* Which rows of each group have which columns of the block; of a pair with several edges, how many have passed. */
+typedef struct block_rows {
+    lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
+    uint8_t edges[PANEL_GROUPS][KERNEL_CHUNK][KERNEL_TILE];
+    int twice;
+} block_rows;
+
+static edge_class class_of(const hga_segment *s) { return (edge_class){s->weight, s->pos_of, s->src_pos_of}; }
+
+static int class_before(edge_class x, edge_class y)
+{
+    if (x.weight < y.weight || x.weight > y.weight) return x.weight < y.weight;
+    return x.pos_of != y.pos_of ? x.pos_of < y.pos_of : x.src_pos_of < y.src_pos_of;
+}
+
+static int is_of_class(const hga_segment *s, edge_class x)
+{
+    return !class_before(class_of(s), x) && !class_before(x, class_of(s));
+}
+
+/* ---- which rows have which columns ---- */
+
+typedef void (*strip_visit)(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context);
+
+/* The strips of a class in the block, group by group, whose first column is column `at` of it. */
+static void visit_strips(const tile_chooser *t, const row_panel *p, const column_block *b, edge_class of,
+                         strip_visit visit, void *context)
+{
+    strip whole, x;
+    for (hga_id g = 0; g < p->n_groups; g++)
+        for (hga_pos i = 0; i < b->n_active; i++) {
+            const hga_segment *s = &t->reader->segment[t->own[i]];
+            if (!is_of_class(s, of) || !strip_trim(s, &p->group[g], &whole)) continue;
+            if (strip_cut(&whole, b->begin, b->n, &x)) visit(t, &x, g, (hga_id)(x.src - b->begin), context);
+        }
+}
+
+static void note_rows(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+{
+    block_rows *all = context;
+    (void)t;
+    for (hga_id c = 0; c < x->n; c++) {
+        unsigned rows = rows_of_column(x, c);
+        all->twice |= (all->rows[g][at + c] & rows) != 0;
+        all->rows[g][at + c] = (lanes)(all->rows[g][at + c] | rows);
+    }
+}
+
+/* Edges number `layer` of their pairs, and their types where the chunk's parts have them. */
+typedef struct layer {
+    block_rows *all;
+    int32_t *types[PANEL_GROUPS]; /* of each group's column 0; NULL */
+    int number, more;
+} layer;
+
+static void note_layer(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+{
+    layer *l = context;
+    int32_t type[KERNEL_TILE];
+    (void)t;
+    for (hga_id c = 0; c < x->n; c++) {
+        unsigned rows = rows_of_column(x, c);
+        if (l->types[g]) strip_types(x, c, type);
+        for (hga_id r = 0; r < KERNEL_TILE; r++) {
+            if (!(rows >> r & 1u)) continue;
+            int number = l->all->edges[g][at + c][r]++;
+            l->more |= number > l->number;
+            if (number != l->number) continue;
+            l->all->rows[g][at + c] = (lanes)(l->all->rows[g][at + c] | 1u << r);
+            if (l->types[g]) l->types[g][(at + c) * KERNEL_TILE + r] = type[r];
+        }
+    }
+}
+
+static void note_types(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
+{
+    const layer *l = context;
+    (void)t;
+    for (hga_id c = 0; c < x->n; c++) strip_types(x, c, l->types[g] + (at + c) * KERNEL_TILE);
+}
+
+/* ---- chunks ---- */
+
+static hga_id in_turn(hga_id column) { return column / SUM_TURNS * SUM_TURNS; }
+
+/* The first and the end of the columns that some row has; 0: there are none. */
+static int find_ends(const lanes *rows, hga_id n, hga_id *first, hga_id *end)
+{
+    for (*first = 0; *first < n && !rows[*first];) ++*first;
+    for (*end = n; *end > *first && !rows[*end - 1];) --*end;
+    return *end > *first;
+}
+
+/* Columns [from, end) of the block; for those that no row has one that some row has, they may not be written yet. */
+static void lay_columns(const tile_chooser *t, const column_block *b, const hga_segment *s, const lanes *any,
+                        hga_id from, hga_id end, edge_chunk *out)
+{
+    hga_id some = from;
+    while (!any[some]) some++;
+    put_columns(t, out, s, 0, end - from, b->begin + from, 0, 0);
+    for (hga_id e = from; e < end; e++) {
+        if (any[e]) some = e;
+        out->src[e - from] = reader_source(t->reader, b->begin + some);
+    }
+    out->n = end - from;
+}
+
+/* What the rows have becomes a chunk; its types are found by who knows which edges these are. Returns the chunk, NULL
+   when no row has anything. */
+static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s,
+                            const block_rows *all, layer *l)
+{
+    lanes any[KERNEL_CHUNK] = {0};
+    hga_id from, end, first, last;
+    for (hga_id g = 0; g < p->n_groups; g++)
+        for (hga_id c = 0; c < b->n; c++) any[c] |= all->rows[g][c];
+    if (!find_ends(any, b->n, &from, &end)) return NULL;
+    from = in_turn(from);
+    tile_chunk *c = open_chunk(t);
+    c->n_parts = 0, c->types_vary = t->types;
+    lay_columns(t, b, s, any, from, end, &c->columns);
+    for (hga_id g = 0; g < p->n_groups; g++) {
+        l->types[g] = NULL;
+        if (!find_ends(all->rows[g], b->n, &first, &last)) continue;
+        first = in_turn(first);
+        hga_id part = c->n_parts++;
+        memcpy(c->rows[part], all->rows[g] + from, (size_t)(end - from) * sizeof *any);
+        c->part[part] = (tile_part){.group = &p->group[g],
+                                    .first = first - from,
+                                    .last = last - from,
+                                    .full = columns_are_full(all->rows[g] + first, last - first, &p->group[g])};
+        if (!t->types) continue;
+        memset(pair_types(t, part, 0), -1, sizeof(int32_t) * KERNEL_CHUNK * KERNEL_TILE);
+        l->types[g] = pair_types(t, part, 0) - (ptrdiff_t)from * KERNEL_TILE;
+    }
+    return c;
+}
+
+/* Where pairs have several edges: the first ones, the second ones, .. */
+static void lay_layers(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s, block_rows *all)
+{
+    layer l = {.all = all, .more = 1};
+    for (; l.more; l.number++) {
+        memset(all->rows, 0, sizeof all->rows), memset(all->edges, 0, sizeof all->edges);
+        memset(l.types, 0, sizeof l.types);
+        l.more = 0;
+        visit_strips(t, p, b, class_of(s), note_layer, &l);
+        if (!lay_rows(t, p, b, s, all, &l)) continue;
+        memset(all->edges, 0, sizeof all->edges);
+        if (t->types) visit_strips(t, p, b, class_of(s), note_layer, &l);
+        close_chunk(t);
+    }
+}
+
+static void lay_class(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s)
+{
+    block_rows all;
+    layer l = {.all = &all};
+    memset(all.rows, 0, sizeof all.rows), all.twice = 0;
+    visit_strips(t, p, b, class_of(s), note_rows, &all);
+    if (all.twice) {
+        lay_layers(t, p, b, s, &all);
+        return;
+    }
+    if (!lay_rows(t, p, b, s, &all, &l)) return;
+    if (t->types) visit_strips(t, p, b, class_of(s), note_types, &l);
+    close_chunk(t);
+}
+
+/* The first segment of the class behind `last`, NULL: of the first class. */
+static const hga_segment *next_class(const tile_chooser *t, const column_block *b, const hga_segment *last)
+{
+    const hga_segment *next = NULL;
+    for (hga_pos i = 0; i < b->n_active; i++) {
+        const hga_segment *s = &t->reader->segment[t->own[i]];
+        if (last && !class_before(class_of(last), class_of(s))) continue;
+        if (!next || class_before(class_of(s), class_of(next))) next = s;
+    }
+    return next;
+}
+
+static void lay_block(tile_chooser *t, row_panel *p, const column_block *b)
+{
+    for (const hga_segment *s = next_class(t, b, NULL); s; s = next_class(t, b, s)) lay_class(t, p, b, s);
+}
+
+/* ---- the blocks of a panel ---- */
+
+static int begins_before(const segment_key *x, const segment_key *y)
+{
+    return x->src != y->src ? x->src < y->src : x->segment < y->segment;
+}
+
+SORT_DEFINE(sort_by_source, segment_key, begins_before)
+
+/* The block that source position `at` is in. */
+static column_block block_at(const tile_chooser *t, int64_t at)
+{
+    const row_reader *r = t->reader;
+    const hga_nodes nodes = r->ahead ? hga_graph_nodes(r->longer) : r->nodes;
+    int64_t first = 0, end = INT64_MAX;
+    if (!r->r.src_order) {
+        hga_id level = nodes.n_levels - 1;
+        while (nodes.level_ptr[level] > at) level--;
+        first = nodes.level_ptr[level], end = nodes.level_ptr[level + 1];
+    }
+    column_block b = {.begin = at - (at - first) % KERNEL_CHUNK};
+    b.n = (hga_id)least(KERNEL_CHUNK, end - b.begin);
+    return b;
+}
+
+static int64_t end_of_segment(const hga_segment *s) { return (int64_t)s->src + s->n_src; }
+
+static void lay_blocks(tile_chooser *t, row_panel *p)
+{
+    segment_key *key = t->reader->key;
+    hga_pos n = t->reader->n_segments, next = 0, active = 0;
+    for (hga_pos i = 0; i < n; i++)
+        key[i] = (segment_key){.src = t->reader->segment[i].src, .segment = &t->reader->segment[i]};
+    sort_by_source(key, n);
+    for (int64_t at = 0; active || next < n;) {
+        column_block b = block_at(t, active ? at : key[next].src);
+        for (; next < n && key[next].src < b.begin + b.n; next++)
+            t->own[active++] = (hga_id)(key[next].segment - t->reader->segment);
+        b.n_active = active, at = b.begin + b.n;
+        lay_block(t, p, &b);
+        hga_pos kept = 0;
+        for (hga_pos i = 0; i < active; i++)
+            if (end_of_segment(&t->reader->segment[t->own[i]]) > at) t->own[kept++] = t->own[i];
+        active = kept;
+    }
+}
+
+void choose_strictly(tile_chooser *t, row_panel *p)
+{
+    forget_twins(t->batch);
+    for (hga_pos i = 0; i < t->reader->n_segments; i++) t->tiled[i] = UINT16_MAX;
+    for (hga_id g = 0; g < p->n_groups; g++) p->group[g].rest = has_explicit(t, &p->group[g]);
+    lay_blocks(t, p);
+    for (hga_id g = 0; g < p->n_groups; g++) p->group[g].complete = p->group[g].tiled && !p->group[g].rest;
+    hand_over(t);
+}
