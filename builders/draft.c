@@ -78,6 +78,19 @@ static hga_status add_lines(hga_builder *b, hga_id near, const hga_draft *p, hga
     return st;
 }
 
+/* A draft is where it will stand if it is taken: behind the drafts that it follows, as a query and as a key. */
+static hga_status set_positions(hga_builder *b, const hga_draft *p, hga_id prefix)
+{
+    hga_status st = HGA_OK;
+    for (hga_id i = 0; !st && i < p->n_tokens; i++) {
+        hga_id depth = 0;
+        for (hga_id at = p->parent[i]; at >= 0; at = p->parent[at]) depth++;
+        st = hga_builder_set_position(b, i, 1, (float)(prefix + depth));
+        if (!st) st = hga_builder_set_position(b, p->n_tokens + prefix + i, 1, (float)(prefix + depth));
+    }
+    return st;
+}
+
 hga_draft hga_draft_defaults(void) { return (hga_draft){.prefix = -1}; }
 
 hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *program)
@@ -90,6 +103,7 @@ hga_status hga_build_draft(const hga_draft *p, hga_graph **g, hga_program *progr
     HGA_TRY(hga_builder_create(p->allocator, &b));
     HGA_TRY(hga_sides_add_tokens(b, p->n_tokens, prefix + p->n_tokens));
     HGA_TRY(hga_builder_set_claims(b, HGA_CLAIM_SINGLE));
+    HGA_TRY(set_positions(b, p, prefix));
     HGA_TRY(hga_builder_add_relation(b, "near", &near));
     HGA_TRY(hga_builder_add_block(b, near, 0, p->n_tokens, p->n_tokens, prefix, 0));
     HGA_TRY(add_lines(b, near, p, p->n_tokens + prefix));

@@ -256,6 +256,7 @@ hga_status hga_build_neighbourhood(const hga_neighbourhood *p, hga_graph **g, hg
     HGA_TRY(hga_sides_add_tokens(x.builder, x.n_tokens, 0));
     HGA_TRY(hga_builder_add_relation(x.builder, "near", &x.near));
     HGA_TRY(set_order(&x));
+    HGA_TRY(hga_builder_set_position(x.builder, 0, x.n_tokens, -1)); /* neighbours below are a row of the grid away */
     for (hga_id i = 0; i < x.n_axes; i++) {
         if (!x.axis[i].causal) causal = 0;
         HGA_TRY(find_parts(&x, &x.axis[i], i == x.n_axes - 1));

@@ -4,6 +4,7 @@
 #include "command.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the command line ---- */
@@ -120,6 +121,18 @@ static int put_normaliser(const typed_modifiers *typed, model *m)
     return complain_of(hga_program_normalise(p, typed->normaliser, typed->alpha), CLI_USAGE, m->title);
 }
 
+/* Slopes take distances. */
+static int check_positions(const model *m)
+{
+    double *at = NULL;
+    int status = CLI_GOOD;
+    TRY(take(hga_graph_nodes(m->graph).n, sizeof *at, &at));
+    if (hga_graph_positions(m->graph, at)) TRY(complain(CLI_USAGE, "--slopes: %s: %s", m->title, hga_error_detail()));
+done:
+    free(at);
+    return status;
+}
+
 int modifiers_put(const typed_modifiers *typed, model *m)
 {
     int status = check_program(typed, m);
@@ -128,6 +141,8 @@ int modifiers_put(const typed_modifiers *typed, model *m)
     if (typed->softcap != 0) m->program.softcap = typed->softcap;
     if (typed->sink && !m->program.has_lse)
         return complain(CLI_USAGE, "--sink: %s has no softmax denominator", m->title);
+    if (typed->slopes) status = check_positions(m);
+    if (status) return status;
     if (m->tree_heads > 1 && (typed->sink || typed->slopes))
         return complain(CLI_USAGE, "%s: %s has a tree for each head", typed->sink ? "--sink" : "--slopes", m->title);
     return CLI_GOOD;

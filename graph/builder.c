@@ -32,6 +32,7 @@ void builder_clear(hga_builder *b)
     hga_delete(&a, b->sides, b->side_room, sizeof *b->sides);
     hga_delete(&a, b->masses, b->mass_room, sizeof *b->masses);
     hga_graph_destroy(b->longer);
+    hga_delete(&a, b->positions, b->position_room, sizeof *b->positions);
     memset(b, 0, sizeof *b);
     b->allocator = a;
 }
@@ -112,6 +113,18 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
         st = hga_fail(HGA_EGRAPH, "mass %g of node %d is not finite and >= 0", (double)mass, first);
     if (!st) st = hga_grow(&b->allocator, &b->masses, &b->mass_room, b->n_masses, b->n_masses + 1, sizeof *b->masses);
     if (!st) b->masses[b->n_masses++] = (masses){first, n, mass};
+    return st;
+}
+
+hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id n, float position)
+{
+    hga_status st = check_range(b, "position", first, n);
+    if (!st && !(position >= -1 && position < 3e38f))
+        st = hga_fail(HGA_EGRAPH, "position %g of token %d is neither finite and >= 0 nor -1", (double)position, first);
+    if (!st)
+        st = hga_grow(&b->allocator, &b->positions, &b->position_room, b->n_positions, b->n_positions + 1,
+                      sizeof *b->positions);
+    if (!st) b->positions[b->n_positions++] = (positions){first, n, position};
     return st;
 }
 

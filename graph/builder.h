@@ -18,6 +18,11 @@ typedef struct masses {
     float mass;
 } masses;
 
+typedef struct positions {
+    hga_id first, n;
+    float position;
+} positions;
+
 typedef struct label { /* a node's name begins at `at` of the texts; the last one counts */
     hga_id node;
     int64_t at;
@@ -40,6 +45,8 @@ struct hga_builder {
     families *families;
     sides *sides;
     masses *masses;
+    positions *positions;
+    int64_t n_positions, position_room;
     draft *drafts;
     name_index names; /* of the drafts */
     int64_t n_labels, label_room, text_bytes, text_room;

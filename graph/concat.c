@@ -1,6 +1,7 @@
 /* concat.c: graphs side by side, level by level. A block keeps its form where its nodes keep their neighbours, so the
    cost is that of nodes and blocks, not of edges. */
 #include "copy.h"
+#include "graph.h"
 
 #include <string.h>
 
@@ -155,6 +156,17 @@ static hga_status tell_claims(const whole *w)
     return hga_builder_set_claims(w->b, claims);
 }
 
+/* Tokens of one sample keep their distances wherever it begins, unless queries and keys do not move alike. */
+static hga_status tell_positions(const whole *w)
+{
+    hga_status st = HGA_OK;
+    int index = w->cross && w->n_samples > 1;
+    for (hga_id i = 0; i < w->n_samples; i++) index |= w->samples[i].g->position && w->n_samples > 1;
+    for (hga_id i = 0; !st && i < w->n_samples; i++)
+        st = positions_copy(w->b, w->samples[i].g, index, w->samples[i].map);
+    return st;
+}
+
 static hga_status tell_nodes(whole *w)
 {
     hga_status st = HGA_OK;
@@ -163,6 +175,7 @@ static hga_status tell_nodes(whole *w)
     HGA_TRY(tell_parents(w));
     HGA_TRY(tell_masses(w));
     for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(tell_sides(w, &w->samples[i]));
+    HGA_TRY(tell_positions(w));
     for (hga_id i = 0; i < w->n_samples; i++) HGA_TRY(names_copy(w->b, w->samples[i].g, w->samples[i].map));
     HGA_TRY(tell_claims(w));
 done:

@@ -93,6 +93,14 @@ hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const h
     return st;
 }
 
+hga_status positions_copy(hga_builder *b, const hga_graph *g, int index, const hga_id *map)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = 0; (g->position || index) && !st && v < g->level_ptr[1]; v++)
+        st = hga_builder_set_position(b, map ? map[v] : v, 1, g->position ? g->position[v] : (float)token_index(g, v));
+    return st;
+}
+
 hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map)
 {
     hga_status st = HGA_OK;
@@ -111,6 +119,7 @@ hga_status nodes_copy(hga_builder *b, const hga_graph *g)
     HGA_TRY(sides_copy(b, &nodes));
     HGA_TRY(parents_copy(b, nodes.parent, nodes.n));
     HGA_TRY(masses_copy(b, hga_graph_allocator(g), nodes.n, nodes.parent, nodes.mass));
+    HGA_TRY(positions_copy(b, g, 0, NULL));
     HGA_TRY(names_copy(b, g, NULL));
 done:
     return st;

@@ -28,6 +28,8 @@ hga_status parents_copy(hga_builder *b, const hga_id *parent, hga_id n_nodes);
 /* Say those masses to it that it would not find itself. */
 hga_status masses_copy(hga_builder *b, const hga_allocator *a, hga_id n, const hga_id *parent, const float *mass);
 /* Say the names of all nodes, of node v for node map[v]; NULL: the identity. */
+/* Where tokens are, if the graph says so; with `index` also where they are at their index. */
+hga_status positions_copy(hga_builder *b, const hga_graph *g, int index, const hga_id *map);
 hga_status names_copy(hga_builder *b, const hga_graph *g, const hga_id *map);
 /* Levels, tokens, sides, parents, masses and names: hga_nodes but for its claims. */
 hga_status nodes_copy(hga_builder *b, const hga_graph *g);

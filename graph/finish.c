@@ -120,6 +120,23 @@ static double children_mass(const hga_graph *g, hga_id first, hga_id end)
     return sum;
 }
 
+static hga_status find_positions(const hga_builder *b, hga_graph *g)
+{
+    hga_status st = HGA_OK;
+    hga_id tokens = g->level_ptr[1];
+    if (!b->n_positions) return HGA_OK;
+    HGA_TRY(hga_new(&g->allocator, tokens, sizeof *g->position, &g->position));
+    for (hga_id v = 0; v < tokens; v++) g->position[v] = (float)token_index(g, v);
+    for (int64_t i = 0; i < b->n_positions; i++) {
+        const positions *p = &b->positions[i];
+        if (p->first + (int64_t)p->n > tokens)
+            return hga_fail(HGA_EGRAPH, "node %d is given a position, but is no token", p->first + p->n - 1);
+        for (hga_id k = 0; k < p->n; k++) g->position[p->first + k] = p->position;
+    }
+done:
+    return st;
+}
+
 /* Of several masses given to a node the last one counts; no mass is negative, so -1 marks a node that got none. Ids
    ascend with levels, so one pass upwards sees every child before its parent. */
 static hga_status find_masses(const hga_builder *b, hga_graph *g)
@@ -302,6 +319,7 @@ static hga_status make(hga_builder *b, hga_graph *g)
     HGA_TRY(find_parents(b, g));
     HGA_TRY(find_children(g));
     HGA_TRY(find_masses(b, g));
+    HGA_TRY(find_positions(b, g));
     HGA_TRY(find_spans(g));
     HGA_TRY(find_relations(b, g));
     HGA_TRY(labels_finish(b, g));
@@ -361,6 +379,7 @@ void graph_free(hga_graph *g)
     hga_delete(&a, g->parent, g->n, sizeof *g->parent);
     hga_delete(&a, g->side, g->n, sizeof *g->side);
     hga_delete(&a, g->mass, g->n, sizeof *g->mass);
+    hga_delete(&a, g->position, g->level_ptr && g->n_levels ? g->level_ptr[1] : 0, sizeof *g->position);
     hga_delete(&a, g->span_first, g->n, sizeof *g->span_first);
     hga_delete(&a, g->span_last, g->n, sizeof *g->span_last);
     hga_delete(&a, g->child_ptr, (int64_t)above + 1, sizeof *g->child_ptr);

@@ -102,6 +102,7 @@ int64_t hga_graph_bytes(const hga_graph *g)
 {
     int64_t n = g->n, each = g->mass ? (int64_t)(sizeof *g->mass + sizeof *g->span_first + sizeof *g->span_last) : 0;
     if (g->parent) each += (int64_t)sizeof *g->parent;
+    if (g->position) each += (int64_t)sizeof *g->position * g->level_ptr[1] / (n ? n : 1);
     if (g->side) each += (int64_t)sizeof *g->side;
     int64_t bytes = (int64_t)sizeof *g + n * each + (g->n_levels + 1) * (int64_t)sizeof(hga_id) +
                     g->n_relations * (int64_t)sizeof(stored_relation);

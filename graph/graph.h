@@ -31,6 +31,7 @@ struct hga_graph {
     hga_id *level_ptr, *parent;
     uint8_t *side;
     float *mass;
+    float *position; /* [level_ptr[1]], of tokens; -1: none. NULL: all are at their index */
     hga_id *span_first, *span_last;
     hga_id *child_ptr, *child_list;
     hga_id n_children;
@@ -61,6 +62,12 @@ void blocks_visit(const stored_relation *r, hga_id first, hga_id n, hga_segments
 /* degrees.c: rules that bound what small blocks can ask for. */
 hga_status rows_can_be_listed(const hga_graph *g);
 hga_status instances_can_be_visited(const hga_graph *g);
+
+/* A token's place among the queries or, if it is none, among the keys. */
+static inline hga_id token_index(const hga_graph *g, hga_id v)
+{
+    return v >= g->query_first && v - g->query_first < g->n_queries ? v - g->query_first : v - g->key_first;
+}
 
 /* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when
    all are 0. */

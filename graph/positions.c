@@ -9,7 +9,7 @@ typedef struct below {
 
 static double token_position(const hga_graph *g, hga_id v)
 {
-    return v >= g->query_first && v - g->query_first < g->n_queries ? v - g->query_first : v - g->key_first;
+    return g->position ? (double)g->position[v] : token_index(g, v);
 }
 
 /* Without children, what its span says. */
@@ -17,8 +17,9 @@ static below of_span(const hga_graph *g, hga_id v)
 {
     hga_id first = g->span_first[v], last = g->span_last[v];
     if (first > last) return (below){0, 0};
-    double n = (double)last - first + 1;
-    return (below){n, n * (token_position(g, first) + token_position(g, last)) / 2};
+    below sum = {(double)last - first + 1, 0};
+    for (hga_id token = first; token <= last; token++) sum.sum += token_position(g, token);
+    return sum;
 }
 
 static below of_children(const hga_graph *g, hga_id v, const below *of)
@@ -44,6 +45,8 @@ hga_status hga_graph_positions(const hga_graph *g, double *out)
 {
     below *of = NULL;
     hga_status st = hga_new(&g->allocator, g->n, sizeof *of, &of);
+    for (hga_id v = 0; !st && g->position && v < g->level_ptr[1]; v++)
+        if (g->position[v] < 0) st = hga_fail(HGA_EGRAPH, "token %d has no position: distances mean nothing here", v);
     for (hga_id v = 0; !st && v < g->n; v++) {
         of[v] = of_node(g, v, of);
         if (of[v].n == 0)

@@ -11,6 +11,7 @@
      "families": [[parent, child, n, each], ..]      as hga_builder_set_families
      "parents": [8, 8, 9, ..]            one a node, -1 without; beside or instead of families
      "mass": [[first, n, mass], ..]      of nodes whose mass is not the sum of their children's
+     "positions": [[first, n, position], ..]   of tokens that are not at their index; -1: without
      "names": [[node, "name"], ..]
      "words": ["name", ..]               one a token
      "relations": [{"name": "near",
@@ -31,8 +32,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const graph_members[] = {"format",   "schema",  "levels", "queries", "keys",      "claims", "side",
-                                            "families", "parents", "mass",   "names",   "relations", "longer", NULL};
+static const char *const graph_members[] = {"format",    "schema", "levels",    "queries", "keys",
+                                            "claims",    "side",   "families",  "parents", "mass",
+                                            "positions", "names",  "relations", "longer",  NULL};
 static const char *const longer_members[] = {"levels", "relations", "comment", NULL};
 
 /* ---- nodes ---- */
@@ -161,6 +163,17 @@ static hga_status read_mass(json_reader *r, const json_place *p, json_t *value)
     return st ? st : json_refused(p, builder_set_masses(r->b, first, n, mass));
 }
 
+static hga_status read_position(json_reader *r, const json_place *p, json_t *value)
+{
+    hga_id first, n;
+    json_t *number;
+    float position;
+    json_place at = json_item_of(p, 2);
+    hga_status st = read_run(r, p, value, &first, &n, &number);
+    if (!st) st = json_read_real(&at, number, &position);
+    return st ? st : json_refused(p, hga_builder_set_position(r->b, first, n, position));
+}
+
 static hga_status read_name(json_reader *r, const json_place *p, json_t *value)
 {
     hga_id node = 0;
@@ -257,6 +270,8 @@ static hga_status read_graph(json_reader *r, hga_graph **out)
     HGA_TRY(read_parents(r));
     r->n_named = 0;
     HGA_TRY(json_each_item(r, &r->root, r->object, "mass", read_mass));
+    r->n_named = 0;
+    HGA_TRY(json_each_item(r, &r->root, r->object, "positions", read_position));
     HGA_TRY(read_words(r));
     HGA_TRY(json_each_item(r, &r->root, r->object, "names", read_name));
     HGA_TRY(json_want_member(&r->root, r->object, "relations", &relations));

@@ -1,6 +1,7 @@
 /* write_json.c: a graph as JSON, streamed. Regular things are written as runs, so that a million tokens may fit a
    screen. read_json.c describes the format. */
 #include "copy.h"
+#include "graph.h"
 #include "json.h"
 #include "longer.h"
 #include "output.h"
@@ -161,6 +162,23 @@ static hga_status put_masses(output *o, const hga_graph *g)
     if (i > 0) output_text(o, "]");
     hga_delete(hga_graph_allocator(g), usual, nodes.n, sizeof *usual);
     return st;
+}
+
+/* Of tokens that are not at their index. */
+static void put_positions(output *o, const hga_graph *g)
+{
+    hga_pos i = 0;
+    const float *at = g->position;
+    for (hga_id v = 0, end; at && v < g->level_ptr[1]; v = end) {
+        end = v + 1;
+        if (at[v] == (float)token_index(g, v)) continue;
+        while (end < g->level_ptr[1] && at[end] == at[v] && at[end] != (float)token_index(g, end)) end++;
+        if (i == 0) put_member(o, "positions"), output_text(o, "[");
+        put_comma(o, i++, 6);
+        output_text(o, "["), output_integer(o, v), output_text(o, ", "), output_integer(o, end - v);
+        output_text(o, ", "), output_real(o, at[v]), output_text(o, "]");
+    }
+    if (i > 0) output_text(o, "]");
 }
 
 /* Have all tokens a name? Then these are words. */
@@ -327,7 +345,7 @@ static int schema_of(const hga_graph *g, const char *members)
     if (graph_longer(g)) return JSON_NEWEST_SCHEMA;
     int newest = members && (strstr(members, "\"normaliser\":") || strstr(members, "\"softcap\":") ||
                              strstr(members, "\"scores\":"));
-    return newest ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
+    return newest || g->position ? JSON_PROGRAM_SCHEMA : JSON_SCHEMA;
 }
 
 hga_status hga_graph_write_json(const hga_graph *g, const char *members, const char *path)
@@ -345,6 +363,7 @@ hga_status hga_graph_write_json(const hga_graph *g, const char *members, const c
     put_levels(&o, &nodes), put_tokens(&o, &nodes), put_claims(&o, nodes.claims);
     put_sides(&o, &nodes), put_parents(&o, &nodes);
     HGA_TRY(put_masses(&o, g));
+    put_positions(&o, g);
     if (named && !has_words) HGA_TRY(put_words(&o, g));
     HGA_TRY(put_names(&o, g, named ? nodes.level_ptr[1] : 0));
     HGA_TRY(put_relations(&o, g));

@@ -350,25 +350,22 @@ static int is_below(const hga_nodes *nodes, hga_id t, hga_id v)
     return t == v;
 }
 
-static double token_place(const hga_nodes *nodes, hga_id t)
-{
-    int is_query = t >= nodes->query_first && t < nodes->query_first + nodes->n_queries;
-    return is_query ? t - nodes->query_first : t - nodes->key_first;
-}
-
 /* All tokens are asked, for every node. */
 static void find_places(machine *m)
 {
     if (!m->in->of[SLOW_SLOPES]) return;
+    double *given = memory(m->nodes.n, sizeof *given); /* what is told of tokens */
+    assert_ok(hga_graph_positions(m->graph, given));
     m->where = memory(m->nodes.n, sizeof *m->where);
     for (hga_id v = 0; v < m->nodes.n; v++) {
         double sum = 0, n = 0;
         for (hga_id t = 0; t < m->nodes.level_ptr[1]; t++)
-            if (is_below(&m->nodes, t, v)) sum += token_place(&m->nodes, t), n++;
+            if (is_below(&m->nodes, t, v)) sum += given[t], n++;
         for (hga_id t = m->nodes.span_first[v]; n == 0 && t <= m->nodes.span_last[v]; t++)
-            sum += token_place(&m->nodes, t) / (m->nodes.span_last[v] - m->nodes.span_first[v] + 1.0);
+            sum += given[t] / (m->nodes.span_last[v] - m->nodes.span_first[v] + 1.0);
         m->where[v] = n > 0 ? sum / n : sum;
     }
+    free(given);
 }
 
 /* Each row of the output has one score more, of a value of zeros. */

@@ -2,10 +2,20 @@
    against differences; where rows are cut or ask for some rows; and what is refused. */
 #include "slopes.h"
 
+#include <unistd.h>
+
 typedef struct modified {
     hga_modifiers m;
     float sink[8], slopes[8];
 } modified;
+
+static int has_positions(const hga_graph *g)
+{
+    double *at = memory(hga_graph_nodes(g).n, sizeof *at);
+    hga_status st = hga_graph_positions(g, at);
+    free(at);
+    return !st;
+}
 
 /* What of the three a seed brings, where the program takes it. */
 static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
@@ -18,7 +28,8 @@ static void modify(problem *p, modified *x, int softcap, int sink, int slopes)
     int scores = find_stage(&p->program, HGA_SCORE) != NULL, energies = find_stage(&p->program, HGA_ENERGY) != NULL;
     if (softcap && scores && !energies) x->m.softcap = 0.8f, p->options.modifiers |= HGA_MODIFIES_SOFTCAP;
     if (sink && p->program.has_lse) x->m.sink = x->sink;
-    if (slopes && scores) x->m.slopes = x->slopes, p->options.modifiers |= HGA_MODIFIES_SLOPES;
+    if (slopes && scores && has_positions(p->graph))
+        x->m.slopes = x->slopes, p->options.modifiers |= HGA_MODIFIES_SLOPES;
     p->io.modifiers = &x->m;
 }
 
@@ -239,6 +250,43 @@ static void an_empty_row_is_the_sinks(void **state)
     free(out), free(lse), problem_clear(&p);
 }
 
+/* Drafts stand behind what they follow, prefixes in front; concatenated graphs keep a sample's own distances; JSON
+   keeps what a graph says. */
+static void positions_are_where_tokens_will_stand(void **state)
+{
+    static const int32_t parent[] = {-1, 0, 0, 2, -1};
+    static const double want[] = {3, 4, 4, 5, 3, 0, 1, 2, 3, 4, 4, 5, 3};
+    (void)state;
+    hga_draft d = hga_draft_defaults();
+    hga_graph *g, *again, *both;
+    hga_program p;
+    double at[26];
+    d.n_tokens = 5, d.prefix = 3, d.parent = parent;
+    assert_ok(hga_build_draft(&d, &g, &p));
+    assert_ok(hga_graph_positions(g, at));
+    for (int i = 0; i < 13; i++) assert_true(at[i] == want[i]);
+    char path[64];
+    snprintf(path, sizeof path, "draft-%ld.json", (long)getpid());
+    assert_ok(hga_graph_write_json(g, NULL, path));
+    assert_ok(hga_graph_read_json(NULL, path, &again, NULL));
+    remove(path);
+    memset(at, 0, sizeof at);
+    assert_ok(hga_graph_positions(again, at));
+    for (int i = 0; i < 13; i++) assert_true(at[i] == want[i]);
+    const hga_graph *two[] = {g, again};
+    assert_ok(hga_graph_concat(two, 2, &both, NULL));
+    assert_ok(hga_graph_positions(both, at));
+    for (int i = 0; i < 26; i++) assert_true(at[i] == (i < 10 ? want[i % 5] : want[5 + (i - 10) % 8]));
+    hga_graph_destroy(both), hga_graph_destroy(again), hga_graph_destroy(g);
+    hga_neighbourhood n = hga_neighbourhood_defaults();
+    static const int32_t shape[] = {4, 5}, kernel[] = {3, 3};
+    n.shape = shape, n.n_axes = 2, n.kernel = kernel, n.n_kernel = 2;
+    assert_ok(hga_build_neighbourhood(&n, &g, &p));
+    assert_status(HGA_EGRAPH, hga_graph_positions(g, at));
+    assert_non_null(strstr(hga_error_detail(), "token 0 has no position"));
+    hga_graph_destroy(g);
+}
+
 static void what_means_nothing_is_refused(void **state)
 {
     (void)state;
@@ -295,11 +343,16 @@ static void a_programs_softcap_is_a_calls(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dense_row_is_its_formula),    cmocka_unit_test(variants_are_the_oracles),
-        cmocka_unit_test(long_rows_are_the_oracles),     cmocka_unit_test(fused_is_plain),
-        cmocka_unit_test(gradients_are_slopes),          cmocka_unit_test(fast_gradients_are_plain),
-        cmocka_unit_test(losses_are_the_oracles),        cmocka_unit_test(an_empty_row_is_the_sinks),
-        cmocka_unit_test(what_means_nothing_is_refused), cmocka_unit_test(a_programs_softcap_is_a_calls)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_dense_row_is_its_formula),
+                                       cmocka_unit_test(variants_are_the_oracles),
+                                       cmocka_unit_test(long_rows_are_the_oracles),
+                                       cmocka_unit_test(fused_is_plain),
+                                       cmocka_unit_test(gradients_are_slopes),
+                                       cmocka_unit_test(fast_gradients_are_plain),
+                                       cmocka_unit_test(losses_are_the_oracles),
+                                       cmocka_unit_test(an_empty_row_is_the_sinks),
+                                       cmocka_unit_test(positions_are_where_tokens_will_stand),
+                                       cmocka_unit_test(what_means_nothing_is_refused),
+                                       cmocka_unit_test(a_programs_softcap_is_a_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

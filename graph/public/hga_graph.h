@@ -127,6 +127,10 @@ HGA_API hga_status hga_builder_set_families(hga_builder *b, hga_id parent, hga_i
 /* Override a node's mass (default: 1 for a token, the children's sum above, 1 for a childless node above). */
 HGA_API hga_status hga_builder_set_mass(hga_builder *b, hga_id node, float mass);
 
+/* Tokens [first, first + n) are at `position`, for distances (hga_graph_positions), instead of at their index among the
+   queries or keys; -1: they have none, because distances mean nothing. Of several the last counts. */
+HGA_API hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id n, float position);
+
 /* A node's name, UTF-8, copied; of several the last counts. */
 HGA_API hga_status hga_builder_set_name(hga_builder *b, hga_id node, const char *name);
 
@@ -184,9 +188,9 @@ HGA_API hga_relation hga_graph_relation(const hga_graph *g, hga_id relation);
 HGA_API hga_id hga_graph_find_relation(const hga_graph *g, const char *name);
 /* The level of a node. */
 HGA_API hga_id hga_graph_level(const hga_graph *g, hga_id node);
-/* out[n]: where each node is, for distances between nodes (hga_modifiers.slopes): a query or key at its index among the
-   queries or keys, a node above at the mean of the tokens below it. HGA_EGRAPH names a node with no tokens below;
-   HGA_ENOMEM. */
+/* out[n]: where each node is, for distances between nodes (hga_modifiers.slopes): a query or key where the builder put
+   it or else at its index among the queries or keys, a node above at the mean of the tokens below it. HGA_EGRAPH names
+   a node with no tokens below, or a token that has no position; HGA_ENOMEM. */
 HGA_API hga_status hga_graph_positions(const hga_graph *g, double *out);
 /* A node's name, as long as the graph lives; NULL for a node without one. Of a text's tokens these are its words. */
 HGA_API const char *hga_graph_name(const hga_graph *g, hga_id node);
