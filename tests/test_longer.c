@@ -82,6 +82,15 @@ typedef void spoil(hga_builder *b);
 
 static void as_it_is(hga_builder *b) { draw(b, MORE, 1); }
 static void wider(hga_builder *b) { draw(b, MORE, 2); }
+static void other_types(hga_builder *b)
+{
+    hga_block band = {.n_dst = MORE, .n_src = MORE, .shape = HGA_BAND, .band_first = -1, .band_last = 0, .type = 1};
+    hga_block few = {.dst = 4, .n_dst = 1, .n_src = 3, .count = (MORE - 5) / 7 + 1, .dst_step = 7, .src_step = 7};
+    assert_ok(hga_builder_add_level(b, MORE, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", NULL));
+    assert_ok(hga_builder_add_blocks(b, 0, &band));
+    assert_ok(hga_builder_add_blocks(b, 0, &few));
+}
 static void too_short(hga_builder *b) { draw(b, N, 1); }
 static void nothing(hga_builder *b) { (void)b; }
 static void one_relation_more(hga_builder *b)
@@ -116,6 +125,7 @@ static const struct {
     const char *detail;
 } refusals[] = {{as_it_is, NULL, HGA_OK, ""},
                 {wider, NULL, HGA_EGRAPH, "node 32 has other edges"},
+                {other_types, NULL, HGA_EGRAPH, "node 32 has other edges"},
                 {too_short, NULL, HGA_EGRAPH, "no sixteen behind node 32"},
                 {nothing, NULL, HGA_EGRAPH, "0 levels"},
                 {one_relation_more, NULL, HGA_EGRAPH, "2 relations"},

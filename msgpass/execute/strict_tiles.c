@@ -21,10 +21,9 @@ typedef struct column_block {
     hga_pos n_active;
 } column_block;
 
-/* Which rows of each group have which columns of the block; of a pair with several edges, how many have passed. */
+/* Which rows of each group have which columns of the block; has some pair several edges? */
 typedef struct block_rows {
     lanes rows[PANEL_GROUPS][KERNEL_CHUNK];
-    uint8_t edges[PANEL_GROUPS][KERNEL_CHUNK][KERNEL_TILE];
     int twice;
 } block_rows;
 
@@ -69,30 +68,50 @@ static void note_rows(const tile_chooser *t, const strip *x, hga_id g, hga_id at
     }
 }
 
-/* Edges number `layer` of their pairs, and their types where the chunk's parts have them. */
+/* Edges number `number` of their pairs, in the order of types, and these where the chunk's parts have them. */
 typedef struct layer {
     block_rows *all;
+    const row_panel *p;
+    const column_block *block;
     int32_t *types[PANEL_GROUPS]; /* of each group's column 0; NULL */
     int number, more;
 } layer;
 
+static int32_t type_at(const strip *x, hga_id c, hga_id r)
+{
+    return (int32_t)(x->type + (int64_t)c * x->segment->type_src + (int64_t)r * x->segment->type_dst);
+}
+
+/* Of the edges of lane r and column c of strip x, which is column `at` of the block, those that come before: of lower
+   types, wherever their blocks begin. Edges of one type are the same edge. */
+static int edges_before(const tile_chooser *t, const layer *l, const strip *x, hga_id g, hga_id at, hga_id c, hga_id r)
+{
+    int before = 0;
+    int32_t type = type_at(x, c, r);
+    strip whole, other;
+    for (hga_pos i = 0; i < l->block->n_active; i++) {
+        const hga_segment *s = &t->reader->segment[t->own[i]];
+        if (s == x->segment || !is_of_class(s, class_of(x->segment)) || !strip_trim(s, &l->p->group[g], &whole) ||
+            !strip_cut(&whole, l->block->begin + at, 1, &other) || !(rows_of_column(&other, 0) >> r & 1u))
+            continue;
+        int32_t here = type_at(&other, 0, r);
+        before += here < type || (here == type && s < x->segment);
+    }
+    return before;
+}
+
 static void note_layer(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
 {
     layer *l = context;
-    int32_t type[KERNEL_TILE];
-    (void)t;
-    for (hga_id c = 0; c < x->n; c++) {
-        unsigned rows = rows_of_column(x, c);
-        if (l->types[g]) strip_types(x, c, type);
-        for (hga_id r = 0; r < KERNEL_TILE; r++) {
-            if (!(rows >> r & 1u)) continue;
-            int number = l->all->edges[g][at + c][r]++;
+    for (hga_id c = 0; c < x->n; c++)
+        for (unsigned rows = rows_of_column(x, c); rows; rows &= rows - 1) {
+            hga_id r = __builtin_ctz(rows);
+            int number = edges_before(t, l, x, g, at + c, c, r);
             l->more |= number > l->number;
             if (number != l->number) continue;
             l->all->rows[g][at + c] = (lanes)(l->all->rows[g][at + c] | 1u << r);
-            if (l->types[g]) l->types[g][(at + c) * KERNEL_TILE + r] = type[r];
+            if (l->types[g]) l->types[g][(at + c) * KERNEL_TILE + r] = type_at(x, c, r);
         }
-    }
 }
 
 static void note_types(const tile_chooser *t, const strip *x, hga_id g, hga_id at, void *context)
@@ -162,14 +181,13 @@ static tile_chunk *lay_rows(tile_chooser *t, row_panel *p, const column_block *b
 /* Where pairs have several edges: the first ones, the second ones, .. */
 static void lay_layers(tile_chooser *t, row_panel *p, const column_block *b, const hga_segment *s, block_rows *all)
 {
-    layer l = {.all = all, .more = 1};
+    layer l = {.all = all, .p = p, .block = b, .more = 1};
     for (; l.more; l.number++) {
-        memset(all->rows, 0, sizeof all->rows), memset(all->edges, 0, sizeof all->edges);
+        memset(all->rows, 0, sizeof all->rows);
         memset(l.types, 0, sizeof l.types);
         l.more = 0;
         visit_strips(t, p, b, class_of(s), note_layer, &l);
         if (!lay_rows(t, p, b, s, all, &l)) continue;
-        memset(all->edges, 0, sizeof all->edges);
         if (t->types) visit_strips(t, p, b, class_of(s), note_layer, &l);
         close_chunk(t);
     }
