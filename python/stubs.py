@@ -43,7 +43,7 @@ class Parameter:
             self.type, self.default = f"Literal[{', '.join(map(repr, words))}]", repr(standard)
         else:
             self.type = "_Ints" if p.kind == lib.HGA_PARAMETER_IDS else "_Floats"
-            self.default = standard and f"({standard.replace(',', ', ')})"
+            self.default = standard and f"({standard.replace(',', ', ')}{'' if ',' in standard else ','})"
 
     def written(self, needed=False):
         if needed:

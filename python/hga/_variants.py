@@ -32,6 +32,8 @@ class _Settings:
         check(lib.hga_variant_set(self._v(), self.memory, name.encode(), value.encode()))
 
     def set_array(self, name: str, value: Any) -> None:
+        if name == "causal":  # an axis each, true or not
+            value = [int(flag(x, name)) for x in np.asarray(value).reshape(-1)]
         x = ids(value, name)
         if x.ndim not in (1, 2):
             raise refuse(f"{name} has shape {x.shape}: one axis, or [n][heads]")

@@ -108,6 +108,7 @@ class Stub(unittest.TestCase):
             more["treeformer-fine"] = {"query_leaf": leaf}
             more["treeformer-coarse"] = {"query_leaf": leaf, "height": 2, "alpha": [1, 1, 1]}
             more["segments"], more["hsa"] = {"query_segment": leaf // 4}, {"branching": 4}
+            more["draft"], more["neighbourhood"] = {"parent": np.arange(300) - 1, "prefix": 5}, {"shape": (15, 20)}
             given = more.get(v.name, {})
             written = {p.python_name: p.default for p in v.parameters if p.default is not None and p.python_name not in given}
             self.assertEqual(f(300, **given, **written), f(300, **given), v.name)
