@@ -80,6 +80,7 @@ static void ragged_appends_have_the_bits_of_single_ones(void **state)
                 feed(&s, c[k], chunk(&s, c[k], &seed, 5), &f[n]);
                 list[n] = f[n].append, n++;
             }
+            spoil(&s);
             assert_ok(hga_decoder_append(s.decoder, s.workspace, list, n));
             for (int k = 0; k < n; k++) check_fed(&s, "in a batch", &f[k], 0), starve(&f[k]);
         }

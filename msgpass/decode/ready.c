@@ -2,6 +2,7 @@
    for the last time, which is with the latest row that reads it: rows are computed when they are whole. */
 #include "decode.h"
 #include "program.h"
+#include "slices.h"
 #include "sources.h"
 
 enum { MOST_SPANS = 32 };
@@ -132,6 +133,56 @@ done:
     return st;
 }
 
+/* ---- what the plan reads besides ---- */
+
+/* Slices ask for rows as the plan's phases reach them, which may be more than the program's edges say. */
+typedef struct plan_reads {
+    readers *r;
+    const hga_plan *plan;
+    uint64_t storages;
+    int32_t token;
+} plan_reads;
+
+static void storage_read(plan_reads *x, hga_id storage, hga_id v)
+{
+    hga_id f = storage % HGA_FIELD_SLOTS;
+    if (f == program_bound(x->r->p, HGA_IO_OUT) && slice_is_given(x->plan, f, v)) return;
+    if (f >= 1 && f <= x->r->p->n_fields) grow_to(&x->r->last[f][v], x->token);
+}
+
+static void nodes_read(void *context, hga_id first, hga_id last)
+{
+    plan_reads *x = context;
+    for (uint64_t set = x->storages; set; set &= set - 1)
+        for (hga_id v = first; v <= last; v++) storage_read(x, __builtin_ctzll(set), v);
+}
+
+static int32_t job_token(const readers *r, const slice_job *job, hga_id v)
+{
+    int32_t token = 0;
+    for (uint64_t set = job->of.writes | r->p->stage[job->stage].writes; set; set &= set - 1) {
+        hga_id f = __builtin_ctzll(set) % HGA_FIELD_SLOTS;
+        if (f >= 1 && f <= r->p->n_fields) grow_to(&token, r->ready->of[f][v]);
+    }
+    return token;
+}
+
+static void add_plan(readers *r, const hga_plan *plan)
+{
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
+        const slice_job *job = &plan->slices->job[j];
+        const phase *ph = &plan->phase[job->phase];
+        if (ph->job > JOB_MERGE) continue;
+        for (hga_id i = 0; i < job->rows; i++) {
+            hga_id v = phase_node(plan, ph, i);
+            plan_reads x = {r, plan, job->of.sources, job_token(r, job, v)};
+            if (x.storages) accesses_sources(plan, ph, i, 1, nodes_read, &x);
+            x.storages = job->of.own;
+            nodes_read(&x, v, v);
+        }
+    }
+}
+
 /* ---- what may be decoded ---- */
 
 static hga_status check_output(const hga_decoder *d, const readers *r)
@@ -230,6 +281,7 @@ hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
     readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready};
     HGA_TRY(latest_find(p, g, &d->ready));
     HGA_TRY(find_readers(&r));
+    add_plan(&r, d->plan);
     HGA_TRY(check_output(d, &r));
     HGA_TRY(list_events(d, &r));
     HGA_TRY(list_io(d, &r));
