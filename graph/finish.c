@@ -379,7 +379,7 @@ void graph_free(hga_graph *g)
     hga_delete(&a, g->parent, g->n, sizeof *g->parent);
     hga_delete(&a, g->side, g->n, sizeof *g->side);
     hga_delete(&a, g->mass, g->n, sizeof *g->mass);
-    hga_delete(&a, g->position, g->level_ptr && g->n_levels ? g->level_ptr[1] : 0, sizeof *g->position);
+    hga_delete(&a, g->position, g->n - above, sizeof *g->position);
     hga_delete(&a, g->span_first, g->n, sizeof *g->span_first);
     hga_delete(&a, g->span_last, g->n, sizeof *g->span_last);
     hga_delete(&a, g->child_ptr, (int64_t)above + 1, sizeof *g->child_ptr);
