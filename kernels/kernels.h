@@ -322,7 +322,9 @@ typedef struct kernel_table {
     const char *isa;
     /* state <- state merged with the softmax state of the chunk */
     void (*attend)(const kernel_chunk *c, kernel_state *s);
-    /* the same for all heads of a row, at most KERNEL_HEADS */
+    /* the chunk's scores alone, out[n] */
+    void (*scores)(const kernel_chunk *c, float *out);
+    /* the same as attend for all heads of a row, at most KERNEL_HEADS */
     void (*attend_heads)(const kernel_heads *c);
     /* the states of rows with few edges, finished: out normalised, lse natural; 0 and -inf without edges */
     void (*attend_family)(const kernel_family *c);

@@ -73,7 +73,7 @@ static void weights_are_the_known_ones(void **state)
     assert_weights(2, 4, (const float[]){2, 2, 0.5f, 2}, (const double[]){1. / 3, 1. / 3, 0, 1. / 3});
     assert_weights(1.5, 3, (const float[]){2, 2, -1}, (const double[]){0.5, 0.5, 0});
     assert_weights(1.5, 2, (const float[]){0.4f, 0}, (const double[]){0.640, 0.360}); /* 0.8^2 and 0.6^2 */
-    assert_weights(1.5, 2, (const float[]){2, 0}, (const double[]){1, 0});
+    assert_weights(1.5, 2, (const float[]){2.5f, 0}, (const double[]){1, 0});
     for (size_t a = 0; a < sizeof alphas / sizeof *alphas; a++) {
         assert_weights(alphas[a], 1, (const float[]){-3}, (const double[]){1});
         assert_weights(alphas[a], 5, (const float[]){0, -1000, 0, 0, 0}, (const double[]){0.25, 0, 0.25, 0.25, 0.25});
@@ -194,6 +194,56 @@ static void random_graphs_are_the_oracles(void **state)
         assert_near(p.name, got, want, out_count(&p), 2e-5);
         free(got), free(want), problem_clear(&p);
     }
+}
+
+/* Whatever the instruction set, the precision, what is dropped, how heads share, and which rows are wanted. */
+static void rows_are_the_plain_ones(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {NULL, "ref", "avx2", "avx512"};
+    int tried = 0;
+    for (uint64_t seed = 0; seed < 64; seed++) {
+        problem p = random_problem(seed, 20 + (hga_id)(seed % 90));
+        hga_options fast = {.threads = 1 + (hga_id)(seed % 3),
+                            .isa = isas[seed % 4],
+                            .precision = seed % 5 == 0 ? HGA_PRECISION_BF16 : HGA_PRECISION_F32,
+                            .dropout = seed % 3 == 1 ? 0.3f : 0,
+                            .cut_edges = seed % 4 == 3 ? 7 : 0,
+                            .ranges = seed % 7 == 2};
+        hga_options plain = {
+            .threads = 1, .generic = 1, .dropout = fast.dropout, .ranges = fast.ranges, .precision = fast.precision};
+        p.io.seed = seed;
+        if (fast.ranges) p.io.first_row = 3, p.io.n_rows = 11;
+        float *got = NULL, *want = problem_out(&p, &plain, NULL);
+        hga_plan *plan;
+        if (hga_plan_create(p.graph, &p.program, &p.shape, &fast, &plan) == HGA_OK) { /* the machine has it */
+            hga_plan_destroy(plan);
+            got = problem_out(&p, &fast, NULL), tried++;
+            int64_t row = out_count(&p) / p.n_out, first = fast.ranges ? 3 : 0, n = fast.ranges ? 11 : p.n_out;
+            assert_near_floats(p.name, got + first * row, want + first * row, n * row, 1e-5);
+        }
+        free(got), free(want), problem_clear(&p);
+    }
+    assert_true(tried >= 32);
+}
+
+/* Chunks, pieces and threads do not show in a row's threshold. */
+static void a_long_row_has_one_threshold(void **state)
+{
+    (void)state;
+    hga_dense d = hga_dense_defaults();
+    problem p = {.name = "long", .shape = {.n_heads = 2, .dim = 6}};
+    d.n_tokens = 3, d.n_keys = 5000;
+    assert_ok(hga_build_dense(&d, &p.graph, &p.program));
+    for (size_t a = 0; a < sizeof alphas / sizeof *alphas; a++) {
+        if (!a) problem_fill(&p, 9);
+        put_entmax(&p, alphas[a]);
+        float *cut = problem_out(&p, &(hga_options){.threads = 3, .cut_edges = 64}, NULL),
+              *plain = problem_out(&p, &(hga_options){.threads = 1, .generic = 1}, NULL);
+        assert_near_floats("long rows", cut, plain, out_count(&p), 1e-5);
+        free(cut), free(plain);
+    }
+    problem_clear(&p);
 }
 
 /* The slope has kinks where a key enters the support, so steps are small. */
@@ -348,6 +398,8 @@ int main(void)
         cmocka_unit_test(a_weight_counts_tokens),
         cmocka_unit_test(variants_of_entmax_are_the_oracles),
         cmocka_unit_test(random_graphs_are_the_oracles),
+        cmocka_unit_test(rows_are_the_plain_ones),
+        cmocka_unit_test(a_long_row_has_one_threshold),
         cmocka_unit_test(gradients_of_entmax_are_slopes),
         cmocka_unit_test(what_a_token_pays_sums_to_one_and_has_zeros),
         cmocka_unit_test(json_and_explanations_say_entmax),

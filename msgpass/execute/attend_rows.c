@@ -52,7 +52,7 @@ static void load_additive(worker *w, const row_job *job)
         }
 }
 
-static void load_row(worker *w, const row_job *job)
+void attend_load(worker *w, const row_job *job)
 {
     (scores_are_sums(w->plan) ? load_additive : w->plan->bf16_rows ? load_bf16_queries : load_queries)(w, job);
 }
@@ -128,12 +128,6 @@ static void widen_head(worker *w, hga_id kv)
     w->plan->kernels->widen(n, w->at.v16_head, shape->dim_v, w->packed_value, padded(shape->dim_v));
 }
 
-/* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */
-typedef struct chunk_heads {
-    int same_k, same_v;
-    ptrdiff_t k_stride, v_stride;
-} chunk_heads;
-
 /* Edges first .. first + n - 1 of the chunk, whose sources are in w->at.k and w->at.v, for all heads at once. */
 static void attend_all_heads(worker *w, hga_id first, hga_id n, const chunk_heads *at)
 {
@@ -193,7 +187,7 @@ static chunk_heads find_operands(worker *w, const row_job *job)
 }
 
 /* One head, whose biases are in w->row.bias. */
-static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
+kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
 {
     const hga_stage *s = stage_of(w, job->stage);
     const hga_shape *shape = &w->plan->shape;
@@ -202,7 +196,7 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
     if (w->plan->bf16_rows && h % (shape->n_heads / shape->n_kv_heads) == 0) widen_head(w, kv);
     if (!at->same_k) move_to_head(c, field(w, s->key), w->at.k, kv, w->at.k_head);
     if (!at->same_v) move_to_head(c, field(w, s->value), w->at.v, kv, w->at.v_head);
-    kernel_chunk part = {
+    return (kernel_chunk){
         .n = c->n,
         .dim = shape->dim,
         .dim_v = shape->dim_v,
@@ -216,12 +210,28 @@ static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hg
         .r = w->io->rel_key ? w->at.r : NULL,
         .cap = w->workspace->cap_2,
         .bias = w->row.bias,
-        .kept = drops_weights(w) ? w->row.kept + h : NULL,
-        .kept_step = shape->n_heads,
     };
+}
+
+static void attend_head(worker *w, const row_job *job, const chunk_heads *at, hga_id h)
+{
+    const hga_shape *shape = &w->plan->shape;
+    kernel_chunk part = attend_part(w, job, at, h);
+    part.kept = drops_weights(w) ? w->row.kept + h : NULL, part.kept_step = shape->n_heads;
     kernel_state state = {w->row.greatest[h], w->row.sum[h], w->row.acc + h * padded(shape->dim_v)};
     w->plan->kernels->attend(&part, &state);
     w->row.greatest[h] = state.greatest, w->row.sum[h] = state.sum;
+}
+
+chunk_heads attend_open(worker *w, const row_job *job)
+{
+    const edge_chunk *c = &w->chunk;
+    chunk_heads at = find_operands(w, job);
+    if (w->io->rel_key)
+        for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * w->plan->shape.dim;
+    if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
+    score_bases(w, job->stage, job->v, c, w->row.base);
+    return at;
 }
 
 static void attend_chunk(worker *w, const row_job *job)
@@ -229,11 +239,7 @@ static void attend_chunk(worker *w, const row_job *job)
     const hga_shape *shape = &w->plan->shape;
     const hga_stage *s = stage_of(w, job->stage);
     const edge_chunk *c = &w->chunk;
-    chunk_heads at = find_operands(w, job);
-    if (w->io->rel_key)
-        for (hga_id e = 0; e < c->n; e++) w->at.r[e] = w->io->rel_key + (ptrdiff_t)c->type[e] * shape->dim;
-    if (w->io->edge_bias && job->stage == w->plan->bias_stage) reader_ranks(&w->reader, job->v, c, w->row.rank);
-    score_bases(w, job->stage, job->v, c, w->row.base);
+    chunk_heads at = attend_open(w, job);
     drop_chunk(w, job->v);
     int plain = !w->io->rel_bias && !w->io->edge_bias && !w->workspace->slopes;
     int together = plain && !w->io->rel_key && shape->n_heads <= KERNEL_HEADS;
@@ -286,7 +292,7 @@ void attend_rest(worker *w, const row_job *job, const uint16_t *done, unsigned d
         hga_pos most = left < cut - in_piece ? left : cut - in_piece;
         cursor_next(&c, most, &w->chunk);
         if (!w->chunk.n) break;
-        if (!loaded++) load_row(w, job);
+        if (!loaded++) attend_load(w, job);
         if (pieces && !in_piece) pieces++;
         attend_chunk(w, job);
         in_piece += w->chunk.n, left -= w->chunk.n;

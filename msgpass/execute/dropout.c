@@ -76,6 +76,28 @@ void drop_chunk(const worker *w, hga_id v)
     drop_pairs(w, c->n, destination, c->src, c->type);
 }
 
+void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight)
+{
+    const whole_row *row = &w->whole;
+    const hga_id *place = row->place;
+    for (hga_id at = 0, many; at < n; at += many) {
+        hga_id destination[KERNEL_CHUNK], source[KERNEL_CHUNK];
+        int32_t type[KERNEL_CHUNK];
+        many = n - at < KERNEL_CHUNK ? n - at : KERNEL_CHUNK;
+        for (hga_id i = 0; i < many; i++)
+            destination[i] = v, source[i] = row->src[place[at + i]], type[i] = row->type[place[at + i]];
+        w->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = draw_of(w),
+                                                          .n = many,
+                                                          .first_head = head,
+                                                          .heads = 1,
+                                                          .destination = destination,
+                                                          .source = source,
+                                                          .type = type},
+                                     w->row.kept);
+        for (hga_id i = 0; i < many; i++) weight[at + i] *= w->row.kept[i];
+    }
+}
+
 void drop_family(const worker *w, const row_group *g, const strip *x, const float **kept)
 {
     hga_id destination[DROPPED_PAIRS], source[DROPPED_PAIRS], n = 0;

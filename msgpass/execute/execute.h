@@ -114,6 +114,19 @@ typedef struct row_scratch {
     hga_pos rank[KERNEL_CHUNK];
 } row_scratch;
 
+/* A row that is held whole, of as many edges as plain rows: [room] each. */
+typedef struct whole_row {
+    float *score; /* [heads][room] in base 2 */
+    float *count; /* as how many tokens edges count */
+    hga_id *src;
+    int32_t *type;
+    hga_id *place; /* in the row, of what has a weight in the head at hand */
+    /* of all heads: so many have weights, and these with their values, [heads][room] */
+    hga_id *have;
+    float *weight;
+    const float **value;
+} whole_row;
+
 /* Single pairs whose draws are made together: a chunk's, or a family's. */
 enum { DROPPED_PAIRS = KERNEL_FAMILY * KERNEL_TILE };
 _Static_assert((int)DROPPED_PAIRS >= (int)KERNEL_CHUNK, "a chunk's draws have room");
@@ -144,6 +157,7 @@ typedef struct worker {
     /* of plain stages: the row's edges, and room to compute it */
     edge_rows plain_edges;
     row_room plain_room;
+    whole_row whole;
     /* functions of the caller's own: a row's aggregate and a piece's, plain_bytes each; attend: the state of the
        splits so far; sums: what was poured; energies: a family's sums */
     double *plain;
@@ -249,6 +263,8 @@ void drop_parts(const worker *w, const tile_chunk *c, hga_id head);
 uint16_t *kept_bits(const worker *w, const tile_chunk *c, hga_id part, hga_id head);
 /* Draws, in row.kept, of the chunk's edges into node v; of a family, whose rows' kept[r] are set. */
 void drop_chunk(const worker *w, hga_id v);
+/* Weights of the edges into v at w->whole's places. */
+void drop_support(const worker *w, hga_id v, hga_id head, hga_id n, float *weight);
 void drop_family(const worker *w, const row_group *g, const struct strip *x, const float **kept);
 
 /* run_family.c: may the stage's scores, in this call, be a family's? Compute one; the worker is the context. */

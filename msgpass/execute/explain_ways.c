@@ -87,7 +87,7 @@ static void count_panel(worker *w, wave_item item, pair_ways *ways)
 
 static int has_ways(const hga_plan *plan, hga_id stage)
 {
-    return kind_attends(plan->stage[stage].kind) && stage_is_fused(plan, stage) && !scores_are_sums(plan);
+    return kind_attends(plan->stage[stage].kind) && stage_is_fused(plan, stage) && !attends_by_rows(plan);
 }
 
 static void count_stage(worker *w, hga_id stage, pair_ways *ways)

@@ -15,7 +15,7 @@ enum { NEAR_COLUMNS = 8 * KERNEL_CHUNK };
    one after the other here. */
 static int scores_are_plain(const worker *w)
 {
-    return !scores_are_sums(w->plan) && !w->io->edge_bias && !w->io->rel_key && !w->io->rel_bias && !w->io->node_pos &&
+    return !attends_by_rows(w->plan) && !w->io->edge_bias && !w->io->rel_key && !w->io->rel_bias && !w->io->node_pos &&
            !drops_weights(w);
 }
 

@@ -26,12 +26,15 @@ static const stage_kernel plain_stages[N_KINDS] = {
     [KIND_USER] = {"user function", plain_row, NULL, NULL},
 };
 
-/* .. of normalisers for which nothing is fused. */
+/* .. of other normalisers than softmax: fused, and plain. */
+static const stage_kernel entmax_stages[N_KINDS] = {
+    [KIND_ATTEND] = {"rows, entmax", entmax_row, NULL, NULL},
+};
 static const stage_kernel other_stages[][N_KINDS] = {
     [HGA_NORMALISER_SIGMOID] = {[KIND_ATTEND] = {"plain sigmoid, for which nothing is fused", plain_row, NULL, NULL},
                                 [KIND_ATTEND_MORE] = {"plain sigmoid, added", plain_row, NULL, NULL},
                                 [KIND_SPREAD] = {"plain state sum", plain_row, NULL, NULL}},
-    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax, for which nothing is fused", plain_row, NULL, NULL}},
+    [HGA_NORMALISER_ENTMAX] = {[KIND_ATTEND] = {"plain entmax", plain_row, NULL, NULL}},
 };
 
 /* .. and of scores that are no products, in softmax: fused, and plain. */
@@ -48,7 +51,7 @@ const stage_kernel *plan_kernel(const hga_plan *plan, hga_id stage)
 {
     stage_kind kind = plan->stage[stage].kind;
     const stage_kernel *other = &other_stages[program_normaliser(&plan->program)][kind];
-    if (other->name) return other;
+    if (other->name) return rows_are_whole(plan) && stage_is_fused(plan, stage) ? &entmax_stages[kind] : other;
     if (scores_are_sums(plan) && additive_stages[kind].name)
         return stage_is_fused(plan, stage) ? &additive_stages[kind] : &plain_additive_stages[kind];
     return stage_is_fused(plan, stage) ? &fused_stages[kind] : &plain_stages[kind];

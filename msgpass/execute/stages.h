@@ -29,6 +29,19 @@ static inline hga_id children_of(const hga_nodes *nodes, hga_id v, const hga_id 
 }
 static inline hga_id parent_of(const hga_nodes *nodes, hga_id v) { return nodes->parent ? nodes->parent[v] : -1; }
 
+/* How the heads of a chunk's keys and values lie: at one stride, or at each row's own. */
+typedef struct chunk_heads {
+    int same_k, same_v;
+    ptrdiff_t k_stride, v_stride;
+} chunk_heads;
+
+/* attend_rows.c: the row's queries; where its chunk's keys and values are, and what scores have beside products; what
+   the row kernels need of one head, but for dropout. */
+void attend_load(worker *w, const row_job *job);
+chunk_heads attend_open(worker *w, const row_job *job);
+kernel_chunk attend_part(worker *w, const row_job *job, const chunk_heads *at, hga_id h);
+/* entmax_rows.c */
+void entmax_row(worker *w, const row_job *job);
 void sum_row(worker *w, const row_job *job);
 void merge_sums(worker *w, hga_id stage, const long_row *row);
 void sum_panel(worker *w, hga_id stage, hga_id first, hga_id n, const hga_id *node);

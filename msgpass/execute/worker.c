@@ -109,6 +109,18 @@ static void lay_out_lists(worker *w, int bf16_rows, carver *c)
     r->rank = carve(c, r->degree_room, sizeof *r->rank);
 }
 
+static void lay_out_whole(whole_row *row, int64_t edges, hga_id heads, carver *c)
+{
+    row->score = carve(c, heads * edges, sizeof *row->score);
+    row->count = carve(c, edges, sizeof *row->count);
+    row->src = carve(c, edges, sizeof *row->src);
+    row->type = carve(c, edges, sizeof *row->type);
+    row->place = carve(c, edges, sizeof *row->place);
+    row->have = carve(c, heads, sizeof *row->have);
+    row->weight = carve(c, heads * edges, sizeof *row->weight);
+    row->value = carve(c, heads * edges, sizeof *row->value);
+}
+
 /* Plain stages hold a row's edges, and what each weighs; where there are any. */
 static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
 {
@@ -118,6 +130,7 @@ static void lay_out_plain(worker *w, const hga_plan *plan, carver *c)
     w->plain_edges.own = carve(c, plan->plain_room, sizeof *w->plain_edges.own);
     void *room = carve(c, row_room_bytes(plan->plain_room, columns), 1);
     if (room) w->plain_room = row_room_at(room, plan->plain_room, columns);
+    if (rows_are_whole(plan)) lay_out_whole(&w->whole, plan->plain_room, plan->shape.n_heads, c);
 }
 
 /* All of a worker's arrays; returns their bytes. */

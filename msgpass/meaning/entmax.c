@@ -9,76 +9,82 @@
 
 enum { MOST_STEPS = 100 };
 
-/* ---- what is sorted: x falling, with its count ---- */
+/* ---- x falling, with their counts: a heap, sorted no further than it is asked ---- */
 
-static void swap(const soften_row *r, int64_t i, int64_t j)
+static void sift(int64_t n, double *x, double *count, int64_t at)
 {
-    double x = r->slope[i], c = r->d_count[i];
-    r->slope[i] = r->slope[j], r->d_count[i] = r->d_count[j];
-    r->slope[j] = x, r->d_count[j] = c;
-}
-
-/* A heap has its least on top. */
-static void sift(const soften_row *r, int64_t at, int64_t n)
-{
-    for (int64_t least = at;; at = least) {
-        for (int64_t below = 2 * at + 1; below <= 2 * at + 2 && below < n; below++)
-            if (r->slope[below] < r->slope[least]) least = below;
-        if (least == at) return;
-        swap(r, at, least);
+    double a = x[at], c = count[at];
+    for (int64_t below; (below = 2 * at + 1) < n; at = below) {
+        if (below + 1 < n && x[below + 1] > x[below]) below++;
+        if (!(x[below] > a)) break;
+        x[at] = x[below], count[at] = count[below];
     }
+    x[at] = a, count[at] = c;
 }
 
-static void sort(const soften_row *r, int64_t n)
+static void make_heap(int64_t n, double *x, double *count)
 {
-    for (int64_t i = n / 2; i-- > 0;) sift(r, i, n);
-    for (int64_t i = n; i-- > 1;) swap(r, 0, i), sift(r, 0, i);
+    for (int64_t i = n / 2; i-- > 0;) sift(n, x, count, i);
 }
 
-/* ---- tau, of x less the greatest ---- */
-
-static double tau_of_first_powers(const soften_row *r, int64_t n)
+/* The greatest leaves; returns how many stay. */
+static int64_t drop_greatest(int64_t n, double *x, double *count)
 {
-    double count = 0, mean = 0, tau = -INFINITY;
-    for (int64_t i = 0; i < n && r->slope[i] > tau; i++) {
-        count += r->d_count[i];
-        mean += (r->slope[i] - mean) * r->d_count[i] / count;
-        tau = mean - 1 / count;
+    x[0] = x[n - 1], count[0] = count[n - 1];
+    sift(n - 1, x, count, 0);
+    return n - 1;
+}
+
+/* ---- tau ---- */
+
+static double tau_of_first_powers(int64_t n, double *x, double *count)
+{
+    double all = 0, mean = 0, tau = -INFINITY;
+    for (make_heap(n, x, count); n && x[0] > tau; n = drop_greatest(n, x, count)) {
+        all += count[0];
+        mean += (x[0] - mean) * count[0] / all;
+        tau = mean - 1 / all;
     }
     return tau;
 }
 
 /* `spread` is the sum of c (x - mean)^2. */
-static double tau_of_squares(const soften_row *r, int64_t n)
+static double tau_of_squares(int64_t n, double *x, double *count)
 {
-    double count = 0, mean = 0, spread = 0, tau = -INFINITY;
-    for (int64_t i = 0; i < n && r->slope[i] > tau; i++) {
-        double off = r->slope[i] - mean;
-        count += r->d_count[i];
-        mean += off * r->d_count[i] / count;
-        spread += r->d_count[i] * off * (r->slope[i] - mean);
-        tau = spread < 1 ? mean - sqrt((1 - spread) / count) : tau;
+    double all = 0, mean = 0, spread = 0, tau = -INFINITY;
+    for (make_heap(n, x, count); n && x[0] > tau; n = drop_greatest(n, x, count)) {
+        double off = x[0] - mean;
+        all += count[0];
+        mean += off * count[0] / all;
+        spread += count[0] * off * (x[0] - mean);
         if (spread >= 1) break;
+        tau = mean - sqrt((1 - spread) / all);
     }
     return tau;
 }
 
-static double tau_by_steps(const soften_row *r, int64_t n, double power)
+static double tau_by_steps(int64_t n, const double *x, const double *count, double power)
 {
     double tau = -INFINITY;
-    for (int64_t i = 0; i < n; i++) tau = greater_of(tau, r->slope[i] - pow(r->d_count[i], -1 / power));
+    for (int64_t i = 0; i < n; i++) tau = greater_of(tau, x[i] - pow(count[i], -1 / power));
     for (int step = 0; step < MOST_STEPS; step++) {
         double sum = -1, fall = 0;
         for (int64_t i = 0; i < n; i++) {
-            double above = r->slope[i] - tau;
+            double above = x[i] - tau;
             if (above <= 0) continue;
-            double part = r->d_count[i] * pow(above, power - 1);
+            double part = count[i] * pow(above, power - 1);
             sum += part * above, fall += power * part;
         }
-        if (sum <= 0) break;
+        if (!(sum > 0)) break;
         tau += sum / fall;
     }
     return tau;
+}
+
+double entmax_threshold(double alpha, int64_t n, double *x, double *count)
+{
+    if (alpha != 2 && alpha != 1.5) return tau_by_steps(n, x, count, 1 / (alpha - 1));
+    return (alpha == 2 ? tau_of_first_powers : tau_of_squares)(n, x, count);
 }
 
 /* ---- rows ---- */
@@ -97,13 +103,6 @@ static int64_t pack(const soften_row *r)
     return n;
 }
 
-static double threshold(const soften_row *r, int64_t n)
-{
-    if (r->number != 2 && r->number != 1.5) return tau_by_steps(r, n, 1 / (r->number - 1));
-    sort(r, n);
-    return r->number == 2 ? tau_of_first_powers(r, n) : tau_of_squares(r, n);
-}
-
 double entmax_weigh(const soften_row *r)
 {
     int64_t n = pack(r), at = 0;
@@ -111,11 +110,11 @@ double entmax_weigh(const soften_row *r)
         for (int64_t i = 0; i < r->n; i++) r->weight[i] = 0;
         return INFINITY;
     }
-    double tau = threshold(r, n), power = 1 / (r->number - 1), sum = 0;
+    double tau = entmax_threshold(r->number, n, r->slope, r->d_count), power = 1 / (r->number - 1), sum = 0;
     pack(r);
     for (int64_t i = 0; i < r->n; i++) {
         double above = r->score[i] == -INFINITY ? 0 : r->slope[at++] - tau;
-        sum += r->weight[i] = above > 0 ? r->count[i] * pow(above, power) : 0;
+        sum += r->weight[i] = above > 0 ? r->count[i] * entmax_power(above, power) : 0;
         if (r->weight[i] == 0) r->score[i] = -INFINITY;
     }
     for (int64_t i = 0; i < r->n; i++) r->weight[i] /= sum;

@@ -4,6 +4,8 @@
 
 #include "hga_program.h"
 
+#include <math.h>
+
 /* A row, by edge. Scores have the logarithm of counts in them: as so many equal tokens an edge counts. */
 typedef struct soften_row {
     int64_t n;
@@ -31,7 +33,12 @@ typedef struct softening {
 enum { N_SOFTENINGS = HGA_NORMALISER_ENTMAX + 1 };
 extern const softening softenings[N_SOFTENINGS];
 
-/* entmax.c: of alpha greater than 1. */
+/* entmax.c: of alpha greater than 1. tau of x and counts, which lose their order; the greatest x is about 0. */
+double entmax_threshold(double alpha, int64_t n, double *x, double *count);
+static inline double entmax_power(double above, double power)
+{
+    return power == 1 ? above : power == 2 ? above * above : pow(above, power);
+}
 double entmax_weigh(const soften_row *r);
 void entmax_adjoint(const soften_row *r, double d_lse);
 

@@ -26,6 +26,7 @@ long_search long_open(const hga_plan *plan, hga_id stage)
     /* among more rows the share would be another */
     int64_t limit = graph_longer(plan->graph) ? INT64_MAX : share > cut ? share : cut;
     long_search all = {.limit = limit, .piece = cut};
+    if (s->kind == KIND_ATTEND && rows_are_whole(plan)) return no_long_rows;
     if (s->kind == KIND_ATTEND)
         all.alone = LONG_ALONE, all.piece_alone = PIECE_ALONE;
     else if (kind_sums(s->kind))

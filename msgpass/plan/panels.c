@@ -398,7 +398,7 @@ static hga_status find_positions(hga_plan *plan, hga_id stage)
 static hga_id find_head_parts(const hga_plan *plan, hga_id stage)
 {
     const stage_plan *s = &plan->stage[stage];
-    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || scores_are_sums(plan) || plan->threads == 1) return 1;
+    if (!kind_attends(s->kind) || !stage_is_fused(plan, stage) || attends_by_rows(plan) || plan->threads == 1) return 1;
     int64_t want = 2 * (int64_t)plan->threads;
     if (!s->panels || s->panels >= want) return 1;
     int64_t parts = (want - 1) / s->panels + 1;
@@ -433,13 +433,14 @@ static hga_status split_stages(hga_plan *plan)
     return st;
 }
 
-/* The plain executor holds rows whole. Room is for twice as many edges as for the next less, so that graphs of about
-   the same kind need the same. */
+/* The plain executor holds rows whole, and so does a threshold. Room is for twice as many edges as for the next less,
+   so that graphs of about the same kind need the same. */
 static void find_plain_room(hga_plan *plan)
 {
     plan->plain_room = -1;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
-        if (stage_is_fused(plan, s)) continue;
+        int whole = kind_attends(plan->stage[s].kind) && rows_are_whole(plan);
+        if (stage_is_fused(plan, s) && !whole) continue;
         int64_t widest = edges_most(plan->graph, plan->program.stage[s].relation);
         int64_t room = 1;
         while (room < widest) room *= 2;

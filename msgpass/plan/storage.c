@@ -22,7 +22,7 @@ static int attends(const hga_plan *plan, hga_id stage) { return kind_attends(pla
 
 static int attends_fused(const hga_plan *plan, hga_id stage)
 {
-    return attends(plan, stage) && stage_is_fused(plan, stage) && !scores_are_sums(plan);
+    return attends(plan, stage) && stage_is_fused(plan, stage) && !attends_by_rows(plan);
 }
 
 int storage_can_be_bf16(const hga_plan *plan)

@@ -1,0 +1,128 @@
+/* entmax_rows.c: rows whose weights need a threshold of all their scores: these first, a chunk at a time; then, of each
+   head, tau of those that can be above it, and of the few that are the values. It equals its plain version,
+   meaning/entmax.c. */
+#include "stages.h"
+
+#include <math.h>
+
+/* ---- scores ---- */
+
+/* As how many tokens the chunk's edges count. */
+static void keep_edges(worker *w, const hga_stage *s, hga_pos at)
+{
+    const edge_chunk *c = &w->chunk;
+    for (hga_id e = 0; e < c->n; e++) {
+        w->whole.src[at + e] = c->src[e], w->whole.type[at + e] = c->type[e];
+        w->whole.count[at + e] = c->weight[e] * (s->by_mass ? w->plan->nodes.mass[c->src[e]] : 1);
+    }
+}
+
+static void score_chunk(worker *w, const row_job *job, hga_pos at)
+{
+    chunk_heads heads = attend_open(w, job);
+    keep_edges(w, stage_of(w, job->stage), at);
+    for (hga_id h = 0; h < w->plan->shape.n_heads; h++) {
+        score_biases(w, job, h);
+        kernel_chunk part = attend_part(w, job, &heads, h);
+        w->plan->kernels->scores(&part, w->whole.score + h * w->plan->plain_room + at);
+    }
+}
+
+/* Returns the row's edges. */
+static hga_id score_row(worker *w, const row_job *job)
+{
+    edge_cursor c = cursor_start(&w->reader, job->v);
+    hga_id n = 0;
+    for (;; n += w->chunk.n) {
+        cursor_next(&c, KERNEL_CHUNK, &w->chunk);
+        if (!w->chunk.n) return n;
+        if (!n) attend_load(w, job);
+        score_chunk(w, job, n);
+    }
+}
+
+/* ---- weights ---- */
+
+/* x of a score in base 2. */
+static double step_of(double alpha) { return (alpha - 1) * (double)KERNEL_LN2; }
+
+/* Scores lose what counts have added to them. Returns the place of the greatest, -1: none is above -inf. */
+static hga_id find_greatest(const whole_row *row, float *score, hga_id n)
+{
+    hga_id at = -1;
+    for (hga_id i = 0; i < n; i++) {
+        if (row->count[i] != 1 && score[i] > -INFINITY) score[i] -= log2f(row->count[i]);
+        if (!(score[i] <= (at < 0 ? -INFINITY : score[at]))) at = i;
+    }
+    return at;
+}
+
+/* Edges that can have a weight, since even the greatest alone would put tau below them: to place[], x and counts. */
+static hga_id find_candidates(worker *w, const float *score, hga_id n, hga_id greatest, double alpha)
+{
+    const whole_row *row = &w->whole;
+    double alone = (double)row->count[greatest], most = (double)score[greatest], step = step_of(alpha),
+           least = most - (alone == 1 ? 1 : pow(alone, 1 - alpha)) / step;
+    hga_id many = 0;
+    for (hga_id i = 0; i < n; i++) {
+        if (score[i] == -INFINITY || (double)score[i] < least) continue;
+        w->plain_room.slope[many] = ((double)score[i] - most) * step;
+        w->plain_room.d_count[many] = (double)row->count[i];
+        row->place[many++] = i;
+    }
+    return many;
+}
+
+/* The head's weights, of what has one; returns how many. */
+static hga_id weigh_head(worker *w, float *score, hga_id n, float *to)
+{
+    const whole_row *row = &w->whole;
+    double alpha = program_alpha(&w->plan->program), step = step_of(alpha), sum = 0, *weight = w->plain_room.weight;
+    hga_id greatest = find_greatest(row, score, n), have = 0;
+    if (greatest < 0) return 0;
+    hga_id many = find_candidates(w, score, n, greatest, alpha);
+    double most = (double)score[greatest],
+           tau = entmax_threshold(alpha, many, w->plain_room.slope, w->plain_room.d_count);
+    for (hga_id i = 0; i < many; i++) {
+        hga_id at = row->place[i];
+        double above = ((double)score[at] - most) * step - tau;
+        if (above <= 0) continue;
+        sum += weight[have] = (double)row->count[at] * entmax_power(above, 1 / (alpha - 1));
+        row->place[have++] = at;
+    }
+    for (hga_id i = 0; i < have; i++) to[i] = (float)(weight[i] / sum);
+    return have;
+}
+
+/* ---- rows ---- */
+
+/* The head's values are asked for, which other heads' weights give time to come. */
+static void find_values(worker *w, const row_job *job, hga_id h)
+{
+    enum { LINE_FLOATS_AHEAD = 16 };
+    const bound_field *value = field(w, stage_of(w, job->stage)->value);
+    hga_id kv = kv_head(&w->plan->shape, h), dim_v = w->plan->shape.dim_v;
+    const float **to = w->whole.value + h * w->plan->plain_room;
+    for (hga_id i = 0; i < w->whole.have[h]; i++) {
+        hga_id u = w->whole.src[w->whole.place[i]];
+        to[i] = bound_row(value, u) + kv * bound_head(value, u);
+        for (hga_id c = 0; c < dim_v; c += LINE_FLOATS_AHEAD) __builtin_prefetch(to[i] + c);
+    }
+}
+
+void entmax_row(worker *w, const row_job *job)
+{
+    const bound_field *out = field(w, stage_of(w, job->stage)->out);
+    int64_t room = w->plan->plain_room;
+    hga_id n = score_row(w, job), heads = w->plan->shape.n_heads;
+    for (hga_id h = 0; h < heads; h++) {
+        w->whole.have[h] = weigh_head(w, w->whole.score + h * room, n, w->whole.weight + h * room);
+        find_values(w, job, h);
+        if (drops_weights(w)) drop_support(w, job->v, h, w->whole.have[h], w->whole.weight + h * room);
+    }
+    for (hga_id h = 0; h < heads; h++) {
+        w->plan->kernels->weigh(w->whole.have[h], w->whole.value + h * room, 0, w->whole.weight + h * room, 1,
+                                w->plan->shape.dim_v, bound_row(out, job->v) + h * bound_head(out, job->v));
+        bound_lse(out, job->v)[h] = INFINITY; /* there is none */
+    }
+}
