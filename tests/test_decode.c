@@ -52,6 +52,25 @@ static void causal_programs_in_chunks_have_the_bits_of_the_full_pass(void **stat
         }
 }
 
+/* Tables and modifiers are those of the full pass: relative keys and biases, softcaps, sinks, slopes. */
+static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
+{
+    static const float sink[] = {0.5f, -INFINITY, 2, -1}, slopes[] = {0.5f, 0.25f, 0, 0.125f};
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++) {
+        problem p;
+        variant_build(variant_named(causal[i]), 140, 5 + (uint64_t)i, &narrow, &p);
+        problem_fill_tables(&p, (uint64_t)i, i % 2, i % 3 == 0, 0);
+        hga_modifiers m = {.size = sizeof m, .slopes = slopes};
+        hga_decode_options o = {.plan = {.threads = 1, .modifiers = HGA_MODIFIES_SLOPES}, .same_bits = 1};
+        if (p.program.has_lse) m.sink = sink;
+        if (!find_stage(&p.program, HGA_ENERGY)) m.softcap = 0.75f, o.plan.modifiers |= HGA_MODIFIES_SOFTCAP;
+        p.io.modifiers = &m;
+        check_chunks(&p, &o, (uint64_t)i, 9);
+        problem_clear(&p);
+    }
+}
+
 /* ---- many caches ---- */
 
 enum { N_CACHES = 7 };
@@ -559,6 +578,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_full_pass),
+        cmocka_unit_test(tables_and_modifiers_are_those_of_the_full_pass),
         cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),
         cmocka_unit_test(forks_and_cuts_have_the_bits_of_the_full_pass),
         cmocka_unit_test(a_fork_and_its_origin_share_until_one_writes),
