@@ -27,6 +27,7 @@ const trait_row trait_table[N_TRAITS] = {
     [TRAIT_SCALE] = {"scale", "hga_io.scale"},
     [TRAIT_SCALE_ZERO] = {"scale 0", "hga_io.modifiers hga_modifiers.scale_is_given"},
     [TRAIT_SIGMOID] = {"sigmoid", "hga_modifiers.normaliser_bias"},
+    [TRAIT_ENTMAX] = {"entmax", ""},
     [TRAIT_SOFTCAP] = {"softcap", "hga_modifiers.softcap hga_options.modifiers"},
     [TRAIT_SINK] = {"sink", "hga_modifiers.sink"},
     [TRAIT_SLOPES] = {"slopes", "hga_modifiers.slopes"},
@@ -164,7 +165,8 @@ uint64_t traits_of(const drawn_call *c)
     uint64_t t = of_graph(c->graph) | of_options(&c->options);
     t |= bit_if(has_stage(c->program, HGA_MESSAGE_USER), TRAIT_USER_FUNCTIONS);
     for (hga_id i = 0; i < c->program->n_stages; i++)
-        t |= bit_if(c->program->stage[i].normaliser == HGA_NORMALISER_SIGMOID, TRAIT_SIGMOID);
+        t |= bit_if(c->program->stage[i].normaliser == HGA_NORMALISER_SIGMOID, TRAIT_SIGMOID) |
+             bit_if(c->program->stage[i].normaliser == HGA_NORMALISER_ENTMAX, TRAIT_ENTMAX);
     t |= bit_if(c->program->scores == HGA_SCORES_ADDITIVE, TRAIT_ADDITIVE);
     t |= bit_if(c->modifiers.softcap != 0, TRAIT_SOFTCAP) | bit_if(c->modifiers.sink != NULL, TRAIT_SINK);
     t |= bit_if(c->modifiers.slopes != NULL, TRAIT_SLOPES);

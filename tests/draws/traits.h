@@ -27,6 +27,7 @@ typedef enum trait {
     TRAIT_SCALE,
     TRAIT_SCALE_ZERO,
     TRAIT_SIGMOID,
+    TRAIT_ENTMAX,
     TRAIT_SOFTCAP,
     TRAIT_SINK,
     TRAIT_SLOPES,
