@@ -23,6 +23,7 @@ typedef struct arguments {
     hga_shape shape;
     bench_rules rules;
     int dry_run, relative, gradient;
+    typed_modifiers modifiers;
 } arguments;
 
 /* The lists, read; each has one member at least. */
@@ -56,6 +57,8 @@ static int check_arguments(const arguments *a)
 {
     if (a->table && strcmp(a->table, "goals") != 0) return complain(CLI_USAGE, "--table: '%s' is not goals", a->table);
     if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
+    if (a->table && modifiers_typed(&a->modifiers))
+        return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: --table goals has cases of its own");
     if (a->table && a->variants)
         return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
     return CLI_GOOD;
@@ -69,6 +72,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->rules;
         state->child_inputs[2] = &a->out;
+        state->child_inputs[3] = &a->modifiers;
         return 0;
     case KEY_VARIANTS: a->variants = value; return 0;
     case 'n': a->tokens = value; return 0;
@@ -201,6 +205,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
                      .dry_run = a->dry_run,
                      .peers = a->peers,
                      .relative = a->relative,
+                     .modifiers = &a->modifiers,
                      .gradient = a->gradient};
     p.variant = &l->variant[i % l->n_variants];
     i /= l->n_variants;
@@ -296,8 +301,11 @@ static int show_again(const arguments *a)
 
 int run_bench(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&shape_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {&bench_output_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
+                                    {&rules_argp, 0, NULL, 0},
+                                    {&bench_output_argp, 0, NULL, 0},
+                                    {&modifiers_argp, 0, NULL, 0},
+                                    {0}};
     if (argc > 1 && strcmp(argv[1], "compare") == 0) return run_bench_compare(argc - 1, argv + 1);
     struct argp argp = {
         options,

@@ -59,18 +59,42 @@ static hga_status open_limits(const bench_place *given, const hga_cost *cost, be
     return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
 }
 
+/* What was typed goes to the program .. */
+static int modify_program(const bench_place *p, bench_case *c)
+{
+    model m = {.graph = c->graph, .program = c->program, .tree_heads = 1, .title = (char *)(uintptr_t)p->variant->text};
+    int status = modifiers_put(p->modifiers, &m);
+    c->program = m.program;
+    return status;
+}
+
+/* .. and to the call, from arrays that `files` keeps. */
+static int modify_call(const bench_place *p, bench_case *c, attend_io *files)
+{
+    files->shape = p->shape;
+    int status = p->dry_run ? CLI_GOOD : modifiers_bind(p->modifiers, files);
+    c->io.modifiers = files->io.modifiers;
+    return status;
+}
+
 static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench_row *back)
 {
     hga_plan *plan = NULL;
+    attend_io files = {0};
     hga_status st;
+    int status = modify_program(given, c);
+    if (status) return status;
     bench_place here, *p = &here;
     bench_asking asking = {0};
     bench_job j = {c->graph, &c->program, given->shape, given->options};
+    j.options.modifiers |= modifiers_planned(given->modifiers);
     HGA_TRY(bench_plan(&j, &plan, &r->m));
     HGA_TRY(open_limits(given, &r->m.cost, &asking, p));
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
+    status = modify_call(p, c, &files);
+    if (status) goto done;
     *back = *r;
     if (p->gradient) HGA_TRY(run_both(p, c, &j, r, back));
     if (!p->gradient && !p->dry_run) HGA_TRY(bench_execute(plan, &c->io, &p->rules, &r->m));
@@ -78,7 +102,9 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
 done:
     bench_limits_close(&asking);
     hga_plan_destroy(plan);
-    return complain_of(st, CLI_USAGE, given->variant->text);
+    c->io.modifiers = NULL;
+    attend_io_clear(&files);
+    return status ? status : complain_of(st, CLI_USAGE, given->variant->text);
 }
 
 /* ---- before anything runs ---- */
@@ -145,8 +171,8 @@ static int run_peers(const bench_place *p, const bench_case *c, const bench_row 
     hga_options options = p->options;
     hga_id kv_heads = p->shape.n_kv_heads;
     int status = CLI_GOOD;
-    if (p->dry_run || !p->peers || p->relative || (kv_heads && kv_heads != p->shape.n_heads) ||
-        !race_possible(c->graph, &c->program))
+    if (p->dry_run || !p->peers || p->relative || modifiers_typed(p->modifiers) ||
+        (kv_heads && kv_heads != p->shape.n_heads) || !race_possible(c->graph, &c->program))
         return CLI_GOOD;
     options.threads = ours->m.threads;
     TRY(complain_of(race_start(c->graph, &c->program, &p->shape, &options, &shared), CLI_OUTSIDE, "peers"));

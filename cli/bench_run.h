@@ -4,6 +4,7 @@
 
 #include "bench_cases.h"
 #include "bench_report.h"
+#include "modifiers.h"
 
 /* What to run, and how. */
 typedef struct bench_place {
@@ -13,6 +14,7 @@ typedef struct bench_place {
     hga_options options; /* threads 0: the library's default */
     hga_peaks peaks;     /* of options.isa */
     bench_rules rules;
+    const typed_modifiers *modifiers;
     int by_memory;  /* judged by the bandwidth of memory, whatever it is limited by */
     int relative;   /* with relative keys */
     int gradient;   /* and a row of the way back */

@@ -220,6 +220,8 @@ static int check_arguments(const arguments *a)
     const attend_paths *p = &a->back.paths;
     if ((p->query || p->key || p->value || a->back.seed) && !a->gradient)
         return complain(CLI_USAGE, "--query, --key, --value and --seed are for --gradient");
+    if (modifiers_typed(&a->modifiers) && !a->gradient)
+        return complain(CLI_USAGE, "--normaliser, --softcap, --sink and --slopes are for --gradient");
     return CLI_GOOD;
 }
 

@@ -106,6 +106,9 @@ int run_explain(int argc, char **argv)
     char *text = NULL;
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
+    if (a.ranks.n > 0 && modifiers_typed(&a.modifiers))
+        TRY(complain(CLI_USAGE,
+                     "explain: --normaliser, --softcap, --sink and --slopes change nothing that --ranks counts"));
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
     if (a.ranks.latency_us > 0 || a.ranks.gbits > 0)
         TRY(complain(CLI_USAGE, "explain: --latency and --gbits go with --ranks"));

@@ -196,6 +196,11 @@ done:
     return status;
 }
 
+int modifiers_typed(const typed_modifiers *typed)
+{
+    return typed->has_normaliser || typed->softcap != 0 || typed->sink || typed->slopes;
+}
+
 uint64_t modifiers_planned(const typed_modifiers *typed)
 {
     return (typed->softcap != 0 ? HGA_MODIFIES_SOFTCAP : 0u) | (typed->slopes ? HGA_MODIFIES_SLOPES : 0u);

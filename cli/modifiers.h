@@ -21,6 +21,8 @@ extern const struct argp modifiers_argp;
 int modifiers_put(const typed_modifiers *typed, model *m);
 /* The call gets the rest, after attend_io_bind: files are read for so many heads. */
 int modifiers_bind(const typed_modifiers *typed, attend_io *a);
+/* Was any typed? */
+int modifiers_typed(const typed_modifiers *typed);
 /* HGA_MODIFIES_* that a plan must be made for. */
 uint64_t modifiers_planned(const typed_modifiers *typed);
 

@@ -128,7 +128,7 @@ static int check(const weighing *w)
     const attend_paths *t = &w->tensors;
     if (!t->query != !t->key) return complain(CLI_USAGE, "--query and --key go together");
     const typed_modifiers *m = &w->modifiers;
-    if (!t->query && (m->has_normaliser || m->softcap != 0 || m->sink || m->slopes))
+    if (!t->query && modifiers_typed(m))
         return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: without --query and --key there are no "
                                    "scores");
     if (!t->query && (t->rel_key || t->rel_bias || t->node_pos || t->edge_bias))

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSO
 
 static const struct {
     unsigned can;
-    const char *member, *says;
+    const char *member, *says; /* says NULL: in JSON alone */
 } abilities[] = {
     {HGA_CAN_CAUSAL, "can_causal", "can be causal"},
     {HGA_ALWAYS_CAUSAL, "always_causal", "always causal"},
@@ -36,6 +36,11 @@ static const struct {
     {HGA_NEEDS_TYPE_SCALE, "needs_alpha", "needs alpha"},
     {HGA_TAKES_SHAPE, "takes_shape", "takes a shape"},
     {HGA_NEEDS_DRAFTS, "needs_drafts", "needs drafts"},
+    {HGA_TAKES_SOFTCAP, "takes_softcap", NULL},
+    {HGA_TAKES_SINK, "takes_sink", NULL},
+    {HGA_TAKES_SLOPES, "takes_slopes", NULL},
+    {HGA_TAKES_SIGMOID, "takes_sigmoid", NULL},
+    {HGA_TAKES_ENTMAX, "takes_entmax", NULL},
 };
 enum { N_ABILITIES = sizeof abilities / sizeof abilities[0] };
 
@@ -45,7 +50,7 @@ static void print_variant(const hga_variant *v)
     if (!v) return;
     printf("  (%s", v->paper);
     for (int i = 0; i < N_ABILITIES; i++)
-        if (v->can & abilities[i].can) printf("; %s", abilities[i].says);
+        if (abilities[i].says && v->can & abilities[i].can) printf("; %s", abilities[i].says);
     printf(")\n\n");
 }
 

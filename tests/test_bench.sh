@@ -71,6 +71,10 @@ fact beside_its_execution sh -c '[ "$("$1" back.json benchmarks 0 variant) $("$1
 fact its_ratio_is_of_the_two_rows sh -c 'at() { "$1" back.json benchmarks "$2" "$3"; }
     awk -v r="$(at "$1" 1 over_forward)" -v f="$(at "$1" 0 seconds)" -v b="$(at "$1" 1 seconds)" "BEGIN { exit !(r > 0 && (r - b / f) ^ 2 < 1e-6 * r * r) }"' sh "$json"
 fact its_work_is_two_and_a_half_times_attentions sh -c '[ "$(awk "BEGIN { print 2.5 * $("$1" back.json benchmarks 0 flops) }")" = "$(awk "BEGIN { print 1 * $("$1" back.json benchmarks 1 flops) }")" ]' sh "$json"
+fact softcaps_are_timed exits 0 sh -c '"$@" >capped' sh "$hga" bench --variants dense,window --tokens 64 --heads 2 --dim 8 --softcap 3 --normaliser softmax --seconds 0.01
+fact as_any_other_case holds capped '^window '
+fact a_cap_of_an_energy_is_refused exits 2 "$hga" bench --variants hsa:branching=3 --tokens 64 --softcap 3
+fact goals_are_not_modified exits 2 "$hga" bench --table goals --softcap 3
 fact gradients_are_planned exits 0 sh -c '"$@" >dry' sh "$hga" bench --gradient --variants dense --tokens 64 --dry-run
 fact as_rows_of_their_own holds dry '^gradient:dense '
 

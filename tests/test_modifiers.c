@@ -287,6 +287,58 @@ static void positions_are_where_tokens_will_stand(void **state)
     hga_graph_destroy(g);
 }
 
+static int takes(const problem *p, int softcap, int sink, int slopes)
+{
+    static const float one[] = {0.5f};
+    hga_modifiers m = {.size = sizeof m, .softcap = softcap ? 2.0f : 0, .sink = sink ? one : NULL};
+    hga_io io = p->io;
+    if (slopes) m.slopes = one;
+    io.modifiers = &m;
+    return hga_attention(p->graph, &p->program, &p->shape, &p->options, &io) == HGA_OK;
+}
+
+static int takes_normaliser(const problem *p, hga_normaliser normaliser)
+{
+    hga_program program = p->program;
+    hga_io io = p->io;
+    program.has_lse = 0, io.lse.data = NULL;
+    for (hga_id i = 0; i < program.n_stages; i++) {
+        if (program.stage[i].message != HGA_SCORE) continue;
+        program.stage[i].normaliser = normaliser;
+        program.stage[i].alpha = normaliser == HGA_NORMALISER_ENTMAX ? 1.5 : 0;
+    }
+    return hga_attention(p->graph, &program, &p->shape, &p->options, &io) == HGA_OK;
+}
+
+/* The registry says of each variant what its program takes. */
+static void the_registry_says_what_variants_take(void **state)
+{
+    static const char *const words[] = {"dense",
+                                        "window left=2",
+                                        "bpt k=2",
+                                        "htransformer block=4",
+                                        "hsa branching=2,2",
+                                        "fenwick",
+                                        "dilated segments=4,8 dilations=1,2",
+                                        "neighbourhood shape=4,6 kernel=3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char name[32];
+        problem p = {.shape = {.n_heads = 1, .dim = 4}, .options = {.threads = 1}};
+        snprintf(p.name, sizeof p.name, "%s", words[i]);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(words[i], " "), words[i]);
+        unsigned can = hga_variant_named(name)->can;
+        assert_ok(hga_build(words[i], 24, &p.graph, &p.program));
+        problem_fill(&p, i);
+        assert_int_equal(takes(&p, 1, 0, 0), (can & HGA_TAKES_SOFTCAP) != 0);
+        assert_int_equal(takes(&p, 0, 1, 0), (can & HGA_TAKES_SINK) != 0);
+        assert_int_equal(takes(&p, 0, 0, 1), (can & HGA_TAKES_SLOPES) != 0);
+        assert_int_equal(takes_normaliser(&p, HGA_NORMALISER_SIGMOID), (can & HGA_TAKES_SIGMOID) != 0);
+        assert_int_equal(takes_normaliser(&p, HGA_NORMALISER_ENTMAX), (can & HGA_TAKES_ENTMAX) != 0);
+        problem_clear(&p);
+    }
+}
+
 static void what_means_nothing_is_refused(void **state)
 {
     (void)state;
@@ -352,6 +404,7 @@ int main(void)
                                        cmocka_unit_test(losses_are_the_oracles),
                                        cmocka_unit_test(an_empty_row_is_the_sinks),
                                        cmocka_unit_test(positions_are_where_tokens_will_stand),
+                                       cmocka_unit_test(the_registry_says_what_variants_take),
                                        cmocka_unit_test(what_means_nothing_is_refused),
                                        cmocka_unit_test(a_programs_softcap_is_a_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
