@@ -26,9 +26,9 @@ python/hga/_picture.py|python/tests/test_pages.py|test_pictures_are_drawn
 docs/gallery.sh|tests/test_site.sh|the_site_is_drawn
 END
 }
-# What begins a page, a frame or a picture, or has somebody else begin one. Comments may speak of them.
+# What begins a page, a frame or a picture, or has somebody else begin one. Comments may speak of them. What ./run.sh leaves is no source.
 begins='<!doctype html|<html[ >]|<iframe |<svg[ >]|2000/svg|hga" view '
-(cd "$source" && find . \( -name .git -o -name 'build*' -o -path ./tests -o -path ./fuzz -o -path ./python/tests \) -prune -o -type f ! -name '*.md' -print |
+(cd "$source" && find . \( -name .git -o -path ./report.html -o -name 'build*' -o -path ./tests -o -path ./fuzz -o -path ./python/tests \) -prune -o -type f ! -name '*.md' -print |
     sed 's,^\./,,' | sort | tr '\n' '\0' | xargs -0 grep -nIiE -- "$begins" | grep -vE '^[^:]*:[0-9]+: *(/\*|//|#)' | sed 's/:.*//' | sort -u) >writing
 writers | cut -d'|' -f1 >known
 is_known() { # is_known FILE: it is a line of `known`, where * stands for any name
