@@ -3,7 +3,8 @@
    along a causal axis it ends at the token.
    The edges are the product of the axes'. Along an axis the tokens stand by their residue modulo its dilation, so that
    a class is a grid without dilation. The last axis is told in rectangles and bands, the others in repeated pairs of
-   coordinates, and a block repeats along one of them: a few dozen blocks, however many tokens there are. */
+   coordinates, and a block repeats along one of them: a few dozen blocks where the kernel is much smaller than the
+   axes, however many tokens there are. */
 #include "hga_builders.h"
 
 enum { MAX_AXES = 3 };

@@ -48,8 +48,8 @@ static int read_softcap(const char *text, typed_modifiers *out)
     double x = 0;
     int status = read_number("--softcap", text, &x);
     out->softcap = (float)x;
-    if (!status && !(isfinite(out->softcap) && out->softcap > 0))
-        return complain(CLI_USAGE, "--softcap: %s is not a finite number greater than 0", text);
+    if (!status && !(x >= 1e-30 && x <= 1e30))
+        return complain(CLI_USAGE, "--softcap: %s is not a number from 1e-30 to 1e30", text);
     return status;
 }
 
@@ -150,10 +150,10 @@ int modifiers_put(const typed_modifiers *typed, model *m)
 
 /* ---- the call ---- */
 
-static int read_heads(const char *path, hga_id heads, npy *x)
+static int read_heads(const char *path, hga_id heads, int (*read)(const char *path, npy *out), npy *x)
 {
     char shape[200];
-    int status = npy_read_real(path, x);
+    int status = read(path, x);
     if (status) return status;
     if (x->n_dims != 1 || x->dim[0] != heads)
         return complain(CLI_DATA, "%s: has the shape %s, not [%d]", x->path, npy_shape(x->n_dims, x->dim, shape),
@@ -163,7 +163,7 @@ static int read_heads(const char *path, hga_id heads, npy *x)
 
 static int bind_sink(const char *path, attend_io *a)
 {
-    int status = read_heads(path, a->shape.n_heads, &a->sink);
+    int status = read_heads(path, a->shape.n_heads, npy_read_endless, &a->sink);
     if (status) return status;
     for (hga_id h = 0; h < a->shape.n_heads; h++)
         if (isnan(a->sink.real[h]) || a->sink.real[h] == INFINITY)
@@ -174,7 +174,7 @@ static int bind_sink(const char *path, attend_io *a)
 
 static int bind_slopes(const char *path, attend_io *a)
 {
-    int status = read_heads(path, a->shape.n_heads, &a->slopes);
+    int status = read_heads(path, a->shape.n_heads, npy_read_real, &a->slopes);
     if (status) return status;
     for (hga_id h = 0; h < a->shape.n_heads; h++)
         if (!(a->slopes.real[h] >= 0 && isfinite(a->slopes.real[h])))

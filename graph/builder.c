@@ -119,7 +119,7 @@ hga_status builder_set_masses(hga_builder *b, hga_id first, hga_id n, float mass
 hga_status hga_builder_set_position(hga_builder *b, hga_id first, hga_id n, float position)
 {
     hga_status st = check_range(b, "position", first, n);
-    if (!st && !(position >= -1 && position < 3e38f))
+    if (!st && !((position == -1 || position >= 0) && position < 3e38f))
         st = hga_fail(HGA_EGRAPH, "position %g of token %d is neither finite and >= 0 nor -1", (double)position, first);
     if (!st)
         st = hga_grow(&b->allocator, &b->positions, &b->position_room, b->n_positions, b->n_positions + 1,

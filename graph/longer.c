@@ -114,22 +114,24 @@ static hga_status check_row(const hga_graph *g, hga_id relation, hga_id row, row
                                  g->relation[relation].name, row);
 }
 
-/* Rows behind a level's last whole sixteen take their edges from there. */
+/* Where the last sixteen of a level are not whole, the panel that they are in takes its edges from there. */
 static hga_status check_level(const hga_graph *g, hga_id relation, hga_id level, row_pair *p)
 {
     const hga_graph *longer = g->longer;
-    hga_id size = g->level_ptr[level + 1] - g->level_ptr[level], n = size % LONGER_ROWS;
-    hga_id first = g->level_ptr[level + 1] - n, more = longer->level_ptr[level + 1] - longer->level_ptr[level];
-    hga_pos degree[LONGER_ROWS];
+    hga_id end = g->level_ptr[level + 1], size = end - g->level_ptr[level], n = size % LONGER_ROWS;
+    hga_id read = size < LONGER_PANEL ? size : LONGER_PANEL;
+    hga_id more = longer->level_ptr[level + 1] - longer->level_ptr[level];
+    hga_pos degree[LONGER_PANEL];
     int some = 0;
-    hga_graph_degrees(g, relation, first, n, degree);
-    for (hga_id i = 0; i < n; i++) some |= degree[i] != 0;
-    if (!some) return HGA_OK;
-    if (more < size - n + LONGER_ROWS)
+    if (!n) return HGA_OK;
+    hga_graph_degrees(g, relation, end - read, read, degree);
+    for (hga_id i = read - n; i < read; i++) some |= degree[i] != 0;
+    if (some && more < size - n + LONGER_ROWS)
         return hga_fail(HGA_EGRAPH, "level %d: the longer graph has %d nodes, and no sixteen behind node %d", level,
-                        more, first);
+                        more, end - n);
+    if (more < size - n + LONGER_ROWS) return HGA_OK; /* nothing is read there */
     hga_status st = HGA_OK;
-    for (hga_id v = first; !st && v < first + n; v++) st = check_row(g, relation, v, p);
+    for (hga_id v = end - read; !st && v < end; v++) st = check_row(g, relation, v, p);
     return st;
 }
 

@@ -1,5 +1,6 @@
 /* positions.c: where nodes are, for whatever depends on distances: tokens at their index, what is above them at the
    mean of its tokens. */
+#include "positions.h"
 #include "graph.h"
 
 /* Tokens below nodes: how many, and the sum of their positions. */
@@ -57,3 +58,5 @@ hga_status hga_graph_positions(const hga_graph *g, double *out)
     hga_delete(&g->allocator, of, g->n, sizeof *of);
     return st;
 }
+
+const float *graph_token_positions(const hga_graph *g) { return g->position; }

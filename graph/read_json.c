@@ -253,6 +253,7 @@ static hga_status read_longer(json_reader *r)
     HGA_TRY(json_each_item(&more, &more.root, object, "relations", json_read_relation));
     HGA_TRY(json_refused(&more.root, hga_builder_set_longer(r->b, more.b)));
 done:
+    if (st == HGA_EUNSUPPORTED) st = HGA_EFORMAT; /* the file asks for what has no meaning */
     hga_builder_destroy(more.b);
     return st;
 }

@@ -322,6 +322,14 @@ fact entmax_has_one refused 2 "--normaliser: 'entmax' is not one of" dense --nor
 fact of_some_size refused 2 "entmax's alpha 1.01 is not 1 and not from 1.05 to 2" dense --normaliser entmax:1.01
 fact entmax_has_no_lse refused 2 "has no softmax denominator" dense --normaliser entmax:2 --lse lse.npy
 fact a_sigmoid_has_no_lse refused 2 "has no softmax denominator" dense --normaliser sigmoid --lse lse.npy
+python3 -c 'import numpy as np
+np.save("none.npy", np.full(4, -np.inf, np.float32)), np.save("all.npy", np.full(4, np.inf, np.float32))'
+fact a_sink_may_be_nothing dense --sink none.npy
+mv new.npy sunk.npy
+fact as_without_one_for_comparison dense
+fact and_is_as_without_one cmp new.npy sunk.npy
+rm -f new.npy
+fact but_not_everything refused 3 "all.npy: element (0,) is infinite" dense --sink all.npy
 fact dropout_is_a_probability refused 2 "--dropout: 1 is not in [0, 1)" dense --dropout 1
 fact hsa_has_no_lse refused 2 "has no softmax denominator" "$hga" attend hsa -p branching=2,2 --quiet --query q.bnhd.npy --key k.bnhd.npy --value v.bnhd.npy --out new.npy --grad-out g.bnhd.npy --grad-lse gl.bnhd.npy --grad-query x.npy
 facts_end

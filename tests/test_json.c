@@ -127,7 +127,7 @@ static const struct {
     {"{" NODES ", \"relations\": [], \"longer\": {\"nodes\": 4}}", HGA_EFORMAT, "longer: unknown member \"nodes\""},
     {"{" NODES
      ", \"relations\": [], \"longer\": {\"levels\": [64], \"relations\": [{\"name\": \"a\", \"edges\": [[0, 1]]}]}}",
-     HGA_EUNSUPPORTED, "longer: relation a of the longer graph: it has single edges"},
+     HGA_EFORMAT, "longer: relation a of the longer graph: it has single edges"},
     {"{" NODES ", \"relations\": [], \"longer\": {\"levels\": [64, 64], \"relations\": [{\"name\": \"a\"}]}}",
      HGA_EGRAPH, "the longer graph has 1 relations, this one 0"},
     {"{\"format\": \"hga-graph\", \"schema\": \"1\"}", HGA_EFORMAT, "schema: an integer is expected, not a string"},

@@ -91,6 +91,12 @@ static void other_types(hga_builder *b)
     assert_ok(hga_builder_add_blocks(b, 0, &band));
     assert_ok(hga_builder_add_blocks(b, 0, &few));
 }
+/* The panel is read as a whole, not only what is behind its last whole sixteen. */
+static void an_earlier_row(hga_builder *b)
+{
+    draw(b, MORE, 1);
+    assert_ok(hga_builder_add_block(b, 0, 3, 1, 10, 20, 0));
+}
 static void too_short(hga_builder *b) { draw(b, N, 1); }
 static void nothing(hga_builder *b) { (void)b; }
 static void one_relation_more(hga_builder *b)
@@ -124,8 +130,9 @@ static const struct {
     hga_status status;
     const char *detail;
 } refusals[] = {{as_it_is, NULL, HGA_OK, ""},
-                {wider, NULL, HGA_EGRAPH, "node 32 has other edges"},
-                {other_types, NULL, HGA_EGRAPH, "node 32 has other edges"},
+                {wider, NULL, HGA_EGRAPH, "has other edges"},
+                {other_types, NULL, HGA_EGRAPH, "has other edges"},
+                {an_earlier_row, NULL, HGA_EGRAPH, "node 3 has other edges"},
                 {too_short, NULL, HGA_EGRAPH, "no sixteen behind node 32"},
                 {nothing, NULL, HGA_EGRAPH, "0 levels"},
                 {one_relation_more, NULL, HGA_EGRAPH, "2 relations"},

@@ -226,6 +226,22 @@ static void losses_are_the_oracles(void **state)
     each_modified(19, 6, loss_is_the_oracles);
 }
 
+/* The greatest slopes leave a row to the key at its own place, forward and backward; the greatest and smallest caps
+   make numbers, too. */
+static void extremes_make_numbers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        problem p = dense_problem(40, 40, &shapes[0]);
+        modified x;
+        modify(&p, &x, 0, 0, i == 0);
+        for (int h = 0; h < 8; h++) x.slopes[h] = 3e38f;
+        if (i) x.m.softcap = i == 1 ? 1e-30f : 1e30f, p.options.modifiers |= HGA_MODIFIES_SOFTCAP;
+        is_the_oracles(&p, 0);
+        problem_clear(&p);
+    }
+}
+
 /* Rows without edges are the sink's alone. */
 static void an_empty_row_is_the_sinks(void **state)
 {
@@ -345,7 +361,9 @@ static void what_means_nothing_is_refused(void **state)
     problem p = dense_problem(6, 6, &shapes[0]);
     modified x;
     modify(&p, &x, 0, 0, 0);
-    x.m.softcap = -1, refused(&p, HGA_EINVAL, "softcap -1 is not finite and greater than 0");
+    x.m.softcap = -1, refused(&p, HGA_EINVAL, "softcap -1 is not 0, for none, nor from 1e-30 to 1e30");
+    x.m.softcap = 1e-40f, refused(&p, HGA_EINVAL, "softcap 9.99995e-41");
+    x.m.softcap = 3e38f, refused(&p, HGA_EINVAL, "softcap 3e+38");
     x.m.softcap = NAN, refused(&p, HGA_EINVAL, "softcap");
     x.m.softcap = 0, x.m.sink = x.sink, x.sink[1] = NAN, refused(&p, HGA_EINVAL, "sink of head 1 is nan");
     x.sink[1] = INFINITY, refused(&p, HGA_EINVAL, "sink of head 1 is inf");
@@ -402,6 +420,7 @@ int main(void)
                                        cmocka_unit_test(gradients_are_slopes),
                                        cmocka_unit_test(fast_gradients_are_plain),
                                        cmocka_unit_test(losses_are_the_oracles),
+                                       cmocka_unit_test(extremes_make_numbers),
                                        cmocka_unit_test(an_empty_row_is_the_sinks),
                                        cmocka_unit_test(positions_are_where_tokens_will_stand),
                                        cmocka_unit_test(the_registry_says_what_variants_take),

@@ -84,7 +84,7 @@ static const char *position(const hga_npy *h, int64_t place, char text[static 20
     return text;
 }
 
-static int store_real(const char *path, const hga_npy *h, const unsigned char *bytes, float *to)
+static int store_real(const char *path, const hga_npy *h, const unsigned char *bytes, int endless, float *to)
 {
     const int64_t size = h->size;
     for (int64_t i = 0; i < h->count; i++) {
@@ -92,7 +92,7 @@ static int store_real(const char *path, const hga_npy *h, const unsigned char *b
         if (hga_npy_real(h, bytes + size * i, &x)) return complain(CLI_DATA, "%s: %s", path, hga_error_detail());
         int64_t place = place_of(h, i);
         to[place] = (float)x;
-        if (isfinite(to[place])) continue;
+        if (isfinite(to[place]) || (endless && isinf(x) && x < 0)) continue;
         char text[200];
         const char *what = isnan(x) ? "NaN" : isinf(x) ? "infinite" : "too large for float32";
         return complain(CLI_DATA, "%s: element %s is %s", path, position(h, place, text), what);
@@ -120,7 +120,7 @@ int npy_read_values(const char *name, FILE *file, const npy_header *h, int real,
 {
     unsigned char *bytes = NULL;
     int status = CLI_GOOD;
-    if (element_is_real(h->type) != real)
+    if (element_is_real(h->type) != (real != NPY_WHOLE))
         TRY(complain(CLI_DATA, "%s: holds %s where %s is needed", name, element_name(h->type),
                      real ? "float16, bfloat16, float32 or float64" : "int32 or int64"));
     if (h->has.n_dims == 0) TRY(complain(CLI_DATA, "%s: holds a single number, not an array", name));
@@ -129,7 +129,7 @@ int npy_read_values(const char *name, FILE *file, const npy_header *h, int real,
     memcpy(out->dim, h->has.dim, sizeof out->dim);
     if (real) {
         TRY(take(h->has.count, sizeof *out->real, &out->real));
-        TRY(store_real(name, &h->has, bytes, out->real));
+        TRY(store_real(name, &h->has, bytes, real == NPY_ENDLESS, out->real));
     } else {
         TRY(take(h->has.count, sizeof *out->whole, &out->whole));
         TRY(store_whole(name, &h->has, bytes, out->whole));

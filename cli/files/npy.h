@@ -23,6 +23,8 @@ typedef struct npy {
     several); anything else, a NaN, an infinity or a value beyond float32 is
    refused with its position. */
 int npy_read_real(const char *path, npy *out);
+/* The same, and -inf. */
+int npy_read_endless(const char *path, npy *out);
 /* Read int32 or int64 as int32, each value checked. */
 int npy_read_whole(const char *path, npy *out);
 void npy_clear(npy *a);

@@ -92,9 +92,11 @@ done:
     return status;
 }
 
-int npy_read_real(const char *path, npy *out) { return read_path(path, 1, out); }
+int npy_read_real(const char *path, npy *out) { return read_path(path, NPY_REAL, out); }
 
-int npy_read_whole(const char *path, npy *out) { return read_path(path, 0, out); }
+int npy_read_endless(const char *path, npy *out) { return read_path(path, NPY_ENDLESS, out); }
+
+int npy_read_whole(const char *path, npy *out) { return read_path(path, NPY_WHOLE, out); }
 
 /* ---- listing ---- */
 

@@ -15,6 +15,8 @@ typedef struct npy_header {
 /* The first bytes of a .npy file, up to its elements: not more than NPY_HEADER_BYTES. */
 enum { NPY_MAX_HEADER = 1 << 16, NPY_HEADER_BYTES = 12 + NPY_MAX_HEADER };
 int npy_read_header(const char *name, FILE *file, npy_header *h);
+/* What an array must hold: whole numbers, real ones, or real ones and -inf. */
+enum { NPY_WHOLE, NPY_REAL, NPY_ENDLESS };
 /* The elements that a header tells of, from where the file stands; `alone`: nothing may follow. */
 int npy_read_values(const char *name, FILE *file, const npy_header *h, int real, int alone, npy *out);
 /* Both. */

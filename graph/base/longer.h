@@ -5,8 +5,8 @@
 
 #include "hga_graph.h"
 
-/* Rows that are computed together. */
-enum { LONGER_ROWS = 16 };
+/* Rows that are computed together; and the most that are read together. */
+enum { LONGER_ROWS = 16, LONGER_PANEL = 256 };
 
 /* A graph of levels and blocks alone: level_ptr of its nodes, and the segments of its relations, may be asked for. It
    has at least the levels and, on each, the nodes of g up to a whole sixteen; relations have g's indices. NULL: nobody

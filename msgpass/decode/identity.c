@@ -1,6 +1,7 @@
 /* identity.c: what a cache's rows hang on, as one number each: the graph, the program, and the shape with the options
    that are part of the bits. By FNV-1a. Names mean nothing. */
 #include "decode.h"
+#include "positions.h"
 #include "program.h"
 
 #include <string.h>
@@ -37,6 +38,7 @@ uint64_t identity_of_graph(const hga_graph *g)
     h = mix_array(h, x.parent, x.n, sizeof *x.parent);
     h = mix_array(h, x.side, x.n, sizeof *x.side);
     h = mix_array(h, x.mass, x.n, sizeof *x.mass);
+    h = mix_array(h, graph_token_positions(g), x.level_ptr[1], sizeof(float));
     for (hga_id r = 0; r < x.n_relations; r++) {
         hga_relation y = hga_graph_relation(g, r);
         for (hga_pos b = 0; b < y.n_blocks; b++) h = mix_block(h, &y.blocks[b]);
@@ -76,7 +78,7 @@ uint64_t identity_of_numbers(const hga_decoder *d)
 {
     const hga_shape *s = &d->plan->shape;
     const hga_options *o = &d->plan->options;
-    const int64_t of[] = {s->n_heads,   s->n_kv_heads,       s->dim, s->dim_v, s->pos_dim, o->precision, o->generic,
-                          o->cut_edges, d->options.page_type};
+    const int64_t of[] = {s->n_heads,   s->n_kv_heads, s->dim,       s->dim_v,       s->pos_dim,
+                          o->precision, o->generic,    o->cut_edges, o->strict_rows, d->options.page_type};
     return mix(UINT64_C(0xcbf29ce484222325), of, sizeof of);
 }

@@ -48,7 +48,11 @@ static float distance(const worker *w, hga_id v, hga_id u)
     return fabsf((float)w->plan->position[v] - (float)w->plan->position[u]);
 }
 
-float slope_in_base_2(const worker *w, hga_id head) { return w->workspace->slopes[head] * KERNEL_LOG2E; }
+/* Of the greatest slopes, too, no distance of 0 makes NaN. */
+float slope_in_base_2(const worker *w, hga_id head)
+{
+    return fminf(w->workspace->slopes[head] * KERNEL_LOG2E, FLT_MAX);
+}
 
 void score_biases(worker *w, const row_job *job, hga_id head)
 {

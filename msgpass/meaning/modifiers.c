@@ -63,8 +63,8 @@ static int sends(const hga_program *p, hga_message message)
 
 static hga_status check_softcap(const hga_program *p, float softcap)
 {
-    if (!(softcap >= 0 && isfinite(softcap)))
-        return hga_fail(HGA_EINVAL, "softcap %g is not finite and greater than 0", (double)softcap);
+    if (softcap != 0 && !softcap_is_fit(softcap))
+        return hga_fail(HGA_EINVAL, "softcap %g is not 0, for none, nor from 1e-30 to 1e30", (double)softcap);
     if (softcap == 0) return HGA_OK;
     if (!sends(p, HGA_SCORE)) return hga_fail(HGA_EUNSUPPORTED, "softcap: the program computes no scores");
     if (sends(p, HGA_ENERGY))

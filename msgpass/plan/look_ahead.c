@@ -1,5 +1,8 @@
 /* look_ahead.c: rows of a graph in a longer one, whose levels begin elsewhere. */
 #include "look_ahead.h"
+#include "plan.h"
+
+_Static_assert((int)PANEL_ROWS <= (int)LONGER_PANEL, "rows that are read from a longer graph have been compared");
 
 static hga_id level_of(const hga_nodes *nodes, hga_id v)
 {

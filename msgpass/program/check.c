@@ -335,8 +335,8 @@ static hga_status check_out(const hga_program *p, const program_values *values)
     if (p->has_lse && program_normaliser(p) != HGA_NORMALISER_SOFTMAX)
         return hga_fail(HGA_EPROGRAM, "the program promises an LSE, which normaliser %s has not",
                         program_normaliser_names[program_normaliser(p)]);
-    if (!(p->softcap >= 0 && p->softcap < 1e30f))
-        return hga_fail(HGA_EPROGRAM, "softcap %g is not finite and at least 0", (double)p->softcap);
+    if (p->softcap != 0 && !softcap_is_fit(p->softcap))
+        return hga_fail(HGA_EPROGRAM, "softcap %g is not 0, for none, nor from 1e-30 to 1e30", (double)p->softcap);
     if (!(p->default_scale > -1e30f && p->default_scale < 1e30f))
         return hga_fail(HGA_EPROGRAM, "default scale %g", (double)p->default_scale);
     return HGA_OK;

@@ -56,7 +56,8 @@ class _Convolution(torch.nn.Module):
 
     def _hierarchy(self, edges: Edges, nodes: int, self_loops: bool) -> Hierarchy:
         """That of the last call where the edges are the same tensor, unchanged."""
-        version = edges._version if isinstance(edges, torch.Tensor) else 0
+        changes = isinstance(edges, torch.Tensor) and not edges.is_inference()  # which have no version: they are not kept
+        version = edges._version if changes else 0  # type: ignore[union-attr]
         if self._last and self._last[0] is edges and self._last[1:3] == (version, nodes):
             return self._last[3]
         if isinstance(edges, torch.Tensor):
@@ -67,8 +68,9 @@ class _Convolution(torch.nn.Module):
             h = edges.hierarchy() if isinstance(edges, Graph) else edges
         else:
             raise refuse(f"edge_index is a {type(edges).__name__}, not a tensor, a Graph or a Hierarchy")
-        self._last = (edges, version, nodes, self._made(h))
-        return self._last[3]
+        made = self._made(h)
+        self._last = (edges, version, nodes, made) if changes or not isinstance(edges, torch.Tensor) else None
+        return made
 
     def _refuse(self, x: Any, edge_attr: Any, size: Any, weights: Any) -> None:
         name = type(self).__name__

@@ -99,15 +99,17 @@ typedef struct hga_modifiers {
     size_t size;           /* sizeof(hga_modifiers), by which the library knows the members that the caller knew */
     int scale_is_given;    /* 1: hga_io.scale is the number that it is, 0 too; 0: a scale of 0 is the default */
     float normaliser_bias; /* B of HGA_NORMALISER_SIGMOID; 0 with softmax */
-    /* C > 0: a score's content scale * q . (k + rel_key) becomes C tanh(content / C), before biases are added (Gemma 2;
-       ONNX's Attention since 1.22). 0: the program's softcap. Plans with HGA_MODIFIES_SOFTCAP; not with energies */
+    /* C from 1e-30 to 1e30: a score's content scale * q . (k + rel_key) becomes C tanh(content / C), before biases are
+       added (Gemma 2; ONNX's Attention since 1.22). 0: the program's softcap. Plans with HGA_MODIFIES_SOFTCAP; not with
+       energies */
     float softcap;
     /* [n_heads] or NULL: each row's denominator gains e^sink of its head, once, its numerator nothing (GPT-OSS): the
        output is multiplied with 1 / (1 + e^(sink - LSE)), and the LSE becomes log(e^LSE + e^sink). A row without edges
        has output 0 and LSE sink. -inf: no sink for that head; NaN and +inf are HGA_EINVAL. Programs that have an LSE */
     const float *sink;
     /* [n_heads] or NULL: a score loses slope |x_q - x_k| (ALiBi, Press et al. 2022), x being hga_graph_positions.
-       Finite and not negative. Plans with HGA_MODIFIES_SLOPES */
+       Finite and not negative. Positions are float32: whole numbers to 2^24, halves to 2^23. Plans with
+       HGA_MODIFIES_SLOPES */
     const float *slopes;
     /* [n_heads][dim] or NULL, ones: the vector a of additive scores (hga_program.scores). Finite. HGA_EUNSUPPORTED with
        programs whose scores are products */
