@@ -25,6 +25,7 @@ class Tables:
     def __init__(self, h: "Hierarchy", given: Dict[str, Any]) -> None:
         self.arrays: Dict[str, np.ndarray] = {}
         self.softcap = self._softcap(given.get("softcap"))
+        self.bias = h._normaliser_bias
         for name in self.ARRAYS:
             value = given.get(name)
             if value is None and name == "type_scale":
@@ -77,11 +78,11 @@ class Tables:
         return int("edge_bias" in self.arrays), cap | (lib.HGA_MODIFIES_SLOPES if "slopes" in self.arrays else 0)
 
     def modify(self, m: Any) -> None:
-        """Softcap, sinks, slopes and the vectors of additive scores, to an hga_modifiers of size 0."""
+        """Softcap, sinks, slopes, sigmoids' bias and the vectors of additive scores, to an hga_modifiers of size 0."""
         sink, slopes, additive = (self.arrays.get(name) for name in ("sink", "slopes", "additive"))
-        if sink is None and slopes is None and additive is None and not self.softcap:
+        if sink is None and slopes is None and additive is None and not self.softcap and not self.bias:
             return
-        m.size, m.softcap = ffi.sizeof("hga_modifiers"), self.softcap
+        m.size, m.softcap, m.normaliser_bias = ffi.sizeof("hga_modifiers"), self.softcap, self.bias
         m.sink = ffi.NULL if sink is None else floats_at(sink)
         m.slopes = ffi.NULL if slopes is None else floats_at(slopes)
         m.additive = ffi.NULL if additive is None else floats_at(additive)

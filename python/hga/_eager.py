@@ -52,7 +52,7 @@ def _like(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Any, ...]:
 
 
 def _tables(h: Hierarchy, given: Sequence[Optional_]) -> Optional[Tables]:
-    if given is NO_TABLES and h._type_scale is None:
+    if given is NO_TABLES and not h._has_tables:
         return None
     return Tables(h, dict(zip(Tables.NAMES, given)))
 

@@ -15,6 +15,7 @@ from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced
 from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._graph import Graph
+from ._normalisers import normalised, spelt
 from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
 from ._prepared import Prepared, address
 from ._rows import lifted, lowered
@@ -96,6 +97,8 @@ class Hierarchy:
         self.words = words
         self._type_scale: Optional[np.ndarray] = None
         self._node_of: Optional[np.ndarray] = None  # the graph's id of each of the caller's nodes
+        self._normaliser_bias = 0.0  # of sigmoids, which a call brings
+        self._normalised: Dict[str, "Hierarchy"] = {}  # the same with other normalisers, by their words
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
         self._lock = threading.Lock()
@@ -220,9 +223,14 @@ class Hierarchy:
         plan.used = next(USES)
         return call
 
+    @property
+    def _has_tables(self) -> bool:
+        """Has it something of its own that each call brings?"""
+        return self._type_scale is not None or self._normaliser_bias != 0
+
     def _tables(self, given: Dict[str, Any]) -> Optional[Tables]:
         """The tables that are given, or are the hierarchy's own; None: none are."""
-        if self._type_scale is None:
+        if not self._has_tables:
             for x in given.values():
                 if x is not None:
                     break
@@ -249,6 +257,8 @@ class Hierarchy:
         slopes: Any = None,
         additive: Any = None,
         softcap: Optional[float] = None,
+        normaliser: Optional[str] = None,
+        normalizer: Optional[str] = None,
         dropout: float = 0.0,
         seed: int = 0,
         layer: int = 0,
@@ -265,6 +275,8 @@ class Hierarchy:
         sink [heads]: each row's softmax denominator gains e^sink; slopes [heads]: scores lose slope times the distance; softcap: the
         scaled q . k becomes softcap tanh(q . k / softcap) before anything is added; additive [heads][dim]: vectors of
         ``additive_scores``.
+        normaliser (or normalizer): "softmax", the hierarchy's own as a rule; "sigmoid" or "sigmoid:B", each weight by itself,
+        1 / (1 + e^-(score + B)); "entmax:ALPHA", from 1.05 to 2, most weights exact zeros, 2 is sparsemax.
         scale None: the hierarchy's own, usually 1 / sqrt(dim); 0: scores without q . k, uniform where no table adds to them.
         lse: return (out, log-sum-exp in float32) too. Raises hga.Error."""
         if not type(q) is type(k) is type(v) is np.ndarray and (is_torch(q) or is_torch(k) or is_torch(v)):
@@ -273,10 +285,12 @@ class Hierarchy:
             return binding.attention(self, q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key,
                                      rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
                                      sink=sink, slopes=slopes, additive=additive, softcap=softcap,
+                                     normaliser=spelt(normaliser, normalizer),
                                      dropout=dropout, seed=seed, layer=layer, precision=precision, threads=threads, isa=isa)  # fmt: skip
         tables = dict(rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias, node_pos=node_pos, type_scale=type_scale,
                       sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
-        out, lses, _ = self._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
+        h = normalised(self, spelt(normaliser, normalizer))
+        out, lses, _ = h._forward(q, k, v, layout, tables, scale, dropout, seed, layer, precision, threads, isa, lse, False)
         if out.dtype is not _FLOAT32:
             out = _as_given(out, q)
         return (out, lses) if lse else out
@@ -286,7 +300,8 @@ class Hierarchy:
         self, q: Any, k: Any, v: Any, d_out: Any, *, d_lse: Any = None, wanted: Optional[Sequence[str]] = None,
         layout: str = "bhnd", scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
         node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None, additive: Any = None,
-        softcap: Optional[float] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
+        softcap: Optional[float] = None, normaliser: Optional[str] = None, normalizer: Optional[str] = None,
+        dropout: float = 0.0, seed: int = 0, layer: int = 0,
         precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
     ) -> Dict[str, np.ndarray]:  # fmt: skip
         """Gradients of sum(d_out * out) + sum(d_lse * lse) by name: "query", "key", "value" and every table that was
@@ -301,7 +316,8 @@ class Hierarchy:
             if name not in names:
                 raise refuse(f"no gradient of {name!r}{meant(name, names) or ': there are ' + ', '.join(names)}")
         rest = (scale, dropout, seed, layer, precision, threads, isa)
-        out, lse, tape = self._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
+        h = normalised(self, spelt(normaliser, normalizer))
+        out, lse, tape = h._forward(q, k, v, layout, tables, *rest, d_lse is not None, True)
         given = []
         for x, what, like in ((d_out, "d_out", out), (d_lse, "d_lse", lse)):
             x = as_numpy(x, what) if x is not None and like is not None else None
@@ -311,7 +327,7 @@ class Hierarchy:
             given.append(None if x is None else np.ascontiguousarray(x))
         if given[0] is None or tape is None:
             raise refuse("d_out is missing")
-        grads = self._backward(q, k, v, out, tape, given[0], given[1], layout, tables, *rest, list(wanted or names))
+        grads = h._backward(q, k, v, out, tape, given[0], given[1], layout, tables, *rest, list(wanted or names))
         for name, x in (("query", q), ("key", k), ("value", v)):
             if name in grads:
                 grads[name] = _as_given(grads[name], x)
@@ -463,14 +479,15 @@ class Hierarchy:
         return found
 
     def weights(self, q: Any, k: Any, token: int, head: int = 0, *, layout: str = "bhnd", scale: Optional[float] = None,
-                **tables: Any) -> np.ndarray:  # fmt: skip
+                normaliser: Optional[str] = None, normalizer: Optional[str] = None, **tables: Any) -> np.ndarray:  # fmt: skip
         """[key tokens] float64: how much of each key token's value is in query ``token``'s output under a head, a node's
-        share evenly among the tokens it stands for. Tables as for ``attention``. q, k: one sample, [heads, rows, dim]."""
+        share evenly among the tokens it stands for. Tables and normaliser as for ``attention``. q, k: one sample, [heads, rows, dim]."""
         for name in tables:
             if name not in Tables.NAMES:
-                raise unknown("weights", name, ("layout", "scale") + Tables.NAMES)
+                raise unknown("weights", name, ("layout", "scale", "normaliser") + Tables.NAMES)
         token, head = whole(token, "token"), whole(head, "head")
-        p = Problem(self, q, k, k, layout, Tables(self, tables), scale)
+        h = normalised(self, spelt(normaliser, normalizer))
+        p = Problem(h, q, k, k, layout, Tables(h, tables), scale)
         if p.batch:
             raise refuse(f"query has shape {p.q.shape}: weights are those of one sample")
         io, shape = ffi.new("hga_io *"), ffi.new("hga_shape *")
@@ -480,7 +497,7 @@ class Hierarchy:
         io.value.data = ffi.NULL
         shares = np.zeros(lib.hga_graph_nodes(self.graph._g).n_keys, np.float64)
         out = ffi.cast("double *", shares.ctypes.data)
-        check(lib.hga_program_weights(self._program, self.graph._g, shape, io, token, head, ffi.NULL, ffi.NULL, out))
+        check(lib.hga_program_weights(h._program, h.graph._g, shape, io, token, head, ffi.NULL, ffi.NULL, out))
         return shares
 
     def patches(self) -> List[Dict[str, int]]:

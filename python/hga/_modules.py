@@ -14,6 +14,7 @@ from ._core import check, ffi, lib, refuse
 from ._documents import numbered
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._normalisers import normaliser_of, spelt
 from ._ragged import attend
 from ._registry import variants
 from ._spec import hierarchy_of, spec_of
@@ -66,12 +67,17 @@ class Attention(torch.nn.Module):
     cross: queries are the first argument's rows, keys and values those of the second, of width ``cross``.
     relative_keys, relative_bias: a key [types][dim], and a bias [types][heads], for every type of edge are learned (rel_key,
     rel_bias); positions: so many columns of position embeddings, one for every place in a family (node_pos). With a name
-    these need ``tokens``, the longest length, which tells how many there are."""
+    these need ``tokens``, the longest length, which tells how many there are. normaliser: "entmax:1.5" and the like, as
+    ``Hierarchy.attention`` has it."""
 
     def __init__(self, spec: Union[str, Hierarchy], width: int, heads: int, bias: bool = True, dropout: float = 0.0, *,
                  causal: bool = False, kv_heads: Optional[int] = None, cross: Optional[int] = None, relative_keys: bool = False,
-                 relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None) -> None:  # fmt: skip
+                 relative_bias: bool = False, positions: int = 0, tokens: Optional[int] = None,
+                 normaliser: Optional[str] = None, normalizer: Optional[str] = None) -> None:  # fmt: skip
         super().__init__()
+        self.normaliser = spelt(normaliser, normalizer)
+        if self.normaliser is not None:
+            normaliser_of(self.normaliser)
         kv_heads = _heads(width, heads, kv_heads)
         self.spec: Optional[str] = None
         self.hierarchy: Optional[Hierarchy] = None
@@ -147,12 +153,12 @@ class Attention(torch.nn.Module):
         q, k, v = self._project(x, memory)
         drop = self.dropout if self.training else 0.0
         tables = self.rel_key is not None or self.rel_bias is not None or self.position is not None
-        if self.spec is not None and self.memory is None and not tables:
+        if self.spec is not None and self.memory is None and not tables and self.normaliser is None:
             y = attend(self.spec, *(t.transpose(1, 2) for t in (q, k, v)), causal=self.causal, dropout=drop)
         else:
             h = self.hierarchy if self.hierarchy is not None else self._named(tokens, k.shape[1])
             y = h.attention(q, k, v, layout="bnhd", dropout=drop, seed=_drawn(drop), rel_key=self.rel_key,
-                            rel_bias=self.rel_bias, node_pos=self._node_pos(h))  # fmt: skip
+                            rel_bias=self.rel_bias, node_pos=self._node_pos(h), normaliser=self.normaliser)  # fmt: skip
         return cast(Tensor, self.out(y.reshape(batch, tokens, width)))
 
 

@@ -12,6 +12,7 @@ from ._copies import program_data, program_of, refuse_functions
 from ._core import RAISED, check, extern, ffi, keep_raised, lib, refuse, refuse_type
 from ._graph import Graph
 from ._hierarchy import Hierarchy
+from ._normalisers import normaliser_of
 
 TREE_UP, TREE_DOWN = int(lib.HGA_TREE_UP), int(lib.HGA_TREE_DOWN)
 
@@ -67,6 +68,14 @@ class Program:
         """out = the softmax state over a relation's edges; ``more``: merged with the state that is there."""
         f = lib.hga_program_attend_more if more else lib.hga_program_attend
         check(f(self._p, self._relation(relation), query, key, value, out, int(by_mass)))
+
+    def normalise(self, normaliser: str) -> None:
+        """All stages that attend make weights in this way: "softmax", "sigmoid" or "entmax:ALPHA". A sigmoid's bias belongs to
+        calls: ``attention`` takes it. What is no softmax has no log-sum-exp."""
+        kind, alpha, bias = normaliser_of(normaliser)
+        if bias:
+            raise refuse(f"normaliser {normaliser!r}: a program has no bias, attention(.., normaliser=) brings it")
+        check(lib.hga_program_normalise(self._p, kind, alpha))
 
     def spread(self, state: int, relation: Any = TREE_DOWN) -> None:
         """Merge every node's state into its children's."""

@@ -116,7 +116,8 @@ def hierarchy_of(words: str, n: int, causal: bool, n_keys: Optional[int] = None)
 
 
 def _bytes(h: Hierarchy) -> int:
-    plans = sum(plan.bytes + plan.workspace_bytes for plan in list(h._plans.values()))
+    kept = [h, *list(h._normalised.values())]
+    plans = sum(plan.bytes + plan.workspace_bytes for one in kept for plan in list(one._plans.values()))
     return int(lib.hga_graph_bytes(h.graph._g)) + plans
 
 

@@ -13,6 +13,7 @@ from ._arguments import answered, whole
 from ._call import Tables
 from ._core import BF16, as_numpy, is_torch, lib, number, refuse
 from ._hierarchy import KNOWN, Hierarchy
+from ._normalisers import normalised, spelt
 from ._operators import keep_nothing, operator, refuse_forward, refuse_second
 
 Tensor = torch.Tensor
@@ -21,10 +22,12 @@ SIXTEEN = (torch.float16, torch.bfloat16)
 
 
 def _hierarchy(name: str) -> Hierarchy:
+    """By its name; behind a bar, its normaliser."""
+    name, bar, words = name.partition("|")
     h = KNOWN.get(name)
     if h is None:
         raise refuse("the hierarchy of this operator is gone")
-    return h
+    return normalised(h, words if bar else None)
 
 
 def _tensor(x: np.ndarray) -> Tensor:
@@ -316,10 +319,12 @@ def _has_tangent(x: Optional_) -> bool:
 def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False,
               scale: Optional[float] = None, rel_key: Any = None, rel_bias: Any = None, edge_bias: Any = None,
               node_pos: Any = None, type_scale: Any = None, sink: Any = None, slopes: Any = None,
-              additive: Any = None, softcap: Optional[float] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
+              additive: Any = None, softcap: Optional[float] = None, normaliser: Optional[str] = None,
+              normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
               precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
-    compiling = torch.compiler.is_compiling()
+    compiling, words = torch.compiler.is_compiling(), spelt(normaliser, normalizer)
+    h = h if compiling else normalised(h, words)
     if not compiling and type(h) is Hierarchy and not eager.watched():
         if torch.is_autocast_enabled("cpu"):
             q, k, v = _query(q, "query"), _query(k, "key"), _query(v, "value")
@@ -347,7 +352,8 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
         seed = seed - 2**64 if seed >= 2**63 else seed
     rest = (layout, scale, dropout, seed, layer, precision, threads, isa or "")
     if compiling or not (taped or torch._C._are_functorch_transforms_active()):
-        out, lses, _ = torch.ops.hga.attention(h._name, *tensors, *rest, lse, taped)
+        name = f"{h._name}|{words}" if compiling and words is not None else h._name
+        out, lses, _ = torch.ops.hga.attention(name, *tensors, *rest, lse, taped)
     else:
         out, lses, _ = _Attend.apply(_Call(h, rest, lse, taped), *tensors)
     return (out, lses) if lse else out
