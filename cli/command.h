@@ -10,6 +10,7 @@ typedef struct command {
 int run_run(int argc, char **argv);
 int run_build(int argc, char **argv);
 int run_attend(int argc, char **argv);
+int run_decode(int argc, char **argv);
 int run_inspect(int argc, char **argv);
 int run_check(int argc, char **argv);
 int run_export(int argc, char **argv);

@@ -15,6 +15,7 @@ static const command commands[] = {
     {"run", "every variant on a text, in one table", run_run},
     {"build", "a variant's graph, to a file", run_build},
     {"attend", "attention on tensors from .npy files", run_attend},
+    {"decode", "a causal variant fed token by token, or in chunks", run_decode},
     {"inspect", "what a graph is, and who sees whom in it", run_inspect},
     {"check", "a graph's rules, its coverage and causality", run_check},
     {"export", "a graph in another format", run_export},

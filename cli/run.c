@@ -326,15 +326,6 @@ done:
 
 /* ---- the report ---- */
 
-/* Nobody should wait for a minute to hear that the page has no place. */
-static int check_place(const char *path)
-{
-    outfile out = {0};
-    int status = outfile_open(path, &out);
-    outfile_drop(&out);
-    return status;
-}
-
 static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks,
                         const json_t *rows, report *page)
 {
@@ -384,7 +375,7 @@ int run_run(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(contenders_choose(a.variants));
-    if (a.report && !a.dry_run) TRY(check_place(a.report));
+    if (a.report && !a.dry_run) TRY(outfile_check(a.report));
     TRY(read_text(&a.path, &text, &bytes));
     TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;

@@ -28,7 +28,7 @@ if(NOT HGA_SANITIZE)
   set_tests_properties(costs PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
-foreach(name rank_map choose layout tensors gradients)
+foreach(name rank_map choose layout tensors gradients decode_tool)
   add_test(NAME ${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_${name}.sh $<TARGET_FILE:hga_tool> $<TARGET_FILE:npy_tool> $<TARGET_FILE:json_tool>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
 endforeach()

@@ -71,6 +71,31 @@ static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
     }
 }
 
+/* ---- what a cache will hold ---- */
+
+static void rows_of_levels_are_all_rows(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++) {
+        problem p;
+        session s;
+        variant_build(variant_named(causal[i]), 120, 9 + (uint64_t)i, &narrow, &p);
+        session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .rollback = i}, 0);
+        hga_id n_levels = hga_graph_nodes(p.graph).n_levels, end = hga_decoder_tokens(s.decoder);
+        for (hga_id tokens = 0; tokens <= end; tokens += 30) {
+            int64_t all = 0;
+            for (hga_id l = 0; l < n_levels; l++) all += hga_decoder_cache_level_rows(s.decoder, tokens, l);
+            assert_int_equal(all, hga_decoder_cache_rows(s.decoder, tokens));
+        }
+        assert_true(hga_decoder_cache_level_rows(s.decoder, 30, 0) > 0);
+        assert_int_equal(hga_decoder_cache_level_rows(s.decoder, 30, n_levels), -1);
+        assert_int_equal(hga_decoder_cache_level_rows(s.decoder, 30, -1), -1);
+        assert_int_equal(hga_decoder_cache_level_rows(s.decoder, end + 1, 0), -1);
+        assert_int_equal(hga_decoder_cache_level_rows(NULL, 0, 0), -1);
+        session_close(&s), problem_clear(&p);
+    }
+}
+
 /* ---- many caches ---- */
 
 enum { N_CACHES = 7 };
@@ -579,6 +604,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_full_pass),
         cmocka_unit_test(tables_and_modifiers_are_those_of_the_full_pass),
+        cmocka_unit_test(rows_of_levels_are_all_rows),
         cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),
         cmocka_unit_test(forks_and_cuts_have_the_bits_of_the_full_pass),
         cmocka_unit_test(a_fork_and_its_origin_share_until_one_writes),

@@ -42,6 +42,14 @@ int outfile_open(const char *path, outfile *out)
     return status;
 }
 
+int outfile_check(const char *path)
+{
+    outfile out = {0};
+    int status = outfile_open(path, &out);
+    outfile_drop(&out);
+    return status;
+}
+
 int outfile_flush(outfile *out) { return said(hga_file_flush(&out->whole), out); }
 
 int outfile_keep(outfile *out)

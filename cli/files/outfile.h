@@ -14,6 +14,8 @@ typedef struct outfile {
 void outfile_watch_signals(void);
 
 int outfile_open(const char *path, outfile *out);
+/* Can it be opened? Nobody should wait for a minute to hear that what is written last has no place. */
+int outfile_check(const char *path);
 /* Everything to the disk, still without its name, which outfile_keep gives. Two steps, so that several files appear
    together. */
 int outfile_flush(outfile *out);

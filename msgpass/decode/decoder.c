@@ -157,3 +157,15 @@ static holding will_hold(const hga_decoder *d, hga_id tokens)
 
 int64_t hga_decoder_cache_bytes(const hga_decoder *d, hga_id tokens) { return will_hold(d, tokens).bytes; }
 int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens) { return will_hold(d, tokens).rows; }
+
+int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level)
+{
+    int64_t n = 0;
+    if (!d || tokens < 0 || tokens > d->n_tokens || level < 0 || level >= d->plan->nodes.n_levels) return -1;
+    const hga_id *first = &d->plan->nodes.level_ptr[level];
+    for (int64_t i = 0; i < d->born.ptr[tokens]; i++) {
+        const kept_row *r = &d->born.row[i];
+        n += is_kept(d, r, tokens) && r->node >= first[0] && r->node < first[1];
+    }
+    return n;
+}

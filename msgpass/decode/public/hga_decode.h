@@ -48,6 +48,8 @@ HGA_API hga_id hga_decoder_rows(const hga_decoder *d, hga_id first_token, hga_id
 HGA_API int64_t hga_decoder_cache_bytes(const hga_decoder *d, hga_id tokens);
 /* .. rows that it holds: keys, values and whatever else later tokens read. */
 HGA_API int64_t hga_decoder_cache_rows(const hga_decoder *d, hga_id tokens);
+/* .. those of them that are rows of nodes of one level of the graph; -1, too, where it has no such level. */
+HGA_API int64_t hga_decoder_cache_level_rows(const hga_decoder *d, hga_id tokens, hga_id level);
 
 /* What appends compute in: one for each thread that calls hga_decoder_append at a time. Its bytes, before it is made.
    It serves the caches of all pools of the decoder; a cache that it served last is served faster. */

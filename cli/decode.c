@@ -1,0 +1,257 @@
+/* decode.c: hga decode, a causal variant fed token by token, or in chunks, as who generates text does. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "decode_run.h"
+#include "measured.h"
+#include "modifiers.h"
+#include "outfile.h"
+
+typedef struct arguments {
+    typed_variant variant;
+    hga_options options;
+    typed_tensors tensors;
+    typed_modifiers modifiers;
+    typed_decoding decoding;
+    int json;
+} arguments;
+
+/* ---- the command line ---- */
+
+enum { KEY_JSON = 0x2b80 };
+
+static int check_arguments(const arguments *a)
+{
+    if (!a->variant.name) return complain(CLI_USAGE, "decode: VARIANT is missing");
+    int status = tensors_check(&a->tensors);
+    return status ? status : decoding_check(&a->decoding, &a->tensors.paths);
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    arguments *a = state->input;
+    (void)value;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->variant;
+        state->child_inputs[1] = &a->options;
+        state->child_inputs[2] = &a->modifiers;
+        state->child_inputs[3] = &a->tensors;
+        state->child_inputs[4] = &a->decoding;
+        return 0;
+    case KEY_JSON: a->json = 1; return 0;
+    case ARGP_KEY_END: return arguments_said(check_arguments(a));
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as JSON", 9}, {0}};
+
+static const char doc[] =
+    "A causal variant fed token by token, or in chunks: each append gives the rows of its tokens, and a cache holds "
+    "what "
+    "later tokens read.\v"
+    "The output is that of `hga attend`, row by row; rows of nodes (bpt) come when their last token does. Four axes "
+    "are "
+    "a batch: a cache for each sample, all of them in one call. The table has the microseconds that a token of a "
+    "sample "
+    "took: median, worst, and the medians of the first and the last thousand; and what a cache held when it held most: "
+    "at its last token it lets everything go.";
+
+/* ---- the samples ---- */
+
+/* Routing looks at a sample's own tensors: its graph is its own. */
+static int check_samples(const typed_variant *typed, const attend_io *all)
+{
+    const hga_variant *v = hga_variant_named(typed->name);
+    if (all->query.samples == 1 || !(v && v->can & HGA_NEEDS_LEAVES)) return CLI_GOOD;
+    return complain(CLI_USAGE, "decode: each sample of %s has a graph of its own, and there are %d samples", v->name,
+                    all->query.samples);
+}
+
+/* The call's `io` has pointers into the sample, which therefore stays where it is. */
+static int bind_sample(const arguments *a, const attend_io *all, hga_id i, const model *m, attend_io *sample)
+{
+    *sample = attend_io_sample(all, i);
+    int status = attend_io_bind(&a->tensors.paths, m, a->tensors.has_scale ? &a->tensors.scale : NULL, sample);
+    return status ? status : modifiers_bind(&a->modifiers, sample);
+}
+
+static int build(const arguments *a, const attend_io *all, model *m)
+{
+    attend_io first = attend_io_sample(all, 0);
+    model_tensors tensors = attend_io_tensors(&first);
+    int status = CLI_GOOD;
+    TRY(check_samples(&a->variant, all));
+    TRY(model_build(&a->variant, &tensors, m));
+    TRY(modifiers_put(&a->modifiers, m));
+done:
+    return status;
+}
+
+static int decode(const arguments *a, const attend_io *all, const model *m, attend_io *sample, decoded *d)
+{
+    hga_options with = a->options;
+    int status = CLI_GOOD;
+    with.modifiers |= modifiers_planned(&a->modifiers);
+    for (hga_id i = 0; i < all->query.samples; i++) TRY(bind_sample(a, all, i, m, &sample[i]));
+    if (!a->tensors.quiet) tensor_file_say(&all->query);
+    TRY(decode_run(&a->decoding, m, &with, sample, all->query.samples, d));
+done:
+    return status;
+}
+
+/* ---- what is written ---- */
+
+typedef struct targets {
+    outfile out, lse;
+} targets;
+
+/* Before anything is computed. */
+static int open_targets(const arguments *a, targets *t)
+{
+    int status = CLI_GOOD;
+    TRY(outfile_open(a->tensors.paths.out, &t->out));
+    if (a->tensors.paths.lse) TRY(outfile_open(a->tensors.paths.lse, &t->lse));
+    if (a->decoding.save) TRY(outfile_check(a->decoding.save));
+done:
+    return status;
+}
+
+/* The samples' rows behind each other, and the file ready to be kept. */
+static int write_rows(const arguments *a, const attend_io *all, const attend_io *sample, int64_t columns, outfile *to)
+{
+    int64_t floats = (int64_t)sample->out_rows * all->query.heads * (columns ? columns : 1);
+    float *rows = NULL;
+    int status = CLI_GOOD;
+    TRY(take(all->query.samples * floats, sizeof *rows, &rows));
+    for (hga_id i = 0; i < all->query.samples; i++)
+        memcpy(rows + i * floats, columns ? sample[i].out : sample[i].lse, (size_t)floats * sizeof *rows);
+    TRY(tensor_file_write(to, &all->query, sample->out_rows, columns, tensors_out_type(&a->tensors, &all->query),
+                          rows));
+    TRY(outfile_flush(to));
+done:
+    free(rows);
+    return status;
+}
+
+/* All files appear, or none. */
+static int write_files(const arguments *a, const attend_io *all, const attend_io *sample, const decoded *d, targets *t)
+{
+    int status = CLI_GOOD;
+    TRY(write_rows(a, all, sample, all->value.columns, &t->out));
+    if (a->tensors.paths.lse) TRY(write_rows(a, all, sample, 0, &t->lse));
+    if (d->saved) TRY(complain_of(hga_cache_write(d->saved, a->decoding.save), CLI_OUTSIDE, a->decoding.save));
+    if (a->tensors.paths.lse) TRY(outfile_keep(&t->lse));
+    TRY(outfile_keep(&t->out));
+done:
+    return status;
+}
+
+/* ---- what is told ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Microseconds, of n tokens; NaN of none. */
+static double median(const double *seconds, int64_t n)
+{
+    double *sorted = NULL, middle = NAN;
+    if (n == 0 || take(n, sizeof *sorted, &sorted)) return middle;
+    memcpy(sorted, seconds, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    middle = 1e6 * (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    free(sorted);
+    return middle;
+}
+
+static double worst(const double *seconds, int64_t n)
+{
+    double most = n ? seconds[0] : NAN;
+    for (int64_t i = 1; i < n; i++)
+        if (seconds[i] > most) most = seconds[i];
+    return 1e6 * most;
+}
+
+static json_t *levels_json(const decoded *d)
+{
+    json_t *levels = json_array();
+    for (hga_id l = 0; l < d->n_levels; l++)
+        json_array_append_new(levels, json_pack("{s:i, s:I}", "level", l, "rows", (json_int_t)d->level_rows[l]));
+    return levels;
+}
+
+static json_t *report(const arguments *a, const attend_io *all, const model *m, const decoded *d)
+{
+    enum { THOUSAND = 1000 };
+    int64_t n = d->n_seconds, some = n < THOUSAND ? n : THOUSAND;
+    json_t *row = json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:b, s:i, s:I}", "variant", m->title, "tokens", d->tokens,
+                            "samples", all->query.samples, "heads", all->query.heads, "dim", all->query.columns,
+                            "chunks", a->decoding.chunks_text ? a->decoding.chunks_text : "1", "same", a->decoding.same,
+                            "resumed", d->resumed, "appends", (json_int_t)d->appends);
+    json_t *times = json_pack("{s:o, s:o, s:o, s:o}", "median_us", json_number(median(d->seconds, n)), "worst_us",
+                              json_number(worst(d->seconds, n)), "first_us", json_number(median(d->seconds, some)),
+                              "last_us", json_number(median(d->seconds + n - some, some)));
+    json_t *held = json_pack("{s:f, s:I, s:I, s:i, s:I, s:o}", "decoder_seconds", d->decoder_seconds, "workspace_bytes",
+                             (json_int_t)d->workspace_bytes, "cache_bytes", (json_int_t)d->most_bytes, "cache_tokens",
+                             d->most_at, "rows", (json_int_t)d->rows, "levels", levels_json(d));
+    return json_joined(json_joined(row, times), held);
+}
+
+static const column columns[] = {
+    {"tokens", "tokens", NULL, 0},    {"appends", "appends", NULL, 0},         {"median_us", "us a token", "%.1f", 0},
+    {"worst_us", "worst", "%.1f", 0}, {"first_us", "first 1000", "%.1f", 0},   {"last_us", "last 1000", "%.1f", 0},
+    {"rows", "rows held", NULL, 0},   {"cache_bytes", "cache bytes", NULL, 0}, {0}};
+static const column level_columns[] = {{"level", "level", NULL, 0}, {"rows", "rows held", NULL, 0}, {0}};
+
+static int tell(int as_json, json_t *document)
+{
+    int status = document ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
+    if (status) return status;
+    if (as_json) return json_print(stdout, document);
+    json_t *rows = json_pack("[O]", document);
+    status = table_print(stdout, rows, columns);
+    if (!status) putchar('\n');
+    if (!status) status = table_print(stdout, json_object_get(document, "levels"), level_columns);
+    json_decref(rows);
+    json_decref(document);
+    return status;
+}
+
+int run_decode(int argc, char **argv)
+{
+    struct argp_child children[] = {{&variant_argp, 0, NULL, 0},   {&machine_argp, 0, NULL, 0},
+                                    {&modifiers_argp, 0, NULL, 0}, {&tensors_argp, 0, NULL, 0},
+                                    {&decoding_argp, 0, NULL, 0},  {0}};
+    struct argp argp = {options, parse, "VARIANT", doc, children, NULL, NULL};
+    arguments a = {0};
+    attend_io all = {0}, *sample = NULL;
+    decoded d = {0};
+    targets t = {0};
+    model m = {0};
+    int status = CLI_GOOD;
+    TRY(arguments_parse(&argp, argc, argv, &a));
+    TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));
+    TRY(open_targets(&a, &t));
+    TRY(build(&a, &all, &m));
+    TRY(take(all.query.samples, sizeof *sample, &sample));
+    TRY(decode(&a, &all, &m, sample, &d));
+    TRY(write_files(&a, &all, sample, &d, &t));
+    TRY(tell(a.json, report(&a, &all, &m, &d)));
+done:
+    for (hga_id i = 0; sample && i < all.query.samples; i++) attend_io_clear(&sample[i]);
+    decoded_clear(&d);
+    model_clear(&m);
+    outfile_drop(&t.lse);
+    outfile_drop(&t.out);
+    free(sample);
+    attend_io_clear(&all);
+    return status;
+}

@@ -1,0 +1,316 @@
+/* decode_run.c: the library's caches, fed. */
+#include "decode_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+enum { QUERY, KEY, VALUE, OUT, LSE, N_TENSORS };
+
+/* Tokens are the graph's: of trees that differ by head there are `heads` for each of the caller's. */
+typedef struct session {
+    const typed_decoding *typed;
+    attend_io *sample;
+    hga_id n, per; /* samples; the graph's tokens for each of the caller's */
+    hga_id tokens, end, first_row;
+    hga_id fork_at, cut_at, save_at; /* NEVER once it was */
+    uint64_t n_chunks;
+    hga_cache **cache; /* [n] */
+    hga_append *list;  /* [n] */
+    hga_id *node;
+    float *rows; /* of all samples' tensors, one after the other */
+    int64_t node_room, rows_room;
+    decoded *out;
+} session;
+
+static hga_tensor *tensor_of(hga_io *io, int i)
+{
+    hga_tensor *of[N_TENSORS] = {&io->query, &io->key, &io->value, &io->out, &io->lse};
+    return of[i];
+}
+
+static int64_t floats_of(const hga_shape *s, int i)
+{
+    const int64_t of[N_TENSORS] = {(int64_t)s->n_heads * s->dim, (int64_t)s->n_kv_heads * s->dim,
+                                   (int64_t)s->n_kv_heads * s->dim_v, (int64_t)s->n_heads * s->dim_v, s->n_heads};
+    return of[i];
+}
+
+static int out_of_memory(void) { return complain(CLI_OUTSIDE, "out of memory"); }
+
+static int grow(void *array, int64_t *room, int64_t n, size_t size)
+{
+    void **at = array;
+    if (n <= *room) return CLI_GOOD;
+    void *more = realloc(*at, (size_t)(2 * n) * size);
+    if (!more) return out_of_memory();
+    *at = more, *room = 2 * n;
+    return CLI_GOOD;
+}
+
+/* ---- an append ---- */
+
+/* Rows of a sample's tensor, `gather` from where they are or back to there, as the decoder names them. */
+static void move_rows(const session *s, const hga_tensor *t, int64_t floats, hga_id n, float *rows, int gather)
+{
+    float *all = (float *)(uintptr_t)t->data;
+    for (hga_id k = 0; k < n; k++, rows += floats) {
+        float *there = all + (s->node[k] - s->first_row) * floats;
+        memcpy(gather ? rows : there, gather ? there : rows, (size_t)floats * sizeof *rows);
+    }
+}
+
+/* The samples' next tokens, or where their outputs go: pointers into `rows`. */
+static void lay_rows(session *s, hga_id chunk, hga_id n_rows)
+{
+    float *rows = s->rows;
+    for (hga_id i = 0; i < s->n; i++) {
+        attend_io *a = &s->sample[i];
+        s->list[i] = (hga_append){.cache = s->cache[i], .n_tokens = chunk, .io = a->io};
+        for (int t = 0; t < N_TENSORS; t++) {
+            int64_t floats = floats_of(&a->shape, t);
+            const hga_tensor *from = tensor_of(&a->io, t);
+            if (!from->data) continue;
+            if (t < OUT) move_rows(s, from, floats, n_rows, rows, 1);
+            *tensor_of(&s->list[i].io, t) = (hga_tensor){.data = rows, .rows = n_rows};
+            rows += n_rows * floats;
+        }
+    }
+}
+
+static void take_rows(const session *s, hga_id n_rows)
+{
+    for (hga_id i = 0; i < s->n; i++)
+        for (int t = OUT; t < N_TENSORS; t++) {
+            attend_io *a = &s->sample[i];
+            if (!tensor_of(&a->io, t)->data) continue;
+            float *rows = (float *)(uintptr_t)tensor_of(&s->list[i].io, t)->data;
+            move_rows(s, tensor_of(&a->io, t), floats_of(&a->shape, t), n_rows, rows, 0);
+        }
+}
+
+static int note_seconds(decoded *d, double seconds, hga_id tokens, hga_id n_samples)
+{
+    int status = grow(&d->seconds, &d->room, d->n_seconds + tokens, sizeof *d->seconds);
+    if (status) return status;
+    for (hga_id i = 0; i < tokens; i++) d->seconds[d->n_seconds++] = seconds / tokens / n_samples;
+    d->appends++;
+    return CLI_GOOD;
+}
+
+static void note_bytes(session *s)
+{
+    decoded *d = s->out;
+    int64_t bytes = hga_pages_used(d->pages);
+    if (d->most_at == 0 || bytes > d->most_bytes) d->most_bytes = bytes, d->most_at = s->tokens;
+}
+
+static int append(session *s, hga_id chunk)
+{
+    const hga_decoder *d = s->out->decoder;
+    int64_t floats = 0;
+    int status = CLI_GOOD;
+    hga_id n = hga_decoder_rows(d, s->tokens, chunk, NULL, 0);
+    for (int t = 0; t < N_TENSORS; t++) floats += floats_of(&s->sample->shape, t);
+    TRY(grow(&s->node, &s->node_room, n, sizeof *s->node));
+    TRY(grow(&s->rows, &s->rows_room, s->n * floats * n, sizeof *s->rows));
+    hga_decoder_rows(d, s->tokens, chunk, s->node, n);
+    lay_rows(s, chunk, n);
+    double start = bench_seconds();
+    TRY(complain_of(hga_decoder_append(d, s->out->workspace, s->list, s->n), CLI_USAGE, "append"));
+    TRY(note_seconds(s->out, bench_seconds() - start, chunk / s->per, s->n));
+    take_rows(s, n);
+    s->tokens += chunk;
+    note_bytes(s);
+done:
+    return status;
+}
+
+/* ---- between appends ---- */
+
+static int fork_caches(session *s)
+{
+    for (hga_id i = 0; i < s->n; i++) {
+        hga_cache *fork;
+        int status = complain_of(hga_cache_fork(s->cache[i], &fork), CLI_USAGE, "--fork-at");
+        if (status) return status;
+        hga_cache_destroy(s->cache[i]);
+        s->cache[i] = fork;
+    }
+    return CLI_GOOD;
+}
+
+static int cut_caches(session *s)
+{
+    s->tokens -= s->typed->back * s->per;
+    for (hga_id i = 0; i < s->n; i++) {
+        int status = complain_of(hga_cache_cut(s->cache[i], s->tokens), CLI_USAGE, "--cut");
+        if (status) return status;
+    }
+    return CLI_GOOD;
+}
+
+/* Is it the moment? Once. */
+static int is_now(const session *s, hga_id *moment)
+{
+    int now = *moment == s->tokens;
+    if (now) *moment = NEVER;
+    return now;
+}
+
+static int meet_moments(session *s)
+{
+    int status = CLI_GOOD;
+    if (is_now(s, &s->save_at)) TRY(complain_of(hga_cache_fork(s->cache[0], &s->out->saved), CLI_USAGE, "--save"));
+    if (is_now(s, &s->fork_at)) TRY(fork_caches(s));
+    if (is_now(s, &s->cut_at)) TRY(cut_caches(s));
+done:
+    return status;
+}
+
+/* The next chunk ends with the tokens, or at a moment, where that comes first. */
+static hga_id next_chunk(session *s)
+{
+    const hga_id moments[] = {s->fork_at, s->cut_at, s->save_at};
+    hga_id left = s->end - s->tokens, chunk = decoding_chunk(s->typed, s->n_chunks++);
+    if (chunk <= left / s->per) left = chunk * s->per;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
+        if (moments[i] > s->tokens && moments[i] - s->tokens < left) left = moments[i] - s->tokens;
+    return left;
+}
+
+static int feed(session *s)
+{
+    int status = CLI_GOOD;
+    while (1) {
+        TRY(meet_moments(s));
+        if (s->tokens == s->end) break;
+        TRY(append(s, next_chunk(s)));
+    }
+done:
+    return status;
+}
+
+/* ---- begin and end ---- */
+
+static int open_decoder(const typed_decoding *typed, const model *m, const hga_options *options, session *s)
+{
+    hga_decode_options o = {.plan = *options, .rollback = typed->back * s->per, .same_bits = typed->same};
+    decoded *d = s->out;
+    int blame = m->from_file ? CLI_DATA : CLI_USAGE, status = CLI_GOOD;
+    double start = bench_seconds();
+    TRY(complain_of(hga_decoder_create(m->graph, &m->program, &s->sample->shape, &o, &d->decoder), blame, m->title));
+    TRY(complain_of(hga_decode_workspace_create(d->decoder, &d->workspace), blame, m->title));
+    TRY(complain_of(hga_pages_create(d->decoder, 0, &d->pages), blame, m->title));
+    d->decoder_seconds = bench_seconds() - start;
+    d->workspace_bytes = hga_decoder_workspace_bytes(d->decoder);
+    s->end = hga_decoder_tokens(d->decoder), d->tokens = s->end / s->per;
+done:
+    return status;
+}
+
+/* Rows that nobody computes are marked. */
+static void mark_rows(attend_io *a)
+{
+    int64_t rows = a->io.out.rows;
+    for (int64_t i = 0; i < rows * floats_of(&a->shape, OUT); i++) a->out[i] = NAN;
+    for (int64_t i = 0; a->lse && i < rows * floats_of(&a->shape, LSE); i++) a->lse[i] = NAN;
+}
+
+static int resume(session *s)
+{
+    if (s->n > 1) return complain(CLI_USAGE, "--resume: a file has one cache, the tensors have %d samples", s->n);
+    int status = complain_of(hga_cache_read(s->out->pages, s->typed->resume, &s->cache[0]), CLI_DATA, s->typed->resume);
+    if (status) return status;
+    s->tokens = hga_cache_tokens(s->cache[0]), s->out->resumed = s->tokens / s->per;
+    mark_rows(s->sample);
+    return CLI_GOOD;
+}
+
+static int open_caches(session *s)
+{
+    int status = CLI_GOOD;
+    TRY(take(s->n, sizeof *s->cache, &s->cache));
+    TRY(take(s->n, sizeof *s->list, &s->list));
+    if (s->typed->save && s->n > 1)
+        TRY(complain(CLI_USAGE, "--save: a file has one cache, the tensors have %d samples", s->n));
+    for (hga_id i = 0; !s->typed->resume && i < s->n; i++)
+        TRY(complain_of(hga_cache_create(s->out->pages, &s->cache[i]), CLI_USAGE, "caches"));
+    if (s->typed->resume) TRY(resume(s));
+    TRY(decoding_check_tokens(s->typed, s->out->resumed, s->out->tokens));
+    if (s->typed->fork_at != NEVER) s->fork_at = s->typed->fork_at * s->per;
+    if (s->typed->cut_at != NEVER) s->cut_at = s->typed->cut_at * s->per;
+    if (s->typed->save) s->save_at = s->typed->save_at == NEVER ? s->end : s->typed->save_at * s->per;
+done:
+    return status;
+}
+
+/* What the caches held when they held most. */
+static int count_rows(const model *m, decoded *d)
+{
+    d->n_levels = hga_graph_nodes(m->graph).n_levels;
+    int status = take(d->n_levels, sizeof *d->level_rows, &d->level_rows);
+    for (hga_id l = 0; status == CLI_GOOD && l < d->n_levels; l++) {
+        d->level_rows[l] = hga_decoder_cache_level_rows(d->decoder, d->most_at, l);
+        d->rows += d->level_rows[l];
+    }
+    return status;
+}
+
+/* The first row of the tensors, as a node. */
+static int find_first_row(session *s)
+{
+    const hga_decoder *d = s->out->decoder;
+    hga_id n = hga_decoder_rows(d, 0, s->end, NULL, 0);
+    int status = grow(&s->node, &s->node_room, n, sizeof *s->node);
+    if (status) return status;
+    hga_decoder_rows(d, 0, s->end, s->node, n);
+    s->first_row = s->node[0];
+    for (hga_id i = 1; i < n; i++)
+        if (s->node[i] < s->first_row) s->first_row = s->node[i];
+    return CLI_GOOD;
+}
+
+static void session_clear(session *s)
+{
+    for (hga_id i = 0; s->cache && i < s->n; i++) hga_cache_destroy(s->cache[i]);
+    free(s->cache);
+    free(s->list);
+    free(s->node);
+    free(s->rows);
+}
+
+int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
+               decoded *out)
+{
+    session s = {.typed = typed,
+                 .sample = sample,
+                 .n = n,
+                 .per = m->tree_heads,
+                 .fork_at = NEVER,
+                 .cut_at = NEVER,
+                 .save_at = NEVER,
+                 .out = out};
+    int status = CLI_GOOD;
+    TRY(open_decoder(typed, m, options, &s));
+    TRY(find_first_row(&s));
+    TRY(open_caches(&s));
+    TRY(feed(&s));
+    TRY(count_rows(m, out));
+done:
+    session_clear(&s);
+    return status;
+}
+
+void decoded_clear(decoded *d)
+{
+    hga_cache_destroy(d->saved);
+    hga_pages_destroy(d->pages);
+    hga_decode_workspace_destroy(d->workspace);
+    hga_decoder_destroy(d->decoder);
+    free(d->seconds);
+    free(d->level_rows);
+    *d = (decoded){0};
+}

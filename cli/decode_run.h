@@ -1,0 +1,30 @@
+/* decode_run.h: tensors go through caches, chunk after chunk, and come out as rows; what that took. */
+#ifndef CLI_DECODE_RUN_H
+#define CLI_DECODE_RUN_H
+
+#include "typed_decoding.h"
+
+/* What a run took. Zeroed: nothing yet. */
+typedef struct decoded {
+    hga_id tokens, resumed; /* of each sample; those that a file had */
+    double *seconds;        /* [n_seconds]: of each token of each append, its share of the call */
+    int64_t n_seconds, room, appends;
+    int64_t most_bytes;  /* of the caches' pages: the most after any append .. */
+    hga_id most_at;      /* .. which was with so many tokens */
+    int64_t *level_rows; /* [n_levels]: rows that a cache then holds */
+    hga_id n_levels;
+    int64_t rows, workspace_bytes;
+    double decoder_seconds;
+    hga_cache *saved; /* of the file to be written; NULL without */
+    hga_decoder *decoder;
+    hga_decode_workspace *workspace;
+    hga_pages *pages;
+} decoded;
+
+/* Append the samples' tokens to a cache each, all in one call. Samples are bound (attend_io.h); their `out` and `lse`
+   get the rows. */
+int decode_run(const typed_decoding *typed, const model *m, const hga_options *options, attend_io *sample, hga_id n,
+               decoded *out);
+void decoded_clear(decoded *d);
+
+#endif

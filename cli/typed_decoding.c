@@ -1,0 +1,101 @@
+/* typed_decoding.c: words for chunks, forks, cuts and files of caches. */
+#include "typed_decoding.h"
+
+#include <string.h>
+
+#include "arguments.h"
+#include "numbers.h"
+
+enum { KEY_CHUNKS = 0x2b00, KEY_SAME, KEY_FORK_AT, KEY_CUT, KEY_SAVE, KEY_SAVE_AT, KEY_RESUME };
+
+static int read_chunks(const char *text, typed_decoding *out)
+{
+    int64_t seed = 0;
+    out->chunks_text = text;
+    out->random_chunks = strncmp(text, "random:", 7) == 0;
+    if (!out->random_chunks) return read_list("--chunks", text, 1, INT32_MAX, MOST_CHUNKS, &out->n_chunks, out->chunk);
+    int status = read_whole("--chunks random", text + 7, 0, INT64_MAX, &seed);
+    out->seed = (uint64_t)seed;
+    return status;
+}
+
+/* T:BACK */
+static int read_cut(const char *text, typed_decoding *out)
+{
+    char at[32];
+    size_t n = strcspn(text, ":");
+    if (!text[n] || n >= sizeof at) return complain(CLI_USAGE, "--cut: '%s' is not T:BACK", text);
+    memcpy(at, text, n), at[n] = 0;
+    int status = read_id("--cut", at, 1, INT32_MAX, &out->cut_at);
+    return status ? status : read_id("--cut", text + n + 1, 1, out->cut_at, &out->back);
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    typed_decoding *typed = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        typed->fork_at = typed->cut_at = typed->save_at = NEVER, typed->n_chunks = 1, typed->chunk[0] = 1;
+        return 0;
+    case KEY_CHUNKS: return arguments_said(read_chunks(value, typed));
+    case KEY_SAME: typed->same = 1; return 0;
+    case KEY_FORK_AT: return arguments_said(read_id("--fork-at", value, 0, INT32_MAX, &typed->fork_at));
+    case KEY_CUT: return arguments_said(read_cut(value, typed));
+    case KEY_SAVE: typed->save = value; return 0;
+    case KEY_SAVE_AT: return arguments_said(read_id("--save-at", value, 0, INT32_MAX, &typed->save_at));
+    case KEY_RESUME: typed->resume = value; return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"chunks", KEY_CHUNKS, "LIST", 0,
+     "tokens of one append after the other; the list is repeated. random:SEED: 1 to 64 by chance (default: 1)", 5},
+    {"same", KEY_SAME, NULL, 0, "rows have the bits that `hga attend` gives them (default: within 2e-6)", 5},
+    {"fork-at", KEY_FORK_AT, "T", 0, "fork the cache when it has T tokens, and go on in the fork", 5},
+    {"cut", KEY_CUT, "T:BACK", 0, "when the cache has T tokens, take the last BACK back and append them again", 5},
+    {"save", KEY_SAVE, "FILE", 0, "write the cache to a file", 5},
+    {"save-at", KEY_SAVE_AT, "T", 0, ".. as it is with T tokens (default: with all)", 5},
+    {"resume", KEY_RESUME, "FILE", 0,
+     "start with the cache of a file; the tensors have its tokens, too, whose rows of the output are NaN", 5},
+    {0},
+};
+const struct argp decoding_argp = {.options = options, .parser = parse};
+
+int decoding_check(const typed_decoding *typed, const attend_paths *paths)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--out", paths->out}, {"--lse", paths->lse}, {"--save", typed->save}};
+    if (typed->save_at != NEVER && !typed->save) return complain(CLI_USAGE, "--save-at: there is no --save FILE");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i].path && strcmp(files[i].path, "-") == 0)
+            return complain(CLI_USAGE, "%s -: standard output has the table", files[i].option);
+    for (size_t i = 0; typed->save && i < 2; i++)
+        if (files[i].path && outfile_same(typed->save, files[i].path))
+            return complain(CLI_USAGE, "--save: '%s' is %s's file as well", typed->save, files[i].option);
+    return CLI_GOOD;
+}
+
+int decoding_check_tokens(const typed_decoding *typed, hga_id first, hga_id end)
+{
+    const struct {
+        const char *option;
+        hga_id at;
+    } moments[] = {{"--fork-at", typed->fork_at}, {"--cut", typed->cut_at}, {"--save-at", typed->save_at}};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        if (moments[i].at == NEVER) continue;
+        if (moments[i].at > end)
+            return complain(CLI_USAGE, "%s: %d is beyond the %d tokens", moments[i].option, moments[i].at, end);
+        if (moments[i].at < first)
+            return complain(CLI_USAGE, "%s: the cache of %s has %d tokens already, not %d", moments[i].option,
+                            typed->resume, first, moments[i].at);
+    }
+    return CLI_GOOD;
+}
+
+hga_id decoding_chunk(const typed_decoding *typed, uint64_t i)
+{
+    if (typed->random_chunks) return 1 + (hga_id)(number_bits(typed->seed, i) % LONGEST_RANDOM_CHUNK);
+    return typed->chunk[i % (uint64_t)typed->n_chunks];
+}

@@ -1,0 +1,110 @@
+/* typed_tensors.c: words for the tensors of an execution. */
+#include "typed_tensors.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "arguments.h"
+
+enum {
+    KEY_QUERY = 0x2000,
+    KEY_KEY,
+    KEY_VALUE,
+    KEY_OUT,
+    KEY_LSE,
+    KEY_REL_KEY,
+    KEY_REL_BIAS,
+    KEY_NODE_POS,
+    KEY_SCALE,
+    KEY_LAYOUT,
+    KEY_OUT_TYPE,
+    KEY_QUIET
+};
+
+static const char **path_of(attend_paths *p, int key)
+{
+    switch (key) {
+    case KEY_QUERY: return &p->query;
+    case KEY_KEY: return &p->key;
+    case KEY_VALUE: return &p->value;
+    case KEY_OUT: return &p->out;
+    case KEY_LSE: return &p->lse;
+    case KEY_REL_KEY: return &p->rel_key;
+    case KEY_REL_BIAS: return &p->rel_bias;
+    case KEY_NODE_POS: return &p->node_pos;
+    default: return NULL;
+    }
+}
+
+static int read_scale(const char *text, typed_tensors *typed)
+{
+    int status = read_number("--scale", text, &typed->scale);
+    typed->has_scale = 1;
+    if (status == CLI_GOOD && !isfinite((float)typed->scale))
+        return complain(CLI_USAGE, "--scale: %s does not fit float32", text);
+    return status;
+}
+
+static int check_type(const char *text)
+{
+    element type;
+    if (strcmp(text, "same") == 0 || element_of_option(text, &type)) return CLI_GOOD;
+    return complain(CLI_USAGE, "--out-type: '%s' is not one of: f16 bf16 f32 f64 same", text);
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    typed_tensors *typed = state->input;
+    switch (key) {
+    case KEY_SCALE: return arguments_said(read_scale(value, typed));
+    case KEY_LAYOUT: return arguments_said(read_layout(value, &typed->layout));
+    case KEY_OUT_TYPE: typed->out_type = value; return arguments_said(check_type(value));
+    case KEY_QUIET: typed->quiet = 1; return 0;
+    default: break;
+    }
+    const char **path = path_of(&typed->paths, key);
+    if (!path) return ARGP_ERR_UNKNOWN;
+    *path = value;
+    return 0;
+}
+
+static const struct argp_option options[] = {
+    {"query", KEY_QUERY, "FILE", 0, "query tensor, [rows][dim] or [rows][heads][dim]; - is standard input", 2},
+    {"key", KEY_KEY, "FILE", 0, "key tensor; its heads divide the query's", 2},
+    {"value", KEY_VALUE, "FILE", 0, "value tensor, with the key's rows and heads", 2},
+    {"out", KEY_OUT, "FILE", 0, "where the output goes; - is standard output", 2},
+    {"lse", KEY_LSE, "FILE", 0, "where the log of the softmax denominators goes (default: nowhere)", 3},
+    {"rel-key", KEY_REL_KEY, "FILE", 0, "added to keys by edge type, [types][dim] (default: none)", 4},
+    {"rel-bias", KEY_REL_BIAS, "FILE", 0,
+     "added to scores by edge type, [types][heads], or one column for all heads (default: none)", 4},
+    {"node-pos", KEY_NODE_POS, "FILE", 0, "position embeddings, [nodes][c] (default: none)", 4},
+    {"scale", KEY_SCALE, "S", 0, "factor of q . k (default: 1 / sqrt(dim))", 4},
+    {"layout", KEY_LAYOUT, "L", 0,
+     "of query, key, value and what comes out: nhd, or hnd as torch has it; a fourth axis in front is a batch, on "
+     "which "
+     "bnhd and bhnd insist (default: nhd)",
+     3},
+    {"out-type", KEY_OUT_TYPE, "T", 0, "of what comes out: f16 bf16 f32 f64, or same, the query's (default: f32)", 3},
+    {"quiet", KEY_QUIET, NULL, 0, "leave out the line on stderr that says how the tensors were read", 3},
+    {0},
+};
+const struct argp tensors_argp = {.options = options, .parser = parse};
+
+int tensors_check(const typed_tensors *typed)
+{
+    const attend_paths *p = &typed->paths;
+    if (!p->query) return complain(CLI_USAGE, "--query FILE is missing");
+    if (!p->key) return complain(CLI_USAGE, "--key FILE is missing");
+    if (!p->value) return complain(CLI_USAGE, "--value FILE is missing");
+    if (!p->out) return complain(CLI_USAGE, "--out FILE is missing");
+    if (p->lse && outfile_same(p->lse, p->out))
+        return complain(CLI_USAGE, "--lse: '%s' is --out's file as well", p->lse);
+    return CLI_GOOD;
+}
+
+element tensors_out_type(const typed_tensors *typed, const tensor_file *query)
+{
+    element type = ELEMENT_F32;
+    if (typed->out_type && !element_of_option(typed->out_type, &type)) type = query->array.type;
+    return type;
+}
