@@ -135,12 +135,18 @@ done:
 
 /* ---- what the plan reads besides ---- */
 
-/* Slices ask for rows as the plan's phases reach them, which may be more than the program's edges say. */
+/* Slices ask for rows as the plan's phases reach them, which may be more than the program's edges say. A job's rows go
+   by the latest token first: a source that has been read keeps the token that it got, and is passed over from then on,
+   so that all of a job's sources cost as much as they are, however often they are read. */
 typedef struct plan_reads {
     readers *r;
     const hga_plan *plan;
     uint64_t storages;
     int32_t token;
+    hga_id *next;              /* [nodes + 1]: of a node that has been read, a later one; of others, themselves */
+    hga_id *order, *of_row;    /* [most rows]: rows, the latest token first; their tokens */
+    int64_t *begin, most_rows; /* [tokens + 1], by token */
+    hga_id n_tokens;
 } plan_reads;
 
 static void storage_read(plan_reads *x, hga_id storage, hga_id v)
@@ -150,11 +156,25 @@ static void storage_read(plan_reads *x, hga_id storage, hga_id v)
     if (f >= 1 && f <= x->r->p->n_fields) grow_to(&x->r->last[f][v], x->token);
 }
 
+static void node_read(plan_reads *x, uint64_t storages, hga_id v)
+{
+    for (uint64_t set = storages; set; set &= set - 1) storage_read(x, __builtin_ctzll(set), v);
+}
+
+/* The first node from v on that has not been read. */
+static hga_id not_read(hga_id *next, hga_id v)
+{
+    while (next[v] != v) v = next[v] = next[next[v]];
+    return v;
+}
+
 static void nodes_read(void *context, hga_id first, hga_id last)
 {
     plan_reads *x = context;
-    for (uint64_t set = x->storages; set; set &= set - 1)
-        for (hga_id v = first; v <= last; v++) storage_read(x, __builtin_ctzll(set), v);
+    for (hga_id v = not_read(x->next, first); v <= last; v = not_read(x->next, v)) {
+        node_read(x, x->storages, v);
+        x->next[v] = v + 1;
+    }
 }
 
 static int32_t job_token(const readers *r, const slice_job *job, hga_id v)
@@ -167,20 +187,57 @@ static int32_t job_token(const readers *r, const slice_job *job, hga_id v)
     return token;
 }
 
-static void add_plan(readers *r, const hga_plan *plan)
+/* By counting. */
+static void order_rows(plan_reads *x, const slice_job *job)
 {
+    const phase *ph = &x->plan->phase[job->phase];
+    int64_t before = 0;
+    for (hga_id t = 0; t <= x->n_tokens; t++) x->begin[t] = 0;
+    for (hga_id i = 0; i < job->rows; i++) {
+        x->of_row[i] = job_token(x->r, job, phase_node(x->plan, ph, i));
+        x->begin[x->of_row[i]]++;
+    }
+    for (hga_id t = x->n_tokens; t >= 0; t--) {
+        int64_t n = x->begin[t];
+        x->begin[t] = before, before += n;
+    }
+    for (hga_id i = 0; i < job->rows; i++) x->order[x->begin[x->of_row[i]]++] = i;
+}
+
+static void job_reads(plan_reads *x, const slice_job *job)
+{
+    const phase *ph = &x->plan->phase[job->phase];
+    order_rows(x, job);
+    x->storages = job->of.sources;
+    for (hga_id v = 0; x->storages && v <= x->r->nodes.n; v++) x->next[v] = v;
+    for (hga_id k = 0; k < job->rows; k++) {
+        hga_id i = x->order[k];
+        x->token = x->of_row[i];
+        if (x->storages) accesses_sources(x->plan, ph, i, 1, nodes_read, x);
+        node_read(x, job->of.own, phase_node(x->plan, ph, i));
+    }
+}
+
+static hga_status add_plan(readers *r, const hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    plan_reads x = {.r = r, .plan = plan, .n_tokens = r->nodes.n_queries};
+    for (int64_t j = 0; j < plan->slices->n_jobs; j++)
+        if (plan->slices->job[j].rows > x.most_rows) x.most_rows = plan->slices->job[j].rows;
+    HGA_TRY(hga_new(NULL, (int64_t)r->nodes.n + 1, sizeof *x.next, &x.next));
+    HGA_TRY(hga_new(NULL, x.most_rows, sizeof *x.order, &x.order));
+    HGA_TRY(hga_new(NULL, x.most_rows, sizeof *x.of_row, &x.of_row));
+    HGA_TRY(hga_new(NULL, (int64_t)x.n_tokens + 1, sizeof *x.begin, &x.begin));
     for (int64_t j = 0; j < plan->slices->n_jobs; j++) {
         const slice_job *job = &plan->slices->job[j];
-        const phase *ph = &plan->phase[job->phase];
-        if (ph->job > JOB_MERGE) continue;
-        for (hga_id i = 0; i < job->rows; i++) {
-            hga_id v = phase_node(plan, ph, i);
-            plan_reads x = {r, plan, job->of.sources, job_token(r, job, v)};
-            if (x.storages) accesses_sources(plan, ph, i, 1, nodes_read, &x);
-            x.storages = job->of.own;
-            nodes_read(&x, v, v);
-        }
+        if (plan->phase[job->phase].job <= JOB_MERGE) job_reads(&x, job);
     }
+done:
+    hga_delete(NULL, x.next, (int64_t)r->nodes.n + 1, sizeof *x.next);
+    hga_delete(NULL, x.order, x.most_rows, sizeof *x.order);
+    hga_delete(NULL, x.of_row, x.most_rows, sizeof *x.of_row);
+    hga_delete(NULL, x.begin, (int64_t)x.n_tokens + 1, sizeof *x.begin);
+    return st;
 }
 
 /* ---- what may be decoded ---- */
@@ -281,7 +338,7 @@ hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
     readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready};
     HGA_TRY(latest_find(p, g, &d->ready));
     HGA_TRY(find_readers(&r));
-    add_plan(&r, d->plan);
+    HGA_TRY(add_plan(&r, d->plan));
     HGA_TRY(check_output(d, &r));
     HGA_TRY(list_events(d, &r));
     HGA_TRY(list_io(d, &r));
