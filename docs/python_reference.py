@@ -4,7 +4,7 @@ import inspect
 
 import hga
 
-CLASSES = ("Hierarchy", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
+CLASSES = ("Hierarchy", "Decoder", "Cache", "Graph", "Builder", "Program", "Edge", "End", "Coverage", "Row", "PlansInfo", "Variant", "Error")
 FUNCTIONS = ("build", "read", "concatenated", "variants", "isa_list", "plans_info", "plans_clear")
 
 

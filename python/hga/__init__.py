@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import _functions, _hierarchy, _program  # noqa: F401  (callbacks are defined on import)
 from ._arguments import meant as _meant, whole as _whole
 from ._core import Error, check as _check, ffi as _ffi, lib as _lib, refuse_type as _refuse_type, version as _version
+from ._decoder import Cache, Decoder
 from ._functions import *  # noqa: F403
 from ._graph import Builder, Graph
 from ._hierarchy import Coverage, Hierarchy, Row
@@ -45,7 +46,7 @@ def isa_list() -> str:
 
 
 __all__ = [
-    "Builder", "Coverage", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
+    "Builder", "Cache", "Coverage", "Decoder", "Edge", "End", "Error", "Graph", "Hierarchy", "PlansInfo", "Program", "Row", "TREE_DOWN", "TREE_UP", "Variant",
     "build", "concatenated", "isa_list", "plans_clear", "plans_info", "read", "variants",
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from ._arguments import answered, flag, meant, threads as whole_threads, unknown
 from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced
 from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
+from ._decoder import Decoder
 from ._graph import Graph
 from ._normalisers import normalised, spelt
 from ._plans import USES, Plan, new_tape, plan_of, tape_bytes
@@ -392,6 +393,30 @@ class Hierarchy:
         pos_dim = int(node_pos.shape[1]) if node_pos is not None else 0
         key = (heads, kv_heads, int(q.shape[-1]), int(v.shape[-1]), pos_dim, self._threads_for(threads), precision, isa)
         return tape_bytes(self._plan(key + flags + (float(dropout), 1)))
+
+    # ---- token by token ----
+
+    @answered
+    def decoder(
+        self, *, heads: int, dim: int, kv_heads: Optional[int] = None, dim_v: Optional[int] = None, same: bool = False,
+        rollback: int = 0, page_type: str = "f32", page_rows: int = 0, max_bytes: int = 0, scale: Optional[float] = None,
+        rel_key: Any = None, rel_bias: Any = None, node_pos: Any = None, type_scale: Any = None, sink: Any = None,
+        slopes: Any = None, additive: Any = None, softcap: Optional[float] = None, normaliser: Optional[str] = None,
+        normalizer: Optional[str] = None, precision: str = "f32", threads: int = 0, isa: Optional[str] = None,
+    ) -> Decoder:  # fmt: skip
+        """A decoder of sequences of at most as many tokens as the hierarchy has: ``h.decoder(heads=, dim=).cache()`` takes
+        ``append(q, k, v)``, and gives the rows of ``attention`` over all tokens so far. Tables, scale, softcap and normaliser are
+        those of ``attention``, for all appends.
+
+        same: rows have the bits of ``attention`` on all tokens, however they were cut into appends; otherwise they are within
+        2e-6. rollback: tokens that ``Cache.cut`` may take back at least. page_type: "f32", or "bf16", by which keys, values and
+        queries are kept, and computed with, in 16 bits. page_rows: rows of a page, a power of two up to 64; 0: 16. max_bytes:
+        the most bytes of all its caches' pages; 0: no limit. A hierarchy of which a token sees a later one is refused with both."""
+        tables = dict(rel_key=rel_key, rel_bias=rel_bias, node_pos=node_pos, type_scale=type_scale,
+                      sink=sink, slopes=slopes, additive=additive, softcap=softcap)  # fmt: skip
+        h = normalised(self, spelt(normaliser, normalizer))
+        return Decoder(h, heads, dim, kv_heads, dim_v, same, rollback, page_type, page_rows, max_bytes, scale, precision,
+                       threads, isa, tables)  # fmt: skip
 
     # ---- rows that are nodes ----
 

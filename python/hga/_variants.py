@@ -74,6 +74,9 @@ class FoldedHierarchy(Hierarchy):
         """Rows that query has: tokens, not tokens times heads."""
         return super().rows // self.fold
 
+    def decoder(self, **more: Any) -> Any:
+        raise refuse(f"{self.words}: decoding has no trees per head, whose heads the graph has as rows")
+
     def _folded(self, x: Any, what: str, layout: str) -> np.ndarray:
         a = as_numpy(x, what)
         if a.ndim < 3:
@@ -181,6 +184,10 @@ class RoutedHierarchy:
             more["height"] = self.height
         made: Hierarchy = make(self.variant, None, more)
         return made
+
+    def decoder(self, **more: Any) -> Any:
+        """Refused: leaves are found by the input. ``hierarchy(q, k)`` of all tokens has a decoder."""
+        raise refuse(f"{self.variant.name}: weights= and bias= route whole inputs; hierarchy(q, k) of all tokens has a decoder")
 
     def lift(self, x: Any, *, layout: str = "bhnd", which: str = "query") -> Any:
         """x itself: rows are tokens (``Hierarchy.lift``)."""

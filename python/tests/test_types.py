@@ -33,6 +33,9 @@ hga.hsa(64, branching=[2, 4], self=True)
 hga.treeformer_fine(4, query_leaf=[0, 0, 1, 1]).coverage()
 hga.treeformer_fine(height=1, weights=x, bias=x).hierarchy(x, x)
 hga.Graph.from_parents([2, 2, -1]).hierarchy().lower(x)
+cache: hga.Cache = h.decoder(heads=1, dim=8, same=True).cache()
+cache.append(x, x, x)
+cache.fork().cut(len(cache))
 """
 
 WRONG = """

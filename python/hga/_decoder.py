@@ -1,0 +1,435 @@
+"""Token by token: decoders of causal hierarchies, and the caches that they append to."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._arguments import answered, flag, meant, whole
+from ._call import LAYOUTS, Tables
+from ._core import as_numpy, check, ffi, fill_rows, fill_tensor, is_torch, lib, narrowed, number, refuse, refuse_type, widened
+from ._rows import are_nodes
+
+if TYPE_CHECKING:
+    from ._hierarchy import Hierarchy
+
+WORKSPACES_KEPT = 1 << 30  # bytes of a decoder's workspaces beyond which caches share them, unless threads need more
+_TYPES = {"f32": lib.HGA_F32, "bf16": lib.HGA_BF16}
+_PRECISIONS = {"f32": lib.HGA_PRECISION_F32, "bf16": lib.HGA_PRECISION_BF16}
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _word(value: Any, what: str, known: Dict[str, int]) -> int:
+    if value not in known:
+        raise refuse(f"{what} {value!r} is neither 'f32' nor 'bf16'{meant(value, known)}")
+    return known[value]
+
+
+# ---- what C holds ----
+
+_LAST = object()
+
+
+class _Life:
+    """A decoder of the library's with its pages and workspaces, which must outlive every cache. Python may collect a decoder
+    before its caches, so each of them has a token here, and whoever gives back the last one lets all go."""
+
+    def __init__(self, decoder: Any, pages: Any) -> None:
+        self.decoder, self.pages, self.workspaces = decoder, pages, []  # type: Any, Any, List[Any]
+        self.tokens: List[object] = [_LAST]  # list.pop and list.append are each one step of the interpreter's
+
+    def give_back(self) -> None:
+        if self.tokens.pop() is not _LAST:
+            return
+        for w in self.workspaces:
+            lib.hga_decode_workspace_destroy(w)
+        lib.hga_pages_destroy(self.pages)
+        lib.hga_decoder_destroy(self.decoder)
+
+
+def _end_decoder(life: _Life, _: Any) -> None:
+    life.give_back()
+
+
+def _end_cache(life: _Life, cache: Any) -> None:
+    lib.hga_cache_destroy(cache)
+    life.give_back()
+
+
+class _Workspace:
+    """Where appends are computed. It still has the rows of the cache that it served last, which it serves faster."""
+
+    def __init__(self, c: Any) -> None:
+        self.c = c
+        self.served: Any = lambda: None  # a weak reference
+
+
+# ---- tensors ----
+
+
+def _memory(x: Any, what: str) -> np.ndarray:
+    if is_torch(x) and x.requires_grad:
+        import torch
+
+        if torch.is_grad_enabled():
+            raise refuse(f"{what} requires a gradient, which decoding has not: call it under torch.no_grad(), or detach()")
+    return widened(as_numpy(x, what))
+
+
+def _given_back(x: np.ndarray, like: Any) -> Any:
+    """Float32 in the caller's kind of array and type of number."""
+    if not is_torch(like):
+        kind = getattr(like, "dtype", x.dtype)
+        return narrowed(x, as_numpy(like, "query").dtype).view(kind) if kind != x.dtype else x
+    import torch
+
+    return torch.from_numpy(x).to(like.dtype)
+
+
+class _Rows:
+    """One cache's new rows, checked: [heads][rows][columns], or with these axes turned."""
+
+    def __init__(self, d: "Decoder", q: Any, k: Any, v: Any, layout: str) -> None:
+        self.like = q
+        self.q, self.k, self.v = _memory(q, "query"), _memory(k, "key"), _memory(v, "value")
+        self.axes = LAYOUTS[layout]
+        self.flat = self.q.ndim == 2
+        if self.flat:
+            self.axes, self.q, self.k, self.v = (-3, -2), self.q[None], self.k[None], self.v[None]
+        for x, what, heads, columns in (
+            (self.q, "query", d.heads, d.dim), (self.k, "key", d.kv_heads, d.dim), (self.v, "value", d.kv_heads, d.dim_v),
+        ):  # fmt: skip
+            self._check(x, what, layout, heads, columns)
+
+    def _check(self, x: np.ndarray, what: str, layout: str, heads: int, columns: int) -> None:
+        heads_axis, rows_axis = self.axes
+        if x.ndim != 3:
+            raise refuse(f"{what} has shape {x.shape}: rows of one cache are {'[heads][rows][dim]' if layout == 'bhnd' else '[rows][heads][dim]'}")
+        if x.shape[-1] != columns or x.shape[heads_axis] != heads:
+            raise refuse(f"{what} has {x.shape[heads_axis]} heads of {x.shape[-1]} columns in layout {layout!r}, the decoder {heads} of {columns}")
+        if x.shape[rows_axis] != self.q.shape[rows_axis]:
+            raise refuse(f"{what} has {x.shape[rows_axis]} rows, query {self.q.shape[rows_axis]}")
+        if x.shape[rows_axis] == 0:
+            raise refuse(f"{what} has no rows: at least one token is appended")
+        if x.shape[-1] > 1 and x.strides[-1] != x.itemsize:
+            raise refuse(f"{what} is not contiguous in the last dimension (strides {x.strides})")
+
+    @property
+    def n(self) -> int:
+        return int(self.q.shape[self.axes[1]])
+
+    def describe(self, io: Any, dim_v: int, lse: bool) -> None:
+        """To the library, with new arrays for what it writes."""
+        heads_axis, rows_axis = self.axes
+        shape = self.q.shape[:-1]
+        # a program may leave rows alone, which are zeros
+        self.out, self.lse = np.zeros(shape + (dim_v,), np.float32), np.full(shape, -np.inf, np.float32) if lse else None
+        for t, x in ((io.query, self.q), (io.key, self.k), (io.value, self.v), (io.out, self.out)):
+            fill_tensor(t, x, rows_axis, heads_axis)
+        if self.lse is not None:
+            fill_rows(io.lse, self.lse, rows_axis + 1, heads_axis + 1)
+
+    def found(self) -> Any:
+        out = _given_back(self.out[0] if self.flat else self.out, self.like)
+        if self.lse is None:
+            return out
+        lse = self.lse[0] if self.flat else self.lse
+        if not is_torch(self.like):
+            return out, lse
+        import torch
+
+        return out, torch.from_numpy(lse)
+
+
+# ---- decoders ----
+
+
+class Decoder:
+    """A causal hierarchy token by token (``Hierarchy.decoder``): const, for any number of caches, layers and threads."""
+
+    def __init__(
+        self, h: "Hierarchy", heads: int, dim: int, kv_heads: Optional[int], dim_v: Optional[int], same: bool, rollback: int,
+        page_type: str, page_rows: int, max_bytes: int, scale: Optional[float], precision: str, threads: int, isa: Optional[str],
+        tables: Dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.hierarchy = h
+        self.heads, self.dim = whole(heads, "heads", least=1), whole(dim, "dim", least=1)
+        self.kv_heads = self.heads if kv_heads is None else whole(kv_heads, "kv_heads", least=1)
+        self.dim_v = self.dim if dim_v is None else whole(dim_v, "dim_v", least=1)
+        self._tables = Tables(h, tables)
+        self._tables.check(self.heads, self.dim)
+        self._io = self._common(None if scale is None else number(scale, "scale"))
+        shape, o = ffi.new("hga_shape *"), ffi.new("hga_decode_options *")
+        shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v = self.heads, self.kv_heads, self.dim, self.dim_v
+        shape.pos_dim = self._tables.pos_dim
+        name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
+        o.plan.threads, o.plan.isa, o.plan.precision = h._threads_for(threads), name, _word(precision, "precision", _PRECISIONS)
+        o.plan.modifiers = self._tables.flags[1]
+        o.rollback, o.page_rows = whole(rollback, "rollback", beyond=2**31), whole(page_rows, "page_rows", beyond=2**31)
+        o.same_bits, o.page_type = int(flag(same, "same")), _word(page_type, "page_type", _TYPES)
+        decoder, pages = ffi.new("hga_decoder **"), ffi.new("hga_pages **")
+        check(lib.hga_decoder_create(h.graph._g, h._program, shape, o, decoder))
+        status = lib.hga_pages_create(decoder[0], whole(max_bytes, "max_bytes", beyond=2**63), pages)
+        if status:
+            lib.hga_decoder_destroy(decoder[0])
+        check(status)
+        self._life = _Life(decoder[0], pages[0])
+        self._d = ffi.gc(decoder[0], functools.partial(_end_decoder, self._life))
+        self._free: List[_Workspace] = []
+        self._rows_are_nodes = are_nodes(h, "out")
+        self._first_row = 0 if self._rows_are_nodes else int(lib.hga_graph_nodes(h.graph._g).query_first)
+
+    def _common(self, scale: Optional[float]) -> Any:
+        """What all appends bring besides rows. A scale that is given is the number that it is, 0 too."""
+        io = ffi.new("hga_io *")
+        self._tables.describe(io)
+        if scale is not None:
+            m = self._tables._modifiers
+            m.size, m.scale_is_given, io.modifiers, io.scale = ffi.sizeof("hga_modifiers"), 1, m, scale
+        return io
+
+    # ---- caches ----
+
+    def _cache_of(self, make: Any, *arguments: Any) -> "Cache":
+        out = ffi.new("hga_cache **")
+        check(make(*arguments, out))
+        self._life.tokens.append(None)
+        return Cache(self, ffi.gc(out[0], functools.partial(_end_cache, self._life)))
+
+    def cache(self) -> "Cache":
+        """An empty cache."""
+        return self._cache_of(lib.hga_cache_create, self._life.pages)
+
+    def read(self, path: Path) -> "Cache":
+        """A cache as ``Cache.write`` left it; a file of another graph, program, shape or type of pages is refused by name, and
+        with same=True one of another version of hga or instruction set."""
+        return self._cache_of(lib.hga_cache_read, self._life.pages, os.fsencode(path))
+
+    # ---- appending ----
+
+    @answered
+    def append(self, caches: Sequence["Cache"], q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False) -> Any:
+        """The next tokens of several caches, as many of each as it likes: q, k, v are lists with rows for each cache, as for
+        ``Cache.append``, or arrays with an axis of caches in front. A list of outputs, or an array as it came; with lse a
+        pair of these. All or nothing: when it raises, every cache is as it was."""
+        caches = list(caches)
+        stacked = not isinstance(q, (list, tuple))
+        for x, what in ((q, "query"), (k, "key"), (v, "value")):
+            if isinstance(x, (list, tuple)) == stacked:
+                raise refuse_type(f"{what} is {'a list' if stacked else 'no list'}, query is {'none' if stacked else 'one'}")
+            if stacked and (not hasattr(x, "ndim") or x.ndim not in (3, 4)):
+                raise refuse(f"{what} has shape {tuple(getattr(x, 'shape', ()))}: an axis of caches comes in front of the rows of one")
+            if len(x) != len(caches):
+                raise refuse(f"{what} has rows for {len(x)} caches, not {len(caches)}")
+        found = self._append(caches, q, k, v, layout, flag(lse, "lse"))
+        pairs = list(zip(*found)) if lse else [found]
+        made = [_stacked(list(x), q) if stacked else list(x) for x in pairs] if caches else [[] for _ in range(1 + lse)]
+        return tuple(made) if lse else made[0]
+
+    def _append(self, caches: List["Cache"], q: Any, k: Any, v: Any, layout: str, lse: bool) -> List[Any]:
+        if layout not in LAYOUTS:
+            raise refuse(f"layout {layout!r} is neither 'bhnd' nor 'bnhd'{meant(layout, LAYOUTS)}")
+        for i, cache in enumerate(caches):
+            if not isinstance(cache, Cache) or cache.decoder is not self:
+                raise refuse_type(f"cache {i} is {cache!r}, not a cache of this decoder")
+        rows = [_Rows(self, q[i], k[i], v[i], layout) for i in range(len(caches))]
+        held: List["Cache"] = []
+        try:
+            for cache in caches:
+                cache._hold(held)
+            self._run(caches, rows, lse)
+        finally:
+            for cache in held:
+                cache._lock.release()
+        return [r.found() for r in rows]
+
+    def _run(self, caches: List["Cache"], rows: List[_Rows], lse: bool) -> None:
+        if not caches:
+            return
+        items = ffi.new("hga_append[]", len(caches))
+        for item, cache, r in zip(items, caches, rows):
+            item.cache, item.n_tokens, item.io = cache._c, self._tokens_of(len(cache), r.n), self._io[0]
+            r.describe(item.io, self.dim_v, lse)
+        workspace = self._workspace(caches[-1])
+        try:
+            check(lib.hga_decoder_append(self._life.decoder, workspace.c, items, len(caches)))
+        finally:
+            self._free.append(workspace)
+        workspace.served = weakref.ref(caches[-1])
+
+    def _tokens_of(self, first: int, rows: int) -> int:
+        """How many tokens from `first` on have so many rows."""
+        if not self._rows_are_nodes:
+            return rows
+        low, high = 0, min(rows, self.n_tokens - first)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self._count(first, middle) < rows else (low, middle)
+        if self._count(first, low) != rows:
+            here = [f"{n} tokens have {self._count(first, n)}" for n in (low - 1, low) if n > 0]
+            raise refuse(f"query has {rows} rows, and rows are nodes: from token {first} on {', '.join(here) or 'there are none'} (decoder.rows)")
+        return low
+
+    def _count(self, first: int, n: int) -> int:
+        return int(lib.hga_decoder_rows(self._life.decoder, first, n, ffi.NULL, 0))
+
+    def _workspace(self, cache: "Cache") -> _Workspace:
+        """The one that served the cache last; or one whose cache is gone; or a new one as long as there is room; or that which
+        was used least recently."""
+        for wanted in (cache, None):
+            for w in [w for w in list(self._free) if w.served() is wanted]:
+                try:
+                    self._free.remove(w)
+                    return w
+                except ValueError:  # another thread has it
+                    pass
+        bytes_ = int(lib.hga_decoder_workspace_bytes(self._life.decoder))
+        if (len(self._life.workspaces) + 1) * bytes_ > WORKSPACES_KEPT:
+            try:
+                return self._free.pop(0)
+            except IndexError:
+                pass
+        out = ffi.new("hga_decode_workspace **")
+        check(lib.hga_decode_workspace_create(self._life.decoder, out))
+        self._life.workspaces.append(out[0])
+        return _Workspace(out[0])
+
+    # ---- what it tells ----
+
+    @property
+    def n_tokens(self) -> int:
+        """The most tokens of a cache."""
+        return int(lib.hga_decoder_tokens(self._life.decoder))
+
+    def rows(self, first: int, n: int) -> np.ndarray:
+        """Which rows of the full pass's tensors those of tokens first .. first + n - 1 are, in the order in which ``append`` takes
+        them: first, first + 1, .., or, where rows are nodes (bpt), tokens and the spans that they complete."""
+        first, n = whole(first, "first"), whole(n, "n")
+        if first + n > self.n_tokens:
+            raise refuse(f"tokens {first} .. {first + n - 1}: the decoder has {self.n_tokens}")
+        found = np.empty(self._count(first, n), np.int32)
+        lib.hga_decoder_rows(self._life.decoder, first, n, ffi.cast("hga_id *", found.ctypes.data), len(found))
+        return found - self._first_row
+
+    def cache_bytes(self, n: int) -> int:
+        """Bytes of the pages that a cache of n tokens holds, of which none is shared."""
+        return int(lib.hga_decoder_cache_bytes(self._life.decoder, self._few(n)))
+
+    def cache_rows(self, n: int) -> int:
+        """Rows that a cache of n tokens holds: keys, values and whatever else later tokens read."""
+        return int(lib.hga_decoder_cache_rows(self._life.decoder, self._few(n)))
+
+    def _few(self, n: int) -> int:
+        return whole(n, "n", beyond=self.n_tokens + 1)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the pages that its caches hold, each counted once however many share it."""
+        return int(lib.hga_pages_used(self._life.pages))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all pages that it has taken from memory; those that caches gave back serve again."""
+        return int(lib.hga_pages_bytes(self._life.pages))
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of the workspaces that it keeps: one for each thread that appends at a time, and, up to a gigabyte, one for each
+        cache, which saves laying out its rows anew."""
+        return len(self._life.workspaces) * int(lib.hga_decoder_workspace_bytes(self._life.decoder))
+
+    def __repr__(self) -> str:
+        return f"<hga.Decoder of {self.hierarchy.words or 'a graph'}: {self.n_tokens} tokens, {self.heads} x {self.dim}>"
+
+    def __copy__(self) -> "Decoder":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Decoder":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise refuse_type("a decoder is not pickled: pickle its hierarchy, and write its caches")
+
+
+def _stacked(parts: List[Any], like: Any) -> Any:
+    if not is_torch(like):
+        return np.stack(parts)
+    import torch
+
+    return torch.stack(parts)
+
+
+class Cache:
+    """The rows that later tokens read, and nothing else (``Decoder.cache``). len() is its number of tokens. It serves one call
+    at a time."""
+
+    def __init__(self, decoder: Decoder, c: Any) -> None:
+        self.decoder = decoder
+        self._c = c
+        self._lock = threading.Lock()
+
+    def _hold(self, held: List["Cache"]) -> None:
+        if any(cache is self for cache in held):
+            raise refuse(f"cache {len(held)} is there twice")
+        if not self._lock.acquire(blocking=False):
+            raise refuse("the cache is in another thread's call: it serves one at a time")
+        held.append(self)
+
+    def _held(self, function: Any, *arguments: Any) -> Any:
+        """Call with nobody else in the cache."""
+        held: List["Cache"] = []
+        self._hold(held)
+        try:
+            return function(*arguments)
+        finally:
+            self._lock.release()
+
+    @answered
+    def append(self, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse: bool = False) -> Any:
+        """The next tokens, one or many: q, k, v [heads][rows][dim] (layout "bhnd") or [rows][heads][dim] ("bnhd"); two axes are
+        one head. numpy or torch, float32, float16 or bfloat16. Their rows of the output come back, with lse a pair with their
+        log-sum-exp. When it raises, the cache is as it was."""
+        return self.decoder._append([self], [q], [k], [v], layout, flag(lse, "lse"))[0]
+
+    def fork(self) -> "Cache":
+        """A cache of the same tokens, which goes its own way; pages are shared until one of both writes to them."""
+        cache: "Cache" = self._held(self.decoder._cache_of, lib.hga_cache_fork, self._c)
+        return cache
+
+    def cut(self, n: int) -> None:
+        """Take back all tokens but the first n: as many as the decoder's rollback at least may go, or all."""
+        n = whole(n, "n", beyond=2**31)
+        check(self._held(lib.hga_cache_cut, self._c, n))
+
+    def write(self, path: Path) -> None:
+        """The cache as a file, which ``Decoder.read`` reads."""
+        check(self._held(lib.hga_cache_write, self._c, os.fsencode(path)))
+
+    def __len__(self) -> int:
+        return int(lib.hga_cache_tokens(self._c))
+
+    def __bool__(self) -> bool:
+        """It is there, with tokens or without."""
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its pages, those among them that it shares."""
+        return self.decoder.cache_bytes(len(self))
+
+    def __copy__(self) -> "Cache":
+        return self.fork()
+
+    def __deepcopy__(self, memo: Any) -> "Cache":
+        return self.fork()
+
+    def __reduce__(self) -> Any:
+        raise refuse_type("a cache is not pickled: write(path) is for it, and decoder.read(path)")
+
+    def __repr__(self) -> str:
+        return f"<hga.Cache: {len(self)} tokens of {self.decoder!r}>"
