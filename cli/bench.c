@@ -5,8 +5,8 @@
 #include "arguments.h"
 #include "json_file.h"
 #include "bench_compare.h"
+#include "bench_decode.h"
 #include "bench_output.h"
-#include "bench_run.h"
 #include "command.h"
 #include "goals.h"
 #include "measured.h"
@@ -22,7 +22,7 @@ typedef struct arguments {
     unsigned peers;
     hga_shape shape;
     bench_rules rules;
-    int dry_run, relative, gradient;
+    int dry_run, relative, gradient, decode;
     typed_modifiers modifiers;
 } arguments;
 
@@ -50,7 +50,8 @@ enum {
     KEY_CASE,
     KEY_FROM,
     KEY_REL_KEY,
-    KEY_GRADIENT
+    KEY_GRADIENT,
+    KEY_DECODE
 };
 
 static int check_arguments(const arguments *a)
@@ -61,6 +62,12 @@ static int check_arguments(const arguments *a)
         return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: --table goals has cases of its own");
     if (a->table && a->variants)
         return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
+    if (a->decode && (a->table || a->peers || a->relative || a->gradient))
+        return complain(CLI_USAGE, "--decode: times tokens, without %s",
+                        a->table      ? "--table"
+                        : a->peers    ? "--peers"
+                        : a->relative ? "--rel-key"
+                                      : "--gradient");
     return CLI_GOOD;
 }
 
@@ -82,6 +89,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case KEY_FROM: a->from = value; return 0;
     case KEY_REL_KEY: a->relative = 1; return 0;
     case KEY_GRADIENT: a->gradient = 1; return 0;
+    case KEY_DECODE: a->decode = 1; return 0;
     case KEY_DRY_RUN: a->dry_run = 1; return 0;
     case KEY_PEERS: return arguments_said(complain_of(peers_read(value, &a->peers), CLI_USAGE, "--peers"));
     case KEY_TABLE: a->table = value; return 0;
@@ -113,6 +121,11 @@ static const struct argp_option options[] = {
      "time "
      "over forward's (programs with user stages have none)",
      1},
+    {"decode", KEY_DECODE, NULL, 0,
+     "time causal variants token by token: --tokens are contexts, behind which tokens are appended one by one; beside "
+     "them a flat cache, one query against all keys. Processor time on one thread, wall time on more (default "
+     "variants: " DEFAULT_DECODED ")",
+     2},
     {"table", KEY_TABLE, "NAME", 0,
      "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
      "--tokens N), heads and threads",
@@ -180,7 +193,10 @@ static int keep_relative(lists *l)
 static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
-    TRY(bench_variants_read(a->variants ? a->variants : DEFAULT_VARIANTS, l->variant, &l->n_variants));
+    TRY(bench_variants_read(a->variants ? a->variants
+                            : a->decode ? DEFAULT_DECODED
+                                        : DEFAULT_VARIANTS,
+                            l->variant, &l->n_variants));
     TRY(read_list("--tokens",
                   a->tokens  ? a->tokens
                   : a->table ? "8192"
@@ -219,14 +235,24 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
     return p;
 }
 
+/* Decoding has a flat cache before the variants of a setting, and the library's threads are said by number. */
+static int run_place(const arguments *a, bench_place *p, int is_first, double *flat, json_t *rows, int *failed)
+{
+    if (!a->decode) return bench_run(p, rows, failed);
+    if (!p->options.threads) p->options.threads = 1;
+    int status = is_first ? bench_decode_flat(p, rows, flat) : CLI_GOOD;
+    return status ? status : bench_decode_run(p, *flat, rows);
+}
+
 static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed)
 {
     int all = l->n_variants * l->n_tokens * l->n_threads * l->n_isa * l->n_precision, status = CLI_GOOD;
+    double flat = 0;
     progress bar = progress_start("benchmarks");
     for (int i = 0; i < all && status == CLI_GOOD; i++) {
         bench_place p = place_of(l, a, i);
         progress_show((double)i / all, &bar);
-        status = bench_run(&p, rows, failed);
+        status = run_place(a, &p, i % l->n_variants == 0, &flat, rows, failed);
     }
     progress_end(&bar);
     return status;
@@ -252,6 +278,7 @@ static json_t *document_of(const arguments *a, const char *program, json_t *peak
     json_t *doc = json_pack("{s:o, s:O, s:b}", "context", bench_context_json(program, json_incref(peaks)), "benchmarks",
                             rows, "dry_run", a->dry_run);
     if (goals) return json_joined(doc, json_pack("{s:O}", "goals", goals));
+    if (a->decode) return json_joined(doc, json_pack("{s:b}", "decode", 1));
     if (a->dry_run) return doc;
     return json_joined(
         doc, json_pack("{s:o, s:o}", "scaling", bench_scaling(rows), "overtakes_dense", bench_overtakes(rows)));

@@ -59,8 +59,7 @@ static hga_status open_limits(const bench_place *given, const hga_cost *cost, be
     return p->dry_run ? HGA_OK : bench_limits_open(a, &p->rules.limits);
 }
 
-/* What was typed goes to the program .. */
-static int modify_program(const bench_place *p, bench_case *c)
+int bench_modify_program(const bench_place *p, bench_case *c)
 {
     model m = {.graph = c->graph, .program = c->program, .tree_heads = 1, .title = (char *)(uintptr_t)p->variant->text};
     int status = modifiers_put(p->modifiers, &m);
@@ -68,8 +67,7 @@ static int modify_program(const bench_place *p, bench_case *c)
     return status;
 }
 
-/* .. and to the call, from arrays that `files` keeps. */
-static int modify_call(const bench_place *p, bench_case *c, attend_io *files)
+int bench_modify_call(const bench_place *p, bench_case *c, attend_io *files)
 {
     files->shape = p->shape;
     int status = p->dry_run ? CLI_GOOD : modifiers_bind(p->modifiers, files);
@@ -82,7 +80,7 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
     hga_plan *plan = NULL;
     attend_io files = {0};
     hga_status st;
-    int status = modify_program(given, c);
+    int status = bench_modify_program(given, c);
     if (status) return status;
     bench_place here, *p = &here;
     bench_asking asking = {0};
@@ -93,7 +91,7 @@ static int run_ours(const bench_place *given, bench_case *c, bench_row *r, bench
     HGA_TRY(bench_case_tensors(c, &p->shape, !p->dry_run));
     r->tensor_bytes = c->tensor_bytes;
     if (p->relative) HGA_TRY(bench_case_relative(c, p->shape.dim));
-    status = modify_call(p, c, &files);
+    status = bench_modify_call(p, c, &files);
     if (status) goto done;
     *back = *r;
     if (p->gradient) HGA_TRY(run_both(p, c, &j, r, back));

@@ -22,6 +22,11 @@ typedef struct bench_place {
     unsigned peers; /* to run beside it, see peers_read */
 } bench_place;
 
+/* What was typed of modifiers goes to the program .. */
+int bench_modify_program(const bench_place *p, bench_case *c);
+/* .. and to the call, from arrays that `files` keeps. */
+int bench_modify_call(const bench_place *p, bench_case *c, attend_io *files);
+
 /* Measure a case and append its rows, ours first. *failed counts the peers whose results were wrong. */
 int bench_run(const bench_place *p, json_t *rows, int *failed);
 

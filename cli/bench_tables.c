@@ -63,6 +63,25 @@ static const column dry_columns[] = {
     {"estimated_case_seconds", "case about s", "%.1f", 0},
     {0},
 };
+static const column decode_columns[] = {
+    {"variant", "variant", NULL, 0},
+    {"parameters", "parameters", NULL, 0},
+    {"tokens", "context", NULL, 0},
+    {"threads", "threads", NULL, 0},
+    {"isa", "isa", NULL, 0},
+    {"precision", "prec", NULL, 0},
+    {"seconds", "us a token", "%.1f", 1e6},
+    {"mean_seconds", "mean", "%.1f", 1e6},
+    {"worst_seconds", "worst", "%.1f", 1e6},
+    {"flat_over", "flat over it", "%.2f", 0},
+    {"prompt_seconds", "prompt us/token", "%.1f", 1e6},
+    {"decoder_seconds", "decoder ms", "%.1f", 1e3},
+    {"cache_rows", "rows held", NULL, 0},
+    {"cache_bytes", "cache MB", "%.3f", 1e-6},
+    {"bytes_workspace", "workspace MB", "%.1f", 1e-6},
+    MEASURED_COLUMNS,
+    {0},
+};
 static const column scaling_columns[] = {
     {"variant", "scaling", NULL, 0},
     {"parameters", "parameters", NULL, 0},
@@ -102,6 +121,11 @@ int bench_tables_of(const json_t *document, bench_table out[static BENCH_MOST_TA
         json_incref(json_object_get(json_object_get(document, "context"), "peaks")));
     if (goals) {
         add(out, &n, "Goals", dry ? goals_dry_columns : goals_columns, goals_as_text(goals));
+        return n;
+    }
+    if (json_is_true(json_object_get(document, "decode"))) {
+        add(out, &n, "Tokens one by one, behind a context", decode_columns,
+            json_incref(json_object_get(document, "benchmarks")));
         return n;
     }
     add(out, &n, "Measurements", dry ? dry_columns : columns, json_incref(json_object_get(document, "benchmarks")));

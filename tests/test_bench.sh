@@ -57,6 +57,25 @@ fact dry_run_type "$json" dry.json benchmarks 0 run_type
 fact dry_runs_estimate_times sh -c 'awk -v one="$("$1" dry.json benchmarks 0 estimated_seconds)" -v all="$("$1" dry.json benchmarks 0 estimated_case_seconds)" "BEGIN { exit !(one > 0 && all >= 2) }"' sh "$json"
 fact a_table_of_estimates_has_no_dash sh -c '"$1" bench --variants dense,hsa:branching=4 --tokens 64,2048 --dry-run | awk "/^dense|^hsa/ { n++; if (\$NF == \"-\") exit 1 } END { exit n != 4 }"' sh "$hga"
 
+# ---- token by token ----
+
+fact decoding_runs exits 0 sh -c '"$@" >decode' sh "$hga" bench --decode --tokens 63,64 --heads 4 --kv-heads 2 --dim 8 --threads 1,2 --repetitions 4 --json decode.json --csv decode.csv --markdown decode.md --report decode.html
+fact decoding_has_its_columns holds decode '^variant +parameters +context +threads +isa +prec +us a token +mean +worst +flat over it '
+for variant in 'flat cache' 'window +left=256:right=0:causal=1' 'htransformer +causal=1' 'hsa +branching=4:causal=1' 'hsa +branching=16:causal=1' 'fenwick'; do
+    for place in '63 +1' '63 +2' '64 +1' '64 +2'; do fact "decoding_has_${variant%% *}_${place// +/_}" holds decode "^$variant +$place "; done
+done
+fact decoding_in_json sh -c '"$1" decode.json benchmarks 0 real_time && "$1" decode.json benchmarks 1 worst_seconds' sh "$json"
+fact a_flat_cache_is_keys_and_values equal "$("$json" decode.json benchmarks 0 cache_bytes)" $((63 * 2 * 2 * 8 * 4))
+fact decoding_in_csv equal "$(wc -l <decode.csv)" 25
+fact decoding_is_shown_again sh -c '"$1" bench --from decode.json >again && cmp decode again' sh "$hga"
+fact decoding_of_rows_that_are_nodes exits 0 sh -c '"$@" >nodes' sh "$hga" bench --decode --variants bpt:k=2:causal=1,dense:causal=1 --tokens 40 --heads 2 --dim 8 --softcap 3 --repetitions 3
+fact decoding_dry exits 0 sh -c '"$@" >dry' sh "$hga" bench --decode --tokens 1048576 --dry-run
+fact decoding_dry_tells_bytes holds dry '^fenwick +1048576 +1 .* [0-9.]+ +[0-9.]+ +- +-$'
+fact what_is_not_causal_is_not_decoded refused 2 'dense: decoding: the output of token 0 sees token' "$hga" bench --decode --variants dense --tokens 9 --dry-run
+fact decoding_has_no_peers refused 2 '--decode: times tokens, without --peers' "$hga" bench --decode --peers all
+fact decoding_has_no_gradients refused 2 '--decode: times tokens, without --gradient' "$hga" bench --decode --gradient
+fact decoding_has_no_relative_keys refused 2 '--decode: times tokens, without --rel-key' "$hga" bench --decode --rel-key
+
 # ---- the way back ----
 
 relative_by_default() { "$hga" bench --rel-key --tokens 64 --heads 2 --dim 8 --repetitions 1 --warmup 0 >all 2>left; }

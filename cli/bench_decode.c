@@ -1,0 +1,271 @@
+/* bench_decode.c: a context goes into a cache, and tokens behind it are timed one by one: processor time on one thread,
+   wall time on several. */
+#include "bench_decode.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "numbers.h"
+
+enum { MOST_TOKENS = 1024, LEAST_TOKENS = 3, PROMPT = 512, STREAM = 11 };
+
+/* What is timed again and again. */
+typedef struct token_times {
+    double *seconds; /* [MOST_TOKENS or the rule's] */
+    int n, most;
+    double budget;
+    hga_id threads;
+    bench_time all;
+} token_times;
+
+static int open_times(const bench_place *p, hga_id threads, token_times *t)
+{
+    *t = (token_times){.most = p->rules.repetitions ? p->rules.repetitions : MOST_TOKENS, .threads = threads};
+    t->budget = p->rules.repetitions ? 1e9 : bench_budget(&p->rules);
+    return take(t->most, sizeof *t->seconds, &t->seconds);
+}
+
+static hga_status time_tokens(hga_status (*once)(void *context), void *context, token_times *t)
+{
+    hga_status st = once(context); /* warm-up */
+    while (!st && t->n < t->most && (t->n < LEAST_TOKENS || t->all.wall < t->budget)) {
+        bench_time start = bench_clock();
+        st = once(context);
+        bench_time took = bench_since(start);
+        t->seconds[t->n++] = t->threads > 1 ? took.wall : took.thread;
+        t->all = bench_time_add(t->all, took);
+    }
+    return st;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* ---- rows of the table ---- */
+
+/* What a row says besides its times; bytes 0 and rows 0: unknown. */
+typedef struct decode_row {
+    const char *variant, *parameters;
+    double graph_seconds, decoder_seconds, prompt_seconds, flat; /* prompt's are a token's */
+    int64_t cache_bytes, cache_rows, workspace_bytes;
+    token_times times;
+} decode_row;
+
+static json_t *name_of(const bench_place *p, const decode_row *r)
+{
+    return json_sprintf("decode:%s%s%s/tokens:%d/heads:%d/dim:%d/threads:%d/isa:%s/precision:%s", r->variant,
+                        *r->parameters ? ":" : "", r->parameters, p->tokens, p->shape.n_heads, p->shape.dim,
+                        r->times.threads, p->options.isa, p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32");
+}
+
+static json_t *case_json(const bench_place *p, const decode_row *r)
+{
+    json_t *name = name_of(p, r);
+    return json_pack("{s:O, s:o, s:s, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I}", "name", name,
+                     "run_name", name, "run_type", "iteration", "repetitions", 1, "repetition_index", 0, "variant",
+                     r->variant, "parameters", r->parameters, "tokens", p->tokens, "threads", r->times.threads, "heads",
+                     p->shape.n_heads, "dim", p->shape.dim, "isa", p->options.isa, "precision",
+                     p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32", "cache_bytes",
+                     (json_int_t)r->cache_bytes, "cache_rows", (json_int_t)r->cache_rows, "bytes_workspace",
+                     (json_int_t)r->workspace_bytes);
+}
+
+static json_t *times_json(const decode_row *r)
+{
+    const token_times *t = &r->times;
+    double all = 0, median = t->seconds[t->n / 2];
+    for (int i = 0; i < t->n; i++) all += t->seconds[i];
+    double busy = bench_busy(t->all, t->threads);
+    int disturbed = busy < BENCH_TRUSTED;
+    return json_pack("{s:i, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:b, s:s}", "iterations", t->n,
+                     "real_time", 1e3 * median, "cpu_time", 1e3 * all / t->n, "time_unit", "ms", "seconds", median,
+                     "mean_seconds", all / t->n, "worst_seconds", t->seconds[t->n - 1], "graph_seconds",
+                     r->graph_seconds, "decoder_seconds", r->decoder_seconds, "prompt_seconds",
+                     json_number(r->prompt_seconds > 0 ? r->prompt_seconds : NAN), "flat_over", r->flat / median,
+                     "cpu_over_wall", busy, "disturbed", disturbed, "mark", disturbed ? "!" : "");
+}
+
+static int append_row(const bench_place *p, decode_row *r, json_t *rows)
+{
+    json_t *row = case_json(p, r);
+    if (r->times.n) {
+        qsort(r->times.seconds, (size_t)r->times.n, sizeof *r->times.seconds, by_size);
+        if (r->flat == 0) r->flat = r->times.seconds[r->times.n / 2];
+        row = json_joined(row, times_json(r));
+    }
+    return row && json_array_append_new(rows, row) == 0 ? CLI_GOOD : complain(CLI_OUTSIDE, "out of memory");
+}
+
+/* ---- a flat cache ---- */
+
+static hga_status execute(void *context)
+{
+    bench_case *c = context;
+    return hga_plan_execute(c->plan, c->workspace, &c->io);
+}
+
+int bench_decode_flat(const bench_place *p, json_t *rows, double *seconds)
+{
+    hga_dense dense = {.n_tokens = 1, .n_keys = p->tokens};
+    hga_id kv = p->shape.n_kv_heads ? p->shape.n_kv_heads : p->shape.n_heads;
+    decode_row r = {.variant = "flat cache", .parameters = ""};
+    bench_case c = {0};
+    int status = CLI_GOOD;
+    r.cache_rows = 2 * (int64_t)p->tokens;
+    r.cache_bytes = r.cache_rows * kv * p->shape.dim * (int64_t)sizeof(float);
+    TRY(complain_of(hga_build_dense(&dense, &c.graph, &c.program), CLI_OUTSIDE, r.variant));
+    TRY(complain_of(hga_plan_create(c.graph, &c.program, &p->shape, &p->options, &c.plan), CLI_USAGE, r.variant));
+    r.workspace_bytes = hga_plan_workspace_bytes(c.plan);
+    TRY(open_times(p, hga_plan_threads(c.plan), &r.times));
+    if (!p->dry_run) {
+        TRY(complain_of(hga_workspace_create(c.plan, &c.workspace), CLI_OUTSIDE, r.variant));
+        TRY(complain_of(bench_case_tensors(&c, &p->shape, 1), CLI_OUTSIDE, r.variant));
+        TRY(complain_of(time_tokens(execute, &c, &r.times), CLI_OUTSIDE, r.variant));
+    }
+    TRY(append_row(p, &r, rows));
+    *seconds = r.flat;
+done:
+    free(r.times.seconds);
+    bench_case_clear(&c);
+    return status;
+}
+
+/* ---- a variant ---- */
+
+typedef struct feeding {
+    hga_decoder *decoder;
+    hga_decode_workspace *workspace;
+    hga_pages *pages;
+    hga_cache *cache;
+    hga_shape shape;
+    hga_io io;      /* tables and modifiers */
+    float *numbers; /* query, key, value, out: `rows` of each */
+    int64_t rows;
+    hga_id at;
+} feeding;
+
+/* The next n tokens, whichever numbers they have. */
+static hga_status feed(feeding *f, hga_id n)
+{
+    int64_t rows = hga_decoder_rows(f->decoder, f->at, n, NULL, 0);
+    int64_t q = (int64_t)f->shape.n_heads * f->shape.dim, kv = (int64_t)f->shape.n_kv_heads * f->shape.dim;
+    hga_append a = {.cache = f->cache, .n_tokens = n, .io = f->io};
+    a.io.query = (hga_tensor){.data = f->numbers, .rows = rows};
+    a.io.key = (hga_tensor){.data = f->numbers + f->rows * q, .rows = rows};
+    a.io.value = (hga_tensor){.data = f->numbers + f->rows * (q + kv), .rows = rows};
+    a.io.out = (hga_tensor){.data = f->numbers + f->rows * (q + 2 * kv), .rows = rows};
+    hga_status st = hga_decoder_append(f->decoder, f->workspace, &a, 1);
+    if (!st) f->at += n;
+    return st;
+}
+
+static hga_status feed_one(void *context) { return feed(context, 1); }
+
+static hga_id prompt_of(const feeding *f, hga_id tokens) { return tokens - f->at < PROMPT ? tokens - f->at : PROMPT; }
+
+/* Numbers for the longest append. */
+static hga_status fill(feeding *f, hga_id tokens)
+{
+    int64_t floats = 2 * ((int64_t)f->shape.n_heads + f->shape.n_kv_heads) * f->shape.dim;
+    for (f->at = 0; f->at < tokens; f->at += prompt_of(f, tokens)) {
+        int64_t rows = hga_decoder_rows(f->decoder, f->at, prompt_of(f, tokens), NULL, 0);
+        if (rows > f->rows) f->rows = rows;
+    }
+    for (; f->at < hga_decoder_tokens(f->decoder); f->at++) {
+        int64_t rows = hga_decoder_rows(f->decoder, f->at, 1, NULL, 0);
+        if (rows > f->rows) f->rows = rows;
+    }
+    f->at = 0;
+    hga_status st = bench_new(f->rows * floats, sizeof *f->numbers, &f->numbers);
+    if (!st) numbers_fill(STREAM, 1, f->rows * floats, f->numbers);
+    return st;
+}
+
+static hga_status feed_context(feeding *f, hga_id tokens, double *seconds)
+{
+    hga_status st = HGA_OK;
+    bench_time start = bench_clock();
+    while (!st && f->at < tokens) st = feed(f, prompt_of(f, tokens));
+    *seconds = bench_since(start).thread / tokens;
+    return st;
+}
+
+static hga_status open_feeding(const bench_place *p, const bench_case *c, feeding *f, decode_row *r)
+{
+    hga_status st = HGA_OK;
+    hga_decode_options o = {.plan = p->options};
+    o.plan.modifiers |= modifiers_planned(p->modifiers);
+    f->shape = p->shape;
+    double start = bench_seconds();
+    HGA_TRY(hga_decoder_create(c->graph, &c->program, &p->shape, &o, &f->decoder));
+    r->decoder_seconds = bench_seconds() - start;
+    if (f->shape.n_kv_heads == 0) f->shape.n_kv_heads = f->shape.n_heads;
+    r->workspace_bytes = hga_decoder_workspace_bytes(f->decoder);
+    /* Before the context's last token, which may be the last of many spans and let go of all that was in them. */
+    r->cache_bytes = hga_decoder_cache_bytes(f->decoder, p->tokens - 1);
+    r->cache_rows = hga_decoder_cache_rows(f->decoder, p->tokens - 1);
+done:
+    return st;
+}
+
+static hga_status measure(const bench_place *p, feeding *f, decode_row *r)
+{
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_decode_workspace_create(f->decoder, &f->workspace));
+    HGA_TRY(hga_pages_create(f->decoder, 0, &f->pages));
+    HGA_TRY(hga_cache_create(f->pages, &f->cache));
+    HGA_TRY(fill(f, p->tokens));
+    HGA_TRY(feed_context(f, p->tokens, &r->prompt_seconds));
+    HGA_TRY(time_tokens(feed_one, f, &r->times));
+done:
+    return st;
+}
+
+static void close_feeding(feeding *f)
+{
+    hga_cache_destroy(f->cache);
+    hga_pages_destroy(f->pages);
+    hga_decode_workspace_destroy(f->workspace);
+    hga_decoder_destroy(f->decoder);
+    free(f->numbers);
+}
+
+/* The graph has room for the context, the warm-up and the tokens that are timed. */
+static int build(const bench_place *p, const token_times *t, bench_case *c)
+{
+    if (p->tokens > INT32_MAX - t->most - 1)
+        return complain(CLI_USAGE, "--tokens: %d and %d more are too many", p->tokens, t->most + 1);
+    return bench_variant_build(p->variant, p->tokens + t->most + 1, c);
+}
+
+int bench_decode_run(const bench_place *p, double flat, json_t *rows)
+{
+    const char *colon = strchr(p->variant->text, ':');
+    decode_row r = {.variant = p->variant->typed.name, .parameters = colon ? colon + 1 : "", .flat = flat};
+    bench_case c = {0};
+    feeding f = {0};
+    attend_io files = {0};
+    int status = CLI_GOOD;
+    TRY(open_times(p, p->options.threads, &r.times));
+    double start = bench_seconds();
+    TRY(build(p, &r.times, &c));
+    r.graph_seconds = bench_seconds() - start;
+    TRY(bench_modify_program(p, &c));
+    TRY(complain_of(open_feeding(p, &c, &f, &r), CLI_USAGE, p->variant->text));
+    TRY(bench_modify_call(p, &c, &files));
+    f.io.modifiers = c.io.modifiers, f.io.type_scale = c.type_scale, f.io.n_type_scale = c.n_type_scale;
+    if (!p->dry_run) TRY(complain_of(measure(p, &f, &r), CLI_USAGE, p->variant->text));
+    TRY(append_row(p, &r, rows));
+done:
+    free(r.times.seconds);
+    close_feeding(&f);
+    attend_io_clear(&files);
+    c.io.modifiers = NULL;
+    bench_case_clear(&c);
+    return status;
+}
