@@ -15,12 +15,10 @@ import json
 import math
 import os
 import pathlib
-import shutil
-import subprocess
-import sys
 from collections import Counter
 
 import loop
+import scripture
 import tables
 import torch
 import torch.nn.functional as F
@@ -36,10 +34,7 @@ def read(path):
     """The text; that of Debian's package bible-kjv, a verse a line, where none is named."""
     if path:
         return pathlib.Path(path).read_text(encoding="utf-8")
-    if not shutil.which("bible"):
-        sys.exit("bible-kjv is not installed: apt install bible-kjv, or name another text, --text FILE (examples/gospels.txt is one)")
-    verses = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return "\n".join(verse.split(" ", 1)[1] for verse in verses if " " in verse) + "\n"
+    return "\n".join(scripture.verses("gen1:1-rev22:21")) + "\n"
 
 
 class Text:
@@ -98,6 +93,15 @@ def baselines(text, checked):
             "(by the two before)": frequencies(text, 2, checked)}  # fmt: skip
 
 
+def model_of(words, text, o):
+    return Model(words, len(text.letters), o.context, layers=o.layers, width=o.width, heads=o.heads, back=o.back)
+
+
+def about(words, text, o):
+    """What examples/generate.c must know beside the weights."""
+    return {"attention": words, "heads": o.heads, "letters": json.dumps(text.letters)}
+
+
 def options():
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--text", default=os.environ.get("TEXT"), help="a file; otherwise that of the command bible, of Debian's bible-kjv")
@@ -130,20 +134,17 @@ def main():
         runs, name = [], words.replace(".", ",")
         for seed in range(o.seeds):
             torch.manual_seed(seed)
-            model = Model(name, len(text.letters), o.context, layers=o.layers, width=o.width, heads=o.heads, back=o.back)
-            about = {"attention": name, "heads": o.heads, "back": o.back, "letters": json.dumps(text.letters)}
             folder = out / f"{words.replace(':', '-')}-{seed}"
-            run = loop.train(f"{name} seed {seed}", model, task, o, folder, seed, about)
+            run = loop.train(f"{name} seed {seed}", model_of(name, text, o), task, o, folder, seed, about(name, text, o))
             if run is not None:
                 runs.append(run)
-                curves.setdefault(name, [x / math.log(2) for x in tables.losses(folder)])
+                curves.setdefault(name, []).append([x / math.log(2) for x in tables.losses(folder)])
         if runs:
             rows.append({"name": name, "runs": runs})
             print(tables.row(name, runs, "bits"), flush=True)
     if curves:
-        about = {"program": "characters", "command": sys.argv[1:], "settings": vars(o), "machine": loop.machine(), "measure": "bits"}
-        tables.write(out / "characters.json", about, rows)
-        tables.plot(out / "characters.png", curves, "bits a character, of the batches", [("by the two before", simple["(by the two before)"])])
+        lines = [("by the two before", simple["(by the two before)"])]
+        tables.finish("characters", o, "bits", rows, curves, "bits a character, of the batches", lines)
 
 
 if __name__ == "__main__":

@@ -101,20 +101,36 @@ def save_model(path, model, about):
     replaced(path, lambda p: safetensors.torch.save_file(tensors, p, metadata={key: str(value) for key, value in about.items()}))
 
 
-def save_state(path, step, optimizer, generator):
+FREE = ("attention", "out", "resume", "save", "seeds", "stop", "threads")  # options that do not change what a run computes
+
+
+def settings(o):
+    """The options that a run hangs on."""
+    return {name: value for name, value in sorted(vars(o).items()) if name not in FREE}
+
+
+def same(folder, found, o):
+    """A run goes on by the options with which it began."""
+    for name, value in settings(o).items():
+        if found.get(name) != value:
+            sys.exit(f"{folder} was made with --{name.replace('_', '-')} {found.get(name)}, not {value}: nothing is resumed")
+
+
+def save_state(path, step, optimizer, generator, o):
     """What a run goes on from, beside the weights."""
     tensors = {"generator": generator.get_state()}
     for i, state in optimizer.state_dict()["state"].items():
         tensors.update({f"{i}.{name}": x.contiguous() for name, x in state.items()})
-    replaced(path, lambda p: safetensors.torch.save_file(tensors, p, metadata={"step": str(step)}))
+    replaced(path, lambda p: safetensors.torch.save_file(tensors, p, metadata={"step": str(step), "settings": json.dumps(settings(o))}))
 
 
-def load(folder, model, optimizer, generator):
+def load(folder, model, optimizer, generator, o):
     """The steps that were made; weights, moments and the generator are as they were then."""
-    model.load_state_dict(safetensors.torch.load_file(folder / "model.safetensors"))
     with safetensors.safe_open(folder / "state.safetensors", "pt") as file:
+        same(folder, json.loads(file.metadata()["settings"]), o)
         step = int(file.metadata()["step"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}
+    model.load_state_dict(safetensors.torch.load_file(folder / "model.safetensors"))
     generator.set_state(tensors.pop("generator"))
     found = optimizer.state_dict()
     for key, x in tensors.items():
@@ -193,17 +209,21 @@ def train(name, model, task, o, folder, seed, about):
     most memory. None where it was told to stop before. `about` goes into the checkpoint."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if o.resume and (folder / "run.json").exists():
-        return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    complete, state = folder / "run.json", folder / "state.safetensors"
+    if o.resume and complete.exists():
+        found = json.loads(complete.read_text(encoding="utf-8"))
+        same(folder, found["settings"], o)
+        return found
+    complete.unlink(missing_ok=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=o.rate, weight_decay=0.01, betas=(0.9, 0.98))
     generator = torch.Generator().manual_seed(1000 + seed)  # the same batches for every variant
-    first = load(folder, model, optimizer, generator) if o.resume and (folder / "state.safetensors").exists() else 0
+    first = load(folder, model, optimizer, generator, o) if o.resume and state.exists() else 0
     log, shards, peak = Log(folder / "log.csv", first), Shards(o.threads), Peak()
     last = min(o.steps, o.stop or o.steps)
 
     def save(made):
         save_model(folder / "model.safetensors", model, about)
-        save_state(folder / "state.safetensors", made, optimizer, generator)
+        save_state(state, made, optimizer, generator, o)
         log.file.flush()
 
     for step in range(first, last):
@@ -229,6 +249,6 @@ def train(name, model, task, o, folder, seed, about):
         found = dict(task.check(model))
     model.train()
     found.update(seconds=sorted(log.seconds)[len(log.seconds) // 2], memory=memory,
-                 parameters=sum(p.numel() for p in model.parameters()), name=name, seed=seed, steps=o.steps)  # fmt: skip
-    replaced(folder / "run.json", lambda p: p.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8"))
+                 parameters=sum(p.numel() for p in model.parameters()), name=name, seed=seed, settings=settings(o))  # fmt: skip
+    replaced(complete, lambda p: p.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8"))
     return found

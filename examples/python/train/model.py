@@ -60,14 +60,16 @@ def attention(words, width, heads, causal):
 
 
 class Layer(torch.nn.Module):
+    """Attention by its name, or as `words` makes it, and what follows it; what more it is given is the attention's."""
+
     def __init__(self, words, width, heads, causal):
         super().__init__()
         self.before_attention, self.before_wide = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
-        self.attention = attention(words, width, heads, causal)
+        self.attention = words() if callable(words) else attention(words, width, heads, causal)
         self.wide = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
 
-    def forward(self, x):
-        x = x + self.attention(self.before_attention(x))
+    def forward(self, x, *more):
+        x = x + self.attention(self.before_attention(x), *more)
         return x + self.wide(self.before_wide(x))
 
 

@@ -3,6 +3,9 @@
 import csv
 import json
 import pathlib
+import sys
+
+import loop
 
 
 def spread(runs, measure):
@@ -26,11 +29,6 @@ def row(name, runs, measure):
     memory = median(runs, "memory")
     mb = "-" if memory is None else f"{memory / 2**20:.0f}"
     return f"{name:34} {mean:9.3f} {least:7.3f} {most:7.3f} {runs[0]['parameters']:10d} {1000 * median(runs, 'seconds'):9.0f} {mb:>6}"
-
-
-def write(path, about, rows):
-    """What was run, where, and what came of it: rows are of baselines, {name, MEASURE}, and of variants, {name, runs}."""
-    pathlib.Path(path).write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 def losses(folder):
@@ -74,3 +72,15 @@ def plot(path, curves, label, baselines=()):
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     print(f"plot: {path}")
+
+
+def finish(program, o, measure, rows, curves, label, baselines=()):
+    """What was run, where, and what came of it, as JSON, and a plot. Rows are of baselines, {name, MEASURE}, and of variants, {name, runs};
+    curves are {name: the losses of its runs}."""
+    out = pathlib.Path(o.out)
+    means = {name: [sum(step) / len(step) for step in zip(*runs)] for name, runs in curves.items()}
+    thinned = {name: [round(x, 4) for x in smooth(values, max(1, len(values) // 25))[:: max(1, len(values) // 50)]] for name, values in means.items()}
+    about = {"program": program, "command": sys.argv[1:], "settings": vars(o), "machine": loop.machine(), "measure": measure}
+    found = {**about, "rows": rows, "label": label, "baselines": list(baselines), "curves": thinned}
+    (out / f"{program}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    plot(out / f"{program}.png", means, label, baselines)
