@@ -50,7 +50,7 @@ def documents(mask: Optional[Tensor], offsets: Optional[Tensor], batch: int, tok
         whole = _Pattern(torch.ones(0), causal, tokens, tokens)
         found = [_run(b, 0, tokens, whole) for b in range(batch if tokens else 0)]
     elif mask.dim() == 2 and mask.shape[-1] == tokens:
-        found = _of_numbers(_seen(mask).to(torch.int32), batch, causal)
+        found = _of_numbers(visible(mask).to(torch.int32), batch, causal)
     elif mask.dim() == 4 and mask.dtype == torch.int32 and mask.shape[1:] == (1, 1, tokens):
         found = _of_signed(mask[:, 0, 0], batch)
     elif mask.dim() == 4 and mask.shape[-1] == tokens and mask.shape[2] in (1, tokens) and mask.shape[0] in (1, batch):
@@ -116,7 +116,7 @@ def _split(found: List[Document], offsets: Tensor, batch: int, tokens: int) -> L
 # ---- masks of pairs ----
 
 
-def _seen(mask: Tensor) -> Tensor:
+def visible(mask: Tensor) -> Tensor:
     """Booleans. A mask that adds anything else than 0 or "never" to a score is a bias, which hga would not add."""
     if not mask.is_floating_point():
         return mask if mask.dtype == torch.bool else mask != 0
@@ -133,7 +133,7 @@ def _seen(mask: Tensor) -> Tensor:
 def _of_pairs(mask: Tensor, batch: int, tokens: int, causal: bool) -> List[Document]:
     if not mask.is_floating_point() and mask.dtype != torch.bool:
         raise refuse(f"a mask of pairs has type {mask.dtype}, neither bool nor float")
-    seen = _seen(mask[:1] if mask.stride(0) == 0 else mask)
+    seen = visible(mask[:1] if mask.stride(0) == 0 else mask)
     heads = (seen != seen[:, :1]).any(-1).any(-1).any(0)
     if bool(heads.any()):
         raise refuse(f"the mask of head {int(heads.nonzero()[0])} is not that of head 0: masks by head are not supported")

@@ -64,7 +64,7 @@ def _ticket(done: List[_Done]) -> Tensor:
     return ticket
 
 
-def _check_window(words: str, d: Document) -> None:
+def check_window(words: str, d: Document) -> None:
     """A mask that is a window may be, where the hierarchy looks no further."""
     reach = spec_of(words).reach(d.causal) or (d.n, d.n)
     for limit, asked, where in ((d.left, reach[0], "before"), (d.right, reach[1], "after"))[: 1 if d.causal else 2]:
@@ -86,7 +86,7 @@ def _parts(words: str, found: List[Document], seed: Optional[int]) -> Iterator[_
         d, end = found[at], at + 1
         while end < len(found) and joins(found[end - 1], found[end]):
             end += 1
-        _check_window(words, d)
+        check_window(words, d)
         h = hierarchy_of(words, d.n, d.causal)
         yield _Part(h, d.sample, found[end - 1].sample + 1, d, 0 if seed is None else (seed + at) % 2**64)
         at = end

@@ -8,18 +8,22 @@
 After "hga:" comes a variant's name, then its parameters, each behind a colon. Where the model is causal the variant must
 be able to be causal, and is made so. Padding is left out and packed texts are taken apart: every text attends over its own
 tokens alone, by a hierarchy of its own length, and rows of padding are zero. Whatever else a mask says is refused.
-``hga.transformers.by_layer({1: "hga:window:left=32", ..}, "hga:dense")`` names a mapping by layer."""
+``hga.transformers.by_layer({1: "hga:window:left=32", ..}, "hga:dense")`` names a mapping by layer.
+
+``generate()`` runs with a cache that holds what the hierarchy's later tokens read; ``Cache(tokens)`` makes one for your own
+loops: model(ids, past_key_values=cache)."""
 
 from __future__ import annotations
 
 import functools
-import warnings
-from typing import Any, Callable, Dict, Optional, Tuple
+from contextvars import ContextVar
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from ._core import refuse
 from ._documents import numbered
+from ._generation import Cache as Cache, layer_of
 from ._packed import packed_documents
 from ._ragged import attend
 from ._spec import spec_of
@@ -65,6 +69,11 @@ def _mask(batch_size: int, kv_length: int, kv_offset: Any = 0, mask_function: An
         if padding is None:
             padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
         return numbered(padding[:, kv_offset : kv_offset + kv_length], not allow_is_bidirectional_skip)
+    if usual and allow_is_causal_skip and queries < kv_length and kv_offset == 0:  # new tokens behind those of a cache
+        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+        if padding is None:
+            padding = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
+        return numbered(padding, True)
     if attention_mask is None and queries == kv_length:
         packed = packed_documents(mask_function, kv_length)
         if packed is not None:
@@ -97,8 +106,21 @@ def _check(name: str, module: Any, more: Dict[str, Any], queries: int, keys: int
         raise refuse(f"{name} cannot serve {who}: it attends from one text to another")
     if queries != keys:
         own = causal or getattr(module, "is_causal", False)
-        what = "keys of a cache: pass use_cache=False (generate() does)" if own else "it attends from one text to another"
+        what = ("keys of a cache that is not hga's: pass past_key_values=hga.transformers.Cache(tokens), or use_cache=False" if own
+                else "it attends from one text to another")  # fmt: skip
         raise refuse(f"{name} cannot serve {who}: {queries} queries and {keys} keys; {what}")
+
+
+def _check_cached(name: str, module: Any, query: torch.Tensor, offsets: Any, causal: bool, dropout: float) -> None:
+    """What has no meaning token by token."""
+    reasons = (
+        (not causal, "its attention looks ahead"), (offsets is not None, "packed texts (cu_seq_lens) have no cache"),
+        (bool(dropout) and module.training, "dropout has no cache: call model.eval()"),
+        (torch.is_grad_enabled() and query.requires_grad, "a cache has no gradients: call it under torch.no_grad()"),
+    )  # fmt: skip
+    for wrong, why in reasons:
+        if wrong:
+            raise refuse(f"{name} cannot serve {type(module).__name__} with a cache: {why}, or pass use_cache=False")
 
 
 def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
@@ -108,7 +130,7 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     _check(name, module, more, query.shape[2], key.shape[2], causal)
     window = more.get("sliding_window")
-    if attention_mask is None and window is not None and window < key.shape[2]:
+    if attention_mask is None and window is not None and window < key.shape[2] and layer_of(key) is None:
         raise refuse(f"{name} cannot serve {type(module).__name__}: sliding_window={window}, and no mask of it")
     offsets, others = more.get("cu_seq_lens_q"), more.get("cu_seq_lens_k")
     if offsets is not None and others is not None and offsets is not others:
@@ -116,6 +138,10 @@ def _attend(name: str, module: Any, query: torch.Tensor, key: torch.Tensor, valu
             raise refuse(f"{name} cannot serve {type(module).__name__}: queries and keys are cut differently (cu_seq_lens)")
         offsets = torch.stack((offsets, others))
     sink = more.get("s_aux")  # GPT-OSS; Gemma 2 has a softcap
+    layer = layer_of(key)
+    if layer is not None:
+        _check_cached(name, module, query, offsets, causal, dropout)
+        return layer.attend(_words(name), query, key, value, attention_mask, scaling, more.get("softcap"), sink, window), None
     y = attend(_words(name), query, key, value, mask=attention_mask, offsets=offsets, sink=None if sink is None else sink.float(),
                causal=causal, scale=scaling, softcap=more.get("softcap"),
                dropout=dropout if module.training else 0.0, layer=int(getattr(module, "layer_idx", 0) or 0))  # fmt: skip
@@ -220,19 +246,50 @@ def _implementation(inner: Callable[..., Any], self: Any, *arguments: Any, **mor
     return inner(self, *arguments, **more)
 
 
+def _ours_of(model: Any) -> Optional[str]:
+    """The model's implementation, if it is one of ours."""
+    for config in (model.config, model.config.get_text_config(decoder=True)):
+        name = getattr(config, "_attn_implementation", None)
+        if _is_ours(name):
+            return str(name)
+    return None
+
+
 def _generate(inner: Callable[..., Any], self: Any, *arguments: Any, **more: Any) -> Any:
-    """A cache holds keys of layers that another length's hierarchy would have made differently, and queries of one token:
-    every token is a whole pass."""
-    configs = [self.config, self.config.get_text_config(decoder=True)]
-    ours = [c._attn_implementation for c in configs if _is_ours(getattr(c, "_attn_implementation", None))]
-    if ours:
-        if more.get("past_key_values") is not None:
-            raise refuse(f"{ours[0]}: generate() was given a cache of keys (past_key_values), which cannot be used")
-        if more.get("use_cache") is not False:
-            said = f"{ours[0]}: generate() runs without a cache (use_cache=False): every token is a whole pass"
-            warnings.warn(said, stacklevel=3)
-        more["use_cache"] = False
-    return inner(self, *arguments, **more)
+    """Another cache holds keys, of which coarse rows can no longer be made as their tokens came."""
+    ours, cache = _ours_of(self), more.get("past_key_values")
+    if ours is not None and cache is not None and not isinstance(cache, Cache):
+        raise refuse(f"{ours}: generate() was given a {type(cache).__name__} (past_key_values): pass hga.transformers.Cache(tokens), or none")
+    if _LONGEST.get() is not None:  # an assistant's, inside the generate() that it assists
+        return inner(self, *arguments, **more)
+    outermost = _LONGEST.set([0])
+    try:
+        return inner(self, *arguments, **more)
+    finally:
+        _LONGEST.reset(outermost)
+
+
+# The most tokens that a generate() asked room for, which its assistants, whose text grows with it, do not know.
+_LONGEST: "ContextVar[Optional[List[int]]]" = ContextVar("hga_longest", default=None)
+_LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
+
+
+def _prepare_cache(inner: Callable[..., Any], self: Any, generation_config: Any, model_kwargs: Dict[str, Any], *arguments: Any, **more: Any) -> Any:  # fmt: skip
+    """The cache that generate() makes where nobody brings one."""
+    ours, known = _ours_of(self), _LONGEST.get() or [0]
+    known[0] = longest = max(known[0], int(more["max_cache_length"] if "max_cache_length" in more else arguments[2]))
+    if ours is None or generation_config.use_cache is False or model_kwargs.get("past_key_values") is not None:
+        return inner(self, generation_config, model_kwargs, *arguments, **more)
+    asked = generation_config.cache_implementation
+    if asked not in (None, "dynamic"):
+        raise refuse(f"{ours}: cache_implementation={asked!r} holds keys; leave it out, and generate() makes hga.transformers.Cache")
+    others = set(getattr(self.config.get_text_config(decoder=True), "layer_types", None) or ()) - set(_LAYER_TYPES)
+    if others or not self._supports_default_dynamic_cache():
+        what = f"layers of {', '.join(sorted(others))}" if others else "a cache of its own kind"
+        raise refuse(f"{ours}: {type(self).__name__} has {what}, which hga.transformers.Cache does not hold: pass use_cache=False")
+    cache = model_kwargs["past_key_values"] = Cache(1 << max(6, longest.bit_length()))  # few lengths: decoders are shared
+    if getattr(generation_config, "is_assistant", False):
+        cache.activate_past_recording()
 
 
 def register() -> None:
@@ -248,3 +305,4 @@ def register() -> None:
     _wrap(PreTrainedModel, "get_correct_attn_implementation", _implementation)
     _wrap(PreTrainedModel, "set_attn_implementation", _implementation)
     _wrap(GenerationMixin, "generate", _generate)
+    _wrap(GenerationMixin, "_prepare_cache_for_generation", _prepare_cache)

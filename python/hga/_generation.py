@@ -1,0 +1,312 @@
+"""Caches of transformers over hga's decoders: each layer has an ``hga.Cache`` for every sample of the batch. A model hands its
+new keys to the cache, then attends; the cache gives them back as they are, with a mark by which attention finds its layer."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any, List, Optional, Sequence, Tuple
+
+import torch
+from transformers import cache_utils
+
+from ._arguments import whole
+from ._core import Error, refuse
+from ._decoder import Cache as Rows
+from ._decoder import Decoder
+from ._documents import Document, visible
+from ._ragged import check_window
+from ._spec import hierarchy_of
+
+Tensor = torch.Tensor
+Segment = Tuple[int, int]  # the first of a sample's new columns that are tokens, and their number
+ROLLBACK = 64  # tokens that may be taken back where nobody said how many
+
+
+# ---- padding ----
+
+
+class _Columns:
+    """Which columns of a batch are tokens and which are padding, for all layers of a cache."""
+
+    def __init__(self) -> None:
+        self.tokens: Optional[Tensor] = None  # [batch][columns] bool
+        self._last: Tuple[Any, ...] = ()
+
+    def read(self, mask: Optional[Tensor], batch: int, past: int, new: int, window: Optional[int]) -> List[Segment]:
+        """The tokens among `new` columns behind `past` ones. A mask that says anything else than causal attention (in a window)
+        to every token of a sample is refused. Layers of one pass have one mask, which is read once."""
+        if self._last and self._last[0] is mask and self._last[1:-1] == (batch, past, new, window):
+            found: List[Segment] = self._last[-1]
+            return found
+        before = torch.zeros(batch, 0, dtype=torch.bool) if past == 0 or self.tokens is None else self.tokens[:, :past]
+        own = _own(mask, before, batch, new, window)
+        found = [_segment(before[b], own[b], b) for b in range(batch)]
+        self.tokens = torch.cat([before, own], 1)
+        self._last = (mask, batch, past, new, window, found)
+        return found
+
+    def select(self, samples: Tensor) -> None:
+        self._last = ()
+        if self.tokens is not None:
+            self.tokens = self.tokens[samples]
+
+    def crop(self, n: int) -> List[int]:
+        """How many tokens of each sample are among the last n columns, which go."""
+        self._last = ()
+        if self.tokens is None:
+            return []
+        kept = max(0, self.tokens.shape[1] - n)
+        gone: List[int] = self.tokens[:, kept:].sum(1).tolist()
+        self.tokens = self.tokens[:, :kept]
+        return gone
+
+
+def _own(mask: Optional[Tensor], before: Tensor, batch: int, new: int, window: Optional[int]) -> Tensor:
+    """[batch][new]: which new columns are tokens."""
+    past = before.shape[1]
+    if mask is None:
+        return torch.ones(batch, new, dtype=torch.bool)
+    if mask.dim() == 4 and mask.shape[0] in (1, batch) and mask.shape[-2:] == (new, past + new) and mask.dtype != torch.int32:
+        return _own_of_pairs(mask, before, batch, new, window)
+    if mask.dim() == 4 and mask.dtype == torch.int32 and mask.shape[1:3] == (1, 1):
+        if bool((mask < 0).any()) or bool((mask > 1).any()):
+            raise refuse("a cache is of one causal text a sample: packed texts, and attention both ways, need use_cache=False")
+        mask = mask[:, 0, 0] > 0
+    elif mask.dim() == 2:
+        mask = visible(mask)
+    if mask.dim() != 2 or mask.shape[0] not in (1, batch) or mask.shape[1] != past + new:
+        raise refuse(f"an attention mask of shape {tuple(mask.shape)} is not understood: the batch has {batch} samples of {past} tokens "
+                     f"in the cache and {new} new ones")  # fmt: skip
+    mask = mask.expand(batch, past + new)
+    if not torch.equal(mask[:, :past], before):
+        b, j = (mask[:, :past] != before).nonzero()[0].tolist()
+        raise refuse(f"the mask says that token {j} of sample {b} is {'padding' if before[b, j] else 'none'}, and said otherwise when it came")
+    return mask[:, past:]
+
+
+def _own_of_pairs(mask: Tensor, before: Tensor, batch: int, new: int, window: Optional[int]) -> Tensor:
+    seen, past = visible(mask), before.shape[1]
+    if bool((seen != seen[:, :1]).any()):
+        raise refuse("masks by head are not supported")
+    seen = seen[:, 0].expand(batch, new, past + new)
+    own = seen[:, :, past:].diagonal(dim1=1, dim2=2)
+    back = torch.arange(past, past + new)[:, None] - torch.arange(past + new)
+    expected = torch.cat([before, own], 1)[:, None] & (back >= 0)
+    if window is not None:
+        expected &= back < window
+    wrong = ((seen != expected) & own[:, :, None]).nonzero()
+    if len(wrong):
+        b, i, j = wrong[0].tolist()
+        raise refuse(f"the mask {'lets' if seen[b, i, j] else 'does not let'} token {past + i} of sample {b} see token {j}: a cache is of "
+                     "one causal text a sample")  # fmt: skip
+    return own
+
+
+def _segment(before: Tensor, own: Tensor, sample: int) -> Segment:
+    at = own.nonzero()[:, 0]
+    if len(at) == 0:
+        return 0, 0
+    first, n = int(at[0]), len(at)
+    goes_on = bool(before.any())
+    hole = int(at[-1]) - first + 1 != n or (goes_on and (first > 0 or not bool(before[-1])))
+    if hole:
+        raise refuse(f"sample {sample} has padding between tokens of one text: pad on the left")
+    return first, n
+
+
+# ---- layers ----
+
+
+@dataclass(frozen=True)
+class _Settings:
+    tokens: int
+    rollback: Optional[int]
+    same: bool
+    page_type: str
+
+
+DECODERS: "weakref.WeakValueDictionary[Tuple[Any, ...], Decoder]" = weakref.WeakValueDictionary()
+
+
+def _decoder(words: str, s: _Settings, rollback: int, q: Tensor, k: Tensor, v: Tensor, scale: Optional[float],
+             softcap: Optional[float], sink: Optional[Tensor]) -> Decoder:  # fmt: skip
+    """One for all layers that ask for the same, as long as there are caches of it."""
+    shape = dict(heads=q.shape[1], kv_heads=k.shape[1], dim=q.shape[3], dim_v=v.shape[3])
+    options = dict(same=s.same, rollback=rollback, page_type=s.page_type, scale=scale, softcap=softcap, threads=torch.get_num_threads())
+    key = (words, s.tokens, *shape.values(), *options.values())
+    found = DECODERS.get(key) if sink is None else None
+    if found is None:
+        found = hierarchy_of(words, s.tokens, True).decoder(**shape, **options, sink=None if sink is None else sink.detach())  # type: ignore[arg-type]
+        if sink is None:
+            DECODERS[key] = found
+    return found
+
+
+class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
+    """What one layer of a model holds."""
+
+    is_sliding = False
+    is_croppable = True
+
+    def __init__(self, settings: _Settings, columns: _Columns, number: int) -> None:
+        super().__init__()
+        self.settings, self.columns, self.number = settings, columns, number
+        self.decoder: Optional[Decoder] = None
+        self.rows: List[Rows] = []
+        self.words, self.length, self.waits, self.record_past = "", 0, False, False
+
+    # transformers' half
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *arguments: Any, **more: Any) -> Tuple[Tensor, Tensor]:
+        self._expect_nothing()
+        self.lazy_initialization(key_states, value_states)
+        self.waits = True
+        key_states.hga_layer = self  # type: ignore[attr-defined]
+        return key_states, value_states
+
+    def _expect_nothing(self) -> None:
+        if self.waits:
+            raise refuse(f"hga.transformers.Cache: keys came to layer {self.number}, and attention by hga did not come for them: this "
+                         "cache is for models with attn_implementation='hga:..'")  # fmt: skip
+
+    def get_seq_length(self) -> int:
+        self._expect_nothing()
+        return self.length
+
+    def get_mask_sizes(self, query_length: int) -> Tuple[int, int]:
+        return self.get_seq_length() + int(query_length), 0
+
+    def get_max_length(self) -> int:
+        return self.settings.tokens
+
+    get_max_cache_shape = get_max_length  # transformers before 5
+
+    def activate_past_recording(self) -> None:
+        self.record_past = True
+
+    def reset(self) -> None:
+        self.rows, self.decoder, self.length, self.waits = [], None, 0, False
+
+    def take(self, samples: Sequence[int]) -> None:
+        """Samples in another order, some perhaps left out, some more than once: these are forked."""
+        if not self.rows:
+            return
+        taken: List[Rows] = []
+        for i in samples:
+            taken.append(self.rows[i].fork() if any(r is self.rows[i] for r in taken) else self.rows[i])
+        self.rows = taken
+
+    def take_back(self, columns: int, tokens: Sequence[int]) -> None:
+        for r, n in zip(self.rows, tokens):
+            r.cut(len(r) - n)
+        self.length = max(0, self.length - columns)
+
+    # hga's half
+
+    def attend(self, words: str, q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], scale: Optional[float],
+               softcap: Optional[float], sink: Optional[Tensor], window: Optional[int]) -> Tensor:  # fmt: skip
+        """The new tokens' rows, [batch][new][heads][dim]; 0 where they are padding."""
+        self.waits = False
+        batch, new = q.shape[0], q.shape[2]
+        if self.rows and (self.words, len(self.rows)) != (words, batch):
+            raise refuse(f"{words}: the cache has {len(self.rows)} samples of {self.words}, the model brings {batch}")
+        segments = self.columns.read(mask, batch, self.length, new, window)
+        if not self.rows:
+            rollback = self.settings.rollback
+            if rollback is None:
+                rollback = self.settings.tokens if self.record_past else min(ROLLBACK, self.settings.tokens)
+            self.decoder, self.words = _decoder(words, self.settings, rollback, q, k, v, scale, softcap, sink), words
+            self.rows = [self.decoder.cache() for _ in range(batch)]
+        if window is not None:
+            longest = max(len(r) + n for r, (_, n) in zip(self.rows, segments))
+            check_window(words, Document(0, 0, longest, True, window - 1, 0))
+        out = v.new_zeros(batch, new, q.shape[1], v.shape[3])
+        self._append(words, segments, q, k, v, out)
+        self.length += new
+        return out
+
+    def _append(self, words: str, segments: List[Segment], q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+        listed = [(b, first, first + n) for b, (first, n) in enumerate(segments) if n]
+        if not listed:
+            return
+        assert self.decoder is not None
+        parts = ([x[b, :, first:end].detach() for b, first, end in listed] for x in (q, k, v))
+        try:
+            found = self.decoder.append([self.rows[b] for b, _, _ in listed], *parts)
+        except Error as e:
+            more = f"; hga.transformers.Cache({self.settings.tokens}) is for so many" if "beyond" in e.detail else ""
+            raise type(e)(e.status, f"{words}: {e.detail}{more}") from None
+        for (b, first, end), rows in zip(listed, found):
+            out[b, first:end].copy_(rows.transpose(0, 1))
+
+
+def layer_of(key: Tensor) -> Optional[Layer]:
+    """The layer of a cache of ours whose new keys these are."""
+    found: Optional[Layer] = getattr(key, "hga_layer", None)
+    return found
+
+
+# ---- the cache ----
+
+
+class Cache(cache_utils.Cache):  # type: ignore[misc]
+    """What ``generate()`` makes by itself, and ``model(.., past_key_values=hga.transformers.Cache(tokens))`` takes: a cache of up
+    to ``tokens`` tokens a sample, for models with attn_implementation="hga:..". It holds what the hierarchies' later tokens read.
+
+    rollback: tokens that ``crop`` may take back at least; None: 64, or all where assisted generation says beforehand that it will.
+    same: the bits of a pass over all tokens, whatever the chunks (the model's own products aside); page_type: "f32" or "bf16"."""
+
+    def __init__(self, tokens: int, *, rollback: Optional[int] = None, same: bool = False, page_type: str = "f32") -> None:
+        super().__init__(layers=[])
+        back = None if rollback is None else whole(rollback, "rollback", beyond=2**31)
+        self.settings = _Settings(whole(tokens, "tokens", least=1, beyond=2**31), back, same, page_type)
+        self.columns = _Columns()
+        self._records = False
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *arguments: Any, **more: Any) -> Tuple[Tensor, Tensor]:
+        while len(self.layers) <= layer_idx:
+            layer = Layer(self.settings, self.columns, len(self.layers))
+            layer.record_past = self._records
+            self.layers.append(layer)
+        found: Tuple[Tensor, Tensor] = self.layers[layer_idx].update(key_states, value_states)
+        return found
+
+    def activate_past_recording(self) -> None:
+        self._records = True
+        super().activate_past_recording()
+
+    def reset(self) -> None:
+        super().reset()
+        self.columns.__init__()  # type: ignore[misc]
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        self.batch_select_indices(beam_idx)
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        indices = torch.as_tensor(indices)
+        samples = indices.nonzero()[:, 0] if indices.dtype == torch.bool else indices
+        for layer in self.layers:
+            layer.take(samples.tolist())
+        self.columns.select(samples)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        if self.columns.tokens is not None:
+            self.batch_select_indices(torch.arange(len(self.columns.tokens)).repeat_interleave(repeats))
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Take back the last tokens, whose number is given as a negative one, as transformers does."""
+        if tokens_to_remove > 0:
+            raise ValueError(f"crop({tokens_to_remove}): the number of tokens to take back is given as a negative one")
+        if tokens_to_remove:
+            gone = self.columns.crop(-tokens_to_remove)
+            for layer in self.layers:
+                layer.take_back(-tokens_to_remove, gone)
+
+    @property
+    def bytes(self) -> int:
+        """Of the pages of all layers and samples; those that samples share count for each."""
+        return sum(r.bytes for layer in self.layers for r in layer.rows)

@@ -1,0 +1,337 @@
+"""Facts about generation: generate() of stock models with hga's caches gives the text of passes over all tokens; what a cache
+of hga's does in one's own loop; what is refused, and why. Skipped without torch and transformers."""
+
+import copy
+import gc
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from unittest import mock
+
+import hga
+from test_models import GROUPED, MODIFIED, TEXTS, N, logits, made
+
+try:
+    import torch
+    import transformers as tf
+    from hga import _generation
+except ImportError:
+    tf = None
+
+WORDS = ("dense", "window:left=6", "window:left=4:global=2", "htransformer:block=4", "hsa:branching=2,4", "fenwick", "dilated:segments=8,16:dilations=1,2")
+STOCK = {name: row[:3] for name, row in {**TEXTS, **MODIFIED}.items() if row[3]}
+SAY = dict(max_new_tokens=20, do_sample=False, pad_token_id=1, eos_token_id=None)
+
+
+def all_of(ids):
+    """A mask without padding: where there is none, generate() takes tokens that look like padding for it."""
+    return torch.ones_like(ids)
+
+
+def model_of(name, words="dense", **more):
+    kind, config, numbers = STOCK[name]
+    numbers = {**numbers, **({"sliding_window": 64} if "sliding_window" in numbers else {}), **more}
+    return made(kind, config, numbers, attn_implementation="hga:" + words)
+
+
+@unittest.skipIf(tf is None, "torch or transformers is not installed")
+class Generation(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        tf.utils.logging.set_verbosity_error()
+        hga.transformers.register()
+        cls.threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    @classmethod
+    def tearDownClass(cls):
+        torch.set_num_threads(cls.threads)
+
+    def setUp(self):
+        torch.manual_seed(2)
+        self.ids = torch.randint(4, 90, (3, N))
+        self.padding = torch.ones(3, N, dtype=torch.long)
+        self.padding[1, :3], self.padding[2, :9] = 0, 0
+        quiet = warnings.catch_warnings()
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
+        warnings.simplefilter("error", UserWarning)
+
+    def steps(self, model):
+        """How many tokens each pass of the model gets, from now on."""
+        found = []
+
+        def note(module, arguments, more):
+            found.append(more["input_ids"].shape[1])
+
+        self.addCleanup(model.register_forward_pre_hook(note, with_kwargs=True).remove)
+        return found
+
+    def same_text(self, model, ids, asked, **more):
+        """With the cache that generate() makes, and without; what it was."""
+        torch.manual_seed(5)
+        want = model.generate(ids, **SAY, **asked, **{**more, "use_cache": False, "num_beams": more.get("num_beams", 1)})
+        torch.manual_seed(5)
+        found = model.generate(ids, **{**SAY, "return_dict_in_generate": True}, **asked, **more)
+        self.assertIs(type(found.past_key_values), hga.transformers.Cache)
+        self.assertTrue(torch.equal(found.sequences, want))
+        return found.past_key_values
+
+    # ---- generate() ----
+
+    def test_every_stock_model_says_the_same_with_every_causal_hierarchy_and_left_padding(self):
+        for name in STOCK:
+            for words in WORDS if name in ("Llama", "GPT-2", "Mistral") else WORDS[3:6]:
+                if name == "GPT-OSS" and "hsa" in words:  # sinks need a log-sum-exp
+                    continue
+                with self.subTest(name, words=words):
+                    model = model_of(name, words)
+                    steps = self.steps(model)
+                    self.same_text(model, self.ids, dict(attention_mask=self.padding))
+                    self.assertEqual(steps, list(range(N, N + 20)) + [N] + [1] * 19)
+
+    def test_beams_fork_and_groups_sample(self):
+        for i, name in enumerate(("Llama", "Mistral", "GPT-2")):
+            for words in WORDS[i::3] if i else WORDS:
+                with self.subTest(name, words=words):
+                    model = model_of(name, words)
+                    for more in (dict(num_beams=3), dict(num_beams=2, num_return_sequences=2), dict(num_beams=4, early_stopping=True)):
+                        self.same_text(model, self.ids, dict(attention_mask=self.padding), **more)
+        torch.manual_seed(3)
+        model = model_of("Llama", "htransformer:block=4")
+        more = dict(SAY, do_sample=True, num_return_sequences=3, attention_mask=self.padding)
+        torch.manual_seed(4)
+        want = model.generate(self.ids, use_cache=False, **more)
+        torch.manual_seed(4)
+        self.assertTrue(torch.equal(model.generate(self.ids, **more), want))
+
+    def test_assisted_generation_takes_back_what_was_not_right(self):
+        cuts = {words: [] for words in WORDS}
+        for name in ("Llama", "GPT-2", "Gemma2"):
+            for words in WORDS:
+                with self.subTest(name, words=words):
+                    model = model_of(name, words)
+                    want = model.generate(self.ids[:1], use_cache=False, **SAY)
+                    torch.manual_seed(99)
+                    helper = copy.deepcopy(model)
+                    with torch.no_grad():
+                        for p in helper.parameters():
+                            p.add_(0.002 * torch.randn_like(p))
+                    with mock.patch.object(_generation.Layer, "take_back", autospec=True, side_effect=_generation.Layer.take_back) as cut:
+                        for assistant in (helper, model_of(name)):  # nearly right, and mostly wrong
+                            assistant.generation_config.num_assistant_tokens = 6
+                            assistant.generation_config.assistant_confidence_threshold = 0
+                            found = model.generate(self.ids[:1], assistant_model=assistant, **SAY)
+                            self.assertTrue(torch.equal(found, want))
+                        self.assertTrue(torch.equal(model.generate(self.ids[:1], prompt_lookup_num_tokens=4, **SAY), want))
+                        cuts[words] += [call.args[1] for call in cut.call_args_list]
+        for words in WORDS:
+            self.assertGreater(max(cuts[words]), 1, words)
+
+    def test_assistants_may_go_far_ahead(self):
+        model = model_of("Llama", "window:left=4", max_position_embeddings=256)
+        say = {**SAY, "max_new_tokens": 120, "suppress_tokens": [1]}  # what looks like padding
+        want = model.generate(self.ids[:1], use_cache=False, **say)
+        helper = model_of("Llama", "window:left=4", max_position_embeddings=256)
+        helper.generation_config.num_assistant_tokens = 90  # beyond the usual rollback
+        helper.generation_config.assistant_confidence_threshold, helper.generation_config.suppress_tokens = 0, [1]
+        with torch.no_grad():
+            helper.lm_head.weight[:45] = 0
+        self.assertTrue(torch.equal(model.generate(self.ids[:1], assistant_model=helper, **say), want))
+
+    def test_a_prompt_in_chunks_and_a_talk_that_goes_on(self):
+        for words in WORDS:
+            with self.subTest(words):
+                model = model_of("Qwen2", words)
+                want = model.generate(self.ids[:1], use_cache=False, **SAY)
+                steps = self.steps(model)
+                self.assertTrue(torch.equal(model.generate(self.ids[:1], prefill_chunk_size=5, attention_mask=all_of(self.ids[:1]), **SAY), want))
+                self.assertEqual(steps[:6], [5, 5, 5, 5, 2, 1])
+                cache = hga.transformers.Cache(64)
+                first = model.generate(self.ids[:1], past_key_values=cache, attention_mask=all_of(self.ids[:1]), **{**SAY, "max_new_tokens": 8})
+                self.assertTrue(torch.equal(first, want[:, : N + 8]))
+                branch = copy.deepcopy(cache)
+                for c in (cache, branch):  # a copy goes its own way
+                    more = model.generate(first, past_key_values=c, attention_mask=all_of(first), **{**SAY, "max_new_tokens": 12})
+                    self.assertTrue(torch.equal(more, want))
+
+    def test_layers_types_and_windows(self):
+        name = hga.transformers.by_layer({0: "hga:window:left=5"}, "hga:htransformer:block=4")
+        model = model_of("Llama", "dense")
+        model.set_attn_implementation(name)
+        self.same_text(model, self.ids, dict(attention_mask=self.padding))
+        for dtype in (torch.bfloat16, torch.float16):
+            model = model_of("Llama", "htransformer:block=4").to(dtype)
+            cache, full = hga.transformers.Cache(64), []
+            with torch.no_grad():
+                step = torch.cat([model(self.ids[:, i : i + 1], past_key_values=cache).logits for i in range(N)], 1)
+                full = model(self.ids, use_cache=False).logits
+            self.assertEqual(step.dtype, dtype)
+            self.assertLess(float((step - full).abs().max()), 0.02)
+        for name in ("Mistral", "Gemma2", "GPT-OSS"):  # the model's own window, which the text outgrows
+            self.same_text(model_of(name, "window:left=5", sliding_window=6), self.ids, dict(attention_mask=self.padding))
+            with self.assertRaisesRegex(hga.Error, "a window: a token sees 24 tokens before it at most, dense looks further"):
+                model_of(name, "dense", sliding_window=25).generate(self.ids, attention_mask=self.padding, **SAY)
+
+    def test_the_bench_of_generation_measures(self):
+        bench = pathlib.Path(__file__).resolve().parents[2] / "bench" / "generate.py"
+        if not bench.exists():
+            self.skipTest("the benches are not here")
+        with tempfile.TemporaryDirectory() as folder:
+            out, small = os.path.join(folder, "run.json"), "--context 40 --new 6 --layers 1 --heads 2 --dim 8 --turns 1".split()
+            names = ["hga:window:left=4", "hga:hsa:branching=2,4"]
+            subprocess.run([sys.executable, bench, *small, "--attention", ",".join(names), "--json", out], check=True, capture_output=True)
+            with open(out, encoding="utf-8") as file:
+                seconds = json.load(file)["seconds_a_token"]
+        self.assertEqual(list(seconds), ["sdpa", *names])
+        self.assertGreater(min(seconds.values()), 0)
+
+    # ---- caches in one's own loop ----
+
+    def test_rows_are_those_of_all_tokens_bit_for_bit(self):
+        """What attention is given and gives, in chunks, beside the hierarchy over all of it."""
+        for name in ("Llama", "GPT-2", "GPT-OSS"):
+            for words in WORDS:
+                if name == "GPT-OSS" and "hsa" in words:
+                    continue
+                model, seen = model_of(name, words), []
+                attend = _generation.Layer.attend
+
+                def note(layer, words, q, k, v, *more, seen=seen, attend=attend):
+                    seen.append((layer.number, q, k, v, attend(layer, words, q, k, v, *more), more))
+                    return seen[-1][4]
+
+                cache = hga.transformers.Cache(N + 9, same=True)
+                with mock.patch.object(_generation.Layer, "attend", note), torch.no_grad():
+                    for first, end in ((0, 10), (10, 11), (11, 17), (17, N)):
+                        model(self.ids[:, first:end], attention_mask=self.padding[:, :end], past_key_values=cache)
+                for layer in range(2):
+                    calls = [c for c in seen if c[0] == layer]
+                    q, k, v = (torch.cat([c[t] for c in calls], 2) for t in (1, 2, 3))
+                    out, (_, scale, softcap, sink, _) = torch.cat([c[4] for c in calls], 1), calls[0][5]
+                    for b, first in enumerate((0, 3, 9)):
+                        h = hga._spec.hierarchy_of(words, N - first, True)
+                        want = h.attention(*(x[b, :, first:] for x in (q, k, v)), scale=scale, softcap=softcap, sink=sink)
+                        close = 2e-6 if "dilated" in words else 0  # its bits hang on the length
+                        self.assertLessEqual(float((out[b, first:] - want.transpose(0, 1)).detach().abs().max()), close, (name, words, b))
+                        self.assertFalse(bool(out[b, :first].any()))
+
+    def test_samples_are_chosen_repeated_and_cut(self):
+        model = model_of("Llama", "htransformer:block=4")
+        with torch.no_grad():
+            full = lambda rows, n: model(self.ids[rows, :n], attention_mask=self.padding[rows, :n], use_cache=False).logits  # noqa: E731
+            cache = hga.transformers.Cache(64)
+            model(self.ids[:, :15], attention_mask=self.padding[:, :15], past_key_values=cache)
+            cache.reorder_cache(torch.tensor([2, 0, 0]))
+            cache.batch_select_indices(torch.tensor([True, True, False]))
+            cache.batch_repeat_interleave(2)
+            cache.crop(-4)
+            cache.crop(0)
+            rows = [2, 2, 0, 0]
+            self.assertEqual((cache.get_seq_length(), len(cache), cache.get_max_length(), cache.is_croppable), (11, 2, 64, True))
+            again = model(self.ids[rows, 11:18], attention_mask=self.padding[rows, :18], past_key_values=cache).logits
+            self.assertLess(float((again - full(rows, 18)[:, 11:]).abs().max()), 1e-5)
+            with self.assertRaisesRegex(ValueError, "given as a negative one"):
+                cache.crop(5)
+            cache.crop(-18)
+            self.assertEqual(cache.get_seq_length(), 0)
+            cache.reset()
+            model(self.ids[:2, :9], past_key_values=cache)  # another batch
+            self.assertEqual(cache.get_seq_length(), 9)
+
+    def test_a_cache_holds_what_later_tokens_read_and_goes_with_its_decoder(self):
+        model = model_of("Llama", "window:left=4")
+        gc.collect()
+        self.assertEqual(len(_generation.DECODERS), 0)
+        few, many = hga.transformers.Cache(64, rollback=0), hga.transformers.Cache(64, rollback=0)
+        with torch.no_grad():
+            model(self.ids[:, :12], past_key_values=few), model(self.ids, past_key_values=many)
+        self.assertEqual(len(_generation.DECODERS), 1)  # of both layers and caches
+        self.assertLessEqual(many.bytes, 2 * few.bytes)
+        half = hga.transformers.Cache(64, rollback=0, page_type="bf16")
+        with torch.no_grad():
+            model(self.ids, past_key_values=half)
+        self.assertLess(half.bytes, 0.7 * many.bytes)
+        del few, many, half
+        gc.collect()
+        self.assertEqual(len(_generation.DECODERS), 0)
+
+    # ---- refusals ----
+
+    def refused(self, words, run, kind=hga.Error):
+        with self.assertRaisesRegex(kind, words), torch.no_grad():
+            run()
+
+    def test_other_caches_are_refused_with_what_to_pass(self):
+        model, ids = model_of("Llama", "htransformer:block=4"), self.ids
+        with torch.no_grad():
+            own = model(ids).past_key_values  # the first pass is a whole one, and right
+        self.refused(r"1 queries and 23 keys; keys of a cache that is not hga's: pass past_key_values=hga.transformers.Cache\(tokens\)",
+                     lambda: model(ids[:, :1], past_key_values=own))  # fmt: skip
+        self.refused(r"given a DynamicCache \(past_key_values\)", lambda: model.generate(ids, past_key_values=own, **SAY))
+        self.refused("cache_implementation='static' holds keys", lambda: model.generate(ids, cache_implementation="static", **SAY))
+        model.set_attn_implementation("sdpa")
+        cache = hga.transformers.Cache(64)
+        with torch.no_grad():
+            model(ids, past_key_values=cache)
+        self.refused("attention by hga did not come for them", lambda: model(ids[:, :1], past_key_values=cache))
+        model.set_attn_implementation("hga:dense")
+        self.assertIs(type(model.generate(ids, cache_implementation="dynamic", return_dict_in_generate=True, **SAY).past_key_values), hga.transformers.Cache)
+
+    def test_what_has_no_meaning_token_by_token_is_refused(self):
+        model, ids, new = model_of("Llama", "window:left=5"), self.ids, lambda: hga.transformers.Cache(64)
+        with self.assertRaisesRegex(hga.Error, "a cache has no gradients: call it under torch.no_grad"):
+            model(ids, past_key_values=new())
+        self.refused("packed texts .cu_seq_lens. have no cache", lambda: model(ids[:1], past_key_values=new(), cu_seq_lens_q=torch.tensor([0, 9, N]), cu_seq_lens_k=torch.tensor([0, 9, N])))
+        dropping = made(*STOCK["Llama"], dropout=0.5, attn_implementation="hga:dense").train()
+        self.refused("dropout has no cache", lambda: dropping(ids, past_key_values=new()))
+        self.refused("beyond the decoder's 20; hga.transformers.Cache.20. is for so many", lambda: model(ids, past_key_values=hga.transformers.Cache(20)))
+        self.refused("tokens is 0", lambda: hga.transformers.Cache(0))
+        short = hga.transformers.Cache(64, rollback=2)
+        with torch.no_grad():
+            model(ids, past_key_values=short)
+        self.refused("its rollback is 2", lambda: short.crop(-9))
+        with torch.no_grad():
+            model(ids, past_key_values=(other := new()))
+        self.refused("the cache has 3 samples of window:left=5, the model brings 2", lambda: model(ids[:2, :1], past_key_values=other))
+
+    def test_masks_that_a_cache_cannot_keep_are_refused_with_what_was_seen(self):
+        model, ids = model_of("Llama", "dense"), self.ids
+        right = torch.ones(3, N, dtype=torch.long)
+        right[1, 15:] = 0
+        cache = hga.transformers.Cache(64)
+        with torch.no_grad():
+            model(ids, attention_mask=right, past_key_values=cache)
+        more = torch.cat([right, torch.ones(3, 1, dtype=torch.long)], 1)
+        self.refused("sample 1 has padding between tokens of one text: pad on the left", lambda: model(ids[:, :1], attention_mask=more, past_key_values=cache))
+        for n, words in ((4, "token 3 of sample 2 is none"), (6, "token 5 of sample 2 is padding")):
+            cache, mask = hga.transformers.Cache(64), torch.ones(3, N + 1, dtype=torch.long)
+            mask[2, :5] = 0
+            with torch.no_grad():
+                model(ids, attention_mask=mask[:, :N], past_key_values=cache)
+            mask[2, :n], mask[2, n - 1 : 5] = 0, 1 if n < 5 else 0
+            self.refused(words, lambda m=mask, c=cache: model(ids[:, :1], attention_mask=m, past_key_values=c))
+        i = torch.arange(N)
+        causal = i[:, None] >= i[None, :]
+        packed = causal & ((i[:, None] < 9) == (i[None, :] < 9))
+        self.refused("does not let token 9 of sample 0 see token 0", lambda: model(ids, attention_mask=packed[None, None], past_key_values=hga.transformers.Cache(64)))
+        self.refused("lets token 0 of sample 0 see token 1", lambda: model(ids, attention_mask=(causal | True)[None, None], past_key_values=hga.transformers.Cache(64)))
+        with torch.no_grad():
+            cache = hga.transformers.Cache(64)
+            a = model(ids, attention_mask=causal[None, None], past_key_values=cache).logits
+            b = model(ids, past_key_values=hga.transformers.Cache(64)).logits
+            self.assertTrue(torch.equal(a, b))
+
+    def test_layers_of_another_kind_are_refused_by_name(self):
+        model = model_of("Llama", "dense")
+        model.config.layer_types = ["full_attention", "linear_attention"]
+        self.refused("layers of linear_attention, which hga.transformers.Cache does not hold", lambda: model.generate(self.ids, **SAY))
+
+
+if __name__ == "__main__":
+    unittest.main()
