@@ -22,7 +22,7 @@ typedef struct arguments {
     unsigned peers;
     hga_shape shape;
     bench_rules rules;
-    int dry_run, relative, gradient, decode;
+    int dry_run, relative, gradient, decode, bind;
     typed_modifiers modifiers;
 } arguments;
 
@@ -44,6 +44,7 @@ enum {
     KEY_THREADS,
     KEY_ISA,
     KEY_PRECISION,
+    KEY_BIND,
     KEY_DRY_RUN,
     KEY_PEERS,
     KEY_TABLE,
@@ -80,12 +81,14 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[1] = &a->rules;
         state->child_inputs[2] = &a->out;
         state->child_inputs[3] = &a->modifiers;
+        a->bind = HGA_BIND_AUTO;
         return 0;
     case KEY_VARIANTS: a->variants = value; return 0;
     case 'n': a->tokens = value; return 0;
     case KEY_THREADS: a->threads = value; return 0;
     case KEY_ISA: a->isa = value; return 0;
     case KEY_PRECISION: a->precision = value; return 0;
+    case KEY_BIND: return arguments_said(read_bind("--bind", value, &a->bind));
     case KEY_FROM: a->from = value; return 0;
     case KEY_REL_KEY: a->relative = 1; return 0;
     case KEY_GRADIENT: a->gradient = 1; return 0;
@@ -107,6 +110,7 @@ static const struct argp_option options[] = {
     {"isa", KEY_ISA, "LIST", 0, "instruction sets: ref, avx2, avx512, avx512bf16 (default: HGA_ISA, or the best here)",
      8},
     {"precision", KEY_PRECISION, "LIST", 0, "f32 and bf16 (default: f32)", 8},
+    {"bind", KEY_BIND, "WHEN", 0, BIND_HELP, 8},
     {"from", KEY_FROM, "RUN.json", 0, "measure nothing: show a run that --json wrote", 9},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print what would run, the memory it would take, and about how long", 9},
     {"peers", KEY_PEERS, "LIST", 0,
@@ -227,6 +231,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
     i /= l->n_variants;
     p.tokens = l->tokens[i % l->n_tokens];
     i /= l->n_tokens;
+    p.options.bind = a->bind;
     p.options.threads = l->threads[i % l->n_threads];
     i /= l->n_threads;
     p.options.isa = l->isa[i % l->n_isa];

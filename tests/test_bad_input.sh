@@ -183,6 +183,8 @@ done <<'END'
 2|threads|attend window Q20 --out O/x.npy --threads -1
 2|threads|attend window Q20 --out O/x.npy --threads many
 2|pentium|attend window Q20 --out O/x.npy --isa pentium
+2|off on auto|attend window Q20 --out O/x.npy --bind maybe
+2|off on auto|bench --bind 1
 2|f16|attend window Q20 --out O/x.npy --precision f16
 2|scale|attend window Q20 --out O/x.npy --scale nan
 2|scale|attend window Q20 --out O/x.npy --scale big

@@ -157,17 +157,27 @@ int read_precision(const char *what, const char *text, hga_precision *out)
     return CLI_GOOD;
 }
 
+int read_bind(const char *what, const char *text, int *out)
+{
+    int i = choice_of("off on auto", text); /* in the order of HGA_BIND_OFF, HGA_BIND_ON, HGA_BIND_AUTO */
+    if (i < 0) return complain(CLI_USAGE, "%s: '%s' is not one of: off on auto", what, text);
+    *out = i;
+    return CLI_GOOD;
+}
+
 /* ---- shared options ---- */
 
-enum { KEY_ISA = 0x1100, KEY_PRECISION, KEY_HEADS, KEY_KV_HEADS, KEY_DIM };
+enum { KEY_ISA = 0x1100, KEY_PRECISION, KEY_BIND, KEY_HEADS, KEY_KV_HEADS, KEY_DIM };
 
 static error_t parse_machine(int key, char *value, struct argp_state *state)
 {
     hga_options *o = state->input;
     switch (key) {
+    case ARGP_KEY_INIT: o->bind = HGA_BIND_AUTO; return 0;
     case 't': return arguments_said(read_id("--threads", value, 1, 65536, &o->threads));
     case KEY_ISA: return arguments_said(read_isa("--isa", value, &o->isa));
     case KEY_PRECISION: return arguments_said(read_precision("--precision", value, &o->precision));
+    case KEY_BIND: return arguments_said(read_bind("--bind", value, &o->bind));
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -177,6 +187,7 @@ static const struct argp_option machine_options[] = {
     {"isa", KEY_ISA, "ISA", 0, "instruction set: ref, avx2, avx512 or avx512bf16 (default: HGA_ISA, or the best here)",
      8},
     {"precision", KEY_PRECISION, "P", 0, "f32, or bf16: keys and values of 16 bits (default: f32)", 8},
+    {"bind", KEY_BIND, "WHEN", 0, BIND_HELP, 8},
     {0},
 };
 const struct argp machine_argp = {.options = machine_options, .parser = parse_machine};

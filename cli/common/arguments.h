@@ -25,7 +25,7 @@ int read_list(const char *what, const char *text, int64_t lo, int64_t hi, int ro
 /* "a b c" has `text`: its index, or -1. */
 int choice_of(const char *choices, const char *text);
 
-/* --threads, --isa, --precision: input is an hga_options. */
+/* --threads, --isa, --precision, --bind (by itself auto): input is an hga_options. */
 extern const struct argp machine_argp;
 /* --heads, --kv-heads, --dim: input is an hga_shape. */
 extern const struct argp shape_argp;
@@ -34,6 +34,11 @@ enum { DEFAULT_HEADS = 8, DEFAULT_DIM = 64, MAX_HEADS = 4096, MAX_DIM = 65536 };
 /* An ISA or precision by name. */
 int read_isa(const char *what, const char *text, const char **out);
 int read_precision(const char *what, const char *text, hga_precision *out);
+/* "off", "on" or "auto", as hga_options.bind has it. */
+int read_bind(const char *what, const char *text, int *out);
+#define BIND_HELP                                                                                                      \
+    "off, on or auto: threads are bound to processors, where there are several NUMA domains and OpenMP binds nothing " \
+    "(default: auto)"
 
 /* What runs when no ISA is named: HGA_ISA, or the best that this machine has. */
 const char *default_isa(void);

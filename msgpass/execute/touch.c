@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, MOST_PAGES = 512, MPOL_MOVE = 2 /* pages that this process has alone */ };
+enum { PAGE = 4096, HUGE_PAGE = 1 << 21, MOST_PAGES = 512, MPOL_MOVE = 2 /* pages that this process has alone */ };
 
 /* One call, and what became of the pages that lay elsewhere. */
 typedef struct touching {
@@ -29,41 +29,78 @@ static void note_left(touching *t, int64_t pages, int why)
     t->left += pages, t->why = why;
 }
 
+/* Rows that go to one node. */
+typedef struct stretch {
+    int node;
+    char *begin, *end;
+} stretch;
+
+/* A huge page goes to one node whole. One that others have rows on, too, may be theirs. */
+static int is_shared(const stretch *s, const void *page)
+{
+    uintptr_t huge = (uintptr_t)page / HUGE_PAGE * HUGE_PAGE;
+    return huge < (uintptr_t)s->begin || huge + HUGE_PAGE > (uintptr_t)s->end;
+}
+
+#ifdef SYS_move_pages
+/* With to: they are moved. where: the node of each, or an errno, negative. */
+static long ask(void **page, int64_t n, const int *to, int *where)
+{
+    return syscall(SYS_move_pages, 0, (unsigned long)n, page, to, where, to ? MPOL_MOVE : 0);
+}
+
+/* What is told of a page that went with its huge page, or that another thread moves at this moment. */
+static int is_on_its_way(int told)
+{
+    return told >= 0 || told == -EBUSY || told == -ENOENT || told == -EFAULT || told == -EAGAIN;
+}
+
+static int64_t still_elsewhere(const stretch *s, void **page, int64_t n, const int *told, int *where, int *why)
+{
+    int64_t left = 0;
+    if (ask(page, n, NULL, where) < 0) return *why = errno, n;
+    for (int64_t i = 0; i < n; i++) {
+        if (where[i] == s->node || (is_on_its_way(told[i]) && is_shared(s, page[i]))) continue;
+        left++, *why = told[i] < 0 ? -told[i] : EBUSY;
+    }
+    return left;
+}
+#endif
+
 /* Those of at most MOST_PAGES pages that lie elsewhere go to the node. */
-static void move_some(touching *t, int node, void **page, int64_t n)
+static void move_some(touching *t, const stretch *s, void **page, int64_t n)
 {
 #ifdef SYS_move_pages
-    int where[MOST_PAGES], to[MOST_PAGES];
+    int where[MOST_PAGES], to[MOST_PAGES], told[MOST_PAGES], why = 0;
     int64_t strange = 0, left = 0;
-    if (syscall(SYS_move_pages, 0, (unsigned long)n, page, NULL, where, 0) != 0) {
+    if (ask(page, n, NULL, where) < 0) {
         note_left(t, n, errno);
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        if (where[i] >= 0 && where[i] != node) page[strange] = page[i], to[strange++] = node;
+        if (where[i] >= 0 && where[i] != s->node)
+            page[strange] = page[i], told[strange] = -EBUSY, to[strange++] = s->node; /* some may be told nothing */
     if (strange == 0) return;
-    if (syscall(SYS_move_pages, 0, (unsigned long)strange, page, to, where, MPOL_MOVE) < 0) {
-        note_left(t, strange, errno);
-        return;
-    }
-    for (int64_t i = 0; i < strange; i++)
-        if (where[i] != node) left++, errno = where[i] < 0 ? -where[i] : EBUSY;
-    if (left) note_left(t, left, errno);
+    if (ask(page, strange, to, told) < 0)
+        left = strange, why = errno;
+    else
+        left = still_elsewhere(s, page, strange, told, where, &why);
+    if (left) note_left(t, left, why);
 #else
-    (void)node, (void)page;
+    (void)s, (void)page;
     note_left(t, n, ENOSYS);
 #endif
 }
 
-static void move(touching *t, int node, char *begin, const char *end)
+static void move(touching *t, const stretch *s)
 {
     void *page[MOST_PAGES];
     int64_t n = 0;
-    for (char *p = begin; p < end; p += PAGE - (uintptr_t)p % PAGE) {
+    for (char *p = s->begin; p < s->end; p += PAGE - (uintptr_t)p % PAGE) {
         page[n++] = p - (uintptr_t)p % PAGE;
-        if (n == MOST_PAGES) move_some(t, node, page, n), n = 0;
+        if (n == MOST_PAGES) move_some(t, s, page, n), n = 0;
     }
-    if (n) move_some(t, node, page, n);
+    if (n) move_some(t, s, page, n);
 }
 
 /* What is there stays: a byte of each page is written as it was read. */
@@ -83,7 +120,7 @@ static void touch_rows(touching *t, int node, hga_id first, hga_id end, hga_id h
         a = b, b = swapped;
     }
     touch(a, b + bytes);
-    if (t->moves) move(t, node, a, b + bytes);
+    if (t->moves) move(t, &(stretch){node, a, b + bytes});
 }
 
 static void touch_owned(touching *t, hga_id thread)

@@ -67,6 +67,17 @@ def threads(value: Any, what: str = "threads") -> int:
     return whole(value, what)
 
 
+BINDINGS = {"off": 0, "on": 1, "auto": 2}  # as hga_options.bind has them
+
+
+def bind(value: Any) -> str:
+    """When threads are bound; True and False are taken for on and off."""
+    word = ("on" if value else "off") if isinstance(value, (bool, np.bool_)) else value
+    if not isinstance(word, str) or word not in BINDINGS:
+        raise refuse(f"bind is {value!r}, none of 'off', 'on', 'auto'{meant(word, BINDINGS)}")
+    return str(word)
+
+
 def unknown(function: str, word: str, known: Iterable[str]) -> Exception:
     """Nobody knows the keyword: what would be said instead."""
     if word in ANSWERS:

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arguments import answered, flag, meant, threads as whole_threads, unknown, whole
+from ._arguments import answered, bind, flag, meant, threads as whole_threads, unknown, whole
 from ._call import LAYOUTS, Problem, Tables
 from ._copies import copied, identity, reduced
 from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
@@ -104,6 +104,7 @@ class Hierarchy:
         self._calls: Dict[Tuple[Any, ...], Prepared] = {}
         self._lock = threading.Lock()
         self._threads = 0
+        self._bind = "auto"
         self._functions: List[Any] = []  # of stages written in Python
         self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
         self._name = f"{PROCESS[0]}-{next(NUMBERS)}"
@@ -118,6 +119,19 @@ class Hierarchy:
     def threads(self, n: int) -> None:
         self._threads = whole_threads(n)
 
+    @property
+    def bind(self) -> str:
+        """Are threads bound, each to a processor, for the length of each call? ``"auto"`` (where nothing is said): where
+        there are several NUMA domains, the call has a thread for every core and OpenMP binds nothing; ``"on"``, ``"off"``."""
+        return self._bind
+
+    @bind.setter
+    def bind(self, when: str) -> None:
+        self._bind = bind(when)
+        with self._lock:
+            for plan in list(self._plans.values()):
+                self._forget(plan)
+
     def _threads_for(self, threads: int) -> int:
         """One where functions written in Python run, which take turns anyway."""
         n = threads if type(threads) is int and threads >= 0 else whole_threads(threads)
@@ -129,7 +143,8 @@ class Hierarchy:
         program = ffi.new("hga_program *", self._program[0])
         program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
         h = Hierarchy(self.graph, program, self.words)
-        h._type_scale, h._node_of, h._threads, h._functions = self._type_scale, self._node_of, self._threads, self._functions
+        h._type_scale, h._node_of, h._functions = self._type_scale, self._node_of, self._functions
+        h._threads, h._bind = self._threads, self._bind
         return h
 
     # ---- attention ----

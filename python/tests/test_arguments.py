@@ -71,6 +71,22 @@ class Numbers(unittest.TestCase):
         h.threads = np.int64(1)
         self.assertEqual(h.plan()["threads"], 1)
 
+    def test_threads_are_bound_when_it_is_said(self):
+        h, x = hga.window(64, left=8, right=8), tensors(64)
+        self.assertEqual(h.bind, "auto")
+        want = h.attention(*x)
+        for said, kept in (("on", "on"), (False, "off"), (np.True_, "on"), ("auto", "auto")):
+            h.bind = said
+            self.assertEqual(h.bind, kept)
+            self.assertTrue(np.array_equal(h.attention(*x), want))
+        if "OMP_PROC_BIND" not in os.environ:  # which binds by itself
+            for said, bound in (("on", True), ("off", False)):
+                h.bind = said
+                self.assertEqual(", bound for the call" in h.explain(), bound)
+        for wrong in ("always", 1, None, []):
+            with self.assertRaisesRegex(hga.Error, "bind is .*none of 'off', 'on', 'auto'"):
+                h.bind = wrong
+
     def test_flags_are_true_or_false(self):
         for yes, no in ((True, False), (1, 0), (np.True_, np.False_)):
             self.assertEqual(hga.dense(9, causal=yes), hga.dense(9, causal=True))

@@ -68,13 +68,13 @@ def own_program():
 class Copies(unittest.TestCase):
     def test_a_pickled_hierarchy_is_equal_and_gives_equal_bits_by_every_protocol(self):
         for name, h in {**every_variant(), "a program": own_program().hierarchy()}.items():
-            h.threads = 1
+            h.threads, h.bind = 1, "off"
             want = result(h)
             for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
                 with self.subTest(name, protocol=protocol):
                     again = pickle.loads(pickle.dumps(h, protocol))
                     self.assertTrue(again == h and hash(again) == hash(h) and again is not h)
-                    self.assertEqual((type(again), again.words, again.threads), (type(h), h.words, 1))
+                    self.assertEqual((type(again), again.words, again.threads, again.bind), (type(h), h.words, 1, "off"))
                     self.assertTrue(np.array_equal(result(again), want))
 
     def test_a_copy_is_equal_gives_equal_bits_and_shares_the_graph(self):
@@ -83,8 +83,8 @@ class Copies(unittest.TestCase):
                 with self.subTest(name):
                     again = function(h)
                     self.assertTrue(again == h and again is not h and again.graph is h.graph)
-                    again.threads = 1
-                    self.assertEqual(h.threads, 0)
+                    again.threads, again.bind = 1, "on"
+                    self.assertEqual((h.threads, h.bind), (0, "auto"))
                     self.assertTrue(np.array_equal(result(again), result(h)))
                     self.assertEqual(type(again), type(h))
 

@@ -239,9 +239,10 @@ HGA_API hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspa
 HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id thread, int64_t *first, int64_t *n);
 /* Bring the tensor's pages to the memory of the threads that have its rows: each thread writes a byte of each of its
    pages as it is, and pages that lie on another NUMA node are moved, for a plan whose threads are bound, by itself or
-   by OpenMP. Numbers stay as they are; the memory must be writable, and nobody else may use it meanwhile. Good for
-   gradients of the tensor, too. Rows, strides and type as for an execution. HGA_EEXTERNAL: the system does not let
-   pages be moved (containers often do not), which changes nothing. */
+   by OpenMP. A huge page (2 MB) with rows of several threads goes to one of them. Numbers stay as they are; the memory
+   must be writable, and nobody else may use it meanwhile. Good for gradients of the tensor, too. Rows, strides and type
+   as for an execution. HGA_EEXTERNAL: the system does not let pages be moved (containers often do not), which changes
+   nothing. */
 HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor);
 
 /* n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
