@@ -208,6 +208,52 @@ int contenders_choose(const char *list)
     return status;
 }
 
+/* ---- what is done with scores ---- */
+
+static const typed_modifiers *modified; /* NULL: nothing */
+
+static int modify_program(const contender *c, hga_graph *g, hga_program *p)
+{
+    model m = {.graph = g, .program = *p, .tree_heads = 1, .title = (char *)(uintptr_t)c->name};
+    int status = modified ? modifiers_put(modified, &m) : CLI_GOOD;
+    *p = m.program;
+    return status;
+}
+
+static int modify_call(hga_id heads, cast *c)
+{
+    c->modified.shape.n_heads = heads;
+    int status = modified ? modifiers_bind(modified, &c->modified) : CLI_GOOD;
+    c->io.modifiers = c->modified.io.modifiers;
+    return status;
+}
+
+static void leave_out(int at)
+{
+    complain(CLI_GOOD, "%s %s is left out", chosen[at].name, chosen[at].parameters);
+    for (int i = at; chosen[i].name; i++) chosen[i] = chosen[i + 1];
+}
+
+int contenders_modify(const scene *s, const char *list, const typed_modifiers *typed)
+{
+    int at = 0;
+    modified = typed && modifiers_typed(typed) ? typed : NULL;
+    while (modified && chosen[at].name) {
+        hga_graph *g = NULL;
+        hga_program p;
+        int status = contender_build(s, &chosen[at], &g, &p), others = chosen[at].variant != hga_variants() && !list;
+        hga_graph_destroy(g);
+        if (status != CLI_GOOD && (status != CLI_USAGE || !others)) return status;
+        if (status == CLI_GOOD)
+            at++;
+        else
+            leave_out(at);
+    }
+    return CLI_GOOD;
+}
+
+/* ---- graphs ---- */
+
 /* The segment of each word: the innermost unit of the text that it is in, numbered in reading order. */
 static int number_segments(const hga_tree *t, int32_t **segment)
 {
@@ -258,6 +304,7 @@ int contender_build(const scene *s, const contender *c, hga_graph **g, hga_progr
     TRY(add_arrays(s, c, segment, parameters));
     memcpy(parameters + c->variant->tokens, &tokens, sizeof tokens);
     TRY(complain_of(c->variant->build(parameters, g, p), CLI_OUTSIDE, c->name));
+    TRY(modify_program(c, *g, p));
 done:
     settings_clear(&given);
     free(segment);
@@ -325,6 +372,7 @@ int cast_make(const scene *s, const hga_graph *g, const hga_program *p, const fl
     if (bound_field(p, HGA_IO_KEY)) out->io.key.data = (void *)(uintptr_t)rows_for(&n, k, e->key, width, &at);
     out->io.value.data = (void *)(uintptr_t)rows_for(&n, v, value ? value : e->value, width_v, &at);
     if (!bound_field(p, HGA_IO_QUERY)) TRY(make_alpha(s->height + 1, out));
+    TRY(modify_call(e->heads, out));
 done:
     if (status) cast_clear(out);
     return status;
@@ -334,5 +382,6 @@ void cast_clear(cast *c)
 {
     free(c->memory);
     free(c->alpha);
+    attend_io_clear(&c->modified);
     *c = (cast){0};
 }

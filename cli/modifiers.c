@@ -36,7 +36,7 @@ static int read_normaliser(const char *text, typed_modifiers *out)
         return complain(CLI_USAGE, "--normaliser: '%s' is not one of: softmax sigmoid sigmoid:B entmax:ALPHA", text);
     int status = number ? read_number("--normaliser", number, &x) : CLI_GOOD;
     if (!status && !isfinite((float)x)) return complain(CLI_USAGE, "--normaliser: %s does not fit float32", number);
-    out->has_normaliser = 1, out->normaliser = (hga_normaliser)which;
+    out->has_normaliser = 1, out->words = text, out->normaliser = (hga_normaliser)which;
     out->bias = which == HGA_NORMALISER_SIGMOID ? (float)x : 0, out->alpha = which == HGA_NORMALISER_ENTMAX ? x : 0;
     if (!status && out->alpha != 0 && out->alpha != 1 && !(out->alpha >= 1.05 && out->alpha <= 2))
         return complain(CLI_USAGE, "--normaliser: entmax's alpha %s is not 1 and not from 1.05 to 2", number);
@@ -114,7 +114,7 @@ static int check_program(const typed_modifiers *typed, const model *m)
 static int put_normaliser(const typed_modifiers *typed, model *m)
 {
     hga_program *p = &m->program;
-    int entmax = typed->normaliser == HGA_NORMALISER_ENTMAX && typed->alpha != 1;
+    int entmax = modifiers_make_zeros(typed);
     for (hga_id i = 0; entmax && i < p->n_stages; i++)
         if (p->stage[i].update == HGA_UPDATE_MERGE)
             return complain(CLI_USAGE, "--normaliser: %s merges states, which rows of entmax cannot be", m->title);
@@ -199,6 +199,21 @@ done:
 int modifiers_typed(const typed_modifiers *typed)
 {
     return typed->has_normaliser || typed->softcap != 0 || typed->sink || typed->slopes;
+}
+
+json_t *modifiers_json(const typed_modifiers *typed)
+{
+    json_t *all = json_object();
+    if (typed->has_normaliser) json_object_set_new(all, "normaliser", json_string(typed->words));
+    if (typed->softcap != 0) json_object_set_new(all, "softcap", json_real((double)typed->softcap));
+    if (typed->sink) json_object_set_new(all, "sink", json_string(typed->sink));
+    if (typed->slopes) json_object_set_new(all, "slopes", json_string(typed->slopes));
+    return all;
+}
+
+int modifiers_make_zeros(const typed_modifiers *typed)
+{
+    return typed->normaliser == HGA_NORMALISER_ENTMAX && typed->alpha != 1;
 }
 
 uint64_t modifiers_planned(const typed_modifiers *typed)

@@ -3,11 +3,13 @@
 #define CLI_MODIFIERS_H
 
 #include <argp.h>
+#include <jansson.h>
 
 #include "attend_io.h"
 
 typedef struct typed_modifiers {
     int has_normaliser;
+    const char *words; /* of the normaliser */
     hga_normaliser normaliser;
     double alpha;              /* of entmax */
     float bias, softcap;       /* of sigmoids; 0: none typed */
@@ -23,6 +25,10 @@ int modifiers_put(const typed_modifiers *typed, model *m);
 int modifiers_bind(const typed_modifiers *typed, attend_io *a);
 /* Was any typed? */
 int modifiers_typed(const typed_modifiers *typed);
+/* Those that were, by their options' names. */
+json_t *modifiers_json(const typed_modifiers *typed);
+/* Are zeros among the weights of what a row sees? */
+int modifiers_make_zeros(const typed_modifiers *typed);
 /* HGA_MODIFIES_* that a plan must be made for. */
 uint64_t modifiers_planned(const typed_modifiers *typed);
 

@@ -1,6 +1,7 @@
 /* run.c: hga run, every variant on a text, in one table. */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "contest.h"
 #include "measured.h"
 #include "memory.h"
+#include "modifiers.h"
 #include "outfile.h"
 #include "progress.h"
 #include "report.h"
@@ -28,6 +30,7 @@ typedef struct arguments {
     hga_shape shape;
     hga_options options;
     bench_rules rules;
+    typed_modifiers modifiers;
     int64_t seed;
     int json, dry_run;
     const char *variants; /* names with commas, NULL: all */
@@ -46,6 +49,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         state->child_inputs[0] = &a->shape;
         state->child_inputs[1] = &a->options;
         state->child_inputs[2] = &a->rules;
+        state->child_inputs[3] = &a->modifiers;
         return 0;
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
@@ -95,7 +99,8 @@ static const char doc[] =
     "this "
     "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
     "engine's own dense attention, a causal one with causal "
-    "dense. MB is "
+    "dense; --normaliser, --softcap, --sink and --slopes are for all of them, dense among them, and variants that cannot "
+    "have them are left out by name. MB is "
     "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
     "dense attention's; KL is the mean over rows of "
     "KL(variant's "
@@ -213,6 +218,7 @@ static int probe_variant(const scene *probe, const contender *c, const arguments
     int mine = !ref->weights[c->causal];
     if (mine) ref->weights[c->causal] = weights;
     r->divergence = mean_divergence(weights, ref->weights[c->causal], probe->words.n, probe->words.heads);
+    if (modifiers_make_zeros(&a->modifiers)) r->divergence = NAN; /* of a zero it would be infinite */
     if (!mine) free(weights);
     return CLI_GOOD;
 }
@@ -266,6 +272,23 @@ static json_t *levels_json(const hga_tree *t)
 /* what was measured with when nothing was said is the library's choice */
 static const char *isa_name(const arguments *a) { return a->options.isa ? a->options.isa : default_isa(); }
 
+/* "; softcap 50, sink s.npy" */
+static void print_modifiers(const arguments *a)
+{
+    json_t *all = modifiers_json(&a->modifiers), *value;
+    const char *name, *before = "; ";
+    json_object_foreach(all, name, value)
+    {
+        printf("%s%s ", before, name);
+        if (json_is_string(value))
+            terminal_text(stdout, json_string_value(value));
+        else
+            printf("%g", json_number_value(value));
+        before = ", ";
+    }
+    json_decref(all);
+}
+
 /* "FILE: 2048 words in 5 chapters, 91 verses, 93 sentences; .." */
 static void print_levels(const arguments *a, const scene *s, const bench_peaks *peaks)
 {
@@ -280,8 +303,9 @@ static void print_levels(const arguments *a, const scene *s, const bench_peaks *
         printf("%s %lld %s%s", before, units, kind, units == 1 ? "" : "s");
         before = ",";
     }
-    printf("; %d heads x %d; fp32 peak of a thread %.1f GFLOP/s\n\n", a->shape.n_heads, a->shape.dim,
-           peaks->best.fma_gflops);
+    printf("; %d heads x %d", a->shape.n_heads, a->shape.dim);
+    print_modifiers(a);
+    printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", peaks->best.fma_gflops);
     json_decref(levels);
 }
 
@@ -293,9 +317,10 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
         measured_explain(stdout, rows);
         return status;
     }
-    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:f, s:o, s:O}", "text", a->path, "tokens",
-                                        s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens",
-                                        probe->words.n, "seed", (json_int_t)a->seed, "levels", levels_json(&s->tree),
+    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path,
+                                        "tokens", s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim,
+                                        "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed, "modifiers",
+                                        modifiers_json(&a->modifiers), "levels", levels_json(&s->tree),
                                         "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
                                         measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
@@ -329,7 +354,7 @@ done:
 static int write_report(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks,
                         const json_t *rows, report *page)
 {
-    json_t *levels = levels_json(&s->tree);
+    json_t *levels = levels_json(&s->tree), *modifiers = modifiers_json(&a->modifiers);
     progress bar = progress_start("prefixes");
     int status = growth_measure(&page->source, &page->growth, &bar);
     progress_end(&bar);
@@ -338,9 +363,10 @@ static int write_report(const arguments *a, const scene *s, const scene *probe, 
     page->rows = rows;
     page->columns = columns;
     page->levels = levels;
+    page->modifiers = modifiers;
     page->peaks = peaks;
     if (status == CLI_GOOD) status = report_write(page, a->report);
-    json_decref(levels);
+    json_decref(levels), json_decref(modifiers);
     return status;
 }
 
@@ -361,8 +387,11 @@ static int tell_estimate(const arguments *a, const scene *s, const scene *probe,
 
 int run_run(int argc, char **argv)
 {
-    struct argp_child children[] = {
-        {&shape_argp, 0, NULL, 0}, {&machine_argp, 0, NULL, 0}, {&rules_argp, 0, NULL, 0}, {0}};
+    struct argp_child children[] = {{&shape_argp, 0, NULL, 0},
+                                    {&machine_argp, 0, NULL, 0},
+                                    {&rules_argp, 0, NULL, 0},
+                                    {&modifiers_argp, 0, NULL, 0},
+                                    {0}};
     struct argp argp = {options, parse, "[TEXT]", doc, children, NULL, NULL};
     arguments a = {
         .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
@@ -380,6 +409,8 @@ int run_run(int argc, char **argv)
     TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(a.path, text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
+    TRY(contenders_modify(&probe, a.variants, &a.modifiers));
+    a.options.modifiers |= modifiers_planned(&a.modifiers);
     if (a.dry_run) {
         TRY(tell_estimate(&a, &s, &probe, rows));
         goto done;
