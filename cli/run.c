@@ -99,7 +99,8 @@ static const char doc[] =
     "this "
     "machine's measured fp32 peak. \"x dense\" and the errors compare a variant with the "
     "engine's own dense attention, a causal one with causal "
-    "dense; --normaliser, --softcap, --sink and --slopes are for all of them, dense among them, and variants that cannot "
+    "dense; --normaliser, --softcap, --sink and --slopes are for all of them, dense among them, and variants that "
+    "cannot "
     "have them are left out by name. MB is "
     "graph, plan, workspace and tensors together. rel L2 is the distance of the output from "
     "dense attention's; KL is the mean over rows of "
@@ -317,12 +318,12 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
         measured_explain(stdout, rows);
         return status;
     }
-    return json_print(stdout, json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path,
-                                        "tokens", s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim,
-                                        "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed, "modifiers",
-                                        modifiers_json(&a->modifiers), "levels", levels_json(&s->tree),
-                                        "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
-                                        measured_peaks_json(isa_name(a), peaks), "rows", rows));
+    return json_print(stdout,
+                      json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path, "tokens",
+                                s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens", probe->words.n,
+                                "seed", (json_int_t)a->seed, "modifiers", modifiers_json(&a->modifiers), "levels",
+                                levels_json(&s->tree), "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
+                                measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
 
 static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,

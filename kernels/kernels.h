@@ -175,7 +175,7 @@ typedef struct kernel_grad_places {
     const uint8_t *of;  /* [columns][KERNEL_TILE] */
     const float *r;     /* NULL or [n][dim padded]: added to the keys */
     const float *bias;  /* NULL or [n]: added to the scores */
-    float *dr, *d_bias; /* NULL or [n][dim padded], [n], written: sums of ds q, and of ds */
+    float *dr, *d_bias; /* NULL or [n][dim padded], [n], written: sums of dc q, and of ds */
 } kernel_grad_places;
 
 /* Positions: scores have the product of the row's and the column's, too. */
@@ -192,21 +192,26 @@ typedef struct kernel_grad_group {
     const lanes *rows; /* [n]: bit r when row r and the column have an edge; NULL: all have */
     const float *q, *g, *q_rows, *g_rows;
     const float *lse, *delta; /* [KERNEL_TILE]; +inf: a row without edges */
-    float *dq;                /* row by row: sum of ds k */
+    float *dq;                /* row by row: sum of dc k */
     const uint16_t *kept; /* NULL, or [n]: weights are kept where the bit of the row is set, times the tile's `keep` */
+    const float *row_at;  /* [KERNEL_TILE]; read where the tile has column_at */
 } kernel_grad_group;
 
 /* The adjoint of attention in one head, one group of sixteen rows or two against columns anywhere, of which no two are
    the same. Rows of keys, values and what belongs to them are padded with zeros to KERNEL_PAD. What is summed is added
-   to; NULL: not wanted. */
+   to; NULL: not wanted. The gradient of a score is ds, that of its content, the product, dc: without a cap the same. */
 typedef struct kernel_grad_tile {
     hga_id n_groups, n, dim, dim_v; /* n columns, at most KERNEL_CHUNK */
     kernel_grad_group group[2];
     const float *const *k, *const *v; /* [n] */
     const float *bias;                /* [n]: added to a column's scores; NULL: nothing */
-    float *const *dk, *const *dv;     /* [n]: sums of ds q, p g */
+    float *const *dk, *const *dv;     /* [n]: sums of dc q, p g */
     float *column_sum;                /* [n]: sum of ds */
     float keep;                       /* see a group's `kept` */
+    float cap;                        /* C: contents c become C tanh(c / C), in base e; 0: none */
+    const float *column_at;           /* NULL, or [n]: scores lose slope |row_at - column_at| */
+    float slope;
+    double *d_slope; /* the slope's gradient */
     /* what pairs have of their own, where there is one group */
     const kernel_grad_places *places;       /* NULL: none */
     const kernel_grad_positions *positions; /* NULL: none */
@@ -224,8 +229,9 @@ typedef struct kernel_grad_row {
     const float *kept;                /* NULL or [n]: what the edges' weights are multiplied with */
     const float *q, *g;               /* padded; q scaled */
     float lse, delta;
-    float *dq; /* sum of ds (k + r) */
-    float *ds; /* [n], written */
+    float cap;      /* of products, as in a tile */
+    float *dq;      /* sum of dc (k + r) */
+    float *ds, *dc; /* [n], written: gradients of scores, and of contents */
 } kernel_grad_row;
 
 /* All heads of a row at once, and n <= KERNEL_CHUNK rows that it has edges with, whose heads lie side by side: a query

@@ -9,13 +9,15 @@ typedef struct back_rows {
     float q[KERNEL_TILE][PADDED], g[KERNEL_TILE][PADDED], turned_q[PADDED * KERNEL_TILE],
         turned_g[PADDED * KERNEL_TILE], lse[KERNEL_TILE], delta[KERNEL_TILE], dq[KERNEL_TILE * PADDED];
     float q_rows[KERNEL_TILE * PADDED], g_rows[KERNEL_TILE * PADDED];
+    float at[KERNEL_TILE];
     uint16_t mask[KERNEL_CHUNK];
 } back_rows;
 
 /* A tile's columns, padded with zeros, and what they are given. */
 typedef struct back_columns {
     float k[KERNEL_CHUNK][PADDED], v[KERNEL_CHUNK][PADDED], dk[KERNEL_CHUNK][PADDED], dv[KERNEL_CHUNK][PADDED],
-        bias[KERNEL_CHUNK], sum[KERNEL_CHUNK];
+        bias[KERNEL_CHUNK], sum[KERNEL_CHUNK], at[KERNEL_CHUNK];
+    double d_slope;
     const float *kp[KERNEL_CHUNK], *vp[KERNEL_CHUNK];
     float *dkp[KERNEL_CHUNK], *dvp[KERNEL_CHUNK];
 } back_columns;
@@ -26,7 +28,7 @@ static void draw_columns(back_columns *x, hga_id dim, hga_id dim_v)
     for (hga_id c = 0; c < KERNEL_CHUNK; c++) {
         for (hga_id j = 0; j < dim; j++) x->k[c][j] = draw(1);
         for (hga_id j = 0; j < dim_v; j++) x->v[c][j] = draw(1);
-        x->bias[c] = draw(1);
+        x->bias[c] = draw(1), x->at[c] = draw(9);
         x->kp[c] = x->k[c], x->vp[c] = x->v[c], x->dkp[c] = x->dk[c], x->dvp[c] = x->dv[c];
     }
 }
@@ -40,7 +42,7 @@ static kernel_grad_group draw_rows(back_rows *x, hga_id dim, hga_id dim_v)
             x->q[r][j] = x->q_rows[r * columns + j] = x->turned_q[j * KERNEL_TILE + r] = draw(0.3f);
         for (hga_id j = 0; j < dim_v; j++)
             x->g[r][j] = x->g_rows[r * columns_v + j] = x->turned_g[j * KERNEL_TILE + r] = draw(1);
-        x->lse[r] = 2 + draw(1), x->delta[r] = draw(1);
+        x->lse[r] = 2 + draw(1), x->delta[r] = draw(1), x->at[r] = draw(9);
     }
     for (hga_id c = 0; c < KERNEL_CHUNK; c++) x->mask[c] = (uint16_t)below(1 << KERNEL_TILE);
     return (kernel_grad_group){.rows = below(2) ? x->mask : NULL,
@@ -50,17 +52,27 @@ static kernel_grad_group draw_rows(back_rows *x, hga_id dim, hga_id dim_v)
                                .g_rows = x->g_rows,
                                .lse = x->lse,
                                .delta = x->delta,
+                               .row_at = x->at,
                                .dq = x->dq};
 }
 
-/* The slope of a pair's score, and its weight. */
-static double slope_of(const back_columns *x, const back_rows *y, hga_id c, hga_id r, const kernel_grad_tile *t,
-                       double *weight)
+static double apart(const back_columns *x, const back_rows *y, hga_id c, hga_id r)
 {
-    double score = (double)x->bias[c], given = 0;
-    for (hga_id j = 0; j < t->dim; j++) score += (double)x->k[c][j] * (double)y->q[r][j];
+    return fabs((double)x->at[c] - (double)y->at[r]);
+}
+
+/* The slope of a pair's score, that of its content, and its weight. */
+static double slope_of(const back_columns *x, const back_rows *y, hga_id c, hga_id r, const kernel_grad_tile *t,
+                       double *weight, double *of_content)
+{
+    double score = (double)x->bias[c], given = 0, content = 0, bend = 1, cap = (double)t->cap;
+    for (hga_id j = 0; j < t->dim; j++) content += (double)x->k[c][j] * (double)y->q[r][j];
+    if (cap > 0) bend = 1 - pow(tanh(content / cap), 2), content = cap * tanh(content / cap);
+    score += content;
+    if (t->column_at) score -= (double)t->slope * apart(x, y, c, r);
     for (hga_id j = 0; j < t->dim_v; j++) given += (double)x->v[c][j] * (double)y->g[r][j];
     *weight = exp(score - (double)y->lse[r]);
+    *of_content = *weight * (given - (double)y->delta[r]) * bend;
     return *weight * (given - (double)y->delta[r]);
 }
 
@@ -72,22 +84,23 @@ static void assert_nearly(const char *isa, const char *what, double x, double wa
 /* What each column and row is given, and the columns' sums. */
 static void compare_back(const char *isa, const kernel_grad_tile *t, const back_columns *x, const back_rows *y)
 {
-    double dq[2][KERNEL_TILE][PADDED] = {{{0}}};
+    double dq[2][KERNEL_TILE][PADDED] = {{{0}}}, d_slope = 0;
     for (hga_id c = 0; c < t->n; c++) {
         double dk[PADDED] = {0}, dv[PADDED] = {0}, sum = 0;
         for (hga_id i = 0; i < t->n_groups * KERNEL_TILE; i++) {
             hga_id g = i / KERNEL_TILE, r = i % KERNEL_TILE;
-            double weight, ds = slope_of(x, &y[g], c, r, t, &weight);
+            double weight, dc, ds = slope_of(x, &y[g], c, r, t, &weight, &dc);
             if (t->group[g].rows && !(y[g].mask[c] >> r & 1)) continue;
             for (hga_id j = 0; j < t->dim; j++)
-                dk[j] += ds * (double)y[g].q[r][j], dq[g][r][j] += ds * (double)x->k[c][j];
+                dk[j] += dc * (double)y[g].q[r][j], dq[g][r][j] += dc * (double)x->k[c][j];
             for (hga_id j = 0; j < t->dim_v; j++) dv[j] += weight * (double)y[g].g[r][j];
-            sum += ds;
+            sum += ds, d_slope -= ds * apart(x, &y[g], c, r);
         }
         for (hga_id j = 0; j < PADDED; j++)
             assert_nearly(isa, "dk", (double)x->dk[c][j], dk[j]), assert_nearly(isa, "dv", (double)x->dv[c][j], dv[j]);
         assert_nearly(isa, "a column's sum", (double)x->sum[c], sum);
     }
+    if (t->d_slope) assert_nearly(isa, "the slope's gradient", x->d_slope, d_slope);
     for (hga_id i = 0; i < t->n_groups * KERNEL_TILE; i++)
         for (hga_id j = 0; j < padded(t->dim); j++)
             assert_nearly(isa, "dq", (double)y[i / KERNEL_TILE].dq[i % KERNEL_TILE * padded(t->dim) + j],
@@ -112,7 +125,9 @@ static void a_tile_goes_back_as_in_double(void **state)
                                  .bias = x.bias,
                                  .dk = x.dkp,
                                  .dv = x.dvp,
-                                 .column_sum = x.sum};
+                                 .column_sum = x.sum,
+                                 .cap = below(2) ? 0.7f : 0};
+        if (below(2)) tile.column_at = x.at, tile.slope = 0.2f, tile.d_slope = &x.d_slope;
         for (hga_id i = 0; i < tile.n_groups; i++) tile.group[i] = draw_rows(&y[i], dim, dim_v);
         t->grad_tile(&tile);
         compare_back(t->isa, &tile, &x, y);

@@ -76,6 +76,12 @@ static problem attends_twice(hga_id n, const hga_shape *shape)
     return p;
 }
 
+/* A cap and slopes, of calls whose plans were made for them; contents are as large as the cap. */
+enum { MODIFIED = HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES };
+static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
+static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .slopes = slopes},
+                           sloping = {.size = sizeof sloping, .slopes = slopes};
+
 #define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
 
 static const row rows[] = {
@@ -94,21 +100,41 @@ static const row rows[] = {
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {0}},
     {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f}},
     {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {0}},
+    {"a head at a time", "window left=20 right=10", NULL, NULL, 500, SHAPES, {.modifiers = MODIFIED}},
+    {"a head at a time", "bpt k=4", NULL, NULL, 200, SHAPES, {.dropout = 0.2f, .modifiers = MODIFIED}},
+    {"a head at a time", NULL, NULL, listed, 120, SHAPES, {.modifiers = MODIFIED}},
+    {"a head at a time", NULL, NULL, attends_twice, 300, SHAPES, {.modifiers = HGA_MODIFIES_SLOPES}},
+    {"a subtree at a time, a head at a time",
+     "htransformer block=4",
+     NULL,
+     NULL,
+     700,
+     SHAPES,
+     {.gradient_subtree = 64, .modifiers = MODIFIED}},
     {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static problem problem_of(const row *r, const hga_shape *shape)
+static problem of_words(const row *r, const hga_shape *shape)
 {
     problem p = {.shape = *shape};
-    if (r->by_hand) return r->by_hand(r->n, shape);
-    if (!r->words) {
-        variant_build(variant_named(r->variant), r->n, 1, shape, &p);
-        return p;
-    }
     snprintf(p.name, sizeof p.name, "%s", r->words);
     assert_ok(hga_build(r->words, r->n, &p.graph, &p.program));
     problem_fill(&p, 1);
+    return p;
+}
+
+static problem problem_of(const row *r, const hga_shape *shape)
+{
+    problem p = {.shape = *shape};
+    if (r->by_hand)
+        p = r->by_hand(r->n, shape);
+    else if (r->words)
+        p = of_words(r, shape);
+    else
+        variant_build(variant_named(r->variant), r->n, 1, shape, &p);
+    p.options.modifiers = r->options.modifiers;
+    if (p.options.modifiers) p.io.modifiers = p.options.modifiers == MODIFIED ? &modifiers : &sloping;
     return p;
 }
 

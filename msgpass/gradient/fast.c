@@ -3,6 +3,7 @@
    sums of numerators and denominators, so that merging them is adding and its adjoint a copy: no state of the forward
    pass but the output's is needed. */
 #include "fast.h"
+#include "modifiers.h"
 
 #include <math.h>
 #include <string.h>
@@ -116,6 +117,7 @@ void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *
     p->call = c, p->rows.lists = c->lists;
     p->lanes = first, p->n_lanes = n_lanes, p->panel = first->panel, p->numbers = first->numbers;
     pad_rel_key(p);
+    p->softcap = modifiers_softcap(p->program, c->io), p->slopes = modifiers_of(c->io).slopes;
     plan_places(p), plan_clearing(p);
     for (hga_id v = 0; p->log_mass && v < p->nodes.n; v++) p->log_mass[v] = logf(p->nodes.mass[v]);
 }

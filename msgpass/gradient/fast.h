@@ -73,11 +73,13 @@ typedef struct fast_pass {
     table_sums sums;       /* of this key/value head */
     edge_rows rows;
     struct panel *panel;
-    float *numbers;   /* of the lane that is at work */
-    float *log_mass;  /* [n_nodes]; NULL where no stage attends by mass */
-    int wants_tables; /* any gradient that edges sum up one by one */
-    float *rel_key;   /* the table, its rows padded with zeros; NULL without */
-    lane *lanes;      /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
+    float *numbers;      /* of the lane that is at work */
+    float *log_mass;     /* [n_nodes]; NULL where no stage attends by mass */
+    int wants_tables;    /* any gradient that edges sum up one by one */
+    float *rel_key;      /* the table, its rows padded with zeros; NULL without */
+    float softcap;       /* of contents, 0: none */
+    const float *slopes; /* [n_heads], NULL: none */
+    lane *lanes;         /* [n_lanes]: threads that share out the head at hand; the first is the pass's own */
     hga_id n_lanes;
     hga_id *raised; /* subtrees that are coarsened and asked */
     void *memory;   /* [bytes]: rows whose padding is zero */

@@ -18,10 +18,14 @@ static void row_scores(const fast_pass *p, hga_id s, hga_id v, const float *q, c
         base[i] = base_score(p, s, v, &x);
         if (p->rel_key) r[i] = p->rel_key + (ptrdiff_t)e[i].type * p->field[stage->query].padded;
     }
-    p->plan->kernels->grad_scores(
-        &(kernel_grad_row){
-            .n = n, .dim = p->plan->shape.dim, .k = k, .r = p->rel_key ? r : NULL, .score = base, .q = q},
-        score);
+    p->plan->kernels->grad_scores(&(kernel_grad_row){.n = n,
+                                                     .dim = p->plan->shape.dim,
+                                                     .k = k,
+                                                     .r = p->rel_key ? r : NULL,
+                                                     .score = base,
+                                                     .q = q,
+                                                     .cap = p->softcap},
+                                  score);
 }
 
 /* The row's edges [at, at + n) into its state, a sum of weights e^(score - greatest) and of their values; the first

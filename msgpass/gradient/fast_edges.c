@@ -15,12 +15,19 @@ hga_status leave(fast_pass *p, hga_id row, row_edge e, hga_pos position)
     return st;
 }
 
+/* |x_q - x_k|, of which slopes take so much. */
+static double distance(const fast_pass *p, hga_id v, hga_id u)
+{
+    return fabs(p->plan->position[v] - p->plan->position[u]);
+}
+
 /* What the score of an edge has besides the product with the key. */
 float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
 {
     const hga_io *io = p->call->io;
     const hga_stage *stage = &p->program->stage[s];
-    if (!stage->by_mass && x->e.weight == 1 && !io->rel_bias && !io->edge_bias && !io->node_pos) return 0;
+    int plain = !io->rel_bias && !io->edge_bias && !io->node_pos && !p->slopes;
+    if (!stage->by_mass && x->e.weight == 1 && plain) return 0;
     double sum = x->e.weight == 1 ? 0 : log((double)x->e.weight);
     if (stage->by_mass) sum += (double)p->log_mass[x->e.src];
     if (io->rel_bias) sum += (double)io->rel_bias[(ptrdiff_t)x->e.type * p->plan->shape.n_heads + p->head];
@@ -32,12 +39,13 @@ float base_score(const fast_pass *p, hga_id s, hga_id v, const left_edge *x)
            dim = p->plan->shape.pos_dim;
     for (hga_id c = 0; io->node_pos && c < dim; c++)
         sum += (double)io->node_pos[(ptrdiff_t)own * dim + c] * (double)io->node_pos[(ptrdiff_t)other * dim + c];
+    if (p->slopes) sum -= (double)p->slopes[p->head] * distance(p, v, x->e.src);
     return (float)sum;
 }
 
-/* The gradients of what the scores of n edges of a row have besides the product. */
+/* The gradients of what the scores of n edges of a row have besides the product, and of relative keys. */
 static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const left_edge *x, hga_id n,
-                       const float *ds)
+                       const float *ds, const float *dc)
 {
     const hga_io *io = p->call->io;
     const table_sums *sums = &p->sums;
@@ -48,7 +56,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
         ptrdiff_t type = x[i].e.type;
         if (p->d_rel_key) {
             float *dr = p->d_rel_key + type * padded;
-            p->plan->kernels->blend(padded, 1, dr, ds[i], q, dr);
+            p->plan->kernels->blend(padded, 1, dr, dc[i], q, dr);
         }
         if (sums->of[REL_BIAS]) sums->of[REL_BIAS][type * p->plan->shape.n_heads + p->head] += d;
         if (sums->of[EDGE_BIAS] && s == p->plan->bias_stage) {
@@ -57,6 +65,7 @@ static void sum_tables(fast_pass *p, hga_id s, const group *g, hga_id row, const
                 d;
         }
         if (sums->of[LOG_MASS]) sums->of[LOG_MASS][x[i].e.src] += d;
+        if (sums->of[SLOPES]) sums->of[SLOPES][p->head] -= d * distance(p, v, x[i].e.src);
         hga_id own = x[i].e.pos_of ? x[i].e.pos_of - 1 : v,
                source = x[i].e.src_pos_of ? x[i].e.src_pos_of - 1 : x[i].e.src;
         for (hga_id c = 0; sums->of[NODE_POS] && c < dim; c++) {
@@ -101,7 +110,8 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
     const hga_io *io = p->call->io;
     hga_id padded_dim = p->field[stage->query].padded, v = g->node[row];
     const float *k[KERNEL_CHUNK], *value[KERNEL_CHUNK], *r[KERNEL_CHUNK];
-    float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK];
+    float *dk[KERNEL_CHUNK], *dv[KERNEL_CHUNK], score[KERNEL_CHUNK], kept[KERNEL_CHUNK], ds[KERNEL_CHUNK],
+        dc[KERNEL_CHUNK];
     int with_keys = is_asked(p, stage->key), with_values = is_asked(p, stage->value),
         near = p->chunks && p->chunks->stage == s, drops = p->plan->options.dropout > 0;
     const hga_id *rank = p->call->strips[s].rank;
@@ -129,9 +139,11 @@ static void run_row(fast_pass *p, hga_id s, const group *g, hga_id row, const le
                                                   .g = g->g_rows + (ptrdiff_t)row * p->field[stage->out].padded,
                                                   .lse = g->lse[row],
                                                   .delta = g->delta[row],
+                                                  .cap = p->softcap,
                                                   .dq = g->dq + (ptrdiff_t)row * padded_dim,
-                                                  .ds = ds});
-    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds);
+                                                  .ds = ds,
+                                                  .dc = dc});
+    if (p->wants_tables) sum_tables(p, s, g, row, x, n, ds, dc);
 }
 
 /* The edges that are left, row after row, each in the order they were left in, to the panel's list. */

@@ -29,25 +29,31 @@ static void find_near(const fast_pass *p, const tile *t)
     }
 }
 
-/* Where the tile's columns are, unless it has those of the one before. */
-static void find_columns(fast_pass *p, hga_id s, const tile *t)
+/* Where all of a stage are that lie as fields do. */
+static void find_rows(const fast_pass *p, const hga_stage *stage, const tile *t)
 {
     tile_columns *x = &p->panel->near;
-    const hga_stage *stage = &p->program->stage[s];
     int with_keys = p->field[stage->key].adjoint != NULL, with_values = p->field[stage->value].adjoint != NULL;
-    int known = same_columns(x->tile, t);
-    x->tile = t;
-    if (known) return;
-    if (p->chunks && p->chunks->stage == s) {
-        find_near(p, t);
-        return;
-    }
     for (hga_id c = 0; c < t->n; c++) {
         hga_id u = x->node[c] = column_node(p, t, c);
         x->k[c] = value_row(p, stage->key, u), x->v[c] = value_row(p, stage->value, u);
         if (with_keys) x->dk[c] = source_row(p, stage->key, p->own_dk, u);
         if (with_values) x->dv[c] = source_row(p, stage->value, p->own_dv, u);
     }
+}
+
+/* Where the tile's columns are, unless it has those of the one before. */
+static void find_columns(fast_pass *p, hga_id s, const tile *t)
+{
+    tile_columns *x = &p->panel->near;
+    int known = same_columns(x->tile, t);
+    x->tile = t;
+    if (known) return;
+    if (p->chunks && p->chunks->stage == s)
+        find_near(p, t);
+    else
+        find_rows(p, &p->program->stage[s], t);
+    for (hga_id c = 0; p->slopes && c < t->n; c++) x->at[c] = (float)p->plan->position[x->node[c]];
 }
 
 /* ---- types ---- */
@@ -227,6 +233,7 @@ static kernel_grad_group group_of(const fast_pass *p, const hga_stage *stage, co
                                .g_rows = g->g_rows,
                                .lse = g->lse,
                                .delta = g->delta,
+                               .row_at = g->at,
                                .dq = is_asked(p, stage->query) || p->sums.of[SCALE] ? g->dq : NULL};
 }
 
@@ -240,7 +247,10 @@ static kernel_grad_tile tile_of(fast_pass *p, const hga_stage *stage, const tile
                             .k = x->near.k,
                             .v = x->near.v,
                             .dk = is_asked(p, stage->key) ? x->near.dk : NULL,
-                            .dv = is_asked(p, stage->value) ? x->near.dv : NULL};
+                            .dv = is_asked(p, stage->value) ? x->near.dv : NULL,
+                            .cap = p->softcap};
+    if (p->slopes) out.column_at = x->near.at, out.slope = p->slopes[p->head];
+    if (p->sums.of[SLOPES]) out.d_slope = &p->sums.of[SLOPES][p->head];
     for (hga_id i = 0; i < t->n_groups; i++) out.group[i] = group_of(p, stage, t, i);
     return out;
 }

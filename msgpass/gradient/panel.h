@@ -56,6 +56,7 @@ typedef struct group {
     hga_id node[KERNEL_TILE]; /* -1: no row, or one that nothing is asked of */
     uint32_t there;           /* bit i: node[i] >= 0 */
     float lse[KERNEL_TILE], delta[KERNEL_TILE];
+    float at[KERNEL_TILE];           /* of scores that lose what distances take: hga_graph_positions of the nodes */
     float *q, *g;                    /* turned, [padded][KERNEL_TILE] */
     float *q_rows, *g_rows, *dq;     /* [KERNEL_TILE][padded] */
     int64_t windows, n_windows;      /* found, ascending, in the panel's list */
@@ -99,6 +100,7 @@ typedef struct pair_types {
 typedef struct tile_columns {
     const tile *tile; /* NULL: of none */
     hga_id node[WINDOW];
+    float at[WINDOW]; /* as a group's */
     const float *k[WINDOW], *v[WINDOW];
     float *dk[WINDOW], *dv[WINDOW];
 } tile_columns;

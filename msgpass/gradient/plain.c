@@ -340,7 +340,6 @@ const char *must_be_plain(const hga_plan *plan, reason *room)
     uint32_t read = 0;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if (scores_are_sums(plan)) return "additive scores";
-    if (plan->options.modifiers) return "softcaps or slopes";
     if (plan->options.generic) return "asked for";
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];

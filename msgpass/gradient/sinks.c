@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-static double product_of_rows(const hga_tensor *a, const hga_tensor *b, hga_id heads, hga_id columns, hga_id i,
-                              hga_id h)
+static double product_of_rows(const kernel_table *kernels, const hga_tensor *a, const hga_tensor *b, hga_id heads,
+                              hga_id columns, hga_id i, hga_id h)
 {
     enum { PART = 64 };
     float x[PART], y[PART];
@@ -16,7 +16,7 @@ static double product_of_rows(const hga_tensor *a, const hga_tensor *b, hga_id h
         hga_id n = columns - c < PART ? columns - c : PART;
         numbers_read(a->dtype, from + (size_t)c * dtype_bytes(a->dtype), n, x);
         numbers_read(b->dtype, with + (size_t)c * dtype_bytes(b->dtype), n, y);
-        for (hga_id k = 0; k < n; k++) sum += (double)x[k] * (double)y[k];
+        sum += kernels->dot(n, x, y);
     }
     return sum;
 }
@@ -31,7 +31,7 @@ static double sum_of_head(const gradient_call *c, hga_id h, double sink)
     for (hga_id i = 0; i < n; i++) {
         double lse = (double)c->tape_lse[(int64_t)i * heads + h];
         if (lse == -INFINITY) continue;
-        double slope = -product_of_rows(&c->grad->d_out, &c->io->out, heads, columns, i, h);
+        double slope = -product_of_rows(c->plan->kernels, &c->grad->d_out, &c->io->out, heads, columns, i, h);
         if (d_lse->data) slope += (double)*(const float *)tensor_at(d_lse, heads, 1, i, h);
         sum += exp(sink - lse) * slope;
     }
