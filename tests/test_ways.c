@@ -13,6 +13,7 @@ typedef struct row {
     hga_id n;
     hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
     hga_options options;
+    int sinks; /* alone: no plan need know of them */
 } row;
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
@@ -76,11 +77,14 @@ static problem attends_twice(hga_id n, const hga_shape *shape)
     return p;
 }
 
-/* A cap and slopes, of calls whose plans were made for them; contents are as large as the cap. */
+/* A cap and slopes, of calls whose plans were made for them, contents being as large as the cap; and sinks, where the
+   output has a log-sum-exp. */
 enum { MODIFIED = HGA_MODIFIES_SOFTCAP | HGA_MODIFIES_SLOPES };
 static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
-static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .slopes = slopes},
-                           sloping = {.size = sizeof sloping, .slopes = slopes};
+static const float sinks[] = {0.5f, -1, 2, -INFINITY};
+static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .sink = sinks, .slopes = slopes},
+                           sloping = {.size = sizeof sloping, .slopes = slopes},
+                           sinking = {.size = sizeof sinking, .sink = sinks};
 
 #define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
 
@@ -88,6 +92,7 @@ static const row rows[] = {
     {"a family of siblings at a time, all heads together", "hsa branching=2,4,8", NULL, NULL, 600, SHAPES, {0}},
     {"a family of siblings at a time, all heads together", NULL, NULL, typed_families, 150, SHAPES, {0}},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .sinks = 1},
     {"sums from end to end, all heads together", NULL, "coarse", NULL, 300, SHAPES, {0}},
     {"a subtree at a time, a head at a time",
      "htransformer block=4",
@@ -111,6 +116,8 @@ static const row rows[] = {
      700,
      SHAPES,
      {.gradient_subtree = 64, .modifiers = MODIFIED}},
+    {"a subtree at a time, a head at a time", "htransformer block=4", NULL, NULL, 300, SHAPES, {0}, .sinks = 1},
+    {"a head at a time", "dilated segments=16,64 dilations=1,4", NULL, NULL, 200, SHAPES, {0}, .sinks = 1},
     {"row by row in double", "window left=5 right=4", NULL, NULL, 60, SHAPES, {.generic = 1}},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -135,6 +142,7 @@ static problem problem_of(const row *r, const hga_shape *shape)
         variant_build(variant_named(r->variant), r->n, 1, shape, &p);
     p.options.modifiers = r->options.modifiers;
     if (p.options.modifiers) p.io.modifiers = p.options.modifiers == MODIFIED ? &modifiers : &sloping;
+    if (r->sinks) p.io.modifiers = &sinking;
     return p;
 }
 

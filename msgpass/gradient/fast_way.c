@@ -294,21 +294,12 @@ done:
 
 /* ---- the two ways ---- */
 
-/* Scores take part by the log-sum-exp of the output, which has the sink in it, where the output is one stage's: what is
-   merged would need its own. */
-static const char *refuses_sinks(const hga_plan *plan, unsigned features)
-{
-    const hga_program *p = &plan->program;
-    hga_id out = program_bound(p, HGA_IO_OUT), writers = 0;
-    for (hga_id s = 0; s < p->n_stages; s++) writers += p->stage[s].out == out;
-    if (!(features & BRINGS_SINKS) || writers == 1) return NULL;
-    return "the call brings sinks, and states are merged into the output";
-}
-
+/* A row's log-sum-exp has its sink in it, and scores and merged states alike take part by that: a sink is one part more
+   of the denominator. */
 static const char *refuses_stages(const hga_plan *plan, unsigned features, reason *room)
 {
-    const char *why = must_be_plain(plan, room);
-    return why ? why : refuses_sinks(plan, features);
+    (void)features;
+    return must_be_plain(plan, room);
 }
 
 static const char *refuses_trees(const hga_plan *plan, unsigned features, reason *room)

@@ -1,6 +1,5 @@
 /* needs.c: what the memory of a call hangs on, so that nobody has to make one up to learn its size. */
 #include "gradient.h"
-#include "modifiers.h"
 
 static int is_packed(const hga_tensor *t, hga_id columns)
 {
@@ -50,7 +49,6 @@ call_needs needs_of(const gradient_call *c)
     if (io->rel_key || io->rel_bias) needs.features |= BRINGS_TYPES;
     if (io->node_pos) needs.features |= BRINGS_POSITIONS;
     if (io->edge_bias) needs.features |= BRINGS_EDGE_BIASES;
-    if (modifiers_of(io).sink) needs.features |= BRINGS_SINKS;
     find_tensors(c, &needs), find_tables(c, needs.entries);
     range_needs(c, needs.kept_bytes);
     return needs;

@@ -97,7 +97,6 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
     if (features & BRINGS_POSITIONS) return "the call brings positions";
     if (features & BRINGS_SIXTEEN) return "the call brings numbers of 16 bits";
-    if (features & BRINGS_SINKS) return "the call brings sinks";
     return NULL;
 }
 
