@@ -79,7 +79,7 @@ function(hga_choose list name real stub)
   set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 
-hga_with(METIS METIS lib:metis "threads' parts by METIS" libmetis-dev metis-devel metis)
+hga_with(METIS METIS lib:metis "orders of nodes by METIS" libmetis-dev metis-devel metis)
 hga_with(HWLOC HWLOC hwloc "NUMA domains and synthetic topologies (hwloc); without, one domain of the cores that the process may use" libhwloc-dev hwloc-devel hwloc)
 hga_with(CXSPARSE CXSPARSE lib:cxsparse "edges that are given one by one (CXSparse)" libsuitesparse-dev suitesparse-devel suitesparse)
 set(HGA_FILES_LACK "")

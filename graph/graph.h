@@ -69,6 +69,13 @@ static inline hga_id token_index(const hga_graph *g, hga_id v)
     return v >= g->query_first && v - g->query_first < g->n_queries ? v - g->query_first : v - g->key_first;
 }
 
+/* Nodes of equal numbers may change places when a graph is numbered anew: those of a level, of level 0 those of a side. */
+static inline hga_id node_stand(const hga_graph *g, hga_id v)
+{
+    hga_id second = g->query_first > g->key_first ? g->query_first : g->key_first;
+    return v >= g->level_ptr[1] ? hga_graph_level(g, v) + 1 : v >= second;
+}
+
 /* sparse.c: CSR by destination, ascending (source, type), every edge once. weight stays NULL when all are 1, type when
    all are 0. */
 hga_status sparse_compress(const hga_allocator *a, hga_id n, const explicit_edge *edges, hga_pos n_edges,

@@ -21,6 +21,16 @@ static hga_status make_compress(const hga_allocator *a)
     return settle(hga_graph_compress(given, &g), &g);
 }
 
+static hga_status make_order(const hga_allocator *a)
+{
+    (void)a;
+    static hga_id order[4096];
+    hga_graph *g = NULL;
+    assert_true(hga_graph_nodes(given).n <= 4096);
+    hga_status st = hga_graph_order(given, HGA_ORDERING_RCM, order);
+    return settle(st ? st : hga_graph_renumber(given, order, &g), &g);
+}
+
 static hga_status make_concat(const hga_allocator *a)
 {
     (void)a;
@@ -289,11 +299,11 @@ static int clear(void **state)
 }
 
 #define ALLOCATOR_FACTS(fact)                                                                                  \
-    fact(transpose) fact(compress) fact(concat) fact(rows) fact(plan) fact(wide_plan) fact(update) fact(state) \
-        fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices) fact(halo)
-#define MALLOC_FACTS(fact)                                                                                         \
-    fact(transpose) fact(compress) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) fact(levels) \
-        fact(pattern) fact(weights) fact(explain) fact(halo)
+    fact(transpose) fact(compress) fact(order) fact(concat) fact(rows) fact(plan) fact(wide_plan) fact(update) \
+        fact(state) fact(attention) fact(sixteen) fact(batch) fact(ranges) fact(slices) fact(halo)
+#define MALLOC_FACTS(fact)                                                                                        \
+    fact(transpose) fact(compress) fact(order) fact(concat) fact(influence) fact(layers) fact(row) fact(coverage) \
+        fact(levels) fact(pattern) fact(weights) fact(explain) fact(halo)
 
 ALLOCATOR_FACTS(BY_ALLOCATOR)
 MALLOC_FACTS(BY_MALLOC)

@@ -1,4 +1,4 @@
-/* Equal inputs give equal bits: whatever the number of threads, the machine, the partition, and from inside a caller's
+/* Equal inputs give equal bits: whatever the number of threads, the machine, and from inside a caller's
    parallel region. */
 #define _GNU_SOURCE
 #include "instruments.h"
@@ -37,12 +37,8 @@ static void check_machines(problem *p, hga_pos cut)
     for (int t = 0; t < 4; t++) {
         snprintf(how, sizeof how, "%d threads", threads[t]);
         compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut});
-        snprintf(how, sizeof how, "%d threads by METIS", threads[t]);
-        compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .partition_metis = 1});
         snprintf(how, sizeof how, "%d threads on %s", threads[t], machines[t]);
         compare(p, out, lse, how, (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t]});
-        compare(p, out, lse, how,
-                (hga_options){.threads = threads[t], .cut_edges = cut, .topology = machines[t], .partition_metis = 1});
     }
     compare(p, out, lse, "bound threads", (hga_options){.threads = 2, .cut_edges = cut, .bind = 1});
     compare(p, out, lse, "as many threads as there are", (hga_options){.cut_edges = cut});
@@ -75,8 +71,7 @@ static void bits_of_large_graphs_do_not_depend_on_threads(void **state)
         float *want = problem_out(&p, &(hga_options){.threads = 1, .cut_edges = 512}, NULL);
         for (hga_id threads = 2; threads < 8; threads += 1 + threads / 2) {
             compare(&p, want, NULL, "more threads", (hga_options){.threads = threads, .cut_edges = 512});
-            hga_options other = {
-                .threads = threads, .cut_edges = 512, .topology = "pack:2 numa:1 core:4 pu:1", .partition_metis = 1};
+            hga_options other = {.threads = threads, .cut_edges = 512, .topology = "pack:2 numa:1 core:4 pu:1"};
             compare(&p, want, NULL, "another machine", other);
         }
         free(want);

@@ -300,7 +300,7 @@ static void check_orders(problem *p)
 {
     for (hga_id threads = 1; threads < 6; threads += threads) {
         check_order(p, (hga_options){.threads = threads, .cut_edges = 3});
-        check_order(p, (hga_options){.threads = threads + 2, .precision = HGA_PRECISION_BF16, .partition_metis = 1});
+        check_order(p, (hga_options){.threads = threads + 2, .precision = HGA_PRECISION_BF16});
         check_order(p, (hga_options){.threads = threads, .keep_fields = 1});
         check_bits(p, (hga_options){.threads = threads, .cut_edges = 3});
         check_bits(p, (hga_options){.threads = threads + 1, .precision = HGA_PRECISION_BF16});

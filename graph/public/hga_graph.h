@@ -296,6 +296,43 @@ HGA_API void hga_node_map_clear(hga_node_map *map);
 /* The same graph with explicit edges turned into blocks wherever they are regular; edges, order and meaning stay. */
 HGA_API hga_status hga_graph_compress(const hga_graph *g, hga_graph **out);
 
+/* ---- orders ---- */
+
+/* How nodes are put in an order in which those that an edge joins are near each other: a gather then finds rows that
+   are in a cache already, and runs of rows need little from each other. */
+typedef enum hga_ordering {
+    HGA_ORDERING_RCM = 1, /* reverse Cuthill-McKee (1969): a small bandwidth, for meshes; a component after the other */
+    HGA_ORDERING_METIS,   /* parts with few edges between them, each beside its neighbours: the fewest edges cut */
+    HGA_ORDERING_DEGREE   /* most neighbours first, so that hubs lie together */
+} hga_ordering;
+
+/* order[n]: which node comes to each place. Nodes keep their level, and tokens their side; all relations and the tree
+   count, whatever their direction, and are listed edge by edge. Equal graphs give equal orders. HGA_EINVAL,
+   HGA_ENOMEM; HGA_EUNSUPPORTED for METIS in a library without it, HGA_EOVERFLOW for more than it can hold. */
+HGA_API hga_status hga_graph_order(const hga_graph *g, hga_ordering how, hga_id *order);
+
+/* The same graph in which node order[i] has the number i: whatever has a row a node moves along. Attention over it is
+   the same but for the last bits, and for dropout, which is drawn by number. Tokens keep their positions; a claim to be
+   causal is not kept, nor is what is known of a longer graph. HGA_EINVAL says which node an order lacks, lists twice
+   or moves to another level or side. */
+HGA_API hga_status hga_graph_renumber(const hga_graph *g, const hga_id *order, hga_graph **out);
+
+/* edge[n_edges]: where g's canonical order has each edge of the relation in the canonical order of the renumbered
+   graph, which is how edge biases move along. */
+HGA_API hga_status hga_graph_renumbered_edges(const hga_graph *g, hga_id relation, const hga_id *order, hga_pos *edge);
+
+/* What the numbers of a graph's nodes are worth, over all its relations. */
+typedef struct hga_locality {
+    hga_pos edges;
+    hga_pos cut;      /* edges between different ones of some runs of nodes with equally many edges */
+    hga_pos gathered; /* rows of sources read when 128 rows at a time read each of theirs once */
+    hga_id bandwidth; /* the largest difference of the numbers of an edge's ends */
+    double distance;  /* the mean one */
+} hga_locality;
+
+/* parts: runs of nodes for `cut`, at least 1. */
+HGA_API hga_status hga_graph_locality(const hga_graph *g, hga_id parts, hga_locality *out);
+
 /* ---- graphs of masks ---- */
 
 /* Which keys queries [first, first + n) see: sets sees[i * n_keys + k], which comes as 0, to anything else where query

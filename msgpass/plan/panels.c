@@ -250,10 +250,7 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
             HGA_TRY(find_long(plan, stage, begin, many, found, &m.edges));
         ph->cost[p] = ROW_COST * (int64_t)count_written(plan, ph, begin, many) + m.edges;
     }
-    if (plan->options.partition_metis && plan->threads > 1 && plan->stage[stage].relation.ptr && ph->n_panels > 1)
-        HGA_TRY(part_by_metis(plan, ph));
-    else if (rows.by_position)
-        HGA_TRY(part_by_cost(plan, ph));
+    if (rows.by_position) HGA_TRY(part_by_cost(plan, ph));
 done:
     return st;
 }

@@ -383,10 +383,8 @@ void phases_clear(hga_plan *plan);
 enum { CELL = 16 };
 static inline hga_id cells_of(const hga_plan *plan) { return plan->nodes.level_ptr[1] / CELL + 1; }
 void share_by_cost(hga_id n, const int64_t *cost, hga_id parts, hga_id *part);
-/* .. of a phase's panels, for rows that have nothing to do with the order of the tokens; or those that METIS finds by
-   explicit edges. */
+/* .. of a phase's panels, for rows that have nothing to do with the order of the tokens. */
 hga_status part_by_cost(const hga_plan *plan, phase *ph);
-hga_status part_by_metis(hga_plan *plan, phase *ph);
 /* binding.c: where threads go. */
 hga_status binding_choose(hga_plan *plan);
 void binding_clear(hga_plan *plan);

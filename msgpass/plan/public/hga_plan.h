@@ -48,9 +48,11 @@ typedef struct hga_options {
     int generic; /* 1: every stage by the plain executor that defines its meaning */
     /* hwloc synthetic description; NULL: this machine. A synthetic one is planned for, never bound to */
     const char *topology;
-    int bind;            /* HGA_BIND_OFF, HGA_BIND_ON or HGA_BIND_AUTO */
-    int partition_metis; /* 1: parts of irregular relations by METIS instead of by contiguous cost */
-    int edge_bias;       /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
+    int bind; /* HGA_BIND_OFF, HGA_BIND_ON or HGA_BIND_AUTO */
+    /* does nothing, and stays for the struct's sake: parts are contiguous, and cut few edges of a graph whose nodes
+       hga_graph_order has put in order */
+    int partition_metis;
+    int edge_bias; /* 1: executions may bring edge_bias (canonical edge positions are then kept) */
     /* 1: every field keeps its rows to the end, and the caller's are copied to the workspace, for hga_workspace_field;
        0: rows of the workspace are used again once nobody needs them */
     int keep_fields;

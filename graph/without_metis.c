@@ -6,6 +6,6 @@ hga_status partition_graph(const hga_allocator *a, int64_t n_vertices, const int
 {
     (void)a, (void)ptr, (void)adj, (void)vertex_weight, (void)edge_weight, (void)part;
     return hga_fail(HGA_EUNSUPPORTED,
-                    "%d parts of %lld panels need METIS, which this library was built without (HGA_WITH_METIS=OFF)",
+                    "%d parts of %lld nodes need METIS, which this library was built without (HGA_WITH_METIS=OFF)",
                     n_parts, (long long)n_vertices);
 }

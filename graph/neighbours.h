@@ -1,0 +1,23 @@
+/* neighbours.h: who is joined to whom, whatever the relation and the direction. Only graph/ includes this. */
+#ifndef NEIGHBOURS_H
+#define NEIGHBOURS_H
+
+#include "hga_graph.h"
+
+/* Node v's neighbours are node[ptr[v] .. ptr[v + 1]), ascending, each once, never v itself. */
+typedef struct neighbours {
+    hga_id n;
+    hga_pos *ptr; /* [n + 1] */
+    int64_t *node, room;
+    hga_allocator allocator;
+} neighbours;
+
+/* Of all relations and of the tree together, every edge of a block written out. */
+hga_status neighbours_find(const hga_graph *g, neighbours *out);
+void neighbours_clear(neighbours *x);
+
+/* Calls visit(context, source, destination) with every edge of every relation, rows ascending within one; a status other than HGA_OK ends the walk. */
+typedef hga_status (*edge_visit)(void *context, hga_id source, hga_id destination);
+hga_status edges_visit(const hga_graph *g, edge_visit visit, void *context);
+
+#endif
