@@ -7,6 +7,7 @@
 #include "attend_gradients.h"
 #include "command.h"
 #include "modifiers.h"
+#include "ordered.h"
 #include "outfile.h"
 #include "typed_tensors.h"
 
@@ -68,8 +69,14 @@ static int bind_dropout(const gradient_arguments *typed, const model *m, attend_
 
 static int execute(const model *m, const hga_options *o, const attend_io *a)
 {
-    return complain_of(hga_attention(m->graph, &m->program, &a->shape, o, &a->io), m->from_file ? CLI_DATA : CLI_USAGE,
-                       m->title);
+    ordered_call c;
+    int status = ordered_open(m, &a->shape, &a->io, NULL, &c);
+    if (!status)
+        status = complain_of(hga_attention(ordered_graph(m), &m->program, &a->shape, o, &c.io),
+                             m->from_file ? CLI_DATA : CLI_USAGE, m->title);
+    if (!status) ordered_return(&c);
+    ordered_close(&c);
+    return status;
 }
 
 /* What all samples give: [samples][rows][heads][columns] and [samples][rows][heads]. */
@@ -99,6 +106,7 @@ static int run_sample(const arguments *a, const attend_io *all, hga_id sample, m
     TRY(attend_io_bind(&a->tensors.paths, m, a->tensors.has_scale ? &a->tensors.scale : NULL, &one));
     TRY(modifiers_bind(&a->modifiers, &one));
     if (sample == 0 && !a->tensors.quiet) tensor_file_say(&all->query);
+    if (sample == 0 && !a->tensors.quiet) TRY(ordered_say(m));
     TRY(bind_dropout(&a->gradients, m, &one));
     TRY(gradients_wanted(&a->gradients) ? gradients_run(m, &a->options, all, sample, &one, g)
                                         : execute(m, &a->options, &one));
@@ -156,6 +164,7 @@ int run_attend(int argc, char **argv)
     attend_gradients g = {0};
     model m = {0};
     int status = CLI_GOOD;
+    a.variant.takes_order = 1;
     TRY(arguments_parse(&argp, argc, argv, &a));
     a.options.dropout = (float)a.gradients.dropout;
     TRY(attend_io_read(&a.tensors.paths, a.tensors.layout, &all));

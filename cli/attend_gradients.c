@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "attend_tree.h"
+#include "ordered.h"
 
 /* ---- the command line ---- */
 
@@ -330,18 +331,21 @@ static int there_and_back(const model *m, const hga_options *options, attend_io 
     hga_plan *plan = NULL;
     hga_workspace *workspace = NULL;
     char *tape = NULL;
+    ordered_call c = {0};
     int status = CLI_GOOD, blame = m->from_file ? CLI_DATA : CLI_USAGE;
     hga_options mine = *options;
     mine.gradient = 1, mine.edge_bias |= one->io.edge_bias != NULL;
     if (one->modifiers.slopes) mine.modifiers |= HGA_MODIFIES_SLOPES;
-    TRY(complain_of(hga_plan_create(m->graph, &m->program, &one->shape, &mine, &plan), blame, m->title));
+    TRY(complain_of(hga_plan_create(ordered_graph(m), &m->program, &one->shape, &mine, &plan), blame, m->title));
     TRY(complain_of(hga_workspace_create(plan, &workspace), blame, m->title));
     TRY(take(hga_plan_tape_bytes(plan), 1, &tape));
-    one->io.tape = tape;
-    TRY(complain_of(hga_plan_execute(plan, workspace, &one->io), blame, m->title));
-    TRY(complain_of(hga_plan_gradient(plan, workspace, &one->io, grad), blame, m->title));
+    TRY(ordered_open(m, &one->shape, &one->io, grad, &c));
+    c.io.tape = tape;
+    TRY(complain_of(hga_plan_execute(plan, workspace, &c.io), blame, m->title));
+    TRY(complain_of(hga_plan_gradient(plan, workspace, &c.io, &c.grad), blame, m->title));
+    ordered_return(&c);
 done:
-    one->io.tape = NULL;
+    ordered_close(&c);
     free(tape);
     hga_workspace_destroy(workspace);
     hga_plan_destroy(plan);

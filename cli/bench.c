@@ -17,7 +17,7 @@
 #define DEFAULT_TOKENS   "256,1024,4096"
 
 typedef struct arguments {
-    const char *variants, *tokens, *threads, *isa, *precision, *table, *only, *from;
+    const char *variants, *graph, *tokens, *threads, *isa, *precision, *table, *only, *from;
     bench_output out;
     unsigned peers;
     hga_shape shape;
@@ -30,7 +30,7 @@ typedef struct arguments {
 typedef struct lists {
     bench_variant variant[MAX_LIST];
     hga_id tokens[MAX_LIST], threads[MAX_LIST];
-    char isa_text[256];
+    char variant_text[1024], isa_text[256];
     const char *isa[MAX_LIST];
     hga_precision precision[MAX_LIST];
     hga_peaks peaks[MAX_LIST]; /* of each ISA */
@@ -41,6 +41,7 @@ typedef struct lists {
 
 enum {
     KEY_VARIANTS = 0x2500,
+    KEY_GRAPH,
     KEY_THREADS,
     KEY_ISA,
     KEY_PRECISION,
@@ -61,11 +62,13 @@ static int check_arguments(const arguments *a)
     if (a->only && !a->table) return complain(CLI_USAGE, "--case: names cases of --table goals");
     if (a->table && modifiers_typed(&a->modifiers))
         return complain(CLI_USAGE, "--normaliser, --softcap, --sink, --slopes: --table goals has cases of its own");
+    if (a->table && a->graph) return complain(CLI_USAGE, "--graph: --table goals has cases of its own");
     if (a->table && a->variants)
         return complain(CLI_USAGE, "--variants: --table goals has cases of its own; --case chooses among them");
-    if (a->decode && (a->table || a->peers || a->relative || a->gradient))
+    if (a->decode && (a->graph || a->table || a->peers || a->relative || a->gradient))
         return complain(CLI_USAGE, "--decode: times tokens, without %s",
-                        a->table      ? "--table"
+                        a->graph      ? "--graph"
+                        : a->table    ? "--table"
                         : a->peers    ? "--peers"
                         : a->relative ? "--rel-key"
                                       : "--gradient");
@@ -84,6 +87,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         a->bind = HGA_BIND_AUTO;
         return 0;
     case KEY_VARIANTS: a->variants = value; return 0;
+    case KEY_GRAPH: a->graph = value; return 0;
     case 'n': a->tokens = value; return 0;
     case KEY_THREADS: a->threads = value; return 0;
     case KEY_ISA: a->isa = value; return 0;
@@ -105,6 +109,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
 static const struct argp_option options[] = {
     {"variants", KEY_VARIANTS, "LIST", 0,
      "variants, with parameters after colons, or random:degree=32 (default: " DEFAULT_VARIANTS ")", 1},
+    {"graph", KEY_GRAPH, "FILE", 0,
+     "a graph of yours, as graph=FILE among the variants, with parameters after colons (FILE:order=rcm); runs once, on "
+     "its own number of tokens",
+     1},
     {"tokens", 'n', "LIST", 0, "lengths (default: " DEFAULT_TOKENS ")", 1},
     {"threads", KEY_THREADS, "LIST", 0, "threads (default: OMP_NUM_THREADS, or the cores this process may use)", 8},
     {"isa", KEY_ISA, "LIST", 0, "instruction sets: ref, avx2, avx512, avx512bf16 (default: HGA_ISA, or the best here)",
@@ -194,19 +202,26 @@ static int keep_relative(lists *l)
     return bench_variants_read(kept, l->variant, &l->n_variants);
 }
 
+/* --graph is one more of --variants, or the only one. */
+static int read_variants(const arguments *a, lists *l)
+{
+    const char *named = a->variants ? a->variants : a->graph ? "" : a->decode ? DEFAULT_DECODED : DEFAULT_VARIANTS;
+    int n = snprintf(l->variant_text, sizeof l->variant_text, "%s%s%s%s", named, a->graph && *named ? "," : "",
+                     a->graph ? "graph=" : "", a->graph ? a->graph : "");
+    if (n >= (int)sizeof l->variant_text) return complain(CLI_USAGE, "--variants: the list is too long");
+    return bench_variants_read(l->variant_text, l->variant, &l->n_variants);
+}
+
 static int read_lists(const arguments *a, lists *l)
 {
     int status = CLI_GOOD;
-    TRY(bench_variants_read(a->variants ? a->variants
-                            : a->decode ? DEFAULT_DECODED
-                                        : DEFAULT_VARIANTS,
-                            l->variant, &l->n_variants));
+    TRY(read_variants(a, l));
     TRY(read_list("--tokens",
                   a->tokens  ? a->tokens
                   : a->table ? "8192"
                              : DEFAULT_TOKENS,
                   1, INT32_MAX, MAX_LIST, &l->n_tokens, l->tokens));
-    if (a->relative && !a->variants) TRY(keep_relative(l));
+    if (a->relative && !a->variants && !a->graph) TRY(keep_relative(l));
     l->n_threads = 1; /* 0: the library's default */
     if (a->threads) TRY(read_list("--threads", a->threads, 1, 65536, MAX_LIST, &l->n_threads, l->threads));
     TRY(read_isas(a->isa, l));
@@ -244,9 +259,17 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
 static int run_place(const arguments *a, bench_place *p, int is_first, double *flat, json_t *rows, int *failed)
 {
     if (!a->decode) return bench_run(p, rows, failed);
+    if (p->variant->file)
+        return complain(CLI_USAGE, "--decode: %s has one length, and tokens to come have none", p->variant->text);
     if (!p->options.threads) p->options.threads = 1;
     int status = is_first ? bench_decode_flat(p, rows, flat) : CLI_GOOD;
     return status ? status : bench_decode_run(p, *flat, rows);
+}
+
+/* A file's graph has one length, whatever the others have. */
+static int was_run(const lists *l, int i)
+{
+    return l->variant[i % l->n_variants].file && i / l->n_variants % l->n_tokens > 0;
 }
 
 static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed)
@@ -256,6 +279,7 @@ static int run_all(const lists *l, const arguments *a, json_t *rows, int *failed
     progress bar = progress_start("benchmarks");
     for (int i = 0; i < all && status == CLI_GOOD; i++) {
         bench_place p = place_of(l, a, i);
+        if (!a->decode && was_run(l, i)) continue;
         progress_show((double)i / all, &bar);
         status = run_place(a, &p, i % l->n_variants == 0, &flat, rows, failed);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "ordered.h"
 #include "variant.h"
 
 enum { MAX_HEIGHT = 24, DEFAULT_DEGREE = 32, MAX_DEGREE = 65536, DEFAULT_LENGTH = 64 };
@@ -69,6 +70,8 @@ static int read_variant(const char *item, size_t length, bench_variant *v)
             return complain(CLI_USAGE, "--variants: '%s' has too many parameters", v->text);
     }
     const hga_variant *row = hga_variant_named(v->typed.name);
+    v->typed.takes_order = 1;
+    v->file = strncmp(v->typed.name, "graph=", 6) == 0;
     v->coarse = row && row->can & HGA_NEEDS_TYPE_SCALE;
     v->tree = row && row->can & HGA_NEEDS_LEAVES;
     if (row && row->can & HGA_NEEDS_SEGMENTS) return read_segments(v);
@@ -102,10 +105,11 @@ static int build_typed(const bench_variant *v, hga_id tokens, bench_case *out)
     model m = {0};
     typed_variant typed = v->typed;
     snprintf(text, sizeof text, "%d", tokens);
-    typed.tokens = text;
+    if (!v->file) typed.tokens = text;
     int status = model_build(&typed, NULL, &m);
+    if (status == CLI_GOOD) status = ordered_say(&m);
     if (status) return status;
-    out->graph = m.graph, m.graph = NULL;
+    out->graph = hga_graph_retain(ordered_graph(&m));
     out->program = m.program;
     out->type_scale = m.alpha, m.alpha = NULL;
     out->n_type_scale = m.n_alpha;

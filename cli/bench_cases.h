@@ -16,12 +16,13 @@ typedef struct bench_variant {
     hga_id length; /* of made-up segments; 0: it has none */
     hga_id degree; /* of a random graph; 0: it is none */
     int tree, coarse;
+    int file; /* graph=FILE, which knows how many tokens it has */
 } bench_variant;
 
 /* "dense,hsa:branching=2,4,8:causal=1": an item that begins with a digit belongs to the one before. */
 int bench_variants_read(const char *list, bench_variant *out, int *n);
 
-/* The graph and program of a variant on `tokens`; release with bench_case_clear. */
+/* The graph and program of a variant on `tokens`, those of a file on its own; release with bench_case_clear. */
 int bench_variant_build(const bench_variant *v, hga_id tokens, bench_case *out);
 
 #endif

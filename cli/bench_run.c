@@ -21,7 +21,7 @@ static void describe(const bench_place *p, const bench_case *c, bench_row *r)
     r->parameters = parameters_of(p->variant);
     r->isa = p->options.isa;
     r->precision = p->options.precision == HGA_PRECISION_BF16 ? "bf16" : "f32";
-    r->tokens = p->tokens;
+    r->tokens = p->variant->file ? hga_graph_nodes(c->graph).n_queries : p->tokens;
     r->nodes = hga_graph_nodes(c->graph).n;
     r->shape = p->shape;
     r->relative = p->relative;

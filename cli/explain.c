@@ -7,6 +7,7 @@
 #include "command.h"
 #include "explain_ranks.h"
 #include "modifiers.h"
+#include "ordered.h"
 #include "terminal.h"
 #include "variant.h"
 
@@ -110,11 +111,13 @@ int run_explain(int argc, char **argv)
     if (a.ranks.n > 0) return explain_ranks(&a.variant, &a.shape, &a.options, &a.ranks, a.json);
     if (a.ranks.latency_us > 0 || a.ranks.gbits > 0)
         TRY(complain(CLI_USAGE, "explain: --latency and --gbits go with --ranks"));
+    a.variant.takes_order = 1;
     TRY(model_build(&a.variant, NULL, &m));
+    TRY(ordered_say(&m));
     TRY(modifiers_put(&a.modifiers, &m));
     a.options.modifiers |= modifiers_planned(&a.modifiers);
     if (m.tree_heads > 1) a.shape.n_heads = a.shape.n_kv_heads = 1;
-    TRY(complain_of(hga_plan_create(m.graph, &m.program, &a.shape, &a.options, &plan),
+    TRY(complain_of(hga_plan_create(ordered_graph(&m), &m.program, &a.shape, &a.options, &plan),
                     m.from_file ? CLI_DATA : CLI_USAGE, m.title));
     TRY(complain_of((a.json ? hga_plan_explain_json : hga_plan_explain)(plan, &text), CLI_USAGE, m.title));
     if (a.json && a.options.gradient)

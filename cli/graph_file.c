@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "edges_of_note.h"
 #include "hga_files.h"
 #include "npy.h"
 #include "progress.h"
@@ -58,6 +59,15 @@ done:
     return status;
 }
 
+/* Edges that a file gives more than once count as often, which its writer may not have meant. */
+static void say_twice(const char *path, const hga_graph *g)
+{
+    hga_pos twice = 0;
+    for (hga_id r = 0; r < hga_graph_nodes(g).n_relations; r++) twice += edges_twice(g, r);
+    if (twice && !graph_file_is_json(path))
+        fprintf(stderr, "hga: %s: %lld edges repeat another and count once more\n", path, (long long)twice);
+}
+
 static int import_edges(const char *path, const npy *parents, int depth_first, graph_file *out)
 {
     hga_node_map map = {0};
@@ -70,6 +80,7 @@ static int import_edges(const char *path, const npy *parents, int depth_first, g
         out->n_node_of = map.n[0];
         memcpy(out->node_of, map.id[0], (size_t)map.n[0] * sizeof *out->node_of);
     }
+    say_twice(path, out->graph);
     if (out->text)
         TRY(complain_of(hga_program_from_json(out->text, out->graph, &out->program), CLI_DATA, path));
     else if (!graph_file_is_json(path))
@@ -170,7 +181,26 @@ static int write_mtx(const writing *w) { return write_edges(w, hga_graph_write_m
 static int write_csv(const writing *w) { return write_edges(w, hga_graph_write_csv); }
 static int write_graphml(const writing *w) { return write_edges(w, hga_graph_write_graphml); }
 static int write_gexf(const writing *w) { return write_edges(w, hga_graph_write_gexf); }
-static int write_metis(const writing *w) { return write_edges(w, hga_graph_write_metis); }
+
+/* What METIS's format has no place for is said. */
+static int say_loops(const writing *w)
+{
+    hga_pos loops = 0;
+    int status = w->relation < 0
+                     ? CLI_GOOD
+                     : complain_of(edges_loops(w->source->graph, w->relation, &loops), CLI_USAGE, w->target->path);
+    if (loops)
+        fprintf(stderr,
+                "hga: %s: %lld edges from a node to itself are left out, which METIS's files have no place for\n",
+                w->target->path, (long long)loops);
+    return status;
+}
+
+static int write_metis(const writing *w)
+{
+    int status = write_edges(w, hga_graph_write_metis);
+    return status ? status : say_loops(w);
+}
 
 static int write_picture(const writing *w, picture_kind kind)
 {

@@ -1,13 +1,16 @@
 /* inspect.c: hga inspect, what a graph is and who sees whom in it. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "arguments.h"
 #include "graph_argument.h"
 #include "ascii.h"
 #include "command.h"
 #include "degrees.h"
+#include "edges_of_note.h"
 #include "inspect_print.h"
 #include "inspect_row.h"
+#include "ordered.h"
 #include "table.h"
 
 enum { MOST_LAYERS = INT32_MAX };
@@ -51,9 +54,9 @@ static int list_relations(const arguments *a, const hga_graph *g, json_t *rows)
     TRY(complain_of(hga_graph_transpose(g, &turned), CLI_DATA, a->path));
     for (hga_id i = 0; i < hga_graph_nodes(g).n_relations; i++) {
         hga_relation r = hga_graph_relation(g, i);
-        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
-                                "blocks", (json_int_t)r.n_blocks, "explicit", (json_int_t)r.n_explicit, "types",
-                                r.n_types, "weighted", r.weighted);
+        json_t *row = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:b}", "name", r.name, "edges", (json_int_t)r.n_edges,
+                                "twice", (json_int_t)edges_twice(g, i), "blocks", (json_int_t)r.n_blocks, "explicit",
+                                (json_int_t)r.n_explicit, "types", r.n_types, "weighted", r.weighted);
         if (json_array_append_new(rows, row) != 0) TRY(complain(CLI_OUTSIDE, "out of memory"));
         TRY(degrees_add(g, i, "in", row));
         TRY(degrees_add(turned, i, "out", row));
@@ -202,6 +205,17 @@ done:
     return status;
 }
 
+/* what the order gains that was asked for */
+static int add_order(const arguments *a, json_t *document)
+{
+    char *text;
+    int status = ordered_gain(&a->source.built, &text);
+    if (text && json_object_set_new(document, "order", json_string(text)) != 0)
+        status = complain(CLI_OUTSIDE, "out of memory");
+    free(text);
+    return status;
+}
+
 static int fill(const arguments *a, const graph_file *f, json_t *document)
 {
     json_t *part = NULL;
@@ -218,6 +232,7 @@ static int fill(const arguments *a, const graph_file *f, json_t *document)
         json_object_set_new(document, "ascii", part);
     }
     if (!a->has_row && !a->draws) TRY(look(a, f, document));
+    TRY(add_order(a, document));
 done:
     return status;
 }
@@ -301,6 +316,7 @@ int run_inspect(int argc, char **argv)
     graph_file f = {0};
     json_t *document = json_object();
     int status = CLI_GOOD;
+    a.source.typed.takes_order = 1;
     a.shape = (hga_shape){.n_heads = DEFAULT_HEADS, .dim = DEFAULT_DIM};
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(graph_argument_read(&a.source, &f));

@@ -34,6 +34,13 @@ static void print_histogram(const json_t *relation, const char *direction)
     printf("%s\n", i ? " nodes" : " no edges");
 }
 
+static void print_twice(const json_t *relation)
+{
+    if (number_of(relation, "twice") == 0) return;
+    terminal_text(stdout, json_string_value(json_object_get(relation, "name")));
+    printf(": %lld edges repeat another and count once more\n", number_of(relation, "twice"));
+}
+
 static void print_amount(const char *what, const json_t *bytes)
 {
     double n = (double)json_integer_value(bytes);
@@ -151,9 +158,12 @@ int look_print(const json_t *document)
     {
         print_histogram(relation, "in");
         print_histogram(relation, "out");
+        print_twice(relation);
     }
     puts("");
     print_bytes(json_object_get(document, "bytes"));
+    const char *order = json_string_value(json_object_get(document, "order"));
+    if (order) printf("order      %s\n", order);
     if (!json_is_true(json_object_get(document, "program"))) {
         printf("the graph has no program: who sees whom is not known\n");
         return CLI_GOOD;

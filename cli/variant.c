@@ -22,6 +22,8 @@ static const hga_parameter file_parameters[] = {
      "the parent of every node, -1 without: a tree over a file of edges"},
     {"leaves", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "id", 0, "id depth-first",
      "rows of tensors: id, the leaves by the file's ids, or depth-first, in the order of its tree"},
+    {"order", HGA_PARAMETER_WORD, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, "none", 0, "none rcm metis degree",
+     "how nodes are put near their neighbours before anything runs; what comes out keeps the file's numbers"},
     {"alpha", HGA_PARAMETER_FLOATS, HGA_IN_IO, HGA_NOWHERE, HGA_NOWHERE, HGA_NOWHERE, NULL, 0, NULL,
      "the weights by type of a program with weighted sums"},
     {0},
@@ -117,6 +119,7 @@ int model_build(const typed_variant *typed, const model_tensors *tensors, model 
     TRY(variant_settings(typed, &s, &v));
     TRY(make_title(typed, &out->title));
     variant_job job = {.settings = &s, .tensors = tensors, .variant = v, .name = v ? v->name : "graph=FILE"};
+    job.takes_order = typed->takes_order;
     job.path = v ? NULL : typed->name + sizeof file_prefix - 1;
     TRY(make(&job, out));
 done:
@@ -128,6 +131,8 @@ done:
 void model_clear(model *m)
 {
     hga_graph_destroy(m->graph);
+    hga_graph_destroy(m->ordered);
+    free(m->order);
     free(m->title);
     free(m->node_of);
     free(m->alpha);

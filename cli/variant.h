@@ -14,6 +14,7 @@ typedef struct typed_variant {
     const char *setting[MAX_TYPED];
     const char *tokens; /* of --tokens, or NULL */
     int n;
+    int takes_order; /* the command can run in an order */
 } typed_variant;
 
 /* VARIANT, -p, --tokens: input is a typed_variant. Without a VARIANT it complains. */
@@ -35,7 +36,9 @@ typedef struct model {
     hga_id tree_heads; /* more than 1: rows are token * tree_heads + head, and there is one head */
     float *alpha;      /* [n_alpha], the weights of levels, NULL without */
     hga_id n_alpha;
-    int from_file; /* the program was read, so what is wrong with it is bad data */
+    hga_id *order;      /* [nodes], the node at each place of `ordered`, NULL without */
+    hga_graph *ordered; /* the graph in that order (ordered.h), NULL without */
+    int from_file;      /* the program was read, so what is wrong with it is bad data */
 } model;
 
 /* tensors NULL: `tokens` must be among the parameters. */
@@ -63,6 +66,7 @@ typedef struct variant_job {
     const model_tensors *tensors; /* or NULL */
     const hga_variant *variant;   /* NULL: the file `path` */
     const char *path, *name;
+    int takes_order;
 } variant_job;
 
 /* One graph of `tokens`, or one for each length side by side. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph_file.h"
+#include "ordered.h"
 #include "tree_file.h"
 #include "variant.h"
 
@@ -35,6 +36,10 @@ int make_from_file(const variant_job *job, model *out)
     out->from_file = 1;
     out->node_of = f.node_of, out->n_node_of = f.n_node_of;
     f.node_of = NULL;
+    hga_id how = setting_id(job->settings, "order");
+    if (how && !job->takes_order)
+        TRY(complain(CLI_USAGE, "order: changes nothing here; it is for attend, bench, explain and inspect"));
+    TRY(ordered_find((hga_ordering)how, out));
     TRY(copy_alpha(setting_array(job->settings, "alpha"), out));
     hga_id n = hga_graph_nodes(out->graph).n_queries, tokens = setting_id(job->settings, "tokens");
     if (setting_given(job->settings, "tokens") && tokens != n)

@@ -48,6 +48,11 @@ file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
 add_test(NAME imports COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/imports.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/imports)
 set_tests_properties(imports PROPERTIES TIMEOUT 300 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# Graphs in order, and what is said of their edges.
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)
+add_test(NAME orders COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/orders.py $<TARGET_FILE:hga_tool> WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/scratch/orders)
+set_tests_properties(orders PROPERTIES TIMEOUT 300 LABELS cli ENVIRONMENT OMP_WAIT_POLICY=passive)
+
 # Instrumented objects call the instrument's own functions.
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE AND NOT BUILD_SHARED_LIBS AND CMAKE_BUILD_TYPE MATCHES "Rel")
   add_test(NAME symbols COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_symbols.sh $<TARGET_FILE:hga> $<TARGET_FILE:hga_files> $<TARGET_FILE:hga_shared> $<TARGET_FILE:hga_files_shared> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})

@@ -13,6 +13,7 @@ from ._masks import graph_of_mask
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
+    from ._orders import Locality
 
 
 class Graph:
@@ -180,16 +181,42 @@ class Graph:
             raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
         check(writers[end](self._g, r, name.encode(), ffi.NULL, ffi.NULL))
 
-    def hierarchy(self, relations: Optional[Sequence[str]] = None) -> "Hierarchy":
+    def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> "Hierarchy":
         """Ready to attend: these relations (all) jointly, in one softmax; nodes above the tokens are means of their
-        children by mass, and what they see goes down the tree to the tokens. ``hga.Program`` makes other programs."""
+        children by mass, and what they see goes down the tree to the tokens. ``hga.Program`` makes other programs. order:
+        that of ``Hierarchy.order``."""
         from ._hierarchy import Hierarchy
 
         names = self.relations if relations is None else list(relations)
         numbers = ffi.new("hga_id[]", [self._relation(n) for n in names])
         program = ffi.new("hga_program *")
         check(lib.hga_program_hierarchy(program, self._g, numbers, len(names)))
-        return Hierarchy(self, program)
+        h = Hierarchy(self, program)
+        return h if order is None else h.order(order)
+
+    # ---- orders ----
+
+    def order(self, how: str) -> np.ndarray:
+        """[nodes]: which node comes to each place of an order in which neighbours are near each other: "rcm" (reverse
+        Cuthill-McKee), "metis" (parts with few edges between them) or "degree" (hubs first). ``Hierarchy.order`` runs in one."""
+        from ._orders import find_order
+
+        return find_order(self, how)
+
+    def renumber(self, order: Any) -> "Graph":
+        """The same graph in which node order[i] has the number i."""
+        places = ids(order, "order")
+        if places.shape != (self.n_nodes,):
+            raise refuse(f"order has shape {places.shape}: there are {self.n_nodes} nodes")
+        out = ffi.new("hga_graph **")
+        check(lib.hga_graph_renumber(self._g, ffi.cast("hga_id *", places.ctypes.data), out))
+        return Graph(out[0])
+
+    def locality(self, parts: int = 2) -> "Locality":
+        """How near the nodes are that edges join: what an order is worth. ``cut``: edges between ``parts`` runs of nodes."""
+        from ._orders import find_locality
+
+        return find_locality(self, whole(parts, "parts"))
 
     # ---- looking at it ----
 

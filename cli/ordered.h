@@ -1,0 +1,38 @@
+/* ordered.h: a graph of the user's under other numbers, in which neighbours are near each other: a call's tensors are
+   moved there and its results back, so that all that is read and written keeps the user's numbers. */
+#ifndef CLI_ORDERED_H
+#define CLI_ORDERED_H
+
+#include "variant.h"
+
+/* Put m->graph in that order, which m keeps beside it as m->order and m->ordered. 0: leave it as it is. */
+int ordered_find(hga_ordering how, model *m);
+/* The graph that runs: in order where there is an order. */
+const hga_graph *ordered_graph(const model *m);
+/* What the order gains, "edges between two halves 49.8 -> 1.0 %, ..", for free(); NULL where there is no order. */
+int ordered_gain(const model *m, char **text);
+/* The same on stderr, as a line. */
+int ordered_say(const model *m);
+
+enum { MOST_MOVES = 16 };
+
+typedef struct ordered_move ordered_move;
+
+/* A call as the ordered graph takes it. Without an order everything is what was given. */
+typedef struct ordered_call {
+    const model *m;
+    hga_io io;
+    hga_grad_io grad;
+    int status, n;         /* arrays that stand for the caller's */
+    ordered_move *move;    /* [n] */
+    char back[MOST_MOVES]; /* [n]: it is written */
+    hga_pos *edge;         /* [edges]: where the caller's order has each */
+} ordered_call;
+
+/* io, and grad or NULL, packed and of float32, brought to the order; release with ordered_close. */
+int ordered_open(const model *m, const hga_shape *shape, const hga_io *io, const hga_grad_io *grad, ordered_call *c);
+/* What the call has written, brought back to where io and grad wanted it. */
+void ordered_return(ordered_call *c);
+void ordered_close(ordered_call *c);
+
+#endif
