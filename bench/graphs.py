@@ -1,0 +1,569 @@
+"""Graph attention on graphs that people have, beside DGL, PyTorch Geometric and scipy: the same tensors, the same edges, one
+process, in turns; a time counts only where the result is right.
+
+    python3 bench/graphs.py [--graphs rmat,4elt,copter2,mdual,shuffled,digits,wordnet,packages] [--shapes 1x16,4x16,8x8,8x64]
+                            [--threads 1] [--repetitions 5] [--scale 16] [--data FOLDER] [--json RUN.json] [--plot PLOT.svg]
+    python3 bench/graphs.py --classifier [--epochs 100]
+
+rmat: R-MAT by its rules (Chakrabarti et al. 2004), 2^scale nodes and 16 times as many draws. 4elt, copter2, mdual: METIS's
+example meshes (Debian: libmetis-doc); shuffled: mdual under random numbers. digits: the ten nearest neighbours of scikit-learn's
+digits. wordnet: the hypernyms of WordNet's nouns (Debian: wordnet-base), both ways. packages: who depends on whom in the
+package lists that apt has. --data FOLDER holds unpacked Debian packages (dpkg-deb -x) where they are not installed.
+
+Peers: hga; hga-rcm and hga-metis, the same in an order of its nodes, tensors moved there and back within the time; dgl
+(u_dot_v, edge_softmax, u_mul_e_sum); pyg (the message passing of TransformerConv); scipy (sparse matrices). A peer or a graph
+that is missing is named. Memory is what a forked child grows by at most in one call there and back. --classifier trains two
+layers of GAT on the digits, from the same weights in each library."""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import time
+import types
+
+import numpy as np
+
+IMPORTS = {}  # seconds each package took, in this order: DGL and PyTorch Geometric find torch there
+STARTED = time.perf_counter()
+import hga  # noqa: E402
+
+IMPORTS["hga"] = time.perf_counter() - STARTED
+
+RIGHT = 2e-4  # how far from double a result may be, times its largest entry; gradients ten times that
+CHUNK = 1 << 17  # edges of the reference at a time
+
+
+class Missing(Exception):
+    """Why a graph or a peer does not take part."""
+
+
+# ---- graphs: [2][edges] sources and destinations, and how many nodes ----
+
+
+def find(a, path, package):
+    """A file of a Debian package, installed or unpacked."""
+    for root in (pathlib.Path("/"), pathlib.Path(a.data or "/")):
+        for name in (path, path + ".gz"):
+            if (root / name).is_file():
+                return root / name
+    raise Missing(f"/{path} is not there: Debian's package {package} has it")
+
+
+def rmat(a):
+    """Each draw goes four ways at every level with probabilities .57, .19, .19, .05; repeated edges are one."""
+    rng = np.random.default_rng(1)
+    e = np.zeros((2, 16 << a.scale), np.int64)
+    for level in range(a.scale):
+        u = rng.random(e.shape[1])
+        e += np.stack([u >= 0.76, ((u >= 0.57) & (u < 0.76)) | (u >= 0.95)]).astype(np.int64) << level
+    return np.unique(e, axis=1), 1 << a.scale
+
+
+def metis(name):
+    def read(a):
+        path = find(a, f"usr/share/doc/libmetis-dev/examples/graphs/{name}.graph", "libmetis-doc")
+        e = hga.Graph.read(str(path)).edges()
+        return e[:, :2].T.astype(np.int64), int(e[:, :2].max()) + 1
+
+    return read
+
+
+def shuffled(a):
+    e, n = metis("mdual")(a)
+    return np.random.default_rng(2).permutation(n)[e], n
+
+
+def digits_file(a):
+    for root in sys.path + ["/usr/lib/python3/dist-packages", (a.data or "") + "/usr/lib/python3/dist-packages"]:
+        path = pathlib.Path(root, "sklearn/datasets/data/digits.csv.gz")
+        if path.is_file():
+            with gzip.open(path, "rt") as file:
+                return np.loadtxt(file, delimiter=",")
+    raise Missing("scikit-learn is not there, whose digits.csv.gz this needs: pip install scikit-learn, or Debian's python3-sklearn")
+
+
+def digits(a):
+    x = digits_file(a)[:, :64]
+    apart = (x**2).sum(1)[:, None] + (x**2).sum(1)[None] - 2 * x @ x.T
+    near = np.argsort(apart, axis=1, kind="stable")[:, :11]  # each itself among them
+    return np.stack([near.ravel(), np.repeat(np.arange(len(x)), 11)]), len(x)
+
+
+def wordnet(a):
+    pointers, number = [], {}
+    for line in find(a, "usr/share/wordnet/data.noun", "wordnet-base").read_text().splitlines():
+        if line.startswith("  "):
+            continue
+        words = line.split(" | ")[0].split()
+        own = number.setdefault(words[0], len(number))
+        at = 4 + 2 * int(words[3], 16)
+        for i in range(int(words[at])):
+            kind, to, part = words[at + 1 + 4 * i : at + 4 + 4 * i]
+            if kind in ("@", "@i") and part == "n":
+                pointers.append((own, to))
+    e = np.array([(number[to], own) for own, to in pointers]).T
+    return np.unique(np.concatenate([e, e[::-1], np.arange(len(number))[None].repeat(2, 0)], 1), axis=1), len(number)
+
+
+def packages(a):
+    try:
+        said = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise Missing(f"apt-cache dumpavail: {e}") from None
+    depends, number = {}, {}
+    for part in said.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in part.splitlines() if ": " in line and line[0] != " ")
+        if "Package" in fields:
+            number.setdefault(fields["Package"], len(number))
+            words = re.split(r"[,|]", ",".join(fields.get(f, "") for f in ("Pre-Depends", "Depends", "Recommends")))
+            depends.setdefault(fields["Package"], set()).update(re.sub(r"[ (:].*", "", w.strip()) for w in words)
+    e = np.array([(number[to], number[own]) for own, all_ in depends.items() for to in all_ if to in number]).reshape(-1, 2).T
+    if not e.size:
+        raise Missing("apt has no package lists (apt-get update)")
+    return np.unique(np.concatenate([e, np.arange(len(number))[None].repeat(2, 0)], 1), axis=1), len(number)
+
+
+GRAPHS = {"rmat": rmat, "4elt": metis("4elt"), "copter2": metis("copter2"), "mdual": metis("mdual"), "shuffled": shuffled,
+          "digits": digits, "wordnet": wordnet, "packages": packages}  # fmt: skip
+
+
+# ---- a problem: a graph, a shape, and what is right ----
+
+
+class Problem:
+    def __init__(self, name, edges, n, heads, dim, threads):
+        by = np.lexsort((edges[0], edges[1]))
+        self.name, self.n, self.heads, self.dim, self.threads = name, n, heads, dim, threads
+        self.src, self.dst = edges[0][by], edges[1][by]
+        self.ptr = np.searchsorted(self.dst, np.arange(n + 1))
+        rng = np.random.default_rng(7)
+        self.q, self.k, self.v, self.g = (rng.standard_normal((n, heads, dim)).astype(np.float32) for _ in range(4))
+        self.scale = 1 / np.sqrt(dim)
+
+    def rows(self, x, y):
+        """x[dst] . y[src] of every edge, some edges at a time."""
+        parts = [slice(i, i + CHUNK) for i in range(0, len(self.src), CHUNK)]
+        return np.concatenate([np.einsum("ed,ed->e", x[self.dst[p]], y[self.src[p]]) for p in parts])
+
+    def reference(self):
+        """[out, dq, dk, dv] in double, a head at a time."""
+        return self.by_matrices(np.float64)
+
+    def by_matrices(self, kind, backward=True):
+        """The three passes of attention by scipy's sparse matrices."""
+        from scipy.sparse import csr_matrix
+
+        found = [np.zeros(self.q.shape, kind) for _ in range(4 if backward else 1)]
+        for h in range(self.heads):
+            q, k, v, g = (x[:, h].astype(kind) for x in (self.q, self.k, self.v, self.g))
+            s = self.rows(q, k) * kind(self.scale)
+            rows = np.flatnonzero(np.diff(self.ptr))
+            top = np.zeros(self.n, kind)
+            top[rows] = np.maximum.reduceat(s, self.ptr[rows])
+            p = np.exp(s - top[self.dst])
+            p /= np.bincount(self.dst, p, self.n).astype(kind)[self.dst]
+            matrix = csr_matrix((p, self.src, self.ptr), shape=(self.n, self.n))
+            found[0][:, h] = matrix @ v
+            if backward:
+                dp = self.rows(g, v)
+                ds = p * (dp - np.bincount(self.dst, p * dp, self.n).astype(kind)[self.dst]) * kind(self.scale)
+                d = csr_matrix((ds, self.src, self.ptr), shape=(self.n, self.n))
+                found[1][:, h], found[2][:, h], found[3][:, h] = d @ k, d.T @ q, matrix.T @ g
+        return found
+
+
+# ---- peers: make(problem) gives call(backward) -> [out] or [out, dq, dk, dv] ----
+
+
+def hga_in(order):
+    def make(p):
+        h = hga.Graph.from_edges(p.src, p.dst, p.n).hierarchy(order=order)
+        rest = {"layout": "bnhd", "threads": p.threads}
+
+        def call(backward):
+            if not backward:
+                return [h.attention(p.q, p.k, p.v, **rest)]
+            grads = h.gradient(p.q, p.k, p.v, p.g, **rest)
+            return [None, *(grads[name] for name in ("query", "key", "value"))]
+
+        return call
+
+    return make
+
+
+def torch_of(threads):
+    try:
+        import torch
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    torch.set_num_threads(threads)
+    return torch
+
+
+def with_autograd(torch, p, f):
+    def call(backward):
+        leaves = [torch.from_numpy(x).requires_grad_(backward) for x in (p.q, p.k, p.v)]
+        if not backward:
+            with torch.no_grad():
+                return [f(*leaves).numpy()]
+        out = f(*leaves)
+        return [out.detach().numpy(), *(x.numpy() for x in torch.autograd.grad(out, leaves, torch.from_numpy(p.g)))]
+
+    return call
+
+
+def import_dgl():
+    os.environ.setdefault("DGLBACKEND", "pytorch")
+    try:
+        try:
+            import dgl
+        except (ImportError, FileNotFoundError):
+            # its data loader wants a library for each version of torch; message passing does without
+            for name in [name for name in sys.modules if name.split(".")[0] == "dgl"]:
+                del sys.modules[name]
+            sys.modules["dgl.graphbolt"] = types.ModuleType("dgl.graphbolt")
+            import dgl
+        import dgl.ops  # noqa: F401
+    except (ImportError, OSError) as e:
+        raise Missing(str(e)) from None
+    return dgl
+
+
+def peer_dgl(p):
+    torch, dgl = torch_of(p.threads), import_dgl()
+    g = dgl.graph((torch.from_numpy(p.src), torch.from_numpy(p.dst)), num_nodes=p.n)
+    g.create_formats_()
+    ops = dgl.ops
+    return with_autograd(torch, p, lambda q, k, v: ops.u_mul_e_sum(g, v, ops.edge_softmax(g, ops.u_dot_v(g, k, q) * p.scale)))
+
+
+def import_pyg():
+    try:
+        import torch_geometric.nn
+        import torch_geometric.utils
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    return torch_geometric
+
+
+def peer_pyg(p):
+    torch, pyg = torch_of(p.threads), import_pyg()
+    edge_index = torch.from_numpy(np.stack([p.src, p.dst]))
+
+    class Attention(pyg.nn.MessagePassing):  # TransformerConv without its projections
+        def __init__(self):
+            super().__init__(node_dim=0, aggr="add")
+
+        def forward(self, q, k, v):
+            return self.propagate(edge_index, query=q, key=k, value=v, size=None)
+
+        def message(self, query_i, key_j, value_j, index, ptr, size_i):
+            alpha = pyg.utils.softmax((query_i * key_j).sum(-1) * p.scale, index, ptr, size_i)
+            return value_j * alpha.unsqueeze(-1)
+
+    return with_autograd(torch, p, Attention())
+
+
+def import_scipy():
+    try:
+        import scipy.sparse  # noqa: F401
+    except ImportError as e:
+        raise Missing(str(e)) from None
+
+
+def peer_scipy(p):
+    import_scipy()
+    return lambda backward: p.by_matrices(np.float32, backward)
+
+
+PEERS = {"hga": hga_in(None), "hga-rcm": hga_in("rcm"), "hga-metis": hga_in("metis"), "dgl": peer_dgl, "pyg": peer_pyg,
+         "scipy": peer_scipy}  # fmt: skip
+COLOURS = {"hga": "#1b6ca8", "hga-rcm": "#4d94c9", "hga-metis": "#8fbfe3", "dgl": "#7b5ea7", "pyg": "#b0413e", "scipy": "#8a6d3b"}
+
+
+# ---- measuring ----
+
+
+def resident(peak=False):
+    """MB of this process, now or at most."""
+    if peak:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def memory_of(make, p):
+    """MB that a child grows by at most: the graph, what is planned, and one call there and back."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            before = resident()
+            make(p)(True)
+            os.write(write, str(max(0.0, resident(peak=True) - before)).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    said = os.read(read, 64)
+    os.close(read)
+    os.waitpid(child, 0)
+    return float(said) if said else None
+
+
+def off(got, right):
+    """The largest difference from double, in shares of a result's largest entry."""
+    return max(abs(x - y).max() / max(1e-30, abs(y).max()) for x, y in zip(got, right) if x is not None)
+
+
+def contenders(p, wanted, skipped):
+    """[(name, call, seconds to make it, differences there and back)] of peers whose results are right."""
+    right, found = p.reference(), []
+    for name in wanted:
+        try:
+            start = time.perf_counter()
+            call = PEERS[name](p)
+            out = call(False)
+            first = time.perf_counter() - start
+            there, back = off(out, right[:1]), off(call(True), right)
+            if not (there <= RIGHT and back <= 10 * RIGHT):
+                raise Missing(f"its results are {there:.1e} and {back:.1e} off: its times are not shown")
+            found.append((name, call, first, (there, back)))
+        except Missing as e:
+            skipped.add(f"{name}: {e}")
+        except Exception as e:  # a peer that fails is a peer that is not compared
+            skipped.add(f"{name}, {p.name} {p.heads} x {p.dim}: {type(e).__name__}: {str(e)[:160]}")
+    return found
+
+
+def in_turns(found, backward, repetitions):
+    """{name: processor seconds of every repetition}; each peer once a turn, the order turning too."""
+    seconds = {name: [] for name, *_ in found}
+    for turn in range(repetitions):
+        at = turn % len(found)
+        for name, call, *_ in found[at:] + found[:at]:
+            start = time.process_time()
+            call(backward)
+            seconds[name].append(time.process_time() - start)
+    return seconds
+
+
+def measure(name, edges, n, heads, dim, a, skipped):
+    p = Problem(name, edges, n, heads, dim, a.threads)
+    wanted = a.peers.split(",")
+    memory = {}
+    for peer in wanted if a.memory else []:
+        try:
+            memory[peer] = memory_of(PEERS[peer], p)
+        except Missing:
+            pass
+    found = contenders(p, wanted, skipped)
+    rows = []
+    for backward in (False, True):
+        seconds = in_turns(found, backward, a.repetitions)
+        for peer, _, first, apart in found:
+            s = np.array(seconds[peer])
+            rows.append({"graph": name, "nodes": n, "edges": len(p.src), "heads": heads, "dim": dim, "threads": a.threads,
+                         "direction": "forward and backward" if backward else "forward", "peer": peer,
+                         "seconds": float(np.median(s)), "quartiles": np.percentile(s, [25, 75]).tolist(), "first_seconds": first,
+                         "ns_per_edge_head": float(np.median(s)) / len(p.src) / heads * 1e9, "mbytes": memory.get(peer),
+                         "difference": float(apart[backward])})  # fmt: skip
+    return rows
+
+
+def import_all(peers):
+    """The packages of the peers, so that no first call has to: what each takes goes into IMPORTS."""
+    for name, get in (("torch", lambda: torch_of(1)), ("dgl", import_dgl), ("pyg", import_pyg), ("scipy", import_scipy)):
+        if name in peers or (name == "torch" and {"dgl", "pyg"} & set(peers)):
+            start = time.perf_counter()
+            try:
+                get()
+            except Missing:
+                continue
+            IMPORTS[name] = time.perf_counter() - start
+
+
+# ---- what is shown ----
+
+
+def cases(rows):
+    """{(graph, heads, dim, direction): rows}"""
+    found = {}
+    for r in rows:
+        found.setdefault((r["graph"], r["heads"], r["dim"], r["direction"]), []).append(r)
+    return found
+
+
+def base_of(rows):
+    """Whom the others are compared with: DGL, or who is there."""
+    peers = {r["peer"] for r in rows}
+    return next((p for p in ("dgl", "pyg", "scipy", "hga") if p in peers), None)
+
+
+def over(rows, peer, base):
+    """How many times as long as the peer the base takes; None where one is missing."""
+    by = {r["peer"]: r["seconds"] for r in rows}
+    return by[base] / by[peer] if peer in by and base in by else None
+
+
+def table(rows):
+    """Markdown: a line a case, milliseconds a peer."""
+    peers, base = list(dict.fromkeys(r["peer"] for r in rows)), base_of(rows)
+    lines = ["| graph | nodes, edges | heads x dim | | " + " | ".join(f"{p} ms" for p in peers) + f" | {base} / hga |", "|" + "---|" * (len(peers) + 5)]
+    for (graph, heads, dim, direction), of in cases(rows).items():
+        by = {r["peer"]: r for r in of}
+        ms = [f"{1e3 * by[p]['seconds']:.1f}" if p in by else "-" for p in peers]
+        ratio = over(of, "hga", base)
+        lines.append(f"| {graph} | {of[0]['nodes']}, {of[0]['edges']} | {heads} x {dim} | {direction} | " + " | ".join(ms)
+                     + f" | {f'{ratio:.2f}' if ratio else '-'} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def costs(rows):
+    """Markdown: memory there and back, and the first call with all that it plans, of the largest shape."""
+    peers = list(dict.fromkeys(r["peer"] for r in rows))
+    lines = ["| graph | heads x dim | " + " | ".join(f"{p} MB, first call s" for p in peers) + " |", "|" + "---|" * (len(peers) + 2)]
+    largest = max((r["heads"] * r["dim"] for r in rows), default=0)
+    for (graph, heads, dim, direction), of in cases(rows).items():
+        if direction != "forward" or heads * dim != largest:
+            continue
+        by = {r["peer"]: r for r in of}
+        said = [f"{by[p]['mbytes']:.0f}, {by[p]['first_seconds']:.2f}" if p in by and by[p]["mbytes"] is not None else "-" for p in peers]
+        lines.append(f"| {graph} | {heads} x {dim} | " + " | ".join(said) + " |")
+    return "\n".join(lines)
+
+
+def plot(rows, path):
+    """DGL's time over each peer's, a group of bars a case; the line is DGL itself."""
+    base, shown = base_of(rows), list(cases(rows).items())
+    peers = [p for p in COLOURS if p != base and any(over(of, p, base) for _, of in shown)]
+    high = max((over(of, p, base) or 0 for _, of in shown for p in peers), default=1)
+    step, left, width = 13 * len(peers) + 12, 230, 560
+    at = lambda x: left + (width - left - 40) * x / high  # noqa: E731
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {step * len(shown) + 40}" font-family="sans-serif" font-size="11">',
+             f'<rect width="{width}" height="{step * len(shown) + 40}" fill="#fff"/>']  # fmt: skip
+    for i, p in enumerate(peers):
+        parts.append(f'<rect x="{left + 75 * i}" y="8" width="10" height="10" fill="{COLOURS[p]}"/><text x="{left + 14 + 75 * i}" y="17">{p}</text>')
+    for i, ((graph, heads, dim, direction), of) in enumerate(shown):
+        y = 30 + step * i
+        parts.append(f'<text x="{left - 8}" y="{y + step / 2}" text-anchor="end">{graph}, {heads} x {dim}, {direction}</text>')
+        for j, p in enumerate(peers):
+            ratio = over(of, p, base)
+            if ratio:
+                parts.append(f'<rect x="{left}" y="{y + 13 * j}" width="{at(ratio) - left:.1f}" height="11" fill="{COLOURS[p]}"/>'
+                             f'<text x="{at(ratio) + 4:.1f}" y="{y + 10 + 13 * j}">{ratio:.2f}</text>')  # fmt: skip
+    parts.append(f'<line x1="{at(1):.1f}" x2="{at(1):.1f}" y1="24" y2="{step * len(shown) + 36}" stroke="#7b5ea7" stroke-dasharray="3 3"/></svg>')
+    pathlib.Path(path).write_text("\n".join(parts), encoding="utf-8")
+
+
+# ---- two layers of GAT on the digits ----
+
+
+def classifier(a):
+    """Trained from the same weights in each library, a third of the digits told: accuracy on the others, seconds an epoch."""
+    torch = torch_of(a.threads)
+    import hga.torch as hga_torch
+
+    edges, n = digits(a)
+    data = digits_file(a)
+    x, y = torch.from_numpy(data[:, :64] / 16).float(), torch.from_numpy(data[:, 64]).long()
+    told = torch.from_numpy(np.random.default_rng(3).random(n) < 1 / 3)
+    edge_index = torch.from_numpy(edges)
+
+    def layers_of(conv):
+        torch.manual_seed(5)
+        return [conv(64, 8, 8, True), conv(64, 10, 1, False)]
+
+    def hga_layers():
+        return layers_of(lambda i, o, h, c: hga_torch.GATConv(i, o, heads=h, concat=c, add_self_loops=False)), edge_index
+
+    def pyg_layers():
+        pyg = import_pyg()
+        return layers_of(lambda i, o, h, c: pyg.nn.GATConv(i, o, heads=h, concat=c, add_self_loops=False)), edge_index
+
+    made = {}
+    for name, layers in (("hga", hga_layers), ("pyg", pyg_layers)):
+        try:
+            made[name] = layers()
+        except Missing as e:
+            print(f"not compared: {name}: {e}")
+    if "pyg" in made:
+        for ours, theirs in zip(made["hga"][0], made["pyg"][0]):
+            ours.load_state_dict(theirs.state_dict())
+    rows = []
+    for name, ((one, two), given) in made.items():
+        weights = [*one.parameters(), *two.parameters()]
+        adam = torch.optim.Adam(weights, lr=0.005)
+        start = time.process_time()
+        for _ in range(a.epochs):
+            adam.zero_grad()
+            loss = torch.nn.functional.cross_entropy(two(torch.nn.functional.elu(one(x, given)), given)[told], y[told])
+            loss.backward()
+            adam.step()
+        seconds = (time.process_time() - start) / a.epochs
+        with torch.no_grad():
+            right = two(torch.nn.functional.elu(one(x, given)), given).argmax(1) == y
+        rows.append({"peer": name, "epochs": a.epochs, "seconds_an_epoch": seconds, "loss": float(loss.detach()),
+                     "accuracy": float(right[~told].float().mean())})  # fmt: skip
+        print(f"{name:5s} {1e3 * seconds:8.2f} ms an epoch, loss {rows[-1]['loss']:.5f}, accuracy on what was not told {rows[-1]['accuracy']:.4f}")
+    return rows
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    a.add_argument("--graphs", default=",".join(GRAPHS))
+    a.add_argument("--shapes", default="1x16,4x16,8x8,8x64")
+    a.add_argument("--peers", default=",".join(PEERS))
+    a.add_argument("--threads", type=int, default=1)
+    a.add_argument("--repetitions", type=int, default=5)
+    a.add_argument("--scale", type=int, default=16, help="of rmat: 2^scale nodes")
+    a.add_argument("--data", help="a folder with unpacked Debian packages")
+    a.add_argument("--no-memory", dest="memory", action="store_false", help="do not fork a child for each peer")
+    a.add_argument("--classifier", action="store_true", help="train two layers of GAT instead")
+    a.add_argument("--epochs", type=int, default=100)
+    a.add_argument("--json")
+    a.add_argument("--plot")
+    a = a.parse_args()
+    for what, names, known in (("graph", a.graphs, GRAPHS), ("peer", a.peers, PEERS)):
+        for name in names.split(","):
+            if name not in known:
+                sys.exit(f"no {what} {name!r}; there are {', '.join(known)}")
+    skipped, rows = set(), []
+    import_all(a.peers.split(","))
+    if a.classifier:
+        try:
+            rows = classifier(a)
+        except Missing as e:
+            sys.exit(f"--classifier: {e}")
+    for name in [] if a.classifier else a.graphs.split(","):
+        try:
+            edges, n = GRAPHS[name](a)
+        except Missing as e:
+            skipped.add(f"{name}: {e}")
+            continue
+        for shape in a.shapes.split(","):
+            heads, dim = map(int, shape.split("x"))
+            rows += measure(name, edges, n, heads, dim, a, skipped)
+            print(table([r for r in rows if (r["graph"], r["heads"], r["dim"]) == (name, heads, dim)]), flush=True)
+    for line in sorted(skipped):
+        print(f"not compared: {line}")
+    versions = {name: getattr(sys.modules[name], "__version__", "?") for name in ("torch", "dgl", "torch_geometric", "scipy", "numpy") if name in sys.modules}
+    context = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__, "isa": hga.isa_list(),
+               "load": os.getloadavg()[0], "import_seconds": {k: round(v, 2) for k, v in IMPORTS.items()}, **versions}  # fmt: skip
+    if a.json:
+        pathlib.Path(a.json).write_text(json.dumps({"context": context, "rows": rows, "skipped": sorted(skipped)}, indent=1), encoding="utf-8")
+    if a.plot and not a.classifier:
+        plot(rows, a.plot)
+    if rows and not a.classifier:
+        print("\n" + table(rows) + "\n\n" + costs(rows))
+        print("\n" + ", ".join(f"{k}: {v}" for k, v in context.items()))
+    if not rows:
+        sys.exit("nothing was compared")
+
+
+if __name__ == "__main__":
+    main()
