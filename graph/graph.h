@@ -69,7 +69,8 @@ static inline hga_id token_index(const hga_graph *g, hga_id v)
     return v >= g->query_first && v - g->query_first < g->n_queries ? v - g->query_first : v - g->key_first;
 }
 
-/* Nodes of equal numbers may change places when a graph is numbered anew: those of a level, of level 0 those of a side. */
+/* Nodes of equal numbers may change places when a graph is numbered anew: those of a level, of level 0 those of a
+   side. */
 static inline hga_id node_stand(const hga_graph *g, hga_id v)
 {
     hga_id second = g->query_first > g->key_first ? g->query_first : g->key_first;

@@ -16,7 +16,8 @@ typedef struct neighbours {
 hga_status neighbours_find(const hga_graph *g, neighbours *out);
 void neighbours_clear(neighbours *x);
 
-/* Calls visit(context, source, destination) with every edge of every relation, rows ascending within one; a status other than HGA_OK ends the walk. */
+/* Calls visit(context, source, destination) with every edge of every relation, rows ascending within one; a status
+   other than HGA_OK ends the walk. */
 typedef hga_status (*edge_visit)(void *context, hga_id source, hga_id destination);
 hga_status edges_visit(const hga_graph *g, edge_visit visit, void *context);
 
