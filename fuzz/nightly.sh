@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . .ci/debian_first
 seconds=${1:-3600}
 shift || true
-[ $# -gt 0 ] || set -- engine graph_json program_json import npy text
+[ $# -gt 0 ] || set -- engine decode graph_json program_json import npy text
 targets=("${@/#/fuzz_}")
 
 preset=${PRESET:-$(command -v clang >/dev/null && echo fuzz || echo asan)}
@@ -47,7 +47,7 @@ export seconds preset build counts state
 printf '%s\n' "$@" | xargs -P "${JOBS:-$(nproc)}" -I{} bash -euo pipefail -c 'run {}'
 
 # One line a fuzzer into README.md: executions of this state of the sources.
-table=$(for name in engine graph_json program_json import npy text; do
+table=$(for name in engine decode graph_json program_json import npy text; do
     [ -s "$counts/$name" ] || continue
     awk -v name="$name" -v state="$state" '$1 == state { n += $2 } END { printf "    %-14s %12d executions of %s\n", name, n, state }' "$counts/$name"
 done)

@@ -1,5 +1,6 @@
 /* Decoding: tokens appended one by one, or a few at a time, give the rows of the full pass; caches hold what later
    tokens read, and no more. */
+#include "by_hand.h"
 #include "decoding.h"
 
 static const hga_shape narrow = {.n_heads = 4, .n_kv_heads = 2, .dim = 12, .dim_v = 9};
@@ -549,6 +550,34 @@ static void what_sees_a_later_token_is_refused_and_named(void **state)
     }
 }
 
+/* Sums of earlier tokens alone hang on none of their own time: what they sum is kept until they are asked for. */
+static void what_hangs_on_earlier_tokens_alone_waits_for_its_own(void **state)
+{
+    (void)state;
+    problem p = {.name = "sums of the past", .shape = narrow};
+    session s;
+    hga_cache *c;
+    hga_block past = {.dst = 20, .n_dst = 10, .src = 3, .n_src = 5}; /* tokens 20 .. 29 see 3 .. 7 */
+    p.graph = blocks_over(40, &past, 1);
+    hga_program_init(&p.program);
+    hga_id v = field(&p.program, "v", HGA_WIDTH_VALUE, HGA_IO_VALUE, HGA_ROWS_KEYS, HGA_ROWS_KEYS);
+    hga_id out = field(&p.program, "out", HGA_WIDTH_OUT, HGA_IO_OUT, HGA_ROWS_QUERIES, HGA_ROWS_QUERIES);
+    assert_ok(hga_program_weighted_sum(&p.program, 0, v, out));
+    problem_fill(&p, 3);
+    p.io.type_scale = (const float[]){0.5f}, p.io.n_type_scale = 1;
+    session_open(&s, &p, &(hga_decode_options){.plan = {.threads = 1}, .same_bits = 1}, 0);
+    assert_ok(hga_cache_create(s.pages, &c));
+    for (hga_id i = 0; i < 40; i++) {
+        spoil(&s);
+        append_tokens(&s, "one by one", c, 1, 0);
+        check_bytes(&s, c);
+    }
+    assert_int_equal(hga_decoder_cache_rows(s.decoder, 29), 5);
+    assert_int_equal(hga_decoder_cache_rows(s.decoder, 30), 0);
+    hga_cache_destroy(c);
+    session_close(&s), problem_clear(&p);
+}
+
 static void options_without_meaning_are_refused_by_name(void **state)
 {
     (void)state;
@@ -617,6 +646,7 @@ int main(void)
         cmocka_unit_test(truncated_and_changed_files_are_refused),
         cmocka_unit_test(files_of_another_kind_are_refused_by_what_differs),
         cmocka_unit_test(what_sees_a_later_token_is_refused_and_named),
+        cmocka_unit_test(what_hangs_on_earlier_tokens_alone_waits_for_its_own),
         cmocka_unit_test(options_without_meaning_are_refused_by_name),
         cmocka_unit_test(cuts_beyond_the_rollback_are_refused),
     };

@@ -332,11 +332,18 @@ done:
     return st;
 }
 
+/* A row of the output that hangs on earlier tokens alone is computed with its own, when it is asked for. */
+static void ask_with_own_tokens(hga_decoder *d, hga_id out)
+{
+    for (hga_id v = d->io_first; v < d->io_first + d->io_n; v++) grow_to(&d->ready.of[out][v], d->ready.token[v]);
+}
+
 hga_status ready_find(hga_decoder *d, const hga_graph *g, const hga_program *p)
 {
     hga_status st = HGA_OK;
     readers r = {.p = p, .g = g, .nodes = hga_graph_nodes(g), .ready = &d->ready};
     HGA_TRY(latest_find(p, g, &d->ready));
+    ask_with_own_tokens(d, program_bound(p, HGA_IO_OUT));
     HGA_TRY(find_readers(&r));
     HGA_TRY(add_plan(&r, d->plan));
     HGA_TRY(check_output(d, &r));
