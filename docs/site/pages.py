@@ -11,7 +11,7 @@ import tutorials
 # The table of contents, for the reader in whose language it is; pages that stand nowhere here come last.
 CONTENTS = (
     ("Python", ("python", "howto-python", "flex-attention", "tutorial", "python-reference/index")),
-    ("The tool", ("tool/index", "gallery", "formats")),
+    ("The tool", ("tool/index", "decoding", "gallery", "formats")),
     ("C", ("c", "installing", "howto-c", "tutorial-c", "adding-a-variant", "c/index")),
     ("Hierarchies", ("modifiers", "dense", "window", "bpt", "htransformer", "hsa", "treeformer-fine", "treeformer-coarse", "fenwick", "dilated", "segments", "neighbourhood", "draft", "graph", "graphs")),
     ("Inside, and beside", ("glossary", "beside-others", "benchmarks", "promises", "measuring", "engine", "gradients", "contributing")),
