@@ -196,10 +196,31 @@ static void random_graphs_are_the_oracles(void **state)
     }
 }
 
-/* Whatever the instruction set, the precision, what is dropped, how heads share, and which rows are wanted. */
+static int has_positions(const hga_graph *g)
+{
+    double *at = memory(hga_graph_nodes(g).n, sizeof *at);
+    hga_status st = hga_graph_positions(g, at);
+    free(at);
+    return !st;
+}
+
+/* A cap, slopes, both or nothing. */
+static uint64_t modify(problem *p, uint64_t seed, hga_modifiers *m)
+{
+    static const float slopes[] = {0.5f, 0.05f, 0, 0.2f};
+    *m = (hga_modifiers){.size = sizeof *m};
+    if (seed % 2) m->softcap = 0.8f;
+    if (seed % 4 > 1 && has_positions(p->graph)) m->slopes = slopes;
+    p->io.modifiers = m;
+    return (m->softcap > 0 ? HGA_MODIFIES_SOFTCAP : 0u) | (m->slopes ? HGA_MODIFIES_SLOPES : 0u);
+}
+
+/* Whatever the instruction set, the precision, what is dropped, how heads share, which rows are wanted, and what is
+   done with scores. */
 static void rows_are_the_plain_ones(void **state)
 {
     (void)state;
+    hga_modifiers m;
     static const char *const isas[] = {NULL, "ref", "avx2", "avx512"};
     int tried = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
@@ -213,6 +234,7 @@ static void rows_are_the_plain_ones(void **state)
         hga_options plain = {
             .threads = 1, .generic = 1, .dropout = fast.dropout, .ranges = fast.ranges, .precision = fast.precision};
         p.io.seed = seed;
+        fast.modifiers = plain.modifiers = modify(&p, seed / 8, &m);
         if (fast.ranges) p.io.first_row = 3, p.io.n_rows = 11;
         float *got = NULL, *want = problem_out(&p, &plain, NULL);
         hga_plan *plan;
