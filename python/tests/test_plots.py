@@ -49,6 +49,15 @@ class Plots(unittest.TestCase):
         line = re.search(r"^.*nats.*$", readme, re.M).group(0)
         self.assertEqual(sorted(re.findall(r"\d\.\d\d\d", line)), sorted(set(losses.values())))
 
+    def test_the_page_of_models_is_made_of_the_logs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "models.md"
+            logs = RESULTS / re.search(r"bench/results/([0-9-]+-models)", read("docs", "models.md")).group(1)
+            subprocess.run([sys.executable, ROOT / "docs" / "models.py", logs, page, folder], check=True)
+            self.assertEqual(page.read_text(encoding="utf-8"), read("docs", "models.md"))
+            for name in ("characters", "listops", "distill"):
+                self.assertEqual((pathlib.Path(folder) / f"models-{name}.svg").read_text(encoding="utf-8"), read("docs", "pictures", f"models-{name}.svg"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import csv
 import io
+import json
 import os
 import pathlib
 import re
@@ -21,6 +22,7 @@ try:
     import listops
     import loop
     import safetensors.torch
+    import steps
     import torch
     from model import Model
 except ImportError:
@@ -264,6 +266,17 @@ class ListOps(Training):
             self.assertRegex(said, rf"(?m)^{re.escape(name)} +\d+\.\d\d\d")
         self.assertTrue((self.folder("out") / "listops.json").exists())
         self.assertEqual(output(listops, *given, "--resume"), (said, ""))
+
+
+class Steps(Training):
+    def test_the_program(self):
+        given = ("--contexts", "32,64", "--layers", 1, "--width", 16, "--heads", 2, "--repetitions", 1, "--out", self.folder("out"))
+        said, _ = output(steps, *given)
+        rows = json.loads((self.folder("out") / "steps.json").read_text(encoding="utf-8"))["rows"]
+        self.assertEqual([row["context"] for row in rows], [32] * 8 + [64] * 8)
+        for row in rows:
+            self.assertIn(f"{row['name']} ", said)
+            self.assertTrue(row["seconds"] > 0 and row["of_sdpa"] > 0 and row["share"] < 1)
 
 
 @unittest.skipIf(transformers is None, "transformers or safetensors is not installed")

@@ -27,7 +27,7 @@ import hga.transformers
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import minilm  # noqa: E402
 
-ATTENTION = "htransformer:block=16,window:left=16:right=16,hsa:branching=2.4.8.16:self=1,window:left=0:right=0"
+ATTENTION = "htransformer:block=16,window:left=16:right=16,window:left=0:right=0"
 SHARDS = 2
 
 

@@ -1,4 +1,4 @@
-"""A small transformer whose attention is named: "sdpa" is torch's, "mean" a control that attends to nothing in particular, "bpt:k=4"
+"""A small transformer whose attention is named: "sdpa" is torch's, "mean" and "own" attend to nothing in particular, "bpt:k=4" is
 BP-Transformer on rows of nodes, "treeformer:height=3" Treeformer with learned trees, and any other name hga.torch.Attention's.
 Only attention differs between them."""
 
@@ -40,6 +40,17 @@ class Mean(torch.nn.Module):
         return self.out(v.mean(1, keepdim=True).expand_as(x))
 
 
+class Own(torch.nn.Module):
+    """Every token gets its own value: what is left of attention without attention."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.project, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.out(self.project(x)[..., 2 * x.shape[-1] :])
+
+
 def settings(words):
     """The name and the numbers of "bpt:k=4"."""
     name, *given = words.split(":")
@@ -52,6 +63,8 @@ def attention(words, width, heads, causal):
         return Sdpa(width, heads, causal)
     if name == "mean":
         return Mean(width, causal)
+    if name == "own":
+        return Own(width)
     if name == "bpt":
         return hga.torch.BPT(width, heads, causal=causal, **numbers)
     if name == "treeformer":

