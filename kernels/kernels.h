@@ -165,6 +165,9 @@ typedef struct kernel_tile {
     /* NULL, or [n]: scores lose slope |row_at - column_at| */
     const float *column_at;
     float slope;
+    /* 1: a group of which one row is asked may have scores whose products are added up in another order: as right, of
+       other bits, and several times as fast. For attend_tile alone */
+    int lone;
 } kernel_tile;
 
 /* What pairs of a tile share that are not of one column: relative keys and biases by type. A pair that has no edge may

@@ -53,6 +53,33 @@ static void causal_programs_in_chunks_have_the_bits_of_the_full_pass(void **stat
         }
 }
 
+/* Without the promise of bits rows may be scored one by one: every hierarchy, instruction set and kind of numbers, keys
+   that are no multiple of a vector long, one token at a time and more. */
+static void fast_rows_are_within_two_millionths_of_the_full_pass(void **state)
+{
+    static const char *const isa[] = {"ref", "avx2", "avx512"};
+    (void)state;
+    for (int i = 0; i < N_CAUSAL; i++)
+        for (int k = 0; k < N_SETTINGS; k++) {
+            problem p;
+            session s;
+            hga_cache *c;
+            hga_options plan = settings[k];
+            uint64_t seed = (uint64_t)(i + k);
+            if (passed_over(i + k)) continue;
+            if (strstr(hga_isa_list(), isa[(i + k) % 3])) plan.isa = isa[(i + k) % 3];
+            hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = k % 2 ? 12 : 37, .dim_v = 9};
+            variant_build(variant_named(causal[i]), 100 + 7 * k, 3 + (uint64_t)i, &shape, &p);
+            double tolerance = settings[k].precision == HGA_PRECISION_BF16 ? 2e-2 : 2e-6;
+            session_open(&s, &p, &(hga_decode_options){.plan = plan}, 0);
+            assert_ok(hga_cache_create(s.pages, &c));
+            while (hga_cache_tokens(c) < hga_decoder_tokens(s.decoder))
+                append_tokens(&s, "fast", c, k % 2 ? 1 : chunk(&s, c, &seed, 4), tolerance);
+            hga_cache_destroy(c);
+            session_close(&s), problem_clear(&p);
+        }
+}
+
 /* Tables and modifiers are those of the full pass: relative keys and biases, softcaps, sinks, slopes. */
 static void tables_and_modifiers_are_those_of_the_full_pass(void **state)
 {
@@ -632,6 +659,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(causal_programs_in_chunks_have_the_bits_of_the_full_pass),
+        cmocka_unit_test(fast_rows_are_within_two_millionths_of_the_full_pass),
         cmocka_unit_test(tables_and_modifiers_are_those_of_the_full_pass),
         cmocka_unit_test(rows_of_levels_are_all_rows),
         cmocka_unit_test(ragged_appends_have_the_bits_of_single_ones),
