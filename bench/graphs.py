@@ -513,6 +513,20 @@ def classifier(a):
     return rows
 
 
+def context():
+    versions = {name: getattr(sys.modules[name], "__version__", "?") for name in ("torch", "dgl", "torch_geometric", "scipy", "numpy") if name in sys.modules}
+    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__, "isa": hga.isa_list(),
+            "load": os.getloadavg()[0], "import_seconds": {k: round(v, 2) for k, v in IMPORTS.items()}, **versions}  # fmt: skip
+
+
+def keep(a, rows, skipped):
+    """What was measured so far, so that a run that ends early is not lost."""
+    if a.json:
+        pathlib.Path(a.json).write_text(json.dumps({"context": context(), "rows": rows, "skipped": sorted(skipped)}, indent=1), encoding="utf-8")
+    if a.plot and not a.classifier:
+        plot(rows, a.plot)
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     a.add_argument("--graphs", default=",".join(GRAPHS))
@@ -548,19 +562,14 @@ def main():
         for shape in a.shapes.split(","):
             heads, dim = map(int, shape.split("x"))
             rows += measure(name, edges, n, heads, dim, a, skipped)
+            keep(a, rows, skipped)
             print(table([r for r in rows if (r["graph"], r["heads"], r["dim"]) == (name, heads, dim)]), flush=True)
     for line in sorted(skipped):
         print(f"not compared: {line}")
-    versions = {name: getattr(sys.modules[name], "__version__", "?") for name in ("torch", "dgl", "torch_geometric", "scipy", "numpy") if name in sys.modules}
-    context = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__, "isa": hga.isa_list(),
-               "load": os.getloadavg()[0], "import_seconds": {k: round(v, 2) for k, v in IMPORTS.items()}, **versions}  # fmt: skip
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps({"context": context, "rows": rows, "skipped": sorted(skipped)}, indent=1), encoding="utf-8")
-    if a.plot and not a.classifier:
-        plot(rows, a.plot)
+    keep(a, rows, skipped)
     if rows and not a.classifier:
         print("\n" + table(rows) + "\n\n" + costs(rows))
-        print("\n" + ", ".join(f"{k}: {v}" for k, v in context.items()))
+        print("\n" + ", ".join(f"{k}: {v}" for k, v in context().items()))
     if not rows:
         sys.exit("nothing was compared")
 

@@ -79,7 +79,7 @@ class Call:
         if kind.clear_here and q.dtype is not torch.float32:
             out.zero_()
         lse = q.new_empty(kind.shape[:-1], dtype=torch.float32) if self.lse else None
-        tape = np.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
+        tape = kind.plan.spares.empty(kind.batch + (kind.tape_bytes,), np.uint8) if kind.taped else None
         kind.execute(
             q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), 0 if lse is None else lse.data_ptr(),
             address(tape), tables, self.seed, self.layer,

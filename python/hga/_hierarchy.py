@@ -390,7 +390,7 @@ class Hierarchy:
         if plan is None:  # no samples
             return {name: np.zeros(x.shape, x.dtype) for name, x in of.items() if name in wanted}
         call = self._call_back(q, k, v, layout, given, scale, plan, d_out.dtype)
-        grads = {name: np.empty(x.shape, x.dtype) for name, x in of.items() if name in wanted}
+        grads = {name: plan.spares.empty(x.shape, x.dtype) for name, x in of.items() if name in wanted}
         if call.zero_queries is not None and "query" in grads:
             grads["query"].view(np.uint8).fill(0)
         d_tables = {name: x for name, x in grads.items() if name not in inputs}

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._arguments import BINDINGS
 from ._core import check, ffi, lib
+from ._spares import Spares
 
 if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
@@ -66,6 +67,7 @@ class Plan:
         self.threads = max(1, int(lib.hga_plan_threads(self.plan)))
         self.calls_python = bool(h._functions)
         self._free: List[Crew] = []
+        self.spares = Spares()
         self.n_workspaces = 0
         self.number = next(_PLAN_NUMBERS)
         self.used = next(USES)
@@ -111,7 +113,7 @@ def tape_bytes(plan: "Plan") -> int:
 
 def new_tape(h: "Hierarchy", plan: "Plan", batch: Tuple[int, ...]) -> Tape:
     """Memory for tapes, which the call fills."""
-    tape = np.empty(batch + (tape_bytes(plan),), np.uint8).view(Tape)
+    tape = plan.spares.empty(batch + (tape_bytes(plan),), np.uint8).view(Tape)
     tape.keeps = (h, plan)
     return tape
 

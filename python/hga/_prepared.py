@@ -114,7 +114,8 @@ class Prepared:
 
     def new_out(self) -> np.ndarray:
         """In the query's type. A program may leave rows alone, which are zeros."""
-        return (np.zeros if self.clear_here else np.empty)(self.shape, self.dtype)
+        spares = self.plan.spares
+        return (spares.zeros if self.clear_here else spares.empty)(self.shape, self.dtype)
 
 
 def _given(tables: Tables, wanted: Dict[str, np.ndarray], spare: Optional[np.ndarray]) -> Any:

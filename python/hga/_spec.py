@@ -131,6 +131,7 @@ class PlansInfo(NamedTuple):
     plan_bytes: int
     workspaces: int
     workspace_bytes: int
+    spare_bytes: int  # of large outputs, tapes and gradients that are gone
 
 
 def plans_info() -> PlansInfo:
@@ -141,7 +142,7 @@ def plans_info() -> PlansInfo:
     plans = list(PLANS.values())
     return PlansInfo(
         len(built), sum(int(lib.hga_graph_bytes(h.graph._g)) for h in built), len(plans), sum(p.bytes for p in plans),
-        sum(p.n_workspaces for p in plans), sum(p.workspace_bytes for p in plans),
+        sum(p.n_workspaces for p in plans), sum(p.workspace_bytes for p in plans), sum(p.spares.bytes for p in plans),
     )  # fmt: skip
 
 

@@ -1,0 +1,64 @@
+"""Memory that large calls would take anew each time: outputs, tapes and gradients stay with their plan until the next."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+LARGE = 4 << 20  # bytes from which the system clears fresh pages one by one, which takes longer than to keep them
+KEPT = 4  # blocks of a size: an output and the gradients of query, key and value
+
+
+class _Lease:
+    """A block in use: it goes back when the last array on it is gone."""
+
+    def __init__(self, spares: "Spares", block: np.ndarray) -> None:
+        self._spares, self._block = spares, block
+        self.__array_interface__: Any = block.__array_interface__
+
+    def __del__(self) -> None:
+        self._spares._take_back(self._block)
+
+
+class Spares:
+    """Blocks that nobody uses, by size. Taking one and giving it back are each one step of the interpreter's, so that threads
+    need no lock."""
+
+    def __init__(self) -> None:
+        self._free: Dict[int, List[np.ndarray]] = {}
+
+    def empty(self, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Memory that holds anything."""
+        return self._array(shape, dtype, False)
+
+    def zeros(self, shape: Tuple[int, ...], dtype: Any) -> np.ndarray:
+        return self._array(shape, dtype, True)
+
+    def _array(self, shape: Tuple[int, ...], dtype: Any, cleared: bool) -> np.ndarray:
+        kind = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        if size < LARGE:
+            return (np.zeros if cleared else np.empty)(shape, kind)
+        block = self._find(size)
+        if block is None:
+            block = np.empty(size, np.uint8)
+        if cleared:
+            block.fill(0)
+        return np.asarray(_Lease(self, block)).view(kind).reshape(shape)
+
+    def _find(self, size: int) -> Any:
+        try:
+            return self._free[size].pop()
+        except (KeyError, IndexError):
+            return None
+
+    def _take_back(self, block: np.ndarray) -> None:
+        free = self._free.setdefault(block.size, [])
+        if len(free) < KEPT:
+            free.append(block)
+
+    @property
+    def bytes(self) -> int:
+        """Of the blocks that nobody uses."""
+        return sum(size * len(free) for size, free in list(self._free.items()))
