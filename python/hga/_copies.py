@@ -142,7 +142,7 @@ def _bytes_of(x: Optional[np.ndarray]) -> Optional[bytes]:
 
 def _runs(h: "Hierarchy") -> Tuple[Any, ...]:
     functions = tuple((stage, id(f.begin), id(f.edge), id(f.finish)) for stage, f, _ in h._functions)
-    return program_data(h._program), functions, _bytes_of(h._type_scale)
+    return program_data(h._program), functions, _bytes_of(h._type_scale), h._strict
 
 
 def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
@@ -155,7 +155,7 @@ def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     return (h.graph._identity(), getattr(h, "fold", 1), _bytes_of(h._node_of)) + _runs(h)
 
 
-KEPT = ("_type_scale", "_node_of", "_threads", "_bind", "_recipe")
+KEPT = ("_type_scale", "_node_of", "_threads", "_bind", "_strict", "_recipe")
 
 
 def copied(h: "Hierarchy") -> "Hierarchy":
@@ -175,25 +175,25 @@ def copied(h: "Hierarchy") -> "Hierarchy":
 def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
     """For pickle."""
     if h._recipe is not None:
-        return made_again, (h._recipe, h.words, h._threads, h._bind)
+        return made_again, (h._recipe, h.words, h._threads, h._bind, h._strict)
     refuse_functions(h._program)
-    return put_together, (h.graph, program_data(h._program), h.words, h._threads, h._type_scale, h._node_of, h._bind)
+    return put_together, (h.graph, program_data(h._program), h.words, h._threads, h._type_scale, h._node_of, h._bind, h._strict)
 
 
-def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "auto") -> "Hierarchy":
+def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "auto", strict: bool = False) -> "Hierarchy":
     from ._variants import built, remade
 
     h: "Hierarchy" = remade(*recipe[1:]) if recipe[0] == "variant" else built(*recipe[1:])
-    h.words, h.threads, h.bind = words, threads, bind
+    h.words, h.threads, h.bind, h._strict = words, threads, bind, strict
     return h
 
 
 def put_together(
     graph: "Graph", program: Tuple[Any, ...], words: str, threads: int, type_scale: Optional[np.ndarray],
-    node_of: Optional[np.ndarray], bind: str = "auto",
+    node_of: Optional[np.ndarray], bind: str = "auto", strict: bool = False,
 ) -> "Hierarchy":  # fmt: skip
     from ._hierarchy import Hierarchy
 
     h = Hierarchy(graph, program_of(program), words)
-    h.threads, h.bind, h._type_scale, h._node_of = threads, bind, type_scale, node_of
+    h.threads, h.bind, h._type_scale, h._node_of, h._strict = threads, bind, type_scale, node_of, strict
     return h

@@ -105,6 +105,7 @@ class Hierarchy:
         self._lock = threading.Lock()
         self._threads = 0
         self._bind = "auto"
+        self._strict = False  # options.strict_rows
         self._functions: List[Any] = []  # of stages written in Python
         self._recipe: Optional[Tuple[Any, ...]] = None  # how to make it again: a function's name and its arguments
         self._name = f"{PROCESS[0]}-{next(NUMBERS)}"
@@ -144,7 +145,15 @@ class Hierarchy:
         program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
         h = Hierarchy(self.graph, program, self.words)
         h._type_scale, h._node_of, h._functions = self._type_scale, self._node_of, self._functions
-        h._threads, h._bind = self._threads, self._bind
+        h._threads, h._bind, h._strict = self._threads, self._bind, self._strict
+        return h
+
+    def strict_rows(self, strict: bool = True) -> "Hierarchy":
+        """The same with rows whose bits hang on their own edges and on what they read, whatever the rows beside them see: for
+        graphs of blocks and edges that change (masks, ``Graph.from_edges``). Rows of causal variants have that of longer texts
+        anyway. Slower where few rows share columns; of gradients nothing is promised."""
+        h = copied(self)
+        h._strict = flag(strict, "strict")
         return h
 
     def order(self, how: str) -> "Hierarchy":

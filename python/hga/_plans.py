@@ -55,7 +55,7 @@ class Plan:
         shape = ffi.new("hga_shape *")
         shape.n_heads, shape.n_kv_heads, shape.dim, shape.dim_v, shape.pos_dim = heads, kv_heads, dim, dim_v, pos_dim
         options = ffi.new("hga_options *")
-        options.threads, options.bind = threads, BINDINGS[h._bind]
+        options.threads, options.bind, options.strict_rows = threads, BINDINGS[h._bind], h._strict
         name = ffi.new("char[]", isa.encode()) if isa else ffi.NULL
         options.isa = name
         options.precision = lib.HGA_PRECISION_BF16 if precision == "bf16" else lib.HGA_PRECISION_F32

@@ -266,7 +266,7 @@ def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
     out, node_map = ffi.new("hga_graph **"), ffi.new("hga_node_map *")
     check(lib.hga_graph_concat(ffi.cast("hga_graph * const *", graphs), len(parts), out, node_map))
     made = Hierarchy(Graph(out[0]), parts[0]._program, f"{len(parts)} x {parts[0].words}")
-    made._type_scale, made._functions = parts[0]._type_scale, parts[0]._functions
+    made._type_scale, made._functions, made._strict = parts[0]._type_scale, parts[0]._functions, parts[0]._strict
     try:
         if any(h._node_of is not None for h in parts):
             made._node_of = np.concatenate([_placed(h, node_map.id[i], int(node_map.n[i])) for i, h in enumerate(parts)])

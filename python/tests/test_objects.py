@@ -65,6 +65,56 @@ def own_program():
     return p
 
 
+class StrictRows(unittest.TestCase):
+    def graphs(self):
+        """Two hierarchies of random blocks, a row each: rows of even number have equal ones, the others do not."""
+        found = []
+        for other in range(2):
+            b = hga.Builder()
+            tokens = b.level(160)
+            near = b.relation("near")
+            for v in range(160):
+                rng = np.random.default_rng([v, other * (v % 2)])
+                for first in rng.integers(0, 100, 3):
+                    b.block(near, (tokens + v, 1), (tokens + int(first), int(rng.integers(1, 60))))
+            found.append(b.finish().hierarchy())
+        return found
+
+    def test_strict_rows_hang_on_their_own_edges_alone(self):
+        rng = np.random.default_rng(3)
+        q, k, v = (rng.standard_normal((4, 160, 12)).astype(np.float32) for _ in range(3))
+        usual = [h.attention(q, k, v)[:, ::2] for h in self.graphs()]
+        self.assertFalse(np.array_equal(*usual))
+        self.assertLess(abs(usual[0] - usual[1]).max(), 2e-6)
+        for more in ({}, dict(threads=2), dict(sink=np.zeros(4, np.float32)), dict(normaliser="sigmoid")):
+            self.assertTrue(np.array_equal(*(h.strict_rows().attention(q, k, v, **more)[:, ::2] for h in self.graphs())), more)
+        if TORCH:
+            import torch
+
+            tensors = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+            out = [h.strict_rows().attention(*tensors) for h in self.graphs()]
+            self.assertTrue(torch.equal(out[0][:, ::2], out[1][:, ::2]))
+            out[0].sum().backward()
+            self.assertTrue(all(x.grad.isfinite().all() for x in tensors))
+
+    def test_what_is_made_of_strict_hierarchies_is_strict(self):
+        h = self.graphs()[0]
+        strict = h.strict_rows()
+        self.assertNotEqual(strict, h)
+        self.assertEqual(strict, h.strict_rows().strict_rows())
+        self.assertEqual(strict.strict_rows(False), h)
+        for made in (copy.copy(strict), copy.deepcopy(strict), pickle.loads(pickle.dumps(strict)), strict.additive_scores(),
+                     hga.concatenated([strict, strict]), pickle.loads(pickle.dumps(hga.fenwick(9).strict_rows()))):  # fmt: skip
+            self.assertTrue(made._strict)
+        with self.assertRaisesRegex(hga.Error, "strict is 2"):
+            h.strict_rows(2)
+        causal = hga.htransformer(90, block=4, causal=True).strict_rows()
+        q, k, v = (np.random.default_rng(1).standard_normal((2, 90, 8)).astype(np.float32) for _ in range(3))
+        cache, want = causal.decoder(heads=2, dim=8, same=True).cache(), causal.attention(q, k, v)
+        for i in range(0, 90, 9):
+            self.assertTrue(np.array_equal(cache.append(q[:, i : i + 9], k[:, i : i + 9], v[:, i : i + 9]), want[:, i : i + 9]))
+
+
 class Copies(unittest.TestCase):
     def test_a_pickled_hierarchy_is_equal_and_gives_equal_bits_by_every_protocol(self):
         for name, h in {**every_variant(), "a program": own_program().hierarchy()}.items():
