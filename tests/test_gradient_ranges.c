@@ -1,6 +1,8 @@
 /* Gradients of some rows of the output: what those give alone, whatever the others hold or are given. */
 #include "slopes.h"
 
+#include <time.h>
+
 static const hga_shape shape = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .pos_dim = 3};
 
 /* Rows but [first, first + n) of [rows][columns] get a value. */
@@ -43,6 +45,92 @@ static void rows_give_what_they_give_alone(void **state)
         if (i % 4 == 0) check_rows(&p, 3, first, n, (hga_options){.generic = 1});
         problem_clear(&p);
     }
+}
+
+/* Several panels and chunks; two intervals, in panels that are far apart; on top of what is there, or not. */
+static void check_intervals(problem *p, hga_options options, int accumulate)
+{
+    const hga_interval interval[] = {{130, 40}, {641, 7}};
+    const hga_rows rows = {.n_intervals = 2, .interval = interval};
+    slope whole = slope_create(p, 1), some = slope_create(p, 1);
+    int64_t columns = out_count(p) / p->n_out;
+    for (int64_t i = 0; i < p->n_out; i++) {
+        int asked = (i >= 130 && i < 170) || (i >= 641 && i < 648);
+        for (int64_t c = 0; !asked && c < columns; c++)
+            whole.d_out[i * columns + c] = 0, some.d_out[i * columns + c] = NAN;
+        for (int64_t h = 0; !asked && whole.d_lse && h < p->shape.n_heads; h++)
+            whole.d_lse[i * p->shape.n_heads + h] = 0, some.d_lse[i * p->shape.n_heads + h] = NAN;
+    }
+    for (int i = 0; accumulate && i < N_SLOW_INPUTS; i++)
+        for (int64_t j = 0; j < whole.n[i]; j++) whole.of[i][j] = some.of[i][j] = (float)(j % 7);
+    whole.grad.accumulate = some.grad.accumulate = accumulate;
+    slope_run(&whole, options);
+    for (int64_t i = 0; i < out_count(p); i++) ((float *)p->io.out.data)[i] = NAN;
+    p->io.rows = &rows, options.ranges = 1;
+    slope_run(&some, options);
+    p->io.rows = NULL;
+    assert_same_slopes(&whole, &some, 2e-5);
+    slope_clear(&whole), slope_clear(&some);
+}
+
+static void intervals_give_what_they_give_alone(void **state)
+{
+    (void)state;
+    static const char *const named[] = {"window_causal", "dense_causal", "bpt",     "neighbours_causal",
+                                        "hsa_frontier",  "fenwick",      "dilated", "window"};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        for (int how = 0; how < 4; how++) {
+            problem p;
+            variant_build(variant_named(named[i]), 700, 1, &shape, &p);
+            hga_options options = {.threads = 1 + how % 2, .gradient_strips = how == 3 ? 3 : 0};
+            check_intervals(&p, options, how / 2);
+            problem_clear(&p);
+        }
+}
+
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The least time of a gradient of 64 rows of a window over n tokens, added to what is there. */
+static double seconds_of_rows(hga_id n)
+{
+    enum { HEADS = 4, DIM = 16 };
+    hga_graph *graph;
+    hga_program program;
+    hga_plan *plan;
+    hga_workspace *workspace;
+    hga_options options = {.threads = 1, .gradient = 1, .ranges = 1};
+    assert_ok(hga_build("window left=64 right=0", n, &graph, &program));
+    assert_ok(hga_plan_create(graph, &program, &(hga_shape){.n_heads = HEADS, .dim = DIM}, &options, &plan));
+    assert_ok(hga_workspace_create(plan, &workspace));
+    hga_tensor t[8];
+    for (int i = 0; i < 8; i++)
+        t[i] = (hga_tensor){.data = random_floats((uint64_t)i, 1, (int64_t)n * HEADS * DIM), .rows = n};
+    hga_io io = {.query = t[0], .key = t[1], .value = t[2], .out = t[3], .first_row = n / 2, .n_rows = 64};
+    hga_grad_io grad = {.d_out = t[4], .d_query = t[5], .d_key = t[6], .d_value = t[7], .accumulate = 1};
+    io.tape = memory(hga_plan_tape_bytes(plan), 1);
+    assert_ok(hga_plan_execute(plan, workspace, &io));
+    double least = INFINITY;
+    for (int i = 0; i < 9; i++) {
+        double begin = processor_seconds();
+        assert_ok(hga_plan_gradient(plan, workspace, &io, &grad));
+        least = fmin(least, processor_seconds() - begin);
+    }
+    for (int i = 0; i < 8; i++) free(t[i].data);
+    free(io.tape);
+    hga_workspace_destroy(workspace), hga_plan_destroy(plan), hga_graph_destroy(graph);
+    return least;
+}
+
+static void rows_of_a_window_cost_the_same_in_a_longer_text(void **state)
+{
+    (void)state;
+    double few = seconds_of_rows(4096), many = seconds_of_rows(65536);
+    if (!(many < 4 * few)) fail_msg("%g s of 65536 tokens, %g s of 4096", many, few);
 }
 
 /* The loss of some rows is that of what is given of them. */
@@ -123,6 +211,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_give_what_they_give_alone),
+        cmocka_unit_test(intervals_give_what_they_give_alone),
+        cmocka_unit_test(rows_of_a_window_cost_the_same_in_a_longer_text),
         cmocka_unit_test(the_loss_is_of_the_same_rows),
         cmocka_unit_test(a_failed_execution_leaves_no_tape),
         cmocka_unit_test(a_tape_is_of_the_rows_that_were_asked_for),

@@ -301,11 +301,11 @@ static void store_all(fast_pass *p, int kv)
             fast_store(p, f);
 }
 
-/* Does attention alone look at all fields? Then no head leaves anything behind but sums. */
-static int goes_by_panel(const fast_pass *p)
+int goes_by_panels(const hga_plan *plan)
 {
     int by_row = 1;
-    for (hga_id f = 1; f <= p->program->n_fields; f++) by_row &= p->field[f].by_row || !field_is_used(p->program, f);
+    for (hga_id f = 1; f <= plan->program.n_fields; f++)
+        by_row &= goes_by_row(plan, f) || !field_is_used(&plan->program, f);
     return by_row;
 }
 
@@ -315,7 +315,7 @@ static void take_turn(fast_pass *p, hga_id turn)
     hga_id turns = p->needs->turns;
     p->n = s->n_heads / turns, p->first = turn * p->n;
     p->kv = p->first / (s->n_heads / s->n_kv_heads), p->adds = turns > s->n_kv_heads;
-    p->heads = goes_by_panel(p) ? p->n : 1;
+    p->heads = goes_by_panels(p->plan) ? p->n : 1;
     p->sums = p->call->sums[turn], p->wants_tables = 0;
     for (call_table i = 0; i < N_TABLES; i++) p->wants_tables |= i != SCALE && i != TYPE_SCALE && p->sums.of[i];
 }

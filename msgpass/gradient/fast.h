@@ -286,5 +286,7 @@ void fast_clear(const fast_pass *p, hga_id part, hga_id parts); /* that part of 
 void fast_begin(const gradient_call *c, lane *first, hga_id n_lanes, fast_pass *p);
 hga_status fast_gradient(fast_pass *p, hga_id turn);
 hga_status fast_end(fast_pass *p);
+/* Does attention alone look at all fields? Then no head leaves anything behind but sums. */
+int goes_by_panels(const hga_plan *plan);
 
 #endif

@@ -280,10 +280,21 @@ done:
     return st;
 }
 
+/* Has a call for some rows named none of the panel's? */
+static int is_passed_over(const fast_pass *p, hga_id first, hga_id end)
+{
+    hga_id last = first + STRIP_PANEL < end ? first + STRIP_PANEL : end;
+    return !p->finds && p->call->asked.n && !p->rows.r.dst_order && !range_has(p->call, first, last);
+}
+
 /* The panel for every head that goes now. */
 static hga_status attend_heads(fast_pass *p, hga_id s, hga_id first, hga_id end)
 {
     hga_status st = HGA_OK;
+    if (is_passed_over(p, first, end)) {
+        columns_leave(p, s, first / STRIP_PANEL, first / STRIP_PANEL + 1);
+        return HGA_OK;
+    }
     for (hga_id last = p->head, head = last - p->heads + 1; !st && head <= last; head++)
         p->head = head, st = attend_panel(p, s, first, end);
     return st;

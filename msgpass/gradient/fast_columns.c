@@ -151,7 +151,7 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
     const hga_tensor *t = field_gradient(p->call, f);
     hga_id padded = p->field[f].padded, first = chunk * CHUNK;
     int accumulate = p->call->grad->accumulate;
-    if (!t->data || (!from && accumulate)) return;
+    if (!t->data || (!from && (accumulate || p->call->asked.n))) return;
     const caller_rows r = rows_at(p, f, t);
     if (from && !accumulate && is_stream(&r)) {
         float *to[CHUNK];

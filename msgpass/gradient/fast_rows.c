@@ -207,7 +207,7 @@ static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
 {
     const fast_field *x = &p->field[f];
     const hga_tensor *t = field_gradient(p->call, f);
-    int accumulate = p->call->grad->accumulate;
+    int accumulate = p->call->grad->accumulate, is_set = accumulate || p->call->asked.n;
     float *whole[KERNEL_TILE];
     if (!t->data) return;
     const caller_rows to = rows_at(p, f, t);
@@ -218,7 +218,7 @@ static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
         float *dq = g->dq + (ptrdiff_t)i * x->padded;
         char *row = row_of(&to, v);
         whole[i] = (float *)(void *)row;
-        if (!row || streams || (g->node[i] < 0 && accumulate)) continue;
+        if (!row || streams || (g->node[i] < 0 && is_set)) continue;
         fetch_row(&to, position_node(p, first + KERNEL_TILE + i));
         if (accumulate) p->plan->kernels->blend(x->columns, 1, look_at_row(&to, row, p->panel->row), 1, dq, dq);
         numbers_write(to.type, dq, x->columns, row);

@@ -263,6 +263,8 @@ static hga_status go(gradient_call *c, const void *what, hga_workspace *workspac
     crew all = crew_of(c->plan, made, &c->needs);
     lay_out(c->plan, made, &c->needs, &all, &room);
     bind(c, made);
+    for (hga_id f = 1; c->asked.n && f <= c->plan->program.n_fields; f++)
+        if (program_is_input(c->plan->program.field[f].binding)) range_clear(c, f);
     crew_begin(c, workspace, &all);
     hga_status st = run_turns(c, &all);
     if (st) workspace_forget(workspace); /* what was being found is not whole */
@@ -320,6 +322,7 @@ const way subtrees_way = {.name = "a subtree at a time, a head at a time",
                           .go = go};
 const way stages_way = {.name = "a head at a time",
                         .refuses = refuses_stages,
+                        .skips = goes_by_panels,
                         .make = make_stages,
                         .drop = drop,
                         .room = room_of,

@@ -48,6 +48,7 @@ static hga_status depart(const hga_plan *plan, gradient_call *c, hga_workspace *
     void *memory;
     HGA_TRY(way_choose(plan, c->needs.features, &d->to));
     c->needs.turns = find_turns(c, d->to);
+    if (c->io && c->grad && d->to->way->skips && d->to->way->skips(c->plan)) range_skip(c);
     d->bytes = lay_out(c, NULL, NULL);
     HGA_TRY(workspace_spare(workspace, d->bytes + d->to->way->room(c->plan, d->to->made, &c->needs), &memory));
     if (d->to->way->keep) HGA_TRY(d->to->way->keep(c->plan, d->to->made, &c->needs, workspace));

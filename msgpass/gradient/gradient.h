@@ -61,6 +61,7 @@ typedef struct gradient_call {
     const float *tape_lse; /* [rows of out][n_heads]; NULL where the program gives no softmax state */
     table_sums *sums;      /* [turns]; those that heads write apart are one array for all */
     nudge moved;           /* hga_plan_loss; zero: nothing is */
+    asked_rows asked;      /* of the output, where the way looks at no others; n = 0: it may look at all */
     /* what the fast way has made: */
     const struct strips *strips;     /* [stages], of those that attend */
     const departures *departures;    /* of the stage whose keys and values come chunk by chunk */
@@ -123,9 +124,14 @@ hga_status calls_apart(const gradient_call *call, hga_id n, hga_id *sample);
 void sinks_sum(const gradient_call *c);
 
 /* range.c: where the call is for some rows, *own is what it is given with nothing of the others, in memory of the
-   room's, and takes the place of c->grad. */
+   room's, and takes the place of c->grad; unless the way looks at no others by itself: then c->asked is set. */
 void range_needs(const gradient_call *c, int64_t bytes[2]);
 void range_open(gradient_call *c, hga_grad_io *own, carver *room);
+void range_skip(gradient_call *c);
+/* Has any of the output's rows of nodes [first, end) been asked for? */
+int range_has(const gradient_call *c, hga_id first, hga_id end);
+/* Zeros for what is wanted of the field, unless it is added to what is there. */
+void range_clear(const gradient_call *c, hga_id f);
 
 /* unread.c: of the gradients that are wanted those of tensors that no stage reads are no longer; and they, which are
    zeros, go to the caller, unless he wants them added. */

@@ -45,10 +45,43 @@ static hga_tensor keep_rows(const gradient_call *c, hga_id columns, const asked_
 void range_open(gradient_call *c, hga_grad_io *own, carver *room)
 {
     asked_rows asked;
+    if (c->asked.n) return;
     void *out = carve(room, c->needs.kept_bytes[0], 1), *lse = carve(room, c->needs.kept_bytes[1], 1);
     if (!room->base || !is_part(c, &asked)) return;
     *own = *c->grad;
     own->d_out = keep_rows(c, field_columns(c->plan, out_of(c)), &asked, &c->grad->d_out, out);
     own->d_lse = keep_rows(c, 1, &asked, &c->grad->d_lse, lse);
     c->grad = own;
+}
+
+/* ---- ways that look at no other rows ---- */
+
+void range_skip(gradient_call *c)
+{
+    if (!is_part(c, &c->asked))
+        c->asked = (asked_rows){0};
+    else
+        c->needs.kept_bytes[0] = c->needs.kept_bytes[1] = 0;
+}
+
+int range_has(const gradient_call *c, hga_id first, hga_id end)
+{
+    hga_id io_first;
+    field_io(c->plan, out_of(c), &io_first);
+    for (int64_t i = 0; i < c->asked.n; i++) {
+        hga_interval x = c->asked.interval[i];
+        if (x.first + io_first < end && x.first + x.n + io_first > first) return 1;
+    }
+    return c->asked.n == 0;
+}
+
+void range_clear(const gradient_call *c, hga_id f)
+{
+    const hga_tensor *t = field_gradient(c, f);
+    hga_id first, n = field_io(c->plan, f, &first), heads = field_heads(c->plan, f),
+                  columns = field_columns(c->plan, f);
+    if (!t || !t->data || c->grad->accumulate) return;
+    for (hga_id i = 0; i < n; i++)
+        for (hga_id h = 0; h < heads; h++)
+            memset(tensor_at(t, heads, columns, i, h), 0, (size_t)columns * dtype_bytes(t->dtype));
 }

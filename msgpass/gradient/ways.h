@@ -24,6 +24,9 @@ typedef struct way {
     int by_heads; /* query heads that read one key/value head go by themselves, where that loses nothing */
     /* Why does it not take the plan's program with such features? NULL: it does. Text that lasts, or in the room. */
     const char *(*refuses)(const hga_plan *plan, unsigned features, reason *room);
+    /* Are rows that a call for others does not name never looked at, and are gradients where nothing comes to them left
+       as they are, which range_clear has set? NULL: it is no such way. */
+    int (*skips)(const hga_plan *plan);
     /* What it needs of the graph, in the plan's memory, and never changed again; or *why the graph is not for it, as
        above, and nothing is made. NULL: it needs nothing. */
     hga_status (*make)(const hga_plan *plan, void **made, const char **why, reason *room);
