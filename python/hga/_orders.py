@@ -71,11 +71,16 @@ class OrderedHierarchy(Hierarchy):
         self._in_order = inner = Hierarchy(of.graph.renumber(order), of._program, of.words)
         place = np.argsort(order).astype(np.int32)
         inner._type_scale, inner._functions = of._type_scale, of._functions
+        inner._strict = self._strict = of._strict
         inner._node_of = place if of._node_of is None else place[of._node_of]
         names = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
         self._moves = {name: _Rows(of, binding, order) for name, binding in names.items()}
         self._edges: Optional[np.ndarray] = None
         self._gain: Optional[Tuple[Locality, Locality]] = None
+
+    def strict_rows(self, strict: bool = True) -> Hierarchy:
+        """As ``Hierarchy.strict_rows``, in the same order."""
+        return OrderedHierarchy(self._of.strict_rows(strict), self.how)
 
     @property
     def gain(self) -> Tuple[Locality, Locality]:

@@ -106,6 +106,8 @@ class StrictRows(unittest.TestCase):
         for made in (copy.copy(strict), copy.deepcopy(strict), pickle.loads(pickle.dumps(strict)), strict.additive_scores(),
                      hga.concatenated([strict, strict]), pickle.loads(pickle.dumps(hga.fenwick(9).strict_rows()))):  # fmt: skip
             self.assertTrue(made._strict)
+        for ordered in (strict.order("degree"), h.order("degree").strict_rows()):
+            self.assertTrue(ordered._in_order._strict and ordered._strict)
         with self.assertRaisesRegex(hga.Error, "strict is 2"):
             h.strict_rows(2)
         causal = hga.htransformer(90, block=4, causal=True).strict_rows()
