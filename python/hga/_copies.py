@@ -142,7 +142,7 @@ def _bytes_of(x: Optional[np.ndarray]) -> Optional[bytes]:
 
 def _runs(h: "Hierarchy") -> Tuple[Any, ...]:
     functions = tuple((stage, id(f.begin), id(f.edge), id(f.finish)) for stage, f, _ in h._functions)
-    return program_data(h._program), functions, _bytes_of(h._type_scale), h._strict
+    return program_data(h._program), functions, _bytes_of(h._type_scale), h._strict, h._normaliser_bias
 
 
 def runs_as(h: "Hierarchy", other: "Hierarchy") -> bool:
@@ -155,7 +155,7 @@ def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     return (h.graph._identity(), getattr(h, "fold", 1), _bytes_of(h._node_of)) + _runs(h)
 
 
-KEPT = ("_type_scale", "_node_of", "_threads", "_bind", "_strict", "_recipe")
+KEPT = ("_type_scale", "_node_of", "_threads", "_bind", "_strict", "_normaliser_bias", "_recipe")
 
 
 def copied(h: "Hierarchy") -> "Hierarchy":
@@ -177,7 +177,7 @@ def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
     if h._recipe is not None:
         return made_again, (h._recipe, h.words, h._threads, h._bind, h._strict)
     refuse_functions(h._program)
-    return put_together, (h.graph, program_data(h._program), h.words, h._threads, h._type_scale, h._node_of, h._bind, h._strict)
+    return put_together, (h.graph, program_data(h._program), h.words, h._threads, h._type_scale, h._node_of, h._bind, h._strict, h._normaliser_bias)
 
 
 def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "auto", strict: bool = False) -> "Hierarchy":
@@ -190,10 +190,11 @@ def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "a
 
 def put_together(
     graph: "Graph", program: Tuple[Any, ...], words: str, threads: int, type_scale: Optional[np.ndarray],
-    node_of: Optional[np.ndarray], bind: str = "auto", strict: bool = False,
+    node_of: Optional[np.ndarray], bind: str = "auto", strict: bool = False, normaliser_bias: float = 0.0,
 ) -> "Hierarchy":  # fmt: skip
     from ._hierarchy import Hierarchy
 
     h = Hierarchy(graph, program_of(program), words)
     h.threads, h.bind, h._type_scale, h._node_of, h._strict = threads, bind, type_scale, node_of, strict
+    h._normaliser_bias = normaliser_bias
     return h

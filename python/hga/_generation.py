@@ -51,15 +51,18 @@ class _Columns:
         if self.tokens is not None:
             self.tokens = self.tokens[samples]
 
-    def crop(self, n: int) -> List[int]:
-        """How many tokens of each sample are among the last n columns, which go."""
-        self._last = ()
+    def among_last(self, n: int) -> List[int]:
+        """How many tokens of each sample are among the last n columns."""
         if self.tokens is None:
             return []
-        kept = max(0, self.tokens.shape[1] - n)
-        gone: List[int] = self.tokens[:, kept:].sum(1).tolist()
-        self.tokens = self.tokens[:, :kept]
-        return gone
+        found: List[int] = self.tokens[:, max(0, self.tokens.shape[1] - n) :].sum(1).tolist()
+        return found
+
+    def crop(self, n: int) -> None:
+        """The last n columns go."""
+        self._last = ()
+        if self.tokens is not None:
+            self.tokens = self.tokens[:, : max(0, self.tokens.shape[1] - n)]
 
 
 def _own(mask: Optional[Tensor], before: Tensor, batch: int, new: int, window: Optional[int]) -> Tensor:
@@ -200,10 +203,15 @@ class Layer(cache_utils.CacheLayerMixin):  # type: ignore[misc]
             taken.append(self.rows[i].fork() if any(r is self.rows[i] for r in taken) else self.rows[i])
         self.rows = taken
 
-    def take_back(self, columns: int, tokens: Sequence[int]) -> None:
-        for r, n in zip(self.rows, tokens):
+    def without(self, tokens: Sequence[int]) -> List[Rows]:
+        """What the samples would hold without their last so many tokens."""
+        found = [r.fork() for r in self.rows]
+        for r, n in zip(found, tokens):
             r.cut(len(r) - n)
-        self.length = max(0, self.length - columns)
+        return found
+
+    def take_back(self, columns: int, rows: List[Rows]) -> None:
+        self.rows, self.length = rows, max(0, self.length - columns)
 
     # hga's half
 
@@ -302,9 +310,11 @@ class Cache(cache_utils.Cache):  # type: ignore[misc]
         if tokens_to_remove > 0:
             raise ValueError(f"crop({tokens_to_remove}): the number of tokens to take back is given as a negative one")
         if tokens_to_remove:
-            gone = self.columns.crop(-tokens_to_remove)
-            for layer in self.layers:
-                layer.take_back(-tokens_to_remove, gone)
+            gone = self.columns.among_last(-tokens_to_remove)
+            kept = [layer.without(gone) for layer in self.layers]  # one that refuses leaves all as they are
+            for layer, rows in zip(self.layers, kept):
+                layer.take_back(-tokens_to_remove, rows)
+            self.columns.crop(-tokens_to_remove)
 
     @property
     def bytes(self) -> int:

@@ -132,6 +132,12 @@ class Hierarchy:
         with self._lock:
             for plan in list(self._plans.values()):
                 self._forget(plan)
+        for other in self._others():
+            other.bind = self._bind
+
+    def _others(self) -> List["Hierarchy"]:
+        """Those that run in this one's place."""
+        return list(self._normalised.values())
 
     def _threads_for(self, threads: int) -> int:
         """One where functions written in Python run, which take turns anyway."""

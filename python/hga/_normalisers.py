@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ._hierarchy import Hierarchy
 
 
+MOST = 16  # normalisers of a hierarchy that are kept with their plans; the oldest go
+
+
 class Normaliser(NamedTuple):
     """What the words mean: the library's number, which a program holds with an alpha, and a bias, which a call brings."""
 
@@ -57,5 +60,7 @@ def normalised(h: "Hierarchy", words: Optional[str]) -> "Hierarchy":
         found._recipe, found._normaliser_bias = None, bias
         check(lib.hga_program_normalise(found._program, kind, alpha))
         found = h._normalised.setdefault(words, found)
+        while len(h._normalised) > MOST:
+            h._normalised.pop(next(iter(h._normalised)), None)
     found._threads = h._threads
     return found

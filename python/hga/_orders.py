@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -66,17 +66,23 @@ class OrderedHierarchy(Hierarchy):
     def __init__(self, of: Hierarchy, how: str) -> None:
         super().__init__(of.graph, of._program, of.words)
         self._type_scale, self._node_of, self._threads, self._functions = of._type_scale, of._node_of, of._threads, of._functions
+        self._normaliser_bias = of._normaliser_bias
         self._of, self.how = of, how
         self.places = order = find_order(of.graph, how)
         self._in_order = inner = Hierarchy(of.graph.renumber(order), of._program, of.words)
         place = np.argsort(order).astype(np.int32)
         inner._type_scale, inner._functions = of._type_scale, of._functions
         inner._strict = self._strict = of._strict
+        inner._bind = self._bind = of._bind
+        inner._normaliser_bias = of._normaliser_bias
         inner._node_of = place if of._node_of is None else place[of._node_of]
         names = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
         self._moves = {name: _Rows(of, binding, order) for name, binding in names.items()}
         self._edges: Optional[np.ndarray] = None
         self._gain: Optional[Tuple[Locality, Locality]] = None
+
+    def _others(self) -> List[Hierarchy]:
+        return [*super()._others(), self._in_order]
 
     def strict_rows(self, strict: bool = True) -> Hierarchy:
         """As ``Hierarchy.strict_rows``, in the same order."""

@@ -8,6 +8,7 @@ import numpy as np
 
 LARGE = 4 << 20  # bytes from which the system clears fresh pages one by one, which takes longer than to keep them
 KEPT = 4  # blocks of a size: an output and the gradients of query, key and value
+MOST = 8  # blocks in all; those of a size that has not come for longest go first
 
 
 class _Lease:
@@ -41,9 +42,9 @@ class Spares:
         if size < LARGE:
             return (np.zeros if cleared else np.empty)(shape, kind)
         block = self._find(size)
-        if block is None:
-            block = np.empty(size, np.uint8)
-        if cleared:
+        if block is None:  # fresh pages are clear, and whoever writes them first has them near
+            block = (np.zeros if cleared else np.empty)(size, np.uint8)
+        elif cleared:
             block.fill(0)
         return np.asarray(_Lease(self, block)).view(kind).reshape(shape)
 
@@ -54,9 +55,17 @@ class Spares:
             return None
 
     def _take_back(self, block: np.ndarray) -> None:
-        free = self._free.setdefault(block.size, [])
+        size = block.size
+        free = self._free.pop(size, [])  # the last size is the last one in the table
         if len(free) < KEPT:
             free.append(block)
+        self._free[size] = free
+        if self._blocks > MOST:
+            self._free.pop(next(iter(self._free)), None)
+
+    @property
+    def _blocks(self) -> int:
+        return sum(len(free) for free in list(self._free.values()))
 
     @property
     def bytes(self) -> int:

@@ -117,7 +117,7 @@ def hierarchy_of(words: str, n: int, causal: bool, n_keys: Optional[int] = None)
 
 def _bytes(h: Hierarchy) -> int:
     kept = [h, *list(h._normalised.values())]
-    plans = sum(plan.bytes + plan.workspace_bytes for one in kept for plan in list(one._plans.values()))
+    plans = sum(plan.bytes + plan.workspace_bytes + plan.spares.bytes for one in kept for plan in list(one._plans.values()))
     return int(lib.hga_graph_bytes(h.graph._g)) + plans
 
 

@@ -74,6 +74,9 @@ class FoldedHierarchy(Hierarchy):
         """Rows that query has: tokens, not tokens times heads."""
         return super().rows // self.fold
 
+    def order(self, how: str) -> Any:
+        raise refuse(f"{self.words}: an order has no trees per head, whose heads the graph has as rows")
+
     def decoder(self, **more: Any) -> Any:
         raise refuse(f"{self.words}: decoding has no trees per head, whose heads the graph has as rows")
 

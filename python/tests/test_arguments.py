@@ -83,6 +83,13 @@ class Numbers(unittest.TestCase):
             for said, bound in (("on", True), ("off", False)):
                 h.bind = said
                 self.assertEqual(", bound for the call" in h.explain(), bound)
+        ordered = h.order("rcm")
+        for g in (h, ordered):
+            g.bind = "auto"
+            g.attention(*x, normaliser="entmax:1.5")
+            g.bind = "off"
+            self.assertEqual({other.bind for other in g._others()}, {"off"})
+        self.assertEqual((ordered._in_order.bind, h.order("rcm").bind), ("off", "off"))
         for wrong in ("always", 1, None, []):
             with self.assertRaisesRegex(hga.Error, "bind is .*none of 'off', 'on', 'auto'"):
                 h.bind = wrong

@@ -296,6 +296,7 @@ class Generation(unittest.TestCase):
         with torch.no_grad():
             model(ids, past_key_values=short)
         self.refused("its rollback is 2", lambda: short.crop(-9))
+        self.assertEqual((short.columns.tokens.shape[1], {(layer.length, *map(len, layer.rows)) for layer in short.layers}), (N, {(N, N, N, N)}))
         with torch.no_grad():
             model(ids, past_key_values=(other := new()))
         self.refused("the cache has 3 samples of window:left=5, the model brings 2", lambda: model(ids[:2, :1], past_key_values=other))

@@ -36,12 +36,12 @@ def every_variant(n=60):
     }  # fmt: skip
 
 
-def result(h, seed=3):
+def result(h, seed=3, **more):
     """Output of a hierarchy for its own random rows."""
     rng = np.random.default_rng(seed)
     rows = [getattr(h, "rows", 0)] + [h._rows("key") // getattr(h, "fold", 1)]
     q, k, v = (rng.standard_normal((2, 2, n if n > 0 else rows[0], 8)).astype(np.float32) for n in (rows[0], rows[1], rows[1]))
-    return h.attention(q, k, v, threads=h.threads or 2)
+    return h.attention(q, k, v, threads=h.threads or 2, **more)
 
 
 def own_program():
@@ -115,6 +115,21 @@ class StrictRows(unittest.TestCase):
         cache, want = causal.decoder(heads=2, dim=8, same=True).cache(), causal.attention(q, k, v)
         for i in range(0, 90, 9):
             self.assertTrue(np.array_equal(cache.append(q[:, i : i + 9], k[:, i : i + 9], v[:, i : i + 9]), want[:, i : i + 9]))
+
+
+class Normalised(unittest.TestCase):
+    def test_a_copy_has_the_sigmoids_bias(self):
+        one, other = (hga.dense(12, causal=True).decoder(heads=1, dim=4, normaliser=f"sigmoid:{b}").hierarchy for b in (-4, 0))
+        self.assertNotEqual(one, other)
+        for again in (copy.copy(one), pickle.loads(pickle.dumps(one))):
+            self.assertEqual(again, one)
+            self.assertTrue(np.array_equal(result(again), result(one)))
+
+    def test_normalisers_are_kept_up_to_a_number(self):
+        h = hga.dense(12)
+        for i in range(40):
+            result(h, normaliser=f"sigmoid:{i}")
+        self.assertEqual(len(h._normalised), 16)
 
 
 class Copies(unittest.TestCase):

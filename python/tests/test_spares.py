@@ -43,6 +43,17 @@ class Spares(unittest.TestCase):
         np.testing.assert_array_equal(out, right)
         self.assertEqual(hga.plans_info().spare_bytes, 0)
 
+    def test_sizes_that_no_longer_come_are_let_go(self):
+        h, (q, k, v, d) = case()
+        for samples in range(1, 12):
+            h.attention(*(np.broadcast_to(x, (samples, *x.shape)) for x in (q, k, v)), layout="bnhd")
+        self.assertLessEqual(hga.plans_info().spare_bytes, 8 * 11 * q.nbytes)
+        self.assertGreaterEqual(hga.plans_info().spare_bytes, 11 * q.nbytes)
+        for _ in range(12):  # all sizes again: none is kept for long
+            for samples in (1, 2):
+                h.attention(*(np.broadcast_to(x, (samples, *x.shape)) for x in (q, k, v)), layout="bnhd")
+        self.assertLessEqual(sum(1 for p in h._plans.values() for x in p.spares._free.values() for _ in x), 8)
+
     def test_what_is_kept_is_never_written_again(self):
         h, (q, k, v, d) = case()
         first = h.attention(q, k, v, layout="bnhd")
