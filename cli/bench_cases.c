@@ -108,7 +108,10 @@ static int build_typed(const bench_variant *v, hga_id tokens, bench_case *out)
     if (!v->file) typed.tokens = text;
     int status = model_build(&typed, NULL, &m);
     if (status == CLI_GOOD) status = ordered_say(&m);
-    if (status) return status;
+    if (status) {
+        model_clear(&m);
+        return status;
+    }
     out->graph = hga_graph_retain(ordered_graph(&m));
     out->program = m.program;
     out->type_scale = m.alpha, m.alpha = NULL;

@@ -147,9 +147,10 @@ static int64_t row_bytes(const hga_plan *plan, hga_id field)
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
 }
 
-/* Tokens that node v stands for, one at least. */
+/* Tokens that node v stands for, one at least; a phase of no rows begins behind the last node. */
 static int64_t tokens_of(const hga_plan *plan, hga_id v)
 {
+    if (v >= plan->nodes.n) return 1;
     int64_t tokens = (int64_t)plan->nodes.span_last[v] - plan->nodes.span_first[v] + 1;
     return tokens > 0 ? tokens : 1;
 }
