@@ -135,8 +135,8 @@ static const struct argp_option options[] = {
      1},
     {"decode", KEY_DECODE, NULL, 0,
      "time causal variants token by token: --tokens are contexts, behind which tokens are appended one by one; beside "
-     "them a flat cache, one query against all keys. Processor time on one thread, wall time on more (default "
-     "variants: " DEFAULT_DECODED ")",
+     "them a flat cache, one query against all keys. Processor time on one thread, which is "
+     "what no --threads means here, wall time on more (default variants: " DEFAULT_DECODED ")",
      2},
     {"table", KEY_TABLE, "NAME", 0,
      "goals: the project's performance goals, with the result and the best peer; each case has its own length (at most "
@@ -206,6 +206,8 @@ static int keep_relative(lists *l)
 static int read_variants(const arguments *a, lists *l)
 {
     const char *named = a->variants ? a->variants : a->graph ? "" : a->decode ? DEFAULT_DECODED : DEFAULT_VARIANTS;
+    if (a->graph && strchr(a->graph, ','))
+        return complain(CLI_USAGE, "--graph: '%s' has a comma, which stands between variants", a->graph);
     int n = snprintf(l->variant_text, sizeof l->variant_text, "%s%s%s%s", named, a->graph && *named ? "," : "",
                      a->graph ? "graph=" : "", a->graph ? a->graph : "");
     if (n >= (int)sizeof l->variant_text) return complain(CLI_USAGE, "--variants: the list is too long");
@@ -255,7 +257,7 @@ static bench_place place_of(const lists *l, const arguments *a, int i)
     return p;
 }
 
-/* Decoding has a flat cache before the variants of a setting, and the library's threads are said by number. */
+/* Decoding has a flat cache before the variants of a setting, and one thread where nothing is said. */
 static int run_place(const arguments *a, bench_place *p, int is_first, double *flat, json_t *rows, int *failed)
 {
     if (!a->decode) return bench_run(p, rows, failed);

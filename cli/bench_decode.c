@@ -186,12 +186,13 @@ static hga_status fill(feeding *f, hga_id tokens)
     return st;
 }
 
-static hga_status feed_context(feeding *f, hga_id tokens, double *seconds)
+static hga_status feed_context(feeding *f, hga_id tokens, hga_id threads, double *seconds)
 {
     hga_status st = HGA_OK;
     bench_time start = bench_clock();
     while (!st && f->at < tokens) st = feed(f, prompt_of(f, tokens));
-    *seconds = bench_since(start).thread / tokens;
+    bench_time took = bench_since(start);
+    *seconds = (threads > 1 ? took.wall : took.thread) / tokens;
     return st;
 }
 
@@ -220,7 +221,7 @@ static hga_status measure(const bench_place *p, feeding *f, decode_row *r)
     HGA_TRY(hga_pages_create(f->decoder, 0, &f->pages));
     HGA_TRY(hga_cache_create(f->pages, &f->cache));
     HGA_TRY(fill(f, p->tokens));
-    HGA_TRY(feed_context(f, p->tokens, &r->prompt_seconds));
+    HGA_TRY(feed_context(f, p->tokens, r->times.threads, &r->prompt_seconds));
     HGA_TRY(time_tokens(feed_one, f, &r->times));
 done:
     return st;

@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* All files appear, or none. */
+/* Outputs are on the disk before the cache is written, and take their names last. */
 static int write_files(const arguments *a, const attend_io *all, const attend_io *sample, const decoded *d, targets *t)
 {
     int status = CLI_GOOD;

@@ -76,7 +76,7 @@ typedef struct model {
     hga_decoder *decoder;
     hga_decode_workspace *workspace;
     hga_graph *graph;
-    int by_nodes; /* rows are nodes of a tree, not tokens alone */
+    int by_nodes; /* rows are nodes of a binary tree, not tokens alone */
 } model;
 
 /* The tensor of that name; 0 stands for a length that is not known yet. */
@@ -173,9 +173,9 @@ static void build(model *m, int threads)
     for (char *c = words; *c; c++)
         if (*c == ':') *c = ' ';
     int always = strncmp(words, "fenwick", 7) == 0; /* it knows nothing but the past */
-    m->by_nodes = strncmp(words, "bpt", 3) == 0;
     if (!always) strcat(words, " causal=1");
     must(hga_build(words, m->context, &m->graph, &program), words);
+    m->by_nodes = program.field[hga_program_field(&program, HGA_IO_QUERY)].io == HGA_ROWS_NODES;
     hga_shape shape = {.n_heads = m->heads, .dim = m->width / m->heads};
     must(hga_decoder_create(m->graph, &program, &shape, &(hga_decode_options){.plan.threads = threads}, &m->decoder),
          words);

@@ -127,6 +127,7 @@ static hga_status add_instances(const renumbering *x, hga_id relation, hga_block
     hga_status st = HGA_OK;
     hga_id count = one.count < 1 ? 1 : one.count, step = one.pos_step, src_step = one.src_pos_step;
     hga_id of = one.pos_of, src_of = one.src_pos_of;
+    if (of == HGA_POS_OWN && src_of == HGA_POS_OWN) return hga_builder_add_blocks(x->b, relation, &one);
     one.count = 1, one.pos_step = one.src_pos_step = 0;
     for (hga_id i = 0; i < count && !st; i++, one.dst += one.dst_step, one.src += one.src_step) {
         one.pos_of = of == HGA_POS_OWN ? of : moved_position(x, of + i * step);

@@ -164,6 +164,7 @@ no 2 '--lse: hsa' hsa -p branching=3 -p causal=1 --lse lse.out.npy
 no 2 "--cut: '5' is not T:BACK" window -p causal=1 --cut 5
 no 2 '--cut: 6 is not in 1 .. 5' window -p causal=1 --cut 5:6
 no 2 '--cut: 78 is beyond the 77 tokens' window -p causal=1 --cut 78:1
+no 2 '--cut: 2147483647 is beyond the 77 tokens' window -p causal=1 --cut 2147483647:1073741824
 no 2 '--fork-at: 78 is beyond the 77 tokens' window -p causal=1 --fork-at 78
 no 2 '--save-at: there is no --save FILE' window -p causal=1 --save-at 3
 no 2 '--save-at: 99 is beyond the 77 tokens' window -p causal=1 --save file --save-at 99

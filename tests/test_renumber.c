@@ -126,6 +126,25 @@ static void pairs_move_without_orders(void **state)
     hga_graph_destroy(g), hga_graph_destroy(h);
 }
 
+/* What is repeated at equal steps stays one block: steps are of positions, which the orders name. */
+static void repeated_blocks_stay_repeated(void **state)
+{
+    (void)state;
+    enum { N = 64, TIMES = 16 };
+    hga_id near, order[N];
+    hga_builder *b = tokens_near(N, &near);
+    hga_block band = {.dst = 0, .n_dst = 4, .src = 0, .n_src = 4, .count = TIMES, .dst_step = 4, .src_step = 4};
+    SUCCEEDS(hga_builder_add_blocks(b, near, &band));
+    hga_graph *g = finished(b), *h;
+    for (hga_id i = 0; i < N; i++) order[i] = (i * 37 + 5) % N;
+    SUCCEEDS(hga_graph_renumber(g, order, &h));
+    hga_relation r = hga_graph_relation(h, near);
+    assert_int_equal(r.n_edges, 4 * 4 * TIMES);
+    assert_int_equal(r.n_blocks, 1);
+    assert_int_equal(r.blocks[0].count, TIMES);
+    hga_graph_destroy(g), hga_graph_destroy(h);
+}
+
 static void names_and_places_stay_with_their_tokens(void **state)
 {
     (void)state;
@@ -225,6 +244,7 @@ int main(void)
         cmocka_unit_test(the_inverse_order_leads_back),
         cmocka_unit_test(it_is_known_where_each_edge_was),
         cmocka_unit_test(pairs_move_without_orders),
+        cmocka_unit_test(repeated_blocks_stay_repeated),
         cmocka_unit_test(names_and_places_stay_with_their_tokens),
         cmocka_unit_test(what_was_causal_is_not_claimed_to_be),
         cmocka_unit_test(what_is_no_order_is_refused),

@@ -68,11 +68,16 @@ int range_has(const gradient_call *c, hga_id first, hga_id end)
 {
     hga_id io_first;
     field_io(c->plan, out_of(c), &io_first);
-    for (int64_t i = 0; i < c->asked.n; i++) {
-        hga_interval x = c->asked.interval[i];
-        if (x.first + io_first < end && x.first + x.n + io_first > first) return 1;
+    int64_t begin = 0, beyond = c->asked.n;
+    while (begin < beyond) { /* intervals ascend: the first one that ends behind `first` */
+        int64_t middle = begin + (beyond - begin) / 2;
+        hga_interval x = c->asked.interval[middle];
+        if (x.first + x.n + io_first > first)
+            beyond = middle;
+        else
+            begin = middle + 1;
     }
-    return c->asked.n == 0;
+    return c->asked.n == 0 || (begin < c->asked.n && c->asked.interval[begin].first + io_first < end);
 }
 
 void range_clear(const gradient_call *c, hga_id f)

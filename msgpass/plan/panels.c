@@ -147,10 +147,9 @@ static int64_t row_bytes(const hga_plan *plan, hga_id field)
     return field ? (int64_t)x->heads * x->columns * (int64_t)sizeof(float) : 0;
 }
 
-/* Tokens that node v stands for, one at least; a phase of no rows begins behind the last node. */
+/* Tokens that node v stands for, one at least. */
 static int64_t tokens_of(const hga_plan *plan, hga_id v)
 {
-    if (v >= plan->nodes.n) return 1;
     int64_t tokens = (int64_t)plan->nodes.span_last[v] - plan->nodes.span_first[v] + 1;
     return tokens > 0 ? tokens : 1;
 }
@@ -349,7 +348,7 @@ static hga_status add_rounding(hga_plan *plan, hga_id f, hga_id first, hga_id n)
     hga_status st = HGA_OK;
     for (hga_id l = 0; !st && l < plan->nodes.n_levels; l++) {
         hga_id begin = level[l] > first ? level[l] : first, end = level[l + 1] < first + n ? level[l + 1] : first + n;
-        st = add_even(plan, JOB_ROUND, f, begin, end - begin, tree_rows(plan, begin));
+        if (begin < end) st = add_even(plan, JOB_ROUND, f, begin, end - begin, tree_rows(plan, begin));
     }
     return st;
 }

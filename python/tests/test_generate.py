@@ -122,6 +122,13 @@ class Generate(unittest.TestCase):
                     self.assertEqual((code, out), (0, "".join(LETTERS[i] for i in text) + "\n"), said)
             self.assertGreater(len(set(text[len(begin) :])), 2)
 
+    def test_rows_that_are_nodes_are_told_by_the_program_and_not_by_a_name(self):
+        words = next(words for words in HIERARCHIES if words.startswith("bpt"))
+        w, meta = weights(words), {"heads": str(HEADS), "letters": json.dumps(LETTERS)}
+        want = self.run_on(checkpoint(words, w), "bad", 20)
+        self.assertEqual(want[0], 0)
+        self.assertEqual(self.run_on(written(w, {"attention": ":" + words, **meta}), "bad", 20), want)
+
     def refused(self, what, data, *words):
         code, out, said = self.run_on(data, *(words or ("bad", 3)))
         self.assertEqual((code, out.replace(words[0] if words else "bad", "")), (1, ""), said)
