@@ -19,12 +19,9 @@ import time
 
 import hga
 import numpy as np
+from peers import Missing, import_dgl, import_torch
 
 RIGHT = 2e-4  # how far from double a result may be, times its largest entry; gradients ten times that
-
-
-class Missing(Exception):
-    """Why a peer does not take part."""
 
 
 # ---- the cases: a hierarchy whose program is one attention over edges, and those edges ----
@@ -94,14 +91,6 @@ class Problem:
 # ---- the peers: each gives a function that computes [output] or [output, dq, dk, dv] as numpy arrays ----
 
 
-def torch_or_missing():
-    try:
-        import torch
-    except ImportError as e:
-        raise Missing(str(e)) from None
-    return torch
-
-
 def with_autograd(torch, p, f):
     """Forward, or forward and backward, of a function of tensors."""
 
@@ -122,21 +111,21 @@ def peer_hga(p):
         return [p.h.attention(p.q, p.k, p.v, threads=p.threads)]
 
     def both():
-        torch = torch_or_missing()
+        torch = import_torch()
         return with_autograd(torch, p, lambda q, k, v: p.h.attention(q, k, v, threads=p.threads))(True)()
 
     return lambda backward: both if backward else forward
 
 
 def peer_sdpa(p):
-    torch = torch_or_missing()
+    torch = import_torch()
     torch.set_num_threads(p.threads)
     mask = None if p.dense else torch.from_numpy(p.mask())
     return with_autograd(torch, p, lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
 
 
 def peer_flex(p):
-    torch = torch_or_missing()
+    torch = import_torch()
     torch.set_num_threads(p.threads)
     try:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -182,22 +171,8 @@ def peer_onnxruntime(p):
 
 
 def peer_dgl(p):
-    torch = torch_or_missing()
-    torch.set_num_threads(p.threads)
-    try:
-        try:
-            import dgl
-        except (ImportError, FileNotFoundError):
-            # DGL's data loader wants a library for each version of torch; message passing does without
-            import types
-
-            for name in [name for name in sys.modules if name.split(".")[0] == "dgl"]:
-                del sys.modules[name]
-            sys.modules["dgl.graphbolt"] = types.ModuleType("dgl.graphbolt")
-            import dgl
-        from dgl.ops import edge_softmax, u_dot_v, u_mul_e_sum
-    except (ImportError, OSError) as e:
-        raise Missing(str(e)) from None
+    torch, dgl = import_torch(p.threads), import_dgl()
+    edge_softmax, u_dot_v, u_mul_e_sum = dgl.ops.edge_softmax, dgl.ops.u_dot_v, dgl.ops.u_mul_e_sum
     g = dgl.graph((torch.from_numpy(p.src), torch.from_numpy(p.dst)), num_nodes=p.n)
     g.create_formats_()
 

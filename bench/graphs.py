@@ -25,9 +25,9 @@ import resource
 import subprocess
 import sys
 import time
-import types
 
 import numpy as np
+from peers import Missing, import_dgl, import_torch
 
 IMPORTS = {}  # processor seconds each package took, in this order: DGL and PyTorch Geometric find torch there
 STARTED = time.process_time()
@@ -37,10 +37,6 @@ IMPORTS["hga"] = time.process_time() - STARTED
 
 RIGHT = 2e-4  # how far from double a result may be, times its largest entry; gradients ten times that
 CHUNK = 1 << 17  # edges of the reference at a time
-
-
-class Missing(Exception):
-    """Why a graph or a peer does not take part."""
 
 
 # ---- graphs: [2][edges] sources and destinations, and how many nodes ----
@@ -197,15 +193,6 @@ def hga_in(order):
     return make
 
 
-def torch_of(threads):
-    try:
-        import torch
-    except ImportError as e:
-        raise Missing(str(e)) from None
-    torch.set_num_threads(threads)
-    return torch
-
-
 def with_autograd(torch, p, f):
     def call(backward):
         leaves = [torch.from_numpy(x).requires_grad_(backward) for x in (p.q, p.k, p.v)]
@@ -218,25 +205,8 @@ def with_autograd(torch, p, f):
     return call
 
 
-def import_dgl():
-    os.environ.setdefault("DGLBACKEND", "pytorch")
-    try:
-        try:
-            import dgl
-        except (ImportError, FileNotFoundError):
-            # its data loader wants a library for each version of torch; message passing does without
-            for name in [name for name in sys.modules if name.split(".")[0] == "dgl"]:
-                del sys.modules[name]
-            sys.modules["dgl.graphbolt"] = types.ModuleType("dgl.graphbolt")
-            import dgl
-        import dgl.ops  # noqa: F401
-    except (ImportError, OSError) as e:
-        raise Missing(str(e)) from None
-    return dgl
-
-
 def peer_dgl(p):
-    torch, dgl = torch_of(p.threads), import_dgl()
+    torch, dgl = import_torch(p.threads), import_dgl()
     g = dgl.graph((torch.from_numpy(p.src), torch.from_numpy(p.dst)), num_nodes=p.n)
     g.create_formats_()
     ops = dgl.ops
@@ -253,7 +223,7 @@ def import_pyg():
 
 
 def peer_pyg(p):
-    torch, pyg = torch_of(p.threads), import_pyg()
+    torch, pyg = import_torch(p.threads), import_pyg()
     edge_index = torch.from_numpy(np.stack([p.src, p.dst]))
 
     class Attention(pyg.nn.MessagePassing):  # TransformerConv without its projections
@@ -377,7 +347,7 @@ def measure(name, edges, n, heads, dim, a, skipped):
 
 def import_all(peers):
     """The packages of the peers, so that no first call has to: what each takes goes into IMPORTS."""
-    for name, get in (("torch", lambda: torch_of(1)), ("dgl", import_dgl), ("pyg", import_pyg), ("scipy", import_scipy)):
+    for name, get in (("torch", lambda: import_torch(1)), ("dgl", import_dgl), ("pyg", import_pyg), ("scipy", import_scipy)):
         if name in peers or (name == "torch" and {"dgl", "pyg"} & set(peers)):
             start = time.process_time()
             try:
@@ -465,7 +435,7 @@ def plot(rows, path):
 
 def classifier(a):
     """Trained from the same weights in each library, a third of the digits told: accuracy on the others, seconds an epoch."""
-    torch = torch_of(a.threads)
+    torch = import_torch(a.threads)
     import hga.torch as hga_torch
 
     edges, n = digits(a)

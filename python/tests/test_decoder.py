@@ -13,6 +13,7 @@ import weakref
 
 import hga
 import numpy as np
+from test_objects import near_and_far
 
 TORCH = importlib.util.find_spec("torch") is not None
 PARENT = np.concatenate([np.full(30, 90), np.full(30, 91), np.full(30, 92), [93, 93, 93, -1]])
@@ -29,15 +30,7 @@ def program(n=90):
             b.edge(near, j, i)
         for s in range(i // 5):
             b.edge(far, spans + s, i)
-    p = hga.Program(b.finish())
-    q = p.field("query", "key", "query", "queries", "queries")
-    k = p.field("key", "kv_key", "key", "keys", "nodes")
-    v = p.field("value", "value", "value", "keys", "nodes")
-    out = p.field("out", "state", "out", "queries", "queries")
-    p.coarsen(k), p.coarsen(v)
-    p.attend("near", q, k, v, out)
-    p.attend("far", q, k, v, out, by_mass=True, more=True)
-    return p.hierarchy()
+    return near_and_far(b.finish()).hierarchy()
 
 
 CAUSAL = {

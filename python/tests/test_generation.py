@@ -14,7 +14,7 @@ import warnings
 from unittest import mock
 
 import hga
-from test_models import GROUPED, MODIFIED, TEXTS, N, logits, made
+from test_models import GROUPED, MODIFIED, TEXTS, N, OnOneThread, logits, made
 
 try:
     import torch
@@ -40,18 +40,7 @@ def model_of(name, words="dense", **more):
 
 
 @unittest.skipIf(tf is None, "torch or transformers is not installed")
-class Generation(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        tf.utils.logging.set_verbosity_error()
-        hga.transformers.register()
-        cls.threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    @classmethod
-    def tearDownClass(cls):
-        torch.set_num_threads(cls.threads)
-
+class Generation(OnOneThread):
     def setUp(self):
         torch.manual_seed(2)
         self.ids = torch.randint(4, 90, (3, N))

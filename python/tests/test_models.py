@@ -99,8 +99,9 @@ def each(causal=None, **options):
     return wrapped
 
 
-@unittest.skipIf(tf is None, "torch or transformers is not installed")
-class Models(unittest.TestCase):
+class OnOneThread(unittest.TestCase):
+    """Models that attend by hga, on one thread of torch's."""
+
     @classmethod
     def setUpClass(cls):
         tf.utils.logging.set_verbosity_error()
@@ -112,6 +113,9 @@ class Models(unittest.TestCase):
     def tearDownClass(cls):
         torch.set_num_threads(cls.threads)
 
+
+@unittest.skipIf(tf is None, "torch or transformers is not installed")
+class Models(OnOneThread):
     def setUp(self):
         torch.manual_seed(2)
         self.ids = torch.randint(4, 90, (3, N))

@@ -44,6 +44,19 @@ def result(h, seed=3, **more):
     return h.attention(q, k, v, threads=h.threads or 2, **more)
 
 
+def near_and_far(graph):
+    """Tokens attend to tokens, and to spans by their masses, in one softmax."""
+    p = hga.Program(graph)
+    q = p.field("query", "key", "query", "queries", "queries")
+    k = p.field("key", "kv_key", "key", "keys", "nodes")
+    v = p.field("value", "value", "value", "keys", "nodes")
+    out = p.field("out", "state", "out", "queries", "queries")
+    p.coarsen(k), p.coarsen(v)
+    p.attend("near", q, k, v, out)
+    p.attend("far", q, k, v, out, by_mass=True, more=True)
+    return p
+
+
 def own_program():
     """A graph with names, weights, masses and types, and a program of two stages."""
     b = hga.Builder()
@@ -54,15 +67,7 @@ def own_program():
     b.block(near, (0, 12), (0, 12), shape=1, weight=0.5)
     b.edge(far, spans, 3, 7, 0.1)
     b.edge(far, spans + 1, 11, 2, 3.3)
-    p = hga.Program(b.finish())
-    q = p.field("query", "key", "query", "queries", "queries")
-    k = p.field("key", "kv_key", "key", "keys", "nodes")
-    v = p.field("value", "value", "value", "keys", "nodes")
-    out = p.field("out", "state", "out", "queries", "queries")
-    p.coarsen(k), p.coarsen(v)
-    p.attend("near", q, k, v, out)
-    p.attend("far", q, k, v, out, by_mass=True, more=True)
-    return p
+    return near_and_far(b.finish())
 
 
 class StrictRows(unittest.TestCase):

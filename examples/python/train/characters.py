@@ -122,7 +122,7 @@ def options():
 def main():
     o = options()
     text = Text(read(o.text))
-    task, out = Characters(text, o), pathlib.Path(o.out)
+    task = Characters(text, o)
     print(f"{len(text.train)} characters to learn from, {task.checked * o.context} of those held out, {len(text.letters)} letters")
     print(f"{o.layers} layers, width {o.width}, {o.heads} heads, context {o.context}, {o.steps} steps of {o.batch} windows, seeds 0 to {o.seeds - 1}")
     print(tables.header("bits"))
@@ -132,13 +132,9 @@ def main():
     rows, curves = [{"name": name, "bits": bits} for name, bits in simple.items()], {}
     for words in o.attention.split(","):
         runs, name = [], words.replace(".", ",")
-        for seed in range(o.seeds):
-            torch.manual_seed(seed)
-            folder = out / f"{words.replace(':', '-')}-{seed}"
-            run = loop.train(f"{name} seed {seed}", model_of(name, text, o), task, o, folder, seed, about(name, text, o))
-            if run is not None:
-                runs.append(run)
-                curves.setdefault(name, []).append([x / math.log(2) for x in tables.losses(folder)])
+        for _, run, losses in tables.over_seeds(o, words, task, lambda name: model_of(name, text, o), lambda name: about(name, text, o)):
+            runs.append(run)
+            curves.setdefault(name, []).append([x / math.log(2) for x in losses])
         if runs:
             rows.append({"name": name, "runs": runs})
             print(tables.row(name, runs, "bits"), flush=True)

@@ -121,7 +121,7 @@ def main():
     else:
         texts = passages(scripture.verses("gen1:1-mal4:6"), tokenizer, 250, 480)
     check = [torch.tensor(tokenizer.tokens(t)[0]) for t in minilm.passages(o.check)]
-    task, out = Distilling(teacher, texts, check, o.batch), pathlib.Path(o.out)
+    task = Distilling(teacher, texts, check, o.batch)
     print(f"{len(texts)} texts to learn from, {len(check)} of the Gospels to measure; {o.steps} steps of {o.batch} texts, seeds 0 to {o.seeds - 1}")
     print(f"{'':44} {'cos':>6} {'rho':>6} {'top-1':>6}")
     rows, curves = [], {}
@@ -130,14 +130,11 @@ def main():
         before = Distilling.check(task, student_of(teacher, name).eval())
         print(line(name + ", as it stands", before), flush=True)
         runs = []
-        for seed in range(o.seeds):
-            where = out / f"{words.replace(':', '-')}-{seed}"
-            torch.manual_seed(seed)
-            run = loop.train(f"{name} seed {seed}", student_of(teacher, name).train(), task, o, where, seed, {"format": "pt", "attention": name})
-            if run is None:
-                continue
+        for seed, run, losses in tables.over_seeds(
+            o, words, task, lambda name: student_of(teacher, name).train(), lambda name: {"format": "pt", "attention": name}
+        ):
             runs.append(run)
-            curves.setdefault(name, []).append(tables.losses(where))
+            curves.setdefault(name, []).append(losses)
             print(line(f"{name}, seed {seed}", run), flush=True)
         rows.append({"name": name, "before": before, "runs": runs})
     if curves:

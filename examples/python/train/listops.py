@@ -11,7 +11,6 @@ own. Above them stand the most frequent answer, and the most frequent one of the
 nothing: "window:left=0:right=0" sees the token itself, "mean" the mean of all."""
 
 import argparse
-import pathlib
 import random
 from collections import Counter, defaultdict
 
@@ -210,7 +209,7 @@ def options(arguments=None):
 
 def main():
     o = options()
-    task, out = ListOps(o), pathlib.Path(o.out)
+    task = ListOps(o)
     mean = sum(len(s.words) for s in task.train) / len(task.train)
     print(f"{len(task.train)} expressions to learn from, {len(task.held_out)} held out, {mean:.0f} words on average")
     print(f"{o.layers} layers, width {o.width}, {o.heads} heads, {o.steps} steps of {o.batch} expressions, seeds 0 to {o.seeds - 1}")
@@ -221,13 +220,9 @@ def main():
     rows, curves = [{"name": name, "accuracy": accuracy} for name, accuracy in simple.items()], {}
     for words in o.attention.split(","):
         runs, name = [], words.replace(".", ",")
-        for seed in range(o.seeds):
-            torch.manual_seed(seed)
-            folder = out / f"{words.replace(':', '-')}-{seed}"
-            run = loop.train(f"{name} seed {seed}", Model(name, o), task, o, folder, seed, {"attention": name, "heads": o.heads})
-            if run is not None:
-                runs.append(run)
-                curves.setdefault(name, []).append(tables.losses(folder))
+        for _, run, losses in tables.over_seeds(o, words, task, lambda name: Model(name, o), lambda name: {"attention": name, "heads": o.heads}):
+            runs.append(run)
+            curves.setdefault(name, []).append(losses)
         if runs:
             rows.append({"name": name, "runs": runs})
             print(tables.row(name, runs, "accuracy"), flush=True)

@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 import loop
+import torch
 
 
 def spread(runs, measure):
@@ -35,6 +36,17 @@ def losses(folder):
     """The losses of a log."""
     with open(pathlib.Path(folder) / "log.csv", newline="", encoding="utf-8") as file:
         return [float(line["loss"]) for line in csv.DictReader(file)]
+
+
+def over_seeds(o, words, task, made, about):
+    """The runs of an attention, one a seed: the seed, what came of it, and its losses. A run that stopped early gives nothing."""
+    name = words.replace(".", ",")
+    for seed in range(o.seeds):
+        torch.manual_seed(seed)
+        folder = pathlib.Path(o.out) / f"{words.replace(':', '-')}-{seed}"
+        run = loop.train(f"{name} seed {seed}", made(name), task, o, folder, seed, about(name))
+        if run is not None:
+            yield seed, run, losses(folder)
 
 
 def smooth(values, over):
