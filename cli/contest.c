@@ -110,15 +110,16 @@ done:
     return status;
 }
 
-int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim,
-               uint64_t seed, scene *out)
+int scene_make(const scene_text *t, hga_id max_words, scene *out)
 {
     int status = CLI_GOOD;
     *out = (scene){0};
-    TRY(complain_of(hga_tree_text(NULL, text, bytes, NULL, max_words, &out->tree), CLI_DATA, name));
+    TRY(complain_of(hga_tree_text(NULL, t->text, t->bytes, NULL, max_words, &out->tree), CLI_DATA, t->name));
+    const int64_t *begin = out->tree.leaf_begin, *end = out->tree.leaf_end;
     hga_id n = out->tree.n_leaves;
-    TRY(embed_words(text, out->tree.leaf_begin, out->tree.leaf_end, n, heads, dim, seed, &out->words));
-    TRY(scene_route(out, height_for(n), 1, seed));
+    TRY(t->model ? character_model_embed(t->model, t->text, begin, end, n, &out->words)
+                 : embed_words(t->text, begin, end, n, t->heads, t->dim, t->seed, &out->words));
+    TRY(scene_route(out, height_for(n), 1, t->seed));
 done:
     if (status) scene_clear(out);
     return status;

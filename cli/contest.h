@@ -2,7 +2,7 @@
 #ifndef CLI_CONTEST_H
 #define CLI_CONTEST_H
 
-#include "embed.h"
+#include "character_model.h"
 #include "modifiers.h"
 
 /* A text as the variants see it: its words' tensors, its own hierarchy, and leaves for the trees. */
@@ -13,9 +13,17 @@ typedef struct scene {
     int32_t *query_leaf, *key_leaf;
 } scene;
 
-/* The first `max_words` words of a text (0: all); `name` is what messages call it. */
-int scene_make(const char *name, const char *text, size_t bytes, hga_id max_words, hga_id heads, hga_id dim,
-               uint64_t seed, scene *out);
+/* A text, which messages call by its name, and what makes tensors of its words: a model, or with NULL hashed
+   features. */
+typedef struct scene_text {
+    const char *name, *text;
+    size_t bytes;
+    hga_id heads, dim;
+    uint64_t seed;
+    const character_model *model;
+} scene_text;
+/* The first `max_words` words of a text (0: all). */
+int scene_make(const scene_text *t, hga_id max_words, scene *out);
 /* Leaves for a tree of that height: hyperplanes in random directions through the origin, or through the median key of
    each node. */
 int scene_route(scene *s, hga_id height, int medians, uint64_t seed);

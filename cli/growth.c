@@ -63,7 +63,7 @@ int growth_measure(const growth_text *t, growth *g, progress *bar)
     int status = CLI_GOOD;
     for (int l = 0; l + 1 < g->n_lengths; l++) {
         progress_show((double)l / g->n_lengths, bar);
-        TRY(scene_make(t->name, t->text, t->bytes, g->length[l], t->shape.n_heads, t->shape.dim, t->seed, &s));
+        TRY(scene_make(&t->text, g->length[l], &s));
         for (size_t i = 0; contenders[i].name; i++) TRY(time_contender(t, &s, &contenders[i], growth_time(g, i, l)));
         scene_clear(&s);
     }

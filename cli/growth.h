@@ -10,12 +10,10 @@ enum { MAX_LENGTHS = 6, GROWTH_SHORTEST = 256 };
 
 /* What was read, and how it is run. */
 typedef struct growth_text {
-    const char *name, *text;
-    size_t bytes;
+    scene_text text;
     hga_id words;
     hga_shape shape;
     hga_options options;
-    uint64_t seed;
 } growth_text;
 
 /* Seconds of an execution, of contender i on the first length[j] words in seconds[i * MAX_LENGTHS + j]; 0: not

@@ -29,7 +29,7 @@ int report_start(const growth_text *source, report *out)
     out->n_cases = (size_t)out->growth.n_contenders;
     TRY(take((int64_t)out->n_cases, sizeof *out->cases, &out->cases));
     hga_id first = t->words < FIRST_WORDS ? t->words : FIRST_WORDS;
-    TRY(scene_make(t->name, t->text, t->bytes, first, t->shape.n_heads, t->shape.dim, t->seed, &out->first_words));
+    TRY(scene_make(&t->text, first, &out->first_words));
 done:
     return status;
 }
@@ -92,7 +92,7 @@ void report_clear(report *r)
 
 static void put_text_name(FILE *file, const void *context)
 {
-    html_text(file, file_name(((const report *)context)->source.name));
+    html_text(file, file_name(((const report *)context)->source.text.name));
 }
 
 /* "; softcap 50; sink s.npy" */
@@ -227,7 +227,7 @@ static void put_words(FILE *file, const void *context)
     fputc('[', file);
     for (hga_id i = 0; i < t->n_leaves && i < MOST_WORDS; i++) {
         snprintf(word, sizeof word, "%.*s", (int)(t->leaf_end[i] - t->leaf_begin[i]),
-                 r->source.text + t->leaf_begin[i]);
+                 r->source.text.text + t->leaf_begin[i]);
         if (i) fputc(',', file);
         html_json_string(file, word);
     }

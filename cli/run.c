@@ -25,7 +25,7 @@ enum { DEFAULT_TOKENS = 8192, DEFAULT_SEED = 1, PROBE_WORDS = 1024, MAX_TEXT = 1
 static const double case_seconds = 1; /* of repeats, for one variant, unless said otherwise */
 
 typedef struct arguments {
-    const char *path;
+    const char *path, *model; /* model: a folder, NULL: hashed features */
     hga_id tokens;
     hga_shape shape;
     hga_options options;
@@ -39,7 +39,7 @@ typedef struct arguments {
 
 /* ---- the command line ---- */
 
-enum { KEY_SEED = 0x2600, KEY_JSON, KEY_REPORT, KEY_NO_REPORT, KEY_VARIANTS, KEY_DRY_RUN };
+enum { KEY_SEED = 0x2600, KEY_MODEL, KEY_JSON, KEY_REPORT, KEY_NO_REPORT, KEY_VARIANTS, KEY_DRY_RUN };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
@@ -53,6 +53,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return 0;
     case 'n': return arguments_said(read_id("--tokens", value, 0, INT32_MAX, &a->tokens));
     case KEY_SEED: return arguments_said(read_whole("--seed", value, 0, INT64_MAX, &a->seed));
+    case KEY_MODEL: a->model = value; return 0;
     case KEY_JSON: a->json = 1; return 0;
     case KEY_REPORT:
         a->report = value;
@@ -77,6 +78,11 @@ static const struct argp_option options[] = {
     {"tokens", 'n', "N", 0, "at most so many words of the text, 0 for all (default: 8192)", 1},
     {"variants", KEY_VARIANTS, "LIST", 0, "names with commas between them; dense is always there (default: all)", 1},
     {"seed", KEY_SEED, "N", 0, "of the features and projections (default: 1)", 1},
+    {"model", KEY_MODEL, "FOLDER", 0,
+     "queries, keys and values of the model of characters that examples/python/train/characters.py left there: a "
+     "word's are those of the first layer at its last character; heads and dimension are the model's (default: hashed "
+     "features)",
+     1},
     {"report", KEY_REPORT, "FILE", 0,
      "the page with table, patterns, times against length, plans and viewers (default: report.html)", 2},
     {"no-report", KEY_NO_REPORT, NULL, 0, "write no page, and measure no prefixes", 2},
@@ -153,6 +159,18 @@ static int read_text(const char **path, char **text, size_t *bytes)
     int status = read_all(file, *path, text, bytes);
     if (file != stdin) fclose(file);
     return status;
+}
+
+/* Its shape becomes the call's; another that was typed is refused. */
+static int read_model(arguments *a, character_model *m)
+{
+    hga_shape *s = &a->shape;
+    int status = character_model_read(a->model, m);
+    if (status) return status;
+    if ((s->n_heads != DEFAULT_HEADS && s->n_heads != m->heads) || (s->dim != DEFAULT_DIM && s->dim != m->dim))
+        return complain(CLI_USAGE, "--model: %s has %d heads of %d", a->model, m->heads, m->dim);
+    s->n_heads = m->heads, s->dim = m->dim;
+    return CLI_GOOD;
 }
 
 /* ---- one variant ---- */
@@ -305,6 +323,7 @@ static void print_levels(const arguments *a, const scene *s, const bench_peaks *
         before = ",";
     }
     printf("; %d heads x %d", a->shape.n_heads, a->shape.dim);
+    if (a->model) printf(" of "), terminal_text(stdout, a->model);
     print_modifiers(a);
     printf("; fp32 peak of a thread %.1f GFLOP/s\n\n", peaks->best.fma_gflops);
     json_decref(levels);
@@ -318,12 +337,12 @@ static int print_results(const arguments *a, const scene *s, const scene *probe,
         measured_explain(stdout, rows);
         return status;
     }
-    return json_print(stdout,
-                      json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text", a->path, "tokens",
-                                s->words.n, "heads", a->shape.n_heads, "dim", a->shape.dim, "kl_tokens", probe->words.n,
-                                "seed", (json_int_t)a->seed, "modifiers", modifiers_json(&a->modifiers), "levels",
-                                levels_json(&s->tree), "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
-                                measured_peaks_json(isa_name(a), peaks), "rows", rows));
+    return json_print(stdout, json_pack("{s:s, s:s?, s:i, s:i, s:i, s:i, s:I, s:o, s:o, s:f, s:o, s:O}", "text",
+                                        a->path, "model", a->model, "tokens", s->words.n, "heads", a->shape.n_heads,
+                                        "dim", a->shape.dim, "kl_tokens", probe->words.n, "seed", (json_int_t)a->seed,
+                                        "modifiers", modifiers_json(&a->modifiers), "levels", levels_json(&s->tree),
+                                        "peak_gflops_per_thread", peaks->best.fma_gflops, "peaks",
+                                        measured_peaks_json(isa_name(a), peaks), "rows", rows));
 }
 
 static int run_contest(const arguments *a, const scene *s, const scene *probe, const hga_peaks *peaks, json_t *rows,
@@ -398,6 +417,7 @@ int run_run(int argc, char **argv)
         .tokens = DEFAULT_TOKENS, .seed = DEFAULT_SEED, .report = "report.html", .rules.budget = case_seconds};
     char *text = NULL;
     size_t bytes = 0;
+    character_model trained = {0};
     scene s = {0}, probe = {0};
     report page = {0};
     bench_peaks peaks = {0};
@@ -405,11 +425,13 @@ int run_run(int argc, char **argv)
     int status = CLI_GOOD;
     TRY(arguments_parse(&argp, argc, argv, &a));
     TRY(contenders_choose(a.variants));
+    if (a.model) TRY(read_model(&a, &trained));
     if (a.report && !a.dry_run) TRY(outfile_check(a.report));
     TRY(read_text(&a.path, &text, &bytes));
-    TRY(scene_make(a.path, text, bytes, a.tokens, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &s));
+    scene_text read = {a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, a.model ? &trained : NULL};
+    TRY(scene_make(&read, a.tokens, &s));
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
-    TRY(scene_make(a.path, text, bytes, probed, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, &probe));
+    TRY(scene_make(&read, probed, &probe));
     TRY(contenders_modify(&probe, a.variants, &a.modifiers));
     a.options.modifiers |= modifiers_planned(&a.modifiers);
     if (a.dry_run) {
@@ -417,7 +439,7 @@ int run_run(int argc, char **argv)
         goto done;
     }
     TRY(complain_of(bench_measure_peaks(a.options.isa, &a.rules, &peaks), CLI_USAGE, "peaks"));
-    growth_text source = {a.path, text, bytes, s.words.n, a.shape, a.options, (uint64_t)a.seed};
+    growth_text source = {read, s.words.n, a.shape, a.options};
     if (a.report) TRY(report_start(&source, &page));
     TRY(run_contest(&a, &s, &probe, &peaks.best, rows, a.report ? &page : NULL));
     TRY(print_results(&a, &s, &probe, &peaks, rows));
@@ -428,6 +450,7 @@ done:
     json_decref(rows);
     scene_clear(&probe);
     scene_clear(&s);
+    character_model_clear(&trained);
     free(text);
     return status;
 }

@@ -81,10 +81,11 @@ step in which every token gets its own value; a few points either way are noise.
 ## The model in C
 
 [`examples/generate.c`](../examples/generate.c) reads what `characters.py` wrote and goes on writing with [`hga_decode.h`](../msgpass/decode/public/hga_decode.h), a character at a time; `python/tests/test_generate.py` and `test_training.py` hold it to the text of the same model
-in Python, for every hierarchy here.
+in Python, for every hierarchy here. `hga run --model` compares all variants on a text by the model's own queries, keys and values: those of its first layer, at each word's last character.
 
 ```text
 build/examples/generate runs/characters/bpt-k=4-0/model.safetensors "And God said" 200
+build/cli/hga run --model runs/characters/bpt-k=4-0 --variants htransformer,window
 ```
 
 ## What this does not show

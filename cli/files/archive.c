@@ -194,3 +194,37 @@ done:
     json_decref(header);
     return status;
 }
+
+static int header_of(const char *path, json_t **header)
+{
+    FILE *file = fopen(path, "rb");
+    int64_t first;
+    *header = NULL;
+    if (!file) return complain(CLI_DATA, "%s: cannot be read: %s", path, strerror(errno));
+    int status = read_header(path, file, header, &first);
+    fclose(file);
+    return status;
+}
+
+int safetensors_about(const char *path, const char *name, char **text)
+{
+    json_t *header = NULL;
+    int status = CLI_GOOD;
+    TRY(header_of(path, &header));
+    const char *said = json_string_value(json_object_get(json_object_get(header, "__metadata__"), name));
+    if (!said) TRY(complain(CLI_DATA, "%s: does not say its '%s'", path, name));
+    TRY(take((int64_t)strlen(said) + 1, 1, text));
+    strcpy(*text, said);
+done:
+    json_decref(header);
+    return status;
+}
+
+int safetensors_has(const char *path, const char *name, int *has)
+{
+    json_t *header = NULL;
+    int status = header_of(path, &header);
+    *has = !is_metadata(name) && json_object_get(header, name) != NULL;
+    json_decref(header);
+    return status;
+}

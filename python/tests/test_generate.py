@@ -1,5 +1,5 @@
 """examples/generate.c writes the text that the same model written with numpy writes, over every hierarchy that rows of a checkpoint can
-have; and files that are no checkpoint get one sentence each. The checkpoints are made here."""
+have; hga run takes their queries and keys; and files that are no checkpoint get one sentence each. The checkpoints are made here."""
 
 import json
 import math
@@ -13,7 +13,7 @@ import unittest
 import hga
 import numpy as np
 
-GENERATE = os.environ.get("HGA_GENERATE", "")
+GENERATE, TOOL = os.environ.get("HGA_GENERATE", ""), os.environ.get("HGA_TOOL", "")
 LETTERS, CONTEXT, WIDTH, HEADS, LAYERS, BACK = "abcdefgh é", 60, 16, 2, 2, 1
 ERF = np.vectorize(math.erf)
 HIERARCHIES = {
@@ -201,6 +201,89 @@ class Generate(unittest.TestCase):
         self.refused("the number of characters is '3x'", whole, "bad", "3x")
         self.refused("the number of threads is '0'", whole, "bad", 3, 0)
         self.refused("usage", whole, "bad", 3, 1, 1)
+
+
+def first_layer(w, words):
+    """[3][words][heads][dim]: queries, keys and values of the first layer, of the last character of every word; words are a space apart."""
+    found, text = [], " ".join(words)
+    at = np.cumsum([len(word) + 1 for word in words]) - 2
+    for end in at:
+        begin = end // CONTEXT * CONTEXT
+        x = w["place"][end - begin].astype(np.float64)
+        for back in range(min(BACK, end - begin) + 1):
+            x = x + w[f"letter.{back}.weight"][LETTERS.index(text[end - back])]
+        x = (x - x.mean()) / np.sqrt(x.var() + 1e-5) * w["layers.0.before_attention.weight"] + w["layers.0.before_attention.bias"]
+        found.append(w["layers.0.attention.project.weight"] @ x + w["layers.0.attention.project.bias"])
+    return np.array(found).reshape(len(words), 3, HEADS, -1).swapaxes(0, 1)
+
+
+def attended(q, k, v, seen):
+    s = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(q.shape[-1])
+    s = np.where(seen, np.exp(s - s.max(-1, keepdims=True)), 0)
+    return np.einsum("hij,jhd->ihd", s / s.sum(-1, keepdims=True), v)
+
+
+@unittest.skipUnless(TOOL, "HGA_TOOL names no hga")
+class Run(unittest.TestCase):
+    """hga run --model FOLDER."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def run_on(self, data, text, *more):
+        (self.folder / "model.safetensors").write_bytes(data)
+        (self.folder / "text").write_text(text, encoding="utf-8")
+        words = [TOOL, "run", self.folder / "text", "--model", self.folder, "--no-report", "--json", "--repetitions", "1", *more]
+        done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8")
+        return done.returncode, done.stdout, done.stderr
+
+    def test_attention_is_that_of_the_models_own_queries_and_keys(self):
+        r, w = np.random.default_rng(5), weights("dense")
+        words = ["".join(r.choice(list("abcdefghé"), r.integers(1, 7))) for _ in range(300)]
+        text = "".join(word + r.choice([" ", "\n"]) for word in words)  # white space is the model's space
+        code, out, said = self.run_on(checkpoint("dense", w), text, "--variants", "window")
+        self.assertEqual(code, 0, said)
+        found = json.loads(out)
+        self.assertEqual((found["tokens"], found["heads"], found["dim"]), (300, HEADS, WIDTH // HEADS))
+        self.assertEqual(found["model"], str(self.folder))
+        self.assertNotIn("left out", said)
+        q, k, v = first_layer(w, words)
+        apart = np.arange(300) - np.arange(300)[:, None]
+        dense = attended(q, k, v, apart < 300)
+        window = attended(q, k, v, abs(apart) <= 64)
+        rows = {row["variant"] + row["parameters"]: row["relative_l2"] for row in found["rows"]}
+        want = np.linalg.norm(window - dense) / np.linalg.norm(dense)
+        self.assertGreater(want, 0.1)
+        self.assertAlmostEqual(rows["windowleft=64 right=64"], want, delta=1e-4)
+
+    def test_what_the_model_has_no_letter_for_is_said(self):
+        code, _, said = self.run_on(checkpoint("dense"), "bad zoo cafe", "--variants", "dense")
+        self.assertEqual(code, 0, said)
+        self.assertIn("has no letter for 3 characters of 3 words, which are left out", said)
+
+    def test_models_and_shapes_that_do_not_fit_are_refused(self):
+        w = weights("dense")
+        for code, what, data, more in (
+            (3, "has no tensor 'letter.0.weight'", with_header({"__metadata__": {}}), ()),
+            (3, "does not say its 'heads'", written(w, {"letters": "7"}), ()),
+            (3, "'3' heads do not divide width 16", written(w, {"heads": "3", "letters": "7"}), ()),
+            (3, "letters are no JSON string", written(w, {"heads": "2", "letters": "7"}), ()),
+            (3, "has 1 letters and embeddings of 10", written(w, {"heads": "2", "letters": '"a"'}), ()),
+            (3, "which is not the model's shape", checkpoint("dense", {**w, "layers.0.attention.project.weight": w["place"]}), ()),
+            (3, "is one array, which has no name", b"1234", ()),
+            (2, "has 2 heads of 8", checkpoint("dense"), ("--heads", "4")),
+            (2, "has 2 heads of 8", checkpoint("dense"), ("--dim", "32")),
+        ):
+            with self.subTest(what, more=more):
+                found, out, said = self.run_on(data, "bad cafe", *more)
+                self.assertEqual((found, out), (code, ""), said)
+                self.assertIn(what, said)
+                self.assertEqual(said.count("\n"), 1, said)
+        code, _, said = self.run_on(checkpoint("dense"), "zzz bad")
+        self.assertEqual(code, 3)
+        self.assertIn("has no letter of the text's first word", said)
 
 
 if __name__ == "__main__":
