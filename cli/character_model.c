@@ -229,9 +229,7 @@ int character_model_embed(const character_model *m, const char *text, const int6
         if (!r.n_last) TRY(complain(CLI_DATA, "%s: has no letter of the text's first word", m->folder));
         embed_last(&r, i, out);
     }
-    if (r.left_out)
-        fprintf(stderr, "hga: %s has no letter for %lld characters of %d words, which are left out\n", m->folder,
-                (long long)r.left_out, n);
+    out->left_out = r.left_out;
 done:
     free(r.state);
     if (status) embedding_clear(out);

@@ -25,7 +25,7 @@ void character_model_clear(character_model *m);
 
 /* A word has what the model makes of its last character, which has the ones before it in it; texts longer than the
    model's context go on at its first place. White space that is no letter of the model's counts as its space; what else
-   it has no letter for is left out, and said on standard error. */
+   it has no letter for is left out, and counted. */
 int character_model_embed(const character_model *m, const char *text, const int64_t *begin, const int64_t *end,
                           hga_id n, embedding *out);
 

@@ -430,6 +430,9 @@ int run_run(int argc, char **argv)
     TRY(read_text(&a.path, &text, &bytes));
     scene_text read = {a.path, text, bytes, a.shape.n_heads, a.shape.dim, (uint64_t)a.seed, a.model ? &trained : NULL};
     TRY(scene_make(&read, a.tokens, &s));
+    if (s.words.left_out)
+        fprintf(stderr, "hga: %s has no letter for %lld characters of %d words, which are left out\n", a.model,
+                (long long)s.words.left_out, s.words.n);
     hga_id probed = s.words.n < PROBE_WORDS ? s.words.n : PROBE_WORDS;
     TRY(scene_make(&read, probed, &probe));
     TRY(contenders_modify(&probe, a.variants, &a.modifiers));
