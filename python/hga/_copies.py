@@ -155,7 +155,17 @@ def identity(h: "Hierarchy") -> Tuple[Any, ...]:
     return (h.graph._identity(), getattr(h, "fold", 1), _bytes_of(h._node_of)) + _runs(h)
 
 
-KEPT = ("_type_scale", "_node_of", "_threads", "_bind", "_strict", "_normaliser_bias", "_recipe")
+# What is said of a hierarchy beside its graph, its program and its words; the functions of its stages apart, which belong to
+# a program.
+SETTINGS = ("_type_scale", "_node_of", "_threads", "_bind", "_strict", "_normaliser_bias")
+KEPT = (*SETTINGS, "_recipe")
+
+
+def settle(h: "Hierarchy", of: "Hierarchy") -> "Hierarchy":
+    """h, with all that was said of `of`."""
+    for name in SETTINGS:
+        setattr(h, name, getattr(of, name))
+    return h
 
 
 def copied(h: "Hierarchy") -> "Hierarchy":
@@ -177,7 +187,7 @@ def reduced(h: "Hierarchy") -> Tuple[Any, ...]:
     if h._recipe is not None:
         return made_again, (h._recipe, h.words, h._threads, h._bind, h._strict)
     refuse_functions(h._program)
-    return put_together, (h.graph, program_data(h._program), h.words, h._threads, h._type_scale, h._node_of, h._bind, h._strict, h._normaliser_bias)
+    return put_together, (h.graph, program_data(h._program), h.words, {name: getattr(h, name) for name in SETTINGS})
 
 
 def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "auto", strict: bool = False) -> "Hierarchy":
@@ -188,13 +198,10 @@ def made_again(recipe: Tuple[Any, ...], words: str, threads: int, bind: str = "a
     return h
 
 
-def put_together(
-    graph: "Graph", program: Tuple[Any, ...], words: str, threads: int, type_scale: Optional[np.ndarray],
-    node_of: Optional[np.ndarray], bind: str = "auto", strict: bool = False, normaliser_bias: float = 0.0,
-) -> "Hierarchy":  # fmt: skip
+def put_together(graph: "Graph", program: Tuple[Any, ...], words: str, settings: Dict[str, Any]) -> "Hierarchy":
     from ._hierarchy import Hierarchy
 
     h = Hierarchy(graph, program_of(program), words)
-    h.threads, h.bind, h._type_scale, h._node_of, h._strict = threads, bind, type_scale, node_of, strict
-    h._normaliser_bias = normaliser_bias
+    for name, setting in settings.items():
+        setattr(h, name, setting)
     return h

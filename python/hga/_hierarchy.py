@@ -12,7 +12,7 @@ import numpy as np
 
 from ._arguments import answered, bind, flag, meant, threads as whole_threads, unknown, whole
 from ._call import LAYOUTS, Problem, Tables
-from ._copies import copied, identity, reduced
+from ._copies import copied, identity, reduced, settle
 from ._core import BF16, as_numpy, check, extern, ffi, is_torch, keep_raised, lib, number, refuse, take_text, widened
 from ._decoder import Decoder
 from ._graph import Graph
@@ -92,6 +92,8 @@ class Hierarchy:
     """A graph and the program that attends over it. Made by the functions named after the variants (``hga.bpt``, ..), by
     ``hga.read`` or from a ``Graph`` and a ``Program``. Any number of threads may call at once."""
 
+    _in_order: Optional["Hierarchy"] = None  # the one that runs in this one's place, its rows in another order
+
     def __init__(self, graph: Graph, program: Any, words: str = "") -> None:
         self.graph = graph
         self._program = program
@@ -149,9 +151,8 @@ class Hierarchy:
         ``attention`` takes additive [heads][dim] (none: ones). Their scale is 1 unless one is given."""
         program = ffi.new("hga_program *", self._program[0])
         program.scores, program.negative_slope = lib.HGA_SCORES_ADDITIVE, number(negative_slope, "negative_slope")
-        h = Hierarchy(self.graph, program, self.words)
-        h._type_scale, h._node_of, h._functions = self._type_scale, self._node_of, self._functions
-        h._threads, h._bind, h._strict = self._threads, self._bind, self._strict
+        h = settle(Hierarchy(self.graph, program, self.words), self)
+        h._functions = self._functions
         return h
 
     def strict_rows(self, strict: bool = True) -> "Hierarchy":

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._arguments import answered, meant
 from ._call import LAYOUTS
+from ._copies import settle
 from ._core import check, ffi, is_torch, lib, refuse
 from ._hierarchy import Hierarchy
 
@@ -65,17 +66,14 @@ class OrderedHierarchy(Hierarchy):
 
     def __init__(self, of: Hierarchy, how: str) -> None:
         super().__init__(of.graph, of._program, of.words)
-        self._type_scale, self._node_of, self._threads, self._functions = of._type_scale, of._node_of, of._threads, of._functions
-        self._normaliser_bias = of._normaliser_bias
         self._of, self.how = of, how
         self.places = order = find_order(of.graph, how)
-        self._in_order = inner = Hierarchy(of.graph.renumber(order), of._program, of.words)
+        self._in_order: Hierarchy = Hierarchy(of.graph.renumber(order), of._program, of.words)
+        for h in (self, self._in_order):
+            settle(h, of)
+            h._functions = of._functions
         place = np.argsort(order).astype(np.int32)
-        inner._type_scale, inner._functions = of._type_scale, of._functions
-        inner._strict = self._strict = of._strict
-        inner._bind = self._bind = of._bind
-        inner._normaliser_bias = of._normaliser_bias
-        inner._node_of = place if of._node_of is None else place[of._node_of]
+        self._in_order._node_of = place if of._node_of is None else place[of._node_of]
         names = {"query": lib.HGA_IO_QUERY, "key": lib.HGA_IO_KEY, "value": lib.HGA_IO_VALUE, "out": lib.HGA_IO_OUT}
         self._moves = {name: _Rows(of, binding, order) for name, binding in names.items()}
         self._edges: Optional[np.ndarray] = None
@@ -170,13 +168,13 @@ class OrderedHierarchy(Hierarchy):
         return self._in_order.plan(heads, dim, threads or self._threads)
 
     def __copy__(self) -> Hierarchy:
-        return OrderedHierarchy(self._of, self.how)
+        return ordered_again(self._of, self.how, self.threads, self.bind)
 
     def __deepcopy__(self, memo: Any) -> Hierarchy:
-        return OrderedHierarchy(self._of, self.how)
+        return self.__copy__()
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return OrderedHierarchy, (self._of, self.how)
+        return ordered_again, (self._of, self.how, self.threads, self.bind)
 
     def __eq__(self, other: Any) -> Any:
         if not isinstance(other, OrderedHierarchy):
@@ -188,3 +186,10 @@ class OrderedHierarchy(Hierarchy):
 
     def __repr__(self) -> str:
         return f"{self._of!r} in order {self.how}"
+
+
+def ordered_again(of: Hierarchy, how: str, threads: int, bind: str) -> Hierarchy:
+    """As it was when it was copied, whatever was said of it since it was ordered."""
+    h = OrderedHierarchy(of, how)
+    h.threads, h.bind = threads, bind
+    return h

@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._arguments import flag, meant, whole
-from ._copies import runs_as
+from ._arguments import bind, flag, meant, threads as whole_threads, whole
+from ._copies import runs_as, settle
 from ._core import as_floats, as_numpy, check, ffi, ids, is_torch, lib, narrowed, refuse, refuse_type, widened
 from ._graph import Graph
 from ._hierarchy import Hierarchy
@@ -141,6 +141,35 @@ class RoutedHierarchy:
         self.height = len(self.branching) if self.branching is not None else given.get("height")
         if self.height is None:
             raise refuse(f"{v.name}: weights= and bias= need height= or branching=")
+        self._threads, self._bind, self._strict = 0, "auto", False
+
+    @property
+    def threads(self) -> int:
+        """As Hierarchy.threads."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, n: int) -> None:
+        self._threads = whole_threads(n)
+
+    @property
+    def bind(self) -> str:
+        """As Hierarchy.bind."""
+        return self._bind
+
+    @bind.setter
+    def bind(self, when: str) -> None:
+        self._bind = bind(when)
+
+    def strict_rows(self, strict: bool = True) -> "RoutedHierarchy":
+        """As Hierarchy.strict_rows."""
+        new = RoutedHierarchy(self.variant, self.n_tokens, self.given, self.n_keys)
+        new._threads, new._bind, new._strict = self._threads, self._bind, flag(strict, "strict")
+        return new
+
+    def order(self, how: str) -> Any:
+        """Refused: an order is of one graph. ``hierarchy(q, k).order(how)`` is of one input's."""
+        raise refuse(f"{self.variant.name}: weights= and bias= route whole inputs; hierarchy(q, k) of one has an order")
 
     def _leaves(self, x: np.ndarray, weights: Any, bias: Any, heads: int) -> np.ndarray:
         """[n] or [n][heads]: the leaf of every row of x, [n][heads][dim]."""
@@ -186,6 +215,7 @@ class RoutedHierarchy:
         if self.branching is None:
             more["height"] = self.height
         made: Hierarchy = make(self.variant, None, more)
+        made._threads, made._bind, made._strict = self._threads, self._bind, self._strict
         return made
 
     def decoder(self, **more: Any) -> Any:
@@ -208,8 +238,8 @@ class RoutedHierarchy:
         if not isinstance(other, RoutedHierarchy):
             return NotImplemented
         a, b = self._numbers(), other._numbers()
-        same = (self.variant.name, self.n_tokens, self.n_keys, set(a)) == (other.variant.name, other.n_tokens, other.n_keys, set(b))
-        return same and all(np.array_equal(x, b[n]) for n, x in a.items())
+        mine, theirs = ((h.variant.name, h.n_tokens, h.n_keys, h._strict, set(h.given)) for h in (self, other))
+        return mine == theirs and all(np.array_equal(x, b[n]) for n, x in a.items())
 
     def __hash__(self) -> int:
         """Of what training does not change: the variant, the tokens, the shapes."""
@@ -269,7 +299,8 @@ def concatenated(parts: Sequence[Hierarchy]) -> Hierarchy:
     out, node_map = ffi.new("hga_graph **"), ffi.new("hga_node_map *")
     check(lib.hga_graph_concat(ffi.cast("hga_graph * const *", graphs), len(parts), out, node_map))
     made = Hierarchy(Graph(out[0]), parts[0]._program, f"{len(parts)} x {parts[0].words}")
-    made._type_scale, made._functions, made._strict = parts[0]._type_scale, parts[0]._functions, parts[0]._strict
+    settle(made, parts[0])
+    made._functions, made._node_of = parts[0]._functions, None
     try:
         if any(h._node_of is not None for h in parts):
             made._node_of = np.concatenate([_placed(h, node_map.id[i], int(node_map.n[i])) for i, h in enumerate(parts)])

@@ -323,6 +323,11 @@ def attention(h: Hierarchy, q: Any, k: Any, v: Any, *, layout: str = "bhnd", lse
               normalizer: Optional[str] = None, dropout: float = 0.0, seed: int = 0, layer: int = 0,
               precision: str = "f32", threads: int = 0, isa: Optional[str] = None) -> Any:  # fmt: skip
     """Hierarchy.attention for tensors, with gradients of q, k, v and of every table that requires one."""
+    if h._in_order is not None:
+        return h.attention(q, k, v, layout=layout, lse=lse, scale=scale, rel_key=rel_key, rel_bias=rel_bias, edge_bias=edge_bias,
+                           node_pos=node_pos, type_scale=type_scale, sink=sink, slopes=slopes, additive=additive, softcap=softcap,
+                           normaliser=normaliser, normalizer=normalizer, dropout=dropout, seed=seed, layer=layer,
+                           precision=precision, threads=threads, isa=isa)  # fmt: skip
     compiling, words = torch.compiler.is_compiling(), spelt(normaliser, normalizer)
     h = h if compiling else normalised(h, words)
     if not compiling and type(h) is Hierarchy and not eager.watched():

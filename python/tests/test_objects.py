@@ -225,6 +225,21 @@ class Copies(unittest.TestCase):
         other.given["weights"][:] = 0
         self.assertFalse(other == h or np.array_equal(other.attention(q, k, v), h.attention(q, k, v)))
 
+    def test_routed_trees_have_the_settings_of_a_hierarchy(self):
+        q, k, v = tensors(40, heads=2, dim=8)
+        weights, bias = RNG.standard_normal((2, 3, 8)).astype(np.float32), np.zeros((2, 3), np.float32)
+        h = hga.treeformer_fine(40, height=2, weights=weights, bias=bias)
+        h.threads, h.bind = 2, "off"
+        strict = h.strict_rows()
+        self.assertNotEqual(strict, h)
+        for one in (h, strict, copy.copy(strict), pickle.loads(pickle.dumps(h))):
+            made = one.hierarchy(q[0], k[0])
+            self.assertEqual((made.threads, made.bind, made._strict), (2, "off", one is not h and one == strict))
+        with self.assertRaisesRegex(hga.Error, "route whole inputs"):
+            h.order("rcm")
+        with self.assertRaisesRegex(hga.Error, "bind"):
+            h.bind = "always"
+
     def test_programs_can_be_copied_and_pickled_before_they_are_done(self):
         p = own_program()
         for again in (copy.copy(p), copy.deepcopy(p), pickle.loads(pickle.dumps(p))):

@@ -168,6 +168,23 @@ class Orders(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "bhnd"):
             o.attention(q, k, v, layout="nhd")
 
+    def test_copies_have_the_threads_and_the_binding_of_the_ordered(self):
+        h = hga.window(64, left=4).order("rcm")
+        h.threads, h.bind = 2, "off"
+        for again in (copy.copy(h), copy.deepcopy(h), pickle.loads(pickle.dumps(h))):
+            self.assertEqual((again.threads, again.bind, again._in_order.bind, again), (2, "off", "off", h))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_torchs_function_runs_in_order(self):
+        import hga.torch
+
+        h = hubs(200, 3).hierarchy()
+        ordered = h.order("metis")
+        q, k, v, _ = (torch.from_numpy(x) for x in tensors(h))
+        out = hga.torch.attention(ordered, q, k, v)
+        self.assertTrue(torch.equal(out, ordered.attention(q, k, v)))
+        self.assertFalse(torch.equal(out, h.attention(q, k, v)), "an order changes the last bits, so it did not run in order")
+
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch_tensors_are_differentiable_in_order(self):
         h = hubs(120, 9).hierarchy()
