@@ -26,8 +26,7 @@ def _graph_of(edge_index: Tensor, nodes: int, self_loops: bool) -> Graph:
     if self_loops:  # one for each node, in place of those that there are
         own = np.arange(nodes)
         pairs = np.concatenate([pairs[:, pairs[0] != pairs[1]], [own, own]], 1)
-    key, times = np.unique(pairs[1] * nodes + pairs[0], return_counts=True)
-    return Graph.from_edges(key % nodes, key // nodes, nodes, weight=None if (times == 1).all() else times)
+    return Graph.from_edges(pairs[0], pairs[1], nodes, repeated="sum")
 
 
 class _Convolution(torch.nn.Module):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -54,10 +56,15 @@ class Graph:
 
     @staticmethod
     def from_edges(
-        source: Any, destination: Any, n_nodes: int, type: Any = None, weight: Any = None, parents: Any = None
-    ) -> "Graph":
+        source: Any, destination: Any, n_nodes: int, type: Any = None, weight: Any = None, parents: Any = None,
+        repeated: Optional[str] = None,
+    ) -> "Graph":  # fmt: skip
         """Edges source -> destination among n_nodes nodes, relation ``near``. ``parents`` ([nodes], -1: none) makes a tree
-        of them; without one every node is a token."""
+        of them; without one every node is a token. An edge given again with the same type counts once, and a warning says
+        how many were; ``repeated="once"`` keeps quiet, ``"sum"`` adds up their weights, so that each counts, as in DGL and
+        PyTorch Geometric."""
+        if repeated not in (None, "once", "sum"):
+            raise refuse(f"repeated={repeated!r} is neither 'once' nor 'sum'")
         n_nodes = whole(n_nodes, "n_nodes")
         src, dst = ids(source, "source"), ids(destination, "destination")
         if src.shape != dst.shape or src.ndim != 1:
@@ -69,50 +76,60 @@ class Graph:
         out = (src < 0) | (src >= n_nodes) | (dst < 0) | (dst >= n_nodes)
         if out.any():
             raise refuse(f"edge {src[out][0]} -> {dst[out][0]}: nodes are 0 .. {n_nodes - 1}")
+        if repeated == "sum":
+            src, dst, types, weights = _summed(src, dst, types, weights)
         b = Builder()
         place = np.asarray(b._add_tree(n_nodes, parents), np.int32)
         near = b.relation("near")
         b._add_edges(near, place[src], place[dst], types, weights)
-        return b.finish()
+        graph = b.finish()
+        again = len(src) - graph.n_edges("near")
+        if again and repeated is None:
+            _say(f"{again} of {len(src)} edges repeat another and count once: repeated='sum' counts each, repeated='once' is quiet")
+        return graph
 
     @staticmethod
-    def from_edge_index(edge_index: Any, n_nodes: Optional[int] = None, type: Any = None, weight: Any = None, parents: Any = None) -> "Graph":
-        """PyTorch Geometric's [2][edges]: sources, and the destinations that attend to them. n_nodes: one more than the largest."""
+    def from_edge_index(
+        edge_index: Any, n_nodes: Optional[int] = None, type: Any = None, weight: Any = None, parents: Any = None,
+        repeated: Optional[str] = None,
+    ) -> "Graph":  # fmt: skip
+        """PyTorch Geometric's [2][edges]: sources, and the destinations that attend to them. n_nodes: one more than the
+        largest. ``repeated``: as ``from_edges`` takes it, and so of the others below."""
         e = ids(edge_index, "edge_index")
         if e.ndim != 2 or e.shape[0] != 2:
             raise refuse(f"edge_index has shape {e.shape}: [2][edges] is needed")
         n = int(e.max()) + 1 if n_nodes is None and e.size else n_nodes or 0
-        return Graph.from_edges(e[0], e[1], n, type=type, weight=weight, parents=parents)
+        return Graph.from_edges(e[0], e[1], n, type, weight, parents, repeated)
 
     @staticmethod
-    def from_igraph(graph: Any, parents: Any = None) -> "Graph":
+    def from_igraph(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
         """An igraph Graph: an edge u -> v lets v attend to u; undirected edges go both ways."""
         e = np.asarray(graph.get_edgelist(), np.int32).reshape(-1, 2)
-        return _both_ways(e, graph.vcount(), graph.is_directed(), parents)
+        return _both_ways(e, graph.vcount(), graph.is_directed(), parents, repeated)
 
     @staticmethod
-    def from_dgl(graph: Any, parents: Any = None) -> "Graph":
+    def from_dgl(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
         """A DGL graph of one kind of nodes and edges: an edge u -> v lets v attend to u."""
         source, destination = graph.edges()
-        return Graph.from_edges(source, destination, graph.num_nodes(), parents=parents)
+        return Graph.from_edges(source, destination, graph.num_nodes(), parents=parents, repeated=repeated)
 
     @staticmethod
-    def from_scipy(matrix: Any, parents: Any = None) -> "Graph":
+    def from_scipy(matrix: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
         """A sparse matrix: row i attends to column j. Values other than 1 are weights."""
         m = matrix.tocoo()
         if m.shape[0] != m.shape[1]:
             raise refuse(f"a matrix of shape {m.shape} is no graph of one set of nodes")
         weight = None if (m.data == 1).all() else m.data.astype(np.float32)
-        return Graph.from_edges(m.col, m.row, m.shape[0], weight=weight, parents=parents)
+        return Graph.from_edges(m.col, m.row, m.shape[0], weight=weight, parents=parents, repeated=repeated)
 
     @staticmethod
-    def from_networkx(graph: Any, parents: Any = None) -> "Graph":
+    def from_networkx(graph: Any, parents: Any = None, repeated: Optional[str] = None) -> "Graph":
         """A networkx graph whose nodes are 0 .. n - 1: an edge u -> v lets v attend to u; undirected edges go both ways."""
         n = graph.number_of_nodes()
         if set(graph.nodes) != set(range(n)):
             raise refuse("the nodes must be the numbers 0 .. n - 1 (networkx.convert_node_labels_to_integers)")
         pairs = np.fromiter((i for e in graph.edges() for i in e[:2]), np.int64).reshape(-1, 2)
-        return _both_ways(pairs, n, graph.is_directed(), parents)
+        return _both_ways(pairs, n, graph.is_directed(), parents, repeated)
 
     @staticmethod
     def from_parents(parents: Any) -> "Graph":
@@ -147,8 +164,9 @@ class Graph:
     @staticmethod
     def read(path: Any, parents: Any = None, relation: Optional[str] = None) -> "Graph":
         """Other programs' files by the end of the name: .mtx, .csv, .tsv, .edges, .graphml, .gml, .graph (METIS), .npy
-        (edges, or a mask of truth values), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the file's nodes;
-        ``relation``: its name where the file has none."""
+        (edges, or a mask of truth values), .npz (scipy.sparse); every other name is hga's JSON. ``parents``: a tree over the
+        file's nodes; ``relation``: its name where the file has none. Edges that other programs' files give again count
+        again, and a warning says how many."""
         name = str(path)
         options = ffi.new("hga_import *")
         alive = [ffi.new("char[]", relation.encode())] if relation is not None else []
@@ -159,11 +177,15 @@ class Graph:
             options.parents, options.n_parents = ffi.cast("hga_id *", tree.ctypes.data), len(tree)
         out = ffi.new("hga_graph **")
         check(lib.hga_graph_read(ffi.NULL, name.encode(), options, out, ffi.NULL))
-        return Graph(out[0])
+        graph = Graph(out[0])
+        again = 0 if _is_json(name) else sum(graph._n_again(r) for r in graph.relations)
+        if again:
+            _say(f"{name}: {again} edges repeat another and count once more")
+        return graph
 
     def write(self, path: Any, relation: Optional[str] = None) -> None:
         """A file for other programs, by the end of the name: .json (the whole graph), or one relation's edges as .npy,
-        .mtx, .csv, .graphml, .gexf, .graph (METIS), .dot."""
+        .mtx, .csv, .graphml, .gexf, .graph (METIS: a warning says how many edges from a node to itself it leaves out), .dot."""
         name, r = str(path), self._relation(relation)
         end = name[name.rfind(".") :]
         if end == ".json":
@@ -180,6 +202,9 @@ class Graph:
             drawn = "; a hierarchy's write draws: graph.hierarchy().write(path)" if end in (".svg", ".html") else ""
             raise refuse(f"{name}: the name ends in none of .json, .dot, {', '.join(writers)}{drawn}")
         check(writers[end](self._g, r, name.encode(), ffi.NULL, ffi.NULL))
+        loops = sum(int((e[:, 0] == e[:, 1]).sum()) for e in self._pieces(relation)) if end == ".graph" else 0
+        if loops:
+            _say(f"{name}: {loops} edges from a node to itself are left out, which METIS's files have no place for")
 
     def hierarchy(self, relations: Optional[Sequence[str]] = None, order: Optional[str] = None) -> "Hierarchy":
         """Ready to attend: these relations (all) jointly, in one softmax; nodes above the tokens are means of their
@@ -280,19 +305,31 @@ class Graph:
 
     def edges(self, relation: Optional[str] = None) -> np.ndarray:
         """[edges][3] int32: source, destination, type, by destination, source, type."""
+        return self._edges_into(relation, 0, self.n_nodes)
+
+    def _edges_into(self, relation: Optional[str], first: int, n: int) -> np.ndarray:
+        """Those of n destinations."""
         csr = ffi.new("hga_csr *")
-        check(lib.hga_graph_rows(self._g, self._relation(relation), 0, self.n_nodes, csr))
+        check(lib.hga_graph_rows(self._g, self._relation(relation), first, n, csr))
         try:
-            n = self.n_nodes
             ptr = np.frombuffer(ffi.buffer(csr.ptr, 8 * (n + 1)), np.int64)
             edges = np.empty((int(ptr[-1]), 3), np.int32)
             if len(edges):
                 edges[:, 0] = np.frombuffer(ffi.buffer(csr.src, 4 * len(edges)), np.int32)
                 edges[:, 2] = np.frombuffer(ffi.buffer(csr.type, 4 * len(edges)), np.int32)
-            edges[:, 1] = np.repeat(np.arange(n, dtype=np.int32), np.diff(ptr))
+            edges[:, 1] = np.repeat(np.arange(first, first + n, dtype=np.int32), np.diff(ptr))
             return edges
         finally:
             lib.hga_csr_clear(csr)
+
+    def _pieces(self, relation: Optional[str], rows: int = 1 << 14) -> Iterator[np.ndarray]:
+        """All edges, those into some destinations at a time."""
+        for first in range(0, self.n_nodes, rows):
+            yield self._edges_into(relation, first, min(rows, self.n_nodes - first))
+
+    def _n_again(self, relation: str) -> int:
+        """Edges that are another once more."""
+        return sum(int((e[1:] == e[:-1]).all(1).sum()) for e in self._pieces(relation))
 
     def to_scipy(self, relation: Optional[str] = None) -> Any:
         """A scipy CSR matrix: row i has a value in column j where i attends to j."""
@@ -321,11 +358,35 @@ class Graph:
         return f"<hga.Graph of {self.n_nodes} nodes in {len(self.level_sizes)} levels; {edges}>"
 
 
-def _both_ways(edges: np.ndarray, n: int, directed: bool, parents: Any) -> Graph:
+def _both_ways(edges: np.ndarray, n: int, directed: bool, parents: Any, repeated: Optional[str]) -> Graph:
     """Of [edges][2]; undirected edges are two, a self loop one."""
     if not directed:
         edges = np.concatenate([edges, edges[edges[:, 0] != edges[:, 1], ::-1]])
-    return Graph.from_edges(edges[:, 0], edges[:, 1], n, parents=parents)
+    return Graph.from_edges(edges[:, 0], edges[:, 1], n, parents=parents, repeated=repeated)
+
+
+def _summed(src: np.ndarray, dst: np.ndarray, types: np.ndarray, weights: np.ndarray) -> Tuple[np.ndarray, ...]:
+    """Each edge once, with the weights of all that are it."""
+    by = np.lexsort((types, src, dst))
+    src, dst, types, weights = (a[by] for a in (src, dst, types, weights))
+    first = np.ones(len(src), bool)
+    first[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]) | (types[1:] != types[:-1])
+    starts = np.flatnonzero(first)
+    total = np.add.reduceat(weights.astype(np.float64), starts) if len(starts) else weights
+    return src[first], dst[first], types[first], total.astype(np.float32)
+
+
+def _say(what: str) -> None:
+    """A warning at the line of the caller's that called into this package."""
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("hga."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(what, UserWarning, stacklevel=depth)
+
+
+def _is_json(name: str) -> bool:
+    """Files that hga writes itself, which may mean what they say."""
+    return name[name.rfind(".") :] not in (".mtx", ".csv", ".tsv", ".edges", ".graphml", ".gml", ".graph", ".npy", ".npz")
 
 
 SHAPES = ("all", "lower", "strict_lower", "upper", "strict_upper", "off_diagonal", "band")

@@ -7,6 +7,7 @@ import tempfile
 import threading
 import tracemalloc
 import unittest
+import warnings
 
 import hga
 import numpy as np
@@ -283,9 +284,47 @@ class Graphs(unittest.TestCase):
         g = networkx.gnp_random_graph(20, 0.2, seed=1, directed=True)
         self.assertEqual(set(hga.Graph.from_networkx(g).to_networkx().edges()), set(g.edges()))
 
+    def test_edges_that_are_given_again_are_said_or_summed(self):
+        """Three times one edge: by default it counts once and is said in the caller's line, summed it is its weight."""
+        source, destination = [0, 2, 0, 1, 0], [1, 1, 1, 0, 1]
+        with self.assertWarnsRegex(UserWarning, "2 of 5 edges repeat another and count once") as said:
+            once = hga.Graph.from_edges(source, destination, 3)
+        self.assertEqual(said.filename, __file__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(hga.Graph.from_edges(source, destination, 3, repeated="once"), once)
+            hga.Graph.from_edges(source, destination, 3, type=[0, 0, 1, 0, 2])  # of three types: three edges
+            summed = hga.Graph.from_edges(source, destination, 3, repeated="sum")
+            self.assertEqual(hga.Graph.from_edges([0, 2, 1], [1, 1, 0], 3, weight=[3, 1, 1]), summed)
+            self.assertEqual(hga.Graph.from_edges([0, 0], [1, 1], 2, weight=[0.5, 2], repeated="sum"),
+                             hga.Graph.from_edges([0], [1], 2, weight=[2.5]))  # fmt: skip
+            self.assertEqual(hga.Graph.from_edges(np.empty(0, int), np.empty(0, int), 2, repeated="sum").n_edges(), 0)
+        q, k, v = tensors(3, heads=2, batch=())
+        scores = np.einsum("hd,hsd->hs", q[:, 1], k) / np.sqrt(q.shape[-1]) + np.log([3, 1e-30, 1])
+        p = np.exp(scores - scores.max(1, keepdims=True))
+        want = np.einsum("hs,hsd->hd", p / p.sum(1, keepdims=True), v)
+        self.assertLess(abs(summed.hierarchy().attention(q, k, v)[:, 1] - want).max(), 1e-6)
+        with self.assertRaisesRegex(hga.Error, "'twice' is neither"):
+            hga.Graph.from_edges(source, destination, 3, repeated="twice")
+
+    def test_files_say_what_they_repeat_and_what_they_leave_out(self):
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            path = os.path.join(folder, "edges.npy")
+            np.save(path, np.array([[0, 1], [2, 1], [0, 1], [1, 1], [1, 0]], np.int32))
+            with self.assertWarnsRegex(UserWarning, "edges.npy: 1 edges repeat another and count once more"):
+                g = hga.Graph.read(path)
+            self.assertEqual(g.n_edges(), 5)
+            g.write(os.path.join(folder, "g.json"))
+            self.assertEqual(hga.Graph.read(os.path.join(folder, "g.json")), g)
+            with self.assertWarnsRegex(UserWarning, "g.graph: 1 edges from a node to itself are left out") as said:
+                g.write(os.path.join(folder, "g.graph"))
+            self.assertEqual(said.filename, __file__)
+            hga.Graph.from_edges([0, 1], [1, 0], 2).write(os.path.join(folder, "two.graph"))
+
     def test_edges_come_as_arrays_from_whoever_has_them(self):
         """edge_index, igraph and DGL give the graph of their edges; of undirected ones both, of self loops one."""
-        source, destination = RNG.integers(0, 30, (2, 200))
+        source, destination = np.divmod(RNG.choice(900, 200, replace=False), 30)
         want = hga.Graph.from_edges(source, destination, 30)
         self.assertEqual(hga.Graph.from_edge_index(np.stack([source, destination]), 30), want)
         self.assertEqual(hga.Graph.from_edge_index([[0, 1], [1, 2]]).n_nodes, 3)
