@@ -18,7 +18,7 @@ version=$(sed -n 's/^#define HGA_VERSION_[A-Z]* //p' "$source/graph/base/hga_bas
 case $version in 0.*) abi=${version%.*} ;; *) abi=${version%%.*} ;; esac
 soname() { readelf -d "$lib/$1.so" | grep -qF "soname: [$1.so.$abi]"; }
 node() { ! nm -D --defined-only "$lib/$1.so" | awk '$3 ~ /^hga_/' | grep -vF "@@$2_$abi"; }
-headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public builders/public files/public | grep "^hga.*\.h\$" | sort)" ]; }
+headers() { [ -f "$prefix/include/hga/hga.h" ] && [ "$(ls "$prefix/include/hga")" = "$(cd "$source" && ls graph/base graph/public msgpass/*/public dist/public builders/public files/public | grep "^hga.*\.h\$" | sort)" ]; }
 fact the_soname_is_of_the_version soname libhga
 fact and_so_is_the_version_of_every_function node libhga HGA
 fact the_same_goes_for_the_files soname libhga-files

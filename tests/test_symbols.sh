@@ -35,7 +35,7 @@ exported() { # exported ARCHIVE: what a shared library of its objects would have
     nm -D --defined-only all.so | awk '{ print $NF }' | grep -vE '^(_init|_fini|_edata|_end|__bss_start)$' | sort -u
 }
 cat "$source"/files/public/*.h | declared >declared_files
-cat "$source"/graph/base/*.h "$source"/{graph,builders}/public/*.h "$source"/msgpass/*/public/*.h | declared >declared
+cat "$source"/graph/base/*.h "$source"/{graph,dist,builders}/public/*.h "$source"/msgpass/*/public/*.h | declared >declared
 exported "$library" >exported
 exported "$files" >exported_files
 
@@ -50,7 +50,7 @@ needs_none() { needed "$library_so" && lacks needed '^lib(xml2|zip|icu|hga)'; }
 fact libhga_needs_neither_libxml2_nor_libzip_nor_icu needs_none
 on_top() { needed "$files_so" && holds needed '^libhga\.so'; }
 fact libhga_files_stands_on_libhga on_top
-grep -rlE '^ *# *include *<(libxml/|zip\.h|unicode/)' "$source"/{graph,kernels,msgpass,builders} >out
+grep -rlE '^ *# *include *<(libxml/|zip\.h|unicode/)' "$source"/{graph,kernels,msgpass,dist,builders} >out
 fact no_source_of_libhga_includes_them empty out
 
 # Static storage that can change, as "object symbol": a lock is no state, and thread-local storage is in .tbss. The names of temporary files are the process's.

@@ -3,6 +3,8 @@
 #define HGA_H
 #include "hga_builders.h"
 #include "hga_decode.h"
+#include "hga_dist.h"
+#include "hga_exchange.h"
 #include "hga_file.h"
 #include "hga_gradient.h"
 #include "hga_graph.h"
