@@ -75,7 +75,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hgaConfig.cmake.in ${PRO
   INSTALL_DESTINATION ${HGA_CMAKE_FOLDER} PATH_VARS HGA_INCLUDE CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/installed/hgaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
-# ---- install: `runtime` is the shared library, `development` what compiling against it takes, `tool` the command; `files` and `files_development` are libhga-files' ----
+# ---- install: `runtime` is the shared library, `development` what compiling against it takes, `tool` the command; `files` and `files_development` are libhga-files', `mpi` and `mpi_development` libhga-mpi's ----
 
 # hga_install(LIBRARY EXPORT RUNTIME DEVELOPMENT HEADER_FOLDERS..)
 function(hga_install library export runtime development)
@@ -96,6 +96,11 @@ if(HGA_FILES)
   hga_install(hga_files hgaFilesTargets files files_development ${HGA_FILES_HEADERS})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/hga-files.pc.in ${PROJECT_BINARY_DIR}/installed/hga-files.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/installed/hga-files.pc DESTINATION ${HGA_PC_FOLDER} COMPONENT files_development)
+endif()
+if(HGA_WITH_MPI)
+  hga_install(hga_mpi hgaMpiTargets mpi mpi_development dist/mpi)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/hga-mpi.pc.in ${PROJECT_BINARY_DIR}/installed/hga-mpi.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/installed/hga-mpi.pc DESTINATION ${HGA_PC_FOLDER} COMPONENT mpi_development)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)

@@ -20,6 +20,12 @@ fact no_include_goes_up empty found
 lines_with files '(^|[^[:alnum:]_.~$}])/(home|root|work|Users)/[[:alnum:]]' >found
 fact no_path_of_somebodys_machine empty found
 
+# MPIs differ in their headers: who includes one is of one MPI.
+lines_with c_files '^ *# *include *[<"]mpi\.h' | grep -v '^dist/mpi\.c:' >found
+fact mpi_is_included_by_one_file empty found
+includes_it() { grep -q '^#include <mpi.h>$' "$source/dist/mpi.c"; }
+fact and_by_that_one includes_it
+
 # The backslash of a macro may stand in column 121.
 lines_with c_files '^.{121,}' | grep -vE '^[^:]*:[0-9]+:.{120}\\$' >found
 fact lines_have_120_columns_at_most empty found

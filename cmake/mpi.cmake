@@ -1,0 +1,28 @@
+# libhga-mpi: ranks of MPI as an hga_exchange, and so the tool under mpirun. Which MPI is CMake's to find: -DMPI_C_COMPILER=mpicc.mpich chooses.
+option(HGA_WITH_MPI "libhga-mpi, and with it the tool under mpirun (MPI)" OFF)
+
+# hga_mpi_of(TARGET MPI): the static library for the MPI that the target MPI stands for.
+function(hga_mpi_of target mpi)
+  add_library(${target}_folder OBJECT ${PROJECT_SOURCE_DIR}/dist/mpi.c)
+  target_include_directories(${target}_folder PRIVATE ${PROJECT_SOURCE_DIR}/dist/mpi ${PROJECT_SOURCE_DIR}/dist/public ${PROJECT_SOURCE_DIR}/msgpass/plan/public ${PROJECT_SOURCE_DIR}/graph/base)
+  target_link_libraries(${target}_folder PRIVATE hga_flags ${mpi})
+  add_library(${target} STATIC $<TARGET_OBJECTS:${target}_folder>)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/dist/mpi)
+  target_link_libraries(${target} PUBLIC hga PRIVATE hga_flags ${mpi})
+endfunction()
+
+if(HGA_WITH_MPI)
+  if(NOT TARGET MPI::MPI_C)
+    find_package(MPI QUIET COMPONENTS C)
+    if(NOT MPI_C_FOUND)
+      hga_missing(MPI "libopenmpi-dev openmpi-bin" openmpi-devel openmpi "; or, without: -DHGA_WITH_MPI=OFF")
+    endif()
+  endif()
+  hga_mpi_of(hga_mpi MPI::MPI_C)
+  hga_share(hga_mpi hga-mpi hga-mpi.map)
+  set_target_properties(hga_mpi PROPERTIES OUTPUT_NAME hga-mpi)
+  set_target_properties(hga_mpi_shared PROPERTIES EXPORT_NAME mpi)
+  target_link_libraries(hga_mpi_shared PUBLIC hga_shared)
+  target_include_directories(hga_mpi_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/dist/mpi>)
+  add_library(hga::mpi ALIAS hga_mpi${kind})
+endif()
