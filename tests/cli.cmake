@@ -73,15 +73,23 @@ if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   set_tests_properties(subproject PROPERTIES TIMEOUT 900 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
+# Seconds, so that ctest begins with the longest: what is begun last leaves the other cores without work.
+foreach(test subproject:90 bench_tool:45 cli:40 costs:40 pages:40 view:30)
+  string(REGEX MATCH "^(.+):(.+)$" _ ${test})
+  if(TEST ${CMAKE_MATCH_1})
+    set_tests_properties(${CMAKE_MATCH_1} PROPERTIES COST ${CMAKE_MATCH_2})
+  endif()
+endforeach()
+
 # What is documented, and what is installed.
 if(NOT HGA_INSTALL)
   return()
 endif()
 add_test(NAME docs COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_docs.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${HGA_MAN})
-set_tests_properties(docs PROPERTIES TIMEOUT 600 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(docs PROPERTIES TIMEOUT 600 COST 45 LABELS "cli;whole" ENVIRONMENT OMP_WAIT_POLICY=passive)
 if(HGA_PYTHON AND NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   add_test(NAME site COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_site.sh $<TARGET_FILE:hga_tool> ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/python)
-  set_tests_properties(site PROPERTIES TIMEOUT 600 LABELS "cli;whole" SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
+  set_tests_properties(site PROPERTIES TIMEOUT 600 COST 45 LABELS "cli;whole" SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 if(NOT HGA_SANITIZE AND NOT HGA_COVERAGE)
   add_test(NAME package COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/test_package.sh

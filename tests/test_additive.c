@@ -108,6 +108,7 @@ static void rows_are_plain_ones(void **state)
         for (uint64_t seed = 0; seed < 4; seed++) {
             problem p;
             hga_modifiers m = {.size = sizeof m, .additive = seed % 3 ? a : NULL};
+            if (passed_over(4 * i + (int)seed)) continue;
             variant_build(i, 90, seed, &of[(seed + (uint64_t)i) % 4], &p);
             problem_fill_tables(&p, seed, seed % 2 == 0, seed == 3, seed == 1);
             p.options.edge_bias = p.io.edge_bias != NULL, p.io.modifiers = &m;

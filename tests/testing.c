@@ -45,6 +45,8 @@ hga_id random_below(uint64_t *stream, int64_t below) { return (hga_id)(next_rand
 
 int passed_over(int i) { return getenv("HGA_TEST_QUICK") && i % 5; }
 
+int every_other_passed_over(int i) { return getenv("HGA_TEST_QUICK") && i % 2; }
+
 int shortened(int n) { return getenv("HGA_TEST_QUICK") ? (n + 1) / 2 : n; }
 
 int thinned(int n) { return getenv("HGA_TEST_QUICK") ? (n + 7) / 8 : n; }

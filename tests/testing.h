@@ -33,6 +33,8 @@ hga_id random_below(uint64_t *stream, int64_t below);
 /* Whether case i of many is left out where HGA_TEST_QUICK is set, as instrumented builds are slow: four of five are.
    The number of cases of an inner loop is not divided by 5, so that all of them come up. */
 int passed_over(int i);
+/* The same of every second case: of two that are i and i + 1, one is looked at. */
+int every_other_passed_over(int i);
 /* n repeats, or an eighth of them there. */
 int thinned(int n);
 /* A length, or half of it there: what costs the square of the length takes a quarter. */
