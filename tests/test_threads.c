@@ -324,6 +324,42 @@ static void threads_that_cannot_start_on_the_way_back_are_an_error(void **state)
     }
 }
 
+/* A graph of hubs and of many rows with an edge or two, as power laws give: row v of n has about 2 n / (v + 2) listed
+   edges. */
+static hga_graph *skewed_graph(hga_id n)
+{
+    hga_builder *b;
+    hga_graph *g;
+    hga_id near;
+    assert_ok(hga_builder_create(NULL, &b));
+    assert_ok(hga_builder_add_level(b, n, NULL));
+    assert_ok(hga_builder_add_relation(b, "near", &near));
+    for (hga_id v = 0; v < n; v++)
+        for (hga_id i = 0; i < 2 * n / (v + 2); i++)
+            assert_ok(hga_builder_add_edge(b, near, (hga_id)((v + i * 37LL) % n), v, 0, 1));
+    assert_ok(hga_builder_finish(b, &g));
+    hga_builder_destroy(b);
+    return g;
+}
+
+/* Listed edges take the time, rows next to none: two threads get equally many of these, a few rows with all of them. */
+static void threads_share_the_edges_of_a_skewed_graph(void **state)
+{
+    (void)state;
+    hga_graph *g = skewed_graph(16384);
+    hga_relation r = hga_graph_relation(g, 0);
+    hga_program program;
+    hga_plan *plan;
+    int64_t first, n;
+    assert_ok(hga_program_hierarchy(&program, g, (hga_id[]){0}, 1));
+    assert_ok(hga_plan_create(g, &program, &(hga_shape){.n_heads = 4, .dim = 16, .dim_v = 16},
+                              &(hga_options){.threads = 2}, &plan));
+    assert_ok(hga_plan_rows(plan, HGA_IO_OUT, 0, &first, &n));
+    double share = (double)r.ptr[first + n] / (double)r.n_edges;
+    if (first != 0 || share < 0.42 || share > 0.58) fail_msg("%lld rows have %.2f of the edges", (long long)n, share);
+    hga_plan_destroy(plan), hga_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +372,7 @@ int main(void)
         cmocka_unit_test(calls_inside_a_parallel_region),
         cmocka_unit_test(threads_share_a_plan),
         cmocka_unit_test(a_state_can_be_used_again),
+        cmocka_unit_test(threads_share_the_edges_of_a_skewed_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,8 @@ static void count_edges(const hga_segments *s, void *context)
     }
 }
 
-hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges)
+hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges,
+                     int64_t *listed)
 {
     stage_plan *s = &plan->stage[stage];
     w->first = first;
@@ -98,7 +99,7 @@ hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_
         if (st) return st;
         s->long_row[s->n_long++] = (long_row){first + i, s->n_pieces, (hga_id)pieces, cut, degree, first_column};
         s->n_pieces += (hga_id)pieces;
-        *edges -= degree;
+        *edges -= degree, *listed -= explicit_edges(s, first + i, 1);
     }
     return HGA_OK;
 }

@@ -21,6 +21,7 @@ static phase *last_phase(hga_plan *plan) { return &plan->phase[plan->n_phases - 
 typedef struct measures {
     hga_pos segments, list; /* the room that loading them takes */
     int64_t edges;          /* pairs, an upper bound where a band cuts corners */
+    int64_t listed;         /* those of them that are listed one by one */
     int64_t columns;        /* of all segments */
     hga_pos degree;         /* no row has more of them */
     hga_pos alone;          /* no row alone has more columns in one segment */
@@ -85,12 +86,18 @@ static measures measure_rows(hga_plan *plan, hga_id stage, hga_id first, hga_id 
     make_room_ahead(plan, stage, first, n);
     if (m.segments == 1) note_width(plan, stage, m.width);
     int64_t given = explicit_edges(&plan->stage[stage], first, n);
-    m.edges += given, m.degree += given;
+    m.edges += given, m.degree += given, m.listed = given;
     return m;
 }
 
-/* Starting and storing a row takes about as long as this many of its edges. */
-enum { ROW_COST = 32 };
+/* Starting and storing a row takes about as long as this many of its edges in blocks; an edge that is listed takes as
+   long as so many of those (measured on R-MAT, a million edges, 1 x 16 to 8 x 64). */
+enum { ROW_COST = 32, LISTED_COST = 16 };
+
+static int64_t cost_of(hga_id rows, int64_t edges, int64_t listed)
+{
+    return ROW_COST * (int64_t)rows + edges + (LISTED_COST - 1) * listed;
+}
 
 /* Has the stage something to write at that position of its relation's order? */
 static int writes_at(const hga_plan *plan, hga_id stage, hga_id position)
@@ -124,8 +131,10 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
     const stage_plan *s = &plan->stage[ph->stage];
     if (!s->relation.dst_order || ph->by_position) return measure_rows(plan, ph->stage, first, n);
     measures all = {0};
-    for (hga_id v = first; v < first + n; v++)
-        all.edges += measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1).edges;
+    for (hga_id v = first; v < first + n; v++) {
+        measures row = measure_rows(plan, ph->stage, s->relation.dst_rank[v], 1);
+        all.edges += row.edges, all.listed += row.listed;
+    }
     return all;
 }
 
@@ -247,8 +256,8 @@ hga_status add_rows(hga_plan *plan, phase rows, long_search *found)
         }
         measures m = measure_panel(plan, ph, begin, many);
         if (m.degree > found->limit || m.alone > found->alone)
-            HGA_TRY(find_long(plan, stage, begin, many, found, &m.edges));
-        ph->cost[p] = ROW_COST * (int64_t)count_written(plan, ph, begin, many) + m.edges;
+            HGA_TRY(find_long(plan, stage, begin, many, found, &m.edges, &m.listed));
+        ph->cost[p] = cost_of(count_written(plan, ph, begin, many), m.edges, m.listed);
     }
     if (rows.by_position) HGA_TRY(part_by_cost(plan, ph));
 done:
@@ -277,7 +286,8 @@ static hga_status add_pieces(hga_plan *plan, hga_id stage)
     int placed = 1;
     for (const long_row *row = s->long_row; !st && row < s->long_row + s->n_long; row++) {
         placed &= row->first_column >= 0;
-        for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = row->cut;
+        hga_pos listed = explicit_edges(s, row->position, 1) / row->n_pieces;
+        for (hga_id i = 0; i < row->n_pieces; i++) ph->cost[row->first_piece + i] = cost_of(1, row->cut, listed);
     }
     return st || placed ? st : part_by_cost(plan, ph);
 }

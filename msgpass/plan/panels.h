@@ -29,8 +29,10 @@ typedef struct long_search {
 extern const long_search no_long_rows;
 /* What is long in a stage. */
 long_search long_open(const hga_plan *plan, hga_id stage);
-/* The long rows of a panel of positions [first, first + n), whose edges are taken away from the panel's. */
-hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges);
+/* The long rows of a panel of positions [first, first + n), whose edges are taken away from the panel's, and from those
+   of them that are listed. */
+hga_status find_long(hga_plan *plan, hga_id stage, hga_id first, hga_id n, long_search *w, int64_t *edges,
+                     int64_t *listed);
 /* Edges of a panel of positions that no block has. */
 int64_t explicit_edges(const stage_plan *s, hga_id first, hga_id n);
 
