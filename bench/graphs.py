@@ -1,19 +1,22 @@
 """Graph attention on graphs that people have, beside DGL, PyTorch Geometric and scipy: the same tensors, the same edges, one
 process, in turns; a time counts only where the result is right.
 
-    python3 bench/graphs.py [--graphs rmat,4elt,copter2,mdual,shuffled,digits,wordnet,packages] [--shapes 1x16,4x16,8x8,8x64]
-                            [--threads 1] [--repetitions 5] [--scale 16] [--data FOLDER] [--json RUN.json] [--plot PLOT.svg]
-    python3 bench/graphs.py --classifier [--epochs 100]
+    python3 bench/graphs.py [--graphs digits,4elt,copter2,mdual,shuffled,wordnet,packages,rmat,glosses]
+                            [--shapes 1x16,4x16,8x8,8x64] [--threads 1] [--repetitions 5] [--scale 16] [--data FOLDER]
+                            [--json RUN.json] [--plot PLOT.svg]
+    python3 bench/graphs.py --classifier [--graphs digits,wordnet] [--epochs 100] [--json RUN.json]
 
 rmat: R-MAT by its rules (Chakrabarti et al. 2004), 2^scale nodes and 16 times as many draws. 4elt, copter2, mdual: METIS's
 example meshes (Debian: libmetis-doc); shuffled: mdual under random numbers. digits: the ten nearest neighbours of scikit-learn's
-digits. wordnet: the hypernyms of WordNet's nouns (Debian: wordnet-base), both ways. packages: who depends on whom in the
-package lists that apt has. --data FOLDER holds unpacked Debian packages (dpkg-deb -x) where they are not installed.
+digits. wordnet: the hypernyms of WordNet's nouns (Debian: wordnet-base), both ways. glosses: each of its synsets and the first
+senses of the words that explain it, both ways. packages: who depends on whom in the package lists that apt has. Each node of
+these has itself among its neighbours. --data FOLDER holds unpacked Debian packages (dpkg-deb -x) where they are not installed.
 
 Peers: hga; hga-rcm and hga-metis, the same in an order of its nodes, tensors moved there and back within the time; dgl
 (u_dot_v, edge_softmax, u_mul_e_sum); pyg (the message passing of TransformerConv); scipy (sparse matrices). A peer or a graph
-that is missing is named. Memory is what a forked child grows by at most in one call there and back. --classifier trains two
-layers of GAT on the digits, from the same weights in each library."""
+that is missing is named, and so is one that would take more memory than there is. Memory is what a forked child grows by at
+most in one call there and back. --classifier trains two layers of GATConv from the same weights in each library: to tell which
+digit it is, or which of WordNet's 26 kinds of noun, a third of the nodes told."""
 
 import argparse
 import gzip
@@ -25,6 +28,7 @@ import resource
 import subprocess
 import sys
 import time
+import zlib
 
 import numpy as np
 from peers import Missing, import_dgl, import_torch
@@ -91,11 +95,14 @@ def digits(a):
     return np.stack([near.ravel(), np.repeat(np.arange(len(x)), 11)]), len(x)
 
 
+def wordnet_lines(a, name):
+    lines = find(a, f"usr/share/wordnet/{name}", "wordnet-base").read_text().splitlines()
+    return [line for line in lines if not line.startswith("  ")]  # its licence
+
+
 def wordnet(a):
     pointers, number = [], {}
-    for line in find(a, "usr/share/wordnet/data.noun", "wordnet-base").read_text().splitlines():
-        if line.startswith("  "):
-            continue
+    for line in wordnet_lines(a, "data.noun"):
         words = line.split(" | ")[0].split()
         own = number.setdefault(words[0], len(number))
         at = 4 + 2 * int(words[3], 16)
@@ -104,7 +111,25 @@ def wordnet(a):
             if kind in ("@", "@i") and part == "n":
                 pointers.append((own, to))
     e = np.array([(number[to], own) for own, to in pointers]).T
-    return np.unique(np.concatenate([e, e[::-1], np.arange(len(number))[None].repeat(2, 0)], 1), axis=1), len(number)
+    return both_ways(e, len(number))
+
+
+def both_ways(e, n):
+    """With every node's edge to itself, each edge once."""
+    return np.unique(np.concatenate([e, e[::-1], np.arange(n)[None].repeat(2, 0)], 1), axis=1), n
+
+
+def glosses(a):
+    number, said, first = {}, [], {}
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in wordnet_lines(a, f"data.{part}"):
+            number[part, line.split()[0]] = len(number)
+            said.append(line.partition(" | ")[2].split('; "')[0].lower())  # what it is, without examples
+        for line in wordnet_lines(a, f"index.{part}"):
+            words = line.split()
+            first.setdefault(words[0], []).append(number[part, words[-int(words[2])]])
+    e = [(s, t) for t, text in enumerate(said) for word in re.findall("[a-z]+", text) for s in first.get(word, ())]
+    return both_ways(np.array(e).T, len(number))
 
 
 def packages(a):
@@ -125,8 +150,8 @@ def packages(a):
     return np.unique(np.concatenate([e, np.arange(len(number))[None].repeat(2, 0)], 1), axis=1), len(number)
 
 
-GRAPHS = {"rmat": rmat, "4elt": metis("4elt"), "copter2": metis("copter2"), "mdual": metis("mdual"), "shuffled": shuffled,
-          "digits": digits, "wordnet": wordnet, "packages": packages}  # fmt: skip
+GRAPHS = {"digits": digits, "4elt": metis("4elt"), "copter2": metis("copter2"), "mdual": metis("mdual"), "shuffled": shuffled,
+          "wordnet": wordnet, "packages": packages, "rmat": rmat, "glosses": glosses}  # fmt: skip
 
 
 # ---- a problem: a graph, a shape, and what is right ----
@@ -213,6 +238,12 @@ def peer_dgl(p):
     return with_autograd(torch, p, lambda q, k, v: ops.u_mul_e_sum(g, v, ops.edge_softmax(g, ops.u_dot_v(g, k, q) * p.scale)))
 
 
+def memory_left():
+    """Bytes that programs may still take."""
+    said = re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return 1024 * int(said[1]) if said else float("inf")
+
+
 def import_pyg():
     try:
         import torch_geometric.nn
@@ -224,6 +255,9 @@ def import_pyg():
 
 def peer_pyg(p):
     torch, pyg = import_torch(p.threads), import_pyg()
+    rows, free = 8 * 4 * len(p.src) * p.heads * p.dim, memory_left()
+    if rows > free:  # query, key, value and message of every edge, and as many gradients
+        raise Missing(f"{p.name} {p.heads} x {p.dim}: its rows for edges take about {rows / 1e9:.0f} GB of {free / 1e9:.0f}")
     edge_index = torch.from_numpy(np.stack([p.src, p.dst]))
 
     class Attention(pyg.nn.MessagePassing):  # TransformerConv without its projections
@@ -394,9 +428,11 @@ def table(rows):
 
 
 def costs(rows):
-    """Markdown: memory there and back, and the first call with all that it plans, of the largest shape."""
+    """Markdown: memory there and back, and the first call with all that it plans, of the largest shape; and what it took to
+    import the packages, hga's once, the others' behind torch's."""
     peers = list(dict.fromkeys(r["peer"] for r in rows))
-    lines = ["| graph | heads x dim | " + " | ".join(f"{p} MB, first call s" for p in peers) + " |", "|" + "---|" * (len(peers) + 2)]
+    lines = ["| graph | heads x dim | " + " | ".join(f"{p} MB, first call s" for p in peers) + " |", "|" + "---|" * (len(peers) + 2),
+             "| import, s | | " + " | ".join(f"{IMPORTS[p]:.2f}" if p in IMPORTS else "" for p in peers) + " |"]  # fmt: skip
     largest = max((r["heads"] * r["dim"] for r in rows), default=0)
     for (graph, heads, dim, direction), of in cases(rows).items():
         if direction != "forward" or heads * dim != largest:
@@ -430,62 +466,142 @@ def plot(rows, path):
     pathlib.Path(path).write_text("\n".join(parts), encoding="utf-8")
 
 
-# ---- two layers of GAT on the digits ----
+# ---- two layers of GATConv ----
 
 
-def classifier(a):
-    """Trained from the same weights in each library, a third of the digits told: accuracy on the others, seconds an epoch."""
-    torch = import_torch(a.threads)
+def digits_task(a):
+    """64 grey values, and which digit it is."""
+    data = digits_file(a)
+    return data[:, :64] / 16, data[:, 64].astype(np.int64)
+
+
+def wordnet_task(a):
+    """The words of the explanation, hashed to 64 counts, and WordNet's file: noun.animal, noun.food, .."""
+    lines = wordnet_lines(a, "data.noun")
+    x = np.zeros((len(lines), 64), np.float32)
+    for row, line in zip(x, lines):
+        for word in re.findall("[a-z]+", line.partition(" | ")[2]):
+            row[zlib.crc32(word.encode()) % 64] += 1
+    kinds = np.array([int(line.split()[1]) for line in lines])
+    return x / np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)), np.unique(kinds, return_inverse=True)[1]
+
+
+TASKS = {"digits": digits_task, "wordnet": wordnet_task}
+
+
+def hga_convolutions(edge_index, n):
     import hga.torch as hga_torch
 
-    edges, n = digits(a)
-    data = digits_file(a)
-    x, y = torch.from_numpy(data[:, :64] / 16).float(), torch.from_numpy(data[:, 64]).long()
-    told = torch.from_numpy(np.random.default_rng(3).random(n) < 1 / 3)
-    edge_index = torch.from_numpy(edges)
+    made = [lambda i, o, h, c=c: hga_torch.GATConv(i, o, heads=h, concat=c, add_self_loops=False) for c in (True, False)]
+    return made, lambda layer, x: layer(x, edge_index), lambda layer, weights: layer.load_state_dict(weights)
 
-    def layers_of(conv):
+
+def pyg_convolutions(edge_index, n):
+    pyg = import_pyg()
+    made = [lambda i, o, h, c=c: pyg.nn.GATConv(i, o, heads=h, concat=c, add_self_loops=False) for c in (True, False)]
+    return made, lambda layer, x: layer(x, edge_index), lambda layer, weights: layer.load_state_dict(weights)
+
+
+def dgl_convolutions(edge_index, n):
+    dgl = import_dgl()
+    import dgl.nn.pytorch as dgl_nn
+
+    g = dgl.graph((edge_index[0], edge_index[1]), num_nodes=n)
+    names = {"fc.weight": "lin.weight", "attn_l": "att_src", "attn_r": "att_dst", "bias": "bias"}
+    made = [lambda i, o, h: dgl_nn.GATConv(i, o, h)] * 2
+    return made, lambda layer, x: layer(g, x).flatten(1), lambda layer, weights: layer.load_state_dict({a: weights[b] for a, b in names.items()})
+
+
+CONVOLUTIONS = {"hga": hga_convolutions, "dgl": dgl_convolutions, "pyg": pyg_convolutions}
+HIDDEN, HEADS = 8, 8
+
+
+class Classifier:
+    """Two layers as GAT's paper has them: 8 heads of 8, ELU, one head of as many as there are classes."""
+
+    def __init__(self, torch, make, edge_index, n, features, classes):
+        (one, two), self.run, self.load = make(edge_index, n)
         torch.manual_seed(5)
-        return [conv(64, 8, 8, True), conv(64, 10, 1, False)]
+        self.layers, self.elu = [one(features, HIDDEN, HEADS), two(HIDDEN * HEADS, classes, 1)], torch.nn.functional.elu
 
-    def hga_layers():
-        return layers_of(lambda i, o, h, c: hga_torch.GATConv(i, o, heads=h, concat=c, add_self_loops=False)), edge_index
+    def weights(self):
+        return [w for layer in self.layers for w in layer.parameters()]
 
-    def pyg_layers():
-        pyg = import_pyg()
-        return layers_of(lambda i, o, h, c: pyg.nn.GATConv(i, o, heads=h, concat=c, add_self_loops=False)), edge_index
+    def __call__(self, x):
+        return self.run(self.layers[1], self.elu(self.run(self.layers[0], x)))
 
+
+def made_classifiers(torch, edge_index, n, features, classes):
+    """{peer: classifier}, all with the weights of the first."""
     made = {}
-    for name, layers in (("hga", hga_layers), ("pyg", pyg_layers)):
+    for name, make in CONVOLUTIONS.items():
         try:
-            made[name] = layers()
+            made[name] = Classifier(torch, make, edge_index, n, features, classes)
         except Missing as e:
             print(f"not compared: {name}: {e}")
-    if "pyg" in made:
-        for ours, theirs in zip(made["hga"][0], made["pyg"][0]):
-            ours.load_state_dict(theirs.state_dict())
-    rows = []
-    for name, ((one, two), given) in made.items():
-        weights = [*one.parameters(), *two.parameters()]
-        adam = torch.optim.Adam(weights, lr=0.005)
-        start = time.process_time()
-        for _ in range(a.epochs):
-            adam.zero_grad()
-            loss = torch.nn.functional.cross_entropy(two(torch.nn.functional.elu(one(x, given)), given)[told], y[told])
+            continue
+        for own, first in zip(made[name].layers, next(iter(made.values())).layers):
+            made[name].load(own, first.state_dict())
+    return made
+
+
+def classifier(a, name):
+    """Trained from the same weights in each library, an epoch each in turns: accuracy on the nodes that were not told, seconds
+    an epoch (medians of processor time), how far the first outputs are from hga's in shares of the largest."""
+    torch = import_torch(a.threads)
+    edges, n = GRAPHS[name](a)
+    x, y = TASKS[name](a)
+    x, y = torch.from_numpy(x).float(), torch.from_numpy(y).long()
+    told = torch.from_numpy(np.random.default_rng(3).random(n) < 1 / 3)
+    made = made_classifiers(torch, torch.from_numpy(edges), n, x.shape[1], int(y.max()) + 1)
+    adam = {peer: torch.optim.Adam(c.weights(), lr=0.005) for peer, c in made.items()}
+    with torch.no_grad():
+        first = {peer: c(x) for peer, c in made.items()}
+    seconds, losses = {peer: [] for peer in made}, {}
+    for _ in range(a.epochs):
+        for peer, c in made.items():
+            start = time.process_time()
+            adam[peer].zero_grad()
+            loss = torch.nn.functional.cross_entropy(c(x)[told], y[told])
             loss.backward()
-            adam.step()
-        seconds = (time.process_time() - start) / a.epochs
+            adam[peer].step()
+            seconds[peer].append(time.process_time() - start)
+            losses[peer] = float(loss.detach())
+    rows = []
+    for peer, c in made.items():
         with torch.no_grad():
-            right = two(torch.nn.functional.elu(one(x, given)), given).argmax(1) == y
-        rows.append({"peer": name, "epochs": a.epochs, "seconds_an_epoch": seconds, "loss": float(loss.detach()),
+            right = c(x).argmax(1) == y
+        off_first = float((first[peer] - first["hga"]).abs().max() / first["hga"].abs().max())
+        rows.append({"graph": name, "nodes": n, "edges": edges.shape[1], "peer": peer, "threads": a.threads, "epochs": a.epochs,
+                     "seconds_an_epoch": float(np.median(seconds[peer])), "loss": losses[peer], "difference": off_first,
                      "accuracy": float(right[~told].float().mean())})  # fmt: skip
-        print(f"{name:5s} {1e3 * seconds:8.2f} ms an epoch, loss {rows[-1]['loss']:.5f}, accuracy on what was not told {rows[-1]['accuracy']:.4f}")
+        print(f"{name:8s} {peer:4s} {1e3 * rows[-1]['seconds_an_epoch']:8.1f} ms an epoch, loss {losses[peer]:.5f}, "
+              f"accuracy on what was not told {rows[-1]['accuracy']:.4f}, first outputs {off_first:.0e} from hga's", flush=True)  # fmt: skip
     return rows
+
+
+def machine():
+    """The processor's name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "?")
+    except OSError:
+        return "?"
+
+
+def commit():
+    """Of the sources that this file is among."""
+    try:
+        said = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=True)
+        return said.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "?"
 
 
 def context():
     versions = {name: getattr(sys.modules[name], "__version__", "?") for name in ("torch", "dgl", "torch_geometric", "scipy", "numpy") if name in sys.modules}
-    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__, "isa": hga.isa_list(),
+    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine(), "num_cpus": os.cpu_count(), "commit": commit(),
+            "hga": hga.__version__, "isa": hga.isa_list(),
             "load": os.getloadavg()[0], "import_seconds": {k: round(v, 2) for k, v in IMPORTS.items()}, **versions}  # fmt: skip
 
 
@@ -499,7 +615,7 @@ def keep(a, rows, skipped):
 
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    a.add_argument("--graphs", default=",".join(GRAPHS))
+    a.add_argument("--graphs", help=f"of {','.join(GRAPHS)} (all; with --classifier {','.join(TASKS)})")
     a.add_argument("--shapes", default="1x16,4x16,8x8,8x64")
     a.add_argument("--peers", default=",".join(PEERS))
     a.add_argument("--threads", type=int, default=1)
@@ -507,22 +623,23 @@ def main():
     a.add_argument("--scale", type=int, default=16, help="of rmat: 2^scale nodes")
     a.add_argument("--data", help="a folder with unpacked Debian packages")
     a.add_argument("--no-memory", dest="memory", action="store_false", help="do not fork a child for each peer")
-    a.add_argument("--classifier", action="store_true", help="train two layers of GAT instead")
+    a.add_argument("--classifier", action="store_true", help="train two layers of GATConv instead")
     a.add_argument("--epochs", type=int, default=100)
     a.add_argument("--json")
     a.add_argument("--plot")
     a = a.parse_args()
-    for what, names, known in (("graph", a.graphs, GRAPHS), ("peer", a.peers, PEERS)):
+    a.graphs = a.graphs or ",".join(TASKS if a.classifier else GRAPHS)
+    for what, names, known in (("graph", a.graphs, TASKS if a.classifier else GRAPHS), ("peer", a.peers, PEERS)):
         for name in names.split(","):
             if name not in known:
                 sys.exit(f"no {what} {name!r}; there are {', '.join(known)}")
     skipped, rows = set(), []
     import_all(a.peers.split(","))
-    if a.classifier:
+    for name in a.graphs.split(",") if a.classifier else []:
         try:
-            rows = classifier(a)
+            rows += classifier(a, name)
         except Missing as e:
-            sys.exit(f"--classifier: {e}")
+            skipped.add(f"{name}: {e}")
     for name in [] if a.classifier else a.graphs.split(","):
         try:
             edges, n = GRAPHS[name](a)
