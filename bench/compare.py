@@ -2,15 +2,18 @@
 result is right.
 
     python3 bench/compare.py [--tokens 1024] [--heads 8] [--dim 64] [--threads 2] [--repetitions 15] [--backward]
-                             [--cases dense,window,bpt,random] [--json RUN.json] [--page PAGE.html]
+                             [--cases dense,dense-causal,window,bpt,random] [--isa avx2] [--json RUN.json] [--page PAGE.html]
+    python3 bench/compare.py --table goals [--isa avx2] [--only TEXT] [--json RUN.json]
     python3 bench/compare.py --calls [--seconds 0.05]
 
 Peers: torch's scaled_dot_product_attention (with a mask where the graph is sparse) and FlexAttention (compiled),
-onnxruntime's MultiHeadAttention, DGL's message passing, scipy's sparse matrices. Each result is compared with the three
-passes of attention in double on the same edges. A peer that is missing, or cannot do a case, is named. RUN.json is Google
-Benchmark's format, which ``hga bench compare A.json B.json`` reads."""
+onnxruntime's MultiHeadAttention, OpenVINO's ScaledDotProductAttention, DGL's message passing, scipy's sparse matrices.
+Each result is compared with the three passes of attention in double on the same edges. A peer that is missing, or cannot
+do a case, is named. RUN.json is Google Benchmark's format, which ``hga bench compare A.json B.json`` reads.
+``--table goals`` is the project's goals beside peers (goals.py)."""
 
 import argparse
+import functools
 import html
 import json
 import os
@@ -19,7 +22,7 @@ import time
 
 import hga
 import numpy as np
-from peers import Missing, import_dgl, import_torch
+from peers import HELD, Missing, import_dgl, import_torch, is_held
 
 RIGHT = 2e-4  # how far from double a result may be, times its largest entry; gradients ten times that
 
@@ -37,62 +40,98 @@ def random_graph(n):
     return hga.Graph.from_edges(src, np.repeat(np.arange(n), min(32, n)), n).hierarchy()
 
 
+# words, the hierarchy of so many tokens, whether every token sees all, or all before it and itself
 CASES = {
-    "dense": ("dense", hga.dense),
-    "window": ("window left=64 right=64", window),
-    "bpt": ("bpt k=4", lambda n: hga.bpt(n, k=4)),
-    "random": ("random degree=32", random_graph),
+    "dense": ("dense", hga.dense, True, False),
+    "dense-causal": ("dense causal=1", lambda n: hga.dense(n, causal=True), True, True),
+    "window": ("window left=64 right=64", window, False, False),
+    "bpt": ("bpt k=4", lambda n: hga.bpt(n, k=4), False, False),
+    "random": ("random degree=32", random_graph, False, False),
 }
 
 
 class Problem:
     def __init__(self, name, a):
-        self.words, build = CASES[name]
-        self.name, self.threads = name, a.threads
+        self.words, build, self.dense, self.causal = CASES[name]
+        self.name, self.tokens, self.threads = name, a.tokens, a.threads
         self.h = build(a.tokens)
-        e = self.h.edges()
-        e = e[np.lexsort((e[:, 0], e[:, 1]))]
         self.n = self.h.rows
-        self.src, self.dst = e[:, 0].astype(np.int64), e[:, 1].astype(np.int64)
-        self.ptr = np.searchsorted(self.dst, np.arange(self.n + 1))
-        self.dense = len(e) == self.n * self.n
         rng = np.random.default_rng(7)
         self.q, self.k, self.v, self.g = (rng.standard_normal((1, a.heads, self.n, a.dim)).astype(np.float32) for _ in range(4))
         self.scale = 1 / np.sqrt(a.dim)
-        self.right = self.reference(a.backward)
+        self.right = (self.dense_reference if self.dense else self.reference)(a.backward)
+
+    @functools.cached_property
+    def edges(self):
+        """Sources and destinations by destination, and where each destination's begin."""
+        e = self.h.edges()
+        e = e[np.lexsort((e[:, 0], e[:, 1]))]
+        src, dst = e[:, 0].astype(np.int64), e[:, 1].astype(np.int64)
+        return src, dst, np.searchsorted(dst, np.arange(self.n + 1))
 
     def mask(self):
+        src, dst, _ = self.edges
         m = np.zeros((self.n, self.n), bool)
-        m[self.dst, self.src] = True
+        m[dst, src] = True
         return m
 
     def reference(self, backward):
         """Output and gradients in double: a score for each edge, softmax by rows, weighted sums."""
+        src, dst, ptr = self.edges
         out, grads = np.zeros(self.q.shape), [np.zeros(self.q.shape) for _ in range(3)]
-        rows = np.flatnonzero(np.diff(self.ptr))
+        rows = np.flatnonzero(np.diff(ptr))
         for h in range(self.q.shape[1]):
             q, k, v, g = (x[0, h].astype(np.float64) for x in (self.q, self.k, self.v, self.g))
-            s = np.einsum("ed,ed->e", q[self.dst], k[self.src]) * self.scale
+            s = np.einsum("ed,ed->e", q[dst], k[src]) * self.scale
             top = np.zeros(self.n)
-            top[rows] = np.maximum.reduceat(s, self.ptr[rows])
-            p = np.exp(s - top[self.dst])
-            total = np.bincount(self.dst, p, self.n)
-            p /= total[self.dst]
-            np.add.at(out[0, h], self.dst, p[:, None] * v[self.src])
+            top[rows] = np.maximum.reduceat(s, ptr[rows])
+            p = np.exp(s - top[dst])
+            p /= np.bincount(dst, p, self.n)[dst]
+            np.add.at(out[0, h], dst, p[:, None] * v[src])
             if backward:
-                dp = np.einsum("ed,ed->e", g[self.dst], v[self.src])
-                ds = p * (dp - np.bincount(self.dst, p * dp, self.n)[self.dst]) * self.scale
-                np.add.at(grads[0][0, h], self.dst, ds[:, None] * k[self.src])
-                np.add.at(grads[1][0, h], self.src, ds[:, None] * q[self.dst])
-                np.add.at(grads[2][0, h], self.src, p[:, None] * g[self.dst])
+                dp = np.einsum("ed,ed->e", g[dst], v[src])
+                ds = p * (dp - np.bincount(dst, p * dp, self.n)[dst]) * self.scale
+                np.add.at(grads[0][0, h], dst, ds[:, None] * k[src])
+                np.add.at(grads[1][0, h], src, ds[:, None] * q[dst])
+                np.add.at(grads[2][0, h], src, p[:, None] * g[dst])
         return [out] + (grads if backward else [])
+
+    def dense_reference(self, backward):
+        """The same of every pair, or of every pair of a token and one before it, as products of matrices."""
+        results = [np.zeros(self.q.shape) for _ in range(4 if backward else 1)]
+        for h in range(self.q.shape[1]):
+            q, k, v, g = (x[0, h].astype(np.float64) for x in (self.q, self.k, self.v, self.g))
+            p = q @ k.T * self.scale
+            if self.causal:
+                p[np.triu_indices(self.n, 1)] = -np.inf
+            np.exp(p - p.max(axis=1, keepdims=True), out=p)
+            p /= p.sum(axis=1, keepdims=True)
+            found = [p @ v]
+            if backward:
+                dp = g @ v.T
+                ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) * self.scale
+                found += [ds @ k, ds.T @ q, p.T @ g]
+            for to, x in zip(results, found):
+                to[0, h] = x
+        return results
 
 
 # ---- the peers: each gives a function that computes [output] or [output, dq, dk, dv] as numpy arrays ----
 
 
+DIRECTIONS = {"forward": False, "backward": True, "back alone": "alone"}  # "backward" has its forward pass with it
+
+
 def with_autograd(torch, p, f):
-    """Forward, or forward and backward, of a function of tensors."""
+    """Forward, forward and backward, or backward alone, of a function of tensors."""
+
+    class Alone:
+        def before(self):  # what is not timed
+            self.leaves = [torch.from_numpy(x).requires_grad_() for x in (p.q, p.k, p.v)]
+            self.out = f(*self.leaves)
+
+        def __call__(self):
+            return [self.out.detach(), *torch.autograd.grad(self.out, self.leaves, torch.from_numpy(p.g))]
 
     def forward():
         with torch.no_grad():
@@ -103,25 +142,25 @@ def with_autograd(torch, p, f):
         out = f(*leaves)
         return [out.detach(), *torch.autograd.grad(out, leaves, torch.from_numpy(p.g))]
 
-    return lambda backward: both if backward else forward
+    return lambda backward: Alone() if backward == "alone" else both if backward else forward
 
 
 def peer_hga(p):
+    def attention(q, k, v):
+        return p.h.attention(q, k, v, threads=p.threads)
+
     def forward():
-        return [p.h.attention(p.q, p.k, p.v, threads=p.threads)]
+        return [attention(p.q, p.k, p.v)]
 
-    def both():
-        torch = import_torch()
-        return with_autograd(torch, p, lambda q, k, v: p.h.attention(q, k, v, threads=p.threads))(True)()
-
-    return lambda backward: both if backward else forward
+    return lambda backward: with_autograd(import_torch(), p, attention)(backward) if backward else forward
 
 
 def peer_sdpa(p):
     torch = import_torch()
     torch.set_num_threads(p.threads)
     mask = None if p.dense else torch.from_numpy(p.mask())
-    return with_autograd(torch, p, lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    return with_autograd(torch, p, lambda q, k, v: sdpa(q, k, v, attn_mask=mask, is_causal=p.causal))
 
 
 def peer_flex(p):
@@ -132,7 +171,9 @@ def peer_flex(p):
     except ImportError as e:
         raise Missing(str(e)) from None
     block = None
-    if not p.dense:
+    if p.causal:
+        block = create_block_mask(lambda b, h, q, k: q >= k, None, None, p.n, p.n, device="cpu")
+    elif not p.dense:
         seen = torch.from_numpy(p.mask())
         block = create_block_mask(lambda b, h, q, k: seen[q, k], None, None, p.n, p.n, device="cpu")
     compiled = torch.compile(flex_attention)
@@ -152,7 +193,8 @@ def peer_onnxruntime(p):
     if not p.dense:
         given["bias"] = np.where(p.mask(), 0, -1e9).astype(np.float32)[None, None]
         inputs += ["", "", "bias"]
-    node = onnx.helper.make_node("MultiHeadAttention", inputs, ["out"], domain="com.microsoft", num_heads=heads, scale=float(p.scale))
+    node = onnx.helper.make_node("MultiHeadAttention", inputs, ["out"], domain="com.microsoft", num_heads=heads, scale=float(p.scale),
+                                 unidirectional=int(p.causal))  # fmt: skip
     kind = onnx.TensorProto.FLOAT
     values = [onnx.helper.make_tensor_value_info(name, kind, x.shape) for name, x in given.items()]
     out = onnx.helper.make_tensor_value_info("out", kind, [1, p.n, heads * dim])
@@ -170,10 +212,29 @@ def peer_onnxruntime(p):
     return lambda backward: None if backward else forward
 
 
+def peer_openvino(p):
+    try:
+        import openvino
+    except ImportError as e:
+        raise Missing(str(e)) from None
+    ops = openvino.opset13
+    inputs = [ops.parameter(x.shape, np.float32) for x in (p.q, p.k, p.v)]
+    bias = [] if p.dense else [ops.constant(np.where(p.mask(), 0, -1e9).astype(np.float32)[None, None])]
+    model = openvino.Model([ops.scaled_dot_product_attention(*inputs, *bias, causal=p.causal)], inputs)
+    settings = {"INFERENCE_NUM_THREADS": p.threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(model, "CPU", settings)
+
+    def forward():
+        return [compiled([p.q, p.k, p.v])[0]]
+
+    return lambda backward: None if backward else forward
+
+
 def peer_dgl(p):
     torch, dgl = import_torch(p.threads), import_dgl()
     edge_softmax, u_dot_v, u_mul_e_sum = dgl.ops.edge_softmax, dgl.ops.u_dot_v, dgl.ops.u_mul_e_sum
-    g = dgl.graph((torch.from_numpy(p.src), torch.from_numpy(p.dst)), num_nodes=p.n)
+    src, dst, _ = p.edges
+    g = dgl.graph((torch.from_numpy(src), torch.from_numpy(dst)), num_nodes=p.n)
     g.create_formats_()
 
     def attention(q, k, v):
@@ -189,23 +250,24 @@ def peer_scipy(p):
         from scipy.sparse import csr_matrix
     except ImportError as e:
         raise Missing(str(e)) from None
-    rows = np.flatnonzero(np.diff(p.ptr))
-    counts = np.diff(p.ptr)[rows]
+    src, dst, ptr = p.edges
+    rows = np.flatnonzero(np.diff(ptr))
+    counts = np.diff(ptr)[rows]
 
     def forward():
         out = np.zeros_like(p.q)
         for h in range(p.q.shape[1]):
-            s = np.einsum("ed,ed->e", p.q[0, h][p.dst], p.k[0, h][p.src]) * np.float32(p.scale)
-            s = np.exp(s - np.repeat(np.maximum.reduceat(s, p.ptr[rows]), counts))
-            s /= np.repeat(np.add.reduceat(s, p.ptr[rows]), counts)
-            out[0, h] = csr_matrix((s, p.src, p.ptr), shape=(p.n, p.n)) @ p.v[0, h]
+            s = np.einsum("ed,ed->e", p.q[0, h][dst], p.k[0, h][src]) * np.float32(p.scale)
+            s = np.exp(s - np.repeat(np.maximum.reduceat(s, ptr[rows]), counts))
+            s /= np.repeat(np.add.reduceat(s, ptr[rows]), counts)
+            out[0, h] = csr_matrix((s, src, ptr), shape=(p.n, p.n)) @ p.v[0, h]
         return [out]
 
     return lambda backward: None if backward else forward
 
 
-PEERS = {"hga": peer_hga, "torch-sdpa": peer_sdpa, "torch-flex": peer_flex, "onnxruntime": peer_onnxruntime, "dgl": peer_dgl,
-         "scipy": peer_scipy}  # fmt: skip
+PEERS = {"hga": peer_hga, "torch-sdpa": peer_sdpa, "torch-flex": peer_flex, "onnxruntime": peer_onnxruntime,
+         "openvino": peer_openvino, "dgl": peer_dgl, "scipy": peer_scipy}  # fmt: skip
 
 
 # ---- measuring ----
@@ -216,15 +278,23 @@ def apart(got, right):
     return max(abs(np.asarray(x, np.float64) - y).max() / max(1e-30, abs(y).max()) for x, y in zip(got, right))
 
 
+def begin(f):
+    """What a call does before its time counts."""
+    getattr(f, "before", lambda: None)()
+
+
 def contenders(p, direction, wanted, skipped):
     """(name, function, difference) of every peer whose result is right."""
-    backward, found = direction == "backward", []
+    backward, found = DIRECTIONS[direction], []
     right = p.right if backward else p.right[:1]
     for name in wanted:
         try:
+            if not is_held(name):
+                raise Missing("takes the best instructions there are, whatever --isa says")
             f = PEERS[name](p)(backward)
             if f is None:
                 raise Missing("has no backward pass here")
+            begin(f)
             got = f()
             off = apart(got, right)
             if len(got) != len(right) or not off <= RIGHT * (10 if backward else 1):
@@ -242,32 +312,42 @@ def in_turns(found, repetitions):
     """Seconds and processor seconds of every repetition, by name; one of each in every turn, the order turning too."""
     times = {name: [] for name, _, _ in found}
     for _, f, _ in found:
-        f()
+        begin(f), f()
     for turn in range(repetitions):
         at = turn % len(found)
         for name, f, _ in found[at:] + found[:at]:
+            begin(f)
             wall, cpu = time.perf_counter(), time.process_time()
             f()
             times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     return times
 
 
-def rows_of(p, direction, found, times, a):
-    rows = []
+def rows_of(p, direction, found, times):
+    rows, (_, heads, _, dim) = [], p.q.shape
     for name, _, off in found:
-        run = f"{p.words} {direction}/tokens:{a.tokens}/heads:{a.heads}/dim:{a.dim}/threads:{a.threads}/{name}"
+        run = f"{p.words} {direction}/tokens:{p.tokens}/heads:{heads}/dim:{dim}/threads:{p.threads}/{name}"
         for i, (wall, cpu) in enumerate(times[name]):
             rows.append({"name": run, "run_name": run, "run_type": "iteration", "repetitions": len(times[name]),
-                         "repetition_index": i, "threads": a.threads, "iterations": 1, "real_time": 1e3 * wall,
+                         "repetition_index": i, "threads": p.threads, "iterations": 1, "real_time": 1e3 * wall,
                          "cpu_time": 1e3 * cpu, "time_unit": "ms", "case": p.words, "direction": direction, "peer": name,
-                         "edges": len(p.src), "difference": off})  # fmt: skip
+                         "difference": off})  # fmt: skip
     return rows
+
+
+def context():
+    versions = {name: getattr(sys.modules[name], "__version__", "?")
+                for name in ("torch", "onnxruntime", "openvino", "dgl", "scipy", "numpy") if name in sys.modules}  # fmt: skip
+    if "torch" in sys.modules:
+        versions["torch's instructions"] = sys.modules["torch"].backends.cpu.get_cpu_capability()
+    return {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__,
+            "isa": isa_in_use(), "load": os.getloadavg()[0], **versions}  # fmt: skip
 
 
 # ---- the page ----
 
-COLOURS = {"hga": "#1b6ca8", "torch-sdpa": "#e07b39", "torch-flex": "#b0413e", "onnxruntime": "#3a9679", "dgl": "#7b5ea7",
-           "scipy": "#8a6d3b"}  # fmt: skip
+COLOURS = {"hga": "#1b6ca8", "torch-sdpa": "#e07b39", "torch-flex": "#b0413e", "onnxruntime": "#3a9679",
+           "openvino": "#5f7d2c", "dgl": "#7b5ea7", "scipy": "#8a6d3b"}  # fmt: skip
 
 
 def summary(rows):
@@ -316,12 +396,29 @@ def page(document, skipped):
     return "\n".join(parts) + "</html>\n"
 
 
+def isa_in_use():
+    return os.environ.get("HGA_ISA") or hga.isa_list().split()[-1]
+
+
+def hold(isa):
+    """Everybody to an instruction set: libraries ask the environment when they are loaded, so this begins anew."""
+    if isa not in hga.isa_list().split():
+        sys.exit(f"--isa: {isa!r} is not one of {', '.join(hga.isa_list().split())}, which run here")
+    if isa not in HELD:
+        sys.exit(f"--isa: peers can be held to {', '.join(HELD)}, not to {isa!r}")
+    if os.environ.get("HGA_ISA") != isa:
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **HELD[isa]})
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    a.add_argument("--tokens", type=int, default=1024)
+    a.add_argument("--tokens", type=int, help="1024; with --table goals the most of a row, which is not judged then")
     a.add_argument("--heads", type=int, default=8)
     a.add_argument("--dim", type=int, default=64)
-    a.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    a.add_argument("--threads", type=int, help="all there are; with --table goals 1")
+    a.add_argument("--isa", help="hga and its peers held to these instructions: avx2, ref")
+    a.add_argument("--table", choices=["goals"], help="the project's goals beside peers (goals.py)")
+    a.add_argument("--only", help="with --table goals: rows whose name has this")
     a.add_argument("--repetitions", type=int, default=15)
     a.add_argument("--backward", action="store_true", help="forward and backward, too")
     a.add_argument("--cases", default=",".join(CASES))
@@ -331,6 +428,8 @@ def main():
     a.add_argument("--calls", action="store_true", help="what small calls cost beside torch's, and nothing else (calls.py)")
     a.add_argument("--seconds", type=float, default=0.05, help="with --calls: how long a round of a row takes")
     a = a.parse_args()
+    if a.isa:
+        hold(a.isa)
     if a.calls:
         try:
             import calls
@@ -344,6 +443,14 @@ def main():
     for name in a.peers.split(","):
         if name not in PEERS:
             sys.exit(f"no peer {name!r}; there are {', '.join(PEERS)}")
+    if a.table:
+        import goals
+
+        goals.table(a)
+        return
+    if a.only:
+        sys.exit("--only names rows of --table goals")
+    a.tokens, a.threads = a.tokens or 1024, a.threads or len(os.sched_getaffinity(0))
     rows, skipped = [], []
     for name in a.cases.split(","):
         p = Problem(name, a)
@@ -351,19 +458,13 @@ def main():
             found = contenders(p, direction, a.peers.split(","), skipped)
             if not found:
                 continue
-            rows += rows_of(p, direction, found, in_turns(found, a.repetitions), a)
+            rows += rows_of(p, direction, found, in_turns(found, a.repetitions))
             for peer, median, q1, q3, share, off in summary(rows)[(p.words, direction)]:
                 print(f"{p.words:26s} {direction:9s} {peer:12s} {median:9.3f} ms  [{q1:.3f}, {q3:.3f}]  processor / wall {share:4.2f}  off {off:.0e}",
                       flush=True)  # fmt: skip
     for line in skipped:
         print(f"not compared: {line}")
-    versions = {}
-    for name in ("torch", "onnxruntime", "dgl", "scipy", "numpy"):
-        if name in sys.modules:
-            versions[name] = getattr(sys.modules[name], "__version__", "?")
-    context = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "hga": hga.__version__,
-               "isa": hga.isa_list(), "load": os.getloadavg()[0], **versions}  # fmt: skip
-    document = {"context": context, "benchmarks": rows}
+    document = {"context": context(), "benchmarks": rows}
     if a.json:
         with open(a.json, "w", encoding="utf-8") as file:
             json.dump(document, file, indent=1)

@@ -5,6 +5,21 @@ import sys
 import types
 
 
+# What holds each library to an instruction set; it has to stand in the environment before any of them is loaded.
+HELD = {
+    "avx2": {"HGA_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+             "DNNL_MAX_CPU_ISA": "AVX2", "LIBXSMM_TARGET": "hsw"},
+    "ref": {"HGA_ISA": "ref", "ATEN_CPU_CAPABILITY": "default", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ONEDNN_MAX_CPU_ISA": "SSE41",
+            "DNNL_MAX_CPU_ISA": "SSE41", "LIBXSMM_TARGET": "wsm"},
+}  # fmt: skip
+UNHELD = ("onnxruntime",)  # asks the processor alone
+
+
+def is_held(peer):
+    """Does the peer run with the instructions that HGA_ISA names? Where nobody is held, everybody takes the best."""
+    return peer not in UNHELD or os.environ.get("HGA_ISA") not in HELD
+
+
 class Missing(Exception):
     """Why a graph or a peer does not take part."""
 

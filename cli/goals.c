@@ -17,9 +17,6 @@ typedef struct finding {
     const char *note, *benchmark;
     int64_t bytes; /* the most any of its measurements needs */
     double busy;   /* the least of its measurements' processor time over wall time; NaN: none */
-    /* goals in nanoseconds: what is reached of this machine's FMA peak, and what the goal is of the peak of the machine
-       that it was set on; else NaN */
-    double share, goal_share;
 } finding;
 
 /* ---- members ---- */
@@ -232,7 +229,6 @@ static int evaluate(goals_run *r, json_t *goal, finding *f, double *value)
     }
     TRY(measure(r, goal, f, &row));
     *value = factor * figure_of(goal, row);
-    f->share = number_of(row, "share_of_peak");
     if (json_is_object(bound_of(goal))) f->goal = goal_of(bound_of(goal), row);
 done:
     json_decref(below);
@@ -260,17 +256,6 @@ done:
     return status;
 }
 
-/* Nanoseconds mean little beside another machine's; shares of the two peaks do. 2 dim flops an edge and head for its
-   score, as many for its value. */
-static void find_shares(const json_t *goal, finding *f)
-{
-    const char *key = text_of(goal, "key");
-    if (key && strcmp(key, "ns_per_edge_head") == 0)
-        f->goal_share = 4 * id_of(goal, "dim", 64) / f->goal / GOAL_MACHINE_GFLOPS;
-    else
-        f->share = NAN;
-}
-
 static int reach(goals_run *r, json_t *goal, finding *f)
 {
     int status = CLI_GOOD;
@@ -279,7 +264,6 @@ static int reach(goals_run *r, json_t *goal, finding *f)
         return CLI_GOOD;
     }
     TRY(json_object_get(goal, "each") ? evaluate_each(r, goal, f) : evaluate(r, goal, f, &f->reached));
-    find_shares(goal, f);
 done:
     return status;
 }
@@ -308,16 +292,14 @@ static json_t *goal_row(const goals_run *r, const json_t *goal, const finding *f
                             "note", done && refused ? "no verdict below 0.95 of the processor" : f->note, "benchmark",
                             f->benchmark, "bytes", (json_int_t)f->bytes);
     row = json_joined(row, peer_part(goal, f));
-    return json_joined(row,
-                       json_pack("{s:o, s:b, s:s, s:o, s:o}", "cpu_over_wall", json_number(done ? f->busy : NAN),
-                                 "disturbed", disturbed, "mark", disturbed ? "!" : "", "share_of_peak",
-                                 json_number(done ? f->share : NAN), "goal_share_of_peak", json_number(f->goal_share)));
+    return json_joined(row, json_pack("{s:o, s:b, s:s}", "cpu_over_wall", json_number(done ? f->busy : NAN),
+                                      "disturbed", disturbed, "mark", disturbed ? "!" : ""));
 }
 
 static int run_goal(goals_run *r, json_t *goal)
 {
     finding f = {.goal = json_number_value(bound_of(goal)), .note = text_of(goal, "note")};
-    f.reached = f.share = f.goal_share = f.busy = NAN;
+    f.reached = f.busy = NAN;
     int status = reach(r, goal, &f);
     if (status) return status;
     return json_array_append_new(r->goals, goal_row(r, goal, &f)) == 0 ? CLI_GOOD

@@ -25,9 +25,6 @@ int goals_measure(goals_run *r);
 json_t *goals_as_text(const json_t *measured);
 extern const column goals_columns[], goals_dry_columns[];
 
-/* The machine that nanoseconds were set on: GFLOP/s of one thread (EPYC, Zen 5). */
-enum { GOAL_MACHINE_GFLOPS = 270 };
-
 /* ---- members of a row: NULL, NaN where there is none ---- */
 
 static inline const char *text_of(const json_t *row, const char *key)

@@ -6,21 +6,10 @@ static json_t *figure(double value, const char *unit)
     return isfinite(value) ? json_sprintf("%.3g %s", value, unit) : json_string("-");
 }
 
-/* nanoseconds mean little beside another machine's; shares of the two peaks do */
-static json_t *note_of(const json_t *row)
-{
-    const char *note = text_of(row, "note");
-    double share = number_of(row, "share_of_peak");
-    if (!isfinite(share)) return json_string(note ? note : "");
-    return json_sprintf("%.0f %% of peak; goal: %.0f %% of %d GFLOP/s%s%s", 100 * share,
-                        100 * number_of(row, "goal_share_of_peak"), GOAL_MACHINE_GFLOPS, note ? "; " : "",
-                        note ? note : "");
-}
-
 /* numbers with their units, as the table shows them */
 static json_t *printed(const json_t *row)
 {
-    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer");
+    const char *unit = text_of(row, "unit"), *peer = text_of(row, "peer"), *note = text_of(row, "note");
     double wanted = number_of(row, "goal");
     json_t *other = peer ? json_sprintf("%s %.3g", peer, number_of(row, "peer_value")) : json_string("-");
     json_t *met = json_object_get(row, "met");
@@ -28,7 +17,7 @@ static json_t *printed(const json_t *row)
         json_sprintf("%s %.3g %s", json_is_true(json_object_get(row, "at_least")) ? ">=" : "<=", wanted, unit);
     return json_pack("{s:O, s:o, s:o, s:o, s:O, s:o, s:O, s:O, s:O, s:O}", "case", json_object_get(row, "case"), "goal",
                      aim, "reached", figure(number_of(row, "reached"), unit), "peer", other, "met", met, "note",
-                     note_of(row), "bytes", json_object_get(row, "bytes"), "cpu_over_wall",
+                     json_string(note ? note : ""), "bytes", json_object_get(row, "bytes"), "cpu_over_wall",
                      json_object_get(row, "cpu_over_wall"), "disturbed", json_object_get(row, "disturbed"), "mark",
                      json_object_get(row, "mark"));
 }

@@ -9,7 +9,7 @@ hga=$1 json=$2 make=$3
 tiny=(--tokens 128 --seconds 0.01)
 fact goals_run exits 0 sh -c '"$@" >table' sh "$hga" bench --table goals "${tiny[@]}" --json goals.json
 fact goals_have_their_columns holds table '^case +goal +reached +peer +met +cpu/wall +note$'
-for name in 'dense n=512' 'dense n=8192' 'bpt k=4 rel_key over without' 'bpt k=64 causal' 'htransformer block=16 bf16 over f32' 'window 64\+64' 'workspace hsa' 'odd shapes' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
+for name in 'htransformer block=16 n=65536 over n=256' 'random degree=32 bf16 over f32' 'dense n=512' 'dense n=8192' 'bpt k=4 rel_key over without' 'bpt k=64 causal' 'htransformer block=16 bf16 over f32' 'window 64\+64' 'workspace hsa' 'odd shapes' 'htransformer block=64' 'htransformer block=16' 'bpt k=64' 'bpt k=4' 'window 128\+128' 'random degree=32' 'hsa 2,4,8,16 n=1M' \
     'backward dense' 'backward bpt k=64 rel_key' 'backward hsa' 'treeformer n=8192' '2 threads over 1' 'graph \+ plan' 'memory dense' 'seconds per token'; do
     fact "goals_have_$name" holds table "^$name"
 done
@@ -36,6 +36,7 @@ fact one_case exits 0 sh -c '"$@" >one' sh "$hga" bench --table goals --case 'de
 fact a_case_with_a_peer exits 0 sh -c '"$@" >beside' sh "$hga" bench --table goals --case 'dense bf16 n=8192' --peers openblas "${tiny[@]}"
 fact a_peer_without_the_figure_is_left_out sh -c '! grep -w nan beside'
 fact one_case_is_one_row sh -c '[ "$(grep -c "of peak" one)" = 1 ]'
+fact goals_are_ratios lacks "$table" '"unit": "(ns|ms|s)["/]'
 fact goals_dry_run exits 0 sh -c '"$@" >dry' sh "$hga" bench --table goals --dry-run "${tiny[@]}"
 fact goals_dry_run_says_memory holds dry 'MB without peers'
 fact an_unknown_table refused 2 "'speed' is not goals" "$hga" bench --table speed

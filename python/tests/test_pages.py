@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "examples" / "python"))
 import browser  # noqa: E402
 import tutorial_outputs  # noqa: E402
+COMPARE = ROOT / "bench" / "compare.py"
 TUTORIAL = ROOT / "examples" / "python" / "tutorial.ipynb"
 
 
@@ -161,16 +162,45 @@ class Pages(unittest.TestCase):
     def test_comparisons_are_of_right_results(self):
         with tempfile.TemporaryDirectory() as folder:
             result, page = os.path.join(folder, "run.json"), os.path.join(folder, "page.html")
-            out = run(ROOT / "bench" / "compare.py", "--tokens", 64, "--heads", 2, "--dim", 8, "--repetitions", 3, "--peers", "hga,scipy",
+            out = run(COMPARE, "--tokens", 64, "--heads", 2, "--dim", 8, "--repetitions", 3, "--peers", "hga,scipy",
                       "--json", result, "--page", page)  # fmt: skip
             rows = json.loads(pathlib.Path(result).read_text())["benchmarks"]
-            self.assertEqual({r["case"] for r in rows if r["peer"] == "hga"}, {"dense", "window left=64 right=64", "bpt k=4", "random degree=32"})
+            self.assertEqual({r["case"] for r in rows if r["peer"] == "hga"}, {"dense", "dense causal=1", "window left=64 right=64", "bpt k=4", "random degree=32"})
             self.assertTrue(all(r["real_time"] > 0 and r["difference"] < 1e-4 for r in rows))
             text = pathlib.Path(page).read_text()
             self.assertIn("<svg", text)
             if not has("scipy"):
                 self.assertIn("not compared: scipy", out)
         self.assert_drawn("comparison.html", text, text.count("<svg"))
+
+    def test_goals_are_of_right_results_and_short_ones_are_not_judged(self):
+        small = ["--table", "goals", "--tokens", 64, "--heads", 2, "--dim", 8, "--repetitions", 2]
+        with tempfile.TemporaryDirectory() as folder:
+            result = os.path.join(folder, "run.json")
+            peers = "hga,torch-sdpa" if has("torch") else "hga,scipy"
+            out = run(COMPARE, *small, "--only", "dense", "--isa", "ref", "--peers", peers, "--json", result)
+            document = json.loads(pathlib.Path(result).read_text())
+        self.assertTrue(out.startswith("isa ref, 1 thread\n"), out)
+        self.assertEqual({row["met"] for row in document["goals"]}, {None})
+        if has("torch"):
+            self.assertEqual(document["context"]["torch's instructions"], "DEFAULT")
+            self.assertTrue(all(row["peer"] == "torch-sdpa" and row["reached"] > 0 for row in document["goals"]))
+            self.assertEqual({row["peer"] for row in document["benchmarks"]}, {"hga", "torch-sdpa"})
+        self.assertTrue(all(row["difference"] < 2e-3 for row in document["benchmarks"]))
+
+    def test_the_best_peer_judges_and_avx2_has_bounds_of_its_own(self):
+        judged = "import compare, goals; g = goals.Goal('dense', 9, 'forward', ('a', 'b'), 1.4, 1.2); r = goals.row_of(g, 9, {'a': 2.0, 'b': 1.3}); print(r['peer'], r['goal'], r['met'])"
+        for isa, said in (("avx512", "b 1.4 False"), ("avx2", "b 1.2 True"), ("ref", "b 1.2 True")):
+            done = subprocess.run([sys.executable, "-c", judged], env={**os.environ, "HGA_ISA": isa, "PYTHONPATH": f"{COMPARE.parent}:{os.environ['PYTHONPATH']}"},
+                                  capture_output=True, text=True)  # fmt: skip
+            self.assertEqual(done.stdout.strip(), said, done.stderr)
+
+    def test_goals_refuse_what_they_have_not(self):
+        for words, said in ((("--table", "goals", "--only", "nothing"), "no goal has 'nothing' in its name"), (("--only", "dense"), "names rows of --table goals"),
+                            (("--isa", "sse9"), "'sse9' is not one of ref")):  # fmt: skip
+            done = subprocess.run([sys.executable, str(COMPARE), *words], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(said, done.stderr)
 
     def test_graphs_are_compared_by_right_results(self):
         if not has("scipy"):

@@ -1,0 +1,94 @@
+"""The goals that peers set: how many times as long as hga the best of them takes, on the same numbers, in one process, in
+turns; medians of processor time, results compared first. Printed by ``compare.py --table goals``; goals that the machine
+sets are ``hga bench --table goals``."""
+
+import argparse
+import json
+import sys
+from typing import NamedTuple
+
+import compare
+import numpy as np
+
+DENSE = ("torch-sdpa", "onnxruntime", "openvino")
+
+
+class Goal(NamedTuple):
+    case: str  # of compare.CASES
+    tokens: int
+    direction: str
+    peers: tuple  # the best of them counts
+    at_least: float
+    narrow: float  # the same where nobody has AVX-512
+
+
+GOALS = [
+    *(Goal("dense", n, "forward", DENSE, 1.15, 1.1) for n in (1024, 4096)),
+    *(Goal("dense-causal", n, "forward", DENSE, 1.4, 1.4) for n in (1024, 4096)),
+    *(Goal("dense", n, "back alone", ("torch-sdpa",), 1.15, 1.15) for n in (1024, 4096)),
+    *(Goal("dense-causal", n, "back alone", ("torch-sdpa",), 1.4, 1.4) for n in (1024, 4096)),
+    Goal("window", 4096, "forward", ("torch-flex",), 4, 4),
+    *(Goal(case, 4096, d, ("dgl",), 6, 6) for case in ("window", "bpt", "random") for d in ("forward", "backward")),
+]  # fmt: skip
+
+
+def name_of(goal):
+    return f"{compare.CASES[goal.case][0]} n={goal.tokens} {goal.direction} over {' | '.join(goal.peers)}"
+
+
+def problem(goal, a):
+    """The goal's case; at most --tokens of it."""
+    tokens = min(goal.tokens, a.tokens or goal.tokens)
+    return compare.Problem(goal.case, argparse.Namespace(tokens=tokens, heads=a.heads, dim=a.dim, threads=a.threads or 1,
+                                                         backward=goal.direction != "forward"))  # fmt: skip
+
+
+def measured(p, goal, a, skipped):
+    """Whose results are right, and (seconds, processor seconds) of their repetitions."""
+    found = compare.contenders(p, goal.direction, ["hga", *(name for name in goal.peers if name in a.peers.split(","))], skipped)
+    return found, compare.in_turns(found, a.repetitions) if found else {}
+
+
+def ratio(times, goal):
+    """{peer: median over the turns of its processor time over hga's}"""
+    own = np.array([cpu for _, cpu in times["hga"]])
+    return {name: float(np.median(np.array([cpu for _, cpu in times[name]]) / own)) for name in goal.peers if name in times}
+
+
+def row_of(goal, tokens, ratios):
+    """What is said of a goal; a shorter case is not judged."""
+    narrow = not compare.isa_in_use().startswith("avx512")
+    bound = goal.narrow if narrow else goal.at_least
+    best = min(ratios, key=ratios.get) if ratios else None
+    met = None if best is None or tokens != goal.tokens else ratios[best] >= bound
+    return {"case": name_of(goal), "tokens": tokens, "goal": bound, "reached": ratios.get(best), "peer": best, "peers": ratios, "met": met}
+
+
+def line_of(row):
+    others = ", ".join(f"{name} {x:.2f}" for name, x in row["peers"].items()) or "nobody to compare with"
+    reached = "-" if row["reached"] is None else f"{row['reached']:.2f}"
+    met = {True: "yes", False: "no", None: "-"}[row["met"]]
+    return f"{row['case'].split(' over ')[0]:42s} >= {row['goal']:<5g} {reached:>6s}  {met:3s}  {others}"
+
+
+def table(a):
+    rows, runs, skipped = [], [], []
+    chosen = [goal for goal in GOALS if not a.only or a.only in name_of(goal)]
+    if not chosen:
+        sys.exit(f"--only: no goal has {a.only!r} in its name")
+    print(f"isa {compare.isa_in_use()}, {a.threads or 1} thread\n{'times as long as hga':42s} {'goal':8s} reached met  peers", flush=True)
+    for goal in chosen:
+        p = problem(goal, a)
+        found, times = measured(p, goal, a, skipped)
+        ratios = ratio(times, goal) if "hga" in times else {}
+        rows.append(row_of(goal, p.tokens, ratios))
+        runs += compare.rows_of(p, goal.direction, found, times)
+        print(line_of(rows[-1]), flush=True)
+    for line in dict.fromkeys(skipped):
+        print(f"not compared: {line}")
+    print(", ".join(f"{key}: {value}" for key, value in compare.context().items()))
+    if a.json:
+        with open(a.json, "w", encoding="utf-8") as file:
+            json.dump({"context": compare.context(), "benchmarks": runs, "goals": rows}, file, indent=1)
+    if any(line.startswith("hga,") for line in skipped):
+        sys.exit("hga's own result was wrong or missing")
