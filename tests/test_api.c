@@ -58,9 +58,9 @@ static void reserved_words_are_zero(void **state)
     hga_io io = p.io;
     io.reserved[sizeof io.reserved / sizeof *io.reserved - 1] = 1;
     refused(&p, &io, "hga_io");
-    p.options.reserved[0] = 1;
-    refused(&p, &p.io, "hga_options: byte 0 of its reserved words is 1");
-    p.options.reserved[0] = 0, p.shape.reserved[2] = 1;
+    p.options.ranks = &(hga_ranks){.reserved = {1}};
+    refused(&p, &p.io, "hga_ranks: byte 0 of its reserved words is 1");
+    p.options.ranks = NULL, p.shape.reserved[2] = 1;
     refused(&p, &p.io, "hga_shape");
     p.shape.reserved[2] = 0, p.program.reserved[1] = 1;
     refused(&p, &p.io, "hga_program: byte 8 of its reserved words is 1");

@@ -41,7 +41,7 @@ static hga_status add_field(const hga_plan *plan, const hga_io *io, hga_workspac
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     given_array a;
     if (!t || plan->program.field[f].binding == HGA_IO_OUT) return HGA_OK;
-    hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->io_n, h->heads, h->columns, &a);
+    hga_status st = array_of_tensor("the tensor of field", name, t, 0, h->given_n, h->heads, h->columns, &a);
     if (!st) add_array(&workspace->arrays, &a, program_writes_given(&plan->program, f) != 0);
     return st;
 }

@@ -72,6 +72,7 @@ hga_status hga_plan_execute_batch(const hga_plan *plan, hga_workspace *const *wo
     if (n < 0) return hga_fail(HGA_EINVAL, "%d samples", n);
     if (!plan || (n > 0 && (!workspaces || !ios)))
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspaces ? "workspaces" : "tensors");
+    if (plan->ranks) return hga_fail(HGA_EUNSUPPORTED, "ranks: a rank executes one sample after another, no batch");
     hga_id begun = 0;
     hga_status st = begin_all(plan, workspaces, ios, n, &begun);
     if (!st && n > 0) st = run_all(plan, workspaces, n);

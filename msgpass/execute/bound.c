@@ -54,8 +54,9 @@ static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)
     const hga_tensor *t = program_tensor(&plan->program, io, f);
     if (plan->program.field[f].binding == HGA_INTERNAL) return HGA_OK;
     if (!t) return hga_fail(HGA_EPROGRAM, "field %s: at most %d tensors of the user's", what, HGA_MAX_USER_TENSORS);
-    if (!t->data && plan->storage[f].io_n > 0) return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
-    hga_status st = check_rows(t, what, plan->storage[f].io_n);
+    if (!t->data && plan->storage[f].given_n > 0)
+        return hga_fail(HGA_EINVAL, "the tensor of field %s is missing", what);
+    hga_status st = check_rows(t, what, plan->storage[f].given_n);
     return st ? st : check_numbers(t, what);
 }
 
@@ -131,7 +132,7 @@ static hga_status check_tables(const hga_plan *plan, const hga_io *io)
         return hga_fail(HGA_EINVAL, "node_pos has %d rows but the graph has %d nodes", io->n_node_pos, plan->nodes.n);
     if (io->lse.data && !p->has_lse) return hga_fail(HGA_EUNSUPPORTED, "this program's output has no log-sum-exp");
     if (io->lse.data) {
-        hga_status st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].io_n);
+        hga_status st = check_rows(&io->lse, "lse", plan->storage[program_bound(p, HGA_IO_OUT)].given_n);
         if (!st) st = check_floats(&io->lse, "lse");
         if (st) return st;
     }
@@ -153,6 +154,7 @@ hga_status fields_bind(const hga_plan *plan, const hga_io *io, hga_workspace *wo
     if (!st) st = slice_bind(plan, io, workspace);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = check_field(plan, io, f);
     if (!st) st = arrays_find(plan, io, workspace);
+    if (!st) io = rank_stage(plan, workspace, io);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) st = bind_field(plan, io, workspace, f);
     for (hga_id f = 1; !st && f <= plan->program.n_fields; f++) bind_guest(plan, workspace, f);
     workspace->sink = st ? NULL : modifiers_of(io).sink, workspace->slopes = st ? NULL : modifiers_of(io).slopes;

@@ -1,7 +1,6 @@
 /* edges.c: the in-edges of a row, a chunk at a time. Regular edges are generated from segments as they are needed,
    explicit ones read, the tree walked: the stages see one kind of row. */
 #include "edges.h"
-#include "segment_order.h"
 #include "sort.h"
 
 #include <string.h>
@@ -24,7 +23,8 @@ static int64_t first_type(const hga_segment *s)
     return s->type - (int64_t)s->row_inside * s->type_dst - (int64_t)s->src_inside * s->type_src;
 }
 
-/* By where their instances begin: what is loaded with a row does not change the order of its edges. */
+/* By where their instances begin, and where that is the same as they were found, which is in the order of the blocks:
+   what is loaded with a row cuts segments to other shapes, but does not change the order of its edges. */
 static int key_before(const segment_key *x, const segment_key *y)
 {
     if (x->src != y->src) return x->src < y->src;
@@ -32,9 +32,7 @@ static int key_before(const segment_key *x, const segment_key *y)
     const hga_segment *a = x->segment, *b = y->segment;
     hga_id row = a->row - a->row_inside, other_row = b->row - b->row_inside;
     if (row != other_row) return row < other_row;
-    if (a->row_inside != b->row_inside) return a->row_inside < b->row_inside;
-    if (a->src_inside != b->src_inside) return a->src_inside < b->src_inside;
-    return segment_shape_before(a, b);
+    return a < b;
 }
 
 SORT_DEFINE(sort_keys, segment_key, key_before)

@@ -2,6 +2,7 @@
    barrier between waves. */
 #include "execute.h"
 #include "modifiers.h"
+#include "ranks.h"
 
 #include <math.h>
 #include <omp.h>
@@ -11,7 +12,7 @@
 int64_t hga_plan_workspace_bytes(const hga_plan *plan)
 {
     return plan->workspace_floats * (int64_t)sizeof(float) + workers_bytes(plan) + slices_bytes(plan) +
-           (int64_t)sizeof(hga_workspace);
+           rank_bytes(plan) + (int64_t)sizeof(hga_workspace);
 }
 
 int64_t hga_plan_tape_bytes(const hga_plan *plan)
@@ -22,7 +23,7 @@ int64_t hga_plan_tape_bytes(const hga_plan *plan)
     return (int64_t)sizeof(tape_header) + rows * plan->shape.n_heads * (int64_t)sizeof(float);
 }
 
-hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
+static hga_status workspace_create(const hga_plan *plan, hga_workspace **out)
 {
     *out = NULL;
     hga_workspace *workspace = NULL;
@@ -37,11 +38,17 @@ hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
     HGA_TRY(hga_new(&a, plan->workspace_floats, sizeof *workspace->memory, &workspace->memory));
     workspace->rows = first_line(workspace->memory);
     HGA_TRY(slice_create(plan, workspace));
+    HGA_TRY(rank_create(plan, workspace));
     HGA_TRY(workers_create(plan, plan->threads, workspace));
 done:
     if (st) hga_workspace_destroy(workspace), workspace = NULL;
     *out = workspace;
     return st;
+}
+
+hga_status hga_workspace_create(const hga_plan *plan, hga_workspace **out)
+{
+    return ranks_failed(plan->ranks ? plan->ranks->exchange : NULL, workspace_create(plan, out));
 }
 
 void hga_workspace_destroy(hga_workspace *workspace)
@@ -54,6 +61,7 @@ void hga_workspace_destroy(hga_workspace *workspace)
     hga_delete(&a, workspace->spare, workspace->spare_bytes, 1);
     hga_delete(&a, workspace->memory, workspace->workspace_floats, sizeof *workspace->memory);
     slice_destroy(workspace);
+    rank_destroy(workspace);
     hga_delete(&a, workspace, 1, sizeof *workspace);
 }
 
@@ -385,7 +393,7 @@ hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace)
     if (workspace->identity != plan->identity) return hga_fail(HGA_EINVAL, "the workspace belongs to another plan");
     if (workspace->serial == plan->serial) return HGA_OK;
     if (workspace->workspace_floats < plan->workspace_floats || !slice_fits(plan, workspace) ||
-        !workers_fit(plan, workspace))
+        workspace->rank_bytes < rank_bytes(plan) || !workers_fit(plan, workspace))
         return hga_fail(HGA_EINVAL, "the plan has outgrown the workspace: it now takes %lld bytes",
                         (long long)hga_plan_workspace_bytes(plan));
     workspace->serial = plan->serial;
@@ -430,7 +438,7 @@ hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const
     if (!st && io->tape) begin_tape(plan, workspace, io);
     for (hga_id t = 0; !st && t < workspace->n_workers; t++) {
         worker *w = &workspace->workers[t];
-        w->plan = plan, w->workspace = workspace, w->io = io;
+        w->plan = plan, w->workspace = workspace, w->io = plan->ranks ? &workspace->staged : io;
         w->reading = -1;
     }
     return st;
@@ -450,18 +458,25 @@ void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io 
     if (io->tape) end_tape(plan, workspace, io);
 }
 
+hga_status execution_run(const hga_plan *plan, hga_workspace *workspace)
+{
+    if (plan->waves.alone || execution_is_alone(plan) || slice_is_small(plan, workspace)) {
+        run_here(plan, workspace);
+        return HGA_OK;
+    }
+    hga_status st = threads_prepare(plan->threads);
+    if (!st) run_in_parallel(plan, workspace);
+    return st;
+}
+
 hga_status hga_plan_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io)
 {
     if (!plan || !workspace || !io)
         return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !workspace ? "workspace" : "tensors");
+    if (plan->ranks) return rank_execute(plan, workspace, io);
     hga_status st = execution_begin(plan, workspace, io);
     if (st) return st;
-    if (plan->waves.alone || execution_is_alone(plan) || slice_is_small(plan, workspace)) {
-        run_here(plan, workspace);
-    } else {
-        HGA_TRY(threads_prepare(plan->threads));
-        run_in_parallel(plan, workspace);
-    }
+    HGA_TRY(execution_run(plan, workspace));
     execution_end(plan, workspace, io);
     binding_say(plan);
 done:

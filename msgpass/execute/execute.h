@@ -8,6 +8,7 @@
    attend_panel.c attention of a panel's rows: choose_tiles.c chooses (tiles.h), run_tiles.c computes, and
    run_family.c   families of a few rows; dropout.c: which weights all of them drop
    attend_rows.c  does what is left, row by row; scores.c is what both add to scores
+   rank_run.c     a rank's execution of a run that several share
    splits.c       long rows, cut and merged        inputs.c       copies and roundings of what the caller brings
    sums.c         sums and means                   states.c       finished states along the tree
    plain.c        stages in double, as meaning/ defines them
@@ -184,6 +185,14 @@ typedef struct call_arrays {
     int n;
 } call_arrays;
 
+/* A rank's: the caller's rows at the places of all nodes, by field; what is sent, and what comes. */
+typedef struct rank_room {
+    float *rows[HGA_FIELD_SLOTS], *lse;
+    char *sent, *received;
+    hga_packet *packet; /* a message's */
+    int64_t bytes;
+} rank_room;
+
 struct hga_workspace {
     uint64_t identity, serial; /* the plan's */
     hga_allocator allocator;
@@ -205,6 +214,11 @@ struct hga_workspace {
     void *slice_memory;
     int64_t slice_bytes;
     int sliced;
+    /* plans with options.ranks: what the stages are given in place of the caller's tensors, and its memory */
+    rank_room rank;
+    hga_io staged;
+    void *rank_memory;
+    int64_t rank_bytes;
     const wanted_row *wanted; /* [n_wanted]: see wants.h */
     int64_t n_wanted;
     asked_rows asked; /* rows of the output; by intervals of their numbers */
@@ -351,12 +365,22 @@ static inline const row_bits *rows_to_run(const hga_workspace *workspace, const 
     return workspace->sliced ? slice_rows(&workspace->slice, ph, stage) : NULL;
 }
 
+/* rank_run.c: an execution of a plan with options.ranks; what stages are given in place of the caller's tensors, which
+   have been checked; and its memory. */
+hga_status rank_execute(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+const hga_io *rank_stage(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+int64_t rank_bytes(const hga_plan *plan);
+hga_status rank_create(const hga_plan *plan, hga_workspace *workspace);
+void rank_destroy(hga_workspace *workspace);
+
 /* execute.c: a workspace serves a plan, also one that was updated since, where all in it is large enough. */
 /* .. and an execution. Begin: what the caller brings is checked and bound, or the workspace is as if it had never
    run. Then its rows: all on the calling thread, or by each thread of a team of n, which all have to call; and what
    comes after the rows. */
 hga_status workspace_fit(const hga_plan *plan, hga_workspace *workspace);
 hga_status execution_begin(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);
+/* Its rows, by as many threads as there are and pay. */
+hga_status execution_run(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_alone(const hga_plan *plan, hga_workspace *workspace);
 void execution_run_together(const hga_plan *plan, hga_workspace *workspace, hga_id me, hga_id n);
 void execution_end(const hga_plan *plan, hga_workspace *workspace, const hga_io *io);

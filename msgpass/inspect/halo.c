@@ -1,6 +1,6 @@
 /* halo.c: who lacks which rows. Every stage's rows are walked once, each by the rank that owns it; sources that it does
    not own are wanted of their owners. Wants are intervals of nodes, melted as they come. */
-#include "hga_halo.h"
+#include "halo.h"
 
 #include "bindings.h"
 #include "program.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { SHARED = -1, LONG_ROW = 1024 /* what gathers more rows than pieces are */, MOST_WANTS = 1 << 16 };
+enum { SHARED = OWNED_BY_ALL, LONG_ROW = 1024 /* what gathers more rows than pieces are */, MOST_WANTS = 1 << 16 };
 
 /* Rank `to` wants rows [first, last] of a field as stage `wrote` left it, for stage `reads`. */
 typedef struct want {
@@ -37,7 +37,7 @@ typedef struct finding {
     const hga_stage *stage;
     hga_id number, rank; /* whose rows are walked */
     uint32_t reads;      /* fields read at sources */
-    int cuts;            /* may a row be made in pieces? */
+    int pieces, cuts;    /* may rows be made in pieces, and this one? */
 } finding;
 
 /* ---- owners ---- */
@@ -277,7 +277,7 @@ static hga_status walk_stage(finding *f, hga_id number)
     const hga_stage *s = &f->p->stage[number];
     f->stage = s, f->number = number;
     f->reads = source_reads(s);
-    f->cuts = program_kind(s) != KIND_USER || s->udf.merge;
+    f->cuts = f->pieces && (program_kind(s) != KIND_USER || s->udf.merge);
     uint32_t in_place = f->reads & s->writes;
     for (hga_id i = 1; i <= f->p->n_fields; i++)
         if (in_place >> i & 1u) f->wrote[i] = number;
@@ -421,11 +421,11 @@ done:
     return st;
 }
 
-hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
-                    hga_id n_ranks, hga_halo_list *out)
+hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
+                     hga_id n_ranks, int pieces, hga_id *owner, hga_halo_list *out)
 {
     hga_status st = HGA_OK;
-    finding f = {.g = g, .p = p, .out = out};
+    finding f = {.g = g, .p = p, .out = out, .pieces = pieces};
     if (!out) return hga_fail(HGA_EINVAL, "halo: no result");
     memset(out, 0, sizeof *out);
     if (!g || !p || !shape || !cuts)
@@ -435,12 +435,19 @@ hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *s
     for (hga_id s = 0; s < p->n_stages; s++) HGA_TRY(walk_stage(&f, s));
     HGA_TRY(list_transfers(&f));
     HGA_TRY(add_up(out, f.shared_edges));
+    if (owner) memcpy(owner, f.owner, (size_t)f.nodes.n * sizeof *owner);
 done:
     hga_delete(NULL, f.owner, f.nodes.n, sizeof *f.owner);
     hga_delete(NULL, f.next, f.nodes.n, sizeof *f.next);
     hga_delete(NULL, f.want, f.room, sizeof *f.want);
     if (st != HGA_OK) hga_halo_clear(out);
     return st;
+}
+
+hga_status hga_halo(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
+                    hga_id n_ranks, hga_halo_list *out)
+{
+    return halo_find(g, p, shape, cuts, n_ranks, 1, NULL, out);
 }
 
 void hga_halo_clear(hga_halo_list *list)

@@ -1,6 +1,6 @@
 /* plan.c: graph + program + shape + options -> plan. Everything that can be wrong is found here, so that executing
    cannot fail on it. */
-#include "plan.h"
+#include "ranks.h"
 
 #include <string.h>
 
@@ -138,6 +138,7 @@ static hga_status lower(hga_plan *plan, const hga_graph *g)
     plan->bf16_rows = storage_can_be_bf16(plan);
     storage_find(plan);
     st = phases_make(plan);
+    if (!st) st = rank_plan_make(plan);
     if (!st) st = waves_make(plan);
     if (!st) st = storage_lay_out(plan);
     if (!st) st = slices_make(plan);
@@ -151,15 +152,14 @@ hga_status hga_plan_create(const hga_graph *g, const hga_program *p, const hga_s
     return plan_create_with_panels(g, p, shape, options, 0, out);
 }
 
-hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
-                                   const hga_options *options, hga_id panel, hga_plan **out)
+static hga_status plan_create(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                              const hga_options *options, hga_id panel, hga_plan **out)
 {
     *out = NULL;
     if (!g || !p || !shape) return hga_fail(HGA_EINVAL, "no %s", !g ? "graph" : !p ? "program" : "shape");
     hga_plan *plan = NULL;
     const hga_allocator *a = options ? options->allocator : NULL;
     hga_status st = hga_check_reserved("hga_shape", shape->reserved, sizeof shape->reserved);
-    if (!st && options) st = hga_check_reserved("hga_options", options->reserved, sizeof options->reserved);
     if (!st) st = hga_new_zero(a, 1, sizeof *plan, &plan);
     if (st) return st;
     if (a) plan->given = *a;
@@ -191,12 +191,20 @@ hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, con
         HGA_TRY(hga_fail(HGA_EINVAL, "dropout %g is not in [0, 1)", (double)plan->options.dropout));
     HGA_TRY(keeper_create(plan));
     HGA_TRY(choose_machine(plan));
+    HGA_TRY(rank_plan_create(plan));
     HGA_TRY(lower(plan, g));
 done:
     plan->options.isa = plan->options.topology = NULL; /* borrowed for this call */
     if (st) hga_plan_destroy(plan), plan = NULL;
     *out = plan;
     return st;
+}
+
+hga_status plan_create_with_panels(const hga_graph *g, const hga_program *p, const hga_shape *shape,
+                                   const hga_options *options, hga_id panel, hga_plan **out)
+{
+    const hga_ranks *ranks = options ? options->ranks : NULL;
+    return ranks_failed(ranks ? ranks->exchange : NULL, plan_create(g, p, shape, options, panel, out));
 }
 
 static hga_status same_relations(const hga_graph *old, const hga_graph *g)
@@ -217,23 +225,27 @@ static hga_status same_relations(const hga_graph *old, const hga_graph *g)
 hga_status hga_plan_update(hga_plan *plan, const hga_graph *g)
 {
     if (!plan || !g) return hga_fail(HGA_EINVAL, "no %s", g ? "plan" : "graph");
+    const hga_exchange *x = plan->ranks ? plan->ranks->exchange : NULL;
     hga_status st = same_relations(plan->graph, g);
-    if (st) return st;
+    if (st) return ranks_failed(x, st);
     hga_plan *fresh = NULL;
     retained_keep(plan->memory);
     st = hga_new(&plan->allocator, 1, sizeof *fresh, &fresh);
-    if (st) return st;
+    if (st) return ranks_failed(x, st);
     *fresh = *plan;
     fresh->phase = NULL, fresh->n_phases = fresh->phase_room = 0;
     fresh->waves = (wave_order){0};
     fresh->slices = NULL, fresh->position = NULL;
     memset(fresh->stage, 0, sizeof fresh->stage);
     memset(fresh->storage, 0, sizeof fresh->storage);
-    st = lower(fresh, g);
+    st = rank_plan_renew(fresh);
+    if (!st) st = lower(fresh, g);
+    ranks_failed(x, st);
     hga_plan *loser = st ? fresh : plan;
     if (!st) keeper_drop(plan);
     positions_clear(loser);
     slices_clear(loser);
+    rank_plan_clear(loser);
     slots_clear(loser);
     waves_clear(loser);
     phases_clear(loser);
@@ -250,6 +262,7 @@ void hga_plan_destroy(hga_plan *plan)
     keeper_destroy(plan);
     positions_clear(plan);
     slices_clear(plan);
+    rank_plan_clear(plan);
     slots_clear(plan);
     waves_clear(plan);
     phases_clear(plan);

@@ -12,6 +12,7 @@
    overlap.c  which of the caller's arrays share memory (overlap.h)
    ranges.c   which rows of the output a call asks for
    slices.c   which rows of all stages those need (slices.h, slice_plan.c)
+   ranks.c    which rows are a rank's, and what it sends and receives (ranks.h, rank_batches.c)
    retain.c   memory that updates use again */
 #ifndef HGA_PLAN_ROOM_H
 #define HGA_PLAN_ROOM_H
@@ -41,6 +42,7 @@ typedef struct area {
 typedef struct field_storage {
     hga_id columns, heads;
     hga_id io_first, io_n; /* nodes whose rows are the caller's; 0 rows when internal */
+    hga_id given_n;        /* so many rows does a call bring: all of them, or the rank's */
     area rows;             /* of the others, [heads][columns] */
     area lse;              /* states: of all of them, [heads] */
     /* keys and values of a plan of bf16 rows: of all nodes, in bfloat16, rounded once, before the first flat stage
@@ -229,6 +231,7 @@ struct hga_plan {
     phase *phase;
     int64_t n_phases, phase_room;
     struct slice_plan *slices; /* options.ranges, options.slices: what slices.h says; NULL */
+    struct rank_plan *ranks;   /* options.ranks: what ranks.h says; NULL */
     wave_order waves;
     int64_t workspace_floats;
     int64_t segment_room, list_room, degree_room; /* of a thread's reader */
@@ -411,6 +414,21 @@ void slots_clear(hga_plan *plan);
    the plan (slices.h), and the bytes of its memory. */
 hga_status slices_make(hga_plan *plan);
 void slices_clear(hga_plan *plan);
+/* Of a run on ranks: what is asked for is checked; a copy of a plan gets its own; lists are made, with all other ranks,
+   and how many rows a call brings is noted in any plan. */
+hga_status rank_plan_create(hga_plan *plan);
+hga_status rank_plan_renew(hga_plan *plan);
+hga_status rank_plan_make(hga_plan *plan);
+void rank_plan_clear(hga_plan *plan);
+/* A status that is not HGA_OK reaches all ranks; x may be NULL. Returns the status. */
+hga_status ranks_failed(const hga_exchange *x, hga_status st);
+/* The next of the rank's rows of a field's tensor, from a zeroed struct on: nodes [first, first + n), which are rows
+   row .. row + n - 1; are there any? */
+typedef struct rank_rows {
+    int64_t interval, row;
+    hga_id first, n;
+} rank_rows;
+int rank_rows_next(const hga_plan *plan, hga_id field, rank_rows *at);
 int64_t slices_bytes(const hga_plan *plan);
 /* Rows of the output that a call asks for: [n] intervals, one for all of them where it names none, for which `room`
    serves; they do not meet each other, and ascend. */

@@ -18,6 +18,9 @@ static hga_status check_list(const hga_io *io)
 
 static hga_status check_interval(const hga_plan *plan, hga_interval x, hga_id rows)
 {
+    if (plan->ranks)
+        return hga_fail(HGA_EUNSUPPORTED, "rows %lld + %lld are asked for, but a rank computes all of its rows",
+                        (long long)x.first, (long long)x.n);
     if (!plan->slices)
         return hga_fail(HGA_EINVAL, "rows %lld + %lld are asked for, but the plan was made without options.ranges",
                         (long long)x.first, (long long)x.n);
@@ -36,7 +39,7 @@ static hga_status check_order(hga_interval before, hga_interval x)
 
 hga_status ranges_asked(const hga_plan *plan, const hga_io *io, asked_rows *out)
 {
-    hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].io_n;
+    hga_id rows = plan->storage[program_bound(&plan->program, HGA_IO_OUT)].given_n;
     hga_status st = io->rows ? check_list(io) : HGA_OK;
     *out = (asked_rows){.n = 1, .room = {0, rows}, .all = 1};
     out->interval = &out->room;

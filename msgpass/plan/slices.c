@@ -34,10 +34,12 @@ void slice_want_others(const hga_plan *plan, slice *s)
     }
 }
 
-void slice_want_row(slice *s, hga_id storage, hga_id v)
+void slice_want_nodes(slice *s, hga_id storage, hga_id first, hga_id n)
 {
-    bits_put_run(&s->needed[storage], v, (int64_t)v + 1, &s->there[storage]);
+    if (s->needed[storage].n) bits_put_run(&s->needed[storage], first, (int64_t)first + n, &s->there[storage]);
 }
+
+void slice_want_row(slice *s, hga_id storage, hga_id v) { slice_want_nodes(s, storage, v, 1); }
 
 /* ---- what a phase's rows need ---- */
 

@@ -46,6 +46,8 @@ void slice_begin(const hga_plan *plan, slice *s);
 /* Rows [first, first + n) of the output are wanted; or what the program writes to the caller's other tensors is. */
 void slice_want(const hga_plan *plan, slice *s, int64_t first, int64_t n);
 void slice_want_others(const hga_plan *plan, slice *s);
+/* Rows [first, first + n) of a storage are wanted, as many of them as are not there. */
+void slice_want_nodes(slice *s, hga_id storage, hga_id first, hga_id n);
 /* Node v's row of a field of the program's own is wanted, unless it is there. */
 void slice_want_row(slice *s, hga_id storage, hga_id v);
 /* What they need and is not there, from the last phase back. */

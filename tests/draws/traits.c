@@ -73,7 +73,7 @@ const trait_row trait_table[N_TRAITS] = {
 const char *const trait_others[] = {
     "hga_shape.n_heads every call has heads", "hga_shape.dim every call has columns",
     "hga_shape.reserved no option yet",       "hga_options.allocator every run has one, which fills",
-    "hga_options.reserved no option yet",     "hga_tensor.data what a tensor is",
+    "hga_options.ranks test_exchange tries",  "hga_tensor.data what a tensor is",
     "hga_tensor.rows what a tensor is",       "hga_io.query what a call reads",
     "hga_io.key what a call reads",           "hga_io.value what a call reads",
     "hga_io.out what a call writes",          "hga_io.reserved no option yet",

@@ -4,6 +4,7 @@
 #ifndef HGA_PLAN_H
 #define HGA_PLAN_H
 
+#include "hga_exchange.h"
 #include "hga_program.h"
 
 #ifdef __cplusplus
@@ -39,6 +40,24 @@ enum { HGA_BIND_OFF = 0, HGA_BIND_ON = 1, HGA_BIND_AUTO = 2 };
 
 /* What hga_options.modifiers is made of. */
 enum { HGA_MODIFIES_SOFTCAP = 1, HGA_MODIFIES_SLOPES = 2 };
+
+/* One rank of a run that several processes share. All ranks make the same plan, of the whole graph, with the same cuts:
+   rank r owns tokens [cuts[r], cuts[r + 1]) and the nodes above them, as hga_halo says. hga_plan_create, _update and
+   _execute are then calls that all ranks make, in the same order: each computes its rows and sends what others need.
+
+   Tensors hold the rank's rows alone: those of the nodes that it owns and of those that are shared, which every rank
+   brings and gets, in the order of the nodes (hga_plan_rank_rows). Tables that are not rows (biases, embeddings) are
+   whole on every rank. Rows have the bits that they have in one process, wherever cuts are, on machines that have the
+   same instruction set (hga_options.isa names one for all).
+
+   Where a rank fails in one of these calls, or in hga_workspace_create, all ranks' calls return its status, and the
+   exchange is of no use any more. Not with ranges, slices, gradient, keep_fields, batches and decoders
+   (HGA_EUNSUPPORTED). */
+typedef struct hga_ranks {
+    const hga_exchange *exchange; /* this rank's end, which outlives the plan; one plan executes on it at a time */
+    const hga_id *cuts;           /* [n_ranks + 1], copied; HGA_EINVAL names a cut that is wrong */
+    uint64_t reserved[4];         /* 0 */
+} hga_ranks;
 
 typedef struct hga_options {
     hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
@@ -78,7 +97,7 @@ typedef struct hga_options {
     /* 1: a row's bits hang on its own edges and what it reads, and not on the rows beside it, for graphs of blocks and
        edges that change: see hga_plan_execute. Slower where few rows share columns */
     int64_t strict_rows;
-    uint64_t reserved[1]; /* 0 */
+    const hga_ranks *ranks; /* NULL: this process is alone */
 } hga_options;
 
 /* A tensor of yours [rows][heads][columns], borrowed for the call. Strides are in elements; 0 0 means packed. `rows` is
@@ -246,6 +265,10 @@ HGA_API hga_status hga_plan_rows(const hga_plan *plan, hga_binding of, hga_id th
    as for an execution. HGA_EEXTERNAL: the system does not let pages be moved (containers often do not), which changes
    nothing. */
 HGA_API hga_status hga_plan_touch(const hga_plan *plan, hga_binding of, const hga_tensor *tensor);
+
+/* Of a plan with options.ranks: which rows of a field's tensor of one process the rank's tensor has, in this order. *n
+   is how many intervals there are; the first `room` of them are written. Fields without a tensor have none. */
+HGA_API hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n);
 
 /* n executions in one call, each with its own workspace. Outputs, errors and bits are those of n calls of
    hga_plan_execute. There is one parallel region; a thread takes whole samples as long as there is one for each thread.

@@ -1,0 +1,14 @@
+/* halo.h: what hga_halo finds, and who owns which node, for whoever runs ranks. */
+#ifndef HALO_H
+#define HALO_H
+
+#include "hga_halo.h"
+
+enum { OWNED_BY_ALL = -1 };
+
+/* owner[v] becomes the rank that owns node v, or OWNED_BY_ALL where it is shared; NULL: nobody asks. Without `pieces`
+   shared rows are whole, however long they are: every rank is sent all that they read. */
+hga_status halo_find(const hga_graph *g, const hga_program *p, const hga_shape *shape, const hga_id *cuts,
+                     hga_id n_ranks, int pieces, hga_id *owner, hga_halo_list *out);
+
+#endif

@@ -1,0 +1,319 @@
+/* ranks.c: a rank's part of a run: its nodes, and its messages, batch by batch. */
+#include "ranks.h"
+
+#include "bindings.h"
+#include "sort.h"
+
+#include <string.h>
+
+/* ---- what is asked for ---- */
+
+static hga_status check_exchange(const hga_exchange *x)
+{
+    if (!x) return hga_fail(HGA_EINVAL, "ranks: no exchange");
+    if (x->size != sizeof *x)
+        return hga_fail(HGA_EINVAL, "ranks: an exchange of %zu bytes, not %zu", x->size, sizeof *x);
+    if (x->n_ranks < 1 || x->rank < 0 || x->rank >= x->n_ranks)
+        return hga_fail(HGA_EINVAL, "ranks: rank %d of %d", x->rank, x->n_ranks);
+    if (!x->start || !x->test || !x->wait || !x->gather || !x->fail)
+        return hga_fail(HGA_EINVAL, "ranks: the exchange lacks a function");
+    return HGA_OK;
+}
+
+static hga_status check_options(const hga_options *o)
+{
+    const char *with = o->ranges        ? "ranges"
+                       : o->slices      ? "slices"
+                       : o->gradient    ? "gradient"
+                       : o->keep_fields ? "keep_fields"
+                                        : NULL;
+    hga_status st = hga_check_reserved("hga_ranks", o->ranks->reserved, sizeof o->ranks->reserved);
+    if (!st && with) st = hga_fail(HGA_EUNSUPPORTED, "ranks: not with options.%s", with);
+    if (!st) st = check_exchange(o->ranks->exchange);
+    if (!st && !o->ranks->cuts) st = hga_fail(HGA_EINVAL, "ranks: no cuts");
+    return st;
+}
+
+static hga_status rank_plan_open(hga_plan *plan, const hga_exchange *x, const hga_id *cuts)
+{
+    hga_id n = x->n_ranks + 1;
+    struct rank_plan *r;
+    hga_status st = hga_new_zero(&plan->allocator, 1, sizeof *r, &r);
+    if (st) return st;
+    r->allocator = plan->allocator, r->exchange = x;
+    plan->ranks = r;
+    HGA_TRY(hga_new(&r->allocator, n, sizeof *cuts, &r->cuts));
+    memcpy(r->cuts, cuts, (size_t)n * sizeof *cuts);
+done:
+    return st;
+}
+
+hga_status rank_plan_create(hga_plan *plan)
+{
+    const hga_ranks *given = plan->options.ranks;
+    hga_status st = HGA_OK;
+    if (!given) return HGA_OK;
+    HGA_TRY(check_options(&plan->options));
+    HGA_TRY(rank_plan_open(plan, given->exchange, given->cuts));
+    plan->options.ranks = NULL; /* borrowed for this call */
+    plan->options.slices = 1;   /* rows of others are there when they have come */
+done:
+    return st;
+}
+
+hga_status rank_plan_renew(hga_plan *plan)
+{
+    const struct rank_plan *old = plan->ranks;
+    plan->ranks = NULL;
+    return old ? rank_plan_open(plan, old->exchange, old->cuts) : HGA_OK;
+}
+
+void rank_plan_clear(hga_plan *plan)
+{
+    struct rank_plan *r = plan->ranks;
+    if (!r) return;
+    hga_allocator allocator = r->allocator, *a = &allocator;
+    hga_delete(a, r->owner, r->n_nodes, sizeof *r->owner);
+    hga_delete(a, r->mine, r->mine_room, sizeof *r->mine);
+    hga_delete(a, r->part, r->part_room, sizeof *r->part);
+    hga_delete(a, r->message, r->message_room, sizeof *r->message);
+    hga_delete(a, r->batch, r->batch_room, sizeof *r->batch);
+    hga_delete(a, r->cuts, r->exchange->n_ranks + 1, sizeof *r->cuts);
+    hga_delete(a, r, 1, sizeof *r);
+    plan->ranks = NULL;
+}
+
+/* ---- which rows ---- */
+
+static hga_status list_mine(const hga_plan *plan, struct rank_plan *r)
+{
+    hga_status st = HGA_OK;
+    for (hga_id v = 0, end; v < plan->nodes.n; v = end) {
+        int mine = rank_computes(r, v);
+        for (end = v + 1; end < plan->nodes.n && rank_computes(r, end) == mine;) end++;
+        if (!mine) continue;
+        HGA_TRY(hga_grow(&r->allocator, &r->mine, &r->mine_room, r->n_mine, r->n_mine + 1, sizeof *r->mine));
+        r->mine[r->n_mine++] = (hga_interval){v, end - v};
+    }
+done:
+    return st;
+}
+
+int rank_rows_next(const hga_plan *plan, hga_id f, rank_rows *at)
+{
+    const struct rank_plan *r = plan->ranks;
+    const field_storage *h = &plan->storage[f];
+    at->row += at->n;
+    for (at->n = 0; at->n == 0 && at->interval < r->n_mine; at->interval++) {
+        int64_t first = r->mine[at->interval].first, end = first + r->mine[at->interval].n;
+        if (first < h->io_first) first = h->io_first;
+        if (end > h->io_first + h->io_n) end = h->io_first + h->io_n;
+        if (first < end) at->first = (hga_id)first, at->n = (hga_id)(end - first);
+    }
+    return at->n > 0;
+}
+
+static void count_given(hga_plan *plan)
+{
+    for (hga_id f = 1; f <= plan->program.n_fields; f++) {
+        field_storage *h = &plan->storage[f];
+        h->given_n = h->io_n;
+        if (!plan->ranks) continue;
+        h->given_n = 0;
+        for (rank_rows at = {0}; rank_rows_next(plan, f, &at);) h->given_n += at.n;
+        plan->ranks->bytes_staged += (int64_t)h->io_n * h->heads * h->columns * (int64_t)sizeof(float);
+    }
+}
+
+/* ---- messages ---- */
+
+/* A transfer between two ranks, in the order of batches. */
+typedef struct leg {
+    hga_id batch, from, to;
+    int64_t at; /* in that order */
+    rank_part part;
+    int64_t bytes;
+} leg;
+
+static int leg_before(const leg *a, const leg *b)
+{
+    if (a->batch != b->batch) return a->batch < b->batch;
+    if (a->from != b->from) return a->from < b->from;
+    if (a->to != b->to) return a->to < b->to;
+    return a->at < b->at;
+}
+SORT_DEFINE(sort_legs, leg, leg_before)
+
+typedef struct leg_list {
+    leg *leg;
+    int64_t n, room;
+} leg_list;
+
+/* The legs of a transfer that begin or end with this rank. */
+static hga_status add_legs(struct rank_plan *r, const hga_transfer *t, hga_id batch, int64_t at, leg_list *l)
+{
+    hga_status st = HGA_OK;
+    hga_id me = r->exchange->rank;
+    hga_id first = t->to == HGA_EVERY_RANK ? 0 : t->to,
+           last = t->to == HGA_EVERY_RANK ? r->exchange->n_ranks - 1 : t->to;
+    for (hga_id to = first; to <= last; to++) {
+        if (to == t->from || (to != me && t->from != me)) continue;
+        HGA_TRY(hga_grow(&r->allocator, &l->leg, &l->room, l->n, l->n + 1, sizeof *l->leg));
+        l->leg[l->n++] = (leg){batch, t->from, to, at, {t->field, t->first, t->n}, t->bytes};
+    }
+done:
+    return st;
+}
+
+static hga_status list_legs(const hga_plan *plan, struct rank_plan *r, const hga_halo_list *halo, leg_list *l)
+{
+    hga_status st = HGA_OK;
+    int64_t *order = NULL;
+    hga_id *batch = NULL, n_batches;
+    HGA_TRY(hga_new(&r->allocator, halo->n_transfers, sizeof *order, &order));
+    HGA_TRY(hga_new(&r->allocator, halo->n_transfers, sizeof *batch, &batch));
+    HGA_TRY(rank_batches(plan, r->owner, halo, order, batch, &n_batches));
+    HGA_TRY(hga_grow(&r->allocator, &r->batch, &r->batch_room, 0, n_batches, sizeof *r->batch));
+    r->n_batches = n_batches;
+    if (n_batches) memset(r->batch, 0, (size_t)n_batches * sizeof *r->batch);
+    for (int64_t i = 0; i < halo->n_transfers; i++) HGA_TRY(add_legs(r, &halo->transfer[order[i]], batch[i], i, l));
+    sort_legs(l->leg, l->n);
+done:
+    hga_delete(&r->allocator, order, halo->n_transfers, sizeof *order);
+    hga_delete(&r->allocator, batch, halo->n_transfers, sizeof *batch);
+    return st;
+}
+
+/* Messages of one way, of which a batch's come one behind the other. */
+static hga_status list_messages(struct rank_plan *r, const leg_list *l, int sends)
+{
+    hga_status st = HGA_OK;
+    int64_t *bytes = sends ? &r->bytes_out : &r->bytes_in;
+    const leg *before = NULL;
+    for (const leg *x = l->leg; x < l->leg + l->n; x++) {
+        if ((x->from == r->exchange->rank) != sends) continue;
+        rank_batch *b = &r->batch[x->batch];
+        hga_id other = sends ? x->to : x->from;
+        int64_t *n = sends ? &b->n_send : &b->n_receive;
+        if (*n == 0) *(sends ? &b->send : &b->receive) = r->n_messages;
+        if (!before || before->batch != x->batch || before->from != x->from || before->to != x->to) {
+            HGA_TRY(hga_grow(&r->allocator, &r->message, &r->message_room, r->n_messages, r->n_messages + 1,
+                             sizeof *r->message));
+            r->message[r->n_messages++] = (rank_message){.rank = other, .part = r->n_parts, .at = *bytes};
+            ++*n;
+        }
+        HGA_TRY(hga_grow(&r->allocator, &r->part, &r->part_room, r->n_parts, r->n_parts + 1, sizeof *r->part));
+        r->part[r->n_parts++] = x->part;
+        rank_message *m = &r->message[r->n_messages - 1];
+        m->n_parts++, m->bytes += x->bytes, *bytes += x->bytes;
+        before = x;
+    }
+done:
+    return st;
+}
+
+/* ---- do all ranks mean the same? ---- */
+
+typedef struct rank_stamp {
+    uint64_t graph, cuts, program, shape, options;
+} rank_stamp;
+
+/* FNV-1a */
+static uint64_t stamped(uint64_t h, const void *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) h = (h ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+static const uint64_t no_stamp = UINT64_C(0xcbf29ce484222325);
+
+static rank_stamp stamp_of(const hga_plan *plan, const hga_halo_list *halo)
+{
+    const hga_options *o = &plan->options;
+    const hga_program *p = &plan->program;
+    const int64_t options[] = {o->precision, o->generic,     o->edge_bias,
+                               o->cut_edges, o->strict_rows, (int64_t)o->modifiers};
+    rank_stamp x = {no_stamp, no_stamp, no_stamp, no_stamp, no_stamp};
+    for (hga_id s = 0; s < p->n_stages; s++) {
+        const int32_t stage[] = {p->stage[s].message,       p->stage[s].reduce, p->stage[s].update,
+                                 p->stage[s].relation,      p->stage[s].order,  p->stage[s].out,
+                                 (int32_t)p->stage[s].reads};
+        x.program = stamped(x.program, stage, sizeof stage);
+        x.graph = stamped(x.graph, &plan->stage[s].edges, sizeof plan->stage[s].edges);
+    }
+    x.graph = stamped(x.graph, plan->nodes.level_ptr, (size_t)(plan->nodes.n_levels + 1) * sizeof(hga_id));
+    for (int64_t i = 0; i < halo->n_transfers; i++) {
+        const hga_transfer *t = &halo->transfer[i];
+        const hga_id of[] = {t->from, t->to, t->field, t->first, t->n, t->written_by, t->read_by};
+        x.graph = stamped(x.graph, of, sizeof of);
+    }
+    x.cuts = stamped(x.cuts, plan->ranks->cuts, (size_t)(plan->ranks->exchange->n_ranks + 1) * sizeof(hga_id));
+    x.shape = stamped(x.shape, &plan->shape, sizeof plan->shape);
+    x.options = stamped(stamped(x.options, options, sizeof options), &o->dropout, sizeof o->dropout);
+    return x;
+}
+
+static hga_status check_stamps(const hga_plan *plan, const rank_stamp *mine)
+{
+    static const char *const what[] = {"cuts", "shape", "options", "program", "graph"};
+    const hga_exchange *x = plan->ranks->exchange;
+    rank_stamp *all = NULL;
+    hga_status st = HGA_OK;
+    HGA_TRY(hga_new(&plan->allocator, x->n_ranks, sizeof *all, &all));
+    HGA_TRY(x->gather(x->ctx, mine, sizeof *mine, all));
+    for (hga_id r = 0; r < x->n_ranks; r++) {
+        const int differs[] = {all[r].cuts != mine->cuts, all[r].shape != mine->shape, all[r].options != mine->options,
+                               all[r].program != mine->program, all[r].graph != mine->graph};
+        for (int i = 0; i < 5; i++)
+            if (differs[i])
+                HGA_TRY(hga_fail(HGA_EINVAL, "ranks: rank %d and rank %d have different %s", x->rank, r, what[i]));
+    }
+done:
+    hga_delete(&plan->allocator, all, x->n_ranks, sizeof *all);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+hga_status rank_plan_make(hga_plan *plan)
+{
+    hga_status st = HGA_OK;
+    struct rank_plan *r = plan->ranks;
+    hga_halo_list halo = {0};
+    leg_list legs = {0};
+    if (!r) {
+        count_given(plan);
+        return HGA_OK;
+    }
+    r->n_nodes = plan->nodes.n;
+    HGA_TRY(hga_new(&r->allocator, r->n_nodes, sizeof *r->owner, &r->owner));
+    HGA_TRY(halo_find(plan->graph, &plan->program, &plan->shape, r->cuts, r->exchange->n_ranks, 0, r->owner, &halo));
+    HGA_TRY(list_mine(plan, r));
+    count_given(plan);
+    HGA_TRY(list_legs(plan, r, &halo, &legs));
+    HGA_TRY(list_messages(r, &legs, 1));
+    HGA_TRY(list_messages(r, &legs, 0));
+    rank_stamp stamp = stamp_of(plan, &halo);
+    HGA_TRY(check_stamps(plan, &stamp));
+done:
+    hga_delete(&r->allocator, legs.leg, legs.room, sizeof *legs.leg);
+    hga_halo_clear(&halo);
+    return st;
+}
+
+hga_status ranks_failed(const hga_exchange *x, hga_status st)
+{
+    if (st && x && x->size == sizeof *x && x->fail) x->fail(x->ctx, st);
+    return st;
+}
+
+hga_status hga_plan_rank_rows(const hga_plan *plan, hga_id field, hga_interval *rows, int64_t room, int64_t *n)
+{
+    if (!plan || !n || (room > 0 && !rows)) return hga_fail(HGA_EINVAL, "no %s", !plan ? "plan" : !n ? "n" : "rows");
+    if (!plan->ranks) return hga_fail(HGA_EINVAL, "the plan was made without options.ranks");
+    if (field < 1 || field > plan->program.n_fields)
+        return hga_fail(HGA_EINVAL, "field %d of %d does not exist", field, plan->program.n_fields);
+    *n = 0;
+    for (rank_rows at = {0}; rank_rows_next(plan, field, &at); ++*n)
+        if (*n < room) rows[*n] = (hga_interval){at.first - plan->storage[field].io_first, at.n};
+    return HGA_OK;
+}
