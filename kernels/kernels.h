@@ -237,22 +237,49 @@ typedef struct kernel_grad_row {
     float *ds, *dc; /* [n], written: gradients of scores, and of contents */
 } kernel_grad_row;
 
-/* All heads of a row at once, and n <= KERNEL_CHUNK rows that it has edges with, whose heads lie side by side: a query
-   and its keys (mine: the query, scaled, and its given gradient; theirs: keys and values) or a key and the queries that
-   see it (mine: the key, scaled, and its value; theirs: queries and given gradients). Dimensions are multiples of
-   KERNEL_PAD; lists have n + more entries, those behind the first n only wanted soon. */
+/* Rows of a tensor: head h of row i is at[i * row + h * head ..]. */
+typedef struct kernel_wide {
+    const float *at;
+    ptrdiff_t row, head;
+} kernel_wide;
+/* .. that are written; NULL: not wanted. */
+typedef struct kernel_given {
+    float *at;
+    ptrdiff_t row, head;
+} kernel_given;
+
+/* The adjoint of attention for all heads at once: n <= KERNEL_CHUNK edges of rows one behind the other, which are
+   queries and are given what keys and values make of them, or keys and are given what queries do. */
 typedef struct kernel_grad_heads {
-    hga_id n, more, heads, dim, dim_v;
-    hga_id share, into;         /* heads to one of theirs; and to one of the sums */
-    const float *mine, *mine_v; /* [heads][dim], [heads][dim_v] */
-    const float *const *theirs; /* head h of edge e at theirs[e] + h / share * theirs_head */
-    const float *const *theirs_v;
-    ptrdiff_t theirs_head, theirs_v_head;
-    const float *score;        /* [n], added to every head's */
-    const float *const *asked; /* of the edge's query [2][heads]: lse, +inf where nothing is asked, and delta */
-    float *sum, *sum_v;        /* [heads / into][dim] += slopes theirs, .. weights theirs_v; NULL: not wanted */
-    double *slope;             /* += all slopes; NULL: not wanted */
+    hga_id n, more; /* edges, and those behind them, only wanted soon */
+    hga_id heads, dim, dim_v;
+    hga_id share;        /* query heads to a key's head */
+    int of_keys;         /* the rows are keys, the others queries */
+    const hga_id *row;   /* [n], ascending */
+    const hga_id *other; /* [n + more], row other - other_first at the other end */
+    hga_id other_first;
+    kernel_wide q, k, g, v; /* of queries g, the given gradients, too; of keys v */
+    const float *a;         /* NULL, or [heads][dim]: scores are a . L(q + k), see kernel_chunk */
+    float leak;
+    float scale;        /* of products */
+    const float *score; /* NULL or [n], added to every head's */
+    const float *asked; /* of each query [2][heads]: lse, +inf where nothing is asked, and delta */
+    const float *kept;  /* NULL or [n][heads], padded: what weights are multiplied with */
+    /* [rows], = or, for the first row where it goes on, and where `adds`, += sums of slopes times others, .. of weights
+       times theirs */
+    kernel_given given, given_v;
+    int goes_on, adds;
+    float *leaks;           /* NULL or [heads][dim]: += slopes times L(q + k) */
+    float *slope, *product; /* NULL or [n][heads], padded, written: gradients of scores, products */
 } kernel_grad_heads;
+
+/* out[i * out_row + h] = x . y of head h of n rows, of at most KERNEL_HEADS heads. */
+typedef struct kernel_dots {
+    hga_id n, heads, columns;
+    kernel_wide x, y;
+    float *out;
+    ptrdiff_t out_row;
+} kernel_dots;
 
 /* Dropout's draws, see philox.h. */
 typedef struct kernel_draw {
@@ -358,6 +385,7 @@ typedef struct kernel_table {
     void (*grad_tile)(const kernel_grad_tile *t);
     void (*grad_row)(const kernel_grad_row *t);
     void (*grad_heads)(const kernel_grad_heads *c);
+    void (*dot_heads)(const kernel_dots *c);
     /* a family's lse and mean; and, with lse, given and delta, its gradients */
     void (*kin_means)(const kernel_kin *c);
     void (*kin_gradients)(const kernel_kin *c);

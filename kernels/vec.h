@@ -174,7 +174,7 @@ static inline vec vec_gather(const float *p, vec_int where)
 
 /* VEC_EVEN_t, VEC_ODD_t: both vectors cut in turns of t lanes, the even turns of both side by side, and the odd ones.
    VEC_SWAP_t: lanes i and i ^ t change places. VEC_EVENS, VEC_ODDS, VEC_LOWER, VEC_UPPER: neighbours part, and come
-   together again. */
+   together again. VEC_RIFFLE: a vector's lower half and its upper one take turns. */
 #if VEC_FLOATS == 4
 #define VEC_EVEN_1 0, 4, 2, 6
 #define VEC_ODD_1  1, 5, 3, 7
@@ -186,6 +186,7 @@ static inline vec vec_gather(const float *p, vec_int where)
 #define VEC_ODDS   1, 3, 5, 7
 #define VEC_LOWER  0, 4, 1, 5
 #define VEC_UPPER  2, 6, 3, 7
+#define VEC_RIFFLE 0, 2, 1, 3
 #elif VEC_FLOATS == 8
 #define VEC_EVEN_1 0, 8, 2, 10, 4, 12, 6, 14
 #define VEC_ODD_1  1, 9, 3, 11, 5, 13, 7, 15
@@ -200,6 +201,7 @@ static inline vec vec_gather(const float *p, vec_int where)
 #define VEC_ODDS   1, 3, 5, 7, 9, 11, 13, 15
 #define VEC_LOWER  0, 8, 1, 9, 2, 10, 3, 11
 #define VEC_UPPER  4, 12, 5, 13, 6, 14, 7, 15
+#define VEC_RIFFLE 0, 4, 1, 5, 2, 6, 3, 7
 #else
 #define VEC_EVEN_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
 #define VEC_ODD_1  1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
@@ -217,6 +219,7 @@ static inline vec vec_gather(const float *p, vec_int where)
 #define VEC_ODDS   1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #define VEC_LOWER  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define VEC_UPPER  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define VEC_RIFFLE 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15
 #endif
 
 /* The lanes of the list, which may be a macro. */
@@ -250,6 +253,39 @@ static inline __attribute__((always_inline)) vec vec_sums(vec *x)
     x[0] = VEC_ADD_TURNS(x[0], x[8], 8);
 #endif
     return x[0];
+}
+
+/* Vectors cut in parts of n lanes, n a power of two below VEC_FLOATS and known when this is compiled: lane by lane the
+   sums of the first one's parts, then of the second's and so on, of n vectors; x is used up. */
+static inline __attribute__((always_inline)) vec vec_part_sums(vec *x, int n)
+{
+    VEC_UNROLL(8)
+    for (int i = 0; i < n; i += 2) x[i] = VEC_ADD_TURNS(x[i], x[i + 1], 1);
+    VEC_UNROLL(8)
+    for (int i = 0; i + 2 < n; i += 4) x[i] = VEC_ADD_TURNS(x[i], x[i + 2], 2);
+#if VEC_FLOATS > 8
+    if (n > 4) x[0] = VEC_ADD_TURNS(x[0], x[4], 4);
+#endif
+    VEC_UNROLL(4)
+    for (int parts = VEC_FLOATS / n; parts > 1; parts /= 2) x[0] = VEC_LANES(x[0], x[0], VEC_RIFFLE);
+    return x[0];
+}
+
+/* Lane i: w[i / each], `each` a power of two; w[VEC_FLOATS - 1] must be there. */
+static inline __attribute__((always_inline)) vec vec_repeat(const float *w, int each)
+{
+    if (each == 1) return vec_load(w);
+#if defined(VEC_AVX512)
+    const vec_int lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (vec)_mm512_permutexvar_ps((__m512i)(lane / each), (__m512)vec_load(w));
+#elif defined(VEC_AVX2)
+    const vec_int lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (vec)_mm256_permutevar8x32_ps((__m256)vec_load(w), (__m256i)(lane / each));
+#else
+    vec x;
+    for (int i = 0; i < VEC_FLOATS; i++) x[i] = w[i / each];
+    return x;
+#endif
 }
 
 /* Even turns of both to the one, odd turns to the other. */

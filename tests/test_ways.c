@@ -13,7 +13,8 @@ typedef struct row {
     hga_id n;
     hga_shape shape, grouped; /* grouped: several query heads for one key/value head */
     hga_options options;
-    int sinks; /* alone: no plan need know of them */
+    int sinks;    /* alone: no plan need know of them */
+    int additive; /* scores are sums, with a vector for each head */
 } row;
 
 /* A row's edges come from anywhere, some with weights, some twice; some rows have none. */
@@ -85,7 +86,11 @@ static const float sinks[] = {0.5f, -1, 2, -INFINITY};
 static const hga_modifiers modifiers = {.size = sizeof modifiers, .softcap = 0.5f, .sink = sinks, .slopes = slopes},
                            sloping = {.size = sizeof sloping, .slopes = slopes},
                            sinking = {.size = sizeof sinking, .sink = sinks};
+static const float vectors[4 * 32] = {0.5f, -1, 0.25f, 1, 0.75f, -0.5f};
+static const hga_modifiers adding = {.size = sizeof adding, .additive = vectors};
 
+#define SHORT \
+    .shape = {.n_heads = 4, .dim = 8, .dim_v = 4}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 1, .dim_v = 12}
 #define SHAPES .shape = {.n_heads = 4, .dim = 16}, .grouped = {.n_heads = 4, .n_kv_heads = 2, .dim = 16, .dim_v = 32}
 
 static const row rows[] = {
@@ -93,6 +98,10 @@ static const row rows[] = {
     {"a family of siblings at a time, all heads together", NULL, NULL, typed_families, 150, SHAPES, {0}},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}},
     {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .sinks = 1},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {.dropout = 0.2f}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHORT, {.dropout = 0.2f}},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHAPES, {0}, .additive = 1},
+    {"row by row and source by source, all heads together", NULL, NULL, listed, 300, SHORT, {0}, .additive = 1},
     {"sums from end to end, all heads together", NULL, "coarse", NULL, 300, SHAPES, {0}},
     {"a subtree at a time, a head at a time",
      "htransformer block=4",
@@ -143,6 +152,7 @@ static problem problem_of(const row *r, const hga_shape *shape)
     p.options.modifiers = r->options.modifiers;
     if (p.options.modifiers) p.io.modifiers = p.options.modifiers == MODIFIED ? &modifiers : &sloping;
     if (r->sinks) p.io.modifiers = &sinking;
+    if (r->additive) p.io.modifiers = &adding, p.program.scores = HGA_SCORES_ADDITIVE, p.program.negative_slope = 0.2f;
     return p;
 }
 

@@ -3,6 +3,7 @@
    values make of them, and the second over the keys, with the edges turned round, which are given what queries and
    their gradients do. Both score anew, and write each row once. A row comes with all its heads, from end to end, and
    those of the next edges are asked for before: nobody else foresees them. */
+#include "modifiers.h"
 #include "ways.h"
 
 #include <math.h>
@@ -11,11 +12,11 @@
 
 enum { BLOCK = 128 }; /* rows that a thread takes at once */
 
-/* Rows of a tensor; `at` NULL: not wanted. */
+/* Rows of a tensor, and of its gradient; `at` NULL: not wanted. */
 typedef struct wide_rows {
-    float *at;
-    ptrdiff_t row, head;
     hga_id heads, columns;
+    kernel_wide read;
+    kernel_given given;
 } wide_rows;
 
 /* Edges by the rows at one end: those of row i are at [ptr[i], ptr[i + 1]); nodes at the other end. */
@@ -23,6 +24,7 @@ typedef struct edge_list {
     const hga_pos *ptr;
     const hga_id *other;
     const float *weight; /* NULL: 1 */
+    const int32_t *type; /* NULL: 0 */
 } edge_list;
 
 /* The relation's edges by their sources, those that attention looks at. */
@@ -30,7 +32,8 @@ typedef struct turned_edges {
     hga_pos *ptr;
     hga_id *dst;
     float *weight;
-    char *block; /* [bytes]: where they are, when the plan has them */
+    int32_t *type; /* where weights are dropped, which hangs on it */
+    char *block;   /* [bytes]: where they are, when the plan has them */
     int64_t bytes;
 } turned_edges;
 
@@ -42,16 +45,19 @@ typedef struct scattered {
     hga_id heads, share; /* share: query heads that read one key/value head */
     hga_id row_first, rows, key_first, keys;
     turned_edges turned;
-    wide_rows q, k, v, o, g, dq, dk, dv;
+    wide_rows q, k, v, o, g;
     float *asked;       /* [rows][2][heads]: log-sum-exp, +inf where nothing is asked; delta */
     float *log_mass;    /* [keys]; NULL where scores have none */
+    float *additive;    /* [heads][dim]; NULL: scores are products */
     double *d_scale;    /* [blocks]; NULL: not wanted */
+    float *d_additive;  /* [blocks][heads][dim]; NULL: not wanted */
     double *d_log_mass; /* [nodes]; NULL: not wanted */
 } scattered;
 
-/* What a thread has: a row of all query heads, its score's part scaled, and what it is given. */
+/* What a thread has, each [KERNEL_CHUNK][heads], padded: of the edges at hand what dropout leaves, gradients of scores,
+   and products; NULL: not needed. */
 typedef struct scattered_lane {
-    float *mine, *mine_v, *sum, *sum_v;
+    float *kept, *slope, *product;
 } scattered_lane;
 
 /* ---- who goes this way ---- */
@@ -84,15 +90,11 @@ static const char *refuses(const hga_plan *plan, unsigned features, reason *room
     const char *why;
     if (program_normaliser(&plan->program) != HGA_NORMALISER_SOFTMAX) return "another normaliser than softmax";
     if (plan->options.generic) return "asked for double";
-    if (scores_are_sums(plan)) return "additive scores";
     if (plan->options.modifiers) return "softcaps or slopes";
     if ((why = program_refuses(plan, room))) return why;
     const hga_relation *r = &plan->stage[0].relation;
     if (!r->ptr || r->n_blocks) return reason_of(room, "edges of '%s' are not all listed one by one", r->name);
     if (s->n_heads > KERNEL_HEADS) return reason_of(room, "more than %d heads", KERNEL_HEADS);
-    if (s->dim % KERNEL_PAD || s->dim_v % KERNEL_PAD)
-        return reason_of(room, "columns of a head are no multiple of %d", KERNEL_PAD);
-    if (plan->options.dropout > 0) return "dropout";
     if (features & BRINGS_TYPES) return "the call brings relative keys or biases";
     if (features & BRINGS_EDGE_BIASES) return "the call brings biases of edges";
     if (features & BRINGS_POSITIONS) return "the call brings positions";
@@ -107,7 +109,7 @@ static scattered scattered_of(const hga_plan *plan);
 /* The sources of a query's edges. */
 static edge_list sources_of(const scattered *x)
 {
-    return (edge_list){x->r->ptr + x->row_first, x->r->src, x->r->weight};
+    return (edge_list){x->r->ptr + x->row_first, x->r->src, x->r->weight, x->r->type};
 }
 
 static void lay_out_turned(const scattered *x, turned_edges *t, carver *room)
@@ -117,6 +119,7 @@ static void lay_out_turned(const scattered *x, turned_edges *t, carver *room)
     t->ptr = carve(room, (int64_t)x->keys + 1, sizeof *t->ptr);
     t->dst = carve(room, n, sizeof *t->dst);
     t->weight = in.weight ? carve(room, n, sizeof *t->weight) : NULL;
+    t->type = in.type && x->plan->options.dropout > 0 ? carve(room, n, sizeof *t->type) : NULL;
 }
 
 static void count_edges(const scattered *x, hga_pos *ptr)
@@ -136,6 +139,7 @@ static void turn_edges(const scattered *x, turned_edges *t)
             hga_pos at = --t->ptr[in.other[e] - x->key_first];
             t->dst[at] = x->row_first + i;
             if (in.weight) t->weight[at] = in.weight[e];
+            if (t->type) t->type[at] = in.type[e];
         }
 }
 
@@ -171,180 +175,151 @@ done:
 
 typedef struct pass {
     edge_list edges;
-    hga_id n, other_first; /* rows; the node of the other ends' row 0 */
-    hga_id share, into;    /* see kernel_grad_heads */
-    wide_rows mine, mine_v, theirs, theirs_v, given, given_v;
+    hga_id n, first, other_first; /* rows; the nodes of row 0 and of the other ends' */
     int of_keys;
+    const wide_rows *mine, *mine_v; /* given something; mine_v NULL: nothing */
 } pass;
 
 static pass pass_of_queries(const scattered *x)
 {
-    return (pass){.edges = sources_of(x),
-                  .n = x->rows,
-                  .other_first = x->key_first,
-                  .share = x->share,
-                  .into = 1,
-                  .mine = x->q,
-                  .mine_v = x->g,
-                  .theirs = x->k,
-                  .theirs_v = x->v,
-                  .given = x->dq};
+    return (pass){
+        .edges = sources_of(x), .n = x->rows, .first = x->row_first, .other_first = x->key_first, .mine = &x->q};
 }
 
 static pass pass_of_keys(const scattered *x)
 {
-    return (pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight},
+    return (pass){.edges = {x->turned.ptr, x->turned.dst, x->turned.weight, x->turned.type},
                   .n = x->keys,
+                  .first = x->key_first,
                   .other_first = x->row_first,
-                  .share = 1,
-                  .into = x->share,
-                  .mine = x->k,
-                  .mine_v = x->v,
-                  .theirs = x->q,
-                  .theirs_v = x->g,
-                  .given = x->dk,
-                  .given_v = x->dv,
-                  .of_keys = 1};
+                  .of_keys = 1,
+                  .mine = &x->k,
+                  .mine_v = &x->v};
 }
 
-static float *row_at(const wide_rows *x, hga_id row, hga_id head) { return x->at + row * x->row + head * x->head; }
+/* ---- pieces: edges that a kernel takes at once, of rows one behind the other ---- */
 
-/* ---- pieces: some edges of a row ---- */
+enum { AHEAD = 4 }; /* edges behind a piece's last that are wanted soon */
 
 typedef struct piece {
-    hga_id row, n; /* at most KERNEL_CHUNK edges */
-    int first, last;
-    hga_id other[KERNEL_CHUNK]; /* rows at the other ends */
-    float score[KERNEL_CHUNK];
+    hga_pos at;
+    hga_id n, more;
+    int goes_on;              /* the first row has edges before these */
+    hga_id row[KERNEL_CHUNK]; /* of each edge */
 } piece;
 
-/* Where the walk is. */
-typedef struct cursor {
-    hga_id row, end;
-    hga_pos at; /* -1: at the row's beginning */
-} cursor;
-
-static float log_weight(const scattered *x, const pass *p, hga_pos e, hga_id key)
+/* The next edges of rows up to `end`, the first of them in a row from `*row` on; 0: there are none. */
+static int next_piece(const pass *p, hga_id *row, hga_id end, piece *out)
 {
-    float weight = p->edges.weight ? p->edges.weight[e] : 1;
-    return (weight == 1 ? 0 : logf(weight)) + (x->log_mass ? x->log_mass[key] : 0);
-}
-
-/* The next piece; 0: there is none. */
-static int next_piece(const scattered *x, const pass *p, cursor *c, piece *out)
-{
-    if (c->row == c->end) return out->n = 0;
-    hga_pos begin = p->edges.ptr[c->row], end = p->edges.ptr[c->row + 1], at = c->at < 0 ? begin : c->at;
-    out->row = c->row, out->first = at == begin;
-    out->n = (hga_id)(end - at < KERNEL_CHUNK ? end - at : KERNEL_CHUNK);
+    const hga_pos *ptr = p->edges.ptr;
+    hga_pos left = ptr[end] - out->at, behind;
+    if (left == 0) return 0;
+    out->n = (hga_id)(left < KERNEL_CHUNK ? left : KERNEL_CHUNK), behind = ptr[p->n] - out->at - out->n;
+    out->more = (hga_id)(behind < AHEAD ? behind : AHEAD);
     for (hga_id i = 0; i < out->n; i++) {
-        out->other[i] = p->edges.other[at + i] - p->other_first;
-        out->score[i] = log_weight(x, p, at + i, p->of_keys ? out->row : out->other[i]);
+        while (ptr[*row + 1] <= out->at + i) ++*row;
+        out->row[i] = *row;
     }
-    out->last = at + out->n == end, c->at = at + out->n;
-    if (out->last) c->row++, c->at = -1;
+    out->goes_on = out->at > ptr[out->row[0]];
     return 1;
 }
 
-/* What a piece's edges need, and the first of the next one's. */
-enum { AHEAD = 4, LISTED = KERNEL_CHUNK + AHEAD };
-typedef struct piece_rows {
-    hga_id more;
-    const float *theirs[LISTED], *theirs_v[LISTED], *asked[LISTED];
-} piece_rows;
-
-static void list_rows(const scattered *x, const pass *p, const piece *at, const piece *next, piece_rows *out)
+/* What scores have besides products. */
+static const float *find_scores(const scattered *x, const pass *p, const piece *at, float *score)
 {
-    out->more = next->n < AHEAD ? next->n : AHEAD;
-    for (hga_id i = 0; i < at->n + out->more; i++) {
-        const piece *of = i < at->n ? at : next;
-        hga_id other = of->other[i < at->n ? i : i - at->n], query = p->of_keys ? other : of->row;
-        out->theirs[i] = row_at(&p->theirs, other, 0), out->theirs_v[i] = row_at(&p->theirs_v, other, 0);
-        out->asked[i] = x->asked + 2 * (ptrdiff_t)query * x->heads;
+    const float *weight = p->edges.weight;
+    if (!weight && !x->log_mass) return NULL;
+    for (hga_id i = 0; i < at->n; i++) {
+        float w = weight ? weight[at->at + i] : 1;
+        hga_id key = p->of_keys ? at->row[i] : p->edges.other[at->at + i] - p->other_first;
+        score[i] = (w == 1 ? 0 : logf(w)) + (x->log_mass ? x->log_mass[key] : 0);
+    }
+    return score;
+}
+
+static void drop_edges(const scattered *x, const pass *p, const piece *at, float *kept)
+{
+    static const int32_t untyped[KERNEL_CHUNK];
+    const hga_io *io = x->call->io;
+    const hga_id *other = p->edges.other + at->at;
+    hga_id row[KERNEL_CHUNK];
+    for (hga_id i = 0; i < at->n; i++) row[i] = p->first + at->row[i];
+    x->plan->kernels->drop_pairs(&(kernel_drop_pairs){.draw = {io->seed, io->layer, x->plan->options.dropout},
+                                                      .n = at->n,
+                                                      .heads = x->heads,
+                                                      .destination = p->of_keys ? other : row,
+                                                      .source = p->of_keys ? row : other,
+                                                      .type = p->edges.type ? p->edges.type + at->at : untyped},
+                                 kept);
+}
+
+/* Tables are given sums over all heads, in double. */
+static void sum_tables(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
+{
+    for (hga_id i = 0; i < at->n; i++) {
+        const float *slope = l->slope + i * x->heads, *product = l->product + i * x->heads;
+        for (hga_id h = 0; x->d_scale && !p->of_keys && h < x->heads; h++)
+            x->d_scale[at->row[i] / BLOCK] += (double)slope[h] * (double)product[h];
+        for (hga_id h = 0; x->d_log_mass && p->of_keys && h < x->heads; h++)
+            x->d_log_mass[x->key_first + at->row[i]] += (double)slope[h];
     }
 }
 
-/* ---- a row ---- */
-
-/* A row of each query head, scaled, side by side. */
-static void copy_row(const scattered *x, const wide_rows *from, hga_id row, float scale, float *out)
+static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at)
 {
-    for (hga_id h = 0; h < x->heads; h++, out += from->columns)
-        x->plan->kernels->scale(from->columns, scale, row_at(from, row, h / (x->heads / from->heads)), out);
-}
-
-static void begin_row(const scattered *x, const pass *p, const scattered_lane *l, hga_id row)
-{
-    copy_row(x, &p->mine, row, x->call->scale, l->mine), copy_row(x, &p->mine_v, row, 1, l->mine_v);
-    memset(l->sum, 0, (size_t)x->heads * (size_t)p->mine.columns * sizeof *l->sum);
-    if (p->of_keys) memset(l->sum_v, 0, (size_t)x->heads * (size_t)p->mine_v.columns * sizeof *l->sum_v);
-}
-
-static void store_row(const scattered *x, const wide_rows *to, hga_id row, float scale, const float *sum)
-{
-    for (hga_id h = 0; to->at && h < to->heads; h++, sum += to->columns) {
-        float *out = row_at(to, row, h);
-        if (x->call->grad->accumulate)
-            x->plan->kernels->blend(to->columns, 1, out, scale, sum, out);
-        else
-            x->plan->kernels->scale(to->columns, scale, sum, out);
-    }
-}
-
-/* The scale is given what a query is, times the query. */
-static void give_scale(const scattered *x, hga_id row, const float *sum)
-{
-    const float *lse = x->asked + 2 * (ptrdiff_t)row * x->heads;
-    for (hga_id h = 0; h < x->heads; h++, sum += x->q.columns)
-        if (lse[h] != INFINITY)
-            x->d_scale[row / BLOCK] += x->plan->kernels->dot(x->q.columns, sum, row_at(&x->q, row, h));
-}
-
-static void end_row(const scattered *x, const pass *p, const scattered_lane *l, hga_id row)
-{
-    if (x->d_scale && !p->of_keys) give_scale(x, row, l->sum);
-    store_row(x, &p->given, row, x->call->scale, l->sum);
-    store_row(x, &p->given_v, row, 1, l->sum_v);
-}
-
-static void run_piece(const scattered *x, const pass *p, const scattered_lane *l, const piece *at, const piece *next)
-{
-    piece_rows rows;
-    if (at->first) begin_row(x, p, l, at->row);
-    list_rows(x, p, at, next, &rows);
-    x->plan->kernels->grad_heads(
-        &(kernel_grad_heads){.n = at->n,
-                             .more = rows.more,
-                             .heads = x->heads,
-                             .dim = p->mine.columns,
-                             .dim_v = p->mine_v.columns,
-                             .share = p->share,
-                             .into = p->into,
-                             .mine = l->mine,
-                             .mine_v = l->mine_v,
-                             .theirs = rows.theirs,
-                             .theirs_v = rows.theirs_v,
-                             .theirs_head = p->theirs.head,
-                             .theirs_v_head = p->theirs_v.head,
-                             .score = at->score,
-                             .asked = rows.asked,
-                             .sum = p->given.at || (x->d_scale && !p->of_keys) ? l->sum : NULL,
-                             .sum_v = p->given_v.at ? l->sum_v : NULL,
-                             .slope = p->of_keys && x->d_log_mass ? &x->d_log_mass[x->key_first + at->row] : NULL});
-    if (at->last) end_row(x, p, l, at->row);
+    float score[KERNEL_CHUNK];
+    int with_tables = p->of_keys ? x->d_log_mass != NULL : x->d_scale != NULL;
+    ptrdiff_t vectors = (ptrdiff_t)x->heads * x->q.columns;
+    if (l->kept) drop_edges(x, p, at, l->kept);
+    x->plan->kernels->grad_heads(&(kernel_grad_heads){
+        .n = at->n,
+        .more = at->more,
+        .heads = x->heads,
+        .dim = x->q.columns,
+        .dim_v = x->v.columns,
+        .share = x->share,
+        .of_keys = p->of_keys,
+        .row = at->row,
+        .other = p->edges.other + at->at,
+        .other_first = p->other_first,
+        .q = x->q.read,
+        .k = x->k.read,
+        .g = x->g.read,
+        .v = x->v.read,
+        .a = x->additive,
+        .leak = x->plan->program.negative_slope,
+        .scale = x->call->scale,
+        .score = find_scores(x, p, at, score),
+        .asked = x->asked,
+        .kept = l->kept,
+        .given = p->mine->given,
+        .given_v = p->mine_v ? p->mine_v->given : (kernel_given){0},
+        .goes_on = at->goes_on,
+        .adds = x->call->grad->accumulate,
+        .leaks = x->d_additive && !p->of_keys ? x->d_additive + at->row[0] / BLOCK * vectors : NULL,
+        .slope = with_tables ? l->slope : NULL,
+        .product = with_tables ? l->product : NULL});
+    if (with_tables) sum_tables(x, p, l, at);
 }
 
 /* ---- all rows ---- */
 
-/* Rows [first, end), piece by piece; each is worked on while the rows of the next come. */
-static void run_block(const scattered *x, const pass *p, const scattered_lane *l, cursor c)
+static void clear_row(const wide_rows *x, hga_id row)
 {
-    piece two[2];
-    int more = next_piece(x, p, &c, &two[0]);
-    for (int i = 0; more; i = !i) {
-        more = next_piece(x, p, &c, &two[!i]);
-        run_piece(x, p, l, &two[i], &two[!i]);
+    for (hga_id h = 0; x->given.at && h < x->heads; h++)
+        memset(x->given.at + row * x->given.row + h * x->given.head, 0, (size_t)x->columns * sizeof *x->given.at);
+}
+
+/* Rows [first, end): those without edges are given nothing, the others piece by piece. */
+static void run_block(const scattered *x, const pass *p, const scattered_lane *l, hga_id first, hga_id end)
+{
+    piece at = {.at = p->edges.ptr[first]};
+    for (hga_id row = first; row < end && !x->call->grad->accumulate; row++) {
+        if (p->edges.ptr[row] < p->edges.ptr[row + 1]) continue;
+        clear_row(p->mine, row);
+        if (p->mine_v) clear_row(p->mine_v, row);
     }
+    for (hga_id row = first; next_piece(p, &row, end, &at); at.at += at.n) run_piece(x, p, l, &at);
 }
 
 static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
@@ -356,23 +331,31 @@ static void run_pass(const scattered *x, pass p, const scattered_lane *lane)
         binding_take(x->plan, &old);
 #pragma omp for schedule(dynamic, 1) nowait
         for (hga_id first = 0; first < p.n; first += BLOCK)
-            run_block(x, &p, &lane[threads > 1 ? omp_get_thread_num() : 0],
-                      (cursor){first, p.n - first < BLOCK ? p.n : first + BLOCK, -1});
+            run_block(x, &p, &lane[threads > 1 ? omp_get_thread_num() : 0], first,
+                      p.n - first < BLOCK ? p.n : first + BLOCK);
         topology_unbind(&old);
     }
 }
 
-/* What is asked of a query: its log-sum-exp, and what its scores' gradients are relative to. */
-static void find_asked(const scattered *x, hga_id row)
+/* What is asked of queries [first, end): their log-sum-exps, and what their scores' gradients are relative to. */
+static void find_asked(const scattered *x, hga_id first, hga_id end)
 {
     const hga_tensor *d_lse = &x->call->grad->d_lse;
-    const float *tape = x->call->tape_lse + (ptrdiff_t)row * x->heads;
-    float *lse = x->asked + 2 * (ptrdiff_t)row * x->heads, *delta = lse + x->heads;
-    for (hga_id h = 0; h < x->heads; h++) {
-        double given = d_lse->data ? (double)*(const float *)tensor_at(d_lse, x->heads, 1, row, h) : 0;
-        lse[h] = tape[h] == -INFINITY ? INFINITY : tape[h];
-        delta[h] = (float)(x->plan->kernels->dot(x->g.columns, row_at(&x->g, row, h), row_at(&x->o, row, h)) - given);
-    }
+    const kernel_wide *o = &x->o.read, *g = &x->g.read;
+    float *asked = x->asked + 2 * (ptrdiff_t)first * x->heads;
+    x->plan->kernels->dot_heads(&(kernel_dots){.n = end - first,
+                                               .heads = x->heads,
+                                               .columns = x->o.columns,
+                                               .x = {o->at + first * o->row, o->row, o->head},
+                                               .y = {g->at + first * g->row, g->row, g->head},
+                                               .out = asked + x->heads,
+                                               .out_row = 2 * (ptrdiff_t)x->heads});
+    for (hga_id row = first; row < end; row++, asked += 2 * x->heads)
+        for (hga_id h = 0; h < x->heads; h++) {
+            float lse = x->call->tape_lse[(ptrdiff_t)row * x->heads + h];
+            asked[h] = lse == -INFINITY ? INFINITY : lse;
+            if (d_lse->data) asked[x->heads + h] -= *(const float *)tensor_at(d_lse, x->heads, 1, row, h);
+        }
 }
 
 static void find_all_asked(const scattered *x)
@@ -383,7 +366,8 @@ static void find_all_asked(const scattered *x)
         binding old;
         binding_take(x->plan, &old);
 #pragma omp for nowait
-        for (hga_id row = 0; row < x->rows; row++) find_asked(x, row);
+        for (hga_id first = 0; first < x->rows; first += BLOCK)
+            find_asked(x, first, x->rows - first < BLOCK ? x->rows : first + BLOCK);
         topology_unbind(&old);
     }
 }
@@ -404,25 +388,28 @@ static scattered scattered_of(const hga_plan *plan)
                    .stage = s,
                    .heads = plan->shape.n_heads,
                    .share = plan->shape.n_heads / plan->shape.n_kv_heads};
-    x.q = x.dq = rows_of(plan, s->query), x.k = x.dk = rows_of(plan, s->key);
-    x.v = x.dv = rows_of(plan, s->value), x.o = x.g = rows_of(plan, s->out);
+    x.q = rows_of(plan, s->query), x.k = rows_of(plan, s->key);
+    x.v = rows_of(plan, s->value), x.o = x.g = rows_of(plan, s->out);
     x.rows = field_io(plan, s->query, &x.row_first), x.keys = field_io(plan, s->key, &x.key_first);
     return x;
 }
 
-static void bind(wide_rows *x, const hga_tensor *t)
+static void bind(wide_rows *x, const hga_tensor *t, const hga_tensor *d)
 {
-    x->at = t->data;
-    x->row = t->row_stride ? t->row_stride : (ptrdiff_t)x->heads * x->columns;
-    x->head = t->head_stride ? t->head_stride : x->columns;
+    ptrdiff_t all = (ptrdiff_t)x->heads * x->columns;
+    x->read = (kernel_wide){t->data, t->row_stride ? t->row_stride : all, t->head_stride ? t->head_stride : x->columns};
+    if (d)
+        x->given =
+            (kernel_given){d->data, d->row_stride ? d->row_stride : all, d->head_stride ? d->head_stride : x->columns};
 }
 
 static void bind_all(scattered *x, const gradient_call *c)
 {
+    const hga_io *io = c->io;
+    const hga_grad_io *grad = c->grad;
     x->call = c;
-    bind(&x->q, &c->io->query), bind(&x->k, &c->io->key), bind(&x->v, &c->io->value), bind(&x->o, &c->io->out);
-    bind(&x->g, &c->grad->d_out);
-    bind(&x->dq, &c->grad->d_query), bind(&x->dk, &c->grad->d_key), bind(&x->dv, &c->grad->d_value);
+    bind(&x->q, &io->query, &grad->d_query), bind(&x->k, &io->key, &grad->d_key);
+    bind(&x->v, &io->value, &grad->d_value), bind(&x->o, &io->out, NULL), bind(&x->g, &grad->d_out, NULL);
     x->d_log_mass = c->sums[0].of[LOG_MASS];
 }
 
@@ -431,15 +418,19 @@ static hga_id blocks_of(const scattered *x) { return x->rows / BLOCK + 1; }
 /* Every array; bytes in all. */
 static int64_t lay_out(scattered *x, const void *made, const call_needs *needs, scattered_lane **out, void *memory)
 {
-    int64_t heads = x->heads;
+    int64_t heads = x->heads, pairs = heads * KERNEL_CHUNK + KERNEL_PAD, vectors = heads * x->q.columns;
+    int with_tables = needs->entries[SCALE] || needs->entries[LOG_MASS];
     carver room = {.base = memory};
     scattered_lane *lane = carve(&room, needs->threads, sizeof *lane);
     if (needs->entries[SCALE]) x->d_scale = carve(&room, blocks_of(x), sizeof *x->d_scale);
+    if (needs->entries[ADDITIVE]) x->d_additive = carve_floats(&room, blocks_of(x) * vectors);
     x->asked = carve_floats(&room, 2 * heads * x->rows);
     if (x->stage->by_mass) x->log_mass = carve_floats(&room, x->keys);
+    if (scores_are_sums(x->plan)) x->additive = carve_floats(&room, vectors);
     for (hga_id t = 0; t < needs->threads; t++) {
-        scattered_lane l = {carve_floats(&room, heads * x->q.columns), carve_floats(&room, heads * x->v.columns),
-                            carve_floats(&room, heads * x->q.columns), carve_floats(&room, heads * x->v.columns)};
+        scattered_lane l = {x->plan->options.dropout > 0 ? carve_floats(&room, pairs) : NULL,
+                            with_tables ? carve_floats(&room, pairs) : NULL,
+                            with_tables ? carve_floats(&room, pairs) : NULL};
         if (lane) lane[t] = l;
     }
     if (made)
@@ -456,6 +447,27 @@ static int64_t room_of(const hga_plan *plan, const void *made, const call_needs 
     return lay_out(&x, made, needs, NULL, NULL);
 }
 
+/* What the call brings besides rows, and sums of tables begun at nothing. */
+static void load_tables(const scattered *x)
+{
+    const float *additive = modifiers_of(x->call->io).additive;
+    int64_t vectors = (int64_t)x->heads * x->q.columns;
+    for (hga_id u = 0; x->log_mass && u < x->keys; u++) x->log_mass[u] = logf(x->plan->nodes.mass[x->key_first + u]);
+    for (int64_t i = 0; x->additive && i < vectors; i++) x->additive[i] = additive ? additive[i] : 1;
+    if (x->d_scale) memset(x->d_scale, 0, (size_t)blocks_of(x) * sizeof *x->d_scale);
+    if (x->d_additive) memset(x->d_additive, 0, (size_t)(blocks_of(x) * vectors) * sizeof *x->d_additive);
+}
+
+/* The blocks' sums in their order. */
+static void store_tables(const scattered *x)
+{
+    int64_t vectors = (int64_t)x->heads * x->q.columns;
+    const table_sums *sums = x->call->sums;
+    for (hga_id i = 0; x->d_scale && i < blocks_of(x); i++) *sums->of[SCALE] += x->d_scale[i];
+    for (int64_t i = 0; x->d_additive && i < blocks_of(x) * vectors; i++)
+        sums->of[ADDITIVE][i % vectors] += (double)x->d_additive[i];
+}
+
 static hga_status go(gradient_call *c, const void *made, hga_workspace *workspace, void *memory)
 {
     scattered x = scattered_of(c->plan);
@@ -463,12 +475,11 @@ static hga_status go(gradient_call *c, const void *made, hga_workspace *workspac
     (void)workspace;
     bind_all(&x, c);
     lay_out(&x, made, &c->needs, &lane, memory);
-    for (hga_id u = 0; x.log_mass && u < x.keys; u++) x.log_mass[u] = logf(c->plan->nodes.mass[x.key_first + u]);
-    if (x.d_scale) memset(x.d_scale, 0, (size_t)blocks_of(&x) * sizeof *x.d_scale);
+    load_tables(&x);
     find_all_asked(&x);
-    if (x.dq.at || x.d_scale) run_pass(&x, pass_of_queries(&x), lane);
-    for (hga_id i = 0; x.d_scale && i < blocks_of(&x); i++) *c->sums[0].of[SCALE] += x.d_scale[i];
-    if (x.dk.at || x.dv.at || x.d_log_mass) {
+    if (x.q.given.at || x.d_scale || x.d_additive) run_pass(&x, pass_of_queries(&x), lane);
+    store_tables(&x);
+    if (x.k.given.at || x.v.given.at || x.d_log_mass) {
         if (!made) turn_edges(&x, &x.turned);
         run_pass(&x, pass_of_keys(&x), lane);
     }
