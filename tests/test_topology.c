@@ -292,7 +292,7 @@ static void descriptions_show_domains_and_threads(void **state)
         "{\"schema\": 1, \"synthetic\": \"numa:1 core:2 pu:1\", \"this_machine\": false, \"cpu_quota\": null, "
         "\"usable\": 2, \"memory_node\": null, \"domains\": ["
         "{\"domain\": 0, \"node\": 0, \"cores\": 2, \"pus\": [0, 1], \"first_thread\": 0, \"thread_pus\": [0, 1]}], "
-        "\"threads\": 2}\n");
+        "\"threads\": 2, \"tuning\": null}\n");
     hga_text_free(text);
     assert_ok(hga_topology_describe(NULL, 0, &text));
     assert_non_null(strstr(text, "this machine: "));

@@ -36,7 +36,6 @@ static hga_status check_rows(const hga_tensor *t, const char *what, hga_id neede
 /* Is the caller's tensor an output that attention writes as it will stay, of many rows of whole lines? */
 static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
 {
-    enum { STREAM_BYTES = 32 << 20 };
     hga_id stages = 0, attending = 0;
     for (hga_id s = 0; s < plan->program.n_stages; s++) {
         const hga_stage *stage = &plan->program.stage[s];
@@ -45,7 +44,7 @@ static int is_streamed(const hga_plan *plan, hga_id f, const bound_field *x)
     }
     int whole = (uintptr_t)x->io % (LINE_FLOATS * sizeof *x->io) == 0 && x->io_row % LINE_FLOATS == 0 &&
                 x->io_head % LINE_FLOATS == 0 && x->columns % LINE_FLOATS == 0;
-    return stages == 1 && attending == 1 && whole && x->io_n * (int64_t)x->io_row * 4 >= STREAM_BYTES;
+    return stages == 1 && attending == 1 && whole && x->io_n * (int64_t)x->io_row * 4 >= plan->tuning.is.stream_output;
 }
 
 static hga_status check_field(const hga_plan *plan, const hga_io *io, hga_id f)

@@ -86,7 +86,7 @@ static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
     hga_cost cost = hga_plan_cost(plan);
     return json_pack(
         "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:f, "
-        "s:f, s:o, s:o, s:o, s:o}",
+        "s:f, s:o, s:o, s:o, s:o, s:o}",
         "schema", 1, "nodes", (int)plan->nodes.n, "levels", (int)plan->nodes.n_levels, "heads",
         (int)plan->shape.n_heads, "kv_heads", (int)plan->shape.n_kv_heads, "dim", (int)plan->shape.dim, "dim_v",
         (int)plan->shape.dim_v, "isa", plan->kernels->isa, "precision",
@@ -96,7 +96,7 @@ static json_t *plan_json(const hga_plan *plan, const pair_ways *ways)
         (json_int_t)binding_failed(plan, NULL), "graph_bytes", (json_int_t)hga_graph_bytes(plan->graph), "plan_bytes",
         (json_int_t)hga_plan_bytes(plan), "workspace_bytes", (json_int_t)hga_plan_workspace_bytes(plan), "flops",
         cost.flops, "bytes_min", cost.bytes_min, "stages", stages, "schedule", waves_json(plan), "placement",
-        threads_json(plan), "shared_rows", pools_json(plan));
+        threads_json(plan), "shared_rows", pools_json(plan), "tuning", tuned_json(&plan->tuning));
 }
 
 /* Text in storage that hga_text_free releases. */
@@ -154,6 +154,7 @@ static void say_plan(FILE *f, const hga_plan *plan, const pair_ways *ways)
             precision_name(plan));
     fprintf(f, "threads: %d on %d domains, contiguous parts by cost, %s\n", plan->threads,
             topology_domains(plan->machine), binding_name(plan));
+    fprintf(f, "processor: %s\n", tuned_say(&plan->tuning).text);
     char what[200];
     if (plan->binding == BIND_CALLS && binding_failed(plan, what))
         fprintf(f, "threads could not be bound %lld times; first %s\n", (long long)binding_failed(plan, NULL), what);

@@ -137,10 +137,6 @@ static const float *load_bias(worker *w, const tile_chunk *c, hga_id head)
     return w->row.bias;
 }
 
-/* A chunk's keys and values are copied side by side when they are read as often: rows of one head lie far apart, and
-   fight for the same lines of the first cache. */
-enum { PACK_READERS = 3 };
-
 /* k + rel_key[type], side by side. */
 static void load_relative_keys(worker *w, const tile_chunk *c)
 {
@@ -185,13 +181,15 @@ static void load_bf16(worker *w, const tile_chunk *c, hga_id kv)
     if (w->io->rel_key && !c->types_vary) load_relative_keys(w, c);
 }
 
-/* The chunk's keys and values of one head, where the kernel will find them. */
+/* The chunk's keys and values of one head, where the kernel will find them: side by side when they are read often, for
+   rows of one head lie far apart, and fight for the same lines of the first cache. */
 static void load_head(worker *w, const tile_chunk *c, hga_id kv)
 {
     const tile_operands *o = operands_of(w, c);
     const hga_shape *shape = &w->plan->shape;
     const bound_field *key = &w->workspace->field[stage_of(w)->key], *value = &w->workspace->field[stage_of(w)->value];
-    int pack = c->n_parts * heads_per_key(w) >= PACK_READERS, relative = w->io->rel_key && !c->types_vary;
+    int pack = c->n_parts * heads_per_key(w) >= w->plan->tuning.is.pack_readers,
+        relative = w->io->rel_key && !c->types_vary;
     for (hga_id e = 0; e < c->columns.n; e++) {
         w->at.k_head[e] = o->k[e] + kv * bound_head(key, c->columns.src[e]);
         w->at.v_head[e] = o->v[e] + kv * bound_head(value, c->columns.src[e]);

@@ -48,11 +48,11 @@ static inline __attribute__((always_inline)) void fetch_row(const caller_rows *r
 
 /* Are the rows many enough to push each other out of the caches before anybody looks at them, and as a stream of whole
    lines wants them? */
-static inline int is_stream(const caller_rows *r)
+static inline int is_stream(const hga_plan *plan, const caller_rows *r)
 {
-    enum { STREAM_BYTES = 8 << 20, LINE = 64 };
+    enum { LINE = 64 };
     return r->type == HGA_F32 && r->columns % KERNEL_PAD == 0 && (uintptr_t)r->first % LINE == 0 &&
-           r->stride % LINE == 0 && r->stride * (int64_t)r->n >= STREAM_BYTES;
+           r->stride % LINE == 0 && r->stride * (int64_t)r->n >= plan->tuning.is.stream_gradients;
 }
 
 /* A row's numbers, padded with zeros; a row that is not there is zeros. */

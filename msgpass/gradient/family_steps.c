@@ -235,9 +235,10 @@ typedef struct given_rows {
 /* Do tokens' gradients go past the caches: many, each written once, whole lines? */
 static int is_stream_of(const families *f, const family_rows *d)
 {
-    enum { STREAM_BYTES = 8 << 20, LINE = 64 };
+    enum { LINE = 64 };
     int lines = (uintptr_t)d->io % LINE == 0 && d->io_row % KERNEL_PAD == 0 && d->io_head % KERNEL_PAD == 0;
-    return lines && !f->call->grad->accumulate && (int64_t)f->order.base * d->io_row * 4 >= STREAM_BYTES;
+    return lines && !f->call->grad->accumulate &&
+           (int64_t)f->order.base * d->io_row * 4 >= f->plan->tuning.is.stream_gradients;
 }
 
 static kernel_kin_given find_given(const families *f, const family_lane *l, int which, hga_id v, given_rows *to)

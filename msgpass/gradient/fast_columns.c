@@ -153,7 +153,7 @@ static void write_chunk(const fast_pass *p, hga_id f, hga_id chunk, const float 
     int accumulate = p->call->grad->accumulate;
     if (!t->data || (!from && (accumulate || p->call->asked.n))) return;
     const caller_rows r = rows_at(p, f, t);
-    if (from && !accumulate && is_stream(&r)) {
+    if (from && !accumulate && is_stream(p->plan, &r)) {
         float *to[CHUNK];
         for (hga_id i = 0; i < CHUNK; i++) to[i] = (float *)(void *)row_of(&r, column_at(p, first + i));
         p->plan->kernels->stream(CHUNK, r.columns, from, padded, to);

@@ -211,7 +211,7 @@ static void give_back(fast_pass *p, hga_id f, const group *g, hga_id first)
     float *whole[KERNEL_TILE];
     if (!t->data) return;
     const caller_rows to = rows_at(p, f, t);
-    int streams = is_stream(&to) && !accumulate;
+    int streams = is_stream(p->plan, &to) && !accumulate;
     finish_queries(p, x, g);
     for (hga_id i = 0; i < KERNEL_TILE; i++) {
         hga_id v = position_node(p, first + i);

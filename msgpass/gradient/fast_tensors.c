@@ -49,7 +49,7 @@ direct_rows find_direct_rows(const fast_pass *p, hga_id f, hga_id v)
     const fast_field *x = &p->field[f];
     if (!t || !t->data || t->dtype != HGA_F32 || x->padded != x->columns) return (direct_rows){0};
     caller_rows r = rows_at(p, f, t);
-    int streams = is_stream(&r) && !(p->adds && is_kv(p, f)); /* what others add to is looked at again soon */
+    int streams = is_stream(p->plan, &r) && !(p->adds && is_kv(p, f)); /* what others add to is looked at again soon */
     return (direct_rows){.first = (float *)(void *)(r.first + (v - r.node) * r.stride),
                          .stride = r.stride / (ptrdiff_t)sizeof(float),
                          .put = adds_to_rows(p, f) ? KERNEL_ADD

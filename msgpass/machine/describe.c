@@ -1,6 +1,6 @@
 /* describe.c: the machine in words and as JSON, and where threads would go. */
 #include "hga_machine.h"
-#include "topology.h"
+#include "machine.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -12,6 +12,7 @@
 /* Where threads go. */
 typedef struct placement {
     hga_id threads, *domain, *pu; /* [threads] */
+    tuned tuning;
 } placement;
 
 /* Text that grows; after the first failure nothing more is added. */
@@ -84,6 +85,7 @@ static void say_domains(text *t, const topology *m, const placement *p)
         }
     }
     say_memory(t, m);
+    if (topology_is_this_machine(m)) say(t, "processor: %s\n", tuned_say(&p->tuning).text);
 }
 
 static json_t *list_json(const hga_id *x, hga_id n)
@@ -117,10 +119,11 @@ static json_t *machine_json(const topology *m, const char *synthetic, const plac
     for (hga_id d = 0, at = 0; domains && d < topology_domains(m); d++)
         json_array_append_new(domains, domain_json(m, d, p, &at));
     hga_id memory = topology_memory_node(m);
-    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:o, s:i}", "schema", 1, "synthetic", synthetic, "this_machine",
-                     topology_is_this_machine(m), "cpu_quota", quota_json(m), "usable", (int)topology_cores(m),
-                     "memory_node", memory < 0 ? json_null() : json_integer(memory), "domains", domains, "threads",
-                     (int)p->threads);
+    return json_pack("{s:i, s:s?, s:b, s:o, s:i, s:o, s:o, s:i, s:o}", "schema", 1, "synthetic", synthetic,
+                     "this_machine", topology_is_this_machine(m), "cpu_quota", quota_json(m), "usable",
+                     (int)topology_cores(m), "memory_node", memory < 0 ? json_null() : json_integer(memory), "domains",
+                     domains, "threads", (int)p->threads, "tuning",
+                     topology_is_this_machine(m) ? tuned_json(&p->tuning) : json_null());
 }
 
 static void say_json(text *t, const topology *m, const char *synthetic, const placement *p)
@@ -140,6 +143,7 @@ hga_status topology_describe(const topology *m, const char *synthetic, hga_id th
     hga_status st = HGA_OK;
     placement p = {.threads = threads ? threads : topology_cores(m)};
     text t = {0};
+    HGA_TRY(isa_tuning(&p.tuning));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.domain, &p.domain));
     HGA_TRY(hga_new(NULL, p.threads, sizeof *p.pu, &p.pu));
     topology_place(m, p.threads, p.domain, p.pu);

@@ -1,5 +1,5 @@
-/* isa.c: which instruction sets this machine runs, and the only place that reads the environment (HGA_ISA; OpenMP reads
-   OMP_NUM_THREADS itself). */
+/* isa.c: which instruction sets this machine runs, and the only place that reads the environment (HGA_ISA, HGA_TUNING;
+   OpenMP reads OMP_NUM_THREADS itself). */
 #include "hga_machine.h"
 #include "machine.h"
 
@@ -48,6 +48,14 @@ const char *hga_isa_list(void)
     if (!usable("avx512")) return "ref avx2";
     if (!usable("avx512bf16")) return "ref avx2 avx512";
     return best("avx512bf16") ? "ref avx2 avx512 avx512bf16" : "ref avx2 avx512bf16 avx512";
+}
+
+hga_status isa_tuning(tuned *out)
+{
+    const char *text = getenv("HGA_TUNING");
+    *out = (tuned){.here = processor_here(), .told = text && *text};
+    out->is = tuning_of(&out->here);
+    return tuning_override(text, &out->is);
 }
 
 hga_id isa_threads(hga_id wanted, const topology *machine)

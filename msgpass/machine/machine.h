@@ -6,10 +6,13 @@
 #include "kernels.h"
 #include "pages.h"
 #include "topology.h"
+#include "tuning.h"
 
 /* The kernels of an instruction set by name; NULL: HGA_ISA from the environment, or the best this machine has.
    HGA_EUNSUPPORTED: not this machine's. */
 hga_status isa_kernels(const char *isa, const kernel_table **out);
+/* The numbers of this processor, under HGA_TUNING from the environment. HGA_EINVAL: that is malformed. */
+hga_status isa_tuning(tuned *out);
 /* `wanted`, or for 0 OMP_NUM_THREADS or the cores this process may use. */
 hga_id isa_threads(hga_id wanted, const topology *machine);
 

@@ -145,11 +145,6 @@ static measures measure_panel(hga_plan *plan, const phase *ph, hga_id first, hga
    the next stage (measured). */
 enum { LOW_ROWS = 16, HIGH_ROWS = 64, LOW_TREE = 8, LOW_PANEL = 4 * KERNEL_TILE, MANY_EDGES = 4 * KERNEL_CHUNK };
 
-/* What all panels between a token's first stage and its last read and write should fit the second cache together: so
-   many bytes of the outputs of the tokens that a panel of the tree's rows stands for, and of queries, keys, values and
-   outputs of those that a panel of attended rows stands for (measured). */
-enum { FIT_TREE = 128 << 10, FIT_ATTEND = 512 << 10 };
-
 static int64_t row_bytes(const hga_plan *plan, hga_id field)
 {
     const field_storage *x = &plan->storage[field];
@@ -168,7 +163,7 @@ static int64_t tokens_of(const hga_plan *plan, hga_id v)
 static hga_id tree_rows(const hga_plan *plan, hga_id first)
 {
     const hga_shape *s = &plan->shape;
-    int64_t tokens = FIT_TREE / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
+    int64_t tokens = plan->tuning.is.tree_bytes / ((int64_t)s->n_heads * s->dim_v * (int64_t)sizeof(float));
     int64_t rows = tokens / tokens_of(plan, first);
     return rows < LOW_TREE ? LOW_TREE : rows < HIGH_ROWS ? (hga_id)rows : HIGH_ROWS;
 }
@@ -197,7 +192,7 @@ static hga_id low_panel(hga_plan *plan, hga_id stage, hga_id first, hga_id n, hg
     const hga_stage *s = &plan->program.stage[stage];
     int64_t bytes =
         row_bytes(plan, s->query) + row_bytes(plan, s->key) + row_bytes(plan, s->value) + row_bytes(plan, s->out);
-    int64_t fit = FIT_ATTEND / tokens_of(plan, first) / bytes / KERNEL_TILE * KERNEL_TILE;
+    int64_t fit = plan->tuning.is.attend_bytes / tokens_of(plan, first) / bytes / KERNEL_TILE * KERNEL_TILE;
     for (int64_t rows = fit < KERNEL_TILE ? KERNEL_TILE : fit; rows < panel && rows < n; rows *= 2) {
         measures m = measure_rows(plan, stage, first + (hga_id)(n - rows) / 2, (hga_id)rows);
         if (m.columns <= FEW_SOURCES * rows) return (hga_id)rows;

@@ -26,6 +26,7 @@ static hga_status choose_machine(hga_plan *plan)
     const hga_options *o = &plan->options;
     if (o->threads < 0 || o->threads > 4096) return hga_fail(HGA_EINVAL, "%d threads", o->threads);
     HGA_TRY(isa_kernels(o->isa, &plan->kernels));
+    HGA_TRY(isa_tuning(&plan->tuning));
     HGA_TRY(topology_open(o->topology, &plan->machine));
     plan->threads = isa_threads(o->threads, plan->machine);
     HGA_TRY(binding_choose(plan));

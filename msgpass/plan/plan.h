@@ -217,6 +217,7 @@ struct hga_plan {
     hga_nodes nodes;
     const kernel_table *kernels;
     topology *machine;
+    tuned tuning; /* which changes no bit */
     hga_id threads;
     hga_id *domain, *pu; /* [threads] */
     plan_binding binding;

@@ -61,7 +61,9 @@ typedef struct hga_ranks {
 
 typedef struct hga_options {
     hga_id threads; /* 0: OMP_NUM_THREADS, or the cores that the calling thread may use now */
-    /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has */
+    /* "ref", "avx2", "avx512", "avx512bf16"; NULL: HGA_ISA from the environment, or the best this machine has. (Numbers
+       that follow the processor, and change time alone, are replaced by HGA_TUNING, such as "pack_readers=6":
+       hga_plan_explain says them; what is malformed there is HGA_EINVAL.) */
     const char *isa;
     hga_precision precision;
     int generic; /* 1: every stage by the plain executor that defines its meaning */

@@ -1,0 +1,49 @@
+/* tuning.h: numbers that pay on one processor and not on another. They say where rows lie meanwhile, never in which
+   order anything is added: results have the same bits whatever they are. What decides that order is one set of numbers
+   for all machines (plan/sums.h). */
+#ifndef TUNING_H
+#define TUNING_H
+
+#include "hga_base.h"
+
+typedef struct tuning {
+    /* A tile's keys and values are copied side by side for so many groups of rows and heads that read them. */
+    int64_t pack_readers;
+    /* An output, or gradients, of so many bytes go past the caches. */
+    int64_t stream_output, stream_gradients;
+    /* What the panels between a token's first stage and its last read and write should fit the second cache together:
+       bytes of outputs of the tokens that a panel of the tree's rows stands for, and of queries, keys, values and
+       outputs of those that a panel of attended rows stands for. */
+    int64_t tree_bytes, attend_bytes;
+} tuning;
+
+/* Whose processor this is, as it says itself; "" and zeros where it does not. */
+typedef struct processor {
+    char maker[16]; /* "GenuineIntel" */
+    hga_id family, model;
+    int64_t second_cache, third_cache; /* bytes of one core's, and of what cores share */
+} processor;
+/* Asked once in the life of a process. */
+processor processor_here(void);
+
+/* The row of the table that stands for a processor. */
+tuning tuning_of(const processor *p);
+/* `text` as HGA_TUNING has it, "pack_readers=6,stream_output=0": what it names replaces what *t has. NULL and ""
+   replace nothing. HGA_EINVAL names what is wrong, and *t is as it was. */
+hga_status tuning_override(const char *text, tuning *t);
+/* What a plan goes by: this processor, its row, and whether HGA_TUNING has replaced some of it. */
+typedef struct tuned {
+    processor here;
+    tuning is;
+    int told;
+} tuned;
+
+/* "AuthenticAMD family 25, second cache 1024 kB: pack_readers 3, stream_output 33554432, .." */
+typedef struct tuning_words {
+    char text[400];
+} tuning_words;
+tuning_words tuned_say(const tuned *t);
+/* The same as an object of jansson's; NULL: no memory. */
+struct json_t *tuned_json(const tuned *t);
+
+#endif
